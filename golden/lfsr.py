@@ -1,0 +1,64 @@
+"""Golden model of the LFSR, straight from the bit-serial definition."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from seedbed.spec import LfsrConfig
+
+__all__ = ["Lfsr", "cycle", "step"]
+
+
+def step(config: LfsrConfig, states: np.ndarray) -> np.ndarray:
+    """Return the states after one bit-serial step; any shape, any unsigned type of enough bits."""
+    assert config.taps is not None
+    new = np.zeros_like(states)
+    for tap in config.taps:
+        new ^= states >> tap
+    return (states >> 1) | ((new & 1) << (config.width - 1))
+
+
+def cycle(config: LfsrConfig, seed: int = 1) -> np.ndarray:
+    """Return all 2^width - 1 states in the order of single steps, from ``seed`` on, uint32.
+
+    Successive states are windows of one bit string, so that only its bits are computed: a run of
+    bits becomes twice as long by one more vectorised XOR a tap.
+    """
+    width, order = config.width, config.order
+    bits = np.zeros(order + width, np.uint8)
+    bits[:width] = seed >> np.arange(width) & 1
+    assert config.taps is not None
+    done = width
+    # bits[i + width] is the XOR of bits[i + tap]; all of those are known for a whole chunk.
+    chunk = width - max(config.taps)
+    while done < len(bits):
+        stop = min(done + chunk, len(bits))
+        start = done - width
+        for tap in config.taps:
+            bits[done:stop] ^= bits[start + tap : start + tap + stop - done]
+        done = stop
+    states = np.zeros(order, np.uint32)
+    for k in range(width):
+        states |= bits[k : k + order].astype(np.uint32) << np.uint32(k)
+    return states
+
+
+class Lfsr:
+    """The words of :class:`seedbed.hw.lfsr.Lfsr`: ``leap`` single steps each, the seed left out."""
+
+    def __init__(self, config: LfsrConfig):
+        self.config = config
+        self.state = np.uint32(config.seed)
+
+    def load(self, seed: int) -> None:
+        """Start again from another seed, 1 .. 2^width - 1."""
+        if not 0 < seed <= self.config.order:
+            raise ValueError(f"seed must be in 1..{self.config.order}, not {seed}")
+        self.state = np.uint32(seed)
+
+    def words(self) -> Iterator[int]:
+        """Yield one word a beat, without end."""
+        while True:
+            for _ in range(self.config.leap):
+                self.state = step(self.config, self.state)
+            yield int(self.state)

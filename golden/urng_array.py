@@ -1,0 +1,107 @@
+"""Golden model of the array of LFSR uniform generators."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from seedbed.golden.lfsr import cycle
+from seedbed.spec import UrngConfig
+
+__all__ = ["UrngArray", "seed_beats"]
+
+#: Beats made at a time: bounds the memory, whatever is asked for.
+CHUNK = 4096
+
+
+def seed_beats(config: UrngConfig, seeds: list[int]) -> list[int]:
+    """Return the beats that load ``seeds`` serially: b masks of n bits, lane 0 first.
+
+    While it is filled, a state moves from lane to lane: beat t carries at lane l bit t of the seed
+    of generator (l - (b - 1) + t) mod n.
+    """
+    lanes, width = config.lanes, config.width
+    return [
+        sum((seeds[(lane - (width - 1) + t) % lanes] >> t & 1) << lane for lane in range(lanes))
+        for t in range(width)
+    ]
+
+
+class UrngArray:
+    """n generators over one m-sequence; beat t shows generator (j + t) mod n at position j.
+
+    Every state is a place in the one cycle of 2^b - 1 states, so that a word is a look-up in a
+    table of that cycle: ``cycle[phase[(j + t) mod n] + leap * t]``.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.UrngConfig`.
+    """
+
+    def __init__(self, config: UrngConfig):
+        self.config = config
+        states = cycle(config.lfsr)
+        self._order = len(states)
+        # Twice around, so that no sum of a phase and a step needs a second modulus.
+        self._table = np.concatenate([states, states]).astype(np.min_scalar_type(2**config.width))
+        self._place = np.empty(self._order + 1, np.int64)
+        self._place[states] = np.arange(self._order)
+        self.load(list(config.seeds))
+
+    def load(self, seeds: list[int]) -> None:
+        """Give each generator a seed of its own, as ``serial`` seeding does.
+
+        A zero becomes 2^(b - 1) where ``repair`` is set, and raises ``ValueError`` otherwise.
+        """
+        if len(seeds) != self.config.lanes:
+            raise ValueError(f"{self.config.lanes} lanes need as many seeds, not {len(seeds)}")
+        repaired = [self._repaired(int(seed)) for seed in seeds]
+        self._phases = self._place[repaired]
+        self._beat = 0
+
+    def grow(self, word: int) -> None:
+        """Grow all generators from one word, as ``grown`` seeding does.
+
+        Generator i starts ``leap (n - 1) + i spacing`` single steps after ``word``.
+        """
+        config = self.config
+        start = self._place[self._repaired(int(word))] + config.leap * (config.lanes - 1)
+        self._phases = (start + np.arange(config.lanes) * config.spacing) % self._order
+        self._beat = 0
+
+    def _repaired(self, seed: int) -> int:
+        if seed == 0 and self.config.repair:
+            return 1 << (self.config.width - 1)
+        if not 0 < seed <= self._order:
+            raise ValueError(f"a seed must be in 1..{self._order}, not {seed}")
+        return seed
+
+    def first(self, beats: int) -> np.ndarray:
+        """Return generator 0's states at the next ``beats`` beats, without moving on."""
+        times = self._beat + np.arange(beats, dtype=np.int64)
+        return self._table[(self._phases[0] + self.config.leap * times) % self._order]
+
+    def beats(self, count: int) -> np.ndarray:
+        """Return the next ``count`` beats: unsigned words of shape (count, tile)."""
+        config = self.config
+        n = config.lanes
+        out = np.empty((count, n), self._table.dtype)
+        rows = np.arange(n)
+        # One turn of the rotation; a later turn is the same with every phase moved on.
+        turn = self._phases[(rows[None, :] + rows[:, None]) % n] + config.leap * rows[:, None]
+        turn %= self._order
+        done = 0
+        while done < count:
+            offset, inside = divmod(self._beat + done, n)
+            start = config.leap * n * offset % self._order
+            stop = min(count, done + n - inside)
+            np.take(self._table, turn[inside : inside + stop - done] + start, out=out[done:stop])
+            done = stop
+        self._beat += count
+        return np.tile(out, -(-config.tile // n))[:, : config.tile] if config.tile > n else out
+
+    def chunks(self, numbers: int) -> Iterator[np.ndarray]:
+        """Yield beats until ``numbers`` words are given out, in bounded memory."""
+        beats = -(-numbers // self.config.tile)
+        for done in range(0, beats, CHUNK):
+            yield self.beats(min(CHUNK, beats - done))

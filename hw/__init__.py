@@ -1,0 +1,1 @@
+"""RTL in Amaranth: one component a module, one module a core."""

@@ -1,0 +1,152 @@
+"""An array of LFSR uniform generators whose outputs rotate."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from seedbed.hw.gf2 import product
+from seedbed.spec import UrngConfig, gf2
+
+__all__ = ["UrngArray"]
+
+
+class UrngArray(wiring.Component):
+    """n LFSRs of b bits; lane j shows generator (j + t) mod n at beat t.
+
+    Rotation costs nothing, because the *states* move instead of the outputs::
+
+        state[j]' = A**leap state[(j + 1) mod n]
+
+    with A the bit-serial step of :class:`~seedbed.hw.lfsr.Lfsr`. At ``leap`` 1 that is a shift and
+    one XOR of taps a lane: one LUT. A beat is n words in 1 .. 2^b - 1, the states themselves; the
+    signed number is ``word - 2**(b - 1)``. Every bit is linear over GF(2) in the seeds, so the
+    words fail matrix-rank and linear-complexity tests by nature.
+
+    Seeding ``serial`` takes b beats of a bit a generator. The states move on as they are filled, so
+    beat t carries at lane l bit t of the seed of generator (l - (b - 1) + t) mod n; load and data
+    are the fifth and sixth input of the lane's LUT. Frames longer than b beats leave the last b.
+
+    Seeding ``grown`` takes one word w and grows the array in n cycles: words
+    ``A**(i * (leap + spacing)) w`` enter at lane n - 1 one after the other and are stepped on
+    their way down, so that generator i starts at ``A**(leap * (n - 1) + i * spacing) w``.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.UrngConfig`.
+
+    Members
+    -------
+    i_seeds : In(stream)
+        ``serial``: a struct of ``bits`` (n x 1 bit) and ``last``; b beats a frame. No seed may be
+        zero (the all-zero state is absorbing), unless ``repair`` is set.
+        ``grown``: unsigned(b), one word; not zero, unless ``repair`` is set.
+        The first beat of a seed is accepted together with the pending output beat, if there is one,
+        so that no beat changes while it waits: whoever wants to reseed takes that beat.
+    o : Out(stream of ArrayLayout(unsigned(b), tile))
+        Lane l is generator position l mod n. Valid from reset on, with the default seeds, but
+        not while seeds are loaded.
+    ahead : Out(unsigned(b))
+        Only with ``grown``: the state that generator 0 has at the *next* beat, wherever rotation
+        has moved it: the address for a table that answers in the next cycle.
+    moves : Out(1)
+        Only with ``grown``: high when the next cycle's beat is the one that ``ahead`` speaks of.
+
+    Latency: 1 cycle from the ``last`` seed beat to the first beat (``serial``), n cycles from the
+    word (``grown``). Throughput: a beat every cycle. Period: n (2^b - 1) beats where n and 2^b - 1
+    have no common factor.
+    Source: PeZO (ICCAD 2025), section 3.1.
+    """
+
+    interval = 1
+
+    def __init__(self, config: UrngConfig):
+        self.config = config
+        serial = data.StructLayout({"bits": data.ArrayLayout(1, config.lanes), "last": 1})
+        members = {
+            "i_seeds": In(stream.Signature(serial if config.seeding == "serial" else config.width)),
+            "o": Out(stream.Signature(data.ArrayLayout(config.width, config.tile))),
+        }
+        if config.seeding == "grown":
+            members |= {"ahead": Out(config.width), "moves": Out(1)}
+        super().__init__(members)
+
+    @property
+    def latency(self) -> int:
+        """Cycles from the end of the seed to the first beat."""
+        return 1 if self.config.seeding == "serial" else self.config.lanes
+
+    def elaborate(self, platform):
+        m = Module()
+        lanes = self.config.lanes
+        states = [
+            Signal(self.config.width, init=seed, name=f"state_{j}")
+            for j, seed in enumerate(self.config.seeds)
+        ]
+        valid = Signal(init=1)
+        # A free output register: nothing is pending, or it is taken in this cycle.
+        free = Signal()
+        m.d.comb += [
+            free.eq(~valid | self.o.ready),
+            self.o.valid.eq(valid),
+            Cat(self.o.payload).eq(Cat(states[k % lanes] for k in range(self.config.tile))),
+        ]
+        moved = [product(self.config.lfsr.matrix, states[(j + 1) % lanes]) for j in range(lanes)]
+        load = self._serial if self.config.seeding == "serial" else self._grown
+        load(m, states, moved, valid, free)
+        return m
+
+    def _serial(self, m, states, moved, valid, free):
+        seed = self.i_seeds.payload
+        bits = self._repaired(m, seed, states, free) if self.config.repair else seed.bits
+        m.d.comb += self.i_seeds.ready.eq(free)
+        with m.If(free & (valid | self.i_seeds.valid)):
+            for j, state in enumerate(states):
+                shifted = Cat(states[(j + 1) % len(states)][1:], bits[j])
+                m.d.sync += state.eq(Mux(self.i_seeds.valid, shifted, moved[j]))
+        with m.If(free & self.i_seeds.valid):
+            m.d.sync += valid.eq(seed.last)
+
+    def _repaired(self, m, seed, states, free):
+        """Return the seed bits, with the last one set for generators that got none but zeros."""
+        lanes = len(states)
+        ones = Signal(lanes)
+        # The marks move along with the states that they speak of.
+        moved = Cat(ones[1:], ones[0])
+        with m.If(free & self.i_seeds.valid):
+            m.d.sync += ones.eq(Mux(seed.last, 0, moved | Cat(seed.bits)))
+        repaired = Signal(data.ArrayLayout(1, lanes))
+        m.d.comb += repaired.eq(Cat(seed.bits) | Mux(seed.last, ~moved, 0))
+        return repaired
+
+    def _grown(self, m, states, moved, valid, free):
+        config = self.config
+        word = self.i_seeds.payload
+        if config.repair:
+            word = Cat(word[:-1], word[-1] | ~word.any())
+        entry = config.lfsr.jump(config.leap + config.spacing)
+        ahead = Signal(config.width, init=gf2.apply(config.lfsr.matrix, config.seeds[0]))
+        count = Signal(range(config.lanes))
+        growing = Signal()
+        start = Signal()
+        m.d.comb += [
+            self.i_seeds.ready.eq(free & ~growing),
+            start.eq(self.i_seeds.valid & self.i_seeds.ready),
+            self.ahead.eq(ahead),
+            self.moves.eq(start | growing | (valid & self.o.ready)),
+        ]
+        with m.If(self.moves):
+            for state, value in zip(states[:-1], moved[:-1], strict=True):
+                m.d.sync += state.eq(value)
+            m.d.sync += [
+                states[-1].eq(
+                    Mux(start, word, Mux(growing, product(entry, states[-1]), moved[-1]))
+                ),
+                ahead.eq(product(config.lfsr.matrix, Mux(start, word, ahead))),
+            ]
+        with m.If(start):
+            m.d.sync += [valid.eq(0), growing.eq(1)]
+        with m.If(growing):
+            m.d.sync += count.eq(count + 1)
+            with m.If(count == config.lanes - 2):
+                m.d.sync += [valid.eq(1), growing.eq(0), count.eq(0)]

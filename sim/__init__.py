@@ -1,0 +1,1 @@
+"""Where RTL meets golden models: cases, benches, proofs."""

@@ -1,0 +1,1 @@
+"""One case a core: stimulus and the golden model's answer, module by module."""

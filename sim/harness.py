@@ -1,0 +1,191 @@
+"""Runs a case against a component in Amaranth's simulator, with stalls and a protocol monitor."""
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from random import Random
+
+from amaranth.hdl import Value
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In
+from amaranth.sim import Simulator
+
+from seedbed.sim.case import Case
+
+__all__ = ["Mismatch", "Result", "Stalls", "simulate", "stream_ports"]
+
+
+class Mismatch(AssertionError):
+    """The component broke the case or the stream rules; the message holds the seed to repeat it."""
+
+
+class Stalls(Enum):
+    """Which side waits at random."""
+
+    NONE = "none"
+    VALID = "valid"
+    READY = "ready"
+    BOTH = "both"
+
+
+@dataclass
+class Result:
+    """What the run showed: cycles in all, and the cycle of every transfer, by port."""
+
+    cycles: int = 0
+    transfers: dict[str, list[int]] = field(default_factory=dict)
+
+
+def stream_ports(component: wiring.Component) -> Iterator[tuple[str, wiring.Flow]]:
+    """Yield name and direction of each stream at the component's top level."""
+    for name, member in component.signature.members.items():
+        if member.is_signature and isinstance(member.signature, stream.Signature):
+            yield name, member.flow
+
+
+class _Monitor:
+    """Holds an output to the stream rules: once valid, it stays, unchanged, until it is taken."""
+
+    def __init__(self, port: str):
+        self.port = port
+        self.pending: int | None = None
+
+    def see(self, valid: int, ready: int, payload: int) -> None:
+        if self.pending is not None:
+            if not valid:
+                raise Mismatch(f"{self.port}: valid fell before the beat was taken")
+            if payload != self.pending:
+                raise Mismatch(f"{self.port}: the payload changed while it waited")
+        self.pending = payload if valid and not ready else None
+
+
+class _Bench:
+    """Drives every port once a cycle; one instance a run."""
+
+    def __init__(self, dut, case: Case, stalls: Stalls, random: Random):
+        self.case, self.random = case, random
+        self.inputs = {n: getattr(dut, n) for n, flow in stream_ports(dut) if flow is In}
+        self.outputs = {n: getattr(dut, n) for n, flow in stream_ports(dut) if flow is not In}
+        self.holds_valid = stalls in (Stalls.VALID, Stalls.BOTH)
+        self.holds_ready = stalls in (Stalls.READY, Stalls.BOTH)
+        self.result = Result(transfers={name: [] for name in [*self.inputs, *self.outputs]})
+        self.monitors = {name: _Monitor(name) for name in self.outputs}
+        self.offered: dict[str, bool] = dict.fromkeys(self.inputs, False)
+
+    async def cycle(self, ctx, send, ready) -> dict[str, int | None]:
+        """Run one cycle; return each port's payload if it was transferred."""
+        for name, port in self.inputs.items():
+            if send.get(name) and not self.offered[name]:
+                self.offered[name] = not (self.holds_valid and self.random.random() < 0.5)
+                ctx.set(port.valid, self.offered[name])
+                if self.offered[name]:
+                    ctx.set(Value.cast(port.payload), send[name][0])
+        for name, port in self.outputs.items():
+            ctx.set(port.ready, ready(name, ctx.get(port.valid)))
+        ports = self.inputs | self.outputs
+        signals = [
+            Value.cast(s) for port in ports.values() for s in (port.valid, port.ready, port.payload)
+        ]
+        _, _, *seen = await ctx.tick().sample(*signals)
+        moved: dict[str, int | None] = {}
+        for k, name in enumerate(ports):
+            valid, ready_now, payload = seen[3 * k : 3 * k + 3]
+            if name in self.monitors:
+                self.monitors[name].see(valid, ready_now, payload)
+            moved[name] = payload if valid and ready_now else None
+            if moved[name] is not None:
+                self.result.transfers[name].append(self.result.cycles)
+            if name in self.inputs and moved[name] is not None:
+                self.offered[name] = False
+                ctx.set(ports[name].valid, 0)
+        self.result.cycles += 1
+        return moved
+
+    def ready(self, wanted: bool, valid: int) -> bool:
+        # Half of the stalled cycles wait for valid: a core whose valid waits for ready hangs.
+        if not self.holds_ready:
+            return wanted
+        return wanted and self.random.random() < 0.5 and (bool(valid) or self.random.random() < 0.5)
+
+    async def run(self, ctx) -> None:
+        for number, phase in enumerate(self.case.phases):
+            send = {name: list(payloads) for name, payloads in phase.inputs.items()}
+            expect = {name: list(payloads) for name, payloads in phase.outputs.items()}
+            waited = 0
+            while any(send.values()) or any(expect.values()):
+                sending = any(send.values())
+                draining = phase.drain and sending
+                moved = await self.cycle(
+                    ctx,
+                    send,
+                    lambda name, valid, d=draining, e=expect: self.ready(
+                        d or bool(e.get(name)), valid
+                    ),
+                )
+                waited += 1
+                for name, payload in moved.items():
+                    if payload is None:
+                        continue
+                    waited = 0
+                    if name in self.inputs:
+                        send[name].pop(0)
+                    elif not draining:
+                        self.compare(phase, number, name, expect[name].pop(0), payload)
+                if waited > 5000:
+                    left = {n: len(p) for n, p in (send | expect).items() if p}
+                    raise Mismatch(f"phase {number} hangs with payloads left at {left}")
+        for _ in range(20 if self.case.quiet else 0):
+            moved = await self.cycle(ctx, {}, lambda *_: True)
+            for name in self.outputs:
+                if moved[name] is not None:
+                    raise Mismatch(f"{name}: a beat after the last one")
+
+    def compare(self, phase, number: int, name: str, expected: int, payload: int) -> None:
+        if payload == expected:
+            return
+        port = self.outputs[name].payload
+        beat = len(self.result.transfers[name]) - 1
+        shape = port.shape()
+        show = shape.from_bits if hasattr(shape, "from_bits") else lambda bits: bits
+        raise Mismatch(
+            f"{name}, phase {number}, beat {beat} of the run:\n"
+            f"  expected {show(expected)}\n  got      {show(payload)}"
+        )
+
+
+def simulate(
+    component: wiring.Component,
+    case: Case,
+    *,
+    stalls: Stalls = Stalls.NONE,
+    seed: int = 1,
+    vcd: Path | None = None,
+) -> Result:
+    """Run ``case`` against ``component`` bit for bit, from reset.
+
+    Parameters
+    ----------
+    component
+        Anything whose top-level members are streams.
+    case
+        What to send and what must come.
+    stalls, seed
+        Which side waits, in about half of the cycles, drawn from ``seed``.
+    vcd
+        Where to write the waveform, if anywhere.
+
+    Raises :class:`Mismatch` at the first beat that differs, at a broken stream rule, or when
+    nothing moves for 5,000 cycles.
+    """
+    bench = _Bench(component, case, stalls, Random(seed))
+    simulator = Simulator(component)
+    simulator.add_clock(1e-8)
+    simulator.add_testbench(bench.run)
+    with simulator.write_vcd(str(vcd)) if vcd else nullcontext():
+        try:
+            simulator.run()
+        except Mismatch as error:
+            raise Mismatch(f"{error}\n  stalls={stalls.value} seed={seed}") from None
+    return bench.result

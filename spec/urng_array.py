@@ -1,0 +1,104 @@
+"""Configuration of the array of LFSR uniform generators."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import lcm
+
+from seedbed.spec import gf2
+from seedbed.spec.checks import require_bool, require_choice, require_int
+from seedbed.spec.lfsr import LfsrConfig
+
+__all__ = ["UrngConfig"]
+
+SEEDINGS = ("serial", "grown")
+
+
+@dataclass(frozen=True, kw_only=True)
+class UrngConfig:
+    """``lanes`` LFSRs of ``width`` bits whose outputs rotate by one lane a beat.
+
+    Parameters
+    ----------
+    lanes
+        n = 2^k - 1 generators, 3..1023 (PeZO writes "32" for 31).
+    width
+        b, bits a generator, 4..24.
+    leap
+        Bit-serial steps a beat: 1 is the paper, ``width`` gives decorrelated words.
+    tile
+        Lanes of the output beat, ``lanes`` or more: the generators repeated, as wiring. 0 stands
+        for ``lanes``.
+    seeding
+        ``serial``: every generator gets a seed of its own, a bit a beat, at no LUT.
+        ``grown``: one word in, and the array grows the other generators from it, each ``spacing``
+        steps further along the same m-sequence, in ``lanes`` cycles, at about two LUT a bit of
+        *one* lane. So a perturbation is named by one word, and the phases that the scale table
+        stands on are kept.
+    repair
+        Whether a zero seed is replaced in hardware (by 2^(width-1)); otherwise the loader's
+        contract forbids it.
+    taps
+        See :class:`LfsrConfig`.
+
+    Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
+    Source: PeZO (ICCAD 2025), section 3.1.
+    """
+
+    lanes: int = 31
+    width: int = 8
+    leap: int = 1
+    tile: int = 0
+    seeding: str = "serial"
+    repair: bool = False
+    taps: tuple[int, ...] | None = None
+    lfsr: LfsrConfig = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        require_int("lanes", self.lanes, 3, 1023)
+        if self.lanes & (self.lanes + 1):
+            raise ValueError(
+                f"lanes must be 2^k - 1 (3, 7, 15, .. 1023), so that no layer's width is a "
+                f"multiple of it, not {self.lanes}"
+            )
+        require_int("width", self.width, 4, 24)
+        require_int("leap", self.leap, 1, self.width)
+        if self.lanes > 2**self.width - 1:
+            raise ValueError(
+                f"{self.lanes} lanes need as many distinct non-zero states, but {self.width} bits "
+                f"have {2**self.width - 1}: use more bits or fewer lanes"
+            )
+        if self.tile == 0:
+            object.__setattr__(self, "tile", self.lanes)
+        require_int("tile", self.tile, self.lanes, 65536)
+        require_choice("seeding", self.seeding, SEEDINGS)
+        require_bool("repair", self.repair)
+        lfsr = LfsrConfig(width=self.width, leap=self.leap, taps=self.taps)
+        object.__setattr__(self, "taps", lfsr.taps)
+        object.__setattr__(self, "lfsr", lfsr)
+
+    @property
+    def spacing(self) -> int:
+        """Bit-serial steps from one generator's default phase to the next: floor(order / n)."""
+        return self.lfsr.order // self.lanes
+
+    @cached_property
+    def seeds(self) -> tuple[int, ...]:
+        """Default seeds: generator i at phase ``i * spacing`` of the m-sequence from state 1.
+
+        Neighbouring *numbers* as seeds would correlate by up to 0.5 from lane to lane.
+        """
+        return self.grow(1)
+
+    def grow(self, seed: int) -> tuple[int, ...]:
+        """Return all generators' states for the first one's state: same phases, another start."""
+        require_int("seed", seed, 1, self.lfsr.order)
+        matrix = self.lfsr.jump(self.spacing)
+        states = [seed]
+        while len(states) < self.lanes:
+            states.append(gf2.apply(matrix, states[-1]))
+        return tuple(states)
+
+    @property
+    def period(self) -> int:
+        """Beats after which generators and rotation are back: a multiple of both periods."""
+        return lcm(self.lanes, self.lfsr.period)

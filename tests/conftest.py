@@ -1,0 +1,3 @@
+from seedbed.sim.tools import setup_environment
+
+setup_environment()
