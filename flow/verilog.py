@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from amaranth.back import verilog
+from amaranth.back import rtlil, verilog
 
 from seedbed.flow.files import write_atomic
 from seedbed.flow.registry import Core
+from seedbed.flow.twins import merge
+from seedbed.sim import tools
 
 __all__ = ["emit", "write"]
 
@@ -15,10 +17,20 @@ __all__ = ["emit", "write"]
 def emit(core: Core, params: Mapping[str, Any]) -> str:
     """Return the Verilog of ``core`` with ``params`` set; its top module is called as the core.
 
-    The text depends on the configuration and the version of Amaranth alone: no paths, no dates.
+    The text depends on the configuration and the versions of Amaranth and Yosys alone: no paths,
+    no dates. Raises :class:`~seedbed.sim.tools.ToolMissing` without a Yosys, and what the
+    configuration refuses.
     """
+    # Amaranth calls it, and would speak of a package of its own if it is missing.
+    tools.find("YOSYS")
     component = core.component(core.configure(params))
-    return verilog.convert(component, name=core.name, emit_src=False, strip_internal_attrs=True)
+    # In the two steps of Amaranth's verilog.convert, with equal modules merged in between.
+    text = merge(rtlil.convert(component, name=core.name, emit_src=False))
+    text = verilog._convert_rtlil_text(text, strip_internal_attrs=True)
+    # The first line, of Yosys, names folders of the machine on which Yosys was built.
+    _, _, modules = text.partition("\n")
+    settings = ", ".join(f"{name}={value!r}" for name, value in params.items())
+    return f"// {core.name}({settings}) of seedbed: {core.title}\n{modules}"
 
 
 def write(core: Core, params: Mapping[str, Any], folder: Path, stem: str | None = None) -> Path:

@@ -28,14 +28,17 @@ def cycle(config: LfsrConfig, seed: int = 1) -> np.ndarray:
     bits = np.zeros(order + width, np.uint8)
     bits[:width] = seed >> np.arange(width) & 1
     assert config.taps is not None
-    done = width
-    # bits[i + width] is the XOR of bits[i + tap]; all of those are known for a whole chunk.
-    chunk = width - max(config.taps)
+    done, stride = width, 1
     while done < len(bits):
-        stop = min(done + chunk, len(bits))
-        start = done - width
+        # Over GF(2) the square of the polynomial has its taps twice as far apart:
+        # bits[i + width * stride] is the XOR of bits[i + tap * stride], all known for a chunk.
+        while 2 * stride * width <= done:
+            stride *= 2
+        stop = min(done + (width - max(config.taps)) * stride, len(bits))
+        start = done - width * stride
         for tap in config.taps:
-            bits[done:stop] ^= bits[start + tap : start + tap + stop - done]
+            first = start + tap * stride
+            bits[done:stop] ^= bits[first : first + stop - done]
         done = stop
     states = np.zeros(order, np.uint32)
     for k in range(width):

@@ -81,20 +81,25 @@ class UrngArray:
         times = self._beat + np.arange(beats, dtype=np.int64)
         return self._table[(self._phases[0] + self.config.leap * times) % self._order]
 
+    def later(self, state: int, beats: int) -> int:
+        """Return the state that a generator has ``beats`` beats after ``state``."""
+        return int(self._table[(self._place[state] + self.config.leap * beats) % self._order])
+
     def beats(self, count: int) -> np.ndarray:
         """Return the next ``count`` beats: unsigned words of shape (count, tile)."""
         config = self.config
         n = config.lanes
         out = np.empty((count, n), self._table.dtype)
-        rows = np.arange(n)
-        # One turn of the rotation; a later turn is the same with every phase moved on.
-        turn = self._phases[(rows[None, :] + rows[:, None]) % n] + config.leap * rows[:, None]
+        # A block is a few turns of the rotation; a later one is the same with every phase moved on.
+        block = n * -(-min(count, 128) // n)
+        rows = np.arange(block)[:, None]
+        turn = self._phases[(np.arange(n) + rows) % n] + config.leap * rows
         turn %= self._order
         done = 0
         while done < count:
-            offset, inside = divmod(self._beat + done, n)
-            start = config.leap * n * offset % self._order
-            stop = min(count, done + n - inside)
+            offset, inside = divmod(self._beat + done, block)
+            start = config.leap * block * offset % self._order
+            stop = min(count, done + block - inside)
             np.take(self._table, turn[inside : inside + stop - done] + start, out=out[done:stop])
             done = stop
         self._beat += count

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.gf2 import product
-from seedbed.spec import UrngConfig, gf2
+from seedbed.spec import LfsrConfig, UrngConfig, gf2
 
 __all__ = ["UrngArray"]
 
@@ -126,8 +126,11 @@ class UrngArray(wiring.Component):
             word = Cat(word[:-1], word[-1] | ~word.any())
         entry = config.lfsr.jump(config.leap + config.spacing)
         ahead = Signal(config.width, init=gf2.apply(config.lfsr.matrix, config.seeds[0]))
-        count = Signal(range(config.lanes))
+        # A maximal-length register of k bits counts the 2^k - 1 lanes in one LUT.
+        counter = LfsrConfig(width=config.lanes.bit_length())
+        count = Signal(counter.width, init=1)
         growing = Signal()
+        grown = Signal()
         start = Signal()
         m.d.comb += [
             self.i_seeds.ready.eq(free & ~growing),
@@ -144,9 +147,10 @@ class UrngArray(wiring.Component):
                 ),
                 ahead.eq(product(config.lfsr.matrix, Mux(start, word, ahead))),
             ]
-        with m.If(start):
-            m.d.sync += [valid.eq(0), growing.eq(1)]
-        with m.If(growing):
-            m.d.sync += count.eq(count + 1)
-            with m.If(count == config.lanes - 2):
-                m.d.sync += [valid.eq(1), growing.eq(0), count.eq(0)]
+        m.d.comb += grown.eq(count == gf2.apply(counter.jump(-1), 1))
+        with m.If(start | growing):
+            m.d.sync += [
+                count.eq(product(counter.matrix, count)),
+                growing.eq(~grown),
+                valid.eq(grown),
+            ]

@@ -22,10 +22,15 @@ class Phase:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """Phases one after the other; with ``quiet``, no output may come after the last."""
+    """Phases one after the other; with ``quiet``, no output may come after the last.
+
+    ``retains`` says that later phases than the first write what a reset leaves as it is, such as a
+    memory: a bench that resets in the middle does so in the first phase.
+    """
 
     phases: list[Phase]
     quiet: bool = False
+    retains: bool = False
 
     def to_json(self) -> str:
         """Return the case as text, for a simulator in another process."""
@@ -35,4 +40,5 @@ class Case:
     def from_json(cls, text: str) -> "Case":
         """Return the case that :meth:`to_json` wrote."""
         raw = loads(text)
-        return cls(phases=[Phase(**phase) for phase in raw["phases"]], quiet=raw["quiet"])
+        raw["phases"] = [Phase(**phase) for phase in raw["phases"]]
+        return cls(**raw)

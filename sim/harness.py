@@ -70,6 +70,8 @@ class _Bench:
         self.outputs = {n: getattr(dut, n) for n, flow in stream_ports(dut) if flow is not In}
         self.holds_valid = stalls in (Stalls.VALID, Stalls.BOTH)
         self.holds_ready = stalls in (Stalls.READY, Stalls.BOTH)
+        # Ready that waits for valid: a core whose valid waits for ready hangs.
+        self.patient = stalls is Stalls.READY
         self.result = Result(transfers={name: [] for name in [*self.inputs, *self.outputs]})
         self.monitors = {name: _Monitor(name) for name in self.outputs}
         self.offered: dict[str, bool] = dict.fromkeys(self.inputs, False)
@@ -104,10 +106,9 @@ class _Bench:
         return moved
 
     def ready(self, wanted: bool, valid: int) -> bool:
-        # Half of the stalled cycles wait for valid: a core whose valid waits for ready hangs.
         if not self.holds_ready:
             return wanted
-        return wanted and self.random.random() < 0.5 and (bool(valid) or self.random.random() < 0.5)
+        return wanted and (not self.patient or bool(valid)) and self.random.random() < 0.5
 
     async def run(self, ctx) -> None:
         for number, phase in enumerate(self.case.phases):
@@ -128,10 +129,12 @@ class _Bench:
                 for name, payload in moved.items():
                     if payload is None:
                         continue
-                    waited = 0
+                    # What is thrown away is no progress: a seed that is never taken shows.
                     if name in self.inputs:
+                        waited = 0
                         send[name].pop(0)
                     elif not draining:
+                        waited = 0
                         self.compare(phase, number, name, expect[name].pop(0), payload)
                 if waited > 5000:
                     left = {n: len(p) for n, p in (send | expect).items() if p}

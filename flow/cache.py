@@ -1,0 +1,66 @@
+"""Results that are computed once: a second run does only what changed."""
+
+import ast
+import importlib
+import json
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from seedbed.flow.files import write_atomic
+
+__all__ = ["code", "memo"]
+
+
+def memo(
+    folder: Path, kind: str, key: Mapping[str, Any], compute: Callable[[], dict[str, Any]]
+) -> dict[str, Any]:
+    """Return ``compute()``, or what it returned when it was last called with this ``key``.
+
+    Parameters
+    ----------
+    folder
+        Where the results are kept, one JSON file each.
+    kind
+        What sort of result it is; first part of the file's name.
+    key
+        Everything that the result depends on, as JSON values: the Verilog's hash, options, seeds,
+        the tools' versions.
+    compute
+        Gives the result, a dictionary of JSON values. If it raises, nothing is kept.
+
+    An entry that is damaged, or belongs to another key, is computed again. A fresh result is
+    returned as it is read back, so that first and second call return the same.
+    """
+    wanted = json.loads(json.dumps(key))
+    digest = sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()
+    path = folder / f"{kind}-{digest[:24]}.json"
+    try:
+        entry = json.loads(path.read_bytes())
+        if entry["key"] == wanted and isinstance(entry["result"], dict):
+            return entry["result"]
+    except (OSError, ValueError, TypeError, KeyError):
+        pass
+    text = json.dumps({"key": wanted, "result": compute()}, indent=1, sort_keys=True)
+    write_atomic(path, text + "\n")
+    return json.loads(text)["result"]
+
+
+def code(name: str, seen: set[str] | None = None) -> str:
+    """Return the source text of a module of this project and of those that it imports.
+
+    As part of a key it makes a result depend on the code that gave it, and on no other.
+    """
+    seen = set() if seen is None else seen
+    file = getattr(importlib.import_module(name), "__file__", None)
+    if name in seen or file is None:
+        return ""
+    seen.add(name)
+    text = Path(file).read_text()
+    imports = sorted(
+        node.module
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("seedbed.")
+    )
+    return text + "".join(code(module, seen) for module in imports)

@@ -1,0 +1,334 @@
+"""The command line: every core and every step by name."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from random import Random
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from seedbed.flow import registry, tables, targets, verilog
+from seedbed.flow.registry import CORES
+from seedbed.flow.rows import KINDS, plain
+from seedbed.sim import tools
+from seedbed.sim.harness import Stalls, simulate
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="RTL cores with which a small FPGA learns: elaborate, simulate, prove, synthesize.",
+)
+out = Console()
+#: Progress and errors, so that standard output holds results alone.
+err = Console(stderr=True)
+
+CoreName = Annotated[str, typer.Argument(metavar="CORE", help="A name that 'seedbed list' shows.")]
+Settings = Annotated[
+    list[str],
+    typer.Option("--set", metavar="NAME=VALUE", help="A parameter; may be repeated."),
+]
+Build = Annotated[Path, typer.Option(help="Folder of intermediate files and kept results.")]
+BUILD = Path("build")
+
+
+def settings(values: list[str]) -> dict[str, Any]:
+    """Return ``name=value`` words as parameters: integers, true and false, tuples, or text.
+
+    Raises ``ValueError`` for a word without an equals sign.
+    """
+    params: dict[str, Any] = {}
+    for word in values:
+        name, sign, text = word.partition("=")
+        if not sign or not name:
+            raise ValueError(f"--set takes NAME=VALUE, not {word!r}")
+        params[name] = _value(text)
+    return params
+
+
+def _value(text: str) -> Any:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if "," in text:
+        return tuple(_value(part) for part in text.split(",") if part)
+    try:
+        return int(text, 0)
+    except ValueError:
+        return text
+
+
+@app.callback(invoke_without_command=True)
+def start(context: typer.Context) -> None:
+    """Without a command, show which there are."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command("list")
+def list_cores(
+    names: Annotated[bool, typer.Option("--names", help="Print the names alone.")] = False,
+) -> None:
+    """List the cores, their parameters and default values."""
+    if names:
+        print("\n".join(CORES))
+        return
+    table = Table("core", "what it is", "parameters", "source")
+    for core in CORES.values():
+        table.add_row(core.name, core.title, core.defaults(), core.paper)
+    out.print(table)
+
+
+@app.command("verilog")
+def emit(
+    core: CoreName,
+    set_: Settings = [],  # noqa: B006 - typer's way to say "none"
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write to.")] = (
+        BUILD / "verilog"
+    ),
+) -> None:
+    """Write a core's Verilog, whole or not at all, and print the file's name."""
+    print(verilog.write(registry.find(core), settings(set_), output))
+
+
+@app.command()
+def sim(
+    core: CoreName,
+    set_: Settings = [],  # noqa: B006
+    vcd: Annotated[Path | None, typer.Option(help="Write a waveform.")] = None,
+    seed: Annotated[int, typer.Option(help="Of stimulus and stalls.")] = 1,
+) -> None:
+    """Run a core against its golden model, bit for bit, with every sort of stalls."""
+    found = registry.find(core)
+    config = found.configure(settings(set_))
+    case = found.case(config, Random(seed))
+    inputs, outputs = found.streams(config)
+    table = Table("stalls", "cycles", *inputs, *outputs)
+    with err.status(f"simulating {core}") as status:
+        for stalls in Stalls:
+            status.update(f"simulating {core}, stalls: {stalls.value}")
+            result = simulate(found.component(config), case, stalls=stalls, seed=seed, vcd=vcd)
+            vcd = None
+            counts = [str(len(moved)) for moved in result.transfers.values()]
+            table.add_row(stalls.value, str(result.cycles), *counts)
+    out.print(table)
+    out.print(f"{core} matches its model bit for bit, seed {seed}.")
+
+
+@app.command()
+def cocotb(
+    core: CoreName,
+    set_: Settings = [],  # noqa: B006
+    seed: Annotated[int, typer.Option(help="Of stimulus and pauses.")] = 1,
+    waves: Annotated[bool, typer.Option(help="Record a waveform.")] = False,
+    build: Build = BUILD,
+) -> None:
+    """Run a core's emitted Verilog in cocotb under Verilator, with random pauses."""
+    from seedbed.sim import verilate
+
+    found, params = registry.find(core), settings(set_)
+    config = found.configure(params)
+    inputs, outputs = found.streams(config)
+    path = verilog.write(found, params, build / "verilog")
+    with err.status(f"building and running {core} under Verilator"):
+        result = verilate.run(
+            path,
+            core,
+            found.case(config, Random(seed)),
+            inputs=inputs,
+            outputs=outputs,
+            stalls=True,
+            seed=seed,
+            build=build / "cocotb",
+            waves=waves,
+        )
+    out.print(f"{core}: {result['tests']} tests, {result['cycles']} cycles, seed {seed}: passed.")
+    if waves:
+        out.print(f"waveform: {result['waves']}")
+
+
+@app.command("synth")
+def synthesize(
+    core: CoreName,
+    target: Annotated[str, typer.Option(help=f"One of {', '.join(targets.TARGETS)}.")],
+    set_: Settings = [],  # noqa: B006
+    seeds: Annotated[int, typer.Option(help="Seeds of place and route; 0 leaves it out.")] = 3,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    build: Build = BUILD,
+) -> None:
+    """Synthesize a core; place and route it where an open tool can."""
+    from seedbed.flow import synth
+
+    found, params = registry.find(core), settings(set_)
+    targets.find(target)
+    path = verilog.write(found, params, build / "verilog")
+    with err.status(f"synthesizing {core} for {target}") as status:
+        counts = synth.synthesize(path, core, target=target, build=build / "synth")
+        fmax = None
+        if seeds:
+            fmax = synth.place(
+                path, core, target=target, seeds=seeds, build=build / "synth",
+                progress=status.update,
+            )  # fmt: skip
+    result = {
+        "core": core,
+        "params": plain(found, params),
+        "target": target,
+        "tools": counts["tools"] | (fmax["tools"] if fmax else {}),
+        **{name: counts[name] for name in ("lut", "ff", "bram", "dsp", "cells")},
+        "fmax_mhz": fmax and {name: fmax[name] for name in ("median", "min", "max", "seeds")},
+    }
+    if json_:
+        print(json.dumps(result, indent=1))
+        return
+    table = Table("core", "target", "LUT", "FF", "BRAM", "DSP", "Fmax in MHz, median (range)")
+    speed = "n/a"
+    if fmax:
+        speed = f"{fmax['median']:.0f} ({fmax['min']:.0f} to {fmax['max']:.0f})"
+    table.add_row(core, target, *(str(counts[n]) for n in ("lut", "ff", "bram", "dsp")), speed)
+    out.print(table)
+    out.print(", ".join(f"{count} {cell}" for cell, count in sorted(counts["cells"].items())))
+
+
+def _measured(build: Path, **chosen: Any) -> None:
+    """Measure what is chosen, where it is not measured already, and print its tables."""
+    from seedbed.flow import jobs
+
+    plan = jobs.plan(build, **chosen)
+    if not plan:
+        raise ValueError(f"nothing of that kind is measured of {', '.join(chosen['cores'])}")
+    _print([row.to_json() for row in jobs.measure(plan, err)])
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    for section in tables.sections(rows):
+        table = Table(*section.header, title=section.title, title_justify="left")
+        for line in section.lines:
+            table.add_row(*line)
+        out.print(table)
+
+
+@app.command()
+def formal(core: CoreName, build: Build = BUILD) -> None:
+    """Prove what is claimed of a core: by induction, with covers and failing mutants."""
+    _measured(build, kinds={"proof"}, cores={registry.find(core).name})
+
+
+@app.command()
+def mutate(core: CoreName, build: Build = BUILD) -> None:
+    """Count how many mutants of a core's netlist its simulator bench notices."""
+    _measured(build, kinds={"mutation"}, cores={registry.find(core).name})
+
+
+@app.command()
+def measure(
+    kind: Annotated[
+        list[str] | None, typer.Option(help=f"Of {', '.join(KINDS)}; all by default.")
+    ] = None,
+    core: Annotated[list[str] | None, typer.Option(help="All by default.")] = None,
+    build: Build = BUILD,
+) -> None:
+    """Measure what the registry names, of the chosen kinds and cores, and print it."""
+    for name in kind or ():
+        if name not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(KINDS)}, not {name!r}")
+    cores = {registry.find(name).name for name in core} if core else set(CORES)
+    _measured(build, kinds=set(kind or KINDS), cores=cores)
+
+
+@app.command()
+def report(
+    quick: Annotated[bool, typer.Option("--quick", help="Measure what takes seconds.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Also cocotb, proofs, mutation.")] = False,
+    docs: Annotated[
+        Path | None, typer.Option(help="Also fill the generated blocks below this folder.")
+    ] = None,
+    build: Build = BUILD,
+) -> None:
+    """Measure what is not measured yet, and write the report: JSON, Markdown, HTML and plots.
+
+    What other commands measured, and still holds, is in it too.
+    """
+    from seedbed.flow import demo, jobs
+    from seedbed.flow import docs as pages
+    from seedbed.flow import report as drawn
+
+    kinds = jobs.QUICK if quick else tuple(KINDS) if all_ else jobs.MAIN
+    everything = jobs.plan(build)
+    jobs.measure([job for job in everything if job.kind in kinds], err)
+    path = drawn.build(jobs.kept(everything) + demo.rows(build / "demo"), build / "report")
+    document = json.loads(path.read_text())
+    if docs is not None:
+        pages.docs(document, docs)
+    _print(document["rows"])
+    out.print(f"The report is in {path.parent}: report.html, report.md, report.json and plots.")
+
+
+demos = typer.Typer(help="Whole jobs on real data.")
+app.add_typer(demos, name="demo")
+
+
+@demos.command("zo")
+def demo_zo(
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of MNIST's IDX files; else scikit-learn's digits.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Runs a row of the table.")] = 16,
+    build: Build = BUILD,
+) -> None:
+    """Fine-tune a small classifier by zeroth-order SGD with five sources of perturbations."""
+    from seedbed.flow import demo
+
+    folder = build / "demo" / ("digits" if data is None else "mnist")
+    demo.run_zo(data, folder, seeds=seeds, console=out)
+
+
+@app.command()
+def doctor() -> None:
+    """Show which tools there are, which versions, and what brings one that is missing."""
+    table = Table("tool", "called as", "version, or how to get it")
+    missing = 0
+    with err.status("asking the tools: a first call of each may take half a minute") as status:
+        for name, (default, remedy) in tools.TOOLS.items():
+            called = os.environ.get(name, default)
+            status.update(f"asking {called}: its first call may take half a minute")
+            try:
+                table.add_row(name, called, tools.version(name))
+            except tools.ToolMissing:
+                missing += 1
+                table.add_row(name, called, f"[red]missing: {remedy}[/red]")
+            except RuntimeError as problem:
+                missing += 1
+                table.add_row(name, called, f"[red]broken: {problem}[/red]")
+    out.print(table)
+    if missing:
+        raise typer.Exit(1)
+
+
+#: What typer raises for a command line that it cannot read; it exports only classes below it.
+UsageError = typer.BadParameter.__base__
+
+
+def main() -> None:
+    """Run the command line: what is refused is one sentence on standard error and status 2."""
+    tools.setup_environment()
+    try:
+        sys.exit(app(standalone_mode=False))
+    except UsageError as problem:
+        err.print(f"error: {problem.format_message()}", style="red", markup=False, soft_wrap=True)
+    except (typer.Abort, KeyboardInterrupt):
+        err.print("interrupted: what was finished is kept")
+        sys.exit(130)
+    except (OSError, RuntimeError, TypeError, ValueError, AssertionError) as problem:
+        told = str(problem)
+        if isinstance(problem, OSError) and problem.filename:
+            told = f"{problem.filename}: {problem.strerror}"
+        err.print(f"error: {told}", style="red", markup=False, highlight=False, soft_wrap=True)
+        if isinstance(problem, AssertionError):
+            # Not bad input: the core, or a proof of it, does not hold.
+            sys.exit(1)
+    sys.exit(2)

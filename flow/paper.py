@@ -1,0 +1,129 @@
+"""Published figures, as printed, and the figures that this project set itself."""
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["AIMS", "PEZO", "aims", "beside", "demo", "published"]
+
+PEZO = (
+    "Perturbation-efficient Zeroth-order Optimization for Hardware-friendly On-device Training "
+    "(PeZO, ICCAD 2025)"
+)
+
+#: Table 6, "Hardware implementation of random number generation part on ZCU102 FPGA".
+PEZO_TABLE_6: dict[str, dict[str, float]] = {
+    "ZCU102 available": {"lut": 274080, "ff": 548160, "bram": 150},
+    "MeZO": {"lut": 133120, "ff": 69632, "power_w": 4.474, "fmax_mhz": 500},
+    "Ours Pre-gen": {"ff": 16, "bram": 8, "power_w": 2.104, "fmax_mhz": 700},
+    "Ours O-t-F (RoBERTa)": {"lut": 32, "ff": 449, "bram": 1, "power_w": 0.608, "fmax_mhz": 700},
+    "Ours O-t-F (OPT)": {"lut": 32, "ff": 512, "bram": 1, "power_w": 0.626, "fmax_mhz": 700},
+}
+
+#: Table 3, accuracy in percent of RoBERTa-large on SST-2 with k samples a class.
+PEZO_TABLE_3: dict[str, dict[str, float]] = {
+    "Gaussian": {"accuracy_k16": 90.4, "accuracy_k256": 93.1},
+    "Rademacher (+1, -1)": {"accuracy_k16": 51.9, "accuracy_k256": 50.5},
+    "Uniform": {"accuracy_k16": 51.2, "accuracy_k256": 49.5},
+    "Ours": {"accuracy_k16": 90.7, "accuracy_k256": 92.9},
+}
+
+#: Which row of Table 3 a source of the demonstration stands beside.
+DEMO = {
+    "gaussian": "Gaussian",
+    "rademacher": "Rademacher (+1, -1)",
+    "unscaled": "Uniform",
+    "on-the-fly": "Ours",
+    "pre-generated": "Ours",
+}
+
+TABLES = {"Table 3": PEZO_TABLE_3, "Table 6": PEZO_TABLE_6}
+
+#: Which row a synthesized design stands beside: core, parameters that it must have, table, row.
+BESIDE: list[tuple[str, dict[str, Any], str, str]] = [
+    (core, {"lanes": 31, "width": width} | extra, "Table 6", row)
+    for core, extra in (("urng_array", {"leap": 1}), ("perturbation", {"source": "urng"}))
+    for width, row in ((8, "Ours O-t-F (RoBERTa)"), (14, "Ours O-t-F (OPT)"))
+] + [
+    ("perturbation", {"source": "pool"}, "Table 6", "Ours Pre-gen"),
+    ("prng_pool", {}, "Table 6", "Ours Pre-gen"),
+    ("tree_grng", {"instances": 1024, "lfsrs": "published"}, "Table 6", "MeZO"),
+]
+
+#: What the project set itself: core, parameters, kind, target, and a relation by figure.
+AIMS: list[tuple[str, dict[str, Any], str, str | None, dict[str, list]]] = [
+    (
+        "urng_array",
+        {"lanes": 31, "width": 8, "leap": 1, "seeding": "serial", "repair": False},
+        "synthesis",
+        "xcup",
+        {"lut": ["<=", 36], "ff": ["<=", 260]},
+    ),
+    (
+        "urng_array",
+        {"lanes": 31, "width": 14, "leap": 1, "seeding": "serial", "repair": False},
+        "synthesis",
+        "xcup",
+        {"lut": ["<=", 36], "ff": ["<=", 446]},
+    ),
+    *(
+        ("urng_array", {"lanes": 31, "leap": 1}, "place", target, {"fmax_mhz": [">=", 300]})
+        for target in ("ecp5", "ecp5-8")
+    ),
+    (
+        "urng_array",
+        {"width": 14, "leap": 14},
+        "statistics",
+        None,
+        {"lane_autocorrelation": ["<", 0.01], "lane_to_lane": ["<", 0.01]}
+        | {"generator_autocorrelation": ["<", 0.01]},
+    ),
+    (
+        "urng_array",
+        {"width": 8, "leap": 8},
+        "statistics",
+        None,
+        {"lane_autocorrelation": ["<", 0.03], "lane_to_lane": ["<", 0.03]}
+        | {"generator_autocorrelation": ["<", 0.03]},
+    ),
+    ("urng_array", {"width": 14}, "speed", None, {"seconds": ["<", 10]}),
+    ("prng_pool", {"lanes": 8, "banks": 8}, "synthesis", "xcup", {"bram": ["<=", 8]}),
+    ("perturbation", {"lanes": 31}, "ratio", "xcup", {"lut_per_lane_more": ["<=", 3]}),
+    ("demo zo", {"source": "on-the-fly"}, "demo", None, {"points_to_gaussian": [">=", -1]}),
+    ("demo zo", {"source": "pre-generated"}, "demo", None, {"points_to_gaussian": [">=", -1]}),
+]
+
+
+def _fits(wanted: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
+    return all(params.get(name) == value for name, value in wanted.items())
+
+
+def published(table: str, row: str) -> dict[str, Any]:
+    """Return one row of a table of the paper, in the form that a report row holds."""
+    return {"source": PEZO, "table": table, "row": row, "figures": dict(TABLES[table][row])}
+
+
+def beside(
+    core: str, params: Mapping[str, Any], kind: str, target: str | None
+) -> dict[str, Any] | None:
+    """Return the published row that a measurement stands beside, or ``None``.
+
+    The paper's device is an UltraScale+ one, so that only ``xcup`` is comparable.
+    """
+    for name, wanted, table, row in BESIDE:
+        if (name, kind, target) == (core, "synthesis", "xcup") and _fits(wanted, params):
+            return published(table, row)
+    return None
+
+
+def demo(source: str) -> dict[str, Any] | None:
+    """Return the published accuracies that a source stands beside: another network and task."""
+    return published("Table 3", DEMO[source]) if source in DEMO else None
+
+
+def aims(core: str, params: Mapping[str, Any], kind: str, target: str | None) -> dict[str, list]:
+    """Return what the project wants of a measurement: relation and value, by figure."""
+    found: dict[str, list] = {}
+    for name, wanted, of_kind, of_target, figures in AIMS:
+        if (name, of_kind, of_target) == (core, kind, target) and _fits(wanted, params):
+            found |= figures
+    return found

@@ -1,0 +1,133 @@
+"""Draws docs/architecture.svg: ``python -m seedbed.flow.picture docs/architecture.svg``."""
+
+import sys
+from io import BytesIO
+from pathlib import Path
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+
+from seedbed.flow.files import write_atomic
+
+__all__ = ["ARROWS", "BOXES", "draw"]
+
+STYLES = {
+    "core": ("#e4eef8", "#1f5f99"),
+    "other": ("#fbf0e0", "#c8862a"),
+    "floor": ("#eef0f2", "#6b7785"),
+    "out": ("#ffffff", "#6b7785"),
+}
+
+#: Each box: name, left, bottom, width, height, style, title, lines below it.
+BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
+    ("seed", 0, 5.5, 1.3, 0.9, "out", "seed", "one word"),
+    ("urng_array", 2.1, 5.3, 2.7, 1.3, "core", "urng_array", "$2^k-1$ LFSRs, rotating"),
+    ("lfsr", 2.1, 7.25, 2.7, 0.85, "core", "lfsr", "one step: a GF(2) matrix"),
+    ("scale_lut", 5.6, 6.9, 2.2, 1.2, "core", "scale_lut", "exponent of the\nbeat, by state"),
+    ("prng_pool", 2.1, 3.4, 2.7, 1.3, "core", "prng_pool", "numbers made before,\nin memory banks"),
+    (
+        "perturbation", 5.6, 4.0, 2.2, 2.1, "core", "perturbation",
+        "$k\\,\\epsilon\\,z$: exactly $d$\nnumbers, then last",
+    ),
+    ("weights", 8.7, 4.4, 2.3, 1.3, "out", "your design", "weights on the way\nto multipliers"),
+    ("tree_grng", 8.7, 6.9, 2.3, 1.2, "other", "tree_grng", "Gaussian baseline,\nto compare with"),
+    ("spec", 0, 0.9, 1.7, 1.0, "floor", "spec/", "configurations"),
+    ("hw", 2.6, 1.6, 2.0, 1.0, "floor", "hw/", "RTL, Amaranth"),
+    ("golden", 2.6, 0.2, 2.0, 1.0, "floor", "golden/", "models, NumPy"),
+    ("sim", 5.5, 0.9, 2.3, 1.0, "floor", "sim/", "bit for bit, proofs"),
+    ("flow", 8.7, 0.9, 2.3, 1.0, "floor", "flow/", "Verilog, synthesis,\nreport"),
+]  # fmt: skip
+
+#: Each arrow: from (name, side), to (name, side), text; sides as in a compass.
+ARROWS: list[tuple[tuple[str, str], tuple[str, str], str]] = [
+    (("seed", "e"), ("urng_array", "w"), ""),
+    (("lfsr", "s"), ("urng_array", "n"), ""),
+    (("seed", "s"), ("prng_pool", "w"), ""),
+    (("urng_array", "ne"), ("scale_lut", "w"), "state         "),
+    (("scale_lut", "s"), ("perturbation", "n"), ""),
+    (("urng_array", "e"), ("perturbation", "nw"), "n numbers\na beat"),
+    (("prng_pool", "e"), ("perturbation", "sw"), "or"),
+    (("perturbation", "e"), ("weights", "w"), "stream"),
+    (("spec", "e"), ("hw", "w"), ""),
+    (("spec", "e"), ("golden", "w"), ""),
+    (("hw", "e"), ("sim", "w"), ""),
+    (("golden", "e"), ("sim", "w"), ""),
+    (("sim", "e"), ("flow", "w"), ""),
+]
+
+#: Where a side's arrows end, as shares of the box's width and height.
+SIDES = {
+    "e": (1, 0.5), "w": (0, 0.5), "n": (0.5, 1), "s": (0.5, 0),
+    "ne": (1, 0.8), "nw": (0, 0.75), "sw": (0, 0.25),
+}  # fmt: skip
+
+
+def _boxes(axes: Axes) -> dict[str, tuple[float, float, float, float]]:
+    places = {}
+    for name, x, y, width, height, style, title, text in BOXES:
+        fill, edge = STYLES[style]
+        shape = FancyBboxPatch(
+            (x, y), width, height, boxstyle="round,pad=0,rounding_size=0.1", fc=fill, ec=edge
+        )
+        axes.add_patch(shape)
+        lines = text.count("\n") + 1
+        middle = y + height / 2
+        axes.text(x + width / 2, middle + 0.13 * lines, title, ha="center", va="center", size=11)
+        axes.text(
+            x + width / 2, middle - 0.19, text, ha="center", va="center", size=8, color="#3b4652"
+        )
+        places[name] = (x, y, width, height)
+    return places
+
+
+def _arrows(axes: Axes, places: dict[str, tuple[float, float, float, float]]) -> None:
+    def end(name: str, side: str) -> tuple[float, float]:
+        x, y, width, height = places[name]
+        across, up = SIDES[side]
+        return x + across * width, y + up * height
+
+    for start, stop, text in ARROWS:
+        (x0, y0), (x1, y1) = end(*start), end(*stop)
+        axes.add_patch(
+            FancyArrowPatch(
+                (x0, y0),
+                (x1, y1),
+                arrowstyle="-|>",
+                mutation_scale=11,
+                color="#3b4652",
+                shrinkA=1,
+                shrinkB=1,
+            )
+        )
+        if text:
+            axes.text((x0 + x1) / 2, (y0 + y1) / 2 + 0.08, text, ha="center", va="bottom", size=7.5)
+
+
+def draw(kind: str = "svg") -> bytes:
+    """Return the picture; the same version of matplotlib gives the same bytes.
+
+    Texts are outlines, so that the picture looks alike wherever it is shown.
+    """
+    with rc_context({"svg.hashsalt": "seedbed", "svg.fonttype": "path"}):
+        figure = Figure(figsize=(11, 8.4), facecolor="white")
+        axes = figure.add_axes((0.02, 0.02, 0.96, 0.96))
+        axes.set_xlim(-0.2, 11.2)
+        axes.set_ylim(0, 9)
+        axes.set_axis_off()
+        for y, text in (
+            (8.55, "Cores: streams from a seed to a perturbation"),
+            (2.95, "House: one configuration drives RTL and model; imports run from left to right"),
+        ):
+            axes.text(-0.1, y, text, size=12, weight="bold", va="center", color="#1c2530")
+        _arrows(axes, _boxes(axes))
+        buffer = BytesIO()
+        metadata = {"Date": None} if kind == "svg" else {"Software": None}
+        figure.savefig(buffer, format=kind, metadata=metadata)
+    return buffer.getvalue()
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    write_atomic(path, draw(path.suffix.lstrip(".")))

@@ -1,0 +1,127 @@
+"""One measurement as a row of the report, and what every figure is called and counted in."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+__all__ = ["UNITS", "Row", "command"]
+
+#: Every figure that a row may hold, with its unit ("" for a plain number).
+UNITS: dict[str, str] = {
+    # Synthesis, placing and routing
+    "lut": "LUT",
+    "ff": "FF",
+    "bram": "BRAM",
+    "dsp": "DSP",
+    "cells": "cells",
+    "lut_per_lane": "LUT/lane",
+    "bits": "bits",
+    "fmax_mhz": "MHz",
+    "fmax_min_mhz": "MHz",
+    "fmax_max_mhz": "MHz",
+    "fmax_by_seed_mhz": "MHz",
+    # Ratios between two designs of the same report
+    "lut_per_beat": "times",
+    "ff_per_beat": "times",
+    "lut_per_number": "times",
+    "ff_per_number": "times",
+    "lut_per_lane_more": "LUT/lane",
+    # Simulation, proof, mutation
+    "runs": "runs",
+    "cycles": "cycles",
+    "beats": "beats",
+    "proved": "proofs",
+    "covers": "covers",
+    "mutants": "mutants",
+    "killed": "mutants",
+    "score_percent": "%",
+    "survivors": "",
+    # Statistics, as correlation coefficients
+    "lane_autocorrelation": "",
+    "generator_autocorrelation": "",
+    "lane_to_lane": "",
+    "any_pair": "",
+    "lane_by_lag": "",
+    "generator_by_lag": "",
+    "any_pair_by_lag": "",
+    # Exponents of the table of scales
+    "exponents": "",
+    "commonest_percent": "%",
+    # A Gaussian generator's numbers
+    "mean_lsb": "LSB",
+    "sigma_lsb": "LSB",
+    "excess_kurtosis": "",
+    "magnitude_lag_1": "",
+    "signs_repeat_after": "numbers",
+    # Switching activity
+    "toggles": "toggles",
+    "toggles_per_number": "toggles/number",
+    # Speed of the golden model
+    "numbers": "numbers",
+    "seconds": "s",
+    "cpu_seconds": "s",
+    "peak_mib": "MiB",
+    # Demonstration
+    "accuracy_mean": "%",
+    "accuracy_std": "%",
+    "accuracy_before": "%",
+    "points_to_gaussian": "points",
+    "loss_by_point": "",
+    "diverged": "runs",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """What was measured of one configuration, and how to measure it again.
+
+    Parameters
+    ----------
+    core, config, params
+        The core's name, its variant's name, and all of the configuration's parameters.
+    kind
+        ``synthesis``, ``place``, ``ratio``, ``simulation``, ``cocotb``, ``proof``, ``mutation``,
+        ``statistics``, ``activity``, ``speed``, ``demo`` or ``sweep``.
+    figures
+        Values by name, each name one of :data:`UNITS`: numbers, texts or lists of numbers.
+    command
+        The line that measures it again.
+    target, seeds, tools
+        FPGA family, seeds of whatever was random, versions by tool; where there are any.
+    paper
+        ``{"source", "table", "row", "figures"}`` of the published figures, or ``None``.
+    aim
+        What the project set itself: a relation and a value, by figure.
+
+    Raises ``ValueError`` for a figure that has no unit or no value.
+    """
+
+    core: str
+    config: str
+    kind: str
+    figures: Mapping[str, Any]
+    command: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    target: str | None = None
+    seeds: list[int] = field(default_factory=list)
+    tools: Mapping[str, str] = field(default_factory=dict)
+    paper: Mapping[str, Any] | None = None
+    aim: Mapping[str, list] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, value in self.figures.items():
+            if name not in UNITS:
+                raise ValueError(f"{name!r} is not a figure of the report: name it in UNITS")
+            if value is None or value != value:
+                raise ValueError(f"{name} of {self.core} has no value: leave it out")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row as plain JSON values, units included."""
+        return {**asdict(self), "units": {name: UNITS[name] for name in self.figures}}
+
+
+def command(verb: str, core: str, params: Mapping[str, Any], *options: str) -> str:
+    """Return the ``seedbed`` line that runs ``verb`` on ``core`` with ``params`` set."""
+    settings = [word for name, value in params.items() for word in ("--set", f"{name}={value}")]
+    return shlex.join(["seedbed", verb, core, *settings, *options])

@@ -1,0 +1,209 @@
+"""What a job measures, kind by kind: from a core's configuration to figures."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from seedbed.flow import activity, measure, registry, synth, verilog
+from seedbed.flow.row import Row, command
+from seedbed.sim import mutate, prove, tools, verilate
+from seedbed.sim.harness import Stalls, simulate
+
+__all__ = ["KINDS", "Job", "Kind", "plain"]
+
+#: Seed of the benches' random numbers and stalls.
+BENCH_SEED = 1
+#: Seeds of place and route.
+PLACE_SEEDS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One measurement: of what kind, of which configuration of a core, and where files may go."""
+
+    kind: str
+    core: str
+    config: str
+    build: Path
+    params: Mapping[str, Any] = field(default_factory=dict)
+    target: str | None = None
+
+    @property
+    def says(self) -> str:
+        """What is going on while it runs, in a few words."""
+        where = f" for {self.target}" if self.target else ""
+        return f"{self.kind} of {self.core}, {self.config}{where}"
+
+
+def plain(core: registry.Core, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a configuration that are plain values, and not long tables."""
+    config = core.configure(params)
+    values = {f.name: getattr(config, f.name) for f in fields(config) if f.init}
+    short = {name: v for name, v in values.items() if not isinstance(v, tuple) or len(v) <= 24}
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in short.items()}
+
+
+def _row(job: Job, verb: str, figures: Mapping[str, Any], *options: str, **rest: Any) -> Row:
+    return Row(
+        core=job.core,
+        config=job.config,
+        kind=job.kind,
+        target=job.target,
+        params=plain(registry.find(job.core), job.params),
+        figures=figures,
+        command=command(verb, job.core, job.params, *options),
+        **rest,
+    )
+
+
+def emitted(job: Job) -> Path:
+    """Write the job's Verilog to a folder of its configuration's own and return its path."""
+    stem = sha256(repr(sorted(job.params.items())).encode()).hexdigest()[:12]
+    folder = job.build / "emitted" / f"{job.core}-{stem}"
+    return verilog.write(registry.find(job.core), job.params, folder)
+
+
+def _numbers(job: Job) -> int:
+    """Return how many numbers the core gives a beat."""
+    params = plain(registry.find(job.core), job.params)
+    return params.get("lanes") or params.get("instances") or 1
+
+
+def _simulation(job: Job) -> Row:
+    core = registry.find(job.core)
+    config = core.configure(job.params)
+    case = core.case(config, Random(BENCH_SEED))
+    runs = [
+        simulate(core.component(config), case, stalls=stalls, seed=BENCH_SEED) for stalls in Stalls
+    ]
+    beats = sum(len(sent) for phase in case.phases for sent in phase.outputs.values())
+    figures = {"runs": len(runs), "beats": beats, "cycles": sum(run.cycles for run in runs)}
+    return _row(job, "sim", figures, seeds=[BENCH_SEED])
+
+
+def _cocotb(job: Job) -> Row:
+    core = registry.find(job.core)
+    config = core.configure(job.params)
+    inputs, outputs = core.streams(config)
+    result = verilate.run(
+        emitted(job),
+        core.name,
+        core.case(config, Random(BENCH_SEED)),
+        inputs=inputs,
+        outputs=outputs,
+        stalls=True,
+        seed=BENCH_SEED,
+        build=job.build / "cocotb",
+    )
+    figures = {"runs": result["tests"], "cycles": result["cycles"]}
+    versions = {"verilator": tools.version("VERILATOR")}
+    return _row(job, "cocotb", figures, seeds=[BENCH_SEED], tools=versions)
+
+
+def _synthesis(job: Job) -> Row:
+    path = emitted(job)
+    assert job.target is not None
+    found = synth.synthesize(path, job.core, target=job.target, build=job.build / "synth")
+    figures = {name: found[name] for name in ("lut", "ff", "bram", "dsp")}
+    figures["lut_per_lane"] = figures["lut"] / _numbers(job)
+    options = ("--target", job.target, "--seeds", "0")
+    return _row(job, "synth", figures, *options, tools=found["tools"])
+
+
+def _place(job: Job) -> Row | None:
+    assert job.target is not None
+    found = synth.place(
+        emitted(job), job.core, target=job.target, seeds=PLACE_SEEDS, build=job.build / "synth"
+    )
+    if found is None:
+        return None
+    figures = {
+        "fmax_mhz": found["median"],
+        "fmax_min_mhz": found["min"],
+        "fmax_max_mhz": found["max"],
+        "fmax_by_seed_mhz": found["mhz"],
+    }
+    options = ("--target", job.target, "--seeds", str(PLACE_SEEDS))
+    return _row(job, "synth", figures, *options, seeds=found["seeds"], tools=found["tools"])
+
+
+def _measured(job: Job, figures: Mapping[str, Any], **rest: Any) -> Row:
+    row = _row(job, "measure", figures, **rest)
+    return replace(row, command=f"seedbed measure --kind {job.kind} --core {job.core}")
+
+
+def _activity(job: Job) -> Row:
+    found = activity.toggles(
+        emitted(job),
+        job.core,
+        numbers_per_beat=_numbers(job),
+        cycles=2000,
+        build=job.build / "activity",
+    )
+    figures = {name: found[name] for name in ("toggles_per_number", "cycles")}
+    return _measured(job, figures, tools=found["tools"])
+
+
+#: What is measured of a core's numbers, or of its table.
+STATISTICS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "urng_array": measure.correlation,
+    "scale_lut": measure.scales,
+    "tree_grng": measure.gaussian,
+}
+
+
+def _statistics(job: Job) -> Row:
+    config = registry.find(job.core).configure(job.params)
+    figures = STATISTICS[job.core](config)
+    return _measured(job, figures, tools={"numpy": version("numpy")})
+
+
+def _speed(job: Job) -> Row:
+    config = registry.find(job.core).configure(job.params)
+    return _measured(job, measure.speed(config), tools={"numpy": version("numpy")})
+
+
+def _proof(job: Job) -> Row:
+    proof = next(p for p in registry.find(job.core).proofs if p.name == job.config)
+    (found,) = prove.check([proof], job.build / "formal")
+    figures = {
+        "proved": 1,
+        "covers": found["covers_reached"],
+        "mutants": len(proof.mutants),
+        "killed": len(found["mutants_killed"]),
+    }
+    return _row(job, "formal", figures, tools=found["tools"])
+
+
+def _mutation(job: Job) -> Row:
+    core = registry.find(job.core)
+    found = mutate.run(core, job.params, build=job.build / "mutate")
+    return _row(job, "mutate", found["figures"], seeds=[found["seed"]], tools=found["tools"])
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One sort of measurement: what makes its row, and the modules that its figures depend on.
+
+    ``{core}`` in a module's name stands for the core's.
+    """
+
+    row: Callable[[Job], Row | None]
+    modules: tuple[str, ...]
+
+
+KINDS: dict[str, Kind] = {
+    "simulation": Kind(_simulation, ("seedbed.sim.harness",)),
+    "cocotb": Kind(_cocotb, ("seedbed.sim.verilate", "seedbed.sim.cocotb_bench")),
+    "synthesis": Kind(_synthesis, ("seedbed.flow.synth",)),
+    "place": Kind(_place, ("seedbed.flow.synth",)),
+    "activity": Kind(_activity, ("seedbed.flow.activity",)),
+    "statistics": Kind(_statistics, ("seedbed.flow.measure",)),
+    "speed": Kind(_speed, ("seedbed.flow.measure",)),
+    "proof": Kind(_proof, ("seedbed.sim.prove", "seedbed.sim.proofs.{core}")),
+    "mutation": Kind(_mutation, ("seedbed.sim.mutate",)),
+}

@@ -1,0 +1,300 @@
+"""Tables of the report's JSON rows: one list of sections for Markdown, HTML and the terminal."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+__all__ = ["SECTIONS", "Table", "markdown", "sections", "show", "status", "verdicts"]
+
+JsonRow = dict[str, Any]
+
+#: What a column of figures is headed with; a figure that is not here is not in a table.
+HEADINGS = {
+    "lut": "LUT",
+    "ff": "FF",
+    "bram": "BRAM",
+    "dsp": "DSP",
+    "cells": "cells",
+    "lut_per_lane": "LUT a lane",
+    "bits": "bits",
+    "fmax_mhz": "Fmax MHz, median",
+    "fmax_min_mhz": "min",
+    "fmax_max_mhz": "max",
+    "lut_per_beat": "LUT a beat, times",
+    "ff_per_beat": "FF a beat, times",
+    "lut_per_number": "LUT a fresh number, times",
+    "ff_per_number": "FF a fresh number, times",
+    "lut_per_lane_more": "LUT a lane more",
+    "runs": "runs",
+    "cycles": "cycles",
+    "beats": "beats",
+    "proved": "proved",
+    "covers": "covers reached",
+    "mutants": "mutants",
+    "killed": "killed",
+    "score_percent": "score %",
+    "survivors": "survivors",
+    "lane_autocorrelation": "lane, lags 1..8",
+    "generator_autocorrelation": "generator, lags 1..8",
+    "lane_to_lane": "lane to lane, lag 0",
+    "any_pair": "any pair, lags 1..8",
+    "exponents": "exponents that occur",
+    "commonest_percent": "share of the commonest, %",
+    "toggles": "toggles",
+    "toggles_per_number": "toggles a number",
+    "numbers": "numbers",
+    "seconds": "seconds",
+    "cpu_seconds": "CPU seconds",
+    "peak_mib": "peak MiB",
+    "accuracy_mean": "accuracy %, mean",
+    "accuracy_std": "standard deviation",
+    "accuracy_before": "before, %",
+    "points_to_gaussian": "points to Gaussian",
+    "diverged": "diverged",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A titled table of texts; ``lines`` are as long as ``header``."""
+
+    title: str
+    text: str
+    header: list[str]
+    lines: list[list[str]]
+
+    @property
+    def numeric(self) -> list[bool]:
+        """Which columns hold nothing but numbers."""
+
+        def number(cell: str) -> bool:
+            return not cell or cell.replace(",", "").replace(".", "").lstrip("-").isdigit()
+
+        return [all(number(line[k]) for line in self.lines) for k in range(len(self.header))]
+
+
+def show(value: Any) -> str:
+    """Return a figure as text: thousands apart, and no more digits than are worth reading."""
+    if isinstance(value, float):
+        magnitude = abs(value)
+        return f"{value:,.1f}" if magnitude >= 10 else f"{value:.{2 if magnitude >= 1 else 4}f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _table(title: str, text: str, rows: list[JsonRow], published: Mapping[str, str]) -> Table:
+    """Return the rows with one column a figure that any of them has.
+
+    ``published`` are figures of the paper that follow, with their headings.
+    """
+    names = [name for name in HEADINGS if any(name in row["figures"] for row in rows)]
+    header = ["core", "configuration"]
+    targets = any(row["target"] for row in rows)
+    header += ["target"] * targets + [HEADINGS[name] for name in names] + [*published.values()]
+    lines = []
+    for row in rows:
+        figures, paper = row["figures"], (row["paper"] or {}).get("figures", {})
+        line = [row["core"], row["config"]] + [row["target"] or ""] * targets
+        line += [show(figures[n]) if n in figures else "" for n in names]
+        lines.append(line + [show(paper[n]) if n in paper else "" for n in published])
+    return Table(title=title, text=text, header=header, lines=lines)
+
+
+def merged(rows: Iterable[JsonRow]) -> list[JsonRow]:
+    """Return synthesis and place rows with the figures of one design in one row."""
+    designs: dict[tuple, JsonRow] = {}
+    for row in rows:
+        if row["kind"] in ("synthesis", "place"):
+            key = (row["core"], row["config"], row["target"])
+            known = designs.setdefault(key, {**row, "figures": {}})
+            known["figures"] = known["figures"] | row["figures"]
+            known["paper"] = known["paper"] or row["paper"]
+    return list(designs.values())
+
+
+def beside_paper(rows: list[JsonRow], title: str, text: str) -> Table | None:
+    """Return ours and the paper's figures in alternating columns."""
+    found = [row for row in merged(rows) if row["paper"]]
+    names = [n for n in ("lut", "ff", "bram", "fmax_mhz") if any(n in r["figures"] for r in found)]
+    heads = [head for n in names for head in (HEADINGS[n], "paper")]
+    lines = []
+    for row in found:
+        paper = row["paper"]
+        line = [f"{row['core']} {row['config']}"]
+        for name in names:
+            for figures in (row["figures"], paper["figures"]):
+                line.append(show(figures[name]) if name in figures else "")
+        lines.append([*line, f"{paper['table']}, {paper['row']}"])
+    header = ["design", *heads, "the paper's row"]
+    return Table(title=title, text=text, header=header, lines=lines) if lines else None
+
+
+RELATIONS: dict[str, Callable[[float, float], bool]] = {
+    "<": lambda value, limit: value < limit,
+    "<=": lambda value, limit: value <= limit,
+    ">": lambda value, limit: value > limit,
+    ">=": lambda value, limit: value >= limit,
+}
+
+
+def verdicts(rows: list[JsonRow], title: str, text: str) -> Table | None:
+    """Return every figure that the project set itself a value for, and whether it is met."""
+    lines = []
+    for row in rows:
+        for name, (relation, limit) in row["aim"].items():
+            if name in row["figures"]:
+                value = row["figures"][name]
+                met = "met" if RELATIONS[relation](value, limit) else "missed"
+                lines.append(
+                    [
+                        f"{row['core']} {row['config']}",
+                        row["target"] or "",
+                        HEADINGS[name],
+                        show(value),
+                        f"{relation} {limit:g}",
+                        met,
+                    ]
+                )
+    header = ["design", "target", "figure", "measured", "aim", ""]
+    return Table(title=title, text=text, header=header, lines=lines) if lines else None
+
+
+def commands(rows: list[JsonRow], title: str, text: str) -> Table | None:
+    """Return the line that measures each row again."""
+    lines = list(
+        dict.fromkeys(
+            (row["kind"], row["core"], row["config"], row["target"] or "", row["command"])
+            for row in rows
+        )
+    )
+    header = ["kind", "core", "configuration", "target", "command"]
+    lines = [list(line) for line in lines]
+    return Table(title=title, text=text, header=header, lines=lines) if lines else None
+
+
+def _done(kind: str, rows: list[JsonRow]) -> str:
+    """Return how much was done, in words: proofs, mutants killed, or configurations."""
+    if not rows:
+        return "-"
+    if kind == "mutation":
+        killed, mutants = (sum(row["figures"][n] for row in rows) for n in ("killed", "mutants"))
+        return f"{killed} of {mutants} killed"
+    count = len({row["config"] for row in rows})
+    noun = "proof" if kind == "proof" else "configuration"
+    return f"{count} {noun}{'s' if count > 1 else ''}"
+
+
+def status(rows: list[JsonRow], title: str, text: str) -> Table | None:
+    """Return how far each core has come: in how many configurations, or on which targets."""
+    header = ["core", "simulated", "cocotb", "proven", "mutated", "synthesized", "placed"]
+    kinds = ["simulation", "cocotb", "proof", "mutation", "synthesis", "place"]
+    lines = []
+    for core in dict.fromkeys(row["core"] for row in rows if row["kind"] in kinds):
+        line = [core]
+        for kind in kinds:
+            found = [row for row in rows if (row["core"], row["kind"]) == (core, kind)]
+            targets = dict.fromkeys(row["target"] for row in found if row["target"])
+            line.append(", ".join(targets) or _done(kind, found))
+        lines.append(line)
+    return Table(title=title, text=text, header=header, lines=lines) if lines else None
+
+
+def of_kind(
+    *kinds: str, figure: str = "", published: Mapping[str, str] = MappingProxyType({})
+) -> Callable[[list[JsonRow], str, str], Table | None]:
+    """Return what makes a plain table of the rows of ``kinds``, of those that have ``figure``."""
+
+    def make(rows: list[JsonRow], title: str, text: str) -> Table | None:
+        pool = merged(rows) if "synthesis" in kinds else rows
+        found = [row for row in pool if row["kind"] in kinds]
+        found = [row for row in found if not figure or figure in row["figures"]]
+        return _table(title, text, found, published) if found else None
+
+    return make
+
+
+#: The report from top to bottom: title, what to know before reading it, and what makes the table.
+SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]]] = [
+    (
+        "Beside the paper",
+        "PeZO's Table 6 was made with Vivado on a ZCU102; ours with yosys for the same family "
+        "(xcup), every cell counted. The paper's on-the-fly rows hold the scale table too, as "
+        "perturbation does and urng_array does not. Its baseline draws 1,024 fresh Gaussians a "
+        "cycle, while its own rows repeat 31 uniforms: see the ratios for both ways to count. No "
+        "open place and route knows this family, so there is no Fmax of ours in this table.",
+        beside_paper,
+    ),
+    ("What the project set itself", "Measured values and their aims.", verdicts),
+    (
+        "Ratios",
+        "How often the array's cost goes into the baseline's, from the same run and tools: for a "
+        "beat of 1,024 lanes, where the array repeats its numbers, and for one fresh number. And "
+        "what a whole perturbation takes beyond the array alone.",
+        of_kind("ratio"),
+    ),
+    (
+        "Resources",
+        "All cells after synthesis. Fmax is the median over the seeds of place and route, with "
+        "its range; the mapped core stands between registers, in place of pads.",
+        of_kind("synthesis", "place"),
+    ),
+    (
+        "Correlation",
+        "Largest |r| over the array's whole period. A lane is a position in the beat; a generator "
+        "is one LFSR, followed through the rotation; any pair is any lane with any lane, some "
+        "beats later.",
+        of_kind("statistics", figure="lane_to_lane"),
+    ),
+    (
+        "Scaling exponents",
+        "What the table of scales holds, over all states.",
+        of_kind("statistics", figure="exponents"),
+    ),
+    (
+        "Gaussian generators",
+        "Moments of the baseline's numbers in units of their last bit (sigma is 32 of them), and "
+        "how they depend on one another: as published, and with longer registers.",
+        of_kind("statistics", figure="sigma_lsb"),
+    ),
+    ("Switching activity", "Net toggles in the simulated, mapped netlist.", of_kind("activity")),
+    (
+        "Zeroth-order fine-tuning",
+        "Accuracy over several seeds after fine-tuning with each source of perturbations; beside "
+        "it PeZO's Table 3, which is of RoBERTa-large on SST-2 with k samples a class.",
+        of_kind(
+            "demo",
+            published={"accuracy_k16": "paper, k = 16", "accuracy_k256": "paper, k = 256"},
+        ),
+    ),
+    (
+        "Bits and numbers",
+        "The same with fewer or more generators, bits and numbers in the pool, as in PeZO's "
+        "Figures 3 and 4.",
+        of_kind("sweep"),
+    ),
+    ("Speed of the golden models", "On one core of the machine at hand.", of_kind("speed")),
+    ("Status of the cores", "How each core was checked.", status),
+    ("Proofs", "By k-induction; each with a reached cover and a mutant.", of_kind("proof")),
+    ("Mutation", "Mutants of the netlist that the bench notices.", of_kind("mutation")),
+    (
+        "Simulation",
+        "Bit for bit against the golden model.",
+        of_kind("simulation", "cocotb"),
+    ),
+    ("To measure it again", "The command behind every row.", commands),
+]
+
+
+def sections(rows: list[JsonRow]) -> list[Table]:
+    """Return the report's tables; one that nothing was measured for is not among them."""
+    made = (make(rows, title, text) for title, text, make in SECTIONS)
+    return [table for table in made if table]
+
+
+def markdown(table: Table) -> str:
+    """Return the header and lines as a Markdown table; figures are aligned to the right."""
+    rules = ["---:" if right else "---" for right in table.numeric]
+    cells = [table.header, rules, *table.lines]
+    return "\n".join(
+        "| " + " | ".join(c.replace("|", r"\|") for c in line) + " |" for line in cells
+    )

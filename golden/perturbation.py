@@ -1,0 +1,86 @@
+"""Golden model of the stream of perturbations."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from seedbed.golden.prng_pool import PrngPool
+from seedbed.golden.scale_lut import ScaleLut
+from seedbed.golden.urng_array import UrngArray
+from seedbed.spec import PerturbationConfig
+
+__all__ = ["Beats", "Perturbation"]
+
+
+@dataclass(frozen=True)
+class Beats:
+    """One perturbation: ``lanes`` of shape (beats, n), ``counts`` and ``exponents`` a beat."""
+
+    lanes: np.ndarray
+    counts: np.ndarray
+    exponents: np.ndarray
+
+
+class Perturbation:
+    """k eps z for a seed, as integers beat by beat and as the real numbers they stand for.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.PerturbationConfig`.
+    """
+
+    def __init__(self, config: PerturbationConfig):
+        self.config = config
+        if config.source == "urng":
+            assert config.array is not None
+            assert config.scale is not None
+            self._array = UrngArray(config.array)
+            self._scale = ScaleLut(config.scale)
+        else:
+            assert config.pool is not None
+            self._pool = PrngPool(config.pool)
+
+    def load(self, contents: list[int]) -> None:
+        """Give the pool other numbers, from its first place on, scaled before."""
+        self._pool.load(contents)
+
+    def beats(self, *, seed: int, d: int, eps: int = 0) -> Beats:
+        """Return the beats of z for ``seed``: ceil(d / n) of them, exponent of eps included.
+
+        Raises ``ValueError`` for a seed or a length outside its range.
+        """
+        config = self.config
+        if seed not in config.seeds:
+            allowed = f"{config.seeds.start}..{config.seeds.stop - 1}"
+            raise ValueError(f"seed must be in {allowed}, not {seed}")
+        if not 1 <= d < 2**config.count_width:
+            raise ValueError(f"d must be in 1..{2**config.count_width - 1}, not {d}")
+        n = config.lanes
+        count = -(-d // n)
+        counts = np.full(count, n)
+        counts[-1] = d - (count - 1) * n
+        exponents = np.full(count, eps)
+        if config.scale is not None:
+            self._array.grow(seed)
+            exponents += self._scale.lookup(self._array.first(count)) - config.scale.least
+            lanes = self._array.beats(count).astype(np.int32) - (1 << (config.width - 1))
+        else:
+            lanes = self._pool.take(seed, count * n).reshape(count, n)
+        return Beats(lanes, counts, exponents)
+
+    def values(self, *, seed: int, d: int, eps: int = 0, negative: bool = False) -> np.ndarray:
+        """Return k eps z as d real numbers, float64, exact: a double holds every one of them."""
+        beats = self.beats(seed=seed, d=d, eps=eps)
+        factors = np.ldexp(-1.0 if negative else 1.0, beats.exponents - self.config.fraction_bits)
+        return (beats.lanes * factors[:, None]).reshape(-1)[:d]
+
+    def next_seed(self, seed: int, d: int) -> int:
+        """Return the seed with which the sequence goes on where this perturbation ended.
+
+        From the pool that is the number after the last (the paper's leftover shift); from the array
+        it is the first word after as many beats, rotation back at its start.
+        """
+        if self.config.source == "pool":
+            return (seed + d) % self.config.size
+        return self._array.later(seed, -(-d // self.config.lanes))

@@ -1,0 +1,39 @@
+"""Golden model of the scaling exponents, from the beats themselves."""
+
+import math
+
+import numpy as np
+
+from seedbed.golden.urng_array import UrngArray
+from seedbed.spec import ScaleConfig
+
+__all__ = ["ScaleLut", "scales"]
+
+
+def scales(beats: np.ndarray, width: int) -> np.ndarray:
+    """Return E||N(0, I_n)|| / ||u|| of each row of unsigned words; PeZO, Eq. 3 and 5."""
+    n = beats.shape[1]
+    u = beats.astype(np.float64) / 2 ** (width - 1) - 1.0
+    expected = math.sqrt(2) * math.exp(math.lgamma((n + 1) / 2) - math.lgamma(n / 2))
+    return expected / np.linalg.norm(u, axis=1)
+
+
+class ScaleLut:
+    """The exponent of every state that generator 0 can have, found by running the array once."""
+
+    def __init__(self, config: ScaleConfig):
+        array = UrngArray(config.array)
+        period = config.array.lfsr.order
+        states = array.first(period)
+        scale = scales(array.beats(period), config.width)
+        if config.rounding == "ratio":
+            exponents = np.rint(np.log2(scale))
+        else:
+            below = np.floor(np.log2(scale))
+            exponents = below + (scale - 2**below >= 2 ** (below + 1) - scale)
+        self.table = np.zeros(period + 1, np.int8)
+        self.table[states] = exponents
+
+    def lookup(self, states: np.ndarray) -> np.ndarray:
+        """Return the exponents of ``states``, int8."""
+        return self.table[states]

@@ -1,0 +1,122 @@
+"""Golden model of the tree Gaussian generator."""
+
+from functools import cache
+from math import erf, sqrt
+
+import numpy as np
+
+from seedbed.golden.lfsr import cycle
+from seedbed.spec import LfsrConfig, TreeGrngConfig
+
+__all__ = ["TreeGrng", "seed_bits", "thresholds"]
+
+#: Magnitude bits that each level below the sign looks at.
+DEPTHS = (0, 1, 2, 3, 4, 4, 3)
+
+
+def thresholds(level: int, bits: int) -> np.ndarray:
+    """Return the constants of the nodes of magnitude level 1..7, for words of ``bits`` bits.
+
+    The half Gaussian's mass over 128 unit intervals of sigma 32, laid out as (what a node sees,
+    bits it does not see, lower or upper half, what is decided below), gives P(lower half).
+    """
+    pdf = np.diff([erf(edge / (32 * sqrt(2))) for edge in range(129)])
+    halves = pdf.reshape(2 ** DEPTHS[level - 1], -1, 2, 128 >> level).sum(axis=(1, 3))
+    return np.rint(np.ldexp(halves[:, 0] / halves.sum(axis=1), bits)).astype(np.int64)
+
+
+def seed_bits(config: TreeGrngConfig, seeds) -> list[int]:
+    """Return the bits that load ``seeds``, shape (instances, 8), in the order of the beats.
+
+    A register that steps L bits at once is filled as L shift chains: its bits 0, L, 2L .., then
+    1, L + 1 .., and so on.
+    """
+    bits = []
+    for row in seeds:
+        for level, seed in zip(config.levels, row, strict=True):
+            leap, width = level.lfsr.leap, level.lfsr.width
+            order = sorted(range(width), key=lambda k, leap=leap: (k % leap, k))
+            bits += [int(seed) >> k & 1 for k in order]
+    return bits
+
+
+@cache
+def _circle(config: LfsrConfig) -> tuple[np.ndarray, np.ndarray]:
+    """Return a register's states in their order, and the place of each of them in it."""
+    states = cycle(config)
+    places = np.empty(config.order + 1, np.uint32)
+    places[states] = np.arange(config.order, dtype=np.uint32)
+    return states, places
+
+
+class TreeGrng:
+    """Walks all instances and beats down the tree at once.
+
+    Every state is a place in its register's one cycle, so that the word of level l at beat t is
+    ``cycle[place + leap * (t + stage)] >> (width - bits)``.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.TreeGrngConfig`.
+    """
+
+    def __init__(self, config: TreeGrngConfig):
+        self.config = config
+        self._circles = [_circle(level.lfsr) for level in config.levels]
+        self._tables = [thresholds(k, config.levels[k].bits) for k in range(1, 8)]
+        self.load(config.seeds)
+
+    def load(self, seeds) -> None:
+        """Start from ``seeds``, shape (instances, 8), none of them zero."""
+        seeds = np.asarray(seeds)
+        if seeds.shape != (self.config.instances, 8):
+            raise ValueError(
+                f"seeds must have the shape ({self.config.instances}, 8), not {seeds.shape}"
+            )
+        self._places = []
+        columns = zip(self.config.levels, self._circles, seeds.T, strict=True)
+        for level, (_, places), column in columns:
+            if column.min() < 1 or column.max() > level.lfsr.order:
+                raise ValueError(
+                    f"seeds of a register of {level.lfsr.width} bits must be in "
+                    f"1..{level.lfsr.order}, not {column.min()}..{column.max()}"
+                )
+            self._places.append(places[column] + np.int64(level.lfsr.leap * level.stage))
+        self._beat = 0
+
+    def _words(self, level: int, count: int) -> np.ndarray:
+        settings, (states, _) = self.config.levels[level], self._circles[level]
+        beats = (self._beat + np.arange(count, dtype=np.int64)) * settings.lfsr.leap
+        places = (beats[:, None] + self._places[level]) % len(states)
+        return states[places] >> np.uint32(settings.lfsr.width - settings.bits)
+
+    def numbers(self, count: int) -> np.ndarray:
+        """Return the next ``count`` beats: int8 of shape (count, instances)."""
+        magnitude = np.zeros((count, self.config.instances), np.uint8)
+        for level, (depth, table) in enumerate(zip(DEPTHS, self._tables, strict=True), start=1):
+            node = magnitude >> np.uint8(level - 1 - depth)
+            magnitude = 2 * magnitude + (self._words(level, count) >= table[node])
+        upper = 2 * self._words(0, count) >= 2 ** self.config.levels[0].bits
+        self._beat += count
+        return np.where(upper, magnitude, ~magnitude).astype(np.int8)
+
+    def probabilities(self) -> np.ndarray:
+        """Return the probability of each number -128..127 that thresholds and registers give.
+
+        A register of K bits is in 2^K - 1 states, of which ``(2^bits - T) 2^(K - bits)`` choose the
+        upper half. Over the whole period this is exact where the levels' periods have no common
+        factor.
+        """
+        half = np.ones(1)
+        for level, table in enumerate(self._tables, start=1):
+            unseen = level - 1 - DEPTHS[level - 1]
+            upper = np.repeat(self._share(level, table), 2**unseen)
+            half = np.stack([half * (1 - upper), half * upper], axis=1).ravel()
+        positive = self._share(0, np.array(2 ** (self.config.levels[0].bits - 1)))
+        return np.concatenate([(1 - positive) * half[::-1], positive * half])
+
+    def _share(self, level: int, table: np.ndarray) -> np.ndarray:
+        settings = self.config.levels[level]
+        left = settings.lfsr.width - settings.bits
+        return np.ldexp(2.0**settings.bits - table, left) / settings.lfsr.order

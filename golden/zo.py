@@ -1,0 +1,190 @@
+"""Zeroth-order SGD, and the five sources of perturbations that it is tried with.
+
+PeZO (ICCAD 2025), Eq. 1 and 2, with q = 1: two losses a step give the slope along one perturbation,
+
+    g = (L(theta + eps z) - L(theta - eps z)) / (2 eps),    theta' = theta - eta g z.
+
+z is never kept: it is named by its seed, and made anew for each of its three uses.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Protocol
+
+import numpy as np
+
+from seedbed.golden.perturbation import Perturbation
+from seedbed.golden.urng_array import UrngArray
+from seedbed.spec import PerturbationConfig, UrngConfig
+
+__all__ = ["SOURCES", "Run", "Source", "make_source", "step", "train"]
+
+Loss = Callable[[np.ndarray], float]
+
+
+class Source(Protocol):
+    """Perturbations z of any length, each named by its seed; the same seed gives the same z."""
+
+    def numbers(self, seed: int, d: int) -> np.ndarray:
+        """Return the d numbers of the perturbation ``seed``, float64."""
+
+    def seeds(self, rng: np.random.Generator, d: int) -> Iterator[int]:
+        """Yield the seed of each step of a run, without end: a new step is a new seed."""
+
+
+def drawn(rng: np.random.Generator, first: int, stop: int) -> Iterator[int]:
+    """Yield independent seeds in ``first .. stop - 1``, without end."""
+    while True:
+        yield int(rng.integers(first, stop))
+
+
+class Gaussian:
+    """N(0, 1) in double precision: what MeZO draws, and hardware would have to."""
+
+    def numbers(self, seed: int, d: int) -> np.ndarray:
+        """See :class:`Source`."""
+        return np.random.default_rng(seed).standard_normal(d)
+
+    def seeds(self, rng: np.random.Generator, d: int) -> Iterator[int]:
+        """See :class:`Source`."""
+        return drawn(rng, 0, 2**63)
+
+
+class Rademacher(Gaussian):
+    """+1 or -1, each with probability 1/2."""
+
+    def numbers(self, seed: int, d: int) -> np.ndarray:
+        """See :class:`Source`."""
+        return np.random.default_rng(seed).integers(0, 2, d) * 2.0 - 1.0
+
+
+class Unscaled:
+    """The array's words as the integers s - 2^(b-1) that they are: the replacement done naively."""
+
+    def __init__(self, *, lanes: int = 31, width: int = 14):
+        self.array = UrngArray(UrngConfig(lanes=lanes, width=width, seeding="grown"))
+
+    def numbers(self, seed: int, d: int) -> np.ndarray:
+        """See :class:`Source`."""
+        config = self.array.config
+        self.array.grow(seed)
+        beats = self.array.beats(-(-d // config.lanes))
+        return beats.reshape(-1)[:d] - 2.0 ** (config.width - 1)
+
+    def seeds(self, rng: np.random.Generator, d: int) -> Iterator[int]:
+        """See :class:`Source`."""
+        return drawn(rng, 1, 2**self.array.config.width)
+
+
+class OnTheFly:
+    """PeZO's array of uniform generators, scaled beat by beat: the core's golden model."""
+
+    def __init__(self, *, lanes: int = 31, width: int = 14):
+        config = PerturbationConfig(source="urng", lanes=lanes, width=width)
+        self.model = Perturbation(config)
+
+    def numbers(self, seed: int, d: int) -> np.ndarray:
+        """See :class:`Source`."""
+        return self.model.values(seed=seed, d=d)
+
+    def seeds(self, rng: np.random.Generator, d: int) -> Iterator[int]:
+        """See :class:`Source`."""
+        allowed = self.model.config.seeds
+        return drawn(rng, allowed.start, allowed.stop)
+
+
+class PreGenerated:
+    """PeZO's circular pool, whose numbers were scaled before: the core's golden model."""
+
+    def __init__(self, *, size: int = 4095):
+        self.model = Perturbation(PerturbationConfig(source="pool", size=size))
+
+    def numbers(self, seed: int, d: int) -> np.ndarray:
+        """See :class:`Source`."""
+        return self.model.values(seed=seed, d=d)
+
+    def seeds(self, rng: np.random.Generator, d: int) -> Iterator[int]:
+        """See :class:`Source`; a perturbation starts where the one before it has ended."""
+        seed = int(rng.integers(self.model.config.size))
+        while True:
+            yield seed
+            seed = self.model.next_seed(seed, d)
+
+
+#: The sources by name, in the order of the tables.
+SOURCES: dict[str, Callable[..., Source]] = {
+    "gaussian": Gaussian,
+    "on-the-fly": OnTheFly,
+    "pre-generated": PreGenerated,
+    "unscaled": Unscaled,
+    "rademacher": Rademacher,
+}
+
+
+def make_source(name: str, **params: Any) -> Source:
+    """Return the source called ``name`` with its parameters set.
+
+    Raises ``ValueError`` for an unknown name, and what the source's configuration raises.
+    """
+    if name not in SOURCES:
+        raise ValueError(f"a perturbation source is one of {', '.join(SOURCES)}, not {name!r}")
+    return SOURCES[name](**params)
+
+
+def step(
+    loss: Loss, theta: np.ndarray, source: Source, seed: int, *, eps: float, rate: float
+) -> tuple[np.ndarray, float]:
+    """Return theta after one step along the perturbation ``seed``, and the mean of both losses."""
+    d = len(theta)
+    plus = loss(theta + eps * source.numbers(seed, d))
+    minus = loss(theta - eps * source.numbers(seed, d))
+    slope = (plus - minus) / (2 * eps)
+    return theta - rate * slope * source.numbers(seed, d), (plus + minus) / 2
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of a run: the last finite theta, the loss of every step, and where it diverged.
+
+    ``diverged`` counts the steps before a loss or a parameter left float64's or the images' range;
+    it is ``None`` for a run that came to its end, and the losses after it are missing.
+    """
+
+    theta: np.ndarray
+    losses: np.ndarray
+    diverged: int | None
+
+
+def train(
+    batches: Iterator[Loss],
+    theta: np.ndarray,
+    source: Source,
+    *,
+    steps: int,
+    eps: float,
+    rate: float,
+    rng: np.random.Generator,
+) -> Run:
+    """Return ``steps`` steps of zeroth-order SGD from ``theta``.
+
+    Parameters
+    ----------
+    batches
+        A loss for every step: the same network on the step's batch.
+    source
+        Gives every step its seed, drawn with ``rng``, and that seed's numbers.
+    eps, rate
+        epsilon of Eq. 1, eta of Eq. 2.
+    """
+    losses: list[float] = []
+    seeds = source.seeds(rng, len(theta))
+    # Runs that diverge are a result here, and stop at the first number that is not finite.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for loss, seed in zip(islice(batches, steps), seeds, strict=False):
+            moved, level = step(loss, theta, source, seed, eps=eps, rate=rate)
+            if not (np.isfinite(level) and np.isfinite(moved).all()):
+                return Run(theta, np.array(losses), len(losses))
+            theta = moved
+            losses.append(level)
+    return Run(theta, np.array(losses), None)

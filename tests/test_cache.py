@@ -1,0 +1,78 @@
+import json
+
+import pytest
+
+from seedbed.flow.cache import memo
+
+KEY = {"verilog": "abc", "seed": 1, "taps": (0, 1)}
+
+
+class Counted:
+    """Gives a new number every time that it is called."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self):
+        self.calls += 1
+        return {"call": self.calls, "pair": (1, 2)}
+
+
+@pytest.fixture
+def compute():
+    return Counted()
+
+
+def test_the_second_call_returns_what_the_first_did(tmp_path, compute):
+    first = memo(tmp_path / "new", "synth", KEY, compute)
+    assert first == {"call": 1, "pair": [1, 2]}
+    assert memo(tmp_path / "new", "synth", KEY, compute) == first
+    assert compute.calls == 1
+    assert [p.suffix for p in (tmp_path / "new").iterdir()] == [".json"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [("place", KEY), ("synth", {**KEY, "seed": 2}), ("synth", {"verilog": "abc", "seed": 1})],
+)
+def test_another_kind_or_key_is_another_entry(tmp_path, compute, kind, key):
+    memo(tmp_path, "synth", KEY, compute)
+    assert memo(tmp_path, kind, key, compute)["call"] == 2
+    assert memo(tmp_path, "synth", KEY, compute)["call"] == 1
+
+
+def test_the_order_of_a_key_does_not_matter(tmp_path, compute):
+    memo(tmp_path, "synth", KEY, compute)
+    memo(tmp_path, "synth", dict(reversed(KEY.items())), compute)
+    assert compute.calls == 1
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: "",
+        lambda text: text[: len(text) // 2],
+        lambda text: "[]",
+        lambda text: "null",
+        lambda text: json.dumps({**json.loads(text), "key": {"verilog": "another"}}),
+        lambda text: json.dumps({**json.loads(text), "result": None}),
+        lambda text: text.encode().replace(b"abc", b"\xff\xfe"),
+    ],
+)
+def test_a_damaged_entry_is_computed_again(tmp_path, compute, damage):
+    memo(tmp_path, "synth", KEY, compute)
+    (path,) = tmp_path.iterdir()
+    bad = damage(path.read_text())
+    path.write_bytes(bad.encode() if isinstance(bad, str) else bad)
+    assert memo(tmp_path, "synth", KEY, compute)["call"] == 2
+    assert memo(tmp_path, "synth", KEY, compute)["call"] == 2
+
+
+def test_nothing_is_kept_of_a_computation_that_fails(tmp_path, compute):
+    def fails():
+        raise RuntimeError("the tool broke")
+
+    with pytest.raises(RuntimeError, match="the tool broke"):
+        memo(tmp_path, "synth", KEY, fails)
+    assert list(tmp_path.iterdir()) == []
+    assert memo(tmp_path, "synth", KEY, compute)["call"] == 1

@@ -1,0 +1,118 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from seedbed.flow.registry import CORES
+from seedbed.flow.verilog import write
+from seedbed.sim.case import Case, Phase
+from seedbed.sim.harness import Mismatch
+from seedbed.sim.verilate import run
+
+ROOT = Path(__file__).parents[1]
+# Executables are kept from run to run: they are found by the text of the Verilog.
+BUILD = ROOT / "build" / "cocotb"
+
+
+@pytest.mark.parametrize("core", CORES.values(), ids=lambda core: core.name)
+def test_emitted_verilog_matches_model(core, tmp_path):
+    verilog = write(core, {}, tmp_path)
+    config = core.configure()
+    case = core.case(config, Random(11))
+    inputs, outputs = core.streams(config)
+    for stalls in (False, True):
+        done = run(
+            verilog, core.name, case, inputs=inputs, outputs=outputs,
+            stalls=stalls, seed=11, build=BUILD,
+        )  # fmt: skip
+        came = max(len(p) for phase in case.phases for p in phase.outputs.values())
+        assert done["cycles"] > done["tests"] * came
+
+
+# A module that breaks one rule a port: a bench that does not notice is worth nothing.
+FAULTY = """
+module faulty(input clk, input rst,
+    output reg [7:0] o_changes__payload, output o_changes__valid, input o_changes__ready,
+    output reg [7:0] o_falls__payload, output reg o_falls__valid, input o_falls__ready,
+    output reg [7:0] o_keeps__payload, output o_keeps__valid, input o_keeps__ready,
+    output reg [7:0] o_waits__payload, output o_waits__valid, input o_waits__ready,
+    output reg [7:0] o_counts__payload, output o_counts__valid, input o_counts__ready,
+    input [7:0] i__payload, input i__valid, output i__ready);
+  assign o_changes__valid = 1, o_keeps__valid = 1, o_counts__valid = 1, i__ready = 0;
+  assign o_waits__valid = o_waits__ready;
+  initial begin
+    o_changes__payload = 0; o_falls__payload = 0; o_falls__valid = 1;
+    o_keeps__payload = 0; o_waits__payload = 0; o_counts__payload = 0;
+  end
+  always @(posedge clk) begin
+    o_changes__payload <= rst ? 0 : o_changes__payload + 1;
+    o_falls__valid <= rst ? 1 : ~o_falls__valid;
+    o_falls__payload <= rst ? 0 : o_falls__payload + (o_falls__valid & o_falls__ready);
+    o_keeps__payload <= o_keeps__payload + o_keeps__ready;
+    o_waits__payload <= rst ? 0 : o_waits__payload + o_waits__ready;
+    o_counts__payload <= rst ? 0 : o_counts__payload + o_counts__ready;
+  end
+endmodule
+"""
+
+
+def expects(port, payloads=range(40), *, quiet=False, drain=False, **inputs):
+    phase = Phase(inputs=inputs, outputs={port: [*payloads]}, drain=drain)
+    return Case(phases=[phase], quiet=quiet)
+
+
+FAULTS = [
+    # stalls, case, message
+    (True, expects("o_changes"), "o_changes: the payload changed while it waited"),
+    (True, expects("o_falls"), "o_falls: valid fell before the beat was taken"),
+    (False, expects("o_keeps"), "plays_case_after_resets: o_keeps, phase 0, beat 0"),
+    (True, expects("o_waits"), "o_waits, phase 0 hangs: . beats of 40 came"),
+    (False, expects("o_counts", quiet=True), "o_counts: a beat after the last one"),
+    (False, expects("o_counts", i=[1]), "hangs: not all inputs were accepted"),
+    (False, expects("o_counts", i=[1], drain=True), "hangs: not all inputs were accepted"),
+    (True, expects("o_counts", [0, 1, 7]), "o_counts, phase 0, beat 2"),
+    (True, expects("o_counts", [7]), "expected 0x7\n  got      0x0\n.* seed=5"),
+]
+
+
+def test_bench_notices_faults(tmp_path):
+    """All on one executable: it is the build that takes time."""
+    verilog = tmp_path / "faulty.v"
+    verilog.write_text(FAULTY)
+    for stalls, case, message in FAULTS:
+        [phase] = case.phases
+        with pytest.raises(Mismatch, match=message):
+            run(
+                verilog, "faulty", case, inputs=list(phase.inputs), outputs=list(phase.outputs),
+                stalls=stalls, seed=5, build=BUILD,
+            )  # fmt: skip
+
+
+def test_verilog_that_does_not_build(tmp_path):
+    verilog = tmp_path / "broken.v"
+    verilog.write_text("module broken(input clk, output o__valid;\n")
+    with pytest.raises(RuntimeError, match="syntax error"):
+        run(
+            verilog, "broken", Case(phases=[]), inputs=[], outputs=["o"],
+            stalls=False, seed=1, build=tmp_path,
+        )  # fmt: skip
+
+
+def test_example_of_the_docs(tmp_path):
+    example = ROOT / "docs" / "examples" / "cocotb_urng_array.py"
+    assert f"```python\n{example.read_text()}```" in (ROOT / "docs" / "cocotb.md").read_text()
+    write(CORES["urng_array"], {}, tmp_path)
+    done = subprocess.run(
+        [sys.executable, example, "urng_array.v"],
+        # cocotb takes a run under pytest for a test of pytest's own.
+        env={k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "words_follow_the_model passed" in done.stdout

@@ -1,0 +1,140 @@
+"""The README and the pages: what they show works, and what they link to is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+from amaranth.hdl import Fragment, Module
+from amaranth.lib import wiring
+
+from seedbed.flow import docs, picture
+from seedbed.flow.registry import CORES
+from seedbed.flow.verilog import write
+from seedbed.sim.verilate import lint
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def blocks(page, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def value(text):
+    return (
+        int(text) if text.lstrip("-").isdigit() else {"True": True, "False": False}.get(text, text)
+    )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_examples_run(page):
+    for source in blocks(page, "python"):
+        names = {}
+        exec(compile(source, page.name, "exec"), names)
+        modules = [v for v in names.values() if isinstance(v, Module)]
+        modules += [
+            v()
+            for v in names.values()
+            if isinstance(v, type)
+            and issubclass(v, wiring.Component)
+            and v.__module__ == "builtins"
+        ]
+        for module in modules:
+            Fragment.get(module, None)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_verilog_examples_fit_the_emitted_core(page, tmp_path):
+    """Verilator finds every port that is missing, misspelt or of another width."""
+    lines = re.findall(r"seedbed verilog (\w+)((?: --set \S+=\S+)*)", page.read_text())
+    lines = [line for line in lines if line[0] in CORES]
+    examples = blocks(page, "verilog")
+    assert len(lines) >= len(examples), "every example needs its 'seedbed verilog CORE ...' line"
+    for (name, settings), source in zip(lines, examples, strict=False):
+        params = {k: value(v) for k, v in re.findall(r"--set (\S+)=(\S+)", settings)}
+        path = write(CORES[name], params, tmp_path)
+        core = path.read_text()
+        path.write_text(core + source)
+        top = re.search(r"^module (\w+)", source, re.MULTILINE)[1]
+        # What is waived for emitted Verilog is not waived for the example below it.
+        found = [
+            message
+            for message in lint(path, top, waivers=None)
+            if int(re.search(r"\.v:(\d+):", message)[1]) > core.count("\n")
+            and re.search("%Error|PINMISSING|PINNOTFOUND|port connection", message)
+        ]
+        assert found == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+        if not target.startswith(("http", "#")):
+            assert (page.parent / target.partition("#")[0]).exists(), target
+
+
+@pytest.mark.parametrize("name", CORES)
+def test_every_core_is_in_docs_and_picture(name):
+    text = (ROOT / "docs" / "cores" / f"{name}.md").read_text()
+    assert "<!-- generated: resources -->" in text
+    assert f"(cores/{name}.md)" in (ROOT / "docs" / "index.md").read_text()
+    assert name in {box[0] for box in picture.BOXES}
+
+
+def test_picture_is_drawn_alike_every_time():
+    first = picture.draw()
+    assert first.startswith(b"<?xml")
+    assert first == picture.draw()
+
+
+def test_arrows_join_boxes():
+    names = {box[0] for box in picture.BOXES}
+    ends = {end for start, stop, _ in picture.ARROWS for end in (start[0], stop[0])}
+    assert ends <= names
+
+
+ROW = {
+    "core": "lfsr", "config": "default", "kind": "synthesis", "target": "xcup", "params": {},
+    "figures": {"lut": 1234}, "paper": None, "aim": {}, "command": "seedbed synth lfsr",
+}  # fmt: skip
+PAGE = "before\n<!-- generated: resources -->\nold\n<!-- end -->\nafter\n"
+
+
+def test_blocks_are_filled_and_nothing_else_is_touched():
+    once = docs.fill(PAGE, [ROW], "lfsr")
+    assert once.startswith("before\n<!-- generated: resources -->\n")
+    assert once.endswith("\n<!-- end -->\nafter\n")
+    assert "1,234" in once
+    assert "old" not in once
+    assert docs.fill(once, [ROW], "lfsr") == once
+
+
+def test_a_block_without_rows_says_so():
+    assert docs.NOTHING in docs.fill(PAGE, [ROW], "urng_array")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (PAGE.replace("resources", "sources"), "no block is called 'sources'"),
+        (PAGE.replace("<!-- end -->", ""), "has no '<!-- end -->'"),
+        (PAGE.replace("<!-- end -->", "") + PAGE, "has no '<!-- end -->'"),
+    ],
+)
+def test_broken_markers_are_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        docs.fill(text, [ROW], "lfsr")
+
+
+def test_pages_are_filled_on_disk_or_not_at_all(tmp_path):
+    page = tmp_path / "docs" / "cores" / "lfsr.md"
+    page.parent.mkdir(parents=True)
+    page.write_text(PAGE)
+    (tmp_path / "README.md").write_text("<!-- generated: nothing -->\n<!-- end -->\n")
+    with pytest.raises(ValueError, match="no block is called 'nothing'"):
+        docs.docs({"rows": [ROW]}, tmp_path)
+    assert page.read_text() == PAGE
+    (tmp_path / "README.md").write_text("<!-- generated: cores -->\n<!-- end -->\n")
+    docs.docs({"rows": [ROW]}, tmp_path)
+    assert "1,234" in page.read_text()
+    assert "| [lfsr](docs/cores/lfsr.md) |" in (tmp_path / "README.md").read_text()

@@ -1,0 +1,87 @@
+"""The bench itself: each kind of fault is noticed, by the stalls that are there for it."""
+
+import pytest
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from seedbed.sim.case import Case, Phase
+from seedbed.sim.harness import Mismatch, Stalls, simulate
+
+CASE = Case(
+    phases=[Phase(inputs={"i": list(range(20))}, outputs={"o": list(range(1, 21))})], quiet=True
+)
+
+
+class Increment(wiring.Component):
+    """Adds one to each beat, through a register; ``fault`` breaks one thing."""
+
+    def __init__(self, fault=""):
+        self.fault = fault
+        super().__init__({"i": In(stream.Signature(8)), "o": Out(stream.Signature(8))})
+
+    def elaborate(self, platform):
+        m = Module()
+        full, word, beats = Signal(), Signal(8), Signal(8)
+        m.d.comb += [
+            self.i.ready.eq(~full | self.o.ready),
+            self.o.valid.eq(full),
+            self.o.payload.eq(word),
+        ]
+        with m.If(self.i.ready):
+            m.d.sync += [full.eq(self.i.valid), word.eq(self.i.payload + 1)]
+            m.d.sync += beats.eq(beats + self.i.valid)
+        if self.fault == "wrong":
+            m.d.comb += self.o.payload.eq(word + (beats == 7))
+        if self.fault == "changes":
+            with m.If(full & ~self.o.ready):
+                m.d.sync += word.eq(word + 1)
+        if self.fault == "falls":
+            with m.If(full & ~self.o.ready & (beats > 5)):
+                m.d.sync += full.eq(0)
+        if self.fault == "waits":
+            m.d.comb += self.o.valid.eq(full & self.o.ready)
+        if self.fault == "too many":
+            with m.If((beats == 20) & self.o.ready):
+                m.d.sync += full.eq(1)
+        if self.fault == "hangs":
+            with m.If(beats == 9):
+                m.d.comb += [self.i.ready.eq(0), self.o.valid.eq(0)]
+        return m
+
+
+@pytest.mark.parametrize("stalls", Stalls)
+def test_passes_what_is_right(stalls):
+    simulate(Increment(), CASE, stalls=stalls, seed=2)
+
+
+@pytest.mark.parametrize(
+    ("fault", "stalls", "sentence"),
+    [
+        ("wrong", Stalls.NONE, r"o, phase 0, beat 6 of the run:\n  expected 7\n  got      8"),
+        ("changes", Stalls.READY, "o: the payload changed while it waited"),
+        ("falls", Stalls.READY, "o: valid fell before the beat was taken"),
+        ("waits", Stalls.READY, "phase 0 hangs with payloads left at"),
+        ("too many", Stalls.NONE, "o: a beat after the last one"),
+        ("hangs", Stalls.NONE, "phase 0 hangs with payloads left at"),
+    ],
+)
+def test_notices(fault, stalls, sentence):
+    with pytest.raises(Mismatch, match=sentence) as caught:
+        simulate(Increment(fault), CASE, stalls=stalls, seed=2)
+    assert f"stalls={stalls.value} seed=2" in str(caught.value)
+
+
+def test_same_seed_same_run():
+    runs = [simulate(Increment(), CASE, stalls=Stalls.BOTH, seed=9).transfers for _ in range(2)]
+    assert runs[0] == runs[1]
+    assert runs[0] != simulate(Increment(), CASE, stalls=Stalls.BOTH, seed=10).transfers
+
+
+def test_waveform(tmp_path):
+    simulate(Increment(), CASE, vcd=tmp_path / "run.vcd")
+    assert "$enddefinitions" in (tmp_path / "run.vcd").read_text()
+
+
+def test_case_survives_json():
+    assert Case.from_json(CASE.to_json()) == CASE

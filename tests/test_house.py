@@ -1,0 +1,99 @@
+"""Holds the house to its own rules: imports one way, one stem a core, nothing left out."""
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from seedbed.flow.registry import CORES
+
+ROOT = Path(__file__).parent.parent
+#: Which floors a floor may import, its own included.
+ALLOWED = {
+    "spec": {"spec"},
+    "hw": {"hw", "spec"},
+    "golden": {"golden", "spec"},
+    "sim": {"sim", "hw", "golden", "spec"},
+    "flow": {"flow", "sim", "hw", "golden", "spec"},
+}
+BANNED = {
+    "spec": {"numpy", "amaranth"},
+    "hw": {"numpy"},
+    "golden": {"amaranth"},
+}
+FILES = [path for floor in ALLOWED for path in sorted((ROOT / floor).rglob("*.py"))]
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports relatively"
+            yield node.module
+            if node.module == "seedbed":
+                yield from (f"seedbed.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_run_one_way(path):
+    floor = path.relative_to(ROOT).parts[0]
+    for name in imports(path):
+        first, *rest = name.split(".")
+        assert first not in BANNED.get(floor, set()), f"{floor} must not import {first}"
+        if first == "seedbed" and rest:
+            assert rest[0] in ALLOWED[floor], f"{floor} must not import {rest[0]}"
+
+
+def test_the_rule_sees_a_breach():
+    """The check itself can fail: what flow imports would be refused in spec."""
+    names = {
+        name.split(".")[1] for name in imports(ROOT / "flow/registry.py") if "seedbed." in name
+    }
+    assert not names <= ALLOWED["spec"]
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_one_stem_a_core(core):
+    for folder, end in [("spec", ".py"), ("hw", ".py"), ("golden", ".py"), ("sim/cases", ".py")]:
+        assert (ROOT / folder / f"{core}{end}").is_file()
+    for path in (f"tests/test_{core}.py", f"tests/golden/test_{core}.py", f"docs/cores/{core}.md"):
+        assert (ROOT / path).is_file()
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_pages_and_changelog_speak_of_every_core(core):
+    for page in ("README.md", "CHANGELOG.md", "docs/index.md"):
+        assert core in (ROOT / page).read_text(), f"{page} says nothing of {core}"
+
+
+def test_every_package_is_in_the_wheel():
+    """A folder that pyproject.toml does not name imports in place and is missing when installed."""
+    setup = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    folders = {
+        f"seedbed.{path.parent.relative_to(ROOT).as_posix().replace('/', '.')}"
+        for floor in ALLOWED
+        for path in (ROOT / floor).rglob("__init__.py")
+    }
+    assert set(setup["packages"]) == folders == set(setup["package-dir"])
+
+
+def test_every_file_beside_the_modules_is_in_the_wheel():
+    setup = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    for floor in ALLOWED:
+        patterns = setup["package-data"].get(f"seedbed.{floor}", [])
+        named = {p for pattern in patterns for p in (ROOT / floor).glob(pattern)}
+        others = {
+            path
+            for path in (ROOT / floor).rglob("*")
+            if path.is_file() and path.suffix not in (".py", ".pyc")
+        }
+        assert others == named
+
+
+def test_links_of_the_pages_lead_somewhere():
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page}: {target}"

@@ -1,0 +1,96 @@
+from pathlib import Path
+
+import pytest
+from amaranth.hdl import Assert, Assume, Cover
+
+from seedbed.flow.registry import CORES
+from seedbed.hw.lfsr import Lfsr
+from seedbed.sim.proofs import PROOFS
+from seedbed.sim.proofs.bench import around, stream_rules
+from seedbed.sim.prove import Mutant, Proof, ProofFailed, check, run
+from seedbed.spec import LfsrConfig
+
+#: `make formal` proves all; here every statement once, of its first configuration.
+SAMPLE = {(proof.core, proof.harness): proof for proof in reversed(PROOFS)}.values()
+RUNS_ON = Mutant(name="runs on", old="with m.If(self.o.ready):", new="with m.If(1):")
+HARMLESS = Mutant(
+    name="harmless", old="with m.If(self.o.ready):", new="with m.If(self.o.ready!=0):"
+)
+
+
+@pytest.mark.parametrize("proof", SAMPLE, ids=lambda proof: proof.name)
+def test_proven(proof, tmp_path):
+    (result,) = check([proof], tmp_path)
+    assert result["status"] == "proven"
+    assert result["covers_reached"] > 0
+    assert result["mutants_killed"] == [mutant.name for mutant in proof.mutants]
+
+
+def test_names():
+    names = [proof.name for proof in PROOFS]
+    assert len(set(names)) == len(names)
+    assert {proof.core for proof in PROOFS} == set(CORES)
+
+
+@pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.name)
+def test_mutants_differ(proof):
+    """Every mutant fits the source, and is another design than the component."""
+    designs = [proof.rtlil(mutant) for mutant in (None, *proof.mutants)]
+    assert len(set(designs)) == len(designs)
+
+
+def rules(dut, *, never=False, wrong=False, assume=False):
+    m, _ = around(dut)
+    stream_rules(m, dut.o)
+    with m.If(dut.i_seed.valid):
+        m.d.comb += Assume(dut.i_seed.payload != 0)
+    if never:
+        m.d.comb += Cover(dut.o.payload == 0)
+    if wrong:
+        m.d.comb += Assert(dut.o.payload[0])
+    if assume:
+        m.d.comb += Assume(dut.o.payload == 0)
+    return m
+
+
+@pytest.mark.parametrize(
+    ("harness", "mutants", "why"),
+    [
+        (rules, (RUNS_ON, HARMLESS), "mutant survives: harmless"),
+        (rules, (), "no mutant"),
+        (lambda dut: rules(dut, never=True), (RUNS_ON,), "covers: FAIL"),
+        (lambda dut: rules(dut, wrong=True), (RUNS_ON,), "induction: FAIL"),
+        (lambda dut: rules(dut, assume=True), (RUNS_ON,), "covers: FAIL, 0 reached"),
+        (lambda dut: around(dut)[0], (RUNS_ON,), "covers: "),
+    ],
+    ids=["survivor", "no mutant", "unreached", "false", "contradiction", "empty"],
+)
+def test_not_proven(harness, mutants, why, tmp_path):
+    """Whatever would make a proof worthless makes it fail."""
+    proof = Proof(
+        name="lfsr",
+        core="lfsr",
+        says="Something.",
+        component=Lfsr,
+        config=LfsrConfig(width=4),
+        harness=harness,
+        reach=4,
+        mutants=mutants,
+    )
+    result = run(proof, tmp_path)
+    assert result["status"] == "failed"
+    assert any(why in line for line in result["why"])
+    with pytest.raises(ProofFailed, match=why.split(",")[0]):
+        check([proof], tmp_path)
+
+
+def test_mutant_must_fit():
+    with pytest.raises(ValueError, match="must hold 'no such text' once, not 0 times"):
+        Mutant(name="x", old="no such text", new="").apply(Lfsr)
+
+
+def test_documented():
+    """docs/formal.md has every statement, and none that is not proven."""
+    page = Path(__file__).parents[1] / "docs" / "formal.md"
+    rows = [line.split(" | ") for line in page.read_text().splitlines() if line.startswith("| `")]
+    assert {(row[0].strip("| `"), row[1]) for row in rows} == {(p.core, p.says) for p in PROOFS}

@@ -1,0 +1,222 @@
+import json
+import re
+
+import pytest
+
+from seedbed.flow import paper, ratio, report, tables
+from seedbed.flow.row import Row, command
+
+TOOLS = {"yosys": "Yosys 0.1"}
+
+
+def row(core, config, params, target, kind="synthesis", **figures):
+    return Row(
+        core=core,
+        config=config,
+        params=params,
+        kind=kind,
+        target=target,
+        figures=figures,
+        tools=TOOLS,
+        command=command("synth", core, params, "--target", str(target)),
+        paper=paper.beside(core, params, kind, target),
+        aim=paper.aims(core, params, kind, target),
+    )
+
+
+ARRAY = {"lanes": 31, "width": 8, "leap": 1, "seeding": "serial"}
+TREE = {"instances": 1024, "lfsrs": "published"}
+
+
+@pytest.fixture
+def rows():
+    return [
+        row("urng_array", "31 x 8", ARRAY, "xcup", lut=40, ff=249, bram=0, dsp=0, cells=300),
+        row("urng_array", "31 x 8", ARRAY, "ecp5", lut=45, ff=249, bram=0),
+        row(
+            "urng_array",
+            "31 x 8",
+            ARRAY,
+            "ecp5",
+            "place",
+            fmax_mhz=310.0,
+            fmax_min_mhz=300.0,
+            fmax_max_mhz=320.5,
+        ),
+        row("tree_grng", "1024", TREE, "xcup", lut=102400, ff=69632),
+        row(
+            "urng_array",
+            "31 x 8",
+            ARRAY,
+            None,
+            "statistics",
+            beats=7905,
+            generator_autocorrelation=0.5,
+            generator_by_lag=[0.5, 0.25],
+            any_pair_by_lag=[0.5, 0.3],
+        ),
+    ]
+
+
+def test_a_figure_without_a_unit_is_refused():
+    with pytest.raises(ValueError, match="'luts' is not a figure of the report"):
+        row("lfsr", "default", {}, "xcup", luts=1)
+
+
+@pytest.mark.parametrize("value", [None, float("nan")])
+def test_a_figure_without_a_value_is_refused(value):
+    with pytest.raises(ValueError, match="lut of lfsr has no value"):
+        row("lfsr", "default", {}, "xcup", lut=value)
+
+
+def test_command_quotes_what_a_shell_would_break():
+    params = {"taps": (0, 1)}
+    assert command("sim", "lfsr", params) == "seedbed sim lfsr --set 'taps=(0, 1)'"
+
+
+def test_paper_figures_are_the_printed_ones():
+    beside = paper.beside("urng_array", {**ARRAY, "width": 14}, "synthesis", "xcup")
+    assert (beside["table"], beside["row"]) == ("Table 6", "Ours O-t-F (OPT)")
+    assert (beside["figures"]["lut"], beside["figures"]["ff"]) == (32, 512)
+    # 1,024 baseline generators of 130 LUT and 68 FF.
+    mezo = paper.published("Table 6", "MeZO")["figures"]
+    assert (mezo["lut"], mezo["ff"]) == (1024 * 130, 1024 * 68)
+
+
+@pytest.mark.parametrize(
+    ("params", "target"), [(ARRAY, "ecp5"), ({**ARRAY, "leap": 8}, "xcup"), ({}, "xcup")]
+)
+def test_what_the_paper_did_not_build_stands_beside_nothing(params, target):
+    assert paper.beside("urng_array", params, "synthesis", target) is None
+
+
+def test_ratios_a_beat_and_a_fresh_number(rows):
+    (found,) = ratio.ratios(rows)
+    assert found.figures["lut_per_beat"] == 102400 / 40
+    assert found.figures["lut_per_number"] == pytest.approx((102400 / 1024) / (40 / 31))
+
+
+def test_a_single_baseline_generator_counts_1024_times(rows):
+    single = row("tree_grng", "single", {"instances": 1}, "xcup", lut=100, ff=68)
+    (found,) = ratio.ratios([rows[0], single])
+    assert found.figures["lut_per_beat"] == 1024 * 100 / 40
+    assert found.figures["ff_per_number"] == pytest.approx(68 / (249 / 31))
+
+
+def test_ratios_need_one_target_and_the_same_tools(rows):
+    other = Row(**{**vars(rows[3]), "tools": {"yosys": "Yosys 0.2"}})
+    assert ratio.ratios([rows[0], other]) == []
+    assert ratio.ratios([rows[1], rows[3]]) == []
+
+
+def test_everything_is_drawn_from_the_json(rows, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    path = report.build(rows, first)
+    second.mkdir()
+    report.draw(json.loads(path.read_text()), second)
+    names = {file.name for file in second.iterdir()}
+    assert names == {
+        "report.md",
+        "report.html",
+        "resources.png",
+        "fmax.png",
+        "autocorrelation.png",
+    }
+    assert {file.name for file in first.iterdir()} == names | {"report.json"}
+    for name in names:
+        assert (first / name).read_bytes() == (second / name).read_bytes()
+
+
+def test_page_needs_no_network_and_no_other_file(rows, tmp_path):
+    report.build(rows, tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    sources = re.findall(r'(?:src|href)="([^"]+)"', page)
+    assert sources
+    assert all(source.startswith(("data:image/png;base64,", "#")) for source in sources)
+
+
+def test_what_was_not_measured_is_absent(rows, tmp_path):
+    report.build(rows[:1], tmp_path)
+    assert {file.name for file in tmp_path.iterdir()} == {
+        "report.json",
+        "report.md",
+        "report.html",
+        "resources.png",
+    }
+    text = (tmp_path / "report.md").read_text()
+    assert "Fmax MHz" not in text
+    assert "## Correlation" not in text
+
+
+def test_a_plot_that_lost_its_rows_goes_away(rows, tmp_path):
+    report.build(rows, tmp_path)
+    report.build(rows[:1], tmp_path)
+    assert not (tmp_path / "fmax.png").exists()
+
+
+def test_nothing_is_left_behind_in_a_folder_that_cannot_be(rows, tmp_path):
+    (tmp_path / "file").write_text("here")
+    with pytest.raises(OSError, match="file"):
+        report.build(rows, tmp_path / "file")
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_a_perturbation_takes_over_its_array(rows):
+    params = {"source": "urng", "lanes": 31, "width": 8}
+    array = row("urng_array", "31 x 8", {**ARRAY, "repair": False}, "xcup", lut=40)
+    whole = row("perturbation", "31 x 8", params, "xcup", lut=133)
+    (found,) = ratio.ratios([array, whole])
+    assert found.figures == {"lut_per_lane_more": 3}
+    assert found.aim == {"lut_per_lane_more": ["<=", 3]}
+    other = row("perturbation", "31 x 14", {**params, "width": 14}, "xcup", lut=133)
+    assert ratio.ratios([array, other]) == []
+
+
+def test_published_accuracies_stand_beside_the_demonstration():
+    demo = Row(
+        core="demo zo",
+        config="gaussian, k = 16",
+        kind="demo",
+        figures={"accuracy_mean": 81.5},
+        command="seedbed demo zo",
+        paper=paper.demo("gaussian"),
+    )
+    (table,) = [t for t in tables.sections([demo.to_json()]) if "fine-tuning" in t.title]
+    assert table.lines == [["demo zo", "gaussian, k = 16", "81.5", "90.4", "93.1"]]
+
+
+def test_aims_are_met_or_missed(rows):
+    table = tables.verdicts([r.to_json() for r in rows], "", "")
+    assert [(line[2], line[-1]) for line in table.lines] == [
+        ("LUT", "missed"),
+        ("FF", "met"),
+        ("Fmax MHz, median", "met"),
+    ]
+
+
+def test_status_counts_what_was_done(rows):
+    table = tables.status([r.to_json() for r in rows], "", "")
+    assert dict(zip(table.header, table.lines[0], strict=True)) == {
+        "core": "urng_array",
+        "simulated": "-",
+        "cocotb": "-",
+        "proven": "-",
+        "mutated": "-",
+        "synthesized": "xcup, ecp5",
+        "placed": "ecp5",
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("none", "none"),
+        (1234567, "1,234,567"),
+        (0.011811, "0.0118"),
+        (310.0, "310.0"),
+        (320.54, "320.5"),
+        (2.5, "2.50"),
+    ],
+)
+def test_show(value, text):
+    assert tables.show(value) == text

@@ -1,0 +1,161 @@
+import json
+
+import pytest
+
+from seedbed.flow import place_harness, synth, targets
+from seedbed.sim import tools
+
+# Eight flip-flops and one XOR of four: a look-up table in every family.
+LFSR = """\
+module lfsr(input clk, input rst, output [7:0] o__payload);
+  reg [7:0] state;
+  always @(posedge clk)
+    if (rst) state <= 8'h01;
+    else state <= {state[0] ^ state[2] ^ state[3] ^ state[4], state[7:1]};
+  assign o__payload = state;
+endmodule
+"""
+# No reset and one tap: on UltraScale+ a shift-register LUT.
+DELAY = """\
+module delay(input clk, input d, output q);
+  reg [19:0] s;
+  always @(posedge clk) s <= {s, d};
+  assign q = s[19];
+endmodule
+"""
+# Outputs of all sorts: a register, logic, an input passed on, a constant, and one net twice.
+MIXED = """\
+module mixed(input clk, input [5:0] a, output r, output y, output p, output one, output [1:0] rr);
+  reg [1:0] s;
+  always @(posedge clk) s <= {^a, &a[2:0]};
+  assign r = s[0];
+  assign y = s[1] & a[5];
+  assign p = a[3];
+  assign one = 1'b1;
+  assign rr = {2{s[0]}};
+endmodule
+"""
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory):
+    return tmp_path_factory.mktemp("with space")
+
+
+def write(folder, text):
+    path = folder / f"{text.split('(')[0].split()[1]}.v"
+    path.write_text(text)
+    return path
+
+
+def run(build, text, target):
+    path = write(build, text)
+    return synth.synthesize(path, path.stem, target=target, build=build)
+
+
+@pytest.mark.parametrize("target", sorted(targets.TARGETS))
+def test_an_lfsr_is_eight_flip_flops_and_one_lut(build, target):
+    result = run(build, LFSR, target)
+    assert {k: result[k] for k in ("lut", "ff", "bram", "dsp")} == {
+        "lut": 1, "ff": 8, "bram": 0, "dsp": 0,
+    }  # fmt: skip
+    assert sum(result["cells"].values()) >= 9
+    assert result["tools"]["yosys"].startswith("Yosys")
+
+
+def test_a_shift_register_lut_is_a_lut(build):
+    result = run(build, DELAY, "xcup")
+    assert result["lut"] == 1
+    assert result["ff"] <= 1
+
+
+def test_luts_that_hold_bits_or_carry_count_what_they_occupy():
+    xcup = {"RAM32M16": 1, "SRLC32E": 2, "LUT2": 1, "INV": 1, "CARRY8": 3, "FDSE": 4, "MUXF7": 1}
+    assert targets.find("xcup").count({**xcup, "RAMB18E2": 1, "RAMB36E2": 1, "DSP48E2": 1}) == {
+        "lut": 8 + 2 + 1 + 1, "ff": 4, "bram": 2, "dsp": 1,
+    }  # fmt: skip
+    ecp5 = {"LUT4": 3, "CCU2C": 2, "TRELLIS_DPR16X4": 1, "PFUMX": 1, "TRELLIS_FF": 5, "DP16KD": 1}
+    assert targets.find("ecp5").count(ecp5) == {"lut": 13, "ff": 5, "bram": 1, "dsp": 0}
+
+
+def test_a_cell_in_no_table_is_refused():
+    with pytest.raises(RuntimeError, match="2 cells LUT7 of UltraScale\\+ are in no table"):
+        targets.find("xcup").count({"LUT7": 2})
+
+
+def test_a_second_run_starts_no_tool(build, monkeypatch):
+    first = run(build, LFSR, "xcup")
+    monkeypatch.setattr(tools, "run", lambda *a, **k: pytest.fail("a tool was started"))
+    assert run(build, LFSR, "xcup") == first
+
+
+@pytest.mark.parametrize("target", ["ecp5", "ice40"])
+def test_place_gives_median_and_range_over_seeds(build, target):
+    path = write(build, LFSR)
+    said = []
+    result = synth.place(path, "lfsr", target=target, seeds=2, build=build, progress=said.append)
+    low, high = sorted(result["mhz"])
+    assert result["seeds"] == [1, 2]
+    assert (result["min"], result["max"], result["median"]) == (low, high, (low + high) / 2)
+    assert 50 < low <= high
+    assert result["harness"] is True
+    assert said[-1] == f"placing lfsr on {target}, seed 2 of 2"
+
+
+def test_the_placed_core_is_the_core_that_was_counted(build):
+    path = write(build, MIXED)
+    count = run(build, MIXED, "ecp5")["cells"]
+    synth.place(path, "mixed", target="ecp5", seeds=1, build=build)
+    (design,) = build.glob("mixed-ecp5-*/design-*.json")
+    cells = json.loads(design.read_text())["modules"][synth.HARNESS]["cells"]
+    placed = [c["type"] for c in cells.values() if c["attributes"].get("hdlname", "")[:4] == "core"]
+    assert {kind: placed.count(kind) for kind in count} == count
+
+
+def test_the_harness_folds_every_net_once_and_registers_logic_first(build):
+    path = write(build, MIXED)
+    folder = synth.map_core(path, "mixed", target="ecp5", build=build)
+    module = json.loads((folder / "mapped.json").read_text())["modules"]["mixed"]
+    text = place_harness.wrap(
+        "mixed", module, name="harness", is_register=lambda cell: cell == "TRELLIS_FF"
+    )
+    lines = [line.strip() for line in text.splitlines()]
+    assert "reg [5:0] s;" in lines
+    assert "always @(posedge clk) c <= {p[0], y[0]};" in lines
+    assert "f0[0] <= rr[1] ^ c[0] ^ c[1];" in lines
+    assert lines[-2] == "always @(posedge clk) q <= f0[0];"
+
+
+def test_where_no_frequency_can_be_had_there_is_none(build):
+    path = write(build, LFSR)
+    assert synth.place(path, "lfsr", target="xcup", seeds=3, build=build) is None
+    assert synth.place(path, "lfsr", target="gowin", seeds=3, build=build) is None
+
+
+@pytest.mark.parametrize("seeds", [0, -1, True, 1.5])
+def test_less_than_one_seed_is_refused(build, seeds):
+    with pytest.raises(ValueError, match="seeds must be an integer of 1 or more"):
+        synth.place(build / "none.v", "none", target="ecp5", seeds=seeds, build=build)
+
+
+def test_an_unknown_target_is_refused(build):
+    with pytest.raises(
+        targets.UnknownTarget, match="no target is called 'virtex2'; there are xcup"
+    ):
+        run(build, LFSR, "virtex2")
+
+
+def test_a_missing_tool_is_named_with_what_brings_it(tmp_path, monkeypatch):
+    path = write(tmp_path, LFSR)
+    monkeypatch.setenv("NEXTPNR_ECP5", "no-such-placer")
+    with pytest.raises(tools.ToolMissing, match="no-such-placer is not installed: try 'pip"):
+        synth.place(path, "lfsr", target="ecp5", seeds=1, build=tmp_path)
+    monkeypatch.setenv("YOSYS", "no-such-yosys")
+    with pytest.raises(tools.ToolMissing, match="no-such-yosys is not installed: try 'pip"):
+        run(tmp_path, LFSR, "xcup")
+
+
+def test_what_yosys_says_of_bad_verilog_comes_through(tmp_path):
+    with pytest.raises(RuntimeError, match=r"yosys failed: .*syntax error"):
+        run(tmp_path, LFSR.replace("assign o__payload", "assign wrong("), "xcup")
+    assert not list(tmp_path.glob("cache/*"))

@@ -1,0 +1,91 @@
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from amaranth.hdl import Fragment, Shape
+from amaranth.lib.wiring import In
+
+from seedbed.flow.registry import CORES
+from seedbed.flow.verilog import emit, write
+from seedbed.sim.verilate import lint
+
+CONFIGS = [
+    pytest.param(core, params, id=f"{core.name} {name}")
+    for core in CORES.values()
+    for name, params in {
+        "default": {},
+        **{n: v.params for n, v in core.variants.items() if v.kinds},
+    }.items()
+]
+
+PORT = re.compile(r"^  (input|output) (?:\[(\d+):0\] )?([^ ;]+) ?;$", re.MULTILINE)
+
+UNUSED = re.compile(r"UNUSEDSIGNAL: .*\.v:(\d+):\d+: (?:Signal|Bits of signal).*: '([^']+)'")
+
+#: A table whose entries are all the same has no use for its address.
+MAY_BE_UNUSED = {"scale_lut": {"i__payload"}}
+
+
+def signature_ports(core, params):
+    """Return (direction, width, name) of every port that the signature and the clock ask for."""
+    component = core.component(core.configure(params))
+    # Amaranth warns of a component that is never elaborated.
+    Fragment.get(component, None)
+    ports = {("input", 1, "clk"), ("input", 1, "rst")}
+    for path, member, _ in component.signature.flatten(component):
+        direction = "input" if member.flow is In else "output"
+        ports.add((direction, Shape.cast(member.shape).width, "__".join(map(str, path))))
+    return ports
+
+
+@pytest.mark.parametrize(("core", "params"), CONFIGS)
+def test_ports_paths_and_lint(core, params, tmp_path):
+    path = write(core, params, tmp_path)
+    text = path.read_text()
+    top = text[text.index(f"\nmodule {core.name}(") :].split("\nendmodule")[0]
+    found = {(way, int(msb or 0) + 1, name) for way, msb, name in PORT.findall(top)}
+    expected = signature_ports(core, params)
+    assert found == expected
+    assert not re.findall(r"(?<![\w*/])/\w+/.*", text), "an absolute path"
+    assert lint(path, core.name) == []
+    # Inner modules have ports of the same names: only lines of the top module count.
+    first = text[: text.index(f"\nmodule {core.name}(")].count("\n") + 2
+    unused = {
+        name
+        for line, name in UNUSED.findall("\n".join(lint(path, core.name, waivers=None)))
+        if first <= int(line) <= first + top.count("\n")
+    }
+    assert unused & {name for _, _, name in expected} <= MAY_BE_UNUSED.get(core.name, set())
+
+
+def test_text_is_the_same_in_another_process(tmp_path):
+    core = CORES["urng_array"]
+    program = (
+        "import sys; from seedbed.sim.tools import setup_environment; setup_environment();"
+        "from seedbed.flow.registry import CORES; from seedbed.flow.verilog import emit;"
+        "sys.stdout.write(emit(CORES['urng_array'], {'width': 14}))"
+    )
+    other = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONHASHSEED": "12345"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert other.stdout == emit(core, {"width": 14})
+
+
+def test_lint_sees_what_is_not_waived(tmp_path):
+    path = tmp_path / "wide.v"
+    path.write_text("module wide(input [3:0] i, output [2:0] o);\n  assign o = i;\nendmodule\n")
+    assert any("WIDTHTRUNC" in message for message in lint(path, "wide"))
+
+
+def test_lint_refuses_what_is_no_verilog(tmp_path):
+    path = tmp_path / "broken.v"
+    path.write_text("module broken(input i;\n")
+    with pytest.raises(RuntimeError, match="syntax error"):
+        lint(path, "broken")
