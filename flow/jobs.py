@@ -17,6 +17,7 @@ from seedbed.flow.cache import code, memo
 from seedbed.flow.row import Row
 from seedbed.flow.rows import KINDS, Job
 from seedbed.sim import tools
+from seedbed.sim.proofs import PROOFS
 
 __all__ = ["MAIN", "QUICK", "kept", "measure", "plan"]
 
@@ -56,7 +57,8 @@ def plan(
                 found.append(replace(job, kind="place", target=target))
         found += [
             Job(kind="proof", core=core.name, config=proof.name, build=build)
-            for proof in core.proofs
+            for proof in PROOFS
+            if proof.core == core.name
         ]
     return [job for job in found if job.kind in kinds]
 

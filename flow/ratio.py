@@ -8,6 +8,8 @@ from seedbed.flow.row import Row
 __all__ = ["ratios"]
 
 BASELINE, OURS = "tree_grng", "urng_array"
+#: Where the baseline is compared: the family of the paper's device.
+DEVICE = "xcup"
 #: Lanes of the beat that is compared: the paper's tile.
 BEAT = 1024
 
@@ -22,8 +24,9 @@ def ratios(rows: Iterable[Row]) -> list[Row]:
     """
     rows = [row for row in rows if row.kind == "synthesis"]
     found = _surplus(rows)
-    for baseline in [row for row in rows if row.core == BASELINE]:
-        for ours in [row for row in rows if row.core == OURS]:
+    arrays = [row for row in rows if row.core == OURS and _plain(row)]
+    for baseline in [row for row in rows if row.core == BASELINE and row.target == DEVICE]:
+        for ours in arrays:
             if (baseline.target, baseline.tools) != (ours.target, ours.tools):
                 continue
             instances, lanes = baseline.params["instances"], ours.params["lanes"]
@@ -47,6 +50,11 @@ def ratios(rows: Iterable[Row]) -> list[Row]:
                     )
                 )
     return found
+
+
+def _plain(row: Row) -> bool:
+    """Tell whether an array is seeded serially and repairs nothing: the paper's, or with a leap."""
+    return row.params.get("seeding") == "serial" and not row.params.get("repair")
 
 
 def _surplus(rows: list[Row]) -> list[Row]:

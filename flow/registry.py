@@ -18,9 +18,6 @@ from seedbed.hw.urng_array import UrngArray
 from seedbed.sim.case import Case
 from seedbed.sim.cases import lfsr, perturbation, prng_pool, scale_lut, tree_grng, urng_array
 from seedbed.sim.harness import stream_ports
-from seedbed.sim.proofs import lfsr as lfsr_proofs
-from seedbed.sim.proofs import urng_array as urng_array_proofs
-from seedbed.sim.prove import Proof
 
 __all__ = ["CORES", "Core", "UnknownCore", "Variant", "find"]
 
@@ -60,7 +57,6 @@ class Core:
     case: Callable[..., Case]
     paper: str
     variants: Mapping[str, Variant]
-    proofs: tuple[Proof, ...] = ()
 
     def streams(self, config: Any) -> tuple[list[str], list[str]]:
         """Return the names of the input and of the output streams."""
@@ -109,7 +105,6 @@ CORES: dict[str, Core] = {
                 ),
                 "14 bits, leap 14": Variant(params={"width": 14, "leap": 14}),
             },
-            proofs=lfsr_proofs.PROOFS,
         ),
         Core(
             name="urng_array",
@@ -139,7 +134,6 @@ CORES: dict[str, Core] = {
                 "31 x 14, grown": Variant(params={"width": 14, "seeding": "grown"}),
                 "31 x 8, repair": Variant(params={"repair": True}),
             },
-            proofs=urng_array_proofs.PROOFS,
         ),
         Core(
             name="scale_lut",
@@ -185,6 +179,7 @@ CORES: dict[str, Core] = {
             variants={
                 "31 x 8": Variant(params={"width": 8}, placed=("ecp5",)),
                 "31 x 14": Variant(targets=EVERY, placed=("ecp5",), kinds=CHECKED),
+                "31 x 14, leap 14": Variant(params={"leap": 14}, targets=("xcup",)),
                 "pool, 8 lanes x 12": Variant(params={"source": "pool"}, kinds=CHECKED),
             },
         ),

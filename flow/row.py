@@ -123,5 +123,8 @@ class Row:
 
 def command(verb: str, core: str, params: Mapping[str, Any], *options: str) -> str:
     """Return the ``seedbed`` line that runs ``verb`` on ``core`` with ``params`` set."""
-    settings = [word for name, value in params.items() for word in ("--set", f"{name}={value}")]
+    settings = []
+    for name, value in params.items():
+        text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+        settings += ["--set", f"{name}={text}"]
     return shlex.join(["seedbed", verb, core, *settings, *options])

@@ -51,13 +51,13 @@ class Lfsr:
 
     def __init__(self, config: LfsrConfig):
         self.config = config
-        self.state = np.uint32(config.seed)
+        self.state = np.array(config.seed, np.uint32)
 
     def load(self, seed: int) -> None:
         """Start again from another seed, 1 .. 2^width - 1."""
         if not 0 < seed <= self.config.order:
             raise ValueError(f"seed must be in 1..{self.config.order}, not {seed}")
-        self.state = np.uint32(seed)
+        self.state = np.array(seed, np.uint32)
 
     def words(self) -> Iterator[int]:
         """Yield one word a beat, without end."""

@@ -1,6 +1,7 @@
 """Golden model of the scaling exponents, from the beats themselves."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,7 +23,8 @@ class ScaleLut:
     """The exponent of every state that generator 0 can have, found by running the array once."""
 
     def __init__(self, config: ScaleConfig):
-        array = UrngArray(config.array)
+        # A leap that divides the order would leave states out.
+        array = UrngArray(replace(config.array, leap=1))
         period = config.array.lfsr.order
         states = array.first(period)
         scale = scales(array.beats(period), config.width)

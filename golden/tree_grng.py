@@ -35,7 +35,7 @@ def seed_bits(config: TreeGrngConfig, seeds) -> list[int]:
     for row in seeds:
         for level, seed in zip(config.levels, row, strict=True):
             leap, width = level.lfsr.leap, level.lfsr.width
-            order = sorted(range(width), key=lambda k, leap=leap: (k % leap, k))
+            order = [k for start in range(leap) for k in range(start, width, leap)]
             bits += [int(seed) >> k & 1 for k in order]
     return bits
 

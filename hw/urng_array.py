@@ -39,7 +39,8 @@ class UrngArray(wiring.Component):
     -------
     i_seeds : In(stream)
         ``serial``: a struct of ``bits`` (n x 1 bit) and ``last``; b beats a frame. No seed may be
-        zero (the all-zero state is absorbing), unless ``repair`` is set.
+        zero (the all-zero state is absorbing), unless ``repair`` is set, which mends frames of
+        exactly b beats.
         ``grown``: unsigned(b), one word; not zero, unless ``repair`` is set.
         The first beat of a seed is accepted together with the pending output beat, if there is one,
         so that no beat changes while it waits: whoever wants to reseed takes that beat.

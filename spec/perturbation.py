@@ -25,6 +25,8 @@ class PerturbationConfig:
     lanes, width
         Numbers a beat and bits a number; 0 stands for the paper's: 31 lanes of 14 bits from the
         array, 8 lanes of 12 bits from the pool.
+    leap
+        Bit-serial steps a beat of the array: 1 is the paper, ``width`` gives decorrelated words.
     rounding
         Of the array's scale, see :class:`~seedbed.spec.ScaleConfig`.
     size, banks
@@ -41,6 +43,7 @@ class PerturbationConfig:
     source: str = "urng"
     lanes: int = 0
     width: int = 0
+    leap: int = 1
     rounding: str = "ratio"
     size: int = 4095
     banks: int = 8
@@ -58,7 +61,9 @@ class PerturbationConfig:
         require_int("count_width", self.count_width, 8, 32)
         require_int("eps_width", self.eps_width, 2, 8)
         if self.source == "urng":
-            scale = ScaleConfig(lanes=self.lanes, width=self.width, rounding=self.rounding)
+            scale = ScaleConfig(
+                lanes=self.lanes, width=self.width, leap=self.leap, rounding=self.rounding
+            )
             object.__setattr__(self, "scale", scale)
             object.__setattr__(self, "array", scale.array)
         else:

@@ -1,38 +1,36 @@
 """Configuration and default contents of the pool of pre-generated numbers."""
 
 from dataclasses import dataclass, field
-from math import gcd, sqrt
+from math import sqrt
+from random import Random
 
 from seedbed.spec.checks import require_bool, require_int
-from seedbed.spec.lfsr import LfsrConfig
 from seedbed.spec.scale_lut import expected_norm
 
 __all__ = ["PoolConfig", "uniform_contents"]
+
+#: Of the order of the default contents.
+ORDER_SEED = 1
 
 
 def uniform_contents(size: int, width: int) -> tuple[int, ...]:
     """Return ``size`` uniform numbers, scaled to a Gaussian's modulus, as signed ``width`` bits.
 
-    The numbers are states s of an LFSR of K = ``size.bit_length()`` bits, as fractions
-    u = (s - 2^(K-1)) / 2^(K-1) in (-1, 1). At ``size`` = 2^K - 1 every state occurs once, so that
-    the pool is symmetric and its variance exact. Numbers next to each other are as many bit-serial
-    steps apart as the least count from K on that has no factor in common with the period: they
-    share no bits, and no state is missed. Then all are scaled by E||N(0, I_size)|| / ||u||, about
-    the square root of 3, and rounded to multiples of 2^-(width - 2); what does not fit saturates.
+    The numbers are the integers s = 1 .. 2^K - 1 of K = ``size.bit_length()`` bits, as fractions
+    u = (s - 2^(K-1)) / 2^(K-1) in (-1, 1), drawn without replacement in a random order that is
+    always the same. At ``size`` = 2^K - 1 each occurs once, so that the pool is symmetric and its
+    variance exact. Then all are scaled by E||N(0, I_size)|| / ||u||, about the square root of 3,
+    and rounded to multiples of 2^-(width - 2); what does not fit saturates.
+
+    The order matters: that of an LFSR is linear, and training with it loses accuracy.
 
     Source: PeZO, Eq. 3 to 5, over the pool as a whole.
     """
     bits = size.bit_length()
-    lfsr = LfsrConfig(width=bits)
-    assert lfsr.taps is not None
-    taps = sum(1 << tap for tap in lfsr.taps)
-    cycle = [1]
-    while len(cycle) < lfsr.order:
-        state = cycle[-1]
-        cycle.append(state >> 1 | ((state & taps).bit_count() & 1) << (bits - 1))
-    leap = next(n for n in range(bits, 3 * bits) if gcd(n, lfsr.order) == 1)
-    centre = 1 << (bits - 1)
-    raw = [cycle[leap * k % lfsr.order] - centre for k in range(size)]
+    random = Random(ORDER_SEED)
+    # Of Python's generator only random() is promised to give the same numbers in every version.
+    drawn = sorted(range(1, 2**bits), key=lambda _: random.random())[:size]
+    raw = [s - (1 << (bits - 1)) for s in drawn]
     scale = expected_norm(size) / sqrt(sum(u * u for u in raw))
     top = (1 << (width - 1)) - 1
     return tuple(max(-top, min(top, round(u * scale * 2 ** (width - 2)))) for u in raw)

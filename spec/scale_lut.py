@@ -34,8 +34,9 @@ class ScaleConfig:
 
     Parameters
     ----------
-    lanes, width, taps
-        Those of the :class:`~seedbed.spec.UrngConfig`; ``width`` at most 16 here.
+    lanes, width, leap, taps
+        Those of the :class:`~seedbed.spec.UrngConfig`; ``width`` at most 16 here. The table is the
+        same for every leap.
     rounding
         Nearest in ``ratio`` (the midpoint of 1 and 2 is the square root of 2: the smallest factor
         off) or in ``value`` (it is 1.5). The paper says "nearest power of two".
@@ -46,6 +47,7 @@ class ScaleConfig:
 
     lanes: int = 31
     width: int = 8
+    leap: int = 1
     rounding: str = "ratio"
     taps: tuple[int, ...] | None = None
     array: UrngConfig = field(init=False, repr=False)
@@ -53,7 +55,9 @@ class ScaleConfig:
     def __post_init__(self) -> None:
         require_int("width", self.width, 4, 16)
         require_choice("rounding", self.rounding, MIDPOINTS)
-        array = UrngConfig(lanes=self.lanes, width=self.width, taps=self.taps, seeding="grown")
+        array = UrngConfig(
+            lanes=self.lanes, width=self.width, leap=self.leap, taps=self.taps, seeding="grown"
+        )
         object.__setattr__(self, "taps", array.taps)
         object.__setattr__(self, "array", array)
 

@@ -13,6 +13,7 @@ CONFIGS = {
     "urng 31 x 14": PerturbationConfig(),
     "urng 31 x 8": PerturbationConfig(width=8),
     "urng 31 x 8, value": PerturbationConfig(width=8, rounding="value"),
+    "urng 7 x 8, leap 8": PerturbationConfig(lanes=7, width=8, leap=8),
     "urng 3 x 5": PerturbationConfig(lanes=3, width=5, count_width=12, eps_width=3),
     "pool 8 x 12": PerturbationConfig(source="pool"),
     "pool 5 x 9": PerturbationConfig(source="pool", lanes=5, width=9, size=13, banks=4),

@@ -24,7 +24,7 @@ def row(core, config, params, target, kind="synthesis", **figures):
     )
 
 
-ARRAY = {"lanes": 31, "width": 8, "leap": 1, "seeding": "serial"}
+ARRAY = {"lanes": 31, "width": 8, "leap": 1, "seeding": "serial", "repair": False}
 TREE = {"instances": 1024, "lfsrs": "published"}
 
 
@@ -71,7 +71,8 @@ def test_a_figure_without_a_value_is_refused(value):
 
 def test_command_quotes_what_a_shell_would_break():
     params = {"taps": (0, 1)}
-    assert command("sim", "lfsr", params) == "seedbed sim lfsr --set 'taps=(0, 1)'"
+    assert command("sim", "lfsr", params) == "seedbed sim lfsr --set taps=0,1"
+    assert command("sim", "a core", {}) == "seedbed sim 'a core'"
 
 
 def test_paper_figures_are_the_printed_ones():

@@ -3,6 +3,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.flow import synth
 from seedbed.flow.twins import merge
 
 
@@ -63,3 +64,33 @@ def test_equal_modules_are_merged_level_by_level():
 def test_nothing_else_changes():
     text = rtlil.convert(Adder(1), name="top", emit_src=False)
     assert merge(text) == text
+
+
+# Two inverters in a row: a mapper that sees both leaves a wire.
+PAIR = """\
+module part(input i, output o);
+  assign o = ~i;
+endmodule
+
+module pair(input i, output o);
+  wire between;
+  part  first (
+    .i(i), .o(between)
+  );
+  part  second (
+    .i(between), .o(o)
+  );
+endmodule
+"""
+
+
+def test_a_module_that_is_used_often_is_mapped_by_itself(tmp_path, monkeypatch):
+    path = tmp_path / "pair.v"
+    path.write_text(PAIR)
+
+    def luts(many):
+        monkeypatch.setattr(synth, "_MANY", many)
+        return synth.synthesize(path, "pair", target="xcup", build=tmp_path)["lut"]
+
+    assert luts(3) == 0
+    assert luts(2) == 2
