@@ -19,7 +19,13 @@ _BLOCK = re.compile(
 
 
 def _results(rows: list[dict[str, Any]], stem: str) -> str:
-    chosen = {"Beside the paper", "Ratios", "Correlation", "Zeroth-order fine-tuning"}
+    chosen = {
+        "Beside the paper",
+        "What the project set itself",
+        "Ratios",
+        "Correlation",
+        "Zeroth-order fine-tuning",
+    }
     found = [table for table in tables.sections(rows) if table.title in chosen]
     return "\n\n".join(f"**{t.title}.** {t.text}\n\n{tables.markdown(t)}" for t in found)
 

@@ -61,8 +61,8 @@ def _surplus(rows: list[Row]) -> list[Row]:
     """Return what a perturbation takes over the array that PeZO builds it of, a LUT a lane."""
     found = []
     for whole in [row for row in rows if row.core == "perturbation"]:
-        wanted = {name: whole.params.get(name) for name in ("lanes", "width")}
-        wanted |= {"leap": 1, "seeding": "serial", "repair": False}
+        wanted = {name: whole.params.get(name) for name in ("lanes", "width", "leap")}
+        wanted |= {"seeding": "serial", "repair": False}
         for array in [row for row in rows if row.core == OURS]:
             if (
                 whole.params.get("source") == "urng"
