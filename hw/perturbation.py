@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Shape, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.gf2 import product
 from seedbed.hw.prng_pool import PrngPool
 from seedbed.hw.scale_lut import ScaleLut
 from seedbed.hw.urng_array import UrngArray
@@ -121,7 +122,8 @@ class Perturbation(wiring.Component):
         """Count d down by a beat's numbers a step; return this beat's count and whether it is last.
 
         The register holds the complement of what remains: -1 between perturbations, d and -n are
-        subtracted from it. With one operand plain, adder and multiplexer share their LUTs.
+        subtracted from it. With one operand plain, adder and multiplexer share their LUTs. Whether
+        a beat is the last is found a beat earlier, beside the subtraction and not behind it.
         """
         lanes = self.config.lanes
         spent = Signal(self.config.count_width, init=-1)
@@ -130,11 +132,13 @@ class Perturbation(wiring.Component):
         last = Signal()
         m.d.comb += [
             remaining.eq(~spent),
-            last.eq(remaining < lanes + 1),
             count.eq(Mux(last, remaining, lanes)),
         ]
         with m.If(start | step):
-            m.d.sync += spent.eq(spent - Mux(start, self.i.payload.numbers, -lanes))
+            m.d.sync += [
+                spent.eq(spent - Mux(start, self.i.payload.numbers, -lanes)),
+                last.eq(Mux(start, self.i.payload.numbers < lanes + 1, remaining < 2 * lanes + 1)),
+            ]
         with m.If(step & last):
             m.d.sync += spent.eq(-1)
         return count, last
@@ -145,13 +149,18 @@ class Perturbation(wiring.Component):
         m.submodules.scale = scale = self._scale
         taken = Signal()
         count, last = self._countdown(m, start, taken)
+        # A table in a memory answers late in the cycle: its answer is kept for the next beat, and
+        # asked for one beat earlier still.
+        above = Signal(range(self.config.scale.greatest - self.config.scale.least + 1))
+        with m.If(array.moves):
+            m.d.sync += above.eq(scale.o.payload - self.config.scale.least)
         m.d.comb += [
             array.i_seeds.valid.eq(start),
             array.i_seeds.payload.eq(self.i.payload.seed),
             # Between perturbations a beat of the last one is pending: it is thrown away.
             array.o.ready.eq(~busy | self.o.ready),
             scale.i.valid.eq(array.moves),
-            scale.i.payload.eq(array.ahead),
+            scale.i.payload.eq(product(self.config.array.lfsr.matrix, array.ahead)),
             scale.o.ready.eq(array.moves),
             self.o.valid.eq(busy & array.o.valid),
             taken.eq(self.o.valid & self.o.ready),
@@ -160,7 +169,7 @@ class Perturbation(wiring.Component):
         ]
         for number, word in zip(self.o.payload.lanes, array.o.payload, strict=True):
             m.d.comb += number.eq(Cat(word[:-1], ~word[-1]))
-        return scale.o.payload - self.config.scale.least
+        return above
 
     def _from_pool(self, m, busy, start):
         """Numbers from the pool, which were scaled before; they add nothing to the exponent."""

@@ -47,15 +47,17 @@ def length(dut: Perturbation) -> Module:
             ]
         ended = ended | (valid & beat.last)
         remaining = Mux(valid, remaining - beat.count, remaining)[: config.count_width]
-    spent = inside["spent"]
+    spent, last = inside["spent"], inside["last"]
     if config.source == "pool":
         m.d.comb += Assert(inside["asking"] == (busy & ~ended))
         with m.If(inside["asking"]):
-            m.d.comb += Assert(~spent == remaining)
+            m.d.comb += [Assert(~spent == remaining), Assert(last == (remaining <= lanes))]
         with m.Else():
             m.d.comb += Assert(spent.all())
     else:
         m.d.comb += Assert(spent == Mux(busy, ~left, -1)[: config.count_width])
+        with m.If(busy):
+            m.d.comb += Assert(last == (left <= lanes))
     took = past(m, transfer(dut.o))
     shown = transfer(dut.o) & dut.o.payload.last
     happens(m, took & shown & (dut.o.payload.count == 1), shown & (dut.o.payload.count == 0))
@@ -113,7 +115,11 @@ def replay(dut: Perturbation) -> Module:
         m.d.comb += Assert(inside["eps"] == command.eps)
         m.d.comb += Assert(inside["negative"] == command.negative)
         with m.If(count != 1):
-            m.d.comb += Assert(dut._scale.o.payload == scales[Array(states)[lane]])
+            first = product(array.lfsr.matrix, Array(states)[lane])
+            m.d.comb += Assert(dut._scale.o.payload == scales[first])
+        with m.If(count == 0):
+            above = scales[Array(states)[lane]] - config.scale.least
+            m.d.comb += Assert(inside["above"] == above)
     for done in range(1, n):
         with m.If(same & (count == done)):
             for moves in range(done):
@@ -159,8 +165,8 @@ RUNS_ON = Mutant(
 )
 SCALE_LATE = Mutant(
     name="the scale is that of the beat before",
-    old="scale.i.payload.eq(array.ahead)",
-    new="scale.i.payload.eq(array.o.payload[0])",
+    old="scale.i.payload.eq(product(self.config.array.lfsr.matrix, array.ahead))",
+    new="scale.i.payload.eq(array.ahead)",
 )
 ANY_COMMAND = Mutant(
     name="commands are accepted at any time",
@@ -174,13 +180,13 @@ COMMAND_RUNS = Mutant(
 )
 ONE_SHORT = Mutant(
     name="last comes with n + 1 numbers left",
-    old="last.eq(remaining < lanes + 1)",
-    new="last.eq(remaining < lanes + 2)",
+    old="remaining < 2 * lanes + 1",
+    new="remaining < 2 * lanes + 2",
 )
 ONE_MORE = Mutant(
     name="the last beat comes one later",
-    old="last.eq(remaining < lanes + 1)",
-    new="last.eq(remaining < lanes)",
+    old="remaining < 2 * lanes + 1",
+    new="remaining < 2 * lanes",
 )
 ASKS_ON = Mutant(
     name="the pool is asked on after the last beat",
