@@ -149,11 +149,6 @@ class Perturbation(wiring.Component):
         m.submodules.scale = scale = self._scale
         taken = Signal()
         count, last = self._countdown(m, start, taken)
-        # A table in a memory answers late in the cycle: its answer is kept for the next beat, and
-        # asked for one beat earlier still.
-        above = Signal(range(self.config.scale.greatest - self.config.scale.least + 1))
-        with m.If(array.moves):
-            m.d.sync += above.eq(scale.o.payload - self.config.scale.least)
         m.d.comb += [
             array.i_seeds.valid.eq(start),
             array.i_seeds.payload.eq(self.i.payload.seed),
@@ -169,6 +164,13 @@ class Perturbation(wiring.Component):
         ]
         for number, word in zip(self.o.payload.lanes, array.o.payload, strict=True):
             m.d.comb += number.eq(Cat(word[:-1], ~word[-1]))
+        if self.config.scale.style == "constant":
+            return 0
+        # A table in a memory answers late in the cycle: its answer is kept for the next beat, and
+        # asked for one beat earlier still.
+        above = Signal(range(self.config.scale.greatest - self.config.scale.least + 1))
+        with m.If(array.moves):
+            m.d.sync += above.eq(scale.o.payload - self.config.scale.least)
         return above
 
     def _from_pool(self, m, busy, start):

@@ -163,7 +163,7 @@ def test_nothing_is_left_behind_in_a_folder_that_cannot_be(rows, tmp_path):
 
 
 def test_what_a_perturbation_takes_over_its_array(rows):
-    params = {"source": "urng", "lanes": 31, "width": 8}
+    params = {"source": "urng", "lanes": 31, "width": 8, "leap": 1}
     array = row("urng_array", "31 x 8", {**ARRAY, "repair": False}, "xcup", lut=40)
     whole = row("perturbation", "31 x 8", params, "xcup", lut=133)
     (found,) = ratio.ratios([array, whole])
