@@ -5,6 +5,7 @@ import importlib
 import json
 from collections.abc import Callable, Mapping
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +59,13 @@ def code(name: str, seen: set[str] | None = None) -> str:
         return ""
     seen.add(name)
     text = Path(file).read_text()
-    imports = sorted(
-        node.module
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("seedbed.")
-    )
-    return text + "".join(code(module, seen) for module in imports)
+    imports = set()
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.ImportFrom) or (node.module or "").split(".")[0] != "seedbed":
+            continue
+        imports.add(node.module)
+        # What is imported from a package may be a module of it.
+        if hasattr(importlib.import_module(node.module), "__path__"):
+            inner = (f"{node.module}.{alias.name}" for alias in node.names)
+            imports |= {module for module in inner if find_spec(module)}
+    return text + "".join(code(module, seen) for module in sorted(imports))

@@ -200,9 +200,9 @@ class Kind:
 KINDS: dict[str, Kind] = {
     "simulation": Kind(_simulation, ("seedbed.sim.harness",)),
     "cocotb": Kind(_cocotb, ("seedbed.sim.verilate", "seedbed.sim.cocotb_bench")),
-    "synthesis": Kind(_synthesis, ("seedbed.flow.synth",)),
-    "place": Kind(_place, ("seedbed.flow.synth",)),
-    "activity": Kind(_activity, ("seedbed.flow.activity",)),
+    "synthesis": Kind(_synthesis, ("seedbed.flow.synth", "seedbed.flow.twins")),
+    "place": Kind(_place, ("seedbed.flow.synth", "seedbed.flow.twins")),
+    "activity": Kind(_activity, ("seedbed.flow.activity", "seedbed.flow.twins")),
     "statistics": Kind(_statistics, ("seedbed.flow.measure",)),
     "speed": Kind(_speed, ("seedbed.flow.measure",)),
     "proof": Kind(_proof, ("seedbed.sim.prove", "seedbed.sim.proofs.{core}")),

@@ -33,6 +33,6 @@ def emit(core: Core, params: Mapping[str, Any]) -> str:
     return f"// {core.name}({settings}) of seedbed: {core.title}\n{modules}"
 
 
-def write(core: Core, params: Mapping[str, Any], folder: Path, stem: str | None = None) -> Path:
+def write(core: Core, params: Mapping[str, Any], folder: Path) -> Path:
     """Write :func:`emit`'s text to ``folder``, whole or not at all, and return the file's path."""
-    return write_atomic(folder / f"{stem or core.name}.v", emit(core, params))
+    return write_atomic(folder / f"{core.name}.v", emit(core, params))

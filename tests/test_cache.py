@@ -1,8 +1,11 @@
 import json
+from pathlib import Path
 
 import pytest
 
-from seedbed.flow.cache import memo
+from seedbed.flow.cache import code, memo
+
+ROOT = Path(__file__).parent.parent
 
 KEY = {"verilog": "abc", "seed": 1, "taps": (0, 1)}
 
@@ -76,3 +79,12 @@ def test_nothing_is_kept_of_a_computation_that_fails(tmp_path, compute):
         memo(tmp_path, "synth", KEY, fails)
     assert list(tmp_path.iterdir()) == []
     assert memo(tmp_path, "synth", KEY, compute)["call"] == 1
+
+
+def test_code_holds_what_a_module_imports():
+    """Modules that are imported from a package count as much as names from a module."""
+    text = code("seedbed.flow.synth")
+    for path in ("flow/targets.py", "flow/place_harness.py", "flow/files.py", "sim/tools.py"):
+        assert (ROOT / path).read_text() in text
+    assert (ROOT / "flow/demo.py").read_text() not in text
+    assert (ROOT / "spec/gf2.py").read_text() in code("seedbed.hw.lfsr")
