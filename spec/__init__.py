@@ -4,15 +4,20 @@ from seedbed.spec.lfsr import TAPS, LfsrConfig
 from seedbed.spec.perturbation import PerturbationConfig
 from seedbed.spec.prng_pool import PoolConfig
 from seedbed.spec.scale_lut import ScaleConfig
+from seedbed.spec.seedlm import RULES, SCALES, SEEDLM, SeedlmConfig
 from seedbed.spec.tree_grng import TreeGrngConfig
 from seedbed.spec.urng_array import UrngConfig
 
 __all__ = [
+    "RULES",
+    "SCALES",
+    "SEEDLM",
     "TAPS",
     "LfsrConfig",
     "PerturbationConfig",
     "PoolConfig",
     "ScaleConfig",
+    "SeedlmConfig",
     "TreeGrngConfig",
     "UrngConfig",
 ]

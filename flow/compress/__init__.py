@@ -1,0 +1,1 @@
+"""Compression of checkpoints: the search, the files, the work split over processes."""
