@@ -1,0 +1,145 @@
+"""Networks as tables of layers: what a model, a sequencer and a report walk over."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from seedbed.spec.checks import require_bool, require_choice, require_int
+
+__all__ = ["LENET5", "Layer", "NetworkConfig"]
+
+KINDS = ("conv", "dense")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """A layer with weights, and what follows it at once: ReLU, then max-pooling.
+
+    Parameters
+    ----------
+    name
+        Prefix of its parameters, ``NAME.weight`` and ``NAME.bias``.
+    kind
+        ``conv`` (stride 1) or ``dense`` (which takes its input flat, channel by channel).
+    inputs
+        Channels, height and width of what comes in.
+    outputs
+        Channels, or units, that go out.
+    kernel, padding
+        ``conv`` only: side of the square kernel, and zeros put around the input.
+    relu
+        Whether negative outputs become 0.
+    pool
+        Side of the square that a maximum is taken over, which must divide the output; 1 is none.
+    """
+
+    name: str
+    kind: str
+    inputs: tuple[int, int, int]
+    outputs: int
+    kernel: int = 1
+    padding: int = 0
+    relu: bool = True
+    pool: int = 1
+
+    def __post_init__(self) -> None:
+        require_choice("kind", self.kind, KINDS)
+        for size in self.inputs:
+            require_int("every one of inputs", size, 1, 65535)
+        require_int("outputs", self.outputs, 1, 65535)
+        require_int("kernel", self.kernel, 1, min(self.inputs[1:]) + 2 * self.padding)
+        require_int("padding", self.padding, 0, self.kernel - 1)
+        require_bool("relu", self.relu)
+        require_int("pool", self.pool, 1, 8)
+        if any(side % self.pool for side in self.convolved[1:]):
+            raise ValueError(
+                f"{self.name}: pool {self.pool} must divide the output, which is "
+                f"{self.convolved[1]} x {self.convolved[2]}"
+            )
+
+    @property
+    def convolved(self) -> tuple[int, int, int]:
+        """Shape before pooling."""
+        if self.kind == "dense":
+            return self.outputs, 1, 1
+        grown = 2 * self.padding - self.kernel + 1
+        return self.outputs, self.inputs[1] + grown, self.inputs[2] + grown
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Shape of what goes out."""
+        channels, height, width = self.convolved
+        return channels, height // self.pool, width // self.pool
+
+    @property
+    def fan_in(self) -> int:
+        """Weights of one output: columns of the weight matrix."""
+        return self.inputs[0] * self.kernel**2 if self.kind == "conv" else prod(self.inputs)
+
+    @property
+    def parameters(self) -> int:
+        """Weights and biases."""
+        return self.outputs * (self.fan_in + 1)
+
+    @property
+    def macs(self) -> int:
+        """Multiplications of one forward pass of one sample."""
+        return prod(self.convolved) * self.fan_in
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """Layers one after the other; each takes what the one before gives.
+
+    Raises ``ValueError`` for a table without layers, or whose shapes do not follow.
+    """
+
+    layers: tuple[Layer, ...]
+
+    def __post_init__(self) -> None:
+        if not self.layers:
+            raise ValueError("a network needs at least one layer")
+        for before, after in zip(self.layers, self.layers[1:], strict=False):
+            fits = before.shape == after.inputs
+            if not fits and not (
+                after.kind == "dense" and prod(before.shape) == prod(after.inputs)
+            ):
+                raise ValueError(
+                    f"{after.name} takes {after.inputs}, but {before.name} gives {before.shape}"
+                )
+
+    @cached_property
+    def parameters(self) -> int:
+        """Weights and biases of all layers."""
+        return sum(layer.parameters for layer in self.layers)
+
+    @cached_property
+    def macs(self) -> int:
+        """Multiplications of one forward pass of one sample."""
+        return sum(layer.macs for layer in self.layers)
+
+
+def _conv(name: str, inputs: tuple[int, int, int], outputs: int, padding: int) -> Layer:
+    return Layer(
+        name=name, kind="conv", inputs=inputs, outputs=outputs, kernel=5, padding=padding, pool=2
+    )
+
+
+def _dense(name: str, inputs: int, outputs: int, *, relu: bool = True) -> Layer:
+    return Layer(name=name, kind="dense", inputs=(inputs, 1, 1), outputs=outputs, relu=relu)
+
+
+#: LeNet-5 with ReLU and max-pooling on 28 x 28 images: 61,706 parameters.
+#: Source: LeCun et al., "Gradient-based learning applied to document recognition" (1998), in the
+#: form that InstantFT (section 5.1) uses.
+LENET5 = NetworkConfig(
+    (
+        Layer(
+            name="conv1", kind="conv", inputs=(1, 28, 28), outputs=6, kernel=5, padding=2, pool=2
+        ),
+        Layer(name="conv2", kind="conv", inputs=(6, 14, 14), outputs=16, kernel=5, pool=2),
+        _dense("fc1", 400, 120),
+        _dense("fc2", 120, 84),
+        _dense("fc3", 84, 10, relu=False),
+    )
+)

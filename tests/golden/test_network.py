@@ -1,0 +1,88 @@
+"""The float networks: shapes and counts of LeNet-5, and gradients against differences."""
+
+import numpy as np
+import pytest
+
+from seedbed.golden import network
+from seedbed.spec.network import LENET5, Layer, NetworkConfig
+
+#: Every construct there is, small: padding, pooling with and without ReLU, flat and not.
+SMALL = NetworkConfig(
+    (
+        Layer(name="a", kind="conv", inputs=(2, 6, 6), outputs=3, kernel=3, padding=1, pool=2),
+        Layer(name="b", kind="conv", inputs=(3, 3, 3), outputs=4, kernel=2, relu=False),
+        Layer(name="c", kind="dense", inputs=(16, 1, 1), outputs=5),
+        Layer(name="d", kind="dense", inputs=(5, 1, 1), outputs=3, relu=False),
+    )
+)
+
+
+def test_lenet5_has_the_published_shapes():
+    shapes = [layer.shape for layer in LENET5.layers]
+    assert shapes == [(6, 14, 14), (16, 5, 5), (120, 1, 1), (84, 1, 1), (10, 1, 1)]
+    assert LENET5.parameters == 61706
+    assert [layer.macs for layer in LENET5.layers] == [117600, 240000, 48000, 10080, 840]
+    assert LENET5.macs == 416520
+
+
+def test_a_convolution_is_the_sum_over_its_window():
+    layer = SMALL.layers[0]
+    rng = np.random.default_rng(1)
+    x = rng.integers(-4, 5, (1, 2, 6, 6)).astype(float)
+    parameters = {name: value.astype(float) for name, value in network.init(SMALL, rng).items()}
+    (_, _, y), *_ = network.forward(SMALL, parameters, x)
+    kernels = parameters["a.weight"].reshape(3, 2, 3, 3)
+    padded = np.pad(x[0], ((0, 0), (1, 1), (1, 1)))
+    for channel, row, column in np.ndindex(layer.convolved):
+        window = padded[:, row : row + 3, column : column + 3]
+        expected = max((kernels[channel] * window).sum() + parameters["a.bias"][channel], 0)
+        assert y[0, channel, row, column] == pytest.approx(expected, abs=1e-12)
+
+
+def test_gradients_are_the_slopes_of_the_loss():
+    rng = np.random.default_rng(2)
+    parameters = {n: v.astype(np.float64) for n, v in network.init(SMALL, rng).items()}
+    x, labels = rng.normal(size=(4, 2, 6, 6)), np.array([0, 1, 2, 1])
+    found = network.gradients(SMALL, parameters, x, labels)
+    for name, value in parameters.items():
+        for place in np.ndindex(value.shape):
+            losses = []
+            for step in (1e-6, -1e-6):
+                moved = {**parameters, name: value.copy()}
+                moved[name][place] += step
+                losses.append(network.loss(network.logits(SMALL, moved, x), labels))
+            assert found[name][place] == pytest.approx((losses[0] - losses[1]) / 2e-6, abs=1e-7)
+
+
+def test_adam_learns_what_can_be_learned():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(60, 2, 6, 6)).astype(np.float32)
+    labels = x.mean(axis=(2, 3)).argmax(axis=1)
+    start = network.init(SMALL, rng)
+    *_, last = network.adam(SMALL, start, ((x, labels) for _ in range(300)), rate=1e-2)
+    assert (
+        network.accuracy(SMALL, last, x, labels) > 0.95 > network.accuracy(SMALL, start, x, labels)
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"kind": "pool"}, "kind must be one of conv, dense"),
+        ({"kernel": 9}, "kernel must be in 1..8"),
+        ({"pool": 4}, "pool 4 must divide the output, which is 6 x 6"),
+        ({"inputs": (0, 6, 6)}, "every one of inputs must be in 1..65535, not 0"),
+    ],
+)
+def test_a_layer_that_cannot_be_is_refused(change, says):
+    good = {"name": "a", "kind": "conv", "inputs": (2, 6, 6), "outputs": 3}
+    with pytest.raises(ValueError, match=says):
+        Layer(**{**good, "kernel": 3, "padding": 1, **change})
+
+
+def test_a_table_whose_shapes_do_not_follow_is_refused():
+    first, second, *_ = LENET5.layers
+    with pytest.raises(ValueError, match=r"conv1 takes \(1, 28, 28\), but conv2 gives"):
+        NetworkConfig((second, first))
+    with pytest.raises(ValueError, match="at least one layer"):
+        NetworkConfig(())
