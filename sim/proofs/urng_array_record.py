@@ -1,0 +1,86 @@
+"""What the proofs of the generator array keep track of beside it: seeds under way, and lanes.
+
+A record of the harness's own, by the contract of the component's docstring; the component's inner
+state is held to it, so that the induction closes.
+"""
+
+from amaranth.hdl import Array, Assert, Assume, Const, Module, Mux, Signal, Value
+
+from seedbed.hw.gf2 import product
+from seedbed.hw.urng_array import UrngArray
+from seedbed.sim.proofs.bench import transfer
+from seedbed.spec import LfsrConfig, UrngConfig, gf2
+
+__all__ = ["follow", "grown", "lanes", "loads", "mended", "top"]
+
+
+def loads(m: Module, dut: UrngArray) -> tuple[Value, Value, Signal]:
+    """Return whether a seed begins, whether it ends, and the cycles or beats into it.
+
+    Serial seeds are assumed to come in frames of exactly b beats; the count is of accepted beats.
+    A grown seed is one word; the count is of cycles since, and it ends in the cycle before the
+    first beat.
+    """
+    taken = transfer(dut.i_seeds)
+    config = dut.config
+    if config.seeding == "serial":
+        count = Signal(range(config.width))
+        last = dut.i_seeds.payload.last
+        m.d.comb += [
+            Assume(last == (count == config.width - 1)),
+            Assert(dut.o.valid == (count == 0)),
+            Assert(count < config.width),
+        ]
+        with m.If(taken):
+            m.d.sync += count.eq(Mux(last, 0, count + 1))
+        return taken & (count == 0), taken & last, count
+    count = Signal(range(config.lanes))
+    end = count == config.lanes - 1
+    with m.If(taken):
+        m.d.sync += count.eq(1)
+    with m.Elif(count != 0):
+        m.d.sync += count.eq(Mux(end, 0, count + 1))
+    m.d.comb += [Assert(dut.o.valid == (count == 0)), Assert(count < config.lanes)]
+    return taken, end, count
+
+
+def lanes(dut: UrngArray) -> list[Value]:
+    """Return the words of the n lanes; the rest of the beat is held to them elsewhere."""
+    return [dut.o.payload[j] for j in range(dut.config.lanes)]
+
+
+def follow(m: Module, dut: UrngArray, inside, count) -> None:
+    """Assert that the component's own progress while it grows is the harness's."""
+    if dut.config.seeding == "grown":
+        # The component counts with a maximal-length register.
+        n = dut.config.lanes
+        counter = LfsrConfig(width=n.bit_length())
+        places = Array(Const(gf2.apply(counter.jump(k), 1), counter.width) for k in range(n))
+        m.d.comb += [
+            Assert(inside["growing"] == (count != 0)),
+            Assert(inside["count"] == places[count]),
+        ]
+
+
+def top(value, bits: int) -> Value:
+    """Return the ``bits`` most recently filled bits of a state."""
+    value = Value.cast(value)
+    return value[len(value) - bits :]
+
+
+def mended(config: UrngConfig, seed) -> Value:
+    """Return the state that a seed stands for."""
+    seed = Value.cast(seed)
+    return Mux(seed == 0, 1 << (config.width - 1), seed) if config.repair else seed
+
+
+def grown(m: Module, dut: UrngArray, word, count) -> None:
+    """Assert what each lane holds while the array grows from ``word``."""
+    config = dut.config
+    n = config.lanes
+    for done in range(1, n):
+        with m.If(count == done):
+            for moves in range(done):
+                steps = config.leap * moves + (done - 1 - moves) * (config.leap + config.spacing)
+                lane = lanes(dut)[n - 1 - moves]
+                m.d.comb += Assert(lane == product(config.lfsr.jump(steps), word))
