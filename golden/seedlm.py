@@ -1,11 +1,37 @@
 """Golden model of SeedLM's blocks: words, packing, decoding, and the search as it is printed."""
 
+from functools import lru_cache
+
 import numpy as np
 
 from seedbed.golden.lfsr import step
 from seedbed.spec import SeedlmConfig
+from seedbed.spec.seedlm import RULES
 
-__all__ = ["decode", "pack", "sums", "unpack", "words"]
+__all__ = [
+    "LIMITS",
+    "bases",
+    "check",
+    "decode",
+    "errors",
+    "exponent",
+    "inverses",
+    "pack",
+    "search",
+    "sums",
+    "unpack",
+    "words",
+]
+
+#: Exponents of a block, 4 bits in two's complement.
+LEAST, MOST = -8, 7
+_POWERS = np.ldexp(1.0, np.arange(LEAST, MOST))
+#: What max|t| must exceed for an exponent above -8, -7, .. 6, by rule; exact in float64.
+#: ``fit`` goes on when a coefficient would be above 7.5, ``paper`` from max|t| = 2^(e + 1) on.
+LIMITS = {"fit": 7.5 * _POWERS, "paper": np.nextafter(2.0 * _POWERS, 0.0)}
+#: Singular values below this share of the largest are zero. The words are integers: a singular
+#: basis shows about 1e-16 here, and a regular one is far above.
+SINGULAR = 1e-12
 
 
 def words(config: SeedlmConfig, seeds: np.ndarray) -> np.ndarray:
@@ -29,7 +55,7 @@ def decode(
     config: SeedlmConfig, seeds: np.ndarray, exponents: np.ndarray, coefficients: np.ndarray
 ) -> np.ndarray:
     """Return the weights as float64 of shape (..., C), before the tensor's own scale."""
-    scale = np.exp2(np.asarray(exponents, np.float64)) / (config.half - 1)
+    scale = np.ldexp(1.0, exponents) / (config.half - 1)
     return sums(config, seeds, coefficients) * scale[..., None]
 
 
@@ -53,3 +79,115 @@ def unpack(config: SeedlmConfig, packed: np.ndarray) -> tuple[np.ndarray, np.nda
     nibbles = (packed[..., None] >> shifts & np.uint64(15)).astype(np.int8)
     fields = np.where(nibbles > 7, nibbles - 16, nibbles).astype(np.int8)
     return seeds, fields[..., 0], fields[..., 1:]
+
+
+def bases(config: SeedlmConfig, seeds: np.ndarray) -> np.ndarray:
+    """Return U(s) = (V(s) - 2^(B - 1)) / (2^(B - 1) - 1), float64 of shape (..., C, P)."""
+    return (words(config, seeds) - config.half) / float(config.half - 1)
+
+
+@lru_cache(maxsize=1)
+def inverses(config: SeedlmConfig) -> np.ndarray:
+    """Return the pseudo-inverse of U(s) for s = 1 .. 2^K - 1, float64 of shape (2^K - 1, P, C).
+
+    By singular values: conditions reach 5e5 at K = 16, and normal equations would square them. The
+    last configuration's table is kept; it has 8 C P 2^K bytes.
+    """
+    order = config.lfsr.order
+    table = np.empty((order, config.latent, config.block))
+    for start in range(0, order, 1 << 14):
+        part = table[start : start + (1 << 14)]
+        seeds = np.arange(start + 1, start + 1 + len(part), dtype=np.uint32)
+        part[:] = np.linalg.pinv(bases(config, seeds), rtol=SINGULAR)
+    table.flags.writeable = False
+    return table
+
+
+def check(config: SeedlmConfig, blocks: np.ndarray, rule: str) -> np.ndarray:
+    """Return the blocks as float64 of shape (n, C), or raise ``ValueError`` for them or the rule.
+
+    Weights are finite: whoever reads them from a file names the tensor that is not.
+    """
+    blocks = np.ascontiguousarray(blocks, np.float64)
+    if blocks.ndim != 2 or blocks.shape[1] != config.block:
+        raise ValueError(f"blocks must have shape (n, {config.block}), not {blocks.shape}")
+    if rule not in RULES:
+        raise ValueError(f"rule must be one of {', '.join(RULES)}, not {rule!r}")
+    return blocks
+
+
+def exponent(rule: str, peaks: np.ndarray) -> np.ndarray:
+    """Return the shared exponent by rule for ``peaks`` = max|t|, as int8 in -8 .. 7.
+
+    ``fit`` is ceil(log2(max|t| / 7.5)), ``paper`` floor(log2 max|t|), both by comparison with exact
+    limits and not by a logarithm that may be rounded. Without any t but zeros it is -8.
+    """
+    return (np.searchsorted(LIMITS[rule], peaks) + LEAST).astype(np.int8)
+
+
+def search(
+    config: SeedlmConfig, blocks: np.ndarray, *, rule: str = "fit"
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return seeds (uint32), exponents (int8) and coefficients (int8, P a block): Algorithm 1.
+
+    As it is printed, for every block and every seed::
+
+        t = pseudo-inverse of U(s), times w
+        e = by rule from max|t|, q = round(t / 2^e), ties to even, clipped to -8 .. 7
+        error = |w - U(s) q 2^e|^2, and the seed of the least error, the lowest of equals, is kept
+
+    Sums run over c in order and no product is fused with a sum, so that another implementation
+    can have the same bits. A block of zeros has seed 1, exponent -8 and coefficients 0.
+
+    Parameters
+    ----------
+    config
+        The blocks' configuration; any, but the time is that of C P 2^K products a block.
+    blocks
+        (n, C) finite weights, the tensor's own scale taken off.
+    rule
+        One of ``RULES``.
+
+    Raises ``ValueError`` for another rule or shape.
+    Source: SeedLM (arXiv:2410.10714), sections 3.2 and 3.3, Algorithm 1.
+    """
+    blocks = check(config, blocks, rule)
+    # Seeds last, so that every operation runs along a contiguous row of them.
+    inverse = np.ascontiguousarray(inverses(config).transpose(1, 2, 0))
+    seeds = np.arange(1, config.lfsr.order + 1, dtype=np.uint32)
+    centred = np.ascontiguousarray(
+        (words(config, seeds) - config.half).transpose(1, 2, 0), np.float64
+    )
+    found = np.empty(len(blocks), np.uint32)
+    exponents = np.empty(len(blocks), np.int8)
+    coefficients = np.empty((len(blocks), config.latent), np.int8)
+    for n, block in enumerate(blocks):
+        t = np.zeros((config.latent, len(seeds)))
+        for c in range(config.block):
+            t += inverse[:, c] * block[c]
+        e = exponent(rule, np.abs(t).max(axis=0))
+        power = np.ldexp(1.0, e)
+        q = np.clip(np.rint(t / power), -8, 7)
+        scale = power / (config.half - 1)
+        error = np.zeros(len(seeds))
+        for c in range(config.block):
+            # Integers below 2^53, whose sum is exact in any order.
+            error += (block[c] - (centred[c] * q).sum(axis=0) * scale) ** 2
+        best = int(error.argmin())
+        found[n], exponents[n], coefficients[n] = seeds[best], e[best], q[:, best]
+    return found, exponents, coefficients
+
+
+def errors(
+    config: SeedlmConfig,
+    blocks: np.ndarray,
+    seeds: np.ndarray,
+    exponents: np.ndarray,
+    coefficients: np.ndarray,
+) -> np.ndarray:
+    """Return |w - U(s) q 2^e|^2 of each block as float64, summed in the order of ``search``."""
+    differences = np.asarray(blocks, np.float64) - decode(config, seeds, exponents, coefficients)
+    total = np.zeros(differences.shape[:-1])
+    for c in range(config.block):
+        total += differences[..., c] ** 2
+    return total
