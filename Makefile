@@ -40,8 +40,9 @@ mutate: $(READY)  ## how many mutants the simulator bench notices
 synth: $(READY)  ## synthesis, place and route
 	@$(SEEDBED) measure --kind synthesis --kind place
 
-demo: $(READY)  ## zeroth-order fine-tuning on embedded data
+demo: $(READY)  ## zeroth-order fine-tuning, and compressed weights, on embedded data
 	@$(SEEDBED) demo zo
+	@$(SEEDBED) demo seedlm
 
 report: $(READY)  ## measure what is not measured yet, and write build/report
 	@$(SEEDBED) report $(REPORT)

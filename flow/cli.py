@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from seedbed.flow import registry, tables, targets, verilog
+from seedbed.flow.compress import cli as checkpoints
 from seedbed.flow.registry import CORES
 from seedbed.flow.rows import KINDS, plain
 from seedbed.sim import tools
@@ -92,7 +93,7 @@ def emit(
     ),
 ) -> None:
     """Write a core's Verilog, whole or not at all, and print the file's name."""
-    print(verilog.write(registry.find(core), settings(set_), output))
+    print(verilog.write(registry.find_verilog(core), settings(set_), output))
 
 
 @app.command()
@@ -253,14 +254,15 @@ def report(
 
     What other commands measured, and still holds, is in it too.
     """
-    from seedbed.flow import demo, jobs
+    from seedbed.flow import demo, jobs, seedlm_demo
     from seedbed.flow import docs as pages
     from seedbed.flow import report as drawn
 
     kinds = jobs.QUICK if quick else tuple(KINDS) if all_ else jobs.MAIN
     everything = jobs.plan(build)
     jobs.measure([job for job in everything if job.kind in kinds], err)
-    path = drawn.build(jobs.kept(everything) + demo.rows(build / "demo"), build / "report")
+    demonstrated = demo.rows(build / "demo") + seedlm_demo.rows(build / "demo")
+    path = drawn.build(jobs.kept(everything) + demonstrated, build / "report")
     document = json.loads(path.read_text())
     if docs is not None:
         pages.docs(document, docs)
@@ -268,6 +270,7 @@ def report(
     out.print(f"The report is in {path.parent}: report.html, report.md, report.json and plots.")
 
 
+app.add_typer(checkpoints.app)
 demos = typer.Typer(help="Whole jobs on real data.")
 app.add_typer(demos, name="demo")
 
@@ -285,6 +288,20 @@ def demo_zo(
 
     folder = build / "demo" / ("digits" if data is None else "mnist")
     demo.run_zo(data, folder, seeds=seeds, console=out)
+
+
+@demos.command("seedlm")
+def demo_seedlm(
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of MNIST's IDX files; else scikit-learn's digits.")
+    ] = None,
+    build: Build = BUILD,
+) -> None:
+    """Compress a trained network, and multiply a layer of it in the emitted Verilog."""
+    from seedbed.flow import seedlm_demo
+
+    folder = build / "demo" / ("digits" if data is None else "mnist")
+    seedlm_demo.run_seedlm(data, folder, build=build, console=out)
 
 
 @app.command()
@@ -317,7 +334,11 @@ def main() -> None:
     """Run the command line: what is refused is one sentence on standard error and status 2."""
     tools.setup_environment()
     try:
-        sys.exit(app(standalone_mode=False))
+        code = app(standalone_mode=False)
+        if code == 130:
+            # What typer makes of an interruption from the keyboard.
+            raise KeyboardInterrupt
+        sys.exit(code)
     except UsageError as problem:
         err.print(f"error: {problem.format_message()}", style="red", markup=False, soft_wrap=True)
     except (typer.Abort, KeyboardInterrupt):

@@ -22,6 +22,10 @@ def _results(rows: list[dict[str, Any]], stem: str) -> str:
     chosen = {
         "Beside the paper",
         "What the project set itself",
+        "Matrix-vector products",
+        "Compression",
+        "Speed of the compressor",
+        "Compressed networks",
         "Ratios",
         "Correlation",
         "Zeroth-order fine-tuning",
@@ -45,8 +49,21 @@ def _cores(rows: list[dict[str, Any]], stem: str) -> str:
 
 def _resources(rows: list[dict[str, Any]], stem: str) -> str:
     own = [row for row in rows if row["core"] == stem]
-    chosen = {"Beside the paper", "Resources", "Correlation", "Scaling exponents"}
-    found = [table for table in tables.sections(own) if table.title in chosen]
+    chosen = {"Beside the paper", "Matrix-vector products", "Resources", "Correlation"}
+    chosen |= {"Scaling exponents"}
+    return _tables(own, chosen)
+
+
+def _compression(rows: list[dict[str, Any]], stem: str) -> str:
+    return _tables(rows, {"Compression", "Speed of the compressor"})
+
+
+def _weights(rows: list[dict[str, Any]], stem: str) -> str:
+    return _tables(rows, {"Compressed networks"})
+
+
+def _tables(rows: list[dict[str, Any]], titles: set[str]) -> str:
+    found = [table for table in tables.sections(rows) if table.title in titles]
     return "\n\n".join(f"{t.text}\n\n{tables.markdown(t)}" for t in found)
 
 
@@ -55,6 +72,8 @@ BLOCKS: dict[str, Callable[[list[dict[str, Any]], str], str]] = {
     "results": _results,
     "cores": _cores,
     "resources": _resources,
+    "compression": _compression,
+    "weights": _weights,
 }
 
 
@@ -77,10 +96,10 @@ def fill(text: str, rows: list[dict[str, Any]], stem: str) -> str:
 
 
 def docs(report: dict[str, Any], root: Path) -> list[Path]:
-    """Fill README.md and docs/cores/*.md below ``root``; return the pages.
+    """Fill README.md and the pages below docs/ in ``root``; return the pages.
 
     Raises ``ValueError`` for a broken marker, before anything is written.
     """
-    paths = [root / "README.md", *sorted((root / "docs" / "cores").glob("*.md"))]
+    paths = [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
     texts = [fill(path.read_text(), report["rows"], path.stem) for path in paths]
     return [write_atomic(path, text) for path, text in zip(paths, texts, strict=True)]

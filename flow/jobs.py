@@ -66,12 +66,13 @@ def plan(
 def _key(job: Job) -> dict[str, Any]:
     """Return all that a job's rows depend on."""
     core = registry.find(job.core)
-    own = (module.format(core=job.core) for module in KINDS[job.kind].modules)
+    kind = KINDS[job.kind]
+    own = (module.format(core=job.core) for module in kind.modules)
     modules = (core.component.__module__, core.case.__module__, *own)
     return {
         "job": [job.kind, job.core, job.config, job.target, repr(sorted(job.params.items()))],
         "code": sha256("".join(code(module) for module in modules).encode()).hexdigest(),
-        "versions": {name: version(name) for name in DISTRIBUTIONS},
+        "versions": {name: version(name) for name in (*DISTRIBUTIONS, *kind.distributions)},
         "tools": {name: environ.get(name) for name in tools.TOOLS},
     }
 

@@ -3,12 +3,31 @@
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["AIMS", "PEZO", "aims", "beside", "demo", "published"]
+__all__ = ["AIMS", "PEZO", "SEEDLM", "aims", "beside", "demo", "published"]
 
 PEZO = (
     "Perturbation-efficient Zeroth-order Optimization for Hardware-friendly On-device Training "
     "(PeZO, ICCAD 2025)"
 )
+
+SEEDLM = "SeedLM: Compressing LLM Weights into Seeds of Pseudo-Random Generators (arXiv:2410.10714)"
+
+#: Table 4, "FPGA resource utilization comparison", of 128 weights a cycle on a Virtex-7.
+SEEDLM_TABLE_4: dict[str, dict[str, float]] = {
+    "LSFR Decompress PreMAC": {"lut": 67034, "ff": 45407, "bram": 144, "dsp": 0},
+    "Fix2Float, of these": {"lut": 12292, "ff": 13448, "bram": 0, "dsp": 0},
+    "MAC Block": {"lut": 42174, "ff": 12594, "bram": 0, "dsp": 128},
+    "Total": {"lut": 120105, "ff": 73666, "bram": 154.5, "dsp": 128},
+}
+
+#: Table 5, cycles of a matrix-vector product by the matrix's side; the reference is FP16.
+SEEDLM_TABLE_5: dict[str, dict[str, float]] = {
+    "SeedLM, Reference, Speed Up": {
+        "cycles_512": 2341, "cycles_1024": 8723, "cycles_2048": 34331,
+        "plain_cycles_512": 8593, "plain_cycles_1024": 34201, "plain_cycles_2048": 136559,
+        "speed_up_512": 3.67, "speed_up_1024": 3.92, "speed_up_2048": 3.98,
+    },
+}  # fmt: skip
 
 #: Table 6, "Hardware implementation of random number generation part on ZCU102 FPGA".
 PEZO_TABLE_6: dict[str, dict[str, float]] = {
@@ -36,7 +55,16 @@ DEMO = {
     "pre-generated": "Ours",
 }
 
-TABLES = {"Table 3": PEZO_TABLE_3, "Table 6": PEZO_TABLE_6}
+#: Paper and rows of each table.
+TABLES: dict[str, tuple[str, dict[str, dict[str, float]]]] = {
+    "Table 3": (PEZO, PEZO_TABLE_3),
+    "Table 6": (PEZO, PEZO_TABLE_6),
+    "SeedLM, Table 4": (SEEDLM, SEEDLM_TABLE_4),
+    "SeedLM, Table 5": (SEEDLM, SEEDLM_TABLE_5),
+}
+
+#: The paper's matrix-vector product: blocks of 4 bits a weight, 64 bytes a beat.
+GEMV = {"beat_bits": 512, "block": 8, "latent": 3, "width": 16, "word_bits": 16}
 
 #: Which row a synthesized design stands beside: core, parameters that it must have, table, row.
 BESIDE: list[tuple[str, dict[str, Any], str, str]] = [
@@ -47,6 +75,14 @@ BESIDE: list[tuple[str, dict[str, Any], str, str]] = [
     ("perturbation", {"source": "pool"}, "Table 6", "Ours Pre-gen"),
     ("prng_pool", {}, "Table 6", "Ours Pre-gen"),
     ("tree_grng", {"instances": 1024, "lfsrs": "published"}, "Table 6", "MeZO"),
+    (
+        "seedlm_decompress",
+        {"blocks": 16, "block": 8, "latent": 3, "width": 16},
+        "SeedLM, Table 4",
+        "LSFR Decompress PreMAC",
+    ),
+    ("mac_array", {"lanes": 128, "blocks": 16}, "SeedLM, Table 4", "MAC Block"),
+    ("seedlm_gemv", GEMV, "SeedLM, Table 4", "Total"),
 ]
 
 #: What the project set itself: core, parameters, kind, target, and a relation by figure.
@@ -88,6 +124,37 @@ AIMS: list[tuple[str, dict[str, Any], str, str | None, dict[str, list]]] = [
     ("urng_array", {"width": 14}, "speed", None, {"seconds": ["<", 10]}),
     ("prng_pool", {"lanes": 8, "banks": 8}, "synthesis", "xcup", {"bram": ["<=", 8]}),
     ("perturbation", {"lanes": 31}, "ratio", "xcup", {"lut_per_lane_more": ["<=", 3]}),
+    *(
+        (
+            "seedlm_decompress",
+            {"blocks": 16, "block": 8, "latent": 3, "width": 16, "word_bits": word_bits},
+            "synthesis",
+            "xcup",
+            {"lut": ["<=", lut * 128], "bram": ["<=", 0], "dsp": ["<=", 0]},
+        )
+        for word_bits, lut in ((16, 100), (8, 55))
+    ),
+    ("seedlm_decompress", {}, "place", "ecp5", {"fmax_mhz": [">=", 150]}),
+    *(
+        (
+            "seedlm_decompress",
+            {"block": block},
+            "statistics",
+            None,
+            {"relative_error": ["<=", most]},
+        )
+        # Within 1 % of the errors of a full search: 0.123 and 0.226.
+        for block, most in ((8, 0.1242), (12, 0.2283))
+    ),
+    ("seedlm_decompress", {}, "speed", None, {"times_literal": [">=", 100]}),
+    (
+        "seedlm_gemv",
+        GEMV,
+        "cycles",
+        None,
+        {"cycles_512": ["<=", 2100], "cycles_1024": ["<=", 8250], "cycles_2048": ["<=", 32850]}
+        | {f"speed_up_{side}": [">=", 3.95] for side in (512, 1024, 2048)},
+    ),
     ("demo zo", {"source": "on-the-fly"}, "demo", None, {"points_to_gaussian": [">=", -1]}),
     ("demo zo", {"source": "pre-generated"}, "demo", None, {"points_to_gaussian": [">=", -1]}),
 ]
@@ -98,8 +165,9 @@ def _fits(wanted: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
 
 
 def published(table: str, row: str) -> dict[str, Any]:
-    """Return one row of a table of the paper, in the form that a report row holds."""
-    return {"source": PEZO, "table": table, "row": row, "figures": dict(TABLES[table][row])}
+    """Return one row of a paper's table, in the form that a report row holds."""
+    source, rows = TABLES[table]
+    return {"source": source, "table": table, "row": row, "figures": dict(rows[row])}
 
 
 def beside(
@@ -107,8 +175,11 @@ def beside(
 ) -> dict[str, Any] | None:
     """Return the published row that a measurement stands beside, or ``None``.
 
-    The paper's device is an UltraScale+ one, so that only ``xcup`` is comparable.
+    The papers' devices are an UltraScale+ and a Virtex-7, both of LUT6, so that only ``xcup`` is
+    comparable.
     """
+    if (core, kind) == ("seedlm_gemv", "cycles") and _fits(GEMV, params):
+        return published("SeedLM, Table 5", "SeedLM, Reference, Speed Up")
     for name, wanted, table, row in BESIDE:
         if (name, kind, target) == (core, "synthesis", "xcup") and _fits(wanted, params):
             return published(table, row)

@@ -32,6 +32,16 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
         "$k\\,\\epsilon\\,z$: exactly $d$\nnumbers, then last",
     ),
     ("weights", 8.7, 4.4, 2.3, 1.3, "out", "your design", "weights on the way\nto multipliers"),
+    ("memory", 0, 9.6, 1.3, 0.9, "out", "memory", "64 bytes\na cycle"),
+    (
+        "seedlm_decompress", 2.1, 9.4, 2.7, 1.3, "core", "seedlm_decompress",
+        "blocks: a seed and\na few coefficients",
+    ),
+    ("mac_array", 5.6, 9.4, 2.2, 1.3, "core", "mac_array", "one multiplier\na lane"),
+    (
+        "seedlm_gemv", 8.7, 9.4, 2.3, 1.3, "core", "seedlm_gemv",
+        "all of it, and the\nvector: $y = W x$",
+    ),
     ("tree_grng", 8.7, 6.9, 2.3, 1.2, "other", "tree_grng", "Gaussian baseline,\nto compare with"),
     ("spec", 0, 0.9, 1.7, 1.0, "floor", "spec/", "configurations"),
     ("hw", 2.6, 1.6, 2.0, 1.0, "floor", "hw/", "RTL, Amaranth"),
@@ -50,6 +60,9 @@ ARROWS: list[tuple[tuple[str, str], tuple[str, str], str]] = [
     (("urng_array", "e"), ("perturbation", "nw"), "n numbers\na beat"),
     (("prng_pool", "e"), ("perturbation", "sw"), "or"),
     (("perturbation", "e"), ("weights", "w"), "stream"),
+    (("memory", "e"), ("seedlm_decompress", "w"), ""),
+    (("seedlm_decompress", "e"), ("mac_array", "w"), "weights"),
+    (("mac_array", "e"), ("seedlm_gemv", "w"), "sums"),
     (("spec", "e"), ("hw", "w"), ""),
     (("spec", "e"), ("golden", "w"), ""),
     (("hw", "e"), ("sim", "w"), ""),
@@ -111,12 +124,13 @@ def draw(kind: str = "svg") -> bytes:
     Texts are outlines, so that the picture looks alike wherever it is shown.
     """
     with rc_context({"svg.hashsalt": "seedbed", "svg.fonttype": "path"}):
-        figure = Figure(figsize=(11, 8.4), facecolor="white")
+        figure = Figure(figsize=(11, 10.8), facecolor="white")
         axes = figure.add_axes((0.02, 0.02, 0.96, 0.96))
         axes.set_xlim(-0.2, 11.2)
-        axes.set_ylim(0, 9)
+        axes.set_ylim(0, 11.6)
         axes.set_axis_off()
         for y, text in (
+            (11.15, "Cores: from packed weights to a matrix-vector product"),
             (8.55, "Cores: streams from a seed to a perturbation"),
             (2.95, "House: one configuration drives RTL and model; imports run from left to right"),
         ):

@@ -10,16 +10,30 @@ from amaranth.lib.wiring import In, Out
 
 from seedbed import spec
 from seedbed.hw.lfsr import Lfsr
+from seedbed.hw.mac_array import MacArray
 from seedbed.hw.perturbation import Perturbation
 from seedbed.hw.prng_pool import PrngPool
 from seedbed.hw.scale_lut import ScaleLut
+from seedbed.hw.seedlm_decompress import SeedlmDecompress
+from seedbed.hw.seedlm_gemv import SeedlmGemv
+from seedbed.hw.seedlm_gemv_axi import SeedlmGemvAxi
 from seedbed.hw.tree_grng import TreeGrng
 from seedbed.hw.urng_array import UrngArray
 from seedbed.sim.case import Case
-from seedbed.sim.cases import lfsr, perturbation, prng_pool, scale_lut, tree_grng, urng_array
+from seedbed.sim.cases import (
+    lfsr,
+    mac_array,
+    perturbation,
+    prng_pool,
+    scale_lut,
+    seedlm_decompress,
+    seedlm_gemv,
+    tree_grng,
+    urng_array,
+)
 from seedbed.sim.harness import stream_ports
 
-__all__ = ["CORES", "Core", "UnknownCore", "Variant", "find"]
+__all__ = ["CORES", "WRAPPERS", "Core", "UnknownCore", "Variant", "find", "find_verilog"]
 
 
 class UnknownCore(ValueError):
@@ -88,6 +102,8 @@ class Core:
 #: Every target there is, for one configuration of a core; and the checks that one has.
 EVERY = ("xcup", "ecp5", "ice40", "gowin")
 CHECKED = ("simulation", "cocotb")
+#: A matrix-vector product small enough to be simulated in full and placed.
+SMALL_GEMV = {"beat_bits": 64, "columns": 256, "row_width": 16}
 
 CORES: dict[str, Core] = {
     core.name: core
@@ -211,6 +227,96 @@ CORES: dict[str, Core] = {
                 ),
             },
         ),
+        Core(
+            name="seedlm_decompress",
+            title="Decompressor of weights that are kept as LFSR seeds",
+            config=spec.SeedlmDecompressConfig,
+            component=SeedlmDecompress,
+            case=seedlm_decompress.case,
+            paper="SeedLM, sections 3.2 and 4.2",
+            variants={
+                "4 bits x 16": Variant(kinds=("statistics", "speed")),
+                "4 bits x 16, 8-bit words": Variant(
+                    params={"word_bits": 8}, targets=("xcup",), kinds=("statistics",)
+                ),
+                "4 bits x 2": Variant(
+                    params={"blocks": 2}, targets=EVERY, placed=("ecp5",), kinds=CHECKED
+                ),
+                "4 bits x 2, 8-bit words": Variant(
+                    params={"blocks": 2, "word_bits": 8}, targets=("ecp5",), placed=("ecp5",)
+                ),
+                "3 bits x 14": Variant(
+                    params={"block": 12, "latent": 4, "blocks": 14},
+                    targets=("xcup",),
+                    kinds=("statistics", "speed"),
+                ),
+                "3 bits x 2": Variant(
+                    params={"block": 12, "latent": 4, "blocks": 2},
+                    targets=("ecp5",),
+                    placed=("ecp5",),
+                ),
+            },
+        ),
+        Core(
+            name="mac_array",
+            title="Multipliers in parallel, summed by block, beat and frame",
+            config=spec.MacArrayConfig,
+            component=MacArray,
+            case=mac_array.case,
+            paper="SeedLM, section 4.2",
+            variants={
+                "32 lanes": Variant(kinds=CHECKED),
+                "128 lanes": Variant(
+                    params={"lanes": 128, "blocks": 16, "weight_peak": 3 << 18}, kinds=()
+                ),
+                "16 lanes x 8, no exponents": Variant(
+                    params={
+                        "lanes": 16,
+                        "blocks": 1,
+                        "weight_width": 8,
+                        "activation_width": 8,
+                        "exponent_width": 0,
+                    },
+                    targets=EVERY,
+                    placed=("ecp5",),
+                ),
+            },
+        ),
+        Core(
+            name="seedlm_gemv",
+            title="Matrix-vector product at the speed at which packed weights come",
+            config=spec.SeedlmGemvConfig,
+            component=SeedlmGemv,
+            case=seedlm_gemv.case,
+            paper="SeedLM, section 4.2",
+            variants={
+                "4 bits, 64 bytes": Variant(targets=("xcup",), kinds=("cocotb", "cycles")),
+                "3 bits, 64 bytes": Variant(
+                    params={"block": 12, "latent": 4}, targets=("xcup",), kinds=()
+                ),
+                "4 bits, 8 bytes": Variant(params=SMALL_GEMV, placed=("ecp5",)),
+                "3 bits, 8 bytes": Variant(
+                    params={"block": 12, "latent": 4, **SMALL_GEMV, "beat_bits": 72}, targets=()
+                ),
+            },
+        ),
+    ]
+}
+
+
+#: The same ports under other names, for other designs: emitted, and tested on their own.
+WRAPPERS: dict[str, Core] = {
+    core.name: core
+    for core in [
+        Core(
+            name="seedlm_gemv_axi",
+            title="seedlm_gemv with AXI4-Stream and AXI4-Lite ports",
+            config=spec.SeedlmGemvConfig,
+            component=SeedlmGemvAxi,
+            case=seedlm_gemv.case,
+            paper="SeedLM, section 4.2",
+            variants={},
+        ),
     ]
 }
 
@@ -220,3 +326,8 @@ def find(name: str) -> Core:
     if name not in CORES:
         raise UnknownCore(f"no core is called {name!r}; there are {', '.join(CORES)}")
     return CORES[name]
+
+
+def find_verilog(name: str) -> Core:
+    """Return the core or wrapper called ``name``, or raise :class:`UnknownCore`."""
+    return WRAPPERS[name] if name in WRAPPERS else find(name)

@@ -29,6 +29,10 @@ UNITS: dict[str, str] = {
     "lut_per_lane_more": "LUT/lane",
     # Simulation, proof, mutation
     "runs": "runs",
+    # Cycles of a matrix-vector product, by the matrix's side: packed, plain, and their ratio
+    **{f"cycles_{side}": "cycles" for side in (512, 1024, 2048)},
+    **{f"plain_cycles_{side}": "cycles" for side in (512, 1024, 2048)},
+    **{f"speed_up_{side}": "times" for side in (512, 1024, 2048)},
     "cycles": "cycles",
     "beats": "beats",
     "proved": "proofs",
@@ -62,6 +66,19 @@ UNITS: dict[str, str] = {
     "seconds": "s",
     "cpu_seconds": "s",
     "peak_mib": "MiB",
+    # Compression
+    "relative_error": "",
+    "paper_rule_error": "",
+    "plain_error": "",
+    "unscaled_error": "",
+    "scale_spread_percent": "%",
+    "bits_per_weight": "bits/weight",
+    "blocks_per_second": "blocks/s",
+    "literal_blocks_per_second": "blocks/s",
+    "times_literal": "times",
+    "hours_7b": "hours",
+    "products": "products",
+    "accuracy_after": "%",
     # Demonstration
     "accuracy_mean": "%",
     "accuracy_std": "%",
@@ -81,8 +98,9 @@ class Row:
     core, config, params
         The core's name, its variant's name, and all of the configuration's parameters.
     kind
-        ``synthesis``, ``place``, ``ratio``, ``simulation``, ``cocotb``, ``proof``, ``mutation``,
-        ``statistics``, ``activity``, ``speed``, ``demo`` or ``sweep``.
+        ``synthesis``, ``place``, ``ratio``, ``simulation``, ``cocotb``, ``cycles``, ``proof``,
+        ``mutation``,
+        ``statistics``, ``activity``, ``speed``, ``demo``, ``sweep`` or ``weights``.
     figures
         Values by name, each name one of :data:`UNITS`: numbers, texts or lists of numbers.
     command

@@ -8,7 +8,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from seedbed.flow import activity, measure, registry, synth, verilog
+from seedbed.flow import activity, gemv_cycles, measure, registry, synth, verilog
+from seedbed.flow.compress import figures as compression
 from seedbed.flow.row import Row, command
 from seedbed.sim import mutate, prove, tools, verilate
 from seedbed.sim.harness import Stalls, simulate
@@ -70,8 +71,8 @@ def emitted(job: Job) -> Path:
 
 def _numbers(job: Job) -> int:
     """Return how many numbers the core gives a beat."""
-    params = plain(registry.find(job.core), job.params)
-    return params.get("lanes") or params.get("instances") or 1
+    config = registry.find(job.core).configure(job.params)
+    return getattr(config, "lanes", 0) or getattr(config, "instances", 1)
 
 
 def _simulation(job: Job) -> Row:
@@ -154,6 +155,7 @@ STATISTICS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "urng_array": measure.correlation,
     "scale_lut": measure.scales,
     "tree_grng": measure.gaussian,
+    "seedlm_decompress": compression.error,
 }
 
 
@@ -163,9 +165,17 @@ def _statistics(job: Job) -> Row:
     return _measured(job, figures, tools={"numpy": version("numpy")})
 
 
+#: How fast a core's model gives its numbers, or what makes its input finds it.
+SPEED: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "urng_array": measure.speed,
+    "seedlm_decompress": compression.speed,
+}
+
+
 def _speed(job: Job) -> Row:
     config = registry.find(job.core).configure(job.params)
-    return _measured(job, measure.speed(config), tools={"numpy": version("numpy")})
+    versions = {name: version(name) for name in ("numpy", "numba")}
+    return _measured(job, SPEED[job.core](config), tools=versions)
 
 
 def _proof(job: Job) -> Row:
@@ -180,6 +190,14 @@ def _proof(job: Job) -> Row:
     return _row(job, "formal", figures, tools=found["tools"])
 
 
+def _cycles(job: Job) -> Row:
+    config = registry.find(job.core).configure(job.params)
+    folder = job.build / "cycles"
+    figures = gemv_cycles.measure(emitted(job), job.core, config, seed=BENCH_SEED, build=folder)
+    versions = {"verilator": tools.version("VERILATOR")}
+    return _measured(job, figures, seeds=[BENCH_SEED], tools=versions)
+
+
 def _mutation(job: Job) -> Row:
     core = registry.find(job.core)
     found = mutate.run(core, job.params, build=job.build / "mutate")
@@ -188,13 +206,15 @@ def _mutation(job: Job) -> Row:
 
 @dataclass(frozen=True)
 class Kind:
-    """One sort of measurement: what makes its row, and the modules that its figures depend on.
+    """One sort of measurement: what makes its row, and what else its figures depend on.
 
-    ``{core}`` in a module's name stands for the core's.
+    ``{core}`` in a module's name stands for the core's; ``distributions`` are packages beyond those
+    that all kinds depend on.
     """
 
     row: Callable[[Job], Row | None]
     modules: tuple[str, ...]
+    distributions: tuple[str, ...] = ()
 
 
 KINDS: dict[str, Kind] = {
@@ -203,8 +223,9 @@ KINDS: dict[str, Kind] = {
     "synthesis": Kind(_synthesis, ("seedbed.flow.synth", "seedbed.flow.twins")),
     "place": Kind(_place, ("seedbed.flow.synth", "seedbed.flow.twins")),
     "activity": Kind(_activity, ("seedbed.flow.activity", "seedbed.flow.twins")),
-    "statistics": Kind(_statistics, ("seedbed.flow.measure",)),
-    "speed": Kind(_speed, ("seedbed.flow.measure",)),
+    "statistics": Kind(_statistics, ("seedbed.flow.measure", "seedbed.flow.compress.figures")),
+    "speed": Kind(_speed, ("seedbed.flow.measure", "seedbed.flow.compress.figures"), ("numba",)),
     "proof": Kind(_proof, ("seedbed.sim.prove", "seedbed.sim.proofs.{core}")),
+    "cycles": Kind(_cycles, ("seedbed.sim.gemv_cycles", "seedbed.flow.gemv_cycles")),
     "mutation": Kind(_mutation, ("seedbed.sim.mutate",)),
 }

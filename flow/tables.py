@@ -26,6 +26,8 @@ HEADINGS = {
     "lut_per_number": "LUT a fresh number, times",
     "ff_per_number": "FF a fresh number, times",
     "lut_per_lane_more": "LUT a lane more",
+    **{f"cycles_{side}": f"cycles, {side}" for side in (512, 1024, 2048)},
+    **{f"speed_up_{side}": f"speed-up, {side}" for side in (512, 1024, 2048)},
     "runs": "runs",
     "cycles": "cycles",
     "beats": "beats",
@@ -43,6 +45,17 @@ HEADINGS = {
     "commonest_percent": "share of the commonest, %",
     "toggles": "toggles",
     "toggles_per_number": "toggles a number",
+    "bits_per_weight": "bits a weight",
+    "relative_error": "relative error",
+    "plain_error": "block floating point",
+    "paper_rule_error": "exponents as printed",
+    "unscaled_error": "deviation 1e-3, no scale",
+    "scale_spread_percent": "spread over scales, %",
+    "blocks_per_second": "blocks a second",
+    "literal_blocks_per_second": "Algorithm 1, literally",
+    "times_literal": "times as fast",
+    "hours_7b": "hours for 7e9 weights",
+    "products": "products in the RTL",
     "numbers": "numbers",
     "seconds": "seconds",
     "cpu_seconds": "CPU seconds",
@@ -50,6 +63,7 @@ HEADINGS = {
     "accuracy_mean": "accuracy %, mean",
     "accuracy_std": "standard deviation",
     "accuracy_before": "before, %",
+    "accuracy_after": "after, %",
     "points_to_gaussian": "points to Gaussian",
     "diverged": "diverged",
 }
@@ -126,6 +140,23 @@ def beside_paper(rows: list[JsonRow], title: str, text: str) -> Table | None:
                 line.append(show(figures[name]) if name in figures else "")
         lines.append([*line, f"{paper['table']}, {paper['row']}"])
     header = ["design", *heads, "the paper's row"]
+    return Table(title=title, text=text, header=header, lines=lines) if lines else None
+
+
+def products(rows: list[JsonRow], title: str, text: str) -> Table | None:
+    """Return the cycles of matrix-vector products, a line for each size."""
+    names = {"cycles": "cycles", "plain_cycles": "plain", "speed_up": "speed-up"}
+    lines = []
+    for row in [row for row in rows if row["kind"] == "cycles"]:
+        paper = (row["paper"] or {}).get("figures", {})
+        for side in (512, 1024, 2048):
+            line = [row["config"], f"{side} x {side}"]
+            for name in names:
+                key = f"{name}_{side}"
+                line += [show(row["figures"][key]), show(paper[key]) if key in paper else ""]
+            lines.append(line)
+    heads = [head for name in names.values() for head in (name, "paper")]
+    header = ["configuration", "matrix", *heads]
     return Table(title=title, text=text, header=header, lines=lines) if lines else None
 
 
@@ -220,11 +251,19 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
         "PeZO's Table 6 was made with Vivado on a ZCU102; ours with yosys for the same family "
         "(xcup), every cell counted. The paper's on-the-fly rows hold the scale table too, as "
         "perturbation does and urng_array does not. Its baseline draws 1,024 fresh Gaussians a "
-        "cycle, while its own rows repeat 31 uniforms: see the ratios for both ways to count. No "
-        "open place and route knows this family, so there is no Fmax of ours in this table.",
+        "cycle, while its own rows repeat 31 uniforms: see the ratios for both ways to count. "
+        "SeedLM's Table 4 is of a Virtex-7 and includes a conversion to FP16, where ours stays "
+        "in integers. No open place and route knows xcup, so there is no Fmax of ours here.",
         beside_paper,
     ),
     ("What the project set itself", "Measured values and their aims.", verdicts),
+    (
+        "Matrix-vector products",
+        "Cycles from the first beat of weights to the last result, both included, of the emitted "
+        "Verilog; beside them SeedLM's Table 5, which begins with the first read of its memory and "
+        "whose plain weights are FP16.",
+        products,
+    ),
     (
         "Ratios",
         "How often the array's cost goes into the baseline's, from the same run and tools: for a "
@@ -256,6 +295,24 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
         "how they depend on one another: as published, and with longer registers.",
         of_kind("statistics", figure="sigma_lsb"),
     ),
+    (
+        "Compression",
+        "Relative error of SeedLM's blocks on Gaussian weights, beside plain block floating point "
+        "in as many bits, the exponent rule as the paper prints it, and weights of a small "
+        "deviation without a scale a tensor.",
+        of_kind("statistics", figure="relative_error"),
+    ),
+    (
+        "Speed of the compressor",
+        "Two processes, in one run with Algorithm 1 written literally in NumPy.",
+        of_kind("speed", figure="times_literal"),
+    ),
+    (
+        "Compressed networks",
+        "Accuracy before and after, and a layer's products in the emitted Verilog, which are the "
+        "golden model's bit for bit.",
+        of_kind("weights"),
+    ),
     ("Switching activity", "Net toggles in the simulated, mapped netlist.", of_kind("activity")),
     (
         "Zeroth-order fine-tuning",
@@ -272,7 +329,11 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
         "Figures 3 and 4.",
         of_kind("sweep"),
     ),
-    ("Speed of the golden models", "On one core of the machine at hand.", of_kind("speed")),
+    (
+        "Speed of the golden models",
+        "On one core of the machine at hand.",
+        of_kind("speed", figure="numbers"),
+    ),
     ("Status of the cores", "How each core was checked.", status),
     ("Proofs", "By k-induction; each with a reached cover and a mutant.", of_kind("proof")),
     ("Mutation", "Mutants of the netlist that the bench notices.", of_kind("mutation")),

@@ -19,7 +19,7 @@ from seedbed.sim import tools
 from seedbed.sim.case import Case
 from seedbed.sim.harness import Mismatch
 
-__all__ = ["TESTS", "WAIVERS", "executable", "lint", "run"]
+__all__ = ["TESTS", "WAIVERS", "executable", "lint", "play", "run"]
 
 #: What :mod:`seedbed.sim.cocotb_bench` holds.
 TESTS = ("plays_case_from_power_up", "plays_case_after_resets")
@@ -37,6 +37,7 @@ _FLAGS += ["-MAKEFLAGS", "CFG_CXXFLAGS_PCH_I=-include"]
 # Objects that another core's build left are as good, though this core's makefile is newer.
 _FLAGS += ["-MAKEFLAGS", "--old-file=Vtop.mk"]
 _VISIBLE = ["clk", "rst", "*__payload", "*__valid", "*__ready"]
+_VISIBLE += ["aclk", "aresetn", "s_axi*", "m_axi*"]
 
 
 def _key(texts: Sequence[str]) -> str:
@@ -129,17 +130,38 @@ def run(
     Raises :class:`Mismatch` with port, beat and seed where the Verilog breaks the case or the
     stream rules, and ``RuntimeError`` where it does not build or run.
     """
-    folder = executable(verilog, top, folder=build, waves=waves)
-    setup = dumps({
+    setup = {
         "case": case.to_json(), "inputs": list(inputs), "outputs": list(outputs),
         "stalls": stalls, "seed": seed,
-    })  # fmt: skip
+    }  # fmt: skip
+    return play(
+        verilog, top, "seedbed.sim.cocotb_bench", TESTS, setup, seed=seed, build=build, waves=waves
+    )
+
+
+def play(
+    verilog: Path,
+    top: str,
+    module: str,
+    tests: Sequence[str],
+    setup: dict[str, Any],
+    *,
+    seed: int,
+    build: Path,
+    waves: bool = False,
+) -> dict[str, Any]:
+    """Run ``tests`` of a Python ``module`` on module ``top`` of ``verilog``; as :func:`run`.
+
+    Each runs in a process of its own, where ``SEEDBED_RUN`` names a file with ``setup`` as JSON.
+    """
+    folder = executable(verilog, top, folder=build, waves=waves)
+    text = dumps(setup)
     # Runs at the same time, of other cases on the same executable, do not meet.
-    here = folder / f"seed-{seed}-{_key([setup])}"
+    here = folder / f"seed-{seed}-{_key([text])}"
     here.mkdir(exist_ok=True)
-    (here / "run.json").write_text(setup)
+    (here / "run.json").write_text(text)
     cycles = 0
-    for test in TESTS:
+    for test in tests:
         # Each in a process of its own: memories do not go back to their initial contents at reset.
         results, log = here / f"{test}.xml", here / f"{test}.log"
         runner = get_runner("verilator")
@@ -147,7 +169,7 @@ def run(
         # The runner fails in one of three ways, or silently: the results alone decide.
         with suppress(RuntimeError, SystemExit):
             runner.test(
-                test_module="seedbed.sim.cocotb_bench", testcase=test, seed=seed,
+                test_module=module, testcase=test, seed=seed,
                 hdl_toplevel=top, hdl_toplevel_lang="verilog", build_dir=folder, test_dir=here,
                 results_xml=str(results), log_file=log, waves=waves,
                 extra_env={"SEEDBED_RUN": str(here / "run.json")},
@@ -155,8 +177,8 @@ def run(
         if waves and (here / "dump.vcd").is_file():
             (here / "dump.vcd").replace(here / f"{test}.vcd")
         cycles += _cycles(results, log)
-    log, vcd = here / f"{TESTS[0]}.log", here / f"{TESTS[0]}.vcd"
-    return {"tests": len(TESTS), "cycles": cycles, "log": log, "waves": vcd if waves else None}
+    log, vcd = here / f"{tests[0]}.log", here / f"{tests[0]}.vcd"
+    return {"tests": len(tests), "cycles": cycles, "log": log, "waves": vcd if waves else None}
 
 
 def lint(verilog: Path, top: str, *, waivers: Path | None = WAIVERS) -> list[str]:

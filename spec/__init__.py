@@ -1,23 +1,30 @@
 """Ground floor: validated configurations, tap tables and number formats, each with its source."""
 
 from seedbed.spec.lfsr import TAPS, LfsrConfig
+from seedbed.spec.mac_array import MacArrayConfig
 from seedbed.spec.perturbation import PerturbationConfig
 from seedbed.spec.prng_pool import PoolConfig
 from seedbed.spec.scale_lut import ScaleConfig
 from seedbed.spec.seedlm import RULES, SCALES, SEEDLM, SeedlmConfig
+from seedbed.spec.seedlm_decompress import SeedlmDecompressConfig
+from seedbed.spec.seedlm_gemv import GEMV_STATUS, SeedlmGemvConfig
 from seedbed.spec.tree_grng import TreeGrngConfig
 from seedbed.spec.urng_array import UrngConfig
 
 __all__ = [
+    "GEMV_STATUS",
     "RULES",
     "SCALES",
     "SEEDLM",
     "TAPS",
     "LfsrConfig",
+    "MacArrayConfig",
     "PerturbationConfig",
     "PoolConfig",
     "ScaleConfig",
     "SeedlmConfig",
+    "SeedlmDecompressConfig",
+    "SeedlmGemvConfig",
     "TreeGrngConfig",
     "UrngConfig",
 ]

@@ -16,7 +16,7 @@ CONFIGS = [
     for core in CORES.values()
     for name, params in {
         "default": {},
-        **{n: v.params for n, v in core.variants.items() if v.kinds},
+        **{n: v.params for n, v in core.variants.items() if v.kinds and v.params},
     }.items()
 ]
 

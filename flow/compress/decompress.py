@@ -1,0 +1,60 @@
+"""Decompress a checkpoint, piece by piece."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError, Entry, apart
+from seedbed.flow.compress.packed import SUFFIX, Packed
+from seedbed.flow.compress.pieces import PIECE, Piece, decode, pieces, place
+from seedbed.flow.compress.progress import bar
+
+__all__ = ["decompress"]
+
+
+@contextmanager
+def _whole(target: Path) -> Iterator[Path]:
+    """Provide a temporary name, which becomes ``target`` if all goes well and else is removed."""
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        yield part
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def decompress(source: Path, target: Path, *, console: Console, size: int = PIECE) -> None:
+    """Write the weights of ``source``, which :func:`compress` wrote, to ``target``.
+
+    Names, shapes, dtypes and metadata are the original's. ``console`` and ``size`` are as there.
+    Raises :class:`CheckpointError`, which names the tensor and the block, and ``OSError``.
+    """
+    with Checkpoint(source) as read:
+        apart(source, target)
+        packed = Packed.of(read)
+        kept = read.tensors.keys() - {name + SUFFIX for name in packed.tensors}
+        tensors = {name: read.tensors[name] for name in kept}
+        tensors |= {
+            name: Entry(weights.dtype, weights.shape) for name, weights in packed.tensors.items()
+        }
+        with _whole(target) as part, bar(console) as shown:
+            task = shown.add_task("decompressing", total=packed.blocks)
+            with Checkpoint.create(part, tensors, packed.metadata) as written:
+                for piece in pieces(packed, size):
+                    _restore(read, written, packed, piece)
+                    shown.advance(task, piece.rows * piece.blocks(packed.config))
+                for name in kept:
+                    read.copy(name, written)
+                written.sync()
+
+
+def _restore(read: Checkpoint, written: Checkpoint, packed: Packed, piece: Piece) -> None:
+    raw = read.read(place(read, piece), piece.rows * piece.row_bytes(packed.config))
+    try:
+        found = decode(packed.config, piece, packed.tensors[piece.name], raw)
+    except ValueError as problem:
+        raise CheckpointError(f"{read.path}: tensor {piece.name!r}, {problem}") from problem
+    written.write(written.tensors[piece.name].offset + piece.plain, found)

@@ -1,0 +1,164 @@
+"""Pieces of a checkpoint's tensors: small enough to hold many, large enough to send about."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ldexp
+
+import ml_dtypes
+import numpy as np
+
+from seedbed.flow.compress.checkpoint import FLOATS, Checkpoint
+from seedbed.flow.compress.packed import SUFFIX, Packed, Weights, pack_rows, unpack_rows
+from seedbed.golden import seedlm
+from seedbed.spec import SeedlmConfig
+
+__all__ = [
+    "PIECE",
+    "Found",
+    "Piece",
+    "Work",
+    "cut",
+    "decode",
+    "encode",
+    "floats",
+    "pieces",
+    "place",
+]
+
+#: Weights a piece, about: a second's work for the search, and what an interruption loses.
+PIECE = 1 << 15
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Part of a tensor's row, or whole rows of it: ``columns`` weights in each of its ``rows``.
+
+    ``first`` is where it begins, as a row and a weight of it; ``plain`` and ``packed`` are offsets
+    in bytes in the tensor as it was and in the packed one.
+    """
+
+    name: str
+    first: tuple[int, int]
+    rows: int
+    columns: int
+    plain: int
+    packed: int
+
+    def nbytes(self, weights: Weights) -> int:
+        """Bytes of the weights as they were."""
+        return self.rows * self.columns * FLOATS[weights.dtype].itemsize
+
+    def blocks(self, config: SeedlmConfig) -> int:
+        """Blocks in each row."""
+        return -(-self.columns // config.block)
+
+    def row_bytes(self, config: SeedlmConfig) -> int:
+        """Bytes of each packed row."""
+        return -(-self.blocks(config) * config.block_bits // 8)
+
+    def block(self, config: SeedlmConfig, k: int) -> str:
+        """Say where the piece's block ``k`` is in the tensor."""
+        row, column = divmod(k, self.blocks(config))
+        return f"row {self.first[0] + row}, block {self.first[1] // config.block + column}"
+
+
+def cut(config: SeedlmConfig, name: str, weights: Weights, size: int = PIECE) -> Iterator[Piece]:
+    """Yield the pieces of a tensor, in order, of about ``size`` weights each.
+
+    Each is whole rows, or where a row is longer a part of it that ends with a byte.
+    """
+    columns, item = weights.columns, FLOATS[weights.dtype].itemsize
+    row_bytes = weights.entry(config).shape[1]
+    # Eight blocks end with a byte, whatever a block's bits.
+    step = max(size // (8 * config.block), 1) * 8 * config.block
+    if columns > step:
+        for row in range(weights.rows):
+            for k in range(0, columns, step):
+                packed = row * row_bytes + k // config.block * config.block_bits // 8
+                plain = (row * columns + k) * item
+                yield Piece(name, (row, k), 1, min(step, columns - k), plain, packed)
+        return
+    height = max(size // columns, 1)
+    for row in range(0, weights.rows, height):
+        rows = min(height, weights.rows - row)
+        yield Piece(name, (row, 0), rows, columns, row * columns * item, row * row_bytes)
+
+
+def pieces(packed: Packed, size: int = PIECE) -> Iterator[Piece]:
+    """Yield the pieces of all packed tensors; their order numbers them."""
+    for name, weights in packed.tensors.items():
+        yield from cut(packed.config, name, weights, size)
+
+
+def floats(raw: bytes, dtype: str) -> np.ndarray:
+    """Return a tensor's bytes as float64."""
+    return np.frombuffer(raw, FLOATS[dtype]).astype(np.float64)
+
+
+def place(file: Checkpoint, piece: Piece) -> int:
+    """Return the offset of the piece's blocks in a packed file."""
+    return file.tensors[piece.name + SUFFIX].offset + piece.packed
+
+
+@dataclass(frozen=True)
+class Work:
+    """A piece to search, complete in itself, so that any process anywhere can do it."""
+
+    config: SeedlmConfig
+    rule: str
+    dtype: str
+    scale: int
+    columns: int
+    raw: bytes
+
+
+@dataclass(frozen=True)
+class Found:
+    """A piece's packed bytes, and three sums of squares over its weights.
+
+    ``error`` is of the difference from the decoded weights, ``plain`` of that from block floating
+    point at the same bits, ``energy`` of the weights themselves.
+    """
+
+    raw: bytes
+    error: float
+    plain: float
+    energy: float
+
+
+def encode(work: Work) -> Found:
+    """Search the piece's blocks."""
+    # Here, because the search takes a second to load, and only a worker needs it.
+    from seedbed.flow.compress.search import block_floating_point, search
+
+    config, rows = work.config, floats(work.raw, work.dtype).reshape(-1, work.columns)
+    count = -(-work.columns // config.block)
+    padded = np.zeros((len(rows), count * config.block))
+    padded[:, : work.columns] = np.ldexp(rows, -work.scale)
+    blocks = padded.reshape(-1, config.block)
+    found = search(config, blocks, rule=work.rule)
+    decoded = seedlm.decode(config, *found).reshape(padded.shape)
+    # What is decoded beyond a row's end is dropped, and is no error.
+    wrong = (decoded - padded)[:, : work.columns]
+    squares = (wrong**2).sum(), block_floating_point(config, blocks).sum(), (padded**2).sum()
+    packed = seedlm.pack(config, *found).reshape(len(rows), count)
+    sums = (ldexp(float(square), 2 * work.scale) for square in squares)
+    return Found(pack_rows(config, packed).tobytes(), *sums)
+
+
+def decode(config: SeedlmConfig, piece: Piece, weights: Weights, raw: bytes) -> bytes:
+    """Return a packed piece's weights as bytes of the tensor's dtype, nearest values, no infinity.
+
+    Raises ``ValueError`` that names the block whose seed is zero.
+    """
+    rows = np.frombuffer(raw, np.uint8).reshape(piece.rows, -1)
+    packed = unpack_rows(config, rows, piece.blocks(config))
+    seeds, exponents, coefficients = seedlm.unpack(config, packed)
+    if not seeds.all():
+        place = piece.block(config, int(np.flatnonzero(seeds.ravel() == 0)[0]))
+        raise ValueError(f"{place}: its seed is 0, but no register starts from that")
+    decoded = seedlm.decode(config, seeds, exponents, coefficients).reshape(piece.rows, -1)
+    dtype = FLOATS[weights.dtype]
+    most = float(ml_dtypes.finfo(dtype).max)
+    found = np.ldexp(decoded[:, : piece.columns], weights.scale)
+    return found.clip(-most, most).astype(dtype).tobytes()

@@ -1,0 +1,107 @@
+"""What a checkpoint's compression will be, from one reading of it."""
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from hashlib import sha256
+from math import prod
+
+import numpy as np
+from rich.console import Console
+
+from seedbed.flow.compress.checkpoint import FLOATS, Checkpoint, CheckpointError
+from seedbed.flow.compress.packed import KEY, SUFFIX, Packed, Weights
+from seedbed.flow.compress.pieces import Piece, cut, floats
+from seedbed.flow.compress.progress import bar
+from seedbed.spec import RULES, SCALES, SeedlmConfig
+
+__all__ = ["Options", "plan"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What is compressed, and how; all that the result depends on beside the input.
+
+    Parameters
+    ----------
+    config, rule
+        The blocks' configuration, and the search's rule for exponents, of ``RULES``.
+    scale
+        Of ``SCALES``: ``auto`` gives each tensor a power of two of its own, ``none`` is the paper.
+    tensors
+        A pattern, as of files, of the names of those that are compressed, where they are of a
+        floating type with two dimensions or more. All others pass through.
+    """
+
+    config: SeedlmConfig
+    rule: str = "fit"
+    scale: str = "auto"
+    tensors: str = "*"
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("rule", RULES), ("scale", SCALES)):
+            if getattr(self, name) not in allowed:
+                raise ValueError(
+                    f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}"
+                )
+
+
+def plan(read: Checkpoint, options: Options, console: Console, size: int) -> tuple[Packed, str]:
+    """Read all weights once: find each tensor's scale, refuse what is not finite, hash them."""
+    tensors = _select(read, options.tensors)
+    digest = sha256()
+    with bar(console) as shown:
+        total = sum(weights.rows * weights.blocks(options.config) for weights in tensors.values())
+        task = shown.add_task("reading", total=total)
+        for name, weights in tensors.items():
+            peak = 0.0
+            for piece in cut(options.config, name, weights, size):
+                raw = read.read(read.tensors[name].offset + piece.plain, piece.nbytes(weights))
+                digest.update(raw)
+                values = floats(raw, weights.dtype)
+                _finite(values, f"{read.path}: tensor {name!r}", piece, options.config)
+                peak = max(peak, float(np.abs(values).max()))
+                shown.advance(task, piece.rows * piece.blocks(options.config))
+            if options.scale == "auto":
+                tensors[name] = Weights(weights.shape, weights.dtype, _scale(peak))
+    packed = Packed(options.config, options.rule, tensors, read.metadata)
+    digest.update(repr([sorted(read.metadata.items()), read.tensors]).encode())
+    return packed, digest.hexdigest()
+
+
+def _scale(peak: float) -> int:
+    """Return the exponent of a tensor's power of two."""
+    from seedbed.flow.compress.search import tensor_scale
+
+    return tensor_scale(peak)
+
+
+def _select(read: Checkpoint, pattern: str) -> dict[str, Weights]:
+    if KEY in read.metadata:
+        raise CheckpointError(f"{read.path} is compressed already")
+    found = {}
+    for name, entry in sorted(read.tensors.items()):
+        matrix = entry.dtype in FLOATS and len(entry.shape) >= 2 and prod(entry.shape) > 0
+        if matrix and fnmatchcase(name, pattern):
+            if name + SUFFIX in read.tensors:
+                raise CheckpointError(
+                    f"{read.path}: tensor {name + SUFFIX!r} has the name that the blocks of "
+                    f"{name!r} would get"
+                )
+            found[name] = Weights(entry.shape, entry.dtype)
+    if not found:
+        raise CheckpointError(
+            f"{read.path} has no tensor to compress: none whose name matches {pattern!r} has two "
+            f"dimensions or more and is of {', '.join(FLOATS)}"
+        )
+    return found
+
+
+def _finite(values: np.ndarray, where: str, piece: Piece, config: SeedlmConfig) -> None:
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if len(wrong):
+        row, column = divmod(int(wrong[0]), piece.columns)
+        k = row * piece.blocks(config) + column // config.block
+        raise CheckpointError(
+            f"{where}, {piece.block(config, k)}: the weight at {piece.first[1] + column} is "
+            f"{values[wrong[0]]}, but only finite weights can be compressed"
+        )

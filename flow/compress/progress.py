@@ -1,0 +1,39 @@
+"""The bar that shows how far a long run is."""
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)  # fmt: skip
+from rich.text import Text
+
+__all__ = ["bar"]
+
+
+class _Rate(ProgressColumn):
+    """Things a second, of late."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self.unit = unit
+
+    def render(self, task: Task) -> Text:
+        speed = task.speed or 0.0
+        return Text(f"{speed:,.{0 if speed >= 10 else 1}f} {self.unit}/s")
+
+
+def bar(console: Console, unit: str = "blocks") -> Progress:
+    """Return a bar whose tasks count ``unit``, with how many a second and the time left.
+
+    Only a terminal shows it.
+    """
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.1f} %"),
+        _Rate(unit), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn(),
+        console=console, transient=True, disable=not console.is_terminal,
+    )  # fmt: skip

@@ -1,0 +1,71 @@
+"""Golden model of the array of multipliers and accumulators."""
+
+import numpy as np
+
+from seedbed.spec import MacArrayConfig
+
+__all__ = ["MacArray", "wrap"]
+
+
+def wrap(sums: np.ndarray, width: int) -> np.ndarray:
+    """Return int64 ``sums`` modulo 2^width, as signed numbers of ``width`` bits, 2..64."""
+    sums = np.asarray(sums, np.int64)
+    above = np.int64(64 - width)
+    return sums << above >> above
+
+
+class MacArray:
+    """Sums of frames, in integers.
+
+    NumPy's int64 is the integers modulo 2^64, and a result has 64 bits at most, so that every sum
+    here is the exact one modulo 2^accumulator_width, whatever overflows on the way.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.MacArrayConfig`.
+    """
+
+    def __init__(self, config: MacArrayConfig):
+        self.config = config
+
+    def sums(
+        self,
+        weights: np.ndarray,
+        activations: np.ndarray,
+        exponents: np.ndarray | None = None,
+        on: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Return one sum a frame, int64 of shape (...).
+
+        Parameters
+        ----------
+        weights, activations
+            Integers of shape (..., beats, lanes).
+        exponents
+            Integers of shape (..., beats, blocks); without them none is applied.
+        on
+            Which blocks count, of the same shape; without it all do.
+
+        Raises ``ValueError`` for a factor or an exponent that its bits do not hold.
+        """
+        config = self.config
+        _require("weights", weights, config.weight_width)
+        _require("activations", activations, config.activation_width)
+        products = np.asarray(weights, np.int64) * np.asarray(activations, np.int64)
+        parts = (*products.shape[:-1], config.blocks, config.block)
+        blocks = products.reshape(parts).sum(axis=-1)
+        if exponents is not None:
+            _require("exponents", exponents, config.exponent_width)
+            least = -(1 << config.exponent_width >> 1)
+            blocks = blocks << (np.asarray(exponents, np.int64) - least)
+        if on is not None:
+            blocks = np.where(on, blocks, 0)
+        return wrap(blocks.sum(axis=(-2, -1)), config.accumulator_width)
+
+
+def _require(name: str, numbers: np.ndarray, width: int) -> None:
+    half = 1 << width >> 1
+    numbers = np.asarray(numbers)
+    if numbers.size and (numbers.min() < -half or numbers.max() > max(half - 1, 0)):
+        raise ValueError(f"every number of the {name} must be in {-half}..{max(half - 1, 0)}")

@@ -1,0 +1,129 @@
+"""Memory of a vector of activations, written in small groups and read a beat at a time."""
+
+from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from seedbed.spec import SeedlmGemvConfig
+
+__all__ = ["ActivationMemory"]
+
+
+class ActivationMemory(wiring.Component):
+    """Keeps x so that row t holds the activations of beat t of a matrix's row.
+
+    A vector is stored for beats of ``lanes`` activations or, if ``plain``, of ``plain_lanes``. The
+    lanes of the latter so need no multiplexer, but a memory that is as many times deeper. What is
+    not given of the last row is written as 0.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.SeedlmGemvConfig`.
+
+    Members
+    -------
+    start, columns, plain : In
+        A pulse, and with it how many activations will come and which beats they are for.
+    i : In(stream of struct)
+        ``lanes`` (group x signed(activation_width)) and ``last``. Activations beyond the columns
+        are not read. Taken after ``start`` until all have come.
+    done, fault : Out(1)
+        Pulses: all is written, and ``o`` shows what was; ``last`` was missing or came early. One
+        of them ends the load.
+    last_row : Out
+        The row that holds the last activation.
+    row : In
+        Which row ``o`` shows in the next cycle. Nothing is read in a cycle that writes.
+    o : Out(array of lanes x signed(activation_width))
+        The row.
+    """
+
+    def __init__(self, config: SeedlmGemvConfig):
+        self.config = config
+        shape = signed(config.activation_width)
+        groups = config.lanes // config.group
+        plain_groups = config.plain_lanes // config.group
+        # By group. A memory of one row would have no address.
+        self._depths = [
+            max(2, -(-config.columns // (config.plain_lanes if g < plain_groups else config.lanes)))
+            for g in range(groups)
+        ]
+        self._banks = [
+            memory.Memory(shape=data.ArrayLayout(shape, config.group), depth=depth, init=[])
+            for depth in self._depths
+        ]
+        row = range(self._depths[0])
+        beat = data.StructLayout({"lanes": data.ArrayLayout(shape, config.group), "last": 1})
+        super().__init__(
+            {
+                "start": In(1),
+                "columns": In(range(config.columns + 1)),
+                "plain": In(1),
+                "i": In(stream.Signature(beat)),
+                "done": Out(1),
+                "fault": Out(1),
+                "last_row": Out(row),
+                "row": In(row),
+                "o": Out(data.ArrayLayout(shape, config.lanes)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config, groups = self.config, len(self._banks)
+        loading = Signal()
+        padding = Signal()
+        left = Signal.like(self.columns)
+        # The group that is written next, one bit each, and its row.
+        place = Signal(groups, init=1)
+        row = Signal.like(self.last_row)
+        moved = Signal()
+        ends = Signal()
+        full = Signal()
+        whole = Signal()
+        m.d.comb += [
+            self.i.ready.eq(loading),
+            moved.eq(self.i.valid & loading),
+            ends.eq(left <= config.group),
+            full.eq(Mux(self.plain, place[config.plain_lanes // config.group - 1], place[-1])),
+            self.fault.eq(moved & (self.i.payload.last != ends)),
+            whole.eq((padding | (moved & ends & self.i.payload.last)) & full),
+        ]
+        m.d.sync += self.done.eq(whole & ~self.start)
+        write = Signal(groups)
+        at = Signal.like(row)
+        lanes = Signal(self.i.payload.lanes.shape(), reset_less=True)
+        m.d.sync += [write.eq(Mux(moved | padding, place, 0)), at.eq(row)]
+        for j, (lane, given) in enumerate(zip(lanes, self.i.payload.lanes, strict=True)):
+            m.d.sync += lane.eq(given)
+            with m.If(padding | (left <= j)):
+                m.d.sync += lane.eq(0)
+        with m.If(moved | padding):
+            m.d.sync += [
+                left.eq(left - config.group),
+                place.eq(Mux(full, 1, place << 1)),
+                row.eq(row + full),
+            ]
+        with m.If(whole):
+            m.d.sync += self.last_row.eq(row)
+        with m.If(self.start):
+            m.d.sync += [left.eq(self.columns), place.eq(1), row.eq(0)]
+        with m.If(self.start | whole | self.fault):
+            m.d.sync += [loading.eq(self.start), padding.eq(0)]
+        with m.Elif(moved & ends):
+            m.d.sync += [loading.eq(0), padding.eq(1)]
+        for g, bank in enumerate(self._banks):
+            m.submodules[f"bank_{g}"] = bank
+            port, read = bank.write_port(), bank.read_port()
+            m.d.comb += [
+                port.addr.eq(at),
+                port.en.eq(write[g]),
+                port.data.eq(lanes),
+                read.addr.eq(self.row),
+                # Never together with a write: what a memory shows then differs by family.
+                read.en.eq(~write.any()),
+            ]
+            shown = self.o[g * config.group : (g + 1) * config.group]
+            m.d.comb += [lane.eq(value) for lane, value in zip(shown, read.data, strict=True)]
+        return m

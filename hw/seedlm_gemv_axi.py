@@ -1,0 +1,159 @@
+"""The matrix-vector product behind AXI4-Stream and AXI4-Lite ports."""
+
+from amaranth.hdl import Cat, ClockDomain, Const, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from seedbed.hw.axi import AxiLite, axi_stream, lite_members
+from seedbed.hw.seedlm_gemv import SeedlmGemv
+from seedbed.spec import SeedlmGemvConfig
+
+__all__ = ["ADDRESS_BITS", "REGISTERS", "SeedlmGemvAxi"]
+
+ADDRESS_BITS = 5
+#: Byte addresses of the registers.
+REGISTERS = {"control": 0x00, "status": 0x04, "columns": 0x08, "rows": 0x0C, "mode": 0x10}
+
+
+def _octets(bits: int) -> int:
+    """Return ``bits``, rounded up to whole bytes."""
+    return -(-bits // 8) * 8
+
+
+class SeedlmGemvAxi(wiring.Component):
+    """:class:`~seedbed.hw.seedlm_gemv.SeedlmGemv` with AXI's names, clock and reset.
+
+    Registers, of 32 bits each, by byte address; another address, or a value that a register does
+    not hold, is answered with SLVERR and changes nothing::
+
+        0x00 control  w   bit 0: start, with what columns, rows and mode hold; refused while busy
+                          bit 1: clear: cut the job short, and end the dropping behind a fault
+        0x04 status   r   bit 0: busy, from start until the job's last result is taken
+                          bit 1: done, from then until the next start
+                          bits 6..4: how the job ended, see seedbed.spec.GEMV_STATUS
+        0x08 columns  rw
+        0x0C rows     rw
+        0x10 mode     rw  bit 0: plain weights
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.SeedlmGemvConfig`.
+
+    Members
+    -------
+    aclk, aresetn : In(1)
+        Clock, and synchronous reset, active low.
+    s_axi_control_* : AXI4-Lite, 32 bits of data, 5 of address
+        The registers.
+    s_axis_vector_* : AXI4-Stream
+        One vector a packet: ``group`` activations a beat, each in whole bytes. There are no byte
+        strobes: what is behind the last column counts for nothing.
+    s_axis_weights_* : AXI4-Stream
+        One row of the matrix a packet, ``beat_bits`` a beat.
+    m_axis_result_* : AXI4-Stream
+        One job's results a packet: a sum a beat, its sign extended to whole bytes, and in tuser the
+        status: 0 but for the last beat of a job that failed, which is no row's.
+    """
+
+    def __init__(self, config: SeedlmGemvConfig):
+        self.config = config
+        lane = _octets(config.activation_width)
+        self._gemv = SeedlmGemv(config)
+        self._lite = AxiLite(ADDRESS_BITS)
+        super().__init__(
+            {"aclk": In(1), "aresetn": In(1)}
+            | lite_members("s_axi_control", ADDRESS_BITS)
+            | axi_stream("s_axis_vector", config.group * lane, In)
+            | axi_stream("s_axis_weights", config.beat_bits, In)
+            | axi_stream("m_axis_result", _octets(config.mac.accumulator_width), Out, user=3)
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.domains.sync = sync = ClockDomain()
+        m.d.comb += [sync.clk.eq(self.aclk), sync.rst.eq(~self.aresetn)]
+        m.submodules.gemv = gemv = self._gemv
+        m.submodules.lite = lite = self._lite
+        for name, member in lite_members("bus", ADDRESS_BITS).items():
+            inner = getattr(lite, name)
+            outer = getattr(self, name.replace("bus", "s_axi_control"))
+            m.d.comb += inner.eq(outer) if member.flow is In else outer.eq(inner)
+        lane = _octets(self.config.activation_width)
+        vector, weights, result = gemv.i_vector, gemv.i_weights, gemv.o
+        for j, to in enumerate(vector.payload.lanes):
+            m.d.comb += to.eq(self.s_axis_vector_tdata[j * lane : (j + 1) * lane])
+        m.d.comb += [
+            vector.payload.last.eq(self.s_axis_vector_tlast),
+            vector.valid.eq(self.s_axis_vector_tvalid),
+            self.s_axis_vector_tready.eq(vector.ready),
+            weights.payload.data.eq(self.s_axis_weights_tdata),
+            weights.payload.last.eq(self.s_axis_weights_tlast),
+            weights.valid.eq(self.s_axis_weights_tvalid),
+            self.s_axis_weights_tready.eq(weights.ready),
+            self.m_axis_result_tdata.eq(result.payload.sum),
+            self.m_axis_result_tuser.eq(result.payload.status),
+            self.m_axis_result_tlast.eq(result.payload.last),
+            self.m_axis_result_tvalid.eq(result.valid),
+            result.ready.eq(self.m_axis_result_tready),
+        ]
+        self._registers(m, lite, gemv)
+        return m
+
+    def _registers(self, m, lite, gemv):
+        command, result = gemv.i.payload, gemv.o
+        busy = Signal()
+        done = Signal()
+        status = Signal(3)
+        pending = Signal()
+        clears = Signal()
+        kept = {
+            "columns": Signal(len(command.columns)),
+            "rows": Signal(len(command.rows)),
+            "mode": Signal(1),
+        }
+        m.d.comb += [
+            gemv.i.valid.eq(pending),
+            command.columns.eq(kept["columns"]),
+            command.rows.eq(kept["rows"]),
+            command.plain.eq(kept["mode"]),
+            command.clear.eq(clears),
+        ]
+        with m.If(gemv.i.ready):
+            m.d.sync += pending.eq(0)
+        with m.If(result.valid & result.ready), m.If(result.payload.last):
+            m.d.sync += [busy.eq(0), done.eq(1), status.eq(result.payload.status)]
+        # What is not named below is refused.
+        m.d.comb += [lite.write_refused.eq(1), lite.read_refused.eq(1)]
+        start, clear = lite.write_data[0], lite.write_data[1]
+        with m.Switch(lite.write_word):
+            with m.Case(REGISTERS["control"] >> 2):
+                m.d.comb += lite.write_refused.eq(pending | (busy & start & ~clear))
+                with m.If(lite.write & ~lite.write_refused & lite.write_strobe[0]):
+                    m.d.sync += [pending.eq(start | clear), clears.eq(clear)]
+                    with m.If(start & ~clear):
+                        m.d.sync += [busy.eq(1), done.eq(0)]
+            for name, register in kept.items():
+                with m.Case(REGISTERS[name] >> 2):
+                    old = Signal(32, name=f"old_{name}")
+                    m.d.comb += old.eq(register)
+                    octets = zip(
+                        lite.write_strobe,
+                        (lite.write_data[k : k + 8] for k in range(0, 32, 8)),
+                        (old[k : k + 8] for k in range(0, 32, 8)),
+                        strict=True,
+                    )
+                    new = Cat(Mux(strobe, byte, before) for strobe, byte, before in octets)
+                    # A command that waits must not change.
+                    m.d.comb += lite.write_refused.eq(pending | new[len(register) :].any())
+                    with m.If(lite.write & ~lite.write_refused):
+                        m.d.sync += register.eq(new)
+        with m.Switch(lite.read_word):
+            with m.Case(REGISTERS["status"] >> 2):
+                m.d.comb += [
+                    lite.read_refused.eq(0),
+                    lite.read_data.eq(Cat(busy, done, Const(0, 2), status)),
+                ]
+            for name, register in kept.items():
+                with m.Case(REGISTERS[name] >> 2):
+                    m.d.comb += [lite.read_refused.eq(0), lite.read_data.eq(register)]

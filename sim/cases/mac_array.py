@@ -1,0 +1,58 @@
+"""Case of the multipliers: frames of all lengths, extremes, blocks that are off, a broken frame."""
+
+from random import Random
+
+import numpy as np
+from amaranth.lib import data
+
+from seedbed.golden.mac_array import MacArray
+from seedbed.hw.mac_array import beat_layout
+from seedbed.sim.case import Case, Phase
+from seedbed.spec import MacArrayConfig
+
+__all__ = ["case", "frame"]
+
+#: The frame that comes first without its end, and the one of factors at their extremes.
+BROKEN, EXTREME = 0, 2
+
+
+def frame(layout: data.StructLayout, fields: dict[str, np.ndarray]) -> list[int]:
+    """Return the payloads of port ``i`` for one frame; each field has a row a beat."""
+    beats = len(fields["weights"])
+    rows = [{name: rows[t].tolist() for name, rows in fields.items()} for t in range(beats)]
+    return [
+        layout.const(row | {"first": t == 0, "last": t == beats - 1}).as_bits()
+        for t, row in enumerate(rows)
+    ]
+
+
+def case(config: MacArrayConfig, random: Random, *, beats: int = 150) -> Case:
+    """Return frames of one beat, long ones, and one that is left without an end."""
+    rng = np.random.default_rng(random.getrandbits(32))
+    layout, model = beat_layout(config), MacArray(config)
+    lengths = [3, 2, min(config.beats, beats // 5)] + [1] * (beats // 5)
+    lengths += [random.randint(1, min(config.beats, 9)) for _ in range(beats // 10)]
+    inputs, outputs = [], []
+
+    def numbers(width: int, *shape: int) -> np.ndarray:
+        half = 1 << width >> 1
+        edges = rng.choice([-half, max(half - 1, 0)], shape)
+        return np.where(rng.random(shape) < 0.2, edges, rng.integers(-half, half or 1, shape))
+
+    peak, least = config.weight_peak, -(1 << (config.activation_width - 1))
+    for k, length in enumerate(lengths):
+        fields = {
+            "weights": numbers(config.weight_width, length, config.lanes).clip(-peak, peak),
+            "activations": numbers(config.activation_width, length, config.lanes),
+            "on": rng.random((length, config.blocks)) < (0.8 if k % 2 else 2),
+        }
+        if config.exponent_width:
+            fields["exponents"] = numbers(config.exponent_width, length, config.blocks)
+        if k == EXTREME:
+            fields["weights"][:], fields["activations"][:] = -peak, least
+        payloads = frame(layout, fields)
+        if k == BROKEN:
+            inputs += payloads[:-1]
+        inputs += payloads
+        outputs.append(int(model.sums(**fields)) & ((1 << config.accumulator_width) - 1))
+    return Case(phases=[Phase(inputs={"i": inputs}, outputs={"o": outputs})], quiet=True)

@@ -1,0 +1,162 @@
+"""Proofs of SeedLM's decompressor: the shared product against the products as they are defined."""
+
+from amaranth.hdl import Assert, Assume, Module, Signal, Value
+
+from seedbed.hw.seedlm_decompress import SeedlmDecompress
+from seedbed.sim.proofs.bench import (
+    around,
+    happens,
+    past,
+    serial_step,
+    stream_rules,
+    transfer,
+)
+from seedbed.sim.prove import Mutant, Proof
+from seedbed.spec import SeedlmDecompressConfig
+
+__all__ = ["PROOFS"]
+
+
+def products(dut: SeedlmDecompress) -> Module:
+    """Hold every beat to the words of a bit-serial LFSR, each multiplied by its coefficient.
+
+    Nothing waits: what a stall does is the other statement. So the pipeline forgets, and induction
+    needs no more than as many cycles as it is long.
+    """
+    m, _ = around(dut)
+    config, width = dut.config, dut.config.width
+    m.d.comb += Assume(dut.o.ready)
+    given, valid = dut.i.payload, dut.i.valid
+    for _ in range(dut.latency):
+        given, valid = past(m, given), past(m, valid)
+    m.d.comb += Assert(dut.o.valid == valid)
+    given = dut.i.payload.shape()(given)
+    shown = dut.o.payload
+    with m.If(valid):
+        m.d.comb += Assert(shown.last == given.last)
+        for k, block in enumerate(given.blocks):
+            state = block[:width]
+            exponent, *q = (block[j : j + 4].as_signed() for j in range(width, len(block), 4))
+            m.d.comb += Assert(shown.exponents[k] == exponent)
+            for c in range(config.block):
+                total = 0
+                for nibble in q:
+                    # A signal for each: nested, the expressions would grow with every step.
+                    before, state = state, Signal(width)
+                    m.d.comb += state.eq(serial_step(config.lfsr, before, 1))
+                    word = state[width - config.word_bits :]
+                    total = total + nibble * (word - config.half)
+                m.d.comb += Assert(shown.weights[config.block * k + c] == total)
+    # The greatest of all numbers: each coefficient -8 and each word 0.
+    happens(
+        m,
+        valid & (Value.cast(given.blocks) != 0),
+        shown.weights[0] == 8 * config.latent * config.half,
+    )
+    return m
+
+
+def registers(fragment):
+    """Yield every register of a design."""
+    if "sync" in fragment.statements:
+        yield from fragment.statements["sync"]._lhs_signals()
+    for child, *_ in fragment.subfragments:
+        yield from registers(child)
+
+
+def stalls(dut: SeedlmDecompress) -> Module:
+    """Hold the stream rules, and every register to what it was while the pipeline waits."""
+    m, inside = around(dut)
+    stream_rules(m, dut.o)
+    waits = past(m, ~inside["moves"])
+    found = list(registers(m.submodules.dut))
+    assert len(found) > dut.latency, "the registers are not found"
+    for register in found:
+        before = past(m, register)
+        with m.If(waits):
+            m.d.comb += Assert(register == before)
+    m.d.comb += Assert(transfer(dut.i) == (dut.i.valid & (~dut.o.valid | dut.o.ready)))
+    happens(m, waits & transfer(dut.i) & transfer(dut.o))
+    return m
+
+
+EDGES_ADDED = Mutant(
+    name="the edges of a cut are added",
+    old='edged(f"cut{cut}", sub,',
+    new='edged(f"cut{cut}", add,',
+)
+NO_LOWER = Mutant(
+    name="the second weight's lower cut is left out",
+    old="            if c:",
+    new="            if c > 1:",
+)
+BIT_EARLY = Mutant(
+    name="the string begins a bit early",
+    old="return string[skipped:]",
+    new="return string[skipped - 1 :]",
+)
+ONE_TAP = Mutant(
+    name="the string is not an LFSR's",
+    old="for tap in config.taps]",
+    new="for tap in config.taps[:1]]",
+)
+NOT_TRIPLE = Mutant(
+    name="two bits weigh 2 R",
+    old="(once.at(edge) << 1) + once.at(edge)",
+    new="once.at(edge) << 1",
+)
+NO_SIGN = Mutant(
+    name="a negative cut is taken for a positive one",
+    old="Const(k, parts).as_signed()",
+    new="Const(k, parts)",
+)
+EARLY = Mutant(
+    name="the exponent comes a stage early",
+    old="exponent.at(self._final + SLOTS)",
+    new="exponent.at(self._final)",
+)
+SWAPPED = Mutant(
+    name="the exponent is the last nibble",
+    old="exponent, *q = (",
+    new="*q, exponent = (",
+)
+LANES_RUN = Mutant(
+    name="the lanes run on while a beat waits",
+    old="EnableInserter(moves)(lane)",
+    new="lane",
+)
+ALL_RUNS = Mutant(
+    name="all runs on while a beat waits",
+    old="moves.eq(~self.o.valid | self.o.ready)",
+    new="moves.eq(1)",
+)
+SAYS = {
+    products: "Each weight of a beat is the sum of q_p (V_cp - 2^(B - 1)) over p, exactly.",
+    stalls: "A beat waits, unchanged, until it is taken, and so does all that is behind it.",
+}
+
+
+def _proof(size: str, harness, depth: int, mutants: tuple[Mutant, ...], **params) -> Proof:
+    return Proof(
+        name=f"seedlm_decompress_{harness.__name__}_{size}",
+        core="seedlm_decompress",
+        says=SAYS[harness],
+        component=SeedlmDecompress,
+        config=SeedlmDecompressConfig(**params),
+        harness=harness,
+        depth=depth,
+        mutants=mutants,
+    )
+
+
+SMALL = {"blocks": 1, "block": 3, "latent": 2, "width": 5}
+TRUNCATED = {"blocks": 1, "block": 2, "latent": 2, "width": 8, "word_bits": 3}
+
+#: The depth of ``products`` is the latency and one cycle more.
+PROOFS = (
+    _proof("5x2", products, 6, (EDGES_ADDED, NO_LOWER, BIT_EARLY, ONE_TAP, NOT_TRIPLE), **SMALL),
+    _proof("5x2", stalls, 2, (LANES_RUN, ALL_RUNS), **SMALL),
+    _proof("5x1", products, 6, (EARLY, SWAPPED), blocks=2, block=4, latent=1, width=5),
+    _proof("8x1", products, 6, (NO_LOWER, ONE_TAP), blocks=1, block=3, latent=1, width=8),
+    _proof("8x2", products, 5, (BIT_EARLY, NO_SIGN), **TRUNCATED),
+)

@@ -1,0 +1,95 @@
+"""Configuration of the array of multipliers and accumulators."""
+
+from dataclasses import dataclass
+
+from seedbed.spec.checks import require_int
+
+__all__ = ["MacArrayConfig"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MacArrayConfig:
+    """A dot product of ``lanes`` weights with as many activations a beat, summed over a frame.
+
+    A beat's lanes stand in ``blocks`` of equal size, each with an exponent of its own, from
+    ``e_min`` = -2^(exponent_width - 1) up. With block sums s_b, a frame gives the integer::
+
+        sum over its beats and their blocks of s_b 2^(e_b - e_min)
+
+    Parameters
+    ----------
+    lanes
+        Multipliers, 1..1024.
+    blocks
+        Blocks of a beat, a divisor of ``lanes``; 1 is an exponent for the whole beat.
+    weight_width, activation_width
+        Bits of the signed factors, 2..32 each.
+    weight_peak
+        The greatest magnitude that a weight has, 1..2^(weight_width - 1), if that is known to be
+        less than its bits allow: a sum needs fewer bits then. 0 stands for 2^(weight_width - 1).
+    exponent_width
+        Bits of a block's signed exponent, 1..5, or 0 for none.
+    beats
+        Of the longest frame, 1..65536.
+    accumulator_width
+        Bits of the signed result, 2..64: sums are taken modulo 2^accumulator_width. 0 stands for
+        as many as the longest frame needs, so that nothing overflows.
+    results
+        How many frames may be on their way, 2..1024; beats of others wait. 0 stands for as many as
+        frames of one beat need for a beat every cycle.
+
+    Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
+    """
+
+    lanes: int = 32
+    blocks: int = 4
+    weight_width: int = 21
+    weight_peak: int = 0
+    activation_width: int = 16
+    exponent_width: int = 4
+    beats: int = 64
+    accumulator_width: int = 0
+    results: int = 0
+
+    def __post_init__(self) -> None:
+        require_int("lanes", self.lanes, 1, 1024)
+        require_int("blocks", self.blocks, 1, self.lanes)
+        if self.lanes % self.blocks:
+            raise ValueError(f"blocks must divide the {self.lanes} lanes, not {self.blocks}")
+        require_int("weight_width", self.weight_width, 2, 32)
+        if self.weight_peak == 0:
+            object.__setattr__(self, "weight_peak", 1 << (self.weight_width - 1))
+        require_int("weight_peak", self.weight_peak, 1, 1 << (self.weight_width - 1))
+        require_int("activation_width", self.activation_width, 2, 32)
+        require_int("exponent_width", self.exponent_width, 0, 5)
+        require_int("beats", self.beats, 1, 65536)
+        if self.accumulator_width == 0:
+            if self.needed_width > 64:
+                raise ValueError(
+                    f"frames of {self.beats} beats need {self.needed_width} bits: give fewer beats "
+                    "or bits, or an accumulator_width in 2..64, modulo which sums are taken"
+                )
+            object.__setattr__(self, "accumulator_width", self.needed_width)
+        require_int("accumulator_width", self.accumulator_width, 2, 64)
+        if self.results != 0:
+            require_int("results", self.results, 2, 1024)
+
+    @property
+    def block(self) -> int:
+        """Lanes of a block."""
+        return self.lanes // self.blocks
+
+    @property
+    def shifts(self) -> int:
+        """Greatest e - e_min, by which a block's sum is shifted to the left."""
+        return (1 << self.exponent_width) - 1
+
+    @property
+    def product_peak(self) -> int:
+        """Greatest magnitude of a product."""
+        return self.weight_peak << (self.activation_width - 1)
+
+    @property
+    def needed_width(self) -> int:
+        """Bits of a signed result of the longest frame, at its factors' extremes."""
+        return ((self.product_peak * self.lanes * self.beats) << self.shifts).bit_length() + 1

@@ -1,0 +1,33 @@
+"""Configuration of the decompressor of SeedLM's blocks."""
+
+from dataclasses import dataclass
+
+from seedbed.spec.checks import require_int
+from seedbed.spec.seedlm import SeedlmConfig
+
+__all__ = ["SeedlmDecompressConfig"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedlmDecompressConfig(SeedlmConfig):
+    """Blocks as :class:`SeedlmConfig` has them, ``blocks`` of them decompressed side by side.
+
+    Parameters
+    ----------
+    blocks
+        Blocks a beat, 1..32. 16 of 32 bits are a beat of 64 bytes.
+
+    Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
+    Source: SeedLM (arXiv:2410.10714), section 4.2.
+    """
+
+    blocks: int = 16
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_int("blocks", self.blocks, 1, 32)
+
+    @property
+    def lanes(self) -> int:
+        """Weights a beat."""
+        return self.blocks * self.block

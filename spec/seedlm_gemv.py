@@ -1,0 +1,95 @@
+"""Configuration of the matrix-vector product whose weights come as blocks of seeds."""
+
+from dataclasses import dataclass, field
+from math import gcd
+
+from seedbed.spec.checks import require_int
+from seedbed.spec.mac_array import MacArrayConfig
+from seedbed.spec.seedlm import SeedlmConfig
+from seedbed.spec.seedlm_decompress import SeedlmDecompressConfig
+
+__all__ = ["GEMV_STATUS", "SeedlmGemvConfig"]
+
+#: How a job ended, by code: well, or with a fault of its shape, of a frame of the vector, of a row
+#: of weights, or cut short.
+GEMV_STATUS = ("ok", "shape", "vector", "row", "cleared")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedlmGemvConfig(SeedlmConfig):
+    """y = W x with a beat of W a cycle: blocks as :class:`SeedlmConfig` has them, or plain weights.
+
+    Parameters
+    ----------
+    beat_bits
+        Bits of a beat of weights, a multiple of 8, 16..4096. It holds as many blocks as fit, 1..32,
+        the first one lowest, or as many plain weights.
+    plain_width
+        Bits of a plain weight, 2..32.
+    activation_width
+        Bits of an activation, 2..32.
+    columns
+        The most that a matrix may have, 1..65536.
+    row_width
+        Bits of the number of rows, 1..32.
+
+    Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
+    Source: SeedLM (arXiv:2410.10714), section 4.2 and Figure 4.
+    """
+
+    beat_bits: int = 512
+    plain_width: int = 16
+    activation_width: int = 16
+    columns: int = 8192
+    row_width: int = 32
+    decompress: SeedlmDecompressConfig = field(init=False, repr=False)
+    mac: MacArrayConfig = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_int("beat_bits", self.beat_bits, 16, 4096)
+        if self.beat_bits % 8:
+            raise ValueError(f"beat_bits must be a multiple of 8, not {self.beat_bits}")
+        require_int("plain_width", self.plain_width, 2, 32)
+        require_int("activation_width", self.activation_width, 2, 32)
+        require_int("columns", self.columns, 1, 65536)
+        require_int("row_width", self.row_width, 1, 32)
+        blocks = self.beat_bits // self.block_bits
+        lanes = blocks * self.block
+        if not 0 < self.plain_lanes <= lanes:
+            raise ValueError(
+                f"beat_bits must be enough for a block, and for as many packed weights as plain "
+                f"ones: {self.beat_bits} hold {lanes} packed and {self.plain_lanes} plain weights"
+            )
+        names = ("block", "latent", "width", "word_bits", "taps")
+        fields = {name: getattr(self, name) for name in names}
+        decompress = SeedlmDecompressConfig(**fields, blocks=blocks)
+        peaks = 8 * self.latent * self.half, 1 << (self.plain_width - 1)
+        # A matrix is all packed, shifted by up to 15, or all plain, shifted by none.
+        product = max(peaks[0] << 15, peaks[1]) << (self.activation_width - 1)
+        mac = MacArrayConfig(
+            lanes=lanes,
+            blocks=blocks,
+            weight_width=max(self.sum_width, self.plain_width),
+            weight_peak=max(peaks),
+            activation_width=self.activation_width,
+            beats=-(-self.columns // self.plain_lanes),
+            accumulator_width=min(64, (product * self.columns).bit_length() + 1),
+        )
+        object.__setattr__(self, "decompress", decompress)
+        object.__setattr__(self, "mac", mac)
+
+    @property
+    def lanes(self) -> int:
+        """Packed weights a beat."""
+        return self.decompress.lanes
+
+    @property
+    def plain_lanes(self) -> int:
+        """Plain weights a beat."""
+        return self.beat_bits // self.plain_width
+
+    @property
+    def group(self) -> int:
+        """Activations a beat of the vector: beats of either sort are whole groups."""
+        return gcd(self.lanes, self.plain_lanes)

@@ -1,0 +1,253 @@
+"""Checkpoints at the command line: what is printed, what is refused, what is left behind."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+from safetensors.numpy import load_file, save_file
+
+from seedbed.flow.cli import main
+from seedbed.flow.compress.cli import configuration
+from seedbed.flow.compress.plan import Options
+from seedbed.flow.compress.run import compress
+from seedbed.flow.compress.workers import processes
+from seedbed.spec import SEEDLM, SeedlmConfig
+
+CLI = [sys.executable, "-c", "from seedbed.flow.cli import main; main()"]
+SMALL = ["--block", "4", "--latent", "2", "--width", "5"]
+
+
+def run(*words, cwd, **how):
+    return subprocess.run(
+        [*CLI, *words],
+        cwd=cwd,
+        env=os.environ | {"COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+        **how,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(1)
+    tensors = {
+        "[bold]w": rng.normal(size=(40, 30)).astype(np.float32),
+        "v": rng.normal(size=(8, 16)).astype(np.float16),
+        "bias": np.ones(3),
+    }
+    save_file(tensors, tmp_path / "in")
+    return tmp_path
+
+
+def test_there_and_back(folder):
+    done = run("compress", "in", "out", *SMALL, "--jobs", "1", cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    # 8 blocks of 17 bits for 30 weights, in 17 bytes.
+    for words in (
+        ["[bold]w", "40 x 30", "F32", "4.533"],
+        ["v", "8 x 16", "4.500"],
+        ["all of them"],
+    ):
+        assert any(all(word in line for word in words) for line in done.stdout.splitlines())
+    done = run("inspect", "out", cwd=folder)
+    assert done.returncode == 0
+    for words in (["[bold]w", "40 x 30", "F32", "320", "680", "4.533"], ["bias", "as it was"]):
+        assert any(all(word in line for word in words) for line in done.stdout.splitlines())
+    assert "Version 1: blocks of 4 weights in 17 bits, 2 coefficients" in done.stdout
+    done = run("decompress", "out", "back", cwd=folder)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    before, after = load_file(folder / "in"), load_file(folder / "back")
+    for name, tensor in before.items():
+        assert (after[name].dtype, after[name].shape) == (tensor.dtype, tensor.shape)
+    assert sorted(path.name for path in folder.iterdir()) == ["back", "in", "out"]
+
+
+@pytest.fixture
+def refuse(folder, monkeypatch, capsys):
+    """Return a check that a command line is refused, in this process, with one sentence."""
+
+    def check(words, sentence):
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(sys, "argv", ["seedbed", *words])
+        with pytest.raises(SystemExit) as left:
+            main()
+        told = capsys.readouterr()
+        refused(left.value.code, told.out, told.err, sentence)
+
+    return check
+
+
+def refused(code, out, err, sentence):
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert sentence in err
+    assert err.count("\n") == 1
+
+
+def spoil(folder, change):
+    """Put a file called ``bad`` there, compressed and then changed."""
+    with processes(1) as pool:
+        options = Options(config=SeedlmConfig(block=4, latent=2, width=5))
+        console = Console(quiet=True)
+        compress(folder / "in", folder / "bad", options, pool=pool, console=console)
+    (folder / "bad").write_bytes(change((folder / "bad").read_bytes()))
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["compress", "in", "out"], "give --bits, one of 3, 4, or else also --block and --latent"),
+        (["compress", "in", "out", "--bits", "5"], "bits must be one of 3, 4, not 5"),
+        (["compress", "in", "out", *SMALL[:4]], "or else also --width"),
+        (["compress", "in", "out", *SMALL, "--width", "30"], "width must be in 3..20, not 30"),
+        (["compress", "in", "out", *SMALL, "--word-bits", "9"], "word_bits must be in 2..5, not 9"),
+        (["compress", "in", "out", *SMALL, "--rule", "luck"], "rule must be one of fit, paper"),
+        (["compress", "in", "out", *SMALL, "--scale", "2"], "scale must be one of auto, none"),
+        (["compress", "in", "out", *SMALL, "--jobs", "0"], "jobs must be 1 or more, not 0"),
+        (["compress", "in", "out", *SMALL, "--tensors", "x*"], "none whose name matches 'x*'"),
+        (["compress", "in", "out", *SMALL, "--jobs", "2", "--cluster", "tcp://localhost:1"],
+         "give --jobs or --cluster, not both"),
+        (["compress", "none", "out", *SMALL], "none: No such file"),
+        (["compress", ".", "out", *SMALL], ".: Is a directory"),
+        (["compress", "in", "in", *SMALL], "in is the input itself; the output must be another"),
+        (["compress", "in", ".", *SMALL], ".: Is a directory"),
+        (["compress", "in", "none/out", *SMALL], "none: No such directory"),
+        (["compress", "in", "in/out", *SMALL], "in: No such directory"),
+        (["decompress", "in", "out"], "in was not written by 'seedbed compress'"),
+        (["decompress", "none", "out"], "none: No such file"),
+        (["inspect", "in"], "in was not written by 'seedbed compress'"),
+    ],
+)  # fmt: skip
+def test_refusal_is_one_sentence(words, sentence, folder, refuse):
+    if "--jobs" not in words and "--cluster" not in words and words[0] == "compress":
+        words = [*words, "--jobs", "1"]
+    refuse(words, sentence)
+    assert [path.name for path in folder.iterdir()] == ["in"]
+
+
+@pytest.mark.parametrize("command", ["decompress", "inspect"])
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda raw: raw[:-1], "bad is not a whole safetensors file: "),
+        (lambda raw: raw.replace(rb"\"version\": 1", rb"\"version\": 7"), "version 7, but 1 is"),
+        (lambda raw: raw.replace(b'"U8"', b'"I8"'), "tensor '[bold]w' is packed in I8, but blocks"),
+        (lambda raw: raw.replace(b"[40, 30]", b"[41, 30]"), "in the shape [40, 17], but [41, 30]"),
+    ],
+)
+def test_spoilt_files_are_refused(command, change, sentence, folder, refuse):
+    spoil(folder, change)
+    refuse([command, "bad", *["out"] * (command == "decompress")], sentence)
+    assert sorted(path.name for path in folder.iterdir()) == ["bad", "in"]
+
+
+def test_zero_seed_is_refused(folder, refuse):
+    # The file ends with v's last row, four blocks of 17 bits in 9 bytes.
+    spoil(folder, lambda raw: raw[:-9] + bytes(9))
+    refuse(["decompress", "bad", "out"], "bad: tensor 'v', row 7, block 0: its seed is 0")
+    assert sorted(path.name for path in folder.iterdir()) == ["bad", "in"]
+
+
+def test_full_disk(folder):
+    spoil(folder, lambda raw: raw)
+    for words in (["compress", "in", "out", *SMALL, "--jobs", "1"], ["decompress", "bad", "out"]):
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (900, 900))  # noqa: E731
+        done = run(*words, cwd=folder, preexec_fn=limit)
+        refused(done.returncode, done.stdout, done.stderr, "File too large")
+        assert "out" in done.stderr
+        assert sorted(path.name for path in folder.iterdir()) == ["bad", "in"]
+
+
+def test_interrupted_from_the_keyboard(tmp_path):
+    weights = np.random.default_rng(1).normal(size=(256, 1024)).astype(np.float32)
+    save_file({"w": weights}, tmp_path / "in")
+    words = [*CLI, "compress", "in", "out", "--block", "8", "--latent", "3", "--width", "13"]
+    started = subprocess.Popen(
+        [*words, "--jobs", "2"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    journal = tmp_path / "out.journal"
+    while not journal.exists() or journal.read_bytes().count(b"\n") < 2:
+        assert started.poll() is None
+        time.sleep(0.01)
+    os.killpg(started.pid, signal.SIGINT)
+    told = started.communicate()[1].strip()
+    assert (started.returncode, told) == (130, "interrupted: what was finished is kept")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out.journal", "out.part"]
+    done = run(*words[len(CLI) :], cwd=tmp_path)
+    assert done.returncode == 0
+    assert "going on: " in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
+
+
+#: As the installed command is, which every worker loads again.
+SCRIPT = """
+from seedbed.flow.cli import main
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_interrupted_before_there_is_anything(folder):
+    (folder / "script").write_text(SCRIPT)
+    started = subprocess.Popen(
+        [sys.executable, "script", "compress", "in", "out", *SMALL, "--jobs", "2"],
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    children = Path(f"/proc/{started.pid}/task/{started.pid}/children")
+
+    def maps():
+        return [Path(f"/proc/{pid}/maps").read_text() for pid in children.read_text().split()]
+
+    # In the middle of what a worker imports.
+    while not any("numpy" in text for text in maps()):
+        assert started.poll() is None
+        time.sleep(0.001)
+    os.killpg(started.pid, signal.SIGINT)
+    told = started.communicate()[1]
+    assert (started.returncode, told) == (130, "interrupted: what was finished is kept\n")
+    assert sorted(path.name for path in folder.iterdir()) == ["in", "script"]
+
+
+def test_configuration():
+    assert configuration(4) == SEEDLM[4]
+    assert configuration(3, width=None, word_bits=8) == SeedlmConfig(
+        block=12, latent=4, width=16, word_bits=8
+    )
+    assert configuration(None, block=4, latent=2, width=5) == SeedlmConfig(
+        block=4, latent=2, width=5
+    )
+
+
+def test_exploring_gives_a_table_and_a_plot(tmp_path, monkeypatch):
+    # The real grid takes minutes; its figures have tests of their own.
+    script = """
+from functools import partial
+from seedbed.flow.compress import explore
+explore.explore = partial(explore.explore, widths=(4, 5, 6))
+from seedbed.flow.cli import main
+main()
+"""
+    words = [sys.executable, "-c", script, "explore", "--bits", "4", "--samples", "10"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "relative error" in done.stdout
+    plot = tmp_path / "build" / "explore" / "seedlm_4_paper.png"
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    assert str(plot.relative_to(tmp_path)) in done.stdout

@@ -1,0 +1,152 @@
+"""A cluster of worker processes: the same bytes, though some of them are lost."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from rich.console import Console
+from safetensors.numpy import save_file
+
+from seedbed.flow.compress import run, workers
+from seedbed.flow.compress.plan import Options
+from seedbed.flow.compress.workers import cluster, processes
+from seedbed.spec import SeedlmConfig
+
+distributed = pytest.importorskip("distributed")
+
+#: Enough work a piece that a worker is lost in the middle of one.
+CONFIG = SeedlmConfig(block=8, latent=3, width=10)
+PIECES = 24
+
+
+def compress(source, target, pool):
+    options, console = Options(config=CONFIG), Console(quiet=True)
+    return run.compress(source, target, options, pool=pool, console=console, size=1024)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    path = tmp_path_factory.mktemp("cluster") / "in"
+    weights = np.random.default_rng(1).normal(size=(PIECES, 1024)).astype(np.float32)
+    save_file({"w": weights}, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def wanted(source):
+    with processes(1) as pool:
+        compress(source, source.with_name("out"), pool)
+    return source.with_name("out").read_bytes()
+
+
+@pytest.fixture
+def machines(tmp_path):
+    """A scheduler and two workers: their processes, the scheduler's first, and its address."""
+    begun = []
+
+    def begin(*words):
+        log = open(tmp_path / f"log{len(begun)}", "w")  # noqa: SIM115
+        begun.append(subprocess.Popen([sys.executable, "-m", *words], stdout=log, stderr=log))
+        log.close()
+
+    told = tmp_path / "scheduler"
+    local = ["--host", "127.0.0.1", "--no-dashboard"]
+    begin("distributed.cli.dask_scheduler", *local, "--port", "0", "--scheduler-file", str(told))
+    for _ in range(2):
+        begin(
+            "distributed.cli.dask_worker", *local, "--scheduler-file", str(told), "--nthreads", "1",
+            "--no-nanny",
+        )  # fmt: skip
+    try:
+        yield begun, told
+    finally:
+        for each in begun:
+            each.kill()
+            each.wait()
+
+
+def address(told, workers=2):
+    for _ in range(600):
+        try:
+            with distributed.Client(scheduler_file=str(told), set_as_default=False) as client:
+                client.wait_for_workers(workers, timeout=60)
+                return client.scheduler.address
+        except (OSError, ValueError):
+            time.sleep(0.1)
+    raise AssertionError("the scheduler has not begun in a minute")
+
+
+def after(journal, lines, action):
+    """Do ``action`` in another thread when the journal has so many lines."""
+
+    def wait():
+        while not journal.exists() or journal.read_bytes().count(b"\n") < lines:
+            time.sleep(0.002)
+        action()
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_a_worker_is_lost_in_the_middle(source, wanted, machines, tmp_path):
+    begun, told = machines
+    with cluster(address(told)) as pool:
+        lost = after(tmp_path / "out.journal", 4, begun[1].kill)
+        compress(source, tmp_path / "out", pool)
+        lost.join()
+    assert begun[1].wait() == -signal.SIGKILL
+    assert begun[2].poll() is None
+    assert (tmp_path / "out").read_bytes() == wanted
+    assert not (tmp_path / "out.journal").exists()
+
+
+@pytest.mark.parametrize(
+    ("which", "sentence"),
+    [([0], "the dask (cluster|scheduler) at .* was lost"), ([1, 2], "at .* has no workers")],
+)
+def test_a_lost_cluster_is_one_sentence(
+    which, sentence, source, wanted, machines, tmp_path, monkeypatch
+):
+    begun, told = machines
+    found = address(told)
+    monkeypatch.setattr(workers, "PATIENCE", 3)
+
+    def lose():
+        for k in which:
+            begun[k].kill()
+
+    def spread():
+        with cluster(found) as pool:
+            after(tmp_path / "out.journal", 4, lose)
+            compress(source, tmp_path / "out", pool)
+
+    with pytest.raises(RuntimeError, match=f"{sentence}.*; what was finished is kept, and the"):
+        spread()
+    assert sorted(path.name for path in tmp_path.glob("out*")) == ["out.journal", "out.part"]
+    with processes(1) as pool:
+        compress(source, tmp_path / "out", pool)
+    assert (tmp_path / "out").read_bytes() == wanted
+
+
+@pytest.mark.parametrize("found", ["tcp://127.0.0.1:1", "nonsense", "tcp://127.0.0.1", "a:b:c"])
+def test_no_scheduler_answers(found, monkeypatch):
+    monkeypatch.setattr(workers, "PATIENCE", 1)
+    with (
+        pytest.raises(RuntimeError, match=f"no dask scheduler answers at '{found}'"),
+        cluster(found),
+    ):
+        pass
+
+
+def test_extra_that_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with (
+        pytest.raises(RuntimeError, match=r"try 'pip install seedbed\[cluster\]'"),
+        cluster("tcp://127.0.0.1:1"),
+    ):
+        pass

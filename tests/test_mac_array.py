@@ -1,0 +1,85 @@
+from random import Random
+
+import numpy as np
+import pytest
+
+from seedbed.hw.mac_array import MacArray, beat_layout
+from seedbed.sim.case import Case, Phase
+from seedbed.sim.cases.mac_array import case, frame
+from seedbed.sim.harness import Stalls, simulate
+from seedbed.spec import MacArrayConfig
+
+CONFIGS = [
+    MacArrayConfig(),
+    MacArrayConfig(lanes=6, blocks=2, weight_width=5, activation_width=4, exponent_width=0),
+    # No tree in a block, none over the blocks, neither; five to one takes two stages.
+    MacArrayConfig(lanes=5, blocks=5, weight_width=4, activation_width=3, exponent_width=5),
+    MacArrayConfig(lanes=5, blocks=1, weight_width=4, activation_width=3, exponent_width=2),
+    MacArrayConfig(lanes=1, blocks=1, weight_width=2, activation_width=2, exponent_width=1),
+    # Wraps around; a known peak; few results.
+    MacArrayConfig(lanes=4, blocks=2, accumulator_width=20),
+    MacArrayConfig(lanes=8, blocks=1, weight_peak=3 << 18, beats=31),
+    MacArrayConfig(lanes=4, blocks=2, results=2),
+]
+
+
+@pytest.mark.parametrize("stalls", Stalls)
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
+def test_matches_model(config, stalls):
+    simulate(MacArray(config), case(config, Random(5)), stalls=stalls, seed=5)
+
+
+def ones(config, beats):
+    """Return the payloads of a frame of ones, with the least exponents."""
+    fields = {
+        "weights": np.ones((beats, config.lanes), int),
+        "activations": np.ones((beats, config.lanes), int),
+        "exponents": np.full((beats, config.blocks), -8),
+        "on": np.ones((beats, config.blocks), int),
+    }
+    return frame(beat_layout(config), fields)
+
+
+@pytest.mark.parametrize("beats", [1, 3])
+@pytest.mark.parametrize("blocks", [1, 2, 8])
+def test_latency_and_throughput(blocks, beats):
+    config = MacArrayConfig(lanes=16, blocks=blocks)
+    dut = MacArray(config)
+    phase = Phase(inputs={"i": ones(config, beats) * 60}, outputs={"o": [16 * beats] * 60})
+    moved = simulate(dut, Case(phases=[phase], quiet=True)).transfers
+    ends = moved["i"][beats - 1 :: beats]
+    assert moved["o"] == [cycle + dut.latency for cycle in ends]
+    assert moved["i"] == list(range(moved["i"][0], moved["i"][0] + 60 * beats * dut.interval))
+
+
+def test_frames_wait_for_a_place_among_the_results():
+    config = MacArrayConfig(lanes=4, blocks=2, results=3)
+    payloads = ones(config, 1)
+    phases = [Phase(inputs={"i": payloads * 3}), Phase(inputs={"i": payloads})]
+    phases[1].outputs["o"] = [4] * 4
+    moved = simulate(MacArray(config), Case(phases=phases, quiet=True)).transfers
+    assert moved["i"][3] > moved["o"][0]
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "sentence"),
+    [
+        ({"lanes": 0}, ValueError, r"lanes must be in 1\.\.1024, not 0"),
+        ({"lanes": 1.0}, TypeError, r"lanes must be an integer in 1\.\.1024, not 1\.0"),
+        ({"lanes": 1025}, ValueError, r"lanes must be in 1\.\.1024, not 1025"),
+        ({"blocks": 33}, ValueError, r"blocks must be in 1\.\.32, not 33"),
+        ({"blocks": 5}, ValueError, r"blocks must divide the 32 lanes, not 5"),
+        ({"weight_width": 1}, ValueError, r"weight_width must be in 2\.\.32, not 1"),
+        ({"weight_peak": -1}, ValueError, r"weight_peak must be in 1\.\.1048576, not -1"),
+        ({"weight_peak": 1 << 21}, ValueError, r"weight_peak must be in 1\.\.1048576, not"),
+        ({"activation_width": 33}, ValueError, r"activation_width must be in 2\.\.32, not 33"),
+        ({"exponent_width": 6}, ValueError, r"exponent_width must be in 0\.\.5, not 6"),
+        ({"beats": 0}, ValueError, r"beats must be in 1\.\.65536, not 0"),
+        ({"beats": 256}, ValueError, r"frames of 256 beats need 65 bits: give fewer.*in 2\.\.64"),
+        ({"accumulator_width": 65}, ValueError, r"accumulator_width must be in 2\.\.64, not 65"),
+        ({"results": 1}, ValueError, r"results must be in 2\.\.1024, not 1"),
+    ],
+)
+def test_refuses(params, error, sentence):
+    with pytest.raises(error, match=sentence):
+        MacArrayConfig(**params)

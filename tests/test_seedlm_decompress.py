@@ -1,0 +1,152 @@
+from random import Random
+
+import numpy as np
+import pytest
+from amaranth.sim import Simulator
+
+from seedbed.golden import seedlm
+from seedbed.hw.seedlm_decompress import SeedlmDecompress
+from seedbed.sim.case import Case
+from seedbed.sim.cases.seedlm_decompress import case, corners, phase
+from seedbed.sim.harness import Mismatch, Stalls, simulate
+from seedbed.spec import SeedlmDecompressConfig
+
+CONFIGS = [
+    SeedlmDecompressConfig(blocks=2),
+    SeedlmDecompressConfig(blocks=1, word_bits=8),
+    SeedlmDecompressConfig(blocks=3, block=12, latent=4),
+    # Words that begin where others end, or are shorter than a step from one to the next.
+    SeedlmDecompressConfig(blocks=1, block=5, latent=4, width=13, word_bits=6),
+    SeedlmDecompressConfig(blocks=2, block=7, latent=8, width=16, word_bits=3),
+    # No edges; one of one bit; two of two bits.
+    SeedlmDecompressConfig(blocks=2, block=5, latent=1, width=8),
+    SeedlmDecompressConfig(blocks=1, block=32, latent=2, width=20),
+    SeedlmDecompressConfig(blocks=1, block=3, latent=5, width=11),
+    # Least of each.
+    SeedlmDecompressConfig(blocks=1, block=1, latent=1, width=3),
+    SeedlmDecompressConfig(blocks=1, block=2, latent=1, width=3, word_bits=2),
+    SeedlmDecompressConfig(blocks=1, block=1, latent=8, width=4, word_bits=2),
+    SeedlmDecompressConfig(blocks=1, block=6, latent=3, width=10, taps=(0, 7)),
+]
+
+
+@pytest.mark.parametrize("stalls", Stalls)
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
+def test_matches_model(config, stalls):
+    beats = case(config, Random(3), beats=40)
+    simulate(SeedlmDecompress(config), beats, stalls=stalls, seed=3)
+
+
+def test_sixteen_blocks_of_64_bytes():
+    config = SeedlmDecompressConfig()
+    assert config.blocks * config.block_bits == 8 * 64
+    assert config.lanes == 128
+    simulate(SeedlmDecompress(config), case(config, Random(4), beats=4), seed=4)
+
+
+@pytest.mark.parametrize(
+    ("params", "values"),
+    [
+        ({"width": 4, "block": 4, "latent": 2}, [range(-8, 8)] * 2),
+        ({"width": 5, "block": 3, "latent": 2, "word_bits": 3}, [range(-8, 8)] * 2),
+        ({"width": 3, "block": 3, "latent": 3}, [range(-8, 8), range(-8, 8), (-8, -1, 0, 7)]),
+    ],
+)
+def test_every_seed_with_every_coefficient(params, values):
+    """Of three coefficients, the last one takes its ends and what is next to 0."""
+    config = SeedlmDecompressConfig(blocks=16, **params)
+    seeds, *q = np.meshgrid(range(1 << config.width), *values)
+    turns = np.arange(seeds.size) % 16 - 8
+    coefficients = np.stack([nibble.ravel() for nibble in q], axis=-1)
+    packed = seedlm.pack(config, seeds.ravel(), turns, coefficients).tolist()
+    lasts = [0] * (len(packed) // config.blocks)
+    simulate(SeedlmDecompress(config), Case(phases=[phase(config, packed, lasts)], quiet=True))
+
+
+def test_paper_example():
+    """V(4) of K = 3, C = 4, P = 2 is [[2, 5], [6, 7], [3, 1], [4, 2]]."""
+    config = SeedlmDecompressConfig(blocks=1, block=4, latent=2, width=3)
+    words = np.array([[2, 5], [6, 7], [3, 1], [4, 2]])
+    coefficients = np.array([[7, -8]])
+    packed = seedlm.pack(config, np.array([4]), np.array([-3]), coefficients).tolist()
+    bench = phase(config, packed, [1])
+    dut = SeedlmDecompress(config)
+    shown = dut.o.payload.shape().from_bits(bench.outputs["o"][0])
+    assert [shown.weights[c] for c in range(4)] == ((words - 4) @ coefficients[0]).tolist()
+    simulate(dut, Case(phases=[bench]))
+
+
+def test_corners_reach_both_ends():
+    """The greatest sum needs all bits but one of ``sum_width``, and a seed of 0."""
+    config = SeedlmDecompressConfig()
+    seeds, exponents, coefficients = seedlm.unpack(config, np.array(corners(config), np.uint64))
+    sums = seedlm.sums(config, seeds, coefficients)
+    assert sums.max() == 8 * config.latent * config.half
+    assert sums.max().item().bit_length() == config.sum_width - 1
+    assert {*exponents.tolist()} == {-8, 7}
+    assert {0, 1, 0xFFFF} <= {*seeds.tolist()}
+    assert [-8] * 3 in coefficients.tolist()
+    assert [7] * 3 in coefficients.tolist()
+
+
+@pytest.mark.parametrize(
+    ("params", "latency"),
+    [
+        ({}, 16),
+        ({"word_bits": 8}, 13),
+        ({"block": 12, "latent": 4}, 20),
+        ({"block": 1, "latent": 1, "width": 3}, 3),
+    ],
+)
+def test_latency_and_throughput(params, latency):
+    config = SeedlmDecompressConfig(**{"blocks": 1} | params)
+    dut = SeedlmDecompress(config)
+    moved = simulate(dut, case(config, Random(5), beats=50)).transfers
+    assert dut.latency == latency
+    assert moved["o"] == [cycle + latency for cycle in moved["i"]]
+    first = moved["i"][0]
+    assert moved["i"] == list(range(first, first + len(moved["i"]) * dut.interval))
+
+
+def test_valid_does_not_wait_for_ready():
+    dut = SeedlmDecompress(SeedlmDecompressConfig(blocks=1, block=2, width=5))
+
+    async def bench(ctx):
+        ctx.set(dut.i.valid, 1)
+        for _ in range(dut.latency):
+            assert not ctx.get(dut.o.valid)
+            assert ctx.get(dut.i.ready)
+            await ctx.tick()
+        assert ctx.get(dut.o.valid)
+        assert not ctx.get(dut.i.ready)
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-8)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+def test_case_tells_a_wrong_word():
+    """A decompressor of other taps does not pass."""
+    right = SeedlmDecompressConfig(blocks=1, width=9)
+    wrong = SeedlmDecompressConfig(blocks=1, width=9, taps=(0, 5))
+    with pytest.raises(Mismatch, match="weights"):
+        simulate(SeedlmDecompress(wrong), case(right, Random(6), beats=5))
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "sentence"),
+    [
+        ({"blocks": 0}, ValueError, r"blocks must be in 1\.\.32, not 0"),
+        ({"blocks": 33}, ValueError, r"blocks must be in 1\.\.32, not 33"),
+        ({"blocks": 2.0}, TypeError, r"blocks must be an integer in 1\.\.32, not 2\.0"),
+        ({"block": 33}, ValueError, r"block must be in 1\.\.32, not 33"),
+        ({"latent": 9}, ValueError, r"latent must be in 1\.\.8, not 9"),
+        ({"width": 21}, ValueError, r"width must be in 3\.\.20, not 21"),
+        ({"word_bits": 1}, ValueError, r"word_bits must be in 2\.\.16, not 1"),
+        ({"width": 8, "word_bits": 9}, ValueError, r"word_bits must be in 2\.\.8, not 9"),
+    ],
+)
+def test_refuses(params, error, sentence):
+    with pytest.raises(error, match=sentence):
+        SeedlmDecompressConfig(**params)

@@ -1,0 +1,185 @@
+from random import Random
+
+import numpy as np
+import pytest
+from amaranth.hdl import Fragment
+
+from seedbed.flow import gemv_cycles as flow
+from seedbed.flow import paper, tables
+from seedbed.flow.registry import CORES
+from seedbed.flow.row import Row
+from seedbed.flow.rows import plain as plain_params
+from seedbed.flow.verilog import write
+from seedbed.hw.seedlm_gemv import SeedlmGemv
+from seedbed.sim import gemv_cycles
+from seedbed.sim.case import Case, Phase
+from seedbed.sim.cases.seedlm_gemv import Job, case, command, phase, results
+from seedbed.sim.harness import Mismatch, Stalls, simulate
+from seedbed.spec import SeedlmGemvConfig
+
+SMALL = {"block": 4, "latent": 2, "width": 8, "beat_bits": 48, "columns": 64, "row_width": 8}
+CONFIGS = [
+    SeedlmGemvConfig(**SMALL),
+    # Plain lanes end within a block; groups of five; odd widths.
+    SeedlmGemvConfig(
+        block=5, latent=1, width=5, beat_bits=40, plain_width=4, activation_width=5, columns=50,
+        row_width=8,
+    ),
+    # One block a beat, as many plain weights; few columns, each power of two in range.
+    SeedlmGemvConfig(block=2, latent=1, width=4, beat_bits=32, columns=7, row_width=8),
+    SeedlmGemvConfig(
+        block=3, latent=2, width=6, word_bits=3, beat_bits=64, plain_width=32, columns=33,
+        row_width=9,
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("stalls", Stalls)
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
+def test_matches_model(config, stalls):
+    simulate(SeedlmGemv(config), case(config, Random(5)), stalls=stalls, seed=5)
+
+
+def drawn(config, seed=1, **shape):
+    return Job.drawn(config, np.random.default_rng(seed), **shape)
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("beats", [1, 3])
+def test_latency_and_throughput(plain, beats):
+    config = CONFIGS[0]
+    dut = SeedlmGemv(config)
+    lanes = config.plain_lanes if plain else config.lanes
+    job = drawn(config, rows=60, columns=lanes * beats, plain=plain)
+    moved = simulate(dut, Case(phases=[phase(config, job)], quiet=True)).transfers
+    latency = dut.plain_latency if plain else dut.latency
+    ends = moved["i_weights"][beats - 1 :: beats]
+    assert moved["o"] == [cycle + latency for cycle in ends]
+    first = moved["i_weights"][0]
+    assert moved["i_weights"] == list(range(first, first + 60 * beats * dut.interval))
+    first = moved["i_vector"][0]
+    assert moved["i_vector"] == list(range(first, first + len(job.vector)))
+
+
+def test_speed_of_the_papers_configuration():
+    """What the cycles of Table 5 come to: how long the last row is on its way."""
+    dut = SeedlmGemv(SeedlmGemvConfig())
+    Fragment.get(dut, None)
+    packed, plain = 2048 + dut.latency, 8192 + dut.plain_latency
+    assert packed <= 2100
+    assert plain / packed >= 3.95
+
+
+def test_weights_wait_for_their_job():
+    """Beats that come before the command and the vector are not taken, and not lost."""
+    config = CONFIGS[0]
+    job = drawn(config, rows=2, columns=9, plain=True)
+    whole = phase(config, job)
+    first = {name: whole.inputs[name] for name in ("i", "i_vector")}
+    dut = SeedlmGemv(config)
+    phases = [Phase(inputs=first), Phase(inputs={"i_weights": whole.inputs["i_weights"]})]
+    phases[1].outputs["o"] = whole.outputs["o"]
+    simulate(dut, Case(phases=phases, quiet=True))
+    moved = simulate(SeedlmGemv(config), Case(phases=[whole], quiet=True)).transfers
+    assert moved["i_weights"][0] > moved["i_vector"][-1]
+
+
+def test_a_job_waits_for_the_one_before():
+    config = CONFIGS[0]
+    job = drawn(config, rows=2, columns=9, plain=False)
+    one = phase(config, job)
+    twice = Phase(
+        inputs={name: payloads * 2 for name, payloads in one.inputs.items()},
+        outputs={"o": one.outputs["o"] * 2},
+    )
+    moved = simulate(SeedlmGemv(config), Case(phases=[twice], quiet=True)).transfers
+    assert moved["i"][1] == moved["o"][1] + 1
+
+
+def test_clear_does_nothing_to_an_idle_engine():
+    config = CONFIGS[0]
+    clears = Phase(inputs={"i": [command(config, clear=True)] * 3})
+    job = drawn(config, rows=2, columns=9, plain=False)
+    simulate(SeedlmGemv(config), Case(phases=[clears, phase(config, job), clears], quiet=True))
+
+
+def test_a_fault_with_results_that_wait():
+    """As many rows as fit are on their way when one breaks: its own result has a place too."""
+    config = CONFIGS[0]
+    dut = SeedlmGemv(config)
+    rows = dut.latency + 2
+    job = drawn(config, rows=rows + 1, columns=config.lanes + 1, plain=False)
+    whole = phase(config, job)
+    cut = {**whole.inputs, "i_weights": whole.inputs["i_weights"][: 2 * rows - 2]}
+    late = {"i": [command(config, clear=True)]}
+    ends = results(config, job.sums[: rows - 1], "cleared")
+    phases = [Phase(inputs=cut), Phase(inputs=late, outputs={"o": ends})]
+    simulate(dut, Case(phases=phases, quiet=True))
+
+
+def test_cycles_of_the_emitted_verilog(tmp_path, monkeypatch):
+    config = SeedlmGemvConfig(**SMALL)
+    verilog = write(CORES["seedlm_gemv"], SMALL, tmp_path)
+    bench = gemv_cycles.executable(verilog, "seedlm_gemv", build=tmp_path)
+    dut = SeedlmGemv(config)
+    for plain, beats in ((False, 3), (True, 7)):
+        job = drawn(config, rows=30, columns=20, plain=plain)
+        moved = simulate(dut if plain else SeedlmGemv(config), Case(phases=[phase(config, job)]))
+        moved = moved.transfers
+        cycles = gemv_cycles.run(bench, config, job)
+        assert cycles == moved["o"][-1] - moved["i_weights"][0] + 1
+        assert cycles == 30 * beats + (dut.plain_latency if plain else dut.latency)
+    job.sums[17] += 1
+    with pytest.raises(Mismatch, match="row 17 of 30 x 20 is not the model's"):
+        gemv_cycles.run(bench, config, job)
+    monkeypatch.setattr(flow, "SIDES", (16,))
+    packed, plain = 16 * 2 + dut.latency, 16 * 6 + dut.plain_latency
+    assert flow.measure(verilog, "seedlm_gemv", config, seed=1, build=tmp_path) == {
+        "cycles_16": packed, "plain_cycles_16": plain, "speed_up_16": plain / packed,
+    }  # fmt: skip
+
+
+def test_cycles_stand_beside_the_papers():
+    params = plain_params(CORES["seedlm_gemv"], {})
+    printed = paper.beside("seedlm_gemv", params, "cycles", None)["figures"]
+    figures = {name: value + 1 for name, value in printed.items()}
+    for side in flow.SIDES:
+        ratio = printed[f"plain_cycles_{side}"] / printed[f"cycles_{side}"]
+        assert round(ratio, 2) == printed[f"speed_up_{side}"]
+    row = Row(
+        core="seedlm_gemv", config="4 bits", kind="cycles", params=params, figures=figures,
+        command="seedbed measure", paper=paper.beside("seedlm_gemv", params, "cycles", None),
+        aim=paper.aims("seedlm_gemv", params, "cycles", None),
+    )  # fmt: skip
+    (table,) = [t for t in tables.sections([row.to_json()]) if t.title == "Matrix-vector products"]
+    assert table.lines[0] == [
+        "4 bits", "512 x 512", "2,342", "2,341", "8,594", "8,593", "4.67", "3.67",
+    ]  # fmt: skip
+    assert len(tables.verdicts([row.to_json()], "", "").lines) == 6
+    other = plain_params(CORES["seedlm_gemv"], {"word_bits": 8})
+    assert paper.beside("seedlm_gemv", other, "cycles", None) is None
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "sentence"),
+    [
+        ({"beat_bits": 8}, ValueError, r"beat_bits must be in 16\.\.4096, not 8"),
+        ({"beat_bits": 100}, ValueError, r"beat_bits must be a multiple of 8, not 100"),
+        (
+            {"beat_bits": 24},
+            ValueError,
+            r"beat_bits must be enough.*: 24 hold 0 packed and 1 plain",
+        ),
+        ({"beat_bits": 16}, ValueError, r"beat_bits must be enough.*16 hold 0 packed"),
+        ({"beat_bits": 2048}, ValueError, r"blocks must be in 1\.\.32, not 64"),
+        ({"plain_width": 1}, ValueError, r"plain_width must be in 2\.\.32, not 1"),
+        ({"plain_width": 2}, ValueError, r"512 hold 128 packed and 256 plain weights"),
+        ({"activation_width": 33}, ValueError, r"activation_width must be in 2\.\.32, not 33"),
+        ({"columns": 0}, ValueError, r"columns must be in 1\.\.65536, not 0"),
+        ({"row_width": 33}, ValueError, r"row_width must be in 1\.\.32, not 33"),
+        ({"block": 0}, ValueError, r"block must be in 1\.\.32, not 0"),
+    ],
+)
+def test_refuses(params, error, sentence):
+    with pytest.raises(error, match=sentence):
+        SeedlmGemvConfig(**params)
