@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from seedbed.flow.files import write_atomic
@@ -48,6 +49,20 @@ def memo(
     return json.loads(text)["result"]
 
 
+def _home(module: str, name: str) -> str:
+    """Return the module that ``from module import name`` gets its source text from.
+
+    A package hands on what its modules hold: of one configuration nothing depends on the others.
+    """
+    found = importlib.import_module(module)
+    if not hasattr(found, "__path__"):
+        return module
+    if find_spec(f"{module}.{name}"):
+        return f"{module}.{name}"
+    value = getattr(found, name)
+    return value.__module__ if isinstance(value, (type, FunctionType)) else module
+
+
 def code(name: str, seen: set[str] | None = None) -> str:
     """Return the source text of a module of this project and of those that it imports.
 
@@ -63,9 +78,5 @@ def code(name: str, seen: set[str] | None = None) -> str:
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.ImportFrom) or (node.module or "").split(".")[0] != "seedbed":
             continue
-        imports.add(node.module)
-        # What is imported from a package may be a module of it.
-        if hasattr(importlib.import_module(node.module), "__path__"):
-            inner = (f"{node.module}.{alias.name}" for alias in node.names)
-            imports |= {module for module in inner if find_spec(module)}
+        imports |= {_home(node.module, alias.name) for alias in node.names}
     return text + "".join(code(module, seen) for module in sorted(imports))

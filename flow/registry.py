@@ -235,15 +235,21 @@ CORES: dict[str, Core] = {
             case=seedlm_decompress.case,
             paper="SeedLM, sections 3.2 and 4.2",
             variants={
-                "4 bits x 16": Variant(kinds=("statistics", "speed")),
+                "4 bits x 16": Variant(params={"blocks": 16}, kinds=("statistics", "speed")),
                 "4 bits x 16, 8-bit words": Variant(
-                    params={"word_bits": 8}, targets=("xcup",), kinds=("statistics",)
+                    params={"blocks": 16, "word_bits": 8},
+                    targets=("xcup",),
+                    kinds=("statistics",),
                 ),
-                "4 bits x 2": Variant(
-                    params={"blocks": 2}, targets=EVERY, placed=("ecp5",), kinds=CHECKED
+                "4 bits x 2": Variant(targets=EVERY, placed=("ecp5",), kinds=CHECKED),
+                "4 bits x 16, one addition a stage": Variant(
+                    params={"blocks": 16, "additions": 1}, targets=("xcup",), kinds=()
+                ),
+                "4 bits x 2, one addition a stage": Variant(
+                    params={"additions": 1}, targets=("ecp5",), placed=("ecp5",)
                 ),
                 "4 bits x 2, 8-bit words": Variant(
-                    params={"blocks": 2, "word_bits": 8}, targets=("ecp5",), placed=("ecp5",)
+                    params={"word_bits": 8}, targets=("ecp5",), placed=("ecp5",)
                 ),
                 "3 bits x 14": Variant(
                     params={"block": 12, "latent": 4, "blocks": 14},
@@ -251,7 +257,7 @@ CORES: dict[str, Core] = {
                     kinds=("statistics", "speed"),
                 ),
                 "3 bits x 2": Variant(
-                    params={"block": 12, "latent": 4, "blocks": 2},
+                    params={"block": 12, "latent": 4},
                     targets=("ecp5",),
                     placed=("ecp5",),
                 ),

@@ -11,10 +11,6 @@ from seedbed.spec import SeedlmDecompressConfig
 
 __all__ = ["SeedlmDecompress", "SeedlmLane", "beat_layout", "blocks_layout"]
 
-#: Slots of a stage: additions one after the other between registers. 2 is 150 MHz on an ECP5; 1 is
-#: 215 MHz there, for twice the latency and nearly twice the flip-flops.
-SLOTS = 2
-
 
 def blocks_layout(config: SeedlmDecompressConfig) -> data.StructLayout:
     """Return the layout of a beat of packed blocks, see :class:`SeedlmDecompress`."""
@@ -49,16 +45,19 @@ def _chosen(bits, terms):
 
 
 class _Timed:
-    """A value that is found in one slot; ``at`` gives it in a later one, through registers."""
+    """A value that is found in one slot; ``at`` gives it in a later one, through registers.
 
-    def __init__(self, m, name, slot, shape, value):
-        self._m, self._name, self._stage = m, name, slot // SLOTS
+    A stage is ``slots`` slots, each with time for one addition.
+    """
+
+    def __init__(self, m, slots, name, slot, shape, value):
+        self._m, self._slots, self._name, self._stage = m, slots, name, slot // slots
         self._steps = [Signal(shape, name=f"{name}_{self._stage}")]
         m.d.comb += self._steps[0].eq(value)
 
     def at(self, slot):
         """Return the value in ``slot``, which is not before its own."""
-        while len(self._steps) <= slot // SLOTS - self._stage:
+        while len(self._steps) <= slot // self._slots - self._stage:
             # With a reset, though nobody needs one: without, the longer of these delays are mapped
             # to shift registers on some families, each bit to a LUT.
             step = Signal(
@@ -66,7 +65,7 @@ class _Timed:
             )
             self._m.d.sync += step.eq(self._steps[-1])
             self._steps.append(step)
-        return self._steps[slot // SLOTS - self._stage]
+        return self._steps[slot // self._slots - self._stage]
 
 
 class SeedlmLane(wiring.Component):
@@ -95,6 +94,7 @@ class SeedlmLane(wiring.Component):
 
     def __init__(self, config: SeedlmDecompressConfig):
         self.config = config
+        self._stage = config.additions
         weights = data.ArrayLayout(signed(config.sum_width), config.block)
         super().__init__(
             {"block": In(config.block_bits), "weights": Out(weights), "exponent": Out(signed(4))}
@@ -102,13 +102,13 @@ class SeedlmLane(wiring.Component):
         # Behind the last row come the edges of its cut and, in a stage of its own, the subtraction.
         slot, _ = self._rows()[-1]
         if config.latent > 1:
-            slot += 1 + SLOTS * (config.latent // 2 - 1)
-        self._final = -(-(slot + 1) // SLOTS) * SLOTS
+            slot += 1 + self._stage * (config.latent // 2 - 1)
+        self._final = -(-(slot + 1) // self._stage) * self._stage
 
     @property
     def latency(self) -> int:
         """Cycles from a block to its weights."""
-        return self._final // SLOTS + 1
+        return self._final // self._stage + 1
 
     def _cuts(self):
         """Return every m > 0 at which N is needed: where words begin or end."""
@@ -128,7 +128,7 @@ class SeedlmLane(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config, timed, latent = self.config, partial(_Timed, m), self.config.latent
+        config, timed, latent = self.config, partial(_Timed, m, self._stage), self.config.latent
         nibbles = [self.block[k : k + 4] for k in range(config.width, config.block_bits, 4)]
         exponent, *q = (
             timed(f"nibble{k}", 0, signed(4), nibble.as_signed())
@@ -149,7 +149,7 @@ class SeedlmLane(wiring.Component):
         low, cuts = self._product(timed, bits, w)
         sums = self._subtract(timed, low, cuts, total)
         m.d.comb += [weight.eq(s) for weight, s in zip(self.weights, sums, strict=True)]
-        m.d.comb += self.exponent.eq(exponent.at(self._final + SLOTS))
+        m.d.comb += self.exponent.eq(exponent.at(self._final + self._stage))
         return m
 
     def _string(self, timed):
@@ -159,7 +159,7 @@ class SeedlmLane(wiring.Component):
         slots = {skipped + j: slot for slot, places in self._rows() for j in places}
         string = [timed(f"x{n}", 0, 1, self.block[n]) for n in range(width)]
         for n in range(width, width + config.block * config.latent):
-            slot = max(0, slots.get(n, 0) - SLOTS)
+            slot = max(0, slots.get(n, 0) - self._stage)
             tapped = [string[n - width + tap].at(slot) for tap in config.taps]
             string.append(timed(f"x{n}", slot, 1, reduce(xor, tapped)))
         return string[skipped:]
@@ -202,7 +202,7 @@ class SeedlmLane(wiring.Component):
             if cut in cuts:
                 # A stage apart: yosys would make one sum of three numbers of two of them, which
                 # takes more LUTs.
-                cuts[cut] = edged(f"cut{cut}", sub, acc, slot + 1, SLOTS, _span(latent), cut)
+                cuts[cut] = edged(f"cut{cut}", sub, acc, slot + 1, self._stage, _span(latent), cut)
         return low, cuts
 
     def _subtract(self, timed, low, cuts, total):
@@ -227,7 +227,9 @@ class SeedlmLane(wiring.Component):
                 cut = [cut[min(k, len(cut) - 1)] for k in range(offset + parts)]
                 lower = Cat(cut[:offset], tops[Cat(cut[offset:])])
             less = upper.as_signed() - lower.as_signed()
-            sums.append(timed(f"sum{c}", final, signed(config.sum_width), less).at(final + SLOTS))
+            sums.append(
+                timed(f"sum{c}", final, signed(config.sum_width), less).at(final + self._stage)
+            )
         return sums
 
 

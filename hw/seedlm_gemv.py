@@ -9,7 +9,8 @@ from amaranth.lib.wiring import In, Out
 from seedbed.hw import mac_array
 from seedbed.hw.activation_memory import ActivationMemory
 from seedbed.hw.seedlm_decompress import SeedlmDecompress
-from seedbed.spec import GEMV_STATUS, SeedlmGemvConfig
+from seedbed.spec import SeedlmGemvConfig
+from seedbed.spec.seedlm_gemv import GEMV_STATUS
 
 __all__ = ["SeedlmGemv", "command_layout", "result_layout", "vector_layout", "weights_layout"]
 

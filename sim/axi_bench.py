@@ -26,7 +26,8 @@ from cocotbext.axi import (
 
 from seedbed.hw.seedlm_gemv_axi import REGISTERS
 from seedbed.sim.cases.seedlm_gemv import Job
-from seedbed.spec import GEMV_STATUS, SeedlmGemvConfig
+from seedbed.spec import SeedlmGemvConfig
+from seedbed.spec.seedlm_gemv import GEMV_STATUS
 
 __all__ = ["TESTS", "Bench"]
 

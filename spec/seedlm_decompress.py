@@ -16,16 +16,21 @@ class SeedlmDecompressConfig(SeedlmConfig):
     ----------
     blocks
         Blocks a beat, 1..32. 16 of 32 bits are a beat of 64 bytes.
+    additions
+        Additions one after the other between registers, 1 or 2. 1 has the faster clock, 2 half the
+        latency and fewer flip-flops.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     Source: SeedLM (arXiv:2410.10714), section 4.2.
     """
 
-    blocks: int = 16
+    blocks: int = 2
+    additions: int = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_int("blocks", self.blocks, 1, 32)
+        require_int("additions", self.additions, 1, 2)
 
     @property
     def lanes(self) -> int:

@@ -88,3 +88,10 @@ def test_code_holds_what_a_module_imports():
         assert (ROOT / path).read_text() in text
     assert (ROOT / "flow/demo.py").read_text() not in text
     assert (ROOT / "spec/gf2.py").read_text() in code("seedbed.hw.lfsr")
+
+
+def test_a_configuration_does_not_depend_on_those_beside_it():
+    text = code("seedbed.hw.urng_array")
+    assert "class UrngConfig" in text
+    assert "class LfsrConfig" in text
+    assert "class PoolConfig" not in text

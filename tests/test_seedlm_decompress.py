@@ -14,6 +14,8 @@ from seedbed.spec import SeedlmDecompressConfig
 CONFIGS = [
     SeedlmDecompressConfig(blocks=2),
     SeedlmDecompressConfig(blocks=1, word_bits=8),
+    SeedlmDecompressConfig(blocks=1, additions=1),
+    SeedlmDecompressConfig(blocks=1, block=5, latent=4, width=9, word_bits=7, additions=1),
     SeedlmDecompressConfig(blocks=3, block=12, latent=4),
     # Words that begin where others end, or are shorter than a step from one to the next.
     SeedlmDecompressConfig(blocks=1, block=5, latent=4, width=13, word_bits=6),
@@ -38,7 +40,7 @@ def test_matches_model(config, stalls):
 
 
 def test_sixteen_blocks_of_64_bytes():
-    config = SeedlmDecompressConfig()
+    config = SeedlmDecompressConfig(blocks=16)
     assert config.blocks * config.block_bits == 8 * 64
     assert config.lanes == 128
     simulate(SeedlmDecompress(config), case(config, Random(4), beats=4), seed=4)
@@ -95,6 +97,7 @@ def test_corners_reach_both_ends():
         ({}, 16),
         ({"word_bits": 8}, 13),
         ({"block": 12, "latent": 4}, 20),
+        ({"additions": 1}, 30),
         ({"block": 1, "latent": 1, "width": 3}, 3),
     ],
 )
@@ -138,6 +141,7 @@ def test_case_tells_a_wrong_word():
     ("params", "error", "sentence"),
     [
         ({"blocks": 0}, ValueError, r"blocks must be in 1\.\.32, not 0"),
+        ({"additions": 3}, ValueError, r"additions must be in 1\.\.2, not 3"),
         ({"blocks": 33}, ValueError, r"blocks must be in 1\.\.32, not 33"),
         ({"blocks": 2.0}, TypeError, r"blocks must be an integer in 1\.\.32, not 2\.0"),
         ({"block": 33}, ValueError, r"block must be in 1\.\.32, not 33"),

@@ -10,7 +10,8 @@ import numpy as np
 from seedbed.golden.seedlm_gemv import SeedlmGemv
 from seedbed.hw import seedlm_gemv as hw
 from seedbed.sim.case import Case, Phase
-from seedbed.spec import GEMV_STATUS, SeedlmGemvConfig
+from seedbed.spec import SeedlmGemvConfig
+from seedbed.spec.seedlm_gemv import GEMV_STATUS
 
 __all__ = ["Job", "case", "command", "phase", "results", "vector_payloads"]
 

@@ -112,7 +112,7 @@ NO_SIGN = Mutant(
 )
 EARLY = Mutant(
     name="the exponent comes a stage early",
-    old="exponent.at(self._final + SLOTS)",
+    old="exponent.at(self._final + self._stage)",
     new="exponent.at(self._final)",
 )
 SWAPPED = Mutant(
