@@ -13,6 +13,7 @@ from rich.table import Table
 
 from seedbed.flow import registry, tables, targets, verilog
 from seedbed.flow.compress import cli as checkpoints
+from seedbed.flow.instantft_cli import demo_instantft
 from seedbed.flow.registry import CORES
 from seedbed.flow.rows import KINDS, plain
 from seedbed.sim import tools
@@ -273,6 +274,7 @@ def report(
 app.add_typer(checkpoints.app)
 demos = typer.Typer(help="Whole jobs on real data.")
 app.add_typer(demos, name="demo")
+demos.command("instantft")(demo_instantft)
 
 
 @demos.command("zo")

@@ -33,14 +33,15 @@ def patches(layer: Layer, x: np.ndarray) -> np.ndarray:
     return windows.transpose(0, 2, 3, 1, 4, 5).reshape(len(x), -1, layer.fan_in)
 
 
-def _tiles(layer: Layer, y: np.ndarray) -> np.ndarray:
+def tiled(layer: Layer, y: np.ndarray) -> np.ndarray:
     """Return the squares that a maximum is taken over: (images, channels, rows, columns, area)."""
     n, (channels, height, width), side = len(y), layer.convolved, layer.pool
     split = y.reshape(n, channels, height // side, side, width // side, side)
     return split.transpose(0, 1, 2, 4, 3, 5).reshape(*split.shape[:3], width // side, side**2)
 
 
-def _untiled(layer: Layer, tiles: np.ndarray) -> np.ndarray:
+def untiled(layer: Layer, tiles: np.ndarray) -> np.ndarray:
+    """Return the outputs before pooling whose squares are ``tiles``."""
     n, channels, rows, columns, _ = tiles.shape
     split = tiles.reshape(n, channels, rows, columns, layer.pool, layer.pool)
     return split.transpose(0, 1, 2, 4, 3, 5).reshape(n, *layer.convolved)
@@ -57,7 +58,7 @@ def forward(
         if layer.relu:
             y = np.maximum(y, 0)
         yield layer, seen, y
-        x = _tiles(layer, y).max(axis=-1)
+        x = tiled(layer, y).max(axis=-1)
 
 
 def logits(
@@ -98,9 +99,9 @@ def gradients(
     found: Parameters = {}
     for layer, seen, y in reversed(steps):
         if layer.pool > 1:
-            tiles = _tiles(layer, y)
+            tiles = tiled(layer, y)
             first = tiles.argmax(axis=-1)[..., None] == np.arange(layer.pool**2)
-            delta = _untiled(layer, first * delta.reshape(tiles.shape[:-1])[..., None])
+            delta = untiled(layer, first * delta.reshape(tiles.shape[:-1])[..., None])
         delta = delta.reshape(y.shape)
         if layer.relu:
             delta = delta * (y > 0)
@@ -110,11 +111,11 @@ def gradients(
         found[f"{layer.name}.bias"] = rows.sum(axis=1)
         if layer is not config.layers[0]:
             spread = flat.transpose(0, 2, 1) @ parameters[f"{layer.name}.weight"]
-            delta = _gathered(layer, spread)
+            delta = gathered(layer, spread)
     return found
 
 
-def _gathered(layer: Layer, spread: np.ndarray) -> np.ndarray:
+def gathered(layer: Layer, spread: np.ndarray) -> np.ndarray:
     """Return the gradient of the layer's input from that of its patches."""
     if layer.kind == "dense":
         return spread.reshape(len(spread), *layer.inputs)

@@ -1,0 +1,45 @@
+"""Rounding, saturation and exact sums of products of fixed-point integers."""
+
+import numpy as np
+
+from seedbed.spec.fixed import Fixed
+
+__all__ = ["Saturations", "matmul", "rounded", "to_fixed"]
+
+
+class Saturations:
+    """Saturates numbers, and counts how many were beyond their format."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def fit(self, numbers: np.ndarray, form: Fixed) -> np.ndarray:
+        """Return the integers, each not in the format's range replaced by the range's end."""
+        fitted = np.clip(numbers, form.low, form.high)
+        self.count += int(np.count_nonzero(fitted != numbers))
+        return fitted
+
+    def requantize(self, numbers: np.ndarray, shift: int, form: Fixed) -> np.ndarray:
+        """Return the integers by 2^shift, rounded half up and saturated."""
+        return self.fit(rounded(numbers, shift), form)
+
+
+def rounded(numbers: np.ndarray, shift: int) -> np.ndarray:
+    """Return floor(numbers / 2^shift + 1/2), int64."""
+    numbers = np.asarray(numbers, np.int64)
+    return (numbers + (1 << shift >> 1)) >> np.int64(shift)
+
+
+def to_fixed(reals: np.ndarray, form: Fixed) -> np.ndarray:
+    """Return real numbers as a format's integers, int64: rounded half up, saturated."""
+    scaled = np.floor(np.asarray(reals, np.float64) * form.one + 0.5)
+    return np.clip(scaled, form.low, form.high).astype(np.int64)
+
+
+def matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the matrix product of integers, int64, which is exact for sums below 2^53.
+
+    It is done in float64, where such integers are exact in any order of summation, and fast. Who
+    calls it has made sure of the bound: the configurations refuse formats beyond it.
+    """
+    return (x.astype(np.float64) @ y.astype(np.float64)).astype(np.int64)

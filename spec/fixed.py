@@ -1,0 +1,56 @@
+"""Fixed-point numbers: a format's range, and the rounding and saturation that all formats share."""
+
+from dataclasses import dataclass
+
+from seedbed.spec.checks import require_int
+
+__all__ = ["Q4_12", "Q8_16", "Fixed"]
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Two's complement of ``width`` bits, ``fraction`` of them behind the point.
+
+    An integer n of the format stands for n / 2^fraction. Whatever goes to another format is rounded
+    half up (half is added, then the bits behind are cut off) and saturates at ``low`` and ``high``.
+
+    Parameters
+    ----------
+    width
+        Bits with the sign, 2..48.
+    fraction
+        Bits behind the point, 0..width - 1.
+
+    Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
+    """
+
+    width: int
+    fraction: int
+
+    def __post_init__(self) -> None:
+        require_int("width", self.width, 2, 48)
+        require_int("fraction", self.fraction, 0, self.width - 1)
+
+    def __str__(self) -> str:
+        return f"Q{self.width - self.fraction}.{self.fraction}"
+
+    @property
+    def low(self) -> int:
+        """The least integer."""
+        return -(1 << (self.width - 1))
+
+    @property
+    def high(self) -> int:
+        """The greatest integer."""
+        return (1 << (self.width - 1)) - 1
+
+    @property
+    def one(self) -> int:
+        """The integer that stands for 1."""
+        return 1 << self.fraction
+
+
+#: Activations and logits. Source: InstantFT, section 4.1.
+Q8_16 = Fixed(24, 16)
+#: Parameters and gradients. Source: InstantFT, section 4.1.
+Q4_12 = Fixed(16, 12)

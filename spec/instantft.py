@@ -1,0 +1,113 @@
+"""Configuration of a network that is fine-tuned by adapters into its last layer."""
+
+from dataclasses import dataclass, field
+from math import prod
+
+from seedbed.spec.checks import require_choice, require_int
+from seedbed.spec.fixed import Q4_12, Q8_16, Fixed
+from seedbed.spec.lora import LoraConfig
+from seedbed.spec.network import LENET5, NetworkConfig
+from seedbed.spec.nf4 import Nf4Config
+from seedbed.spec.softmax_loss import SoftmaxLossConfig
+
+__all__ = ["CACHES", "InstantFtConfig"]
+
+#: How activations are kept: as 4-bit NormalFloat, or in their own format.
+CACHES = ("nf4", "exact")
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstantFtConfig:
+    """A frozen network, and an adapter from each layer's input to the logits.
+
+    A sample is trained on what the cache gives back, at a miss too: what an epoch does, so, does
+    not depend on which samples are in the cache. An image is never cached: it comes with each use.
+    A byte v of it is the integer v (1 + 2^8), v / 255 to 2^-16 of it, in a format of 16 bits
+    behind the point, and is cut or extended for others.
+
+    Parameters
+    ----------
+    network
+        Layers; the last one's outputs are the logits, without ReLU and pooling.
+    rank
+        Of the adapters, 1..32.
+    values
+        Format of images, activations and logits.
+    weights
+        Format of the frozen network's parameters.
+    adapters
+        Format of the adapters' parameters.
+    gradients
+        Format of gradients.
+    accumulators
+        Format of the sums of gradients over a batch.
+    cache
+        One of ``CACHES``.
+    block, peak_width
+        Of the cache's :class:`Nf4Config`: each layer's output has blocks of its own.
+    batch
+        Samples between two updates, 1..256. A last batch of fewer is updated from at the same rate,
+        so that each sample weighs the same.
+
+    Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
+    Source: InstantFT, sections 3, 4 and 5.1: Q8.16 activations, Q4.12 parameters and gradients,
+    rank 4, batch 20.
+    """
+
+    network: NetworkConfig = LENET5
+    rank: int = 4
+    values: Fixed = Q8_16
+    weights: Fixed = Q4_12
+    adapters: Fixed = Q4_12
+    gradients: Fixed = Q4_12
+    accumulators: Fixed = Q8_16
+    cache: str = "nf4"
+    block: int = 64
+    peak_width: int = 16
+    batch: int = 20
+    nf4: Nf4Config = field(init=False, repr=False)
+    softmax_loss: SoftmaxLossConfig = field(init=False, repr=False)
+    lora: LoraConfig = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        require_choice("cache", self.cache, CACHES)
+        require_int("batch", self.batch, 1, 256)
+        last = self.network.layers[-1]
+        if last.relu or last.pool > 1:
+            raise ValueError(f"{last.name} gives the logits: it must have neither ReLU nor pooling")
+        widest = self.values.width + self.weights.width - 2
+        most = max(layer.fan_in for layer in self.network.layers) + 1
+        require_int("the bits of a layer's sum", widest + most.bit_length(), 2, 53)
+        classes = prod(last.shape)
+        nf4 = Nf4Config(block=self.block, values=self.values, peak_width=self.peak_width)
+        softmax_loss = SoftmaxLossConfig(
+            classes=classes, logits=self.values, gradients=self.gradients
+        )
+        lora = LoraConfig(
+            widths=tuple(prod(layer.inputs) for layer in self.network.layers),
+            classes=classes,
+            rank=self.rank,
+            values=self.values,
+            parameters=self.adapters,
+            gradients=self.gradients,
+            accumulators=self.accumulators,
+        )
+        for name, config in {"nf4": nf4, "softmax_loss": softmax_loss, "lora": lora}.items():
+            object.__setattr__(self, name, config)
+
+    @property
+    def cached(self) -> tuple[int, ...]:
+        """Lengths of what the cache keeps of a sample: all layers' outputs, the logits last."""
+        return (*self.lora.widths[1:], self.lora.classes)
+
+    @property
+    def entry_bits(self) -> int:
+        """Bits that the cache has for a sample, with the peaks."""
+        if self.cache == "exact":
+            return sum(self.cached) * self.values.width
+        return sum(self.nf4.bits(length) for length in self.cached)
+
+    def pixel(self, byte: int) -> int:
+        """Return a byte of an image in the format of values."""
+        both, fraction = byte << 8 | byte, self.values.fraction
+        return both << (fraction - 16) if fraction >= 16 else both >> (16 - fraction)

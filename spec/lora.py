@@ -1,0 +1,99 @@
+"""Configuration of low-rank adapters that all end in the last layer, and their training."""
+
+from dataclasses import dataclass
+from math import floor, log2
+
+from seedbed.spec.checks import require_int
+from seedbed.spec.fixed import Q4_12, Q8_16, Fixed
+
+__all__ = ["LoraConfig"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoraConfig:
+    """Adapters A_i (rank x width_i) and B_i (classes x rank) beside a frozen network.
+
+    With V, P, G, C the fractions of values, parameters, gradients and accumulators, and r(x, s) =
+    floor(x / 2^s + 1/2), saturated to the format that it goes to::
+
+        h_i  = r(A_i x_i, P)                      z = r(z_base 2^P + sum over i of B_i h_i, P)
+        dh_i = r(B_i' dz, P)
+        b_i += r(dz h_i', G + V - C)              a_i += r(dh_i x_i', G + V - C)
+
+    Sums of products are exact and rounded once; what is added to an accumulator is rounded product
+    by product, and the sum saturates. After a batch, with the rate M / 2^S, M of ``rate_width``
+    bits, and the accumulators begin at 0 again::
+
+        A_i = A_i - r(M a_i, S + C - P)           B_i = B_i - r(M b_i, S + C - P)
+
+    Parameters
+    ----------
+    widths
+        Inputs of each adapter, 1..65535, for 1 to 16 adapters.
+    classes
+        Logits, 1..256.
+    rank
+        Rows of A_i, 1..32.
+    values
+        Format of x, h and the logits.
+    parameters
+        Format of A and B.
+    gradients
+        Format of dz and dh.
+    accumulators
+        Format of a and b; its fraction is between the parameters' and that of a product.
+    rate_width
+        Bits of M, unsigned, 4..24.
+
+    Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
+    Source: InstantFT, Eq. 1 and 3; the formats of a and b and the rate's are this project's.
+    """
+
+    widths: tuple[int, ...] = (784, 1176, 400, 120, 84)
+    classes: int = 10
+    rank: int = 4
+    values: Fixed = Q8_16
+    parameters: Fixed = Q4_12
+    gradients: Fixed = Q4_12
+    accumulators: Fixed = Q8_16
+    rate_width: int = 16
+
+    def __post_init__(self) -> None:
+        require_int("the number of widths", len(self.widths), 1, 16)
+        for width in self.widths:
+            require_int("every one of widths", width, 1, 65535)
+        require_int("classes", self.classes, 1, 256)
+        require_int("rank", self.rank, 1, 32)
+        require_int("rate_width", self.rate_width, 4, 24)
+        require_int(
+            "the accumulators' fraction",
+            self.accumulators.fraction,
+            self.parameters.fraction,
+            self.gradients.fraction + self.values.fraction,
+        )
+        require_int("the accumulators' width", self.accumulators.width, 2, 62 - self.rate_width)
+        # Every sum of products is below 2^53, so that models may use floating point for it.
+        widest = max(self.parameters.width, self.gradients.width) + self.values.width - 2
+        most = max(*self.widths, self.rank * len(self.widths), self.classes) + 1
+        require_int("the bits of a sum of products", widest + most.bit_length(), 2, 53)
+
+    @property
+    def parameter_count(self) -> int:
+        """Numbers of all A and B."""
+        return sum(self.rank * (width + self.classes) for width in self.widths)
+
+    def rate(self, step: float) -> tuple[int, int]:
+        """Return M and S of the rate that is nearest to ``step``, the learning rate by the batch.
+
+        Raises ``ValueError`` for a step outside 2^-20 .. 1.
+        """
+        if not 2**-20 <= step <= 1:
+            raise ValueError(
+                f"the learning rate by the batch must be in 2^-20 .. 1, not {step!r}: no other has "
+                f"{self.rate_width} bits here"
+            )
+        shift = self.rate_width - 1 - floor(log2(step))
+        mantissa = round(step * 2**shift)
+        if mantissa >> self.rate_width:
+            return mantissa >> 1, shift - 1
+        return mantissa, shift

@@ -1,0 +1,99 @@
+"""Configuration of 4-bit NormalFloat vectors, quantised by blocks."""
+
+from dataclasses import dataclass
+
+from seedbed.spec.checks import require_int
+from seedbed.spec.fixed import Q8_16, Fixed
+
+__all__ = ["NF4_LEVELS", "Nf4Config"]
+
+#: The sixteen levels, code by code. Source: QLoRA (arXiv:2305.14314), appendix E, in the digits
+#: that its implementation, bitsandbytes, has.
+NF4_LEVELS = (
+    -1.0,
+    -0.6961928009986877,
+    -0.5250730514526367,
+    -0.39491748809814453,
+    -0.28444138169288635,
+    -0.18477343022823334,
+    -0.09105003625154495,
+    0.0,
+    0.07958029955625534,
+    0.16093020141124725,
+    0.24611230194568634,
+    0.33791524171829224,
+    0.44070982933044434,
+    0.5626170039176941,
+    0.7229568362236023,
+    1.0,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nf4Config:
+    """A block of numbers is its peak and a code of 4 bits each, with no division anywhere.
+
+    With integer levels L_c = round(level 2^level_fraction), f = level_fraction and
+    s = values.width - 1 - peak_width, a block x is::
+
+        peak   = min(ceil(max|x| / 2^s), 2^peak_width - 1)
+        code_k = how many c = 0 .. 14 have x_k > floor(peak (L_c + L_(c+1)) 2^s / 2^(f + 1))
+        x_k'   = floor(peak L_c 2^s / 2^f + 1/2), c = code_k
+
+    The peak is rounded up, so that it is never below a number of its block, but for those within
+    2^s of the format's end. No result overflows. A vector's last block may be shorter.
+
+    Parameters
+    ----------
+    block
+        Numbers a block, 1..4096.
+    values
+        Format of the numbers, 5..32 bits.
+    peak_width
+        Bits of a peak, unsigned, 4..values.width - 1.
+    level_fraction
+        Bits behind the point of a level, 6..16.
+
+    Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
+    Source: QLoRA (arXiv:2305.14314), section 3 and appendix E.
+    """
+
+    block: int = 64
+    values: Fixed = Q8_16
+    peak_width: int = 16
+    level_fraction: int = 14
+
+    def __post_init__(self) -> None:
+        require_int("block", self.block, 1, 4096)
+        require_int("the values' width", self.values.width, 5, 32)
+        require_int("peak_width", self.peak_width, 4, self.values.width - 1)
+        require_int("level_fraction", self.level_fraction, 6, 16)
+        if self.shift > self.level_fraction:
+            raise ValueError(
+                f"a peak of {self.peak_width} bits stands for numbers of {self.values.width} bits "
+                f"with {self.shift} bits cut off, but only level_fraction = {self.level_fraction} "
+                "may be"
+            )
+
+    @property
+    def shift(self) -> int:
+        """Low bits of a number that its block's peak does not have."""
+        return self.values.width - 1 - self.peak_width
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """The integers L_c, ascending."""
+        return tuple(round(level * 2**self.level_fraction) for level in NF4_LEVELS)
+
+    @property
+    def middles(self) -> tuple[int, ...]:
+        """L_c + L_(c+1), twice the middle between neighbours, ascending."""
+        return tuple(a + b for a, b in zip(self.levels, self.levels[1:], strict=False))
+
+    def blocks(self, length: int) -> int:
+        """Return how many blocks a vector has."""
+        return -(-length // self.block)
+
+    def bits(self, length: int) -> int:
+        """Return the bits of a quantised vector: codes and peaks."""
+        return 4 * length + self.peak_width * self.blocks(length)

@@ -1,0 +1,208 @@
+"""Adapters: against the formulas in Python's integers, against real SGD, and at the ends."""
+
+from fractions import Fraction
+from math import floor
+
+import numpy as np
+import pytest
+
+from seedbed.golden.lora import Lora
+from seedbed.spec.fixed import Q4_12, Q8_16, Fixed
+from seedbed.spec.lora import LoraConfig
+
+#: Formats so narrow that everything saturates in a few samples.
+NARROW = LoraConfig(
+    widths=(3, 5),
+    classes=4,
+    rank=2,
+    values=Fixed(10, 6),
+    parameters=Fixed(8, 5),
+    gradients=Fixed(8, 5),
+    accumulators=Fixed(10, 6),
+    rate_width=6,
+)
+SMALL = LoraConfig(widths=(6, 9), classes=5, rank=3)
+
+
+def drawn(config, rng, samples):
+    form = config.values
+    x = [rng.integers(form.low, form.high + 1, (samples, width)) for width in config.widths]
+    base = rng.integers(form.low, form.high + 1, (samples, config.classes))
+    high = config.gradients.one
+    return x, base, rng.integers(-high, high + 1, (samples, config.classes))
+
+
+def adapters(config, rng):
+    low, high = config.parameters.low, config.parameters.high
+    a = [rng.integers(low, high + 1, (config.rank, width)) for width in config.widths]
+    b = [rng.integers(low, high + 1, (config.classes, config.rank)) for _ in config.widths]
+    return Lora(config, a, b)
+
+
+class Plain:
+    """The configuration's formulas, number by number, in fractions."""
+
+    def __init__(self, config, a, b):
+        self.config = config
+        self.a, self.b = ([part.tolist() for part in parts] for parts in (a, b))
+        self.count = 0
+
+    def fit(self, number, form):
+        fitted = min(max(number, form.low), form.high)
+        self.count += fitted != number
+        return fitted
+
+    def r(self, number, shift, form):
+        return self.fit(floor(Fraction(number, 2**shift) + Fraction(1, 2)), form)
+
+    def forward(self, x, base):
+        c = self.config
+        shift = c.parameters.fraction
+        h = [
+            [self.r(sum(w * v for w, v in zip(row, part, strict=True)), shift, c.values)]
+            for part, a in zip(x, self.a, strict=True)
+            for row in a
+        ]
+        h = [[n for (n,) in h[i * c.rank :][: c.rank]] for i in range(len(c.widths))]
+        z = [
+            (base[k] << shift)
+            + sum(self.b[i][k][j] * h[i][j] for i in range(len(c.widths)) for j in range(c.rank))
+            for k in range(c.classes)
+        ]
+        return h, [self.r(number, shift, c.values) for number in z]
+
+    def update(self, xs, hs, dzs, rate):
+        c, (mantissa, shift) = self.config, rate
+        product = c.gradients.fraction + c.values.fraction - c.accumulators.fraction
+        down = shift + c.accumulators.fraction - c.parameters.fraction
+        for i, width in enumerate(c.widths):
+            a = [[0] * width for _ in range(c.rank)]
+            b = [[0] * c.rank for _ in range(c.classes)]
+            for x, h, dz in zip(xs, hs, dzs, strict=True):
+                dh = [
+                    self.r(
+                        sum(self.b[i][k][j] * dz[k] for k in range(c.classes)),
+                        c.parameters.fraction,
+                        c.gradients,
+                    )
+                    for j in range(c.rank)
+                ]
+                for sums, left, right in ((a, dh, x[i]), (b, dz, h[i])):
+                    for m, g in enumerate(left):
+                        for n, v in enumerate(right):
+                            added = floor(Fraction(g * v, 2**product) + Fraction(1, 2))
+                            sums[m][n] = self.fit(sums[m][n] + added, c.accumulators)
+            for parameters, sums in ((self.a[i], a), (self.b[i], b)):
+                for row, gradient in zip(parameters, sums, strict=True):
+                    for n, g in enumerate(gradient):
+                        step = floor(Fraction(mantissa * g, 2**down) + Fraction(1, 2))
+                        row[n] = self.fit(row[n] - step, c.parameters)
+
+
+@pytest.mark.parametrize(("config", "saturates"), [(NARROW, True), (SMALL, False)])
+def test_bit_for_bit_the_formulas(config, saturates):
+    rng = np.random.default_rng(1)
+    model = adapters(config, rng)
+    if not saturates:
+        model.a, model.b = ([part // 64 for part in parts] for parts in (model.a, model.b))
+    plain = Plain(config, model.a, model.b)
+    for _ in range(3):
+        x, base, dz = drawn(config, rng, 6)
+        if not saturates:
+            x, base = [part // 64 for part in x], base // 64
+        h, z = model.forward(x, base)
+        each = [plain.forward([part[n].tolist() for part in x], base[n].tolist()) for n in range(6)]
+        assert z.tolist() == [logits for _, logits in each]
+        assert [part.tolist() for part in h] == [
+            [inner[i] for inner, _ in each] for i in range(len(x))
+        ]
+        rate = config.rate(0.3)
+        model.update(x, h, dz, rate)
+        rows = [[part[n].tolist() for part in x] for n in range(6)]
+        plain.update(rows, [inner for inner, _ in each], dz.tolist(), rate)
+        assert [a.tolist() for a in model.a] == plain.a
+        assert [b.tolist() for b in model.b] == plain.b
+        assert model.saturations.count == plain.count
+    assert (model.saturations.count > 0) == saturates
+
+
+def test_an_accumulator_stays_at_its_end_until_it_is_drawn_back():
+    config = LoraConfig(widths=(1,), classes=1, rank=1)
+    model = Lora(config, [np.zeros((1, 1), int)], [np.zeros((1, 1), int)])
+    one, x = np.full((3, 1), Q4_12.one), np.full((3, 1), Q8_16.high)
+    assert model.accumulate(one, x).tolist() == [[Q8_16.high]]
+    assert model.saturations.count == 2
+    one[2] = -Q4_12.one
+    assert model.accumulate(one, x).tolist() == [[0]]
+    assert model.accumulate(-np.abs(one), x).tolist() == [[Q8_16.low]]
+    assert model.saturations.count == 5
+    # Not twice the end, and so no more than a little beyond it.
+    assert model.accumulate(np.abs(one[:2]), x[:2] * 5 // 8).tolist() == [[Q8_16.high]]
+    assert model.saturations.count == 6
+
+
+def test_adapters_start_without_effect():
+    rng = np.random.default_rng(2)
+    model = Lora.random(SMALL, rng, 0.05)
+    x, base, _ = drawn(SMALL, rng, 7)
+    np.testing.assert_array_equal(model.forward(x, base)[1], base)
+    wide = Lora.random(LoraConfig(), rng, 0.05)
+    assert wide.a[1].std() / Q4_12.one == pytest.approx(0.05, rel=0.05)
+    assert model.saturations.count == 0
+
+
+def test_near_sgd_in_real_numbers():
+    """After a batch, to the rounding of parameters, gradients and products."""
+    rng = np.random.default_rng(3)
+    model = Lora.random(SMALL, rng, 0.3)
+    model.b = [rng.integers(-2000, 2000, part.shape) for part in model.b]
+    a, b = ([part / Q4_12.one for part in parts] for parts in (model.a, model.b))
+    x = [rng.integers(0, 3 * Q8_16.one, (20, width)) for width in SMALL.widths]
+    base, dz = rng.integers(-99, 99, (20, 5)), rng.integers(-Q4_12.one, Q4_12.one, (20, 5))
+    h, z = model.forward(x, base)
+    model.update(x, h, dz, SMALL.rate(0.005))
+    real, g = [part / Q8_16.one for part in x], dz / Q4_12.one
+    inner = [part @ each.T for part, each in zip(real, a, strict=True)]
+    logits = base / Q8_16.one + sum(p @ q.T for p, q in zip(inner, b, strict=True))
+    assert np.abs(z / Q8_16.one - logits).max() < 1e-4
+    for i in range(2):
+        new_a = a[i] - 0.005 * (g @ b[i]).T @ real[i]
+        new_b = b[i] - 0.005 * g.T @ inner[i]
+        assert np.abs(model.a[i] / Q4_12.one - new_a).max() < 0.75 / Q4_12.one
+        assert np.abs(model.b[i] / Q4_12.one - new_b).max() < 0.75 / Q4_12.one
+    assert model.saturations.count == 0
+
+
+@pytest.mark.parametrize("step", [1, 0.1 / 20, 0.025 / 20, 2**-20, 1 - 2**-30, 0.3])
+def test_a_rate_is_held_to_its_bits(step):
+    mantissa, shift = LoraConfig().rate(step)
+    assert 2**15 <= mantissa < 2**16
+    assert mantissa / 2**shift == pytest.approx(step, rel=2**-16)
+
+
+@pytest.mark.parametrize("step", [0, -0.1, 1.1, 2**-21, float("nan")])
+def test_a_rate_that_the_format_cannot_hold_is_refused(step):
+    with pytest.raises(ValueError, match=r"must be in 2\^-20 \.\. 1, not "):
+        LoraConfig().rate(step)
+
+
+def test_parameters_of_the_paper():
+    assert LoraConfig().parameter_count == 10456
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"widths": ()}, r"the number of widths must be in 1\.\.16, not 0"),
+        ({"widths": (4, 0)}, r"every one of widths must be in 1\.\.65535, not 0"),
+        ({"rank": 33}, r"rank must be in 1\.\.32, not 33"),
+        ({"classes": 0}, r"classes must be in 1\.\.256, not 0"),
+        ({"rate_width": 3}, r"rate_width must be in 4\.\.24, not 3"),
+        ({"accumulators": Fixed(24, 11)}, r"accumulators' fraction must be in 12\.\.28, not 11"),
+        ({"accumulators": Fixed(47, 16)}, r"accumulators' width must be in 2\.\.46, not 47"),
+        ({"parameters": Fixed(30, 12)}, r"a sum of products must be in 2\.\.53, not 63"),
+    ],
+)
+def test_bad_configurations(change, says):
+    with pytest.raises(ValueError, match=says):
+        LoraConfig(**change)
