@@ -261,7 +261,8 @@ def report(
 
     kinds = jobs.QUICK if quick else tuple(KINDS) if all_ else jobs.MAIN
     everything = jobs.plan(build)
-    jobs.measure([job for job in everything if job.kind in kinds], err)
+    chosen = [job for job in everything if job.kind in kinds and (job.main or all_)]
+    jobs.measure(chosen, err)
     demonstrated = demo.rows(build / "demo") + seedlm_demo.rows(build / "demo")
     path = drawn.build(jobs.kept(everything) + demonstrated, build / "report")
     document = json.loads(path.read_text())

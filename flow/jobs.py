@@ -48,7 +48,10 @@ def plan(
         if cores is not None and core.name not in cores:
             continue
         for name, variant in core.variants.items():
-            job = Job(kind="", core=core.name, config=name, params=variant.params, build=build)
+            job = Job(
+                kind="", core=core.name, config=name, params=variant.params, build=build,
+                main=variant.main,
+            )  # fmt: skip
             for kind in variant.kinds:
                 found.append(replace(job, kind=kind))
             for target in variant.targets:

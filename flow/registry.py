@@ -52,12 +52,15 @@ class Variant:
         The targets that it is synthesized for, and those that it is placed and routed on.
     kinds
         What else is measured of it; see :data:`seedbed.flow.rows.KINDS`.
+    main
+        Whether ``make`` measures it, or only a report of everything: some take minutes.
     """
 
     params: Mapping[str, Any] = field(default_factory=dict)
     targets: tuple[str, ...] = ("xcup", "ecp5")
     placed: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ("simulation",)
+    main: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,15 +238,21 @@ CORES: dict[str, Core] = {
             case=seedlm_decompress.case,
             paper="SeedLM, sections 3.2 and 4.2",
             variants={
-                "4 bits x 16": Variant(params={"blocks": 16}, kinds=("statistics", "speed")),
+                "4 bits x 16": Variant(
+                    params={"blocks": 16}, targets=("xcup",), kinds=("statistics", "speed")
+                ),
                 "4 bits x 16, 8-bit words": Variant(
                     params={"blocks": 16, "word_bits": 8},
                     targets=("xcup",),
                     kinds=("statistics",),
+                    main=False,
                 ),
                 "4 bits x 2": Variant(targets=EVERY, placed=("ecp5",), kinds=CHECKED),
                 "4 bits x 16, one addition a stage": Variant(
-                    params={"blocks": 16, "additions": 1}, targets=("xcup",), kinds=()
+                    params={"blocks": 16, "additions": 1}, targets=("xcup",), kinds=(), main=False
+                ),
+                "4 bits x 16, skid": Variant(
+                    params={"blocks": 16, "skid": True}, targets=("xcup",), kinds=(), main=False
                 ),
                 "4 bits x 2, one addition a stage": Variant(
                     params={"additions": 1}, targets=("ecp5",), placed=("ecp5",)
@@ -255,6 +264,7 @@ CORES: dict[str, Core] = {
                     params={"block": 12, "latent": 4, "blocks": 14},
                     targets=("xcup",),
                     kinds=("statistics", "speed"),
+                    main=False,
                 ),
                 "3 bits x 2": Variant(
                     params={"block": 12, "latent": 4},
@@ -273,7 +283,9 @@ CORES: dict[str, Core] = {
             variants={
                 "32 lanes": Variant(kinds=CHECKED),
                 "128 lanes": Variant(
-                    params={"lanes": 128, "blocks": 16, "weight_peak": 3 << 18}, kinds=()
+                    params={"lanes": 128, "blocks": 16, "weight_peak": 3 << 18},
+                    kinds=(),
+                    main=False,
                 ),
                 "16 lanes x 8, no exponents": Variant(
                     params={
@@ -296,9 +308,11 @@ CORES: dict[str, Core] = {
             case=seedlm_gemv.case,
             paper="SeedLM, section 4.2",
             variants={
-                "4 bits, 64 bytes": Variant(targets=("xcup",), kinds=("cocotb", "cycles")),
+                "4 bits, 64 bytes": Variant(
+                    targets=("xcup",), kinds=("cocotb", "cycles"), main=False
+                ),
                 "3 bits, 64 bytes": Variant(
-                    params={"block": 12, "latent": 4}, targets=("xcup",), kinds=()
+                    params={"block": 12, "latent": 4}, targets=("xcup",), kinds=(), main=False
                 ),
                 "4 bits, 8 bytes": Variant(params=SMALL_GEMV, placed=("ecp5",)),
                 "3 bits, 8 bytes": Variant(

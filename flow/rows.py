@@ -25,7 +25,10 @@ PLACE_SEEDS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One measurement: of what kind, of which configuration of a core, and where files may go."""
+    """One measurement: of what kind, of which configuration of a core, and where files may go.
+
+    ``main`` says whether the main job has it, or only a report of everything.
+    """
 
     kind: str
     core: str
@@ -33,6 +36,7 @@ class Job:
     build: Path
     params: Mapping[str, Any] = field(default_factory=dict)
     target: str | None = None
+    main: bool = True
 
     @property
     def says(self) -> str:

@@ -243,7 +243,8 @@ class SeedlmDecompress(wiring.Component):
 
     V is filled row by row with the words that follow s in the LFSR. Neither clocked registers nor
     multipliers are behind that: see :class:`SeedlmLane`. A pipeline moves as a whole, whenever its
-    last stage is free or taken; where ready is always 1, nothing is left of that.
+    last stage is free or taken, with ``skid`` a cycle later; where ready is always 1, nothing is
+    left of either.
 
     Parameters
     ----------
@@ -282,15 +283,11 @@ class SeedlmDecompress(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        moves = Signal()
+        moves = Signal(init=1)
         valid = Signal(self.latency)
         last = Signal(self.latency)
-        m.d.comb += [
-            moves.eq(~self.o.valid | self.o.ready),
-            self.i.ready.eq(moves),
-            self.o.valid.eq(valid[-1]),
-            self.o.payload.last.eq(last[-1]),
-        ]
+        stage = Signal(self.o.payload.shape())
+        m.d.comb += [self.i.ready.eq(moves), stage.last.eq(last[-1])]
         with m.If(moves):
             m.d.sync += [
                 valid.eq(Cat(self.i.valid, valid)),
@@ -298,10 +295,30 @@ class SeedlmDecompress(wiring.Component):
             ]
         for k, lane in enumerate(self._lanes):
             m.submodules[f"lane_{k}"] = EnableInserter(moves)(lane)
-            weights = self.o.payload.weights[k * self.config.block :]
+            weights = stage.weights[k * self.config.block :]
             m.d.comb += [
                 lane.block.eq(self.i.payload.blocks[k]),
-                self.o.payload.exponents[k].eq(lane.exponent),
+                stage.exponents[k].eq(lane.exponent),
                 Cat(weights[: self.config.block]).eq(lane.weights),
             ]
+        if self.config.skid:
+            self._skid(m, moves, valid[-1], stage)
+        else:
+            m.d.comb += [
+                moves.eq(~valid[-1] | self.o.ready),
+                self.o.valid.eq(valid[-1]),
+                self.o.payload.eq(stage),
+            ]
         return m
+
+    def _skid(self, m, moves, valid, stage):
+        """Show the last stage, or what it showed when a beat began to wait and all moved on."""
+        spare = Signal(stage.shape(), reset_less=True)
+        m.d.comb += [
+            self.o.valid.eq(~moves | valid),
+            self.o.payload.eq(Mux(moves, stage, spare)),
+        ]
+        with m.If(moves):
+            m.d.sync += [spare.eq(stage), moves.eq(~valid | self.o.ready)]
+        with m.Else():
+            m.d.sync += moves.eq(self.o.ready)

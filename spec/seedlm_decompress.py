@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from seedbed.spec.checks import require_int
+from seedbed.spec.checks import require_bool, require_int
 from seedbed.spec.seedlm import SeedlmConfig
 
 __all__ = ["SeedlmDecompressConfig"]
@@ -19,6 +19,9 @@ class SeedlmDecompressConfig(SeedlmConfig):
     additions
         Additions one after the other between registers, 1 or 2. 1 has the faster clock, 2 half the
         latency and fewer flip-flops.
+    skid
+        Whether a spare beat behind the pipeline lets ready in come from a register: for many blocks
+        whose output may wait, as else one LUT enables all flip-flops of the pipeline.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     Source: SeedLM (arXiv:2410.10714), section 4.2.
@@ -26,11 +29,13 @@ class SeedlmDecompressConfig(SeedlmConfig):
 
     blocks: int = 2
     additions: int = 2
+    skid: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_int("blocks", self.blocks, 1, 32)
         require_int("additions", self.additions, 1, 2)
+        require_bool("skid", self.skid)
 
     @property
     def lanes(self) -> int:
