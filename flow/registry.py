@@ -255,10 +255,10 @@ CORES: dict[str, Core] = {
                     params={"blocks": 16, "skid": True}, targets=("xcup",), kinds=(), main=False
                 ),
                 "4 bits x 2, one addition a stage": Variant(
-                    params={"additions": 1}, targets=("ecp5",), placed=("ecp5",)
+                    params={"additions": 1}, targets=("ecp5",), placed=("ecp5",), main=False
                 ),
                 "4 bits x 2, 8-bit words": Variant(
-                    params={"word_bits": 8}, targets=("ecp5",), placed=("ecp5",)
+                    params={"word_bits": 8}, targets=("ecp5",), placed=("ecp5",), main=False
                 ),
                 "3 bits x 14": Variant(
                     params={"block": 12, "latent": 4, "blocks": 14},
@@ -270,6 +270,7 @@ CORES: dict[str, Core] = {
                     params={"block": 12, "latent": 4},
                     targets=("ecp5",),
                     placed=("ecp5",),
+                    main=False,
                 ),
             },
         ),
@@ -314,7 +315,7 @@ CORES: dict[str, Core] = {
                 "3 bits, 64 bytes": Variant(
                     params={"block": 12, "latent": 4}, targets=("xcup",), kinds=(), main=False
                 ),
-                "4 bits, 8 bytes": Variant(params=SMALL_GEMV, placed=("ecp5",)),
+                "4 bits, 8 bytes": Variant(params=SMALL_GEMV, placed=("ecp5",), main=False),
                 "3 bits, 8 bytes": Variant(
                     params={"block": 12, "latent": 4, **SMALL_GEMV, "beat_bits": 72}, targets=()
                 ),

@@ -167,6 +167,11 @@ def test_full_disk(folder):
         assert sorted(path.name for path in folder.iterdir()) == ["bad", "in"]
 
 
+def _heeds():
+    """Let a process be interrupted, even if the tests run in a shell's background."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def test_interrupted_from_the_keyboard(tmp_path):
     weights = np.random.default_rng(1).normal(size=(256, 1024)).astype(np.float32)
     save_file({"w": weights}, tmp_path / "in")
@@ -177,6 +182,7 @@ def test_interrupted_from_the_keyboard(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=_heeds,
     )
     journal = tmp_path / "out.journal"
     while not journal.exists() or journal.read_bytes().count(b"\n") < 2:
@@ -209,6 +215,7 @@ def test_interrupted_before_there_is_anything(folder):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=_heeds,
     )
     children = Path(f"/proc/{started.pid}/task/{started.pid}/children")
 
