@@ -15,7 +15,7 @@ from seedbed.flow import registry, tables, targets, verilog
 from seedbed.flow.compress import cli as checkpoints
 from seedbed.flow.instantft_cli import demo_instantft
 from seedbed.flow.registry import CORES
-from seedbed.flow.rows import KINDS, plain
+from seedbed.flow.rows import KINDS, in_cocotb, plain
 from seedbed.sim import tools
 from seedbed.sim.harness import Stalls, simulate
 
@@ -130,24 +130,10 @@ def cocotb(
     build: Build = BUILD,
 ) -> None:
     """Run a core's emitted Verilog in cocotb under Verilator, with random pauses."""
-    from seedbed.sim import verilate
-
     found, params = registry.find(core), settings(set_)
-    config = found.configure(params)
-    inputs, outputs = found.streams(config)
     path = verilog.write(found, params, build / "verilog")
     with err.status(f"building and running {core} under Verilator"):
-        result = verilate.run(
-            path,
-            core,
-            found.case(config, Random(seed)),
-            inputs=inputs,
-            outputs=outputs,
-            stalls=True,
-            seed=seed,
-            build=build / "cocotb",
-            waves=waves,
-        )
+        result = in_cocotb(found, params, path, seed=seed, build=build, waves=waves)
     out.print(f"{core}: {result['tests']} tests, {result['cycles']} cycles, seed {seed}: passed.")
     if waves:
         out.print(f"waveform: {result['waves']}")

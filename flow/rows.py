@@ -15,7 +15,7 @@ from seedbed.sim import mutate, prove, tools, verilate
 from seedbed.sim.harness import Stalls, simulate
 from seedbed.sim.proofs import PROOFS
 
-__all__ = ["KINDS", "Job", "Kind", "plain"]
+__all__ = ["KINDS", "Job", "Kind", "in_cocotb", "plain"]
 
 #: Seed of the benches' random numbers and stalls.
 BENCH_SEED = 1
@@ -91,20 +91,34 @@ def _simulation(job: Job) -> Row:
     return _row(job, "sim", figures, seeds=[BENCH_SEED])
 
 
-def _cocotb(job: Job) -> Row:
-    core = registry.find(job.core)
-    config = core.configure(job.params)
+def in_cocotb(
+    core: registry.Core,
+    params: Mapping[str, Any],
+    path: Path,
+    *,
+    seed: int,
+    build: Path,
+    waves: bool = False,
+) -> dict[str, Any]:
+    """Play the core's case on its emitted Verilog, with pauses; see :func:`verilate.run`."""
+    config = core.configure(params)
     inputs, outputs = core.streams(config)
-    result = verilate.run(
-        emitted(job),
+    return verilate.run(
+        path,
         core.name,
-        core.case(config, Random(BENCH_SEED)),
+        core.case(config, Random(seed)),
         inputs=inputs,
         outputs=outputs,
         stalls=True,
-        seed=BENCH_SEED,
-        build=job.build / "cocotb",
+        seed=seed,
+        build=build / "cocotb",
+        waves=waves,
     )
+
+
+def _cocotb(job: Job) -> Row:
+    core = registry.find(job.core)
+    result = in_cocotb(core, job.params, emitted(job), seed=BENCH_SEED, build=job.build)
     figures = {"runs": result["tests"], "cycles": result["cycles"]}
     versions = {"verilator": tools.version("VERILATOR")}
     return _row(job, "cocotb", figures, seeds=[BENCH_SEED], tools=versions)

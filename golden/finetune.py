@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from seedbed.golden.network import Parameters, gathered, patches, tiled, untiled
+from seedbed.golden.network import Parameters, gathered, linear, slope, tiled, unpooled
 from seedbed.spec.finetune import METHODS, Method, adapter, chosen
 from seedbed.spec.network import Layer, NetworkConfig
 
@@ -55,9 +55,7 @@ def _forward(
     beside = method.adapters != "skip"
     steps = []
     for layer in config.layers:
-        seen = patches(layer, x)
-        y = seen @ parameters[f"{layer.name}.weight"].T + parameters[f"{layer.name}.bias"]
-        y = y.transpose(0, 2, 1).reshape(len(x), *layer.convolved)
+        seen, y = linear(layer, parameters, x)
         h = None
         if beside and f"{layer.name}.a" in parameters:
             h = x.reshape(len(x), -1) @ parameters[f"{layer.name}.a"].T
@@ -109,14 +107,6 @@ def predict(
     return np.concatenate(found)
 
 
-def _slope(z: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the gradient of the sum of losses: softmax, less 1 at the label."""
-    p = np.exp(z - z.max(axis=1, keepdims=True))
-    p /= p.sum(axis=1, keepdims=True)
-    p[np.arange(len(z)), labels] -= 1
-    return p
-
-
 def skip_gradients(
     config: NetworkConfig,
     parameters: Mapping[str, np.ndarray],
@@ -125,7 +115,7 @@ def skip_gradients(
 ) -> Parameters:
     """Return the gradients of adapters that skip, from what :func:`frozen` gave; Eq. 3."""
     h, z = _skipped(config, parameters, seen)
-    dz = _slope(z, labels)
+    dz = slope(z, labels)
     found: Parameters = {}
     for layer, x, inner in zip(config.layers, seen[0], h, strict=True):
         found[f"{layer.name}.b"] = dz.T @ inner
@@ -147,15 +137,12 @@ def gradients(
     if method.adapters == "skip":
         return skip_gradients(config, parameters, frozen(config, parameters, x), labels)
     steps, z = _forward(config, method, parameters, x)
-    delta = _slope(z, labels)
+    delta = slope(z, labels)
     weights, biases = chosen(config, method.weights), chosen(config, method.biases)
     found: Parameters = {}
     for step in reversed(steps):
         layer, name, n = step.layer, step.layer.name, len(x)
-        if layer.pool > 1:
-            tiles = tiled(layer, step.y)
-            first = tiles.argmax(axis=-1)[..., None] == np.arange(layer.pool**2)
-            delta = untiled(layer, first * delta.reshape(tiles.shape[:-1])[..., None])
+        delta = unpooled(layer, step.y, delta)
         if layer.relu:
             delta = delta.reshape(step.y.shape) * (step.y > 0)
         flat = delta.reshape(n, layer.outputs, -1)
@@ -215,6 +202,6 @@ def train(
         else:
             seen = [part[which] for part in kept[0]], kept[1][which]
             slopes = skip_gradients(config, theta, seen, labels[which])
-        for name, slope in slopes.items():
-            theta[name] = theta[name] - rate * slope
+        for name, change in slopes.items():
+            theta[name] = theta[name] - rate * change
     return theta

@@ -47,14 +47,38 @@ def untiled(layer: Layer, tiles: np.ndarray) -> np.ndarray:
     return split.transpose(0, 1, 2, 4, 3, 5).reshape(n, *layer.convolved)
 
 
+def linear(
+    layer: Layer, parameters: Mapping[str, np.ndarray], x: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the layer's patches, and its outputs before ReLU and pooling."""
+    seen = patches(layer, x)
+    y = seen @ parameters[f"{layer.name}.weight"].T + parameters[f"{layer.name}.bias"]
+    return seen, y.transpose(0, 2, 1).reshape(len(x), *layer.convolved)
+
+
+def unpooled(layer: Layer, y: np.ndarray, delta: np.ndarray) -> np.ndarray:
+    """Return the gradient of ``y``, before pooling: all of it goes to a square's first maximum."""
+    if layer.pool == 1:
+        return delta
+    tiles = tiled(layer, y)
+    first = tiles.argmax(axis=-1)[..., None] == np.arange(layer.pool**2)
+    return untiled(layer, first * delta.reshape(tiles.shape[:-1])[..., None])
+
+
+def slope(z: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the gradient of the sum of losses by the logits: softmax, less 1 at the label."""
+    p = np.exp(z - z.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    p[np.arange(len(z)), labels] -= 1
+    return p
+
+
 def forward(
     config: NetworkConfig, parameters: Mapping[str, np.ndarray], x: np.ndarray
 ) -> Iterator[tuple[Layer, np.ndarray, np.ndarray]]:
     """Yield layer by layer: the layer, its patches, and its outputs after ReLU, before pooling."""
     for layer in config.layers:
-        seen = patches(layer, x)
-        y = seen @ parameters[f"{layer.name}.weight"].T + parameters[f"{layer.name}.bias"]
-        y = y.transpose(0, 2, 1).reshape(len(x), *layer.convolved)
+        seen, y = linear(layer, parameters, x)
         if layer.relu:
             y = np.maximum(y, 0)
         yield layer, seen, y
@@ -92,17 +116,10 @@ def gradients(
     """Return the gradients of the loss by backpropagation, under the parameters' names."""
     steps = list(forward(config, parameters, x))
     z = steps[-1][2].reshape(len(x), -1)
-    delta = np.exp(z - z.max(axis=1, keepdims=True))
-    delta /= delta.sum(axis=1, keepdims=True)
-    delta[np.arange(len(z)), labels] -= 1
-    delta = (delta / len(z)).reshape(len(x), *config.layers[-1].shape)
+    delta = (slope(z, labels) / len(z)).reshape(len(x), *config.layers[-1].shape)
     found: Parameters = {}
     for layer, seen, y in reversed(steps):
-        if layer.pool > 1:
-            tiles = tiled(layer, y)
-            first = tiles.argmax(axis=-1)[..., None] == np.arange(layer.pool**2)
-            delta = untiled(layer, first * delta.reshape(tiles.shape[:-1])[..., None])
-        delta = delta.reshape(y.shape)
+        delta = unpooled(layer, y, delta).reshape(y.shape)
         if layer.relu:
             delta = delta * (y > 0)
         flat = delta.reshape(len(x), layer.outputs, -1)
