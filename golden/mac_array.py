@@ -36,11 +36,13 @@ class MacArray:
         exponents: np.ndarray | None = None,
         on: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return one sum a frame, int64 of shape (...).
+        """Return a frame's sum, int64 of shape (...), or, of several ways, of shape (..., ways).
 
         Parameters
         ----------
-        weights, activations
+        weights
+            Integers of shape (..., beats, lanes) or, of several ways, (..., beats, ways, lanes).
+        activations
             Integers of shape (..., beats, lanes).
         exponents
             Integers of shape (..., beats, blocks); without them none is applied.
@@ -50,18 +52,28 @@ class MacArray:
         Raises ``ValueError`` for a factor or an exponent that its bits do not hold.
         """
         config = self.config
-        _require("weights", weights, config.weight_width)
-        _require("activations", activations, config.activation_width)
-        products = np.asarray(weights, np.int64) * np.asarray(activations, np.int64)
-        parts = (*products.shape[:-1], config.blocks, config.block)
+        products = self.products(weights, activations)
+        *frames, beats = np.shape(activations)[:-1]
+        parts = (*frames, beats, config.ways, config.blocks, config.block)
         blocks = products.reshape(parts).sum(axis=-1)
         if exponents is not None:
             _require("exponents", exponents, config.exponent_width)
             least = -(1 << config.exponent_width >> 1)
-            blocks = blocks << (np.asarray(exponents, np.int64) - least)
+            blocks = blocks << (np.asarray(exponents, np.int64)[..., None, :] - least)
         if on is not None:
-            blocks = np.where(on, blocks, 0)
-        return wrap(blocks.sum(axis=(-2, -1)), config.accumulator_width)
+            blocks = np.where(np.asarray(on)[..., None, :], blocks, 0)
+        sums = wrap(blocks.sum(axis=(-3, -1)), config.accumulator_width)
+        return sums if config.ways > 1 else sums[..., 0]
+
+    def products(self, weights: np.ndarray, activations: np.ndarray) -> np.ndarray:
+        """Return every product, int64 of the weights' shape; both as :meth:`sums` takes them."""
+        config = self.config
+        _require("weights", weights, config.weight_width)
+        _require("activations", activations, config.activation_width)
+        activations = np.asarray(activations, np.int64)
+        if config.ways > 1:
+            activations = activations[..., None, :]
+        return np.asarray(weights, np.int64) * activations
 
 
 def _require(name: str, numbers: np.ndarray, width: int) -> None:

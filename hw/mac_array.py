@@ -1,6 +1,6 @@
 """Multipliers in parallel, whose products are summed by block, beat and frame."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
@@ -12,7 +12,7 @@ from seedbed.spec import MacArrayConfig
 __all__ = ["MacArray", "beat_layout", "latency"]
 
 #: Numbers that are added in one stage of an adder tree: two levels of adders.
-WAYS = 4
+FOUR = 4
 
 
 def _levels(numbers: int) -> int:
@@ -35,14 +35,24 @@ class _Stage:
         m.d.sync += [register.eq(value) for register, value in zip(kept, values, strict=True)]
         return _Stage(kept, peak, cycle)
 
+    def parts(self, size: int) -> list["_Stage"]:
+        """Return stages of ``size`` values each."""
+        starts = range(0, len(self.values), size)
+        return [replace(self, values=self.values[k : k + size]) for k in starts]
+
     def added(self, m: Module, name: str) -> "_Stage":
         """Add neighbours until one is left, four to one in a stage."""
         level = self
         while len(level.values) > 1:
-            fours = [level.values[k : k + WAYS] for k in range(0, len(level.values), WAYS)]
-            peak = min(len(level.values), WAYS) * level.peak
+            fours = [level.values[k : k + FOUR] for k in range(0, len(level.values), FOUR)]
+            peak = min(len(level.values), FOUR) * level.peak
             level = level.then(m, [sum(four[1:], four[0]) for four in fours], peak, name)
         return level
+
+
+def _joined(stages: list[_Stage]) -> _Stage:
+    """Return the values of ``stages`` of the same cycle side by side."""
+    return replace(stages[0], values=[value for stage in stages for value in stage.values])
 
 
 def latency(config: MacArrayConfig) -> int:
@@ -54,7 +64,7 @@ def latency(config: MacArrayConfig) -> int:
 def beat_layout(config: MacArrayConfig) -> data.StructLayout:
     """Return the layout of a beat at the port ``i``."""
     fields = {
-        "weights": data.ArrayLayout(signed(config.weight_width), config.lanes),
+        "weights": data.ArrayLayout(signed(config.weight_width), config.ways * config.lanes),
         "activations": data.ArrayLayout(signed(config.activation_width), config.lanes),
     }
     if config.exponent_width:
@@ -65,16 +75,18 @@ def beat_layout(config: MacArrayConfig) -> data.StructLayout:
 
 
 class MacArray(wiring.Component):
-    """Dot product of a frame's weights and activations, exact, with an exponent for each block.
+    """Dot products of a frame's weights and activations, exact, with an exponent for each block.
 
-    With weights w and activations x in lanes l, and exponents e of blocks b::
+    With weights w of ways g and activations x in lanes l, and exponents e of blocks b::
 
-        o = sum over beats, over blocks b that are on, of 2^(e_b - e_min) sum over l in b of w_l x_l
+        o_g = sum over beats, over blocks b that are on, of 2^(e_b - e_min) sum over l in b of
+              w_gl x_l
 
-    Every lane has one multiplier between registers, as a DSP block has; an adder tree sums a
-    block, two stages of shifts apply its exponent, to the left, so that no bit is lost; a second
-    tree sums the beat, and an accumulator the frame. Nothing stalls on the way: a frame is let in
-    only where a place among the results is free for it.
+    Every lane of a way has one multiplier between registers, as a DSP block has; an adder tree sums
+    a block, two stages of shifts apply its exponent, to the left, so that no bit is lost; a second
+    tree sums the beat, and an accumulator the frame. Ways share the activations, the marks and the
+    control. Nothing stalls on the way: a frame is let in only where a place among the results is
+    free for it.
 
     Parameters
     ----------
@@ -84,16 +96,21 @@ class MacArray(wiring.Component):
     Members
     -------
     i : In(stream of struct)
-        ``weights`` (lanes x signed(weight_width)), ``activations`` (lanes x
+        ``weights`` (ways * lanes x signed(weight_width), way by way), ``activations`` (lanes x
         signed(activation_width)), ``exponents`` (blocks x signed(exponent_width); only where there
-        are any), ``on`` (blocks x 1 bit: a block that is off counts as 0), ``first`` (the sum
-        begins anew) and ``last`` (it is given out).
+        are any), ``on`` (blocks x 1 bit: a block that is off counts as 0), ``first`` (the sums
+        begin anew) and ``last`` (they are given out).
     o : Out(stream of struct)
-        ``sum`` (signed(accumulator_width)), one a frame.
+        ``sums`` (ways x signed(accumulator_width)), once a frame.
+    products : Out(ways * lanes x signed(weight_width + activation_width))
+        Only with ``config.products``. In cycle t + 2, the products of the beat that was taken in
+        cycle t, way by way, of blocks that are off too; in cycles that follow none, anything. It is
+        the register behind the multipliers and has no handshake: who uses it counts the cycles.
 
-    A frame that is left without ``last`` gives nothing; the next ``first`` forgets it.
+    A frame that is left without ``last`` gives nothing; the next ``first`` forgets it. So beats
+    of which only the products are wanted, as of an outer product, come without ``last``.
 
-    Latency: ``latency`` cycles from the last beat to the sum. Throughput: a beat every cycle, of
+    Latency: ``latency`` cycles from the last beat to the sums. Throughput: a beat every cycle, of
     frames of one beat too, unless ``results`` is set to less.
     """
 
@@ -101,18 +118,20 @@ class MacArray(wiring.Component):
 
     def __init__(self, config: MacArrayConfig):
         self.config = config
-        result = {"sum": signed(config.accumulator_width)}
-        super().__init__(
-            {
-                "i": In(stream.Signature(beat_layout(config))),
-                "o": Out(stream.Signature(data.StructLayout(result))),
-            }
-        )
-        self._fifo = SyncFIFO(width=config.accumulator_width, depth=self.results)
+        self._sums = data.ArrayLayout(signed(config.accumulator_width), config.ways)
+        members = {
+            "i": In(stream.Signature(beat_layout(config))),
+            "o": Out(stream.Signature(data.StructLayout({"sums": self._sums}))),
+        }
+        if config.products:
+            product = signed(config.weight_width + config.activation_width)
+            members["products"] = Out(data.ArrayLayout(product, config.ways * config.lanes))
+        super().__init__(members)
+        self._fifo = SyncFIFO(width=self._sums.size, depth=self.results)
 
     @property
     def latency(self) -> int:
-        """Cycles from a frame's last beat to its sum."""
+        """Cycles from a frame's last beat to its sums."""
         return latency(self.config)
 
     @property
@@ -130,22 +149,22 @@ class MacArray(wiring.Component):
             self.i.ready.eq(frames != self.results),
             moved.eq(self.i.valid & self.i.ready),
             self.o.valid.eq(fifo.r_rdy),
-            self.o.payload.sum.eq(fifo.r_data),
+            self.o.payload.sums.eq(fifo.r_data),
             fifo.r_en.eq(self.o.ready),
             taken.eq(self.o.valid & self.o.ready),
         ]
         m.d.sync += frames.eq(frames + (moved & self.i.payload.last) - taken)
-        total = self._beat(m)
-        valid = self._later(m, moved, total.cycle, "valid")
-        ends = self._later(m, moved & self.i.payload.last, total.cycle, "ends", reset=True)
-        first = self._later(m, self.i.payload.first, total.cycle, "first")
-        accumulator = Signal(self.o.payload.sum.shape(), reset_less=True)
-        m.d.comb += [
-            fifo.w_data.eq(Mux(first, 0, accumulator) + total.values[0]),
-            fifo.w_en.eq(ends),
-        ]
+        totals = self._beat(m)
+        valid = self._later(m, moved, totals.cycle, "valid")
+        ends = self._later(m, moved & self.i.payload.last, totals.cycle, "ends", reset=True)
+        first = self._later(m, self.i.payload.first, totals.cycle, "first")
+        accumulator = Signal(self._sums, reset_less=True)
+        sums = data.View(self._sums, fifo.w_data)
+        m.d.comb += fifo.w_en.eq(ends)
+        for new, old, total in zip(sums, accumulator, totals.values, strict=True):
+            m.d.comb += new.eq(Mux(first, 0, old) + total)
         with m.If(valid):
-            m.d.sync += accumulator.eq(fifo.w_data)
+            m.d.sync += accumulator.eq(sums)
         return m
 
     def _later(self, m, value, cycles: int, name: str, *, reset: bool = False):
@@ -158,21 +177,20 @@ class MacArray(wiring.Component):
         return value
 
     def _beat(self, m) -> _Stage:
-        """Multiply, and sum each block and then the beat."""
+        """Multiply, and sum each block and then the beat; one value a way is left."""
         config, beat = self.config, self.i.payload
-        factors = [
-            (self._later(m, w, 1, "weight"), self._later(m, x, 1, "activation"))
-            for w, x in zip(beat.weights, beat.activations, strict=True)
-        ]
+        weights = [self._later(m, w, 1, "weight") for w in beat.weights]
+        activations = [self._later(m, x, 1, "activation") for x in beat.activations]
+        factors = zip(weights, activations * config.ways, strict=True)
         entry = _Stage([w * x for w, x in factors], config.product_peak, 1)
         products = entry.then(m, entry.values, entry.peak, "product")
-        blocks = [
-            _Stage(products.values[k : k + config.block], products.peak, products.cycle)
-            for k in range(0, config.lanes, config.block)
-        ]
-        blocks = [block.added(m, f"block_{b}") for b, block in enumerate(blocks)]
-        sums = _Stage([s for b in blocks for s in b.values], blocks[0].peak, blocks[0].cycle)
-        return self._scaled(m, sums).added(m, "beat")
+        if config.products:
+            taps = zip(self.products, products.values, strict=True)
+            m.d.comb += [tap.eq(product) for tap, product in taps]
+        blocks = enumerate(products.parts(config.block))
+        sums = _joined([block.added(m, f"block_{b}") for b, block in blocks])
+        ways = self._scaled(m, sums).parts(config.blocks)
+        return _joined([way.added(m, "beat") for way in ways])
 
     def _scaled(self, m, sums: _Stage) -> _Stage:
         """Shift each block's sum by its exponent; one that is off becomes 0."""
@@ -186,7 +204,7 @@ class MacArray(wiring.Component):
         on = self._later(m, Value.cast(self.i.payload.on), sums.cycle, "on")
         coarse = [
             Mux(o, s << Cat(Const(0, 2), shift[2:]), 0)
-            for o, s, shift in zip(on, sums.values, shifts, strict=True)
+            for o, s, shift in zip([*on] * self.config.ways, sums.values, shifts, strict=True)
         ]
         sums = sums.then(m, coarse, peak << (self.config.shifts & ~3), "coarse")
         if not width:

@@ -229,7 +229,7 @@ class SeedlmGemv(wiring.Component):
         m.d.comb += [
             self.o.valid.eq(mac.o.valid),
             mac.o.ready.eq(self.o.ready),
-            self.o.payload.sum.eq(Mux(faulty, 0, mac.o.payload.sum)),
+            self.o.payload.sum.eq(Mux(faulty, 0, mac.o.payload.sums[0])),
             self.o.payload.status.eq(Mux(faulty, status, 0)),
             self.o.payload.last.eq(faulty | (flushing & final)),
         ]

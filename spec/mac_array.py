@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from seedbed.spec.checks import require_int
+from seedbed.spec.checks import require_bool, require_int
 
 __all__ = ["MacArrayConfig"]
 
@@ -19,7 +19,10 @@ class MacArrayConfig:
     Parameters
     ----------
     lanes
-        Multipliers, 1..1024.
+        Multipliers of a way, 1..1024.
+    ways
+        Dot products of the same activations, each with weights and a sum of its own, 1..16. More
+        than one have no exponents.
     blocks
         Blocks of a beat, a divisor of ``lanes``; 1 is an exponent for the whole beat.
     weight_width, activation_width
@@ -37,6 +40,8 @@ class MacArrayConfig:
     results
         How many frames may be on their way, 2..1024; beats of others wait. 0 stands for as many as
         frames of one beat need for a beat every cycle.
+    products
+        Whether the products are given out too, each on its own, for outer products.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     """
@@ -50,6 +55,8 @@ class MacArrayConfig:
     beats: int = 64
     accumulator_width: int = 0
     results: int = 0
+    ways: int = 1
+    products: bool = False
 
     def __post_init__(self) -> None:
         require_int("lanes", self.lanes, 1, 1024)
@@ -62,6 +69,13 @@ class MacArrayConfig:
         require_int("weight_peak", self.weight_peak, 1, 1 << (self.weight_width - 1))
         require_int("activation_width", self.activation_width, 2, 32)
         require_int("exponent_width", self.exponent_width, 0, 5)
+        require_int("ways", self.ways, 1, 16)
+        if self.ways > 1 and self.exponent_width:
+            raise ValueError(
+                f"{self.ways} ways share a beat, which has exponents for one: exponent_width must "
+                f"be 0, not {self.exponent_width}"
+            )
+        require_bool("products", self.products)
         require_int("beats", self.beats, 1, 65536)
         if self.accumulator_width == 0:
             if self.needed_width > 64:

@@ -3,6 +3,7 @@
 from random import Random
 
 import numpy as np
+from amaranth.hdl import signed
 from amaranth.lib import data
 
 from seedbed.golden.mac_array import MacArray
@@ -19,7 +20,7 @@ BROKEN, EXTREME = 0, 2
 def frame(layout: data.StructLayout, fields: dict[str, np.ndarray]) -> list[int]:
     """Return the payloads of port ``i`` for one frame; each field has a row a beat."""
     beats = len(fields["weights"])
-    rows = [{name: rows[t].tolist() for name, rows in fields.items()} for t in range(beats)]
+    rows = [{name: rows[t].ravel().tolist() for name, rows in fields.items()} for t in range(beats)]
     return [
         layout.const(row | {"first": t == 0, "last": t == beats - 1}).as_bits()
         for t, row in enumerate(rows)
@@ -30,6 +31,7 @@ def case(config: MacArrayConfig, random: Random, *, beats: int = 150) -> Case:
     """Return frames of one beat, long ones, and one that is left without an end."""
     rng = np.random.default_rng(random.getrandbits(32))
     layout, model = beat_layout(config), MacArray(config)
+    sums = data.ArrayLayout(signed(config.accumulator_width), config.ways)
     lengths = [3, 2, min(config.beats, beats // 5)] + [1] * (beats // 5)
     lengths += [random.randint(1, min(config.beats, 9)) for _ in range(beats // 10)]
     inputs, outputs = [], []
@@ -39,10 +41,11 @@ def case(config: MacArrayConfig, random: Random, *, beats: int = 150) -> Case:
         edges = rng.choice([-half, max(half - 1, 0)], shape)
         return np.where(rng.random(shape) < 0.2, edges, rng.integers(-half, half or 1, shape))
 
+    ways = (config.ways,) if config.ways > 1 else ()
     peak, least = config.weight_peak, -(1 << (config.activation_width - 1))
     for k, length in enumerate(lengths):
         fields = {
-            "weights": numbers(config.weight_width, length, config.lanes).clip(-peak, peak),
+            "weights": numbers(config.weight_width, length, *ways, config.lanes).clip(-peak, peak),
             "activations": numbers(config.activation_width, length, config.lanes),
             "on": rng.random((length, config.blocks)) < (0.8 if k % 2 else 2),
         }
@@ -54,5 +57,5 @@ def case(config: MacArrayConfig, random: Random, *, beats: int = 150) -> Case:
         if k == BROKEN:
             inputs += payloads[:-1]
         inputs += payloads
-        outputs.append(int(model.sums(**fields)) & ((1 << config.accumulator_width) - 1))
+        outputs.append(sums.const(np.atleast_1d(model.sums(**fields)).tolist()).as_bits())
     return Case(phases=[Phase(inputs={"i": inputs}, outputs={"o": outputs})], quiet=True)

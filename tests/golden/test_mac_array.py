@@ -35,6 +35,22 @@ def test_is_the_sum_of_python_integers(random, beats):
     assert found == total
 
 
+def test_ways_are_arrays_of_their_own():
+    """Each way's sum is that of an array of one way, of several frames at once."""
+    rng = np.random.default_rng(7)
+    params = {"lanes": 6, "blocks": 3, "weight_width": 5, "activation_width": 4}
+    one, three = (MacArrayConfig(ways=ways, exponent_width=0, **params) for ways in (1, 3))
+    weights = rng.integers(-16, 16, (2, 4, 3, 6))
+    activations = rng.integers(-8, 8, (2, 4, 6))
+    on = rng.integers(0, 2, (2, 4, 3))
+    found = MacArray(three).sums(weights, activations, on=on)
+    for way in range(3):
+        expected = MacArray(one).sums(weights[:, :, way], activations, on=on)
+        assert (found[:, way] == expected).all()
+    assert (MacArray(three).products(weights, activations)[1, 2, 0] ==
+            weights[1, 2, 0] * activations[1, 2]).all()  # fmt: skip
+
+
 def test_the_derived_width_is_just_enough():
     """The longest frame of extremes does not wrap, and would with one bit less."""
     shape = (SMALL.beats, SMALL.lanes)
