@@ -299,6 +299,16 @@ CORES: dict[str, Core] = {
                     targets=EVERY,
                     placed=("ecp5",),
                 ),
+                "32 lanes x 4 ways, no exponents": Variant(
+                    params={
+                        "ways": 4,
+                        "blocks": 1,
+                        "weight_width": 18,
+                        "activation_width": 18,
+                        "exponent_width": 0,
+                    },
+                    main=False,
+                ),
             },
         ),
         Core(
