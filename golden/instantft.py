@@ -99,7 +99,7 @@ class InstantFt:
         x = pixels[images].reshape(len(images), *config.network.layers[0].inputs)
         inputs = []
         for layer in config.network.layers:
-            inputs.append(x.reshape(len(x), -1))
+            inputs.append(x.transpose(0, 2, 3, 1).reshape(len(x), -1))
             weights, bias = (self.weights[f"{layer.name}.{part}"] for part in ("weight", "bias"))
             sums = matmul(patches(layer, x), weights.T) + (bias << config.values.fraction)
             y = self.saturations.requantize(sums, config.weights.fraction, config.values)

@@ -73,7 +73,7 @@ class Lora:
         x: Sequence[np.ndarray],
         h: Sequence[np.ndarray],
         dz: np.ndarray,
-        rate: tuple[int, int],
+        rate: int,
     ) -> None:
         """Move A and B against the gradients of a batch.
 
@@ -84,7 +84,7 @@ class Lora:
         dz
             Gradients of the logits, (samples, classes).
         rate
-            M and S, as the configuration's ``rate`` gives them.
+            M, as the configuration's ``rate`` gives it.
         """
         config = self.config
         for i, (seen, inner) in enumerate(zip(x, h, strict=True)):
@@ -109,11 +109,7 @@ class Lora:
             total = self.saturations.fit(total + product, form)
         return total
 
-    def _moved(
-        self, parameters: np.ndarray, gradient: np.ndarray, rate: tuple[int, int]
-    ) -> np.ndarray:
-        config, (mantissa, shift) = self.config, rate
-        shift += config.accumulators.fraction - config.parameters.fraction
-        return self.saturations.fit(
-            parameters - rounded(mantissa * gradient, shift), config.parameters
-        )
+    def _moved(self, parameters: np.ndarray, gradient: np.ndarray, rate: int) -> np.ndarray:
+        config = self.config
+        shift = config.rate_fraction + config.accumulators.fraction - config.parameters.fraction
+        return self.saturations.fit(parameters - rounded(rate * gradient, shift), config.parameters)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from seedbed.spec.checks import require_int
 
-__all__ = ["Q4_12", "Q8_16", "Fixed"]
+__all__ = ["Q4_12", "Q6_12", "Q8_16", "Fixed"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,9 @@ class Fixed:
         return 1 << self.fraction
 
 
-#: Activations and logits. Source: InstantFT, section 4.1.
+#: Activations and logits by default: 18 bits, one multiplier of 18 x 18 bits a product.
+Q6_12 = Fixed(18, 12)
+#: Activations and logits in the paper. Source: InstantFT, section 4.1.
 Q8_16 = Fixed(24, 16)
 #: Parameters and gradients. Source: InstantFT, section 4.1.
 Q4_12 = Fixed(16, 12)

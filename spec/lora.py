@@ -1,10 +1,10 @@
 """Configuration of low-rank adapters that all end in the last layer, and their training."""
 
 from dataclasses import dataclass
-from math import floor, log2
+from math import floor
 
 from seedbed.spec.checks import require_int
-from seedbed.spec.fixed import Q4_12, Q8_16, Fixed
+from seedbed.spec.fixed import Q4_12, Q6_12, Fixed
 
 __all__ = ["LoraConfig"]
 
@@ -21,10 +21,10 @@ class LoraConfig:
         b_i += r(dz h_i', G + V - C)              a_i += r(dh_i x_i', G + V - C)
 
     Sums of products are exact and rounded once; what is added to an accumulator is rounded product
-    by product, and the sum saturates. After a batch, with the rate M / 2^S, M of ``rate_width``
-    bits, and the accumulators begin at 0 again::
+    by product, and the sum saturates. After a batch, with the rate M / 2^R, R = rate_fraction, and
+    the accumulators begin at 0 again::
 
-        A_i = A_i - r(M a_i, S + C - P)           B_i = B_i - r(M b_i, S + C - P)
+        A_i = A_i - r(M a_i, R + C - P)           B_i = B_i - r(M b_i, R + C - P)
 
     Parameters
     ----------
@@ -42,8 +42,9 @@ class LoraConfig:
         Format of dz and dh.
     accumulators
         Format of a and b; its fraction is between the parameters' and that of a product.
-    rate_width
-        Bits of M, unsigned, 4..24.
+    rate_width, rate_fraction
+        Bits of M, unsigned, 4..24, and R, 0..32. 17 bits with a sign are a factor of a multiplier
+        of 18 x 18; R is fixed, so that no shifter is needed.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     Source: InstantFT, Eq. 1 and 3; the formats of a and b and the rate's are this project's.
@@ -52,11 +53,12 @@ class LoraConfig:
     widths: tuple[int, ...] = (784, 1176, 400, 120, 84)
     classes: int = 10
     rank: int = 4
-    values: Fixed = Q8_16
+    values: Fixed = Q6_12
     parameters: Fixed = Q4_12
     gradients: Fixed = Q4_12
-    accumulators: Fixed = Q8_16
-    rate_width: int = 16
+    accumulators: Fixed = Q6_12
+    rate_width: int = 17
+    rate_fraction: int = 22
 
     def __post_init__(self) -> None:
         require_int("the number of widths", len(self.widths), 1, 16)
@@ -65,6 +67,7 @@ class LoraConfig:
         require_int("classes", self.classes, 1, 256)
         require_int("rank", self.rank, 1, 32)
         require_int("rate_width", self.rate_width, 4, 24)
+        require_int("rate_fraction", self.rate_fraction, 0, 32)
         require_int(
             "the accumulators' fraction",
             self.accumulators.fraction,
@@ -82,18 +85,15 @@ class LoraConfig:
         """Numbers of all A and B."""
         return sum(self.rank * (width + self.classes) for width in self.widths)
 
-    def rate(self, step: float) -> tuple[int, int]:
-        """Return M and S of the rate that is nearest to ``step``, the learning rate by the batch.
+    def rate(self, step: float) -> int:
+        """Return M of the rate that is nearest to ``step``, the learning rate by the batch.
 
-        Raises ``ValueError`` for a step outside 2^-20 .. 1.
+        Raises ``ValueError`` for a step that M has no bits for.
         """
-        if not 2**-20 <= step <= 1:
+        mantissa = floor(step * 2**self.rate_fraction + 0.5) if abs(step) < 2**24 else 0
+        if not 1 <= mantissa < 1 << self.rate_width:
             raise ValueError(
-                f"the learning rate by the batch must be in 2^-20 .. 1, not {step!r}: no other has "
-                f"{self.rate_width} bits here"
+                f"the learning rate by the batch must be in 2^-{self.rate_fraction} .. "
+                f"{((1 << self.rate_width) - 1) / 2**self.rate_fraction:g}, not {step!r}"
             )
-        shift = self.rate_width - 1 - floor(log2(step))
-        mantissa = round(step * 2**shift)
-        if mantissa >> self.rate_width:
-            return mantissa >> 1, shift - 1
-        return mantissa, shift
+        return mantissa

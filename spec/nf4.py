@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from seedbed.spec.checks import require_int
-from seedbed.spec.fixed import Q8_16, Fixed
+from seedbed.spec.fixed import Q6_12, Fixed
 
 __all__ = ["NF4_LEVELS", "Nf4Config"]
 
@@ -59,7 +59,7 @@ class Nf4Config:
     """
 
     block: int = 64
-    values: Fixed = Q8_16
+    values: Fixed = Q6_12
     peak_width: int = 16
     level_fraction: int = 14
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import exp, log
 
 from seedbed.spec.checks import require_int
-from seedbed.spec.fixed import Q4_12, Q8_16, Fixed
+from seedbed.spec.fixed import Q4_12, Q6_12, Fixed
 
 __all__ = ["SoftmaxLossConfig"]
 
@@ -45,7 +45,7 @@ class SoftmaxLossConfig:
     """
 
     classes: int = 10
-    logits: Fixed = Q8_16
+    logits: Fixed = Q6_12
     gradients: Fixed = Q4_12
     probability_bits: int = 16
     exp_bits: int = 10

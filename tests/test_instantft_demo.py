@@ -48,7 +48,7 @@ def test_whole_demonstration(tmp_path, small):
         result["table"][2]["after_held"] - result["table"][3]["after_held"]
     )
     assert (result["tuned"], result["held"]) == (30, 30)
-    assert result["cache_bytes"] == {"float32": 30 * 7160, "exact": 30 * 5370, "nf4": 30 * 957}
+    assert result["cache_bytes"] == {"float32": 30 * 7160, "exact": 30 * 4028, "nf4": 30 * 957}
     for text in ("rotated by 40 degrees", "fixed point, with NF4", "61,706", "InstantFT, forward"):
         assert text in shown.getvalue()
 

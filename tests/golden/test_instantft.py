@@ -6,7 +6,7 @@ import pytest
 from seedbed.golden import finetune, network
 from seedbed.golden.instantft import InstantFt, batches, quantised
 from seedbed.spec.finetune import METHODS
-from seedbed.spec.fixed import Fixed
+from seedbed.spec.fixed import Q8_16, Fixed
 from seedbed.spec.instantft import InstantFtConfig
 from seedbed.spec.network import LENET5, Layer, NetworkConfig
 
@@ -17,11 +17,10 @@ SMALL = NetworkConfig(
         Layer(name="c", kind="dense", inputs=(12, 1, 1), outputs=4, relu=False),
     )
 )
-#: 18 bits each: what a multiplier of small FPGAs takes.
-FORMATS = {
-    "Q8.16": {},
-    "Q6.12": {"values": Fixed(18, 12), "accumulators": Fixed(18, 12)},
-}
+#: By default, 18 bits each: what a multiplier of small FPGAs takes. And the paper's.
+FORMATS = {"Q6.12": {}, "Q8.16": {"values": Q8_16, "accumulators": Q8_16}}
+#: Inputs of LeNet-5's layers as they come: channels, rows, columns.
+SHAPES = ((1, 28, 28), (6, 14, 14), (16, 5, 5), (120, 1, 1), (84, 1, 1))
 
 
 def problem(rng, samples=160):
@@ -44,7 +43,10 @@ def core(config, *, network_seed=1, seed=2):
 
 @pytest.mark.parametrize("formats", FORMATS.values(), ids=FORMATS)
 def test_the_frozen_network_is_near_the_float_one(formats):
-    """With the same weights: apart by the rounding of activations, and pixels of v / 255.004."""
+    """With the same weights: apart by the rounding of activations, and pixels of v / 255.004.
+
+    The float network's are flat channel by channel, ours have the channels last.
+    """
     config = InstantFtConfig(**formats)
     model, weights = core(config)
     images = np.random.default_rng(3).integers(0, 256, (5, 28, 28), np.uint8)
@@ -52,6 +54,10 @@ def test_the_frozen_network_is_near_the_float_one(formats):
     real = {name: value / config.weights.one for name, value in weights.items()}
     inputs, logits = finetune.frozen(LENET5, real, images[:, None] / 255)
     assert [part.shape[1] for part in seen.inputs] == [784, 1176, 400, 120, 84]
+    inputs = [
+        part.reshape(-1, *shape).transpose(0, 2, 3, 1).reshape(part.shape)
+        for part, shape in zip(inputs, SHAPES, strict=True)
+    ]
     bound = 40 / config.values.one
     for ours, theirs in zip([*seen.inputs, seen.logits], [*inputs, logits], strict=True):
         assert np.abs(ours / config.values.one - theirs).max() < bound
@@ -60,23 +66,27 @@ def test_the_frozen_network_is_near_the_float_one(formats):
 
 
 def test_bytes_of_an_image():
-    assert [InstantFtConfig().pixel(byte) for byte in (0, 1, 255)] == [0, 257, 65535]
-    assert InstantFtConfig(values=Fixed(18, 12)).pixel(255) == 4095
+    assert [InstantFtConfig().pixel(byte) for byte in (0, 1, 255)] == [0, 16, 4095]
+    paper = InstantFtConfig(**FORMATS["Q8.16"])
+    assert [paper.pixel(byte) for byte in (0, 1, 255)] == [0, 257, 65535]
     assert InstantFtConfig(values=Fixed(26, 18)).pixel(1) == 4 * 257
 
 
-def test_the_cache_is_as_small_as_the_published_one():
+@pytest.mark.parametrize("formats", FORMATS.values(), ids=FORMATS)
+def test_the_cache_is_as_small_as_the_published_one(formats):
     """1.02 MB for 1,024 images, 7.33 MB in 32 bits: InstantFT, section 5.5."""
-    config = InstantFtConfig()
+    config = InstantFtConfig(**formats)
     assert sum(config.cached) == 1790
     assert 1024 * 4 * 1790 == 7331840
     assert config.entry_bits == 4 * 1790 + 16 * (19 + 7 + 2 + 2 + 1)
     assert config.entry_bits * 1024 // 8 == 979968 < 1.02e6
-    assert InstantFtConfig(cache="exact").entry_bits == 24 * 1790
+    exact = InstantFtConfig(cache="exact", **formats)
+    assert exact.entry_bits == (24 if formats else 18) * 1790
 
 
-def test_the_cache_keeps_images_and_is_near_the_rest():
-    config = InstantFtConfig(network=SMALL, block=16)
+@pytest.mark.parametrize("formats", FORMATS.values(), ids=FORMATS)
+def test_the_cache_keeps_images_and_is_near_the_rest(formats):
+    config = InstantFtConfig(network=SMALL, block=16, **formats)
     model, _ = core(config)
     seen = model.base(problem(np.random.default_rng(4))[0])
     back = model.cached(seen)
@@ -85,7 +95,7 @@ def test_the_cache_keeps_images_and_is_near_the_rest():
         [*back.inputs[1:], back.logits], [*seen.inputs[1:], seen.logits], strict=True
     ):
         assert 0 < np.abs(ours - exact).max() < 0.16 * np.abs(exact).max()
-    exact = InstantFtConfig(network=SMALL, cache="exact")
+    exact = InstantFtConfig(network=SMALL, cache="exact", **formats)
     assert core(exact)[0].cached(seen) is seen
 
 
@@ -139,7 +149,7 @@ def test_saturation_is_counted_and_stays_in_range():
     seen = model.base(images)
     counted = model.saturations.count
     assert counted > 0
-    model.train(model.cached(seen), labels, batches(160, 20, 1, rng), 1.0)
+    model.train(model.cached(seen), labels, batches(160, 20, 1, rng), 0.6)
     assert model.saturations.count > counted
     for part in (*model.lora.a, *model.lora.b):
         assert config.adapters.low <= part.min() <= part.max() <= config.adapters.high
@@ -169,6 +179,15 @@ def test_an_epoch_has_each_sample_once_in_a_new_order():
     assert first.tolist() != second.tolist()
 
 
+def test_a_rate_beyond_its_bits_trains_nothing():
+    model, _ = core(InstantFtConfig(network=SMALL))
+    images, labels = problem(np.random.default_rng(9), 20)
+    seen = model.base(images)
+    with pytest.raises(ValueError, match=r"by the batch must be in .*, not 0\.05"):
+        model.train(seen, labels, [np.arange(20)], 1.0)
+    assert not any(part.any() for part in model.lora.b)
+
+
 @pytest.mark.parametrize(
     "images",
     [
@@ -191,7 +210,11 @@ def test_images_of_another_sort_are_refused(images):
         ({"batch": 0}, r"batch must be in 1\.\.256, not 0"),
         ({"rank": 0}, r"rank must be in 1\.\.32, not 0"),
         ({"network": NetworkConfig(SMALL.layers[:2])}, "b gives the logits: it must have neither"),
-        ({"weights": Fixed(32, 16)}, r"a layer's sum must be in 2\.\.53, not 63"),
+        ({"weights": Fixed(32, 16)}, r"a layer's sum must be in 2\.\.53, not 57"),
+        (
+            {"weights": Fixed(32, 16), **FORMATS["Q8.16"]},
+            r"a layer's sum must be in 2\.\.53, not 63",
+        ),
     ],
 )
 def test_bad_configurations(change, says):

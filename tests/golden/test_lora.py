@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from seedbed.golden.lora import Lora
-from seedbed.spec.fixed import Q4_12, Q8_16, Fixed
+from seedbed.spec.fixed import Q4_12, Q6_12, Q8_16, Fixed
 from seedbed.spec.lora import LoraConfig
 
 #: Formats so narrow that everything saturates in a few samples.
@@ -20,8 +20,14 @@ NARROW = LoraConfig(
     gradients=Fixed(8, 5),
     accumulators=Fixed(10, 6),
     rate_width=6,
+    rate_fraction=7,
 )
-SMALL = LoraConfig(widths=(6, 9), classes=5, rank=3)
+#: By the formats of values and accumulators; with ``both``, accumulators are the finer ones.
+SMALL = {
+    "Q6.12": LoraConfig(widths=(6, 9), classes=5, rank=3),
+    "Q8.16": LoraConfig(widths=(6, 9), classes=5, rank=3, values=Q8_16, accumulators=Q8_16),
+    "both": LoraConfig(widths=(6, 9), classes=5, rank=3, accumulators=Q8_16),
+}
 
 
 def drawn(config, rng, samples):
@@ -72,9 +78,9 @@ class Plain:
         return h, [self.r(number, shift, c.values) for number in z]
 
     def update(self, xs, hs, dzs, rate):
-        c, (mantissa, shift) = self.config, rate
+        c = self.config
         product = c.gradients.fraction + c.values.fraction - c.accumulators.fraction
-        down = shift + c.accumulators.fraction - c.parameters.fraction
+        down = c.rate_fraction + c.accumulators.fraction - c.parameters.fraction
         for i, width in enumerate(c.widths):
             a = [[0] * width for _ in range(c.rank)]
             b = [[0] * c.rank for _ in range(c.classes)]
@@ -95,12 +101,17 @@ class Plain:
             for parameters, sums in ((self.a[i], a), (self.b[i], b)):
                 for row, gradient in zip(parameters, sums, strict=True):
                     for n, g in enumerate(gradient):
-                        step = floor(Fraction(mantissa * g, 2**down) + Fraction(1, 2))
+                        step = floor(Fraction(rate * g, 2**down) + Fraction(1, 2))
                         row[n] = self.fit(row[n] - step, c.parameters)
 
 
-@pytest.mark.parametrize(("config", "saturates"), [(NARROW, True), (SMALL, False)])
-def test_bit_for_bit_the_formulas(config, saturates):
+@pytest.mark.parametrize(
+    ("config", "step"),
+    [(NARROW, 0.3), *((config, 0.03) for config in SMALL.values())],
+    ids=["narrow", *SMALL],
+)
+def test_bit_for_bit_the_formulas(config, step):
+    saturates = config is NARROW
     rng = np.random.default_rng(1)
     model = adapters(config, rng)
     if not saturates:
@@ -116,7 +127,8 @@ def test_bit_for_bit_the_formulas(config, saturates):
         assert [part.tolist() for part in h] == [
             [inner[i] for inner, _ in each] for i in range(len(x))
         ]
-        rate = config.rate(0.3)
+        rate = config.rate(step)
+        assert rate == {0.3: 38, 0.03: 125829}[step]
         model.update(x, h, dz, rate)
         rows = [[part[n].tolist() for part in x] for n in range(6)]
         plain.update(rows, [inner for inner, _ in each], dz.tolist(), rate)
@@ -126,45 +138,51 @@ def test_bit_for_bit_the_formulas(config, saturates):
     assert (model.saturations.count > 0) == saturates
 
 
-def test_an_accumulator_stays_at_its_end_until_it_is_drawn_back():
-    config = LoraConfig(widths=(1,), classes=1, rank=1)
+@pytest.mark.parametrize("form", [Q6_12, Q8_16], ids=str)
+def test_an_accumulator_stays_at_its_end_until_it_is_drawn_back(form):
+    config = LoraConfig(widths=(1,), classes=1, rank=1, values=form, accumulators=form)
     model = Lora(config, [np.zeros((1, 1), int)], [np.zeros((1, 1), int)])
-    one, x = np.full((3, 1), Q4_12.one), np.full((3, 1), Q8_16.high)
-    assert model.accumulate(one, x).tolist() == [[Q8_16.high]]
+    one, x = np.full((3, 1), Q4_12.one), np.full((3, 1), form.high)
+    assert model.accumulate(one, x).tolist() == [[form.high]]
     assert model.saturations.count == 2
     one[2] = -Q4_12.one
     assert model.accumulate(one, x).tolist() == [[0]]
-    assert model.accumulate(-np.abs(one), x).tolist() == [[Q8_16.low]]
+    assert model.accumulate(-np.abs(one), x).tolist() == [[form.low]]
     assert model.saturations.count == 5
     # Not twice the end, and so no more than a little beyond it.
-    assert model.accumulate(np.abs(one[:2]), x[:2] * 5 // 8).tolist() == [[Q8_16.high]]
+    assert model.accumulate(np.abs(one[:2]), x[:2] * 5 // 8).tolist() == [[form.high]]
     assert model.saturations.count == 6
 
 
-def test_adapters_start_without_effect():
+@pytest.mark.parametrize("config", SMALL.values(), ids=SMALL)
+def test_adapters_start_without_effect(config):
     rng = np.random.default_rng(2)
-    model = Lora.random(SMALL, rng, 0.05)
-    x, base, _ = drawn(SMALL, rng, 7)
+    model = Lora.random(config, rng, 0.05)
+    x, base, _ = drawn(config, rng, 7)
     np.testing.assert_array_equal(model.forward(x, base)[1], base)
     wide = Lora.random(LoraConfig(), rng, 0.05)
     assert wide.a[1].std() / Q4_12.one == pytest.approx(0.05, rel=0.05)
     assert model.saturations.count == 0
 
 
-def test_near_sgd_in_real_numbers():
-    """After a batch, to the rounding of parameters, gradients and products."""
-    rng = np.random.default_rng(3)
-    model = Lora.random(SMALL, rng, 0.3)
+@pytest.mark.parametrize("config", SMALL.values(), ids=SMALL)
+def test_near_sgd_in_real_numbers(config):
+    """After a batch, to the rounding of parameters, gradients and products.
+
+    Six h, each of half a unit and times B below 1/2, and the logits' own half are two units.
+    """
+    rng, one = np.random.default_rng(3), config.values.one
+    model = Lora.random(config, rng, 0.3)
     model.b = [rng.integers(-2000, 2000, part.shape) for part in model.b]
     a, b = ([part / Q4_12.one for part in parts] for parts in (model.a, model.b))
-    x = [rng.integers(0, 3 * Q8_16.one, (20, width)) for width in SMALL.widths]
+    x = [rng.integers(0, 3 * one, (20, width)) for width in config.widths]
     base, dz = rng.integers(-99, 99, (20, 5)), rng.integers(-Q4_12.one, Q4_12.one, (20, 5))
     h, z = model.forward(x, base)
-    model.update(x, h, dz, SMALL.rate(0.005))
-    real, g = [part / Q8_16.one for part in x], dz / Q4_12.one
+    model.update(x, h, dz, config.rate(0.005))
+    real, g = [part / one for part in x], dz / Q4_12.one
     inner = [part @ each.T for part, each in zip(real, a, strict=True)]
-    logits = base / Q8_16.one + sum(p @ q.T for p, q in zip(inner, b, strict=True))
-    assert np.abs(z / Q8_16.one - logits).max() < 1e-4
+    logits = base / one + sum(p @ q.T for p, q in zip(inner, b, strict=True))
+    assert np.abs(z / one - logits).max() < 2 / one
     for i in range(2):
         new_a = a[i] - 0.005 * (g @ b[i]).T @ real[i]
         new_b = b[i] - 0.005 * g.T @ inner[i]
@@ -173,16 +191,33 @@ def test_near_sgd_in_real_numbers():
     assert model.saturations.count == 0
 
 
-@pytest.mark.parametrize("step", [1, 0.1 / 20, 0.025 / 20, 2**-20, 1 - 2**-30, 0.3])
-def test_a_rate_is_held_to_its_bits(step):
-    mantissa, shift = LoraConfig().rate(step)
-    assert 2**15 <= mantissa < 2**16
-    assert mantissa / 2**shift == pytest.approx(step, rel=2**-16)
+@pytest.mark.parametrize(
+    ("step", "held"),
+    [
+        (0.1 / 20, 20972),
+        (0.02 / 20, 4194),
+        (0.025 / 20, 5243),
+        (0.03, 125829),
+        (2**-22, 1),
+        (2.5 * 2**-22, 3),
+        (2**-5 - 2**-22, 2**17 - 1),
+    ],
+)
+def test_a_rate_is_held_to_its_bits(step, held):
+    assert LoraConfig().rate(step) == held
+    assert held / 2**22 == pytest.approx(step, abs=2**-23)
 
 
-@pytest.mark.parametrize("step", [0, -0.1, 1.1, 2**-21, float("nan")])
+def test_a_rate_of_other_bits():
+    assert LoraConfig(rate_width=4, rate_fraction=0).rate(15) == 15
+    assert LoraConfig(rate_width=24, rate_fraction=32).rate(2**-8 - 2**-32) == 2**24 - 1
+    with pytest.raises(ValueError, match=r"must be in 2\^-0 \.\. 15, not 16"):
+        LoraConfig(rate_width=4, rate_fraction=0).rate(16)
+
+
+@pytest.mark.parametrize("step", [0, -0.1, 2**-5, 1, 2**-24, 1e300, float("nan"), float("inf")])
 def test_a_rate_that_the_format_cannot_hold_is_refused(step):
-    with pytest.raises(ValueError, match=r"must be in 2\^-20 \.\. 1, not "):
+    with pytest.raises(ValueError, match=r"must be in 2\^-22 \.\. 0\.0312498, not "):
         LoraConfig().rate(step)
 
 
@@ -198,9 +233,19 @@ def test_parameters_of_the_paper():
         ({"rank": 33}, r"rank must be in 1\.\.32, not 33"),
         ({"classes": 0}, r"classes must be in 1\.\.256, not 0"),
         ({"rate_width": 3}, r"rate_width must be in 4\.\.24, not 3"),
-        ({"accumulators": Fixed(24, 11)}, r"accumulators' fraction must be in 12\.\.28, not 11"),
-        ({"accumulators": Fixed(47, 16)}, r"accumulators' width must be in 2\.\.46, not 47"),
-        ({"parameters": Fixed(30, 12)}, r"a sum of products must be in 2\.\.53, not 63"),
+        ({"rate_fraction": 33}, r"rate_fraction must be in 0\.\.32, not 33"),
+        ({"rate_fraction": -1}, r"rate_fraction must be in 0\.\.32, not -1"),
+        ({"accumulators": Fixed(24, 11)}, r"accumulators' fraction must be in 12\.\.24, not 11"),
+        (
+            {"values": Q8_16, "accumulators": Fixed(30, 29)},
+            r"accumulators' fraction must be in 12\.\.28, not 29",
+        ),
+        ({"accumulators": Fixed(46, 16)}, r"accumulators' width must be in 2\.\.45, not 46"),
+        ({"parameters": Fixed(30, 12)}, r"a sum of products must be in 2\.\.53, not 57"),
+        (
+            {"values": Q8_16, "parameters": Fixed(30, 12)},
+            r"a sum of products must be in 2\.\.53, not 63",
+        ),
     ],
 )
 def test_bad_configurations(change, says):

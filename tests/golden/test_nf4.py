@@ -8,15 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seedbed.golden.nf4 import Nf4, through
-from seedbed.spec.fixed import Q8_16, Fixed
+from seedbed.spec.fixed import Q6_12, Q8_16, Fixed
 from seedbed.spec.nf4 import NF4_LEVELS, Nf4Config
 
 CONFIGS = [
     Nf4Config(),
-    Nf4Config(block=7, values=Fixed(18, 12)),
+    Nf4Config(values=Q8_16),
+    Nf4Config(block=7),
     Nf4Config(block=3, values=Fixed(12, 8), peak_width=8, level_fraction=10),
     Nf4Config(block=5, values=Fixed(16, 10), peak_width=15, level_fraction=8),
 ]
+FORMATS = pytest.mark.parametrize("form", [Q6_12, Q8_16], ids=str)
 
 
 def test_levels_are_quantiles_of_a_normal_distribution():
@@ -69,14 +71,15 @@ def test_the_ends_of_the_format_stay_inside_it():
         assert form.low <= back.min() <= back.max() <= form.high
 
 
-def test_a_worked_block():
-    """Peak 1.0 in Q8.16 is 512 units of 2^-9; the levels come back to half a unit of 2^-16."""
-    config = Nf4Config(block=17)
-    exact = np.array([round(level * 65536) for level in NF4_LEVELS])
+@pytest.mark.parametrize(("form", "peak", "near"), [(Q6_12, 2048, 1), (Q8_16, 512, 3)])
+def test_a_worked_block(form, peak, near):
+    """Peak 1.0 is 2,048 units of 2^-11 or 512 of 2^-9; levels come back to 2^-15 and rounding."""
+    config = Nf4Config(block=17, values=form)
+    exact = np.array([round(level * form.one) for level in NF4_LEVELS])
     codes, peaks = Nf4(config).quantise(exact)
-    assert peaks.tolist() == [512]
+    assert peaks.tolist() == [peak]
     assert codes.tolist() == list(range(16))
-    np.testing.assert_allclose(Nf4(config).dequantise(codes, peaks), exact, atol=3)
+    np.testing.assert_allclose(Nf4(config).dequantise(codes, peaks), exact, atol=near)
 
 
 def test_equal_distances_go_to_the_lower_level():
@@ -89,21 +92,24 @@ def test_equal_distances_go_to_the_lower_level():
     assert codes[:, 0].tolist() == [c, c + 1]
 
 
+@FORMATS
 @settings(max_examples=50, deadline=None)
-@given(st.lists(st.integers(Q8_16.low, Q8_16.high), min_size=1, max_size=150))
-def test_what_comes_back_is_near(numbers):
+@given(st.data())
+def test_what_comes_back_is_near(form, data):
     """Within half the widest gap of levels times the peak, and what rounding adds."""
-    config, x = Nf4Config(), np.array(numbers)
+    numbers = data.draw(st.lists(st.integers(form.low, form.high), min_size=1, max_size=150))
+    config, x = Nf4Config(values=form), np.array(numbers)
     codes, peaks = Nf4(config).quantise(x)
     spread = np.repeat(peaks, config.block)[: len(x)] << config.shift
     error = np.abs(Nf4(config).dequantise(codes, peaks) - x)
     assert (error <= 0.1520 * spread + (1 << config.shift)).all()
 
 
-def test_real_numbers_go_the_same_way():
+@FORMATS
+def test_real_numbers_go_the_same_way(form):
     rng = np.random.default_rng(3)
     x = rng.normal(size=(30, 100))
-    ours = Nf4(Nf4Config()).through(np.rint(x * 65536).astype(int)) / 65536
+    ours = Nf4(Nf4Config(values=form)).through(np.rint(x * form.one).astype(int)) / form.one
     real = through(x, 64)
     assert (np.abs(ours - real) < 0.004).mean() > 0.98
     assert not through(np.zeros((2, 70)), 64).any()
@@ -119,10 +125,18 @@ def test_bits_of_a_vector():
     ("change", "says"),
     [
         ({"block": 0}, r"block must be in 1\.\.4096, not 0"),
-        ({"peak_width": 24}, r"peak_width must be in 4\.\.23, not 24"),
-        ({"peak_width": 3}, r"peak_width must be in 4\.\.23, not 3"),
+        ({"peak_width": 18}, r"peak_width must be in 4\.\.17, not 18"),
+        ({"peak_width": 3}, r"peak_width must be in 4\.\.17, not 3"),
+        ({"peak_width": 24, "values": Q8_16}, r"peak_width must be in 4\.\.23, not 24"),
         ({"level_fraction": 5}, r"level_fraction must be in 6\.\.16, not 5"),
-        ({"peak_width": 8}, "15 bits cut off, but only level_fraction = 14 may be"),
+        (
+            {"peak_width": 10, "level_fraction": 6},
+            "7 bits cut off, but only level_fraction = 6 may be",
+        ),
+        (
+            {"peak_width": 8, "values": Q8_16},
+            "15 bits cut off, but only level_fraction = 14 may be",
+        ),
         ({"values": Fixed(33, 16)}, r"the values' width must be in 5\.\.32, not 33"),
     ],
 )
@@ -136,4 +150,4 @@ def test_bad_formats():
         Fixed(16, 16)
     with pytest.raises(TypeError, match="width must be an integer"):
         Fixed(16.0, 2)
-    assert str(Q8_16) == "Q8.16"
+    assert [str(form) for form in (Q6_12, Q8_16)] == ["Q6.12", "Q8.16"]

@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 
 from seedbed.golden.softmax_loss import SoftmaxLoss
-from seedbed.spec.fixed import Q8_16, Fixed
+from seedbed.spec.fixed import Q6_12, Q8_16, Fixed
 from seedbed.spec.softmax_loss import SoftmaxLossConfig
 
 CONFIGS = {
     "default": (SoftmaxLossConfig(), 0.0025, 0.005),
-    "18 bits": (SoftmaxLossConfig(logits=Fixed(18, 12)), 0.0025, 0.005),
+    "Q8.16": (SoftmaxLossConfig(logits=Q8_16), 0.0025, 0.005),
     "small tables": (SoftmaxLossConfig(exp_bits=7, exp_fraction=4, index_bits=6), 0.02, 0.04),
     # With so many, what is beyond the table of exponentials adds up.
     "many classes": (SoftmaxLossConfig(classes=100, gradients=Fixed(18, 14)), 0.01, 0.02),
 }
+FORMATS = pytest.mark.parametrize("form", [Q6_12, Q8_16], ids=str)
 
 
 def real(z, labels):
@@ -44,23 +45,26 @@ def test_near_the_real_ones(name):
     assert model.saturations.count == 0
 
 
-def test_a_worked_sample():
+@FORMATS
+def test_a_worked_sample(form):
     """Two equal logits: s = 131070 = 2^16 (1 + f), f in the last interval of the tables."""
-    config = SoftmaxLossConfig(classes=2)
+    config = SoftmaxLossConfig(classes=2, logits=form)
     result = SoftmaxLoss(config).run(np.array([[5, 5]]), np.array([1]))
     assert config.reciprocals[-1] == 32776
     assert result.probabilities.tolist() == [[65535 * 32776 >> 16] * 2] == [[32775, 32775]]
     assert result.gradients.tolist() == [[2048, -2048]]
     assert result.classes.tolist() == [0]
-    expected = round(65536 * log(1 + 2047 / 2048))
+    expected = {Q6_12: 2838, Q8_16: 45410}[form]
+    assert expected == round(form.one * log(1 + 2047 / 2048))
     assert result.losses.tolist() == [expected]
-    assert result.losses[0] / 65536 == pytest.approx(log(2), abs=3e-4)
+    assert result.losses[0] / form.one == pytest.approx(log(2), abs=3e-4)
 
 
-def test_a_sure_answer_has_no_gradient_and_no_loss():
-    z = np.full((2, 10), Q8_16.low)
+@FORMATS
+def test_a_sure_answer_has_no_gradient_and_no_loss(form):
+    z = np.full((2, 10), form.low)
     z[:, 3] = 0
-    config = SoftmaxLossConfig()
+    config = SoftmaxLossConfig(logits=form)
     result = SoftmaxLoss(config).run(z, np.array([3, 4]))
     assert result.probabilities[:, 3].tolist() == [65535, 65535]
     assert not np.delete(result.probabilities, 3, axis=1).any()
@@ -68,22 +72,24 @@ def test_a_sure_answer_has_no_gradient_and_no_loss():
     assert result.gradients[1].tolist() == [0, 0, 0, 4096, -4096, 0, 0, 0, 0, 0]
     # s is one short of 2^16, whose logarithm is that of the last interval's middle.
     short = config.logs[-1] + config.floors[15]
-    assert -20 < short < 0
-    assert result.losses.tolist() == [0, -Q8_16.low + short]
+    assert -20 * form.one < short * Q8_16.one < 0
+    assert result.losses.tolist() == [0, -form.low + short]
 
 
-def test_a_loss_beyond_its_format_saturates_and_is_counted():
-    model = SoftmaxLoss(SoftmaxLossConfig())
-    z = np.full((1, 10), Q8_16.low)
-    z[0, 0] = Q8_16.high
+@FORMATS
+def test_a_loss_beyond_its_format_saturates_and_is_counted(form):
+    model = SoftmaxLoss(SoftmaxLossConfig(logits=form))
+    z = np.full((1, 10), form.low)
+    z[0, 0] = form.high
     assert model.run(z, np.array([0])).losses.tolist() == [0]
     assert model.saturations.count == 0
-    assert model.run(z, np.array([1])).losses.tolist() == [Q8_16.high]
+    assert model.run(z, np.array([1])).losses.tolist() == [form.high]
     assert model.saturations.count == 1
 
 
-def test_beyond_the_table_nothing_is_left():
-    config = SoftmaxLossConfig()
+@FORMATS
+def test_beyond_the_table_nothing_is_left(form):
+    config = SoftmaxLossConfig(logits=form)
     first = (len(config.exps) - 0.5) / 2**config.exp_fraction * config.logits.one
     z = np.zeros((2, 10), int)
     z[0, 1:], z[1, 1:] = -int(first) + 1, -int(first)
