@@ -1,0 +1,206 @@
+"""Cache of 4-bit activations in external memory: an entry an image, stored once, fetched often."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from seedbed.hw.bursts import Bursts, command_layout
+from seedbed.hw.entry_mover import EntryMover, Part, codes_layout, read_layout, write_layout
+from seedbed.spec import FORWARD_CACHE_KINDS, FORWARD_CACHE_STATUS, ForwardCacheConfig
+
+__all__ = ["ForwardCache", "request_layout"]
+
+_FETCH, _STORE, _CLEAR = range(len(FORWARD_CACHE_KINDS))
+_DONE, _MISS, _RANGE, _MEMORY, _FRAME = range(len(FORWARD_CACHE_STATUS))
+
+
+def request_layout() -> data.StructLayout:
+    """Return the layout of a request, see :class:`ForwardCache`."""
+    return data.StructLayout({"index": 16, "kind": 2})
+
+
+class ForwardCache(wiring.Component):
+    """Keeps what a frozen network makes of each image, and knows of which images it does.
+
+    An entry is the codes of an image's vectors and a peak for each of their blocks, laid out in
+    memory as :class:`~seedbed.spec.ForwardCacheConfig` says. One request runs at a time. A fetch
+    reads an entry from its first beat to its last, peaks first, so that each beat of codes leaves
+    with its peak; a store writes the codes as they come, and the peaks, which are then known,
+    behind them. One bit an entry says whether it is a hit. The bits are cleared after reset, one a
+    cycle, and requests wait for that.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.ForwardCacheConfig`.
+
+    Members
+    -------
+    i : In(stream of struct)
+        ``index`` (16 bits) and ``kind`` (by its place in
+        :data:`~seedbed.spec.FORWARD_CACHE_KINDS`: fetch, store, or clear, which forgets all
+        entries and does not look at the index).
+    i_codes : In(stream of struct)
+        A frame a store, whatever becomes of it: ``codes`` (store_lanes x 4 bits), ``peak`` of their
+        block (peak_width bits; that of the block's last beat counts), ``last`` with the entry's
+        final beat. Each vector is filled up to a whole beat of memory.
+    o_codes : Out(stream of struct)
+        A frame a fetch that hits: ``codes`` (fetch_lanes x 4 bits), ``peak``, ``last``.
+    o : Out(stream of struct)
+        ``status``, one a request, once it is over.
+    o_command : Out(stream of struct)
+        A burst: ``address`` (of its first beat, in beats), ``write``, ``length`` (beats - 1).
+    o_write : Out(stream of struct)
+        ``data`` (beat_bits bits) and ``last`` (of a burst), in the order of the commands, be it
+        before or behind their transfer.
+    i_response : In(stream of struct)
+        ``error``, one a burst that was written.
+    i_read : In(stream of struct)
+        ``data``, ``error`` and ``last`` (of a burst), in the order of the commands.
+
+    Errors: ``status`` says how a request ended, by its place in
+    :data:`~seedbed.spec.FORWARD_CACHE_STATUS`; after each of them the next request is taken.
+    ``miss``: the entry was not stored since the last clear or reset; nothing is read. ``range``:
+    there is no such index or kind; a store's frame is dropped. ``frame``: a store's ``last`` came
+    too early, and its burst was filled up with zeros, or was missing, and beats were dropped until
+    it came. ``memory``: it answered an error, or a ``last`` where no burst ends; a fetch's beats
+    have all been given, but mean nothing. A store that does not end with ``done`` leaves no hit.
+
+    Latency: ``latency`` cycles from a request to its first command, ``miss_latency`` to the answer
+    of a miss, 1 from a beat of memory to codes and back. Throughput: a beat of codes every cycle,
+    or of memory, whichever is narrower.
+    Source: InstantFT, sections 3.1 and 4.1.
+    """
+
+    interval = 1
+    latency = 3
+    miss_latency = 2
+
+    def __init__(self, config: ForwardCacheConfig):
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(request_layout())),
+                "i_codes": In(stream.Signature(codes_layout(config, config.store_lanes))),
+                "o_codes": Out(stream.Signature(codes_layout(config, config.fetch_lanes))),
+                "o": Out(stream.Signature(data.StructLayout({"status": 3}))),
+                "o_command": Out(stream.Signature(command_layout(config))),
+                "o_write": Out(stream.Signature(write_layout(config))),
+                "i_response": In(stream.Signature(data.StructLayout({"error": 1}))),
+                "i_read": In(stream.Signature(read_layout(config))),
+            }
+        )
+        self._mover = EntryMover(config)
+        self._bursts = Bursts(config)
+        # A memory of one row would have no address.
+        self._hits = memory.Memory(shape=1, depth=max(2, config.entries), init=[])
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.mover = mover = self._mover
+        m.submodules.bursts = bursts = self._bursts
+        m.submodules.hits = self._hits
+        config, request, response = self.config, self.i, self.i_response
+        known, hit = self._hits.write_port(), self._hits.read_port()
+        index = Signal(16)
+        kind = Signal(2, reset_less=True)
+        status = Signal(3)
+        stores = Signal()
+        refused = Signal()
+        begins = Signal()
+        over = Signal()
+        # Bursts of a store that have no answer yet.
+        most = config.most_bursts(config.code_beats) + config.most_bursts(config.peak_beats)
+        awaited = Signal(range(most + 1))
+        asked = Signal()
+        answered = Signal()
+        wiring.connect(m, wiring.flipped(self.i_codes), mover.i_codes)
+        wiring.connect(m, wiring.flipped(self.i_read), mover.i_read)
+        wiring.connect(m, mover.o_codes, wiring.flipped(self.o_codes))
+        wiring.connect(m, mover.o_write, wiring.flipped(self.o_write))
+        wiring.connect(m, bursts.o, wiring.flipped(self.o_command))
+        m.d.comb += [
+            stores.eq(kind == _STORE),
+            refused.eq((index >= config.entries) | (kind > _CLEAR)),
+            hit.addr.eq(request.payload.index),
+            hit.en.eq(request.valid & request.ready),
+            known.addr.eq(index),
+            bursts.start.eq(begins),
+            bursts.index.eq(index),
+            bursts.write.eq(stores),
+            mover.column.eq(bursts.column),
+            asked.eq(bursts.o.valid & bursts.o.ready & stores),
+            response.ready.eq(awaited != 0),
+            answered.eq(response.valid & response.ready),
+            over.eq(mover.idle & ~bursts.busy & (awaited == 0)),
+            self.o.payload.status.eq(status),
+        ]
+        m.d.sync += awaited.eq(awaited + asked - answered)
+        # A broken frame counts for more: it is the sender's own fault.
+        with m.If(mover.broken):
+            m.d.sync += status.eq(_FRAME)
+        with m.Elif((mover.fault | (answered & response.payload.error)) & (status == _DONE)):
+            m.d.sync += status.eq(_MEMORY)
+        with m.FSM():
+            for state in ("RESET", "CLEAR"):
+                with m.State(state):
+                    m.d.comb += known.en.eq(1)
+                    m.d.sync += index.eq(index + 1)
+                    with m.If(index == config.entries - 1):
+                        m.next = "IDLE" if state == "RESET" else "ANSWER"
+            with m.State("IDLE"):
+                m.d.comb += request.ready.eq(1)
+                m.d.sync += [
+                    index.eq(Mux(request.payload.kind == _CLEAR, 0, request.payload.index)),
+                    kind.eq(request.payload.kind),
+                    status.eq(_DONE),
+                ]
+                with m.If(request.valid):
+                    m.next = "LOOK"
+                    with m.If(request.payload.kind == _CLEAR):
+                        m.next = "CLEAR"
+            with m.State("LOOK"):
+                m.d.comb += begins.eq(~refused & (stores | hit.data))
+                with m.If(refused):
+                    m.d.sync += status.eq(_RANGE)
+                with m.Elif(~begins):
+                    m.d.sync += status.eq(_MISS)
+                with m.If(stores):
+                    # Whatever was stored there is lost now.
+                    m.d.comb += [
+                        known.en.eq(~refused),
+                        mover.start.eq(1),
+                        mover.part.eq(Mux(refused, Part.DROP, Part.CODES)),
+                        bursts.skip.eq(config.peak_beats),
+                        bursts.rest.eq(config.code_beats - 1),
+                    ]
+                    m.next = "CODES"
+                    with m.If(refused):
+                        m.next = "LAST"
+                with m.Else():
+                    m.d.comb += [
+                        mover.start.eq(begins),
+                        mover.part.eq(Part.FETCH),
+                        bursts.rest.eq(config.beats - 1),
+                    ]
+                    m.next = "ANSWER"
+                    with m.If(begins):
+                        m.next = "LAST"
+            # The commands for codes may still wait, and those for peaks come behind them.
+            with m.State("CODES"), m.If(mover.idle & ~bursts.busy):
+                m.next = "LAST"
+                with m.If(status != _FRAME):
+                    m.d.comb += [
+                        begins.eq(1),
+                        mover.start.eq(1),
+                        mover.part.eq(Part.PEAKS),
+                        bursts.rest.eq(config.peak_beats - 1),
+                    ]
+            with m.State("LAST"), m.If(over):
+                m.d.comb += [known.en.eq(stores & (status == _DONE)), known.data.eq(1)]
+                m.next = "ANSWER"
+            with m.State("ANSWER"):
+                m.d.comb += self.o.valid.eq(1)
+                with m.If(self.o.ready):
+                    m.next = "IDLE"
+        return m

@@ -1,0 +1,211 @@
+"""Case of the forward cache: entries stored, fetched and lost again, and every status."""
+
+from dataclasses import dataclass, field
+from random import Random
+
+import numpy as np
+
+from seedbed.golden.forward_cache import ForwardCache
+from seedbed.hw import bursts as commands
+from seedbed.hw import entry_mover, forward_cache
+from seedbed.sim.case import Case, Phase
+from seedbed.spec import FORWARD_CACHE_KINDS, FORWARD_CACHE_STATUS, ForwardCacheConfig
+
+__all__ = ["Session", "case", "codes_payloads"]
+
+INPUTS = ("i", "i_codes", "i_response", "i_read")
+OUTPUTS = ("o", "o_codes", "o_command", "o_write")
+
+
+def codes_payloads(
+    config: ForwardCacheConfig, lanes: int, codes: np.ndarray, peaks: np.ndarray, last: int
+) -> list[int]:
+    """Return beats of codes (beats, lanes) with their peaks; ``last`` stands with that beat."""
+    layout = entry_mover.codes_layout(config, lanes)
+    return [
+        layout.const({"codes": row.tolist(), "peak": int(peak), "last": k == last}).as_bits()
+        for k, (row, peak) in enumerate(zip(codes, peaks, strict=True))
+    ]
+
+
+@dataclass(kw_only=True)
+class Session:
+    """Requests, and what every port carries for them; it knows what is in the cache.
+
+    ``phase`` returns what was asked since the last call, and begins anew.
+    """
+
+    config: ForwardCacheConfig
+    rng: np.random.Generator
+    entries: dict[int, np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.model = ForwardCache(self.config)
+        self.payloads: dict[str, list[int]] = {name: [] for name in (*INPUTS, *OUTPUTS)}
+
+    def phase(self) -> Phase:
+        """Return the phase of all requests since the last call."""
+        found = self.payloads
+        self.payloads = {name: [] for name in found}
+        return Phase(
+            inputs={name: found[name] for name in INPUTS},
+            outputs={name: found[name] for name in OUTPUTS},
+        )
+
+    def drawn(self) -> np.ndarray:
+        """Return the bytes of a random entry."""
+        config = self.config
+        codes = self.rng.integers(0, 16, sum(config.lengths), np.uint8)
+        return self.model.pack(codes, self.rng.integers(0, 1 << config.peak_width, config.blocks))
+
+    def frame(self, entry: np.ndarray, last: int | None = None) -> list[int]:
+        """Return a store's frame of ``entry``, whose ``last`` stands at that beat.
+
+        The peak of a block's last beat counts alone, so others' are random.
+        """
+        config, rng = self.config, self.rng
+        codes, peaks = self.model.beats(entry, config.store_lanes)
+        counts = np.repeat(config.block_ends, config.store_pieces)
+        counts &= np.arange(1, len(counts) + 1) % config.store_pieces == 0
+        peaks = np.where(counts, peaks, rng.integers(0, 1 << config.peak_width, len(peaks)))
+        beats = len(codes) if last is None else last + 1
+        take = np.arange(beats) % len(codes)
+        return codes_payloads(config, config.store_lanes, codes[take], peaks[take], beats - 1)
+
+    def _ask(self, kind: str, index: int, status: str) -> None:
+        fields = {"index": index, "kind": FORWARD_CACHE_KINDS.index(kind)}
+        self.payloads["i"].append(forward_cache.request_layout().const(fields).as_bits())
+        self.payloads["o"].append(FORWARD_CACHE_STATUS.index(status))
+
+    def _command(self, bursts: list[tuple[int, int]], *, write: bool) -> None:
+        layout = commands.command_layout(self.config)
+        self.payloads["o_command"] += [
+            layout.const({"address": first, "write": write, "length": beats - 1}).as_bits()
+            for first, beats in bursts
+        ]
+
+    def _ends(self, bursts: list[tuple[int, int]]) -> list[bool]:
+        return [k == beats - 1 for _, beats in bursts for k in range(beats)]
+
+    def unknown(self, index: int) -> None:
+        """Ask for what no kind stands for."""
+        fields = {"index": index, "kind": len(FORWARD_CACHE_KINDS)}
+        self.payloads["i"].append(forward_cache.request_layout().const(fields).as_bits())
+        self.payloads["o"].append(FORWARD_CACHE_STATUS.index("range"))
+
+    def clear(self) -> None:
+        """Forget all entries."""
+        self._ask("clear", int(self.rng.integers(0, 1 << 16)), "done")
+        self.entries.clear()
+
+    def store(self, index: int, *, last: int | None = None, bad_burst: int | None = None) -> None:
+        """Store a random entry; its frame ends at beat ``last``, that burst is answered wrongly."""
+        config, entry = self.config, self.drawn()
+        self.payloads["i_codes"] += self.frame(entry, last)
+        if index >= config.entries:
+            self._ask("store", index, "range")
+            return
+        whole = config.code_beats * config.store_pieces
+        good = last in (None, whole - 1)
+        codes, peaks = self.model.store_bursts(index)
+        words, heads = self.model.words(entry), config.peak_beats
+        body, bursts = words[heads:], codes
+        if not good:
+            kept = (last + 1) // config.store_pieces
+            body = [word if t < kept else 0 for t, word in enumerate(body)]
+        if good:
+            body, bursts = body + words[:heads], codes + peaks
+        self._command(bursts, write=True)
+        layout = entry_mover.write_layout(config)
+        self.payloads["o_write"] += [
+            layout.const({"data": word, "last": end}).as_bits()
+            for word, end in zip(body, self._ends(bursts), strict=True)
+        ]
+        bad = bad_burst is not None and bad_burst < len(bursts)
+        self.payloads["i_response"] += [int(k == bad_burst) for k in range(len(bursts))]
+        status = "frame" if not good else "memory" if bad else "done"
+        self._ask("store", index, status)
+        self.entries.pop(index, None)
+        if status == "done":
+            self.entries[index] = entry
+
+    def fetch(
+        self, index: int, *, bad_beat: int | None = None, bad_last: int | None = None
+    ) -> None:
+        """Fetch an entry; with an error at one beat of memory, or ``last`` wrong at one."""
+        config = self.config
+        if index >= config.entries:
+            self._ask("fetch", index, "range")
+            return
+        if index not in self.entries:
+            self._ask("fetch", index, "miss")
+            return
+        entry = self.entries[index]
+        bursts = self.model.fetch_bursts(index)
+        self._command(bursts, write=False)
+        layout = entry_mover.read_layout(config)
+        ends = zip(self.model.words(entry), self._ends(bursts), strict=True)
+        self.payloads["i_read"] += [
+            layout.const(
+                {"data": word, "error": k == bad_beat, "last": end != (k == bad_last)}
+            ).as_bits()
+            for k, (word, end) in enumerate(ends)
+        ]
+        codes, peaks = self.model.beats(entry, config.fetch_lanes)
+        self.payloads["o_codes"] += codes_payloads(
+            config, config.fetch_lanes, codes, peaks, len(codes) - 1
+        )
+        self._ask("fetch", index, "done" if bad_beat is None and bad_last is None else "memory")
+
+
+def _places(session: Session) -> list[int]:
+    """Return an entry for each way in which bursts may be split, the first and the last one."""
+    config, found = session.config, {}
+    for index in range(config.entries):
+        codes, peaks = session.model.store_bursts(index)
+        found.setdefault((len(codes), len(peaks)), index)
+    return sorted({0, config.entries - 1, *found.values()})
+
+
+def case(config: ForwardCacheConfig, random: Random) -> Case:
+    """Return requests back to back, then every fault with good requests behind it."""
+    session = Session(config=config, rng=np.random.default_rng(random.getrandbits(32)))
+    places = _places(session)
+    for index in places:
+        session.fetch(index)
+        session.store(index)
+        session.fetch(index)
+    for index in random.sample(places, len(places)):
+        session.fetch(index)
+    session.store(places[0])
+    session.fetch(places[0])
+    phases = [session.phase()]
+    whole, index = config.code_beats * config.store_pieces, places[-1]
+    beats = [0, config.peak_beats - 1, config.peak_beats, config.beats - 1]
+    for beat in beats:
+        session.fetch(index, bad_beat=beat)
+        session.fetch(index, bad_last=beat)
+    session.fetch(index)
+    wrong = {0, config.store_pieces, whole - 2, whole, whole + 5} - {whole - 1, -1}
+    for last in sorted(wrong):
+        session.store(index, last=last)
+        session.fetch(index)
+        session.store(index)
+        session.fetch(index)
+    for burst in (0, 1):
+        session.store(index, bad_burst=burst)
+        session.fetch(index)
+        session.store(index, last=whole, bad_burst=burst)
+        session.store(index)
+    phases.append(session.phase())
+    for outside in sorted({config.entries, (1 << 16) - 1} - {1 << 16}):
+        session.fetch(outside)
+        session.store(outside)
+        session.store(outside, last=0)
+    session.unknown(index)
+    session.fetch(index)
+    session.clear()
+    session.fetch(index)
+    session.store(index)
+    session.fetch(index)
+    return Case(phases=[*phases, session.phase()], quiet=True)
