@@ -1,7 +1,13 @@
 """Ground floor: validated configurations, tap tables and number formats, each with its source."""
 
+from seedbed.spec.forward_cache import (
+    FORWARD_CACHE_KINDS,
+    FORWARD_CACHE_STATUS,
+    ForwardCacheConfig,
+)
 from seedbed.spec.lfsr import TAPS, LfsrConfig
 from seedbed.spec.mac_array import MacArrayConfig
+from seedbed.spec.nf4 import Nf4Config
 from seedbed.spec.perturbation import PerturbationConfig
 from seedbed.spec.prng_pool import PoolConfig
 from seedbed.spec.scale_lut import ScaleConfig
@@ -13,13 +19,17 @@ from seedbed.spec.tree_grng import TreeGrngConfig
 from seedbed.spec.urng_array import UrngConfig
 
 __all__ = [
+    "FORWARD_CACHE_KINDS",
+    "FORWARD_CACHE_STATUS",
     "GEMV_STATUS",
     "RULES",
     "SCALES",
     "SEEDLM",
     "TAPS",
+    "ForwardCacheConfig",
     "LfsrConfig",
     "MacArrayConfig",
+    "Nf4Config",
     "PerturbationConfig",
     "PoolConfig",
     "ScaleConfig",
