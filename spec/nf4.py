@@ -53,6 +53,11 @@ class Nf4Config:
         Bits of a peak, unsigned, 4..values.width - 1.
     level_fraction
         Bits behind the point of a level, 6..16.
+    lanes, dequantise_lanes
+        Numbers a beat of the quantiser and of the dequantiser, 1..256, each a divisor of ``block``.
+        0 stands for the greatest power of two that is one, up to 32 and 8.
+    thresholds
+        Limits that a number is compared with in a cycle, a divisor of 15.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     Source: QLoRA (arXiv:2305.14314), section 3 and appendix E.
@@ -62,6 +67,9 @@ class Nf4Config:
     values: Fixed = Q6_12
     peak_width: int = 16
     level_fraction: int = 14
+    lanes: int = 0
+    dequantise_lanes: int = 0
+    thresholds: int = 3
 
     def __post_init__(self) -> None:
         require_int("block", self.block, 1, 4096)
@@ -74,6 +82,18 @@ class Nf4Config:
                 f"with {self.shift} bits cut off, but only level_fraction = {self.level_fraction} "
                 "may be"
             )
+        for name, most in {"lanes": 32, "dequantise_lanes": 8}.items():
+            if getattr(self, name) == 0:
+                object.__setattr__(self, name, min(most, self.block & -self.block))
+            require_int(name, getattr(self, name), 1, 256)
+            if self.block % getattr(self, name):
+                raise ValueError(
+                    f"{name} must divide the block of {self.block} numbers, not "
+                    f"{getattr(self, name)}"
+                )
+        require_int("thresholds", self.thresholds, 1, 15)
+        if 15 % self.thresholds:
+            raise ValueError(f"thresholds must be 1, 3, 5 or 15, not {self.thresholds}")
 
     @property
     def shift(self) -> int:

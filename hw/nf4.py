@@ -1,0 +1,116 @@
+"""4-bit NormalFloat vectors, quantised and dequantised by blocks."""
+
+from amaranth.hdl import Array, Const, Module, Signal, signed
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from seedbed.hw.nf4_quantise import Nf4Quantise, codes_layout, later, values_layout
+from seedbed.spec import Nf4Config
+
+__all__ = ["Nf4", "Nf4Dequantise", "Nf4Quantise", "codes_layout", "values_layout"]
+
+
+class Nf4Dequantise(wiring.Component):
+    """The numbers that codes stand for, a multiplier a lane.
+
+    With the integer levels L_c of f fraction bits and s bits that a peak does not have::
+
+        x_k' = floor(peak L_c 2^s / 2^f + 1/2), c = code_k
+
+    Three stages, which a beat that waits at the output stops: the level looked up, the product, and
+    what is rounded of it.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.Nf4Config`.
+
+    Members
+    -------
+    i : In(stream of struct)
+        ``codes`` (dequantise_lanes x unsigned(4)), ``peak`` (unsigned(peak_width)), ``last``.
+    o : Out(stream of struct)
+        ``values`` (dequantise_lanes x signed(values.width)), ``last``; a beat for each.
+
+    Latency: ``latency`` cycles, 3. Throughput: a beat every cycle.
+    Source: InstantFT, section 3.2; QLoRA (arXiv:2305.14314), section 3.
+    """
+
+    latency = 3
+    interval = 1
+
+    def __init__(self, config: Nf4Config):
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(codes_layout(config, config.dequantise_lanes))),
+                "o": Out(stream.Signature(values_layout(config, config.dequantise_lanes))),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config, beat = self.config, self.i.payload
+        step = Signal()
+        m.d.comb += [step.eq(~self.o.valid | self.o.ready), self.i.ready.eq(step)]
+        shape = signed(config.level_fraction + 2)
+        levels = Array(Const(level, shape) for level in config.levels)
+        cut = config.level_fraction - config.shift
+        peak = later(m, step, beat.peak, "peak")
+        for lane, code in enumerate(beat.codes):
+            level = later(m, step, levels[code], f"level_{lane}")
+            product = later(m, step, peak * level, f"product_{lane}")
+            rounded = (product + (1 << cut >> 1)) >> cut
+            value = later(m, step, rounded[: config.values.width], f"value_{lane}")
+            m.d.comb += self.o.payload.values[lane].eq(value)
+        valid, last = self.i.valid, beat.last
+        for k in range(1, self.latency + 1):
+            valid = later(m, step, valid, f"valid_{k}", reset=True)
+            last = later(m, step, last, f"last_{k}")
+        m.d.comb += [self.o.valid.eq(valid), self.o.payload.last.eq(last)]
+        return m
+
+
+class Nf4(wiring.Component):
+    """Both ways of 4-bit NormalFloat vectors, :class:`Nf4Quantise` beside :class:`Nf4Dequantise`.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.Nf4Config`.
+
+    Members
+    -------
+    i_values, o_codes
+        Streams of the quantiser, ``lanes`` numbers a beat.
+    i_codes, o_values
+        Streams of the dequantiser, ``dequantise_lanes`` numbers a beat.
+
+    Latency and throughput: those of the two, which share nothing.
+    Source: InstantFT, section 3.2; QLoRA (arXiv:2305.14314), section 3.
+    """
+
+    def __init__(self, config: Nf4Config):
+        self.config = config
+        self._quantise = Nf4Quantise(config)
+        self._dequantise = Nf4Dequantise(config)
+        members = {}
+        for part, i, o in (
+            (self._quantise, "i_values", "o_codes"),
+            (self._dequantise, "i_codes", "o_values"),
+        ):
+            members |= {i: part.signature.members["i"], o: part.signature.members["o"]}
+        super().__init__(members)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.quantise = quantise = self._quantise
+        m.submodules.dequantise = dequantise = self._dequantise
+        for outer, inner in (
+            (self.i_values, quantise.i),
+            (self.o_codes, quantise.o),
+            (self.i_codes, dequantise.i),
+            (self.o_values, dequantise.o),
+        ):
+            wiring.connect(m, wiring.flipped(outer), inner)
+        return m
