@@ -8,7 +8,6 @@ from seedbed.spec.forward_cache import (
 from seedbed.spec.lfsr import TAPS, LfsrConfig
 from seedbed.spec.mac_array import MacArrayConfig
 from seedbed.spec.nf4 import Nf4Config
-from seedbed.spec.nf4 import Nf4Config
 from seedbed.spec.perturbation import PerturbationConfig
 from seedbed.spec.prng_pool import PoolConfig
 from seedbed.spec.scale_lut import ScaleConfig
@@ -30,7 +29,6 @@ __all__ = [
     "ForwardCacheConfig",
     "LfsrConfig",
     "MacArrayConfig",
-    "Nf4Config",
     "Nf4Config",
     "PerturbationConfig",
     "PoolConfig",
