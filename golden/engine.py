@@ -1,0 +1,114 @@
+"""Parameters in the rows that an engine's memories have, and back."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from seedbed.spec.engine import Plan, Region, Step
+from seedbed.spec.network import Layer
+
+__all__ = ["adapter_rows", "adapters", "frozen_rows", "words"]
+
+
+def _places(step: Step, region: Region, layer: Layer | None) -> np.ndarray:
+    """Return where each weight of an output stands in its frame, counted from its first beat.
+
+    For a layer of the network in the order of its weights' columns; for an adapter in the order of
+    its input, rows, columns, channels.
+    """
+    if layer is None:
+        return np.array(list(region.addresses())) - region.first
+    height, width, channels = region.shape
+    if layer.kind == "dense":
+        flat = np.array(list(region.addresses())).reshape(height, width, channels)
+        return flat.transpose(2, 0, 1).ravel() - region.first
+    side, row = layer.kernel, layer.kernel * channels
+    channel, line, column = np.indices((channels, side, side)).reshape(3, -1)
+    along = column * channels + channel
+    if step.jump == region.stride or step.pieces > 1:
+        return line * step.pieces * step.lanes + along
+    lines = step.jump // region.stride
+    return line // lines * step.lanes + line % lines * row + along
+
+
+def frozen_rows(
+    plan: Plan, layers: Sequence[Layer], parameters: Mapping[str, np.ndarray], one: int
+) -> np.ndarray:
+    """Return the frozen network's rows, int64 (frozen_rows, ways, lanes).
+
+    ``parameters`` are integers; ``one`` is unused by weights and stands for itself in the docs of
+    the bias: its lane's activation is 1.
+    """
+    del one
+    found = np.zeros((plan.frozen_rows, plan.ways, plan.lanes), np.int64)
+    regions = list(plan.regions.values())
+    for layer, step, region in zip(layers, plan.steps, regions, strict=False):
+        places = _places(step, region, layer)
+        weights, bias = (parameters[f"{layer.name}.{part}"] for part in ("weight", "bias"))
+        for k in range(step.outputs):
+            group, way = divmod(k, plan.ways)
+            frame = np.zeros(step.beats * plan.lanes, np.int64)
+            frame[places] = weights[k]
+            frame[-1] = bias[k]
+            at = step.weights + group * step.beats
+            found[at : at + step.beats, way] = frame.reshape(-1, plan.lanes)
+    return found
+
+
+def _frames(plan: Plan, step: Step) -> list[tuple[slice, int]]:
+    """Return rows and way of each of a step's outputs."""
+    found = []
+    for k in range(step.outputs):
+        group, way = divmod(k, plan.ways)
+        at = step.weights + group * step.beats
+        found.append((slice(at, at + step.beats), way))
+    return found
+
+
+def adapter_rows(
+    plan: Plan, a: Sequence[np.ndarray], b: Sequence[np.ndarray], one: int
+) -> np.ndarray:
+    """Return the adapters' rows, int64 (learned_rows, ways, lanes).
+
+    ``a`` and ``b`` as :class:`~seedbed.golden.lora.Lora` has them; ``one`` is a parameter of 1, by
+    which the frozen network's logits go through the step ``z``.
+    """
+    found = np.zeros((plan.learned_rows, plan.ways, plan.lanes), np.int64)
+    for k, part in enumerate(a):
+        region, step = plan.regions[f"x{k}"], plan.step(f"h{k}")
+        places = _places(step, region, None)
+        for row, (rows, way) in zip(part, _frames(plan, step), strict=True):
+            frame = np.zeros(step.beats * plan.lanes, np.int64)
+            frame[places] = row
+            found[rows, way] = frame.reshape(-1, plan.lanes)
+    both = np.concatenate(b, axis=1)
+    out, back = plan.step("z"), plan.step("dh")
+    through = plan.regions["logits"].first - plan.regions["h"].first
+    for k, (rows, way) in enumerate(_frames(plan, out)):
+        frame = np.zeros(out.beats * plan.lanes, np.int64)
+        frame[: both.shape[1]] = both[k]
+        frame[through + k] = one
+        found[rows, way] = frame.reshape(-1, plan.lanes)
+    for k, (rows, way) in enumerate(_frames(plan, back)):
+        frame = np.zeros(back.beats * plan.lanes, np.int64)
+        frame[: both.shape[0]] = both[:, k]
+        found[rows, way] = frame.reshape(-1, plan.lanes)
+    return found
+
+
+def adapters(plan: Plan, rows: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return A and B of each adapter from rows as :func:`adapter_rows` gives them."""
+    a = []
+    names = [step.name for step in plan.steps if step.name[0] == "h"]
+    for k, name in enumerate(names):
+        step, region = plan.step(name), plan.regions[f"x{k}"]
+        places = _places(step, region, None)
+        a.append(np.array([rows[at, way].ravel()[places] for at, way in _frames(plan, step)]))
+    inner = plan.regions["h"].shape[2]
+    whole = [rows[at, way].ravel()[:inner] for at, way in _frames(plan, plan.step("z"))]
+    return a, np.split(np.array(whole), len(names), axis=1)
+
+
+def words(rows: np.ndarray) -> np.ndarray:
+    """Return rows as the stream has them: (count, 2) numbers."""
+    return rows.reshape(-1, 2)
