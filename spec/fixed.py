@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from seedbed.spec.checks import require_int
 
-__all__ = ["Q4_12", "Q6_12", "Q8_16", "Fixed"]
+__all__ = ["Q4_12", "Q6_12", "Q8_16", "Q9_9", "Fixed"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,8 @@ class Fixed:
 
 #: Activations and logits by default: 18 bits, one multiplier of 18 x 18 bits a product.
 Q6_12 = Fixed(18, 12)
+#: Sums of gradients over a batch by default, for the same multiplier.
+Q9_9 = Fixed(18, 9)
 #: Activations and logits in the paper. Source: InstantFT, section 4.1.
 Q8_16 = Fixed(24, 16)
 #: Parameters and gradients. Source: InstantFT, section 4.1.

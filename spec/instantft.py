@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from seedbed.spec.checks import require_choice, require_int
-from seedbed.spec.fixed import Q4_12, Q6_12, Fixed
+from seedbed.spec.fixed import Q4_12, Q6_12, Q9_9, Fixed
 from seedbed.spec.lora import LoraConfig
 from seedbed.spec.network import LENET5, NetworkConfig
 from seedbed.spec.nf4 import Nf4Config
@@ -52,8 +52,8 @@ class InstantFtConfig:
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     Source: InstantFT, sections 3, 4 and 5.1: Q8.16 activations, Q4.12 parameters and gradients,
-    rank 4, batch 20. Ours are Q6.12 by default: half the multipliers of 18 x 18 bits, and on the
-    digits at 90 degrees a point of accuracy (docs/demo_instantft.md).
+    rank 4, batch 20. Ours are Q6.12 by default, which half as many multipliers of 18 x 18 bits take
+    as Q8.16, for no accuracy that could be measured (docs/demo_instantft.md).
     """
 
     network: NetworkConfig = LENET5
@@ -62,7 +62,7 @@ class InstantFtConfig:
     weights: Fixed = Q4_12
     adapters: Fixed = Q4_12
     gradients: Fixed = Q4_12
-    accumulators: Fixed = Q6_12
+    accumulators: Fixed = Q9_9
     cache: str = "nf4"
     block: int = 64
     peak_width: int = 16

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import floor
 
 from seedbed.spec.checks import require_int
-from seedbed.spec.fixed import Q4_12, Q6_12, Fixed
+from seedbed.spec.fixed import Q4_12, Q6_12, Q9_9, Fixed
 
 __all__ = ["LoraConfig"]
 
@@ -41,7 +41,7 @@ class LoraConfig:
     gradients
         Format of dz and dh.
     accumulators
-        Format of a and b; its fraction is between the parameters' and that of a product.
+        Format of a and b; its fraction is at most that of a product, and C + R at least P.
     rate_width, rate_fraction
         Bits of M, unsigned, 4..24, and R, 0..32. 17 bits with a sign are a factor of a multiplier
         of 18 x 18; R is fixed, so that no shifter is needed.
@@ -56,7 +56,7 @@ class LoraConfig:
     values: Fixed = Q6_12
     parameters: Fixed = Q4_12
     gradients: Fixed = Q4_12
-    accumulators: Fixed = Q6_12
+    accumulators: Fixed = Q9_9
     rate_width: int = 17
     rate_fraction: int = 22
 
@@ -71,7 +71,7 @@ class LoraConfig:
         require_int(
             "the accumulators' fraction",
             self.accumulators.fraction,
-            self.parameters.fraction,
+            max(0, self.parameters.fraction - self.rate_fraction),
             self.gradients.fraction + self.values.fraction,
         )
         require_int("the accumulators' width", self.accumulators.width, 2, 62 - self.rate_width)

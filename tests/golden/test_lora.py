@@ -209,10 +209,10 @@ def test_a_rate_is_held_to_its_bits(step, held):
 
 
 def test_a_rate_of_other_bits():
-    assert LoraConfig(rate_width=4, rate_fraction=0).rate(15) == 15
+    assert LoraConfig(rate_width=4, rate_fraction=3).rate(15 / 8) == 15
     assert LoraConfig(rate_width=24, rate_fraction=32).rate(2**-8 - 2**-32) == 2**24 - 1
-    with pytest.raises(ValueError, match=r"must be in 2\^-0 \.\. 15, not 16"):
-        LoraConfig(rate_width=4, rate_fraction=0).rate(16)
+    with pytest.raises(ValueError, match=r"must be in 2\^-3 \.\. 1\.875, not 2"):
+        LoraConfig(rate_width=4, rate_fraction=3).rate(2)
 
 
 @pytest.mark.parametrize("step", [0, -0.1, 2**-5, 1, 2**-24, 1e300, float("nan"), float("inf")])
@@ -235,10 +235,10 @@ def test_parameters_of_the_paper():
         ({"rate_width": 3}, r"rate_width must be in 4\.\.24, not 3"),
         ({"rate_fraction": 33}, r"rate_fraction must be in 0\.\.32, not 33"),
         ({"rate_fraction": -1}, r"rate_fraction must be in 0\.\.32, not -1"),
-        ({"accumulators": Fixed(24, 11)}, r"accumulators' fraction must be in 12\.\.24, not 11"),
+        ({"rate_fraction": 2}, r"accumulators' fraction must be in 10\.\.24, not 9"),
         (
             {"values": Q8_16, "accumulators": Fixed(30, 29)},
-            r"accumulators' fraction must be in 12\.\.28, not 29",
+            r"accumulators' fraction must be in 0\.\.28, not 29",
         ),
         ({"accumulators": Fixed(46, 16)}, r"accumulators' width must be in 2\.\.45, not 46"),
         ({"parameters": Fixed(30, 12)}, r"a sum of products must be in 2\.\.53, not 57"),
