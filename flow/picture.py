@@ -42,6 +42,10 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
         "seedlm_gemv", 8.7, 9.4, 2.3, 1.3, "core", "seedlm_gemv",
         "all of it, and the\nvector: $y = W x$",
     ),
+    (
+        "softmax_loss", 8.7, 12.0, 2.3, 1.3, "core", "softmax_loss",
+        "class, loss, and\nits gradient",
+    ),
     ("tree_grng", 8.7, 6.9, 2.3, 1.2, "other", "tree_grng", "Gaussian baseline,\nto compare with"),
     ("spec", 0, 0.9, 1.7, 1.0, "floor", "spec/", "configurations"),
     ("hw", 2.6, 1.6, 2.0, 1.0, "floor", "hw/", "RTL, Amaranth"),
@@ -124,12 +128,13 @@ def draw(kind: str = "svg") -> bytes:
     Texts are outlines, so that the picture looks alike wherever it is shown.
     """
     with rc_context({"svg.hashsalt": "seedbed", "svg.fonttype": "path"}):
-        figure = Figure(figsize=(11, 10.8), facecolor="white")
+        figure = Figure(figsize=(11, 13.2), facecolor="white")
         axes = figure.add_axes((0.02, 0.02, 0.96, 0.96))
         axes.set_xlim(-0.2, 11.2)
-        axes.set_ylim(0, 11.6)
+        axes.set_ylim(0, 14.2)
         axes.set_axis_off()
         for y, text in (
+            (13.75, "Cores: what fine-tuning adds"),
             (11.15, "Cores: from packed weights to a matrix-vector product"),
             (8.55, "Cores: streams from a seed to a perturbation"),
             (2.95, "House: one configuration drives RTL and model; imports run from left to right"),

@@ -17,6 +17,7 @@ from seedbed.hw.scale_lut import ScaleLut
 from seedbed.hw.seedlm_decompress import SeedlmDecompress
 from seedbed.hw.seedlm_gemv import SeedlmGemv
 from seedbed.hw.seedlm_gemv_axi import SeedlmGemvAxi
+from seedbed.hw.softmax_loss import SoftmaxLoss
 from seedbed.hw.tree_grng import TreeGrng
 from seedbed.hw.urng_array import UrngArray
 from seedbed.sim.case import Case
@@ -28,6 +29,7 @@ from seedbed.sim.cases import (
     scale_lut,
     seedlm_decompress,
     seedlm_gemv,
+    softmax_loss,
     tree_grng,
     urng_array,
 )
@@ -330,6 +332,15 @@ CORES: dict[str, Core] = {
                     params={"block": 12, "latent": 4, **SMALL_GEMV, "beat_bits": 72}, targets=()
                 ),
             },
+        ),
+        Core(
+            name="softmax_loss",
+            title="Softmax, cross-entropy loss and its gradient by tables",
+            config=spec.SoftmaxLossConfig,
+            component=SoftmaxLoss,
+            case=softmax_loss.case,
+            paper="InstantFT, section 4.1",
+            variants={"10 classes": Variant(placed=("ecp5",), kinds=CHECKED)},
         ),
     ]
 }

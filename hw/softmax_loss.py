@@ -98,7 +98,8 @@ class SoftmaxLoss(wiring.Component):
         m = Module()
         config = self.config
         # A sample leaves the first pass when ``busy`` lets it, and is ``busy`` until it is given.
-        busy, leaves = Signal(), Signal()
+        busy = Signal()
+        leaves = Signal()
         m.d.comb += leaves.eq(self.o.valid & self.o.ready & self.o.payload.last)
         word = data.StructLayout({"exp": config.probability_bits, "hit": 1})
         m.submodules.kept = kept = memory.Memory(shape=word, depth=config.classes, init=[])
@@ -107,10 +108,7 @@ class SoftmaxLoss(wiring.Component):
         ways, floor, entry = self._normalize(m, total)
         self._give(m, kept.read_port(), ways, entry.reciprocal, count, ended)
         self._lose(m, difference, mark, floor, entry.log, leaves)
-        with m.If(mark.last):
-            m.d.sync += busy.eq(1)
-        with m.If(leaves):
-            m.d.sync += busy.eq(0)
+        m.d.sync += busy.eq((busy | mark.last) & ~leaves)
         return m
 
     def _take(self, m, busy):
@@ -121,13 +119,16 @@ class SoftmaxLoss(wiring.Component):
             shape=signed(width), depth=config.classes, init=[]
         )
         write, read = logits.write_port(), logits.read_port(domain="comb")
-        full, moved, stored = Signal(), Signal(), Signal()
+        full = Signal()
+        moved = Signal()
+        stored = Signal()
         taken = Signal(range(config.classes + 1))
         place = Signal(range(config.classes))
         top = Signal(signed(config.logits.width), reset_less=True)
         best = Signal.like(self.o.payload.best, reset_less=True)
         label = Signal.like(beat.label, reset_less=True)
-        difference, mark = Signal(width), Signal(_MARK)
+        difference = Signal(width)
+        mark = Signal(_MARK)
         m.d.comb += [
             self.i.ready.eq(~full),
             moved.eq(self.i.valid & self.i.ready),
@@ -165,7 +166,8 @@ class SoftmaxLoss(wiring.Component):
         exp = Signal(config.probability_bits, reset_less=True)
         total = Signal(range(config.sums[1] + 1))
         count = Signal(range(config.classes + 1))
-        looked, found = Signal(_MARK), Signal(_MARK)
+        looked = Signal(_MARK)
+        found = Signal(_MARK)
         ended = Signal()
         m.d.comb += [
             read.addr.eq(difference[cut:]),
@@ -209,16 +211,17 @@ class SoftmaxLoss(wiring.Component):
         for n in reversed(floors):
             leading.insert(0, (total[n] | (n == min(floors))) & ~above)
             above = above | total[n]
-        found, ways = Signal(len(floors)), Signal(len(floors), reset_less=True)
+        leads = Signal(len(floors))
+        ways = Signal(len(floors), reset_less=True)
         floor = Signal(Shape.cast(range(min(floors.values()), max(floors.values()) + 1)))
         shown = Signal(entry, reset_less=True)
         m.d.comb += [
-            found.eq(Cat(leading)),
-            read.addr.eq(_chosen(found, [total[n - bits : n] for n in floors])),
+            leads.eq(Cat(leading)),
+            read.addr.eq(_chosen(leads, [total[n - bits : n] for n in floors])),
         ]
         m.d.sync += [
-            ways.eq(found),
-            floor.eq(_chosen(found, [Const(value, floor.shape()) for value in floors.values()])),
+            ways.eq(leads),
+            floor.eq(_chosen(leads, [Const(value, floor.shape()) for value in floors.values()])),
             shown.eq(read.data),
         ]
         return ways, floor, shown
@@ -226,7 +229,8 @@ class SoftmaxLoss(wiring.Component):
     def _give(self, m, read, ways, reciprocal, count, ended):
         """Multiply the exponentials by the reciprocal, shift, and give the gradients out."""
         config, bits = self.config, self.config.probability_bits
-        gives, moves = Signal(), Signal()
+        gives = Signal()
+        moves = Signal()
         step = Signal(range(config.classes))
         product = Signal(2 * bits, reset_less=True)
         hit = Signal(reset_less=True)
@@ -273,12 +277,12 @@ class SoftmaxLoss(wiring.Component):
         config = self.config
         width = config.logits.width
         distance = Signal(width + 1, reset_less=True)
-        found = Signal()
+        labelled = Signal()
         highest = (2 << width) + max(config.floors.values()) + max(config.logs)
         base = Signal(signed(highest.bit_length() + 1), reset_less=True)
         loss = Signal.like(base)
         beyond = Signal()
-        m.d.comb += beyond.eq(~found | (~loss[-1] & loss[width - 1 : -1].any()))
+        m.d.comb += beyond.eq(~labelled | (~loss[-1] & loss[width - 1 : -1].any()))
         # Nothing here waits: sum and distance stay as they are until the sample has left.
         m.d.sync += [
             base.eq(floor + distance),
@@ -289,6 +293,6 @@ class SoftmaxLoss(wiring.Component):
             ),
         ]
         with m.If(mark.hit):
-            m.d.sync += [distance.eq(difference), found.eq(1)]
+            m.d.sync += [distance.eq(difference), labelled.eq(1)]
         with m.If(leaves):
-            m.d.sync += found.eq(0)
+            m.d.sync += labelled.eq(0)

@@ -2,7 +2,7 @@ from random import Random
 
 import pytest
 
-from seedbed.hw.softmax_loss import SoftmaxLoss
+from seedbed.hw.softmax_loss import SoftmaxLoss, result_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.softmax_loss import answer, case, frame
 from seedbed.sim.harness import Stalls, simulate
@@ -49,14 +49,74 @@ def test_latency_and_throughput(classes):
 
 def test_a_short_sample_is_faster():
     config = SoftmaxLossConfig()
-    moved = simulate(
-        SoftmaxLoss(config),
-        Case(
-            phases=[
-                Phase(
-                    inputs={"i": frame(config, [5, 7], 0)}, outputs={"o": answer(config, [5, 7], 0)}
-                )
-            ]
-        ),
-    ).transfers
+    phase = Phase(inputs={"i": frame(config, [5, 7], 0)}, outputs={"o": answer(config, [5, 7], 0)})
+    moved = simulate(SoftmaxLoss(config), Case(phases=[phase], quiet=True)).transfers
     assert moved["o"] == [moved["i"][1] + 9, moved["i"][1] + 10]
+
+
+def test_logits_are_taken_while_gradients_wait():
+    config = SoftmaxLossConfig(classes=3)
+    one, two = [5, 7, 700], [9000, 0, 1]
+    phases = [
+        Phase(inputs={"i": frame(config, one, 0) + frame(config, two, 2)}),
+        Phase(outputs={"o": answer(config, one, 0) + answer(config, two, 2)}),
+    ]
+    simulate(SoftmaxLoss(config), Case(phases=phases, quiet=True))
+
+
+def shown(config, logits, label):
+    """Run one sample, against the model, and return its beats."""
+    beats = answer(config, logits, label)
+    phase = Phase(inputs={"i": frame(config, logits, label)}, outputs={"o": beats})
+    simulate(SoftmaxLoss(config), Case(phases=[phase], quiet=True))
+    return [result_layout(config).from_bits(beat) for beat in beats]
+
+
+def test_a_label_without_a_logit():
+    """Its logit counts as minus infinity: the loss is beyond any format."""
+    config = SoftmaxLossConfig(logits=Q8_16)
+    for label in (2, 15):
+        first, second = shown(config, [5, 5], label)
+        assert (first.gradient, second.gradient) == (2048, 2048)
+        assert (second.loss, second.saturated, second.best) == (Q8_16.high, 1, 0)
+
+
+def test_logits_beyond_the_classes_are_dropped():
+    config = SoftmaxLossConfig(classes=2, logits=Q8_16)
+    beats = shown(config, [5, 5, Q8_16.high, 7], 1)
+    assert [beat.gradient for beat in beats] == [2048, -2048]
+    assert [beat.last for beat in beats] == [0, 1]
+    assert {(beat.best, beat.loss, beat.saturated) for beat in beats} == {(0, 45410, 0)}
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "sentence"),
+    [
+        ({"classes": 1}, ValueError, r"classes must be in 2\.\.256, not 1"),
+        ({"classes": 257}, ValueError, r"classes must be in 2\.\.256, not 257"),
+        ({"classes": 10.0}, TypeError, r"classes must be an integer in 2\.\.256, not 10\.0"),
+        ({"probability_bits": 7}, ValueError, r"probability_bits must be in 8\.\.18, not 7"),
+        ({"probability_bits": 19}, ValueError, r"probability_bits must be in 8\.\.18, not 19"),
+        ({"exp_bits": 5}, ValueError, r"exp_bits must be in 6\.\.12, not 5"),
+        ({"exp_bits": 13}, ValueError, r"exp_bits must be in 6\.\.12, not 13"),
+        ({"exp_fraction": -1}, ValueError, r"exp_fraction must be in 0\.\.10, not -1"),
+        ({"exp_fraction": 11}, ValueError, r"exp_fraction must be in 0\.\.10, not 11"),
+        (
+            {"exp_fraction": 7, "logits": Fixed(12, 6)},
+            ValueError,
+            r"exp_fraction must be in 0\.\.6, not 7",
+        ),
+        ({"index_bits": 3}, ValueError, r"index_bits must be in 4\.\.12, not 3"),
+        ({"index_bits": 13}, ValueError, r"index_bits must be in 4\.\.12, not 13"),
+        (
+            {"index_bits": 8, "probability_bits": 8},
+            ValueError,
+            r"index_bits must be in 4\.\.7, not 8",
+        ),
+        ({"gradients": Fixed(16, 15)}, ValueError, r"fraction must be in 0\.\.14, not 15"),
+        ({"gradients": Fixed(24, 17)}, ValueError, r"fraction must be in 0\.\.16, not 17"),
+    ],
+)
+def test_refuses(params, error, sentence):
+    with pytest.raises(error, match=sentence):
+        SoftmaxLossConfig(**params)

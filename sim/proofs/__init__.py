@@ -8,6 +8,7 @@ from seedbed.sim.proofs import (
     scale_lut,
     seedlm_decompress,
     seedlm_gemv,
+    softmax_loss,
     tree_grng,
     urng_array,
 )
@@ -26,6 +27,7 @@ PROOFS = tuple(
         seedlm_decompress,
         mac_array,
         seedlm_gemv,
+        softmax_loss,
     )
     for proof in core.PROOFS
 )
