@@ -1,0 +1,91 @@
+"""Puts an image into the store, where a convolution's windows will find it."""
+
+from amaranth.hdl import Module, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from seedbed.spec.engine import EngineConfig
+
+__all__ = ["ImageLoader"]
+
+
+class ImageLoader(wiring.Component):
+    """Counts through the rows of an image.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.engine.EngineConfig`.
+    address_width
+        Of the store.
+
+    Members
+    -------
+    half : In(1)
+        Of the store, steady during an image.
+    i : In(stream of struct)
+        ``values`` (ways numbers), ``last``: row by row, column by column, channel by channel. Every row
+        begins with a beat of its own, whose rest counts for nothing in the row's last one.
+    o : Out(stream of struct)
+        ``address``, ``values``, ``count``: to the engine.
+    done, misfit : Out(1)
+        With the transfer of ``last``: all of the image has come, or less or more of it. What is
+        too much is dropped.
+
+    No latency. Throughput: a beat every cycle.
+    """
+
+    def __init__(self, config: EngineConfig, address_width: int):
+        self.config = config
+        ways = config.plan.ways
+        values = data.ArrayLayout(signed(config.values.width), ways)
+        put = {"address": address_width, "values": values, "count": range(ways + 1)}
+        super().__init__(
+            {
+                "half": In(1),
+                "i": In(stream.Signature(data.StructLayout({"values": values, "last": 1}))),
+                "o": Out(stream.Signature(data.StructLayout(put))),
+                "done": Out(1),
+                "misfit": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        plan, given, put = self.config.plan, self.i, self.o
+        ways, region = plan.ways, plan.regions["x0"]
+        rows, along = region.shape[0], region.shape[1] * region.shape[2]
+        beats = -(-along // ways)
+        beat = Signal(range(beats))
+        row = Signal(range(rows))
+        offset = Signal(range(rows * region.stride + along))
+        drops = Signal()
+        moved = Signal()
+        ends = Signal()
+        turns = Signal()
+        m.d.comb += [
+            put.valid.eq(given.valid & ~drops),
+            given.ready.eq(put.ready | drops),
+            put.payload.values.eq(given.payload.values),
+            put.payload.address.eq(
+                region.origin + offset + (self.half << (len(put.payload.address) - 1))
+            ),
+            put.payload.count.eq(ways),
+            moved.eq(given.valid & given.ready),
+            turns.eq(beat == beats - 1),
+            ends.eq(turns & (row == rows - 1) & ~drops),
+            self.done.eq(moved & given.payload.last & ends),
+            self.misfit.eq(moved & given.payload.last & ~ends),
+        ]
+        with m.If(turns):
+            m.d.comb += put.payload.count.eq(along - (beats - 1) * ways)
+        with m.If(moved):
+            m.d.sync += [beat.eq(beat + 1), offset.eq(offset + ways)]
+            with m.If(turns):
+                step = region.stride - (beats - 1) * ways
+                m.d.sync += [beat.eq(0), row.eq(row + 1), offset.eq(offset + step)]
+            with m.If(ends):
+                m.d.sync += drops.eq(1)
+            with m.If(given.payload.last):
+                m.d.sync += [beat.eq(0), row.eq(0), offset.eq(0), drops.eq(0)]
+        return m
