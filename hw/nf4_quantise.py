@@ -74,8 +74,9 @@ class Nf4Quantise(wiring.Component):
                 "o": Out(stream.Signature(codes_layout(config, config.lanes))),
             }
         )
-        beats = range(config.block // config.lanes)
-        fields = {"peak": config.peak_width, "final": beats, "last": 1}
+        self._beats = config.block // config.lanes
+        # At least one bit each: Verilog has no signals of none.
+        fields = {"peak": config.peak_width, "final": range(max(2, self._beats)), "last": 1}
         self._block = data.StructLayout(fields)
         width = config.lanes * config.values.width
         self._rows = SyncFIFOBuffered(width=width, depth=self.rows)
@@ -97,8 +98,8 @@ class Nf4Quantise(wiring.Component):
 
         A block, and what comes in until its first beat has been compared with all limits.
         """
-        config = self.config
-        return config.block // config.lanes + (self.stages + 3) // self.interval + 1
+        # A memory of one row, of what is not compared, would have no address.
+        return max(3, self._beats + (self.stages + 3) // self.interval + 1)
 
     @property
     def latency(self) -> int:
@@ -125,7 +126,7 @@ class Nf4Quantise(wiring.Component):
         config, blocks = self.config, self._blocks
         beat = Signal(self._block["final"].shape)
         ends = Signal()
-        m.d.comb += ends.eq(self.i.payload.last | (beat == config.block // config.lanes - 1))
+        m.d.comb += ends.eq(self.i.payload.last | (beat == self._beats - 1))
         with m.If(moved):
             m.d.sync += beat.eq(Mux(ends, 0, beat + 1))
         keys = [self._key(value) for value in self.i.payload.values]
@@ -169,13 +170,13 @@ class Nf4Quantise(wiring.Component):
         step = Signal()
         m.d.comb += step.eq(~self.o.valid | self.o.ready)
         block = data.View(self._block, blocks.r_data)
-        group = Signal(range(self.interval))
+        group = Signal(range(max(2, self.interval)))
         row = Signal(self._block["final"].shape)
         final = Signal()
         leaves = Signal()
         m.d.comb += [
             final.eq(group == self.interval - 1),
-            leaves.eq(row == block.final),
+            leaves.eq(row == block.final if self._beats > 1 else 1),
             blocks.r_en.eq(step & final & leaves),
         ]
         with m.If(step & blocks.r_rdy):

@@ -3,11 +3,14 @@ from random import Random
 import numpy as np
 import pytest
 
+from seedbed.flow.registry import CORES
+from seedbed.flow.verilog import write
 from seedbed.golden.nf4 import Nf4 as Model
 from seedbed.hw.nf4 import Nf4, Nf4Dequantise, Nf4Quantise
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.nf4 import case, codes_payloads, drawn, values_payloads
 from seedbed.sim.harness import Stalls, simulate
+from seedbed.sim.verilate import lint
 from seedbed.spec import Nf4Config
 from seedbed.spec.fixed import Q8_16, Fixed
 
@@ -90,6 +93,12 @@ def test_quantiser_takes_the_next_block_while_its_output_waits():
     rest = Phase(inputs={"i": plays.phases[0].inputs["i"][4:]}, outputs=plays.phases[0].outputs)
     moved = simulate(dut, Case(phases=[stopped, rest], quiet=True)).transfers
     assert moved["i"][3] < moved["o"][0]
+
+
+@pytest.mark.parametrize("thresholds", [1, 15])
+def test_counters_that_count_nothing_have_a_bit(thresholds, tmp_path):
+    path = write(CORES["nf4"], {"block": 1, "thresholds": thresholds}, tmp_path)
+    assert lint(path, "nf4") == []
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,7 @@ def codes(dut: Nf4Quantise) -> Module:
         Assert(rows + ready == sum([*coming, *going], inside["blocks.level"])),
         Assert(ready | (rows == coming[0])),
         Assert(rows < dut.rows),
+        Assert(inside["beat"] == 0),
         Assert(ready | ~inside["final_at_2"]),
         Assert(inside["blocks.w_rdy"] | ~inside["done"]),
     ]
