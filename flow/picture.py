@@ -42,6 +42,7 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
         "seedlm_gemv", 8.7, 9.4, 2.3, 1.3, "core", "seedlm_gemv",
         "all of it, and the\nvector: $y = W x$",
     ),
+    ("nf4", 5.6, 12.0, 2.2, 1.3, "core", "nf4", "activations to\n4 bits, and back"),
     (
         "softmax_loss", 8.7, 12.0, 2.3, 1.3, "core", "softmax_loss",
         "class, loss, and\nits gradient",

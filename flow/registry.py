@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 from seedbed import spec
 from seedbed.hw.lfsr import Lfsr
 from seedbed.hw.mac_array import MacArray
+from seedbed.hw.nf4 import Nf4
 from seedbed.hw.perturbation import Perturbation
 from seedbed.hw.prng_pool import PrngPool
 from seedbed.hw.scale_lut import ScaleLut
@@ -24,6 +25,7 @@ from seedbed.sim.case import Case
 from seedbed.sim.cases import (
     lfsr,
     mac_array,
+    nf4,
     perturbation,
     prng_pool,
     scale_lut,
@@ -331,6 +333,18 @@ CORES: dict[str, Core] = {
                 "3 bits, 8 bytes": Variant(
                     params={"block": 12, "latent": 4, **SMALL_GEMV, "beat_bits": 72}, targets=()
                 ),
+            },
+        ),
+        Core(
+            name="nf4",
+            title="4-bit NormalFloat vectors, quantised and dequantised by blocks",
+            config=spec.Nf4Config,
+            component=Nf4,
+            case=nf4.case,
+            paper="InstantFT, section 3.2; QLoRA",
+            variants={
+                "32 lanes": Variant(placed=("ecp5",), kinds=CHECKED),
+                "8 lanes": Variant(params={"lanes": 8}, placed=("ecp5",)),
             },
         ),
         Core(

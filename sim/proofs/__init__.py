@@ -3,6 +3,7 @@
 from seedbed.sim.proofs import (
     lfsr,
     mac_array,
+    nf4,
     perturbation,
     prng_pool,
     scale_lut,
@@ -27,6 +28,7 @@ PROOFS = tuple(
         seedlm_decompress,
         mac_array,
         seedlm_gemv,
+        nf4,
         softmax_loss,
     )
     for proof in core.PROOFS
