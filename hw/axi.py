@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Member, Out
 
-__all__ = ["AxiLite", "axi_stream", "lite_members"]
+__all__ = ["AxiLite", "axi_memory", "axi_stream", "lite_members"]
 
 _OKAY, _SLVERR = 0b00, 0b10
 
@@ -28,6 +28,22 @@ def lite_members(name: str, address_bits: int) -> dict[str, Member]:
         "bresp": Out(2), "bvalid": Out(1), "bready": In(1),
         "araddr": In(address_bits), "arvalid": In(1), "arready": Out(1),
         "rdata": Out(32), "rresp": Out(2), "rvalid": Out(1), "rready": In(1),
+    }  # fmt: skip
+    return {f"{name}_{field}": member for field, member in fields.items()}
+
+
+def axi_memory(name: str, address_bits: int, bits: int) -> dict[str, Member]:
+    """Return the members of an AXI4 port called ``name``, a manager's, with ``bits`` of data."""
+    address = {
+        "id": Out(1), "addr": Out(address_bits), "len": Out(8), "size": Out(3), "burst": Out(2),
+        "lock": Out(1), "cache": Out(4), "prot": Out(3), "valid": Out(1), "ready": In(1),
+    }  # fmt: skip
+    fields = {f"{channel}{field}": m for channel in ("aw", "ar") for field, m in address.items()}
+    fields |= {
+        "wdata": Out(bits), "wstrb": Out(bits // 8), "wlast": Out(1), "wvalid": Out(1),
+        "wready": In(1), "bid": In(1), "bresp": In(2), "bvalid": In(1), "bready": Out(1),
+        "rid": In(1), "rdata": In(bits), "rresp": In(2), "rlast": In(1), "rvalid": In(1),
+        "rready": Out(1),
     }  # fmt: skip
     return {f"{name}_{field}": member for field, member in fields.items()}
 

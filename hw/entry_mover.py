@@ -1,6 +1,6 @@
 """Moves an entry of the forward cache between streams of codes and beats of memory."""
 
-from amaranth.hdl import Cat, Const, Module, Signal, Value
+from amaranth.hdl import Array, Cat, Const, Module, Signal, Value
 from amaranth.lib import data, enum, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -105,6 +105,8 @@ class EntryMover(wiring.Component):
         slot, row = number[:slots], number[slots:]
         ended = Signal(reset_less=True)
         room = Signal()
+        source = Signal(2)
+        loads = Signal()
         stored = Signal()
         given = Signal()
         taken = Signal()
@@ -136,16 +138,24 @@ class EntryMover(wiring.Component):
         m.d.comb += self.o_codes.payload.peak.eq(peak)
         with m.If(room):
             m.d.sync += full.eq(0)
-        with m.If(given):
-            m.d.sync += [held.eq(held >> 4 * config.fetch_lanes), piece.eq(piece + 1)]
-        block_ends = Const(sum(e << k for k, e in enumerate(reversed(config.block_ends))))
+        # What the beat becomes is chosen by the state alone, and not by who is ready.
+        joined = Cat(held, codes.payload.codes)[-len(held) :]
+        sources = [held >> 4 * config.fetch_lanes, joined, read_peaks.data, read.payload.data]
+        with m.If(given | loads):
+            m.d.sync += [held.eq(Array(sources)[source]), piece.eq(piece + 1)]
+        with m.If(loads & ended):
+            m.d.sync += held.eq(0)
+        block_ends = Signal()
+        last_of_blocks = [k for k, ending in enumerate(reversed(config.block_ends)) if ending]
+        with m.Switch(left), m.Case(*last_of_blocks):
+            m.d.comb += block_ends.eq(1)
         with m.If(steps):
             m.d.sync += [left.eq(left - 1), column.eq(column + 1)]
-            m.d.sync += [closes.eq(final | (writes & ends)), peak.eq(read_peaks.data[slot])]
+            m.d.sync += [closes.eq(final | (writes & ends)), peak.eq(Array(read_peaks.data)[slot])]
             with m.If(peaks):
                 m.d.sync += number.eq(number + config.beat_peaks)
             with m.Else():
-                m.d.sync += number.eq(number + block_ends.bit_select(left, 1))
+                m.d.sync += number.eq(number + block_ends)
         # What lies behind the last peak is never written: it stays 0.
         spare = -config.blocks % config.beat_peaks
         inside = Cat(Const(1).replicate((1 << slots) - spare), (~final).replicate(spare))
@@ -181,13 +191,12 @@ class EntryMover(wiring.Component):
                 m.d.comb += [
                     codes.ready.eq(room & ~ended),
                     stored.eq(codes.valid & codes.ready),
-                    steps.eq((stored | (room & ended)) & _last(piece, config.store_pieces)),
+                    source.eq(1),
+                    loads.eq(stored | (room & ended)),
+                    steps.eq(loads & _last(piece, config.store_pieces)),
                 ]
-                with m.If(stored | (room & ended)):
-                    pieces = Cat(held, codes.payload.codes)
-                    m.d.sync += [held.eq(pieces[-len(held) :]), piece.eq(piece + 1), full.eq(steps)]
-                    with m.If(ended):
-                        m.d.sync += held.eq(0)
+                with m.If(loads):
+                    m.d.sync += full.eq(steps)
                 with m.If(stored):
                     m.d.sync += ended.eq(codes.payload.last)
                 with m.If(steps & final):
@@ -200,9 +209,9 @@ class EntryMover(wiring.Component):
                 with m.If(codes.valid & codes.payload.last):
                     m.next = "IDLE"
             with m.State("PEAKS"):
-                m.d.comb += [peaks.eq(1), steps.eq(room)]
+                m.d.comb += [peaks.eq(1), source.eq(2), loads.eq(room), steps.eq(room)]
                 with m.If(room):
-                    m.d.sync += [held.eq(read_peaks.data), full.eq(1)]
+                    m.d.sync += full.eq(1)
                 with m.If(steps & final):
                     m.next = "IDLE"
             with m.State("HEADS"):
@@ -211,9 +220,14 @@ class EntryMover(wiring.Component):
                     m.d.sync += [left.eq(config.code_beats - 1), number.eq(0)]
                     m.next = "FETCH"
             with m.State("FETCH"):
-                m.d.comb += [read.ready.eq(room), steps.eq(read.valid & room)]
+                m.d.comb += [
+                    read.ready.eq(room),
+                    source.eq((~full | _last(piece, config.fetch_pieces)).replicate(2)),
+                    loads.eq(read.valid & room),
+                    steps.eq(loads),
+                ]
                 with m.If(steps):
-                    m.d.sync += [held.eq(read.payload.data), full.eq(1)]
+                    m.d.sync += [full.eq(1), piece.eq(0)]
                 with m.If(steps & final):
                     m.next = "IDLE"
         return m

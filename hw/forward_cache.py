@@ -73,8 +73,8 @@ class ForwardCache(wiring.Component):
     """
 
     interval = 1
-    latency = 3
-    miss_latency = 2
+    latency = 4
+    miss_latency = 3
 
     def __init__(self, config: ForwardCacheConfig):
         self.config = config
@@ -106,7 +106,8 @@ class ForwardCache(wiring.Component):
         kind = Signal(2, reset_less=True)
         status = Signal(3)
         stores = Signal()
-        refused = Signal()
+        refused = Signal(reset_less=True)
+        found = Signal(reset_less=True)
         begins = Signal()
         over = Signal()
         # Bursts of a store that have no answer yet.
@@ -121,7 +122,6 @@ class ForwardCache(wiring.Component):
         wiring.connect(m, bursts.o, wiring.flipped(self.o_command))
         m.d.comb += [
             stores.eq(kind == _STORE),
-            refused.eq((index >= config.entries) | (kind > _CLEAR)),
             hit.addr.eq(request.payload.index),
             hit.en.eq(request.valid & request.ready),
             known.addr.eq(index),
@@ -156,11 +156,18 @@ class ForwardCache(wiring.Component):
                     status.eq(_DONE),
                 ]
                 with m.If(request.valid):
-                    m.next = "LOOK"
+                    m.next = "SEEK"
                     with m.If(request.payload.kind == _CLEAR):
                         m.next = "CLEAR"
+            with m.State("SEEK"):
+                # A block memory is slow to show what it holds: nothing is decided from it directly.
+                m.d.sync += [
+                    found.eq(hit.data),
+                    refused.eq((index >= config.entries) | (kind > _CLEAR)),
+                ]
+                m.next = "LOOK"
             with m.State("LOOK"):
-                m.d.comb += begins.eq(~refused & (stores | hit.data))
+                m.d.comb += begins.eq(~refused & (stores | found))
                 with m.If(refused):
                     m.d.sync += status.eq(_RANGE)
                 with m.Elif(~begins):

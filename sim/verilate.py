@@ -37,7 +37,7 @@ _FLAGS += ["-MAKEFLAGS", "CFG_CXXFLAGS_PCH_I=-include"]
 # Objects that another core's build left are as good, though this core's makefile is newer.
 _FLAGS += ["-MAKEFLAGS", "--old-file=Vtop.mk"]
 _VISIBLE = ["clk", "rst", "*__payload", "*__valid", "*__ready"]
-_VISIBLE += ["aclk", "aresetn", "s_axi*", "m_axi*"]
+_VISIBLE += ["aclk", "aresetn", "s_axi*", "m_axi*", "base_address"]
 
 
 def _key(texts: Sequence[str]) -> str:
