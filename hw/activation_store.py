@@ -46,7 +46,7 @@ class ActivationStore(wiring.Component):
         plan = config.plan
         #: The different spreads of the plan's steps; the first is none.
         self.spreads = list(dict.fromkeys([(0,) * plan.lanes, *(s.spread for s in plan.steps)]))
-        self.address_width = (2 * plan.store_rows * plan.lanes - 1).bit_length()
+        self.address_width = self.width(config)
         number = signed(config.values.width)
         super().__init__(
             {
@@ -63,6 +63,11 @@ class ActivationStore(wiring.Component):
         )
         depth = 2 * plan.store_rows
         self._banks = [Memory(shape=number, depth=depth, init=[]) for _ in range(plan.lanes)]
+
+    @staticmethod
+    def width(config: EngineConfig) -> int:
+        """Return the bits of an address."""
+        return (2 * config.plan.store_rows * config.plan.lanes - 1).bit_length()
 
     def elaborate(self, platform):
         m = Module()

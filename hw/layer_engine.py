@@ -154,7 +154,7 @@ class LayerEngine(wiring.Component):
             # Products on their way to the accumulators are in the way of all but new activations.
             tail = Signal(TAIL)
             m.d.sync += tail.eq(Cat(self._runs.busy, tail))
-            waits = tail.any() & (command.program != Program.FORWARD)
+            waits = tail.any() & (command.program > Program.FORWARD)
             works += [self._runs.busy, self._moves, self._reads, self._scans, waits]
             m.d.comb += self._runs.half.eq(self._half)
         m.d.comb += [

@@ -4,13 +4,22 @@ from dataclasses import dataclass, field
 from math import prod
 
 from seedbed.spec.checks import require_choice, require_int
+from seedbed.spec.engine import EngineConfig, plan
 from seedbed.spec.fixed import Q4_12, Q6_12, Q9_9, Fixed
+from seedbed.spec.forward_cache import ForwardCacheConfig
 from seedbed.spec.lora import LoraConfig
 from seedbed.spec.network import LENET5, NetworkConfig
 from seedbed.spec.nf4 import Nf4Config
 from seedbed.spec.softmax_loss import SoftmaxLossConfig
 
-__all__ = ["CACHES", "InstantFtConfig"]
+__all__ = ["CACHES", "INSTANTFT_KINDS", "INSTANTFT_STATUS", "InstantFtConfig"]
+
+#: What the core is told to do, by code: fine-tune, classify, make every B 0, give the adapters out,
+#: or forget what the cache has.
+INSTANTFT_KINDS = ("train", "infer", "clear", "read", "forget")
+#: How a command ended, by code: well, or what was wrong first: the command, a sample of the wrong
+#: length, an index that the cache does not have, the memory, or a packet of parameters before it.
+INSTANTFT_STATUS = ("ok", "command", "sample", "index", "memory", "parameters")
 
 #: How activations are kept: as 4-bit NormalFloat, or in their own format.
 CACHES = ("nf4", "exact")
@@ -48,7 +57,12 @@ class InstantFtConfig:
         Of the cache's :class:`Nf4Config`: each layer's output has blocks of its own.
     batch
         Samples between two updates, 1..256. A last batch of fewer is updated from at the same rate,
-        so that each sample weighs the same.
+        so that each sample weighs the same; it is the host that says how many.
+    entries
+        Images that the cache has room for, 1..65536.
+    lanes, ways
+        Of the core's array: ``ways`` outputs at a time, of ``lanes`` inputs each. Powers of two, 8..32
+        lanes; the rank is a multiple of ``ways``.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     Source: InstantFT, sections 3, 4 and 5.1: Q8.16 activations, Q4.12 parameters and gradients,
@@ -67,6 +81,9 @@ class InstantFtConfig:
     block: int = 64
     peak_width: int = 16
     batch: int = 20
+    entries: int = 1024
+    lanes: int = 32
+    ways: int = 4
     nf4: Nf4Config = field(init=False, repr=False)
     softmax_loss: SoftmaxLossConfig = field(init=False, repr=False)
     lora: LoraConfig = field(init=False, repr=False)
@@ -81,7 +98,13 @@ class InstantFtConfig:
         most = max(layer.fan_in for layer in self.network.layers) + 1
         require_int("the bits of a layer's sum", widest + most.bit_length(), 2, 53)
         classes = prod(last.shape)
-        nf4 = Nf4Config(block=self.block, values=self.values, peak_width=self.peak_width)
+        require_int("lanes", self.lanes, 8, 32)
+        nf4 = Nf4Config(
+            block=self.block,
+            values=self.values,
+            peak_width=self.peak_width,
+            lanes=min(self.lanes, self.block & -self.block),
+        )
         softmax_loss = SoftmaxLossConfig(
             classes=classes, logits=self.values, gradients=self.gradients
         )
@@ -113,3 +136,34 @@ class InstantFtConfig:
         """Return a byte of an image in the format of values."""
         both, fraction = byte << 8 | byte, self.values.fraction
         return both << (fraction - 16) if fraction >= 16 else both >> (16 - fraction)
+
+    @property
+    def engine(self) -> EngineConfig:
+        """Return how the core lays its layers out.
+
+        Raises ``ValueError`` for lanes or ways that it has no plan for.
+        """
+        made = plan(lanes=self.lanes, ways=self.ways, layers=self.network.layers, lora=self.lora)
+        return EngineConfig(plan=made, values=self.values, weights=self.weights, lora=self.lora)
+
+    @property
+    def forward_cache(self) -> ForwardCacheConfig:
+        """Return the core's cache.
+
+        Raises ``ValueError`` for blocks that do not fit it, and for maps that are kept with padding:
+        their numbers do not follow each other.
+        """
+        for region in self.engine.plan.cached:
+            if region.first != region.origin or region.stride != region.shape[1] * region.shape[2]:
+                raise ValueError(
+                    f"{region.name} has padding between its rows, and cannot be cached: use other "
+                    "lanes, or a network without padding behind its first layer"
+                )
+        return ForwardCacheConfig(
+            lengths=self.cached,
+            entries=self.entries,
+            block=self.block,
+            peak_width=self.peak_width,
+            store_lanes=self.lanes,
+            fetch_lanes=self.nf4.dequantise_lanes,
+        )

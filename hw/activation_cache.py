@@ -1,0 +1,131 @@
+"""Between the engine's store and the forward cache: 4-bit codes one way, numbers the other."""
+
+from amaranth.hdl import Module, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from seedbed.hw.activation_store import FILL
+from seedbed.hw.forward_cache import ForwardCache, request_layout
+from seedbed.hw.nf4 import Nf4Dequantise
+from seedbed.hw.nf4_quantise import Nf4Quantise
+from seedbed.spec.instantft import InstantFtConfig
+
+__all__ = ["ActivationCache"]
+
+#: The ports of the cache that go to the memory.
+MEMORY = ("o_command", "o_write", "i_response", "i_read")
+
+
+class ActivationCache(wiring.Component):
+    """A forward cache that takes and gives rows of activations.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.instantft.InstantFtConfig`.
+    address_width
+        Of the engine's store.
+
+    Members
+    -------
+    half : In(1)
+        Where a fetch's numbers go, steady until its answer.
+    i, o
+        Requests and answers of :class:`~seedbed.hw.forward_cache.ForwardCache`. An answer to a fetch
+        comes when all numbers are in the store.
+    i_rows : In(stream of struct)
+        ``values`` (lanes), ``last`` (of a vector): what the engine's ``SCAN`` gives.
+    o_fill : Out(stream of struct)
+        ``address`` and 8 ``values``.
+    o_command, o_write, i_response, i_read
+        To the memory.
+    """
+
+    def __init__(self, config: InstantFtConfig, address_width: int):
+        self.config = config
+        number = signed(config.values.width)
+        self._cache = ForwardCache(config.forward_cache)
+        self._quantise = Nf4Quantise(config.nf4)
+        self._dequantise = Nf4Dequantise(config.nf4)
+        rows = {"values": data.ArrayLayout(number, config.lanes), "last": 1}
+        fill = {"address": address_width, "values": data.ArrayLayout(number, FILL)}
+        cache = self._cache.signature.members
+        super().__init__(
+            {
+                "half": In(1),
+                "i": In(stream.Signature(request_layout())),
+                "o": Out(stream.Signature(data.StructLayout({"status": 3}))),
+                "i_rows": In(stream.Signature(data.StructLayout(rows))),
+                "o_fill": Out(stream.Signature(data.StructLayout(fill))),
+                **{name: cache[name] for name in MEMORY},
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.cache = cache = self._cache
+        m.submodules.quantise = quantise = self._quantise
+        m.submodules.dequantise = dequantise = self._dequantise
+        plan = self.config.engine.plan
+        flipped = wiring.flipped
+        wiring.connect(m, flipped(self.i), cache.i)
+        for name in MEMORY:
+            ends = getattr(cache, name), flipped(getattr(self, name))
+            wiring.connect(m, *(ends if name[0] == "o" else ends[::-1]))
+        rows, codes, out, fill = self.i_rows, quantise.o, dequantise.o, self.o_fill
+        vector = Signal(range(len(plan.cached)))
+        m.d.comb += [
+            quantise.i.valid.eq(rows.valid),
+            rows.ready.eq(quantise.i.ready),
+            quantise.i.payload.last.eq(rows.payload.last),
+            quantise.i.payload.values.eq(rows.payload.values),
+            cache.i_codes.valid.eq(codes.valid),
+            codes.ready.eq(cache.i_codes.ready),
+            cache.i_codes.payload.codes.eq(codes.payload.codes),
+            cache.i_codes.payload.peak.eq(codes.payload.peak),
+            cache.i_codes.payload.last.eq(codes.payload.last & (vector == len(plan.cached) - 1)),
+        ]
+        with m.If(codes.valid & codes.ready & codes.payload.last):
+            m.d.sync += vector.eq(vector + 1)
+            with m.If(cache.i_codes.payload.last):
+                m.d.sync += vector.eq(0)
+        wiring.connect(m, cache.o_codes, dequantise.i)
+        # Vector by vector, each in whole beats of memory; what is behind its end is 0 there too.
+        config = self.config.forward_cache
+        counts = [beats * config.beat_bits // 4 // FILL for beats in config.vector_beats]
+        place = Signal(range(len(counts) + 1))
+        left = Signal(range(max(counts) + 1))
+        address = Signal(len(fill.payload.address) - 1, reset_less=True)
+        idle = Signal(init=1)
+        m.d.comb += [
+            fill.valid.eq(out.valid),
+            out.ready.eq(fill.ready & ~idle),
+            fill.payload.values.eq(out.payload.values),
+            fill.payload.address.eq(address + (self.half << len(address))),
+        ]
+        with m.If(idle):
+            # A cycle between vectors: which one begins where.
+            m.d.comb += fill.valid.eq(0)
+            m.d.sync += idle.eq(0)
+            with m.Switch(place):
+                for k, (region, count) in enumerate(zip(plan.cached, counts, strict=True)):
+                    with m.Case(k):
+                        m.d.sync += [address.eq(region.first), left.eq(count - 1)]
+        with m.Elif(out.valid & fill.ready):
+            m.d.sync += [address.eq(address + FILL), left.eq(left - 1)]
+            with m.If(left == 0):
+                m.d.sync += [idle.eq(1), place.eq(place + 1)]
+                with m.If(place == len(counts) - 1):
+                    m.d.sync += place.eq(0)
+        # Codes that the cache has given are still on their way for some cycles.
+        given = Signal()
+        with m.If(cache.o_codes.valid & cache.o_codes.ready):
+            m.d.sync += given.eq(1)
+        with m.If(out.valid & out.ready & out.payload.last):
+            m.d.sync += given.eq(0)
+        m.d.comb += [
+            self.o.valid.eq(cache.o.valid & ~given),
+            self.o.payload.eq(cache.o.payload),
+            cache.o.ready.eq(self.o.ready & ~given),
+        ]
+        return m
