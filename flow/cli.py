@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from random import Random
@@ -18,6 +19,7 @@ from seedbed.flow.registry import CORES
 from seedbed.flow.rows import KINDS, in_cocotb, plain
 from seedbed.sim import tools
 from seedbed.sim.harness import Stalls, simulate
+from seedbed.spec.fixed import Fixed
 
 __all__ = ["app", "main"]
 
@@ -58,6 +60,9 @@ def _value(text: str) -> Any:
         return text.lower() == "true"
     if "," in text:
         return tuple(_value(part) for part in text.split(",") if part)
+    if form := re.fullmatch(r"[Qq](\d+)\.(\d+)", text):
+        whole, fraction = map(int, form.groups())
+        return Fixed(whole + fraction, fraction)
     try:
         return int(text, 0)
     except ValueError:

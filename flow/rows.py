@@ -14,6 +14,7 @@ from seedbed.flow.row import Row, command
 from seedbed.sim import mutate, prove, tools, verilate
 from seedbed.sim.harness import Stalls, simulate
 from seedbed.sim.proofs import PROOFS
+from seedbed.spec.fixed import Fixed
 
 __all__ = ["KINDS", "Job", "Kind", "in_cocotb", "plain"]
 
@@ -50,7 +51,8 @@ def plain(core: registry.Core, params: Mapping[str, Any]) -> dict[str, Any]:
     config = core.configure(params)
     values = {f.name: getattr(config, f.name) for f in fields(config) if f.init}
     short = {name: v for name, v in values.items() if not isinstance(v, tuple) or len(v) <= 24}
-    return {name: list(v) if isinstance(v, tuple) else v for name, v in short.items()}
+    shown = {name: str(v) if isinstance(v, Fixed) else v for name, v in short.items()}
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in shown.items()}
 
 
 def _row(job: Job, verb: str, figures: Mapping[str, Any], *options: str, **rest: Any) -> Row:

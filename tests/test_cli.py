@@ -108,3 +108,10 @@ def test_synth_prints_one_json_object(tmp_path):
     assert (result["lut"], result["ff"], result["bram"], result["dsp"]) == (4, 4, 0, 0)
     assert result["fmax_mhz"] is None
     assert sum(n for cell, n in result["cells"].items() if cell.startswith("FD")) == 4
+
+
+def test_a_number_format_is_a_value(tmp_path):
+    done = run(
+        "synth", "softmax_loss", "--set", "logits=Q8.16", "--target", "xcup", "--json", cwd=tmp_path
+    )
+    assert json.loads(done.stdout)["params"]["logits"] == "Q8.16", done.stderr
