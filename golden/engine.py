@@ -32,14 +32,12 @@ def _places(step: Step, region: Region, layer: Layer | None) -> np.ndarray:
 
 
 def frozen_rows(
-    plan: Plan, layers: Sequence[Layer], parameters: Mapping[str, np.ndarray], one: int
+    plan: Plan, layers: Sequence[Layer], parameters: Mapping[str, np.ndarray]
 ) -> np.ndarray:
     """Return the frozen network's rows, int64 (frozen_rows, ways, lanes).
 
-    ``parameters`` are integers; ``one`` is unused by weights and stands for itself in the docs of
-    the bias: its lane's activation is 1.
+    ``parameters`` are integers. A bias stands in a frame's last lane, whose activation is 1.
     """
-    del one
     found = np.zeros((plan.frozen_rows, plan.ways, plan.lanes), np.int64)
     regions = list(plan.regions.values())
     for layer, step, region in zip(layers, plan.steps, regions, strict=False):
@@ -99,7 +97,7 @@ def adapter_rows(
 def adapters(plan: Plan, rows: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return A and B of each adapter from rows as :func:`adapter_rows` gives them."""
     a = []
-    names = [step.name for step in plan.steps if step.name[0] == "h"]
+    names = [step.name for step in plan.steps if step.learned and step.name[0] == "h"]
     for k, name in enumerate(names):
         step, region = plan.step(name), plan.regions[f"x{k}"]
         places = _places(step, region, None)

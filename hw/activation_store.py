@@ -1,5 +1,7 @@
 """Activations in banks, from which any neighbouring numbers are read at once."""
 
+from itertools import pairwise
+
 from amaranth.hdl import Array, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
@@ -17,9 +19,9 @@ class ActivationStore(wiring.Component):
     """Two halves of ``plan.store_rows`` rows of ``lanes`` numbers, a bank a lane.
 
     A read gives the numbers at ``address`` and behind it, one a lane, wherever the address is:
-    every bank has a row of its own, and what comes out is rotated. With ``spread``, lanes read whole
-    rows further on, as the plan's step of that number says. A write puts up to ``ways`` numbers at
-    any address, or ``FILL`` at a multiple of ``FILL``.
+    every bank has a row of its own, and what comes out is rotated. With ``spread``, lanes read
+    whole rows further on, as the plan's step of that number says. A write puts up to ``ways``
+    numbers at any address, or ``FILL`` at a multiple of ``FILL``.
 
     Parameters
     ----------
@@ -30,7 +32,7 @@ class ActivationStore(wiring.Component):
     -------
     address, spread : In
         What to read, each cycle, and by which of ``spreads``.
-    lanes : Out(lanes x signed(values.width))
+    lanes : Out(lanes x signed(number))
         What was asked for ``LATENCY`` cycles before.
     write, target, count, values : In
         Writes the first ``count`` of ``values``; seen by reads of the next cycle on.
@@ -47,7 +49,7 @@ class ActivationStore(wiring.Component):
         #: The different spreads of the plan's steps; the first is none.
         self.spreads = list(dict.fromkeys([(0,) * plan.lanes, *(s.spread for s in plan.steps)]))
         self.address_width = self.width(config)
-        number = signed(config.values.width)
+        number = signed(config.number)
         super().__init__(
             {
                 "address": In(self.address_width),
@@ -75,7 +77,7 @@ class ActivationStore(wiring.Component):
         low = (lanes - 1).bit_length()
         turn = [Signal(low, name=f"turn_{k}", reset_less=True) for k in range(self.LATENCY)]
         m.d.comb += turn[0].eq(self.address[:low])
-        m.d.sync += [after.eq(before) for before, after in zip(turn, turn[1:], strict=False)]
+        m.d.sync += [after.eq(before) for before, after in pairwise(turn)]
         out, further = [], self._further(m)
         for b, bank in enumerate(self._banks):
             m.submodules[f"bank_{b}"] = bank
@@ -89,7 +91,7 @@ class ActivationStore(wiring.Component):
             m.d.comb += read.addr.eq(row)
             out.append(shown)
             self._write(m, b, write, low)
-        # Lane l shows the bank (turn + l) mod lanes: by the turn's high bits, then by its low ones.
+        # Lane k shows the bank (turn + k) mod lanes: by the turn's high bits, then by its low ones.
         half = low // 2
         coarse = []
         for b in range(lanes):
@@ -97,15 +99,15 @@ class ActivationStore(wiring.Component):
             kept = Signal(out[0].shape(), name=f"coarse_{b}", reset_less=True)
             m.d.sync += kept.eq(turned[turn[3][half:]])
             coarse.append(kept)
-        for l, lane in enumerate(self.lanes):
-            turned = Array(coarse[(l + k) % lanes] for k in range(1 << half))
-            kept = Signal(out[0].shape(), name=f"lane_{l}", reset_less=True)
+        for k, lane in enumerate(self.lanes):
+            turned = Array(coarse[(k + n) % lanes] for n in range(1 << half))
+            kept = Signal(out[0].shape(), name=f"lane_{k}", reset_less=True)
             m.d.sync += kept.eq(turned[turn[4][:half]])
             m.d.comb += lane.eq(kept)
         return m
 
     def _further(self, m):
-        """Return the rows that each bank reads further on: the spread of the lane that it is for."""
+        """Return the rows that each bank reads further on: the spread of the lane it is for."""
         lanes = self.config.plan.lanes
         most = max(max(spread) for spread in self.spreads)
         found = [Signal(range(max(2, most + 1)), name=f"further_{b}") for b in range(lanes)]
@@ -119,7 +121,7 @@ class ActivationStore(wiring.Component):
         return found
 
     def _write(self, m, b: int, port, low: int):
-        """Write a number to a bank, a cycle later: which one, by the bank's place from the target."""
+        """Write a number to a bank, a cycle later: which one, by its place from the target."""
         ways = len(self.values)
         place = Signal(low, name=f"place_{b}")
         row, at = self.target[low:], self.target[:low]

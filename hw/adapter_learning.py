@@ -30,7 +30,8 @@ class AdapterLearning(wiring.Component):
     values : Out
         Two cycles behind the products.
     saturated : Out
-        How many of a row's numbers were beyond their format, ``COUNTED`` cycles behind the products.
+        How many of a row's numbers were beyond their format, ``COUNTED`` cycles behind the
+        products.
     """
 
     COUNTED = 4
@@ -65,7 +66,9 @@ class AdapterLearning(wiring.Component):
             shape = signed(max(len(gathered), len(moved)))
             step = Signal(shape, name=f"step_{k}", reset_less=True)
             carry = Signal(name=f"carry_{k}", reset_less=True)
-            under = [product[shift - 1] if shift else 0 for shift in (gather, move)]
+            # Beyond the product's bits, there is its sign.
+            sign = len(product) - 1
+            under = [product[min(s - 1, sign)] if s else 0 for s in (gather, move)]
             m.d.sync += [
                 step.eq(Mux(self.update, ~moved, gathered)),
                 carry.eq(Mux(self.update, ~under[1] if move else 1, under[0])),

@@ -19,8 +19,9 @@ class AdapterRuns(wiring.Component):
     busy : Out(1)
         Until the last beat has been given.
     beat : Out(struct)
-        ``address``, ``left`` (the factors that belong to the ways are there) or ``right`` (those that
-        belong to the lanes), ``row`` of the accumulators, and ``counts``.
+        ``address``, ``left`` (the factors that belong to the ways are there) or ``right`` (those
+        that belong to the lanes), ``row`` of the accumulators, and ``counts``: whether what
+        saturates is counted.
     """
 
     def __init__(self, config: EngineConfig, address_width: int):

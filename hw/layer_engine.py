@@ -1,19 +1,22 @@
-"""The engine that layers run on: one array for a frozen network, its adapters and their training."""
+"""The engine that layers run on: an array for a frozen network, its adapters, their training."""
 
 from enum import IntEnum
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.activation_store import FILL, ActivationStore
+from seedbed.hw.activation_store import ActivationStore
 from seedbed.hw.adapter_learning import AdapterLearning
 from seedbed.hw.adapter_runs import AdapterRows, AdapterRuns
+from seedbed.hw.layer_readouts import AdapterReadout, CacheReadout
 from seedbed.hw.layer_sequencer import LayerSequencer
 from seedbed.hw.layer_writer import LayerWriter, shown_layout
 from seedbed.hw.mac_array import MacArray
+from seedbed.hw.parameter_loader import ParameterLoader
 from seedbed.hw.parameter_memory import ACCUMULATORS, ParameterMemory
-from seedbed.spec.engine import ALIGN, EngineConfig
+from seedbed.hw.store_writes import StoreWrites
+from seedbed.spec.engine import EngineConfig
 
 __all__ = ["LayerEngine", "Program"]
 
@@ -40,8 +43,9 @@ class LayerEngine(wiring.Component):
     """Runs programs, one after the other, on an array of ``ways`` times ``lanes`` multipliers.
 
     ``BASE`` is the frozen network, ``FORWARD`` the adapters up to the logits, ``BACKWARD`` dh,
-    ``LEARN`` the accumulation of a sample's gradients, ``UPDATE`` the step of all adapters, ``CLEAR``
-    makes every B 0, ``READ`` gives the adapters out, and ``SCAN`` what a forward cache keeps.
+    ``LEARN`` the accumulation of a sample's gradients, ``UPDATE`` the step of all adapters,
+    ``CLEAR`` makes every B 0, ``READ`` gives the adapters out, and ``SCAN`` what a forward cache
+    keeps.
 
     Parameters
     ----------
@@ -51,8 +55,8 @@ class LayerEngine(wiring.Component):
     Members
     -------
     i : In(stream of struct)
-        ``program``, ``half`` of the store, and ``anew``: accumulators begin at 0 with this sample. The
-        next is taken when the one before is over.
+        ``program``, ``half`` of the store, and ``anew``: accumulators begin at 0 with this sample.
+        The next is taken when the one before is over.
     rate : In
         M, steady during ``UPDATE``.
     i_parameters : In(stream of struct)
@@ -65,7 +69,8 @@ class LayerEngine(wiring.Component):
     i_gradient : In(stream of struct)
         ``gradient`` and ``last``: of the logits, one by one, for ``half`` of the last program.
     o : Out(stream of struct)
-        Logits of ``FORWARD``, or of ``BASE`` where there are no adapters.
+        Logits of ``FORWARD``, or of ``BASE`` where there are no adapters: ``values`` (ways),
+        ``count`` of them, ``last``. They must have been taken before the next of such programs.
     o_parameters : Out(stream of struct)
         ``word`` and ``last``, of ``READ``: rows of adapters as ``i_parameters`` took them.
     o_rows : Out(stream of struct)
@@ -88,31 +93,30 @@ class LayerEngine(wiring.Component):
         self._sequencer = LayerSequencer(config, self._store.spreads, width)
         self._writer = LayerWriter(config, width)
         self._memory = ParameterMemory(config)
+        self._loader = ParameterLoader(config)
+        self._writes = StoreWrites(config, width)
         self._mac = MacArray(config.mac)
         self._learning = AdapterLearning(config) if config.lora else None
         self._runs = AdapterRuns(config, width) if config.lora else None
         self._rows = AdapterRows(config) if config.lora else None
-        number = signed(config.values.width)
-        pair = {"word": data.ArrayLayout(signed(config.word), 2), "last": 1}
-        several = data.ArrayLayout(number, plan.ways)
-        count = range(plan.ways + 1)
+        self._readout = AdapterReadout(config) if config.lora else None
+        self._scan = CacheReadout(config, width) if config.lora else None
+        command = data.StructLayout({"program": 3, "half": 1, "anew": 1})
         ports = {
-            "i": In(_stream(program=3, half=1, anew=1)),
-            "i_parameters": In(_stream(**pair, learned=1)),
-            "i_put": In(_stream(address=width, values=several, count=count)),
+            "i": In(stream.Signature(command)),
+            "i_parameters": In(self._loader.i.signature.flip()),
+            "i_put": In(self._writes.i_put.signature.flip()),
             "o": Out(stream.Signature(shown_layout(config))),
             "saturated": Out(range(plan.ways * (plan.lanes + 1) + 1)),
             "misfit": Out(1),
         }
         if config.lora:
-            rows = {"values": data.ArrayLayout(number, plan.lanes), "last": 1}
-            gradient = signed(config.lora.gradients.width)
             ports |= {
                 "rate": In(config.lora.rate_width),
-                "i_fill": In(_stream(address=width, values=data.ArrayLayout(number, FILL))),
-                "i_gradient": In(_stream(gradient=gradient, last=1)),
-                "o_parameters": Out(_stream(**pair)),
-                "o_rows": Out(_stream(**rows)),
+                "i_fill": In(self._writes.i_fill.signature.flip()),
+                "i_gradient": In(self._writes.i_gradient.signature.flip()),
+                "o_parameters": Out(self._readout.o.signature),
+                "o_rows": Out(self._scan.o.signature),
             }
         super().__init__(ports)
 
@@ -122,8 +126,10 @@ class LayerEngine(wiring.Component):
         m.submodules.sequencer = self._sequencer
         m.submodules.writer = self._writer
         m.submodules.memory = self._memory
+        m.submodules.loader = self._loader
+        m.submodules.writes = self._writes
         m.submodules.mac = self._mac
-        # What is at work, one of these: steps, runs, rows that move, rows that are given out.
+        # What is at work, one of these: steps, runs, rows that move, what is given out.
         self._half = Signal()
         self._anew = Signal()
         self._page = Signal(reset_less=True)
@@ -132,33 +138,32 @@ class LayerEngine(wiring.Component):
             m.submodules.learning = self._learning
             m.submodules.runs = self._runs
             m.submodules.rows = self._rows
+            m.submodules.readout = self._readout
+            m.submodules.scan = self._scan
             self._clears = Signal()
             self._moves = Signal()
-            self._reads = Signal()
-            self._scans = Signal()
         self._commands(m)
-        self._loads(m)
-        self._writes(m)
+        self._stores(m)
         self._operands(m)
         if self._learning:
             self._learns(m)
-            self._reads_out(m)
-            self._scans_out(m)
+            self._shows(m)
         return m
 
     def _commands(self, m):
         plan, command = self.config.plan, self.i.payload
         works = [self._steps]
         start = Signal()
+        tail = Signal(TAIL)
         if self._learning:
             # Products on their way to the accumulators are in the way of all but new activations.
-            tail = Signal(TAIL)
             m.d.sync += tail.eq(Cat(self._runs.busy, tail))
             waits = tail.any() & (command.program > Program.FORWARD)
-            works += [self._runs.busy, self._moves, self._reads, self._scans, waits]
+            works += [self._runs.busy, self._moves, self._readout.busy, self._scan.busy, waits]
             m.d.comb += self._runs.half.eq(self._half)
         m.d.comb += [
             self.i.ready.eq(~Cat(*works).any()),
+            self._loader.accepts.eq(self.i.ready & ~tail.any()),
             start.eq(self.i.valid & self.i.ready),
         ]
         steps = {Program.BASE: plan.base}
@@ -196,9 +201,9 @@ class LayerEngine(wiring.Component):
                             self._clears.eq(command.program == Program.CLEAR),
                         ]
                     with m.Case(Program.READ):
-                        m.d.sync += self._reads.eq(1)
+                        m.d.comb += self._readout.start.eq(1)
                     with m.Case(Program.SCAN):
-                        m.d.sync += self._scans.eq(1)
+                        m.d.comb += self._scan.start.eq(1)
         # The last write is in the store when what comes next may read it.
         with m.If(self._steps & ~self._sequencer.busy & ~self._writer.busy & ~self._drains(m)):
             m.d.sync += self._steps.eq(0)
@@ -209,78 +214,35 @@ class LayerEngine(wiring.Component):
         m.d.sync += line.eq(Cat(self._writer.busy, line))
         return line.any()
 
-    def _loads(self, m):
-        """Count through a packet of parameters."""
-        plan, memory, given = self.config.plan, self._memory, self.i_parameters
-        pairs = plan.ways * plan.lanes // 2
-        pair = Signal.like(memory.pair)
-        row = Signal.like(memory.load_row)
-        beyond = Signal()
-        rows = Mux(given.payload.learned, plan.learned_rows, plan.frozen_rows)
-        ends = Signal()
+    def _stores(self, m):
+        """Write to the memories what comes from outside, and to the store the writer's outputs."""
+        store, writes, writer = self._store, self._writes, self._writer
+        memory, loader = self._memory, self._loader
+        wiring.connect(m, wiring.flipped(self.i_parameters), loader.i)
+        wiring.connect(m, wiring.flipped(self.i_put), writes.i_put)
+        if self._learning:
+            wiring.connect(m, wiring.flipped(self.i_gradient), writes.i_gradient)
+            wiring.connect(m, wiring.flipped(self.i_fill), writes.i_fill)
         m.d.comb += [
-            given.ready.eq(self.i.ready),
-            ends.eq((pair == pairs - 1) & (row == rows - 1)),
-            memory.load.eq(given.valid & given.ready & ~beyond),
-            memory.load_learned.eq(given.payload.learned),
+            memory.load.eq(loader.load),
+            memory.load_learned.eq(loader.i.payload.learned),
             memory.load_page.eq(self._page),
-            memory.load_row.eq(row),
-            memory.pair.eq(pair),
-            memory.word.eq(given.payload.word),
+            memory.load_row.eq(loader.row),
+            memory.pair.eq(loader.pair),
+            memory.word.eq(loader.i.payload.word),
+            self.misfit.eq(loader.misfit),
+            writes.half.eq(self._half),
+            writes.write.eq(writer.write),
+            writes.target.eq(writer.target),
+            writes.count.eq(writer.count),
+            writes.values.eq(writer.values),
+            store.write.eq(writes.o_write),
+            store.target.eq(writes.o_target),
+            store.count.eq(writes.o_count),
+            store.values.eq(writes.o_values),
+            store.fill.eq(writes.o_fill),
+            store.filling.eq(writes.o_filling),
         ]
-        with m.If(given.valid & given.ready):
-            with m.If(~beyond):
-                m.d.sync += pair.eq(Mux(pair == pairs - 1, 0, pair + 1))
-                with m.If(pair == pairs - 1):
-                    m.d.sync += row.eq(row + 1)
-                with m.If(ends & ~given.payload.last):
-                    m.d.sync += beyond.eq(1)
-            with m.If(given.payload.last):
-                m.d.comb += self.misfit.eq(beyond | ~ends)
-                m.d.sync += [pair.eq(0), row.eq(0), beyond.eq(0)]
-
-    def _writes(self, m):
-        """Give the store's one write to the writer, then to gradients, puts and fills."""
-        plan, store, writer, put = self.config.plan, self._store, self._writer, self.i_put
-        free = Signal()
-        m.d.comb += [
-            free.eq(~writer.write),
-            store.write.eq(writer.write),
-            store.target.eq(writer.target),
-            store.count.eq(writer.count),
-            store.values.eq(writer.values),
-        ]
-        if self._learning:
-            slope, fill = self.i_gradient, self.i_fill
-            number = Signal(range(plan.regions["dz"].shape[2] + 1))
-            half = self._half << (len(store.target) - 1)
-            address = plan.regions["dz"].first + number + half
-            m.d.comb += slope.ready.eq(free)
-            with m.If(free & slope.valid):
-                m.d.comb += [
-                    store.write.eq(1),
-                    store.target.eq(address),
-                    store.count.eq(1),
-                    store.values[0].eq(slope.payload.gradient),
-                ]
-                m.d.sync += number.eq(Mux(slope.payload.last, 0, number + 1))
-            free = free & ~slope.valid
-        m.d.comb += put.ready.eq(free)
-        with m.If(free & put.valid):
-            m.d.comb += [
-                store.write.eq(1),
-                store.target.eq(put.payload.address),
-                store.count.eq(put.payload.count),
-                store.values.eq(put.payload.values),
-            ]
-        if self._learning:
-            m.d.comb += [
-                fill.ready.eq(free & ~put.valid),
-                store.fill.eq(fill.ready & fill.valid),
-                store.filling.eq(fill.payload.values),
-            ]
-            with m.If(store.fill):
-                m.d.comb += [store.write.eq(1), store.target.eq(fill.payload.address)]
 
     def _operands(self, m):
         """Bring activations and weights to the array at once, and its sums to the writer."""
@@ -365,79 +327,24 @@ class LayerEngine(wiring.Component):
         with m.If(moved.valid & (moved.row == plan.learned_rows - 1)):
             m.d.sync += [self._page.eq(~self._page), self._moves.eq(0)]
 
-    def _reads_out(self, m):
-        """Give the adapters out, two numbers at a time; a row stands while its words go."""
-        plan, memory, out = self.config.plan, self._memory, self.o_parameters
-        pairs = plan.ways * plan.lanes // 2
-        row = Signal(range(plan.learned_rows))
-        pair = Signal(range(pairs))
-        wait = Signal(range(memory.LATENCY + 1), init=memory.LATENCY)
-        shown = Signal(out.payload.word.shape(), reset_less=True)
-        given = Array(Cat(*memory.o[2 * k : 2 * k + 2]) for k in range(pairs))
-        width, word = memory.width, self.config.word
-        two = Signal(2 * width)
+    def _shows(self, m):
+        """Let read-outs address the memories while they are busy."""
+        store, memory, readout, scan = self._store, self._memory, self._readout, self._scan
+        wiring.connect(m, readout.o, wiring.flipped(self.o_parameters))
+        wiring.connect(m, scan.o, wiring.flipped(self.o_rows))
         m.d.comb += [
-            two.eq(given[pair]),
-            out.payload.word.eq(shown),
-            out.payload.last.eq(row == plan.learned_rows - 1),
+            readout.given.eq(memory.o),
+            scan.half.eq(self._half),
+            scan.lanes.eq(store.lanes),
         ]
-        moved = Signal()
-        m.d.comb += moved.eq(out.valid & out.ready)
-        with m.If(self._reads):
-            m.d.comb += [memory.learned.eq(1), memory.page.eq(self._page), memory.row.eq(row)]
-            with m.If(wait != 0):
-                m.d.sync += wait.eq(wait - 1)
-            with m.Elif(~out.valid):
-                m.d.sync += [
-                    shown[0].eq(two[:word]),
-                    shown[1].eq(two[width : width + word]),
-                    out.valid.eq(1),
-                ]
-            with m.If(moved):
-                m.d.sync += [out.valid.eq(0), pair.eq(pair + 1)]
-                with m.If(pair == pairs - 1):
-                    m.d.sync += [pair.eq(0), row.eq(row + 1), wait.eq(memory.LATENCY)]
-                    with m.If(row == plan.learned_rows - 1):
-                        m.d.sync += [row.eq(0), self._reads.eq(0)]
-        m.d.comb += out.payload.last.eq((row == plan.learned_rows - 1) & (pair == pairs - 1))
-
-    def _scans_out(self, m):
-        """Give the cached vectors out, a row of lanes at a time; an address stands while it does."""
-        plan, store, out = self.config.plan, self._store, self.o_rows
-        unit = max(plan.lanes, ALIGN) // plan.lanes
-        # Vectors in whole beats of the cache.
-        parts = [(r.first // plan.lanes, -(-r.rows // unit) * unit) for r in plan.cached]
-        number = Signal(range(len(parts) + 1))
-        row = Signal(range(2 * plan.store_rows))
-        left = Signal(range(max(count for _, count in parts) + 1))
-        wait = Signal(range(store.LATENCY + 1))
-        begins = Signal()
-        with m.If(~self._scans):
-            m.d.sync += [number.eq(0), begins.eq(1), wait.eq(store.LATENCY)]
-        with m.Else():
+        with m.If(readout.busy):
             m.d.comb += [
-                store.address.eq(
-                    (row << (plan.lanes - 1).bit_length())
-                    + (self._half << (len(store.address) - 1))
-                ),
-                store.spread.eq(0),
-                out.valid.eq(~begins & (wait == 0)),
+                memory.learned.eq(1),
+                memory.page.eq(self._page),
+                memory.row.eq(readout.row),
             ]
-            with m.If(begins):
-                with m.Switch(number):
-                    for k, (first, count) in enumerate(parts):
-                        with m.Case(k):
-                            m.d.sync += [row.eq(first), left.eq(count - 1)]
-                m.d.sync += [begins.eq(0), wait.eq(store.LATENCY)]
-            with m.Elif(wait != 0):
-                m.d.sync += wait.eq(wait - 1)
-            with m.Elif(out.ready):
-                m.d.sync += [wait.eq(store.LATENCY), row.eq(row + 1), left.eq(left - 1)]
-                with m.If(left == 0):
-                    m.d.sync += [number.eq(number + 1), begins.eq(1)]
-                    with m.If(number == len(parts) - 1):
-                        m.d.sync += self._scans.eq(0)
-        m.d.comb += [out.payload.values.eq(store.lanes), out.payload.last.eq(left == 0)]
+        with m.If(scan.busy):
+            m.d.comb += [store.address.eq(scan.address), store.spread.eq(0)]
 
 
 def _line(m, beat, cycles: int, name: str) -> list:
@@ -447,7 +354,3 @@ def _line(m, beat, cycles: int, name: str) -> list:
         late.append(Signal(beat.shape(), name=f"{name}_{k + 1}"))
         m.d.sync += late[-1].eq(late[-2])
     return late
-
-
-def _stream(**fields) -> stream.Signature:
-    return stream.Signature(data.StructLayout(fields))

@@ -1,4 +1,4 @@
-"""Walks over the windows of a plan's steps: what to read each cycle, and what it is multiplied with."""
+"""Walks over the windows of a plan's steps: what is read each cycle, and which weights are."""
 
 from collections.abc import Iterable
 
@@ -39,8 +39,8 @@ class LayerSequencer(wiring.Component):
     busy : Out(1)
         From the cycle behind ``start`` until the last beat has been given.
     written : In
-        How many steps' outputs are in the store, counted from ``first``: a step waits for all before
-        it where the plan says so.
+        How many steps' outputs are in the store, counted from ``first``: a step waits for all
+        before it where the plan says so.
     retired : In(1)
         A frame has left the array: no more than ``FRAMES`` are on their way.
     beat : Out(struct)

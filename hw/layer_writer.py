@@ -1,5 +1,7 @@
 """Makes activations of sums: rounding, ReLU, pooling, and where each is written."""
 
+from itertools import pairwise
+
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
@@ -56,7 +58,8 @@ class LayerWriter(wiring.Component):
     saturated : Out
         How many numbers were beyond their format, in that cycle.
     o : Out(stream of struct)
-        The logits as they are written: those of the program that ends with them.
+        The logits as they are written: those of the program that ends with them, once. They must
+        have been taken when the next such program gives its own.
 
     Latency: ``LATENCY``. Throughput: a frame a cycle within a step, two cycles between steps.
     """
@@ -67,7 +70,7 @@ class LayerWriter(wiring.Component):
         self.config = config
         plan = config.plan
         count = range(len(plan.steps) + 1)
-        number = data.ArrayLayout(signed(config.values.width), plan.ways)
+        number = data.ArrayLayout(signed(config.number), plan.ways)
         sums = data.ArrayLayout(signed(config.mac.accumulator_width), plan.ways)
         super().__init__(
             {
@@ -94,7 +97,7 @@ class LayerWriter(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.fifo = fifo = self._fifo
-        config, plan = self.config, self.config.plan
+        plan = self.config.plan
         steps, ways = plan.steps, plan.ways
         number = Signal.like(self.first)
         behind = Signal.like(self.behind)
@@ -126,8 +129,8 @@ class LayerWriter(wiring.Component):
         # Beats on their way: what each stage needs to know of its own.
         facts = data.StructLayout(
             {
-                "begins": 1, "ends": 1, "over": 1, "relu": 1, "gradient": 1, "learned": 1, "shown": 1,
-                "count": range(ways + 1), "address": len(self.target),
+                "begins": 1, "ends": 1, "over": 1, "relu": 1, "gradient": 1, "learned": 1,
+                "shown": 1, "count": range(ways + 1), "address": len(self.target),
             }
         )  # fmt: skip
         moved = Signal()
@@ -148,8 +151,8 @@ class LayerWriter(wiring.Component):
             stages[0].count.eq(Mux(ends[1], rest, ways)),
             stages[0].address.eq(address),
         ]
-        m.d.sync += [new.eq(old) for old, new in zip(stages, stages[1:], strict=False)]
-        m.d.sync += [new.eq(old) for old, new in zip(valid, valid[1:], strict=False)]
+        m.d.sync += [new.eq(old) for old, new in pairwise(stages)]
+        m.d.sync += [new.eq(old) for old, new in pairwise(valid)]
         with m.If(moved):
             fresh = Mux(ends[1], Mux(ends[2], strides[2], strides[1]), strides[0])
             going = True
@@ -201,7 +204,7 @@ class LayerWriter(wiring.Component):
         one, two = stages[1], stages[2]
         for w, total in enumerate(self.i.payload.sums):
             rounded = Signal(signed(len(total) + 1), name=f"rounded_{w}", reset_less=True)
-            value = Signal(signed(config.values.width), name=f"value_{w}", reset_less=True)
+            value = Signal(signed(config.number), name=f"value_{w}", reset_less=True)
             beyond = Signal(name=f"over_{w}", reset_less=True)
             fraction = config.weights.fraction
             down = total.shift_right(fraction) + (total[fraction - 1] if fraction else 0)
@@ -234,7 +237,7 @@ class LayerWriter(wiring.Component):
         shown, over = Signal(), Signal(reset_less=True)
         m.d.sync += [shown.eq(two.shown & valid[2] & two.ends), over.eq(two.over)]
         m.d.comb += [
-            self._beat.values.eq(self.values),
+            *(to.eq(value) for to, value in zip(self._beat.values, self.values, strict=True)),
             self._beat.count.eq(self.count),
             self._beat.last.eq(over),
         ]

@@ -16,9 +16,9 @@ ACCUMULATORS = 2
 class ParameterMemory(wiring.Component):
     """Rows of ``ways`` times ``lanes`` numbers, one read and one written a cycle.
 
-    Adapters have two pages: an update reads one and writes the other, so that the old ones are whole
-    until the new ones are. Accumulators are the third page, for they are never read together with
-    adapters, and a block RAM is deeper than a page. Two neighbouring lanes share a memory.
+    Adapters have two pages: an update reads one and writes the other, so that the old ones are
+    whole until the new ones are. Accumulators are the third page, for they are never read together
+    with adapters, and a block RAM is deeper than a page. Two neighbouring lanes share a memory.
 
     Members
     -------

@@ -1,12 +1,12 @@
 """How layers are laid out in an engine's memories, and the steps that run them there.
 
-Everything is in rows of ``lanes`` numbers. Activations of an image are a map (rows, columns, channels)
-in a half of the store, so that a window's row of a convolution is contiguous. A row of weights has
-``ways`` times ``lanes`` numbers, one vector for each of so many outputs.
+Everything is in rows of ``lanes`` numbers. Activations of an image are a map (rows, columns,
+channels) in a half of the store, so that a window's row of a convolution is contiguous. A row of
+weights has ``ways`` times ``lanes`` numbers, one vector for each of so many outputs.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 from seedbed.spec.checks import require_int
@@ -27,8 +27,8 @@ FRAMES = 24
 class Region:
     """A map of (rows, columns, channels) in the store: of a row of it, ``stride`` to the next.
 
-    ``first`` is the address where its first row of lanes begins, ``origin`` its first number's. What
-    is between the map's numbers is never written, and 0.
+    ``first`` is the address where its first row of lanes begins, ``origin`` its first number's.
+    What is between the map's numbers is never written, and 0.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Step:
     pieces, reads, jump
         Beats along a window's row, and how many such there are; addresses between them.
     spread
-        Rows that each lane reads behind the one that it would: several of a window's rows in a beat.
+        Rows that each lane reads behind the one that it would: several of a window's rows at once.
     height, width, pool
         Of the pooled map, and the side of the square that a maximum is taken over.
     outputs
@@ -122,7 +122,8 @@ class Step:
     def moves(self) -> tuple[int, ...]:
         """What is added to the address behind a beat, by the first of the loops that goes on.
 
-        The loops from the inside: pieces, reads, the pool's columns and rows, groups, columns, rows.
+        The loops from the inside: pieces, reads, the pool's columns and rows, groups, columns,
+        rows.
         """
         pool = self.pool - 1
         square = pool * (self.line + self.column)
@@ -142,7 +143,7 @@ class Step:
         return len(self.spread)
 
     def strides(self, ways: int) -> tuple[int, int, int]:
-        """Return what is added to the target behind a group, the last group, and a row's last one."""
+        """Return what is added to the target behind a group, the last one, and a row's last."""
         back = (self.groups(ways) - 1) * ways
         column = self.outputs - back
         return ways, column, self.target_line - (self.width - 1) * self.outputs - back
@@ -158,7 +159,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """Outer products: of ``ways`` numbers at the address ``left`` with ``count`` rows from ``right``.
+    """Outer products of ``ways`` numbers at the address ``left`` and ``count`` rows from ``right``.
 
     They are added to the accumulators of the adapters' rows from ``row`` on. ``copy`` says that the
     same products are in another run's rows too, transposed.
@@ -175,9 +176,9 @@ class Run:
 class Plan:
     """Regions of half the store, steps, runs, and sizes of the memories, in rows.
 
-    ``base``, ``forward`` and ``backward`` are the numbers of the first step and of the one behind the
-    last. ``blank`` are the rows of adapters that are B, in two forms: as the steps ``z`` and ``dh``
-    read it. In the step ``z`` the frozen network's logits go through too, with weights of 1.
+    ``base``, ``forward`` and ``backward`` are the numbers of the first step and of the one behind
+    the last. ``blank`` are the rows of adapters that are B, in two forms: as the steps ``z`` and
+    ``dh`` read it. In the step ``z`` the frozen network's logits go through too, with weights of 1.
     """
 
     lanes: int
@@ -207,8 +208,8 @@ class Plan:
         return 1 << (last - 1).bit_length()
 
     def step(self, name: str) -> Step:
-        """Return the step of that name."""
-        return next(step for step in self.steps if step.name == name)
+        """Return the adapters' step of that name; a layer may have the same."""
+        return next(step for step in self.steps if step.learned and step.name == name)
 
 
 class _Builder:
@@ -221,13 +222,17 @@ class _Builder:
 
     def vector(self, name: str, length: int) -> Region:
         """Place a plain vector."""
-        return self._place(name, (1, 1, length), 0, length)
+        return self.map(name, (1, 1, length))
+
+    def map(self, name: str, shape: tuple[int, int, int]) -> Region:
+        """Place rows, columns, channels without padding."""
+        return self._place(name, shape, 0, shape[1] * shape[2])
 
     def image(self, name: str, layer: Layer, shape: tuple[int, int, int]) -> Region:
         """Place what a layer takes, of ``shape``, in the form that its windows need."""
         channels, height, width = shape
         if layer.kind == "dense":
-            return self._place(name, (height, width, channels), 0, width * channels)
+            return self.map(name, (height, width, channels))
         pad, row = layer.padding, layer.kernel * channels
         stride = (width + 2 * pad) * channels
         if self._lines(layer) > 1:
@@ -250,6 +255,7 @@ class _Builder:
         return max(1, min(layer.kernel, self.lanes // (layer.kernel * layer.inputs[0])))
 
     def add(self, *, groups: int, learned: bool = False, **fields) -> Step:
+        """Add a step with so many groups of outputs."""
         step = Step(learned=learned, weights=self.rows[learned], **fields)
         self.rows[learned] += groups * step.beats
         self.steps.append(step)
@@ -322,16 +328,17 @@ def plan(
 ) -> Plan:
     """Return the plan of a frozen network, of adapters, or of adapters beside a network.
 
-    Regions are ``x0`` .. for what layers and adapters take, ``logits`` for the network's outputs; with
-    adapters ``h``, right before ``logits``, ``z``, ``dz`` and ``dh``.
+    Regions are ``x0`` .. for what layers and adapters take, ``logits`` for the network's outputs;
+    with adapters ``h``, right before ``logits``, ``z``, ``dz`` and ``dh``.
 
-    Raises ``ValueError`` if ``lanes`` is no power of two in 8..64, ``ways`` is not in 1..16 or does
-    not divide the rank, or a dense layer's map is not what its weights would need.
+    Raises ``TypeError`` or ``ValueError`` if ``lanes`` is no power of two in 8..64, or ``ways``
+    none in 1..16, more than ``lanes``, or no divisor of the rank.
     """
     require_int("lanes", lanes, 8, 64)
-    require_int("ways", ways, 1, 16)
-    if lanes & (lanes - 1):
-        raise ValueError(f"lanes must be a power of two, not {lanes}")
+    require_int("ways", ways, 1, min(16, lanes))
+    for name, count in (("lanes", lanes), ("ways", ways)):
+        if count & (count - 1):
+            raise ValueError(f"{name} must be a power of two, not {count}")
     if lora and lora.rank % ways:
         raise ValueError(f"ways must divide the rank, {lora.rank}, not {ways}")
     made = _Builder(lanes, ways)
@@ -341,16 +348,18 @@ def plan(
             made.image(f"x{k}", layer, shape)
             for k, (layer, shape) in enumerate(zip(layers, shapes, strict=False))
         ]
-        classes = prod(layers[-1].shape)
+        outputs, height, width = layers[-1].shape
+        last = (height, width, outputs)
     else:
         assert lora is not None
         sources = [made.vector(f"x{k}", width) for k, width in enumerate(lora.widths)]
-        classes = lora.classes
+        last = (1, 1, lora.classes)
     if lora:
         inner = len(sources) * lora.rank
         h = made.vector("h", inner)
-    logits = made.vector("logits", classes)
-    for layer, source, target in zip(layers, sources, [*sources[1:], logits], strict=True):
+    classes = prod(last)
+    logits = made.map("logits", last)
+    for layer, source, target in zip(layers, sources, [*sources[1:], logits], strict=False):
         made.layer(layer, source, target)
     base = (0, len(made.steps))
     if not lora:
@@ -368,7 +377,8 @@ def plan(
     through = (logits.first - h.first) // lanes
     out = made.dense("z", h.first, through + logits.rows, classes, z.first)
     back = made.dense("dh", dz.first, dz.rows, inner, dh.first, gradient=True)
-    runs, blank = [], []
+    runs: list[Run] = []
+    blank: list[int] = []
     for g in range(out.groups(ways)):
         row = out.weights + g * out.beats
         runs.append(Run(left=dz.first + g * ways, right=h.first, count=h.rows, row=row))
@@ -382,10 +392,10 @@ def plan(
         for g in range(step.groups(ways)):
             left, row = dh.first + k * lora.rank + g * ways, step.weights + g * step.beats
             runs.append(Run(left=left, right=source.first, count=source.rows, row=row))
-    first, last = base[1], len(made.steps)
+    first, behind = base[1], len(made.steps)
     return Plan(
         lanes=lanes, ways=ways, regions=made.regions, steps=tuple(made.steps), runs=tuple(runs),
-        base=base, forward=(first, last - 1), backward=(last - 1, last),
+        base=base, forward=(first, behind - 1), backward=(behind - 1, behind),
         frozen_rows=made.rows[False], learned_rows=made.rows[True], blank=tuple(blank),
     )  # fmt: skip
 
@@ -404,16 +414,32 @@ class EngineConfig:
         Format of the frozen network's parameters.
     lora
         The adapters, if there are any.
+
+    Raises ``ValueError`` for a format of values, or of adapters, that 1 is beyond, and for whatever
+    :class:`MacArrayConfig` refuses.
     """
 
     plan: Plan
     values: Fixed
     weights: Fixed
     lora: LoraConfig | None = None
+    mac: MacArrayConfig = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # A bias is a weight of an activation of 1, the logits' way to the adapters one of 1.
+        ones = {"values": self.values} | ({"parameters": self.lora.parameters} if self.lora else {})
+        for name, form in ones.items():
+            if form.one > form.high:
+                raise ValueError(f"the format of {name} must have room for 1, which {form} has not")
+        object.__setattr__(self, "mac", self._mac())
 
     @property
-    def mac(self) -> MacArrayConfig:
-        """Of the array, whose factors are whatever stands at its two sides."""
+    def number(self) -> int:
+        """Bits of a number in the store: a value or a gradient."""
+        return max([self.values.width] + ([self.lora.gradients.width] if self.lora else []))
+
+    def _mac(self) -> MacArrayConfig:
+        # The array's factors are whatever stands at its two sides.
         weights, activations = [self.weights.width], [self.values.width]
         if self.lora:
             # Outer products have activations and gradients for weights; updates accumulators.

@@ -1,0 +1,158 @@
+"""Read-outs of an engine's memories: the adapters' rows, and the vectors that a cache keeps."""
+
+from amaranth.hdl import Array, Cat, Module, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from seedbed.hw.activation_store import ActivationStore
+from seedbed.hw.parameter_memory import ParameterMemory
+from seedbed.spec.engine import ALIGN, EngineConfig
+
+__all__ = ["AdapterReadout", "CacheReadout"]
+
+
+class AdapterReadout(wiring.Component):
+    """Gives the adapters out, two numbers at a time; a row stands while its words go.
+
+    Members
+    -------
+    start : In(1)
+        Begins with row 0.
+    busy : Out(1)
+        Until the last word has been taken.
+    row : Out
+        What the memory is to read, while ``busy``.
+    given : In
+        The memory's row, ``ParameterMemory.LATENCY`` cycles later.
+    o : Out(stream of struct)
+        ``word`` (two numbers) and ``last``.
+
+    Throughput: a word every two cycles.
+    """
+
+    def __init__(self, config: EngineConfig):
+        self.config = config
+        plan = config.plan
+        numbers = data.ArrayLayout(signed(config.mac.weight_width), plan.ways * plan.lanes)
+        word = data.ArrayLayout(signed(config.word), 2)
+        super().__init__(
+            {
+                "start": In(1),
+                "busy": Out(1),
+                "row": Out(range(plan.learned_rows)),
+                "given": In(numbers),
+                "o": Out(stream.Signature(data.StructLayout({"word": word, "last": 1}))),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        plan, out = self.config.plan, self.o
+        pairs = plan.ways * plan.lanes // 2
+        pair = Signal(range(pairs))
+        wait = Signal(range(ParameterMemory.LATENCY + 1), init=ParameterMemory.LATENCY)
+        shown = Signal(out.payload.word.shape(), reset_less=True)
+        width, word = self.config.mac.weight_width, self.config.word
+        two = Signal(2 * width)
+        ends = Signal()
+        over = Signal()
+        m.d.comb += [
+            two.eq(Array(Cat(*self.given[2 * k : 2 * k + 2]) for k in range(pairs))[pair]),
+            ends.eq(pair == pairs - 1),
+            over.eq(ends & (self.row == plan.learned_rows - 1)),
+            out.payload.word.eq(shown),
+            out.payload.last.eq(over),
+        ]
+        with m.If(self.busy):
+            with m.If(wait != 0):
+                m.d.sync += wait.eq(wait - 1)
+            with m.Elif(~out.valid):
+                m.d.sync += [
+                    shown[0].eq(two[:word]),
+                    shown[1].eq(two[width : width + word]),
+                    out.valid.eq(1),
+                ]
+        with m.If(out.valid & out.ready):
+            m.d.sync += [out.valid.eq(0), pair.eq(pair + 1)]
+            with m.If(ends):
+                m.d.sync += [
+                    pair.eq(0),
+                    self.row.eq(self.row + 1),
+                    wait.eq(ParameterMemory.LATENCY),
+                ]
+            with m.If(over):
+                m.d.sync += [self.row.eq(0), self.busy.eq(0)]
+        with m.If(self.start):
+            m.d.sync += self.busy.eq(1)
+        return m
+
+
+class CacheReadout(wiring.Component):
+    """Gives the vectors that a cache keeps, a row of lanes at a time; an address stands as long.
+
+    Members
+    -------
+    start, half : In
+        Begins, in a half of the store, which is steady while it is ``busy``.
+    busy : Out(1)
+        Until the last row has been taken.
+    address : Out
+        What the store is to read, while ``busy``.
+    lanes : In
+        What the store gives, ``ActivationStore.LATENCY`` cycles later.
+    o : Out(stream of struct)
+        ``values`` (lanes) and ``last`` (of a vector).
+
+    Throughput: a row every ``ActivationStore.LATENCY`` + 1 cycles, and one more a vector.
+    """
+
+    def __init__(self, config: EngineConfig, address_width: int):
+        self.config = config
+        lanes = config.plan.lanes
+        values = data.ArrayLayout(signed(config.values.width), lanes)
+        super().__init__(
+            {
+                "start": In(1),
+                "half": In(1),
+                "busy": Out(1),
+                "address": Out(address_width),
+                "lanes": In(data.ArrayLayout(signed(config.number), lanes)),
+                "o": Out(stream.Signature(data.StructLayout({"values": values, "last": 1}))),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        plan, out = self.config.plan, self.o
+        unit = max(plan.lanes, ALIGN) // plan.lanes
+        # Vectors in whole beats of the cache.
+        parts = [(r.first // plan.lanes, -(-r.rows // unit) * unit) for r in plan.cached]
+        number = Signal(range(len(parts) + 1))
+        row = Signal(range(plan.store_rows))
+        left = Signal(range(max(count for _, count in parts) + 1))
+        wait = Signal(range(ActivationStore.LATENCY + 1))
+        begins = Signal()
+        low = (plan.lanes - 1).bit_length()
+        m.d.comb += [
+            self.address.eq((row << low) + (self.half << (len(self.address) - 1))),
+            out.valid.eq(self.busy & ~begins & (wait == 0)),
+            out.payload.last.eq(left == 0),
+            *(to.eq(lane) for to, lane in zip(out.payload.values, self.lanes, strict=True)),
+        ]
+        with m.If(begins):
+            with m.Switch(number):
+                for k, (first, count) in enumerate(parts):
+                    with m.Case(k):
+                        m.d.sync += [row.eq(first), left.eq(count - 1)]
+            m.d.sync += [begins.eq(0), wait.eq(ActivationStore.LATENCY)]
+        with m.Elif(wait != 0):
+            m.d.sync += wait.eq(wait - 1)
+        with m.Elif(out.valid & out.ready):
+            m.d.sync += [wait.eq(ActivationStore.LATENCY), row.eq(row + 1), left.eq(left - 1)]
+            with m.If(left == 0):
+                m.d.sync += [number.eq(number + 1), begins.eq(1)]
+                with m.If(number == len(parts) - 1):
+                    m.d.sync += [begins.eq(0), self.busy.eq(0)]
+        with m.If(self.start):
+            m.d.sync += [self.busy.eq(1), number.eq(0), begins.eq(1)]
+        return m

@@ -1,0 +1,71 @@
+"""Counts through packets of parameters, for a memory of rows."""
+
+from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from seedbed.spec.engine import EngineConfig
+
+__all__ = ["ParameterLoader", "words_layout"]
+
+
+def words_layout(config: EngineConfig) -> data.StructLayout:
+    """Return the layout of a beat of parameters: two numbers, and whether they are the last."""
+    return data.StructLayout({"word": data.ArrayLayout(signed(config.word), 2), "last": 1})
+
+
+class ParameterLoader(wiring.Component):
+    """Says where each word of a packet goes: rows from the first on, in order.
+
+    Members
+    -------
+    i : In(stream of struct)
+        ``word`` (two numbers), ``last``, and ``learned``: which memory the packet is for.
+    accepts : In(1)
+        Whether words may come.
+    load, row, pair : Out
+        The word that is transferred is to be written, and where.
+    misfit : Out(1)
+        With the transfer of ``last``: the packet is shorter or longer than its memory. What is too
+        much is dropped.
+    """
+
+    def __init__(self, config: EngineConfig):
+        self.config = config
+        plan = config.plan
+        fields = dict(words_layout(config).members) | {"learned": 1}
+        super().__init__(
+            {
+                "i": In(stream.Signature(data.StructLayout(fields))),
+                "accepts": In(1),
+                "load": Out(1),
+                "row": Out(range(max(plan.frozen_rows, plan.learned_rows, 2))),
+                "pair": Out(range(plan.ways * plan.lanes // 2)),
+                "misfit": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        plan, given = self.config.plan, self.i
+        pairs = plan.ways * plan.lanes // 2
+        beyond = Signal()
+        ends = Signal()
+        moved = Signal()
+        rows = Mux(given.payload.learned, plan.learned_rows, plan.frozen_rows)
+        m.d.comb += [
+            given.ready.eq(self.accepts),
+            moved.eq(given.valid & given.ready),
+            ends.eq((self.pair == pairs - 1) & (self.row == rows - 1)),
+            self.load.eq(moved & ~beyond),
+            self.misfit.eq(moved & given.payload.last & (beyond | ~ends)),
+        ]
+        with m.If(self.load):
+            m.d.sync += self.pair.eq(self.pair + 1)
+            with m.If(self.pair == pairs - 1):
+                m.d.sync += [self.pair.eq(0), self.row.eq(self.row + 1)]
+            with m.If(ends):
+                m.d.sync += beyond.eq(1)
+        with m.If(moved & given.payload.last):
+            m.d.sync += [self.pair.eq(0), self.row.eq(0), beyond.eq(0)]
+        return m
