@@ -69,7 +69,10 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True)
 class Core:
-    """One core: its names, its classes, the case that tests it, and what is measured of it."""
+    """One core: its names, its classes, the case that tests it, and what is measured of it.
+
+    ``small`` is a configuration that tests of every core take, where the defaults take too long.
+    """
 
     name: str
     title: str
@@ -81,6 +84,7 @@ class Core:
 
     def streams(self, config: Any) -> tuple[list[str], list[str]]:
         """Return the names of the input and of the output streams."""
+    small: Mapping[str, Any] = field(default_factory=dict)
         component = self.component(config)
         # Amaranth warns of a component that is never elaborated.
         Fragment.get(component, None)

@@ -15,6 +15,7 @@ from seedbed.sim import mutate, prove, tools, verilate
 from seedbed.sim.harness import Stalls, simulate
 from seedbed.sim.proofs import PROOFS
 from seedbed.spec.fixed import Fixed
+from seedbed.spec.network import NetworkConfig
 
 __all__ = ["KINDS", "Job", "Kind", "in_cocotb", "plain"]
 
@@ -51,7 +52,9 @@ def plain(core: registry.Core, params: Mapping[str, Any]) -> dict[str, Any]:
     config = core.configure(params)
     values = {f.name: getattr(config, f.name) for f in fields(config) if f.init}
     short = {name: v for name, v in values.items() if not isinstance(v, tuple) or len(v) <= 24}
-    shown = {name: str(v) if isinstance(v, Fixed) else v for name, v in short.items()}
+    shown = {
+        name: str(v) if isinstance(v, Fixed | NetworkConfig) else v for name, v in short.items()
+    }
     return {name: list(v) if isinstance(v, tuple) else v for name, v in shown.items()}
 
 

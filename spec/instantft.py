@@ -8,7 +8,7 @@ from seedbed.spec.engine import EngineConfig, plan
 from seedbed.spec.fixed import Q4_12, Q6_12, Q9_9, Fixed
 from seedbed.spec.forward_cache import ForwardCacheConfig
 from seedbed.spec.lora import LoraConfig
-from seedbed.spec.network import LENET5, NetworkConfig
+from seedbed.spec.network import LENET5, NetworkConfig, named
 from seedbed.spec.nf4 import Nf4Config
 from seedbed.spec.softmax_loss import SoftmaxLossConfig
 
@@ -38,7 +38,8 @@ class InstantFtConfig:
     Parameters
     ----------
     network
-        Layers; the last one's outputs are the logits, without ReLU and pooling.
+        Layers, or a name of :data:`~seedbed.spec.network.NETWORKS`. The last one's outputs are the
+        logits, without ReLU and pooling.
     rank
         Of the adapters, 1..32.
     values
@@ -61,8 +62,8 @@ class InstantFtConfig:
     entries
         Images that the cache has room for, 1..65536.
     lanes, ways
-        Of the core's array: ``ways`` outputs at a time, of ``lanes`` inputs each. Powers of two, 8..32
-        lanes; the rank is a multiple of ``ways``.
+        Of the core's array: ``ways`` outputs at a time, of ``lanes`` inputs each. Powers of two,
+        8..32 lanes; the rank is a multiple of ``ways``.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     Source: InstantFT, sections 3, 4 and 5.1: Q8.16 activations, Q4.12 parameters and gradients,
@@ -89,6 +90,7 @@ class InstantFtConfig:
     lora: LoraConfig = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "network", named(self.network))
         require_choice("cache", self.cache, CACHES)
         require_int("batch", self.batch, 1, 256)
         last = self.network.layers[-1]
@@ -150,8 +152,8 @@ class InstantFtConfig:
     def forward_cache(self) -> ForwardCacheConfig:
         """Return the core's cache.
 
-        Raises ``ValueError`` for blocks that do not fit it, and for maps that are kept with padding:
-        their numbers do not follow each other.
+        Raises ``ValueError`` for blocks that do not fit it, and for maps that are kept with
+        padding: their numbers do not follow each other.
         """
         for region in self.engine.plan.cached:
             if region.first != region.origin or region.stride != region.shape[1] * region.shape[2]:

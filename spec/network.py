@@ -6,7 +6,7 @@ from math import prod
 
 from seedbed.spec.checks import require_bool, require_choice, require_int
 
-__all__ = ["LENET5", "Layer", "NetworkConfig"]
+__all__ = ["LENET5", "NETWORKS", "TINY", "Layer", "NetworkConfig", "named"]
 
 KINDS = ("conv", "dense")
 
@@ -96,6 +96,9 @@ class NetworkConfig:
 
     layers: tuple[Layer, ...]
 
+    def __str__(self) -> str:
+        return next((name for name, one in NETWORKS.items() if one == self), repr(self))
+
     def __post_init__(self) -> None:
         if not self.layers:
             raise ValueError("a network needs at least one layer")
@@ -143,3 +146,24 @@ LENET5 = NetworkConfig(
         _dense("fc3", 84, 10, relu=False),
     )
 )
+
+#: Small enough to be simulated in full: a bit of everything that LeNet-5 has.
+TINY = NetworkConfig(
+    (
+        Layer(name="conv1", kind="conv", inputs=(1, 6, 6), outputs=3, kernel=3, padding=1, pool=2),
+        Layer(name="conv2", kind="conv", inputs=(3, 3, 3), outputs=4, kernel=2),
+        _dense("fc1", 16, 6),
+        _dense("fc2", 6, 5, relu=False),
+    )
+)
+
+#: Networks that a configuration may name, as on the command line.
+NETWORKS = {"lenet5": LENET5, "tiny": TINY}
+
+
+def named(network: NetworkConfig | str) -> NetworkConfig:
+    """Return a network, or the one of that name."""
+    if isinstance(network, NetworkConfig):
+        return network
+    require_choice("network", network, NETWORKS)
+    return NETWORKS[network]

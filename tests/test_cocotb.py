@@ -19,8 +19,8 @@ BUILD = ROOT / "build" / "cocotb"
 
 @pytest.mark.parametrize("core", CORES.values(), ids=lambda core: core.name)
 def test_emitted_verilog_matches_model(core, tmp_path):
-    verilog = write(core, {}, tmp_path)
-    config = core.configure()
+    verilog = write(core, core.small, tmp_path)
+    config = core.configure(core.small)
     case = core.case(config, Random(11))
     inputs, outputs = core.streams(config)
     for stalls in (False, True):

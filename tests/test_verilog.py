@@ -15,7 +15,7 @@ CONFIGS = [
     pytest.param(core, params, id=f"{core.name} {name}")
     for core in CORES.values()
     for name, params in {
-        "default": {},
+        "small" if core.small else "default": core.small,
         **{n: v.params for n, v in core.variants.items() if v.kinds and v.params},
     }.items()
 ]

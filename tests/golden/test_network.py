@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from seedbed.golden import network
-from seedbed.spec.network import LENET5, Layer, NetworkConfig
+from seedbed.spec.network import LENET5, NETWORKS, Layer, NetworkConfig, named
 
 #: Every construct there is, small: padding, pooling with and without ReLU, flat and not.
 SMALL = NetworkConfig(
@@ -86,3 +86,17 @@ def test_a_table_whose_shapes_do_not_follow_is_refused():
         NetworkConfig((second, first))
     with pytest.raises(ValueError, match="at least one layer"):
         NetworkConfig(())
+
+
+def test_names():
+    assert {str(one): one for one in NETWORKS.values()} == NETWORKS
+    assert named("tiny") is NETWORKS["tiny"]
+    assert named(LENET5) is LENET5
+    assert str(NetworkConfig(LENET5.layers[-1:])).startswith("NetworkConfig(")
+
+
+def test_names_are_refused():
+    with pytest.raises(ValueError, match="network must be one of lenet5, tiny, not 'lenet'"):
+        named("lenet")
+    with pytest.raises(TypeError, match="network must be one of lenet5, tiny, not 5"):
+        named(5)
