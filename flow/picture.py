@@ -42,6 +42,10 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
         "seedlm_gemv", 8.7, 9.4, 2.3, 1.3, "core", "seedlm_gemv",
         "all of it, and the\nvector: $y = W x$",
     ),
+    (
+        "forward_cache", 2.1, 12.0, 2.7, 1.3, "core", "forward_cache",
+        "an entry an image,\nin external memory",
+    ),
     ("nf4", 5.6, 12.0, 2.2, 1.3, "core", "nf4", "activations to\n4 bits, and back"),
     (
         "softmax_loss", 8.7, 12.0, 2.3, 1.3, "core", "softmax_loss",
@@ -68,6 +72,7 @@ ARROWS: list[tuple[tuple[str, str], tuple[str, str], str]] = [
     (("memory", "e"), ("seedlm_decompress", "w"), ""),
     (("seedlm_decompress", "e"), ("mac_array", "w"), "weights"),
     (("mac_array", "e"), ("seedlm_gemv", "w"), "sums"),
+    (("forward_cache", "e"), ("nf4", "w"), "codes"),
     (("spec", "e"), ("hw", "w"), ""),
     (("spec", "e"), ("golden", "w"), ""),
     (("hw", "e"), ("sim", "w"), ""),

@@ -9,6 +9,8 @@ from amaranth.hdl import Fragment
 from amaranth.lib.wiring import In, Out
 
 from seedbed import spec
+from seedbed.hw.forward_cache import ForwardCache
+from seedbed.hw.forward_cache_axi import ForwardCacheAxi
 from seedbed.hw.lfsr import Lfsr
 from seedbed.hw.mac_array import MacArray
 from seedbed.hw.nf4 import Nf4
@@ -23,6 +25,7 @@ from seedbed.hw.tree_grng import TreeGrng
 from seedbed.hw.urng_array import UrngArray
 from seedbed.sim.case import Case
 from seedbed.sim.cases import (
+    forward_cache,
     lfsr,
     mac_array,
     nf4,
@@ -81,10 +84,10 @@ class Core:
     case: Callable[..., Case]
     paper: str
     variants: Mapping[str, Variant]
+    small: Mapping[str, Any] = field(default_factory=dict)
 
     def streams(self, config: Any) -> tuple[list[str], list[str]]:
         """Return the names of the input and of the output streams."""
-    small: Mapping[str, Any] = field(default_factory=dict)
         component = self.component(config)
         # Amaranth warns of a component that is never elaborated.
         Fragment.get(component, None)
@@ -360,6 +363,17 @@ CORES: dict[str, Core] = {
             paper="InstantFT, section 4.1",
             variants={"10 classes": Variant(placed=("ecp5",), kinds=CHECKED)},
         ),
+        Core(
+            name="forward_cache",
+            title="Cache of 4-bit activations in external memory",
+            config=spec.ForwardCacheConfig,
+            component=ForwardCache,
+            case=forward_cache.case,
+            paper="InstantFT, sections 3.1 and 3.2",
+            variants={
+                "1024 images of LeNet-5": Variant(placed=("ecp5",), kinds=CHECKED),
+            },
+        ),
     ]
 }
 
@@ -375,6 +389,15 @@ WRAPPERS: dict[str, Core] = {
             component=SeedlmGemvAxi,
             case=seedlm_gemv.case,
             paper="SeedLM, section 4.2",
+            variants={},
+        ),
+        Core(
+            name="forward_cache_axi",
+            title="forward_cache with AXI4 and AXI4-Stream ports",
+            config=spec.ForwardCacheConfig,
+            component=ForwardCacheAxi,
+            case=forward_cache.case,
+            paper="InstantFT, sections 3.1 and 4.1",
             variants={},
         ),
     ]

@@ -17,7 +17,7 @@ FORWARD_CACHE_STATUS = ("done", "miss", "range", "memory", "frame")
 CODE, BOUNDARY, BURST = 4, 4096, 256
 
 
-def _require_power(name: str, value: object, low: int, high: int) -> None:
+def _require_power(name: str, value: int, low: int, high: int) -> None:
     """Refuse ``value`` unless it is a power of two in ``low .. high``."""
     require_int(name, value, low, high)
     if value & (value - 1):

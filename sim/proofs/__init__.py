@@ -1,6 +1,7 @@
 """Formal proofs: one module a core, each proof with a reached cover and a failing mutant."""
 
 from seedbed.sim.proofs import (
+    forward_cache,
     lfsr,
     mac_array,
     nf4,
@@ -30,6 +31,7 @@ PROOFS = tuple(
         seedlm_gemv,
         nf4,
         softmax_loss,
+        forward_cache,
     )
     for proof in core.PROOFS
 )

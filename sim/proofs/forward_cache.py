@@ -1,0 +1,259 @@
+"""Proofs of the forward cache: bursts cover a part, and every request comes to its end."""
+
+from contextlib import suppress
+
+from amaranth.hdl import Assert, Assume, Const, Module, Mux, Signal, Value
+from amaranth.hdl._ast import AnySeq
+
+from seedbed.hw.bursts import Bursts
+from seedbed.hw.forward_cache import ForwardCache
+from seedbed.sim.proofs.bench import around, happens, stream_rules, transfer
+from seedbed.sim.prove import Mutant, Proof
+from seedbed.spec import FORWARD_CACHE_KINDS, FORWARD_CACHE_STATUS, ForwardCacheConfig
+
+__all__ = ["PROOFS"]
+
+DONE, MISS, RANGE, FRAME = map(FORWARD_CACHE_STATUS.index, ("done", "miss", "range", "frame"))
+STORE, CLEAR = map(FORWARD_CACHE_KINDS.index, ("store", "clear"))
+
+
+def _codes(state: Signal) -> dict[str, int]:
+    """Return the code of each state of a state machine, by name."""
+    codes = {}
+    for code in range(1 << len(state)):
+        with suppress(KeyError):
+            codes[state.decoder(code).partition("/")[0]] = code
+    return codes
+
+
+def _at(state: Signal, *names: str) -> Value:
+    """Return whether a state machine is in one of the states of these names."""
+    codes = _codes(state)
+    return state.matches(*(codes[name] for name in names))
+
+
+def bursts(dut: Bursts) -> Module:
+    """Follow a part beat by beat, from its definition, and hold every command against it."""
+    m, inside = around(dut)
+    config, command = dut.config, dut.o.payload
+    for value in (dut.start, dut.index, dut.skip, dut.rest, dut.write):
+        m.d.comb += value.eq(AnySeq(len(value)))
+    left = Signal(range(config.beats + 1))
+    place = Signal.like(inside["first"])
+    write = Signal()
+    page = config.page
+    m.d.comb += [
+        Assume(~dut.start | ~dut.busy),
+        Assume(dut.index < config.entries),
+        Assume(dut.skip + dut.rest < config.beats),
+        Assume((left == 0) | (dut.write == write)),
+        Assert(dut.busy == (left != 0)),
+    ]
+    stream_rules(m, dut.o)
+    with m.If(dut.o.valid):
+        m.d.comb += [
+            Assert(command.address == place),
+            Assert(command.length < left),
+            Assert((place % page) + command.length < page),
+            Assert(command.write == write),
+            # None is shorter than it must be.
+            Assert((command.length + 1 == left) | ((place + command.length + 1) % page == 0)),
+        ]
+    with m.If(transfer(dut.o)):
+        m.d.sync += [left.eq(left - command.length - 1), place.eq(place + command.length + 1)]
+    with m.If(dut.start):
+        m.d.sync += [
+            left.eq(dut.rest + 1),
+            place.eq(dut.index * config.beats + dut.skip),
+            write.eq(dut.write),
+        ]
+    # What is not commanded yet lies behind the command that waits.
+    ahead = Mux(dut.o.valid, command.length + 1, 0)
+    with m.If(inside["pending"]):
+        m.d.comb += [
+            Assert(left == ahead + inside["rest"] + 1),
+            Assert(inside["address"] == (place + ahead)[: len(place)]),
+        ]
+    with m.Elif(dut.o.valid):
+        m.d.comb += Assert(left == ahead)
+    m.d.comb += Assert(place + left <= config.entries * config.beats)
+    happens(m, transfer(dut.o) & inside["pending"] & (place % page != 0) & ~command.write)
+    return m
+
+
+def answers(dut: ForwardCache) -> Module:
+    """Count what each request asks of memory and what is moved; look at both when it is answered.
+
+    Memory and both sides' codes do anything at any time.
+    """
+    m, inside = around(dut)
+    config = dut.config
+    for port in (dut.o, dut.o_codes, dut.o_write, dut.o_command):
+        stream_rules(m, port)
+    control, mover = inside["fsm_state"], inside["mover.fsm_state"]
+    stores, status, refused = inside["stores"], inside["status"], inside["refused"]
+    full, left, idle = inside["mover.full"], inside["mover.left"], inside["mover.idle"]
+    awaited, busy = inside["awaited"], inside["bursts.busy"]
+    command = dut.o_command.payload
+    asks = Signal()
+    wrong = Signal()
+    wide = range(4 * config.beats)
+    commanded, moved, owed = Signal(wide), Signal(wide), Signal(wide)
+    error = dut.i_response.payload.error
+    with m.If(transfer(dut.i)):
+        m.d.sync += [asks.eq(1), wrong.eq(0), commanded.eq(0), moved.eq(0)]
+    with m.Elif(transfer(dut.o)):
+        m.d.sync += asks.eq(0)
+    with m.If(transfer(dut.o_command)):
+        m.d.sync += commanded.eq(commanded + command.length + 1)
+    m.d.sync += owed.eq(owed + (transfer(dut.o_command) & command.write) - transfer(dut.i_response))
+    with m.If(transfer(dut.o_write) | transfer(dut.i_read)):
+        m.d.sync += moved.eq(moved + 1)
+    failed = (transfer(dut.i_response) & error) | (transfer(dut.i_read) & dut.i_read.payload.error)
+    with m.If(failed):
+        m.d.sync += wrong.eq(1)
+    m.d.comb += [
+        Assert(dut.i.ready == (~asks & ~_at(control, "RESET"))),
+        Assert(asks == ~_at(control, "RESET", "IDLE")),
+        Assert(~dut.o.valid | asks),
+        Assert(control < len(_codes(control))),
+        Assert(mover < len(_codes(mover))),
+        Assert(awaited == owed),
+        Assert(~asks | ~wrong | (status != DONE)),
+    ]
+    with m.If(dut.o.valid):
+        m.d.comb += [
+            Assert(owed == 0),
+            Assert(commanded == moved),
+            Assert((commanded == 0) | (commanded == config.beats) | (status == FRAME)),
+        ]
+        with m.If((status == DONE) & (inside["kind"] <= STORE)):
+            m.d.comb += Assert(commanded == config.beats)
+    # Nothing waits for itself: a port is open, or the next cycle is another.
+    opened = [dut.i.ready, dut.i_codes.ready, dut.i_response.ready, dut.i_read.ready]
+    offered = [p.valid for p in (dut.o, dut.o_codes, dut.o_write, dut.o_command)]
+    goes = [
+        inside["over"],
+        inside["mover.loads"],
+        inside["bursts.pending"],
+        idle & ~busy & _at(control, "CODES"),
+        _at(control, "RESET", "CLEAR", "SEEK", "LOOK"),
+    ]
+    m.d.comb += Assert(sum([*opened, *offered, *goes], Const(0)) != 0)
+    # What an induction has to know.
+    part = Mux(_at(mover, "CODES", "PEAKS", "HEADS", "FETCH"), left + 1, 0)
+    rest = Mux(_at(mover, "HEADS"), config.code_beats, 0)
+    comes = moved + part + rest + (full & stores)
+    ahead = Mux(inside["bursts.pending"], inside["bursts.rest"] + 1, 0)
+    ahead = ahead + Mux(dut.o_command.valid, command.length + 1, 0) + commanded
+    m.d.comb += [
+        Assert(_at(control, "CODES", "LAST") | (idle & ~busy & (awaited == 0))),
+        Assert(idle | (inside["mover.writes"] == stores)),
+        Assert(~dut.o_command.valid | (command.write == stores)),
+        Assert(~_at(mover, "CODES") | _at(control, "CODES")),
+        Assert(~_at(mover, "PEAKS", "HEADS", "FETCH") | _at(control, "LAST")),
+        Assert(~_at(mover, "PEAKS") | stores),
+        Assert(~_at(mover, "HEADS") | ~full),
+        Assert(~_at(control, "LOOK", "LAST") | (inside["kind"] <= CLEAR) | refused),
+        Assert(~_at(mover, "HEADS", "FETCH") | ~stores),
+        Assert(~_at(control, "CODES") | (stores & (status != RANGE) & ~refused)),
+        Assert(~_at(control, "CODES", "LAST") | (status != MISS)),
+        Assert(~_at(control, "LAST") | (refused == (status == RANGE))),
+        Assert(owed <= commanded),
+        Assert(~_at(mover, "PEAKS", "HEADS") | (left < config.peak_beats)),
+        Assert(~_at(mover, "CODES", "FETCH") | (left < config.code_beats)),
+        Assert(~_at(mover, "CODES") | (status != FRAME)),
+    ]
+    with m.If(_at(control, "CODES")):
+        m.d.comb += [Assert(comes == config.code_beats), Assert(ahead == config.code_beats)]
+    with m.If(_at(control, "CLEAR", "SEEK", "LOOK")):
+        m.d.comb += [Assert(comes == 0), Assert(ahead == 0), Assert(status == DONE)]
+        m.d.comb += Assert((inside["kind"] == CLEAR) == _at(control, "CLEAR"))
+    with m.If(_at(control, "LAST", "ANSWER")):
+        none = (status == RANGE) | (status == MISS) | (inside["kind"] == CLEAR)
+        whole = Mux(status == FRAME, config.code_beats, config.beats)
+        m.d.comb += [Assert(comes == Mux(none, 0, whole)), Assert(ahead == Mux(none, 0, whole))]
+    happens(
+        m,
+        transfer(dut.o) & stores & (status == DONE),
+        transfer(dut.o) & (status == FRAME) & wrong,
+        transfer(dut.o) & ~stores & (status == DONE) & (commanded != 0),
+    )
+    return m
+
+
+CROSSES = Mutant(
+    name="a burst crosses a boundary",
+    old="Mux(crosses, ~address[:width], rest)",
+    new="rest",
+)
+STAYS = Mutant(
+    name="the second burst begins where the first did",
+    old="address[width:].eq(address[width:] + 1)",
+    new="address[width:].eq(address[width:])",
+)
+WRONG_ENTRY = Mutant(
+    name="an entry begins elsewhere",
+    old="total - (value << place), factor + 1",
+    new="total - (value << place), factor - 1",
+)
+EAGER = Mutant(
+    name="a store is answered before memory has",
+    old="over.eq(mover.idle & ~bursts.busy & (awaited == 0))",
+    new="over.eq(mover.idle & ~bursts.busy)",
+)
+FORGIVES = Mutant(
+    name="an error is not looked at",
+    old="answered & response.payload.error",
+    new="answered & 0",
+)
+OVERRUNS = Mutant(
+    name="the commands for peaks do not wait",
+    old="m.If(mover.idle & ~bursts.busy)",
+    new="m.If(mover.idle)",
+)
+BREAKS_OFF = Mutant(
+    name="a broken frame is not waited for",
+    old="with m.If(status != _FRAME):",
+    new="with m.If(status == _DONE):",
+)
+TINY = ForwardCacheConfig(
+    lengths=(9,), entries=2, block=8, beat_bits=32, store_lanes=4, fetch_lanes=8, burst=2
+)
+
+PROOFS = (
+    Proof(
+        name="forward_cache_bursts",
+        core="forward_cache",
+        says="The bursts of a part are its beats, each once and in order; none crosses a boundary, "
+        "and none ends before one.",
+        component=Bursts,
+        config=ForwardCacheConfig(
+            lengths=(20, 30),
+            entries=11,
+            block=8,
+            peak_width=16,
+            beat_bits=32,
+            store_lanes=4,
+            fetch_lanes=4,
+            burst=4,
+        ),
+        harness=bursts,
+        depth=2,
+        reach=12,
+        mutants=(CROSSES, STAYS, WRONG_ENTRY),
+    ),
+    Proof(
+        name="forward_cache_answers",
+        core="forward_cache",
+        says="A request has one answer, when as many beats have moved as were commanded and memory "
+        "owes nothing: all of an entry, none, or a broken frame's codes. None ends well after an "
+        "error, and nothing waits for itself.",
+        component=ForwardCache,
+        config=TINY,
+        harness=answers,
+        depth=2,
+        reach=28,
+        mutants=(EAGER, FORGIVES, OVERRUNS, BREAKS_OFF),
+    ),
+)
