@@ -4,7 +4,6 @@ from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.activation_store import FILL
 from seedbed.hw.forward_cache import ForwardCache, request_layout
 from seedbed.hw.nf4 import Nf4Dequantise
 from seedbed.hw.nf4_quantise import Nf4Quantise
@@ -31,12 +30,12 @@ class ActivationCache(wiring.Component):
     half : In(1)
         Where a fetch's numbers go, steady until its answer.
     i, o
-        Requests and answers of :class:`~seedbed.hw.forward_cache.ForwardCache`. An answer to a fetch
-        comes when all numbers are in the store.
+        Requests and answers of :class:`~seedbed.hw.forward_cache.ForwardCache`. An answer to a
+        fetch comes when all numbers are in the store.
     i_rows : In(stream of struct)
         ``values`` (lanes), ``last`` (of a vector): what the engine's ``SCAN`` gives.
     o_fill : Out(stream of struct)
-        ``address`` and 8 ``values``.
+        ``address`` and as many ``values`` as the dequantiser has lanes.
     o_command, o_write, i_response, i_read
         To the memory.
     """
@@ -48,7 +47,7 @@ class ActivationCache(wiring.Component):
         self._quantise = Nf4Quantise(config.nf4)
         self._dequantise = Nf4Dequantise(config.nf4)
         rows = {"values": data.ArrayLayout(number, config.lanes), "last": 1}
-        fill = {"address": address_width, "values": data.ArrayLayout(number, FILL)}
+        fill = {"address": address_width, "values": data.ArrayLayout(number, config.nf4.dequantise_lanes)}
         cache = self._cache.signature.members
         super().__init__(
             {
@@ -92,7 +91,7 @@ class ActivationCache(wiring.Component):
         wiring.connect(m, cache.o_codes, dequantise.i)
         # Vector by vector, each in whole beats of memory; what is behind its end is 0 there too.
         config = self.config.forward_cache
-        counts = [beats * config.beat_bits // 4 // FILL for beats in config.vector_beats]
+        counts = [beats * config.beat_bits // 4 // config.fetch_lanes for beats in config.vector_beats]
         place = Signal(range(len(counts) + 1))
         left = Signal(range(max(counts) + 1))
         address = Signal(len(fill.payload.address) - 1, reset_less=True)
@@ -112,7 +111,7 @@ class ActivationCache(wiring.Component):
                     with m.Case(k):
                         m.d.sync += [address.eq(region.first), left.eq(count - 1)]
         with m.Elif(out.valid & fill.ready):
-            m.d.sync += [address.eq(address + FILL), left.eq(left - 1)]
+            m.d.sync += [address.eq(address + config.fetch_lanes), left.eq(left - 1)]
             with m.If(left == 0):
                 m.d.sync += [idle.eq(1), place.eq(place + 1)]
                 with m.If(place == len(counts) - 1):

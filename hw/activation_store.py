@@ -11,8 +11,6 @@ from seedbed.spec.engine import EngineConfig
 
 __all__ = ["ActivationStore"]
 
-#: Numbers of a write that begins at a multiple of as many.
-FILL = 8
 
 
 class ActivationStore(wiring.Component):
@@ -21,7 +19,7 @@ class ActivationStore(wiring.Component):
     A read gives the numbers at ``address`` and behind it, one a lane, wherever the address is:
     every bank has a row of its own, and what comes out is rotated. With ``spread``, lanes read
     whole rows further on, as the plan's step of that number says. A write puts up to ``ways``
-    numbers at any address, or ``FILL`` at a multiple of ``FILL``.
+    numbers at any address, or ``config.fill`` at a multiple of as many.
 
     Parameters
     ----------
@@ -37,7 +35,7 @@ class ActivationStore(wiring.Component):
     write, target, count, values : In
         Writes the first ``count`` of ``values``; seen by reads of the next cycle on.
     fill, filling : In
-        With ``write``: take ``filling`` instead, all ``FILL`` of it.
+        With ``write``: take ``filling`` instead, all of it.
     """
 
     #: Cycles from an address to its lanes: rows of the banks, memory, a register, two of rotation.
@@ -60,7 +58,7 @@ class ActivationStore(wiring.Component):
                 "count": In(range(plan.ways + 1)),
                 "values": In(data.ArrayLayout(number, plan.ways)),
                 "fill": In(1),
-                "filling": In(data.ArrayLayout(number, FILL)),
+                "filling": In(data.ArrayLayout(number, config.fill)),
             }
         )
         depth = 2 * plan.store_rows
@@ -125,12 +123,13 @@ class ActivationStore(wiring.Component):
         ways = len(self.values)
         place = Signal(low, name=f"place_{b}")
         row, at = self.target[low:], self.target[:low]
-        filled = at[(FILL - 1).bit_length() :] == b // FILL
+        fill = self.config.fill
+        filled = at[(fill - 1).bit_length() :] == b // fill
         given = Array([*self.values, *[self.values[0]] * ((1 << (ways - 1).bit_length()) - ways)])
         m.d.comb += place.eq(b - at)
         picked = given[place[: (ways - 1).bit_length()]]
         m.d.sync += [
             port.en.eq(self.write & Mux(self.fill, filled, place < self.count)),
             port.addr.eq(row + (~self.fill & (at > b))),
-            port.data.eq(Mux(self.fill, self.filling[b % FILL], picked)),
+            port.data.eq(Mux(self.fill, self.filling[b % fill], picked)),
         ]

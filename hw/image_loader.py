@@ -24,8 +24,8 @@ class ImageLoader(wiring.Component):
     half : In(1)
         Of the store, steady during an image.
     i : In(stream of struct)
-        ``values`` (ways numbers), ``last``: row by row, column by column, channel by channel. Every row
-        begins with a beat of its own, whose rest counts for nothing in the row's last one.
+        ``values`` (ways numbers), ``last``: row by row, column by column, channel by channel. Every
+        row begins with a beat of its own; what is left over of its last one counts for nothing.
     o : Out(stream of struct)
         ``address``, ``values``, ``count``: to the engine.
     done, misfit : Out(1)

@@ -45,10 +45,10 @@ def result_layout(config: InstantFtConfig) -> data.StructLayout:
 class InstantFt(wiring.Component):
     """Fine-tunes a frozen network by adapters that all end in its logits, with no host in between.
 
-    A job has ``samples`` images an epoch. Each image is classified, and in training its gradients are
-    accumulated; behind every ``batch`` of them, and at an epoch's end, the adapters move. What the
-    network makes of an image comes from the cache, or goes there: at a miss the network runs, its
-    outputs are stored as 4-bit codes, and read back, so that training never sees others.
+    A job has ``samples`` images an epoch. Each image is classified, and in training its gradients
+    are accumulated; behind every ``batch`` of them, and at an epoch's end, the adapters move. What
+    the network makes of an image comes from the cache, or goes there: at a miss the network runs,
+    its outputs are stored as 4-bit codes, and read back, so that training never sees others.
 
     While a sample is trained, the next one's image is taken and its activations are fetched.
 
@@ -61,18 +61,18 @@ class InstantFt(wiring.Component):
     -------
     i : In(stream of struct)
         ``kind`` (by its place in :data:`~seedbed.spec.instantft.INSTANTFT_KINDS`), and for a job
-        ``samples`` (of an epoch, from 1), ``epochs`` (from 1), ``batch`` (1..256) and ``rate`` (M of
-        :class:`~seedbed.spec.lora.LoraConfig`). ``infer`` looks at samples and epochs only.
+        ``samples`` (of an epoch, from 1), ``epochs`` (from 1), ``batch`` (1..256) and ``rate`` (M
+        of :class:`~seedbed.spec.lora.LoraConfig`). ``infer`` looks at samples and epochs only.
     i_parameters : In(stream of struct)
         ``word`` (two parameters), ``learned`` (0: the network's rows, 1: the adapters'), ``last``:
         a packet is all rows of :func:`seedbed.golden.engine.frozen_rows` or ``adapter_rows``. Taken
-        between commands.
+        between commands, which wait for its end. Adapters are the new ones from there on.
     i_samples : In(stream of struct)
-        ``pixels`` (ways x 8 bits; every row of the image begins with a beat of its own), ``last``,
-        and with it ``label`` and ``index`` (of the image, in the cache).
+        ``pixels`` (ways x 8 bits; every row of the image begins with a beat of its own), ``last``;
+        ``label`` and ``index`` (of the image, in the cache), which count with the first beat.
     o : Out(stream of struct)
-        A beat a sample, ``best`` (the class), ``loss`` (in the values' format) and ``hit``; then one
-        with ``last`` and ``status``, which ends every command.
+        A beat a sample, ``best`` (the class), ``loss`` (in the values' format) and ``hit``; then
+        one with ``last`` and ``status``, which ends every command.
     o_parameters : Out(stream of struct)
         ``word``, ``last``: of ``read``, the adapters as ``i_parameters`` takes them.
     o_command, o_write, i_response, i_read
@@ -80,9 +80,10 @@ class InstantFt(wiring.Component):
     counters : Out(struct)
         ``COUNTERS``, of the present or last job.
 
-    Errors: ``status`` by its place in :data:`~seedbed.spec.instantft.INSTANTFT_STATUS`. A job ends at
-    the first of them: the batch it was in leaves no trace in the adapters, and samples are taken and
-    dropped until the next command.
+    Errors: ``status`` by its place in :data:`~seedbed.spec.instantft.INSTANTFT_STATUS`. A job ends
+    at the first of them: the batch it was in leaves no trace in the adapters, and samples are taken
+    and dropped until the next command. Of a packet that is shorter or longer than its rows, the
+    next command tells, and does nothing else; adapters are the old ones then.
 
     A reset loses the batch it was in, and what the cache has; network and adapters stay.
     Latency and throughput: see docs/cores/instantft.md for cycles of each phase.
@@ -171,7 +172,12 @@ class InstantFt(wiring.Component):
         index = Signal(16, reset_less=True)
         label = Signal.like(sample.label, reset_less=True)
         hit = Signal()
+        # A fetch: wanted, asked for, and what came of it.
+        wanted = Signal()
         asked = Signal()
+        answered = Signal()
+        answer = Signal.like(cache.o.payload.status)
+        first = Signal(init=1)
         left = Signal(16)
         epochs = Signal(16)
         batch = Signal(9)
@@ -195,20 +201,41 @@ class InstantFt(wiring.Component):
             m.d.sync += unfit.eq(1)
         loads = engine.i_parameters
         idle = Signal()
+        # No packet of parameters is under way: commands wait for that.
+        whole = Signal(init=1)
         m.d.comb += [
             loads.valid.eq(self.i_parameters.valid & idle),
             loads.payload.eq(self.i_parameters.payload),
             self.i_parameters.ready.eq(loads.ready & idle),
         ]
+        with m.If(loads.valid & loads.ready):
+            m.d.sync += whole.eq(loads.payload.last)
 
         def fails(status):
             m.d.sync += [self._status.eq(status), drops.eq(1)]
             m.next = "drain"
 
         def fetches():
-            m.d.sync += asked.eq(0)
-            m.next = "fetch"
+            m.d.sync += [wanted.eq(1), asked.eq(0), answered.eq(0)]
 
+        # The image comes while the rest is fetched.
+        with m.If(given.valid & image.i.ready & takes):
+            m.d.sync += first.eq(given.payload.last)
+            with m.If(first):
+                m.d.sync += [index.eq(given.payload.index), label.eq(given.payload.label)]
+                m.d.sync += hit.eq(self._kind == _TRAIN)
+                with m.If(self._kind == _TRAIN):
+                    fetches()
+        with m.If(wanted):
+            m.d.comb += [
+                cache.i.valid.eq(~asked),
+                cache.i.payload.kind.eq(_FETCH),
+                cache.o.ready.eq(1),
+            ]
+            with m.If(cache.i.ready):
+                m.d.sync += asked.eq(1)
+            with m.If(cache.o.valid):
+                m.d.sync += [wanted.eq(0), answered.eq(1), answer.eq(cache.o.payload.status)]
         with m.FSM() as machine:
             m.d.comb += [
                 idle.eq(machine.ongoing("command")),
@@ -216,7 +243,7 @@ class InstantFt(wiring.Component):
                 self._ends.eq(machine.ongoing("end")),
             ]
             with m.State("command"):
-                m.d.comb += self.i.ready.eq(~self.i_parameters.valid)
+                m.d.comb += self.i.ready.eq(whole & ~self.i_parameters.valid)
                 with m.If(self.i.valid & self.i.ready):
                     m.d.sync += [
                         job.eq(self.i.payload),
@@ -239,12 +266,10 @@ class InstantFt(wiring.Component):
                         m.next = "image"
                         with m.If(wants | ((self._kind == _TRAIN) & sizes)):
                             fails(_COMMAND)
-                    with m.Case(_CLEAR):
-                        with m.If(self._ask(m, "front", Program.CLEAR, half)):
-                            m.next = "engine"
-                    with m.Case(_READ):
-                        with m.If(self._ask(m, "front", Program.READ, half)):
-                            m.next = "engine"
+                    with m.Case(_CLEAR), m.If(self._ask(m, "front", Program.CLEAR, half)):
+                        m.next = "engine"
+                    with m.Case(_READ), m.If(self._ask(m, "front", Program.READ, half)):
+                        m.next = "engine"
                     with m.Case(_FORGET):
                         m.d.comb += [cache.i.valid.eq(1), cache.i.payload.kind.eq(_EMPTY)]
                         with m.If(cache.i.ready):
@@ -255,49 +280,38 @@ class InstantFt(wiring.Component):
                 m.d.comb += cache.o.ready.eq(1)
                 with m.If(cache.o.valid):
                     m.next = "drain"
-            with m.State("engine"):
-                with m.If(engine.i.ready):
-                    m.next = "drain"
+            with m.State("engine"), m.If(engine.i.ready):
+                m.next = "drain"
             with m.State("image"):
                 m.d.comb += takes.eq(1)
-                with m.If(image.done | image.misfit):
-                    m.d.sync += [index.eq(given.payload.index), label.eq(given.payload.label)]
-                    m.d.sync += hit.eq(1)
                 with m.If(image.misfit):
-                    fails(_SAMPLE)
+                    m.next = "spoilt"
                 with m.If(image.done):
-                    fetches()
+                    m.next = "fetch"
                     with m.If(self._kind == _INFER):
+                        m.next = "base"
+            with m.State("spoilt"), m.If(~wanted):
+                fails(_SAMPLE)
+            with m.State("fetch"), m.If(answered):
+                with m.Switch(answer):
+                    with m.Case(_DONE):
+                        m.next = "hand"
+                    with m.Case(_MISS):
                         m.d.sync += hit.eq(0)
                         m.next = "base"
-            with m.State("fetch"):
-                m.d.comb += [
-                    cache.i.valid.eq(~asked),
-                    cache.i.payload.kind.eq(_FETCH),
-                    cache.o.ready.eq(1),
-                ]
-                with m.If(cache.i.ready):
-                    m.d.sync += asked.eq(1)
-                with m.If(cache.o.valid):
-                    with m.Switch(cache.o.payload.status):
-                        with m.Case(_DONE):
-                            m.next = "hand"
-                        with m.Case(_MISS):
-                            m.d.sync += hit.eq(0)
-                            m.next = "base"
-                        with m.Case(_RANGE):
-                            fails(_INDEX)
-                        with m.Default():
-                            fails(_MEMORY)
-            with m.State("base"):
-                with m.If(self._free), m.If(self._ask(m, "front", Program.BASE, half)):
+                    with m.Case(_RANGE):
+                        fails(_INDEX)
+                    with m.Default():
+                        fails(_MEMORY)
+            with m.State("base"), m.If(self._free):
+                taken = self._ask(m, "front", Program.BASE, half)
+                with m.If(taken):
                     m.next = "runs"
-            with m.State("runs"):
-                with m.If(engine.i.ready):
-                    m.d.sync += asked.eq(0)
-                    m.next = "hand"
-                    with m.If(self._kind == _TRAIN):
-                        m.next = "scan"
+            with m.State("runs"), m.If(engine.i.ready):
+                m.d.sync += asked.eq(0)
+                m.next = "hand"
+                with m.If(self._kind == _TRAIN):
+                    m.next = "scan"
             with m.State("scan"):
                 m.d.comb += [cache.i.valid.eq(~asked), cache.i.payload.kind.eq(_STORE)]
                 with m.If(asked | cache.i.ready):
@@ -306,38 +320,35 @@ class InstantFt(wiring.Component):
                         m.next = "store"
             with m.State("store"):
                 m.d.comb += cache.o.ready.eq(1)
-                with m.If(cache.o.valid):
-                    with m.Switch(cache.o.payload.status):
-                        with m.Case(_DONE):
-                            fetches()
-                        with m.Case(_RANGE):
-                            fails(_INDEX)
-                        with m.Default():
-                            fails(_MEMORY)
-            with m.State("hand"):
-                with m.If(self._free):
-                    m.d.comb += self._hands.eq(1)
-                    ends = (batch == job.batch - 1) | (left == 1)
-                    m.d.sync += [
-                        sample.label.eq(label),
-                        sample.hit.eq(hit),
-                        sample.anew.eq(batch == 0),
-                        sample.ends.eq(ends),
-                        half.eq(~half),
-                        left.eq(left - 1),
-                        batch.eq(Mux(ends, 0, batch + 1)),
-                    ]
-                    m.next = "image"
-                    with m.If(left == 1):
-                        m.d.sync += [left.eq(job.samples), epochs.eq(epochs - 1)]
-                        with m.If(epochs == 1):
-                            m.next = "drain"
-            with m.State("drain"):
-                with m.If(self._free & ~self._hands):
-                    m.next = "end"
-            with m.State("end"):
-                with m.If(self.o.ready):
-                    m.next = "command"
+                with m.If(cache.o.valid), m.Switch(cache.o.payload.status):
+                    with m.Case(_DONE):
+                        fetches()
+                        m.next = "fetch"
+                    with m.Case(_RANGE):
+                        fails(_INDEX)
+                    with m.Default():
+                        fails(_MEMORY)
+            with m.State("hand"), m.If(self._free):
+                m.d.comb += self._hands.eq(1)
+                ends = (batch == job.batch - 1) | (left == 1)
+                m.d.sync += [
+                    sample.label.eq(label),
+                    sample.hit.eq(hit),
+                    sample.anew.eq(batch == 0),
+                    sample.ends.eq(ends),
+                    half.eq(~half),
+                    left.eq(left - 1),
+                    batch.eq(Mux(ends, 0, batch + 1)),
+                ]
+                m.next = "image"
+                with m.If(left == 1):
+                    m.d.sync += [left.eq(job.samples), epochs.eq(epochs - 1)]
+                    with m.If(epochs == 1):
+                        m.next = "drain"
+            with m.State("drain"), m.If(self._free & ~self._hands):
+                m.next = "end"
+            with m.State("end"), m.If(self.o.ready):
+                m.next = "command"
 
     def _back(self, m):
         """Train with a sample, or classify it, and tell what came of it."""
@@ -376,11 +387,10 @@ class InstantFt(wiring.Component):
                 m.next = "forward"
             with m.State("forward"):
                 asks(Program.FORWARD, "loss")
-            with m.State("loss"):
-                with m.If(loss.o.valid | told):
-                    m.next = "told"
-                    with m.If(trains):
-                        m.next = "backward"
+            with m.State("loss"), m.If(loss.o.valid | told):
+                m.next = "told"
+                with m.If(trains):
+                    m.next = "backward"
             with m.State("backward"):
                 asks(Program.BACKWARD, "learn")
             with m.State("learn"), m.If(self._ask(m, "back", Program.LEARN, half)):
@@ -406,7 +416,8 @@ class InstantFt(wiring.Component):
             "samples": gone,
             "hits": gone & sample.hit,
             "misses": gone & ~sample.hit,
-            "batches": self._asks["back"] & (self._program["back"] == Program.UPDATE)
+            "batches": self._asks["back"]
+            & (self._program["back"] == Program.UPDATE)
             & self._engine.i.ready,
             "saturations": self._engine.saturated + self._loss.saturated,
             "cycles": self._runs,

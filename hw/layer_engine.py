@@ -65,7 +65,7 @@ class LayerEngine(wiring.Component):
     i_put : In(stream of struct)
         ``address`` in the store, ``values`` (ways) and ``count`` of them.
     i_fill : In(stream of struct)
-        ``address``, a multiple of 8, and 8 ``values``.
+        ``address`` and ``config.fill`` ``values``, of which it is a multiple.
     i_gradient : In(stream of struct)
         ``gradient`` and ``last``: of the logits, one by one, for ``half`` of the last program.
     o : Out(stream of struct)
@@ -80,8 +80,8 @@ class LayerEngine(wiring.Component):
     misfit : Out(1)
         A packet of parameters is shorter or longer than its memory, in that cycle.
 
-    Errors: none but ``misfit``. A reset leaves all memories as they are; adapters are those behind
-    the last whole ``UPDATE``.
+    Errors: none but ``misfit``, after which the adapters are the old ones. A reset leaves all
+    memories as they are; adapters are those behind the last whole ``UPDATE`` or packet.
     Throughput: a beat of the array a cycle; see :class:`~seedbed.spec.engine.Step` for beats.
     """
 
@@ -134,6 +134,7 @@ class LayerEngine(wiring.Component):
         self._anew = Signal()
         self._page = Signal(reset_less=True)
         self._steps = Signal()
+        self._fits = Signal()
         if self._learning:
             m.submodules.learning = self._learning
             m.submodules.runs = self._runs
@@ -163,7 +164,7 @@ class LayerEngine(wiring.Component):
             m.d.comb += self._runs.half.eq(self._half)
         m.d.comb += [
             self.i.ready.eq(~Cat(*works).any()),
-            self._loader.accepts.eq(self.i.ready & ~tail.any()),
+            self._loader.accepts.eq(self.i.ready & ~tail.any() & ~self._fits),
             start.eq(self.i.valid & self.i.ready),
         ]
         steps = {Program.BASE: plan.base}
@@ -226,7 +227,7 @@ class LayerEngine(wiring.Component):
         m.d.comb += [
             memory.load.eq(loader.load),
             memory.load_learned.eq(loader.i.payload.learned),
-            memory.load_page.eq(self._page),
+            memory.load_page.eq(~self._page),
             memory.load_row.eq(loader.row),
             memory.pair.eq(loader.pair),
             memory.word.eq(loader.i.payload.word),
@@ -243,6 +244,12 @@ class LayerEngine(wiring.Component):
             store.fill.eq(writes.o_fill),
             store.filling.eq(writes.o_filling),
         ]
+        if self._learning:
+            # As with an update: adapters are loaded beside the old ones, which go with the last.
+            given = loader.i.payload
+            m.d.sync += self._fits.eq(loader.load & given.learned & given.last & ~loader.misfit)
+            with m.If(self._fits):
+                m.d.sync += self._page.eq(~self._page)
 
     def _operands(self, m):
         """Bring activations and weights to the array at once, and its sums to the writer."""

@@ -4,7 +4,6 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.activation_store import FILL
 from seedbed.spec.engine import EngineConfig
 
 __all__ = ["StoreWrites", "fill_layout", "gradient_layout", "put_layout"]
@@ -18,8 +17,8 @@ def put_layout(config: EngineConfig, address_width: int) -> data.StructLayout:
 
 
 def fill_layout(config: EngineConfig, address_width: int) -> data.StructLayout:
-    """Return the layout of ``FILL`` values for an ``address`` that is a multiple of as many."""
-    values = data.ArrayLayout(signed(config.values.width), FILL)
+    """Return the layout of ``config.fill`` values for an ``address`` that is a multiple of as many."""
+    values = data.ArrayLayout(signed(config.values.width), config.fill)
     return data.StructLayout({"address": address_width, "values": values})
 
 
@@ -59,7 +58,7 @@ class StoreWrites(wiring.Component):
             "o_count": Out(range(ways + 1)),
             "o_values": Out(several),
             "o_fill": Out(1),
-            "o_filling": Out(data.ArrayLayout(number, FILL)),
+            "o_filling": Out(data.ArrayLayout(number, config.fill)),
         }
         if config.lora:
             ports |= {

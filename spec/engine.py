@@ -459,6 +459,11 @@ class EngineConfig:
         )
 
     @property
+    def fill(self) -> int:
+        """Numbers that are written at once where a multiple of as many begins."""
+        return min(16, self.plan.lanes)
+
+    @property
     def word(self) -> int:
         """Bits of a parameter in a stream of them, two a beat."""
         return max([self.weights.width] + ([self.lora.parameters.width] if self.lora else []))

@@ -106,6 +106,7 @@ class InstantFtConfig:
             values=self.values,
             peak_width=self.peak_width,
             lanes=min(self.lanes, self.block & -self.block),
+            dequantise_lanes=min(16, self.lanes, self.block & -self.block),
         )
         softmax_loss = SoftmaxLossConfig(
             classes=classes, logits=self.values, gradients=self.gradients
