@@ -111,6 +111,12 @@ TARGETS: dict[str, Target] = {
             title="ECP5, speed grade 8",
             device=(*_LFE5U_85F.device[:-1], "8"),
         ),
+        replace(
+            _LFE5U_85F,
+            name="ecp5-45",
+            title="ECP5 of half the size (45F), speed grade 6",
+            device=("--45k", *_LFE5U_85F.device[1:]),
+        ),
         Target(
             name="ice40",
             title="iCE40",
