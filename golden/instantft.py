@@ -9,7 +9,7 @@ from seedbed.golden.fixed import Saturations, matmul, to_fixed
 from seedbed.golden.lora import Lora
 from seedbed.golden.network import patches, tiled
 from seedbed.golden.nf4 import Nf4
-from seedbed.golden.softmax_loss import SoftmaxLoss
+from seedbed.golden.softmax_loss import SoftmaxLoss, SoftmaxLossResult
 from seedbed.spec.instantft import InstantFtConfig
 
 __all__ = ["InstantFt", "Seen", "batches", "quantised"]
@@ -115,6 +115,11 @@ class InstantFt:
         through = self._nf4.through
         return Seen([image, *(through(part) for part in inputs)], through(seen.logits))
 
+    def score(self, seen: Seen, labels: np.ndarray) -> tuple[list[np.ndarray], SoftmaxLossResult]:
+        """Return every adapter's h, and classes, losses and gradients of each sample."""
+        h, logits = self.lora.forward(seen.inputs, seen.logits)
+        return h, self._softmax_loss.run(logits, labels)
+
     def train(
         self, seen: Seen, labels: np.ndarray, order: Iterable[np.ndarray], eta: float
     ) -> np.ndarray:
@@ -135,8 +140,7 @@ class InstantFt:
         losses = []
         for which in order:
             part = seen[which]
-            h, logits = self.lora.forward(part.inputs, part.logits)
-            result = self._softmax_loss.run(logits, labels[which])
+            h, result = self.score(part, labels[which])
             self.lora.update(part.inputs, h, result.gradients, rate)
             losses.append(int(result.losses.sum()))
         return np.array(losses)

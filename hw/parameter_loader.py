@@ -6,12 +6,17 @@ from amaranth.lib.wiring import In, Out
 
 from seedbed.spec.engine import EngineConfig
 
-__all__ = ["ParameterLoader", "words_layout"]
+__all__ = ["ParameterLoader", "packet_layout", "words_layout"]
 
 
 def words_layout(config: EngineConfig) -> data.StructLayout:
     """Return the layout of a beat of parameters: two numbers, and whether they are the last."""
     return data.StructLayout({"word": data.ArrayLayout(signed(config.word), 2), "last": 1})
+
+
+def packet_layout(config: EngineConfig) -> data.StructLayout:
+    """Return the layout of a beat of a packet: of parameters, and which memory they are for."""
+    return data.StructLayout(dict(words_layout(config).members) | {"learned": 1})
 
 
 class ParameterLoader(wiring.Component):
@@ -33,10 +38,9 @@ class ParameterLoader(wiring.Component):
     def __init__(self, config: EngineConfig):
         self.config = config
         plan = config.plan
-        fields = dict(words_layout(config).members) | {"learned": 1}
         super().__init__(
             {
-                "i": In(stream.Signature(data.StructLayout(fields))),
+                "i": In(stream.Signature(packet_layout(config))),
                 "accepts": In(1),
                 "load": Out(1),
                 "row": Out(range(max(plan.frozen_rows, plan.learned_rows, 2))),
