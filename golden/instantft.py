@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from seedbed.golden.fixed import Saturations, matmul, to_fixed
+from seedbed.golden.conv_engine import frozen
+from seedbed.golden.fixed import Saturations, to_fixed
 from seedbed.golden.lora import Lora
-from seedbed.golden.network import patches, tiled
 from seedbed.golden.nf4 import Nf4
 from seedbed.golden.softmax_loss import SoftmaxLoss, SoftmaxLossResult
 from seedbed.spec.instantft import InstantFtConfig
@@ -97,15 +97,15 @@ class InstantFt:
         config = self.config
         pixels = np.array([config.pixel(byte) for byte in range(256)], np.int64)
         x = pixels[images].reshape(len(images), *config.network.layers[0].inputs)
-        inputs = []
-        for layer in config.network.layers:
-            inputs.append(x.transpose(0, 2, 3, 1).reshape(len(x), -1))
-            weights, bias = (self.weights[f"{layer.name}.{part}"] for part in ("weight", "bias"))
-            sums = matmul(patches(layer, x), weights.T) + (bias << config.values.fraction)
-            y = self.saturations.requantize(sums, config.weights.fraction, config.values)
-            y = y.transpose(0, 2, 1).reshape(len(x), *layer.convolved)
-            x = tiled(layer, np.maximum(y, 0) if layer.relu else y).max(axis=-1)
-        return Seen(inputs, x.reshape(len(x), -1))
+        *inputs, logits = frozen(
+            config.network,
+            self.weights,
+            x,
+            values=config.values,
+            weights=config.weights,
+            saturations=self.saturations,
+        )
+        return Seen(inputs, logits)
 
     def cached(self, seen: Seen) -> Seen:
         """Return what the cache gives back: all but the images, quantised and dequantised."""

@@ -1,5 +1,6 @@
 """Ground floor: validated configurations, tap tables and number formats, each with its source."""
 
+from seedbed.spec.conv_engine import CONV_ENGINE_STATUS, ConvEngineConfig
 from seedbed.spec.forward_cache import (
     FORWARD_CACHE_KINDS,
     FORWARD_CACHE_STATUS,
@@ -19,6 +20,7 @@ from seedbed.spec.tree_grng import TreeGrngConfig
 from seedbed.spec.urng_array import UrngConfig
 
 __all__ = [
+    "CONV_ENGINE_STATUS",
     "FORWARD_CACHE_KINDS",
     "FORWARD_CACHE_STATUS",
     "GEMV_STATUS",
@@ -26,6 +28,7 @@ __all__ = [
     "SCALES",
     "SEEDLM",
     "TAPS",
+    "ConvEngineConfig",
     "ForwardCacheConfig",
     "LfsrConfig",
     "MacArrayConfig",
