@@ -2,15 +2,13 @@ from random import Random
 
 import numpy as np
 import pytest
-from amaranth.hdl import ResetInserter, Signal, Value
-from amaranth.sim import Simulator
 
 from seedbed.golden.forward_cache import ForwardCache as Model
 from seedbed.hw.forward_cache import ForwardCache
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.forward_cache import Session, case
 from seedbed.sim.harness import Stalls, simulate
-from seedbed.sim.memory import Memory
+from seedbed.sim.memory_bench import MemoryBench
 from seedbed.spec import FORWARD_CACHE_STATUS, ForwardCacheConfig
 
 CONFIGS = [
@@ -96,56 +94,8 @@ def test_requests_wait_until_no_entry_is_known():
     assert moved["o"][1] - moved["i"][1] == SMALL.entries + 1
 
 
-class Bench:
-    """Plays requests against the cache with a memory behind it that keeps what it is given."""
-
-    def __init__(self, config, seed):
-        self.random = Random(seed)
-        self.memory = Memory(page=config.page, random=self.random)
-        self.dut, self.reset = ForwardCache(config), Signal()
-
-    def run(self, process):
-        async def bench(ctx):
-            await process(self, ctx)
-
-        async def memory(ctx):
-            await self.memory.run(ctx, self.dut)
-
-        simulator = Simulator(ResetInserter({"sync": self.reset})(self.dut))
-        simulator.add_clock(1e-8)
-        simulator.add_testbench(memory, background=True)
-        simulator.add_testbench(bench)
-        simulator.run()
-
-    async def play(self, ctx, phase, cycles=20000):
-        """Send what ``phase`` has, and return what came until all has, or for so many cycles."""
-        dut, half = self.dut, lambda: self.random.random() < 0.5
-        send = {name: list(phase.inputs[name]) for name in ("i", "i_codes")}
-        came = {name: [] for name in ("o", "o_codes")}
-        ports = [getattr(dut, name) for name in (*send, *came)]
-        for _ in range(cycles):
-            for name, left in send.items():
-                port = getattr(dut, name)
-                if left and not ctx.get(port.valid) and half():
-                    ctx.set(Value.cast(port.payload), left[0])
-                    ctx.set(port.valid, 1)
-            for name in came:
-                ctx.set(getattr(dut, name).ready, half())
-            sampled = [Value.cast(s) for p in ports for s in (p.payload, p.valid & p.ready)]
-            _, _, *seen = await ctx.tick().sample(*sampled)
-            for name, payload, moved in zip((*send, *came), seen[::2], seen[1::2], strict=True):
-                if moved and name in send:
-                    send[name].pop(0)
-                    ctx.set(getattr(dut, name).valid, 0)
-                elif moved:
-                    came[name].append(payload)
-            if len(came["o"]) == len(phase.outputs["o"]):
-                break
-        return came
-
-
-def outputs(phase):
-    return {name: phase.outputs[name] for name in ("o", "o_codes")}
+def bench(config, seed):
+    return MemoryBench(ForwardCache(config), config.page, seed)
 
 
 def test_behind_a_slow_memory():
@@ -158,18 +108,18 @@ def test_behind_a_slow_memory():
         script.fetch(index)
     phase = script.phase()
 
-    async def process(bench, ctx):
-        assert await bench.play(ctx, phase) == outputs(phase)
+    async def process(ctx):
+        assert await played.play(ctx, phase) == played.expected(phase)
 
-    bench = Bench(config, 3)
-    bench.run(process)
+    played = bench(config, 3)
+    played.run(process)
     model = Model(config)
     cells = {
         index * config.beats + k: word
         for index, entry in script.entries.items()
         for k, word in enumerate(model.words(entry))
     }
-    assert bench.memory.cells == cells
+    assert played.memory.cells == cells
 
 
 @pytest.mark.parametrize("cycles", [30, 120, 170, 230, 300, 380])
@@ -188,19 +138,14 @@ def test_reset_in_the_middle(cycles):
         script.fetch(index)
     after = script.phase()
 
-    async def process(bench, ctx):
-        done = await bench.play(ctx, before, cycles)
+    async def process(ctx):
+        done = await played.play(ctx, before, cycles=cycles)
         assert len(done["o"]) < len(before.outputs["o"])
-        ctx.set(bench.reset, 1)
-        await ctx.tick()
-        bench.memory.reset(ctx, bench.dut)
-        for name in ("i", "i_codes"):
-            ctx.set(getattr(bench.dut, name).valid, 0)
-        await ctx.tick()
-        ctx.set(bench.reset, 0)
-        assert await bench.play(ctx, after) == outputs(after)
+        await played.reset(ctx)
+        assert await played.play(ctx, after) == played.expected(after)
 
-    Bench(config, cycles).run(process)
+    played = bench(config, cycles)
+    played.run(process)
 
 
 def faulty(kind, index, **wrong):

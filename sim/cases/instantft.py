@@ -102,7 +102,8 @@ class Session:
         outputs = {name: found[name] for name in OUTPUTS}
         inputs |= {name: memory.inputs[name] for name in MEMORY["inputs"]}
         outputs |= {name: memory.outputs[name] for name in MEMORY["outputs"]}
-        self._phases.append(Phase(inputs=inputs, outputs=outputs))
+        if any(inputs.values()) or any(outputs.values()):
+            self._phases.append(Phase(inputs=inputs, outputs=outputs))
 
     def rows(self) -> np.ndarray:
         """Return the adapters' rows, as they are now."""
