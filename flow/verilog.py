@@ -1,5 +1,6 @@
 """Emits a core as Verilog."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,27 @@ from seedbed.flow.twins import merge
 from seedbed.sim import tools
 
 __all__ = ["emit", "write"]
+
+#: What Yosys makes of a constant part of a signal that is assigned in several.
+_CONSTANT = re.compile(r"^  always @\*\n    (\S.* = \d+'\w+;)\n", re.MULTILINE)
+
+
+def _woken(text: str) -> str:
+    """Return Verilog whose constant assignments happen in simulation too.
+
+    ``always @*`` waits for a change of what it reads, and would never run where that is nothing.
+    Yosys helps the others so, with a register that is 0 from the start.
+    """
+    count = 0
+
+    def wake(found: re.Match[str]) -> str:
+        nonlocal count
+        count += 1
+        name = f"\\$constant${count} "
+        lines = [f"reg {name} = 0;", "always @* begin", f"  if ({name}) begin end"]
+        return "".join(f"  {line}\n" for line in [*lines, f"  {found[1]}", "end"])
+
+    return _CONSTANT.sub(wake, text)
 
 
 def emit(core: Core, params: Mapping[str, Any]) -> str:
@@ -30,7 +52,7 @@ def emit(core: Core, params: Mapping[str, Any]) -> str:
     # The first line, of Yosys, names folders of the machine on which Yosys was built.
     _, _, modules = text.partition("\n")
     settings = ", ".join(f"{name}={value!r}" for name, value in params.items())
-    return f"// {core.name}({settings}) of seedbed: {core.title}\n{modules}"
+    return f"// {core.name}({settings}) of seedbed: {core.title}\n{_woken(modules)}"
 
 
 def write(core: Core, params: Mapping[str, Any], folder: Path) -> Path:

@@ -2,10 +2,12 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
-from amaranth.hdl import Fragment, Shape
-from amaranth.lib.wiring import In
+from amaranth.hdl import Fragment, Module, Shape
+from amaranth.lib import data
+from amaranth.lib.wiring import Component, In, Out
 
 from seedbed.flow.registry import CORES
 from seedbed.flow.verilog import emit, write
@@ -89,3 +91,24 @@ def test_lint_refuses_what_is_no_verilog(tmp_path):
     path.write_text("module broken(input i;\n")
     with pytest.raises(RuntimeError, match="syntax error"):
         lint(path, "broken")
+
+
+class Partly(Component):
+    """Gives a constant beside what comes."""
+
+    i: In(3)
+    o: Out(data.StructLayout({"low": 3, "high": 1}))
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += [self.o.low.eq(1), self.o.high.eq(1)]
+        with m.If(self.i[0]):
+            m.d.comb += self.o.low.eq(self.i)
+        return m
+
+
+def test_a_constant_part_of_a_signal_is_assigned(tmp_path):
+    core = replace(CORES["lfsr"], name="partly", component=lambda config: Partly())
+    path = write(core, {}, tmp_path)
+    assert "= 1'h1;" in path.read_text()
+    assert lint(path, "partly") == []
