@@ -1,0 +1,280 @@
+"""Jobs of fine-tuning on the emitted Verilog under Verilator, with no Python in the loop."""
+
+import os
+import subprocess
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from amaranth.hdl import Shape
+from amaranth.lib import data
+
+from seedbed.golden.engine import words
+from seedbed.hw import bursts, instantft
+from seedbed.hw.parameter_loader import packet_layout, words_layout
+from seedbed.sim import tools
+from seedbed.sim.harness import Mismatch
+from seedbed.spec.instantft import INSTANTFT_KINDS, INSTANTFT_STATUS, InstantFtConfig
+
+__all__ = ["MAIN", "Act", "Memory", "Told", "executable", "play"]
+
+#: Feeds the core and plays its memory: some million cycles, so no Python in the loop.
+MAIN = Path(__file__).with_suffix(".cpp")
+_FLAGS = ["--cc", "--exe", "--build", "-O3", "--x-assign", "fast", "--x-initial", "fast"]
+_FLAGS += ["--noassert", "--prefix", "Vtop", "-Wno-fatal", "-Wno-lint", "-Wno-style"]
+# A fifth faster with -O3 for the machine at hand, but twice as long to build.
+_FLAGS += ["-CFLAGS", "-std=c++17 -O1", "-MAKEFLAGS", "OPT_FAST= OPT_GLOBAL="]
+_FLAGS += ["-MAKEFLAGS", "CFG_CXXFLAGS_PCH_I=-include"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """How the memory behaves.
+
+    Parameters
+    ----------
+    latency
+        The least and the most cycles to the first beat of a burst, or to the answer of one that was
+        written; drawn for each.
+    gaps
+        Of 16 cycles, in so many it neither gives nor takes a beat, at random.
+    fault
+        The burst, counted from 0, that is answered with an error.
+    """
+
+    latency: tuple[int, int] = (20, 60)
+    gaps: int = 2
+    fault: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Act:
+    """A part of a job: rows of parameters to load, or a command with the images it takes.
+
+    ``rows`` are as :mod:`seedbed.golden.engine` gives them, ``learned`` says of which memory.
+    ``fields`` are those of :func:`seedbed.hw.instantft.command_layout` but for the kind.
+    """
+
+    rows: np.ndarray | None = None
+    learned: bool = False
+    kind: str | None = None
+    fields: tuple[tuple[str, int], ...] = ()
+    images: Sequence[int] | np.ndarray = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What came of an act: cycles, how it ended, results by sample, parameters, counters.
+
+    ``when`` has the cycle of each result, from the act's first; ``status`` is ``None`` without a
+    command.
+    """
+
+    cycles: int
+    status: str | None
+    when: np.ndarray
+    best: np.ndarray
+    loss: np.ndarray
+    hit: np.ndarray
+    parameters: np.ndarray
+    counters: dict[str, int]
+
+
+def executable(verilog: Path, *, build: Path) -> Path:
+    """Build the core in ``verilog`` with the bench; return the executable.
+
+    There is one folder below ``build`` for each text of the Verilog and the bench; what is there
+    already is not built again. Raises ``RuntimeError`` with the last lines of a failing build.
+    """
+    texts = [verilog.read_text(), MAIN.read_text(), tools.version("VERILATOR"), *_FLAGS]
+    digest = sha256("\n".join([*texts, tools.version("CXX")]).encode()).hexdigest()[:16]
+    folder = build.resolve() / f"instantft-{digest}"
+    if not (folder / "bench").is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=folder, prefix="build-") as name:
+            tools.run(
+                "VERILATOR", *_FLAGS, "--top-module", "instantft", "-Mdir", name, "-o", "bench",
+                "-j", "0",
+                verilog.resolve(), MAIN.resolve(),
+            )  # fmt: skip
+            os.replace(Path(name) / "bench", folder / "bench")
+    return folder / "bench"
+
+
+def _numbers(layout: data.StructLayout, name: str) -> tuple[int, int, Shape]:
+    """Return where a field begins, how many numbers it has, and the shape of each."""
+    shape = layout[name].shape
+    inner = isinstance(shape, data.ArrayLayout)
+    each = Shape.cast(shape.elem_shape if inner else shape)
+    return layout[name].offset, shape.length if inner else 1, each
+
+
+def _pack(layout: data.StructLayout, count: int, **fields: np.ndarray | int) -> np.ndarray:
+    """Return ``count`` payloads of a layout as 32-bit words (count, words), low word first.
+
+    An array's numbers are the last dimension of its field.
+    """
+    bits = np.zeros((count, -(-layout.size // 32) * 32), np.uint8)
+    for name, value in fields.items():
+        at, length, each = _numbers(layout, name)
+        numbers = np.asarray(value, np.int64).reshape(-1, length, 1) >> np.arange(each.width) & 1
+        bits[:, at : at + length * each.width] = numbers.reshape(-1, length * each.width)
+    return np.packbits(bits, axis=1, bitorder="little").view("<u4")
+
+
+def _unpack(layout: data.StructLayout, found: np.ndarray, name: str) -> np.ndarray:
+    """Return a field of payloads as :func:`_pack` gives them: int64, (count, numbers)."""
+    at, length, each = _numbers(layout, name)
+    bits = np.unpackbits(found.astype("<u4").view(np.uint8), axis=1, bitorder="little")
+    scale = 1 << np.arange(each.width)
+    scale[-1] *= -1 if each.signed else 1
+    own = bits[:, at : at + length * each.width].reshape(len(found), length, each.width)
+    return own.astype(np.int64) @ scale
+
+
+def _images(config: InstantFtConfig, images: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the beats of every image, each with its place as its index: (images, beats, words)."""
+    count, rows, columns = images.shape
+    beats = -(-columns // config.ways)
+    padded = np.zeros((count, rows, beats * config.ways), np.uint8)
+    padded[..., :columns] = images
+    beats *= rows
+    found = _pack(
+        instantft.sample_layout(config),
+        count * beats,
+        pixels=padded.reshape(-1, config.ways),
+        label=np.repeat(labels, beats),
+        index=np.repeat(np.arange(count), beats),
+        last=np.arange(count * beats) % beats == beats - 1,
+    )
+    return found.reshape(count, beats, -1)
+
+
+def _job(
+    config: InstantFtConfig,
+    images: np.ndarray,
+    acts: Iterable[Act],
+    memory: Memory,
+    *,
+    seed: int,
+    pauses: int,
+) -> bytes:
+    """Return the bench's input: how it behaves, all images, and then act by act."""
+    cache = config.forward_cache
+    place = instantft.command_layout(config)
+    command, results = bursts.command_layout(cache), instantft.result_layout(config)
+    acts = list(acts)
+    found: list[np.ndarray | list[int]] = [
+        [seed, pauses, memory.gaps, *memory.latency],
+        [0xFFFFFFFF if memory.fault is None else memory.fault],
+        [cache.beat_bits // 32, command["write"].offset, cache.entries * cache.beats],
+        [*images.shape[:2], results["last"].offset],
+        images.ravel(),
+        [len(acts)],
+    ]
+    loaded = packet_layout(config.engine)
+    for act in acts:
+        pairs = np.zeros((0, 2)) if act.rows is None else words(act.rows)
+        last = np.arange(len(pairs)) == len(pairs) - 1
+        found += [
+            [len(pairs)],
+            _pack(loaded, len(pairs), word=pairs, learned=act.learned, last=last).ravel(),
+            [act.kind is not None],
+        ]
+        if act.kind is not None:
+            kind = INSTANTFT_KINDS.index(act.kind)
+            found += [_pack(place, 1, kind=kind, **dict(act.fields)).ravel()]
+        found += [[len(act.images)], np.asarray(act.images)]
+    return np.concatenate([np.asarray(part, np.int64) for part in found]).astype("<u4").tobytes()
+
+
+def _results(config: InstantFtConfig, raw: bytes, acts: Iterable[Act]) -> list[Told]:
+    """Return what the bench's output says of each act."""
+    numbers, at = np.frombuffer(raw, "<u4"), 0
+
+    def take(count: int, columns: int = 1) -> np.ndarray:
+        nonlocal at
+        at += count * columns
+        return numbers[at - count * columns : at].reshape(count, columns)
+
+    results, given = instantft.result_layout(config), words_layout(config.engine)
+    found = []
+    for act in acts:
+        cycles, count = map(int, take(2)[:, 0])
+        came = take(count, 1 + -(-results.size // 32))
+        parts = {
+            name: _unpack(results, came[:, 1:], name)[:, 0]
+            for name in ("best", "loss", "hit", "status", "last")
+        }
+        samples = parts.pop("last") == 0
+        ended = parts.pop("status")[~samples]
+        gave = take(int(take(1)[0, 0]), -(-given.size // 32))
+        found.append(
+            Told(
+                cycles=cycles,
+                status=INSTANTFT_STATUS[ended[0]] if act.kind else None,
+                when=came[samples, 0],
+                **{name: part[samples] for name, part in parts.items()},
+                parameters=_unpack(given, gave, "word").ravel(),
+                counters=dict(
+                    zip(
+                        instantft.COUNTERS,
+                        take(len(instantft.COUNTERS))[:, 0].tolist(),
+                        strict=True,
+                    )
+                ),
+            )
+        )
+    return found
+
+
+def play(
+    bench: Path,
+    config: InstantFtConfig,
+    images: np.ndarray,
+    labels: np.ndarray,
+    acts: Sequence[Act],
+    *,
+    seed: int,
+    pauses: int = 0,
+    memory: Memory = Memory(),
+    tell: Callable[[int], None] = lambda results: None,
+) -> list[Told]:
+    """Play ``acts`` one after the other, from reset; return what came of each.
+
+    Parameters
+    ----------
+    bench
+        What :func:`executable` built.
+    images, labels
+        Bytes (images, rows, columns), and classes; an image's index in the cache is its place.
+    seed
+        Of the memory's latencies and gaps, and of the pauses.
+    pauses
+        Of 16 cycles, in so many every port pauses, at random; 0 is as fast as the core is.
+    tell
+        Called with the number of results so far, a few times a second.
+
+    Raises :class:`Mismatch` where the core stands still or breaks its memory's rules. An
+    interruption ends the simulation too.
+    """
+    packed = _images(config, images, labels)
+    with TemporaryDirectory(dir=bench.parent, prefix="job-") as name:
+        job, told = Path(name) / "job.bin", Path(name) / "told.bin"
+        job.write_bytes(_job(config, packed, acts, memory, seed=seed, pauses=pauses))
+        with subprocess.Popen(
+            [bench, job, told], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            try:
+                for line in process.stdout:
+                    tell(int(line))
+                problem = process.stderr.read().strip()
+            except BaseException:
+                process.kill()
+                raise
+        if process.returncode:
+            raise Mismatch(f"the simulation ended with {process.returncode}: {problem}")
+        return _results(config, told.read_bytes(), acts)
