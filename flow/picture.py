@@ -51,6 +51,10 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
         "softmax_loss", 8.7, 12.0, 2.3, 1.3, "core", "softmax_loss",
         "class, loss, and\nits gradient",
     ),
+    (
+        "instantft", 8.7, 14.0, 2.3, 1.3, "core", "instantft",
+        "all of it, with\nadapters and SGD",
+    ),
     ("tree_grng", 8.7, 6.9, 2.3, 1.2, "other", "tree_grng", "Gaussian baseline,\nto compare with"),
     ("spec", 0, 0.9, 1.7, 1.0, "floor", "spec/", "configurations"),
     ("hw", 2.6, 1.6, 2.0, 1.0, "floor", "hw/", "RTL, Amaranth"),
@@ -73,6 +77,8 @@ ARROWS: list[tuple[tuple[str, str], tuple[str, str], str]] = [
     (("seedlm_decompress", "e"), ("mac_array", "w"), "weights"),
     (("mac_array", "e"), ("seedlm_gemv", "w"), "sums"),
     (("forward_cache", "e"), ("nf4", "w"), "codes"),
+    (("nf4", "ne"), ("instantft", "w"), "activations"),
+    (("softmax_loss", "n"), ("instantft", "s"), ""),
     (("spec", "e"), ("hw", "w"), ""),
     (("spec", "e"), ("golden", "w"), ""),
     (("hw", "e"), ("sim", "w"), ""),
@@ -134,13 +140,13 @@ def draw(kind: str = "svg") -> bytes:
     Texts are outlines, so that the picture looks alike wherever it is shown.
     """
     with rc_context({"svg.hashsalt": "seedbed", "svg.fonttype": "path"}):
-        figure = Figure(figsize=(11, 13.2), facecolor="white")
+        figure = Figure(figsize=(11, 15.1), facecolor="white")
         axes = figure.add_axes((0.02, 0.02, 0.96, 0.96))
         axes.set_xlim(-0.2, 11.2)
-        axes.set_ylim(0, 14.2)
+        axes.set_ylim(0, 16.2)
         axes.set_axis_off()
         for y, text in (
-            (13.75, "Cores: what fine-tuning adds"),
+            (15.75, "Cores: what fine-tuning adds"),
             (11.15, "Cores: from packed weights to a matrix-vector product"),
             (8.55, "Cores: streams from a seed to a perturbation"),
             (2.95, "House: one configuration drives RTL and model; imports run from left to right"),

@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 from seedbed import spec
 from seedbed.hw.forward_cache import ForwardCache
 from seedbed.hw.forward_cache_axi import ForwardCacheAxi
+from seedbed.hw.instantft import InstantFt
 from seedbed.hw.lfsr import Lfsr
 from seedbed.hw.mac_array import MacArray
 from seedbed.hw.nf4 import Nf4
@@ -26,6 +27,7 @@ from seedbed.hw.urng_array import UrngArray
 from seedbed.sim.case import Case
 from seedbed.sim.cases import (
     forward_cache,
+    instantft,
     lfsr,
     mac_array,
     nf4,
@@ -118,6 +120,8 @@ EVERY = ("xcup", "ecp5", "ice40", "gowin")
 CHECKED = ("simulation", "cocotb")
 #: A matrix-vector product small enough to be simulated in full and placed.
 SMALL_GEMV = {"beat_bits": 64, "columns": 256, "row_width": 16}
+#: A fine-tuning core with which every command can be simulated.
+SMALL_FINE_TUNING = {"network": "tiny", "rank": 2, "entries": 4, "lanes": 8, "ways": 2}
 
 CORES: dict[str, Core] = {
     core.name: core
@@ -373,6 +377,27 @@ CORES: dict[str, Core] = {
             variants={
                 "1024 images of LeNet-5": Variant(placed=("ecp5",), kinds=CHECKED),
             },
+        ),
+        Core(
+            name="instantft",
+            title="Fine-tuning of a frozen network by adapters, with a cache of activations",
+            config=spec.InstantFtConfig,
+            component=InstantFt,
+            case=instantft.case,
+            paper="InstantFT, sections 3 and 4",
+            variants={
+                "tiny, 8 lanes": Variant(
+                    params=SMALL_FINE_TUNING, placed=("ecp5",), kinds=CHECKED, main=False
+                ),
+                "LeNet-5, 32 lanes": Variant(placed=("ecp5",), kinds=(), main=False),
+                "LeNet-5, 16 lanes": Variant(
+                    params={"lanes": 16}, targets=("ecp5",), placed=("ecp5",), kinds=(), main=False
+                ),
+                "LeNet-5, 8 lanes": Variant(
+                    params={"lanes": 8}, targets=("ecp5",), placed=("ecp5",), kinds=(), main=False
+                ),
+            },
+            small=SMALL_FINE_TUNING,
         ),
     ]
 }

@@ -47,7 +47,8 @@ class ActivationCache(wiring.Component):
         self._quantise = Nf4Quantise(config.nf4)
         self._dequantise = Nf4Dequantise(config.nf4)
         rows = {"values": data.ArrayLayout(number, config.lanes), "last": 1}
-        fill = {"address": address_width, "values": data.ArrayLayout(number, config.nf4.dequantise_lanes)}
+        several = data.ArrayLayout(number, config.nf4.dequantise_lanes)
+        fill = {"address": address_width, "values": several}
         cache = self._cache.signature.members
         super().__init__(
             {
@@ -91,7 +92,7 @@ class ActivationCache(wiring.Component):
         wiring.connect(m, cache.o_codes, dequantise.i)
         # Vector by vector, each in whole beats of memory; what is behind its end is 0 there too.
         config = self.config.forward_cache
-        counts = [beats * config.beat_bits // 4 // config.fetch_lanes for beats in config.vector_beats]
+        counts = [beats * config.fetch_pieces for beats in config.vector_beats]
         place = Signal(range(len(counts) + 1))
         left = Signal(range(max(counts) + 1))
         address = Signal(len(fill.payload.address) - 1, reset_less=True)

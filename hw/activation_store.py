@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from amaranth.hdl import Array, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -10,7 +10,6 @@ from amaranth.lib.wiring import In, Out
 from seedbed.spec.engine import EngineConfig
 
 __all__ = ["ActivationStore"]
-
 
 
 class ActivationStore(wiring.Component):
@@ -83,7 +82,7 @@ class ActivationStore(wiring.Component):
             row = Signal.like(read.addr, name=f"row_{b}", reset_less=True)
             shown = Signal(read.data.shape(), name=f"shown_{b}", reset_less=True)
             m.d.sync += [
-                row.eq(self.address[low:] + further[b] + (turn[0] > b)),
+                row.eq(self.address[low:] + further[b] + self._next(turn[0], b)),
                 shown.eq(read.data),
             ]
             m.d.comb += read.addr.eq(row)
@@ -118,6 +117,10 @@ class ActivationStore(wiring.Component):
                             m.d.comb += [f.eq(spread[(b - k) % lanes]) for b, f in enumerate(found)]
         return found
 
+    def _next(self, place, b: int) -> Value:
+        """Return whether what begins at a ``place`` of a row is in bank ``b`` a row further on."""
+        return place > b if b < self.config.plan.lanes - 1 else Const(0, 1)
+
     def _write(self, m, b: int, port, low: int):
         """Write a number to a bank, a cycle later: which one, by its place from the target."""
         ways = len(self.values)
@@ -130,6 +133,6 @@ class ActivationStore(wiring.Component):
         picked = given[place[: (ways - 1).bit_length()]]
         m.d.sync += [
             port.en.eq(self.write & Mux(self.fill, filled, place < self.count)),
-            port.addr.eq(row + (~self.fill & (at > b))),
+            port.addr.eq(row + (~self.fill & self._next(at, b))),
             port.data.eq(Mux(self.fill, self.filling[b % fill], picked)),
         ]

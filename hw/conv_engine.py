@@ -4,7 +4,6 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.activation_store import ActivationStore
 from seedbed.hw.image_loader import ImageLoader
 from seedbed.hw.layer_engine import LayerEngine, Program
 from seedbed.hw.mac_array import latency
@@ -73,7 +72,7 @@ class ConvEngine(wiring.Component):
     def __init__(self, config: ConvEngineConfig):
         self.config = config
         self._engine = LayerEngine(config.engine)
-        self._loader = ImageLoader(config.engine, ActivationStore.width(config.engine))
+        self._loader = ImageLoader(config.engine)
         super().__init__(
             {
                 "i_parameters": In(stream.Signature(words_layout(config.engine))),

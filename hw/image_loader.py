@@ -4,6 +4,7 @@ from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.activation_store import ActivationStore
 from seedbed.spec.engine import EngineConfig
 
 __all__ = ["ImageLoader"]
@@ -16,8 +17,6 @@ class ImageLoader(wiring.Component):
     ----------
     config
         :class:`~seedbed.spec.engine.EngineConfig`.
-    address_width
-        Of the store.
 
     Members
     -------
@@ -35,11 +34,12 @@ class ImageLoader(wiring.Component):
     No latency. Throughput: a beat every cycle.
     """
 
-    def __init__(self, config: EngineConfig, address_width: int):
+    def __init__(self, config: EngineConfig):
         self.config = config
         ways = config.plan.ways
         values = data.ArrayLayout(signed(config.values.width), ways)
-        put = {"address": address_width, "values": values, "count": range(ways + 1)}
+        width = ActivationStore.width(config)
+        put = {"address": width, "values": values, "count": range(ways + 1)}
         super().__init__(
             {
                 "half": In(1),

@@ -95,7 +95,7 @@ class InstantFt(wiring.Component):
         self._engine = LayerEngine(config.engine)
         width = ActivationStore.width(config.engine)
         self._cache = ActivationCache(config, width)
-        self._image = ImageLoader(config.engine, width)
+        self._image = ImageLoader(config.engine)
         self._loss = LossPath(config)
         engine, cache = self._engine.signature.members, self._cache.signature.members
         super().__init__(
@@ -292,17 +292,16 @@ class InstantFt(wiring.Component):
                         m.next = "base"
             with m.State("spoilt"), m.If(~wanted):
                 fails(_SAMPLE)
-            with m.State("fetch"), m.If(answered):
-                with m.Switch(answer):
-                    with m.Case(_DONE):
-                        m.next = "hand"
-                    with m.Case(_MISS):
-                        m.d.sync += hit.eq(0)
-                        m.next = "base"
-                    with m.Case(_RANGE):
-                        fails(_INDEX)
-                    with m.Default():
-                        fails(_MEMORY)
+            with m.State("fetch"), m.If(answered), m.Switch(answer):
+                with m.Case(_DONE):
+                    m.next = "hand"
+                with m.Case(_MISS):
+                    m.d.sync += hit.eq(0)
+                    m.next = "base"
+                with m.Case(_RANGE):
+                    fails(_INDEX)
+                with m.Default():
+                    fails(_MEMORY)
             with m.State("base"), m.If(self._free):
                 taken = self._ask(m, "front", Program.BASE, half)
                 with m.If(taken):

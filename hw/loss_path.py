@@ -55,7 +55,7 @@ class LossPath(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.loss = loss = self._loss
+        m.submodules.softmax = loss = self._loss
         logits, out, gradient = self.i, loss.o, self.o_gradient
         way = Signal(range(max(2, self.config.ways)))
         ends = Signal()

@@ -6,6 +6,7 @@ from seedbed.spec.forward_cache import (
     FORWARD_CACHE_STATUS,
     ForwardCacheConfig,
 )
+from seedbed.spec.instantft import INSTANTFT_KINDS, INSTANTFT_STATUS, InstantFtConfig
 from seedbed.spec.lfsr import TAPS, LfsrConfig
 from seedbed.spec.mac_array import MacArrayConfig
 from seedbed.spec.nf4 import Nf4Config
@@ -24,12 +25,15 @@ __all__ = [
     "FORWARD_CACHE_KINDS",
     "FORWARD_CACHE_STATUS",
     "GEMV_STATUS",
+    "INSTANTFT_KINDS",
+    "INSTANTFT_STATUS",
     "RULES",
     "SCALES",
     "SEEDLM",
     "TAPS",
     "ConvEngineConfig",
     "ForwardCacheConfig",
+    "InstantFtConfig",
     "LfsrConfig",
     "MacArrayConfig",
     "Nf4Config",

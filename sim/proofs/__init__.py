@@ -2,6 +2,7 @@
 
 from seedbed.sim.proofs import (
     forward_cache,
+    instantft,
     lfsr,
     mac_array,
     nf4,
@@ -32,6 +33,7 @@ PROOFS = tuple(
         nf4,
         softmax_loss,
         forward_cache,
+        instantft,
     )
     for proof in core.PROOFS
 )

@@ -1,0 +1,169 @@
+"""Proofs of the fine-tuning core's ways in: every pixel and every parameter finds its place."""
+
+from amaranth.hdl import Assert, Assume, Module, Mux, Signal
+from amaranth.hdl._ast import AnySeq
+
+from seedbed.hw.image_loader import ImageLoader
+from seedbed.hw.parameter_loader import ParameterLoader
+from seedbed.sim.proofs.bench import around, happens, past, transfer
+from seedbed.sim.prove import Mutant, Proof
+from seedbed.spec.instantft import InstantFtConfig
+from seedbed.spec.network import Layer, NetworkConfig
+
+__all__ = ["PROOFS"]
+
+
+def pixels(dut: ImageLoader) -> Module:
+    """Follow an image by row and column, and hold every write against the map's own addresses."""
+    m, inside = around(dut)
+    m.d.comb += dut.half.eq(AnySeq(1))
+    plan, given, put = dut.config.plan, dut.i, dut.o
+    region, ways = plan.regions["x0"], plan.ways
+    rows, along = region.shape[0], region.shape[1] * region.shape[2]
+    y, x = Signal(range(rows)), Signal(range(along + ways))
+    over = Signal()
+    turns = x + ways >= along
+    final = turns & (y == rows - 1) & ~over
+    place = region.origin + y * region.stride + x
+    half = dut.half << (len(put.payload.address) - 1)
+    m.d.comb += [
+        Assert(put.valid == (given.valid & ~over)),
+        Assert(given.ready == (put.ready | over)),
+        Assert(dut.done == (transfer(given) & given.payload.last & final)),
+        Assert(dut.misfit == (transfer(given) & given.payload.last & ~final)),
+    ]
+    with m.If(put.valid):
+        m.d.comb += [
+            Assert(put.payload.address == place + half),
+            Assert(put.payload.count == Mux(turns, along - x, ways)),
+            Assert(put.payload.values.as_value() == given.payload.values.as_value()),
+        ]
+    with m.If(transfer(given)):
+        m.d.sync += [x.eq(Mux(turns, 0, x + ways)), over.eq(over | final)]
+        with m.If(turns):
+            m.d.sync += y.eq(Mux(y == rows - 1, 0, y + 1))
+        with m.If(given.payload.last):
+            m.d.sync += [x.eq(0), y.eq(0), over.eq(0)]
+    # What an induction has to know.
+    m.d.comb += Assert(inside["drops"] == over)
+    with m.If(~over):
+        m.d.comb += [
+            Assert(inside["row"] == y),
+            Assert(inside["beat"] * ways == x),
+            Assert(inside["offset"] == y * region.stride + x),
+            Assert((x < along) & (y < rows)),
+        ]
+    happens(m, dut.done, dut.misfit & ~over, dut.misfit & over, transfer(put) & past(m, dut.done))
+    return m
+
+
+def packets(dut: ParameterLoader) -> Module:
+    """Count a packet's words, and hold each against its place."""
+    m, inside = around(dut)
+    m.d.comb += dut.accepts.eq(AnySeq(1))
+    plan, given = dut.config.plan, dut.i
+    pairs = plan.ways * plan.lanes // 2
+    learned = given.payload.learned
+    words = Mux(learned, plan.learned_rows, plan.frozen_rows) * pairs
+    most = max(plan.learned_rows, plan.frozen_rows) * pairs
+    count = Signal(range(most + 1))
+    kind = Signal()
+    m.d.comb += [
+        # A packet is for one memory.
+        Assume(~given.valid | (count == 0) | (learned == kind)),
+        Assert(given.ready == dut.accepts),
+        Assert(dut.load == (transfer(given) & (count < words))),
+        Assert(~dut.load | (dut.row * pairs + dut.pair == count)),
+        Assert(dut.misfit == (transfer(given) & given.payload.last & (count != words - 1))),
+    ]
+    with m.If(transfer(given)):
+        m.d.sync += [kind.eq(learned), count.eq(count + (count < words))]
+        with m.If(given.payload.last):
+            m.d.sync += count.eq(0)
+    kept = Mux(kind, plan.learned_rows, plan.frozen_rows) * pairs
+    m.d.comb += [
+        Assert((count == 0) | (count <= kept)),
+        Assert(inside["beyond"] == ((count != 0) & (count == kept))),
+        Assert(inside["beyond"] | (dut.row * pairs + dut.pair == count)),
+        Assert(dut.pair < pairs),
+    ]
+    fits = transfer(given) & given.payload.last & ~dut.misfit
+    happens(m, fits, dut.misfit & ~dut.load, dut.misfit & dut.load & learned)
+    return m
+
+
+#: Two channels, three columns: a row of six numbers in beats of four.
+TINY = InstantFtConfig(
+    network=NetworkConfig(
+        (
+            Layer(name="a", kind="conv", inputs=(2, 3, 3), outputs=1, kernel=2, padding=1, pool=2),
+            Layer(name="b", kind="dense", inputs=(4, 1, 1), outputs=2, relu=False),
+        )
+    ),
+    lanes=8,
+).engine
+#: As few words as there can be of either sort.
+SHORT = InstantFtConfig(
+    network=NetworkConfig(
+        (Layer(name="a", kind="dense", inputs=(2, 1, 1), outputs=2, relu=False),)
+    ),
+    rank=1,
+    lanes=8,
+    ways=1,
+).engine
+
+OVERFULL = Mutant(
+    name="what is left over of a row's last beat is written",
+    old="put.payload.count.eq(along - (beats - 1) * ways)",
+    new="put.payload.count.eq(ways)",
+)
+DENSE = Mutant(
+    name="rows have no padding between them",
+    old="step = region.stride - (beats - 1) * ways",
+    new="step = ways",
+)
+EARLY = Mutant(
+    name="an image may end with any row",
+    old="ends.eq(turns & (row == rows - 1) & ~drops)",
+    new="ends.eq(turns & ~drops)",
+)
+SPILLS = Mutant(
+    name="what is too much is written",
+    old="put.valid.eq(given.valid & ~drops)",
+    new="put.valid.eq(given.valid)",
+)
+LONG = Mutant(
+    name="a packet that is too long fits",
+    old="(beyond | ~ends)",
+    new="(~beyond & ~ends)",
+)
+KEEPS = Mutant(
+    name="a short packet's place is kept for the next",
+    old="m.d.sync += [self.pair.eq(0), self.row.eq(0), beyond.eq(0)]",
+    new="m.d.sync += beyond.eq(0)",
+)
+
+PROOFS = (
+    Proof(
+        name="instantft_pixels",
+        core="instantft",
+        says="Each number of an image is written to its own place, what is too much to none, and "
+        "an image is done exactly if it ends with its last number.",
+        component=ImageLoader,
+        config=TINY,
+        harness=pixels,
+        reach=10,
+        mutants=(OVERFULL, DENSE, EARLY, SPILLS),
+    ),
+    Proof(
+        name="instantft_packets",
+        core="instantft",
+        says="A packet of parameters goes to its rows in order, each word once, and fits exactly "
+        "if it has as many words as they have.",
+        component=ParameterLoader,
+        config=SHORT,
+        harness=packets,
+        reach=12,
+        mutants=(LONG, KEEPS),
+    ),
+)
