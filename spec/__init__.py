@@ -8,6 +8,7 @@ from seedbed.spec.forward_cache import (
 )
 from seedbed.spec.instantft import INSTANTFT_KINDS, INSTANTFT_STATUS, InstantFtConfig
 from seedbed.spec.lfsr import TAPS, LfsrConfig
+from seedbed.spec.lora import LORA_KINDS, LORA_STATUS, LoraConfig
 from seedbed.spec.mac_array import MacArrayConfig
 from seedbed.spec.nf4 import Nf4Config
 from seedbed.spec.perturbation import PerturbationConfig
@@ -27,6 +28,8 @@ __all__ = [
     "GEMV_STATUS",
     "INSTANTFT_KINDS",
     "INSTANTFT_STATUS",
+    "LORA_KINDS",
+    "LORA_STATUS",
     "RULES",
     "SCALES",
     "SEEDLM",
@@ -35,6 +38,7 @@ __all__ = [
     "ForwardCacheConfig",
     "InstantFtConfig",
     "LfsrConfig",
+    "LoraConfig",
     "MacArrayConfig",
     "Nf4Config",
     "PerturbationConfig",

@@ -8,12 +8,15 @@ weights has ``ways`` times ``lanes`` numbers, one vector for each of so many out
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
+from typing import TYPE_CHECKING
 
 from seedbed.spec.checks import require_int
 from seedbed.spec.fixed import Fixed
-from seedbed.spec.lora import LoraConfig
 from seedbed.spec.mac_array import MacArrayConfig
 from seedbed.spec.network import Layer
+
+if TYPE_CHECKING:
+    from seedbed.spec.lora import LoraConfig
 
 __all__ = ["EngineConfig", "Plan", "Region", "Run", "Step", "plan"]
 
@@ -324,7 +327,7 @@ class _Builder:
 
 
 def plan(
-    *, lanes: int, ways: int, layers: tuple[Layer, ...] = (), lora: LoraConfig | None = None
+    *, lanes: int, ways: int, layers: tuple[Layer, ...] = (), lora: "LoraConfig | None" = None
 ) -> Plan:
     """Return the plan of a frozen network, of adapters, or of adapters beside a network.
 
@@ -422,7 +425,7 @@ class EngineConfig:
     plan: Plan
     values: Fixed
     weights: Fixed
-    lora: LoraConfig | None = None
+    lora: "LoraConfig | None" = None
     mac: MacArrayConfig = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

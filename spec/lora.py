@@ -4,9 +4,17 @@ from dataclasses import dataclass
 from math import floor
 
 from seedbed.spec.checks import require_int
+from seedbed.spec.engine import EngineConfig, plan
 from seedbed.spec.fixed import Q4_12, Q6_12, Q9_9, Fixed
 
-__all__ = ["LoraConfig"]
+__all__ = ["LORA_KINDS", "LORA_STATUS", "LoraConfig"]
+
+#: What the core is told to do, by code: a sample to learn from, one to classify, the step of a
+#: batch, all B to 0, the adapters out.
+LORA_KINDS = ("train", "infer", "update", "clear", "read")
+#: How a command ended, by code: well, or with a fault of itself, of its sample's length, of the
+#: number of gradients in its batch, or of a packet of parameters before it.
+LORA_STATUS = ("ok", "command", "sample", "gradients", "parameters")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +53,10 @@ class LoraConfig:
     rate_width, rate_fraction
         Bits of M, unsigned, 4..24, and R, 0..32. 17 bits with a sign are a factor of a multiplier
         of 18 x 18; R is fixed, so that no shifter is needed.
+    lanes, ways
+        Of the hardware: inputs that are multiplied in a cycle for one output, a power of two,
+        8..64; and outputs at a time, a power of two, a divisor of the rank. ``engine`` refuses
+        others.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     Source: InstantFT, Eq. 1 and 3; the formats of a and b and the rate's are this project's.
@@ -59,6 +71,8 @@ class LoraConfig:
     accumulators: Fixed = Q9_9
     rate_width: int = 17
     rate_fraction: int = 22
+    lanes: int = 32
+    ways: int = 4
 
     def __post_init__(self) -> None:
         require_int("the number of widths", len(self.widths), 1, 16)
@@ -84,6 +98,25 @@ class LoraConfig:
     def parameter_count(self) -> int:
         """Numbers of all A and B."""
         return sum(self.rank * (width + self.classes) for width in self.widths)
+
+    @property
+    def engine(self) -> EngineConfig:
+        """Return how the core lays the adapters out.
+
+        Raises ``TypeError`` or ``ValueError`` for lanes, ways or formats that it has no plan for.
+        """
+        made = plan(lanes=self.lanes, ways=self.ways, lora=self)
+        return EngineConfig(plan=made, values=self.values, weights=self.parameters, lora=self)
+
+    @property
+    def parameter_beats(self) -> int:
+        """Beats of a packet of parameters, of two numbers each."""
+        return self.engine.plan.learned_rows * self.ways * self.lanes // 2
+
+    @property
+    def sample_beats(self) -> int:
+        """Beats of a sample: its vectors and the logits each begin with a beat of their own."""
+        return sum(-(-length // self.ways) for length in (*self.widths, self.classes))
 
     def rate(self, step: float) -> int:
         """Return M of the rate that is nearest to ``step``, the learning rate by the batch.

@@ -1,0 +1,276 @@
+"""Low-rank adapters into the last layer: forward, backward, gradients of a batch, and its step."""
+
+from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from seedbed.hw.activation_store import ActivationStore
+from seedbed.hw.layer_engine import LayerEngine, Program
+from seedbed.hw.mac_array import latency
+from seedbed.hw.parameter_loader import words_layout
+from seedbed.hw.store_writes import gradient_layout
+from seedbed.hw.vector_loader import VectorLoader, vectors_layout
+from seedbed.spec import LORA_KINDS, LORA_STATUS, LoraConfig
+
+__all__ = ["Lora", "command_layout", "result_layout"]
+
+_TRAIN, _INFER, _UPDATE, _CLEAR, _READ = range(len(LORA_KINDS))
+_OK, _COMMAND, _SAMPLE, _GRADIENTS, _PARAMETERS = range(len(LORA_STATUS))
+#: Cycles from the end of a program until all that saturated has been counted, and some more.
+COUNTED = 12
+
+
+def command_layout(config: LoraConfig) -> data.StructLayout:
+    """Return the layout of a command, see :class:`Lora`."""
+    return data.StructLayout({"kind": 3, "rate": config.rate_width})
+
+
+def result_layout(config: LoraConfig) -> data.StructLayout:
+    """Return the layout of a result, see :class:`Lora`."""
+    values = data.ArrayLayout(signed(config.values.width), config.ways)
+    fields = {"values": values, "count": range(config.ways + 1), "status": 3, "last": 1}
+    return data.StructLayout(fields)
+
+
+class Lora(wiring.Component):
+    """Adapters A_i and B_i beside a network that is elsewhere, and their training.
+
+    It computes what :class:`~seedbed.spec.LoraConfig` says, one command after the other. A sample's
+    vectors are taken while the sample before is computed. Adapters stay in the core; an update
+    writes the new ones beside the old, and they are changed for each other when all are there.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.LoraConfig`.
+
+    Members
+    -------
+    i : In(stream of struct)
+        ``kind``, by its place in :data:`~seedbed.spec.LORA_KINDS`, and ``rate``, M of an update.
+        ``train`` and ``infer`` use up a packet of ``i_x``, ``train`` also one of ``i_gradient``;
+        ``update`` ends the batch that the ``train`` since the last one are.
+    i_parameters : In(stream of struct)
+        ``word`` (2 x signed(parameters.width)) and ``last``: the rows that
+        :func:`seedbed.golden.engine.adapter_rows` packs. They are taken between commands, before
+        the next one begins, and are used when the last one has come.
+    i_x : In(stream of struct)
+        ``values`` (ways x signed(values.width)), ``last`` with a sample's last beat: x_0, x_1 and
+        so on, then the frozen network's logits. Each begins with a beat of its own; what is left
+        over of its last beat counts for nothing.
+    i_gradient : In(stream of struct)
+        ``gradient`` of one logit (signed(gradients.width)), ``last``, in the order of the classes.
+    o : Out(stream of struct)
+        An answer a command: of ``train`` and ``infer`` the logits, ``values`` (ways x
+        signed(values.width)), ``count`` of them; else one beat of ``count`` 0; with ``status`` and,
+        in the answer's last beat, ``last``.
+    o_parameters : Out(stream of struct)
+        ``word`` and ``last``, of ``read``: as ``i_parameters`` takes them.
+    saturations : Out(32)
+        Numbers that were beyond their format since reset, modulo 2^32. With the answer of an
+        ``update``, all of its batch are in it.
+
+    Errors: ``status``, by its place in :data:`~seedbed.spec.LORA_STATUS`. ``command``: there is no
+    such kind. ``sample``: the packet of ``i_x`` was too short or too long, and is dropped; there is
+    one beat and no logits, and no gradients are taken. ``gradients``: of an ``update``; a packet of
+    ``i_gradient`` in its batch was too short or too long, and the batch is dropped.
+    ``parameters``: a packet of ``i_parameters`` before it was too short or too long, and was
+    dropped; the command was done, with the old ones. An update without samples moves nothing.
+    After a reset, adapters are those of the last update or packet that was whole, and a new batch
+    begins.
+
+    Latency: ``latency`` cycles from a sample's last beat to its last logits, if nothing else runs.
+    Throughput: a sample every ``interval`` cycles, if gradients follow the logits at once and its
+    vectors are there.
+    Source: InstantFT, sections 2.2, 3.2 and 4.1, Eq. 1 and 3.
+    """
+
+    def __init__(self, config: LoraConfig):
+        self.config = config
+        engine = config.engine
+        self._engine = LayerEngine(engine)
+        self._loader = VectorLoader(engine, ActivationStore.width(engine))
+        super().__init__(
+            {
+                "i": In(stream.Signature(command_layout(config))),
+                "i_parameters": In(stream.Signature(words_layout(engine))),
+                "i_x": In(stream.Signature(vectors_layout(engine))),
+                "i_gradient": In(stream.Signature(gradient_layout(engine))),
+                "o": Out(stream.Signature(result_layout(config))),
+                "o_parameters": Out(stream.Signature(words_layout(engine))),
+                "saturations": Out(32),
+            }
+        )
+
+    @property
+    def latency(self) -> int:
+        """Cycles from a sample's last beat to its last logits."""
+        *inner, outer = self.config.engine.plan.steps[:-1]
+        beats = sum(step.cycles(self.config.ways) for step in (*inner, outer))
+        return beats + 2 * len(inner) + 2 * latency(self.config.engine.mac) + 19
+
+    @property
+    def interval(self) -> int:
+        """Cycles from a sample that is learned from to the next one."""
+        plan = self.config.engine.plan
+        back = plan.step("dh").cycles(self.config.ways) + latency(self.config.engine.mac) + 14
+        learns = sum(run.count + 1 for run in plan.runs)
+        return max(self.latency + back + learns, self.config.sample_beats + 1)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.engine = engine = self._engine
+        m.submodules.loader = self._loader
+        command, out = self.i.payload, self.o
+        self._half = Signal()
+        self._full = Signal()
+        self._bad = Signal()
+        kind = Signal(3, reset_less=True)
+        rate = Signal(self.config.rate_width, reset_less=True)
+        status = Signal(3, reset_less=True)
+        # Logits that have not left; an answer without logits.
+        owes = Signal()
+        tells = Signal()
+        # The batch has no sample yet; it is not to be used.
+        anew = Signal(init=1)
+        spoilt = Signal()
+        wait = Signal(range(COUNTED + 1))
+        within = Signal()
+        misfit = Signal()
+        self._samples(m)
+        asks = engine.i
+        m.d.comb += [
+            engine.rate.eq(rate),
+            # The half that is filled is the one of the next sample.
+            asks.payload.half.eq(~self._half),
+            asks.payload.anew.eq(anew),
+            engine.o.ready.eq(out.ready),
+            out.valid.eq(engine.o.valid | tells),
+            out.payload.values.eq(Mux(tells, 0, engine.o.payload.values.as_value())),
+            out.payload.count.eq(Mux(tells, 0, engine.o.payload.count)),
+            out.payload.last.eq(tells | engine.o.payload.last),
+            out.payload.status.eq(status),
+        ]
+        rests, words = Signal(), self.i_parameters
+        wiring.connect(m, engine.o_parameters, wiring.flipped(self.o_parameters))
+        m.d.sync += self.saturations.eq(self.saturations + engine.saturated)
+        with m.If(out.valid & out.ready & out.payload.last):
+            m.d.sync += [owes.eq(0), tells.eq(0)]
+        with m.FSM() as fsm:
+            with m.State("IDLE"):
+                m.d.comb += self.i.ready.eq(rests & ~within & ~words.valid)
+                with m.If(self.i.valid & self.i.ready):
+                    m.d.sync += [
+                        kind.eq(command.kind),
+                        rate.eq(command.rate),
+                        status.eq(Mux(misfit, _PARAMETERS, _OK)),
+                        misfit.eq(0),
+                    ]
+                    with m.Switch(command.kind):
+                        with m.Case(_TRAIN, _INFER):
+                            m.next = "SAMPLE"
+                        with m.Case(_UPDATE):
+                            m.d.sync += [anew.eq(1), spoilt.eq(0)]
+                            with m.If(spoilt):
+                                m.d.sync += status.eq(_GRADIENTS)
+                            m.next = "MOVE"
+                            with m.If(anew | spoilt):
+                                m.next = "ANSWER"
+                        with m.Case(_CLEAR, _READ):
+                            m.next = "MOVE"
+                        with m.Default():
+                            m.d.sync += status.eq(_COMMAND)
+                            m.next = "ANSWER"
+            with m.State("SAMPLE"):
+                m.d.comb += [
+                    asks.payload.program.eq(Program.FORWARD),
+                    asks.payload.half.eq(self._half),
+                    asks.valid.eq(self._full & ~self._bad),
+                ]
+                with m.If(self._full & self._bad):
+                    m.d.sync += [status.eq(_SAMPLE), self._full.eq(0)]
+                    m.next = "ANSWER"
+                with m.If(asks.valid & asks.ready):
+                    m.d.sync += [self._full.eq(0), self._half.eq(~self._half), owes.eq(1)]
+                    m.next = "GRADIENTS"
+                    with m.If(kind == _INFER):
+                        m.next = "IDLE"
+            with m.State("GRADIENTS"):
+                done, fits = self._gradients(m)
+                with m.If(done):
+                    m.next = "BACKWARD"
+                    with m.If(~fits):
+                        m.d.sync += spoilt.eq(1)
+                        m.next = "IDLE"
+            with m.State("BACKWARD"):
+                m.d.comb += [asks.payload.program.eq(Program.BACKWARD), asks.valid.eq(1)]
+                with m.If(asks.ready):
+                    m.next = "LEARN"
+            with m.State("LEARN"):
+                m.d.comb += [asks.payload.program.eq(Program.LEARN), asks.valid.eq(1)]
+                with m.If(asks.ready):
+                    m.d.sync += anew.eq(0)
+                    m.next = "IDLE"
+            with m.State("MOVE"):
+                programs = {_UPDATE: Program.UPDATE, _CLEAR: Program.CLEAR, _READ: Program.READ}
+                with m.Switch(kind):
+                    for code, program in programs.items():
+                        with m.Case(code):
+                            m.d.comb += asks.payload.program.eq(program)
+                m.d.comb += asks.valid.eq(1)
+                with m.If(asks.ready):
+                    m.next = "ANSWER"
+            with m.State("ANSWER"):
+                # Not before the program is over, and what saturated counted.
+                with m.If(~asks.ready):
+                    m.d.sync += wait.eq(COUNTED)
+                with m.Elif(wait != 0):
+                    m.d.sync += wait.eq(wait - 1)
+                with m.Else():
+                    m.d.sync += tells.eq(1)
+                    m.next = "IDLE"
+        # Parameters come between commands, whose answers have left.
+        m.d.comb += [
+            rests.eq(fsm.ongoing("IDLE") & ~owes & ~tells),
+            engine.i_parameters.valid.eq(words.valid & rests),
+            engine.i_parameters.payload.word.eq(words.payload.word),
+            engine.i_parameters.payload.last.eq(words.payload.last),
+            engine.i_parameters.payload.learned.eq(1),
+            words.ready.eq(engine.i_parameters.ready & rests),
+        ]
+        with m.If(words.valid & words.ready):
+            m.d.sync += within.eq(~words.payload.last)
+        with m.If(engine.misfit):
+            m.d.sync += misfit.eq(1)
+        return m
+
+    def _samples(self, m):
+        """Take the next sample's vectors while there is room for them."""
+        loader, given = self._loader, self.i_x
+        wiring.connect(m, loader.o, self._engine.i_put)
+        m.d.comb += [
+            loader.half.eq(self._half),
+            loader.i.payload.eq(given.payload),
+            loader.i.valid.eq(given.valid & ~self._full),
+            given.ready.eq(loader.i.ready & ~self._full),
+        ]
+        with m.If(loader.done | loader.misfit):
+            m.d.sync += [self._full.eq(1), self._bad.eq(loader.misfit)]
+
+    def _gradients(self, m):
+        """Take a sample's gradients; return when they are over, and whether they were right."""
+        given, to, classes = self.i_gradient, self._engine.i_gradient, self.config.classes
+        number = Signal(range(classes + 1))
+        ends, beyond, moved = number == classes - 1, number == classes, Signal()
+        m.d.comb += [
+            to.valid.eq(given.valid & ~beyond),
+            to.payload.gradient.eq(given.payload.gradient),
+            to.payload.last.eq(given.payload.last | ends),
+            given.ready.eq(to.ready | beyond),
+            moved.eq(given.valid & given.ready),
+        ]
+        with m.If(moved & ~beyond):
+            m.d.sync += number.eq(number + 1)
+        with m.If(moved & given.payload.last):
+            m.d.sync += number.eq(0)
+        return moved & given.payload.last, ends

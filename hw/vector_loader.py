@@ -1,0 +1,101 @@
+"""Puts vectors into the store, one after the other."""
+
+from amaranth.hdl import Array, Module, Mux, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from seedbed.hw.store_writes import put_layout
+from seedbed.spec.engine import EngineConfig
+
+__all__ = ["VectorLoader", "vectors_layout"]
+
+
+def vectors_layout(config: EngineConfig) -> data.StructLayout:
+    """Return the layout of a beat of vectors, see :class:`VectorLoader`."""
+    values = data.ArrayLayout(signed(config.values.width), config.plan.ways)
+    return data.StructLayout({"values": values, "last": 1})
+
+
+class VectorLoader(wiring.Component):
+    """Counts through what adapters take, and the frozen network's logits behind it.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.engine.EngineConfig`.
+    address_width
+        Of the store.
+
+    Members
+    -------
+    half : In(1)
+        Of the store, steady during a packet.
+    i : In(stream of struct)
+        ``values`` (ways numbers), ``last``. Every vector begins with a beat of its own, whose rest
+        counts for nothing in the vector's last one.
+    o : Out(stream of struct)
+        ``address``, ``values``, ``count``: to the engine.
+    done, misfit : Out(1)
+        With the transfer of ``last``: all vectors have come, or less or more of them. What is too
+        much is dropped.
+
+    No latency. Throughput: a beat every cycle.
+    """
+
+    def __init__(self, config: EngineConfig, address_width: int):
+        self.config = config
+        super().__init__(
+            {
+                "half": In(1),
+                "i": In(stream.Signature(vectors_layout(config))),
+                "o": Out(stream.Signature(put_layout(config, address_width))),
+                "done": Out(1),
+                "misfit": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        plan, given, put = self.config.plan, self.i, self.o
+        ways = plan.ways
+        vectors = [r for name, r in plan.regions.items() if name[0] == "x" or name == "logits"]
+        lengths = [region.shape[2] for region in vectors]
+        beats = [-(-length // ways) for length in lengths]
+        number = Signal(range(len(vectors)))
+        beat = Signal(range(max(beats)))
+        drops = Signal()
+        moved = Signal()
+        turns = Signal()
+        ends = Signal()
+
+        def rom(values):
+            values = list(values)
+            return Array(values + values[-1:] * ((1 << len(number)) - len(values)))[number]
+
+        rest = rom(
+            length - (count - 1) * ways for length, count in zip(lengths, beats, strict=True)
+        )
+        first = rom(region.first for region in vectors)
+        m.d.comb += [
+            put.valid.eq(given.valid & ~drops),
+            given.ready.eq(put.ready | drops),
+            put.payload.values.eq(given.payload.values),
+            put.payload.address.eq(
+                first + beat * ways + (self.half << (len(put.payload.address) - 1))
+            ),
+            put.payload.count.eq(Mux(turns, rest, ways)),
+            moved.eq(given.valid & given.ready),
+            turns.eq(beat == rom(count - 1 for count in beats)),
+            ends.eq(turns & (number == len(vectors) - 1) & ~drops),
+            self.done.eq(moved & given.payload.last & ends),
+            self.misfit.eq(moved & given.payload.last & ~ends),
+        ]
+        with m.If(moved):
+            m.d.sync += beat.eq(beat + 1)
+            with m.If(turns):
+                m.d.sync += [beat.eq(0), number.eq(number + 1)]
+            with m.If(ends):
+                m.d.sync += drops.eq(1)
+            with m.If(given.payload.last):
+                m.d.sync += [beat.eq(0), number.eq(0), drops.eq(0)]
+        return m
