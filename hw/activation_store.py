@@ -28,7 +28,7 @@ class ActivationStore(wiring.Component):
     Members
     -------
     address, spread : In
-        What to read, each cycle, and by which of ``spreads``.
+        What to read, each cycle, and by which of the plan's ``spreads``.
     lanes : Out(lanes x signed(number))
         What was asked for ``LATENCY`` cycles before.
     write, target, count, values : In
@@ -43,14 +43,12 @@ class ActivationStore(wiring.Component):
     def __init__(self, config: EngineConfig):
         self.config = config
         plan = config.plan
-        #: The different spreads of the plan's steps; the first is none.
-        self.spreads = list(dict.fromkeys([(0,) * plan.lanes, *(s.spread for s in plan.steps)]))
         self.address_width = self.width(config)
         number = signed(config.number)
         super().__init__(
             {
                 "address": In(self.address_width),
-                "spread": In(range(max(2, len(self.spreads)))),
+                "spread": In(range(max(2, len(plan.spreads)))),
                 "lanes": Out(data.ArrayLayout(number, plan.lanes)),
                 "write": In(1),
                 "target": In(self.address_width),
@@ -105,12 +103,12 @@ class ActivationStore(wiring.Component):
 
     def _further(self, m):
         """Return the rows that each bank reads further on: the spread of the lane it is for."""
-        lanes = self.config.plan.lanes
-        most = max(max(spread) for spread in self.spreads)
+        lanes, spreads = self.config.plan.lanes, self.config.plan.spreads
+        most = max(max(spread) for spread in spreads)
         found = [Signal(range(max(2, most + 1)), name=f"further_{b}") for b in range(lanes)]
         turn = self.address[: (lanes - 1).bit_length()]
         with m.Switch(self.spread):
-            for number, spread in enumerate(self.spreads[1:], start=1):
+            for number, spread in enumerate(spreads[1:], start=1):
                 with m.Case(number), m.Switch(turn):
                     for k in range(lanes):
                         with m.Case(k):

@@ -4,6 +4,7 @@ from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.activation_store import ActivationStore
 from seedbed.spec.engine import EngineConfig
 
 __all__ = ["AdapterRows", "AdapterRuns"]
@@ -24,9 +25,9 @@ class AdapterRuns(wiring.Component):
         saturates is counted.
     """
 
-    def __init__(self, config: EngineConfig, address_width: int):
+    def __init__(self, config: EngineConfig):
         self.config = config
-        fields = {"address": address_width, "left": 1, "right": 1, "counts": 1}
+        fields = {"address": ActivationStore.width(config), "left": 1, "right": 1, "counts": 1}
         fields |= {"row": range(config.plan.learned_rows)}
         super().__init__(
             {

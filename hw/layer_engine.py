@@ -90,14 +90,14 @@ class LayerEngine(wiring.Component):
         plan = config.plan
         self._store = ActivationStore(config)
         width = self._store.address_width
-        self._sequencer = LayerSequencer(config, self._store.spreads, width)
+        self._sequencer = LayerSequencer(config)
         self._writer = LayerWriter(config, width)
         self._memory = ParameterMemory(config)
         self._loader = ParameterLoader(config)
         self._writes = StoreWrites(config, width)
         self._mac = MacArray(config.mac)
         self._learning = AdapterLearning(config) if config.lora else None
-        self._runs = AdapterRuns(config, width) if config.lora else None
+        self._runs = AdapterRuns(config) if config.lora else None
         self._rows = AdapterRows(config) if config.lora else None
         self._readout = AdapterReadout(config) if config.lora else None
         self._scan = CacheReadout(config, width) if config.lora else None

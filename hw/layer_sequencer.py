@@ -6,6 +6,7 @@ from amaranth.hdl import Array, Module, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.activation_store import ActivationStore
 from seedbed.spec.engine import FRAMES, EngineConfig
 
 __all__ = ["LayerSequencer", "constants"]
@@ -29,8 +30,6 @@ class LayerSequencer(wiring.Component):
     ----------
     config
         :class:`~seedbed.spec.engine.EngineConfig`.
-    spreads
-        Those of the store, by number.
 
     Members
     -------
@@ -48,15 +47,15 @@ class LayerSequencer(wiring.Component):
         frame), ``begins`` and ``bias``.
     """
 
-    def __init__(self, config: EngineConfig, spreads: list, address_width: int):
-        self.config, self._spreads = config, spreads
+    def __init__(self, config: EngineConfig):
+        self.config = config
         steps, plan = config.plan.steps, config.plan
         rows = max(plan.frozen_rows, plan.learned_rows, 2)
         count = range(len(steps) + 1)
         fields = {
             "valid": 1,
-            "address": address_width,
-            "spread": range(max(2, len(spreads))),
+            "address": ActivationStore.width(config),
+            "spread": range(max(2, len(plan.spreads))),
             "row": range(rows),
             "learned": 1,
             "begins": 1,
@@ -93,7 +92,7 @@ class LayerSequencer(wiring.Component):
 
         window = rom("window", [s.window for s in steps])
         weights = rom("weights", [s.weights for s in steps])
-        spread = rom("spread", [self._spreads.index(s.spread) for s in steps])
+        spread = rom("spread", [config.plan.spreads.index(s.spread) for s in steps])
         learned = rom("learned", [s.learned for s in steps])
         bias = rom("bias", [s.bias for s in steps])
         waits = rom("waits", [s.waits for s in steps])

@@ -4,7 +4,6 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.activation_store import ActivationStore
 from seedbed.hw.layer_engine import LayerEngine, Program
 from seedbed.hw.mac_array import latency
 from seedbed.hw.parameter_loader import words_layout
@@ -89,7 +88,7 @@ class Lora(wiring.Component):
         self.config = config
         engine = config.engine
         self._engine = LayerEngine(engine)
-        self._loader = VectorLoader(engine, ActivationStore.width(engine))
+        self._loader = VectorLoader(engine)
         super().__init__(
             {
                 "i": In(stream.Signature(command_layout(config))),

@@ -4,6 +4,7 @@ from amaranth.hdl import Array, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.activation_store import ActivationStore
 from seedbed.hw.store_writes import put_layout
 from seedbed.spec.engine import EngineConfig
 
@@ -23,8 +24,6 @@ class VectorLoader(wiring.Component):
     ----------
     config
         :class:`~seedbed.spec.engine.EngineConfig`.
-    address_width
-        Of the store.
 
     Members
     -------
@@ -42,13 +41,13 @@ class VectorLoader(wiring.Component):
     No latency. Throughput: a beat every cycle.
     """
 
-    def __init__(self, config: EngineConfig, address_width: int):
+    def __init__(self, config: EngineConfig):
         self.config = config
         super().__init__(
             {
                 "half": In(1),
                 "i": In(stream.Signature(vectors_layout(config))),
-                "o": Out(stream.Signature(put_layout(config, address_width))),
+                "o": Out(stream.Signature(put_layout(config, ActivationStore.width(config)))),
                 "done": Out(1),
                 "misfit": Out(1),
             }

@@ -205,6 +205,11 @@ class Plan:
         )
 
     @property
+    def spreads(self) -> list[tuple[int, ...]]:
+        """Return the different spreads of the steps, by number; the first is none."""
+        return list(dict.fromkeys([(0,) * self.lanes, *(step.spread for step in self.steps)]))
+
+    @property
     def store_rows(self) -> int:
         """Rows of half the store, a power of two."""
         last = max(region.first // self.lanes + region.rows for region in self.regions.values())
