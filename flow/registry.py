@@ -12,6 +12,7 @@ from seedbed import spec
 from seedbed.hw.forward_cache import ForwardCache
 from seedbed.hw.forward_cache_axi import ForwardCacheAxi
 from seedbed.hw.instantft import InstantFt
+from seedbed.hw.instantft_axi import InstantFtAxi
 from seedbed.hw.lfsr import Lfsr
 from seedbed.hw.mac_array import MacArray
 from seedbed.hw.nf4 import Nf4
@@ -433,6 +434,15 @@ def find(name: str) -> Core:
     """Return the core called ``name``, or raise :class:`UnknownCore`."""
     if name not in CORES:
         raise UnknownCore(f"no core is called {name!r}; there are {', '.join(CORES)}")
+        Core(
+            name="instantft_axi",
+            title="instantft with AXI4, AXI4-Stream and AXI4-Lite ports",
+            config=spec.InstantFtConfig,
+            component=InstantFtAxi,
+            case=instantft.case,
+            paper="InstantFT, sections 3 and 4",
+            variants={},
+        ),
     return CORES[name]
 
 

@@ -1,10 +1,10 @@
 """The AXI4-Lite side of a block of registers, and members with AXI's names."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Member, Out
 
-__all__ = ["AxiLite", "axi_memory", "axi_stream", "lite_members"]
+__all__ = ["AxiLite", "axi_memory", "axi_stream", "keep", "lite_members", "octets"]
 
 _OKAY, _SLVERR = 0b00, 0b10
 
@@ -30,6 +30,11 @@ def lite_members(name: str, address_bits: int) -> dict[str, Member]:
         "rdata": Out(32), "rresp": Out(2), "rvalid": Out(1), "rready": In(1),
     }  # fmt: skip
     return {f"{name}_{field}": member for field, member in fields.items()}
+
+
+def octets(bits: int) -> int:
+    """Return ``bits``, rounded up to whole bytes."""
+    return -(-bits // 8) * 8
 
 
 def axi_memory(name: str, address_bits: int, bits: int) -> dict[str, Member]:
@@ -116,3 +121,19 @@ class AxiLite(wiring.Component):
                 self.bus_rdata.eq(self.read_data),
             ]
         return m
+
+
+def keep(m, lite: AxiLite, register: Signal, busy, *, zeros: int = 0) -> None:
+    """Write to a register, in the case of its word: the bytes that are strobed.
+
+    Refused while ``busy``, and where the word holds more than the register, or anything but 0 in
+    its low bits, so many of them.
+    """
+    old = Signal(32, name=f"old_{register.name}")
+    m.d.comb += old.eq(register)
+    parts = [slice(k, k + 8) for k in range(0, 32, 8)]
+    bytes_ = zip(lite.write_strobe, parts, strict=True)
+    new = Cat(Mux(strobe, lite.write_data[part], old[part]) for strobe, part in bytes_)
+    m.d.comb += lite.write_refused.eq(busy | new[len(register) :].any() | new[:zeros].any())
+    with m.If(lite.write & ~lite.write_refused):
+        m.d.sync += register.eq(new)

@@ -1,6 +1,6 @@
 """The forward cache behind AXI4 and AXI4-Stream ports."""
 
-from amaranth.hdl import Cat, ClockDomain, Const, Module, Value
+from amaranth.hdl import Cat, ClockDomain, Const, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -8,7 +8,7 @@ from seedbed.hw.axi import axi_memory, axi_stream
 from seedbed.hw.forward_cache import ForwardCache
 from seedbed.spec import ForwardCacheConfig
 
-__all__ = ["ADDRESS_BITS", "ForwardCacheAxi"]
+__all__ = ["ADDRESS_BITS", "ForwardCacheAxi", "join_memory"]
 
 ADDRESS_BITS = 32
 #: Bits of an address below the boundaries that AXI's bursts must not cross.
@@ -17,6 +17,49 @@ PAGE_BITS = 12
 _INCREASING = 0b01
 #: Normal memory, not cached but buffered on the way.
 _BUFFERABLE = 0b0011
+
+
+def join_memory(m, ports, core, base, beat_bytes: int):
+    """Join a core's ports to the memory and the five channels of the AXI4 port ``m_axi``.
+
+    ``base`` is where the core's memory begins, in bytes; its low bits are not looked at.
+    """
+    command, write = core.o_command, core.o_write
+    response, read = core.i_response, core.i_read
+    size = beat_bytes.bit_length() - 1
+    # The base is whole pages, so that only the pages are added.
+    offset = Signal(ADDRESS_BITS)
+    m.d.comb += offset.eq(Cat(Const(0, size), command.payload.address))
+    pages = base[PAGE_BITS:] + offset[PAGE_BITS:]
+    for channel in ("aw", "ar"):
+        fields = {
+            "id": 0, "addr": Cat(offset[:PAGE_BITS], pages), "len": command.payload.length,
+            "size": size, "burst": _INCREASING, "lock": 0, "cache": _BUFFERABLE, "prot": 0,
+        }  # fmt: skip
+        for name, value in fields.items():
+            m.d.comb += getattr(ports, f"m_axi_{channel}{name}").eq(value)
+    m.d.comb += [
+        ports.m_axi_awvalid.eq(command.valid & command.payload.write),
+        ports.m_axi_arvalid.eq(command.valid & ~command.payload.write),
+        command.ready.eq(
+            (ports.m_axi_awready & command.payload.write)
+            | (ports.m_axi_arready & ~command.payload.write)
+        ),
+        ports.m_axi_wdata.eq(write.payload.data),
+        ports.m_axi_wstrb.eq(~0),
+        ports.m_axi_wlast.eq(write.payload.last),
+        ports.m_axi_wvalid.eq(write.valid),
+        write.ready.eq(ports.m_axi_wready),
+        # SLVERR and DECERR.
+        response.payload.error.eq(ports.m_axi_bresp[1]),
+        response.valid.eq(ports.m_axi_bvalid),
+        ports.m_axi_bready.eq(response.ready),
+        read.payload.data.eq(ports.m_axi_rdata),
+        read.payload.error.eq(ports.m_axi_rresp[1]),
+        read.payload.last.eq(ports.m_axi_rlast),
+        read.valid.eq(ports.m_axi_rvalid),
+        ports.m_axi_rready.eq(read.ready),
+    ]
 
 
 class ForwardCacheAxi(wiring.Component):
@@ -84,43 +127,5 @@ class ForwardCacheAxi(wiring.Component):
             self.m_axis_codes_tvalid.eq(fetched.valid),
             fetched.ready.eq(self.m_axis_codes_tready),
         ]
-        self._memory(m, cache)
+        join_memory(m, self, cache, self.base_address, self.config.beat_bytes)
         return m
-
-    def _memory(self, m, cache):
-        """Join the cache's memory port to the five channels."""
-        command, write = cache.o_command, cache.o_write
-        response, read = cache.i_response, cache.i_read
-        size = self.config.beat_bytes.bit_length() - 1
-        # The base is whole pages, so that only the pages are added.
-        offset = Cat(Const(0, size), command.payload.address)
-        pages = self.base_address[PAGE_BITS:] + offset[PAGE_BITS:]
-        for channel in ("aw", "ar"):
-            fields = {
-                "id": 0, "addr": Cat(offset[:PAGE_BITS], pages), "len": command.payload.length,
-                "size": size, "burst": _INCREASING, "lock": 0, "cache": _BUFFERABLE, "prot": 0,
-            }  # fmt: skip
-            for name, value in fields.items():
-                m.d.comb += getattr(self, f"m_axi_{channel}{name}").eq(value)
-        m.d.comb += [
-            self.m_axi_awvalid.eq(command.valid & command.payload.write),
-            self.m_axi_arvalid.eq(command.valid & ~command.payload.write),
-            command.ready.eq(
-                (self.m_axi_awready & command.payload.write)
-                | (self.m_axi_arready & ~command.payload.write)
-            ),
-            self.m_axi_wdata.eq(write.payload.data),
-            self.m_axi_wstrb.eq(~0),
-            self.m_axi_wlast.eq(write.payload.last),
-            self.m_axi_wvalid.eq(write.valid),
-            write.ready.eq(self.m_axi_wready),
-            # SLVERR and DECERR.
-            response.payload.error.eq(self.m_axi_bresp[1]),
-            response.valid.eq(self.m_axi_bvalid),
-            self.m_axi_bready.eq(response.ready),
-            read.payload.data.eq(self.m_axi_rdata),
-            read.payload.error.eq(self.m_axi_rresp[1]),
-            read.payload.last.eq(self.m_axi_rlast),
-            read.valid.eq(self.m_axi_rvalid),
-            self.m_axi_rready.eq(read.ready),
-        ]

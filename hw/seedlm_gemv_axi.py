@@ -1,10 +1,10 @@
 """The matrix-vector product behind AXI4-Stream and AXI4-Lite ports."""
 
-from amaranth.hdl import Cat, ClockDomain, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, ClockDomain, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.axi import AxiLite, axi_stream, lite_members
+from seedbed.hw.axi import AxiLite, axi_stream, keep, lite_members, octets
 from seedbed.hw.seedlm_gemv import SeedlmGemv
 from seedbed.spec import SeedlmGemvConfig
 
@@ -13,11 +13,6 @@ __all__ = ["ADDRESS_BITS", "REGISTERS", "SeedlmGemvAxi"]
 ADDRESS_BITS = 5
 #: Byte addresses of the registers.
 REGISTERS = {"control": 0x00, "status": 0x04, "columns": 0x08, "rows": 0x0C, "mode": 0x10}
-
-
-def _octets(bits: int) -> int:
-    """Return ``bits``, rounded up to whole bytes."""
-    return -(-bits // 8) * 8
 
 
 class SeedlmGemvAxi(wiring.Component):
@@ -58,7 +53,7 @@ class SeedlmGemvAxi(wiring.Component):
 
     def __init__(self, config: SeedlmGemvConfig):
         self.config = config
-        lane = _octets(config.activation_width)
+        lane = octets(config.activation_width)
         self._gemv = SeedlmGemv(config)
         self._lite = AxiLite(ADDRESS_BITS)
         super().__init__(
@@ -66,7 +61,7 @@ class SeedlmGemvAxi(wiring.Component):
             | lite_members("s_axi_control", ADDRESS_BITS)
             | axi_stream("s_axis_vector", config.group * lane, In)
             | axi_stream("s_axis_weights", config.beat_bits, In)
-            | axi_stream("m_axis_result", _octets(config.mac.accumulator_width), Out, user=3)
+            | axi_stream("m_axis_result", octets(config.mac.accumulator_width), Out, user=3)
         )
 
     def elaborate(self, platform):
@@ -79,7 +74,7 @@ class SeedlmGemvAxi(wiring.Component):
             inner = getattr(lite, name)
             outer = getattr(self, name.replace("bus", "s_axi_control"))
             m.d.comb += inner.eq(outer) if member.flow is In else outer.eq(inner)
-        lane = _octets(self.config.activation_width)
+        lane = octets(self.config.activation_width)
         vector, weights, result = gemv.i_vector, gemv.i_weights, gemv.o
         for j, to in enumerate(vector.payload.lanes):
             m.d.comb += to.eq(self.s_axis_vector_tdata[j * lane : (j + 1) * lane])
@@ -135,19 +130,8 @@ class SeedlmGemvAxi(wiring.Component):
                         m.d.sync += [busy.eq(1), done.eq(0)]
             for name, register in kept.items():
                 with m.Case(REGISTERS[name] >> 2):
-                    old = Signal(32, name=f"old_{name}")
-                    m.d.comb += old.eq(register)
-                    octets = zip(
-                        lite.write_strobe,
-                        (lite.write_data[k : k + 8] for k in range(0, 32, 8)),
-                        (old[k : k + 8] for k in range(0, 32, 8)),
-                        strict=True,
-                    )
-                    new = Cat(Mux(strobe, byte, before) for strobe, byte, before in octets)
                     # A command that waits must not change.
-                    m.d.comb += lite.write_refused.eq(pending | new[len(register) :].any())
-                    with m.If(lite.write & ~lite.write_refused):
-                        m.d.sync += register.eq(new)
+                    keep(m, lite, register, pending)
         with m.Switch(lite.read_word):
             with m.Case(REGISTERS["status"] >> 2):
                 m.d.comb += [

@@ -17,7 +17,7 @@ def put_layout(config: EngineConfig, address_width: int) -> data.StructLayout:
 
 
 def fill_layout(config: EngineConfig, address_width: int) -> data.StructLayout:
-    """Return the layout of ``config.fill`` values for an ``address`` that is a multiple of as many."""
+    """Return the layout of ``config.fill`` values for an ``address``, a multiple of as many."""
     values = data.ArrayLayout(signed(config.values.width), config.fill)
     return data.StructLayout({"address": address_width, "values": values})
 

@@ -16,8 +16,6 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, with_timeout
 from cocotbext.axi import (
     AxiBus,
-    AxiRamRead,
-    AxiRamWrite,
     AxiStreamBus,
     AxiStreamFrame,
     AxiStreamSink,
@@ -26,6 +24,7 @@ from cocotbext.axi import (
 from cocotbext.axi.sparse_memory import SparseMemory
 
 from seedbed.golden.forward_cache import ForwardCache
+from seedbed.sim.axi_memory import FailingReads, FailingWrites
 from seedbed.spec import FORWARD_CACHE_KINDS, FORWARD_CACHE_STATUS, ForwardCacheConfig
 
 __all__ = ["TESTS", "Bench"]
@@ -33,32 +32,6 @@ __all__ = ["TESTS", "Bench"]
 #: What to run, in this order or any other.
 TESTS = ("stores_and_fetches", "answers_faults", "recovers_from_reset")
 PAGE = 4096
-
-
-class _Refused(Exception):
-    """The model answers SLVERR where this is raised."""
-
-
-class _Writes(AxiRamWrite):
-    """Fails where ``bad`` lies."""
-
-    bad: int | None = None
-
-    async def _write(self, address, data):
-        if address == self.bad:
-            raise _Refused
-        await super()._write(address, data)
-
-
-class _Reads(AxiRamRead):
-    """Fails where ``bad`` lies."""
-
-    bad: int | None = None
-
-    async def _read(self, address, length):
-        if address == self.bad:
-            raise _Refused
-        return await super()._read(address, length)
 
 
 class Bench:
@@ -79,8 +52,8 @@ class Bench:
         self.answer = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis_answer"), **ports)
         self.fetched = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis_codes"), **ports)
         self.memory, bus = SparseMemory(1 << 32), AxiBus.from_prefix(dut, "m_axi")
-        self.writes = _Writes(bus.write, size=1 << 32, mem=self.memory, **ports)
-        self.reads = _Reads(bus.read, size=1 << 32, mem=self.memory, **ports)
+        self.writes = FailingWrites(bus.write, size=1 << 32, mem=self.memory, **ports)
+        self.reads = FailingReads(bus.read, size=1 << 32, mem=self.memory, **ports)
         self.streams = [self.request, self.stored, self.answer, self.fetched]
         channels = [*self.streams, self.reads.ar_channel, self.reads.r_channel]
         channels += [self.writes.aw_channel, self.writes.w_channel, self.writes.b_channel]

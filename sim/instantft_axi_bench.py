@@ -1,0 +1,301 @@
+"""The bench of the fine-tuning core's AXI ports, with the models of cocotbext-axi.
+
+It runs inside the simulator: :func:`seedbed.sim.verilate.play` starts it, and ``SEEDBED_RUN`` names
+the file that says which parameters the Verilog has and the seed. Every channel pauses at random.
+What is to be sent and what must come is a :class:`~seedbed.sim.cases.instantft.Session`'s.
+"""
+
+import os
+from json import loads
+from pathlib import Path
+from random import Random
+
+import cocotb
+import numpy as np
+from amaranth.lib import data
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, with_timeout
+from cocotbext.axi import (
+    AxiBus,
+    AxiLiteBus,
+    AxiLiteMaster,
+    AxiResp,
+    AxiStreamBus,
+    AxiStreamFrame,
+    AxiStreamSink,
+    AxiStreamSource,
+)
+from cocotbext.axi.sparse_memory import SparseMemory
+
+from seedbed.hw.instantft import command_layout, result_layout, sample_layout
+from seedbed.hw.instantft_axi import REGISTERS
+from seedbed.hw.parameter_loader import packet_layout, words_layout
+from seedbed.sim.axi_memory import FailingReads, FailingWrites
+from seedbed.sim.cases.instantft import Fault, Session
+from seedbed.spec.instantft import InstantFtConfig
+
+__all__ = ["TESTS", "Bench"]
+
+#: What to run, in this order or any other.
+TESTS = ("trains_and_classifies", "refuses", "answers_faults", "recovers_from_reset")
+BASE = 0x0003_5000
+RATE = 80000
+
+
+def _fields(layout: data.StructLayout, payloads: list[int]) -> list[dict]:
+    """Return the fields of beats as plain numbers."""
+    found = []
+    for payload in payloads:
+        beat = layout.from_bits(payload)
+        found.append({name: beat[name] for name in layout.members})
+    return found
+
+
+class Bench:
+    """Models on every port of ``dut``, each with pauses of its own, and a memory behind it."""
+
+    def __init__(self, dut):
+        setup = loads(Path(os.environ["SEEDBED_RUN"]).read_text())
+        self.dut, self.seed = dut, setup["seed"]
+        self.config = InstantFtConfig(**setup["params"])
+        self.script = Session(config=self.config, rng=np.random.default_rng(self.seed))
+        ports = {"reset": dut.aresetn, "reset_active_level": False, "clock": dut.aclk}
+        self.control = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axi_control"), **ports)
+        self.parameters = AxiStreamSource(
+            AxiStreamBus.from_prefix(dut, "s_axis_parameters"), **ports
+        )
+        self.samples = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis_samples"), **ports)
+        self.results = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis_results"), **ports)
+        self.adapters = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis_adapters"), **ports)
+        self.memory, bus = SparseMemory(1 << 32), AxiBus.from_prefix(dut, "m_axi")
+        self.writes = FailingWrites(bus.write, size=1 << 32, mem=self.memory, **ports)
+        self.reads = FailingReads(bus.read, size=1 << 32, mem=self.memory, **ports)
+        self.streams = [self.parameters, self.samples, self.results, self.adapters]
+        channels = list(self.streams)
+        for write, read in (
+            (self.control.write_if, self.control.read_if),
+            (self.writes, self.reads),
+        ):
+            channels += [write.aw_channel, write.w_channel, write.b_channel]
+            channels += [read.ar_channel, read.r_channel]
+            for model in (write, read):
+                model.log.setLevel("ERROR")
+        for k, channel in enumerate(channels):
+            random = Random(f"{self.seed} {k}")
+            channel.set_pause_generator(iter(lambda r=random: r.random() < 0.5, None))
+            channel.log.setLevel("ERROR")
+        Clock(dut.aclk, 10, unit="ns").start()
+
+    async def reset(self) -> None:
+        """Reset the core and whatever the models had under way; the cache has nothing then."""
+        self.dut.aresetn.value = 0
+        await ClockCycles(self.dut.aclk, 3)
+        for model in self.streams:
+            model.clear()
+        self.script.known.clear()
+        self.script.memory.entries.clear()
+        self.dut.aresetn.value = 1
+        await ClockCycles(self.dut.aclk, 2)
+
+    async def begin(self) -> None:
+        """Reset the core, and load network and adapters."""
+        await self.reset()
+        await self.write("base", BASE)
+        for learned in (False, True):
+            self.script.load(learned=learned)
+        await self.plays()
+
+    async def write(self, name: str, value: int, *, refused: bool = False) -> None:
+        """Write a register and check the answer."""
+        write = self.control.write(REGISTERS[name], value.to_bytes(4, "little"))
+        done = await with_timeout(write, 100, "us")
+        assert done.resp == (AxiResp.SLVERR if refused else AxiResp.OKAY), f"{name} = {value}"
+
+    async def read(self, name: str) -> int:
+        """Return what a register holds."""
+        return await with_timeout(self.control.read_dword(REGISTERS[name]), 100, "us")
+
+    def _send(self, source, beats: list[tuple[bytes, int, int]]) -> None:
+        """Send beats of bytes, tuser and last, as packets."""
+        octets, users = b"", []
+        for part, user, last in beats:
+            octets, users = octets + part, users + [user] * len(part)
+            if last:
+                source.send_nowait(AxiStreamFrame(octets, tuser=users))
+                octets, users = b"", []
+        assert not octets
+
+    async def start(self, command: int) -> None:
+        """Write a command to the registers and start it."""
+        [fields] = _fields(command_layout(self.config), [command])
+        for name, value in fields.items():
+            await self.write(name, value)
+        await self.write("control", 1)
+
+    def send(self, phase) -> None:
+        """Send the samples of a phase."""
+        self._send(
+            self.samples,
+            [
+                (bytes(b["pixels"]), b["label"] | b["index"] << 16, b["last"])
+                for b in _fields(sample_layout(self.config), phase.inputs["i_samples"])
+            ],
+        )
+
+    async def plays(self) -> None:
+        """Play all that was asked of the script, and compare all that comes."""
+        config, runs = self.config, False
+        for phase in self.script.phases():
+            beats = _fields(packet_layout(config.engine), phase.inputs["i_parameters"])
+            self._send(
+                self.parameters, [(_word(b["word"]), b["learned"], b["last"]) for b in beats]
+            )
+            await with_timeout(self.parameters.wait(), 1000, "us")
+            commands = list(phase.inputs["i"])
+            results = _fields(result_layout(config), phase.outputs["o"])
+            read = _fields(words_layout(config.engine), phase.outputs["o_parameters"])
+            # One may have begun in the phase before, and ends in this one.
+            if commands and not runs:
+                await self.start(commands.pop(0))
+                runs = True
+            self.send(phase)
+            packet: list[dict] = []
+            for beat in results:
+                packet.append(beat)
+                if beat["last"]:
+                    await self.ends(packet)
+                    packet, runs = [], bool(commands)
+                    if commands:
+                        await self.start(commands.pop(0))
+            octets = b""
+            for beat in read:
+                octets += _word(beat["word"])
+                if beat["last"]:
+                    frame = await with_timeout(self.adapters.recv(), 1000, "us")
+                    assert bytes(frame.tdata) == octets
+                    octets = b""
+        assert self.results.empty()
+        assert self.adapters.empty()
+        for index, entry in self.script.memory.entries.items():
+            size = config.forward_cache.entry_bytes
+            assert self.memory.read(BASE + index * size, size) == entry.tobytes()
+
+    async def ends(self, beats: list[dict]) -> None:
+        """Take a command's packet of results and compare it, then the status."""
+        frame = await with_timeout(self.results.recv(compact=False), 1000, "us")
+        size = len(self.dut.m_axis_results_tdata) // 8
+        words = [frame.tdata[k : k + size] for k in range(0, len(frame.tdata), size)]
+        losses = [int.from_bytes(word, "little", signed=True) for word in words]
+        assert losses == [beat["loss"] for beat in beats]
+        users = [b["best"] | b["hit"] << 8 | b["status"] << 9 for b in beats]
+        assert frame.tuser[::size] == users
+        assert await self.read("status") == 2 | beats[-1]["status"] << 4
+
+
+def _word(word) -> bytes:
+    return b"".join(int(part).to_bytes(2, "little", signed=True) for part in word)
+
+
+@cocotb.test()
+async def trains_and_classifies(dut):
+    """Jobs of every kind, with what is in memory, and the counters."""
+    bench = Bench(dut)
+    await bench.begin()
+    script = bench.script
+    before = script.model.saturations.count
+    script.train([[0, 3, 1], [1, 0, 3]], batch=2, rate=RATE)
+    saturated = script.model.saturations.count - before
+    await bench.plays()
+    counted = {"samples": 6, "hits": 3, "misses": 3, "batches": 4, "saturations": saturated}
+    for name, value in counted.items():
+        assert await bench.read(f"counted_{name}") == value, name
+    assert await bench.read("counted_cycles") > 500
+    script.order("read")
+    script.infer([2, 0])
+    script.order("clear")
+    script.order("forget")
+    script.train([[0]], batch=1, rate=RATE)
+    script.order("read")
+    await bench.plays()
+
+
+@cocotb.test()
+async def refuses(dut):
+    """What no register holds, what is read only, and everything while a command runs."""
+    bench = Bench(dut)
+    await bench.begin()
+    for name, width in {"kind": 3, "samples": 16, "epochs": 16, "batch": 9, "rate": 17}.items():
+        await bench.write(name, (1 << width) - 1)
+        await bench.write(name, 1 << width, refused=True)
+        assert await bench.read(name) == (1 << width) - 1
+    await bench.write("base", BASE + 4, refused=True)
+    assert await bench.read("base") == BASE
+    for name in ("status", "counted_samples", "counted_cycles"):
+        await bench.write(name, 0, refused=True)
+    answer = await bench.control.read(REGISTERS["control"], 4)
+    assert answer.resp == AxiResp.SLVERR
+    bench.script.train([[0, 1]], batch=2, rate=RATE)
+    [phase] = bench.script.phases()
+    await bench.start(phase.inputs["i"][0])
+    assert await bench.read("status") & 3 == 1
+    for name in ("control", "kind", "batch", "base"):
+        await bench.write(name, 1 << 12 if name == "base" else 1, refused=True)
+    bench.send(phase)
+    await bench.ends(_fields(result_layout(bench.config), phase.outputs["o"]))
+    bench.script.order("read")
+    await bench.plays()
+
+
+@cocotb.test()
+async def answers_faults(dut):
+    """Wrong images, indices, packets and commands; good jobs behind them."""
+    bench = Bench(dut)
+    await bench.begin()
+    script = bench.script
+    for fault in (Fault(1, "short"), Fault(0, "long"), Fault(1, "index")):
+        script.train([[1, 2]], batch=2, rate=RATE, fault=fault)
+        script.train([[0, 1]], batch=2, rate=RATE)
+        await bench.plays()
+    for learned in (False, True):
+        for more in (-1, 1):
+            script.load(learned=learned, more=more)
+            script.order("read", "parameters")
+    script.load(learned=False)
+    script.order("train", "command", samples=1, epochs=1, batch=300)
+    script.order("read")
+    await bench.plays()
+    size = bench.config.forward_cache.entry_bytes
+    bench.writes.bad = BASE + 3 * size
+    script.train([[0, 3]], batch=2, rate=RATE, fault=Fault(1, "store", 1))
+    await bench.plays()
+    bench.writes.bad = None
+    bench.reads.bad = BASE + size + 16
+    script.train([[0, 1]], batch=1, rate=RATE, fault=Fault(1, "fetch"))
+    await bench.plays()
+    bench.reads.bad = None
+    script.train([[1, 3]], batch=2, rate=RATE)
+    script.order("read")
+    await bench.plays()
+
+
+@cocotb.test()
+async def recovers_from_reset(dut):
+    """A reset in the first batch: network and adapters are as they were."""
+    bench = Bench(dut)
+    await bench.begin()
+    script = bench.script
+    for cycles in (40, 400, 700):
+        bench.samples.clear()
+        before = list(script.model.lora.a), list(script.model.lora.b)
+        script.train([[0, 1, 2, 3]], batch=4, rate=RATE)
+        [phase] = script.phases()
+        script.model.lora.a, script.model.lora.b = before
+        await bench.start(phase.inputs["i"][0])
+        bench.send(phase)
+        await ClockCycles(dut.aclk, cycles)
+        await bench.reset()
+        await bench.write("base", BASE)
+        script.order("read")
+        script.train([[1]], batch=1, rate=RATE)
+        script.order("read")
+        await bench.plays()
