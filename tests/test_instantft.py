@@ -30,7 +30,6 @@ MAPS = NetworkConfig(
     )
 )
 CONFIGS = [
-    InstantFtConfig(network="tiny", lanes=8, ways=4, entries=4),
     InstantFtConfig(network=MICRO, lanes=16, ways=2, rank=2, entries=3, block=32),
     InstantFtConfig(network=MICRO, lanes=8, ways=1, rank=1, entries=3, **WIDE),
     InstantFtConfig(network=MAPS, lanes=8, ways=4, rank=4, entries=3),
