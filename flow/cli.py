@@ -246,7 +246,7 @@ def report(
 
     What other commands measured, and still holds, is in it too.
     """
-    from seedbed.flow import demo, jobs, seedlm_demo
+    from seedbed.flow import demo, instantft_rtl_demo, jobs, seedlm_demo
     from seedbed.flow import docs as pages
     from seedbed.flow import report as drawn
 
@@ -254,7 +254,8 @@ def report(
     everything = jobs.plan(build)
     chosen = [job for job in everything if job.kind in kinds and (job.main or all_)]
     jobs.measure(chosen, err)
-    demonstrated = demo.rows(build / "demo") + seedlm_demo.rows(build / "demo")
+    kept = build / "demo"
+    demonstrated = [*demo.rows(kept), *seedlm_demo.rows(kept), *instantft_rtl_demo.rows(kept)]
     path = drawn.build(jobs.kept(everything) + demonstrated, build / "report")
     document = json.loads(path.read_text())
     if docs is not None:

@@ -20,7 +20,7 @@ from seedbed.sim.instantft_job import Memory
 from seedbed.sim.instantft_whole import Done, Whole
 from seedbed.spec.instantft import InstantFtConfig
 
-__all__ = ["measure"]
+__all__ = ["measure", "row_figures"]
 
 #: Of 16 cycles, in so many every port and the memory pause in a job with stalls.
 STALLS = 8
@@ -161,3 +161,15 @@ def _figures(job: Whole, done: Done) -> dict[str, Any]:
         found[f"{when}_tuned"] = 100 * float(right[:count].mean())
         found[f"{when}_held"] = 100 * float(right[count:].mean())
     return found
+
+
+def row_figures(found: dict[str, Any]) -> dict[str, Any]:
+    """Return what a report's row has of a result of :func:`measure`."""
+    return {
+        "images": found["tuned"],
+        **{f"{phase}_cycles": found["cycles"][phase] for phase in ("load", "fill", "cached")},
+        "read_cycles": found["cycles"]["read"],
+        **{name: found[name] for name in ("job_cycles", "pass_cycles", "cycles_per_second")},
+        "accuracy_before": found["before_held"],
+        "accuracy_after": found["after_held"],
+    }

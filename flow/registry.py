@@ -390,12 +390,20 @@ CORES: dict[str, Core] = {
                 "tiny, 8 lanes": Variant(
                     params=SMALL_FINE_TUNING, placed=("ecp5",), kinds=CHECKED, main=False
                 ),
-                "LeNet-5, 32 lanes": Variant(placed=("ecp5",), kinds=(), main=False),
+                "LeNet-5, 32 lanes": Variant(placed=("ecp5",), kinds=("job",), main=False),
                 "LeNet-5, 16 lanes": Variant(
-                    params={"lanes": 16}, targets=("ecp5",), placed=("ecp5",), kinds=(), main=False
+                    params={"lanes": 16},
+                    targets=("ecp5",),
+                    placed=("ecp5",),
+                    kinds=("job",),
+                    main=False,
                 ),
                 "LeNet-5, 8 lanes": Variant(
-                    params={"lanes": 8}, targets=("ecp5",), placed=("ecp5",), kinds=(), main=False
+                    params={"lanes": 8},
+                    targets=("ecp5",),
+                    placed=("ecp5",),
+                    kinds=("job",),
+                    main=False,
                 ),
             },
             small=SMALL_FINE_TUNING,

@@ -34,6 +34,11 @@ UNITS: dict[str, str] = {
     **{f"plain_cycles_{side}": "cycles" for side in (512, 1024, 2048)},
     **{f"speed_up_{side}": "times" for side in (512, 1024, 2048)},
     "cycles": "cycles",
+    # A whole job of fine-tuning: all of it, by phase, and of a sample from the cache
+    **{f"{part}_cycles": "cycles" for part in ("job", "load", "fill", "cached", "read")},
+    "pass_cycles": "cycles/sample",
+    "cycles_per_second": "cycles/s",
+    "images": "images",
     "beats": "beats",
     "proved": "proofs",
     "covers": "covers",
@@ -98,9 +103,9 @@ class Row:
     core, config, params
         The core's name, its variant's name, and all of the configuration's parameters.
     kind
-        ``synthesis``, ``place``, ``ratio``, ``simulation``, ``cocotb``, ``cycles``, ``proof``,
-        ``mutation``,
-        ``statistics``, ``activity``, ``speed``, ``demo``, ``sweep`` or ``weights``.
+        ``synthesis``, ``place``, ``ratio``, ``simulation``, ``cocotb``, ``cycles``, ``job``,
+        ``proof``, ``mutation``, ``statistics``, ``activity``, ``speed``, ``demo``, ``sweep`` or
+        ``weights``.
     figures
         Values by name, each name one of :data:`UNITS`: numbers, texts or lists of numbers.
     command

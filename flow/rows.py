@@ -221,6 +221,19 @@ def _cycles(job: Job) -> Row:
     return _measured(job, figures, seeds=[BENCH_SEED], tools=versions)
 
 
+def _job(job: Job) -> Row:
+    # Plots and image data come with it, which the command line does not wait for.
+    from seedbed.flow import instantft_rtl
+
+    config = registry.find(job.core).configure(job.params)
+    found = instantft_rtl.measure(
+        emitted(job), config, None, build=job.build,
+        folder=job.build / "demo" / "digits" / "instantft_cache",
+    )  # fmt: skip
+    figures = instantft_rtl.row_figures(found)
+    return _measured(job, figures, seeds=[found["seed"]], tools=found["tools"])
+
+
 def _mutation(job: Job) -> Row:
     core = registry.find(job.core)
     found = mutate.run(core, job.params, build=job.build / "mutate")
@@ -250,5 +263,6 @@ KINDS: dict[str, Kind] = {
     "speed": Kind(_speed, ("seedbed.flow.measure", "seedbed.flow.compress.figures"), ("numba",)),
     "proof": Kind(_proof, ("seedbed.sim.prove", "seedbed.sim.proofs.{core}")),
     "cycles": Kind(_cycles, ("seedbed.sim.gemv_cycles", "seedbed.flow.gemv_cycles")),
+    "job": Kind(_job, ("seedbed.flow.instantft_rtl",)),
     "mutation": Kind(_mutation, ("seedbed.sim.mutate",)),
 }

@@ -1,0 +1,178 @@
+import json
+from dataclasses import replace
+from io import StringIO
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from seedbed.flow import instantft, instantft_rtl, instantft_rtl_demo, paper, tables
+from seedbed.flow.instantft_job import Settings
+from seedbed.sim import instantft_whole
+from seedbed.sim.harness import Mismatch
+from seedbed.sim.instantft_job import Act, Memory, play
+from seedbed.spec.instantft import InstantFtConfig
+
+SETTINGS = Settings(phases=((60, 1e-3),), rate=0.02)
+LANES, IMAGES, EPOCHS = 8, 64, 2
+
+
+@pytest.fixture
+def kept(monkeypatch):
+    """Few steps of pre-training; and what goes to the simulation and comes back, call by call."""
+    monkeypatch.setitem(instantft.SETTINGS, "digits", SETTINGS)
+    calls = []
+
+    def played(bench, config, images, labels, acts, **options):
+        told = play(bench, config, images, labels, acts, **options)
+        calls.append(SimpleNamespace(bench=bench, told=told))
+        return told
+
+    monkeypatch.setattr(instantft_whole, "play", played)
+    jobs = []
+    run = instantft_whole.run
+    monkeypatch.setattr(
+        instantft_whole, "run", lambda b, job, **options: jobs.append(job) or run(b, job, **options)
+    )
+    return SimpleNamespace(calls=calls, jobs=jobs, run=run)
+
+
+def test_short_job_bit_by_bit(tmp_path, kept, monkeypatch):
+    shown = StringIO()
+    options = {"lanes": LANES, "images": IMAGES, "epochs": EPOCHS, "seed": 3, "stalls": True}
+    result = instantft_rtl_demo.run_rtl(
+        None, tmp_path / "out", build=tmp_path, console=Console(file=shown, width=120), **options
+    )
+    text = (tmp_path / "out" / "instantft_rtl.json").read_text()
+    assert json.loads(text) == json.loads(json.dumps(result))
+    assert (result["tuned"], result["held"], result["clocks"]) == (IMAGES, IMAGES, {})
+    counted = {"samples": 128, "hits": 64, "misses": 64, "batches": 8}
+    assert {name: result["counters"][name] for name in counted} == counted
+    phases = ("load", "fill", "cached", "read")
+    assert result["job_cycles"] == sum(result["cycles"][phase] for phase in phases)
+    assert f"{result['job_cycles']:,}" in shown.getvalue()
+    for part in ("--rtl", "--lanes 8", "--images 64", "--epochs 2", "--seed 3", "--stalls"):
+        assert part in result["command"]
+    emitted = tmp_path / "emitted" / "instantft-8-lanes" / "instantft.v"
+    monkeypatch.setattr(instantft_rtl_demo.verilog, "write", lambda *rest: emitted)
+    again = instantft_rtl_demo.run_rtl(None, tmp_path / "out", build=tmp_path, **options)
+    assert again == json.loads(json.dumps(result))
+    (job,), (call,) = kept.jobs, kept.calls
+    differences_are_told(job, call.told)
+    small = replace(
+        job, images=job.images[:24], labels=job.labels[:24], tuned=24, order=split(24, EPOCHS)
+    )
+    a_memory_that_fails_ends_the_training(kept, call.bench, small)
+    a_core_that_stands_still_is_told(call.bench, small)
+    an_interruption_ends_the_simulation(kept, call.bench, small)
+
+
+def split(count, epochs):
+    return [part for _ in range(epochs) for part in np.array_split(np.arange(count), [20])]
+
+
+def differences_are_told(job, told):
+    """Nothing that came may be changed: each is seen, and the first batch that differs is named."""
+    acts = dict(zip(job.acts(), told, strict=True))
+    instantft_whole._check(job, acts, faulty=False)
+
+    def changed(act, name, at=None, **counters):
+        value = getattr(acts[act], name)
+        if name == "counters":
+            value = value | counters
+        else:
+            value = value.copy()
+            value[at] ^= 1
+        return acts | {act: replace(acts[act], **{name: value})}
+
+    train = acts["train"]
+    for broken, says in [
+        (changed("train", "loss", 25), "batch 1 of 8, in epoch 0, is the first that differs"),
+        (changed("train", "loss", 70), "batch 4 of 8, in epoch 1, is the first that differs"),
+        (changed("train", "hit", 5), "hits"),
+        (changed("before", "best", 7), "image 7, before training, is of class"),
+        (changed("after", "best", 100), "image 100, after training, is of class"),
+        (changed("read", "parameters", 50), "adapters after batch 8 are not the model's: 1 of"),
+        (changed("train", "counters", saturations=10**6), "counted saturations"),
+        (changed("train", "counters", batches=7), "batches"),
+        (acts | {"train": replace(train, status="sample")}, "status of the training"),
+    ]:
+        with pytest.raises(Mismatch, match=says):
+            instantft_whole._check(job, broken, faulty=False)
+
+
+def a_memory_that_fails_ends_the_training(kept, bench, job):
+    """A fault in a burst that is written or read: status, no hang, and no trace in the adapters."""
+    found = []
+    # The first burst is written; by the last of them, in the second epoch, all are read.
+    for fault in (0, 75, 105):
+        done = kept.run(bench, job, seed=5, memory=Memory(latency=(1, 9), fault=fault))
+        assert done.status == "memory"
+        assert done.counters["samples"] < 48
+        found.append((done.counters["batches"], done.counters["hits"]))
+    assert found[0] == (0, 0)
+    assert found[1] == (1, 0)
+    assert found[2][0] == 2
+    assert found[2][1] > 0
+
+
+def a_core_that_stands_still_is_told(bench, job):
+    acts = [Act(kind="infer", fields=(("samples", 3), ("epochs", 1)), images=[0, 1])]
+    with pytest.raises(Mismatch, match="ended with 3: nothing moves"):
+        play(bench, job.config, job.images, job.labels, acts, seed=1)
+
+
+def an_interruption_ends_the_simulation(kept, bench, job):
+    def interrupt(share):
+        raise KeyboardInterrupt
+
+    before = set(bench.parent.iterdir())
+    with pytest.raises(KeyboardInterrupt):
+        kept.run(bench, replace(job, order=job.order * 200), seed=1, tell=interrupt)
+    assert set(bench.parent.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"images": 0}, r"images must be in 1\.\.1024, the cache's, not 0"),
+        ({"images": 1025}, r"images must be in 1\.\.1024, the cache's, not 1025"),
+        ({"epochs": 0}, r"epochs must be in 1\.\.65535, not 0"),
+        ({"epochs": 65536}, r"epochs must be in 1\.\.65535, not 65536"),
+        ({"angle": 14}, r"angle must be in 15\.\.90 degrees, not 14"),
+    ],
+)
+def test_bad_numbers(tmp_path, options, says):
+    with pytest.raises(ValueError, match=says):
+        instantft_rtl.measure(
+            tmp_path / "no.v", InstantFtConfig(), None, build=tmp_path, folder=tmp_path, **options
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+RESULT = {
+    "lanes": 32, "data": "mnist", "seed": 0, "tuned": 1024, "epochs": 10, "stalls": False,
+    "cycles": {"load": 1, "fill": 2, "cached": 3, "read": 4, "infer": 5}, "job_cycles": 10,
+    "pass_cycles": 0.5, "cycles_per_second": 1e5, "before_held": 11.5, "after_held": 91.0,
+    "tools": {"verilator": "Verilator 0"}, "command": "seedbed demo instantft --rtl",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", [{"epochs": 2}, {"tuned": 64}, {"stalls": True}])
+def test_the_papers_job_alone_is_in_the_report(tmp_path, change):
+    path = tmp_path / "mnist" / "instantft_rtl.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(RESULT | change))
+    assert instantft_rtl_demo.rows(tmp_path) == []
+    path.write_text(json.dumps(RESULT))
+    (row,) = instantft_rtl_demo.rows(tmp_path)
+    assert row.aim == {"job_cycles": ["<=", 12e6], "pass_cycles": ["<=", 400]}
+    assert row.paper == paper.published("InstantFT, section 5", "0.36 s at 200 MHz")
+    (table,) = [t for t in tables.sections([row.to_json()]) if t.title == "Fine-tuning in the RTL"]
+    assert "72,000,000" in table.lines[0]
+    assert "7,030" in table.lines[0]
+
+
+def test_other_lanes_have_no_aims():
+    assert paper.aims("instantft", {"lanes": 8}, "job", None) == {}
