@@ -220,6 +220,7 @@ def place(
         with suppress(FileNotFoundError):
             report.unlink()
         files = ["--json", design.name, "--report", report.name, "--seed", str(seed)]
+        files += ["--log", f"place-{seed}.log"]
         tools.run(chosen.place, *arguments, *files, cwd=folder)
         return _report(json.loads(report.read_text()))
 
