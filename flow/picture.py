@@ -52,6 +52,11 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
         "class, loss, and\nits gradient",
     ),
     (
+        "conv_engine", 2.1, 14.0, 2.7, 1.3, "core", "conv_engine",
+        "a frozen network,\nall layers on one array",
+    ),
+    ("lora", 5.6, 14.0, 2.2, 1.3, "core", "lora", "adapters, and\ntheir training"),
+    (
         "instantft", 8.7, 14.0, 2.3, 1.3, "core", "instantft",
         "all of it, with\nadapters and SGD",
     ),
@@ -77,7 +82,9 @@ ARROWS: list[tuple[tuple[str, str], tuple[str, str], str]] = [
     (("seedlm_decompress", "e"), ("mac_array", "w"), "weights"),
     (("mac_array", "e"), ("seedlm_gemv", "w"), "sums"),
     (("forward_cache", "e"), ("nf4", "w"), "codes"),
-    (("nf4", "ne"), ("instantft", "w"), "activations"),
+    (("nf4", "ne"), ("instantft", "sw"), "activations              "),
+    (("conv_engine", "e"), ("lora", "w"), ""),
+    (("lora", "e"), ("instantft", "w"), ""),
     (("softmax_loss", "n"), ("instantft", "s"), ""),
     (("spec", "e"), ("hw", "w"), ""),
     (("spec", "e"), ("golden", "w"), ""),

@@ -9,11 +9,13 @@ from amaranth.hdl import Fragment
 from amaranth.lib.wiring import In, Out
 
 from seedbed import spec
+from seedbed.hw.conv_engine import ConvEngine
 from seedbed.hw.forward_cache import ForwardCache
 from seedbed.hw.forward_cache_axi import ForwardCacheAxi
 from seedbed.hw.instantft import InstantFt
 from seedbed.hw.instantft_axi import InstantFtAxi
 from seedbed.hw.lfsr import Lfsr
+from seedbed.hw.lora import Lora
 from seedbed.hw.mac_array import MacArray
 from seedbed.hw.nf4 import Nf4
 from seedbed.hw.perturbation import Perturbation
@@ -27,9 +29,11 @@ from seedbed.hw.tree_grng import TreeGrng
 from seedbed.hw.urng_array import UrngArray
 from seedbed.sim.case import Case
 from seedbed.sim.cases import (
+    conv_engine,
     forward_cache,
     instantft,
     lfsr,
+    lora,
     mac_array,
     nf4,
     perturbation,
@@ -121,6 +125,9 @@ EVERY = ("xcup", "ecp5", "ice40", "gowin")
 CHECKED = ("simulation", "cocotb")
 #: A matrix-vector product small enough to be simulated in full and placed.
 SMALL_GEMV = {"beat_bits": 64, "columns": 256, "row_width": 16}
+#: A network, and adapters, small enough for the same.
+SMALL_NETWORK = {"network": "tiny", "lanes": 8, "ways": 2}
+SMALL_ADAPTERS = {"widths": (9, 6), "classes": 5, "lanes": 8, "ways": 2}
 #: A fine-tuning core with which every command can be simulated.
 SMALL_FINE_TUNING = {"network": "tiny", "rank": 2, "entries": 4, "lanes": 8, "ways": 2}
 
@@ -380,6 +387,36 @@ CORES: dict[str, Core] = {
             },
         ),
         Core(
+            name="conv_engine",
+            title="Frozen convolutional network in integers, layer by layer on one array",
+            config=spec.ConvEngineConfig,
+            component=ConvEngine,
+            case=conv_engine.case,
+            paper="InstantFT, section 4.1",
+            variants={
+                "tiny, 8 lanes": Variant(
+                    params=SMALL_NETWORK, placed=("ecp5",), kinds=CHECKED, main=False
+                ),
+                "LeNet-5, 32 lanes": Variant(kinds=(), main=False),
+            },
+            small=SMALL_NETWORK,
+        ),
+        Core(
+            name="lora",
+            title="Low-rank adapters into the logits, and their training",
+            config=spec.LoraConfig,
+            component=Lora,
+            case=lora.case,
+            paper="InstantFT, sections 2.2 and 3.2",
+            variants={
+                "9 and 6, 8 lanes": Variant(
+                    params=SMALL_ADAPTERS, placed=("ecp5",), kinds=CHECKED, main=False
+                ),
+                "LeNet-5, 32 lanes": Variant(kinds=(), main=False),
+            },
+            small=SMALL_ADAPTERS,
+        ),
+        Core(
             name="instantft",
             title="Fine-tuning of a frozen network by adapters, with a cache of activations",
             config=spec.InstantFtConfig,
@@ -434,14 +471,6 @@ WRAPPERS: dict[str, Core] = {
             paper="InstantFT, sections 3.1 and 4.1",
             variants={},
         ),
-    ]
-}
-
-
-def find(name: str) -> Core:
-    """Return the core called ``name``, or raise :class:`UnknownCore`."""
-    if name not in CORES:
-        raise UnknownCore(f"no core is called {name!r}; there are {', '.join(CORES)}")
         Core(
             name="instantft_axi",
             title="instantft with AXI4, AXI4-Stream and AXI4-Lite ports",
@@ -451,6 +480,14 @@ def find(name: str) -> Core:
             paper="InstantFT, sections 3 and 4",
             variants={},
         ),
+    ]
+}
+
+
+def find(name: str) -> Core:
+    """Return the core called ``name``, or raise :class:`UnknownCore`."""
+    if name not in CORES:
+        raise UnknownCore(f"no core is called {name!r}; there are {', '.join(CORES)}")
     return CORES[name]
 
 

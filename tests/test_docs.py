@@ -21,6 +21,8 @@ def blocks(page, language):
 
 
 def value(text):
+    if "," in text:
+        return tuple(map(value, text.split(",")))
     return (
         int(text) if text.lstrip("-").isdigit() else {"True": True, "False": False}.get(text, text)
     )

@@ -1,9 +1,11 @@
 """Formal proofs: one module a core, each proof with a reached cover and a failing mutant."""
 
 from seedbed.sim.proofs import (
+    conv_engine,
     forward_cache,
     instantft,
     lfsr,
+    lora,
     mac_array,
     nf4,
     perturbation,
@@ -33,6 +35,8 @@ PROOFS = tuple(
         nf4,
         softmax_loss,
         forward_cache,
+        conv_engine,
+        lora,
         instantft,
     )
     for proof in core.PROOFS

@@ -1,0 +1,268 @@
+"""Proofs of the engine that layers run on: its walk over windows, and its store."""
+
+from amaranth.hdl import Assert, Assume, Const, Module, Mux, Signal
+from amaranth.hdl._ast import AnyConst, AnySeq
+
+from seedbed.hw.activation_store import ActivationStore
+from seedbed.hw.layer_sequencer import LayerSequencer
+from seedbed.sim.proofs.bench import around, happens, past
+from seedbed.sim.prove import Mutant, Proof
+from seedbed.spec.conv_engine import ConvEngineConfig
+from seedbed.spec.engine import FRAMES
+from seedbed.spec.fixed import Fixed
+from seedbed.spec.network import Layer, NetworkConfig
+
+__all__ = ["PROOFS"]
+
+#: Cycles between a write and the read that is followed, at most.
+APART = 1
+
+
+def walk(dut: LayerSequencer) -> Module:
+    """Count seven loops for themselves, and form each beat's address and row by products."""
+    m, inside = around(dut)
+    beat, plan = dut.beat, dut.config.plan
+    steps, ways, lanes = plan.steps, plan.ways, plan.lanes
+    number, running, loading = inside["number"], inside["running"], inside["loading"]
+    m.d.comb += [
+        dut.start.eq(AnySeq(1)),
+        dut.half.eq(AnyConst(1)),
+        dut.retired.eq(AnySeq(1)),
+        dut.written.eq(AnySeq(len(dut.written))),
+        Assume(~dut.start | ~dut.busy),
+        # All steps of a program; what has begun cannot be written.
+        dut.first.eq(0),
+        dut.behind.eq(len(steps)),
+        Assume(dut.written <= inside["begun"]),
+    ]
+    sizes = [
+        [s.pieces for s in steps],
+        [s.reads for s in steps],
+        [s.pool for s in steps],
+        [s.pool for s in steps],
+        [s.groups(ways) for s in steps],
+        [s.width for s in steps],
+        [s.height for s in steps],
+    ]
+    # From the inside: where each loop is.
+    at = [Signal(range(max(size)), name=f"at_{k}") for k, size in enumerate(sizes)]
+
+    def of(numbers):
+        found = Const(0, 1)
+        for k, value in enumerate(numbers):
+            found = Mux(number == k, value, found)
+        return found
+
+    piece, read, x, y, group, column, line = at
+    address = row = fits = Const(0, 1)
+    for k, s in enumerate(steps):
+        here = s.window + (line * s.pool + y) * s.line + (column * s.pool + x) * s.column
+        here = here + read * s.jump + piece * lanes
+        rows = s.weights + group * s.beats + read * s.pieces + piece
+        address, row = Mux(number == k, here, address), Mux(number == k, rows, row)
+        within = Const(1, 1)
+        for place, size in zip(at, sizes, strict=True):
+            within = within & (place < size[k])
+        fits = Mux(number == k, within, fits)
+    gives = inside["gives"]
+    begins, last = (piece == 0) & (read == 0), Signal()
+    fresh = Signal()
+    m.d.comb += [
+        last.eq((piece == of(sizes[0]) - 1) & (read == of(sizes[1]) - 1)),
+        fresh.eq(sum(at, Const(0)) == 0),
+    ]
+    # The loops, counted by themselves.
+    goes_on = Const(1, 1)
+    with m.If(gives):
+        for place, size in zip(at, sizes, strict=True):
+            turns = place == of(size) - 1
+            with m.If(goes_on):
+                m.d.sync += place.eq(Mux(turns, 0, place + 1))
+            goes_on = goes_on & turns
+    half = dut.half << (len(beat.address) - 1)
+    given = [
+        (beat.address, address + half),
+        (beat.row, row),
+        (beat.spread, of(plan.spreads.index(s.spread) for s in steps)),
+        (beat.begins, begins),
+        (beat.last, last),
+        (beat.bias, last & of(s.bias for s in steps)),
+        (beat.learned, Const(0, 1)),
+    ]
+    waits = of(s.waits for s in steps) & fresh & (dut.written != number)
+    m.d.comb += Assert(beat.valid == past(m, gives))
+    for value, expected in given:
+        before = past(m, expected)
+        with m.If(beat.valid):
+            m.d.comb += Assert(value == before)
+    # Frames on their way.
+    flying = Signal(range(FRAMES + 1))
+    m.d.sync += flying.eq(flying + (gives & last) - dut.retired)
+    m.d.comb += [
+        Assume(~dut.retired | (flying != 0)),
+        Assert(flying <= FRAMES),
+        Assert(gives == (running & ~waits & (flying != FRAMES))),
+        Assert(inside["flying"] == flying),
+        Assert(dut.busy == (running | loading)),
+        Assert(~(running & loading)),
+        Assert(number == inside["begun"]),
+        Assert(~dut.busy | (number < len(steps))),
+        Assert(~dut.busy | (inside["behind"] == len(steps))),
+    ]
+    with m.If(~running):
+        m.d.comb += Assert(fresh)
+    with m.If(running):
+        m.d.comb += [
+            Assert(fits),
+            Assert(inside["fresh"] == fresh),
+            Assert((inside["address"] ^ (address + half))[: len(beat.address)] == 0),
+            Assert(inside["row"] == row),
+        ]
+        for k, (place, size) in enumerate(zip(at, sizes, strict=True)):
+            m.d.comb += Assert(inside[f"left_{k}"] + place == of(size) - 1)
+    with m.If(running | (loading & inside["settled"])):
+        roms = {
+            "window": [s.window for s in steps],
+            "weights": [s.weights for s in steps],
+            "spread": [plan.spreads.index(s.spread) for s in steps],
+            "learned": [s.learned for s in steps],
+            "bias": [s.bias for s in steps],
+            "waits": [s.waits for s in steps],
+            "again": [1 - s.beats for s in steps],
+            "whole": [1 - s.beats * s.groups(ways) for s in steps],
+            **{f"move_{k}": [s.moves[k] for s in steps] for k in range(7)},
+            **{f"top_{k}": [n - 1 for n in size] for k, size in enumerate(sizes)},
+        }
+        for name, numbers in roms.items():
+            for k, value in enumerate(numbers):
+                with m.If(number == k):
+                    m.d.comb += Assert(inside[name] == int(value))
+    m.d.comb += Assert(~inside["settled"] | dut.busy)
+    happens(m, beat.valid & (number == len(steps) - 1) & past(m, last), waits & running)
+    return m
+
+
+def numbers(dut: ActivationStore) -> Module:
+    """Follow a number from a write to a read of wherever it may be seen, and back by lanes."""
+    m, inside = around(dut)
+    del inside
+    width, ways = dut.address_width, len(dut.values)
+    place, known, age = AnyConst(width), Signal(), Signal(range(APART + 1))
+    kept = Signal(dut.lanes[0].shape())
+    for port in (dut.address, dut.write, dut.target, dut.count, dut.fill, dut.spread):
+        m.d.comb += port.eq(AnySeq(len(port)))
+    for port in (dut.values, dut.filling):
+        m.d.comb += port.as_value().eq(AnySeq(port.shape().size))
+    filled = len(dut.filling)
+    offset = (place - dut.target)[:width]
+    m.d.comb += [
+        Assume(dut.count <= ways),
+        Assume(dut.spread < len(dut.config.plan.spreads)),
+        Assume(~dut.fill | (dut.target[: (filled - 1).bit_length()] == 0)),
+    ]
+    hit = dut.write & (offset < Mux(dut.fill, filled, dut.count))
+    new = Mux(dut.fill, dut.filling[offset[: (filled - 1).bit_length()]], dut.values[offset[:1]])
+    with m.If(hit):
+        m.d.sync += [known.eq(1), age.eq(0), kept.eq(new)]
+    with m.Elif(age == APART):
+        m.d.sync += known.eq(0)
+    with m.Else():
+        m.d.sync += age.eq(age + 1)
+    m.d.comb += Assert(age <= APART)
+    seen, addressed, spread, content = known, dut.address, dut.spread, kept
+    for _ in range(dut.LATENCY):
+        seen, addressed, spread, content = (
+            past(m, value) for value in (seen, addressed, spread, content)
+        )
+    for k, lane in enumerate(dut.lanes):
+        rows = Const(0, 1)
+        for number, further in enumerate(dut.config.plan.spreads):
+            rows = Mux(spread == number, further[k], rows)
+        at = (addressed + k + rows * len(dut.lanes))[:width]
+        with m.If(seen & (at == place)):
+            m.d.comb += Assert(lane == content)
+        if k in (0, len(dut.lanes) - 1):
+            happens(m, seen & (at == place) & (lane != 0) & (spread == 1))
+    return m
+
+
+#: Each of the seven loops turns somewhere; windows in several beats, and several rows in one.
+LOOPS = ConvEngineConfig(
+    network=NetworkConfig(
+        (
+            Layer(name="a", kind="conv", inputs=(8, 2, 4), outputs=2, kernel=1, pool=2),
+            Layer(name="b", kind="conv", inputs=(2, 1, 2), outputs=1, kernel=2, padding=1),
+        )
+    ),
+    lanes=8,
+    ways=1,
+).engine
+#: Rows of a window that lie apart, for a spread.
+APARTMENTS = ConvEngineConfig(
+    network=NetworkConfig(
+        (Layer(name="a", kind="conv", inputs=(1, 8, 8), outputs=1, kernel=2, relu=False),)
+    ),
+    lanes=8,
+    ways=2,
+    values=Fixed(2, 0),
+    weights=Fixed(2, 0),
+).engine
+
+PROOFS = (
+    Proof(
+        name="conv_engine_walk",
+        core="conv_engine",
+        says="Beats have the address and the row of weights that seven nested loops give them, "
+        "wait for the steps before, and no more frames are on their way than there is room for.",
+        component=LayerSequencer,
+        config=LOOPS,
+        harness=walk,
+        depth=2,
+        reach=70,
+        mutants=(
+            Mutant(
+                name="a group begins with the weights of the one before",
+                old="Array([1, 1, again, again, 1, whole, whole, 1])",
+                new="Array([1, 1, again, again, again, whole, whole, 1])",
+            ),
+            Mutant(
+                name="no step waits",
+                old="ready.eq(~waits | (self.written == begun))",
+                new="ready.eq(1)",
+            ),
+            Mutant(
+                name="frames are counted when they begin, too",
+                old="issued.eq(gives & ends[0] & ends[1])",
+                new="issued.eq(gives & ends[0])",
+            ),
+        ),
+    ),
+    Proof(
+        name="conv_engine_numbers",
+        core="conv_engine",
+        says="A number that was written a cycle or two before is what a read gives in the lane "
+        "that its address is for, with a window's rows apart or not.",
+        component=ActivationStore,
+        config=APARTMENTS,
+        harness=numbers,
+        depth=APART + 8,
+        reach=9,
+        mutants=(
+            Mutant(
+                name="no lane reads the next row",
+                old="+ further[b] + ",
+                new="+ further[b] + 0 * ",
+            ),
+            Mutant(
+                name="all of a write's numbers are written",
+                old="place < self.count",
+                new="place < ways",
+            ),
+            Mutant(
+                name="the rotation forgets its high bits",
+                old="kept.eq(turned[turn[3][half:]])",
+                new="kept.eq(turned[0])",
+            ),
+        ),
+    ),
+)

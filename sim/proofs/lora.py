@@ -1,0 +1,173 @@
+"""Proofs of the adapters' ways in, and of the walk over their outer products."""
+
+from amaranth.hdl import Assert, Assume, Const, Module, Mux, Signal
+from amaranth.hdl._ast import AnyConst, AnySeq
+
+from seedbed.hw.adapter_runs import AdapterRuns
+from seedbed.hw.vector_loader import VectorLoader
+from seedbed.sim.proofs.bench import around, happens, past, transfer
+from seedbed.sim.prove import Mutant, Proof
+from seedbed.spec.lora import LoraConfig
+
+__all__ = ["PROOFS"]
+
+
+def chosen(number, values):
+    """Return the ``number``-th of some integers."""
+    found = Const(0, 1)
+    for k, value in enumerate(values):
+        found = Mux(number == k, int(value), found)
+    return found
+
+
+def runs(dut: AdapterRuns) -> Module:
+    """Count runs and their rows by themselves: its left factors first, then row by row."""
+    m, inside = around(dut)
+    plan, beat = dut.config.plan, dut.beat
+    m.d.comb += [dut.start.eq(AnySeq(1)), dut.half.eq(AnyConst(1)), Assume(~dut.start | ~dut.busy)]
+    number, done = Signal(range(len(plan.runs) + 1)), Signal(range(99))
+    busy = Signal()
+    count = chosen(number, (run.count for run in plan.runs))
+    with m.If(busy):
+        m.d.sync += done.eq(done + 1)
+        with m.If(done == count):
+            m.d.sync += [done.eq(0), number.eq(number + 1)]
+            m.d.sync += busy.eq(number != len(plan.runs) - 1)
+    with m.If(dut.start):
+        m.d.sync += [busy.eq(1), number.eq(0), done.eq(0)]
+    left = chosen(number, (run.left for run in plan.runs))
+    right = chosen(number, (run.right for run in plan.runs)) + (done - 1) * plan.lanes
+    top = dut.half << (len(beat.address) - 1)
+    row = chosen(number, (run.row for run in plan.runs)) + done - 1
+    begins = done == 0
+    m.d.comb += [
+        Assert(beat.left == past(m, busy & begins)),
+        Assert(beat.right == past(m, busy & ~begins)),
+        Assert(
+            ~(beat.left | beat.right) | (beat.address == past(m, Mux(begins, left, right) + top))
+        ),
+        Assert(~beat.right | (beat.row == past(m, row))),
+        Assert(
+            ~beat.right | (beat.counts == past(m, chosen(number, (not r.copy for r in plan.runs))))
+        ),
+        # What an induction has to know.
+        Assert(dut.busy == busy),
+    ]
+    with m.If(busy):
+        m.d.comb += [
+            Assert(number < len(plan.runs)),
+            Assert(done <= count),
+            Assert(inside["number"] == number),
+            Assert(inside["left"] == Mux(begins, 0, count + 1 - done)),
+        ]
+        with m.If(~begins):
+            m.d.comb += [Assert(inside["row"] == row), Assert(inside["address"] == right + top)]
+    happens(m, beat.right & ~dut.busy, beat.right & ~beat.counts)
+    return m
+
+
+def vectors(dut: VectorLoader) -> Module:
+    """Follow a packet by vector and number, and hold every write against the plan's addresses."""
+    m, inside = around(dut)
+    m.d.comb += dut.half.eq(AnySeq(1))
+    plan, given, put = dut.config.plan, dut.i, dut.o
+    ways = plan.ways
+    regions = [r for name, r in plan.regions.items() if name[0] == "x"] + [plan.regions["logits"]]
+    lengths = [region.shape[2] for region in regions]
+    vector, place = Signal(range(len(regions))), Signal(range(max(lengths) + ways))
+    over = Signal()
+    length = chosen(vector, lengths)
+    turns = place + ways >= length
+    final = turns & (vector == len(regions) - 1) & ~over
+    half = dut.half << (len(put.payload.address) - 1)
+    m.d.comb += [
+        Assert(put.valid == (given.valid & ~over)),
+        Assert(given.ready == (put.ready | over)),
+        Assert(dut.done == (transfer(given) & given.payload.last & final)),
+        Assert(dut.misfit == (transfer(given) & given.payload.last & ~final)),
+    ]
+    with m.If(put.valid):
+        first = chosen(vector, (region.first for region in regions))
+        m.d.comb += [
+            Assert(put.payload.address == first + place + half),
+            Assert(put.payload.count == Mux(turns, length - place, ways)),
+            Assert(put.payload.values.as_value() == given.payload.values.as_value()),
+        ]
+    with m.If(transfer(given)):
+        m.d.sync += [place.eq(Mux(turns, 0, place + ways)), over.eq(over | final)]
+        with m.If(turns):
+            m.d.sync += vector.eq(Mux(vector == len(regions) - 1, 0, vector + 1))
+        with m.If(given.payload.last):
+            m.d.sync += [place.eq(0), vector.eq(0), over.eq(0)]
+    m.d.comb += Assert(inside["drops"] == over)
+    with m.If(~over):
+        m.d.comb += [
+            Assert(vector < len(regions)),
+            Assert(place < length),
+            Assert(inside["number"] == vector),
+            Assert(inside["beat"] * ways == place),
+        ]
+    happens(m, dut.done, dut.misfit & ~over, dut.misfit & over, transfer(put) & past(m, dut.done))
+    return m
+
+
+#: Rows in twos, copies of one row and of two, and vectors that end within a beat.
+TINY = LoraConfig(widths=(9, 3), classes=3, rank=2, lanes=8, ways=2).engine
+
+PROOFS = (
+    Proof(
+        name="lora_runs",
+        core="lora",
+        says="Outer products are walked run by run: the factors that are held first, then each "
+        "row once, with the accumulators' row that is its own.",
+        component=AdapterRuns,
+        config=TINY,
+        harness=runs,
+        depth=2,
+        reach=28,
+        mutants=(
+            Mutant(
+                name="a run has a row too few",
+                old="with m.If(left == 1):",
+                new="with m.If(left <= 2):",
+            ),
+            Mutant(
+                name="neighbouring numbers instead of rows",
+                old="address.eq(address + plan.lanes)",
+                new="address.eq(address + 1)",
+            ),
+            Mutant(
+                name="what is there twice counts twice",
+                old="rom([not run.copy for run in runs])",
+                new="rom([1 for run in runs])",
+            ),
+        ),
+    ),
+    Proof(
+        name="lora_vectors",
+        core="lora",
+        says="Each number of a sample's vectors and logits is written to its own place, what is "
+        "too much to none, and a sample is done exactly if it ends with its last number.",
+        component=VectorLoader,
+        config=TINY,
+        harness=vectors,
+        reach=14,
+        mutants=(
+            Mutant(
+                name="what is left over of a vector's last beat is written",
+                old="put.payload.count.eq(Mux(turns, rest, ways))",
+                new="put.payload.count.eq(ways)",
+            ),
+            Mutant(
+                name="a sample may end with any vector",
+                old="ends.eq(turns & (number == len(vectors) - 1) & ~drops)",
+                new="ends.eq(turns & ~drops)",
+            ),
+            Mutant(
+                name="what is too much is written",
+                old="put.valid.eq(given.valid & ~drops)",
+                new="put.valid.eq(given.valid)",
+            ),
+        ),
+    ),
+)
