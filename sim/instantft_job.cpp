@@ -125,7 +125,6 @@ struct Memory {
     }
 };
 
-
 int main(int argc, char** argv) try {
     if (argc != 3) return 2;
     const Words job = read(argv[1]);
