@@ -53,7 +53,8 @@ def plan(
                 main=variant.main,
             )  # fmt: skip
             for kind in variant.kinds:
-                found.append(replace(job, kind=kind))
+                always = kind == "simulation"
+                found.append(replace(job, kind=kind, main=variant.main or always))
             for target in variant.targets:
                 found.append(replace(job, kind="synthesis", target=target))
             for target in variant.placed:
