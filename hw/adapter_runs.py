@@ -1,10 +1,13 @@
 """Walks over the adapters' rows: outer products of a sample, and the update of all."""
 
-from amaranth.hdl import Array, Module, Mux, Signal
+from functools import partial
+
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.activation_store import ActivationStore
+from seedbed.hw.layer_sequencer import chosen
 from seedbed.spec.engine import EngineConfig
 
 __all__ = ["AdapterRows", "AdapterRuns"]
@@ -48,10 +51,7 @@ class AdapterRuns(wiring.Component):
         address = Signal.like(beat.address, reset_less=True)
         row = Signal.like(beat.row, reset_less=True)
 
-        def rom(values):
-            values = list(values)
-            return Array(values + values[-1:] * ((1 << len(number)) - len(values)))[number]
-
+        rom = partial(chosen, number)
         top = self.half << (len(address) - 1)
         begins = Signal()
         m.d.comb += begins.eq(left == 0)

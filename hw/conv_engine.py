@@ -8,6 +8,7 @@ from seedbed.hw.image_loader import ImageLoader
 from seedbed.hw.layer_engine import LayerEngine, Program
 from seedbed.hw.mac_array import latency
 from seedbed.hw.parameter_loader import words_layout
+from seedbed.hw.vector_loader import vectors_layout
 from seedbed.spec import CONV_ENGINE_STATUS, ConvEngineConfig
 
 __all__ = ["ConvEngine", "image_layout", "result_layout"]
@@ -20,8 +21,7 @@ _IMAGE, _PARAMETERS = map(CONV_ENGINE_STATUS.index, ("image", "parameters"))
 
 def image_layout(config: ConvEngineConfig) -> data.StructLayout:
     """Return the layout of a beat of an image, see :class:`ConvEngine`."""
-    values = data.ArrayLayout(signed(config.values.width), config.ways)
-    return data.StructLayout({"values": values, "last": 1})
+    return vectors_layout(config.engine)
 
 
 def result_layout(config: ConvEngineConfig) -> data.StructLayout:

@@ -1,10 +1,12 @@
 """Puts an image into the store, where a convolution's windows will find it."""
 
-from amaranth.hdl import Module, Signal, signed
-from amaranth.lib import data, stream, wiring
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.activation_store import ActivationStore
+from seedbed.hw.store_writes import put_layout
+from seedbed.hw.vector_loader import vectors_layout
 from seedbed.spec.engine import EngineConfig
 
 __all__ = ["ImageLoader"]
@@ -36,15 +38,11 @@ class ImageLoader(wiring.Component):
 
     def __init__(self, config: EngineConfig):
         self.config = config
-        ways = config.plan.ways
-        values = data.ArrayLayout(signed(config.values.width), ways)
-        width = ActivationStore.width(config)
-        put = {"address": width, "values": values, "count": range(ways + 1)}
         super().__init__(
             {
                 "half": In(1),
-                "i": In(stream.Signature(data.StructLayout({"values": values, "last": 1}))),
-                "o": Out(stream.Signature(data.StructLayout(put))),
+                "i": In(stream.Signature(vectors_layout(config))),
+                "o": Out(stream.Signature(put_layout(config, ActivationStore.width(config)))),
                 "done": Out(1),
                 "misfit": Out(1),
             }

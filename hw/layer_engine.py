@@ -316,12 +316,12 @@ class LayerEngine(wiring.Component):
         ]
         # What is added to is asked for, so that it comes a cycle behind the products.
         ask = mul + 1 - to
-        for beat, page in [
-            (runs[at + ask], ACCUMULATORS),
-            (rows[0], ACCUMULATORS),
-            (rows[to + ask], self._page),
+        for beat, asks, page in [
+            (runs[at + ask], runs[at + ask].right, ACCUMULATORS),
+            (rows[0], rows[0].valid, ACCUMULATORS),
+            (rows[to + ask], rows[to + ask].valid, self._page),
         ]:
-            with m.If(beat.right if beat is runs[at + ask] else beat.valid):
+            with m.If(asks):
                 m.d.comb += [memory.learned.eq(1), memory.page.eq(page), memory.row.eq(beat.row)]
         outer, moved = runs[at + mul + 2], rows[to + mul + 2]
         m.d.comb += [

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from seedbed.hw.activation_store import ActivationStore
 from seedbed.spec.engine import FRAMES, EngineConfig
 
-__all__ = ["LayerSequencer", "constants"]
+__all__ = ["LayerSequencer", "chosen", "constants"]
 
 
 def constants(m: Module, number: Signal, name: str, values: Iterable[int], *, now: Value) -> Signal:
@@ -21,6 +21,12 @@ def constants(m: Module, number: Signal, name: str, values: Iterable[int], *, no
             with m.Case(k):
                 m.d.sync += kept.eq(value)
     return kept
+
+
+def chosen(number: Signal, values: Iterable[int]) -> Value:
+    """Return the ``number``-th of ``values``, and the last of them beyond."""
+    values = list(values)
+    return Array(values + values[-1:] * ((1 << len(number)) - len(values)))[number]
 
 
 class LayerSequencer(wiring.Component):

@@ -1,10 +1,13 @@
 """Puts vectors into the store, one after the other."""
 
-from amaranth.hdl import Array, Module, Mux, Signal, signed
+from functools import partial
+
+from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.activation_store import ActivationStore
+from seedbed.hw.layer_sequencer import chosen
 from seedbed.hw.store_writes import put_layout
 from seedbed.spec.engine import EngineConfig
 
@@ -67,10 +70,7 @@ class VectorLoader(wiring.Component):
         turns = Signal()
         ends = Signal()
 
-        def rom(values):
-            values = list(values)
-            return Array(values + values[-1:] * ((1 << len(number)) - len(values)))[number]
-
+        rom = partial(chosen, number)
         rest = rom(
             length - (count - 1) * ways for length, count in zip(lengths, beats, strict=True)
         )
