@@ -21,6 +21,8 @@ __all__ = ["map_core", "place", "synthesize"]
 HARNESS = "seedbed_harness"
 #: Asked of the placer, in MHz: more than any core reaches, so that it never stops trying.
 ASKED = 400
+#: From so many cells on, a target's arguments for large designs are used.
+LARGE = 30_000
 
 Progress = Callable[[str], None] | None
 
@@ -31,7 +33,7 @@ _MAP = """\
 read_verilog core.v
 hierarchy -check -top {top}
 proc
-{keep}flatten
+{copies}{keep}flatten
 opt_clean -purge
 splitnets
 {synth} -top {top}
@@ -48,6 +50,9 @@ write_verilog -selected -noattr -norename netlist.part
 # A module that stands this often in a core is mapped once, and dissolved afterwards.
 _MANY = 256
 _CELL = re.compile(rb"^  \\?(\S+) +\\?\S+ \($", re.MULTILINE)
+# Registers that a core has several times, for what reads them in many places, stay several.
+_MARKED = b"(* keep"
+_COPIES = "setattr -set keep 1 a:keep %ci1:+[Q] t:*dff* %i\n"
 _KEEP = "setattr -mod -set keep_hierarchy 1 {name}\n"
 _DISSOLVE = "setattr -mod -unset keep_hierarchy {name}\n"
 
@@ -102,6 +107,7 @@ def _script(verilog: bytes, top: str, target: str) -> str:
     return _MAP.format(
         top=top,
         synth=targets.find(target).synth,
+        copies=_COPIES if _MARKED in verilog else "",
         keep="".join(_KEEP.format(name=name) for name in many),
         dissolve="".join(_DISSOLVE.format(name=name) for name in many) + "flatten\n" * bool(many),
     )
@@ -208,6 +214,9 @@ def place(
         "arguments": arguments,
         "tools": versions,
     }
+    if chosen.large and len(module["cells"]) >= LARGE:
+        arguments += [*chosen.large, "--lpf", "pins.lpf", "--lpf-allow-unconstrained"]
+        key["pins"] = chosen.pins
 
     def run(seed: int) -> dict[str, Any]:
         design = folder / f"design-{_hash(text + script)[:16]}.json"
@@ -216,6 +225,8 @@ def place(
             _yosys(folder, "wrap", script)
             _keep(folder, "design.part", design.name)
         _tell(progress, f"placing {top} on {target}, seed {seed} of {seeds}")
+        if "pins" in key:
+            write_atomic(folder / "pins.lpf", chosen.pins)
         report = folder / f"report-{seed}.json"
         with suppress(FileNotFoundError):
             report.unlink()

@@ -31,6 +31,8 @@ class Target:
     place, device
         The tool that places and routes (a name of :data:`seedbed.sim.tools.TOOLS`) and its
         arguments; ``None`` where no open one gives a clock frequency to be trusted.
+    large, pins
+        Further arguments for designs of tens of thousands of cells, and where their clock pin is.
     """
 
     name: str
@@ -43,6 +45,8 @@ class Target:
     free: str
     place: str | None = None
     device: tuple[str, ...] = ()
+    large: tuple[str, ...] = ()
+    pins: str = ""
 
     def count(self, cells: Mapping[str, int]) -> dict[str, int]:
         """Return ``lut``, ``ff``, ``bram`` and ``dsp`` for cells by type.
@@ -89,6 +93,11 @@ _LFE5U_85F = Target(
     free=r"PFUMX|L6MUX21|ALU54B|GND|VCC|\$scopeinfo",
     place="NEXTPNR_ECP5",
     device=("--85k", "--package", "CABGA381", "--speed", "6"),
+    # The default ones, analytic placement by HeAP and router 1, are better for small designs, but
+    # leave a core of 50,000 cells with lines half as long again, and take apart again nearly every
+    # line that they route. Router 2 finds no way to the clock network from any pin but its own.
+    large=("--placer", "static", "--router", "router2"),
+    pins='LOCATE COMP "clk" SITE "G2";\n',
 )
 
 TARGETS: dict[str, Target] = {

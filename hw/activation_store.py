@@ -1,12 +1,11 @@
 """Activations in banks, from which any neighbouring numbers are read at once."""
 
-from itertools import pairwise
-
 from amaranth.hdl import Array, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.near import near
 from seedbed.spec.engine import EngineConfig
 
 __all__ = ["ActivationStore"]
@@ -37,8 +36,11 @@ class ActivationStore(wiring.Component):
         With ``write``: take ``filling`` instead, all of it.
     """
 
-    #: Cycles from an address to its lanes: rows of the banks, memory, a register, two of rotation.
-    LATENCY = 5
+    #: Stages of the rotation.
+    STAGES = 3
+    #: Cycles from an address to its lanes: a register, rows of the banks, memory, a register, the
+    #: rotation.
+    LATENCY = 4 + STAGES
 
     def __init__(self, config: EngineConfig):
         self.config = config
@@ -59,7 +61,11 @@ class ActivationStore(wiring.Component):
             }
         )
         depth = 2 * plan.store_rows
-        self._banks = [Memory(shape=number, depth=depth, init=[]) for _ in range(plan.lanes)]
+        # Without it, yosys builds what a read of a row that is being written shows, in registers.
+        attrs = {"no_rw_check": True}
+        self._banks = [
+            Memory(shape=number, depth=depth, init=[], attrs=attrs) for _ in range(plan.lanes)
+        ]
 
     @staticmethod
     def width(config: EngineConfig) -> int:
@@ -70,67 +76,82 @@ class ActivationStore(wiring.Component):
         m = Module()
         lanes = self.config.plan.lanes
         low = (lanes - 1).bit_length()
-        turn = [Signal(low, name=f"turn_{k}", reset_less=True) for k in range(self.LATENCY)]
-        m.d.comb += turn[0].eq(self.address[:low])
-        m.d.sync += [after.eq(before) for before, after in pairwise(turn)]
-        out, further = [], self._further(m)
-        for b, bank in enumerate(self._banks):
+        # Addresses come from far.
+        addresses = near(m, self.address, lanes, "address")
+        spreads = near(m, self.spread, lanes, "spread")
+        turn = [addresses[0][:low]]
+        for k in range(self.LATENCY - 2):
+            turn.append(Signal(low, name=f"turn_{k}", reset_less=True))
+            m.d.sync += turn[-1].eq(turn[-2])
+        level = []
+        for b, (bank, address, spread) in enumerate(
+            zip(self._banks, addresses, spreads, strict=True)
+        ):
             m.submodules[f"bank_{b}"] = bank
-            read, write = bank.read_port(), bank.write_port()
+            read = bank.read_port()
             row = Signal.like(read.addr, name=f"row_{b}", reset_less=True)
             shown = Signal(read.data.shape(), name=f"shown_{b}", reset_less=True)
+            further = self._further(m, b, address[:low], spread)
             m.d.sync += [
-                row.eq(self.address[low:] + further[b] + self._next(turn[0], b)),
+                row.eq(address[low:] + further + self._next(address[:low], b)),
                 shown.eq(read.data),
             ]
             m.d.comb += read.addr.eq(row)
-            out.append(shown)
-            self._write(m, b, write, low)
-        # Lane k shows the bank (turn + k) mod lanes: by the turn's high bits, then by its low ones.
-        half = low // 2
-        coarse = []
-        for b in range(lanes):
-            turned = Array(out[(b + (k << half)) % lanes] for k in range(1 << (low - half)))
-            kept = Signal(out[0].shape(), name=f"coarse_{b}", reset_less=True)
-            m.d.sync += kept.eq(turned[turn[3][half:]])
-            coarse.append(kept)
-        for k, lane in enumerate(self.lanes):
-            turned = Array(coarse[(k + n) % lanes] for n in range(1 << half))
-            kept = Signal(out[0].shape(), name=f"lane_{k}", reset_less=True)
-            m.d.sync += kept.eq(turned[turn[4][:half]])
-            m.d.comb += lane.eq(kept)
+            level.append(shown)
+        self._write(m, low)
+        # Lane k shows the bank (turn + k) mod lanes: by the turn's high bits first.
+        high = low
+        for stage in range(self.STAGES):
+            down = high - -(-high // (self.STAGES - stage))
+            turns = near(m, turn[2 + stage][down:high], lanes, f"stage_{stage}")
+            turned = []
+            for k, by in enumerate(turns):
+                kept = Signal(level[0].shape(), name=f"turned_{stage}_{k}", reset_less=True)
+                some = [level[(k + (n << down)) % lanes] for n in range(1 << (high - down))]
+                m.d.sync += kept.eq(Array(some)[by])
+                turned.append(kept)
+            level, high = turned, down
+        m.d.comb += [lane.eq(kept) for lane, kept in zip(self.lanes, level, strict=True)]
         return m
 
-    def _further(self, m):
-        """Return the rows that each bank reads further on: the spread of the lane it is for."""
+    def _further(self, m, b: int, turn, spread) -> Signal:
+        """Return the rows that bank ``b`` reads further on: the spread of the lane it is for."""
         lanes, spreads = self.config.plan.lanes, self.config.plan.spreads
-        most = max(max(spread) for spread in spreads)
-        found = [Signal(range(max(2, most + 1)), name=f"further_{b}") for b in range(lanes)]
-        turn = self.address[: (lanes - 1).bit_length()]
-        with m.Switch(self.spread):
-            for number, spread in enumerate(spreads[1:], start=1):
-                with m.Case(number), m.Switch(turn):
-                    for k in range(lanes):
-                        with m.Case(k):
-                            m.d.comb += [f.eq(spread[(b - k) % lanes]) for b, f in enumerate(found)]
+        most = max(max(rows) for rows in spreads)
+        found = Signal(range(max(2, most + 1)), name=f"further_{b}")
+        with m.Switch(spread):
+            for number, rows in enumerate(spreads[1:], start=1):
+                with m.Case(number):
+                    m.d.comb += found.eq(Array(rows[(b - k) % lanes] for k in range(lanes))[turn])
         return found
 
     def _next(self, place, b: int) -> Value:
         """Return whether what begins at a ``place`` of a row is in bank ``b`` a row further on."""
         return place > b if b < self.config.plan.lanes - 1 else Const(0, 1)
 
-    def _write(self, m, b: int, port, low: int):
-        """Write a number to a bank, a cycle later: which one, by its place from the target."""
-        ways = len(self.values)
-        place = Signal(low, name=f"place_{b}")
-        row, at = self.target[low:], self.target[:low]
-        fill = self.config.fill
-        filled = at[(fill - 1).bit_length() :] == b // fill
-        given = Array([*self.values, *[self.values[0]] * ((1 << (ways - 1).bit_length()) - ways)])
-        m.d.comb += place.eq(b - at)
-        picked = given[place[: (ways - 1).bit_length()]]
-        m.d.sync += [
-            port.en.eq(self.write & Mux(self.fill, filled, place < self.count)),
-            port.addr.eq(row + (~self.fill & self._next(at, b))),
-            port.data.eq(Mux(self.fill, self.filling[b % fill], picked)),
-        ]
+    def _write(self, m, low: int):
+        """Write numbers to banks, a cycle later: which ones, by their places from the target."""
+        ways, fill = len(self.values), self.config.fill
+        # Numbers come from far, too, and are written as late as addresses are read.
+        kept = {}
+        for name in ("write", "target", "count", "values", "fill", "filling"):
+            value = getattr(self, name)
+            kept[name] = Signal.like(value, name=f"{name}_kept", reset_less=name != "write")
+            m.d.sync += kept[name].eq(value)
+        row, at = kept["target"][low:], kept["target"][:low]
+        # What every bank of so many may be given, for they are whole turns of the values.
+        width = (ways - 1).bit_length()
+        values = Array(kept["values"])
+        given = []
+        for k, filling in enumerate(kept["filling"]):
+            given.append(Signal(filling.shape(), name=f"given_{k}", reset_less=True))
+            m.d.sync += given[k].eq(Mux(kept["fill"], filling, values[(k - at)[:width]]))
+        for b, bank in enumerate(self._banks):
+            port = bank.write_port()
+            place = Signal(low, name=f"place_{b}")
+            filled = at[(fill - 1).bit_length() :] == b // fill
+            m.d.comb += [place.eq(b - at), port.data.eq(given[b % fill])]
+            m.d.sync += [
+                port.en.eq(kept["write"] & Mux(kept["fill"], filled, place < kept["count"])),
+                port.addr.eq(row + (~kept["fill"] & self._next(at, b))),
+            ]

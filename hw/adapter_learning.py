@@ -1,10 +1,11 @@
 """What becomes of products: gradients that are accumulated, and adapters that move against them."""
 
-from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.layer_writer import fitted
+from seedbed.hw.layer_writer import beyond
+from seedbed.hw.near import near
 from seedbed.spec.engine import EngineConfig
 
 __all__ = ["AdapterLearning"]
@@ -13,28 +14,31 @@ __all__ = ["AdapterLearning"]
 class AdapterLearning(wiring.Component):
     """In each lane, one adder for both::
 
-        a = fit(a + r(p, G + V - C))        accumulate, from 0 on where ``anew``
-        A = fit(A - r(p, R + C - P))        ``update``, from 0 on where ``anew``
+        a = fit(a + r(p, G + V - C))        accumulate
+        A = fit(A - r(p, R + C - P))        ``update``
 
     with products p and the formats of :class:`~seedbed.spec.lora.LoraConfig`. What is rounded off
     is added as a carry: r(p, s) = (p >> s) + the bit below, and -r = ~(p >> s) + 1 - that bit.
+    Numbers that are loaded take the same way to the memory.
 
     Members
     -------
+    update, counts : In
+        One cycle ahead of the products. ``counts``: whether what saturates is counted.
     products : In
         Of the array.
-    update, anew, counts : In
-        With the products. ``counts``: whether what saturates is counted.
     row : In
         What is moved, one cycle behind its products.
+    load, word : In
+        Gives ``word`` in place of every two numbers, two cycles later; not together with products.
     values : Out
-        Two cycles behind the products.
+        Three cycles behind the products.
     saturated : Out
         How many of a row's numbers were beyond their format, ``COUNTED`` cycles behind the
         products.
     """
 
-    COUNTED = 4
+    COUNTED = 5
 
     def __init__(self, config: EngineConfig):
         self.config = config
@@ -43,11 +47,12 @@ class AdapterLearning(wiring.Component):
         number = signed(mac.weight_width)
         super().__init__(
             {
-                "products": In(data.ArrayLayout(product, count)),
                 "update": In(1),
-                "anew": In(1),
                 "counts": In(1),
+                "products": In(data.ArrayLayout(product, count)),
                 "row": In(data.ArrayLayout(number, count)),
+                "load": In(1),
+                "word": In(data.ArrayLayout(signed(config.word), 2)),
                 "values": Out(data.ArrayLayout(number, count)),
                 "saturated": Out(range(count + 1)),
             }
@@ -58,9 +63,20 @@ class AdapterLearning(wiring.Component):
         lora = self.config.lora
         gather = lora.gradients.fraction + lora.values.fraction - lora.accumulators.fraction
         move = lora.rate_fraction + lora.accumulators.fraction - lora.parameters.fraction
-        update, anew, counts = (Signal(name=n) for n in ("updates", "begins", "counted"))
-        m.d.sync += [update.eq(self.update), anew.eq(self.anew), counts.eq(self.counts)]
-        beyond = []
+        late = [
+            data.View(data.StructLayout({"update": 1, "counts": 1}), Cat(self.update, self.counts))
+        ]
+        for k in range(2):
+            late.append(Signal(late[0].shape(), name=f"late_{k}", reset_less=True))
+            m.d.sync += late[-1].eq(late[-2])
+        count = len(self.products)
+        word = Signal.like(self.word, reset_less=True)
+        m.d.sync += word.eq(self.word)
+        updates = near(m, self.update, count, "updates")
+        updated = near(m, late[2].update, count, "updated")
+        counted = near(m, late[2].counts, count, "counted")
+        loaded = near(m, self.load, count, "loaded")
+        flags = []
         for k, (product, row) in enumerate(zip(self.products, self.row, strict=True)):
             gathered, moved = product.shift_right(gather), product.shift_right(move)
             shape = signed(max(len(gathered), len(moved)))
@@ -70,23 +86,33 @@ class AdapterLearning(wiring.Component):
             sign = len(product) - 1
             under = [product[min(s - 1, sign)] if s else 0 for s in (gather, move)]
             m.d.sync += [
-                step.eq(Mux(self.update, ~moved, gathered)),
-                carry.eq(Mux(self.update, ~under[1] if move else 1, under[0])),
+                step.eq(Mux(updates[k], ~moved, gathered)),
+                carry.eq(Mux(updates[k], ~under[1] if move else 1, under[0])),
             ]
-            total = Signal(signed(max(len(step), len(row)) + 1), name=f"total_{k}")
-            m.d.comb += total.eq(Mux(anew, 0, row) + step + carry)
-            kept, high = fitted(m, total, lora.accumulators, f"kept_{k}")
-            new, over = fitted(m, total, lora.parameters, f"new_{k}")
+            total = Signal(signed(max(len(step), len(row)) + 1), name=f"total_{k}", reset_less=True)
+            m.d.sync += total.eq(row + step + carry)
+            new, old = lora.parameters, lora.accumulators
+            over = Signal(name=f"over_{k}")
+            # Two bits choose what is given, so that it is one LUT4 for a bit.
+            take = Signal(2, name=f"take_{k}")
+            m.d.comb += [
+                over.eq(Mux(updated[k], beyond(total, new), beyond(total, old))),
+                take[1].eq(~loaded[k] & over),
+                take[0].eq(loaded[k] | (over & ~total[-1])),
+            ]
+            low, high = (
+                Mux(updated[k], *ends) for ends in [(new.low, old.low), (new.high, old.high)]
+            )
             value = Signal(row.shape(), name=f"value_{k}", reset_less=True)
             flag = Signal(name=f"flag_{k}", reset_less=True)
             m.d.sync += [
-                value.eq(Mux(update, new, kept)),
-                flag.eq(counts & Mux(update, over, high)),
+                value.eq(Array([total, word[k % 2], low, high])[take]),
+                flag.eq(counted[k] & over),
             ]
             m.d.comb += self.values[k].eq(value)
-            beyond.append(flag)
+            flags.append(flag)
         # Counted in two stages: sixteen flags at a time, and then their sums.
-        some = [sum(beyond[k + 1 : k + 16], beyond[k]) for k in range(0, len(beyond), 16)]
+        some = [sum(flags[k + 1 : k + 16], flags[k]) for k in range(0, len(flags), 16)]
         kept = [Signal(5, name=f"some_{k}", reset_less=True) for k in range(len(some))]
         m.d.sync += [to.eq(value) for to, value in zip(kept, some, strict=True)]
         m.d.sync += self.saturated.eq(sum(kept[1:], kept[0]))

@@ -15,7 +15,7 @@ __all__ = ["ConvEngine", "image_layout", "result_layout"]
 
 #: Cycles of a step beside its beats and the array's: until its outputs are in the store; and cycles
 #: from an image's last beat to the first step's first, and from the last outputs written to port o.
-BETWEEN, AROUND = 8, 5
+BETWEEN, AROUND = 10, 5
 _IMAGE, _PARAMETERS = map(CONV_ENGINE_STATUS.index, ("image", "parameters"))
 
 

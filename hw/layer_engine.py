@@ -13,6 +13,7 @@ from seedbed.hw.layer_readouts import AdapterReadout, CacheReadout
 from seedbed.hw.layer_sequencer import LayerSequencer
 from seedbed.hw.layer_writer import LayerWriter, shown_layout
 from seedbed.hw.mac_array import MacArray
+from seedbed.hw.near import near
 from seedbed.hw.parameter_loader import ParameterLoader
 from seedbed.hw.parameter_memory import ACCUMULATORS, ParameterMemory
 from seedbed.hw.store_writes import StoreWrites
@@ -21,7 +22,7 @@ from seedbed.spec.engine import EngineConfig
 __all__ = ["LayerEngine", "Program"]
 
 #: Cycles from a run's beat until its products are in the accumulators, at least.
-TAIL = 10
+TAIL = 13
 #: Cycles from a beat of the array to its products.
 PRODUCTS = 2
 
@@ -230,7 +231,6 @@ class LayerEngine(wiring.Component):
             memory.load_page.eq(~self._page),
             memory.load_row.eq(loader.row),
             memory.pair.eq(loader.pair),
-            memory.word.eq(loader.i.payload.word),
             self.misfit.eq(loader.misfit),
             writes.half.eq(self._half),
             writes.write.eq(writer.write),
@@ -245,11 +245,18 @@ class LayerEngine(wiring.Component):
             store.filling.eq(writes.o_filling),
         ]
         if self._learning:
+            m.d.comb += [
+                self._learning.load.eq(loader.load),
+                self._learning.word.eq(loader.i.payload.word),
+            ]
             # As with an update: adapters are loaded beside the old ones, which go with the last.
             given = loader.i.payload
             m.d.sync += self._fits.eq(loader.load & given.learned & given.last & ~loader.misfit)
             with m.If(self._fits):
                 m.d.sync += self._page.eq(~self._page)
+        else:
+            word = _line(m, loader.i.payload.word, memory.LOADED, "word")[-1]
+            m.d.comb += [value.eq(word[k % 2]) for k, value in enumerate(memory.values)]
 
     def _operands(self, m):
         """Bring activations and weights to the array at once, and its sums to the writer."""
@@ -296,34 +303,43 @@ class LayerEngine(wiring.Component):
             m.d.sync += [kept.eq(lane) for kept, lane in zip(left, store.lanes, strict=False)]
         with m.If(runs[0].left | runs[0].right):
             m.d.comb += [store.address.eq(runs[0].address), store.spread.eq(0)]
-        with m.If(outer.right):
-            for w in range(plan.ways):
-                lanes = mac.i.payload.weights[w * plan.lanes : (w + 1) * plan.lanes]
-                m.d.comb += [weight.eq(left[w]) for weight in lanes]
-        with m.If(moved.valid):
-            rate = Mux(self._clears, 0, self.rate)
-            m.d.comb += [lane.eq(rate) for lane in mac.i.payload.activations]
+        weights, activations = mac.i.payload.weights, mac.i.payload.activations
+        for k, right in enumerate(near(m, runs[at - 1].right, len(weights), "right")):
+            with m.If(right):
+                m.d.comb += weights[k].eq(left[k // plan.lanes])
+        rate = Signal.like(self.rate, reset_less=True)
+        m.d.sync += rate.eq(Mux(self._clears, 0, self.rate))
+        for k, moves in enumerate(near(m, rows[to - 1].valid, plan.lanes, "moves")):
+            with m.If(moves):
+                m.d.comb += activations[k].eq(rate)
         with m.If(outer.right | moved.valid):
             m.d.comb += [mac.i.valid.eq(1), mac.i.payload.first.eq(1), mac.i.payload.last.eq(0)]
-        outer, moved = runs[at + mul], rows[to + mul]
+        outer, moved = runs[at + mul - 1], rows[to + mul - 1]
         m.d.comb += [
-            learning.products.eq(mac.products),
             learning.update.eq(moved.valid),
-            learning.anew.eq(Mux(moved.valid, self._clears & moved.blank, self._anew)),
             learning.counts.eq((outer.right & outer.counts) | (moved.valid & moved.counts)),
+            learning.products.eq(mac.products),
             learning.row.eq(memory.o),
             self.saturated.eq(self._writer.saturated + learning.saturated),
         ]
         # What is added to is asked for, so that it comes a cycle behind the products.
         ask = mul + 1 - to
-        for beat, asks, page in [
-            (runs[at + ask], runs[at + ask].right, ACCUMULATORS),
-            (rows[0], rows[0].valid, ACCUMULATORS),
-            (rows[to + ask], rows[to + ask].valid, self._page),
+        moved = rows[to + ask]
+        for beat, asks, page, blank in [
+            (runs[at + ask], runs[at + ask].right, ACCUMULATORS, self._anew),
+            (rows[0], rows[0].valid, ACCUMULATORS, 0),
+            (moved, moved.valid, self._page, self._clears & moved.blank),
         ]:
             with m.If(asks):
-                m.d.comb += [memory.learned.eq(1), memory.page.eq(page), memory.row.eq(beat.row)]
-        outer, moved = runs[at + mul + 2], rows[to + mul + 2]
+                m.d.comb += [
+                    memory.learned.eq(1),
+                    memory.page.eq(page),
+                    memory.row.eq(beat.row),
+                    memory.blank.eq(blank),
+                ]
+        # Values come three cycles behind the products, and are announced.
+        write = mul + 3 - memory.WRITTEN
+        outer, moved = runs[at + write], rows[to + write]
         m.d.comb += [
             memory.write.eq(outer.right | moved.valid),
             memory.write_page.eq(Mux(moved.valid, ~self._page, ACCUMULATORS)),

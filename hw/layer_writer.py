@@ -11,21 +11,24 @@ from seedbed.hw.layer_sequencer import constants
 from seedbed.spec.engine import EngineConfig
 from seedbed.spec.fixed import Fixed
 
-__all__ = ["LayerWriter", "fitted", "shown_layout"]
+__all__ = ["LayerWriter", "beyond", "fitted", "shown_layout"]
+
+
+def beyond(number, form: Fixed):
+    """Return whether a signed number is beyond ``form``'s width."""
+    top = number[form.width - 1 :]
+    return top.any() & ~top.all()
 
 
 def fitted(m: Module, number, form: Fixed, name: str) -> tuple[Signal, Signal]:
     """Return a signed number saturated to ``form``'s width, and whether it was beyond it."""
-    low, high = form.low, form.high
-    beyond = Signal(name=f"{name}_beyond")
+    over = Signal(name=f"{name}_beyond")
     fit = Signal(signed(form.width), name=f"{name}_fit")
-    sign = number[-1]
-    top = number[form.width - 1 :]
     m.d.comb += [
-        beyond.eq(top.any() & ~top.all()),
-        fit.eq(Mux(beyond, Mux(sign, low, high), number)),
+        over.eq(beyond(number, form)),
+        fit.eq(Mux(over, Mux(number[-1], form.low, form.high), number)),
     ]
-    return fit, beyond
+    return fit, over
 
 
 def shown_layout(config: EngineConfig) -> data.StructLayout:
@@ -205,7 +208,7 @@ class LayerWriter(wiring.Component):
         for w, total in enumerate(self.i.payload.sums):
             rounded = Signal(signed(len(total) + 1), name=f"rounded_{w}", reset_less=True)
             value = Signal(signed(config.number), name=f"value_{w}", reset_less=True)
-            beyond = Signal(name=f"over_{w}", reset_less=True)
+            over = Signal(name=f"over_{w}", reset_less=True)
             fraction = config.weights.fraction
             down = total.shift_right(fraction) + (total[fraction - 1] if fraction else 0)
             if config.lora and config.lora.parameters.fraction != fraction:
@@ -214,12 +217,12 @@ class LayerWriter(wiring.Component):
                 down = Mux(stages[0].learned, learned, down)
             m.d.sync += rounded.eq(down)
             fit, out = fitted(m, rounded, config.values, f"value_{w}")
-            m.d.sync += [value.eq(fit), beyond.eq(out & valid[1] & (w < one.count))]
+            m.d.sync += [value.eq(fit), over.eq(out & valid[1] & (w < one.count))]
             if config.lora:
                 slope, steep = fitted(m, rounded, config.lora.gradients, f"slope_{w}")
                 with m.If(one.gradient):
-                    m.d.sync += [value.eq(slope), beyond.eq(steep & valid[1] & (w < one.count))]
-            beyonds.append(beyond)
+                    m.d.sync += [value.eq(slope), over.eq(steep & valid[1] & (w < one.count))]
+            beyonds.append(over)
             cut = Signal.like(value, name=f"cut_{w}")
             peak = Signal.like(value, name=f"peak_{w}", reset_less=True)
             m.d.comb += cut.eq(Mux(two.relu & value[-1], 0, value))

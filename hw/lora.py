@@ -106,13 +106,13 @@ class Lora(wiring.Component):
         """Cycles from a sample's last beat to its last logits."""
         *inner, outer = self.config.engine.plan.steps[:-1]
         beats = sum(step.cycles(self.config.ways) for step in (*inner, outer))
-        return beats + 2 * len(inner) + 2 * latency(self.config.engine.mac) + 19
+        return beats + 2 * len(inner) + 2 * latency(self.config.engine.mac) + 23
 
     @property
     def interval(self) -> int:
         """Cycles from a sample that is learned from to the next one."""
         plan = self.config.engine.plan
-        back = plan.step("dh").cycles(self.config.ways) + latency(self.config.engine.mac) + 14
+        back = plan.step("dh").cycles(self.config.ways) + latency(self.config.engine.mac) + 16
         learns = sum(run.count + 1 for run in plan.runs)
         return max(self.latency + back + learns, self.config.sample_beats + 1)
 

@@ -11,13 +11,10 @@ from seedbed.spec import MacArrayConfig
 
 __all__ = ["MacArray", "beat_layout", "latency"]
 
-#: Numbers that are added in one stage of an adder tree: two levels of adders.
-FOUR = 4
 
-
-def _levels(numbers: int) -> int:
+def _levels(numbers: int, additions: int) -> int:
     """Return the stages of an adder tree."""
-    return ((numbers - 1).bit_length() + 1) // 2
+    return -(-(numbers - 1).bit_length() // additions)
 
 
 @dataclass(frozen=True)
@@ -40,13 +37,13 @@ class _Stage:
         starts = range(0, len(self.values), size)
         return [replace(self, values=self.values[k : k + size]) for k in starts]
 
-    def added(self, m: Module, name: str) -> "_Stage":
-        """Add neighbours until one is left, four to one in a stage."""
-        level = self
+    def added(self, m: Module, additions: int, name: str) -> "_Stage":
+        """Add neighbours until one is left, two or four to one in a stage."""
+        level, most = self, 1 << additions
         while len(level.values) > 1:
-            fours = [level.values[k : k + FOUR] for k in range(0, len(level.values), FOUR)]
-            peak = min(len(level.values), FOUR) * level.peak
-            level = level.then(m, [sum(four[1:], four[0]) for four in fours], peak, name)
+            some = [level.values[k : k + most] for k in range(0, len(level.values), most)]
+            peak = min(len(level.values), most) * level.peak
+            level = level.then(m, [sum(few[1:], few[0]) for few in some], peak, name)
         return level
 
 
@@ -57,7 +54,7 @@ def _joined(stages: list[_Stage]) -> _Stage:
 
 def latency(config: MacArrayConfig) -> int:
     """Return :attr:`MacArray.latency`."""
-    trees = _levels(config.block) + _levels(config.blocks)
+    trees = sum(_levels(numbers, config.additions) for numbers in (config.block, config.blocks))
     return 2 + trees + (2 if config.exponent_width else 1) + 1
 
 
@@ -188,9 +185,9 @@ class MacArray(wiring.Component):
             taps = zip(self.products, products.values, strict=True)
             m.d.comb += [tap.eq(product) for tap, product in taps]
         blocks = enumerate(products.parts(config.block))
-        sums = _joined([block.added(m, f"block_{b}") for b, block in blocks])
+        sums = _joined([block.added(m, config.additions, f"block_{b}") for b, block in blocks])
         ways = self._scaled(m, sums).parts(config.blocks)
-        return _joined([way.added(m, "beat") for way in ways])
+        return _joined([way.added(m, config.additions, "beat") for way in ways])
 
     def _scaled(self, m, sums: _Stage) -> _Stage:
         """Shift each block's sum by its exponent; one that is off becomes 0."""

@@ -1,10 +1,11 @@
 """Weights of the frozen network, adapters in two pages, and the accumulators of their gradients."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.near import near
 from seedbed.spec.engine import EngineConfig
 
 __all__ = ["ACCUMULATORS", "ParameterMemory"]
@@ -17,23 +18,32 @@ class ParameterMemory(wiring.Component):
     """Rows of ``ways`` times ``lanes`` numbers, one read and one written a cycle.
 
     Adapters have two pages: an update reads one and writes the other, so that the old ones are
-    whole until the new ones are. Accumulators are the third page, for they are never read together
-    with adapters, and a block RAM is deeper than a page. Two neighbouring lanes share a memory.
+    whole until the new ones are. Accumulators are the third page. The frozen network's rows stand
+    before them in the same memories: none of the four is ever read together with another, and one
+    output a lane is one line to the array. Two neighbouring lanes share a memory.
 
     Members
     -------
-    learned, page, row : In
-        What to read, each cycle: the frozen network's rows, or a page of the adapters'.
+    learned, page, row, blank : In
+        What to read, each cycle: the frozen network's rows, or a page of the adapters'; ``blank``
+        gives 0 instead.
     o : Out(ways * lanes numbers)
         The row that was asked for ``LATENCY`` cycles before.
-    write, write_page, write_row, values : In
-        Writes a row of the adapters' memory.
-    load, load_learned, load_page, load_row, pair, word : In
-        Writes two numbers, the ``pair``-th ones, of a row; not together with ``write``.
+    write, write_page, write_row : In
+        Writes a row of a page.
+    load, load_learned, load_page, load_row, pair : In
+        Writes the ``pair``-th two numbers of a row.
+    values : In
+        A row, ``WRITTEN`` cycles behind ``write``; or, ``LOADED`` cycles behind a ``load``, two
+        numbers in their places. Never both at once.
+
+    A row is not to be read in the cycle that writes it: what then comes is anything.
     """
 
     #: Cycles from an address to its row: a register on both sides of the memories.
     LATENCY = 3
+    WRITTEN = 1
+    LOADED = 2
 
     def __init__(self, config: EngineConfig):
         self.config = config
@@ -47,92 +57,74 @@ class ParameterMemory(wiring.Component):
                 "learned": In(1),
                 "page": In(2),
                 "row": In(range(most)),
+                "blank": In(1),
                 "o": Out(wide),
                 "write": In(1),
                 "write_page": In(2),
                 "write_row": In(range(max(plan.learned_rows, 2))),
-                "values": In(wide),
                 "load": In(1),
                 "load_learned": In(1),
-                "load_page": In(1),
+                "load_page": In(2),
                 "load_row": In(range(most)),
                 "pair": In(range(count // 2)),
-                "word": In(data.ArrayLayout(signed(config.word), 2)),
+                "values": In(wide),
             }
         )
-        self._page = 1 << (max(plan.learned_rows, 2) - 1).bit_length()
-        self._frozen = self._memories(config.weights.width, plan.frozen_rows)
-        self._learned = []
-        if config.lora:
-            width = max(config.lora.accumulators.width, config.lora.parameters.width)
-            self._learned = self._memories(width, (ACCUMULATORS + 1) * self._page)
+        # Pages begin at multiples of their size.
+        self._bits = (max(plan.learned_rows, 2) - 1).bit_length()
+        self._first = -(-plan.frozen_rows >> self._bits)
+        pages = ACCUMULATORS + 1 if config.lora else 0
+        depth = ((self._first + pages) << self._bits) if pages else plan.frozen_rows
+        shape = data.ArrayLayout(signed(self.width), 2)
+        # Without it, yosys builds what a read of a row that is being written shows, in registers.
+        attrs = {"no_rw_check": True}
+        self._memories = [
+            Memory(shape=shape, depth=depth, init=[], attrs=attrs) for _ in range(count // 2)
+        ]
 
-    def _memories(self, width: int, depth: int) -> list[Memory]:
-        count = len(self.o) // 2 if depth else 0
-        shape = data.ArrayLayout(signed(width), 2)
-        return [Memory(shape=shape, depth=depth, init=[]) for _ in range(count)]
+    def _address(self, learned, page, row):
+        """Return where a row stands."""
+        if not self.config.lora:
+            return row
+        return Mux(learned, Cat(row[: self._bits], page + self._first), row)
 
     def elaborate(self, platform):
         m = Module()
-        bits = (self._page - 1).bit_length()
-        # Loads come from far: a cycle later, so that their lines are short.
-        load = Signal()
-        kept = [
-            Signal.like(s, name=f"late_{k}", reset_less=True)
-            for k, s in enumerate(
-                [self.load_learned, self.load_page, self.load_row, self.pair, self.word]
-            )
-        ]
-        late_learned, late_page, late_row, late_pair, late_word = kept
+        # Writes come from far: their addresses are registers, and so is who is meant.
+        late = {}
+        for name in ("load", "load_learned", "load_page", "load_row", "pair"):
+            value = getattr(self, name)
+            late[name] = Signal.like(value, name=f"late_{name}", reset_less=name != "load")
+            m.d.sync += late[name].eq(value)
+        depth = (self._memories[0].depth - 1).bit_length()
+        read_row = Signal(depth, reset_less=True)
+        write_row = Signal(depth, reset_less=True)
+        loaded = [late[f"load_{name}"] for name in ("learned", "page", "row")]
+        written = self._address(1, self.write_page, self.write_row)
+        # One address for a hundred memories.
         m.d.sync += [
-            load.eq(self.load),
-            late_learned.eq(self.load_learned),
-            late_page.eq(self.load_page),
-            late_row.eq(self.load_row),
-            late_pair.eq(self.pair),
-            late_word.eq(self.word),
+            read_row.eq(self._address(self.learned, self.page, self.row)),
+            write_row.eq(Mux(self.write, written, self._address(*loaded))),
         ]
-        # One address for a hundred memories, and which of them is shown.
-        row = Signal.like(self.row, reset_less=True)
-        page = Signal.like(self.page, reset_less=True)
-        learned = [Signal(name=f"learned_for_{k}", reset_less=True) for k in range(2)]
-        m.d.sync += [row.eq(self.row), page.eq(self.page)]
-        m.d.sync += [learned[0].eq(self.learned), learned[1].eq(learned[0])]
-        for k in range(len(self.o) // 2):
+        early = Signal(reset_less=True)
+        m.d.sync += early.eq(self.blank)
+        blanks = near(m, early, len(self._memories), "blank") if self.config.lora else []
+        for k, memory in enumerate(self._memories):
+            m.submodules[f"pair_{k}"] = memory
+            read, write = memory.read_port(), memory.write_port()
             lanes = slice(2 * k, 2 * k + 2)
-            two = data.ArrayLayout(signed(self.width), 2)
-            given = Signal(two, name=f"given_{k}", reset_less=True)
-            m.d.comb += [o.eq(g) for o, g in zip(self.o[lanes], given, strict=True)]
-            found = []
-            here = late_pair == k
-            if self._frozen:
-                m.submodules[f"frozen_{k}"] = memory = self._frozen[k]
-                read, write = memory.read_port(), memory.write_port()
-                m.d.comb += [
-                    read.addr.eq(row),
-                    write.addr.eq(late_row),
-                    write.en.eq(load & ~late_learned & here),
-                    *(d.eq(w) for d, w in zip(write.data, late_word, strict=True)),
-                ]
-                found.append(read.data)
-            if self._learned:
-                m.submodules[f"learned_{k}"] = memory = self._learned[k]
-                read, write = memory.read_port(), memory.write_port()
-                loads = load & late_learned & here
-                m.d.comb += [
-                    read.addr.eq(Cat(row[:bits], page)),
-                    write.en.eq(self.write | loads),
-                    write.addr.eq(
-                        Mux(
-                            self.write,
-                            Cat(self.write_row[:bits], self.write_page),
-                            Cat(late_row[:bits], late_page),
-                        )
-                    ),
-                ]
-                for d, v, w in zip(write.data, self.values[lanes], late_word, strict=True):
-                    m.d.comb += d.eq(Mux(self.write, v, w))
-                found.append(read.data)
-            for to, values in zip(given, zip(*found, strict=True), strict=True):
-                m.d.sync += to.eq(values[0] if len(values) == 1 else Mux(learned[1], *values[::-1]))
+            writes = Signal(name=f"writes_{k}")
+            given = Signal(read.data.shape(), name=f"given_{k}", reset_less=True)
+            m.d.sync += writes.eq(self.write | (late["load"] & (late["pair"] == k)))
+            m.d.comb += [
+                read.addr.eq(read_row),
+                write.addr.eq(write_row),
+                write.en.eq(writes),
+                *(d.eq(v) for d, v in zip(write.data, self.values[lanes], strict=True)),
+                *(o.eq(g) for o, g in zip(self.o[lanes], given, strict=True)),
+            ]
+            m.d.sync += given.eq(read.data)
+            if blanks:
+                with m.If(blanks[k]):
+                    m.d.sync += Value.cast(given).eq(0)
         return m

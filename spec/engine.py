@@ -464,6 +464,7 @@ class EngineConfig:
             exponent_width=0,
             beats=max(step.beats for step in self.plan.steps),
             results=FRAMES,
+            additions=1,
         )
 
     @property

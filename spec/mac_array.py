@@ -42,6 +42,10 @@ class MacArrayConfig:
         frames of one beat need for a beat every cycle.
     products
         Whether the products are given out too, each on its own, for outer products.
+    additions
+        One after the other in a stage of an adder tree, 1 or 2: two are half the registers, and a
+        logic cell with six inputs adds three numbers at once; one is faster, and smaller where it
+        has four.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     """
@@ -57,6 +61,7 @@ class MacArrayConfig:
     results: int = 0
     ways: int = 1
     products: bool = False
+    additions: int = 2
 
     def __post_init__(self) -> None:
         require_int("lanes", self.lanes, 1, 1024)
@@ -76,6 +81,7 @@ class MacArrayConfig:
                 f"be 0, not {self.exponent_width}"
             )
         require_bool("products", self.products)
+        require_int("additions", self.additions, 1, 2)
         require_int("beats", self.beats, 1, 65536)
         if self.accumulator_width == 0:
             if self.needed_width > 64:

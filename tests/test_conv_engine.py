@@ -83,7 +83,7 @@ def test_lenet5_in_cycles():
     config = ConvEngineConfig()
     dut = ConvEngine(config)
     assert (config.image_beats, config.parameter_beats) == (196, 32320)
-    assert dut.latency == dut.interval == 4051 + 5 * (8 + 7) + 5
+    assert dut.latency == dut.interval == 4051 + 5 * (10 + 9) + 5
     simulate(dut, Case(phases=[]))
 
 

@@ -197,7 +197,7 @@ def test_of_lenet5_in_cycles():
     config = LoraConfig()
     dut = Lora(config)
     assert (config.sample_beats, config.parameter_beats) == (644, 5952)
-    assert (dut.latency, dut.interval) == (131, 645)
+    assert (dut.latency, dut.interval) == (139, 645)
     simulate(dut, Case(phases=[]))
 
 

@@ -1,0 +1,42 @@
+"""Holds the engine's memories to their word: no row is read in the cycle that writes it."""
+
+from random import Random
+
+import pytest
+from amaranth.lib import memory
+
+from seedbed.flow.registry import CORES
+from seedbed.hw import activation_store, parameter_memory
+from seedbed.sim.harness import simulate
+
+
+class Through(memory.Memory):
+    """Shows what is being written, where the memory's reads show what was there before."""
+
+    reads = 0
+
+    def __init__(self, *args, **fields):
+        super().__init__(*args, **fields)
+        self._write = super().write_port()
+
+    def write_port(self):
+        return self._write
+
+    def read_port(self):
+        Through.reads += 1
+        return super().read_port(transparent_for=(self._write,))
+
+
+@pytest.mark.parametrize("name", ["conv_engine", "lora", "instantft"])
+def test_what_a_read_shows_of_a_write_in_the_same_cycle_is_not_used(name, monkeypatch):
+    """In a block RAM it is anything, and the memories are marked so for synthesis."""
+    core = CORES[name]
+    config = core.configure(core.small)
+    case = core.case(config, Random(7))
+    before = simulate(core.component(config), case)
+    Through.reads = 0
+    for module in (activation_store, parameter_memory):
+        monkeypatch.setattr(module, "Memory", Through)
+    after = simulate(core.component(config), case)
+    assert Through.reads
+    assert after.transfers == before.transfers
