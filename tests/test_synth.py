@@ -112,6 +112,32 @@ def test_the_placed_core_is_the_core_that_was_counted(build):
     assert {kind: placed.count(kind) for kind in count} == count
 
 
+COPIES = """
+module copies(input clk, input x, input [1:0] i, output reg [1:0] o);
+  (* keep = 1 *) reg near_0;
+  (* keep = 1 *) reg near_1;
+  always @(posedge clk) near_0 <= x;
+  always @(posedge clk) near_1 <= x;
+  always @(posedge clk) o <= {near_1 | i[1], near_0 & i[0]};
+endmodule
+"""
+
+
+def test_copies_of_a_register_stay_apart_only_if_they_are_marked(build):
+    assert run(build, COPIES, "ecp5")["ff"] == 4
+    assert run(build, COPIES.replace("(* keep = 1 *) ", ""), "ecp5")["ff"] == 3
+
+
+def test_large_designs_have_another_placer_and_router(build, monkeypatch):
+    path = write(build, LFSR)
+    synth.place(path, "lfsr", target="ecp5", seeds=1, build=build)
+    (log,) = build.glob("lfsr-ecp5-*/place-1.log")
+    assert "router2" not in log.read_text()
+    monkeypatch.setattr(synth, "LARGE", 1)
+    synth.place(path, "lfsr", target="ecp5", seeds=1, build=build)
+    assert "router2" in log.read_text()
+
+
 def test_the_harness_folds_every_net_once_and_registers_logic_first(build):
     path = write(build, MIXED)
     folder = synth.map_core(path, "mixed", target="ecp5", build=build)
