@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from seedbed.flow import place_harness, targets
+from seedbed.flow import floorplan, place_harness, targets
 from seedbed.flow.cache import memo
 from seedbed.flow.files import write_atomic
 from seedbed.sim import tools
@@ -216,13 +216,15 @@ def place(
     }
     if chosen.large and len(module["cells"]) >= LARGE:
         arguments += [*chosen.large, "--lpf", "pins.lpf", "--lpf-allow-unconstrained"]
-        key["pins"] = chosen.pins
+        key["pins"], key["columns"] = chosen.pins, repr(chosen.columns)
 
     def run(seed: int) -> dict[str, Any]:
-        design = folder / f"design-{_hash(text + script)[:16]}.json"
+        design = folder / f"design-{_hash(repr(key))[:16]}.json"
         if not design.is_file():
             write_atomic(folder / "harness.v", text)
             _yosys(folder, "wrap", script)
+            if "columns" in key and chosen.columns:
+                _arrange(folder / "design.part", chosen.columns)
             _keep(folder, "design.part", design.name)
         _tell(progress, f"placing {top} on {target}, seed {seed} of {seeds}")
         if "pins" in key:
@@ -252,6 +254,13 @@ def place(
         "device": " ".join(chosen.device),
         "tools": versions,
     }
+
+
+def _arrange(path: Path, columns: floorplan.Columns) -> None:
+    """Fix the places of what the design of a file has in rows and columns."""
+    design = json.loads(path.read_text())
+    floorplan.arrange(design["modules"][HARNESS], columns)
+    path.write_text(json.dumps(design))
 
 
 def _report(report: dict[str, Any]) -> dict[str, Any]:

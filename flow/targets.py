@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from seedbed.flow.floorplan import Columns
+
 __all__ = ["TARGETS", "Target", "UnknownTarget", "find"]
 
 
@@ -31,8 +33,9 @@ class Target:
     place, device
         The tool that places and routes (a name of :data:`seedbed.sim.tools.TOOLS`) and its
         arguments; ``None`` where no open one gives a clock frequency to be trusted.
-    large, pins
-        Further arguments for designs of tens of thousands of cells, and where their clock pin is.
+    large, pins, columns
+        For designs of tens of thousands of cells: further arguments, where the clock pin is, and
+        where multipliers and memories may be arranged (:mod:`seedbed.flow.floorplan`).
     """
 
     name: str
@@ -47,6 +50,7 @@ class Target:
     device: tuple[str, ...] = ()
     large: tuple[str, ...] = ()
     pins: str = ""
+    columns: Columns | None = None
 
     def count(self, cells: Mapping[str, int]) -> dict[str, int]:
         """Return ``lut``, ``ff``, ``bram`` and ``dsp`` for cells by type.
@@ -98,6 +102,12 @@ _LFE5U_85F = Target(
     # line that they route. Router 2 finds no way to the clock network from any pin but its own.
     large=("--placer", "static", "--router", "router2"),
     pins='LOCATE COMP "clk" SITE "G2";\n',
+    columns=Columns(
+        blocks=(4, 13, 22, 31, 40, 49, 58, 69, 78, 87, 96, 105, 114),
+        multipliers=((0, "MULT18_0"), (1, "MULT18_1"), (4, "MULT18_4"), (5, "MULT18_5")),
+        memories=((0, "EBR0"), (2, "EBR1"), (4, "EBR2"), (6, "EBR3")),
+        rows=((10, 22), (34, 46), (58, 70)),
+    ),
 )
 
 TARGETS: dict[str, Target] = {
@@ -125,6 +135,7 @@ TARGETS: dict[str, Target] = {
             name="ecp5-45",
             title="ECP5 of half the size (45F), speed grade 6",
             device=("--45k", *_LFE5U_85F.device[1:]),
+            columns=None,
         ),
         Target(
             name="ice40",

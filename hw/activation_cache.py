@@ -2,6 +2,7 @@
 
 from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import data, stream, wiring
+from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.forward_cache import ForwardCache, request_layout
@@ -72,7 +73,9 @@ class ActivationCache(wiring.Component):
         for name in MEMORY:
             ends = getattr(cache, name), flipped(getattr(self, name))
             wiring.connect(m, *(ends if name[0] == "o" else ends[::-1]))
-        rows, codes, out, fill = self.i_rows, quantise.o, dequantise.o, self.o_fill
+        codes = _apart(m, quantise.o, "codes")
+        wiring.connect(m, _apart(m, cache.o_codes, "fetched"), dequantise.i)
+        rows, out, fill = self.i_rows, dequantise.o, self.o_fill
         vector = Signal(range(len(plan.cached)))
         m.d.comb += [
             quantise.i.valid.eq(rows.valid),
@@ -89,7 +92,6 @@ class ActivationCache(wiring.Component):
             m.d.sync += vector.eq(vector + 1)
             with m.If(cache.i_codes.payload.last):
                 m.d.sync += vector.eq(0)
-        wiring.connect(m, cache.o_codes, dequantise.i)
         # Vector by vector, each in whole beats of memory; what is behind its end is 0 there too.
         config = self.config.forward_cache
         counts = [beats * config.fetch_pieces for beats in config.vector_beats]
@@ -129,3 +131,22 @@ class ActivationCache(wiring.Component):
             cache.o.ready.eq(self.o.ready & ~given),
         ]
         return m
+
+
+def _apart(m, source, name: str):
+    """Return the stream ``source`` behind a queue of two, over which no ready passes at once.
+
+    Without it, a store that is busy would hold up the memory's answers in the same cycle.
+    """
+    layout = source.payload.shape()
+    m.submodules[name] = fifo = SyncFIFO(width=layout.size, depth=2)
+    queued = stream.Signature(layout).create(path=(name,))
+    m.d.comb += [
+        fifo.w_data.eq(source.payload),
+        fifo.w_en.eq(source.valid),
+        source.ready.eq(fifo.w_rdy),
+        queued.payload.eq(fifo.r_data),
+        queued.valid.eq(fifo.r_rdy),
+        fifo.r_en.eq(queued.ready),
+    ]
+    return queued

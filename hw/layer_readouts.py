@@ -27,12 +27,15 @@ class AdapterReadout(wiring.Component):
     o : Out(stream of struct)
         ``word`` (two numbers) and ``last``.
 
-    Throughput: a word every two cycles.
+    Words come from the lanes over multiplexers of four neighbours with a register each: one of all
+    would have lines across the device. Throughput: a word every 2 + ``stages`` cycles.
     """
 
     def __init__(self, config: EngineConfig):
         self.config = config
         plan = config.plan
+        #: Of multiplexers.
+        self.stages = ((plan.ways * plan.lanes // 2 - 1).bit_length() + 1) // 2
         numbers = data.ArrayLayout(signed(config.mac.weight_width), plan.ways * plan.lanes)
         word = data.ArrayLayout(signed(config.word), 2)
         super().__init__(
@@ -50,14 +53,23 @@ class AdapterReadout(wiring.Component):
         plan, out = self.config.plan, self.o
         pairs = plan.ways * plan.lanes // 2
         pair = Signal(range(pairs))
-        wait = Signal(range(ParameterMemory.LATENCY + 1), init=ParameterMemory.LATENCY)
+        fresh = ParameterMemory.LATENCY + self.stages
+        wait = Signal(range(fresh + 1), init=fresh)
         shown = Signal(out.payload.word.shape(), reset_less=True)
-        width, word = self.config.mac.weight_width, self.config.word
-        two = Signal(2 * width)
+        word = self.config.word
+        some = [
+            Cat(number[:word] for number in self.given[k : k + 2]) for k in range(0, 2 * pairs, 2)
+        ]
+        for stage in range(self.stages):
+            kept = []
+            for k in range(0, len(some), 4):
+                kept.append(Signal(2 * word, name=f"some_{stage}_{k}", reset_less=True))
+                four = [some[min(k + n, len(some) - 1)] for n in range(4)]
+                m.d.sync += kept[-1].eq(Array(four)[pair[2 * stage : 2 * stage + 2]])
+            some = kept
         ends = Signal()
         over = Signal()
         m.d.comb += [
-            two.eq(Array(Cat(*self.given[2 * k : 2 * k + 2]) for k in range(pairs))[pair]),
             ends.eq(pair == pairs - 1),
             over.eq(ends & (self.row == plan.learned_rows - 1)),
             out.payload.word.eq(shown),
@@ -67,19 +79,11 @@ class AdapterReadout(wiring.Component):
             with m.If(wait != 0):
                 m.d.sync += wait.eq(wait - 1)
             with m.Elif(~out.valid):
-                m.d.sync += [
-                    shown[0].eq(two[:word]),
-                    shown[1].eq(two[width : width + word]),
-                    out.valid.eq(1),
-                ]
+                m.d.sync += [shown.eq(some[0]), out.valid.eq(1)]
         with m.If(out.valid & out.ready):
-            m.d.sync += [out.valid.eq(0), pair.eq(pair + 1)]
+            m.d.sync += [out.valid.eq(0), pair.eq(pair + 1), wait.eq(self.stages)]
             with m.If(ends):
-                m.d.sync += [
-                    pair.eq(0),
-                    self.row.eq(self.row + 1),
-                    wait.eq(ParameterMemory.LATENCY),
-                ]
+                m.d.sync += [pair.eq(0), self.row.eq(self.row + 1), wait.eq(fresh)]
             with m.If(over):
                 m.d.sync += [self.row.eq(0), self.busy.eq(0)]
         with m.If(self.start):
