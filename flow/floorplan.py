@@ -13,11 +13,12 @@ from typing import Any
 
 __all__ = ["Columns", "arrange"]
 
-_MEMORY = re.compile(r".*engine\.memory\.pair_(\d+)\.0\.(\d)")
-_BANK = re.compile(r".*engine\.store\.bank_(\d+)\.0\.\d")
+_MEMORY = re.compile(r".*engine\.memory\.pair_(\d+)\.(\d+)\.(\d+)")
+_BANK = re.compile(r".*engine\.store\.bank_\d+\.0\.0")
 _MULTIPLIER = "MULT18X18D"
 #: Cells between a memory's output and a multiplier: registers, and what chooses between two.
 _BETWEEN = ("TRELLIS_FF", "LUT4", "PFUMX")
+_DEPTH = 5
 
 
 @dataclass(frozen=True)
@@ -50,23 +51,22 @@ class Columns:
         ]
 
 
-def arrange(module: dict[str, Any], columns: Columns) -> int:
-    """Fix each lane's multipliers, and its parameters' memories, in columns of their own.
+def arrange(module: dict[str, Any], columns: Columns) -> dict[str, str]:
+    """Return a site for each lane's multipliers, and for its parameters' memories, by their names.
 
     ``module`` is yosys's JSON of a mapped core that has a
     :class:`~seedbed.hw.layer_engine.LayerEngine` with one memory a multiplier. Lanes go from left
     to right; three ways have a row each, and the lanes of another are spread over the rows, four
-    and four. Returns how many multipliers have been fixed: none, where the core is another one or
-    does not fit.
+    and four. Nothing is given where the core is another one or does not fit.
     """
     cells = module["cells"]
     lanes = sum(_BANK.fullmatch(name) is not None for name in cells)
-    memories = {2 * int(k[1]) + int(k[2]): k[0] for k in map(_MEMORY.fullmatch, cells) if k}
-    if not lanes or not memories:
-        return 0
-    multipliers = _multipliers(cells, {name: k for k, name in memories.items()})
-    if multipliers.keys() != memories.keys():
-        return 0
+    memories = [name for name in cells if _MEMORY.fullmatch(name)]
+    # Two to a pair of lanes: what is deeper has more, what is less deep one.
+    memories.sort(key=lambda name: [int(number) for number in _MEMORY.fullmatch(name).groups()])
+    multipliers = _multipliers(cells, memories)
+    if not lanes or len(memories) % lanes or multipliers.keys() != set(memories):
+        return {}
     ways, count = len(memories) // lanes, len(columns.rows)
     rows: list[list[int]] = [[] for _ in range(count)]
     for lane in range(lanes):
@@ -74,44 +74,38 @@ def arrange(module: dict[str, Any], columns: Columns) -> int:
             row = way % count if way < ways - ways % count else lane // 4 % count
             rows[row].append(way * lanes + lane)
     if any(len(row) > len(columns.sites(0)) for row in rows):
-        return 0
+        return {}
+    places = {}
     for number, row in enumerate(rows):
         sites = columns.sites(number)
         for place, k in enumerate(row):
             # The free columns between them, for what else multiplies and remembers.
             bels = sites[(2 * place + 1) * len(sites) // (2 * len(row))]
-            for name, bel in zip((multipliers[k], memories[k]), bels, strict=True):
-                cells[name]["attributes"]["BEL"] = bel
-    return len(memories)
+            places |= zip((multipliers[memories[k]], memories[k]), bels, strict=True)
+    return places
 
 
-def _multipliers(cells: dict[str, Any], memories: dict[str, int]) -> dict[int, str]:
-    """Return the multiplier that most of each memory's bits go to."""
-    drivers = {bit: name for name, bit in _ends(cells, "output")}
-    found = {}
+def _multipliers(cells: dict[str, Any], memories: list[str]) -> dict[str, str]:
+    """Return the one multiplier that a memory's bits go to, for those that have one."""
+    drivers = {bit: name for name, cell in cells.items() for bit in _bits(cell, "output")}
+    found: dict[str, list[str]] = {name: [] for name in memories}
     for name, cell in cells.items():
         if cell["type"] != _MULTIPLIER:
             continue
-        votes: Counter[int] = Counter()
+        votes: Counter[str] = Counter()
         level = {name}
-        for _ in range(5):
-            bits = [
-                bit
-                for one in level
-                for port, bits in cells[one]["connections"].items()
-                if cells[one]["port_directions"][port] == "input" and port not in ("CE", "LSR")
-                for bit in bits
-            ]
-            level = {drivers[bit] for bit in bits if bit in drivers} - level
-            votes.update(memories[one] for one in level if one in memories)
+        for _ in range(_DEPTH):
+            bits = [bit for one in level for bit in _bits(cells[one], "input")]
+            level = {drivers[bit] for bit in bits if bit in drivers}
+            votes.update(one for one in level if one in found)
             level = {one for one in level if cells[one]["type"] in _BETWEEN}
         if votes:
-            found[votes.most_common(1)[0][0]] = name
-    return found
+            found[votes.most_common(1)[0][0]].append(name)
+    return {memory: names[0] for memory, names in found.items() if len(names) == 1}
 
 
-def _ends(cells: dict[str, Any], direction: str) -> Iterator[tuple[str, Any]]:
-    for name, cell in cells.items():
-        for port, bits in cell["connections"].items():
-            if cell["port_directions"][port] == direction:
-                yield from ((name, bit) for bit in bits)
+def _bits(cell: dict[str, Any], direction: str) -> Iterator[Any]:
+    """Yield what is at a cell's ports, but for those that all registers share."""
+    for port, bits in cell["connections"].items():
+        if cell["port_directions"][port] == direction and port not in ("CE", "CLK", "LSR"):
+            yield from bits

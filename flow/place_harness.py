@@ -3,7 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["wrap"]
+__all__ = ["INSTANCE", "wrap"]
+
+#: The core's name inside.
+INSTANCE = "core"
 
 #: Nets that one register of the folding tree takes in: one LUT4.
 FOLD = 4
@@ -67,7 +70,7 @@ def wrap(
     pins = [f".{n}({{{', '.join(f's[{i}]' for i in reversed(at))}}})" for n, at in places.items()]
     pins += [f".{n}({n})" for n in outputs]
     pins += [".clk(clk)"] if "clk" in ports else []
-    body += [f"{top} core({', '.join(pins)});"]
+    body += [f"{top} {INSTANCE}({', '.join(pins)});"]
     if captured:
         body += [f"reg {_range(len(captured))} c;"]
         body += [f"always @(posedge clk) c <= {{{', '.join(reversed(captured))}}};"]

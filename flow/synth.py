@@ -214,17 +214,20 @@ def place(
         "arguments": arguments,
         "tools": versions,
     }
+    places = {}
     if chosen.large and len(module["cells"]) >= LARGE:
         arguments += [*chosen.large, "--lpf", "pins.lpf", "--lpf-allow-unconstrained"]
-        key["pins"], key["columns"] = chosen.pins, repr(chosen.columns)
+        if chosen.columns:
+            places = floorplan.arrange(module, chosen.columns)
+        key |= {"pins": chosen.pins, "places": places}
 
     def run(seed: int) -> dict[str, Any]:
         design = folder / f"design-{_hash(repr(key))[:16]}.json"
         if not design.is_file():
             write_atomic(folder / "harness.v", text)
             _yosys(folder, "wrap", script)
-            if "columns" in key and chosen.columns:
-                _arrange(folder / "design.part", chosen.columns)
+            if places:
+                _arrange(folder / "design.part", places)
             _keep(folder, "design.part", design.name)
         _tell(progress, f"placing {top} on {target}, seed {seed} of {seeds}")
         if "pins" in key:
@@ -256,10 +259,12 @@ def place(
     }
 
 
-def _arrange(path: Path, columns: floorplan.Columns) -> None:
-    """Fix the places of what the design of a file has in rows and columns."""
+def _arrange(path: Path, places: dict[str, str]) -> None:
+    """Fix the sites of the core's cells in a design."""
     design = json.loads(path.read_text())
-    floorplan.arrange(design["modules"][HARNESS], columns)
+    cells = design["modules"][HARNESS]["cells"]
+    for name, site in places.items():
+        cells[f"{place_harness.INSTANCE}.{name}"]["attributes"]["BEL"] = site
     path.write_text(json.dumps(design))
 
 

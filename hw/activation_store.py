@@ -31,7 +31,8 @@ class ActivationStore(wiring.Component):
     lanes : Out(lanes x signed(number))
         What was asked for ``LATENCY`` cycles before.
     write, target, count, values : In
-        Writes the first ``count`` of ``values``; seen by reads of the next cycle on.
+        Writes the first ``count`` of ``values``; seen by reads of the next cycle on. What is read
+        in this cycle, and written, is anything.
     fill, filling : In
         With ``write``: take ``filling`` instead, all of it.
     """
