@@ -1,6 +1,6 @@
 """Activations in banks, from which any neighbouring numbers are read at once."""
 
-from amaranth.hdl import Array, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -132,14 +132,14 @@ class ActivationStore(wiring.Component):
 
     def _write(self, m, low: int):
         """Write numbers to banks, a cycle later: which ones, by their places from the target."""
-        ways, fill = len(self.values), self.config.fill
+        lanes, ways, fill = len(self._banks), len(self.values), self.config.fill
         # Numbers come from far, too, and are written as late as addresses are read.
         kept = {}
-        for name in ("write", "target", "count", "values", "fill", "filling"):
+        for name in ("target", "values", "fill", "filling"):
             value = getattr(self, name)
-            kept[name] = Signal.like(value, name=f"{name}_kept", reset_less=name != "write")
+            kept[name] = Signal.like(value, name=f"{name}_kept", reset_less=True)
             m.d.sync += kept[name].eq(value)
-        row, at = kept["target"][low:], kept["target"][:low]
+        at = kept["target"][:low]
         # What every bank of so many may be given, for they are whole turns of the values.
         width = (ways - 1).bit_length()
         values = Array(kept["values"])
@@ -147,12 +147,17 @@ class ActivationStore(wiring.Component):
         for k, filling in enumerate(kept["filling"]):
             given.append(Signal(filling.shape(), name=f"given_{k}", reset_less=True))
             m.d.sync += given[k].eq(Mux(kept["fill"], filling, values[(k - at)[:width]]))
-        for b, bank in enumerate(self._banks):
-            port = bank.write_port()
+        # A write that meets a reset may still happen: it goes to where it was to go.
+        names = ("write", "fill", "count", "target")
+        told = data.StructLayout({name: len(getattr(self, name)) for name in names})
+        copies = near(m, Cat(getattr(self, name) for name in names), lanes, "told")
+        for b, (bank, copy) in enumerate(zip(self._banks, copies, strict=True)):
+            port, here = bank.write_port(), data.View(told, copy)
+            row, at = here.target[low:], here.target[:low]
             place = Signal(low, name=f"place_{b}")
             filled = at[(fill - 1).bit_length() :] == b // fill
             m.d.comb += [place.eq(b - at), port.data.eq(given[b % fill])]
             m.d.sync += [
-                port.en.eq(kept["write"] & Mux(kept["fill"], filled, place < kept["count"])),
-                port.addr.eq(row + (~kept["fill"] & self._next(at, b))),
+                port.en.eq(here.write & Mux(here.fill, filled, place < here.count)),
+                port.addr.eq(row + (~here.fill & self._next(at, b))),
             ]

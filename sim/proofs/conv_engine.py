@@ -256,7 +256,7 @@ PROOFS = (
             ),
             Mutant(
                 name="all of a write's numbers are written",
-                old='place < kept["count"]',
+                old="place < here.count",
                 new="place < ways",
             ),
             Mutant(
