@@ -27,8 +27,11 @@ CONFIGS = [
     # Several ways, with blocks, with no tree, and as the engine has them; products beside the sums.
     MacArrayConfig(lanes=6, blocks=2, ways=3, exponent_width=0, beats=31),
     MacArrayConfig(lanes=1, blocks=1, ways=4, weight_width=3, exponent_width=0, products=True),
-    MacArrayConfig(lanes=5, blocks=1, ways=4, accumulator_width=40, products=True, **WIDE),
+    MacArrayConfig(
+        lanes=5, blocks=1, ways=4, accumulator_width=40, products=True, additions=1, **WIDE
+    ),
     MacArrayConfig(lanes=4, blocks=2, products=True),
+    MacArrayConfig(lanes=15, blocks=3, additions=1),
 ]
 
 
@@ -52,7 +55,8 @@ def ones(config, beats):
 
 @pytest.mark.parametrize("beats", [1, 3])
 @pytest.mark.parametrize(
-    ("blocks", "params"), [(1, {}), (2, {}), (8, {}), (2, {"ways": 3, "exponent_width": 0})]
+    ("blocks", "params"),
+    [(1, {}), (2, {}), (8, {}), (2, {"ways": 3, "exponent_width": 0}), (4, {"additions": 1})],
 )
 def test_latency_and_throughput(blocks, params, beats):
     config = MacArrayConfig(lanes=16, blocks=blocks, **params)
@@ -134,6 +138,7 @@ def test_products_come_two_cycles_after_their_beat(config, ends):
         ({"blocks": 33}, ValueError, r"blocks must be in 1\.\.32, not 33"),
         ({"blocks": 5}, ValueError, r"blocks must divide the 32 lanes, not 5"),
         ({"weight_width": 1}, ValueError, r"weight_width must be in 2\.\.32, not 1"),
+        ({"additions": 3}, ValueError, r"additions must be in 1..2, not 3"),
         ({"weight_peak": -1}, ValueError, r"weight_peak must be in 1\.\.1048576, not -1"),
         ({"weight_peak": 1 << 21}, ValueError, r"weight_peak must be in 1\.\.1048576, not"),
         ({"activation_width": 33}, ValueError, r"activation_width must be in 2\.\.32, not 33"),
