@@ -216,10 +216,10 @@ def place(
     }
     places = {}
     if chosen.large and len(module["cells"]) >= LARGE:
-        arguments += [*chosen.large, "--lpf", "pins.lpf", "--lpf-allow-unconstrained"]
+        arguments += chosen.large
         if chosen.columns:
             places = floorplan.arrange(module, chosen.columns)
-        key |= {"pins": chosen.pins, "places": places}
+        key |= {"pins": chosen.pins, "places": places, "steps": 2}
 
     def run(seed: int) -> dict[str, Any]:
         design = folder / f"design-{_hash(repr(key))[:16]}.json"
@@ -230,13 +230,15 @@ def place(
                 _arrange(folder / "design.part", places)
             _keep(folder, "design.part", design.name)
         _tell(progress, f"placing {top} on {target}, seed {seed} of {seeds}")
-        if "pins" in key:
-            write_atomic(folder / "pins.lpf", chosen.pins)
         report = folder / f"report-{seed}.json"
         with suppress(FileNotFoundError):
             report.unlink()
-        files = ["--json", design.name, "--report", report.name, "--seed", str(seed)]
-        files += ["--log", f"place-{seed}.log"]
+        files = ["--report", report.name, "--seed", str(seed)]
+        if "pins" in key:
+            placed = _placed(chosen, arguments, folder, design.name, seed)
+            files += ["--json", placed, "--no-pack", "--no-place", "--log", f"route-{seed}.log"]
+        else:
+            files += ["--json", design.name, "--log", f"place-{seed}.log"]
         tools.run(chosen.place, *arguments, *files, cwd=folder)
         return _report(json.loads(report.read_text()))
 
@@ -257,6 +259,26 @@ def place(
         "device": " ".join(chosen.device),
         "tools": versions,
     }
+
+
+def _placed(
+    target: targets.Target, arguments: list[str], folder: Path, design: str, seed: int
+) -> str:
+    """Place a large design, and return the name of the file that has it.
+
+    Routed in a second call, so that hours of placement are not lost with a routing that is stopped;
+    router 2 also ends more often so.
+    """
+    name = f"placed-{seed}-{design}"
+    if not (folder / name).is_file():
+        write_atomic(folder / "pins.lpf", target.pins)
+        files = ["--json", design, "--seed", str(seed), "--log", f"place-{seed}.log"]
+        files += ["--lpf", "pins.lpf", "--lpf-allow-unconstrained"]
+        files += ["--no-route", "--write", f"placed-{seed}.part"]
+        assert target.place is not None
+        tools.run(target.place, *arguments, *files, cwd=folder)
+        _keep(folder, f"placed-{seed}.part", name)
+    return name
 
 
 def _arrange(path: Path, places: dict[str, str]) -> None:

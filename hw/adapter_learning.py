@@ -70,7 +70,8 @@ class AdapterLearning(wiring.Component):
             late.append(Signal(late[0].shape(), name=f"late_{k}", reset_less=True))
             m.d.sync += late[-1].eq(late[-2])
         count = len(self.products)
-        words = near(m, self.word.as_value(), count, "word")
+        word = Signal.like(self.word, reset_less=True)
+        m.d.sync += word.eq(self.word)
         updates = near(m, self.update, count, "updates")
         updated = near(m, late[2].update, count, "updated")
         counted = near(m, late[2].counts, count, "counted")
@@ -102,11 +103,10 @@ class AdapterLearning(wiring.Component):
             low, high = (
                 Mux(updated[k], *ends) for ends in [(new.low, old.low), (new.high, old.high)]
             )
-            word = data.View(self.word.shape(), words[k])[k % 2]
             value = Signal(row.shape(), name=f"value_{k}", reset_less=True)
             flag = Signal(name=f"flag_{k}", reset_less=True)
             m.d.sync += [
-                value.eq(Array([total, word, low, high])[take]),
+                value.eq(Array([total, word[k % 2], low, high])[take]),
                 flag.eq(counted[k] & over),
             ]
             m.d.comb += self.values[k].eq(value)

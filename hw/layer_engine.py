@@ -298,25 +298,20 @@ class LayerEngine(wiring.Component):
         # products, and a cycle later what they are added to; the sums; all have been counted.
         at, to = store.LATENCY, memory.LATENCY
         outer, moved = runs[at], rows[to]
-        shape = store.lanes.shape().elem_shape
-        left = Signal(data.ArrayLayout(shape, plan.ways), reset_less=True)
-        held = Mux(outer.left, Cat(store.lanes[w] for w in range(plan.ways)), left.as_value())
-        m.d.sync += left.eq(held)
-        lefts = [
-            near(m, held.word_select(w, shape.width), plan.lanes, f"left_{w}")
-            for w in range(plan.ways)
-        ]
+        left = Signal(data.ArrayLayout(store.lanes.shape().elem_shape, plan.ways), reset_less=True)
+        with m.If(outer.left):
+            m.d.sync += [kept.eq(lane) for kept, lane in zip(left, store.lanes, strict=False)]
         with m.If(runs[0].left | runs[0].right):
             m.d.comb += [store.address.eq(runs[0].address), store.spread.eq(0)]
         weights, activations = mac.i.payload.weights, mac.i.payload.activations
         for k, right in enumerate(near(m, runs[at - 1].right, len(weights), "right")):
             with m.If(right):
-                factor = lefts[k // plan.lanes][k % plan.lanes]
-                m.d.comb += weights[k].eq(factor.as_signed())
-        rates = near(m, Mux(self._clears, 0, self.rate), plan.lanes, "rate")
+                m.d.comb += weights[k].eq(left[k // plan.lanes])
+        rate = Signal.like(self.rate, reset_less=True)
+        m.d.sync += rate.eq(Mux(self._clears, 0, self.rate))
         for k, moves in enumerate(near(m, rows[to - 1].valid, plan.lanes, "moves")):
             with m.If(moves):
-                m.d.comb += activations[k].eq(rates[k])
+                m.d.comb += activations[k].eq(rate)
         with m.If(outer.right | moved.valid):
             m.d.comb += [mac.i.valid.eq(1), mac.i.payload.first.eq(1), mac.i.payload.last.eq(0)]
         outer, moved = runs[at + mul - 1], rows[to + mul - 1]
