@@ -97,17 +97,18 @@ class ParameterMemory(wiring.Component):
             late[name] = Signal.like(value, name=f"late_{name}", reset_less=name != "load")
             m.d.sync += late[name].eq(value)
         depth = (self._memories[0].depth - 1).bit_length()
-        count = len(self._memories)
+        read_row = Signal(depth, reset_less=True)
+        write_row = Signal(depth, reset_less=True)
         loaded = [late[f"load_{name}"] for name in ("learned", "page", "row")]
         written = self._address(1, self.write_page, self.write_row)
         # One address for a hundred memories.
-        read_row = self._address(self.learned, self.page, self.row)
-        write_row = Mux(self.write, written, self._address(*loaded))
-        read_rows = near(m, read_row[:depth], count, "read_row")
-        write_rows = near(m, write_row[:depth], count, "write_row")
+        m.d.sync += [
+            read_row.eq(self._address(self.learned, self.page, self.row)),
+            write_row.eq(Mux(self.write, written, self._address(*loaded))),
+        ]
         early = Signal(reset_less=True)
         m.d.sync += early.eq(self.blank)
-        blanks = near(m, early, count, "blank") if self.config.lora else []
+        blanks = near(m, early, len(self._memories), "blank") if self.config.lora else []
         for k, memory in enumerate(self._memories):
             m.submodules[f"pair_{k}"] = memory
             read, write = memory.read_port(), memory.write_port()
@@ -116,8 +117,8 @@ class ParameterMemory(wiring.Component):
             given = Signal(read.data.shape(), name=f"given_{k}", reset_less=True)
             m.d.sync += writes.eq(self.write | (late["load"] & (late["pair"] == k)))
             m.d.comb += [
-                read.addr.eq(read_rows[k]),
-                write.addr.eq(write_rows[k]),
+                read.addr.eq(read_row),
+                write.addr.eq(write_row),
                 write.en.eq(writes),
                 *(d.eq(v) for d, v in zip(write.data, self.values[lanes], strict=True)),
                 *(o.eq(g) for o, g in zip(self.o[lanes], given, strict=True)),
