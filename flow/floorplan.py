@@ -61,9 +61,9 @@ def arrange(module: dict[str, Any], columns: Columns) -> dict[str, str]:
     """
     cells = module["cells"]
     lanes = sum(_BANK.fullmatch(name) is not None for name in cells)
-    memories = [name for name in cells if _MEMORY.fullmatch(name)]
     # Two to a pair of lanes: what is deeper has more, what is less deep one.
-    memories.sort(key=lambda name: [int(number) for number in _MEMORY.fullmatch(name).groups()])
+    matches = filter(None, map(_MEMORY.fullmatch, cells))
+    memories = [k[0] for k in sorted(matches, key=lambda k: [int(part) for part in k.groups()])]
     multipliers = _multipliers(cells, memories)
     if not lanes or len(memories) % lanes or multipliers.keys() != set(memories):
         return {}
@@ -73,11 +73,11 @@ def arrange(module: dict[str, Any], columns: Columns) -> dict[str, str]:
         for way in range(ways):
             row = way % count if way < ways - ways % count else lane // 4 % count
             rows[row].append(way * lanes + lane)
-    if any(len(row) > len(columns.sites(0)) for row in rows):
-        return {}
-    places = {}
+    places: dict[str, str] = {}
     for number, row in enumerate(rows):
         sites = columns.sites(number)
+        if len(row) > len(sites):
+            return {}
         for place, k in enumerate(row):
             # The free columns between them, for what else multiplies and remembers.
             bels = sites[(2 * place + 1) * len(sites) // (2 * len(row))]

@@ -219,6 +219,7 @@ def place(
         arguments += chosen.large
         if chosen.columns:
             places = floorplan.arrange(module, chosen.columns)
+        # Two calls of the tool, see `_placed`.
         key |= {"pins": chosen.pins, "places": places, "steps": 2}
 
     def run(seed: int) -> dict[str, Any]:
@@ -266,8 +267,8 @@ def _placed(
 ) -> str:
     """Place a large design, and return the name of the file that has it.
 
-    Routed in a second call, so that hours of placement are not lost with a routing that is stopped;
-    router 2 also ends more often so.
+    Routed in a second call, so that a placement is not lost with a routing that is stopped.
+    Router 2 ended so with LeNet-5's fine-tuning core, and did not in a call that had placed it.
     """
     name = f"placed-{seed}-{design}"
     if not (folder / name).is_file():

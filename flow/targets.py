@@ -97,9 +97,9 @@ _LFE5U_85F = Target(
     free=r"PFUMX|L6MUX21|ALU54B|GND|VCC|\$scopeinfo",
     place="NEXTPNR_ECP5",
     device=("--85k", "--package", "CABGA381", "--speed", "6"),
-    # The default ones, analytic placement by HeAP and router 1, are better for small designs, but
-    # leave a core of 50,000 cells with lines half as long again, and take apart again nearly every
-    # line that they route. Router 2 finds no way to the clock network from any pin but its own.
+    # The default ones, HeAP and router 1, place and route small designs. With a core of 50,000
+    # cells HeAP's lines were a fifth longer, and router 1 took apart again nearly every line that
+    # it routed. Router 2 may find no way to the clock network from a pin that is not its own.
     large=("--placer", "static", "--router", "router2"),
     pins='LOCATE COMP "clk" SITE "G2";\n',
     columns=Columns(
