@@ -9,6 +9,9 @@ from seedbed.spec import LfsrConfig, UrngConfig, gf2
 
 __all__ = ["UrngArray"]
 
+#: Lanes that one LUT enables.
+ENABLED = 11
+
 
 class UrngArray(wiring.Component):
     """n LFSRs of b bits; lane j shows generator (j + t) mod n at beat t.
@@ -101,12 +104,18 @@ class UrngArray(wiring.Component):
         seed = self.i_seeds.payload
         bits = self._repaired(m, seed, states, free) if self.config.repair else seed.bits
         m.d.comb += self.i_seeds.ready.eq(free)
-        with m.If(free & (valid | self.i_seeds.valid)):
-            for j, state in enumerate(states):
-                shifted = Cat(states[(j + 1) % len(states)][1:], bits[j])
+        # What moves the lanes is a LUT behind `ready` that reaches all their registers: there is
+        # one for every few lanes, because each has a `valid` of its own.
+        valids = [
+            Signal(init=1, name=f"valid_{k}", attrs={"keep": True})
+            for k in range(-(-len(states) // ENABLED))
+        ]
+        for j, state in enumerate(states):
+            shifted = Cat(states[(j + 1) % len(states)][1:], bits[j])
+            with m.If(Mux(valids[j // ENABLED], self.o.ready, self.i_seeds.valid)):
                 m.d.sync += state.eq(Mux(self.i_seeds.valid, shifted, moved[j]))
         with m.If(free & self.i_seeds.valid):
-            m.d.sync += valid.eq(seed.last)
+            m.d.sync += [v.eq(seed.last) for v in (valid, *valids)]
 
     def _repaired(self, m, seed, states, free):
         """Return the seed bits, with the last one set for generators that got none but zeros."""

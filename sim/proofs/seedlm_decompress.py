@@ -69,8 +69,11 @@ def stalls(dut: SeedlmDecompress) -> Module:
     m, inside = around(dut)
     stream_rules(m, dut.o)
     waits = past(m, ~inside["moves"])
-    # With a skid the enable is a register too, and what tells of waiting.
-    found = [each for each in registers(m.submodules.dut) if each.name != "moves"]
+    # With a skid the enable is a register too, what tells of waiting, and there several times.
+    found = [r for r in registers(m.submodules.dut) if not r.name.startswith("moves")]
+    for name, copy in inside.items():
+        if name.startswith("moves_"):
+            m.d.comb += Assert(copy == inside["moves"])
     assert len(found) > dut.latency, "the registers are not found"
     for register in found:
         before = past(m, register)
@@ -124,7 +127,7 @@ SWAPPED = Mutant(
 )
 LANES_RUN = Mutant(
     name="the lanes run on while a beat waits",
-    old="EnableInserter(moves)(lane)",
+    old="EnableInserter(near[k] if near else moves)(lane)",
     new="lane",
 )
 ALL_RUNS = Mutant(
@@ -134,8 +137,8 @@ ALL_RUNS = Mutant(
 )
 NO_SPARE = Mutant(
     name="the beat that began to wait is not kept",
-    old="self.o.payload.eq(Mux(moves, stage, spare))",
-    new="self.o.payload.eq(stage)",
+    old="eq(Mux(moved, shown, kept))",
+    new="eq(shown)",
 )
 SAYS = {
     products: "Each weight of a beat is the sum of q_p (V_cp - 2^(B - 1)) over p, exactly.",

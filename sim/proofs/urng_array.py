@@ -15,9 +15,9 @@ from amaranth.lib import data
 
 from seedbed.hw.gf2 import product
 from seedbed.hw.urng_array import UrngArray
-from seedbed.sim.proofs.bench import around, happens, past, serial_step, stream_rules, transfer
+from seedbed.sim.proofs.bench import happens, past, serial_step, stream_rules, transfer
 from seedbed.sim.proofs.urng_array_mutants import MUTANTS, NO_REPAIR_GROWN
-from seedbed.sim.proofs.urng_array_record import follow, grown, lanes, loads, mended, top
+from seedbed.sim.proofs.urng_array_record import beside, follow, grown, lanes, loads, mended, top
 from seedbed.sim.prove import Proof
 from seedbed.spec import UrngConfig
 
@@ -29,7 +29,7 @@ FIRST = 4
 
 def never_zero(dut: UrngArray) -> Module:
     """Each way of seeding under its contract; with repair, whatever the seeds are."""
-    m, inside = around(dut)
+    m, inside = beside(dut)
     config = dut.config
     width, n = config.width, config.lanes
     states = lanes(dut)
@@ -90,7 +90,7 @@ def never_zero(dut: UrngArray) -> Module:
 
 def rotation(dut: UrngArray) -> Module:
     """Follow an arbitrary generator g from its seed, stepping it bit by bit."""
-    m, inside = around(dut)
+    m, inside = beside(dut)
     config = dut.config
     width, n = config.width, config.lanes
     g = AnyConst(range(n))
@@ -147,7 +147,7 @@ def rotation(dut: UrngArray) -> Module:
 
 def replay(dut: UrngArray) -> Module:
     """Compare the first beats after two loads of one seed, whatever happened in between."""
-    m, inside = around(dut)
+    m, inside = beside(dut)
     config = dut.config
     width, n = config.width, config.lanes
     begins, ends, count = loads(m, dut)
@@ -216,7 +216,7 @@ def replay(dut: UrngArray) -> Module:
 
 def stream(dut: UrngArray) -> Module:
     """Any frames whatever: the stream rules, and no seed accepted over a waiting beat."""
-    m, _ = around(dut)
+    m, _ = beside(dut)
     stream_rules(m, dut.o)
     waiting = dut.o.valid & ~dut.o.ready
     with m.If(waiting):
@@ -227,7 +227,7 @@ def stream(dut: UrngArray) -> Module:
 
 def latency(dut: UrngArray) -> Module:
     """Valid falls with a seed and rises ``latency`` cycles after it, with ready high or low."""
-    m, inside = around(dut)
+    m, inside = beside(dut)
     _, ends, count = loads(m, dut)
     follow(m, dut, inside, count)
     arrived = past(m, ends)
@@ -241,7 +241,7 @@ def latency(dut: UrngArray) -> Module:
 
 def ahead(dut: UrngArray) -> Module:
     """Follow generator 0, which enters at lane n - 1 and moves down by a lane a beat."""
-    m, inside = around(dut)
+    m, inside = beside(dut)
     config = dut.config
     n = config.lanes
     _, _, count = loads(m, dut)

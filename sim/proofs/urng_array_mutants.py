@@ -26,8 +26,8 @@ NOT_FREE = Mutant(
 )
 VALID_FALLS = Mutant(
     name="a seed that waits clears valid",
-    old="with m.If(free & self.i_seeds.valid):\n            m.d.sync += valid",
-    new="with m.If(self.i_seeds.valid):\n            m.d.sync += valid",
+    old="with m.If(free & self.i_seeds.valid):\n            m.d.sync += [v",
+    new="with m.If(self.i_seeds.valid):\n            m.d.sync += [v",
 )
 VALID_WAITS = Mutant(
     name="valid waits for ready",
@@ -36,13 +36,13 @@ VALID_WAITS = Mutant(
 )
 STILL_VALID = Mutant(
     name="valid while seeds are loaded",
-    old="m.d.sync += valid.eq(seed.last)",
-    new="m.d.sync += valid.eq(1)",
+    old="v.eq(seed.last)",
+    new="v.eq(1)",
 )
 RUNS_DRY = Mutant(
     name="steps while it waits for seeds",
-    old="with m.If(free & (valid | self.i_seeds.valid)):",
-    new="with m.If(free):",
+    old="with m.If(Mux(valids[j // ENABLED], self.o.ready, self.i_seeds.valid)):",
+    new="with m.If(~valids[j // ENABLED] | self.o.ready):",
 )
 SEED_LANE = Mutant(
     name="seed bits stay at their lane",
