@@ -58,10 +58,13 @@ class _Timed:
     def at(self, slot):
         """Return the value in ``slot``, which is not before its own."""
         while len(self._steps) <= slot // self._slots - self._stage:
-            # With a reset, though nobody needs one: without, the longer of these delays are mapped
-            # to shift registers on some families, each bit to a LUT.
+            # Marked `keep`: otherwise the longer of these delays are mapped to shift registers on
+            # some families, each bit to a LUT. A reset would do it too, with lines to all of them.
             step = Signal(
-                self._steps[0].shape(), name=f"{self._name}_{self._stage + len(self._steps)}"
+                self._steps[0].shape(),
+                name=f"{self._name}_{self._stage + len(self._steps)}",
+                reset_less=True,
+                attrs={"keep": True},
             )
             self._m.d.sync += step.eq(self._steps[-1])
             self._steps.append(step)
@@ -283,10 +286,17 @@ class SeedlmDecompress(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        moves = Signal(init=1)
         valid = Signal(self.latency)
         last = Signal(self.latency)
         stage = Signal(self.o.payload.shape())
+        # As a register it is there several times, none near to all: for the inputs, for each lane,
+        # and for the output.
+        skid = self.config.skid
+        moves = Signal(init=1, attrs={"keep": True} if skid else {})
+        near = [
+            Signal(init=1, name=f"moves_{k}", attrs={"keep": True})
+            for k in range(len(self._lanes) + 1 if skid else 0)
+        ]
         m.d.comb += [self.i.ready.eq(moves), stage.last.eq(last[-1])]
         with m.If(moves):
             m.d.sync += [
@@ -294,15 +304,13 @@ class SeedlmDecompress(wiring.Component):
                 last.eq(Cat(self.i.payload.last, last)),
             ]
         for k, lane in enumerate(self._lanes):
-            m.submodules[f"lane_{k}"] = EnableInserter(moves)(lane)
-            weights = stage.weights[k * self.config.block :]
+            m.submodules[f"lane_{k}"] = EnableInserter(near[k] if near else moves)(lane)
             m.d.comb += [
                 lane.block.eq(self.i.payload.blocks[k]),
-                stage.exponents[k].eq(lane.exponent),
-                Cat(weights[: self.config.block]).eq(lane.weights),
+                self._of_lane(stage, k).eq(Cat(lane.weights, lane.exponent)),
             ]
-        if self.config.skid:
-            self._skid(m, moves, valid[-1], stage)
+        if near:
+            self._skid(m, moves, near, valid[-1], stage)
         else:
             m.d.comb += [
                 moves.eq(~valid[-1] | self.o.ready),
@@ -311,14 +319,24 @@ class SeedlmDecompress(wiring.Component):
             ]
         return m
 
-    def _skid(self, m, moves, valid, stage):
+    def _of_lane(self, beat, k):
+        """Return the weights and the exponent of block ``k`` of a beat."""
+        weights = beat.weights[k * self.config.block :]
+        return Cat(*(weights[c] for c in range(self.config.block)), beat.exponents[k])
+
+    def _skid(self, m, moves, near, valid, stage):
         """Show the last stage, or what it showed when a beat began to wait and all moved on."""
         spare = Signal(stage.shape(), reset_less=True)
+        *lanes, out = near
         m.d.comb += [
-            self.o.valid.eq(~moves | valid),
-            self.o.payload.eq(Mux(moves, stage, spare)),
+            self.o.valid.eq(~out | valid),
+            self.o.payload.last.eq(Mux(out, stage.last, spare.last)),
         ]
-        with m.If(moves):
-            m.d.sync += [spare.eq(stage), moves.eq(~valid | self.o.ready)]
-        with m.Else():
-            m.d.sync += moves.eq(self.o.ready)
+        with m.If(out):
+            m.d.sync += spare.last.eq(stage.last)
+        for k, moved in enumerate(lanes):
+            shown, kept = self._of_lane(stage, k), self._of_lane(spare, k)
+            m.d.comb += self._of_lane(self.o.payload, k).eq(Mux(moved, shown, kept))
+            with m.If(moved):
+                m.d.sync += kept.eq(shown)
+        m.d.sync += [move.eq(self.o.ready | (moves & ~valid)) for move in (moves, *near)]
