@@ -4,6 +4,7 @@ A harness has a clock and no reset: it starts from the state that reset leaves. 
 input would break every rule about waiting beats.
 """
 
+import re
 from collections.abc import Iterator
 
 from amaranth.hdl import Assert, ClockDomain, Cover, Fragment, Module, Signal, Value
@@ -13,7 +14,7 @@ from amaranth.lib.wiring import In
 
 from seedbed.sim.harness import stream_ports
 
-__all__ = ["around", "happens", "past", "serial_step", "stream_rules", "transfer"]
+__all__ = ["around", "copies_agree", "happens", "past", "serial_step", "stream_rules", "transfer"]
 
 
 def around(
@@ -43,6 +44,13 @@ def _inside(fragment, prefix: str = "") -> Iterator[tuple[str, Signal]]:
             yield prefix + signal.name, signal
     for child, name, _ in fragment.subfragments:
         yield from _inside(child, f"{prefix}{name}.")
+
+
+def copies_agree(m: Module, inside: dict[str, Signal], name: str) -> None:
+    """Assert that the copies of a register, ``name_0`` and so on, are what it is."""
+    for other, copy in inside.items():
+        if re.fullmatch(rf"{name}_\d+", other):
+            m.d.comb += Assert(copy == inside[name])
 
 
 def transfer(stream) -> Value:

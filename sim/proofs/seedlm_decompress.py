@@ -5,6 +5,7 @@ from amaranth.hdl import Assert, Assume, Module, Signal, Value
 from seedbed.hw.seedlm_decompress import SeedlmDecompress
 from seedbed.sim.proofs.bench import (
     around,
+    copies_agree,
     happens,
     past,
     serial_step,
@@ -71,9 +72,7 @@ def stalls(dut: SeedlmDecompress) -> Module:
     waits = past(m, ~inside["moves"])
     # With a skid the enable is a register too, what tells of waiting, and there several times.
     found = [r for r in registers(m.submodules.dut) if not r.name.startswith("moves")]
-    for name, copy in inside.items():
-        if name.startswith("moves_"):
-            m.d.comb += Assert(copy == inside["moves"])
+    copies_agree(m, inside, "moves")
     assert len(found) > dut.latency, "the registers are not found"
     for register in found:
         before = past(m, register)

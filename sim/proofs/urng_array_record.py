@@ -7,8 +7,8 @@ state is held to it, so that the induction closes.
 from amaranth.hdl import Array, Assert, Assume, Const, Module, Mux, Signal, Value
 
 from seedbed.hw.gf2 import product
-from seedbed.hw.urng_array import ENABLED, UrngArray
-from seedbed.sim.proofs.bench import around, transfer
+from seedbed.hw.urng_array import UrngArray
+from seedbed.sim.proofs.bench import around, copies_agree, transfer
 from seedbed.spec import LfsrConfig, UrngConfig, gf2
 
 __all__ = ["beside", "follow", "grown", "lanes", "loads", "mended", "top"]
@@ -17,9 +17,7 @@ __all__ = ["beside", "follow", "grown", "lanes", "loads", "mended", "top"]
 def beside(dut: UrngArray) -> tuple[Module, dict[str, Signal]]:
     """Return what :func:`around` does, with ``valid`` the same wherever the component has it."""
     m, inside = around(dut)
-    if dut.config.seeding == "serial":
-        for k in range(-(-dut.config.lanes // ENABLED)):
-            m.d.comb += Assert(inside[f"valid_{k}"] == inside["valid"])
+    copies_agree(m, inside, "valid")
     return m, inside
 
 
