@@ -11,14 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from seedbed.flow.multipliers import MULTIPLIER
+
 __all__ = ["Columns", "arrange"]
 
 _MEMORY = re.compile(r".*engine\.memory\.pair_(\d+)\.(\d+)\.(\d+)")
 _BANK = re.compile(r".*engine\.store\.bank_\d+\.0\.0")
-_MULTIPLIER = "MULT18X18D"
 #: Cells between a memory's output and a multiplier: registers, and what chooses between two.
 _BETWEEN = ("TRELLIS_FF", "LUT4", "PFUMX")
 _DEPTH = 5
+_SHARED = ("CE", "CLK", "LSR", "RST")
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def _multipliers(cells: dict[str, Any], memories: list[str]) -> dict[str, str]:
     drivers = {bit: name for name, cell in cells.items() for bit in _bits(cell, "output")}
     found: dict[str, list[str]] = {name: [] for name in memories}
     for name, cell in cells.items():
-        if cell["type"] != _MULTIPLIER:
+        if cell["type"] != MULTIPLIER:
             continue
         votes: Counter[str] = Counter()
         level = {name}
@@ -107,5 +109,5 @@ def _multipliers(cells: dict[str, Any], memories: list[str]) -> dict[str, str]:
 def _bits(cell: dict[str, Any], direction: str) -> Iterator[Any]:
     """Yield what is at a cell's ports, but for those that all registers share."""
     for port, bits in cell["connections"].items():
-        if cell["port_directions"][port] == direction and port not in ("CE", "CLK", "LSR"):
+        if cell["port_directions"][port] == direction and not port.startswith(_SHARED):
             yield from bits

@@ -11,12 +11,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from seedbed.flow import floorplan, place_harness, targets
+from seedbed.flow import floorplan, multipliers, place_harness, targets
 from seedbed.flow.cache import memo
 from seedbed.flow.files import write_atomic
 from seedbed.sim import tools
 
-__all__ = ["map_core", "place", "synthesize"]
+__all__ = ["COPIES", "map_core", "place", "synthesize"]
 
 HARNESS = "seedbed_harness"
 #: Asked of the placer, in MHz: more than any core reaches, so that it never stops trying.
@@ -40,6 +40,9 @@ splitnets
 {dissolve}opt_clean -purge
 rename -enumerate -pattern net_% w:$*
 rename -unescape w:*
+{write}"""
+
+_WRITE = """\
 tee -q -o stat.part stat -json
 select {top}
 write_json -selected mapped.part
@@ -47,12 +50,20 @@ write_rtlil -selected rtlil.part
 write_verilog -selected -noattr -norename netlist.part
 """
 
+# Read again, for what is not yosys's work.
+_AGAIN = """\
+read_verilog -lib {library}
+read_json packed.json
+hierarchy -check -top {top}
+opt_clean
+{write}"""
+
 # A module that stands this often in a core is mapped once, and dissolved afterwards.
 _MANY = 256
 _CELL = re.compile(rb"^  \\?(\S+) +\\?\S+ \($", re.MULTILINE)
-# Registers that a core has several times, for what reads them in many places, stay several.
+#: Registers that a core has several times, for what reads them in many places, stay several.
 _MARKED = b"(* keep"
-_COPIES = "setattr -set keep 1 a:keep %ci1:+[Q] t:*dff* %i\n"
+COPIES = "setattr -set keep 1 a:keep %ci1:+[Q] t:*dff* %i\n"
 _KEEP = "setattr -mod -set keep_hierarchy 1 {name}\n"
 _DISSOLVE = "setattr -mod -unset keep_hierarchy {name}\n"
 
@@ -107,10 +118,28 @@ def _script(verilog: bytes, top: str, target: str) -> str:
     return _MAP.format(
         top=top,
         synth=targets.find(target).synth,
-        copies=_COPIES if _MARKED in verilog else "",
+        copies=COPIES if _MARKED in verilog else "",
         keep="".join(_KEEP.format(name=name) for name in many),
+        write=_WRITE.format(top=top),
         dissolve="".join(_DISSOLVE.format(name=name) for name in many) + "flatten\n" * bool(many),
     )
+
+
+def _again(top: str, target: str) -> str:
+    """Return yosys's script for a netlist of multipliers with registers, if the target has them."""
+    library = targets.find(target).library
+    return _AGAIN.format(top=top, library=library, write=_WRITE.format(top=top)) if library else ""
+
+
+def _pack(folder: Path, top: str, script: str) -> None:
+    """Move registers into multipliers, and write the netlist that this gives."""
+    text = (folder / "mapped.part").read_text()
+    if not script or multipliers.MULTIPLIER not in text:
+        return
+    design = json.loads(text)
+    if multipliers.pack(design["modules"][top]):
+        (folder / "packed.json").write_text(json.dumps(design))
+        _yosys(folder, "pack", script)
 
 
 def _keep(folder: Path, part: str, name: str) -> None:
@@ -123,19 +152,21 @@ def map_core(
     """Map ``top`` of ``verilog`` to ``target``; return the folder with what yosys wrote.
 
     It holds ``stat.json``, ``mapped.json``, ``mapped.il`` and ``netlist.v``, of the core alone:
-    without pads and clock buffers. There is a folder below ``build`` for each text of the Verilog,
-    target and version of yosys; one that is there already is used. Raises
+    without pads and clock buffers, with registers in the multipliers where a target has such
+    (:mod:`seedbed.flow.multipliers`). There is a folder below ``build`` for each text of the
+    Verilog, target and version of yosys; one that is there already is used. Raises
     :class:`targets.UnknownTarget`, :class:`tools.ToolMissing`, ``OSError``, or ``RuntimeError``
     where yosys fails.
     """
     text = verilog.read_bytes()
-    script = _script(text, top, target)
-    digest = _hash(text + f"{tools.version('YOSYS')}\n{script}".encode())
+    script, again = _script(text, top, target), _again(top, target)
+    digest = _hash(text + f"{tools.version('YOSYS')}\n{script}{again}".encode())
     folder = build / f"{top}-{target}-{digest[:16]}"
     if not (folder / "stat.json").is_file():
         _tell(progress, f"synthesizing {top} for {target}")
         write_atomic(folder / "core.v", text)
         _yosys(folder, "map", script)
+        _pack(folder, top, again)
         _keep(folder, "netlist.part", "netlist.v")
         _keep(folder, "mapped.part", "mapped.json")
         _keep(folder, "rtlil.part", "mapped.il")
@@ -159,7 +190,7 @@ def synthesize(
     key = {
         "verilog": _hash(verilog.read_bytes()),
         "top": top,
-        "script": _script(verilog.read_bytes(), top, target),
+        "script": _script(verilog.read_bytes(), top, target) + _again(top, target),
         "tables": [dict(chosen.lut), chosen.ff, chosen.bram, chosen.dsp, chosen.free],
         "yosys": tools.version("YOSYS"),
     }

@@ -35,6 +35,15 @@ module mixed(input clk, input [5:0] a, output r, output y, output p, output one,
   assign rr = {2{s[0]}};
 endmodule
 """
+# A multiplier between registers.
+PRODUCT = """\
+module product(input clk, input signed [15:0] a, input signed [15:0] b, output signed [31:0] o);
+  reg signed [15:0] x, y;
+  reg signed [31:0] p;
+  always @(posedge clk) begin x <= a; y <= b; p <= x * y; end
+  assign o = p;
+endmodule
+"""
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +60,13 @@ def write(folder, text):
 def run(build, text, target):
     path = write(build, text)
     return synth.synthesize(path, path.stem, target=target, build=build)
+
+
+def test_registers_around_a_multiplier_are_in_it(build):
+    result = run(build, PRODUCT, "ecp5")
+    assert {k: result[k] for k in ("lut", "ff", "bram", "dsp")} == {
+        "lut": 0, "ff": 0, "bram": 0, "dsp": 1,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("target", sorted(targets.TARGETS))

@@ -1,0 +1,178 @@
+"""Holds multipliers with registers inside to what they were with registers around them."""
+
+import json
+
+import pytest
+
+from seedbed.flow import multipliers, synth
+from seedbed.sim import tools
+
+LIBRARY = "+/lattice/cells_sim_ecp5.v"
+#: The block as Lattice describes it (TN-02205), as far as it is used: signed, one clock, no reset.
+MODEL = """\
+module MULT18X18D({ports}, SIGNEDA, SIGNEDB, CLK0, CE0, CE1, CE2, RST0, {others}, {result});
+  parameter REG_INPUTA_CLK = "NONE", REG_INPUTB_CLK = "NONE", REG_OUTPUT_CLK = "NONE";
+  parameter REG_INPUTA_CE = "CE0", REG_INPUTB_CE = "CE0", REG_OUTPUT_CE = "CE0";
+  parameter REG_INPUTA_RST = "RST0", REG_INPUTB_RST = "RST0", REG_OUTPUT_RST = "RST0";
+  parameter GSR = "ENABLED";
+  input {ports}, SIGNEDA, SIGNEDB, CLK0, CE0, CE1, CE2, RST0, {others};
+  output {result};
+  wire signed [17:0] a = {{{a}}}, b = {{{b}}};
+  reg signed [17:0] ra, rb;
+  reg signed [35:0] rp;
+  initial begin ra = 0; rb = 0; rp = 0; end
+  wire signed [17:0] qa = REG_INPUTA_CLK == "NONE" ? a : ra;
+  wire signed [17:0] qb = REG_INPUTB_CLK == "NONE" ? b : rb;
+  wire signed [35:0] p = qa * qb;
+  always @(posedge CLK0) begin
+    if (CE0) ra <= a;
+    if (CE1) rb <= b;
+    if (CE2) rp <= p;
+  end
+  assign {{{result}}} = REG_OUTPUT_CLK == "NONE" ? p : rp;
+endmodule
+"""
+HEAD = (
+    "module times(input clk, input rst, input en, input signed [4:0] a, input signed [3:0] b,"
+    " input signed [3:0] c, output signed [8:0] o, output signed [8:0] q, output [4:0] s);\n"
+    "  reg signed [4:0] x = 0;\n  reg signed [3:0] y = 0, z = 0;\n"
+    "  reg signed [8:0] p = 0, r = 0;\n"
+)
+STEPS = "x <= a; y <= b; z <= c; p <= x * y; r <= x * z;"
+SHOWN = "  assign o = p, q = 0, s = 0;\n"
+BOTH = "  assign o = p, q = r, s = 0;\n"
+MARKED = "a register that is marked"
+KEEP = "(* keep *) reg signed [4:0]"
+ALL = "INPUTA INPUTB OUTPUT"
+#: By name: what is done in a cycle, what is shown, what the multipliers take in, and how many
+#: registers and LUTs are left.
+CASES = {
+    "alone": (STEPS, SHOWN, [ALL], 0, 0),
+    "one register for two": (STEPS, BOTH, [ALL, ALL], 0, 0),
+    "an operand read elsewhere": (STEPS, SHOWN.replace("s = 0", "s = x"), [ALL], 5, 0),
+    MARKED: (STEPS, SHOWN, ["OUTPUT"], 9, 0),
+    "enables": ("x <= a; if (en) y <= b; if (rst) p <= x * y;", SHOWN, [ALL], 0, 0),
+    "a bit with a reset": (f"{STEPS} if (rst) y[3] <= 0;", SHOWN, [ALL], 0, 1),
+    "a reset of the result": (f"{STEPS} if (rst) p <= 0;", SHOWN, ["INPUTA INPUTB"], 9, 0),
+    "a result read before": (STEPS, BOTH.replace("q = r", "q = x * y"), ["INPUTA INPUTB"], 9, 0),
+    "one operand without": (f"{STEPS} p <= x * b;", SHOWN, ["OUTPUT"], 5, 0),
+    "an enable of some bits": (f"{STEPS} if (!en) y[0] <= y[0];", SHOWN, ["OUTPUT"], 9, 0),
+    "a reset behind an enable": (
+        "x <= a; if (en) begin y <= b; if (rst) y[3] <= 0; end p <= x * y;",
+        SHOWN,
+        ["OUTPUT"],
+        9,
+        1,
+    ),
+    "one product after another": (
+        "x <= a; y <= b; p <= x * y; z <= p[3:0]; r <= z * y;",
+        BOTH,
+        [ALL, ALL],
+        0,
+        0,
+    ),
+}  # fmt: skip
+
+#: Mistakes that would show.
+WRONG = {
+    "a bit with a reset": ("_without", lambda self, bit, reset: bit),
+    "an enable of some bits": ("_alike", lambda self, registers: True),
+}
+
+
+def model():
+    def pins(name, n):
+        return [f"{name}{i}" for i in range(n)][::-1]
+
+    operands = {k: ", ".join(pins(k.upper(), 18)) for k in "ab"}
+    others = ", ".join([*pins("C", 18), "SOURCEA", "SOURCEB"])
+    return MODEL.format(
+        ports=", ".join(operands.values()), result=", ".join(pins("P", 36)), others=others,
+        **operands,
+    )  # fmt: skip
+
+
+def yosys(folder, script):
+    (folder / "run.ys").write_text(script)
+    tools.run("YOSYS", "-q", "-l", "run.log", "-s", "run.ys", cwd=folder)
+
+
+@pytest.fixture(scope="module")
+def around(tmp_path_factory):
+    """Each case's core as yosys maps it, as JSON."""
+    folder = tmp_path_factory.mktemp("around")
+    script = ""
+    for name, (steps, shown, *_) in CASES.items():
+        head = HEAD.replace("reg signed [4:0] x", f"{KEEP} x") if name == MARKED else HEAD
+        text = f"{head}  always @(posedge clk) begin {steps} end\n{shown}endmodule\n"
+        stem = name.replace(" ", "_")
+        (folder / f"{stem}.v").write_text(text)
+        script += (
+            f"read_verilog {stem}.v\nproc\n{synth.COPIES}synth_ecp5 -top times\nselect times\n"
+        )
+        script += f"write_json -selected {stem}.json\ndesign -reset\n"
+    yosys(folder, script)
+    return {name: (folder / f"{name.replace(' ', '_')}.json").read_text() for name in CASES}
+
+
+def inside(around, name):
+    """Return a case's core with registers in its multipliers."""
+    design = json.loads(around[name])
+    multipliers.pack(design["modules"]["times"])
+    return design
+
+
+@pytest.fixture(scope="module")
+def proofs(around, tmp_path_factory):
+    """Whether cores give the same before and after, in each of the first cycles, by SAT."""
+    folder = tmp_path_factory.mktemp("proofs")
+    (folder / "model.v").write_text(model())
+    designs = {(name, None): inside(around, name) for name in CASES}
+    for name, (what, wrong) in WRONG.items():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(multipliers._Packer, what, wrong)
+            designs[name, what] = inside(around, name)
+    script = f"read_verilog -overwrite {LIBRARY}\nread_verilog -overwrite model.v\n"
+    script += "design -save models\n"
+    for k, ((name, _), design) in enumerate(designs.items()):
+        (folder / f"before_{k}.json").write_text(around[name])
+        (folder / f"after_{k}.json").write_text(json.dumps(design))
+        script += (
+            "design -load models\n"
+            f"read_json before_{k}.json\nrename times gold\n"
+            f"read_json after_{k}.json\nrename times gate\n"
+            "miter -equiv -make_outputs gold gate miter\nhierarchy -top miter\nproc\nflatten\n"
+            f"opt -full\ntee -o {k}.txt sat -seq 5 -set-init-zero -prove trigger 0 miter\n"
+        )
+    yosys(folder, script)
+    found = {}
+    for k, key in enumerate(designs):
+        text = (folder / f"{k}.txt").read_text()
+        assert ("SUCCESS!" in text) != ("FAIL!" in text)
+        found[key] = "SUCCESS!" in text
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_registers_move_into_multipliers(around, name):
+    _, _, taken, registers, luts = CASES[name]
+    cells = {}
+    for cell in inside(around, name)["modules"]["times"]["cells"].values():
+        cells.setdefault(cell["type"], []).append(cell)
+    found = [
+        " ".join(k for k in ALL.split() if f"REG_{k}_CLK" in cell["parameters"])
+        for cell in cells[multipliers.MULTIPLIER]
+    ]
+    assert found == taken
+    assert len(cells.get("TRELLIS_FF", [])) == registers
+    assert len(cells.get("LUT4", [])) == luts
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_else_changes(proofs, name):
+    assert proofs[name, None]
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_the_comparison_sees_a_wrong_register(proofs, name):
+    assert not proofs[name, WRONG[name][0]]
