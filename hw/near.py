@@ -8,16 +8,18 @@ __all__ = ["near"]
 READERS = 8
 
 
-def near(m: Module, value: Value, readers: int, name: str) -> list[Signal]:
+def near(
+    m: Module, value: Value, readers: int, name: str, *, sharing: int = READERS
+) -> list[Signal]:
     """Return, for each reader, a register with ``value`` of the cycle before.
 
-    Neighbouring readers share one. A register that all of an array reads has a line to every corner
-    of the device, which no placer shortens. The registers are marked ``keep``, so that synthesis
-    does not make one of them again, and have no reset.
+    As many neighbouring readers share one as ``sharing`` says. A register that all of an array
+    reads has a line to every corner of the device, which no placer shortens. The registers are
+    marked ``keep``, so that synthesis does not make one of them again, and have no reset.
     """
     copies = [
         Signal(len(value), name=f"{name}_near_{k}", reset_less=True, attrs={"keep": True})
-        for k in range(-(-readers // READERS))
+        for k in range(-(-readers // sharing))
     ]
     m.d.sync += [copy.eq(value) for copy in copies]
-    return [copies[k // READERS] for k in range(readers)]
+    return [copies[k // sharing] for k in range(readers)]

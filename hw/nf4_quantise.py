@@ -99,12 +99,12 @@ class Nf4Quantise(wiring.Component):
         A block, and what comes in until its first beat has been compared with all limits.
         """
         # A memory of one row, of what is not compared, would have no address.
-        return max(3, self._beats + (self.stages + 3) // self.interval + 1)
+        return max(3, self._beats + (self.stages + 4) // self.interval + 1)
 
     @property
     def latency(self) -> int:
         """Cycles from a block's last beat to the first beat of its codes."""
-        return self.stages + self.interval + 5
+        return self.stages + self.interval + 6
 
     def elaborate(self, platform):
         m = Module()
@@ -204,19 +204,22 @@ class Nf4Quantise(wiring.Component):
             for t, middle in enumerate(middles)
         ]
         stage(2)
+        # From a multiplier, which stands where one is, to the middle of all lanes.
+        limits = [later(m, step, limit, f"far_{t}") for t, limit in enumerate(limits)]
+        stage(3)
         m.d.comb += rows.r_en.eq(step & line["final"])
         values = data.View(self.i.payload.values.shape(), rows.r_data)
         exceeds = [
             later(m, step, Cat(value > limit for limit in limits), f"exceeds_{lane}")
             for lane, value in enumerate(values)
         ]
-        stage(3)
+        stage(4)
         codes = Signal(self.o.payload.codes.shape(), reset_less=True)
         with m.If(step):
             for code, more in zip(codes, exceeds, strict=True):
                 count = sum(more[1:], more[0])
                 m.d.sync += code.eq(Mux(line["first"], 0, code) + count)
-        stage(4)
+        stage(5)
         m.d.comb += [
             self.o.valid.eq(line["final"]),
             self.o.payload.codes.eq(codes),

@@ -12,6 +12,8 @@ __all__ = ["ACCUMULATORS", "ParameterMemory"]
 
 #: The third page of the adapters' memory.
 ACCUMULATORS = 2
+#: Memories that share a copy of their address: copies for fewer took more lines than there were.
+SHARING = 16
 
 
 class ParameterMemory(wiring.Component):
@@ -97,15 +99,14 @@ class ParameterMemory(wiring.Component):
             late[name] = Signal.like(value, name=f"late_{name}", reset_less=name != "load")
             m.d.sync += late[name].eq(value)
         depth = (self._memories[0].depth - 1).bit_length()
-        read_row = Signal(depth, reset_less=True)
+        read_row = Signal(depth)
         write_row = Signal(depth, reset_less=True)
         loaded = [late[f"load_{name}"] for name in ("learned", "page", "row")]
         written = self._address(1, self.write_page, self.write_row)
+        m.d.comb += read_row.eq(self._address(self.learned, self.page, self.row))
+        m.d.sync += write_row.eq(Mux(self.write, written, self._address(*loaded)))
         # One address for a hundred memories.
-        m.d.sync += [
-            read_row.eq(self._address(self.learned, self.page, self.row)),
-            write_row.eq(Mux(self.write, written, self._address(*loaded))),
-        ]
+        read_rows = near(m, read_row, len(self._memories), "read_row", sharing=SHARING)
         early = Signal(reset_less=True)
         m.d.sync += early.eq(self.blank)
         blanks = near(m, early, len(self._memories), "blank") if self.config.lora else []
@@ -117,7 +118,7 @@ class ParameterMemory(wiring.Component):
             given = Signal(read.data.shape(), name=f"given_{k}", reset_less=True)
             m.d.sync += writes.eq(self.write | (late["load"] & (late["pair"] == k)))
             m.d.comb += [
-                read.addr.eq(read_row),
+                read.addr.eq(read_rows[k]),
                 write.addr.eq(write_row),
                 write.en.eq(writes),
                 *(d.eq(v) for d, v in zip(write.data, self.values[lanes], strict=True)),

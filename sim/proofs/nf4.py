@@ -70,35 +70,35 @@ def codes(dut: Nf4Quantise) -> Module:
     rows, ready = inside["rows.inner_level"], inside["rows.r_rdy"]
     # A block is one row: each that has come in and has not been compared is at one of these places.
     coming = [inside[f"ends_{k}"] for k in range(dut.stages)] + [inside["done"]]
-    going = [inside["final_at_1"], inside["final_at_2"]]
+    going = [inside[f"final_at_{k}"] for k in range(1, 4)]
     m.d.comb += [
         Assert(rows + ready == sum([*coming, *going], inside["blocks.level"])),
         Assert(ready | (rows == coming[0])),
         Assert(rows < dut.rows),
         Assert(inside["beat"] == 0),
-        Assert(ready | ~inside["final_at_2"]),
+        Assert(ready | ~inside["final_at_3"]),
         Assert(inside["blocks.w_rdy"] | ~inside["done"]),
     ]
-    # What is at each of the four stages: whether anything, which group of limits, of which row.
-    there = [inside["blocks.r_rdy"], *_line(m, step, inside["blocks.r_rdy"], 4)]
-    group = [inside["group"], *_line(m, step, inside["group"], 4)]
-    row = [None, None, inside["rows.r_data"], *_line(m, step, inside["rows.r_data"], 2)]
+    # What is at each of the five stages: whether anything, which group of limits, of which row.
+    there = [inside["blocks.r_rdy"], *_line(m, step, inside["blocks.r_rdy"], 5)]
+    group = [inside["group"], *_line(m, step, inside["group"], 5)]
+    row = [None, None, None, inside["rows.r_data"], *_line(m, step, inside["rows.r_data"], 2)]
     first_peak = inside["blocks.r_data"][: config.peak_width]
-    peak = [first_peak, *(inside[f"peak_at_{k}"] for k in range(1, 5))]
-    final = [there[k] & (group[k] == dut.interval - 1) for k in range(5)]
+    peak = [first_peak, *(inside[f"peak_at_{k}"] for k in range(1, 6))]
+    final = [there[k] & (group[k] == dut.interval - 1) for k in range(6)]
     m.d.comb += Assert(Mux(there[0], group[0] < dut.interval, group[0] == 0))
-    for k in range(1, 5):
+    for k in range(1, 6):
         # The groups of a row follow each other, with the peak and the row in their places.
         goes_on = there[k] & ~final[k]
         follows = (group[k - 1] == group[k] + 1) & (peak[k - 1] == peak[k])
-        if k > 2:
+        if k > 3:
             follows &= row[k - 1] == row[k]
         m.d.comb += [
             Assert(inside[f"final_at_{k}"] == final[k]),
             Assert(goes_on == (there[k - 1] & (group[k - 1] != 0))),
             Assert(~goes_on | follows),
         ]
-        if k < 4:
+        if k < 5:
             m.d.comb += Assert(~there[k] | (inside[f"first_at_{k}"] == (group[k] == 0)))
     cut = config.level_fraction + 1 - config.shift
 
@@ -107,18 +107,19 @@ def codes(dut: Nf4Quantise) -> Module:
 
     values = dut.i.payload.values.shape()
     for g in range(dut.interval):
-        here = [there[k] & (group[k] == g) for k in range(5)]
+        here = [there[k] & (group[k] == g) for k in range(6)]
         for t, c in enumerate(range(g * per, (g + 1) * per)):
             m.d.comb += [
                 Assert(~here[1] | (inside[f"middle_{t}"] == config.middles[c])),
                 Assert(~here[2] | (inside[f"limit_{t}"] == limit(2, c))),
+                Assert(~here[3] | (inside[f"far_{t}"] == limit(3, c))),
             ]
-            for lane, value in enumerate(values(row[3])):
+            for lane, value in enumerate(values(row[4])):
                 more = inside[f"exceeds_{lane}"][t]
-                m.d.comb += Assert(~here[3] | (more == (value > limit(3, c))))
-        for value, code in zip(values(row[4]), dut.o.payload.codes, strict=True):
-            found = [value > limit(4, c) for c in range((g + 1) * per)]
-            m.d.comb += Assert(~here[4] | (code == sum(found[1:], found[0])))
+                m.d.comb += Assert(~here[4] | (more == (value > limit(4, c))))
+        for value, code in zip(values(row[5]), dut.o.payload.codes, strict=True):
+            found = [value > limit(5, c) for c in range((g + 1) * per)]
+            m.d.comb += Assert(~here[5] | (code == sum(found[1:], found[0])))
     happens(m, transfer(dut.o) & (dut.o.payload.codes[0] == 15), ~dut.i.ready)
     return m
 
