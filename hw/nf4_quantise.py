@@ -5,12 +5,15 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.near import near
 from seedbed.spec import Nf4Config
 
 __all__ = ["Nf4Quantise", "codes_layout", "later", "values_layout"]
 
 #: Limits between the sixteen levels.
 LIMITS = 15
+#: Lanes that share a copy of the limits.
+SHARING = 16
 
 
 def values_layout(config: Nf4Config, lanes: int) -> data.StructLayout:
@@ -204,13 +207,16 @@ class Nf4Quantise(wiring.Component):
             for t, middle in enumerate(middles)
         ]
         stage(2)
-        # From a multiplier, which stands where one is, to the middle of all lanes.
-        limits = [later(m, step, limit, f"far_{t}") for t, limit in enumerate(limits)]
+        # From a multiplier, which stands where one is, to the lanes of either side.
+        limits = [
+            near(m, limit, config.lanes, f"limit_{t}", sharing=SHARING, step=step)
+            for t, limit in enumerate(limits)
+        ]
         stage(3)
         m.d.comb += rows.r_en.eq(step & line["final"])
         values = data.View(self.i.payload.values.shape(), rows.r_data)
         exceeds = [
-            later(m, step, Cat(value > limit for limit in limits), f"exceeds_{lane}")
+            later(m, step, Cat(value > limit[lane] for limit in limits), f"exceeds_{lane}")
             for lane, value in enumerate(values)
         ]
         stage(4)
