@@ -52,7 +52,7 @@ write_verilog -selected -noattr -norename netlist.part
 
 # Read again, for what is not yosys's work.
 _AGAIN = """\
-read_verilog -lib {library}
+read_verilog -lib {models}
 read_json packed.json
 hierarchy -check -top {top}
 opt_clean
@@ -127,14 +127,14 @@ def _script(verilog: bytes, top: str, target: str) -> str:
 
 def _again(top: str, target: str) -> str:
     """Return yosys's script for a netlist of multipliers with registers, if the target has them."""
-    library = targets.find(target).library
-    return _AGAIN.format(top=top, library=library, write=_WRITE.format(top=top)) if library else ""
+    models = targets.find(target).models
+    return _AGAIN.format(top=top, models=models, write=_WRITE.format(top=top)) if models else ""
 
 
 def _pack(folder: Path, top: str, script: str) -> None:
     """Move registers into multipliers, and write the netlist that this gives."""
     text = (folder / "mapped.part").read_text()
-    if not script or multipliers.MULTIPLIER not in text:
+    if multipliers.MULTIPLIER not in text:
         return
     design = json.loads(text)
     if multipliers.pack(design["modules"][top]):
@@ -166,7 +166,8 @@ def map_core(
         _tell(progress, f"synthesizing {top} for {target}")
         write_atomic(folder / "core.v", text)
         _yosys(folder, "map", script)
-        _pack(folder, top, again)
+        if again:
+            _pack(folder, top, again)
         _keep(folder, "netlist.part", "netlist.v")
         _keep(folder, "mapped.part", "mapped.json")
         _keep(folder, "rtlil.part", "mapped.il")

@@ -30,7 +30,7 @@ class Target:
         whatever its size.
     free
         Cell types that occupy nothing of the above.
-    library
+    models
         yosys's models of the cells, where its multipliers' registers are left to us
         (:mod:`seedbed.flow.multipliers`).
     place, device
@@ -49,7 +49,7 @@ class Target:
     bram: str
     dsp: str
     free: str
-    library: str = ""
+    models: str = ""
     place: str | None = None
     device: tuple[str, ...] = ()
     large: tuple[str, ...] = ()
@@ -99,7 +99,7 @@ _LFE5U_85F = Target(
     bram="DP16KD|PDPW16KD",
     dsp="MULT(18X18|9X9)D",
     free=r"PFUMX|L6MUX21|ALU54B|GND|VCC|\$scopeinfo",
-    library="+/lattice/cells_sim_ecp5.v +/lattice/cells_bb_ecp5.v",
+    models="+/lattice/cells_sim_ecp5.v +/lattice/cells_bb_ecp5.v",
     place="NEXTPNR_ECP5",
     device=("--85k", "--package", "CABGA381", "--speed", "6"),
     # The default ones, HeAP and router 1, place and route small designs. With a core of 50,000
