@@ -50,7 +50,7 @@ def _cores(rows: list[dict[str, Any]], stem: str) -> str:
 def _resources(rows: list[dict[str, Any]], stem: str) -> str:
     own = [row for row in rows if row["core"] == stem]
     chosen = {"Beside the paper", "Matrix-vector products", "Resources", "Correlation"}
-    chosen |= {"Scaling exponents"}
+    chosen |= {"Scaling exponents", "Lanes, cycles and area"}
     return _tables(own, chosen)
 
 

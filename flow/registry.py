@@ -275,8 +275,12 @@ CORES: dict[str, Core] = {
                 "4 bits x 16, one addition a stage": Variant(
                     params={"blocks": 16, "additions": 1}, targets=("xcup",), kinds=(), main=False
                 ),
-                "4 bits x 16, skid": Variant(
-                    params={"blocks": 16, "skid": True}, targets=("xcup",), kinds=(), main=False
+                "4 bits x 16, one addition a stage, queue": Variant(
+                    params={"blocks": 16, "additions": 1, "queue": True},
+                    targets=("xcup", "ecp5"),
+                    placed=("ecp5",),
+                    kinds=(),
+                    main=False,
                 ),
                 "4 bits x 2, one addition a stage": Variant(
                     params={"additions": 1}, targets=("ecp5",), placed=("ecp5",), main=False
@@ -438,8 +442,8 @@ CORES: dict[str, Core] = {
                 ),
                 "LeNet-5, 8 lanes": Variant(
                     params={"lanes": 8},
-                    targets=("ecp5",),
-                    placed=("ecp5",),
+                    targets=("ecp5-45",),
+                    placed=("ecp5-45",),
                     kinds=("job",),
                     main=False,
                 ),

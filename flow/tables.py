@@ -31,6 +31,7 @@ HEADINGS = {
     "images": "images",
     "job_cycles": "whole job",
     "pass_cycles": "a sample, cached",
+    "job_ms": "whole job, ms",
     "cycles_per_second": "simulated, cycles a second",
     "runs": "runs",
     "cycles": "cycles",
@@ -164,6 +165,22 @@ def products(rows: list[JsonRow], title: str, text: str) -> Table | None:
     return Table(title=title, text=text, header=header, lines=lines) if lines else None
 
 
+def sizes(rows: list[JsonRow], title: str, text: str) -> Table | None:
+    """Return what each design that a whole job was run on occupies, and how long it takes there."""
+    ran = {(row["core"], row["config"]): row["figures"] for row in rows if row["kind"] == "job"}
+    found = []
+    for row in merged(rows):
+        job = ran.get((row["core"], row["config"]))
+        if job is None:
+            continue
+        figures = row["figures"] | {n: job[n] for n in ("job_cycles", "pass_cycles")}
+        if "fmax_mhz" in figures:
+            figures["job_ms"] = figures["job_cycles"] / figures["fmax_mhz"] / 1e3
+        figures.pop("lut_per_lane", None)
+        found.append({**row, "figures": figures})
+    return _table(title, text, found, {}) if found else None
+
+
 RELATIONS: dict[str, Callable[[float, float], bool]] = {
     "<": lambda value, limit: value < limit,
     "<=": lambda value, limit: value <= limit,
@@ -281,6 +298,12 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
                 "accuracy_after": "paper, RotMNIST %",
             },
         ),
+    ),
+    (
+        "Lanes, cycles and area",
+        "The same job by the lanes of the array, with what the core occupies; where it was placed "
+        "and routed, the time of the job at the median clock.",
+        sizes,
     ),
     (
         "Ratios",

@@ -1,6 +1,6 @@
 """Weights of the frozen network, adapters in two pages, and the accumulators of their gradients."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -12,6 +12,8 @@ __all__ = ["ACCUMULATORS", "ParameterMemory"]
 
 #: The third page of the adapters' memory.
 ACCUMULATORS = 2
+#: Rows of a block RAM that is as wide as two numbers.
+BLOCK = 512
 #: Memories that share a copy of their address: copies for fewer took more lines than there were.
 SHARING = 16
 
@@ -72,23 +74,41 @@ class ParameterMemory(wiring.Component):
                 "values": In(wide),
             }
         )
-        # Pages begin at multiples of their size.
-        self._bits = (max(plan.learned_rows, 2) - 1).bit_length()
-        self._first = -(-plan.frozen_rows >> self._bits)
-        pages = ACCUMULATORS + 1 if config.lora else 0
-        depth = ((self._first + pages) << self._bits) if pages else plan.frozen_rows
+        self.depth = self._pages() if config.lora else plan.frozen_rows
         shape = data.ArrayLayout(signed(self.width), 2)
         # Without it, yosys builds what a read of a row that is being written shows, in registers.
         attrs = {"no_rw_check": True}
         self._memories = [
-            Memory(shape=shape, depth=depth, init=[], attrs=attrs) for _ in range(count // 2)
+            Memory(shape=shape, depth=self.depth, init=[], attrs=attrs) for _ in range(count // 2)
         ]
+
+    def _pages(self) -> int:
+        """Lay out the pages, and return how many rows there are.
+
+        They begin at multiples of a power of two, as large a one as takes no block RAM more than
+        pages right behind each other: what is above it is all that is added for an address.
+        """
+        plan, pages = self.config.plan, ACCUMULATORS + 1
+        learned = max(plan.learned_rows, 2)
+        self._bits = (learned - 1).bit_length()
+        fewest = -(-(plan.frozen_rows + pages * learned) // BLOCK)
+        for low in range(self._bits, -1, -1):
+            first, size = (-(-rows >> low) for rows in (plan.frozen_rows, learned))
+            depth = (first + pages * size) << low
+            if depth <= fewest * BLOCK:
+                break
+        self._low = low
+        self._firsts = range(first, first + pages * size, size)
+        return depth
 
     def _address(self, learned, page, row):
         """Return where a row stands."""
         if not self.config.lora:
             return row
-        return Mux(learned, Cat(row[: self._bits], page + self._first), row)
+        low, high = row[: self._low], row[self._low : self._bits]
+        # A page of one power of two has its number above its rows'.
+        first = Array(self._firsts)[page] + high if len(high) else page + self._firsts[0]
+        return Mux(learned, Cat(low, first), row)
 
     def elaborate(self, platform):
         m = Module()
@@ -98,7 +118,7 @@ class ParameterMemory(wiring.Component):
             value = getattr(self, name)
             late[name] = Signal.like(value, name=f"late_{name}", reset_less=name != "load")
             m.d.sync += late[name].eq(value)
-        depth = (self._memories[0].depth - 1).bit_length()
+        depth = (self.depth - 1).bit_length()
         read_row = Signal(depth)
         write_row = Signal(depth, reset_less=True)
         loaded = [late[f"load_{name}"] for name in ("learned", "page", "row")]

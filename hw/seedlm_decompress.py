@@ -3,13 +3,23 @@
 from functools import partial, reduce
 from operator import add, sub, xor
 
-from amaranth.hdl import Array, Cat, Const, EnableInserter, Module, Mux, Shape, Signal, signed
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Shape, Signal, signed
 from amaranth.lib import data, stream, wiring
+from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from seedbed.spec import SeedlmDecompressConfig
 
 __all__ = ["SeedlmDecompress", "SeedlmLane", "beat_layout", "blocks_layout"]
+
+#: Stages of a lane that share an enable.
+SHARING = 4
+#: Registers on the way from the lanes to the queues, and from their level back to the enables.
+WAY = 2
+BACK = 3
+#: Beats that a queue holds, and with how many in it the lanes still move.
+QUEUE = 16
+ROOM = QUEUE - WAY - BACK - 1
 
 
 def blocks_layout(config: SeedlmDecompressConfig) -> data.StructLayout:
@@ -50,8 +60,9 @@ class _Timed:
     A stage is ``slots`` slots, each with time for one addition.
     """
 
-    def __init__(self, m, slots, name, slot, shape, value):
-        self._m, self._slots, self._name, self._stage = m, slots, name, slot // slots
+    def __init__(self, m, moves, slots, name, slot, shape, value):
+        self._m, self._moves = m, moves
+        self._slots, self._name, self._stage = slots, name, slot // slots
         self._steps = [Signal(shape, name=f"{name}_{self._stage}")]
         m.d.comb += self._steps[0].eq(value)
 
@@ -60,19 +71,21 @@ class _Timed:
         while len(self._steps) <= slot // self._slots - self._stage:
             # Marked `keep`: otherwise the longer of these delays are mapped to shift registers on
             # some families, each bit to a LUT. A reset would do it too, with lines to all of them.
+            stage = self._stage + len(self._steps)
             step = Signal(
                 self._steps[0].shape(),
-                name=f"{self._name}_{self._stage + len(self._steps)}",
+                name=f"{self._name}_{stage}",
                 reset_less=True,
                 attrs={"keep": True},
             )
-            self._m.d.sync += step.eq(self._steps[-1])
+            with self._m.If(self._moves[(stage - 1) // SHARING]):
+                self._m.d.sync += step.eq(self._steps[-1])
             self._steps.append(step)
         return self._steps[slot // self._slots - self._stage]
 
 
 class SeedlmLane(wiring.Component):
-    """Decompresses a block a cycle, see :class:`SeedlmDecompress`; it cannot wait.
+    """Decompresses a block a cycle, see :class:`SeedlmDecompress`.
 
     The C P words of a block are windows of one string of bits b, so that with D(j) the sum of
     q_p b_(j + p), and N(m) the sum of 2^j D(j) over j < m, the words of weight c, weighted, are::
@@ -89,6 +102,8 @@ class SeedlmLane(wiring.Component):
     -------
     block : In(unsigned(block_bits))
         The packed block.
+    moves : In
+        Whether all of it moves, a bit for every ``SHARING`` stages.
     weights : Out(array of C x signed(sum_width))
         S_0 .. S_(C - 1).
     exponent : Out(signed(4))
@@ -98,15 +113,19 @@ class SeedlmLane(wiring.Component):
     def __init__(self, config: SeedlmDecompressConfig):
         self.config = config
         self._stage = config.additions
-        weights = data.ArrayLayout(signed(config.sum_width), config.block)
-        super().__init__(
-            {"block": In(config.block_bits), "weights": Out(weights), "exponent": Out(signed(4))}
-        )
         # Behind the last row come the edges of its cut and, in a stage of its own, the subtraction.
         slot, _ = self._rows()[-1]
         if config.latent > 1:
             slot += 1 + self._stage * (config.latent // 2 - 1)
         self._final = -(-(slot + 1) // self._stage) * self._stage
+        super().__init__(
+            {
+                "block": In(config.block_bits),
+                "moves": In(-(-self.latency // SHARING)),
+                "weights": Out(data.ArrayLayout(signed(config.sum_width), config.block)),
+                "exponent": Out(signed(4)),
+            }
+        )
 
     @property
     def latency(self) -> int:
@@ -131,7 +150,8 @@ class SeedlmLane(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config, timed, latent = self.config, partial(_Timed, m, self._stage), self.config.latent
+        config, latent = self.config, self.config.latent
+        timed = partial(_Timed, m, self.moves, self._stage)
         nibbles = [self.block[k : k + 4] for k in range(config.width, config.block_bits, 4)]
         exponent, *q = (
             timed(f"nibble{k}", 0, signed(4), nibble.as_signed())
@@ -245,9 +265,9 @@ class SeedlmDecompress(wiring.Component):
         w_c = S_c 2^e / (2^(B - 1) - 1)
 
     V is filled row by row with the words that follow s in the LFSR. Neither clocked registers nor
-    multipliers are behind that: see :class:`SeedlmLane`. A pipeline moves as a whole, whenever its
-    last stage is free or taken, with ``skid`` a cycle later; where ready is always 1, nothing is
-    left of either.
+    multipliers are behind that: see :class:`SeedlmLane`. A pipeline moves as a whole: whenever its
+    last stage is free or taken; with a ``queue`` behind it, some cycles after that has room. Where
+    ready is always 1 and there is no queue, nothing is left of that.
 
     Parameters
     ----------
@@ -282,61 +302,85 @@ class SeedlmDecompress(wiring.Component):
     @property
     def latency(self) -> int:
         """Cycles from packed blocks to their weights."""
-        return self._lanes[0].latency
+        return self._lanes[0].latency + (WAY + 1 if self.config.queue else 0)
 
     def elaborate(self, platform):
         m = Module()
-        valid = Signal(self.latency)
-        last = Signal(self.latency)
-        stage = Signal(self.o.payload.shape())
-        # As a register it is there several times, none near to all: for the inputs, for each lane,
-        # and for the output.
-        skid = self.config.skid
-        moves = Signal(init=1, attrs={"keep": True} if skid else {})
-        near = [
-            Signal(init=1, name=f"moves_{k}", attrs={"keep": True})
-            for k in range(len(self._lanes) + 1 if skid else 0)
-        ]
-        m.d.comb += [self.i.ready.eq(moves), stage.last.eq(last[-1])]
+        length = self._lanes[0].latency
+        valid, last = Signal(length), Signal(length)
+        moves = Signal(init=1)
+        m.d.comb += self.i.ready.eq(moves)
         with m.If(moves):
             m.d.sync += [
                 valid.eq(Cat(self.i.valid, valid)),
                 last.eq(Cat(self.i.payload.last, last)),
             ]
         for k, lane in enumerate(self._lanes):
-            m.submodules[f"lane_{k}"] = EnableInserter(near[k] if near else moves)(lane)
+            m.submodules[f"lane_{k}"] = lane
+            m.d.comb += lane.block.eq(self.i.payload.blocks[k])
+        if self.config.queue:
+            self._queue(m, moves, valid[-1], last[-1])
+            return m
+        m.d.comb += [
+            moves.eq(~valid[-1] | self.o.ready),
+            self.o.valid.eq(valid[-1]),
+            self.o.payload.last.eq(last[-1]),
+        ]
+        for k, lane in enumerate(self._lanes):
             m.d.comb += [
-                lane.block.eq(self.i.payload.blocks[k]),
-                self._of_lane(stage, k).eq(Cat(lane.weights, lane.exponent)),
-            ]
-        if near:
-            self._skid(m, moves, near, valid[-1], stage)
-        else:
-            m.d.comb += [
-                moves.eq(~valid[-1] | self.o.ready),
-                self.o.valid.eq(valid[-1]),
-                self.o.payload.eq(stage),
+                lane.moves.eq(moves.replicate(len(lane.moves))),
+                self._block(k).eq(Cat(lane.weights, lane.exponent)),
             ]
         return m
 
-    def _of_lane(self, beat, k):
-        """Return the weights and the exponent of block ``k`` of a beat."""
-        weights = beat.weights[k * self.config.block :]
-        return Cat(*(weights[c] for c in range(self.config.block)), beat.exponents[k])
+    def _block(self, k):
+        """Return the weights and the exponent of block ``k`` at the output."""
+        beat, size = self.o.payload, self.config.block
+        return Cat(*(beat.weights[size * k + c] for c in range(size)), beat.exponents[k])
 
-    def _skid(self, m, moves, near, valid, stage):
-        """Show the last stage, or what it showed when a beat began to wait and all moved on."""
-        spare = Signal(stage.shape(), reset_less=True)
-        *lanes, out = near
-        m.d.comb += [
-            self.o.valid.eq(~out | valid),
-            self.o.payload.last.eq(Mux(out, stage.last, spare.last)),
+    def _queue(self, m, moves, valid, last):
+        """Put what leaves the pipeline into queues, one a lane, that all do the same.
+
+        Nothing that lanes far from each other share is without a register: it has a copy for each.
+        """
+        room = Signal(init=1)
+        comes = Signal()
+        m.submodules.queue = queue = SyncFIFO(width=1, depth=QUEUE)
+        m.d.sync += [
+            room.eq(queue.level <= ROOM),
+            comes.eq(valid & moves),
+            moves.eq(self._copy(m, "near", room, init=1)),
         ]
-        with m.If(out):
-            m.d.sync += spare.last.eq(stage.last)
-        for k, moved in enumerate(lanes):
-            shown, kept = self._of_lane(stage, k), self._of_lane(spare, k)
-            m.d.comb += self._of_lane(self.o.payload, k).eq(Mux(moved, shown, kept))
-            with m.If(moved):
-                m.d.sync += kept.eq(shown)
-        m.d.sync += [move.eq(self.o.ready | (moves & ~valid)) for move in (moves, *near)]
+        self._fill(m, queue, last, comes)
+        m.d.comb += [
+            self.o.valid.eq(queue.r_rdy),
+            self.o.payload.last.eq(queue.r_data),
+            queue.r_en.eq(self.o.ready),
+        ]
+        for k, lane in enumerate(self._lanes):
+            m.submodules[f"queue_{k}"] = queue = SyncFIFO(width=len(self._block(k)), depth=QUEUE)
+            near = self._copy(m, f"near_{k}", room, init=1)
+            groups = range(len(lane.moves))
+            enables = [self._copy(m, f"moves_{k}_{g}", near, init=1) for g in groups]
+            m.d.comb += [
+                lane.moves.eq(Cat(enables)),
+                self._block(k).eq(queue.r_data),
+                queue.r_en.eq(self.o.ready),
+            ]
+            self._fill(m, queue, Cat(lane.weights, lane.exponent), comes, f"_{k}")
+
+    def _copy(self, m, name, value, *, init=0):
+        """Return a register of ``value`` that stays one of its own."""
+        copy = Signal(init=init, name=name, attrs={"keep": True})
+        m.d.sync += copy.eq(value)
+        return copy
+
+    def _fill(self, m, queue, value, comes, name=""):
+        """Bring ``value`` to a queue, with registers on the way."""
+        for n in range(WAY):
+            before, value = value, Signal(queue.w_data.shape(), name=f"way{n}{name}")
+            m.d.sync += value.eq(before)
+        m.d.comb += [
+            queue.w_data.eq(value),
+            queue.w_en.eq(self._copy(m, f"written{name}", comes)),
+        ]

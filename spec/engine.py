@@ -223,6 +223,7 @@ class Plan:
 class _Builder:
     def __init__(self, lanes: int, ways: int):
         self.lanes, self.ways = lanes, ways
+        self.unit = max(lanes, ALIGN)
         self.regions: dict[str, Region] = {}
         self.steps: list[Step] = []
         self.rows = {False: 0, True: 0}
@@ -231,6 +232,11 @@ class _Builder:
     def vector(self, name: str, length: int) -> Region:
         """Place a plain vector."""
         return self.map(name, (1, 1, length))
+
+    def before(self, name: str, length: int) -> Region:
+        """Place a plain vector so that what is placed next begins with the row behind it."""
+        self.free += length // -self.lanes * self.lanes % self.unit
+        return self.vector(name, length)
 
     def map(self, name: str, shape: tuple[int, int, int]) -> Region:
         """Place rows, columns, channels without padding."""
@@ -253,9 +259,8 @@ class _Builder:
         first = self.free + offset // self.lanes * self.lanes
         region = Region(name, shape, first, self.free + offset, stride, self.lanes)
         self.regions[name] = region
-        end = offset + shape[0] * stride + offset
-        unit = max(self.lanes, ALIGN)
-        self.free += -(-end // unit) * unit
+        end = self.free + offset + shape[0] * stride + offset
+        self.free = -(-end // self.unit) * self.unit
         return region
 
     def _lines(self, layer: Layer) -> int:
@@ -364,7 +369,7 @@ def plan(
         last = (1, 1, lora.classes)
     if lora:
         inner = len(sources) * lora.rank
-        h = made.vector("h", inner)
+        h = made.before("h", inner)
     classes = prod(last)
     logits = made.map("logits", last)
     for layer, source, target in zip(layers, sources, [*sources[1:], logits], strict=False):

@@ -19,9 +19,10 @@ class SeedlmDecompressConfig(SeedlmConfig):
     additions
         Additions one after the other between registers, 1 or 2. 1 has the faster clock, 2 half the
         latency and fewer flip-flops.
-    skid
-        Whether a spare beat behind the pipeline lets ready in come from a register: for many blocks
-        whose output may wait, as else one LUT enables all flip-flops of the pipeline.
+    queue
+        Whether a queue of 16 beats stands behind the pipeline, so that all that moves the pipeline
+        comes from registers: for many blocks whose output may wait, as else one LUT enables all
+        flip-flops.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     Source: SeedLM (arXiv:2410.10714), section 4.2.
@@ -29,13 +30,13 @@ class SeedlmDecompressConfig(SeedlmConfig):
 
     blocks: int = 2
     additions: int = 2
-    skid: bool = False
+    queue: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_int("blocks", self.blocks, 1, 32)
         require_int("additions", self.additions, 1, 2)
-        require_bool("skid", self.skid)
+        require_bool("queue", self.queue)
 
     @property
     def lanes(self) -> int:

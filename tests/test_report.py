@@ -195,6 +195,24 @@ def test_aims_are_met_or_missed(rows):
     ]
 
 
+def test_sizes_join_a_job_with_what_it_ran_on():
+    lanes = {"lanes": 8}
+    rows = [
+        row("instantft", "8", lanes, "ecp5", lut=9, ff=8, bram=7, dsp=6),
+        row("instantft", "8", lanes, "ecp5", kind="place", fmax_mhz=50.0),
+        row("instantft", "8", lanes, "xcup", lut=5, ff=8, bram=7, dsp=6),
+        row("instantft", "16", {"lanes": 16}, "ecp5", lut=1),
+        row("instantft", "8", lanes, None, kind="job", job_cycles=2_000_000, pass_cycles=99.5),
+    ]
+    table = tables.sizes([r.to_json() for r in rows], "", "")
+    assert table.header[-3:] == ["whole job", "a sample, cached", "whole job, ms"]
+    assert [line[2:] for line in table.lines] == [
+        ["ecp5", "9", "8", "7", "6", "50.0", "2,000,000", "99.5", "40.0"],
+        ["xcup", "5", "8", "7", "6", "", "2,000,000", "99.5", ""],
+    ]
+    assert tables.sizes([rows[0].to_json()], "", "") is None
+
+
 def test_status_counts_what_was_done(rows):
     table = tables.status([r.to_json() for r in rows], "", "")
     assert dict(zip(table.header, table.lines[0], strict=True)) == {

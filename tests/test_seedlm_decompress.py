@@ -15,7 +15,7 @@ CONFIGS = [
     SeedlmDecompressConfig(blocks=2),
     SeedlmDecompressConfig(blocks=1, word_bits=8),
     SeedlmDecompressConfig(blocks=1, additions=1),
-    SeedlmDecompressConfig(blocks=2, block=4, latent=2, width=9, skid=True),
+    SeedlmDecompressConfig(blocks=2, block=4, latent=2, width=9, queue=True),
     SeedlmDecompressConfig(blocks=1, block=5, latent=4, width=9, word_bits=7, additions=1),
     SeedlmDecompressConfig(blocks=3, block=12, latent=4),
     # Words that begin where others end, or are shorter than a step from one to the next.
@@ -99,7 +99,7 @@ def test_corners_reach_both_ends():
         ({"word_bits": 8}, 13),
         ({"block": 12, "latent": 4}, 20),
         ({"additions": 1}, 30),
-        ({"skid": True}, 16),
+        ({"queue": True}, 19),
         ({"block": 1, "latent": 1, "width": 3}, 3),
     ],
 )
@@ -143,7 +143,7 @@ def test_case_tells_a_wrong_word():
     ("params", "error", "sentence"),
     [
         ({"blocks": 0}, ValueError, r"blocks must be in 1\.\.32, not 0"),
-        ({"skid": 1}, TypeError, "skid must be True or False, not 1"),
+        ({"queue": 1}, TypeError, "queue must be True or False, not 1"),
         ({"additions": 3}, ValueError, r"additions must be in 1\.\.2, not 3"),
         ({"blocks": 33}, ValueError, r"blocks must be in 1\.\.32, not 33"),
         ({"blocks": 2.0}, TypeError, r"blocks must be an integer in 1\.\.32, not 2\.0"),

@@ -47,9 +47,9 @@ def _inside(fragment, prefix: str = "") -> Iterator[tuple[str, Signal]]:
 
 
 def copies_agree(m: Module, inside: dict[str, Signal], name: str) -> None:
-    """Assert that the copies of a register, ``name_0`` and so on, are what it is."""
+    """Assert that a register's copies, ``name_0`` or ``name_0_0`` and so on, are what it is."""
     for other, copy in inside.items():
-        if re.fullmatch(rf"{name}_\d+", other):
+        if re.fullmatch(rf"{name}(_\d+)+", other):
             m.d.comb += Assert(copy == inside[name])
 
 

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Assert, Assume, Module, Signal, Value
 
-from seedbed.hw.seedlm_decompress import SeedlmDecompress
+from seedbed.hw.seedlm_decompress import QUEUE, SeedlmDecompress
 from seedbed.sim.proofs.bench import (
     around,
     copies_agree,
@@ -12,6 +12,7 @@ from seedbed.sim.proofs.bench import (
     stream_rules,
     transfer,
 )
+from seedbed.sim.proofs.mac_array import queue
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import SeedlmDecompressConfig
 
@@ -65,22 +66,49 @@ def registers(fragment):
         yield from registers(child)
 
 
+def stands(m: Module, moves, found) -> None:
+    """Assert that registers are what they were while ``moves`` is 0."""
+    assert found, "the registers are not found"
+    for register in found:
+        before = past(m, register)
+        with m.If(past(m, ~moves)):
+            m.d.comb += Assert(register == before)
+
+
 def stalls(dut: SeedlmDecompress) -> Module:
     """Hold the stream rules, and every register to what it was while the pipeline waits."""
     m, inside = around(dut)
     stream_rules(m, dut.o)
-    waits = past(m, ~inside["moves"])
-    # With a skid the enable is a register too, what tells of waiting, and there several times.
-    found = [r for r in registers(m.submodules.dut) if not r.name.startswith("moves")]
+    found = [*registers(m.submodules.dut)]
+    assert len(found) > dut.latency, "some registers are not found"
+    stands(m, inside["moves"], found)
+    m.d.comb += Assert(transfer(dut.i) == (dut.i.valid & (~dut.o.valid | dut.o.ready)))
+    happens(m, past(m, ~inside["moves"]) & transfer(dut.i) & transfer(dut.o))
+    return m
+
+
+def queued(dut: SeedlmDecompress) -> Module:
+    """Hold the stream rules, the lanes to what they were while they wait, the queues to their room.
+
+    What has left the lanes, or may do so before an enable falls, has a place.
+    """
+    m, inside = around(dut)
+    stream_rules(m, dut.o)
+    lanes = [part for part, name, _ in m.submodules.dut.subfragments if name.startswith("lane")]
+    stands(m, inside["moves"], [r for lane in lanes for r in registers(lane)])
     copies_agree(m, inside, "moves")
-    assert len(found) > dut.latency, "the registers are not found"
-    for register in found:
-        before = past(m, register)
-        with m.If(waits):
-            m.d.comb += Assert(register == before)
-    if not dut.config.skid:
-        m.d.comb += Assert(transfer(dut.i) == (dut.i.valid & (~dut.o.valid | dut.o.ready)))
-    happens(m, waits & transfer(dut.i) & transfer(dut.o))
+    copies_agree(m, inside, "near")
+    copies_agree(m, inside, "written")
+    on_way = [inside[name] for name in ("room", "near", "moves", "comes", "written")]
+    level = inside["queue.level"]
+    for name in ["queue", *(f"queue_{k}" for k in range(dut.config.blocks))]:
+        queue(m, inside, name, QUEUE)
+        m.d.comb += [
+            Assert(inside[f"{name}.{place}"] == inside[f"queue.{place}"])
+            for place in ("level", "produce", "consume")
+        ]
+    m.d.comb += Assert(sum(on_way, level) <= QUEUE)
+    happens(m, level == QUEUE, ~inside["moves"] & transfer(dut.o))
     return m
 
 
@@ -126,26 +154,29 @@ SWAPPED = Mutant(
 )
 LANES_RUN = Mutant(
     name="the lanes run on while a beat waits",
-    old="EnableInserter(near[k] if near else moves)(lane)",
-    new="lane",
+    old="with self._m.If(self._moves[(stage - 1) // SHARING]):",
+    new="with self._m.If(1):",
 )
 ALL_RUNS = Mutant(
     name="all runs on while a beat waits",
     old="moves.eq(~valid[-1] | self.o.ready)",
     new="moves.eq(1)",
 )
-NO_SPARE = Mutant(
-    name="the beat that began to wait is not kept",
-    old="eq(Mux(moved, shown, kept))",
-    new="eq(shown)",
+LATE = Mutant(
+    name="the lanes move with a place less than is needed",
+    old="queue.level <= ROOM",
+    new="queue.level <= ROOM + 1",
 )
 SAYS = {
     products: "Each weight of a beat is the sum of q_p (V_cp - 2^(B - 1)) over p, exactly.",
     stalls: "A beat waits, unchanged, until it is taken, and so does all that is behind it.",
+    queued: "Lanes wait whole; what leaves them has a place in the queues, which are one.",
 }
 
 
-def _proof(size: str, harness, depth: int, mutants: tuple[Mutant, ...], **params) -> Proof:
+def _proof(
+    size: str, harness, depth: int, mutants: tuple[Mutant, ...], reach: int = 12, **params
+) -> Proof:
     return Proof(
         name=f"seedlm_decompress_{harness.__name__}_{size}",
         core="seedlm_decompress",
@@ -154,6 +185,7 @@ def _proof(size: str, harness, depth: int, mutants: tuple[Mutant, ...], **params
         config=SeedlmDecompressConfig(**params),
         harness=harness,
         depth=depth,
+        reach=reach,
         mutants=mutants,
     )
 
@@ -165,7 +197,7 @@ TRUNCATED = {"blocks": 1, "block": 2, "latent": 2, "width": 8, "word_bits": 3}
 PROOFS = (
     _proof("5x2", products, 6, (EDGES_ADDED, NO_LOWER, BIT_EARLY, ONE_TAP, NOT_TRIPLE), **SMALL),
     _proof("5x2", stalls, 2, (LANES_RUN, ALL_RUNS), **SMALL),
-    _proof("5x2_skid", stalls, 2, (LANES_RUN, NO_SPARE), skid=True, **SMALL),
+    _proof("5x2", queued, 2, (LANES_RUN, LATE), reach=32, queue=True, **SMALL),
     _proof("5x1", products, 6, (EARLY, SWAPPED), blocks=2, block=4, latent=1, width=5),
     _proof("8x1", products, 6, (NO_LOWER, ONE_TAP), blocks=1, block=3, latent=1, width=8),
     _proof("8x2", products, 5, (BIT_EARLY, NO_SIGN), **TRUNCATED),
