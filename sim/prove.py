@@ -24,8 +24,7 @@ class ProofFailed(AssertionError):
 class Mutant:
     """One way to break a component: ``old``, which its source holds once, becomes ``new``.
 
-    ``module`` is the module that is patched, by default the component's own. Other modules that
-    import from it do not see the change.
+    The component's own module is patched; others that import from it do not see the change.
     """
 
     name: str

@@ -1,8 +1,10 @@
 """Proofs of SeedLM's decompressor: the shared product against the products as they are defined."""
 
-from amaranth.hdl import Assert, Assume, Module, Signal, Value
+from amaranth.hdl import Assert, Assume, Const, Module, Signal, Value
+from amaranth.hdl._ast import AnySeq
 
 from seedbed.hw.seedlm_decompress import QUEUE, SeedlmDecompress
+from seedbed.hw.seedlm_lane import SeedlmLane
 from seedbed.sim.proofs.bench import (
     around,
     copies_agree,
@@ -19,42 +21,63 @@ from seedbed.spec import SeedlmDecompressConfig
 __all__ = ["PROOFS"]
 
 
-def products(dut: SeedlmDecompress) -> Module:
-    """Hold every beat to the words of a bit-serial LFSR, each multiplied by its coefficient.
+def words_products(m: Module, config: SeedlmDecompressConfig, block) -> tuple[list[Value], Value]:
+    """Return a block's weights, of the words of a bit-serial LFSR, and its exponent."""
+    width = config.width
+    state = block[:width]
+    exponent, *q = (block[j : j + 4].as_signed() for j in range(width, len(block), 4))
+    weights = []
+    for _ in range(config.block):
+        total = Value.cast(0)
+        for nibble in q:
+            # A signal for each: nested, the expressions would grow with every step.
+            before, state = state, Signal(width)
+            m.d.comb += state.eq(serial_step(config.lfsr, before, 1))
+            word = state[width - config.word_bits :]
+            total = total + nibble * (word - config.half)
+        weights.append(total)
+    return weights, exponent
 
-    Nothing waits: what a stall does is the other statement. So the pipeline forgets, and induction
+
+def products(dut: SeedlmLane) -> Module:
+    """Hold every block's weights to the products as they are defined.
+
+    Nothing waits: what a stall does is another statement. So the pipeline forgets, and induction
     needs no more than as many cycles as it is long.
     """
     m, _ = around(dut)
-    config, width = dut.config, dut.config.width
+    m.d.comb += [dut.block.eq(AnySeq(len(dut.block))), dut.moves.eq(-1)]
+    given, valid = dut.block, Const(1)
+    for _ in range(dut.latency):
+        given, valid = past(m, given), past(m, valid)
+    weights, exponent = words_products(m, dut.config, given)
+    with m.If(valid):
+        m.d.comb += Assert(dut.exponent == exponent)
+        for shown, weight in zip(dut.weights, weights, strict=True):
+            m.d.comb += Assert(shown == weight)
+    # The greatest of all numbers: each coefficient -8 and each word 0.
+    happens(m, valid & (given != 0), dut.weights[0] == 8 * dut.config.latent * dut.config.half)
+    return m
+
+
+def beats(dut: SeedlmDecompress) -> Module:
+    """Hold every beat to its blocks, in their order; nothing waits."""
+    m, _ = around(dut)
     m.d.comb += Assume(dut.o.ready)
-    given, valid = dut.i.payload, dut.i.valid
+    given, valid = Value.cast(dut.i.payload), dut.i.valid
     for _ in range(dut.latency):
         given, valid = past(m, given), past(m, valid)
     m.d.comb += Assert(dut.o.valid == valid)
-    given = dut.i.payload.shape()(given)
-    shown = dut.o.payload
+    given, shown = dut.i.payload.shape()(given), dut.o.payload
+    size = dut.config.block
     with m.If(valid):
         m.d.comb += Assert(shown.last == given.last)
         for k, block in enumerate(given.blocks):
-            state = block[:width]
-            exponent, *q = (block[j : j + 4].as_signed() for j in range(width, len(block), 4))
+            weights, exponent = words_products(m, dut.config, block)
             m.d.comb += Assert(shown.exponents[k] == exponent)
-            for c in range(config.block):
-                total = 0
-                for nibble in q:
-                    # A signal for each: nested, the expressions would grow with every step.
-                    before, state = state, Signal(width)
-                    m.d.comb += state.eq(serial_step(config.lfsr, before, 1))
-                    word = state[width - config.word_bits :]
-                    total = total + nibble * (word - config.half)
-                m.d.comb += Assert(shown.weights[config.block * k + c] == total)
-    # The greatest of all numbers: each coefficient -8 and each word 0.
-    happens(
-        m,
-        valid & (Value.cast(given.blocks) != 0),
-        shown.weights[0] == 8 * config.latent * config.half,
-    )
+            for c, weight in enumerate(weights):
+                m.d.comb += Assert(shown.weights[size * k + c] == weight)
+    happens(m, valid & (Value.cast(given.blocks) != 0))
     return m
 
 
@@ -154,8 +177,23 @@ SWAPPED = Mutant(
 )
 LANES_RUN = Mutant(
     name="the lanes run on while a beat waits",
-    old="with self._m.If(self._moves[(stage - 1) // SHARING]):",
-    new="with self._m.If(1):",
+    old="lane.moves.eq(moves.replicate(len(lane.moves)))",
+    new="lane.moves.eq(-1)",
+)
+LANES_RUN_ON = Mutant(
+    name="the lanes run on while the queues are full",
+    old="lane.moves.eq(Cat(enables))",
+    new="lane.moves.eq(-1)",
+)
+EXCHANGED = Mutant(
+    name="the blocks of a beat change places",
+    old="beat.weights[size * k + c]",
+    new="beat.weights[size * (self.config.blocks - 1 - k) + c]",
+)
+LAST_EARLY = Mutant(
+    name="last comes a cycle early",
+    old="self.o.payload.last.eq(last[-1])",
+    new="self.o.payload.last.eq(last[-2])",
 )
 ALL_RUNS = Mutant(
     name="all runs on while a beat waits",
@@ -168,7 +206,8 @@ LATE = Mutant(
     new="queue.level <= ROOM + 1",
 )
 SAYS = {
-    products: "Each weight of a beat is the sum of q_p (V_cp - 2^(B - 1)) over p, exactly.",
+    products: "Each weight of a block is the sum of q_p (V_cp - 2^(B - 1)) over p, exactly.",
+    beats: "A beat has the weights and exponents of its blocks, in their order, and its last.",
     stalls: "A beat waits, unchanged, until it is taken, and so does all that is behind it.",
     queued: "Lanes wait whole; what leaves them has a place in the queues, which are one.",
 }
@@ -181,7 +220,7 @@ def _proof(
         name=f"seedlm_decompress_{harness.__name__}_{size}",
         core="seedlm_decompress",
         says=SAYS[harness],
-        component=SeedlmDecompress,
+        component=SeedlmLane if harness is products else SeedlmDecompress,
         config=SeedlmDecompressConfig(**params),
         harness=harness,
         depth=depth,
@@ -197,8 +236,9 @@ TRUNCATED = {"blocks": 1, "block": 2, "latent": 2, "width": 8, "word_bits": 3}
 PROOFS = (
     _proof("5x2", products, 6, (EDGES_ADDED, NO_LOWER, BIT_EARLY, ONE_TAP, NOT_TRIPLE), **SMALL),
     _proof("5x2", stalls, 2, (LANES_RUN, ALL_RUNS), **SMALL),
-    _proof("5x2", queued, 2, (LANES_RUN, LATE), reach=32, queue=True, **SMALL),
-    _proof("5x1", products, 6, (EARLY, SWAPPED), blocks=2, block=4, latent=1, width=5),
+    _proof("5x2", queued, 2, (LANES_RUN_ON, LATE), reach=32, queue=True, **SMALL),
+    _proof("5x1", products, 6, (EARLY, SWAPPED), block=4, latent=1, width=5),
+    _proof("5x1", beats, 6, (EXCHANGED, LAST_EARLY), block=4, latent=1, width=5),
     _proof("8x1", products, 6, (NO_LOWER, ONE_TAP), blocks=1, block=3, latent=1, width=8),
     _proof("8x2", products, 5, (BIT_EARLY, NO_SIGN), **TRUNCATED),
 )
