@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from seedbed.spec.engine import Plan, Region, Step
 from seedbed.spec.network import Layer
+from seedbed.spec.plan import Plan, Region, Step
 
 __all__ = ["adapter_rows", "adapters", "frozen_rows", "words"]
 

@@ -83,7 +83,7 @@ class LayerEngine(wiring.Component):
 
     Errors: none but ``misfit``, after which the adapters are the old ones. A reset leaves all
     memories as they are; adapters are those behind the last whole ``UPDATE`` or packet.
-    Throughput: a beat of the array a cycle; see :class:`~seedbed.spec.engine.Step` for beats.
+    Throughput: a beat of the array a cycle; see :class:`~seedbed.spec.plan.Step` for beats.
     """
 
     def __init__(self, config: EngineConfig):

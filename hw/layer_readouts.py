@@ -6,7 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.activation_store import ActivationStore
 from seedbed.hw.parameter_memory import ParameterMemory
-from seedbed.spec.engine import ALIGN, EngineConfig
+from seedbed.spec.engine import EngineConfig
+from seedbed.spec.planner import ALIGN
 
 __all__ = ["AdapterReadout", "CacheReadout"]
 

@@ -4,9 +4,10 @@ from dataclasses import dataclass, field
 from math import prod
 
 from seedbed.spec.checks import require_int
-from seedbed.spec.engine import EngineConfig, plan
+from seedbed.spec.engine import EngineConfig
 from seedbed.spec.fixed import Q4_12, Q6_12, Fixed
 from seedbed.spec.network import LENET5, NetworkConfig, named
+from seedbed.spec.planner import plan
 
 __all__ = ["CONV_ENGINE_STATUS", "ConvEngineConfig"]
 

@@ -4,12 +4,13 @@ from dataclasses import dataclass, field
 from math import prod
 
 from seedbed.spec.checks import require_choice, require_int
-from seedbed.spec.engine import EngineConfig, plan
+from seedbed.spec.engine import EngineConfig
 from seedbed.spec.fixed import Q4_12, Q6_12, Q9_9, Fixed
 from seedbed.spec.forward_cache import ForwardCacheConfig
 from seedbed.spec.lora import LoraConfig
 from seedbed.spec.network import LENET5, NetworkConfig, named
 from seedbed.spec.nf4 import Nf4Config
+from seedbed.spec.planner import plan
 from seedbed.spec.softmax_loss import SoftmaxLossConfig
 
 __all__ = ["CACHES", "INSTANTFT_KINDS", "INSTANTFT_STATUS", "InstantFtConfig"]

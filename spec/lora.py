@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from math import floor
 
 from seedbed.spec.checks import require_int
-from seedbed.spec.engine import EngineConfig, plan
+from seedbed.spec.engine import EngineConfig
 from seedbed.spec.fixed import Q4_12, Q6_12, Q9_9, Fixed
+from seedbed.spec.planner import plan
 
 __all__ = ["LORA_KINDS", "LORA_STATUS", "LoraConfig"]
 

@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 
 from seedbed.golden.engine import adapter_rows, adapters, frozen_rows, words
-from seedbed.spec.engine import EngineConfig, plan
+from seedbed.spec.engine import EngineConfig
 from seedbed.spec.fixed import Q4_12, Q6_12, Fixed
 from seedbed.spec.lora import LoraConfig
 from seedbed.spec.network import LENET5, Layer, NetworkConfig
+from seedbed.spec.planner import plan
 
 #: Padding behind the first layer, rows of windows side by side in a beat, a row of a whole beat
 #: (8 lanes), a map for logits, and names that adapters have too.

@@ -1,0 +1,205 @@
+"""Where layers lie in an engine's memories, and the steps that run them there.
+
+Everything is in rows of ``lanes`` numbers. Activations of an image are a map (rows, columns,
+channels) in a half of the store, so that a window's row of a convolution is contiguous. A row of
+weights has ``ways`` times ``lanes`` numbers, one vector for each of so many outputs.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+__all__ = ["Plan", "Region", "Run", "Step"]
+
+
+@dataclass(frozen=True)
+class Region:
+    """A map of (rows, columns, channels) in the store: of a row of it, ``stride`` to the next.
+
+    ``first`` is the address where its first row of lanes begins, ``origin`` its first number's.
+    What is between the map's numbers is never written, and 0.
+    """
+
+    name: str
+    shape: tuple[int, int, int]
+    first: int
+    origin: int
+    stride: int
+    lanes: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of lanes from the one at ``first`` to the map's last number."""
+        last = self.origin + (self.shape[0] - 1) * self.stride + self.shape[1] * self.shape[2] - 1
+        return (last - self.first) // self.lanes + 1
+
+    def addresses(self) -> Iterator[int]:
+        """Yield the address of every number, row by row, column by column, channel by channel."""
+        for y in range(self.shape[0]):
+            for k in range(self.shape[1] * self.shape[2]):
+                yield self.origin + y * self.stride + k
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One layer: which windows it reads, with which weights, and where its outputs go.
+
+    A frame is one window with ``ways`` outputs' weights: ``lines`` rows of the window at a time, of
+    ``pieces`` beats, ``reads`` times. Windows are walked so: rows of the pooled map, its columns,
+    groups of ``ways`` outputs, then the pool's rows and columns.
+
+    Parameters
+    ----------
+    learned
+        Whether the weights are the adapters'.
+    weights
+        Their first row; each group has ``beats`` rows.
+    window
+        Address of the first window.
+    column, line
+        Addresses from a window to the next column's and to the next line's.
+    pieces, reads, jump
+        Beats along a window's row, and how many such there are; addresses between them.
+    spread
+        Rows that each lane reads behind the one that it would: several of a window's rows at once.
+    height, width, pool
+        Of the pooled map, and the side of the square that a maximum is taken over.
+    outputs
+        Channels.
+    target, target_line
+        Address of the first output, and from one line of the map to the next.
+    relu, bias
+        Whether negative outputs become 0; whether the last lane of a frame's last beat is 1.
+    gradient
+        Whether outputs are of the gradients' format.
+    waits
+        Whether outputs of the steps before are read here.
+    """
+
+    name: str
+    learned: bool = False
+    weights: int
+    window: int
+    column: int = 0
+    line: int = 0
+    pieces: int
+    reads: int = 1
+    jump: int = 0
+    spread: tuple[int, ...]
+    height: int = 1
+    width: int = 1
+    pool: int = 1
+    outputs: int
+    target: int
+    target_line: int = 0
+    relu: bool = False
+    bias: bool = False
+    gradient: bool = False
+    waits: bool = True
+
+    @property
+    def beats(self) -> int:
+        """Beats of a frame."""
+        return self.pieces * self.reads
+
+    @property
+    def rewind(self) -> int:
+        """Addresses from a frame's first beat to its last."""
+        return (self.pieces - 1) * self.lanes + (self.reads - 1) * self.jump
+
+    @property
+    def moves(self) -> tuple[int, ...]:
+        """What is added to the address behind a beat, by the first of the loops that goes on.
+
+        The loops from the inside: pieces, reads, the pool's columns and rows, groups, columns,
+        rows.
+        """
+        pool = self.pool - 1
+        square = pool * (self.line + self.column)
+        return (
+            self.lanes,
+            self.jump - (self.pieces - 1) * self.lanes,
+            self.column - self.rewind,
+            self.line - pool * self.column - self.rewind,
+            -square - self.rewind,
+            self.pool * self.column - square - self.rewind,
+            self.pool * (self.line - (self.width - 1) * self.column) - square - self.rewind,
+        )
+
+    @property
+    def lanes(self) -> int:
+        """Of a row."""
+        return len(self.spread)
+
+    def strides(self, ways: int) -> tuple[int, int, int]:
+        """Return what is added to the target behind a group, the last one, and a row's last."""
+        back = (self.groups(ways) - 1) * ways
+        column = self.outputs - back
+        return ways, column, self.target_line - (self.width - 1) * self.outputs - back
+
+    def groups(self, ways: int) -> int:
+        """Return how many groups of ``ways`` outputs there are."""
+        return -(-self.outputs // ways)
+
+    def cycles(self, ways: int) -> int:
+        """Return the beats of the whole step."""
+        return self.height * self.width * self.groups(ways) * self.pool**2 * self.beats
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Outer products of ``ways`` numbers at the address ``left`` and ``count`` rows from ``right``.
+
+    They are added to the accumulators of the adapters' rows from ``row`` on. ``copy`` says that the
+    same products are in another run's rows too, transposed.
+    """
+
+    left: int
+    right: int
+    count: int
+    row: int
+    copy: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Regions of half the store, steps, runs, and sizes of the memories, in rows.
+
+    ``base``, ``forward`` and ``backward`` are the numbers of the first step and of the one behind
+    the last. ``blank`` are the rows of adapters that are B, in two forms: as the steps ``z`` and
+    ``dh`` read it. In the step ``z`` the frozen network's logits go through too, with weights of 1.
+    """
+
+    lanes: int
+    ways: int
+    regions: dict[str, Region]
+    steps: tuple[Step, ...]
+    runs: tuple[Run, ...]
+    base: tuple[int, int]
+    forward: tuple[int, int]
+    backward: tuple[int, int]
+    frozen_rows: int
+    learned_rows: int
+    blank: tuple[int, ...]
+
+    @property
+    def cached(self) -> tuple[Region, ...]:
+        """Return what a forward cache keeps: all but the image, the logits last."""
+        return (
+            *(r for n, r in self.regions.items() if n[0] == "x" and n != "x0"),
+            self.regions["logits"],
+        )
+
+    @property
+    def spreads(self) -> list[tuple[int, ...]]:
+        """Return the different spreads of the steps, by number; the first is none."""
+        return list(dict.fromkeys([(0,) * self.lanes, *(step.spread for step in self.steps)]))
+
+    @property
+    def store_rows(self) -> int:
+        """Rows of half the store, a power of two."""
+        last = max(region.first // self.lanes + region.rows for region in self.regions.values())
+        return 1 << (last - 1).bit_length()
+
+    def step(self, name: str) -> Step:
+        """Return the adapters' step of that name; a layer may have the same."""
+        return next(step for step in self.steps if step.learned and step.name == name)

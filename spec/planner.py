@@ -1,0 +1,209 @@
+"""How layers are laid out in an engine's memories: from networks and adapters to a plan."""
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from seedbed.spec.checks import require_int
+from seedbed.spec.network import Layer
+from seedbed.spec.plan import Plan, Region, Run, Step
+
+if TYPE_CHECKING:
+    from seedbed.spec.lora import LoraConfig
+
+__all__ = ["plan"]
+
+#: A region begins at a multiple of this many numbers at least: codes of a beat of the cache.
+ALIGN = 32
+
+
+class _Builder:
+    def __init__(self, lanes: int, ways: int):
+        self.lanes, self.ways = lanes, ways
+        self.unit = max(lanes, ALIGN)
+        self.regions: dict[str, Region] = {}
+        self.steps: list[Step] = []
+        self.rows = {False: 0, True: 0}
+        self.free = 0
+
+    def vector(self, name: str, length: int) -> Region:
+        """Place a plain vector."""
+        return self.map(name, (1, 1, length))
+
+    def before(self, name: str, length: int) -> Region:
+        """Place a plain vector so that what is placed next begins with the row behind it."""
+        self.free += length // -self.lanes * self.lanes % self.unit
+        return self.vector(name, length)
+
+    def map(self, name: str, shape: tuple[int, int, int]) -> Region:
+        """Place rows, columns, channels without padding."""
+        return self._place(name, shape, 0, shape[1] * shape[2])
+
+    def image(self, name: str, layer: Layer, shape: tuple[int, int, int]) -> Region:
+        """Place what a layer takes, of ``shape``, in the form that its windows need."""
+        channels, height, width = shape
+        if layer.kind == "dense":
+            return self.map(name, (height, width, channels))
+        pad, row = layer.padding, layer.kernel * channels
+        stride = (width + 2 * pad) * channels
+        if self._lines(layer) > 1:
+            # Rows of a window, each in lanes of its own: the next begins `row` lanes on.
+            stride += (row - stride) % self.lanes
+        return self._place(name, (height, width, channels), pad * (stride + channels), stride)
+
+    def _place(self, name: str, shape: tuple[int, int, int], offset: int, stride: int) -> Region:
+        # The rows of lanes that hold nothing but padding are not the map's.
+        first = self.free + offset // self.lanes * self.lanes
+        region = Region(name, shape, first, self.free + offset, stride, self.lanes)
+        self.regions[name] = region
+        end = self.free + offset + shape[0] * stride + offset
+        self.free = -(-end // self.unit) * self.unit
+        return region
+
+    def _lines(self, layer: Layer) -> int:
+        """Return the rows of a window that are read in one beat."""
+        return max(1, min(layer.kernel, self.lanes // (layer.kernel * layer.inputs[0])))
+
+    def add(self, *, groups: int, learned: bool = False, **fields) -> Step:
+        """Add a step with so many groups of outputs."""
+        step = Step(learned=learned, weights=self.rows[learned], **fields)
+        self.rows[learned] += groups * step.beats
+        self.steps.append(step)
+        return step
+
+    def layer(self, layer: Layer, source: Region, target: Region) -> None:
+        """Add a layer of the frozen network."""
+        plain = (0,) * self.lanes
+        if layer.kind == "dense":
+            used = {address - source.first for address in source.addresses()}
+            pieces = source.rows + (source.rows * self.lanes - 1 in used)
+            shape: dict = {"window": source.first, "pieces": pieces, "spread": plain}
+        else:
+            row, lines = layer.kernel * layer.inputs[0], self._lines(layer)
+            reads = -(-layer.kernel // lines)
+            # The last lane of the last beat must be free for the bias.
+            left = (layer.kernel - lines * (reads - 1)) * row if lines > 1 else row
+            pieces = left // self.lanes + 1
+            if lines > 1 and pieces > 1:
+                reads, pieces = reads + 1, 1
+            extra = (source.stride - row) // self.lanes
+            spread = tuple(
+                min(lane // row, lines - 1) * extra if lines > 1 else 0
+                for lane in range(self.lanes)
+            )
+            pad = layer.padding
+            shape = {
+                "window": source.origin - pad * (source.stride + layer.inputs[0]),
+                "column": layer.inputs[0],
+                "line": source.stride,
+                "pieces": pieces,
+                "reads": reads,
+                "jump": lines * source.stride,
+                "spread": spread,
+            }
+        channels, height, width = layer.shape
+        self.add(
+            name=layer.name,
+            groups=-(-channels // self.ways),
+            height=height,
+            width=width,
+            pool=layer.pool,
+            outputs=channels,
+            target=target.origin,
+            target_line=target.stride,
+            relu=layer.relu,
+            bias=True,
+            **shape,
+        )
+
+    def dense(
+        self, name: str, source: int, pieces: int, outputs: int, target: int, **fields
+    ) -> Step:
+        """Add a layer of the adapters."""
+        return self.add(
+            name=name,
+            learned=True,
+            groups=-(-outputs // self.ways),
+            window=source,
+            pieces=pieces,
+            spread=(0,) * self.lanes,
+            outputs=outputs,
+            target=target,
+            **fields,
+        )
+
+
+def plan(
+    *, lanes: int, ways: int, layers: tuple[Layer, ...] = (), lora: "LoraConfig | None" = None
+) -> Plan:
+    """Return the plan of a frozen network, of adapters, or of adapters beside a network.
+
+    Regions are ``x0`` .. for what layers and adapters take, ``logits`` for the network's outputs;
+    with adapters ``h``, right before ``logits``, ``z``, ``dz`` and ``dh``.
+
+    Raises ``TypeError`` or ``ValueError`` if ``lanes`` is no power of two in 8..64, or ``ways``
+    none in 1..16, more than ``lanes``, or no divisor of the rank.
+    """
+    require_int("lanes", lanes, 8, 64)
+    require_int("ways", ways, 1, min(16, lanes))
+    for name, count in (("lanes", lanes), ("ways", ways)):
+        if count & (count - 1):
+            raise ValueError(f"{name} must be a power of two, not {count}")
+    if lora and lora.rank % ways:
+        raise ValueError(f"ways must divide the rank, {lora.rank}, not {ways}")
+    made = _Builder(lanes, ways)
+    if layers:
+        shapes = [layers[0].inputs, *(layer.shape for layer in layers)]
+        sources = [
+            made.image(f"x{k}", layer, shape)
+            for k, (layer, shape) in enumerate(zip(layers, shapes, strict=False))
+        ]
+        outputs, height, width = layers[-1].shape
+        last = (height, width, outputs)
+    else:
+        assert lora is not None
+        sources = [made.vector(f"x{k}", width) for k, width in enumerate(lora.widths)]
+        last = (1, 1, lora.classes)
+    if lora:
+        inner = len(sources) * lora.rank
+        h = made.before("h", inner)
+    classes = prod(last)
+    logits = made.map("logits", last)
+    for layer, source, target in zip(layers, sources, [*sources[1:], logits], strict=False):
+        made.layer(layer, source, target)
+    base = (0, len(made.steps))
+    if not lora:
+        return Plan(
+            lanes=lanes, ways=ways, regions=made.regions, steps=tuple(made.steps), runs=(),
+            base=base, forward=(0, 0), backward=(0, 0), frozen_rows=made.rows[False],
+            learned_rows=0, blank=(),
+        )  # fmt: skip
+    z, dz, dh = (made.vector(n, k) for n, k in [("z", classes), ("dz", classes), ("dh", inner)])
+    ends = []
+    for k, source in enumerate(sources):
+        target = h.first + k * lora.rank
+        ends.append(made.dense(f"h{k}", source.first, source.rows, lora.rank, target, waits=k == 0))
+    # From h to the end of the logits, with what is between them.
+    through = (logits.first - h.first) // lanes
+    out = made.dense("z", h.first, through + logits.rows, classes, z.first)
+    back = made.dense("dh", dz.first, dz.rows, inner, dh.first, gradient=True)
+    runs: list[Run] = []
+    blank: list[int] = []
+    for g in range(out.groups(ways)):
+        row = out.weights + g * out.beats
+        runs.append(Run(left=dz.first + g * ways, right=h.first, count=h.rows, row=row))
+        blank += range(row, row + h.rows)
+    for g in range(back.groups(ways)):
+        row = back.weights + g * back.beats
+        left = h.first + g * ways
+        runs.append(Run(left=left, right=dz.first, count=dz.rows, row=row, copy=True))
+        blank += range(row, row + dz.rows)
+    for k, (source, step) in enumerate(zip(sources, ends, strict=True)):
+        for g in range(step.groups(ways)):
+            left, row = dh.first + k * lora.rank + g * ways, step.weights + g * step.beats
+            runs.append(Run(left=left, right=source.first, count=source.rows, row=row))
+    first, behind = base[1], len(made.steps)
+    return Plan(
+        lanes=lanes, ways=ways, regions=made.regions, steps=tuple(made.steps), runs=tuple(runs),
+        base=base, forward=(first, behind - 1), backward=(behind - 1, behind),
+        frozen_rows=made.rows[False], learned_rows=made.rows[True], blank=tuple(blank),
+    )  # fmt: skip
