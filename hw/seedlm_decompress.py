@@ -1,10 +1,11 @@
 """Decompressor of SeedLM's blocks: a lane a block, and what moves them."""
 
-from amaranth.hdl import Cat, Module, Signal, signed
+from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal, signed
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.beat_queue import BeatQueue
+from seedbed.hw.near import near
 from seedbed.hw.seedlm_lane import SeedlmLane
 from seedbed.spec import SeedlmDecompressConfig
 
@@ -12,7 +13,9 @@ __all__ = ["SeedlmDecompress", "beat_layout", "blocks_layout"]
 
 #: Registers on the way from the lanes to the queues, and from their level back to the enables.
 WAY = 2
-BACK = 3
+BACK = 4
+#: Lanes that share a register of what goes to all of them.
+FEW = 4
 #: Beats that a queue holds, and with how many in it the lanes still move.
 QUEUE = 16
 ROOM = QUEUE - WAY - BACK - 1
@@ -86,8 +89,9 @@ class SeedlmDecompress(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         length = self._lanes[0].latency
-        valid, last = Signal(length), Signal(length)
-        moves = Signal(init=1)
+        valid = Signal(length)
+        last = Signal(length)
+        moves = Signal(reset_less=True)
         m.d.comb += self.i.ready.eq(moves)
         with m.If(moves):
             m.d.sync += [
@@ -98,7 +102,7 @@ class SeedlmDecompress(wiring.Component):
             m.submodules[f"lane_{k}"] = lane
             m.d.comb += lane.block.eq(self.i.payload.blocks[k])
         if self.config.queue:
-            self._queue(m, moves, valid[-1], last[-1])
+            self._queue(m, moves, valid, last)
             return m
         m.d.comb += [
             moves.eq(~valid[-1] | self.o.ready),
@@ -118,48 +122,57 @@ class SeedlmDecompress(wiring.Component):
         return Cat(*(beat.weights[size * k + c] for c in range(size)), beat.exponents[k])
 
     def _queue(self, m, moves, valid, last):
-        """Put what leaves the pipeline into queues, one a lane, that all do the same.
+        """Put what leaves the pipeline into queues, one a lane and one for ``last``, that are one.
 
-        Nothing that lanes far from each other share is without a register: it has a copy for each.
+        Nothing goes to all lanes in a cycle but ready, to a register. A reset takes as long to come
+        as the last beat before it; ``last``'s queue, whose ``valid`` is shown, is kept in reset
+        meanwhile.
         """
-        room = Signal(init=1)
-        comes = Signal()
-        m.submodules.queue = queue = SyncFIFO(width=1, depth=QUEUE)
-        m.d.sync += [
-            room.eq(queue.level <= ROOM),
-            comes.eq(valid & moves),
-            moves.eq(self._copy(m, "near", room, init=1)),
-        ]
-        self._fill(m, queue, last, comes)
-        m.d.comb += [
-            self.o.valid.eq(queue.r_rdy),
-            self.o.payload.last.eq(queue.r_data),
-            queue.r_en.eq(self.o.ready),
-        ]
+        widths = [*(len(self._block(k)) for k in range(len(self._lanes))), 1]
+        queues = [BeatQueue(width, QUEUE) for width in widths]
+        first = queues[-1]
+        rooms = self._spread(m, first.level <= ROOM, "room")
+        # Of the next cycle: whether the pipeline moves, and has a beat at its end.
+        leaves = rooms[-1] & Mux(moves, valid[-2], valid[-1])
+        writes = self._spread(m, leaves, "write")
+        reset = ResetSignal(allow_reset_less=True)
+        resets = self._spread(m, reset, "reset")
+        tail = Signal(3, reset_less=True)
+        m.d.sync += [moves.eq(rooms[-1]), tail.eq(Cat(reset, tail))]
+        resets[-1] = reset | tail.any()
+        for k, queue in enumerate(queues):
+            m.submodules[f"queue_{k}"] = queue
+            m.d.comb += [
+                queue.reset.eq(resets[k]),
+                queue.write.eq(writes[k]),
+                queue.ready.eq(self.o.ready),
+            ]
         for k, lane in enumerate(self._lanes):
-            m.submodules[f"queue_{k}"] = queue = SyncFIFO(width=len(self._block(k)), depth=QUEUE)
-            near = self._copy(m, f"near_{k}", room, init=1)
-            groups = range(len(lane.moves))
-            enables = [self._copy(m, f"moves_{k}_{g}", near, init=1) for g in groups]
+            enables = near(m, rooms[k], len(lane.moves), f"moves_{k}", sharing=1)
             m.d.comb += [
                 lane.moves.eq(Cat(enables)),
-                self._block(k).eq(queue.r_data),
-                queue.r_en.eq(self.o.ready),
+                queues[k].data.eq(self._later(m, Cat(lane.weights, lane.exponent), f"way_{k}")),
+                self._block(k).eq(queues[k].o),
             ]
-            self._fill(m, queue, Cat(lane.weights, lane.exponent), comes, f"_{k}")
-
-    def _copy(self, m, name, value, *, init=0):
-        """Return a register of ``value`` that stays one of its own."""
-        copy = Signal(init=init, name=name, attrs={"keep": True})
-        m.d.sync += copy.eq(value)
-        return copy
-
-    def _fill(self, m, queue, value, comes, name=""):
-        """Bring ``value`` to a queue, with registers on the way."""
-        for n in range(WAY):
-            before, value = value, Signal(queue.w_data.shape(), name=f"way{n}{name}")
-            m.d.sync += value.eq(before)
         m.d.comb += [
-            queue.w_data.eq(value),
-            queue.w_en.eq(self._copy(m, f"written{name}", comes)),
+            first.data.eq(self._later(m, last[-1], "way")),
+            self.o.valid.eq(first.valid),
+            self.o.payload.last.eq(first.o),
         ]
+
+    def _spread(self, m, value, name):
+        """Return ``value`` of three cycles before, from a register for each lane and one more.
+
+        Those on the way there are one, and one for every ``FEW`` lanes.
+        """
+        count = len(self._lanes) + 1
+        (one,) = near(m, value, 1, name)
+        few = near(m, one, count, f"{name}_few", sharing=FEW)
+        return [near(m, part, 1, f"{name}_{k}")[0] for k, part in enumerate(few)]
+
+    def _later(self, m, value, name):
+        """Return ``value`` as of ``WAY`` cycles before."""
+        for n in range(WAY):
+            before, value = value, Signal(len(value), name=f"{name}_{n}", reset_less=True)
+            m.d.sync += value.eq(before)
+        return value

@@ -2,6 +2,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from amaranth.hdl import ClockDomain, Module, Value
 from amaranth.sim import Simulator
 
 from seedbed.golden import seedlm
@@ -111,6 +112,49 @@ def test_latency_and_throughput(params, latency):
     assert moved["o"] == [cycle + latency for cycle in moved["i"]]
     first = moved["i"][0]
     assert moved["i"] == list(range(first, first + len(moved["i"]) * dut.interval))
+
+
+@pytest.mark.parametrize("queue", [False, True])
+def test_nothing_of_before_a_reset_comes_behind_it(queue):
+    """A cycle of reset, each time a cycle later, while beats run or wait."""
+    config = SeedlmDecompressConfig(blocks=2, block=1, latent=1, width=3, queue=queue)
+    random = Random(8)
+    blocks = [random.getrandbits(config.block_bits) for _ in range(2 * 12)]
+    bench = phase(config, blocks, [k % 2 for k in range(12)])
+    given, wanted = bench.inputs["i"], bench.outputs["o"]
+    m = Module()
+    m.domains.sync = domain = ClockDomain()
+    m.submodules.dut = dut = SeedlmDecompress(config)
+
+    async def play(ctx, cycles, ready):
+        """Send the beats in turn, and return those that were taken."""
+        sent, found = 0, []
+        for _ in range(cycles):
+            ctx.set(dut.i.valid, 1)
+            ctx.set(Value.cast(dut.i.payload), given[sent % len(given)])
+            ctx.set(dut.o.ready, ready())
+            if ctx.get(dut.o.valid & dut.o.ready):
+                found.append(ctx.get(Value.cast(dut.o.payload)))
+            sent += ctx.get(dut.i.ready)
+            await ctx.tick()
+        ctx.set(dut.i.valid, 0)
+        return found
+
+    async def process(ctx):
+        for cycle in range(1, 40):
+            for most in (0, 1):
+                await play(ctx, cycle, lambda m=most: random.randint(0, m))
+                ctx.set(domain.rst, 1)
+                await ctx.tick()
+                ctx.set(domain.rst, 0)
+                found = await play(ctx, 60, lambda: 1)
+                assert len(found) > 30
+                assert found == [wanted[k % len(wanted)] for k in range(len(found))]
+
+    simulator = Simulator(m)
+    simulator.add_clock(1e-8)
+    simulator.add_testbench(process)
+    simulator.run()
 
 
 def test_valid_does_not_wait_for_ready():

@@ -1,5 +1,7 @@
 """Proofs of SeedLM's decompressor: the shared product against the products as they are defined."""
 
+import re
+
 from amaranth.hdl import Assert, Assume, Const, Module, Signal, Value
 from amaranth.hdl._ast import AnySeq
 
@@ -7,14 +9,12 @@ from seedbed.hw.seedlm_decompress import QUEUE, SeedlmDecompress
 from seedbed.hw.seedlm_lane import SeedlmLane
 from seedbed.sim.proofs.bench import (
     around,
-    copies_agree,
     happens,
     past,
     serial_step,
     stream_rules,
     transfer,
 )
-from seedbed.sim.proofs.mac_array import queue
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import SeedlmDecompressConfig
 
@@ -117,21 +117,32 @@ def queued(dut: SeedlmDecompress) -> Module:
     """
     m, inside = around(dut)
     stream_rules(m, dut.o)
+    moves, count = inside["moves"], dut.config.blocks
     lanes = [part for part, name, _ in m.submodules.dut.subfragments if name.startswith("lane")]
-    stands(m, inside["moves"], [r for lane in lanes for r in registers(lane)])
-    copies_agree(m, inside, "moves")
-    copies_agree(m, inside, "near")
-    copies_agree(m, inside, "written")
-    on_way = [inside[name] for name in ("room", "near", "moves", "comes", "written")]
-    level = inside["queue.level"]
-    for name in ["queue", *(f"queue_{k}" for k in range(dut.config.blocks))]:
-        queue(m, inside, name, QUEUE)
-        m.d.comb += [
-            Assert(inside[f"{name}.{place}"] == inside[f"queue.{place}"])
-            for place in ("level", "produce", "consume")
-        ]
-    m.d.comb += Assert(sum(on_way, level) <= QUEUE)
-    happens(m, level == QUEUE, ~inside["moves"] & transfer(dut.o))
+    stands(m, moves, [r for lane in lanes for r in registers(lane)])
+    on_way = []
+    for name in ("room", "write"):
+        one, few, each = (inside[f"{name}{part}_near_0"] for part in ("", "_few", f"_{count}"))
+        on_way += [one, few, each]
+        for other, copy in inside.items():
+            if re.fullmatch(rf"{name}_few_near_\d+", other):
+                m.d.comb += Assert(copy == few)
+            if re.fullmatch(rf"{name}_\d+_near_0", other):
+                m.d.comb += Assert(copy == each)
+    for other, copy in inside.items():
+        if re.fullmatch(r"moves_\d+_near_\d+", other):
+            m.d.comb += Assert(copy == moves)
+    for k in range(count + 1):
+        there, begin, behind = (inside[f"queue_{k}.{n}"] for n in ("there", "begin", "behind"))
+        m.d.comb += Assert(~there | (behind == (begin + 1)[:5]))
+        for name in ("end", "begin", "told", "there"):
+            m.d.comb += Assert(inside[f"queue_{k}.{name}"] == inside[f"queue_{count}.{name}"])
+    level = inside[f"queue_{count}.level"]
+    m.d.comb += [
+        Assert(inside["write_near_0"] == (inside["valid"][-1] & moves)),
+        Assert(sum(on_way, level) <= QUEUE),
+    ]
+    happens(m, level == QUEUE, ~moves & transfer(dut.o))
     return m
 
 
@@ -202,8 +213,8 @@ ALL_RUNS = Mutant(
 )
 LATE = Mutant(
     name="the lanes move with a place less than is needed",
-    old="queue.level <= ROOM",
-    new="queue.level <= ROOM + 1",
+    old="first.level <= ROOM",
+    new="first.level <= ROOM + 1",
 )
 SAYS = {
     products: "Each weight of a block is the sum of q_p (V_cp - 2^(B - 1)) over p, exactly.",
