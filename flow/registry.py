@@ -282,6 +282,7 @@ CORES: dict[str, Core] = {
                     kinds=(),
                     main=False,
                 ),
+                "4 bits x 2, queue": Variant(params={"queue": True}, kinds=CHECKED, main=False),
                 "4 bits x 2, one addition a stage": Variant(
                     params={"additions": 1}, targets=("ecp5",), placed=("ecp5",), main=False
                 ),
@@ -434,11 +435,7 @@ CORES: dict[str, Core] = {
                 ),
                 "LeNet-5, 32 lanes": Variant(placed=("ecp5",), kinds=("job",), main=False),
                 "LeNet-5, 16 lanes": Variant(
-                    params={"lanes": 16},
-                    targets=("ecp5",),
-                    placed=("ecp5",),
-                    kinds=("job",),
-                    main=False,
+                    params={"lanes": 16}, targets=("ecp5",), kinds=("job",), main=False
                 ),
                 "LeNet-5, 8 lanes": Variant(
                     params={"lanes": 8},

@@ -17,10 +17,18 @@ ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build" / "cocotb"
 
 
-@pytest.mark.parametrize("core", CORES.values(), ids=lambda core: core.name)
-def test_emitted_verilog_matches_model(core, tmp_path):
-    verilog = write(core, core.small, tmp_path)
-    config = core.configure(core.small)
+#: What else stands at the ports of a core, by configuration.
+OTHERS = [("seedlm_decompress", {"block": 3, "latent": 2, "width": 5, "queue": True})]
+
+
+@pytest.mark.parametrize(
+    ("core", "params"),
+    [(core, core.small) for core in CORES.values()] + [(CORES[k], p) for k, p in OTHERS],
+    ids=lambda part: getattr(part, "name", None),
+)
+def test_emitted_verilog_matches_model(core, params, tmp_path):
+    verilog = write(core, params, tmp_path)
+    config = core.configure(params)
     case = core.case(config, Random(11))
     inputs, outputs = core.streams(config)
     for stalls in (False, True):
