@@ -7,6 +7,9 @@ from amaranth.lib.wiring import In, Out
 
 __all__ = ["BeatQueue"]
 
+#: Bits that share what says where they are read.
+SHARING = 32
+
 
 class BeatQueue(wiring.Component):
     """Keeps some of the bits of up to ``depth`` beats; several of them, written at once, are one.
@@ -51,31 +54,42 @@ class BeatQueue(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.storage = storage = Memory(shape=len(self.o), depth=self.depth, init=[])
-        put, get = storage.write_port(), storage.read_port(domain="comb")
         # A bit more than an address has, to tell a full queue from an empty one.
         end = Signal(len(self.level), reset_less=True)
-        place, begin, behind = (Signal.like(end, name=n) for n in ("place", "begin", "behind"))
-        told = Signal(reset_less=True, attrs={"keep": True})
-        there = Signal(reset_less=True)
-        m.d.comb += [
-            place.eq(Mux(told & there, behind, begin)),
-            self.level.eq(end - place),
-            self.valid.eq(end != place),
-            put.addr.eq(end),
-            put.data.eq(self.data),
-            put.en.eq(self.write),
-            get.addr.eq(place),
-            self.o.eq(get.data),
-        ]
-        m.d.sync += [
-            told.eq(self.ready),
-            there.eq(self.valid),
-            begin.eq(place),
-            behind.eq(place + 1),
-        ]
         with m.If(self.write):
             m.d.sync += end.eq(end + 1)
         with m.If(self.reset):
-            m.d.sync += [there.eq(0), end.eq(0), begin.eq(0), behind.eq(1)]
+            m.d.sync += end.eq(0)
+        places = [self._part(m, end, k) for k in range(0, len(self.o), SHARING)]
+        m.d.comb += [self.level.eq(end - places[0]), self.valid.eq(end != places[0])]
         return m
+
+    def _part(self, m, end, first):
+        """Keep some bits, from the ``first`` on; return where they are read."""
+        bits = slice(first, min(first + SHARING, len(self.o)))
+        width, part = bits.stop - first, first // SHARING
+        m.submodules[f"storage_{part}"] = storage = Memory(shape=width, depth=self.depth, init=[])
+        put, get = storage.write_port(), storage.read_port(domain="comb")
+        place, begin, behind = (
+            Signal(len(end), name=f"{name}_{part}", reset_less=True)
+            for name in ("place", "begin", "behind")
+        )
+        told = Signal(name=f"told_{part}", reset_less=True, attrs={"keep": True})
+        there = Signal(name=f"there_{part}", reset_less=True)
+        m.d.comb += [
+            place.eq(Mux(told & there, behind, begin)),
+            put.addr.eq(end),
+            put.data.eq(self.data[bits]),
+            put.en.eq(self.write),
+            get.addr.eq(place),
+            self.o[bits].eq(get.data),
+        ]
+        m.d.sync += [
+            told.eq(self.ready),
+            there.eq(end != place),
+            begin.eq(place),
+            behind.eq(place + 1),
+        ]
+        with m.If(self.reset):
+            m.d.sync += [there.eq(0), begin.eq(0), behind.eq(1)]
+        return place
