@@ -12,7 +12,7 @@ from seedbed.spec import SeedlmDecompressConfig
 __all__ = ["SeedlmLane"]
 
 #: Stages of a lane that share an enable.
-SHARING = 4
+SHARING = 2
 
 
 def _span(count):
