@@ -23,6 +23,8 @@ def _results(rows: list[dict[str, Any]], stem: str) -> str:
         "Beside the paper",
         "What the project set itself",
         "Matrix-vector products",
+        "Fine-tuning in the RTL",
+        "Lanes, cycles and area",
         "Compression",
         "Speed of the compressor",
         "Compressed networks",

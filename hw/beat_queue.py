@@ -60,11 +60,13 @@ class BeatQueue(wiring.Component):
             m.d.sync += end.eq(end + 1)
         with m.If(self.reset):
             m.d.sync += end.eq(0)
-        places = [self._part(m, end, k) for k in range(0, len(self.o), SHARING)]
+        told = Signal(reset_less=True, attrs={"keep": True})
+        m.d.sync += told.eq(self.ready)
+        places = [self._part(m, end, told, k) for k in range(0, len(self.o), SHARING)]
         m.d.comb += [self.level.eq(end - places[0]), self.valid.eq(end != places[0])]
         return m
 
-    def _part(self, m, end, first):
+    def _part(self, m, end, told, first):
         """Keep some bits, from the ``first`` on; return where they are read."""
         bits = slice(first, min(first + SHARING, len(self.o)))
         width, part = bits.stop - first, first // SHARING
@@ -74,7 +76,6 @@ class BeatQueue(wiring.Component):
             Signal(len(end), name=f"{name}_{part}", reset_less=True)
             for name in ("place", "begin", "behind")
         )
-        told = Signal(name=f"told_{part}", reset_less=True, attrs={"keep": True})
         there = Signal(name=f"there_{part}", reset_less=True)
         m.d.comb += [
             place.eq(Mux(told & there, behind, begin)),
@@ -85,7 +86,6 @@ class BeatQueue(wiring.Component):
             self.o[bits].eq(get.data),
         ]
         m.d.sync += [
-            told.eq(self.ready),
             there.eq(end != place),
             begin.eq(place),
             behind.eq(place + 1),
