@@ -54,28 +54,26 @@ class BeatQueue(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # A bit more than an address has, to tell a full queue from an empty one.
-        end = Signal(len(self.level), reset_less=True)
-        with m.If(self.write):
-            m.d.sync += end.eq(end + 1)
-        with m.If(self.reset):
-            m.d.sync += end.eq(0)
         told = Signal(reset_less=True, attrs={"keep": True})
         m.d.sync += told.eq(self.ready)
-        places = [self._part(m, end, told, k) for k in range(0, len(self.o), SHARING)]
-        m.d.comb += [self.level.eq(end - places[0]), self.valid.eq(end != places[0])]
+        parts = [self._part(m, told, k) for k in range(0, len(self.o), SHARING)]
+        place, end = parts[0]
+        m.d.comb += [self.level.eq(end - place), self.valid.eq(end != place)]
         return m
 
-    def _part(self, m, end, told, first):
-        """Keep some bits, from the ``first`` on; return where they are read."""
+    def _part(self, m, told, first):
+        """Keep some bits, from the ``first`` on; return where they are read and written."""
         bits = slice(first, min(first + SHARING, len(self.o)))
         width, part = bits.stop - first, first // SHARING
         m.submodules[f"storage_{part}"] = storage = Memory(shape=width, depth=self.depth, init=[])
         put, get = storage.write_port(), storage.read_port(domain="comb")
+        # A bit more than an address has, to tell a full queue from an empty one.
+        shape = self.level.shape()
         place, begin, behind = (
-            Signal(len(end), name=f"{name}_{part}", reset_less=True)
+            Signal(shape, name=f"{name}_{part}", reset_less=True)
             for name in ("place", "begin", "behind")
         )
+        end = Signal(shape, name=f"end_{part}", reset_less=True, attrs={"keep": True})
         there = Signal(name=f"there_{part}", reset_less=True)
         m.d.comb += [
             place.eq(Mux(told & there, behind, begin)),
@@ -90,6 +88,8 @@ class BeatQueue(wiring.Component):
             begin.eq(place),
             behind.eq(place + 1),
         ]
+        with m.If(self.write):
+            m.d.sync += end.eq(end + 1)
         with m.If(self.reset):
-            m.d.sync += [there.eq(0), begin.eq(0), behind.eq(1)]
-        return place
+            m.d.sync += [there.eq(0), end.eq(0), begin.eq(0), behind.eq(1)]
+        return place, end

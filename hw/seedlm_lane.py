@@ -11,9 +11,6 @@ from seedbed.spec import SeedlmDecompressConfig
 
 __all__ = ["SeedlmLane"]
 
-#: Stages of a lane that share an enable.
-SHARING = 2
-
 
 def _span(count):
     """Return the shape of a sum of ``count`` coefficients."""
@@ -54,7 +51,7 @@ class _Timed:
                 reset_less=True,
                 attrs={"keep": True},
             )
-            with self._m.If(self._moves[(stage - 1) // SHARING]):
+            with self._m.If(self._moves[stage - 1]):
                 self._m.d.sync += step.eq(self._steps[-1])
             self._steps.append(step)
         return self._steps[slot // self._slots - self._stage]
@@ -79,7 +76,7 @@ class SeedlmLane(wiring.Component):
     block : In(unsigned(block_bits))
         The packed block.
     moves : In
-        Whether all of it moves, a bit for every ``SHARING`` stages.
+        Whether all of it moves, a bit for each stage.
     weights : Out(array of C x signed(sum_width))
         S_0 .. S_(C - 1).
     exponent : Out(signed(4))
@@ -97,7 +94,7 @@ class SeedlmLane(wiring.Component):
         super().__init__(
             {
                 "block": In(config.block_bits),
-                "moves": In(-(-self.latency // SHARING)),
+                "moves": In(self.latency),
                 "weights": Out(data.ArrayLayout(signed(config.sum_width), config.block)),
                 "exponent": Out(signed(4)),
             }

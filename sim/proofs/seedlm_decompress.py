@@ -133,7 +133,7 @@ def queued(dut: SeedlmDecompress) -> Module:
         if re.fullmatch(r"moves_\d+_near_\d+", other):
             m.d.comb += Assert(copy == moves)
     for other, copy in inside.items():
-        if found := re.fullmatch(r"queue_\d+\.(end|told|begin_|there_)\d*", other):
+        if found := re.fullmatch(r"queue_\d+\.(told|end_|begin_|there_)\d*", other):
             name = found[1] if found[1][-1] != "_" else f"{found[1]}0"
             m.d.comb += Assert(copy == inside[f"queue_{count}.{name}"])
         if re.fullmatch(r"queue_\d+\.behind_\d+", other):
