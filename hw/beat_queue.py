@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 __all__ = ["BeatQueue"]
 
-#: Bits that share what says where they are read.
+#: Bits that share what says where they are read and written.
 SHARING = 32
 
 

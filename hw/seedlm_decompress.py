@@ -130,8 +130,8 @@ class SeedlmDecompress(wiring.Component):
         """
         widths = [*(len(self._block(k)) for k in range(len(self._lanes))), 1]
         queues = [BeatQueue(width, QUEUE) for width in widths]
-        first = queues[-1]
-        rooms = self._spread(m, first.level <= ROOM, "room")
+        shown = queues[-1]
+        rooms = self._spread(m, shown.level <= ROOM, "room")
         # Of the next cycle: whether the pipeline moves, and has a beat at its end.
         leaves = rooms[-1] & Mux(moves, valid[-2], valid[-1])
         writes = self._spread(m, leaves, "write")
@@ -155,9 +155,9 @@ class SeedlmDecompress(wiring.Component):
                 self._block(k).eq(queues[k].o),
             ]
         m.d.comb += [
-            first.data.eq(self._later(m, last[-1], "way")),
-            self.o.valid.eq(first.valid),
-            self.o.payload.last.eq(first.o),
+            shown.data.eq(self._later(m, last[-1], "way")),
+            self.o.valid.eq(shown.valid),
+            self.o.payload.last.eq(shown.o),
         ]
 
     def _spread(self, m, value, name):

@@ -31,7 +31,8 @@ class _Builder:
 
     def before(self, name: str, length: int) -> Region:
         """Place a plain vector so that what is placed next begins with the row behind it."""
-        self.free += length // -self.lanes * self.lanes % self.unit
+        rows = -(-length // self.lanes)
+        self.free += -rows * self.lanes % self.unit
         return self.vector(name, length)
 
     def map(self, name: str, shape: tuple[int, int, int]) -> Region:

@@ -13,9 +13,9 @@ COLUMNS = targets.find("ecp5").columns
 
 @pytest.fixture(scope="module")
 def mapped(tmp_path_factory):
-    """Adapters whose parameters take a memory a multiplier: 8 lanes, one way, 3 x 256 rows."""
+    """Adapters whose parameters take a memory a multiplier: 8 lanes, one way, 3 x 320 rows."""
     build = tmp_path_factory.mktemp("build")
-    settings = {"widths": (256,), "classes": 5, "rank": 4, "lanes": 8, "ways": 1}
+    settings = {"widths": (512,), "classes": 5, "rank": 4, "lanes": 8, "ways": 1}
     path = verilog.write(find("lora"), settings, build)
     folder = synth.map_core(path, "lora", target="ecp5", build=build)
     return json.loads((folder / "mapped.json").read_text())["modules"]["lora"]

@@ -46,11 +46,11 @@ def _inside(fragment, prefix: str = "") -> Iterator[tuple[str, Signal]]:
         yield from _inside(child, f"{prefix}{name}.")
 
 
-def copies_agree(m: Module, inside: dict[str, Signal], name: str) -> None:
-    """Assert that a register's copies, ``name_0`` or ``name_0_0`` and so on, are what it is."""
-    for other, copy in inside.items():
-        if re.fullmatch(rf"{name}(_\d+)+", other):
-            m.d.comb += Assert(copy == inside[name])
+def copies_agree(m: Module, inside: dict[str, Signal], names: str, value: Value) -> None:
+    """Assert that all registers whose names match are ``value``."""
+    for name, copy in inside.items():
+        if re.fullmatch(names, name):
+            m.d.comb += Assert(copy == value)
 
 
 def transfer(stream) -> Value:

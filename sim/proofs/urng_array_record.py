@@ -17,7 +17,7 @@ __all__ = ["beside", "follow", "grown", "lanes", "loads", "mended", "top"]
 def beside(dut: UrngArray) -> tuple[Module, dict[str, Signal]]:
     """Return what :func:`around` does, with ``valid`` the same wherever the component has it."""
     m, inside = around(dut)
-    copies_agree(m, inside, "valid")
+    copies_agree(m, inside, r"valid_\d+", inside["valid"])
     return m, inside
 
 
