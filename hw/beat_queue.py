@@ -12,17 +12,18 @@ SHARING = 32
 
 
 class BeatQueue(wiring.Component):
-    """Keeps some of the bits of up to ``depth`` beats; several of them, written at once, are one.
+    """Keeps some of the bits of beats that come and go; several of them, written at once, are one.
 
     A ready that all parts look at comes a long way, so that it goes to a register and nowhere else.
-    A cycle later each part chooses, of two places that are in registers too, the one to read.
+    A cycle later each part shows the beat that it has read, or the same again, and of what says so
+    nothing is further from a register than one LUT.
 
     Parameters
     ----------
     width
         Bits of a beat that are kept here.
     depth
-        Beats, a power of two.
+        Beats that there is a place for besides the one that is shown, a power of two.
 
     Members
     -------
@@ -33,9 +34,9 @@ class BeatQueue(wiring.Component):
     ready : In(1)
         The beat at ``o`` is taken, where ``valid``.
     o, valid : Out
-        The oldest beat, from the cycle behind its write on.
+        The oldest beat, from the second cycle behind its write on.
     level : Out
-        How many beats there are.
+        How many beats there are, without the one that was shown in the cycle before.
     """
 
     def __init__(self, width: int, depth: int):
@@ -57,39 +58,46 @@ class BeatQueue(wiring.Component):
         told = Signal(reset_less=True, attrs={"keep": True})
         m.d.sync += told.eq(self.ready)
         parts = [self._part(m, told, k) for k in range(0, len(self.o), SHARING)]
-        place, end = parts[0]
-        m.d.comb += [self.level.eq(end - place), self.valid.eq(end != place)]
+        place, end, valid = parts[0]
+        m.d.comb += [self.level.eq(end - place), self.valid.eq(valid)]
         return m
 
     def _part(self, m, told, first):
-        """Keep some bits, from the ``first`` on; return where they are read and written."""
+        """Keep some bits, from the ``first`` on; return their places, and whether one is shown."""
         bits = slice(first, min(first + SHARING, len(self.o)))
         width, part = bits.stop - first, first // SHARING
         m.submodules[f"storage_{part}"] = storage = Memory(shape=width, depth=self.depth, init=[])
         put, get = storage.write_port(), storage.read_port(domain="comb")
+
+        def register(name, shape=1, **how):
+            return Signal(shape, name=f"{name}_{part}", reset_less=True, **how)
+
         # A bit more than an address has, to tell a full queue from an empty one.
         shape = self.level.shape()
-        place, begin, behind = (
-            Signal(shape, name=f"{name}_{part}", reset_less=True)
-            for name in ("place", "begin", "behind")
-        )
-        end = Signal(shape, name=f"end_{part}", reset_less=True, attrs={"keep": True})
-        there = Signal(name=f"there_{part}", reset_less=True)
+        end, place = (register(name, shape, attrs={"keep": True}) for name in ("end", "place"))
+        behind = register("behind", shape, init=1)
+        # What was shown, if a beat was, and whether there is one at `place`.
+        before, held, more = register("before", width), register("held"), register("more")
+        valid, load, goes = (Signal(name=f"{n}_{part}") for n in ("valid", "load", "goes"))
         m.d.comb += [
-            place.eq(Mux(told & there, behind, begin)),
+            load.eq(~held | told),
+            goes.eq(load & more),
+            valid.eq(~load | more),
             put.addr.eq(end),
             put.data.eq(self.data[bits]),
             put.en.eq(self.write),
             get.addr.eq(place),
-            self.o[bits].eq(get.data),
+            self.o[bits].eq(Mux(load, get.data, before)),
         ]
         m.d.sync += [
-            there.eq(end != place),
-            begin.eq(place),
-            behind.eq(place + 1),
+            before.eq(self.o[bits]),
+            held.eq(valid),
+            more.eq(Mux(goes, end != behind, end != place)),
         ]
+        with m.If(goes):
+            m.d.sync += [place.eq(behind), behind.eq(behind + 1)]
         with m.If(self.write):
             m.d.sync += end.eq(end + 1)
         with m.If(self.reset):
-            m.d.sync += [there.eq(0), end.eq(0), begin.eq(0), behind.eq(1)]
-        return place, end
+            m.d.sync += [held.eq(0), more.eq(0), end.eq(0), place.eq(0), behind.eq(1)]
+        return place, end, valid

@@ -84,7 +84,7 @@ class SeedlmDecompress(wiring.Component):
     @property
     def latency(self) -> int:
         """Cycles from packed blocks to their weights."""
-        return self._lanes[0].latency + (WAY + 1 if self.config.queue else 0)
+        return self._lanes[0].latency + (WAY + 2 if self.config.queue else 0)
 
     def elaborate(self, platform):
         m = Module()

@@ -100,7 +100,7 @@ def test_corners_reach_both_ends():
         ({"word_bits": 8}, 13),
         ({"block": 12, "latent": 4}, 20),
         ({"additions": 1}, 30),
-        ({"queue": True}, 19),
+        ({"queue": True}, 20),
         ({"block": 1, "latent": 1, "width": 3}, 3),
     ],
 )

@@ -1,7 +1,5 @@
 """Proofs of SeedLM's decompressor: the shared product against the products as they are defined."""
 
-import re
-
 from amaranth.hdl import Assert, Assume, Const, Module, Signal, Value
 from amaranth.hdl._ast import AnySeq
 
@@ -128,17 +126,18 @@ def queued(dut: SeedlmDecompress) -> Module:
         copies_agree(m, inside, rf"{name}_few_near_\d+", few)
         copies_agree(m, inside, rf"{name}_\d+_near_0", each)
     copies_agree(m, inside, r"moves_\d+_near_\d+", moves)
-    for name, part in (("told", ""), ("end", "_0"), ("begin", "_0"), ("there", "_0")):
-        own = inside[f"queue_{count}.{name}{part}"]
-        copies_agree(m, inside, rf"queue_\d+\.{name}(_\d+)?", own)
-    for other, copy in inside.items():
-        if re.fullmatch(r"queue_\d+\.behind_\d+", other):
-            there, begin = (inside[other.replace("behind", n)] for n in ("there", "begin"))
-            m.d.comb += Assert(~there | (copy == (begin + 1)[:5]))
+    own = {
+        name: inside[f"queue_{count}.{name}"]
+        for name in ("told", "end_0", "place_0", "behind_0", "held_0", "more_0")
+    }
+    for name, one in own.items():
+        copies_agree(m, inside, rf"queue_\d+\.{name.removesuffix('_0')}(_\d+)?", one)
     level = inside[f"queue_{count}.level"]
     m.d.comb += [
         Assert(inside["write_near_0"] == (inside["valid"][-1] & moves)),
         Assert(sum(on_way, level) <= QUEUE),
+        Assert(own["behind_0"] == (own["place_0"] + 1)[: len(level)]),
+        Assert(~own["more_0"] | (level != 0)),
     ]
     happens(m, level == QUEUE, ~moves & transfer(dut.o))
     return m
