@@ -5,11 +5,16 @@ from operator import add, sub, xor
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Shape, Signal, signed
 from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from seedbed.spec import SeedlmDecompressConfig
 
 __all__ = ["SeedlmLane"]
+
+#: Beats that a memory has places for, and flip-flops that it is worth.
+PLACES = 16
+WORTH = 10
 
 
 def _span(count):
@@ -28,33 +33,54 @@ def _chosen(bits, terms):
 
 
 class _Timed:
-    """A value that is found in one slot; ``at`` gives it in a later one, through registers.
+    """A value that is found in one slot; ``at`` gives it in a later one, of stages in between.
 
-    A stage is ``slots`` slots, each with time for one addition.
+    A stage is ``slots`` slots, each with time for one addition. What goes from stage to stage are
+    registers, or a memory, if it has ``numbers`` of the beats to tell where, and saves so much.
     """
 
-    def __init__(self, m, moves, slots, name, slot, shape, value):
-        self._m, self._moves = m, moves
+    def __init__(self, m, moves, slots, numbers, name, slot, shape, value):
+        self._m, self._moves, self._numbers = m, moves, numbers
         self._slots, self._name, self._stage = slots, name, slot // slots
-        self._steps = [Signal(shape, name=f"{name}_{self._stage}")]
-        m.d.comb += self._steps[0].eq(value)
+        self._steps = {self._stage: Signal(shape, name=f"{name}_{self._stage}")}
+        m.d.comb += self._steps[self._stage].eq(value)
 
     def at(self, slot):
         """Return the value in ``slot``, which is not before its own."""
-        while len(self._steps) <= slot // self._slots - self._stage:
-            # Marked `keep`: otherwise the longer of these delays are mapped to shift registers on
-            # some families, each bit to a LUT. A reset would do it too, with lines to all of them.
-            stage = self._stage + len(self._steps)
-            step = Signal(
-                self._steps[0].shape(),
-                name=f"{self._name}_{stage}",
-                reset_less=True,
-                attrs={"keep": True},
-            )
-            with self._m.If(self._moves[stage - 1]):
-                self._m.d.sync += step.eq(self._steps[-1])
-            self._steps.append(step)
-        return self._steps[slot // self._slots - self._stage]
+        stage = slot // self._slots
+        while stage not in self._steps:
+            begin = max(known for known in self._steps if known < stage)
+            end = min(stage, begin + PLACES)
+            bits = len(self._steps[begin]) * (end - begin - 1)
+            # Its first step is a register: an addition has no time for the way to a memory.
+            far = self._numbers and begin > self._stage and bits >= WORTH
+            self._go(begin, end if far else begin + 1)
+        return self._steps[stage]
+
+    def _go(self, begin, end):
+        """Bring the value from one stage to another."""
+        m, value = self._m, self._steps[begin]
+        if end > begin + 1:
+            name = f"{self._name}_{begin}_{end}"
+            m.submodules[name] = memory = Memory(shape=len(value), depth=PLACES, init=[])
+            put, get = memory.write_port(), memory.read_port(domain="comb")
+            m.d.comb += [
+                put.en.eq(self._moves[begin]),
+                put.addr.eq(self._numbers[begin]),
+                put.data.eq(value),
+                get.addr.eq(self._numbers[end - 1]),
+            ]
+            value = get.data
+        # Marked `keep`: otherwise the longer of these delays are mapped to shift registers on
+        # some families, each bit to a LUT. A reset would do it too, with lines to all of them.
+        self._steps[end] = step = Signal(
+            self._steps[begin].shape(),
+            name=f"{self._name}_{end}",
+            reset_less=True,
+            attrs={"keep": True},
+        )
+        with m.If(self._moves[end - 1]):
+            m.d.sync += step.eq(value)
 
 
 class SeedlmLane(wiring.Component):
@@ -69,7 +95,8 @@ class SeedlmLane(wiring.Component):
     of the D: with w_i = sum over p <= i of q_p 2^(i - p), R = w_(P - 1) and acc the R-fold sum,
     N(m) / 2^m is the integer part of acc behind the P - 1 bits that follow m, less w_i for each bit
     b_(m + i) of those. acc grows by one or two bits a slot; the bits that it has behind it never
-    change, and are those that two N have in common.
+    change, and are those that two N have in common. What waits for its turn does so in registers,
+    or, with a ``queue`` behind the lanes, in memories of :data:`PLACES` beats.
 
     Members
     -------
@@ -124,7 +151,8 @@ class SeedlmLane(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, latent = self.config, self.config.latent
-        timed = partial(_Timed, m, self.moves, self._stage)
+        numbers = self._number(m) if config.queue else []
+        timed = partial(_Timed, m, self.moves, self._stage, numbers)
         nibbles = [self.block[k : k + 4] for k in range(config.width, config.block_bits, 4)]
         exponent, *q = (
             timed(f"nibble{k}", 0, signed(4), nibble.as_signed())
@@ -147,6 +175,18 @@ class SeedlmLane(wiring.Component):
         m.d.comb += [weight.eq(s) for weight, s in zip(self.weights, sums, strict=True)]
         m.d.comb += self.exponent.eq(exponent.at(self._final + self._stage))
         return m
+
+    def _number(self, m):
+        """Return the number of the beat in each stage: where memories keep what it has."""
+        numbers = [
+            Signal(range(PLACES), name=f"number_{k}", init=-k % PLACES, reset_less=True)
+            for k in range(self.latency)
+        ]
+        before = [numbers[0] + 1, *numbers[:-1]]
+        for number, value, moves in zip(numbers, before, self.moves, strict=True):
+            with m.If(moves):
+                m.d.sync += number.eq(value)
+        return numbers
 
     def _string(self, timed):
         """Return b_0, b_1, .., each as of a stage before it is added."""

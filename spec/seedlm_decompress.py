@@ -22,7 +22,7 @@ class SeedlmDecompressConfig(SeedlmConfig):
     queue
         Whether a queue of 16 beats stands behind the pipeline, so that all that moves the pipeline
         comes from registers: for many blocks whose output may wait, as else one LUT enables all
-        flip-flops.
+        flip-flops. What waits in the lanes is then in memories, where that saves ten flip-flops.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     Source: SeedLM (arXiv:2410.10714), section 4.2.

@@ -18,7 +18,12 @@ BUILD = ROOT / "build" / "cocotb"
 
 
 #: What else stands at the ports of a core, by configuration.
-OTHERS = [("seedlm_decompress", {"block": 3, "latent": 2, "width": 5, "queue": True})]
+OTHERS = [
+    (
+        "seedlm_decompress",
+        {"block": 3, "latent": 2, "width": 5, "additions": 1, "queue": True},
+    )
+]
 
 
 @pytest.mark.parametrize(

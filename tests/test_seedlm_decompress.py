@@ -16,6 +16,8 @@ CONFIGS = [
     SeedlmDecompressConfig(blocks=2),
     SeedlmDecompressConfig(blocks=1, word_bits=8),
     SeedlmDecompressConfig(blocks=1, additions=1),
+    # Waits of more beats than one memory has places for.
+    SeedlmDecompressConfig(blocks=1, additions=1, queue=True),
     SeedlmDecompressConfig(blocks=2, block=4, latent=2, width=9, queue=True),
     SeedlmDecompressConfig(blocks=1, block=5, latent=4, width=9, word_bits=7, additions=1),
     SeedlmDecompressConfig(blocks=3, block=12, latent=4),

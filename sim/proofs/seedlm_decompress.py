@@ -44,8 +44,13 @@ def products(dut: SeedlmLane) -> Module:
     Nothing waits: what a stall does is another statement. So the pipeline forgets, and induction
     needs no more than as many cycles as it is long.
     """
-    m, _ = around(dut)
+    m, inside = around(dut)
     m.d.comb += [dut.block.eq(AnySeq(len(dut.block))), dut.moves.eq(-1)]
+    if dut.config.queue:
+        # The numbers of the beats, where memories keep them, are one behind the other.
+        for k in range(1, dut.latency):
+            number, behind = inside[f"number_{k - 1}"], inside[f"number_{k}"]
+            m.d.comb += Assert(behind == (number - 1)[: len(number)])
     given, valid = dut.block, Const(1)
     for _ in range(dut.latency):
         given, valid = past(m, given), past(m, valid)
@@ -208,6 +213,11 @@ ALL_RUNS = Mutant(
     old="moves.eq(~valid[-1] | self.o.ready)",
     new="moves.eq(1)",
 )
+PLACE_EARLY = Mutant(
+    name="a memory is read where the next beat is",
+    old="get.addr.eq(self._numbers[end - 1])",
+    new="get.addr.eq(self._numbers[end - 2])",
+)
 LATE = Mutant(
     name="the lanes move with a place less than is needed",
     old="shown.level <= ROOM",
@@ -245,6 +255,7 @@ PROOFS = (
     _proof("5x2", products, 6, (EDGES_ADDED, NO_LOWER, BIT_EARLY, ONE_TAP, NOT_TRIPLE), **SMALL),
     _proof("5x2", stalls, 2, (LANES_RUN, ALL_RUNS), **SMALL),
     _proof("5x2", queued, 2, (LANES_RUN_ON, LATE), reach=32, queue=True, **SMALL),
+    _proof("5x2_in_memories", products, 10, (PLACE_EARLY,), additions=1, queue=True, **SMALL),
     _proof("5x1", products, 6, (EARLY, SWAPPED), block=4, latent=1, width=5),
     _proof("5x1", beats, 6, (EXCHANGED, LAST_EARLY), block=4, latent=1, width=5),
     _proof("8x1", products, 6, (NO_LOWER, ONE_TAP), blocks=1, block=3, latent=1, width=8),
