@@ -5,10 +5,14 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.near import near
+
 __all__ = ["BeatQueue"]
 
-#: Bits that share what says where they are read and written.
+#: Bits of a part, which share what says where they are read and written, and parts that share a
+#: register of ready: 16 queues of 171 bits are then 33 readers of it.
 SHARING = 32
+TOLD = 3
 
 
 class BeatQueue(wiring.Component):
@@ -55,17 +59,17 @@ class BeatQueue(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        told = Signal(reset_less=True, attrs={"keep": True})
-        m.d.sync += told.eq(self.ready)
-        parts = [self._part(m, told, k) for k in range(0, len(self.o), SHARING)]
+        count = -(-len(self.o) // SHARING)
+        tolds = near(m, self.ready, count, "told", sharing=TOLD)
+        parts = [self._part(m, told, k) for k, told in enumerate(tolds)]
         place, end, valid = parts[0]
         m.d.comb += [self.level.eq(end - place), self.valid.eq(valid)]
         return m
 
-    def _part(self, m, told, first):
-        """Keep some bits, from the ``first`` on; return their places, and whether one is shown."""
-        bits = slice(first, min(first + SHARING, len(self.o)))
-        width, part = bits.stop - first, first // SHARING
+    def _part(self, m, told, part):
+        """Keep some of the bits; return where they are read and written, and if any are shown."""
+        bits = slice(SHARING * part, min(SHARING * (part + 1), len(self.o)))
+        width = bits.stop - bits.start
         m.submodules[f"storage_{part}"] = storage = Memory(shape=width, depth=self.depth, init=[])
         put, get = storage.write_port(), storage.read_port(domain="comb")
 
@@ -76,11 +80,16 @@ class BeatQueue(wiring.Component):
         shape = self.level.shape()
         end, place = (register(name, shape, attrs={"keep": True}) for name in ("end", "place"))
         behind = register("behind", shape, init=1)
-        # What was shown, if a beat was, and whether there is one at `place`.
-        before, held, more = register("before", width), register("held"), register("more")
-        valid, load, goes = (Signal(name=f"{n}_{part}") for n in ("valid", "load", "goes"))
+        # What was shown, and if a beat was.
+        before, held = register("before", width), register("held")
+        # Of the cycle before: whether a beat was read, and whether one was there or behind it.
+        went, there, second = (register(name) for name in ("went", "there", "second"))
+        valid, load, more, goes = (
+            Signal(name=f"{name}_{part}") for name in ("valid", "load", "more", "goes")
+        )
         m.d.comb += [
             load.eq(~held | told),
+            more.eq(Mux(went, second, there)),
             goes.eq(load & more),
             valid.eq(~load | more),
             put.addr.eq(end),
@@ -92,12 +101,15 @@ class BeatQueue(wiring.Component):
         m.d.sync += [
             before.eq(self.o[bits]),
             held.eq(valid),
-            more.eq(Mux(goes, end != behind, end != place)),
+            went.eq(goes),
+            there.eq(end != place),
+            second.eq(end != behind),
         ]
         with m.If(goes):
             m.d.sync += [place.eq(behind), behind.eq(behind + 1)]
         with m.If(self.write):
             m.d.sync += end.eq(end + 1)
         with m.If(self.reset):
-            m.d.sync += [held.eq(0), more.eq(0), end.eq(0), place.eq(0), behind.eq(1)]
+            m.d.sync += [held.eq(0), went.eq(0), there.eq(0)]
+            m.d.sync += [end.eq(0), place.eq(0), behind.eq(1)]
         return place, end, valid

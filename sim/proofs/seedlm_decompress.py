@@ -133,10 +133,10 @@ def queued(dut: SeedlmDecompress) -> Module:
     copies_agree(m, inside, r"moves_\d+_near_\d+", moves)
     own = {
         name: inside[f"queue_{count}.{name}"]
-        for name in ("told", "end_0", "place_0", "behind_0", "held_0", "more_0")
+        for name in ("told_near_0", "end_0", "place_0", "behind_0", "held_0", "more_0")
     }
     for name, one in own.items():
-        copies_agree(m, inside, rf"queue_\d+\.{name.removesuffix('_0')}(_\d+)?", one)
+        copies_agree(m, inside, rf"queue_\d+\.{name.removesuffix('_0')}_\d+", one)
     level = inside[f"queue_{count}.level"]
     m.d.comb += [
         Assert(inside["write_near_0"] == (inside["valid"][-1] & moves)),
