@@ -99,12 +99,13 @@ class BeatQueue(wiring.Component):
             self.o[bits].eq(Mux(load, get.data, before)),
         ]
         m.d.sync += [
-            before.eq(self.o[bits]),
             held.eq(valid),
             went.eq(goes),
             there.eq(end != place),
             second.eq(end != behind),
         ]
+        with m.If(load):
+            m.d.sync += before.eq(get.data)
         with m.If(goes):
             m.d.sync += [place.eq(behind), behind.eq(behind + 1)]
         with m.If(self.write):

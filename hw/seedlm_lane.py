@@ -1,5 +1,6 @@
 """All weights of a block from one long product: what each block of a beat has of its own."""
 
+from collections import Counter
 from functools import partial, reduce
 from operator import add, sub, xor
 
@@ -12,9 +13,10 @@ from seedbed.spec import SeedlmDecompressConfig
 
 __all__ = ["SeedlmLane"]
 
-#: Beats that a memory has places for, and flip-flops that it is worth.
+#: Beats that a memory has places for, flip-flops that it is worth, and how many share an address.
 PLACES = 16
 WORTH = 10
+SHARING = 8
 
 
 def _span(count):
@@ -30,6 +32,34 @@ def _chosen(bits, terms):
     if len(bits) == 1:
         return Mux(bits[0], terms[0], 0)
     return Mux(bits[1], Mux(bits[0], terms[2], terms[1]), Mux(bits[0], terms[0], 0))
+
+
+class _Numbers:
+    """The number of the beat in each stage, which goes along with it: its place in memories.
+
+    Those that ask for the same stage, the last one above all, get the same register in turns of
+    ``SHARING``.
+    """
+
+    def __init__(self, m, moves):
+        self._m, self._moves = m, moves
+        first = Signal(range(PLACES), name="number_0_0", reset_less=True)
+        with m.If(moves[0]):
+            m.d.sync += first.eq(first + 1)
+        self._copies, self._asked = {0: [first]}, Counter()
+
+    def at(self, stage):
+        """Return a register with the number of the beat in a stage."""
+        copies, asked = self._copies.setdefault(stage, []), self._asked[stage]
+        self._asked[stage] += 1
+        if stage and asked // SHARING == len(copies):
+            name, init = f"number_{stage}_{len(copies)}", -stage % PLACES
+            how = {"init": init, "reset_less": True, "attrs": {"keep": True}}
+            copies.append(Signal(range(PLACES), name=name, **how))
+            before = self.at(stage - 1)
+            with self._m.If(self._moves[stage - 1]):
+                self._m.d.sync += copies[-1].eq(before)
+        return copies[min(asked // SHARING, len(copies) - 1)]
 
 
 class _Timed:
@@ -66,9 +96,9 @@ class _Timed:
             put, get = memory.write_port(), memory.read_port(domain="comb")
             m.d.comb += [
                 put.en.eq(self._moves[begin]),
-                put.addr.eq(self._numbers[begin]),
+                put.addr.eq(self._numbers.at(begin)),
                 put.data.eq(value),
-                get.addr.eq(self._numbers[end - 1]),
+                get.addr.eq(self._numbers.at(end - 1)),
             ]
             value = get.data
         # Marked `keep`: otherwise the longer of these delays are mapped to shift registers on
@@ -151,7 +181,7 @@ class SeedlmLane(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, latent = self.config, self.config.latent
-        numbers = self._number(m) if config.queue else []
+        numbers = _Numbers(m, self.moves) if config.queue else None
         timed = partial(_Timed, m, self.moves, self._stage, numbers)
         nibbles = [self.block[k : k + 4] for k in range(config.width, config.block_bits, 4)]
         exponent, *q = (
@@ -175,18 +205,6 @@ class SeedlmLane(wiring.Component):
         m.d.comb += [weight.eq(s) for weight, s in zip(self.weights, sums, strict=True)]
         m.d.comb += self.exponent.eq(exponent.at(self._final + self._stage))
         return m
-
-    def _number(self, m):
-        """Return the number of the beat in each stage: where memories keep what it has."""
-        numbers = [
-            Signal(range(PLACES), name=f"number_{k}", init=-k % PLACES, reset_less=True)
-            for k in range(self.latency)
-        ]
-        before = [numbers[0] + 1, *numbers[:-1]]
-        for number, value, moves in zip(numbers, before, self.moves, strict=True):
-            with m.If(moves):
-                m.d.sync += number.eq(value)
-        return numbers
 
     def _string(self, timed):
         """Return b_0, b_1, .., each as of a stage before it is added."""

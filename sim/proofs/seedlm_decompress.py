@@ -48,9 +48,9 @@ def products(dut: SeedlmLane) -> Module:
     m.d.comb += [dut.block.eq(AnySeq(len(dut.block))), dut.moves.eq(-1)]
     if dut.config.queue:
         # The numbers of the beats, where memories keep them, are one behind the other.
+        first = inside["number_0_0"]
         for k in range(1, dut.latency):
-            number, behind = inside[f"number_{k - 1}"], inside[f"number_{k}"]
-            m.d.comb += Assert(behind == (number - 1)[: len(number)])
+            copies_agree(m, inside, rf"number_{k}_\d+", (first - k)[: len(first)])
     given, valid = dut.block, Const(1)
     for _ in range(dut.latency):
         given, valid = past(m, given), past(m, valid)
@@ -215,8 +215,8 @@ ALL_RUNS = Mutant(
 )
 PLACE_EARLY = Mutant(
     name="a memory is read where the next beat is",
-    old="get.addr.eq(self._numbers[end - 1])",
-    new="get.addr.eq(self._numbers[end - 2])",
+    old="get.addr.eq(self._numbers.at(end - 1))",
+    new="get.addr.eq(self._numbers.at(end - 2))",
 )
 LATE = Mutant(
     name="the lanes move with a place less than is needed",
