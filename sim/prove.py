@@ -131,7 +131,8 @@ def run(proof: Proof, build: Path) -> dict[str, Any]:
     for tool in ("YOSYS", "SMTBMC", "WITNESS", "YICES"):
         tools.find(tool)
     try:
-        tools.run("SBY", "-f", "proof.sby", cwd=folder)
+        # With one process at a time, as on one core, sby waits for ever behind one that it stopped.
+        tools.run("SBY", "-f", "-j", "2", "proof.sby", cwd=folder)
     except RuntimeError:
         # Some task did not end as expected: the status files tell which one.
         if all(_status(folder, task) == "ERROR" for task in tasks):
