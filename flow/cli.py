@@ -154,7 +154,7 @@ def synthesize(
     build: Build = BUILD,
 ) -> None:
     """Synthesize a core; place and route it where an open tool can."""
-    from seedbed.flow import synth
+    from seedbed.flow import place, synth
 
     found, params = registry.find(core), settings(set_)
     targets.find(target)
@@ -163,7 +163,7 @@ def synthesize(
         counts = synth.synthesize(path, core, target=target, build=build / "synth")
         fmax = None
         if seeds:
-            fmax = synth.place(
+            fmax = place.place(
                 path, core, target=target, seeds=seeds, build=build / "synth",
                 progress=status.update,
             )  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from seedbed.flow import activity, gemv_cycles, measure, registry, synth, verilog
+from seedbed.flow import activity, gemv_cycles, measure, place, registry, synth, verilog
 from seedbed.flow.compress import figures as compression
 from seedbed.flow.row import Row, command
 from seedbed.sim import mutate, prove, tools, verilate
@@ -141,7 +141,7 @@ def _synthesis(job: Job) -> Row:
 
 def _place(job: Job) -> Row | None:
     assert job.target is not None
-    found = synth.place(
+    found = place.place(
         emitted(job), job.core, target=job.target, seeds=PLACE_SEEDS, build=job.build / "synth"
     )
     if found is None:
@@ -257,7 +257,7 @@ KINDS: dict[str, Kind] = {
     "simulation": Kind(_simulation, ("seedbed.sim.harness",)),
     "cocotb": Kind(_cocotb, ("seedbed.sim.verilate", "seedbed.sim.cocotb_bench")),
     "synthesis": Kind(_synthesis, ("seedbed.flow.synth", "seedbed.flow.twins")),
-    "place": Kind(_place, ("seedbed.flow.synth", "seedbed.flow.twins")),
+    "place": Kind(_place, ("seedbed.flow.place", "seedbed.flow.twins")),
     "activity": Kind(_activity, ("seedbed.flow.activity", "seedbed.flow.twins")),
     "statistics": Kind(_statistics, ("seedbed.flow.measure", "seedbed.flow.compress.figures")),
     "speed": Kind(_speed, ("seedbed.flow.measure", "seedbed.flow.compress.figures"), ("numba",)),

@@ -1,28 +1,20 @@
-"""From emitted Verilog to LUT, FF, BRAM, DSP and MHz: the tools' own figures."""
+"""From emitted Verilog to LUT, FF, BRAM and DSP: yosys's own figures."""
 
 import json
 import os
 import re
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from seedbed.flow import floorplan, multipliers, place_harness, targets
+from seedbed.flow import multipliers, targets
 from seedbed.flow.cache import memo
 from seedbed.flow.files import write_atomic
 from seedbed.sim import tools
 
-__all__ = ["COPIES", "map_core", "place", "synthesize"]
-
-HARNESS = "seedbed_harness"
-#: Asked of the placer, in MHz: more than any core reaches, so that it never stops trying.
-ASKED = 400
-#: From so many cells on, a target's arguments for large designs are used.
-LARGE = 30_000
+__all__ = ["COPIES", "Progress", "digest", "keep", "map_core", "synthesize", "tell", "yosys"]
 
 Progress = Callable[[str], None] | None
 
@@ -67,29 +59,19 @@ COPIES = "setattr -set keep 1 a:keep %ci1:+[Q] t:*dff* %i\n"
 _KEEP = "setattr -mod -set keep_hierarchy 1 {name}\n"
 _DISSOLVE = "setattr -mod -unset keep_hierarchy {name}\n"
 
-# The harness is mapped around a black box, so that what is placed is the very netlist counted.
-_WRAP = """\
-read_verilog harness.v
-{synth} -top {name}
-delete ={top}
-read_rtlil mapped.il
-hierarchy -check -top {name}
-flatten
-opt_clean
-write_json design.part
-"""
 
-
-def _hash(text: str | bytes) -> str:
+def digest(text: str | bytes) -> str:
+    """Return the SHA-256 of a text, in hexadecimal."""
     return sha256(text.encode() if isinstance(text, str) else text).hexdigest()
 
 
-def _tell(progress: Progress, text: str) -> None:
+def tell(progress: Progress, text: str) -> None:
+    """Say what is being done, to whoever wants to know."""
     if progress is not None:
         progress(text)
 
 
-def _yosys(folder: Path, stem: str, script: str) -> None:
+def yosys(folder: Path, stem: str, script: str) -> None:
     """Run ``script`` in ``folder``, then give what it wrote as ``NAME.part`` the names it is for.
 
     Paths are relative: a yosys under WASI sees a /tmp of its own. It also loses its standard output
@@ -139,10 +121,11 @@ def _pack(folder: Path, top: str, script: str) -> None:
     design = json.loads(text)
     if multipliers.pack(design["modules"][top]):
         (folder / "packed.json").write_text(json.dumps(design))
-        _yosys(folder, "pack", script)
+        yosys(folder, "pack", script)
 
 
-def _keep(folder: Path, part: str, name: str) -> None:
+def keep(folder: Path, part: str, name: str) -> None:
+    """Give a file its name, now that it is whole."""
     os.replace(folder / part, folder / name)
 
 
@@ -160,19 +143,19 @@ def map_core(
     """
     text = verilog.read_bytes()
     script, again = _script(text, top, target), _again(top, target)
-    digest = _hash(text + f"{tools.version('YOSYS')}\n{script}{again}".encode())
-    folder = build / f"{top}-{target}-{digest[:16]}"
+    name = digest(text + f"{tools.version('YOSYS')}\n{script}{again}".encode())
+    folder = build / f"{top}-{target}-{name[:16]}"
     if not (folder / "stat.json").is_file():
-        _tell(progress, f"synthesizing {top} for {target}")
+        tell(progress, f"synthesizing {top} for {target}")
         write_atomic(folder / "core.v", text)
-        _yosys(folder, "map", script)
+        yosys(folder, "map", script)
         if again:
             _pack(folder, top, again)
-        _keep(folder, "netlist.part", "netlist.v")
-        _keep(folder, "mapped.part", "mapped.json")
-        _keep(folder, "rtlil.part", "mapped.il")
+        keep(folder, "netlist.part", "netlist.v")
+        keep(folder, "mapped.part", "mapped.json")
+        keep(folder, "rtlil.part", "mapped.il")
         # The last one: that it is there says that the folder is complete.
-        _keep(folder, "stat.part", "stat.json")
+        keep(folder, "stat.part", "stat.json")
     return folder
 
 
@@ -189,7 +172,7 @@ def synthesize(
     """
     chosen = targets.find(target)
     key = {
-        "verilog": _hash(verilog.read_bytes()),
+        "verilog": digest(verilog.read_bytes()),
         "top": top,
         "script": _script(verilog.read_bytes(), top, target) + _again(top, target),
         "tables": [dict(chosen.lut), chosen.ff, chosen.bram, chosen.dsp, chosen.free],
@@ -210,137 +193,3 @@ def synthesize(
         }
 
     return memo(build / "cache", "synth", key, compute)
-
-
-def place(
-    verilog: Path, top: str, *, target: str, seeds: int, build: Path, progress: Progress = None
-) -> dict[str, Any] | None:
-    """Return the clock frequency that ``top`` of ``verilog`` reaches on ``target``, in MHz.
-
-    The mapped core is placed and routed inside a harness (:mod:`seedbed.flow.place_harness`) with
-    the placer's seeds 1 .. ``seeds``. Returns ``median``, ``min``, ``max``, ``seeds`` and ``mhz``
-    (a value a seed, the tool's own), ``critical`` (the slowest path of the median seed: start, end
-    and which part of it is routing), ``harness`` (true), ``device`` and ``tools``; or ``None``
-    where no open place and route gives one. Results are kept in ``build`` and found again. Raises
-    ``ValueError`` for less than one seed, and as :func:`map_core`.
-    """
-    chosen = targets.find(target)
-    if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
-        raise ValueError(f"seeds must be an integer of 1 or more, not {seeds!r}")
-    if chosen.place is None:
-        return None
-    tools.find(chosen.place)
-    versions = {"yosys": tools.version("YOSYS"), chosen.place.lower(): tools.version(chosen.place)}
-    folder = map_core(verilog, top, target=target, build=build, progress=progress)
-    module = json.loads((folder / "mapped.json").read_text())["modules"][top]
-    ff = re.compile(chosen.ff)
-    text = place_harness.wrap(
-        top, module, name=HARNESS, is_register=lambda cell: ff.fullmatch(cell) is not None
-    )
-    script = _WRAP.format(top=top, name=HARNESS, synth=chosen.synth)
-    arguments = [*chosen.device, "--freq", str(ASKED), "--timing-allow-fail", "-q"]
-    key = {
-        "mapped": _hash((folder / "mapped.il").read_bytes()),
-        "harness": _hash(text),
-        "script": script,
-        "arguments": arguments,
-        "tools": versions,
-    }
-    places = {}
-    if chosen.large and len(module["cells"]) >= LARGE:
-        arguments += chosen.large
-        if chosen.columns:
-            places = floorplan.arrange(module, chosen.columns)
-        # Two calls of the tool, see `_placed`.
-        key |= {"pins": chosen.pins, "places": places, "steps": 2}
-
-    def run(seed: int) -> dict[str, Any]:
-        design = folder / f"design-{_hash(repr(key))[:16]}.json"
-        if not design.is_file():
-            write_atomic(folder / "harness.v", text)
-            _yosys(folder, "wrap", script)
-            if places:
-                _arrange(folder / "design.part", places)
-            _keep(folder, "design.part", design.name)
-        _tell(progress, f"placing {top} on {target}, seed {seed} of {seeds}")
-        report = folder / f"report-{seed}.json"
-        with suppress(FileNotFoundError):
-            report.unlink()
-        files = ["--report", report.name, "--seed", str(seed)]
-        if "pins" in key:
-            placed = _placed(chosen, arguments, folder, design.name, seed)
-            files += ["--json", placed, "--no-pack", "--no-place", "--log", f"route-{seed}.log"]
-        else:
-            files += ["--json", design.name, "--log", f"place-{seed}.log"]
-        tools.run(chosen.place, *arguments, *files, cwd=folder)
-        return _report(json.loads(report.read_text()))
-
-    results = [
-        memo(build / "cache", "place", {**key, "seed": seed}, lambda seed=seed: run(seed))
-        for seed in range(1, seeds + 1)
-    ]
-    mhz = [result["mhz"] for result in results]
-    middle = min(results, key=lambda result: abs(result["mhz"] - median(mhz)))
-    return {
-        "median": median(mhz),
-        "min": min(mhz),
-        "max": max(mhz),
-        "seeds": list(range(1, seeds + 1)),
-        "mhz": mhz,
-        "critical": middle["critical"],
-        "harness": True,
-        "device": " ".join(chosen.device),
-        "tools": versions,
-    }
-
-
-def _placed(
-    target: targets.Target, arguments: list[str], folder: Path, design: str, seed: int
-) -> str:
-    """Place a large design, and return the name of the file that has it.
-
-    Routed in a second call, so that a placement is not lost with a routing that is stopped.
-    Router 2 ended so with LeNet-5's fine-tuning core, and did not in a call that had placed it.
-    """
-    name = f"placed-{seed}-{design}"
-    if not (folder / name).is_file():
-        write_atomic(folder / "pins.lpf", target.pins)
-        files = ["--json", design, "--seed", str(seed), "--log", f"place-{seed}.log"]
-        files += ["--lpf", "pins.lpf", "--lpf-allow-unconstrained"]
-        files += ["--no-route", "--write", f"placed-{seed}.part"]
-        assert target.place is not None
-        tools.run(target.place, *arguments, *files, cwd=folder)
-        _keep(folder, f"placed-{seed}.part", name)
-    return name
-
-
-def _arrange(path: Path, places: dict[str, str]) -> None:
-    """Fix the sites of the core's cells in a design."""
-    design = json.loads(path.read_text())
-    cells = design["modules"][HARNESS]["cells"]
-    for name, site in places.items():
-        cells[f"{place_harness.INSTANCE}.{name}"]["attributes"]["BEL"] = site
-    path.write_text(json.dumps(design))
-
-
-def _report(report: dict[str, Any]) -> dict[str, Any]:
-    """Return ``mhz`` of the one clock of nextpnr's report, and its critical path in short."""
-    clocks = report["fmax"]
-    if len(clocks) != 1:
-        raise RuntimeError(f"expected one clock in the placer's report, not {len(clocks)}")
-    (clock, fmax), *_ = clocks.items()
-    path = next(
-        p["path"]
-        for p in report["critical_paths"]
-        if p["from"].endswith(clock) and p["to"].endswith(clock)
-    )
-    total = sum(step["delay"] for step in path)
-    routing = sum(step["delay"] for step in path if step["type"] == "routing")
-    return {
-        "mhz": round(fmax["achieved"], 1),
-        "critical": {
-            "from": path[0]["from"]["cell"],
-            "to": path[-1]["to"]["cell"],
-            "routing_share": round(routing / total, 2),
-        },
-    }

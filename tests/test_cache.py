@@ -83,7 +83,7 @@ def test_nothing_is_kept_of_a_computation_that_fails(tmp_path, compute):
 
 def test_code_holds_what_a_module_imports():
     """Modules that are imported from a package count as much as names from a module."""
-    text = code("seedbed.flow.synth")
+    text = code("seedbed.flow.place")
     for path in ("flow/targets.py", "flow/place_harness.py", "flow/files.py", "sim/tools.py"):
         assert (ROOT / path).read_text() in text
     assert (ROOT / "flow/demo.py").read_text() not in text
