@@ -5,9 +5,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from seedbed.flow.compress import search as module
 from seedbed.flow.compress.bench import bench
 from seedbed.flow.compress.explore import explore, grid, plot
 from seedbed.flow.compress.search import _encode, block_floating_point, search, tensor_scale
+from seedbed.flow.compress.tables import aligned, tables
 from seedbed.golden import seedlm
 from seedbed.spec.seedlm import RULES, SEEDLM, SeedlmConfig
 
@@ -40,6 +42,30 @@ def drawn(config, kind, count, rng):
     if kind == "halves":
         return seedlm.decode(config, seeds, rng.integers(-8, 8, count), coefficients) / 2
     return seedlm.decode(config, seeds, rng.integers(-8, 8, count), coefficients)
+
+
+@pytest.mark.parametrize("config", [*SEEDLM.values(), SeedlmConfig(width=10, latent=6)])
+def test_no_bound_is_off_by_more_than_its_margin(config):
+    t = tables(config, module.TILE, module.WIDE, module.TRIANGLES)
+    blocks = np.random.default_rng(5).normal(size=(2, config.block))
+    blocks /= np.abs(blocks).max(axis=1, keepdims=True)
+    weights = aligned(2, t.words.shape[1])
+    weights[:, : config.block] = blocks
+    sums, energies = aligned(2, module.WIDE), aligned(2, module.TILE)
+    found = np.full((2, config.lfsr.order), np.inf)
+    for tile in range(len(t.seed) // module.TILE):
+        module._energies(t, tile, weights[0], weights[1], sums, energies)
+        seeds = t.seed[tile * module.TILE :][: module.TILE]
+        # A slot of zeros says nothing: its seed comes once more.
+        used = (seeds > 0) & energies.any(axis=0)
+        assert not np.isfinite(found[:, seeds[used] - 1]).any()
+        found[:, seeds[used] - 1] = energies[:, used]
+    q, _ = np.linalg.qr(seedlm.bases(config, np.arange(1, config.lfsr.order + 1)))
+    exact = ((blocks[:, None, None] @ q) ** 2).sum(axis=(2, 3))
+    wrong = np.abs(found - exact).max(axis=1) / (blocks**2).sum(axis=1)
+    assert (wrong < t.margin).all()
+    # Float32, and nothing worse.
+    assert (wrong < 1e-4).all()
 
 
 def relative(config, blocks, **options):

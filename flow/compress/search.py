@@ -3,110 +3,106 @@
 The error of a block for a seed s is at least what is left of w off the space of U(s), however its
 coefficients are rounded::
 
-    |w - U(s) q 2^e|^2 >= |w|^2 - |Q(s)' w|^2,    Q(s) an orthonormal basis of that space
+    |w - U(s) q 2^e|^2 >= |w|^2 - |Q(s)' w|^2,    U(s) = Q(s) R(s), Q(s) orthonormal
 
-Q(s)' w for all seeds is one small matrix product in float32, and of 65,535 seeds a handful have a
-bound below the least error of all. Only these, the most promising first, go through Algorithm 1,
-in float64 and operation by operation as :func:`seedbed.golden.seedlm.search` does, so that the
-results are the same bit for bit: seeds, exponents and coefficients.
+The words of U(s) follow each other in the generator's one cycle, and those of its column p + 1 are
+the next after those of column p. So column p + 1 of a seed is column p of the seed that follows it,
+and U(s)' w for all seeds is P views of one convolution, C products a seed; Q(s)' w is the
+triangle R(s)'^-1 of it, P (P + 1) / 2 more. Where U(s) is nearly singular, for one seed in a
+hundred, float32 does not bear that, and Q(s)' w is a product of its own.
+
+Of 65,535 seeds a handful have a bound below the least error of all. Only these, the most promising
+first, go through Algorithm 1, in float64 and operation by operation as
+:func:`seedbed.golden.seedlm.search` does, so that the results are the same bit for bit: seeds,
+exponents and coefficients.
 
 Where rounding costs as much as the block itself, the bound spares little and the search is hardly
 faster than the literal one: weights far below 2^-8 without a scale of their own, and C <= P.
 """
 
-from functools import lru_cache
-from math import frexp, ldexp, sqrt
-from typing import NamedTuple
+from math import frexp, ldexp
 
 import numpy as np
 from numba import njit
 
-from seedbed.golden.lfsr import cycle
-from seedbed.golden.seedlm import LEAST, LIMITS, MOST, bases, check, inverses
+from seedbed.flow.compress.tables import aligned, tables
+from seedbed.golden.seedlm import LEAST, LIMITS, MOST, check
 from seedbed.spec import SeedlmConfig
 from seedbed.spec.seedlm import NIBBLE, RULES
 
 __all__ = ["block_floating_point", "search", "tensor_scale"]
 
-#: Seeds a tile, whose basis stays in the first cache while a batch of blocks passes over it.
-TILE = 256
+# Compiled code depends on these sizes; numba keeps it for as long as this file stays the same.
+#: Products a tile, whose words stay in the first cache while a batch of blocks passes over it.
+WIDE = 256
+#: Seeds a tile: the further columns of the last ones, 7 at most, come after it.
+TILE = WIDE - 8
 #: Blocks that share a pass over the tiles; an even number.
 BATCH = 64
 #: The largest magnitude of a scaled tensor is below 2^PEAK: see ``tensor_scale``.
 PEAK = 7
+#: The rows of triangles that code is made for, and their elements: the paper's P, and any.
+SIZES = (3, 4, 8)
+TRIANGLES = tuple(n * (n + 1) // 2 for n in SIZES)
+#: As many values, by whose number the compiler knows a size.
+ROWS = tuple((0,) * n for n in SIZES)
 _STRICT = {"cache": True, "nogil": True, "error_model": "numpy"}
 #: Sums in any order and fused: only where the bound's margin allows for it.
 _LOOSE = {**_STRICT, "fastmath": True}
 
 
-class Tables(NamedTuple):
-    """What the search of a configuration needs, beside the configuration."""
-
-    basis: np.ndarray  #: (tiles, rank, C + pad, TILE) float32, Q(s) with zeros in the pad
-    inverse: np.ndarray  #: (2^K - 1, P, C) float64, by seed
-    word: np.ndarray  #: (2^K - 1 + C P,) int64, the centred words in the order of steps
-    place: np.ndarray  #: (2^K - 1,) int64, where the words of a seed begin
-    power: np.ndarray  #: (16,) float64, 2^e for e = -8 .. 7
-    scale: np.ndarray  #: (16,) float64, 2^e / (2^(B - 1) - 1)
-    margin: float  #: how far a bound may be wrong, as a share of |w|^2
-
-
-def _aligned(*shape: int) -> np.ndarray:
-    """Return zeros, float32, at the start of a cache line: vectors across two lines cost twice."""
-    size = int(np.prod(shape))
-    buffer = np.zeros(size + 16, np.float32)
-    start = -buffer.ctypes.data % 64 // 4
-    return buffer[start : start + size].reshape(shape)
-
-
-@lru_cache(maxsize=1)
-def tables(config: SeedlmConfig) -> Tables:
-    """Return the tables; the last configuration's are kept, about 12 C P 2^K bytes."""
-    order = config.lfsr.order
-    rank, columns = min(config.block, config.latent), -(-config.block // 4) * 4
-    basis = _aligned(-(-order // TILE), rank, columns, TILE)
-    for k, tile in enumerate(basis):
-        seeds = np.arange(k * TILE + 1, min((k + 1) * TILE, order) + 1, dtype=np.uint32)
-        # Of U and not of its inverse: Q R is U but for the last bits, however near to singular.
-        q, _ = np.linalg.qr(bases(config, seeds))
-        tile[:, : config.block, : len(seeds)] = q.transpose(2, 1, 0)
-    states = cycle(config.lfsr)
-    place = np.empty(order, np.int64)
-    place[states - 1] = np.arange(1, order + 1)
-    run = np.resize(states, order + 1 + config.block * config.latent)
-    word = (run >> np.uint32(config.width - config.word_bits)).astype(np.int64) - config.half
-    power = np.ldexp(1.0, np.arange(LEAST, MOST + 1))
-    # A float32 dot product of C terms is off by (C + 2) 2^-24 |w| at most, its square by twice
-    # |y_p| as much, and the sum of |y_p| is at most sqrt(P) |w|. Taken twice.
-    margin = (2 * sqrt(rank) * (columns + 2) + rank + 1) * 2.0**-23
-    return Tables(basis, inverses(config), word, place, power, power / (config.half - 1), margin)
+@njit(**_LOOSE)
+def _products(columns, first, second, sums):
+    """Put the products of a tile's columns with the weights of two blocks into ``sums``."""
+    a, b = sums[0], sums[1]
+    for c in range(0, len(columns), 4):
+        q0, q1, q2, q3 = columns[c], columns[c + 1], columns[c + 2], columns[c + 3]
+        u0, u1, u2, u3 = first[c], first[c + 1], first[c + 2], first[c + 3]
+        v0, v1, v2, v3 = second[c], second[c + 1], second[c + 2], second[c + 3]
+        if c == 0:
+            for j in range(WIDE):
+                a[j] = q0[j] * u0 + q1[j] * u1 + q2[j] * u2 + q3[j] * u3
+                b[j] = q0[j] * v0 + q1[j] * v1 + q2[j] * v2 + q3[j] * v3
+        else:
+            for j in range(WIDE):
+                a[j] += q0[j] * u0 + q1[j] * u1 + q2[j] * u2 + q3[j] * u3
+                b[j] += q0[j] * v0 + q1[j] * v1 + q2[j] * v2 + q3[j] * v3
 
 
 @njit(**_LOOSE)
-def _energies(basis, first, second, rows):
-    """Put |Q' w|^2 of a tile's seeds into rows 2 and 3, for two blocks that share the loads."""
-    a, b, x, y = rows[0], rows[1], rows[2], rows[3]
-    for p in range(basis.shape[0]):
-        for c in range(0, basis.shape[1], 4):
-            q0, q1, q2, q3 = basis[p, c], basis[p, c + 1], basis[p, c + 2], basis[p, c + 3]
-            u0, u1, u2, u3 = first[c], first[c + 1], first[c + 2], first[c + 3]
-            v0, v1, v2, v3 = second[c], second[c + 1], second[c + 2], second[c + 3]
-            if c == 0:
-                for j in range(TILE):
-                    a[j] = q0[j] * u0 + q1[j] * u1 + q2[j] * u2 + q3[j] * u3
-                    b[j] = q0[j] * v0 + q1[j] * v1 + q2[j] * v2 + q3[j] * v3
-            else:
-                for j in range(TILE):
-                    a[j] += q0[j] * u0 + q1[j] * u1 + q2[j] * u2 + q3[j] * u3
-                    b[j] += q0[j] * v0 + q1[j] * v1 + q2[j] * v2 + q3[j] * v3
-        if p == 0:
-            for j in range(TILE):
-                x[j] = a[j] * a[j]
-                y[j] = b[j] * b[j]
+def _by_triangle(triangle, sums, energies, rows):
+    """Put the squares of triangle times sums into ``energies``; ``rows`` is of a known length."""
+    for n in range(2):
+        for j in range(TILE):
+            energy, at = np.float32(0), 0
+            for p in range(len(rows)):
+                y = np.float32(0)
+                for k in range(p + 1):
+                    y += triangle[at, j] * sums[n, j + k]
+                    at += 1
+                energy += y * y
+            energies[n, j] = energy
+
+
+@njit(**_LOOSE)
+def _energies(t, tile, first, second, sums, energies):
+    """Put |Q' w|^2 of a tile's seeds into ``energies``, for two blocks that share the loads."""
+    if tile < len(t.triangle):
+        _products(t.words[tile], first, second, sums)
+        triangle = t.triangle[tile]
+        if len(triangle) == TRIANGLES[0]:
+            _by_triangle(triangle, sums, energies, ROWS[0])
+        elif len(triangle) == TRIANGLES[1]:
+            _by_triangle(triangle, sums, energies, ROWS[1])
         else:
-            for j in range(TILE):
-                x[j] += a[j] * a[j]
-                y[j] += b[j] * b[j]
+            _by_triangle(triangle, sums, energies, ROWS[2])
+    else:
+        energies[:] = 0
+        for columns in t.basis[tile - len(t.triangle)]:
+            _products(columns, first, second, sums)
+            for n in range(2):
+                for j in range(TILE):
+                    energies[n, j] += sums[n, j] * sums[n, j]
 
 
 @njit(**_STRICT)
@@ -145,13 +141,13 @@ def _encode(block, inverse, words, limits, power, scale, q):
 
 
 @njit(**_STRICT)
-def _best(block, scaled, factor, tops, rows, limits, t, q, kept):
+def _best(block, scaled, factor, tops, sums, energies, limits, t, q, kept):
     """Fill in the best coefficients and return their seed and their exponent's place."""
-    order, words, energies = len(t.place), len(q) * len(block), rows[2]
+    count = len(q) * len(block)
     square = 0.0
     for weight in block:
         square += (weight * factor) * (weight * factor)
-    found, place, least, enough = order, 0, np.inf, np.inf
+    found, place, least, enough = len(t.place), 0, np.inf, np.inf
     for turn in range(len(tops) + 1):
         tile = 0
         for k in range(len(tops)):
@@ -165,27 +161,27 @@ def _best(block, scaled, factor, tops, rows, limits, t, q, kept):
             break
         else:
             tops[tile] = -np.inf
-        _energies(t.basis[tile], scaled, scaled, rows)
-        start = tile * TILE
-        for j in range(min(TILE, order - start)):
-            if energies[j] < enough:
+        _energies(t, tile, scaled, scaled, sums, energies)
+        for j in range(TILE):
+            seed = t.seed[tile * TILE + j]
+            if energies[0, j] < enough or seed == 0:
                 continue
-            at, seed = t.place[start + j], start + j
+            at = t.place[seed]
             error, e = _encode(
-                block, t.inverse[seed], t.word[at : at + words], limits, t.power, t.scale, q
+                block, t.inverse[seed - 1], t.word[at : at + count], limits, t.power, t.scale, q
             )
             if error < least or (error == least and seed < found):
                 found, place, least = seed, e, error
                 kept[:] = q
                 enough = square - (least * factor) * factor - t.margin * square
-    return found + 1, place
+    return found, place
 
 
 @njit(**_STRICT)
-def _search(blocks, limits, t, scaled, tops, rows, seeds, exponents, coefficients):
+def _search(blocks, limits, t, scaled, tops, sums, energies, seeds, exponents, coefficients):
     """Fill in seeds, exponents and coefficients, a batch of blocks at a time."""
     factors = np.empty(BATCH)
-    bits, top_bits = rows.view(np.int32), tops.view(np.int32)
+    bits, top_bits = energies.view(np.int32), tops.view(np.int32)
     q = np.empty(coefficients.shape[1])
     kept = np.empty(coefficients.shape[1])
     for start in range(0, len(blocks), BATCH):
@@ -197,17 +193,18 @@ def _search(blocks, limits, t, scaled, tops, rows, seeds, exponents, coefficient
             factors[n] = ldexp(1.0, -frexp(np.abs(block).max())[1])
             for c in range(len(block)):
                 scaled[n, c] = block[c] * factors[n]
-        for tile in range(len(t.basis)):
+        for tile in range(tops.shape[1]):
             for n in range(0, count, 2):
-                _energies(t.basis[tile], scaled[n], scaled[n + 1], rows)
-                top_bits[n, tile] = _top(bits[2])
-                top_bits[n + 1, tile] = _top(bits[3])
+                _energies(t, tile, scaled[n], scaled[n + 1], sums, energies)
+                top_bits[n, tile] = _top(bits[0])
+                top_bits[n + 1, tile] = _top(bits[1])
         for n in range(count):
             seed, place, kept[:] = 1, 0, 0
             if scaled[n].any():
                 seed, place = _best(
-                    blocks[start + n], scaled[n], factors[n], tops[n], rows, limits, t, q, kept
-                )
+                    blocks[start + n], scaled[n], factors[n], tops[n],
+                    sums, energies, limits, t, q, kept,
+                )  # fmt: skip
             seeds[start + n], exponents[start + n] = seed, place + LEAST
             for p in range(len(kept)):
                 coefficients[start + n, p] = np.int8(kept[p])
@@ -233,13 +230,14 @@ def search(
     Raises ``ValueError`` for another rule or shape.
     """
     blocks = check(config, blocks, rule)
-    t = tables(config)
+    t = tables(config, TILE, WIDE, TRIANGLES)
     seeds = np.empty(len(blocks), np.uint32)
     exponents = np.empty(len(blocks), np.int8)
     coefficients = np.empty((len(blocks), config.latent), np.int8)
-    scaled = _aligned(BATCH, t.basis.shape[2])
-    tops, rows = _aligned(BATCH, len(t.basis)), _aligned(4, TILE)
-    _search(blocks, LIMITS[rule], t, scaled, tops, rows, seeds, exponents, coefficients)
+    scaled = aligned(BATCH, t.words.shape[1])
+    tops = aligned(BATCH, len(t.seed) // TILE)
+    sums, energies = aligned(2, WIDE), aligned(2, TILE)
+    _search(blocks, LIMITS[rule], t, scaled, tops, sums, energies, seeds, exponents, coefficients)
     return seeds, exponents, coefficients
 
 
