@@ -290,3 +290,5 @@ def test_bench_counts_both_searches_on_as_many_processes():
     assert row["ratio"] == pytest.approx(row["fast"] / row["literal"])
     assert row["fast_one_process"] == pytest.approx(row["fast"] / 2)
     assert row["hours"] == pytest.approx(7e9 / 8 / row["fast"] / 3600)
+    with pytest.raises(ValueError, match="rule must be one of"):
+        bench(config, rule="none")

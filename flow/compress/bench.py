@@ -1,7 +1,8 @@
 """How fast the search is, beside Algorithm 1 written literally in NumPy, in one run."""
 
+from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from multiprocessing.synchronize import Barrier
+from threading import Barrier
 from time import perf_counter
 from typing import Any
 
@@ -24,9 +25,20 @@ def _blocks(config: SeedlmConfig, count: int, seed: int) -> np.ndarray:
 
 
 def _run(
-    config: SeedlmConfig, rule: str, seconds: float, seed: int, start: Barrier, results: Any
-) -> None:
+    config: SeedlmConfig, rule: str, seconds: float, seed: int, start: Barrier
+) -> tuple[float, float, bool]:
     """Time both searches in this process, each while all others time the same one."""
+    try:
+        return _timed(config, rule, seconds, seed, start)
+    except BaseException:
+        # Or the others would wait for this one.
+        start.abort()
+        raise
+
+
+def _timed(
+    config: SeedlmConfig, rule: str, seconds: float, seed: int, start: Barrier
+) -> tuple[float, float, bool]:
     work, found, rates = [], [], [0.0, 0.0]
     for run, least in ((seedlm.search, 16), (search, 256)):
         blocks = _blocks(config, least, seed)
@@ -44,7 +56,7 @@ def _run(
             run(config, blocks, rule=rule)
             rates[k] = max(rates[k], len(blocks) / (perf_counter() - begin))
     same = all(np.array_equal(a, b[:16]) for a, b in zip(*found, strict=True))
-    results.put((*rates, same))
+    return rates[0], rates[1], same
 
 
 def bench(
@@ -60,16 +72,10 @@ def bench(
     blocks.
     """
     context = get_context("spawn")
-    start, results = context.Barrier(jobs), context.Queue()
-    workers = [
-        context.Process(target=_run, args=(config, rule, seconds, seed + k, start, results))
-        for k in range(jobs)
-    ]
-    for worker in workers:
-        worker.start()
-    rows = [results.get(timeout=600) for _ in workers]
-    for worker in workers:
-        worker.join()
+    with context.Manager() as manager, ProcessPoolExecutor(jobs, context) as pool:
+        start = manager.Barrier(jobs)
+        runs = [pool.submit(_run, config, rule, seconds, seed + k, start) for k in range(jobs)]
+        rows = [run.result() for run in runs]
     literal, fast = (sum(row[k] for row in rows) for k in (0, 1))
     return {
         "jobs": jobs,
