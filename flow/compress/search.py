@@ -72,16 +72,19 @@ def _products(columns, first, second, sums):
 @njit(**_LOOSE)
 def _by_triangle(triangle, sums, energies, rows):
     """Put the squares of triangle times sums into ``energies``; ``rows`` is of a known length."""
-    for n in range(2):
-        for j in range(TILE):
-            energy, at = np.float32(0), 0
-            for p in range(len(rows)):
-                y = np.float32(0)
-                for k in range(p + 1):
-                    y += triangle[at, j] * sums[n, j + k]
-                    at += 1
-                energy += y * y
-            energies[n, j] = energy
+    a, b, x, y = sums[0], sums[1], energies[0], energies[1]
+    for j in range(TILE):
+        energy_a = energy_b = np.float32(0)
+        at = 0
+        for p in range(len(rows)):
+            s = t = np.float32(0)
+            for k in range(p + 1):
+                s += triangle[at, j] * a[j + k]
+                t += triangle[at, j] * b[j + k]
+                at += 1
+            energy_a += s * s
+            energy_b += t * t
+        x[j], y[j] = energy_a, energy_b
 
 
 @njit(**_LOOSE)
