@@ -1,22 +1,16 @@
 """All weights of a block from one long product: what each block of a beat has of its own."""
 
-from collections import Counter
 from functools import partial, reduce
 from operator import add, sub, xor
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Shape, Signal, signed
 from amaranth.lib import data, wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.seedlm_waits import Waits
 from seedbed.spec import SeedlmDecompressConfig
 
 __all__ = ["SeedlmLane"]
-
-#: Beats that a memory has places for, flip-flops that it is worth, and how many share an address.
-PLACES = 16
-WORTH = 10
-SHARING = 8
 
 
 def _span(count):
@@ -34,44 +28,14 @@ def _chosen(bits, terms):
     return Mux(bits[1], Mux(bits[0], terms[2], terms[1]), Mux(bits[0], terms[0], 0))
 
 
-class _Numbers:
-    """The number of the beat in each stage, which goes along with it: its place in memories.
-
-    Those that ask for the same stage, the last one above all, get the same register in turns of
-    ``SHARING``.
-    """
-
-    def __init__(self, m, moves):
-        self._m, self._moves = m, moves
-        first = Signal(range(PLACES), name="number_0_0", reset_less=True)
-        with m.If(moves[0]):
-            m.d.sync += first.eq(first + 1)
-        self._copies, self._asked = {0: [first]}, Counter()
-
-    def at(self, stage):
-        """Return a register with the number of the beat in a stage."""
-        copies, asked = self._copies.setdefault(stage, []), self._asked[stage]
-        self._asked[stage] += 1
-        if stage and asked // SHARING == len(copies):
-            name, init = f"number_{stage}_{len(copies)}", -stage % PLACES
-            how = {"init": init, "reset_less": True, "attrs": {"keep": True}}
-            copies.append(Signal(range(PLACES), name=name, **how))
-            before = self.at(stage - 1)
-            with self._m.If(self._moves[stage - 1]):
-                self._m.d.sync += copies[-1].eq(before)
-        return copies[min(asked // SHARING, len(copies) - 1)]
-
-
 class _Timed:
     """A value that is found in one slot; ``at`` gives it in a later one, of stages in between.
 
-    A stage is ``slots`` slots, each with time for one addition. What goes from stage to stage are
-    registers, or a memory, if it has ``numbers`` of the beats to tell where, and saves so much.
+    A stage is ``slots`` slots, each with time for one addition.
     """
 
-    def __init__(self, m, moves, slots, numbers, name, slot, shape, value):
-        self._m, self._moves, self._numbers = m, moves, numbers
-        self._slots, self._name, self._stage = slots, name, slot // slots
+    def __init__(self, m, waits, slots, name, slot, shape, value):
+        self._waits, self._slots, self._name, self._stage = waits, slots, name, slot // slots
         self._steps = {self._stage: Signal(shape, name=f"{name}_{self._stage}")}
         m.d.comb += self._steps[self._stage].eq(value)
 
@@ -80,37 +44,11 @@ class _Timed:
         stage = slot // self._slots
         while stage not in self._steps:
             begin = max(known for known in self._steps if known < stage)
-            end = min(stage, begin + PLACES)
-            bits = len(self._steps[begin]) * (end - begin - 1)
-            # Its first step is a register: an addition has no time for the way to a memory.
-            far = self._numbers and begin > self._stage and bits >= WORTH
-            self._go(begin, end if far else begin + 1)
+            step, end = self._waits.step(
+                self._name, self._steps[begin], begin, stage, near=begin == self._stage
+            )
+            self._steps[end] = step
         return self._steps[stage]
-
-    def _go(self, begin, end):
-        """Bring the value from one stage to another."""
-        m, value = self._m, self._steps[begin]
-        if end > begin + 1:
-            name = f"{self._name}_{begin}_{end}"
-            m.submodules[name] = memory = Memory(shape=len(value), depth=PLACES, init=[])
-            put, get = memory.write_port(), memory.read_port(domain="comb")
-            m.d.comb += [
-                put.en.eq(self._moves[begin]),
-                put.addr.eq(self._numbers.at(begin)),
-                put.data.eq(value),
-                get.addr.eq(self._numbers.at(end - 1)),
-            ]
-            value = get.data
-        # Marked `keep`: otherwise the longer of these delays are mapped to shift registers on
-        # some families, each bit to a LUT. A reset would do it too, with lines to all of them.
-        self._steps[end] = step = Signal(
-            self._steps[begin].shape(),
-            name=f"{self._name}_{end}",
-            reset_less=True,
-            attrs={"keep": True},
-        )
-        with m.If(self._moves[end - 1]):
-            m.d.sync += step.eq(value)
 
 
 class SeedlmLane(wiring.Component):
@@ -126,7 +64,7 @@ class SeedlmLane(wiring.Component):
     N(m) / 2^m is the integer part of acc behind the P - 1 bits that follow m, less w_i for each bit
     b_(m + i) of those. acc grows by one or two bits a slot; the bits that it has behind it never
     change, and are those that two N have in common. What waits for its turn does so in registers,
-    or, with a ``queue`` behind the lanes, in memories of :data:`PLACES` beats.
+    or, with a ``queue`` behind the lanes, in memories (:mod:`seedbed.hw.seedlm_waits`).
 
     Members
     -------
@@ -181,8 +119,8 @@ class SeedlmLane(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, latent = self.config, self.config.latent
-        numbers = _Numbers(m, self.moves) if config.queue else None
-        timed = partial(_Timed, m, self.moves, self._stage, numbers)
+        waits = Waits(m, self.moves, memories=config.queue)
+        timed = partial(_Timed, m, waits, self._stage)
         nibbles = [self.block[k : k + 4] for k in range(config.width, config.block_bits, 4)]
         exponent, *q = (
             timed(f"nibble{k}", 0, signed(4), nibble.as_signed())
@@ -204,6 +142,7 @@ class SeedlmLane(wiring.Component):
         sums = self._subtract(timed, low, cuts, total)
         m.d.comb += [weight.eq(s) for weight, s in zip(self.weights, sums, strict=True)]
         m.d.comb += self.exponent.eq(exponent.at(self._final + self._stage))
+        waits.finish()
         return m
 
     def _string(self, timed):

@@ -24,25 +24,37 @@ class ProofFailed(AssertionError):
 class Mutant:
     """One way to break a component: ``old``, which its source holds once, becomes ``new``.
 
-    The component's own module is patched; others that import from it do not see the change.
+    The source is that of the component's own module, or of ``part``, which that module imports;
+    others that import from it do not see the change.
     """
 
     name: str
     old: str
     new: str
+    part: type | None = None
 
     def apply(self, component: type[wiring.Component]) -> type[wiring.Component]:
         """Return the broken component; raises ``ValueError`` where the source does not fit."""
-        original = inspect.getmodule(component)
-        source = inspect.getsource(original)
+        part = self.part or component
+        source = inspect.getsource(inspect.getmodule(part))
         if source.count(self.old) != 1:
             raise ValueError(
-                f"mutant {self.name!r}: {original.__name__} must hold {self.old!r} once, "
+                f"mutant {self.name!r}: {part.__module__} must hold {self.old!r} once, "
                 f"not {source.count(self.old)} times"
             )
-        broken = ModuleType(original.__name__)
-        exec(compile(source.replace(self.old, self.new), original.__file__, "exec"), vars(broken))
-        return getattr(broken, component.__name__)
+        broken = _load(part, source.replace(self.old, self.new))
+        if part is component:
+            return getattr(broken, component.__name__)
+        around = _load(component, inspect.getsource(inspect.getmodule(component)))
+        setattr(around, part.__name__, getattr(broken, part.__name__))
+        return getattr(around, component.__name__)
+
+
+def _load(part: type, source: str) -> ModuleType:
+    """Return the module of ``part``, made of another source."""
+    module = ModuleType(part.__module__)
+    exec(compile(source, inspect.getfile(part), "exec"), vars(module))
+    return module
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,8 +3,10 @@
 from amaranth.hdl import Assert, Assume, Const, Module, Signal, Value
 from amaranth.hdl._ast import AnySeq
 
+from seedbed.hw.beat_queue import BeatQueue
 from seedbed.hw.seedlm_decompress import QUEUE, SeedlmDecompress
 from seedbed.hw.seedlm_lane import SeedlmLane
+from seedbed.hw.seedlm_waits import Waits
 from seedbed.sim.proofs.bench import (
     around,
     copies_agree,
@@ -133,7 +135,7 @@ def queued(dut: SeedlmDecompress) -> Module:
     copies_agree(m, inside, r"moves_\d+_near_\d+", moves)
     own = {
         name: inside[f"queue_{count}.{name}"]
-        for name in ("told_near_0", "end_0", "place_0", "behind_0", "held_0", "more_0")
+        for name in ("end_0", "place_0", "behind_0", "gone_0", "there_0", "second_0")
     }
     for name, one in own.items():
         copies_agree(m, inside, rf"queue_\d+\.{name.removesuffix('_0')}_\d+", one)
@@ -142,7 +144,9 @@ def queued(dut: SeedlmDecompress) -> Module:
         Assert(inside["write_near_0"] == (inside["valid"][-1] & moves)),
         Assert(sum(on_way, level) <= QUEUE),
         Assert(own["behind_0"] == (own["place_0"] + 1)[: len(level)]),
-        Assert(~own["more_0"] | (level != 0)),
+        Assert(~own["gone_0"] | own["there_0"]),
+        Assert(~own["there_0"] | (level >= 1)),
+        Assert(~own["second_0"] | (level >= 2)),
     ]
     happens(m, level == QUEUE, ~moves & transfer(dut.o))
     return m
@@ -215,13 +219,20 @@ ALL_RUNS = Mutant(
 )
 PLACE_EARLY = Mutant(
     name="a memory is read where the next beat is",
-    old="get.addr.eq(self._numbers.at(end - 1))",
-    new="get.addr.eq(self._numbers.at(end - 2))",
+    part=Waits,
+    old="get.addr.eq(numbers.at(end - 1))",
+    new="get.addr.eq(numbers.at(end - 2))",
 )
 LATE = Mutant(
     name="the lanes move with a place less than is needed",
     old="shown.level <= ROOM",
     new="shown.level <= ROOM + 1",
+)
+SHOWN_AGAIN = Mutant(
+    name="the last beat of a queue is shown once more",
+    part=BeatQueue,
+    old="there.eq(Mux(gone, two, one))",
+    new="there.eq(one)",
 )
 SAYS = {
     products: "Each weight of a block is the sum of q_p (V_cp - 2^(B - 1)) over p, exactly.",
@@ -254,7 +265,7 @@ TRUNCATED = {"blocks": 1, "block": 2, "latent": 2, "width": 8, "word_bits": 3}
 PROOFS = (
     _proof("5x2", products, 6, (EDGES_ADDED, NO_LOWER, BIT_EARLY, ONE_TAP, NOT_TRIPLE), **SMALL),
     _proof("5x2", stalls, 2, (LANES_RUN, ALL_RUNS), **SMALL),
-    _proof("5x2", queued, 2, (LANES_RUN_ON, LATE), reach=32, queue=True, **SMALL),
+    _proof("5x2", queued, 2, (LANES_RUN_ON, LATE, SHOWN_AGAIN), reach=32, queue=True, **SMALL),
     _proof("5x2_in_memories", products, 10, (PLACE_EARLY,), additions=1, queue=True, **SMALL),
     _proof("5x1", products, 6, (EARLY, SWAPPED), block=4, latent=1, width=5),
     _proof("5x1", beats, 6, (EXCHANGED, LAST_EARLY), block=4, latent=1, width=5),
