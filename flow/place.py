@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from seedbed.flow import floorplan, place_harness, targets
+from seedbed.flow import floorplan, lane_ring, place_harness, targets
 from seedbed.flow.cache import memo
 from seedbed.flow.files import write_atomic
 from seedbed.flow.synth import Progress, digest, keep, map_core, tell, yosys
@@ -84,6 +84,8 @@ def place(
             places = floorplan.arrange(module, chosen.columns)
         # Two calls of the tool, see `_placed`.
         key |= {"pins": chosen.pins, "places": places, "steps": 2}
+    elif chosen.ring and (places := lane_ring.arrange(module, chosen.ring)):
+        key |= {"places": places}
 
     def design() -> str:
         path = folder / f"design-{digest(repr(key))[:16]}.json"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from seedbed.flow.floorplan import Columns
+from seedbed.flow.lane_ring import Area
 
 __all__ = ["TARGETS", "Target", "UnknownTarget", "find"]
 
@@ -39,6 +40,9 @@ class Target:
     large, pins, columns
         For designs of tens of thousands of cells: further arguments, where the clock pin is, and
         where multipliers and memories may be arranged (:mod:`seedbed.flow.floorplan`).
+    ring
+        For designs below that: where lanes that hand on their states may be arranged
+        (:mod:`seedbed.flow.lane_ring`).
     """
 
     name: str
@@ -55,6 +59,7 @@ class Target:
     large: tuple[str, ...] = ()
     pins: str = ""
     columns: Columns | None = None
+    ring: Area | None = None
 
     def count(self, cells: Mapping[str, int]) -> dict[str, int]:
         """Return ``lut``, ``ff``, ``bram`` and ``dsp`` for cells by type.
@@ -114,6 +119,8 @@ _LFE5U_85F = Target(
         memories=((0, "EBR0"), (2, "EBR1"), (4, "EBR2"), (6, "EBR3")),
         rows=((10, 22), (34, 46), (58, 70)),
     ),
+    # Between two rows of memories.
+    ring=Area(x=80, y=11, columns=32, rows=11),
 )
 
 TARGETS: dict[str, Target] = {
@@ -142,6 +149,7 @@ TARGETS: dict[str, Target] = {
             title="ECP5 of half the size (45F), speed grade 6",
             device=("--45k", *_LFE5U_85F.device[1:]),
             columns=None,
+            ring=None,
         ),
         Target(
             name="ice40",

@@ -9,7 +9,7 @@ from seedbed.spec import LfsrConfig, UrngConfig, gf2
 
 __all__ = ["UrngArray"]
 
-#: Lanes that one LUT enables.
+#: Lanes that one LUT enables, more or less.
 ENABLED = 11
 
 
@@ -105,14 +105,14 @@ class UrngArray(wiring.Component):
         bits = self._repaired(m, seed, states, free) if self.config.repair else seed.bits
         m.d.comb += self.i_seeds.ready.eq(free)
         # What moves the lanes is a LUT behind `ready` that reaches all their registers: there is
-        # one for every few lanes, because each has a `valid` of its own.
-        valids = [
-            Signal(init=1, name=f"valid_{k}", attrs={"keep": True})
-            for k in range(-(-len(states) // ENABLED))
-        ]
+        # one for every few lanes, because each has a `valid` of its own. Lanes j and n - 1 - j have
+        # the same one: they stand together when their ring is folded to be placed.
+        groups = -(-len(states) // ENABLED)
+        valids = [Signal(init=1, name=f"valid_{k}", attrs={"keep": True}) for k in range(groups)]
         for j, state in enumerate(states):
+            near = valids[min(j, len(states) - 1 - j) * groups // -(-len(states) // 2)]
             shifted = Cat(states[(j + 1) % len(states)][1:], bits[j])
-            with m.If(Mux(valids[j // ENABLED], self.o.ready, self.i_seeds.valid)):
+            with m.If(Mux(near, self.o.ready, self.i_seeds.valid)):
                 m.d.sync += state.eq(Mux(self.i_seeds.valid, shifted, moved[j]))
         with m.If(free & self.i_seeds.valid):
             m.d.sync += [v.eq(seed.last) for v in (valid, *valids)]

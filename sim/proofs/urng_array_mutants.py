@@ -41,8 +41,8 @@ STILL_VALID = Mutant(
 )
 RUNS_DRY = Mutant(
     name="steps while it waits for seeds",
-    old="with m.If(Mux(valids[j // ENABLED], self.o.ready, self.i_seeds.valid)):",
-    new="with m.If(~valids[j // ENABLED] | self.o.ready):",
+    old="with m.If(Mux(near, self.o.ready, self.i_seeds.valid)):",
+    new="with m.If(~near | self.o.ready):",
 )
 SEED_LANE = Mutant(
     name="seed bits stay at their lane",

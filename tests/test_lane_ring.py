@@ -1,0 +1,79 @@
+"""Holds the ring of lanes to what it says: neighbours, enables in the middle, real sites."""
+
+import json
+import re
+
+import pytest
+
+from seedbed.flow import lane_ring, place, synth, targets, verilog
+from seedbed.flow.registry import find
+
+AREA = targets.find("ecp5").ring
+LANES, WIDTH = 15, 13
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory):
+    return tmp_path_factory.mktemp("build")
+
+
+def mapped(build, **settings):
+    path = verilog.write(find("urng_array"), {"lanes": LANES, "width": WIDTH, **settings}, build)
+    folder = synth.map_core(path, "urng_array", target="ecp5", build=build)
+    return json.loads((folder / "mapped.json").read_text())["modules"]["urng_array"]
+
+
+def where(places):
+    """Column, row and name of each site."""
+    found = {n: re.fullmatch(r"X(\d+)/Y(\d+)/(SLICE[A-D]\.\w+)", s) for n, s in places.items()}
+    return {n: (int(site[1]), int(site[2]), site[3]) for n, site in found.items()}
+
+
+def test_each_lane_stands_by_the_one_that_its_state_goes_to(build):
+    places = lane_ring.arrange(mapped(build), AREA)
+    # Registers, four LUT4 a lane, and two enables with a register each.
+    assert len(places) == len(set(places.values())) == LANES * WIDTH + LANES * 4 + 2 * 2
+    sites = where(places)
+    lanes = [{sites[f"state_{j}[{k}]_TRELLIS_FF_Q"][0] for k in range(WIDTH)} for j in range(LANES)]
+    assert all(len(columns) == 1 for columns in lanes)
+    columns = [min(one) - AREA.x for one in lanes]
+    assert columns == [*range(8), *reversed(range(7))]
+    for j in range(LANES):
+        logic = {s[:2] for n, s in sites.items() if n.startswith(f"state_{j}[12]_")}
+        assert len(logic) == 1
+    middle = AREA.y + AREA.rows // 2
+    enables = [s for n, s in sites.items() if "valid" in n]
+    assert sorted({x - AREA.x for x, _, _ in enables}) == [1, 5]
+    assert {y for _, y, _ in enables} == {middle}
+    assert {abs(y - middle) for _, y, _ in sites.values()} == {0, 1, 2}
+
+
+def test_what_has_another_shape_is_left_alone(build):
+    module = mapped(build)
+    assert lane_ring.arrange({"cells": {}}, AREA) == {}
+    for narrow in (lane_ring.Area(AREA.x, AREA.y, 7, 11), lane_ring.Area(AREA.x, AREA.y, 8, 4)):
+        assert lane_ring.arrange(module, narrow) == {}
+    assert lane_ring.arrange(module, lane_ring.Area(AREA.x, AREA.y, 8, 5))
+    del module["cells"]["state_4[3]_TRELLIS_FF_Q"]
+    assert lane_ring.arrange(module, AREA) == {}
+
+
+@pytest.mark.parametrize("settings", [{"leap": WIDTH}, {"seeding": "grown"}])
+def test_lanes_with_more_logic_or_less_are_left_alone(build, settings):
+    assert lane_ring.arrange(mapped(build, **settings), AREA) == {}
+
+
+@pytest.mark.parametrize("width", [4, 8, 15, 16, 24])
+def test_every_width_has_its_rows_and_the_sites_are_free_for_it(build, width):
+    """The placer refuses what is no site, or not one for the cell; the largest array that fits."""
+    settings = {"lanes": 63 if width == 24 else 7, "width": width}
+    path = verilog.write(find("urng_array"), settings, build)
+    result = place.place(path, "urng_array", target="ecp5", seeds=1, build=build)
+    places = lane_ring.arrange(mapped(build, **settings), AREA)
+    rows = [y for _, y, _ in where(places).values()]
+    assert max(rows) - min(rows) == 2 * (1 + max(0, -(-(width - 7) // 8)))
+    (design,) = synth.map_core(path, "urng_array", target="ecp5", build=build).glob("design-*.json")
+    cells = json.loads(design.read_text())["modules"][place.HARNESS]["cells"]
+    fixed = {n: c["attributes"]["BEL"] for n, c in cells.items() if "BEL" in c["attributes"]}
+    assert fixed == {f"core.{name}": site for name, site in places.items()}
+    assert result["mhz"][0] > 0
