@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import nullcontext
 from dataclasses import replace
 from hashlib import sha256
 from importlib.metadata import version
@@ -11,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+from threadpoolctl import threadpool_limits
 
 from seedbed.flow import paper, registry
 from seedbed.flow.cache import code, memo
@@ -105,7 +107,9 @@ def _rows(job: Job, *, may_measure: bool = True) -> list[Row]:
 
 def _work(job: Job) -> list[Row]:
     tools.setup_environment()
-    return _rows(job)
+    # Other jobs run beside it, and threads that wait for one another cost more than they bring.
+    with nullcontext() if job.kind == "speed" else threadpool_limits(1):
+        return _rows(job)
 
 
 def kept(jobs: Iterable[Job]) -> list[Row]:

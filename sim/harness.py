@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from random import Random
+from typing import Any
 
-from amaranth.hdl import Value
+from amaranth.hdl import Cat, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In
 from amaranth.sim import Simulator
@@ -75,24 +76,56 @@ class _Bench:
         self.result = Result(transfers={name: [] for name in [*self.inputs, *self.outputs]})
         self.monitors = {name: _Monitor(name) for name in self.outputs}
         self.offered: dict[str, bool] = dict.fromkeys(self.inputs, False)
+        ports = self.inputs | self.outputs
+        self.sampled = [
+            Value.cast(s) for port in ports.values() for s in (port.valid, port.ready, port.payload)
+        ]
+        self.valid = {name: Value.cast(port.valid) for name, port in self.outputs.items()}
+        # The simulator lets the design settle after each value that is set: all are set in one.
+        parts = {
+            (name, part): getattr(port, part)
+            for name, port in self.inputs.items()
+            for part in ("valid", "payload")
+        }
+        parts |= {(name, "ready"): port.ready for name, port in self.outputs.items()}
+        self.driven = Cat(parts.values())
+        self.places: dict[tuple[str, str], tuple[int, int]] = {}
+        offset = 0
+        for key, part in parts.items():
+            self.places[key] = offset, len(Value.cast(part))
+            offset += len(Value.cast(part))
+        self.wanted = self.shown = 0
+        self.ticks: Any = None
+
+    def put(self, name: str, part: str, value: int) -> None:
+        """Have ``value`` at an input or an output's ready, once :meth:`settle` is called."""
+        offset, width = self.places[name, part]
+        mask = (1 << width) - 1
+        self.wanted = self.wanted & ~(mask << offset) | (value & mask) << offset
+
+    def settle(self, ctx) -> None:
+        if self.wanted != self.shown:
+            ctx.set(self.driven, self.wanted)
+            self.shown = self.wanted
 
     async def cycle(self, ctx, send, ready) -> dict[str, int | None]:
         """Run one cycle; return each port's payload if it was transferred."""
-        for name, port in self.inputs.items():
+        if self.ticks is None:
+            self.ticks = aiter(ctx.tick().sample(*self.sampled))
+        for name in self.inputs:
             if send.get(name) and not self.offered[name]:
                 self.offered[name] = not (self.holds_valid and self.random.random() < 0.5)
-                ctx.set(port.valid, self.offered[name])
                 if self.offered[name]:
-                    ctx.set(Value.cast(port.payload), send[name][0])
-        for name, port in self.outputs.items():
-            ctx.set(port.ready, ready(name, ctx.get(port.valid)))
-        ports = self.inputs | self.outputs
-        signals = [
-            Value.cast(s) for port in ports.values() for s in (port.valid, port.ready, port.payload)
-        ]
-        _, _, *seen = await ctx.tick().sample(*signals)
+                    self.put(name, "valid", 1)
+                    self.put(name, "payload", send[name][0])
+        if self.patient:
+            self.settle(ctx)
+        for name, valid in self.valid.items():
+            self.put(name, "ready", ready(name, ctx.get(valid) if self.patient else 0))
+        self.settle(ctx)
+        _, _, *seen = await anext(self.ticks)
         moved: dict[str, int | None] = {}
-        for k, name in enumerate(ports):
+        for k, name in enumerate([*self.inputs, *self.outputs]):
             valid, ready_now, payload = seen[3 * k : 3 * k + 3]
             if name in self.monitors:
                 self.monitors[name].see(valid, ready_now, payload)
@@ -101,7 +134,7 @@ class _Bench:
                 self.result.transfers[name].append(self.result.cycles)
             if name in self.inputs and moved[name] is not None:
                 self.offered[name] = False
-                ctx.set(ports[name].valid, 0)
+                self.put(name, "valid", 0)
         self.result.cycles += 1
         return moved
 
