@@ -65,7 +65,9 @@ def arrange(module: dict[str, Any], area: Area) -> dict[str, str]:
 
     matches = filter(None, map(_STATE.fullmatch, cells))
     states = {(int(k[1]), int(k[2])): k[0] for k in matches}
-    lanes, width = (1 + max(axis) for axis in zip(*states or [(-1, -1)], strict=True))
+    if not states:
+        return {}
+    lanes, width = (1 + max(axis) for axis in zip(*states, strict=True))
     half = -(-lanes // 2)
     if len(states) != lanes * width or half > area.columns or 2 * _rows(width) + 1 > area.rows:
         return {}
@@ -81,13 +83,16 @@ def arrange(module: dict[str, Any], area: Area) -> dict[str, str]:
         if any(driver(states[lane, bit], "DI") not in shifted for bit in range(width - 1)):
             return {}
         logic = driver(last, "DI")
-        sites = {driver(driver(logic, data), lut): site for (data, lut), site in _LUT6.items()}
-        if cells[logic]["type"] == "LUT4":
-            sites = {logic: _LUT4}
-        places |= {name: f"X{x}/Y{middle + side}/{site}" for name, site in sites.items()}
+        if logic and cells[logic]["type"] == "LUT4":
+            luts = {logic: _LUT4}
+        else:
+            luts = {driver(driver(logic, data), lut): site for (data, lut), site in _LUT6.items()}
+        places |= {name: f"X{x}/Y{middle + side}/{site}" for name, site in luts.items()}
         for bit, (row, site) in zip(reversed(range(width)), _registers(side), strict=False):
             places[states[lane, bit]] = f"X{x}/Y{middle + row}/{site}"
         enabled.setdefault(driver(last, "CE"), []).append(column)
+    if len(enabled) > half:
+        return {}
     free = list(range(half))
     for enable, columns in enabled.items():
         centre = mean(columns)

@@ -58,6 +58,22 @@ def test_what_has_another_shape_is_left_alone(build):
     assert lane_ring.arrange(module, AREA) == {}
 
 
+def test_lanes_from_elsewhere_or_with_an_enable_each_are_left_alone(build):
+    module = mapped(build)
+    last = module["cells"][f"state_0[{WIDTH - 1}]_TRELLIS_FF_Q"]["connections"]
+    last["DI"], driven = module["ports"]["rst"]["bits"], last["DI"]
+    assert lane_ring.arrange(module, AREA) == {}
+    last["DI"] = driven
+    assert lane_ring.arrange(module, AREA)
+    enable = module["cells"]["valid_0_LUT4_B"]
+    for j in range(LANES):
+        bit = f"enable {j}"
+        connections = enable["connections"] | {"Z": [bit]}
+        module["cells"][bit] = enable | {"connections": connections}
+        module["cells"][f"state_{j}[{WIDTH - 1}]_TRELLIS_FF_Q"]["connections"]["CE"] = [bit]
+    assert lane_ring.arrange(module, AREA) == {}
+
+
 @pytest.mark.parametrize("settings", [{"leap": WIDTH}, {"seeding": "grown"}])
 def test_lanes_with_more_logic_or_less_are_left_alone(build, settings):
     assert lane_ring.arrange(mapped(build, **settings), AREA) == {}
