@@ -5,11 +5,14 @@ VENV := .venv
 SEEDBED := $(VENV)/bin/seedbed
 READY := $(VENV)/.ready
 CORES = $(shell $(SEEDBED) list --names)
+SOURCES := $(wildcard spec/*.py hw/*.py flow/registry.py flow/twins.py flow/verilog.py)
 
 .DEFAULT_GOAL := all
 .PHONY: all setup verilog sim cocotb formal mutate synth demo report docs test lint clean help
 
-all: verilog sim demo report  ## the main job: Verilog, simulation, demonstration, synthesis, report
+all: verilog  ## the main job: Verilog, demonstration, simulation, synthesis, report
+	@$(SEEDBED) demo zo --seeds 8
+	@$(SEEDBED) report
 
 setup: $(READY)  ## the environment alone: .venv/bin/seedbed afterwards
 
@@ -23,9 +26,12 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 verilog: $(READY)  ## every core's Verilog, to build/verilog
-	@for core in $(CORES); do $(SEEDBED) verilog $$core || exit; done
+	@$(MAKE) --silent --jobs=2 $(CORES:%=build/verilog/%.v)
 
-sim: $(READY)  ## every core against its golden model, in Amaranth's simulator
+build/verilog/%.v: $(READY) $(SOURCES)
+	@$(SEEDBED) verilog $*
+
+sim: $(READY)  ## every configuration against its golden model, in Amaranth's simulator
 	@$(SEEDBED) measure --kind simulation
 
 cocotb: $(READY)  ## the emitted Verilog of every core, in cocotb under Verilator
@@ -47,7 +53,7 @@ demo: $(READY)  ## zeroth-order fine-tuning, and compressed weights, on embedded
 report: $(READY)  ## measure what is not measured yet, and write build/report
 	@$(SEEDBED) report $(REPORT)
 
-docs: $(READY)  ## the report of everything, and the generated parts of README and docs
+docs: demo  ## the report of everything, and the generated parts of README and docs
 	@$(SEEDBED) report --all --docs .
 
 test: $(READY)  ## all tests

@@ -4,6 +4,7 @@ import ast
 import importlib
 import json
 from collections.abc import Callable, Mapping
+from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -63,20 +64,29 @@ def _home(module: str, name: str) -> str:
     return value.__module__ if isinstance(value, (type, FunctionType)) else module
 
 
-def code(name: str, seen: set[str] | None = None) -> str:
-    """Return the source text of a module of this project and of those that it imports.
-
-    As part of a key it makes a result depend on the code that gave it, and on no other.
-    """
-    seen = set() if seen is None else seen
+@cache
+def _read(name: str) -> tuple[str, frozenset[str]]:
+    """Return a module's source text, and the modules of this project that it imports from."""
     file = getattr(importlib.import_module(name), "__file__", None)
-    if name in seen or file is None:
-        return ""
-    seen.add(name)
+    if file is None:
+        return "", frozenset()
     text = Path(file).read_text()
     imports = set()
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.ImportFrom) or (node.module or "").split(".")[0] != "seedbed":
             continue
         imports |= {_home(node.module, alias.name) for alias in node.names}
+    return text, frozenset(imports)
+
+
+def code(name: str, seen: set[str] | None = None) -> str:
+    """Return the source text of a module of this project and of those that it imports.
+
+    As part of a key it makes a result depend on the code that gave it, and on no other.
+    """
+    seen = set() if seen is None else seen
+    if name in seen:
+        return ""
+    seen.add(name)
+    text, imports = _read(name)
     return text + "".join(code(module, seen) for module in sorted(imports))

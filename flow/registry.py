@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
-from amaranth.hdl import Fragment
-from amaranth.lib.wiring import In, Out
+from amaranth.hdl import UnusedElaboratable
+from amaranth.lib.wiring import In, Out, Signature
 
 from seedbed import spec
 from seedbed.hw.conv_engine import ConvEngine
@@ -67,15 +68,20 @@ class Variant:
     kinds
         What else is measured of it; see :data:`seedbed.flow.rows.KINDS`.
     main
-        Whether ``make`` measures it, or only a report of everything, for some take minutes. It is
-        simulated by both.
+        What ``make`` measures of it, a report of everything has the rest: of ``synthesis`` and
+        ``place``, what the papers' family takes, and the ECP5 where it is placed.
     """
 
     params: Mapping[str, Any] = field(default_factory=dict)
     targets: tuple[str, ...] = ("xcup", "ecp5")
     placed: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ("simulation",)
-    main: bool = True
+    main: tuple[str, ...] = ()
+
+    def makes(self, kind: str, target: str | None) -> bool:
+        """Tell whether ``make`` measures a kind of it, on a target."""
+        shown = (None, "xcup", "ecp5") if "place" in self.main else (None, "xcup")
+        return kind in self.main and target in shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,12 +100,15 @@ class Core:
     variants: Mapping[str, Variant]
     small: Mapping[str, Any] = field(default_factory=dict)
 
+    def signature(self, config: Any) -> Signature:
+        """Return what ports the core has, without elaborating it."""
+        with catch_warnings():
+            simplefilter("ignore", UnusedElaboratable)
+            return self.component(config).signature
+
     def streams(self, config: Any) -> tuple[list[str], list[str]]:
         """Return the names of the input and of the output streams."""
-        component = self.component(config)
-        # Amaranth warns of a component that is never elaborated.
-        Fragment.get(component, None)
-        ports = dict(stream_ports(component))
+        ports = dict(stream_ports(self.signature(config)))
         return [n for n, f in ports.items() if f is In], [n for n, f in ports.items() if f is Out]
 
     def defaults(self) -> str:
@@ -124,6 +133,10 @@ class Core:
 #: Every target there is, for one configuration of a core; and the checks that one has.
 EVERY = ("xcup", "ecp5", "ice40", "gowin")
 CHECKED = ("simulation", "cocotb")
+#: What ``make`` measures of a configuration, in minutes for all of them.
+SHOWN = ("simulation",)
+COUNTED = (*SHOWN, "synthesis", "statistics", "activity")
+PLACED = (*COUNTED, "place", "speed")
 #: A matrix-vector product small enough to be simulated in full and placed.
 SMALL_GEMV = {"beat_bits": 64, "columns": 256, "row_width": 16}
 #: A network, and adapters, small enough for the same.
@@ -144,7 +157,11 @@ CORES: dict[str, Core] = {
             paper="SeedLM, section 3.1",
             variants={
                 "14 bits": Variant(
-                    params={"width": 14}, targets=EVERY, placed=("ecp5",), kinds=CHECKED
+                    params={"width": 14},
+                    targets=EVERY,
+                    placed=("ecp5",),
+                    kinds=CHECKED,
+                    main=PLACED,
                 ),
                 "14 bits, leap 14": Variant(params={"width": 14, "leap": 14}),
             },
@@ -161,17 +178,22 @@ CORES: dict[str, Core] = {
                     targets=EVERY,
                     placed=("ecp5", "ecp5-8"),
                     kinds=(*CHECKED, "mutation", "statistics", "activity"),
+                    main=PLACED,
                 ),
                 "31 x 14": Variant(
                     params={"width": 14},
                     placed=("ecp5", "ecp5-8"),
                     kinds=("simulation", "statistics", "activity", "speed"),
+                    main=PLACED,
                 ),
-                "31 x 8, leap 8": Variant(params={"leap": 8}, kinds=("simulation", "statistics")),
+                "31 x 8, leap 8": Variant(
+                    params={"leap": 8}, kinds=("simulation", "statistics"), main=COUNTED
+                ),
                 "31 x 14, leap 14": Variant(
                     params={"width": 14, "leap": 14},
                     placed=("ecp5", "ecp5-8"),
                     kinds=("simulation", "statistics"),
+                    main=COUNTED,
                 ),
                 "31 x 8, grown": Variant(params={"seeding": "grown"}),
                 "31 x 14, grown": Variant(params={"width": 14, "seeding": "grown"}),
@@ -191,10 +213,14 @@ CORES: dict[str, Core] = {
                 ),
                 "31 x 8": Variant(),
                 "31 x 14": Variant(
-                    params={"width": 14}, targets=EVERY, kinds=(*CHECKED, "statistics")
+                    params={"width": 14},
+                    targets=EVERY,
+                    kinds=(*CHECKED, "statistics"),
+                    main=COUNTED,
                 ),
                 "31 x 14, value": Variant(
-                    params={"width": 14, "rounding": "value"}, kinds=("simulation", "statistics")
+                    params={"width": 14, "rounding": "value"},
+                    kinds=("simulation", "statistics"),
                 ),
             },
         ),
@@ -206,7 +232,9 @@ CORES: dict[str, Core] = {
             case=prng_pool.case,
             paper="PeZO, section 3.1",
             variants={
-                "8 lanes x 12": Variant(targets=EVERY, placed=("ecp5",), kinds=CHECKED),
+                "8 lanes x 12": Variant(
+                    targets=EVERY, placed=("ecp5",), kinds=CHECKED, main=COUNTED
+                ),
                 "8 lanes x 12, no output register": Variant(params={"register": False}),
                 "8 lanes x 12, 4 banks": Variant(params={"banks": 4}),
                 "32 lanes x 12": Variant(params={"lanes": 32}),
@@ -220,10 +248,10 @@ CORES: dict[str, Core] = {
             case=perturbation.case,
             paper="PeZO, section 3",
             variants={
-                "31 x 8": Variant(params={"width": 8}, placed=("ecp5",)),
-                "31 x 14": Variant(targets=EVERY, placed=("ecp5",), kinds=CHECKED),
+                "31 x 8": Variant(params={"width": 8}, placed=("ecp5",), main=COUNTED),
+                "31 x 14": Variant(targets=EVERY, placed=("ecp5",), kinds=CHECKED, main=PLACED),
                 "31 x 14, leap 14": Variant(params={"leap": 14}, targets=("xcup",)),
-                "pool, 8 lanes x 12": Variant(params={"source": "pool"}, kinds=CHECKED),
+                "pool, 8 lanes x 12": Variant(params={"source": "pool"}, kinds=CHECKED, main=SHOWN),
             },
         ),
         Core(
@@ -238,19 +266,24 @@ CORES: dict[str, Core] = {
                     targets=EVERY,
                     placed=("ecp5",),
                     kinds=(*CHECKED, "statistics", "activity"),
+                    main=COUNTED,
                 ),
                 "compact": Variant(
                     params={"tree": "compact"},
                     placed=("ecp5",),
                     kinds=("simulation", "statistics", "activity"),
+                    main=COUNTED,
                 ),
                 "repaired, compact": Variant(
                     params={"lfsrs": "repaired", "tree": "compact"},
                     placed=("ecp5",),
                     kinds=("simulation", "statistics", "activity"),
+                    main=("simulation", "statistics"),
                 ),
                 "compact x 1024": Variant(
-                    params={"instances": 1024, "tree": "compact"}, targets=("xcup",), kinds=()
+                    params={"instances": 1024, "tree": "compact"},
+                    targets=("xcup",),
+                    kinds=(),
                 ),
             },
         ),
@@ -263,43 +296,41 @@ CORES: dict[str, Core] = {
             paper="SeedLM, sections 3.2 and 4.2",
             variants={
                 "4 bits x 16": Variant(
-                    params={"blocks": 16}, targets=("xcup",), kinds=("statistics", "speed")
+                    params={"blocks": 16},
+                    targets=("xcup",),
+                    kinds=("statistics", "speed"),
                 ),
                 "4 bits x 16, 8-bit words": Variant(
                     params={"blocks": 16, "word_bits": 8},
                     targets=("xcup",),
                     kinds=("statistics",),
-                    main=False,
                 ),
-                "4 bits x 2": Variant(targets=EVERY, placed=("ecp5",), kinds=CHECKED),
+                "4 bits x 2": Variant(targets=EVERY, placed=("ecp5",), kinds=CHECKED, main=COUNTED),
                 "4 bits x 16, one addition a stage": Variant(
-                    params={"blocks": 16, "additions": 1}, targets=("xcup",), kinds=(), main=False
+                    params={"blocks": 16, "additions": 1}, targets=("xcup",), kinds=()
                 ),
                 "4 bits x 16, one addition a stage, queue": Variant(
                     params={"blocks": 16, "additions": 1, "queue": True},
                     targets=("xcup", "ecp5"),
                     placed=("ecp5",),
                     kinds=(),
-                    main=False,
                 ),
-                "4 bits x 2, queue": Variant(params={"queue": True}, kinds=CHECKED, main=False),
+                "4 bits x 2, queue": Variant(params={"queue": True}, kinds=CHECKED),
                 "4 bits x 2, one addition a stage": Variant(
-                    params={"additions": 1}, targets=("ecp5",), placed=("ecp5",), main=False
+                    params={"additions": 1}, targets=("ecp5",), placed=("ecp5",)
                 ),
                 "4 bits x 2, 8-bit words": Variant(
-                    params={"word_bits": 8}, targets=("ecp5",), placed=("ecp5",), main=False
+                    params={"word_bits": 8}, targets=("ecp5",), placed=("ecp5",)
                 ),
                 "3 bits x 14": Variant(
                     params={"block": 12, "latent": 4, "blocks": 14},
                     targets=("xcup",),
                     kinds=("statistics", "speed"),
-                    main=False,
                 ),
                 "3 bits x 2": Variant(
                     params={"block": 12, "latent": 4},
                     targets=("ecp5",),
                     placed=("ecp5",),
-                    main=False,
                 ),
             },
         ),
@@ -311,11 +342,10 @@ CORES: dict[str, Core] = {
             case=mac_array.case,
             paper="SeedLM, section 4.2",
             variants={
-                "32 lanes": Variant(kinds=CHECKED),
+                "32 lanes": Variant(kinds=CHECKED, main=COUNTED),
                 "128 lanes": Variant(
                     params={"lanes": 128, "blocks": 16, "weight_peak": 3 << 18},
                     kinds=(),
-                    main=False,
                 ),
                 "16 lanes x 8, no exponents": Variant(
                     params={
@@ -336,7 +366,6 @@ CORES: dict[str, Core] = {
                         "activation_width": 18,
                         "exponent_width": 0,
                     },
-                    main=False,
                 ),
             },
         ),
@@ -348,17 +377,17 @@ CORES: dict[str, Core] = {
             case=seedlm_gemv.case,
             paper="SeedLM, section 4.2",
             variants={
-                "4 bits, 64 bytes": Variant(
-                    targets=("xcup",), kinds=("cocotb", "cycles"), main=False
-                ),
+                "4 bits, 64 bytes": Variant(targets=("xcup",), kinds=("cocotb", "cycles")),
                 "3 bits, 64 bytes": Variant(
-                    params={"block": 12, "latent": 4}, targets=("xcup",), kinds=(), main=False
+                    params={"block": 12, "latent": 4}, targets=("xcup",), kinds=()
                 ),
-                "4 bits, 8 bytes": Variant(params=SMALL_GEMV, placed=("ecp5",), main=False),
+                "4 bits, 8 bytes": Variant(params=SMALL_GEMV, placed=("ecp5",), main=SHOWN),
                 "3 bits, 8 bytes": Variant(
-                    params={"block": 12, "latent": 4, **SMALL_GEMV, "beat_bits": 72}, targets=()
+                    params={"block": 12, "latent": 4, **SMALL_GEMV, "beat_bits": 72},
+                    targets=(),
                 ),
             },
+            small=SMALL_GEMV,
         ),
         Core(
             name="nf4",
@@ -368,8 +397,8 @@ CORES: dict[str, Core] = {
             case=nf4.case,
             paper="InstantFT, section 3.2; QLoRA",
             variants={
-                "32 lanes": Variant(placed=("ecp5",), kinds=CHECKED, main=False),
-                "8 lanes": Variant(params={"lanes": 8}),
+                "32 lanes": Variant(placed=("ecp5",), kinds=CHECKED),
+                "8 lanes": Variant(params={"lanes": 8}, main=COUNTED),
             },
         ),
         Core(
@@ -379,7 +408,7 @@ CORES: dict[str, Core] = {
             component=SoftmaxLoss,
             case=softmax_loss.case,
             paper="InstantFT, section 4.1",
-            variants={"10 classes": Variant(placed=("ecp5",), kinds=CHECKED)},
+            variants={"10 classes": Variant(placed=("ecp5",), kinds=CHECKED, main=COUNTED)},
         ),
         Core(
             name="forward_cache",
@@ -389,7 +418,7 @@ CORES: dict[str, Core] = {
             case=forward_cache.case,
             paper="InstantFT, sections 3.1 and 3.2",
             variants={
-                "1024 images of LeNet-5": Variant(placed=("ecp5",), kinds=CHECKED),
+                "1024 images of LeNet-5": Variant(placed=("ecp5",), kinds=CHECKED, main=COUNTED),
             },
         ),
         Core(
@@ -401,9 +430,9 @@ CORES: dict[str, Core] = {
             paper="InstantFT, section 4.1",
             variants={
                 "tiny, 8 lanes": Variant(
-                    params=SMALL_NETWORK, placed=("ecp5",), kinds=CHECKED, main=False
+                    params=SMALL_NETWORK, placed=("ecp5",), kinds=CHECKED, main=SHOWN
                 ),
-                "LeNet-5, 32 lanes": Variant(kinds=(), main=False),
+                "LeNet-5, 32 lanes": Variant(kinds=()),
             },
             small=SMALL_NETWORK,
         ),
@@ -416,9 +445,9 @@ CORES: dict[str, Core] = {
             paper="InstantFT, sections 2.2 and 3.2",
             variants={
                 "9 and 6, 8 lanes": Variant(
-                    params=SMALL_ADAPTERS, placed=("ecp5",), kinds=CHECKED, main=False
+                    params=SMALL_ADAPTERS, placed=("ecp5",), kinds=CHECKED, main=SHOWN
                 ),
-                "LeNet-5, 32 lanes": Variant(kinds=(), main=False),
+                "LeNet-5, 32 lanes": Variant(kinds=()),
             },
             small=SMALL_ADAPTERS,
         ),
@@ -431,18 +460,17 @@ CORES: dict[str, Core] = {
             paper="InstantFT, sections 3 and 4",
             variants={
                 "tiny, 8 lanes": Variant(
-                    params=SMALL_FINE_TUNING, placed=("ecp5",), kinds=CHECKED, main=False
+                    params=SMALL_FINE_TUNING, placed=("ecp5",), kinds=CHECKED, main=SHOWN
                 ),
-                "LeNet-5, 32 lanes": Variant(placed=("ecp5",), kinds=("job",), main=False),
+                "LeNet-5, 32 lanes": Variant(placed=("ecp5",), kinds=("job",)),
                 "LeNet-5, 16 lanes": Variant(
-                    params={"lanes": 16}, targets=("ecp5",), kinds=("job",), main=False
+                    params={"lanes": 16}, targets=("ecp5",), kinds=("job",)
                 ),
                 "LeNet-5, 8 lanes": Variant(
                     params={"lanes": 8},
                     targets=("ecp5-45",),
                     placed=("ecp5-45",),
                     kinds=("job",),
-                    main=False,
                 ),
             },
             small=SMALL_FINE_TUNING,

@@ -75,7 +75,7 @@ def emitted(job: Job) -> Path:
     """Write the job's Verilog to a folder of its configuration's own and return its path."""
     stem = sha256(repr(sorted(job.params.items())).encode()).hexdigest()[:12]
     folder = job.build / "emitted" / f"{job.core}-{stem}"
-    return verilog.write(registry.find(job.core), job.params, folder)
+    return verilog.write(registry.find(job.core), job.params, folder, kept=job.build / "cache")
 
 
 def _numbers(job: Job) -> int:

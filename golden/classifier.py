@@ -21,6 +21,7 @@ class Mlp:
         Inputs, hidden units, .., classes; (64, 32, 10) has d = 64 x 32 + 32 + 32 x 10 + 10 = 2410.
 
     theta is laid out layer by layer: the weights row by row (one row an input), then the biases.
+    Axes before its last one are networks of their own, each tried on the same images.
     Arithmetic is in the type of the images, so that float32 images give float32 passes.
     """
 
@@ -32,11 +33,12 @@ class Mlp:
         return sum((m + 1) * n for m, n in zip(self.sizes, self.sizes[1:], strict=False))
 
     def layers(self, theta: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return views of ``theta``: for every layer its weights (inputs, units) and biases."""
+        """Return views of ``theta``: for every layer its weights (.., inputs, units) and biases."""
         views, start = [], 0
         for m, n in zip(self.sizes, self.sizes[1:], strict=False):
             middle, stop = start + m * n, start + (m + 1) * n
-            views.append((theta[start:middle].reshape(m, n), theta[middle:stop]))
+            weights = theta[..., start:middle].reshape(*theta.shape[:-1], m, n)
+            views.append((weights, theta[..., middle:stop]))
             start = stop
         return views
 
@@ -48,20 +50,20 @@ class Mlp:
         return theta
 
     def logits(self, theta: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """Return the last layer's outputs, shape (images, classes)."""
+        """Return the last layer's outputs, shape (.., images, classes)."""
         *hidden, (weights, biases) = self.layers(theta.astype(x.dtype, copy=False))
         for w, b in hidden:
             x = x @ w
-            x += b
+            x += b[..., None, :]
             np.maximum(x, 0, out=x)
-        return x @ weights + biases
+        return x @ weights + biases[..., None, :]
 
-    def loss(self, theta: np.ndarray, x: np.ndarray, labels: np.ndarray) -> float:
-        """Return the mean cross-entropy over the images."""
+    def loss(self, theta: np.ndarray, x: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Return the mean cross-entropy over the images, one a network."""
         z = self.logits(theta, x)
-        z -= z.max(axis=1, keepdims=True)
-        picked = z[np.arange(len(z)), labels]
-        return float((np.log(np.exp(z).sum(axis=1)) - picked).mean())
+        z -= z.max(axis=-1, keepdims=True)
+        picked = z[..., np.arange(len(x)), labels]
+        return (np.log(np.exp(z).sum(axis=-1)) - picked).mean(axis=-1)
 
     def accuracy(self, theta: np.ndarray, x: np.ndarray, labels: np.ndarray) -> float:
         """Return the share of images, 0..1, whose largest output is their label's."""

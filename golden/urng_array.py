@@ -1,6 +1,7 @@
 """Golden model of the array of LFSR uniform generators."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 
@@ -24,6 +25,13 @@ def seed_beats(config: UrngConfig, seeds: list[int]) -> list[int]:
         sum((seeds[(lane - (width - 1) + t) % lanes] >> t & 1) << lane for lane in range(lanes))
         for t in range(width)
     ]
+
+
+@lru_cache(maxsize=8)
+def _turns(lanes: int, leap: int, order: int, beats: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return which generator each lane shows at each beat, and how far it has gone by then."""
+    rows = np.arange(beats)[:, None]
+    return (np.arange(lanes) + rows) % lanes, leap * rows % order
 
 
 class UrngArray:
@@ -92,9 +100,10 @@ class UrngArray:
         out = np.empty((count, n), self._table.dtype)
         # A block is a few turns of the rotation; a later one is the same with every phase moved on.
         block = n * -(-min(count, 128) // n)
-        rows = np.arange(block)[:, None]
-        turn = self._phases[(np.arange(n) + rows) % n] + config.leap * rows
-        turn %= self._order
+        generators, moved = _turns(n, config.leap, self._order, block)
+        turn = self._phases[generators] + moved
+        # Both are places in the cycle, so that once around is all that is too much.
+        np.subtract(turn, self._order, out=turn, where=turn >= self._order)
         done = 0
         while done < count:
             offset, inside = divmod(self._beat + done, block)

@@ -4,7 +4,8 @@ PeZO (ICCAD 2025), Eq. 1 and 2, with q = 1: two losses a step give the slope alo
 
     g = (L(theta + eps z) - L(theta - eps z)) / (2 eps),    theta' = theta - eta g z.
 
-z is never kept: it is named by its seed, and made anew for each of its three uses.
+In hardware z is never kept: it is named by its seed, and made anew for each of its three uses. The
+same seed gives the same bits, and so it is made once a step here.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +21,8 @@ from seedbed.spec import PerturbationConfig, UrngConfig
 
 __all__ = ["SOURCES", "Run", "Source", "make_source", "step", "train"]
 
-Loss = Callable[[np.ndarray], float]
+#: Takes parameters of shape (networks, d), and gives each network's loss.
+Loss = Callable[[np.ndarray], np.ndarray]
 
 
 class Source(Protocol):
@@ -136,11 +138,11 @@ def step(
     loss: Loss, theta: np.ndarray, source: Source, seed: int, *, eps: float, rate: float
 ) -> tuple[np.ndarray, float]:
     """Return theta after one step along the perturbation ``seed``, and the mean of both losses."""
-    d = len(theta)
-    plus = loss(theta + eps * source.numbers(seed, d))
-    minus = loss(theta - eps * source.numbers(seed, d))
+    z = source.numbers(seed, len(theta))
+    moved = eps * z
+    plus, minus = map(float, loss(np.stack([theta + moved, theta - moved])))
     slope = (plus - minus) / (2 * eps)
-    return theta - rate * slope * source.numbers(seed, d), (plus + minus) / 2
+    return theta - rate * slope * z, (plus + minus) / 2
 
 
 @dataclass(frozen=True)

@@ -39,9 +39,9 @@ class Result:
     transfers: dict[str, list[int]] = field(default_factory=dict)
 
 
-def stream_ports(component: wiring.Component) -> Iterator[tuple[str, wiring.Flow]]:
-    """Yield name and direction of each stream at the component's top level."""
-    for name, member in component.signature.members.items():
+def stream_ports(signature: wiring.Signature) -> Iterator[tuple[str, wiring.Flow]]:
+    """Yield name and direction of each stream at a component's top level."""
+    for name, member in signature.members.items():
         if member.is_signature and isinstance(member.signature, stream.Signature):
             yield name, member.flow
 
@@ -67,8 +67,10 @@ class _Bench:
 
     def __init__(self, dut, case: Case, stalls: Stalls, random: Random):
         self.case, self.random = case, random
-        self.inputs = {n: getattr(dut, n) for n, flow in stream_ports(dut) if flow is In}
-        self.outputs = {n: getattr(dut, n) for n, flow in stream_ports(dut) if flow is not In}
+        self.inputs = {n: getattr(dut, n) for n, flow in stream_ports(dut.signature) if flow is In}
+        self.outputs = {
+            n: getattr(dut, n) for n, flow in stream_ports(dut.signature) if flow is not In
+        }
         self.holds_valid = stalls in (Stalls.VALID, Stalls.BOTH)
         self.holds_ready = stalls in (Stalls.READY, Stalls.BOTH)
         # Ready that waits for valid: a core whose valid waits for ready hangs.

@@ -34,7 +34,7 @@ class MemoryBench:
     def __init__(self, dut: wiring.Component, page: int, seed: int):
         self.dut, self.random, self._reset = dut, Random(seed), Signal()
         self.memory = Memory(page=page, random=self.random)
-        flows = {name: flow for name, flow in stream_ports(dut) if name not in PORTS}
+        flows = {name: flow for name, flow in stream_ports(dut.signature) if name not in PORTS}
         self._inputs = [name for name, flow in flows.items() if flow is In]
         self.outputs = [name for name in flows if name not in self._inputs]
 

@@ -46,7 +46,7 @@ def _stimulus(case: Case) -> str:
 
 def _ports(component) -> str:
     lists: dict[str, list[str]] = {"INPUTS": [], "OUTPUTS": []}
-    for name, flow in stream_ports(component):
+    for name, flow in stream_ports(component.signature):
         bits = len(Value.cast(getattr(component, name).payload))
         lists["INPUTS" if flow is In else "OUTPUTS"].append(f"P({name}, {bits})")
     return "".join(f"#define {name}(P) {' '.join(ports)}\n" for name, ports in lists.items())

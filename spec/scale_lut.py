@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import exp, frexp, lgamma, log, sqrt
 from operator import add
 
@@ -73,22 +73,7 @@ class ScaleConfig:
         The sum of squares over the lanes is a sum of shifted copies of one sequence, that of the
         squares along the m-sequence.
         """
-        half = 1 << (self.width - 1)
-        step = self.array.lfsr.jump(1)
-        states = [1]
-        while len(states) < self.array.lfsr.order:
-            states.append(gf2.apply(step, states[-1]))
-        squares = [(state - half) ** 2 for state in states]
-        sums = [0] * len(squares)
-        for lane in range(self.lanes):
-            start = lane * self.array.spacing
-            sums = list(map(add, sums, squares[start:] + squares[:start]))
-        norm = half * expected_norm(self.lanes)
-        table = [0] * (len(states) + 1)
-        for state, total in zip(states, sums, strict=True):
-            table[state] = self.exponent(norm / sqrt(total))
-        table[0] = Counter(table[1:]).most_common(1)[0][0]
-        return tuple(table)
+        return _exponents(self)
 
     @cached_property
     def least(self) -> int:
@@ -111,3 +96,23 @@ class ScaleConfig:
             return "constant"
         bits = (self.greatest - self.least).bit_length() << self.width
         return "logic" if bits <= 2**9 else "memory"
+
+
+@lru_cache(maxsize=32)
+def _exponents(config: ScaleConfig) -> tuple[int, ...]:
+    half = 1 << (config.width - 1)
+    step = config.array.lfsr.jump(1)
+    states = [1]
+    while len(states) < config.array.lfsr.order:
+        states.append(gf2.apply(step, states[-1]))
+    squares = [(state - half) ** 2 for state in states]
+    sums = [0] * len(squares)
+    for lane in range(config.lanes):
+        start = lane * config.array.spacing
+        sums = list(map(add, sums, squares[start:] + squares[:start]))
+    norm = half * expected_norm(config.lanes)
+    table = [0] * (len(states) + 1)
+    for state, total in zip(states, sums, strict=True):
+        table[state] = config.exponent(norm / sqrt(total))
+    table[0] = Counter(table[1:]).most_common(1)[0][0]
+    return tuple(table)

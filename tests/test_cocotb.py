@@ -31,8 +31,8 @@ OTHERS = [
     [(core, core.small) for core in CORES.values()] + [(CORES[k], p) for k, p in OTHERS],
     ids=lambda part: getattr(part, "name", None),
 )
-def test_emitted_verilog_matches_model(core, params, tmp_path):
-    verilog = write(core, params, tmp_path)
+def test_emitted_verilog_matches_model(core, params, tmp_path, kept):
+    verilog = write(core, params, tmp_path, kept=kept)
     config = core.configure(params)
     case = core.case(config, Random(11))
     inputs, outputs = core.streams(config)

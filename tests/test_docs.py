@@ -46,7 +46,7 @@ def test_python_examples_run(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_verilog_examples_fit_the_emitted_core(page, tmp_path):
+def test_verilog_examples_fit_the_emitted_core(page, tmp_path, kept):
     """Verilator finds every port that is missing, misspelt or of another width."""
     lines = re.findall(r"seedbed verilog (\w+)((?: --set \S+=\S+)*)", page.read_text())
     lines = [line for line in lines if line[0] in CORES]
@@ -54,7 +54,7 @@ def test_verilog_examples_fit_the_emitted_core(page, tmp_path):
     assert len(lines) >= len(examples), "every example needs its 'seedbed verilog CORE ...' line"
     for (name, settings), source in zip(lines, examples, strict=False):
         params = {k: value(v) for k, v in re.findall(r"--set (\S+)=(\S+)", settings)}
-        path = write(CORES[name], params, tmp_path)
+        path = write(CORES[name], params, tmp_path, kept=kept)
         core = path.read_text()
         path.write_text(core + source)
         top = re.search(r"^module (\w+)", source, re.MULTILINE)[1]

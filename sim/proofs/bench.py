@@ -30,7 +30,7 @@ def around(
     m.domains.sync = ClockDomain(reset_less=True)
     fragment = Fragment.get(component, None)
     m.submodules.dut = fragment
-    for name, flow in stream_ports(component):
+    for name, flow in stream_ports(component.signature):
         port = getattr(component, name)
         driven = [port.valid, port.payload] if flow is In else [port.ready]
         for value in map(Value.cast, driven if name not in idle else []):
