@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from gc import collect
 from types import MappingProxyType
 from typing import Any
 from warnings import catch_warnings, simplefilter
@@ -104,7 +105,10 @@ class Core:
         """Return what ports the core has, without elaborating it."""
         with catch_warnings():
             simplefilter("ignore", UnusedElaboratable)
-            return self.component(config).signature
+            signature = self.component(config).signature
+            # Parts that know one another go with a collection: now, while nobody is warned of them.
+            collect()
+        return signature
 
     def streams(self, config: Any) -> tuple[list[str], list[str]]:
         """Return the names of the input and of the output streams."""
