@@ -135,7 +135,6 @@ def _simulate(folder: Path, top: str, cycles: int, saif: Path, kept: Path) -> di
         (scratch / "main.cpp").write_text(_MAIN)
         (scratch / "cells.v").write_text(models)
         shutil.copy(folder / "netlist.v", scratch)
-        (scratch / "obj").mkdir()
         verilate.build(
             scratch / "obj", "--top-module", "bench", "-o", "bench",
             "bench.v", "netlist.v", "-v", "cells.v", "main.cpp",

@@ -223,8 +223,7 @@ CORES: dict[str, Core] = {
                     main=COUNTED,
                 ),
                 "31 x 14, value": Variant(
-                    params={"width": 14, "rounding": "value"},
-                    kinds=("simulation", "statistics"),
+                    params={"width": 14, "rounding": "value"}, kinds=("simulation", "statistics")
                 ),
             },
         ),
@@ -285,9 +284,7 @@ CORES: dict[str, Core] = {
                     main=("simulation", "statistics"),
                 ),
                 "compact x 1024": Variant(
-                    params={"instances": 1024, "tree": "compact"},
-                    targets=("xcup",),
-                    kinds=(),
+                    params={"instances": 1024, "tree": "compact"}, targets=("xcup",), kinds=()
                 ),
             },
         ),
@@ -300,9 +297,7 @@ CORES: dict[str, Core] = {
             paper="SeedLM, sections 3.2 and 4.2",
             variants={
                 "4 bits x 16": Variant(
-                    params={"blocks": 16},
-                    targets=("xcup",),
-                    kinds=("statistics", "speed"),
+                    params={"blocks": 16}, targets=("xcup",), kinds=("statistics", "speed")
                 ),
                 "4 bits x 16, 8-bit words": Variant(
                     params={"blocks": 16, "word_bits": 8},
@@ -387,8 +382,7 @@ CORES: dict[str, Core] = {
                 ),
                 "4 bits, 8 bytes": Variant(params=SMALL_GEMV, placed=("ecp5",), main=SHOWN),
                 "3 bits, 8 bytes": Variant(
-                    params={"block": 12, "latent": 4, **SMALL_GEMV, "beat_bits": 72},
-                    targets=(),
+                    params={"block": 12, "latent": 4, **SMALL_GEMV, "beat_bits": 72}, targets=()
                 ),
             },
             small=SMALL_GEMV,

@@ -29,12 +29,9 @@ def executable(verilog: Path, top: str, *, build: Path) -> Path:
     texts = [verilog.read_text(), MAIN.read_text(), tools.version("VERILATOR")]
     folder = build.resolve() / f"{top}-{sha256(chr(10).join(texts).encode()).hexdigest()[:16]}"
     if not (folder / "bench").is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        objects = folder / "obj"
-        objects.mkdir(exist_ok=True)
         verilate.build(
-            objects, "--top-module", top, "-o", "../bench", verilog.resolve(), MAIN.resolve(),
-            flags=_FLAGS, kept=build.resolve(),
+            folder / "obj", "--top-module", top, "-o", "../bench",
+            verilog.resolve(), MAIN.resolve(), flags=_FLAGS, kept=build.resolve(),
         )  # fmt: skip
     return folder / "bench"
 

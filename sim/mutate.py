@@ -55,7 +55,6 @@ def _ports(component) -> str:
 
 def _build(folder: Path) -> Path:
     objects = folder / "obj"
-    objects.mkdir(exist_ok=True)
     verilate.build(
         objects, "--top-module", "top", "-o", "bench", "mutants.v", MAIN.resolve(),
         flags=_FLAGS, kept=folder.parent, cwd=folder,

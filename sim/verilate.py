@@ -59,7 +59,8 @@ def build(
     of a failing build.
     """
     runtime = kept / f"runtime-{_key([*flags, tools.version('VERILATOR')])}"
-    runtime.mkdir(parents=True, exist_ok=True)
+    for folder in (runtime, objects):
+        folder.mkdir(parents=True, exist_ok=True)
     for part in runtime.glob("*.o"):
         shutil.copy2(part, objects)
     target = objects.relative_to(cwd) if cwd else objects

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from seedbed.flow.jobs import plan
 from seedbed.flow.registry import CORES
 
 ROOT = Path(__file__).parent.parent
@@ -97,3 +98,14 @@ def test_links_of_the_pages_lead_somewhere():
     for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page}: {target}"
+
+
+def test_make_simulates_every_core_and_counts_what_it_places():
+    """A core that no configuration of is in the main job would be left out without a word."""
+    main = [job for job in plan(ROOT / "build") if job.main]
+    assert {job.core for job in main if job.kind == "simulation"} == set(CORES)
+    assert len({(job.kind, job.core, job.config, job.target) for job in main}) == len(main)
+    mapped = {(job.core, job.config, job.target) for job in main if job.kind == "synthesis"}
+    placed = {(job.core, job.config, job.target) for job in main if job.kind == "place"}
+    assert placed
+    assert placed <= mapped
