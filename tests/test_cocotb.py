@@ -36,13 +36,12 @@ def test_emitted_verilog_matches_model(core, params, tmp_path, kept):
     config = core.configure(params)
     case = core.case(config, Random(11))
     inputs, outputs = core.streams(config)
-    for stalls in (False, True):
-        done = run(
-            verilog, core.name, case, inputs=inputs, outputs=outputs,
-            stalls=stalls, seed=11, build=BUILD,
-        )  # fmt: skip
-        came = max(len(p) for phase in case.phases for p in phase.outputs.values())
-        assert done["cycles"] > done["tests"] * came
+    done = run(
+        verilog, core.name, case, inputs=inputs, outputs=outputs,
+        stalls=True, seed=11, build=BUILD,
+    )  # fmt: skip
+    came = max(len(p) for phase in case.phases for p in phase.outputs.values())
+    assert done["cycles"] > done["tests"] * came
 
 
 # A module that breaks one rule a port: a bench that does not notice is worth nothing.

@@ -3,8 +3,6 @@ from random import Random
 
 import numpy as np
 import pytest
-from amaranth.hdl import ResetInserter, Signal, Value
-from amaranth.sim import Simulator
 
 from seedbed.hw.conv_engine import ConvEngine, image_layout
 from seedbed.sim.case import Case, Phase
@@ -17,7 +15,8 @@ from seedbed.sim.cases.conv_engine import (
     ran,
     word_payloads,
 )
-from seedbed.sim.harness import Stalls, simulate
+from seedbed.sim.harness import in_turn, simulate
+from seedbed.sim.reset_bench import ResetBench
 from seedbed.spec import ConvEngineConfig
 from seedbed.spec.fixed import Q8_16, Fixed
 from seedbed.spec.network import LENET5, Layer, NetworkConfig
@@ -48,8 +47,7 @@ CONFIGS = [
 SMALL = CONFIGS[1]
 
 
-@pytest.mark.parametrize("stalls", Stalls)
-@pytest.mark.parametrize("config", CONFIGS, ids=range(len(CONFIGS)))
+@pytest.mark.parametrize(("config", "stalls"), in_turn(CONFIGS))
 def test_matches_model(config, stalls):
     simulate(ConvEngine(config), case(config, Random(5), count=2), stalls=stalls, seed=5)
 
@@ -116,74 +114,39 @@ def test_parameters_wait_for_the_image_that_runs():
     assert ends[1] < ends[0] + dut.latency
 
 
-class Bench:
-    """Sends and takes payloads at once, for so many cycles, with a reset when it is asked for."""
-
-    def __init__(self, config):
-        self.dut, self.reset = ConvEngine(config), Signal()
-
-    def run(self, process):
-        async def bench(ctx):
-            await process(self, ctx)
-
-        simulator = Simulator(ResetInserter({"sync": self.reset})(self.dut))
-        simulator.add_clock(1e-8)
-        simulator.add_testbench(bench)
-        simulator.run()
-
-    async def play(self, ctx, port, payloads, wanted=0, cycles=3000):
-        """Send to a port; return what came until so much has, or for so many cycles."""
-        dut, left, came = self.dut, list(payloads), []
-        given, out = getattr(dut, port), dut.o
-        ctx.set(out.ready, 1)
-        for _ in range(cycles):
-            ctx.set(given.valid, bool(left))
-            if left:
-                ctx.set(Value.cast(given.payload), left[0])
-            _, _, took, valid, payload = await ctx.tick().sample(
-                given.valid & given.ready, out.valid, Value.cast(out.payload)
-            )
-            left = left[1:] if took else left
-            came += [payload] if valid else []
-            if not left and len(came) >= wanted:
-                break
-        ctx.set(given.valid, 0)
-        return came
-
-    async def again(self, ctx):
-        ctx.set(self.reset, 1)
-        await ctx.tick()
-        ctx.set(self.reset, 0)
-
-
 @pytest.mark.parametrize("cycles", [7, 18, 25, 100, 180, 230])
 def test_reset_in_the_middle(cycles):
     """Parameters stay; an image that was broken off leaves nothing behind."""
-    _, packet, ((first, _), (second, results)) = session(SMALL, 2)
+    _, packet, (first, second) = session(SMALL, 2)
+    broken, whole = (Phase(inputs={"i": i}, outputs={"o": o}) for i, o in (first, second))
 
-    async def process(bench, ctx):
-        await bench.play(ctx, "i_parameters", packet.inputs["i_parameters"])
-        await bench.play(ctx, "i", first, wanted=9, cycles=cycles)
-        await bench.again(ctx)
-        assert await bench.play(ctx, "i", second, len(results)) == results
+    async def process(ctx):
+        await bench.play(ctx, packet)
+        came = await bench.play(ctx, broken, cycles=cycles)
+        assert len(came["o"]) < len(broken.outputs["o"])
+        await bench.reset(ctx)
+        assert await bench.play(ctx, whole) == whole.outputs
 
-    Bench(SMALL).run(process)
+    bench = ResetBench(ConvEngine(SMALL))
+    bench.run(process)
 
 
 def test_reset_in_the_middle_of_parameters():
     """What is not whole is not used, after a reset neither."""
     _, packet, ((image, results),) = session(SMALL, 1)
-    words = packet.inputs["i_parameters"]
+    refused = Phase(inputs={"i": image}, outputs={"o": [fault(SMALL, "parameters")]})
+    whole = Phase(inputs={"i": image}, outputs={"o": results})
 
-    async def process(bench, ctx):
-        await bench.play(ctx, "i_parameters", words)
-        await bench.play(ctx, "i_parameters", words, cycles=30)
-        await bench.again(ctx)
-        assert await bench.play(ctx, "i", image, 1) == [fault(SMALL, "parameters")]
-        await bench.play(ctx, "i_parameters", words)
-        assert await bench.play(ctx, "i", image, len(results)) == results
+    async def process(ctx):
+        await bench.play(ctx, packet)
+        await bench.play(ctx, packet, cycles=30)
+        await bench.reset(ctx)
+        assert await bench.play(ctx, refused) == refused.outputs
+        await bench.play(ctx, packet)
+        assert await bench.play(ctx, whole) == whole.outputs
 
-    Bench(SMALL).run(process)
+    bench = ResetBench(ConvEngine(SMALL))
+    bench.run(process)
 
 
 @pytest.mark.parametrize(

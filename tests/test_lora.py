@@ -3,13 +3,12 @@ from random import Random
 
 import numpy as np
 import pytest
-from amaranth.hdl import ResetInserter, Signal, Value
-from amaranth.sim import Simulator
 
 from seedbed.hw.lora import Lora
 from seedbed.sim.case import Case
-from seedbed.sim.cases.lora import INPUTS, OUTPUTS, Session, case, half
-from seedbed.sim.harness import Stalls, simulate
+from seedbed.sim.cases.lora import Session, case, half
+from seedbed.sim.harness import in_turn, simulate
+from seedbed.sim.reset_bench import ResetBench
 from seedbed.spec import LoraConfig
 from seedbed.spec.fixed import Q8_16, Fixed
 
@@ -30,8 +29,7 @@ CONFIGS = [
 SMALL, NARROW = CONFIGS[:2]
 
 
-@pytest.mark.parametrize("stalls", Stalls)
-@pytest.mark.parametrize("config", CONFIGS, ids=range(len(CONFIGS)))
+@pytest.mark.parametrize(("config", "stalls"), in_turn(CONFIGS))
 def test_matches_model(config, stalls):
     simulate(Lora(config), case(config, Random(5), samples=2), stalls=stalls, seed=5)
 
@@ -40,60 +38,11 @@ def session(config, seed=1):
     return Session(config=config, rng=np.random.default_rng(seed))
 
 
-class Bench:
-    """Plays phases, with a reset when it is asked for; ``dut`` is there to be looked at."""
-
-    def __init__(self, config):
-        self.dut, self.reset = Lora(config), Signal()
-
-    def run(self, process):
-        async def bench(ctx):
-            await process(self, ctx)
-
-        simulator = Simulator(ResetInserter({"sync": self.reset})(self.dut))
-        simulator.add_clock(1e-8)
-        simulator.add_testbench(bench)
-        simulator.run()
-
-    async def play(self, ctx, phase, cycles=5000):
-        """Send what ``phase`` has; return what came until all has, or for so many cycles."""
-        send = {name: list(phase.inputs[name]) for name in INPUTS}
-        came = {name: [] for name in OUTPUTS}
-        ports = [getattr(self.dut, name) for name in (*INPUTS, *OUTPUTS)]
-        for name in OUTPUTS:
-            ctx.set(getattr(self.dut, name).ready, 1)
-        for _ in range(cycles):
-            for name, left in send.items():
-                port = getattr(self.dut, name)
-                ctx.set(port.valid, bool(left))
-                if left:
-                    ctx.set(Value.cast(port.payload), left[0])
-            sampled = [Value.cast(s) for p in ports for s in (p.payload, p.valid & p.ready)]
-            _, _, *seen = await ctx.tick().sample(*sampled)
-            for name, payload, moved in zip((*send, *came), seen[::2], seen[1::2], strict=True):
-                if moved and name in send:
-                    send[name].pop(0)
-                elif moved:
-                    came[name].append(payload)
-            if not any(send.values()) and all(
-                len(came[name]) == len(phase.outputs[name]) for name in OUTPUTS
-            ):
-                break
-        return came
-
-    async def again(self, ctx):
-        for name in INPUTS:
-            ctx.set(getattr(self.dut, name).valid, 0)
-        ctx.set(self.reset, 1)
-        await ctx.tick()
-        ctx.set(self.reset, 0)
-
-
 @pytest.mark.parametrize("config", [SMALL, NARROW, CONFIGS[2]], ids=["few", "many", "wide"])
 def test_saturations_are_counted(config):
     script = session(config)
 
-    async def process(bench, ctx):
+    async def process(ctx):
         script.load()
         await bench.play(ctx, script.phase())
         for samples in (3, 1, 0, 2):
@@ -111,7 +60,8 @@ def test_saturations_are_counted(config):
         assert ctx.get(bench.dut.saturations) == script.model.saturations.count
         assert config is not NARROW or script.model.saturations.count > 20
 
-    Bench(config).run(process)
+    bench = ResetBench(Lora(config))
+    bench.run(process)
 
 
 @pytest.mark.parametrize("cycles", [10, 60, 110, 170, 230, 300, 345, 355, 362])
@@ -120,7 +70,7 @@ def test_reset_in_the_middle(cycles):
     script = session(SMALL)
     rate = half(SMALL)
 
-    async def process(bench, ctx):
+    async def process(ctx):
         script.load()
         script.sample(train=True)
         script.update(rate)
@@ -131,10 +81,10 @@ def test_reset_in_the_middle(cycles):
         for _ in range(3):
             broken.sample(train=True)
         broken.update(rate)
-        came = await bench.play(ctx, broken.phase(), cycles)
+        came = await bench.play(ctx, broken.phase(), cycles=cycles)
         # The last answer is there when the update has been done.
         assert len(came["o"]) < 3 * 3 + 1
-        await bench.again(ctx)
+        await bench.reset(ctx)
         script.read()
         script.sample(train=True)
         script.update(rate)
@@ -142,26 +92,28 @@ def test_reset_in_the_middle(cycles):
         phase = script.phase()
         assert await bench.play(ctx, phase) == phase.outputs
 
-    Bench(SMALL).run(process)
+    bench = ResetBench(Lora(SMALL))
+    bench.run(process)
 
 
 def test_reset_in_the_middle_of_parameters():
     """They are the old ones until the last word of the new ones has come."""
     script = session(SMALL)
 
-    async def process(bench, ctx):
+    async def process(ctx):
         script.load()
         await bench.play(ctx, script.phase())
         other = session(SMALL, seed=2)
         other.load()
-        await bench.play(ctx, other.phase(), 100)
-        await bench.again(ctx)
+        await bench.play(ctx, other.phase(), cycles=100)
+        await bench.reset(ctx)
         script.read()
         script.sample(train=False)
         phase = script.phase()
         assert await bench.play(ctx, phase) == phase.outputs
 
-    Bench(SMALL).run(process)
+    bench = ResetBench(Lora(SMALL))
+    bench.run(process)
 
 
 @pytest.mark.parametrize("config", [SMALL, CONFIGS[2]], ids=["small", "wide"])
