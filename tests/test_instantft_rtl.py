@@ -15,7 +15,7 @@ from seedbed.sim.instantft_job import Act, Memory, play
 from seedbed.spec.instantft import InstantFtConfig
 
 SETTINGS = Settings(phases=((60, 1e-3),), rate=0.02)
-LANES, IMAGES, EPOCHS = 8, 64, 2
+LANES, IMAGES, EPOCHS = 8, 32, 2
 
 
 @pytest.fixture
@@ -47,12 +47,12 @@ def test_short_job_bit_by_bit(tmp_path, kept, monkeypatch):
     text = (tmp_path / "out" / "instantft_rtl.json").read_text()
     assert json.loads(text) == json.loads(json.dumps(result))
     assert (result["tuned"], result["held"], result["clocks"]) == (IMAGES, IMAGES, {})
-    counted = {"samples": 128, "hits": 64, "misses": 64, "batches": 8}
+    counted = {"samples": 64, "hits": 32, "misses": 32, "batches": 4}
     assert {name: result["counters"][name] for name in counted} == counted
     phases = ("load", "fill", "cached", "read")
     assert result["job_cycles"] == sum(result["cycles"][phase] for phase in phases)
     assert f"{result['job_cycles']:,}" in shown.getvalue()
-    for part in ("--rtl", "--lanes 8", "--images 64", "--epochs 2", "--seed 3", "--stalls"):
+    for part in ("--rtl", "--lanes 8", "--images 32", "--epochs 2", "--seed 3", "--stalls"):
         assert part in result["command"]
     emitted = tmp_path / "emitted" / "instantft-8-lanes" / "instantft.v"
     monkeypatch.setattr(instantft_rtl_demo.verilog, "write", lambda *rest: emitted)
@@ -88,14 +88,14 @@ def differences_are_told(job, told):
 
     train = acts["train"]
     for broken, says in [
-        (changed("train", "loss", 25), "batch 1 of 8, in epoch 0, is the first that differs"),
-        (changed("train", "loss", 70), "batch 4 of 8, in epoch 1, is the first that differs"),
+        (changed("train", "loss", 25), "batch 1 of 4, in epoch 0, is the first that differs"),
+        (changed("train", "loss", 38), "batch 2 of 4, in epoch 1, is the first that differs"),
         (changed("train", "hit", 5), "hits"),
         (changed("before", "best", 7), "image 7, before training, is of class"),
-        (changed("after", "best", 100), "image 100, after training, is of class"),
-        (changed("read", "parameters", 50), "adapters after batch 8 are not the model's: 1 of"),
+        (changed("after", "best", 50), "image 50, after training, is of class"),
+        (changed("read", "parameters", 50), "adapters after batch 4 are not the model's: 1 of"),
         (changed("train", "counters", saturations=10**6), "counted saturations"),
-        (changed("train", "counters", batches=7), "batches"),
+        (changed("train", "counters", batches=3), "batches"),
         (acts | {"train": replace(train, status="sample")}, "status of the training"),
     ]:
         with pytest.raises(Mismatch, match=says):
