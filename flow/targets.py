@@ -23,6 +23,9 @@ class Target:
     ----------
     synth
         yosys's command, without pads: a core's ports are nets of a larger design.
+    memories
+        The step of ``synth`` that maps memories, and the one behind it, where the first takes
+        seconds for a core that has none.
     lut
         Look-up tables that one cell takes away from others, by cell type: the logic ones,
         inverters, and those that hold bits. Wide multiplexers inside a slice take none.
@@ -54,6 +57,7 @@ class Target:
     dsp: str
     free: str
     models: str = ""
+    memories: tuple[str, ...] = ()
     place: str | None = None
     device: tuple[str, ...] = ()
     large: tuple[str, ...] = ()
@@ -130,6 +134,7 @@ TARGETS: dict[str, Target] = {
             name="xcup",
             title="UltraScale+",
             synth="synth_xilinx -family xcup -noiopad -noclkbuf",
+            memories=("map_memory", "map_ffram"),
             lut=_XCUP,
             ff="FD[RSCP]E(_1)?",
             bram="RAMB(18|36)E2|URAM288",

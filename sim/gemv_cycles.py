@@ -31,7 +31,7 @@ def executable(verilog: Path, top: str, *, build: Path) -> Path:
     if not (folder / "bench").is_file():
         verilate.build(
             folder / "obj", "--top-module", top, "-o", "../bench",
-            verilog.resolve(), MAIN.resolve(), flags=_FLAGS, kept=build.resolve(),
+            verilog.resolve(), MAIN.resolve(), flags=_FLAGS,
         )  # fmt: skip
     return folder / "bench"
 

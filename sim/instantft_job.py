@@ -95,7 +95,7 @@ def executable(verilog: Path, *, build: Path) -> Path:
         with TemporaryDirectory(dir=folder, prefix="build-") as name:
             verilate.build(
                 Path(name), "--top-module", "instantft", "-o", "bench", "-j", "0",
-                verilog.resolve(), MAIN.resolve(), flags=_FLAGS, kept=build.resolve(),
+                verilog.resolve(), MAIN.resolve(), flags=_FLAGS,
             )  # fmt: skip
             os.replace(Path(name) / "bench", folder / "bench")
     return folder / "bench"

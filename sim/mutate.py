@@ -57,7 +57,7 @@ def _build(folder: Path) -> Path:
     objects = folder / "obj"
     verilate.build(
         objects, "--top-module", "top", "-o", "bench", "mutants.v", MAIN.resolve(),
-        flags=_FLAGS, kept=folder.parent, cwd=folder,
+        flags=_FLAGS, cwd=folder,
     )  # fmt: skip
     return objects.resolve() / "bench"
 

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 
 import cocotb_tools.config as cocotb_config
 from cocotb_tools.runner import get_runner
+from platformdirs import user_cache_path
 
 from seedbed.sim import tools
 from seedbed.sim.case import Case
@@ -45,28 +46,35 @@ def _key(texts: Sequence[str]) -> str:
     return sha256("\n".join(texts).encode()).hexdigest()[:16]
 
 
+def _runtime(flags: Sequence[str]) -> Path:
+    """Return where Verilator's own part is, compiled, in the user's folder of such things."""
+    key = _key([*flags, tools.version("VERILATOR"), tools.version("CXX")])
+    return user_cache_path("seedbed", appauthor=False) / f"verilator-{key}"
+
+
 def build(
-    objects: Path,
-    *arguments: str | Path,
-    flags: Sequence[str],
-    kept: Path,
-    cwd: Path | None = None,
+    objects: Path, *arguments: str | Path, flags: Sequence[str], cwd: Path | None = None
 ) -> None:
     """Have Verilator and the compiler build, in the folder ``objects``, what ``arguments`` say.
 
     Verilator's own run-time part is the same for every core, and most of the work: it is compiled
-    once for each ``flags`` and version below ``kept``. Raises ``RuntimeError`` with the last lines
-    of a failing build.
+    once on a machine for each ``flags`` and version. Raises ``RuntimeError`` with the last lines of
+    a failing build.
     """
-    runtime = kept / f"runtime-{_key([*flags, tools.version('VERILATOR')])}"
-    for folder in (runtime, objects):
-        folder.mkdir(parents=True, exist_ok=True)
+    objects.mkdir(parents=True, exist_ok=True)
+    runtime = _runtime(flags)
     for part in runtime.glob("*.o"):
         shutil.copy2(part, objects)
     target = objects.relative_to(cwd) if cwd else objects
     tools.run("VERILATOR", *_BUILD, *flags, "-Mdir", target, *arguments, cwd=cwd)
-    for part in objects.glob("verilated*.o"):
-        os.replace(part, runtime / part.name)
+    # A home that cannot be written to costs time, and nothing else.
+    with suppress(OSError):
+        runtime.mkdir(parents=True, exist_ok=True)
+        for part in objects.glob("verilated*.o"):
+            if not (runtime / part.name).exists():
+                whole = runtime / f"{part.stem}-{os.getpid()}"
+                shutil.copy2(part, whole)
+                os.replace(whole, runtime / part.name)
 
 
 def executable(verilog: Path, top: str, *, folder: Path, waves: bool = False) -> Path:
@@ -94,7 +102,7 @@ def executable(verilog: Path, top: str, *, folder: Path, waves: bool = False) ->
             scratch, "--top-module", top, "-o", top,
             "-LDFLAGS", f"-Wl,-rpath,{libs} -L{libs} -lcocotbvpi_verilator",
             cocotb_config.share_dir / "lib" / "verilator" / "verilator.cpp",
-            scratch / "visible.vlt", verilog.resolve(), flags=flags, kept=folder.resolve(),
+            scratch / "visible.vlt", verilog.resolve(), flags=flags,
         )  # fmt: skip
         os.replace(scratch / top, target / top)
     return target
