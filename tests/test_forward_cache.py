@@ -7,7 +7,7 @@ from seedbed.golden.forward_cache import ForwardCache as Model
 from seedbed.hw.forward_cache import ForwardCache
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.forward_cache import Session, case
-from seedbed.sim.harness import Stalls, simulate
+from seedbed.sim.harness import in_turn, simulate
 from seedbed.sim.memory_bench import MemoryBench
 from seedbed.spec import FORWARD_CACHE_STATUS, ForwardCacheConfig
 
@@ -35,8 +35,7 @@ CONFIGS = [
 SMALL = CONFIGS[0]
 
 
-@pytest.mark.parametrize("stalls", Stalls)
-@pytest.mark.parametrize("config", CONFIGS, ids=str)
+@pytest.mark.parametrize(("config", "stalls"), in_turn(CONFIGS), ids=str)
 def test_matches_model(config, stalls):
     simulate(ForwardCache(config), case(config, Random(5)), stalls=stalls, seed=5)
 

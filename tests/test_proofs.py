@@ -11,7 +11,7 @@ from seedbed.sim.prove import Mutant, Proof, ProofFailed, check, run
 from seedbed.spec import LfsrConfig
 
 #: `make formal` proves all; here every statement once, of its first configuration.
-SAMPLE = {(proof.core, proof.harness): proof for proof in reversed(PROOFS)}.values()
+SAMPLE = tuple({(proof.core, proof.harness): proof for proof in reversed(PROOFS)}.values())
 RUNS_ON = Mutant(name="runs on", old="with m.If(self.o.ready):", new="with m.If(1):")
 HARMLESS = Mutant(
     name="harmless", old="with m.If(self.o.ready):", new="with m.If(self.o.ready!=0):"
@@ -32,9 +32,14 @@ def test_names():
     assert {proof.core for proof in PROOFS} == set(CORES)
 
 
-@pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.name)
+@pytest.mark.parametrize(
+    "proof", [proof for proof in PROOFS if proof not in SAMPLE], ids=lambda proof: proof.name
+)
 def test_mutants_differ(proof):
-    """Every mutant fits the source, and is another design than the component."""
+    """Every mutant fits the source, and is another design than the component.
+
+    So they do in the sample: a mutant that fails where the component does not is another design.
+    """
     designs = [proof.rtlil(mutant) for mutant in (None, *proof.mutants)]
     assert len(set(designs)) == len(designs)
 
