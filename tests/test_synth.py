@@ -47,6 +47,19 @@ endmodule
 """
 
 
+# A block memory.
+STORE = """\
+module store(
+    input clk, input we, input [10:0] a, input [10:0] b, input [7:0] d, output reg [7:0] q);
+  reg [7:0] bits [0:2047];
+  always @(posedge clk) begin
+    if (we) bits[a] <= d;
+    q <= bits[b];
+  end
+endmodule
+"""
+
+
 @pytest.fixture(scope="module")
 def build(tmp_path_factory):
     return tmp_path_factory.mktemp("with space")
@@ -84,6 +97,15 @@ def test_a_shift_register_lut_is_a_lut(build):
     result = run(build, DELAY, "xcup")
     assert result["lut"] == 1
     assert result["ff"] <= 1
+
+
+def test_a_memory_is_seen_where_cores_without_one_leave_its_step_out(build):
+    assert run(build, STORE, "xcup")["bram"] == 1
+    (script,) = build.glob("store-xcup-*/map.ys")
+    assert "-run" not in script.read_text()
+    run(build, LFSR, "xcup")
+    (script,) = build.glob("lfsr-xcup-*/map.ys")
+    assert "-run map_ffram:" in script.read_text()
 
 
 def test_luts_that_hold_bits_or_carry_count_what_they_occupy():
