@@ -28,7 +28,7 @@ proc
 {copies}{keep}flatten
 opt_clean -purge
 splitnets
-{synth} -top {top}
+{synth}
 {dissolve}opt_clean -purge
 rename -enumerate -pattern net_% w:$*
 rename -unescape w:*
@@ -43,8 +43,7 @@ tee -q -o memories.part select -count t:$mem*
 _WITHOUT = """\
 {synth} -top {top} -run begin:{memories}
 select -assert-none t:$mem*
-{synth} -run {behind}:
-"""
+{synth} -run {behind}:"""
 
 _WRITE = """\
 tee -q -o stat.part stat -json
@@ -105,31 +104,41 @@ def yosys(folder: Path, stem: str, script: str) -> None:
         raise RuntimeError(f"yosys failed: {errors[-1]} (log: {log})") from problem
 
 
-def _script(verilog: bytes, top: str, target: str) -> str:
-    """Return yosys's script that maps ``top`` of a Verilog text to ``target``."""
+def _scripts(verilog: bytes, top: str, target: str) -> list[str]:
+    """Return yosys's script that maps ``top`` of a Verilog text to ``target``.
+
+    Behind it, for a target whose memories take long to read, that for a core without any.
+    """
+    chosen = targets.find(target)
     used = Counter(_CELL.findall(verilog))
     many = [name.decode() for name, times in used.items() if times >= _MANY]
-    return _MAP.format(
-        top=top,
-        synth=targets.find(target).synth,
-        copies=COPIES if _MARKED in verilog else "",
-        keep="".join(_KEEP.format(name=name) for name in many),
-        write=_WRITE.format(top=top),
-        dissolve="".join(_DISSOLVE.format(name=name) for name in many) + "flatten\n" * bool(many),
-    )
-
-
-def _map(folder: Path, top: str, target: str, script: str) -> None:
-    """Run :func:`_script`, without the mapping of memories where there are none."""
-    chosen = targets.find(target)
+    ways = [f"{chosen.synth} -top {top}"]
     if chosen.memories:
+        memories, behind = chosen.memories
+        ways.append(_WITHOUT.format(synth=chosen.synth, top=top, memories=memories, behind=behind))
+    return [
+        _MAP.format(
+            top=top,
+            synth=way,
+            copies=COPIES if _MARKED in verilog else "",
+            keep="".join(_KEEP.format(name=name) for name in many),
+            write=_WRITE.format(top=top),
+            dissolve="".join(_DISSOLVE.format(name=name) for name in many)
+            + "flatten\n" * bool(many),
+        )
+        for way in ways
+    ]
+
+
+def _map(folder: Path, scripts: list[str]) -> None:
+    """Run the one of :func:`_scripts` that fits the core."""
+    chosen, *without = scripts
+    if without:
         yosys(folder, "look", _LOOK)
         if (folder / "memories.part").read_text().startswith("0 "):
-            memories, behind = chosen.memories
-            parts = _WITHOUT.format(synth=chosen.synth, top=top, memories=memories, behind=behind)
-            script = script.replace(f"{chosen.synth} -top {top}\n", parts)
+            (chosen,) = without
         (folder / "memories.part").unlink()
-    yosys(folder, "map", script)
+    yosys(folder, "map", chosen)
 
 
 def _again(top: str, target: str) -> str:
@@ -167,13 +176,13 @@ def map_core(
     where yosys fails.
     """
     text = verilog.read_bytes()
-    script, again = _script(text, top, target), _again(top, target)
-    name = digest(text + f"{tools.version('YOSYS')}\n{script}{again}".encode())
+    scripts, again = _scripts(text, top, target), _again(top, target)
+    name = digest(text + f"{tools.version('YOSYS')}\n{''.join(scripts)}{again}".encode())
     folder = build / f"{top}-{target}-{name[:16]}"
     if not (folder / "stat.json").is_file():
         tell(progress, f"synthesizing {top} for {target}")
         write_atomic(folder / "core.v", text)
-        _map(folder, top, target, script)
+        _map(folder, scripts)
         if again:
             _pack(folder, top, again)
         keep(folder, "netlist.part", "netlist.v")
@@ -199,7 +208,7 @@ def synthesize(
     key = {
         "verilog": digest(verilog.read_bytes()),
         "top": top,
-        "script": _script(verilog.read_bytes(), top, target) + _again(top, target),
+        "script": "".join(_scripts(verilog.read_bytes(), top, target)) + _again(top, target),
         "tables": [dict(chosen.lut), chosen.ff, chosen.bram, chosen.dsp, chosen.free],
         "yosys": tools.version("YOSYS"),
     }

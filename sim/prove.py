@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -99,8 +100,6 @@ class Proof:
         return rtlil.convert(module, name="top", ports=[ClockSignal()], emit_src=False)
 
 
-#: What is taken out of a design before it is asked for the rest.
-LEFT_OUT = {"cover": "assert", "prove": "cover", "mutant": "cover"}
 #: From a design as Amaranth writes it to one state machine: memories have no clocked reads, every
 #: register is initialised or free, and what nothing drives is free.
 PREPARE = """\
@@ -128,8 +127,7 @@ def _prepare(proof: Proof, folder: Path) -> dict[str, Mutant]:
     script = ""
     for name in ("prove", "cover", *mutants):
         (folder / f"{name}.il").write_text(proof.rtlil(mutants.get(name)))
-        (folder / f"{name}.smt2").unlink(missing_ok=True)
-        script += PREPARE.format(name=name, left_out=LEFT_OUT[name.split("_")[0]])
+        script += PREPARE.format(name=name, left_out="assert" if name == "cover" else "cover")
     (folder / "prepare.ys").write_text(script)
     tools.run("YOSYS", "-q", "-l", "prepare.log", "-s", "prepare.ys", cwd=folder)
     return mutants
@@ -141,10 +139,11 @@ def _solve(folder: Path, name: str, steps: int, *mode: str) -> tuple[str, str]:
     It stands in ``folder`` in a log, beside the trace of what fails.
     """
     stem = "".join([name, *mode])
+    # One trace, or one for each cover.
+    trace = f"{stem}%.vcd" if "-c" in mode else f"{stem}.vcd"
     command = [
         tools.find("SMTBMC"), "-s", "yices", "--presat", "--unroll", "--noprogress",
-        "-t", str(steps), *mode, "--dump-vcd", f"{stem}{'%' * ('-c' in mode)}.vcd",
-        f"{name}.smt2",
+        "-t", str(steps), *mode, "--dump-vcd", trace, f"{name}.smt2",
     ]  # fmt: skip
     log = folder / f"{stem}.log"
     with log.open("w") as file:
@@ -154,12 +153,12 @@ def _solve(folder: Path, name: str, steps: int, *mode: str) -> tuple[str, str]:
             command, cwd=folder, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
         )
         try:
-            process.wait(TIMEOUT)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(TIMEOUT)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
     said = log.read_text()
     ends = {"Status: PASSED": "PASS", "Status: FAILED": "FAIL"}
     return next((ends[text] for text in ends if text in said), "ERROR"), said

@@ -37,9 +37,9 @@ class ResetBench:
     ):
         self.dut, self._random, self._reset = dut, random, Signal()
         flows = {name: flow for name, flow in stream_ports(dut.signature) if name not in others}
-        self.inputs = {name: getattr(dut, name) for name, flow in flows.items() if flow is In}
-        self.outputs = {name: getattr(dut, name) for name in flows if name not in self.inputs}
-        self._pins = Pins(self.inputs, self.outputs)
+        self._inputs = {name: getattr(dut, name) for name, flow in flows.items() if flow is In}
+        self._outputs = {name: getattr(dut, name) for name in flows if name not in self._inputs}
+        self._pins = Pins(self._inputs, self._outputs)
 
     def run(
         self, process: Callable[..., Awaitable[None]], *background: Callable[..., Awaitable[None]]
@@ -65,9 +65,9 @@ class ResetBench:
         It ends after so many cycles at the latest, or when ``until`` is 1.
         """
         pins = self._pins
-        send = {name: list(phase.inputs.get(name, [])) for name in self.inputs}
-        came: dict[str, list[int]] = {name: [] for name in self.outputs}
-        ports = (self.inputs | self.outputs).values()
+        send = {name: list(phase.inputs.get(name, [])) for name in self._inputs}
+        came: dict[str, list[int]] = {name: [] for name in self._outputs}
+        ports = (self._inputs | self._outputs).values()
         sampled = [Value.cast(s) for p in ports for s in (p.payload, p.valid & p.ready)]
         ticks = aiter(ctx.tick().sample(*sampled))
         for _ in range(cycles):
@@ -101,11 +101,11 @@ class ResetBench:
 
     def expected(self, phase: Phase) -> dict[str, list[int]]:
         """Return what ``play`` returns where all comes as it should."""
-        return {name: list(phase.outputs.get(name, [])) for name in self.outputs}
+        return {name: list(phase.outputs.get(name, [])) for name in self._outputs}
 
     def drop(self, ctx) -> None:
         """Take back what waits at the inputs."""
-        for name in self.inputs:
+        for name in self._inputs:
             self._pins.put(name, "valid", 0)
         self._pins.settle(ctx)
 

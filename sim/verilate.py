@@ -48,7 +48,7 @@ def _key(texts: Sequence[str]) -> str:
 
 def _runtime(flags: Sequence[str]) -> Path:
     """Return where Verilator's own part is, compiled, in the user's folder of such things."""
-    key = _key([*flags, tools.version("VERILATOR"), tools.version("CXX")])
+    key = _key([*_BUILD, *flags, tools.version("VERILATOR"), tools.version("CXX")])
     return user_cache_path("seedbed", appauthor=False) / f"verilator-{key}"
 
 

@@ -1,4 +1,5 @@
 import os
+import sys
 
 # Two workers share two cores: threads of a BLAS that wait for one another in each of them made
 # some tests ten times slower. To be said before NumPy is loaded; other processes get it, too.
@@ -15,3 +16,19 @@ setup_environment()
 def kept(pytestconfig):
     """A folder of emitted Verilog: what several tests ask for is elaborated once."""
     return pytestconfig.cache.mkdir("seedbed")
+
+
+@pytest.fixture
+def called(monkeypatch, capsys):
+    """Call the command line in this process, which has imported it; return status and output."""
+    from seedbed.flow.cli import main
+
+    def call(words, folder):
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(sys, "argv", ["seedbed", *words])
+        with pytest.raises(SystemExit) as left:
+            main()
+        told = capsys.readouterr()
+        return left.value.code, told.out, told.err
+
+    return call

@@ -8,7 +8,6 @@ import sys
 import pytest
 
 from seedbed.flow import synth
-from seedbed.flow.cli import main
 
 CLI = [sys.executable, "-c", "from seedbed.flow.cli import main; main()"]
 
@@ -43,18 +42,13 @@ def run(*words, cwd, **environment):
         (["demo", "zo", "--data", "nowhere"], "nowhere"),
     ],
 )
-def test_refusal_is_one_sentence(words, sentence, tmp_path, monkeypatch, capsys):
-    """In this process, which has all imported that takes a second to import."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["seedbed", *words])
-    with pytest.raises(SystemExit) as left:
-        main()
-    told = capsys.readouterr()
-    assert left.value.code == 2
-    assert told.out == ""
-    assert told.err.startswith("error: ")
-    assert sentence in told.err
-    assert told.err.count("\n") == 1
+def test_refusal_is_one_sentence(words, sentence, tmp_path, called):
+    code, out, err = called(words, tmp_path)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("error: ")
+    assert sentence in err
+    assert err.count("\n") == 1
     assert not list(tmp_path.rglob("*.part"))
 
 
@@ -118,14 +112,11 @@ def test_synth_prints_one_json_object(tmp_path):
     assert sum(n for cell, n in result["cells"].items() if cell.startswith("FD")) == 4
 
 
-def test_a_number_format_is_a_value(tmp_path, monkeypatch, capsys):
+def test_a_number_format_is_a_value(tmp_path, monkeypatch, called):
     """Read, and printed as it was read; what it is mapped to is of no interest here."""
     count = {"tools": {}, "lut": 1, "ff": 2, "bram": 3, "dsp": 4, "cells": {}}
     monkeypatch.setattr(synth, "synthesize", lambda *_, **__: count)
-    monkeypatch.chdir(tmp_path)
     words = ["synth", "softmax_loss", "--set", "logits=Q8.16", "--target", "xcup", "--json"]
-    monkeypatch.setattr(sys, "argv", ["seedbed", *words])
-    with pytest.raises(SystemExit) as left:
-        main()
-    assert not left.value.code
-    assert json.loads(capsys.readouterr().out)["params"]["logits"] == "Q8.16"
+    code, out, err = called(words, tmp_path)
+    assert not code, err
+    assert json.loads(out)["params"]["logits"] == "Q8.16"

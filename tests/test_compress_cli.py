@@ -13,7 +13,6 @@ import pytest
 from rich.console import Console
 from safetensors.numpy import load_file, save_file
 
-from seedbed.flow.cli import main
 from seedbed.flow.compress.cli import configuration
 from seedbed.flow.compress.plan import Options
 from seedbed.flow.compress.run import compress
@@ -72,16 +71,11 @@ def test_there_and_back(folder):
 
 
 @pytest.fixture
-def refuse(folder, monkeypatch, capsys):
+def refuse(folder, called):
     """Return a check that a command line is refused, in this process, with one sentence."""
 
     def check(words, sentence):
-        monkeypatch.chdir(folder)
-        monkeypatch.setattr(sys, "argv", ["seedbed", *words])
-        with pytest.raises(SystemExit) as left:
-            main()
-        told = capsys.readouterr()
-        refused(left.value.code, told.out, told.err, sentence)
+        refused(*called(words, folder), sentence)
 
     return check
 
