@@ -167,7 +167,7 @@ def _activity(job: Job) -> Row:
         job.core,
         numbers_per_beat=_numbers(job),
         cycles=2000,
-        build=job.build / "activity",
+        build=job.build / "synth",
     )
     figures = {name: found[name] for name in ("toggles_per_number", "cycles")}
     return _measured(job, figures, tools=found["tools"])

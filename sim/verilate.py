@@ -64,7 +64,8 @@ def build(
     objects.mkdir(parents=True, exist_ok=True)
     runtime = _runtime(flags)
     for part in runtime.glob("*.o"):
-        shutil.copy2(part, objects)
+        # With the time of now: older than Verilator's sources, it would be compiled again.
+        shutil.copyfile(part, objects / part.name)
     target = objects.relative_to(cwd) if cwd else objects
     tools.run("VERILATOR", *_BUILD, *flags, "-Mdir", target, *arguments, cwd=cwd)
     # A home that cannot be written to costs time, and nothing else.
@@ -73,7 +74,7 @@ def build(
         for part in objects.glob("verilated*.o"):
             if not (runtime / part.name).exists():
                 whole = runtime / f"{part.stem}-{os.getpid()}"
-                shutil.copy2(part, whole)
+                shutil.copyfile(part, whole)
                 os.replace(whole, runtime / part.name)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from seedbed.flow.registry import CORES
 from seedbed.flow.verilog import write
+from seedbed.sim import verilate
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.harness import Mismatch
 from seedbed.sim.verilate import run
@@ -128,3 +129,20 @@ def test_example_of_the_docs(tmp_path):
     )
     assert done.returncode == 0, done.stdout[-3000:]
     assert "words_follow_the_model passed" in done.stdout
+
+
+def test_what_was_compiled_once_on_a_machine_is_used(tmp_path, monkeypatch):
+    """Also by an environment that is newer: an object from 1970, that is none, stops the build."""
+    monkeypatch.setattr(verilate, "user_cache_path", lambda *_, **__: tmp_path / "home")
+    verilog, program = tmp_path / "wires.v", tmp_path / "main.cpp"
+    verilog.write_text("module wires(input i, output o);\n  assign o = i;\nendmodule\n")
+    program.write_text('#include "Vtop.h"\nint main() { return 0; }\n')
+    kept = verilate._runtime(["-CFLAGS", "-O0"]) / "verilated.o"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("no object")
+    os.utime(kept, (0, 0))
+    with pytest.raises(RuntimeError, match=r"verilated\.o: file format not recognized"):
+        verilate.build(
+            tmp_path / "objects", "--top-module", "wires", "-o", "wires", verilog, program,
+            flags=["-CFLAGS", "-O0"],
+        )  # fmt: skip
