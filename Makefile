@@ -3,7 +3,9 @@
 PYTHON ?= python3
 VENV := .venv
 SEEDBED := $(VENV)/bin/seedbed
+PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 READY := $(VENV)/.ready
+TESTED := $(VENV)/.tested
 CORES = $(shell $(SEEDBED) list --names)
 SOURCES := $(wildcard spec/*.py hw/*.py flow/registry.py flow/twins.py flow/verilog.py)
 
@@ -20,9 +22,16 @@ $(READY): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) with $(PYTHON) ..."
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, not " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,place,boards,cluster]'
+	@$(PIP) --no-compile --editable '.[place,boards]'
+	@# What pip would do on one processor, and for the packages' own tests, too.
+	@$(VENV)/bin/python -m compileall -qq -j 0 -x '/tests/' $(VENV)/lib || true
 	@echo "Preparing the tools: the first time, each is compiled for this machine (about a minute) ..."
 	@$(SEEDBED) doctor
+	@touch $@
+
+$(TESTED): $(READY)
+	@echo "Adding what tests and checks need ..."
+	@$(PIP) --editable '.[dev,place,boards,cluster]'
 	@touch $@
 
 verilog: $(READY)  ## every core's Verilog, to build/verilog
@@ -56,10 +65,10 @@ report: $(READY)  ## measure what is not measured yet, and write build/report
 docs: demo  ## the report of everything, and the generated parts of README and docs
 	@$(SEEDBED) report --all --docs .
 
-test: $(READY)  ## all tests
+test: $(TESTED)  ## all tests
 	@$(VENV)/bin/python -m pytest -q $(TESTS)
 
-lint: $(READY)  ## style, types, and the direction of imports
+lint: $(TESTED)  ## style, types, and the direction of imports
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy

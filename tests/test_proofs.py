@@ -10,8 +10,15 @@ from seedbed.sim.proofs.bench import around, stream_rules
 from seedbed.sim.prove import Mutant, Proof, ProofFailed, check, run
 from seedbed.spec import LfsrConfig
 
-#: `make formal` proves all; here every statement once, of its first configuration.
-SAMPLE = tuple({(proof.core, proof.harness): proof for proof in reversed(PROOFS)}.values())
+#: What the solver takes longest for: there, and in CI, `make formal` proves it.
+LONG = (
+    "seedlm_decompress_products_5x2", "seedlm_decompress_stalls_5x2",
+    "seedlm_decompress_queued_5x2", "seedlm_gemv_room", "nf4_codes_1", "nf4_numbers_2",
+    "forward_cache_answers", "conv_engine_walk",
+)  # fmt: skip
+FIRST = {(proof.core, proof.harness): proof for proof in reversed(PROOFS)}.values()
+#: `make formal` proves all; here the other statements once, of their first configurations.
+SAMPLE = tuple(proof for proof in FIRST if proof.name not in LONG)
 RUNS_ON = Mutant(name="runs on", old="with m.If(self.o.ready):", new="with m.If(1):")
 HARMLESS = Mutant(
     name="harmless", old="with m.If(self.o.ready):", new="with m.If(self.o.ready!=0):"
@@ -29,7 +36,8 @@ def test_proven(proof, tmp_path):
 def test_names():
     names = [proof.name for proof in PROOFS]
     assert len(set(names)) == len(names)
-    assert {proof.core for proof in PROOFS} == set(CORES)
+    assert set(LONG) < set(names)
+    assert {proof.core for proof in PROOFS} == {proof.core for proof in SAMPLE} == set(CORES)
 
 
 @pytest.mark.parametrize(
