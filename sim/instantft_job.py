@@ -94,7 +94,7 @@ def executable(verilog: Path, *, build: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder, prefix="build-") as name:
             verilate.build(
-                Path(name), "--top-module", "instantft", "-o", "bench", "-j", "0",
+                Path(name), "--top-module", "instantft", "-o", "bench",
                 verilog.resolve(), MAIN.resolve(), flags=_FLAGS,
             )  # fmt: skip
             os.replace(Path(name) / "bench", folder / "bench")
