@@ -14,6 +14,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In
 from amaranth.sim import Simulator
 
+from seedbed.sim.apart import apart
 from seedbed.sim.case import Case
 from seedbed.sim.pins import Pins
 
@@ -207,7 +208,8 @@ def simulate(
     nothing moves for 5,000 cycles.
     """
     bench = _Bench(component, case, stalls, Random(seed))
-    simulator = Simulator(component)
+    # A waveform has the modules as they were written.
+    simulator = Simulator(component if vcd else apart(component))
     simulator.add_clock(1e-8)
     simulator.add_testbench(bench.run)
     with simulator.write_vcd(str(vcd)) if vcd else nullcontext():

@@ -8,6 +8,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 from amaranth.sim import Simulator
 
+from seedbed.sim.apart import apart
 from seedbed.sim.case import Phase
 from seedbed.sim.harness import stream_ports
 from seedbed.sim.pins import Pins
@@ -45,7 +46,7 @@ class ResetBench:
         self, process: Callable[..., Awaitable[None]], *background: Callable[..., Awaitable[None]]
     ) -> None:
         """Run ``process(ctx)`` in the simulator, and others beside it until it ends."""
-        simulator = Simulator(ResetInserter({"sync": self._reset})(self.dut))
+        simulator = Simulator(apart(ResetInserter({"sync": self._reset})(self.dut)))
         simulator.add_clock(1e-8)
         for other in background:
             simulator.add_testbench(other, background=True)

@@ -1,10 +1,14 @@
 """The bench itself: each kind of fault is noticed, by the stalls that are there for it."""
 
+from random import Random
+
 import pytest
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Assert, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.flow.registry import CORES
+from seedbed.sim.apart import apart
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.harness import Mismatch, Stalls, simulate
 
@@ -85,3 +89,49 @@ def test_waveform(tmp_path):
 
 def test_case_survives_json():
     assert Case.from_json(CASE.to_json()) == CASE
+
+
+class Watched(wiring.Component):
+    """Drives bits of a word in several places, the last of which counts, and watches it."""
+
+    i: In(stream.Signature(4))
+    o: Out(stream.Signature(4))
+
+    def elaborate(self, platform):
+        m = Module()
+        word, seen = Signal(4), Signal()
+        m.d.sync += seen.eq(1)
+        m.d.comb += [self.i.ready.eq(self.o.ready), self.o.valid.eq(self.i.valid)]
+        m.d.comb += word[:2].eq(3)
+        m.d.comb += self.o.payload.eq(word)
+        m.d.comb += Assert(word != 9, "nine")
+        with m.If(self.i.valid):
+            m.d.comb += [word[2:].eq(self.i.payload[2:]), word[:2].eq(self.i.payload)]
+        return m
+
+
+def test_statements_that_are_parted_do_what_they_did():
+    def plays(payloads):
+        case = Case(phases=[Phase(inputs={"i": payloads}, outputs={"o": payloads})])
+        return simulate(Watched(), case, stalls=Stalls.BOTH)
+
+    assert len(plays([*range(9), *range(10, 16)]).transfers["o"]) == 15
+    with pytest.raises(AssertionError, match="nine"):
+        plays(list(range(16)))
+    design = apart(Watched())
+    groups = [inner.statements["comb"] for inner, _, _ in design.subfragments]
+    assert sorted(map(len, groups)) == [1, 1, 1, 2]
+    assert len(design.statements["comb"]) == 1
+
+
+@pytest.mark.parametrize("name", ["nf4", "perturbation", "prng_pool"])
+def test_cores_are_the_same_when_parted(name, tmp_path):
+    """Cycle by cycle: with a waveform, the core is simulated as it was written."""
+    core = CORES[name]
+    config = core.configure(core.small)
+    whole, parted = (
+        simulate(core.component(config), core.case(config, Random(2)), stalls=Stalls.BOTH, vcd=vcd)
+        for vcd in (tmp_path / "whole.vcd", None)
+    )
+    assert whole == parted
+    assert whole.cycles > 200
