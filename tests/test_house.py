@@ -1,7 +1,6 @@
 """Holds the house to its own rules: imports one way, one stem a core, nothing left out."""
 
 import ast
-import re
 import tomllib
 from pathlib import Path
 
@@ -92,12 +91,6 @@ def test_every_file_beside_the_modules_is_in_the_wheel():
             if path.is_file() and path.suffix != ".py" and path.parent.name != "__pycache__"
         }
         assert others == named
-
-
-def test_links_of_the_pages_lead_somewhere():
-    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page}: {target}"
 
 
 def test_make_simulates_every_core_and_counts_what_it_places():
