@@ -24,7 +24,7 @@ RESET, SETTLE = 4, 16
 
 _FLAGS = ["--trace-saif", "--trace-depth", "3", "--no-timing"]
 # Compiling takes longer than running.
-_FLAGS += ["-MAKEFLAGS", "OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O0"]
+_FLAGS += ["-CFLAGS", "-O0"]
 
 _MAIN = r"""
 #include <cinttypes>

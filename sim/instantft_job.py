@@ -25,7 +25,7 @@ __all__ = ["MAIN", "Act", "Memory", "Told", "executable", "play"]
 MAIN = Path(__file__).with_suffix(".cpp")
 _FLAGS = ["-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert"]
 # A fifth faster with -O3 for the machine at hand, but twice as long to build.
-_FLAGS += ["-CFLAGS", "-std=c++17 -O1", "-MAKEFLAGS", "OPT_FAST= OPT_GLOBAL="]
+_FLAGS += ["-CFLAGS", "-std=c++17 -O1"]
 
 
 @dataclass(frozen=True, kw_only=True)

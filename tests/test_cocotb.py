@@ -8,7 +8,7 @@ import pytest
 
 from seedbed.flow.registry import CORES
 from seedbed.flow.verilog import write
-from seedbed.sim import verilate
+from seedbed.sim import tools, verilate
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.harness import Mismatch
 from seedbed.sim.verilate import run
@@ -141,3 +141,21 @@ def test_what_was_compiled_once_on_a_machine_is_used(tmp_path, monkeypatch):
             tmp_path / "objects", "--top-module", "wires", "-o", "wires", verilog, program,
             flags=["-CFLAGS", "-O0"],
         )  # fmt: skip
+
+
+def test_headers_are_compiled_as_a_core_is(tmp_path):
+    """The compiler leaves compiled headers alone, in silence, where one flag is another."""
+    verilog, program = tmp_path / "wires.v", tmp_path / "main.cpp"
+    verilog.write_text("module wires(input i, output o);\n  assign o = i;\nendmodule\n")
+    program.write_text('#include "Vtop.h"\nint main() { return 0; }\n')
+    # The first of them, on a new machine, compiles the headers.
+    for name in ("first", "second"):
+        verilate.build(
+            tmp_path / name, "--top-module", "wires", "-o", "wires", verilog, program,
+            flags=["-CFLAGS", "-O0"],
+        )  # fmt: skip
+    again = ["-f", "Vtop.mk", "--always-make", "main.o", "Vtop__ALL.o", "OPT_FAST="]
+    strict = "CXX=g++ -Winvalid-pch -Werror"
+    assert "-include headers.h" in tools.run("MAKE", *again, strict, cwd=tmp_path / "second")
+    with pytest.raises(RuntimeError, match=r"headers\.h\.gch: created and used with different"):
+        tools.run("MAKE", *again, f"{strict} -fPIC", cwd=tmp_path / "second")
