@@ -36,13 +36,14 @@ SQUARES = NetworkConfig(
         Layer(name="c", kind="conv", inputs=(3, 3, 3), outputs=3, kernel=4, padding=3, pool=3),
     )
 )
-DENSE = NetworkConfig((Layer(name="a", kind="dense", inputs=(3, 3, 3), outputs=4, relu=False),))
+#: An image in one beat, that it does not fill.
+DENSE = NetworkConfig((Layer(name="a", kind="dense", inputs=(5, 1, 3), outputs=4, relu=False),))
 CONFIGS = [
     ConvEngineConfig(network="tiny", lanes=16),
     ConvEngineConfig(network="tiny", lanes=8, ways=2, values=Q8_16),
     ConvEngineConfig(network=MAP, lanes=16, ways=4, values=Fixed(12, 8), weights=Fixed(10, 7)),
     ConvEngineConfig(network=SQUARES, lanes=8, ways=1, weights=Fixed(9, 0)),
-    ConvEngineConfig(network=DENSE, lanes=64, ways=2),
+    ConvEngineConfig(network=DENSE, lanes=32, ways=2),
 ]
 SMALL = CONFIGS[1]
 
