@@ -68,8 +68,10 @@ class ResetBench:
         pins = self._pins
         send = {name: list(phase.inputs.get(name, [])) for name in self._inputs}
         came: dict[str, list[int]] = {name: [] for name in self._outputs}
-        ports = (self._inputs | self._outputs).values()
-        sampled = [Value.cast(s) for p in ports for s in (p.payload, p.valid & p.ready)]
+        # What the bench itself drives, it knows.
+        sampled = [Value.cast(port.ready) for port in self._inputs.values()]
+        for port in self._outputs.values():
+            sampled += [Value.cast(port.valid), Value.cast(port.payload)]
         ticks = aiter(ctx.tick().sample(*sampled))
         for _ in range(cycles):
             if until is not None:
@@ -84,12 +86,15 @@ class ResetBench:
                 pins.put(name, "ready", self._goes())
             pins.settle(ctx)
             _, _, *seen = await anext(ticks)
-            for name, payload, moved in zip([*send, *came], seen[::2], seen[1::2], strict=True):
-                if moved and name in send:
-                    send[name].pop(0)
+            values = iter(seen)
+            for name, left in send.items():
+                if next(values) and pins.get(name, "valid"):
+                    left.pop(0)
                     pins.put(name, "valid", 0)
-                elif moved:
-                    came[name].append(payload)
+            for name, taken in came.items():
+                valid, payload = next(values), next(values)
+                if valid and pins.get(name, "ready"):
+                    taken.append(payload)
             if not any(send.values()) and all(
                 len(came[name]) >= len(phase.outputs.get(name, [])) for name in came
             ):
