@@ -3,7 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 SEEDBED := $(VENV)/bin/seedbed
-PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Compiled is what is imported: pip would compile all, on one processor.
+PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 READY := $(VENV)/.ready
 TESTED := $(VENV)/.tested
 CORES = $(shell $(SEEDBED) list --names)
@@ -22,8 +23,7 @@ $(READY): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) with $(PYTHON) ..."
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, not " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) --no-compile --editable '.[place,boards]'
-	@# What pip would do on one processor, and for the packages' own tests, too.
+	@$(PIP) --editable '.[place,boards]'
 	@$(VENV)/bin/python -m compileall -qq -j 0 -x '/tests/' $(VENV)/lib || true
 	@echo "Preparing the tools: the first time, each is compiled for this machine (about a minute) ..."
 	@$(SEEDBED) doctor

@@ -67,7 +67,8 @@ def main(verilog: str) -> int:
     runner.build(
         sources=[verilog],
         hdl_toplevel="urng_array",
-        build_args=["-Wno-fatal"],
+        # Compiling takes longer than running: in one file, and nothing is optimised.
+        build_args=["-Wno-fatal", "--output-split", "0", "-CFLAGS", "-O0"],
         timescale=("1ns", "1ps"),
     )
     results = runner.test(test_module="cocotb_urng_array", hdl_toplevel="urng_array")
