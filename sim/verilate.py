@@ -72,13 +72,16 @@ def build(
         shutil.copyfile(part, objects / part.name)
     (objects / _HEADERS).write_text("".join(f'#include "{name}"\n' for name in _INCLUDED))
     compiled = runtime / f"{_HEADERS}.gch"
+    here = objects / compiled.name
+    # A build that was broken off may have left one.
+    here.unlink(missing_ok=True)
     if compiled.exists():
-        (objects / compiled.name).symlink_to(compiled)
+        here.symlink_to(compiled)
         flags = [*flags, "-CFLAGS", f"-include {_HEADERS}"]
     target = objects.relative_to(cwd) if cwd else objects
     tools.run("VERILATOR", *_BUILD, *flags, "-Mdir", target, *arguments, cwd=cwd)
     # A home that cannot be written to costs time, and nothing else.
-    with suppress(OSError):
+    with suppress(OSError, RuntimeError):
         _keep(objects, runtime)
 
 
@@ -93,8 +96,11 @@ def _keep(objects: Path, runtime: Path) -> None:
     for part in [*objects.glob("verilated*.o"), objects / compiled]:
         if not (runtime / part.name).exists():
             whole = runtime / f"{part.stem}-{os.getpid()}"
-            shutil.copyfile(part, whole)
-            os.replace(whole, runtime / part.name)
+            try:
+                shutil.copyfile(part, whole)
+                os.replace(whole, runtime / part.name)
+            finally:
+                whole.unlink(missing_ok=True)
 
 
 def executable(verilog: Path, top: str, *, folder: Path, waves: bool = False) -> Path:

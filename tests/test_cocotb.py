@@ -126,34 +126,41 @@ def test_example_of_the_docs(tmp_path):
     assert "words_follow_the_model passed" in done.stdout
 
 
-def test_what_was_compiled_once_on_a_machine_is_used(tmp_path, monkeypatch):
-    """Also by an environment that is newer: an object from 1970, that is none, stops the build."""
-    monkeypatch.setattr(verilate, "user_cache_path", lambda *_, **__: tmp_path / "home")
+PLAIN = ["-CFLAGS", "-O0"]
+
+
+@pytest.fixture
+def build_wires(tmp_path):
+    """Build, in the folder of that name, the least that there is."""
     verilog, program = tmp_path / "wires.v", tmp_path / "main.cpp"
     verilog.write_text("module wires(input i, output o);\n  assign o = i;\nendmodule\n")
     program.write_text('#include "Vtop.h"\nint main() { return 0; }\n')
-    kept = verilate._runtime(["-CFLAGS", "-O0"]) / "verilated.o"
+
+    def build(name):
+        verilate.build(
+            tmp_path / name, "--top-module", "wires", "-o", "wires", verilog, program, flags=PLAIN
+        )
+
+    return build
+
+
+def test_what_was_compiled_once_on_a_machine_is_used(tmp_path, build_wires, monkeypatch):
+    """Also by an environment that is newer: an object from 1970, that is none, stops the build."""
+    monkeypatch.setattr(verilate, "user_cache_path", lambda *_, **__: tmp_path / "home")
+    kept = verilate._runtime(PLAIN) / "verilated.o"
     kept.parent.mkdir(parents=True)
     kept.write_text("no object")
     os.utime(kept, (0, 0))
     with pytest.raises(RuntimeError, match=r"verilated\.o: file format not recognized"):
-        verilate.build(
-            tmp_path / "objects", "--top-module", "wires", "-o", "wires", verilog, program,
-            flags=["-CFLAGS", "-O0"],
-        )  # fmt: skip
+        build_wires("objects")
 
 
-def test_headers_are_compiled_as_a_core_is(tmp_path):
+def test_headers_are_compiled_as_a_core_is(tmp_path, build_wires):
     """The compiler leaves compiled headers alone, in silence, where one flag is another."""
-    verilog, program = tmp_path / "wires.v", tmp_path / "main.cpp"
-    verilog.write_text("module wires(input i, output o);\n  assign o = i;\nendmodule\n")
-    program.write_text('#include "Vtop.h"\nint main() { return 0; }\n')
-    # The first of them, on a new machine, compiles the headers.
-    for name in ("first", "second"):
-        verilate.build(
-            tmp_path / name, "--top-module", "wires", "-o", "wires", verilog, program,
-            flags=["-CFLAGS", "-O0"],
-        )  # fmt: skip
+    # The first of them, on a new machine, compiles the headers; the last one finds a
+    # folder that was used.
+    for name in ("first", "second", "second"):
+        build_wires(name)
     again = ["-f", "Vtop.mk", "--always-make", "main.o", "Vtop__ALL.o", "OPT_FAST="]
     strict = "CXX=g++ -Winvalid-pch -Werror"
     assert "-include headers.h" in tools.run("MAKE", *again, strict, cwd=tmp_path / "second")
