@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 SEEDBED := $(VENV)/bin/seedbed
-# Compiled is what is imported: pip would compile all, on one processor.
+# pip compiles on one processor: what make needs is compiled on all, and the rest when it is imported.
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 READY := $(VENV)/.ready
 TESTED := $(VENV)/.tested

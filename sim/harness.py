@@ -92,10 +92,6 @@ class _Bench:
         self.result = Result(transfers={name: [] for name in [*self.inputs, *self.outputs]})
         self.monitors = {name: _Monitor(name) for name in self.outputs}
         self.offered: dict[str, bool] = dict.fromkeys(self.inputs, False)
-        # What the bench itself drives, it knows.
-        self.sampled = [Value.cast(port.ready) for port in self.inputs.values()]
-        for port in self.outputs.values():
-            self.sampled += [Value.cast(port.valid), Value.cast(port.payload)]
         self.valid = {name: Value.cast(port.valid) for name, port in self.outputs.items()}
         self.pins = Pins(self.inputs, self.outputs)
         self.ticks: Any = None
@@ -103,7 +99,7 @@ class _Bench:
     async def cycle(self, ctx, send, ready) -> dict[str, int | None]:
         """Run one cycle; return each port's payload if it was transferred."""
         if self.ticks is None:
-            self.ticks = aiter(ctx.tick().sample(*self.sampled))
+            self.ticks = aiter(ctx.tick().sample(*self.pins.sampled))
         for name in self.inputs:
             if send.get(name) and not self.offered[name]:
                 self.offered[name] = not (self.holds_valid and self.random.random() < 0.5)
@@ -116,22 +112,16 @@ class _Bench:
             self.pins.put(name, "ready", ready(name, ctx.get(valid) if self.patient else 0))
         self.pins.settle(ctx)
         _, _, *seen = await anext(self.ticks)
-        sampled = iter(seen)
-        moved: dict[str, int | None] = dict.fromkeys([*self.inputs, *self.outputs])
-        for name in self.inputs:
-            if next(sampled) and self.offered[name]:
-                moved[name] = self.pins.get(name, "payload")
+        moved: dict[str, int | None] = {}
+        for name, (valid, ready_now, payload) in self.pins.ports(seen).items():
+            if name in self.monitors:
+                self.monitors[name].see(valid, ready_now, payload)
+            moved[name] = payload if valid and ready_now else None
+            if moved[name] is not None:
+                self.result.transfers[name].append(self.result.cycles)
+            if name in self.inputs and moved[name] is not None:
                 self.offered[name] = False
                 self.pins.put(name, "valid", 0)
-        for name, monitor in self.monitors.items():
-            valid, payload = next(sampled), next(sampled)
-            taken = self.pins.get(name, "ready")
-            monitor.see(valid, taken, payload)
-            if valid and taken:
-                moved[name] = payload
-        for name, payload in moved.items():
-            if payload is not None:
-                self.result.transfers[name].append(self.result.cycles)
         self.result.cycles += 1
         return moved
 

@@ -1,6 +1,6 @@
 """What a testbench drives, set all at once."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from amaranth.hdl import Cat, Value
 
@@ -33,6 +33,11 @@ class Pins:
             self._places[key] = offset, (1 << len(part)) - 1
             offset += len(part)
         self._wanted = self._shown = 0
+        self._inputs, self._outputs = list(inputs), list(outputs)
+        #: What a testbench samples at each tick: all else at the ports is driven here.
+        self.sampled = [Value.cast(port.ready) for port in inputs.values()]
+        for port in outputs.values():
+            self.sampled += [Value.cast(port.valid), Value.cast(port.payload)]
 
     def put(self, name: str, part: str, value: int) -> None:
         """Have the bits of ``value`` there from the next :meth:`settle` on."""
@@ -49,3 +54,15 @@ class Pins:
         if self._wanted != self._shown:
             ctx.set(self._all, self._wanted)
             self._shown = self._wanted
+
+    def ports(self, seen: Iterable[int]) -> dict[str, tuple[int, int, int]]:
+        """Return valid, ready and payload of each port, inputs first, where ``sampled`` was so."""
+        values = iter(seen)
+        found = {
+            name: (self.get(name, "valid"), next(values), self.get(name, "payload"))
+            for name in self._inputs
+        }
+        for name in self._outputs:
+            valid, payload = next(values), next(values)
+            found[name] = valid, self.get(name, "ready"), payload
+        return found

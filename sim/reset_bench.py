@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Collection
 from random import Random
 
-from amaranth.hdl import ResetInserter, Signal, Value
+from amaranth.hdl import ResetInserter, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 from amaranth.sim import Simulator
@@ -68,11 +68,7 @@ class ResetBench:
         pins = self._pins
         send = {name: list(phase.inputs.get(name, [])) for name in self._inputs}
         came: dict[str, list[int]] = {name: [] for name in self._outputs}
-        # What the bench itself drives, it knows.
-        sampled = [Value.cast(port.ready) for port in self._inputs.values()]
-        for port in self._outputs.values():
-            sampled += [Value.cast(port.valid), Value.cast(port.payload)]
-        ticks = aiter(ctx.tick().sample(*sampled))
+        ticks = aiter(ctx.tick().sample(*pins.sampled))
         for _ in range(cycles):
             if until is not None:
                 pins.settle(ctx)
@@ -86,15 +82,12 @@ class ResetBench:
                 pins.put(name, "ready", self._goes())
             pins.settle(ctx)
             _, _, *seen = await anext(ticks)
-            values = iter(seen)
-            for name, left in send.items():
-                if next(values) and pins.get(name, "valid"):
-                    left.pop(0)
+            for name, (valid, ready, payload) in pins.ports(seen).items():
+                if valid and ready and name in send:
+                    send[name].pop(0)
                     pins.put(name, "valid", 0)
-            for name, taken in came.items():
-                valid, payload = next(values), next(values)
-                if valid and pins.get(name, "ready"):
-                    taken.append(payload)
+                elif valid and ready:
+                    came[name].append(payload)
             if not any(send.values()) and all(
                 len(came[name]) >= len(phase.outputs.get(name, [])) for name in came
             ):

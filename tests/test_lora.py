@@ -69,13 +69,16 @@ def test_reset_in_the_middle():
     script = session(SMALL)
     rate = half(SMALL)
 
-    async def process(ctx):
-        script.load()
+    async def learns(ctx):
         script.sample(train=True)
         script.update(rate)
         script.read()
         phase = script.phase()
         assert await bench.play(ctx, phase) == phase.outputs
+
+    async def process(ctx):
+        script.load()
+        await learns(ctx)
         for cycles in (10, 60, 110, 170, 230, 300, 345, 355, 362):
             broken = session(SMALL, seed=2)
             for _ in range(3):
@@ -86,11 +89,7 @@ def test_reset_in_the_middle():
             assert len(came["o"]) < 3 * 3 + 1
             await bench.reset(ctx)
             script.read()
-            script.sample(train=True)
-            script.update(rate)
-            script.read()
-            phase = script.phase()
-            assert await bench.play(ctx, phase) == phase.outputs
+            await learns(ctx)
 
     bench = ResetBench(Lora(SMALL))
     bench.run(process)

@@ -10,8 +10,8 @@ from seedbed.sim.proofs.bench import around, stream_rules
 from seedbed.sim.prove import Mutant, Proof, ProofFailed, check, run
 from seedbed.spec import LfsrConfig
 
-#: One proof of each core, the quickest that says something of its numbers or its order; `make
-#: formal`, which CI calls, does all.
+#: One proof of each core, of its numbers or their order, that takes seconds; `make formal`, which
+#: CI calls, does all.
 SAMPLE = (
     "lfsr_words_8", "urng_array_replay_serial_3x4", "scale_lut_table_3x5", "prng_pool_windows_5x4",
     "perturbation_replay_urng", "tree_grng_stream_published", "seedlm_decompress_beats_5x1",
