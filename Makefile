@@ -43,8 +43,9 @@ build/verilog/%.v: $(READY) $(SOURCES)
 sim: $(READY)  ## every configuration against its golden model, in Amaranth's simulator
 	@$(SEEDBED) measure --kind simulation
 
-cocotb: $(READY)  ## the emitted Verilog of every core, in cocotb under Verilator
+cocotb: $(READY) build/verilog/urng_array.v  ## the emitted Verilog of every core, in cocotb under Verilator
 	@$(SEEDBED) measure --kind cocotb
+	@cd build && ../$(VENV)/bin/python ../docs/examples/cocotb_urng_array.py verilog/urng_array.v
 
 formal: $(READY)  ## the proofs, with their covers and mutants
 	@$(SEEDBED) measure --kind proof

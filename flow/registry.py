@@ -295,6 +295,7 @@ CORES: dict[str, Core] = {
             component=SeedlmDecompress,
             case=seedlm_decompress.case,
             paper="SeedLM, sections 3.2 and 4.2",
+            small={"block": 3, "latent": 2, "width": 8},
             variants={
                 "4 bits x 16": Variant(
                     params={"blocks": 16}, targets=("xcup",), kinds=("statistics", "speed")
@@ -394,6 +395,7 @@ CORES: dict[str, Core] = {
             component=Nf4,
             case=nf4.case,
             paper="InstantFT, section 3.2; QLoRA",
+            small={"lanes": 8},
             variants={
                 "32 lanes": Variant(placed=("ecp5",), kinds=CHECKED),
                 "8 lanes": Variant(params={"lanes": 8}, main=COUNTED),

@@ -18,6 +18,26 @@ def kept(pytestconfig):
     return pytestconfig.cache.mkdir("seedbed")
 
 
+@pytest.fixture(scope="session")
+def ports_of():
+    """Return direction, width and name of every port that signature and clock ask for."""
+    from amaranth.hdl import Shape
+    from amaranth.lib.wiring import In
+
+    from seedbed.flow.registry import CORES
+
+    def ports(name, params):
+        core = CORES[name]
+        found = {("input", 1, "clk"), ("input", 1, "rst")}
+        for path, member in core.signature(core.configure(params)).members.flatten():
+            if not member.is_signature:
+                way = "input" if member.flow is In else "output"
+                found.add((way, Shape.cast(member.shape).width, "__".join(map(str, path))))
+        return found
+
+    return ports
+
+
 @pytest.fixture
 def called(monkeypatch, capsys):
     """Call the command line in this process, which has imported it; return status and output."""

@@ -11,14 +11,63 @@ from seedbed.flow.registry import find
 COLUMNS = targets.find("ecp5").columns
 
 
+LANES = 8
+#: What an engine has of them, in parameters of two memories a pair of lanes, one way.
+ENGINE = """\
+module memory(input clk, we, input [9:0] a, b, input [35:0] d, output reg [{all}:0] o);
+{memory}
+endmodule
+module store(input clk, we, input [9:0] a, b, input [35:0] d, output reg [{all}:0] o);
+{store}
+endmodule
+module mac(input clk, input [{all}:0] w, x, output reg [{products}:0] p);
+  reg [{all}:0] again, v, y;
+  always @(posedge clk) begin again <= w; v <= again; y <= x; end
+{mac}
+endmodule
+module engine(
+    input clk, we, input [9:0] a, b, input [35:0] d, output [{products}:0] p);
+  wire [{all}:0] w, x;
+  memory memory(clk, we, a, b, d, w);
+  store store(clk, we, a, b, d, x);
+  mac mac(clk, w, x, p);
+endmodule
+module lanes(input clk, we, input [9:0] a, b, input [35:0] d, output [{products}:0] p);
+  engine engine(clk, we, a, b, d, p);
+endmodule
+"""
+MEMORY = """\
+  (* no_rw_check *) reg [{top}:0] {name} [0:1023];
+  always @(posedge clk) begin if (we) {name}[a] <= d; o[{low} +: {top}+1] <= {name}[b]; end"""
+PRODUCT = """\
+  always @(posedge clk) p[{k}*36 +: 36] <= $signed(v[{k}*18 +: 18]) * $signed(y[{k}*18 +: 18]);"""
+
+
 @pytest.fixture(scope="module")
 def mapped(tmp_path_factory):
-    """Adapters whose parameters take a memory a multiplier: 8 lanes, one way, 3 x 320 rows."""
     build = tmp_path_factory.mktemp("build")
-    settings = {"widths": (512,), "classes": 5, "rank": 4, "lanes": 8, "ways": 1}
-    path = verilog.write(find("lora"), settings, build)
-    folder = synth.map_core(path, "lora", target="ecp5", build=build)
-    return json.loads((folder / "mapped.json").read_text())["modules"]["lora"]
+    pairs = [MEMORY.format(name=f"pair_{k}", top=35, low=36 * k) for k in range(LANES // 2)]
+    banks = [MEMORY.format(name=f"bank_{k}", top=17, low=18 * k) for k in range(LANES)]
+    path = build / "lanes.v"
+    path.write_text(
+        ENGINE.format(
+            all=18 * LANES - 1, products=36 * LANES - 1, memory="\n".join(pairs),
+            store="\n".join(banks), mac="\n".join(PRODUCT.format(k=k) for k in range(LANES)),
+        )
+    )  # fmt: skip
+    folder = synth.map_core(path, "lanes", target="ecp5", build=build)
+    return json.loads((folder / "mapped.json").read_text())["modules"]["lanes"]
+
+
+def test_cores_have_an_engine_of_these_names(tmp_path, kept):
+    core = find("lora")
+    text = verilog.write(core, core.small, tmp_path, kept=kept).read_text()
+    modules = dict(re.findall(r"^module (\S+) (.*?)^endmodule", text, re.DOTALL | re.MULTILINE))
+    assert re.search(r"^  \\lora.engine  engine \(", text, re.MULTILINE)
+    assert re.search(r"^  \\lora.engine.memory  memory \(", text, re.MULTILINE)
+    assert re.search(r"^  \\lora.engine.store  store \(", text, re.MULTILINE)
+    assert " pair_0 [" in modules["\\lora.engine.memory"]
+    assert " bank_0 [" in modules["\\lora.engine.store"]
 
 
 def test_each_multiplier_stands_by_the_memory_of_its_lane(mapped):
