@@ -1,26 +1,48 @@
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from io import StringIO
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from rich.console import Console
 
-from seedbed.flow import instantft, instantft_rtl, instantft_rtl_demo, paper, tables
-from seedbed.flow.instantft_job import Settings
+from seedbed.flow import instantft_rtl, instantft_rtl_demo, paper, registry, tables
+from seedbed.flow.instantft_job import Settings, Task
+from seedbed.golden import network
 from seedbed.sim import instantft_whole
 from seedbed.sim.harness import Mismatch
 from seedbed.sim.instantft_job import Act, Memory, play
 from seedbed.spec.instantft import InstantFtConfig
+from seedbed.spec.network import TINY, NetworkConfig
 
-SETTINGS = Settings(phases=((60, 1e-3),), rate=0.02)
 LANES, IMAGES, EPOCHS = 8, 24, 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tiny(InstantFtConfig):
+    """Of the paper's network, CI runs a short job: `seedbed demo instantft --rtl --images 24`."""
+
+    network: NetworkConfig = TINY
+    rank: int = 2
+    ways: int = 2
+
+
+def task(*_):
+    """Return a network that has learned nothing, and images of noise."""
+    rng = np.random.default_rng(1)
+    return Task(
+        settings=Settings(phases=(), rate=0.02), parameters=network.init(TINY, rng),
+        images=rng.random((200, 6, 6)), labels=rng.integers(5, size=200), upright=0.2,
+    )  # fmt: skip
 
 
 @pytest.fixture
 def kept(monkeypatch):
-    """Few steps of pre-training; and what goes to the simulation and comes back, call by call."""
-    monkeypatch.setitem(instantft.SETTINGS, "digits", SETTINGS)
+    """A small network; and what goes to the simulation and comes back, call by call."""
+    find = registry.find
+    monkeypatch.setattr(registry, "find", lambda name: replace(find(name), config=Tiny))
+    monkeypatch.setattr(instantft_rtl, "prepare", task)
     calls = []
 
     def played(bench, config, images, labels, acts, **options):
@@ -100,7 +122,7 @@ def a_memory_that_fails_ends_the_training(kept, bench, job):
     """A fault in a burst that is written or read: status, no hang, and no trace in the adapters."""
     found = []
     # The first burst is written; by the last of them, in the second epoch, all are read.
-    for fault in (0, 75, 105):
+    for fault in (0, 70, 80):
         done = kept.run(bench, job, seed=5, memory=Memory(latency=(1, 9), fault=fault))
         assert done.status == "memory"
         assert done.counters["samples"] < 48

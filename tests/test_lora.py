@@ -79,7 +79,7 @@ def test_reset_in_the_middle():
     async def process(ctx):
         script.load()
         await learns(ctx)
-        for cycles in (10, 60, 110, 170, 230, 300, 345, 355, 362):
+        for cycles in (10, 110, 230, 345, 362):
             broken = session(SMALL, seed=2)
             for _ in range(3):
                 broken.sample(train=True)
