@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 SEEDBED := $(VENV)/bin/seedbed
-# pip compiles on one processor: what make needs is compiled on all, and the rest when it is imported.
+# Packages are compiled when they are imported: that is a third of them.
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 READY := $(VENV)/.ready
 TESTED := $(VENV)/.tested
@@ -19,19 +19,20 @@ all: verilog  ## the main job: Verilog, demonstration, simulation, synthesis, re
 
 setup: $(READY)  ## the environment alone: .venv/bin/seedbed afterwards
 
+EXTRAS := place,boards
 $(READY): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) with $(PYTHON) ..."
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, not " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) --editable '.[place,boards]'
-	@$(VENV)/bin/python -m compileall -qq -j 0 -x '/tests/' $(VENV)/lib || true
+	@$(PIP) --editable '.[$(EXTRAS)]'
 	@echo "Preparing the tools: the first time, each is compiled for this machine (about a minute) ..."
 	@$(SEEDBED) doctor
-	@touch $@
+	@echo $(EXTRAS) > $@
 
+# What tests and checks need, too: at once where nothing is there.
+$(TESTED): EXTRAS := place,boards,dev,cluster
 $(TESTED): $(READY)
-	@echo "Adding what tests and checks need ..."
-	@$(PIP) --editable '.[dev,place,boards,cluster]'
+	@grep -q dev $(READY) || { echo "Adding what tests and checks need ..." && $(PIP) --editable '.[$(EXTRAS)]'; }
 	@touch $@
 
 verilog: $(READY)  ## every core's Verilog, to build/verilog
