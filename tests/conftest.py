@@ -1,4 +1,5 @@
 import os
+import subprocess
 import sys
 
 # Two workers share two cores: threads of a BLAS that wait for one another in each of them made
@@ -10,6 +11,20 @@ import pytest
 from seedbed.sim.tools import setup_environment
 
 setup_environment()
+
+
+#: Where nobody has searched yet, numba compiles for a quarter of a minute.
+SEARCH = (
+    "import numpy as np; from seedbed.flow.compress.search import search;"
+    "from seedbed.spec import SeedlmConfig;"
+    "search(SeedlmConfig(block=4, latent=2, width=5), np.ones((1, 4)))"
+)
+
+
+def pytest_sessionstart(session):
+    """Begin to compile before the tests that search, each of which would, in several processes."""
+    if not hasattr(session.config, "workerinput"):
+        session.config.add_cleanup(subprocess.Popen([sys.executable, "-c", SEARCH]).wait)
 
 
 @pytest.fixture(scope="session")

@@ -16,11 +16,9 @@ ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build" / "cocotb"
 
 
-#: Large cores: those that they are made of are here, and `make cocotb`, also in CI, plays all.
-LARGE = ("seedlm_gemv", "forward_cache", "conv_engine", "lora", "instantft")
-PLAYED = [(core, core.small) for core in CORES.values() if core.name not in LARGE]
-DECOMPRESS = CORES["seedlm_decompress"]
-PLAYED += [(DECOMPRESS, {**DECOMPRESS.small, "additions": 1, "queue": True})]
+#: Cores with ports of all sorts; `make cocotb`, also in CI, plays all cores.
+NAMES = ("urng_array", "prng_pool", "seedlm_decompress", "mac_array", "softmax_loss")
+PLAYED = [(CORES[name], CORES[name].small) for name in NAMES]
 
 
 @pytest.mark.parametrize(("core", "params"), PLAYED, ids=lambda part: getattr(part, "name", None))
