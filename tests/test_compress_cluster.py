@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -45,24 +46,24 @@ def wanted(source):
 
 @pytest.fixture
 def machines(tmp_path):
-    """A scheduler and two workers: their processes, the scheduler's first, and its address."""
-    begun = []
+    """A scheduler and two workers: their processes, its first, how another begins, its address."""
+    begun, told = [], tmp_path / "scheduler"
 
-    def begin(*words):
+    def begin(name, *words):
         log = open(tmp_path / f"log{len(begun)}", "w")  # noqa: SIM115
-        begun.append(subprocess.Popen([sys.executable, "-m", *words], stdout=log, stderr=log))
+        local = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(told)]
+        command = [sys.executable, "-m", f"distributed.cli.dask_{name}", *local, *words]
+        begun.append(subprocess.Popen(command, stdout=log, stderr=log))
         log.close()
 
-    told = tmp_path / "scheduler"
-    local = ["--host", "127.0.0.1", "--no-dashboard"]
-    begin("distributed.cli.dask_scheduler", *local, "--port", "0", "--scheduler-file", str(told))
-    for _ in range(2):
-        begin(
-            "distributed.cli.dask_worker", *local, "--scheduler-file", str(told), "--nthreads", "1",
-            "--no-nanny",
-        )  # fmt: skip
+    def worker():
+        begin("worker", "--nthreads", "1", "--no-nanny")
+
+    begin("scheduler", "--port", "0")
+    worker()
+    worker()
     try:
-        yield begun, told
+        yield begun, worker, told
     finally:
         for each in begun:
             each.kill()
@@ -93,44 +94,36 @@ def after(journal, lines, action):
     return thread
 
 
-def test_a_worker_is_lost_in_the_middle(source, wanted, machines, tmp_path):
-    begun, told = machines
-    with cluster(address(told)) as pool:
-        lost = after(tmp_path / "out.journal", 4, begun[1].kill)
-        compress(source, tmp_path / "out", pool)
-        lost.join()
+def test_what_is_lost_in_the_middle(source, wanted, machines, tmp_path, monkeypatch):
+    """A worker; then the other one, which was the last; then the scheduler."""
+    begun, worker, told = machines
+
+    def spread(name, who):
+        with cluster(address(told, workers=1)) as pool:
+            lines = 4
+            with suppress(FileNotFoundError):
+                lines += (tmp_path / f"{name}.journal").read_bytes().count(b"\n")
+            lost = after(tmp_path / f"{name}.journal", lines, who.kill)
+            compress(source, tmp_path / name, pool)
+            lost.join()
+
+    address(told, workers=2)
+    spread("out", begun[1])
     assert begun[1].wait() == -signal.SIGKILL
     assert begun[2].poll() is None
     assert (tmp_path / "out").read_bytes() == wanted
     assert not (tmp_path / "out.journal").exists()
-
-
-@pytest.mark.parametrize(
-    ("which", "sentence"),
-    [([0], "the dask (cluster|scheduler) at .* was lost"), ([1, 2], "at .* has no workers")],
-)
-def test_a_lost_cluster_is_one_sentence(
-    which, sentence, source, wanted, machines, tmp_path, monkeypatch
-):
-    begun, told = machines
-    found = address(told)
     monkeypatch.setattr(workers, "PATIENCE", 3)
-
-    def lose():
-        for k in which:
-            begun[k].kill()
-
-    def spread():
-        with cluster(found) as pool:
-            after(tmp_path / "out.journal", 4, lose)
-            compress(source, tmp_path / "out", pool)
-
-    with pytest.raises(RuntimeError, match=f"{sentence}.*; what was finished is kept, and the"):
-        spread()
-    assert sorted(path.name for path in tmp_path.glob("out*")) == ["out.journal", "out.part"]
+    kept = "; what was finished is kept, and the"
+    with pytest.raises(RuntimeError, match=f"at .* has no workers{kept}"):
+        spread("again", begun[2])
+    worker()
+    with pytest.raises(RuntimeError, match=f"the dask (cluster|scheduler) at .* was lost{kept}"):
+        spread("again", begun[0])
+    assert sorted(path.name for path in tmp_path.glob("again*")) == ["again.journal", "again.part"]
     with processes(1) as pool:
-        compress(source, tmp_path / "out", pool)
-    assert (tmp_path / "out").read_bytes() == wanted
+        compress(source, tmp_path / "again", pool)
+    assert (tmp_path / "again").read_bytes() == wanted
 
 
 @pytest.mark.parametrize("found", ["tcp://127.0.0.1:1", "nonsense", "tcp://127.0.0.1", "a:b:c"])

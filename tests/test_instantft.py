@@ -32,8 +32,8 @@ MAPS = NetworkConfig(
 CONFIGS = [
     InstantFtConfig(network=MICRO, lanes=16, ways=2, rank=2, entries=3, block=32),
     InstantFtConfig(network=MICRO, lanes=8, ways=1, rank=1, entries=3, **WIDE),
-    InstantFtConfig(network=MAPS, lanes=8, ways=4, rank=4, entries=3),
     InstantFtConfig(network=MICRO, lanes=32, ways=2, rank=2, entries=3),
+    InstantFtConfig(network=MAPS, lanes=8, ways=4, rank=4, entries=3),
 ]
 RATE = 80000
 
@@ -55,12 +55,12 @@ def test_matches_model():
     simulate(InstantFt(SMALL), case(SMALL, Random(5)), stalls=Stalls.BOTH, seed=5)
 
 
-@pytest.mark.parametrize("stalls", [Stalls.NONE, Stalls.VALID, Stalls.READY])
-def test_job_matches_model(stalls):
+def test_job_matches_model():
+    """Without stalls, as fast as the core is."""
     script = loaded(SMALL)
     script.train([[0, 3, 1], [1, 3, 0]], batch=2, rate=RATE)
     script.order("read")
-    simulate(InstantFt(SMALL), Case(phases=script.phases(), quiet=True), stalls=stalls, seed=6)
+    simulate(InstantFt(SMALL), Case(phases=script.phases(), quiet=True))
 
 
 @pytest.mark.parametrize(("config", "stalls"), in_turn(CONFIGS))

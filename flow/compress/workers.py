@@ -162,7 +162,7 @@ def results(pool: Pool, work: Callable, tasks: Iterable[tuple[Any, Any]]) -> Ite
 
     def done() -> Iterator[tuple]:
         while True:
-            finished, _ = wait(pending, timeout=5, return_when=FIRST_COMPLETED)
+            finished, _ = wait(pending, timeout=PATIENCE / 6, return_when=FIRST_COMPLETED)
             if finished:
                 break
             pool.check()
