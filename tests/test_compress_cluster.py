@@ -1,5 +1,6 @@
 """A cluster of worker processes: the same bytes, though some of them are lost."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -48,12 +49,14 @@ def wanted(source):
 def machines(tmp_path):
     """A scheduler and two workers: their processes, its first, how another begins, its address."""
     begun, told = [], tmp_path / "scheduler"
+    # So long is a result asked for whose worker was lost in the meantime; half a minute by default.
+    env = os.environ | {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s"}
 
     def begin(name, *words):
         log = open(tmp_path / f"log{len(begun)}", "w")  # noqa: SIM115
         local = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(told)]
         command = [sys.executable, "-m", f"distributed.cli.dask_{name}", *local, *words]
-        begun.append(subprocess.Popen(command, stdout=log, stderr=log))
+        begun.append(subprocess.Popen(command, stdout=log, stderr=log, env=env))
         log.close()
 
     def worker():

@@ -21,7 +21,7 @@ LANES, IMAGES, EPOCHS = 8, 24, 2
 
 @dataclass(frozen=True, kw_only=True)
 class Tiny(InstantFtConfig):
-    """Of the paper's network, CI runs a short job: `seedbed demo instantft --rtl --images 24`."""
+    """Of the paper's network and lanes, CI runs a short job: see ``.ci/run``."""
 
     network: NetworkConfig = TINY
     rank: int = 2
