@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 SEEDBED := $(VENV)/bin/seedbed
-# Packages are compiled when they are imported: that is a third of them.
+# Packages are compiled when they are imported: that is a third of the work.
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 READY := $(VENV)/.ready
 TESTED := $(VENV)/.tested

@@ -118,9 +118,9 @@ class _Bench:
             moved[name] = payload if valid and ready_now else None
             if moved[name] is not None:
                 self.result.transfers[name].append(self.result.cycles)
-            if name in self.inputs and moved[name] is not None:
-                self.offered[name] = False
-                self.pins.put(name, "valid", 0)
+                if name in self.inputs:
+                    self.offered[name] = False
+                    self.pins.put(name, "valid", 0)
         self.result.cycles += 1
         return moved
 

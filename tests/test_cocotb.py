@@ -19,6 +19,8 @@ BUILD = ROOT / "build" / "cocotb"
 #: Cores with ports of all sorts; `make cocotb`, also in CI, plays all cores.
 NAMES = ("urng_array", "prng_pool", "seedlm_decompress", "mac_array", "softmax_loss")
 PLAYED = [(CORES[name], CORES[name].small) for name in NAMES]
+QUEUED = {**CORES["seedlm_decompress"].small, "additions": 1, "queue": True}
+PLAYED += [(CORES["seedlm_decompress"], QUEUED)]
 
 
 @pytest.mark.parametrize(("core", "params"), PLAYED, ids=lambda part: getattr(part, "name", None))

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -73,7 +72,7 @@ def machines(tmp_path):
             each.wait()
 
 
-def address(told, workers=2):
+def address(told, workers):
     for _ in range(600):
         try:
             with distributed.Client(scheduler_file=str(told), set_as_default=False) as client:
@@ -84,11 +83,16 @@ def address(told, workers=2):
     raise AssertionError("the scheduler has not begun in a minute")
 
 
-def after(journal, lines, action):
-    """Do ``action`` in another thread when the journal has so many lines."""
+def lines(journal):
+    return journal.read_bytes().count(b"\n") if journal.exists() else 0
+
+
+def after(journal, more, action):
+    """Do ``action`` in another thread when the journal has so many lines more."""
+    count = lines(journal) + more
 
     def wait():
-        while not journal.exists() or journal.read_bytes().count(b"\n") < lines:
+        while lines(journal) < count:
             time.sleep(0.002)
         action()
 
@@ -101,17 +105,13 @@ def test_what_is_lost_in_the_middle(source, wanted, machines, tmp_path, monkeypa
     """A worker; then the other one, which was the last; then the scheduler."""
     begun, worker, told = machines
 
-    def spread(name, who):
-        with cluster(address(told, workers=1)) as pool:
-            lines = 4
-            with suppress(FileNotFoundError):
-                lines += (tmp_path / f"{name}.journal").read_bytes().count(b"\n")
-            lost = after(tmp_path / f"{name}.journal", lines, who.kill)
+    def spread(name, count, who):
+        with cluster(address(told, count)) as pool:
+            lost = after(tmp_path / f"{name}.journal", 4, who.kill)
             compress(source, tmp_path / name, pool)
             lost.join()
 
-    address(told, workers=2)
-    spread("out", begun[1])
+    spread("out", 2, begun[1])
     assert begun[1].wait() == -signal.SIGKILL
     assert begun[2].poll() is None
     assert (tmp_path / "out").read_bytes() == wanted
@@ -119,10 +119,10 @@ def test_what_is_lost_in_the_middle(source, wanted, machines, tmp_path, monkeypa
     monkeypatch.setattr(workers, "PATIENCE", 3)
     kept = "; what was finished is kept, and the"
     with pytest.raises(RuntimeError, match=f"at .* has no workers{kept}"):
-        spread("again", begun[2])
+        spread("again", 1, begun[2])
     worker()
     with pytest.raises(RuntimeError, match=f"the dask (cluster|scheduler) at .* was lost{kept}"):
-        spread("again", begun[0])
+        spread("again", 1, begun[0])
     assert sorted(path.name for path in tmp_path.glob("again*")) == ["again.journal", "again.part"]
     with processes(1) as pool:
         compress(source, tmp_path / "again", pool)

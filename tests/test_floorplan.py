@@ -63,9 +63,8 @@ def test_cores_have_an_engine_of_these_names(tmp_path, kept):
     core = find("lora")
     text = verilog.write(core, core.small, tmp_path, kept=kept).read_text()
     modules = dict(re.findall(r"^module (\S+) (.*?)^endmodule", text, re.DOTALL | re.MULTILINE))
-    assert re.search(r"^  \\lora.engine  engine \(", text, re.MULTILINE)
-    assert re.search(r"^  \\lora.engine.memory  memory \(", text, re.MULTILINE)
-    assert re.search(r"^  \\lora.engine.store  store \(", text, re.MULTILINE)
+    for path in ("engine", "engine.memory", "engine.store"):
+        assert f"\n  \\lora.{path}  {path.split('.')[-1]} (" in text
     assert " pair_0 [" in modules["\\lora.engine.memory"]
     assert " bank_0 [" in modules["\\lora.engine.store"]
 

@@ -28,11 +28,12 @@ def configs():
     for core in CORES.values():
         shapes = []
         variants = {n: v.params for n, v in core.variants.items() if "simulation" in v.kinds}
-        for name, params in ({"plain": {}} | variants).items():
-            found = shape(core.configure({**params, **core.small}))
+        for name, variant in ({"plain": {}} | variants).items():
+            params = {**variant, **core.small}
+            found = shape(core.configure(params))
             if found not in shapes:
                 shapes.append(found)
-                yield pytest.param(core, {**params, **core.small}, id=f"{core.name} {name}")
+                yield pytest.param(core, params, id=f"{core.name} {name}")
 
 
 PORT = re.compile(r"^  (input|output) (?:\[(\d+):0\] )?([^ ;]+) ?;$", re.MULTILINE)
