@@ -76,8 +76,8 @@ def _bench(top: str, ports: Mapping[str, Any]) -> str:
     pins = {name: name for name in ("clk", "rst") if name in ports}
     for name, port in ports.items():
         if port["direction"] == "input" and name not in pins:
-            pins[name] = f"{{{len(port['bits'])}{{1'b{int(name.endswith('__ready'))}}}}}"
-    valid = [n for n, p in ports.items() if p["direction"] == "output" and n.endswith("__valid")]
+            pins[name] = f"{{{len(port['bits'])}{{1'b{int(name.endswith('_ready'))}}}}}"
+    valid = [n for n, p in ports.items() if p["direction"] == "output" and n.endswith("_valid")]
     # Only what drives a net of the core matters; the first output stream counts the beats.
     pins |= {valid[0]: "beat"} if valid else {}
     connections = ", ".join(f".{name}({net})" for name, net in pins.items())

@@ -236,7 +236,7 @@ def _job(job: Job) -> Row:
 
 def _mutation(job: Job) -> Row:
     core = registry.find(job.core)
-    found = mutate.run(core, job.params, build=job.build / "mutate")
+    found = mutate.run(core, job.params, verilog=emitted(job), build=job.build / "mutate")
     return _row(job, "mutate", found["figures"], seeds=[found["seed"]], tools=found["tools"])
 
 

@@ -20,7 +20,7 @@ from seedbed.sim.case import Case, Phase
 
 __all__ = ["Bench", "Bus", "Sink", "Source", "plays_case_after_resets", "plays_case_from_power_up"]
 
-#: Every stream of the emitted Verilog has these names: ``o__payload``, ``o__valid``, ``o__ready``.
+#: Every stream of the emitted Verilog has these names: ``o_payload``, ``o_valid``, ``o_ready``.
 Bus, Beat, Source, _AnySink, _ = define_stream("Beat", signals=["payload", "valid", "ready"])
 
 
@@ -56,7 +56,7 @@ class Bench:
         Clock(dut.clk, 10, unit="ns").start()
 
     def _model(self, kind, name: str):
-        bus = Bus.from_prefix(self.dut, name, bus_separator="__")
+        bus = Bus.from_prefix(self.dut, name)
         model = kind(bus, self.dut.clk, self.dut.rst)
         if self.stalls:
             model.set_pause_generator(self._pauses(model, Random(f"{self.seed} {name}")))

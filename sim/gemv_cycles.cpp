@@ -58,14 +58,14 @@ int main(int argc, char** argv) {
     if (argc != 6) return 2;
     Vtop top;
 #define SOURCE(name, path)                                                                    \
-    source(top.name##___05Fvalid, top.name##___05Fready, top.name##___05Fpayload, path)
+    source(top.name##_valid, top.name##_ready, top.name##_payload, path)
     auto command = SOURCE(i, argv[1]);
     auto vector = SOURCE(i_vector, argv[2]);
     auto weights = SOURCE(i_weights, argv[3]);
     const long rows = std::atol(argv[4]);
-    std::vector<uint32_t> result(words(top.o___05Fpayload));
+    std::vector<uint32_t> result(words(top.o_payload));
     std::ofstream results(argv[5], std::ios::binary);
-    top.o___05Fready = 1;
+    top.o_ready = 1;
     long first = -1, came = 0, waited = 0;
     for (long cycle = 0; came < rows; cycle++) {
         if (waited++ > 100000) return 3;
@@ -76,8 +76,8 @@ int main(int argc, char** argv) {
         const bool moved[] = {command.moves(), vector.moves(), weights.moves()};
         if (moved[2] && first < 0) first = cycle;
         if (moved[2]) waited = 0;
-        if (top.o___05Fvalid) {
-            get(top.o___05Fpayload, result.data());
+        if (top.o_valid) {
+            get(top.o_payload, result.data());
             results.write(reinterpret_cast<char*>(result.data()), 4 * result.size());
             if (++came == rows) std::cout << cycle - first + 1 << std::endl;
         }

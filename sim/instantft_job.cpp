@@ -154,7 +154,7 @@ int main(int argc, char** argv) try {
     };
 #define SOURCE(name, pauses)                                                                  \
     Source {                                                                                  \
-        top.name##___05Fvalid, top.name##___05Fready, top.name##___05Fpayload,                \
+        top.name##_valid, top.name##_ready, top.name##_payload,                \
             Pace{generator(), pauses}                                                         \
     }
     auto command = SOURCE(i, pauses);
@@ -167,17 +167,17 @@ int main(int argc, char** argv) try {
     Memory memory{beat_words, address_bits, least, most, fault, generator(),
                   Words(std::size_t(memory_beats) * beat_words)};
 
-    const std::size_t command_words = words(top.i___05Fpayload);
-    const std::size_t parameter_words = words(top.i_parameters___05Fpayload);
-    const std::size_t sample_words = words(top.i_samples___05Fpayload);
+    const std::size_t command_words = words(top.i_payload);
+    const std::size_t parameter_words = words(top.i_parameters_payload);
+    const std::size_t sample_words = words(top.i_samples_payload);
     const Words images = some(std::size_t(count) * beats * sample_words);
 
     std::ofstream out(argv[2], std::ios::binary);
     auto put = [&](const Words& from) {
         out.write(reinterpret_cast<const char*>(from.data()), 4 * from.size());
     };
-    Words result(words(top.o___05Fpayload)), parameter(words(top.o_parameters___05Fpayload));
-    Words burst(words(top.o_command___05Fpayload)), written(words(top.o_write___05Fpayload));
+    Words result(words(top.o_payload)), parameter(words(top.o_parameters_payload));
+    Words burst(words(top.o_command_payload)), written(words(top.o_write_payload));
     Words fetched(beat_words + 1);
 
     uint64_t cycle = 0, moved_last = 0, told = 0;
@@ -218,34 +218,34 @@ int main(int argc, char** argv) try {
                 memory.responses.pop_front();
                 return fetched.data();
             });
-            top.o___05Fready = results.goes();
-            top.o_parameters___05Fready = adapters.goes();
-            top.o_command___05Fready = commands.goes();
-            top.o_write___05Fready = writing.goes();
+            top.o_ready = results.goes();
+            top.o_parameters_ready = adapters.goes();
+            top.o_command_ready = commands.goes();
+            top.o_write_ready = writing.goes();
             top.eval();
             const bool moved[] = {command.moves(), parameters.moves(), samples.moves(),
                                   response.moves(), reading.moves()};
             for (bool one : moved)
                 if (one) moved_last = cycle;
-            if (top.o___05Fvalid && top.o___05Fready) {
-                get(top.o___05Fpayload, result.data());
+            if (top.o_valid && top.o_ready) {
+                get(top.o_payload, result.data());
                 came.push_back(uint32_t(cycle - begun));
                 came.insert(came.end(), result.begin(), result.end());
                 answered |= bit(result.data(), result_last);
                 told++;
                 moved_last = cycle;
             }
-            if (top.o_parameters___05Fvalid && top.o_parameters___05Fready) {
-                get(top.o_parameters___05Fpayload, parameter.data());
+            if (top.o_parameters_valid && top.o_parameters_ready) {
+                get(top.o_parameters_payload, parameter.data());
                 gave.insert(gave.end(), parameter.begin(), parameter.end());
                 moved_last = cycle;
             }
-            if (top.o_command___05Fvalid && top.o_command___05Fready) {
-                get(top.o_command___05Fpayload, burst.data());
+            if (top.o_command_valid && top.o_command_ready) {
+                get(top.o_command_payload, burst.data());
                 memory.command(burst.data(), cycle);
             }
-            if (top.o_write___05Fvalid && top.o_write___05Fready) {
-                get(top.o_write___05Fpayload, written.data());
+            if (top.o_write_valid && top.o_write_ready) {
+                get(top.o_write_payload, written.data());
                 memory.data.push_back(written);
             }
             if (!memory.data.empty()) memory.store(cycle);

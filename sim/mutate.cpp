@@ -70,9 +70,9 @@ class Bench {
 #define INPUT(name, bits) ADD(name, bits, true)
 #define OUTPUT(name, bits) ADD(name, bits, false)
 #define ADD(stem, bits, input)                                                                \
-    ports.push_back({#stem, input, top.stem##___05Fvalid, top.stem##___05Fready,              \
-                     [this] { return get(top.stem##___05Fpayload, (bits + 31) / 32); },       \
-                     [this](const Words& w) { set(top.stem##___05Fpayload, w); }});
+    ports.push_back({#stem, input, top.stem##_valid, top.stem##_ready,              \
+                     [this] { return get(top.stem##_payload, (bits + 31) / 32); },       \
+                     [this](const Words& w) { set(top.stem##_payload, w); }});
         INPUTS(INPUT)
         OUTPUTS(OUTPUT)
     }

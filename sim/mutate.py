@@ -6,7 +6,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from amaranth.back import verilog
 from amaranth.hdl import Value
 from amaranth.lib.wiring import In
 
@@ -85,7 +84,9 @@ def equivalent(core: str, mutation: str, folder: Path) -> bool:
     return True
 
 
-def run(core, params, *, build: Path, count: int = 100, seed: int = 1) -> dict[str, Any]:
+def run(
+    core, params, *, verilog: Path, build: Path, count: int = 100, seed: int = 1
+) -> dict[str, Any]:
     """Break a core in ``count`` small ways, one at a time, and play its case on each.
 
     yosys draws the mutations evenly over the netlist of the emitted Verilog: a bit of a cell's port
@@ -96,6 +97,8 @@ def run(core, params, *, build: Path, count: int = 100, seed: int = 1) -> dict[s
     ----------
     core, params
         An entry of :data:`seedbed.flow.registry.CORES` and its parameters.
+    verilog
+        What :func:`seedbed.flow.verilog.write` wrote of it.
     build
         Folder for netlists, the Verilator build and its output.
     count, seed
@@ -111,8 +114,7 @@ def run(core, params, *, build: Path, count: int = 100, seed: int = 1) -> dict[s
     component = core.component(config)
     folder = build / core.name
     folder.mkdir(parents=True, exist_ok=True)
-    text = verilog.convert(component, name=core.name, emit_src=False, strip_internal_attrs=True)
-    mutations = _mutants(core.name, text, count=count, seed=seed, folder=folder)
+    mutations = _mutants(core.name, verilog.read_text(), count=count, seed=seed, folder=folder)
     case = core.case(config, Random(seed))
     (folder / "case.txt").write_text(_stimulus(case))
     (folder / "ports.h").write_text(_ports(component))

@@ -11,7 +11,7 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-__all__ = ["TOOLS", "ToolMissing", "find", "run", "setup_environment", "version"]
+__all__ = ["OPTIONAL", "TOOLS", "ToolMissing", "find", "run", "setup_environment", "version"]
 
 #: What each tool is called by default, and the command that brings it.
 TOOLS: dict[str, tuple[str, str]] = {
@@ -25,6 +25,11 @@ TOOLS: dict[str, tuple[str, str]] = {
     "CXX": ("g++", "apt-get install g++"),
     "MAKE": ("make", "apt-get install make"),
     "PERL": ("perl", "apt-get install perl"),
+}
+#: What only some checks take, called the same way.
+OPTIONAL: dict[str, tuple[str, str]] = {
+    "IVERILOG": ("iverilog", "apt-get install iverilog"),
+    "VVP": ("vvp", "apt-get install iverilog"),
 }
 
 
@@ -45,16 +50,17 @@ def setup_environment() -> None:
     path = os.environ.get("PATH", "").split(os.pathsep)
     new = [str(f) for f in folders if f.is_dir() and str(f) not in path]
     os.environ["PATH"] = os.pathsep.join([*dict.fromkeys(new), *path])
-    for name, (command, _) in TOOLS.items():
+    for name, (command, _) in (TOOLS | OPTIONAL).items():
         os.environ.setdefault(name, command)
 
 
 def find(name: str) -> str:
-    """Return the path of a tool of :data:`TOOLS`, or raise :class:`ToolMissing`."""
-    command = os.environ.get(name) or TOOLS[name][0]
+    """Return the path of a tool, or raise :class:`ToolMissing`."""
+    default, remedy = (TOOLS | OPTIONAL)[name]
+    command = os.environ.get(name) or default
     path = shutil.which(command)
     if path is None:
-        raise ToolMissing(f"{command} is not installed: try '{TOOLS[name][1]}'")
+        raise ToolMissing(f"{command} is not installed: try '{remedy}'")
     return path
 
 

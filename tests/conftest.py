@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import fields
 
 # Two workers share two cores: threads of a BLAS that wait for one another in each of them made
 # some tests ten times slower. To be said before NumPy is loaded; other processes get it, too.
@@ -27,6 +28,36 @@ def pytest_sessionstart(session):
         session.config.add_cleanup(subprocess.Popen([sys.executable, "-c", SEARCH]).wait)
 
 
+def shape(config):
+    """What a configuration has, and not how large: of numbers, whether there is more than one."""
+    values = (getattr(config, f.name) for f in fields(config) if f.init)
+    return [min(v, 2) if isinstance(v, int) else v if isinstance(v, str) else 0 for v in values]
+
+
+def configs():
+    """What is simulated of every core, small, and once where that is the same in other widths.
+
+    What is too large for that has more of the same modules.
+    """
+    from seedbed.flow.registry import CORES
+
+    for core in CORES.values():
+        shapes = []
+        variants = {n: v.params for n, v in core.variants.items() if "simulation" in v.kinds}
+        for name, variant in ({"plain": {}} | variants).items():
+            params = {**variant, **core.small}
+            found = shape(core.configure(params))
+            if found not in shapes:
+                shapes.append(found)
+                yield pytest.param((core, params), id=f"{core.name} {name}")
+
+
+def pytest_generate_tests(metafunc):
+    """Give a test that asks for ``configured`` every core in every sort of configuration."""
+    if "configured" in metafunc.fixturenames:
+        metafunc.parametrize("configured", list(configs()))
+
+
 @pytest.fixture(scope="session")
 def kept(pytestconfig):
     """A folder of emitted Verilog: what several tests ask for is elaborated once."""
@@ -39,15 +70,16 @@ def ports_of():
     from amaranth.hdl import Shape
     from amaranth.lib.wiring import In
 
-    from seedbed.flow.registry import CORES
+    from seedbed.flow.registry import CORES, find_verilog
 
     def ports(name, params):
-        core = CORES[name]
-        found = {("input", 1, "clk"), ("input", 1, "rst")}
+        core = find_verilog(name)
+        # The clock of a wrapper is one of its signature's.
+        found = {("input", 1, "clk"), ("input", 1, "rst")} if name in CORES else set()
         for path, member in core.signature(core.configure(params)).members.flatten():
             if not member.is_signature:
                 way = "input" if member.flow is In else "output"
-                found.add((way, Shape.cast(member.shape).width, "__".join(map(str, path))))
+                found.add((way, Shape.cast(member.shape).width, "_".join(map(str, path))))
         return found
 
     return ports

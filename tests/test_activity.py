@@ -11,14 +11,14 @@ endmodule
 """
 # A beat in every other cycle; the payload is read, and held at zero by the input that never comes.
 HALF = """\
-module half(input clk, input rst, input i__valid, input o__ready, output reg o__valid, output o);
+module half(input clk, input rst, input i_valid, input o_ready, output reg o_valid, output o);
   reg held;
   assign o = held;
   always @(posedge clk) begin
-    if (rst) begin o__valid <= 0; held <= 0; end
+    if (rst) begin o_valid <= 0; held <= 0; end
     else begin
-      o__valid <= o__ready & ~o__valid;
-      if (i__valid) held <= ~held;
+      o_valid <= o_ready & ~o_valid;
+      if (i_valid) held <= ~held;
     end
   end
 endmodule
@@ -51,13 +51,13 @@ def test_a_binary_counter_toggles_as_it_must(build):
 def test_beats_are_counted_where_they_are_valid_and_inputs_stay_quiet(build):
     result = measure(build, HALF, "half", numbers_per_beat=1, cycles=100)
     assert result["beats"] == 50
-    # The flip-flop of o__valid and its next state, every cycle; `held` never.
+    # The flip-flop of o_valid and its next state, every cycle; `held` never.
     assert result["toggles"] == 200
     assert result["toggles_per_number"] == 4
 
 
 def test_a_core_that_waits_for_input_is_refused(build):
-    silent = HALF.replace("o__ready & ~o__valid", "i__valid")
+    silent = HALF.replace("o_ready & ~o_valid", "i_valid")
     with pytest.raises(RuntimeError, match="half gave no beat in 10 cycles without input"):
         measure(build, silent, "half", numbers_per_beat=1, cycles=10)
 

@@ -40,25 +40,25 @@ def test_emitted_verilog_matches_model(core, params, tmp_path, kept):
 # A module that breaks one rule a port: a bench that does not notice is worth nothing.
 FAULTY = """
 module faulty(input clk, input rst,
-    output reg [7:0] o_changes__payload, output o_changes__valid, input o_changes__ready,
-    output reg [7:0] o_falls__payload, output reg o_falls__valid, input o_falls__ready,
-    output reg [7:0] o_keeps__payload, output o_keeps__valid, input o_keeps__ready,
-    output reg [7:0] o_waits__payload, output o_waits__valid, input o_waits__ready,
-    output reg [7:0] o_counts__payload, output o_counts__valid, input o_counts__ready,
-    input [7:0] i__payload, input i__valid, output i__ready);
-  assign o_changes__valid = 1, o_keeps__valid = 1, o_counts__valid = 1, i__ready = 0;
-  assign o_waits__valid = o_waits__ready;
+    output reg [7:0] o_changes_payload, output o_changes_valid, input o_changes_ready,
+    output reg [7:0] o_falls_payload, output reg o_falls_valid, input o_falls_ready,
+    output reg [7:0] o_keeps_payload, output o_keeps_valid, input o_keeps_ready,
+    output reg [7:0] o_waits_payload, output o_waits_valid, input o_waits_ready,
+    output reg [7:0] o_counts_payload, output o_counts_valid, input o_counts_ready,
+    input [7:0] i_payload, input i_valid, output i_ready);
+  assign o_changes_valid = 1, o_keeps_valid = 1, o_counts_valid = 1, i_ready = 0;
+  assign o_waits_valid = o_waits_ready;
   initial begin
-    o_changes__payload = 0; o_falls__payload = 0; o_falls__valid = 1;
-    o_keeps__payload = 0; o_waits__payload = 0; o_counts__payload = 0;
+    o_changes_payload = 0; o_falls_payload = 0; o_falls_valid = 1;
+    o_keeps_payload = 0; o_waits_payload = 0; o_counts_payload = 0;
   end
   always @(posedge clk) begin
-    o_changes__payload <= rst ? 0 : o_changes__payload + 1;
-    o_falls__valid <= rst ? 1 : ~o_falls__valid;
-    o_falls__payload <= rst ? 0 : o_falls__payload + (o_falls__valid & o_falls__ready);
-    o_keeps__payload <= o_keeps__payload + o_keeps__ready;
-    o_waits__payload <= rst ? 0 : o_waits__payload + o_waits__ready;
-    o_counts__payload <= rst ? 0 : o_counts__payload + o_counts__ready;
+    o_changes_payload <= rst ? 0 : o_changes_payload + 1;
+    o_falls_valid <= rst ? 1 : ~o_falls_valid;
+    o_falls_payload <= rst ? 0 : o_falls_payload + (o_falls_valid & o_falls_ready);
+    o_keeps_payload <= o_keeps_payload + o_keeps_ready;
+    o_waits_payload <= rst ? 0 : o_waits_payload + o_waits_ready;
+    o_counts_payload <= rst ? 0 : o_counts_payload + o_counts_ready;
   end
 endmodule
 """
@@ -98,7 +98,7 @@ def test_bench_notices_faults(tmp_path):
 
 def test_verilog_that_does_not_build(tmp_path):
     verilog = tmp_path / "broken.v"
-    verilog.write_text("module broken(input clk, output o__valid;\n")
+    verilog.write_text("module broken(input clk, output o_valid;\n")
     with pytest.raises(RuntimeError, match="syntax error"):
         run(
             verilog, "broken", Case(phases=[]), inputs=[], outputs=["o"],

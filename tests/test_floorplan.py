@@ -62,11 +62,11 @@ def mapped(tmp_path_factory):
 def test_cores_have_an_engine_of_these_names(tmp_path, kept):
     core = find("lora")
     text = verilog.write(core, core.small, tmp_path, kept=kept).read_text()
-    modules = dict(re.findall(r"^module (\S+) (.*?)^endmodule", text, re.DOTALL | re.MULTILINE))
+    modules = dict(re.findall(r"^module (\w+)(.*?)^endmodule", text, re.DOTALL | re.MULTILINE))
     for path in ("engine", "engine.memory", "engine.store"):
-        assert f"\n  \\lora.{path}  {path.split('.')[-1]} (" in text
-    assert " pair_0 [" in modules["\\lora.engine.memory"]
-    assert " bank_0 [" in modules["\\lora.engine.store"]
+        assert f"\n  lora_{path.replace('.', '_')} {path.split('.')[-1]} (" in text
+    assert " pair_0 [" in modules["lora_engine_memory"]
+    assert " bank_0 [" in modules["lora_engine_store"]
 
 
 def test_each_multiplier_stands_by_the_memory_of_its_lane(mapped):

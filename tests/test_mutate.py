@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from seedbed.flow import registry
+from seedbed.flow import registry, verilog
 from seedbed.sim import mutate
 from seedbed.sim.case import Case, Phase
 
@@ -10,8 +10,13 @@ CORE = registry.find("urng_array")
 SMALL = {"lanes": 3, "width": 4}
 
 
+def run(core, params, *, count, build):
+    path = verilog.write(CORE, params, build)
+    return mutate.run(core, params, verilog=path, count=count, build=build)
+
+
 def test_bench_notices(tmp_path):
-    result = mutate.run(CORE, SMALL | {"repair": True}, count=60, build=tmp_path)
+    result = run(CORE, SMALL | {"repair": True}, count=60, build=tmp_path)
     figures = result["figures"]
     assert figures["mutants"] == figures["killed"] == 60 - len(result["equivalent"])
     assert figures["score_percent"] == 100
@@ -21,7 +26,7 @@ def test_bench_notices(tmp_path):
 def test_bench_that_looks_away(tmp_path):
     """The score falls with what the case does not ask for."""
     core = replace(CORE, case=lambda *_: Case(phases=[]))
-    result = mutate.run(core, SMALL, count=8, build=tmp_path)
+    result = run(core, SMALL, count=8, build=tmp_path)
     assert result["figures"]["killed"] == 0
     assert len(result["figures"]["survivors"]) + len(result["equivalent"]) == 8
     assert len(result["figures"]["survivors"]) >= 6
@@ -31,4 +36,4 @@ def test_wrong_expectation(tmp_path):
     """A core that fails its own case has no score."""
     core = replace(CORE, case=lambda *_: Case(phases=[Phase(outputs={"o": [0]})]))
     with pytest.raises(RuntimeError, match="urng_array as it is fails its case: killed o: a wrong"):
-        mutate.run(core, SMALL, count=1, build=tmp_path)
+        run(core, SMALL, count=1, build=tmp_path)

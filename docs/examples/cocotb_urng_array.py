@@ -17,7 +17,7 @@ from seedbed.golden.urng_array import UrngArray, seed_beats
 from seedbed.sim.tools import setup_environment
 from seedbed.spec import UrngConfig
 
-# A stream called o has the ports o__payload, o__valid and o__ready.
+# A stream called o has the ports o_payload, o_valid and o_ready.
 Bus, Beat, Source, Sink, Monitor = define_stream("Beat", signals=["payload", "valid", "ready"])
 
 
@@ -31,8 +31,8 @@ def pauses():
 async def words_follow_the_model(dut):
     """Load random seeds and compare the beats that come of them."""
     config = UrngConfig()  # with the parameters that the Verilog was emitted with
-    i_seeds = Source(Bus.from_prefix(dut, "i_seeds", bus_separator="__"), dut.clk, dut.rst)
-    o = Sink(Bus.from_prefix(dut, "o", bus_separator="__"), dut.clk, dut.rst)
+    i_seeds = Source(Bus.from_prefix(dut, "i_seeds"), dut.clk, dut.rst)
+    o = Sink(Bus.from_prefix(dut, "o"), dut.clk, dut.rst)
     i_seeds.set_pause_generator(pauses())
     o.set_pause_generator(pauses())
 

@@ -1,0 +1,351 @@
+"""Writes a case as a testbench in plain Verilog, for any simulator, and runs it in two."""
+
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from amaranth.hdl import Shape
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
+
+from seedbed.sim import tools, verilate
+from seedbed.sim.case import Case
+from seedbed.sim.harness import Mismatch, stream_ports
+
+__all__ = ["GENERATIONS", "icarus", "run", "verilator", "write"]
+
+#: The languages that Icarus Verilog reads a file as: Verilog and SystemVerilog.
+GENERATIONS = ("2005", "2012")
+# Verilator makes coroutines of what waits for a time.
+_FLAGS = ["--main", "--timing", "-CFLAGS", "-O0 -std=c++20 -fcoroutines"]
+
+_BENCH = """\
+// Sends {top} what its golden model was given, and compares what comes, beat by beat.
+//
+// Prints PASS, or FAIL and the first mismatch. The vectors are in {top}_*.hex, in the folder that
+// the simulation runs in: on each line the number of a phase, then a payload. A phase begins when
+// all transfers of the phase before are over.
+//
+//   +reset=0    no reset at the start
+//   +stalls=0   no port waits; otherwise every port waits in about half of the cycles
+//   +unknown=1  a payload whose valid is low is unknown (x) and not 0
+//   +cycles=N   for N cycles, resets come at random and start the case again
+//   +seed=N     of stalls and resets
+`timescale 1ns/1ps
+
+module {top}_tb;
+  localparam [15:0] PHASES = {phases};
+  // While inputs of such a phase are left, outputs are discarded.
+  localparam [{last}:0] DRAIN = {phases}'b{drain};
+  // Whether no output may come after the last phase.
+  localparam QUIET = {quiet};
+  // Whether phases after the first change what a reset leaves as it is: none comes after them.
+  localparam RETAINS = {retains};
+  // Cycles that the case takes at least.
+  localparam LENGTH = {length};
+
+  reg clk = 0;
+  reg rst;
+{declarations}
+  {top} dut (
+    .clk(clk),
+    .rst(rst),
+{connections}
+  );
+
+  integer reset, stalls, unknown, cycles, seed;
+  // Cycles in all, since the last transfer, until a reset, and after the last phase.
+  integer now, waited, left, silent;
+  reg [1:0] resetting;
+  reg [15:0] phase;
+  // Random bits, by xorshift.
+  reg [31:0] dice;
+  reg patient, sending, coming, draining, over;
+
+  always #5 clk = ~clk;
+
+  // What is left of this phase.
+  task look;
+    begin
+{look}
+      sending = {sending};
+      coming = {coming};
+      draining = phase < PHASES && DRAIN[phase] && sending;
+    end
+  endtask
+
+  task restart;
+    begin
+      phase = 0;
+      waited = 0;
+      silent = 0;
+      // Ready waits for valid: a core whose valid waits for ready hangs.
+      patient = dice[31];
+      left = 1 + dice[30:0] % (2 * LENGTH);
+{restart}
+    end
+  endtask
+
+  initial begin
+    if (!$value$plusargs("reset=%d", reset)) reset = 1;
+    if (!$value$plusargs("stalls=%d", stalls)) stalls = 1;
+    if (!$value$plusargs("unknown=%d", unknown)) unknown = 0;
+    if (!$value$plusargs("cycles=%d", cycles)) cycles = 0;
+    if (!$value$plusargs("seed=%d", seed)) seed = 1;
+{read}
+    dice = 32'h9e3779b9 ^ seed;
+    now = 0;
+    over = 0;
+    resetting = reset != 0 ? 2 : 0;
+    rst = reset != 0;
+    restart;
+  end
+
+  always @(posedge clk) if (!over) begin
+    now = now + 1;
+    dice = dice ^ (dice << 13);
+    dice = dice ^ (dice >> 17);
+    dice = dice ^ (dice << 5);
+{known}
+    if (resetting != 0) begin
+      resetting = resetting - 1;
+      if (resetting == 0) restart;
+    end else begin
+      look;
+      left = left - 1;
+      waited = waited + 1;
+      if (phase == PHASES) silent = silent + 1;
+{transfers}
+      look;
+      if (phase < PHASES && !sending && !coming) phase = phase + 1;
+      if (now < cycles && (left <= 0 || phase == PHASES || (RETAINS && phase != 0))) resetting = 2;
+      if (phase < PHASES && waited > 5000 && !over) begin
+        $display("FAIL: phase %0d hangs (seed %0d)", phase, seed);
+        over = 1;
+      end
+    end
+    look;
+    rst <= resetting != 0;
+    if (resetting != 0) begin
+{idle}
+    end else begin
+{drive}
+    end
+    if (phase == PHASES && silent >= (QUIET ? 20 : 0) && now >= cycles && !over) begin
+      $display("PASS: {top}, %0d cycles (seed %0d)", now, seed);
+      over = 1;
+    end
+    if (over) $finish;
+  end
+endmodule
+"""
+
+_PORT = """
+  // {way} {name}
+  localparam {name}_COUNT = {count};
+  reg [{top}:0] {name}_vectors [0:{last}];
+  integer {name}_at;
+  reg {name}_left;
+"""
+_INPUT = """\
+  reg {name}_valid = 0;
+  wire {name}_ready;
+  reg {range}{name}_payload = 0;
+"""
+_OUTPUT = """\
+  wire {name}_valid;
+  reg {name}_ready = 0;
+  wire {range}{name}_payload;
+  reg {name}_pending = 0;
+  reg {range}{name}_before;
+"""
+_LOOK = """\
+      {name}_left = {name}_at < {name}_COUNT && {name}_vectors[{name}_at][{high}:{low}] == phase;
+"""
+_TAKEN = """\
+      if ({name}_valid && {name}_ready) begin
+        {name}_at = {name}_at + 1;
+        waited = 0;
+      end
+"""
+_CHECKED = """\
+      if ({name}_pending && (!{name}_valid || {name}_payload !== {name}_before)) begin
+        $display("FAIL: {name} changed before its transfer (seed %0d)", seed);
+        over = 1;
+      end
+      if (QUIET && phase == PHASES && {name}_valid) begin
+        $display("FAIL: {name}, a beat after the last one (seed %0d)", seed);
+        over = 1;
+      end
+      {name}_pending = {name}_valid && !{name}_ready;
+      {name}_before = {name}_payload;
+      if ({name}_valid && {name}_ready && !draining) begin
+        if ({name}_payload !== {name}_vectors[{name}_at][{msb}:0] && !over) begin
+          $display("FAIL: {name}, phase %0d, beat %0d: expected %h, got %h (seed %0d)",
+                   phase, {name}_at, {name}_vectors[{name}_at][{msb}:0], {name}_payload, seed);
+          over = 1;
+        end
+        {name}_at = {name}_at + 1;
+        waited = 0;
+      end
+"""
+_KNOWN_READY = """\
+    if ((^{name}_ready) === 1'bx && ({name}_valid || unknown == 0) && !over) begin
+      $display("FAIL: {name}_ready is unknown in cycle %0d (seed %0d)", now, seed);
+      over = 1;
+    end
+"""
+_KNOWN_VALID = """\
+    if ((^{name}_valid) === 1'bx && !over) begin
+      $display("FAIL: {name}_valid is unknown in cycle %0d (seed %0d)", now, seed);
+      over = 1;
+    end
+    if ({name}_valid === 1'b1 && (^{name}_payload) === 1'bx && !over) begin
+      $display("FAIL: {name}, an unknown payload %h in cycle %0d (seed %0d)",
+               {name}_payload, now, seed);
+      over = 1;
+    end
+"""
+_OFFER = """\
+      if (!{name}_valid || {name}_ready) begin
+        {name}_valid <= {name}_left && !(stalls != 0 && dice[{bit}]);
+        {name}_payload <= {name}_left && !(stalls != 0 && dice[{bit}])
+                          ? {name}_vectors[{name}_at][{msb}:0]
+                          : unknown != 0 ? {width}'bx : {width}'b0;
+      end
+"""
+_ACCEPT = """\
+      {name}_ready <= ({name}_left || draining) && !(stalls != 0
+          && (dice[{bit}] || (patient && (!{name}_valid || {name}_ready))));
+"""
+
+
+def write(folder: Path, top: str, case: Case, signature: wiring.Signature) -> Path:
+    """Write ``TOP_tb.v`` and its vectors to ``folder``; return the path of the testbench.
+
+    Parameters
+    ----------
+    folder
+        Where the files go, and where the simulation must run.
+    top
+        The module's name, as :func:`seedbed.flow.verilog.emit` writes it.
+    case
+        What to send and what must come.
+    signature
+        The component's. Ports that are no streams are left open.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    text = dict.fromkeys(
+        ("declarations", "connections", "look", "restart", "read", "known", "transfers", "idle",
+         "drive"), "",
+    )  # fmt: skip
+    inputs, outputs = [], []
+    for bit, (name, flow) in enumerate(stream_ports(signature)):
+        width = Shape.cast(signature.members[name].signature.members["payload"].shape).width
+        digits = -(-width // 4)
+        way = "inputs" if flow is In else "outputs"
+        lines = [
+            f"{number:04x}_{payload:0{digits}x}"
+            for number, phase in enumerate(case.phases)
+            for payload in getattr(phase, way).get(name, [])
+        ]
+        # A memory has a word at least.
+        (folder / f"{top}_{name}.hex").write_text("\n".join(lines or ["ffff_0"]) + "\n")
+        low = 4 * digits
+        words = {
+            "name": name, "way": way[:-1], "count": len(lines), "last": max(len(lines), 1) - 1,
+            "bit": bit, "width": width, "msb": width - 1, "low": low, "high": low + 15,
+            "top": low + 15, "range": f"[{width - 1}:0] " if width > 1 else "",
+        }  # fmt: skip
+        is_input = flow is In
+        (inputs if is_input else outputs).append(f"{name}_left")
+        parts = {
+            "declarations": _PORT + (_INPUT if is_input else _OUTPUT),
+            "connections": "".join(
+                f"    .{name}_{part}({name}_{part}),\n" for part in ("payload", "valid", "ready")
+            ),
+            "look": _LOOK,
+            "restart": "      {name}_at = 0;\n",
+            "read": f'    $readmemh("{top}_{name}.hex", {name}_vectors);\n',
+            "known": _KNOWN_READY if is_input else _KNOWN_VALID,
+            "transfers": _TAKEN if is_input else _CHECKED,
+            "idle": "      {name}_valid <= 0;\n" if is_input
+            else "      {name}_ready <= 0;\n      {name}_pending = 0;\n",
+            "drive": _OFFER if is_input else _ACCEPT,
+        }  # fmt: skip
+        for part, template in parts.items():
+            text[part] += template.format(**words)
+    lengths = [
+        max(map(len, [*phase.inputs.values(), *phase.outputs.values(), [0]]))
+        for phase in case.phases
+    ]
+    path = folder / f"{top}_tb.v"
+    filled = {part: lines.rstrip("\n") for part, lines in text.items()}
+    filled["connections"] = filled["connections"].rstrip(",")
+    path.write_text(
+        _BENCH.format(
+            top=top,
+            phases=len(case.phases),
+            last=len(case.phases) - 1,
+            drain="".join(f"{phase.drain:d}" for phase in reversed(case.phases)),
+            quiet=f"{case.quiet:d}",
+            retains=f"{case.retains:d}",
+            length=sum(lengths),
+            sending=" || ".join(inputs) or "0",
+            coming=" || ".join(outputs) or "0",
+            **filled,
+        )
+    )
+    return path
+
+
+def icarus(bench: Path, files: Sequence[Path], *, generation: str) -> list[str]:
+    """Compile a testbench and the ``files`` that it tests with Icarus Verilog.
+
+    ``generation`` is one of :data:`GENERATIONS`. Returns the command for :func:`run`.
+    """
+    program = bench.with_name(f"{bench.stem}-{generation}.vvp")
+    tools.run("IVERILOG", f"-g{generation}", "-o", program, "-s", bench.stem, bench, *files)
+    return [tools.find("VVP"), "-n", str(program)]
+
+
+def verilator(bench: Path, files: Sequence[Path], *, models: Sequence[Path] = ()) -> list[str]:
+    """Build a testbench and the ``files`` that it tests with Verilator.
+
+    ``models`` are files of which only modules that are used are read. Returns the command for
+    :func:`run`.
+    """
+    objects = bench.with_name(f"{bench.stem}-verilator")
+    libraries = [word for model in models for word in ("-v", model)]
+    verilate.build(
+        objects, "--top-module", bench.stem, "-o", "bench", bench, *files, *libraries, flags=_FLAGS
+    )
+    return [str(objects / "bench")]
+
+
+def run(command: Sequence[str], folder: Path, **settings: int) -> int:
+    """Run what :func:`icarus` or :func:`verilator` made, and return the cycles that it took.
+
+    Parameters
+    ----------
+    command
+        What they returned.
+    folder
+        Where :func:`write` put the vectors.
+    settings
+        The testbench's own, such as ``seed``.
+
+    Raises :class:`Mismatch` at the first beat that differs, an unknown or broken handshake, or when
+    nothing is transferred for 5,000 cycles.
+    """
+    plusargs = [f"+{name}={value}" for name, value in settings.items()]
+    done = subprocess.run(
+        [*command, *plusargs], cwd=folder, capture_output=True, text=True, check=False
+    )
+    for line in done.stdout.splitlines():
+        if passed := re.match(r"PASS: \w+, (\d+) cycles", line):
+            return int(passed[1])
+        if line.startswith("FAIL: "):
+            raise Mismatch(line.removeprefix("FAIL: "))
+    raise RuntimeError(f"the testbench came to no end:\n{(done.stdout + done.stderr)[-1000:]}")
