@@ -13,7 +13,8 @@ from typing import Any
 
 __all__ = ["Area", "arrange"]
 
-_STATE = re.compile(r"state_(\d+)\[(\d+)\]_TRELLIS_FF_Q")
+_STATE = re.compile(r"state_(\d+)")
+_REGISTER = "TRELLIS_FF"
 #: A LUT6 is four LUT4 and the multiplexers between them: in two slices, as is the register behind.
 _LUT6 = {
     ("D1", "BLUT"): "SLICEC.K0",
@@ -63,8 +64,13 @@ def arrange(module: dict[str, Any], area: Area) -> dict[str, str]:
         bits = cells[name]["connections"].get(port) if name else None
         return drivers.get(bits[0], "") if bits else ""
 
-    matches = filter(None, map(_STATE.fullmatch, cells))
-    states = {(int(k[1]), int(k[2])): k[0] for k in matches}
+    named = ((_STATE.fullmatch(name), net["bits"]) for name, net in module["netnames"].items())
+    states = {
+        (int(lane[1]), bit): drivers[net]
+        for lane, nets in named
+        for bit, net in enumerate(nets if lane else ())
+        if net in drivers and cells[drivers[net]]["type"] == _REGISTER
+    }
     if not states:
         return {}
     lanes, width = (1 + max(axis) for axis in zip(*states, strict=True))

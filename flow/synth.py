@@ -14,22 +14,16 @@ from seedbed.flow.cache import memo
 from seedbed.flow.files import write_atomic
 from seedbed.sim import tools
 
-__all__ = ["COPIES", "Progress", "digest", "keep", "map_core", "synthesize", "tell", "yosys"]
+__all__ = ["Progress", "digest", "keep", "map_core", "synthesize", "tell", "yosys"]
 
 Progress = Callable[[str], None] | None
 
-# Flattened, and with vectors taken apart before yosys's mapper sees them: read back from Verilog,
-# names that stand for overlapping slices collide in it (yosys issue 4349). The new names are plain
-# identifiers, the same in every file that is written of the mapped core.
+# yosys's command for the family, and names for the netlist that are plain identifiers, the same in
+# every file that is written of the mapped core.
 _MAP = """\
 read_verilog core.v
-hierarchy -check -top {top}
-proc
-{copies}{keep}flatten
-opt_clean -purge
-splitnets
-{synth}
-{dissolve}opt_clean -purge
+{keep}{synth}
+{dissolve}opt_clean
 rename -enumerate -pattern net_% w:$*
 rename -unescape w:*
 {write}"""
@@ -64,9 +58,6 @@ opt_clean
 # A module that stands this often in a core is mapped once, and dissolved afterwards.
 _MANY = 256
 _CELL = re.compile(rb"^  \\?(\S+) +\\?\S+ \($", re.MULTILINE)
-#: Registers that a core has several times, for what reads them in many places, stay several.
-_MARKED = b"(* keep"
-COPIES = "setattr -set keep 1 a:keep %ci1:+[Q] t:*dff* %i\n"
 _KEEP = "setattr -mod -set keep_hierarchy 1 {name}\n"
 _DISSOLVE = "setattr -mod -unset keep_hierarchy {name}\n"
 
@@ -118,9 +109,7 @@ def _scripts(verilog: bytes, top: str, target: str) -> list[str]:
         ways.append(_WITHOUT.format(synth=chosen.synth, top=top, memories=memories, behind=behind))
     return [
         _MAP.format(
-            top=top,
             synth=way,
-            copies=COPIES if _MARKED in verilog else "",
             keep="".join(_KEEP.format(name=name) for name in many),
             write=_WRITE.format(top=top),
             dissolve="".join(_DISSOLVE.format(name=name) for name in many)

@@ -133,7 +133,7 @@ TARGETS: dict[str, Target] = {
         Target(
             name="xcup",
             title="UltraScale+",
-            synth="synth_xilinx -family xcup -noiopad -noclkbuf",
+            synth="synth_xilinx -family xcup -flatten -noiopad -noclkbuf",
             memories=("map_memory", "map_ffram"),
             lut=_XCUP,
             ff="FD[RSCP]E(_1)?",

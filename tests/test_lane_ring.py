@@ -23,6 +23,14 @@ def mapped(build, **settings):
     return json.loads((folder / "mapped.json").read_text())["modules"]["urng_array"]
 
 
+def register(module, lane, bit):
+    """Name of the flip-flop that has a bit of a lane's state."""
+    net = module["netnames"][f"state_{lane}"]["bits"][bit]
+    cells = module["cells"].items()
+    (name,) = (n for n, c in cells if c["type"] == "TRELLIS_FF" and c["connections"]["Q"] == [net])
+    return name
+
+
 def where(places):
     """Column, row and name of each site."""
     found = {n: re.fullmatch(r"X(\d+)/Y(\d+)/(SLICE[A-D]\.\w+)", s) for n, s in places.items()}
@@ -30,16 +38,17 @@ def where(places):
 
 
 def test_each_lane_stands_by_the_one_that_its_state_goes_to(build):
-    places = lane_ring.arrange(mapped(build), AREA)
+    module = mapped(build)
+    places = lane_ring.arrange(module, AREA)
     # Registers, four LUT4 a lane, and two enables with a register each.
     assert len(places) == len(set(places.values())) == LANES * WIDTH + LANES * 4 + 2 * 2
     sites = where(places)
-    lanes = [{sites[f"state_{j}[{k}]_TRELLIS_FF_Q"][0] for k in range(WIDTH)} for j in range(LANES)]
+    lanes = [{sites[register(module, j, k)][0] for k in range(WIDTH)} for j in range(LANES)]
     assert all(len(columns) == 1 for columns in lanes)
     columns = [min(one) - AREA.x for one in lanes]
     assert columns == [*range(8), *reversed(range(7))]
     for j in range(LANES):
-        logic = {s[:2] for n, s in sites.items() if n.startswith(f"state_{j}[12]_")}
+        logic = {s[:2] for n, s in sites.items() if n.startswith(register(module, j, 12))}
         assert len(logic) == 1
     middle = AREA.y + AREA.rows // 2
     enables = [s for n, s in sites.items() if "valid" in n]
@@ -50,17 +59,17 @@ def test_each_lane_stands_by_the_one_that_its_state_goes_to(build):
 
 def test_what_has_another_shape_is_left_alone(build):
     module = mapped(build)
-    assert lane_ring.arrange({"cells": {}}, AREA) == {}
+    assert lane_ring.arrange({"cells": {}, "netnames": {}}, AREA) == {}
     for narrow in (lane_ring.Area(AREA.x, AREA.y, 7, 11), lane_ring.Area(AREA.x, AREA.y, 8, 4)):
         assert lane_ring.arrange(module, narrow) == {}
     assert lane_ring.arrange(module, lane_ring.Area(AREA.x, AREA.y, 8, 5))
-    del module["cells"]["state_4[3]_TRELLIS_FF_Q"]
+    del module["cells"][register(module, 4, 3)]
     assert lane_ring.arrange(module, AREA) == {}
 
 
 def test_lanes_from_elsewhere_or_with_an_enable_each_are_left_alone(build):
     module = mapped(build)
-    last = module["cells"][f"state_0[{WIDTH - 1}]_TRELLIS_FF_Q"]["connections"]
+    last = module["cells"][register(module, 0, WIDTH - 1)]["connections"]
     last["DI"], driven = module["ports"]["rst"]["bits"], last["DI"]
     assert lane_ring.arrange(module, AREA) == {}
     last["DI"] = driven
@@ -70,7 +79,7 @@ def test_lanes_from_elsewhere_or_with_an_enable_each_are_left_alone(build):
         bit = f"enable {j}"
         connections = enable["connections"] | {"Z": [bit]}
         module["cells"][bit] = enable | {"connections": connections}
-        module["cells"][f"state_{j}[{WIDTH - 1}]_TRELLIS_FF_Q"]["connections"]["CE"] = [bit]
+        module["cells"][register(module, j, WIDTH - 1)]["connections"]["CE"] = [bit]
     assert lane_ring.arrange(module, AREA) == {}
 
 

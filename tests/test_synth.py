@@ -8,12 +8,12 @@ from seedbed.sim import tools
 
 # Eight flip-flops and one XOR of four: a look-up table in every family.
 LFSR = """\
-module lfsr(input clk, input rst, output [7:0] o__payload);
+module lfsr(input clk, input rst, output [7:0] o_payload);
   reg [7:0] state;
   always @(posedge clk)
     if (rst) state <= 8'h01;
     else state <= {state[0] ^ state[2] ^ state[3] ^ state[4], state[7:1]};
-  assign o__payload = state;
+  assign o_payload = state;
 endmodule
 """
 # No reset and one tap: on UltraScale+ a shift-register LUT.
@@ -153,22 +153,6 @@ def test_the_placed_core_is_the_core_that_was_counted(build):
     assert {kind: placed.count(kind) for kind in count} == count
 
 
-COPIES = """
-module copies(input clk, input x, input [1:0] i, output reg [1:0] o);
-  (* keep = 1 *) reg near_0;
-  (* keep = 1 *) reg near_1;
-  always @(posedge clk) near_0 <= x;
-  always @(posedge clk) near_1 <= x;
-  always @(posedge clk) o <= {near_1 | i[1], near_0 & i[0]};
-endmodule
-"""
-
-
-def test_copies_of_a_register_stay_apart_only_if_they_are_marked(build):
-    assert run(build, COPIES, "ecp5")["ff"] == 4
-    assert run(build, COPIES.replace("(* keep = 1 *) ", ""), "ecp5")["ff"] == 3
-
-
 def test_large_designs_have_another_placer_and_router(build, monkeypatch):
     path = write(build, LFSR)
     monkeypatch.setattr(place, "LARGE", 1)
@@ -232,5 +216,5 @@ def test_a_missing_tool_is_named_with_what_brings_it(tmp_path, monkeypatch):
 
 def test_what_yosys_says_of_bad_verilog_comes_through(tmp_path):
     with pytest.raises(RuntimeError, match=r"yosys failed: .*syntax error"):
-        run(tmp_path, LFSR.replace("assign o__payload", "assign wrong("), "xcup")
+        run(tmp_path, LFSR.replace("assign o_payload", "assign wrong("), "xcup")
     assert not list(tmp_path.glob("cache/*"))
