@@ -32,7 +32,6 @@ _BENCH = """\
 //   +unknown=1  a payload whose valid is low is unknown (x) and not 0
 //   +cycles=N   for N cycles, resets come at random and start the case again
 //   +seed=N     of stalls and resets
-`timescale 1ns/1ps
 
 module {top}_tb;
   localparam [15:0] PHASES = {phases};
@@ -54,7 +53,8 @@ module {top}_tb;
 {connections}
   );
 
-  integer reset, stalls, unknown, cycles, seed;
+  integer reset, stalls, unknown, cycles;
+  reg [31:0] seed;
   // Cycles in all, since the last transfer, until a reset, and after the last phase.
   integer now, waited, left, silent;
   reg [1:0] resetting;

@@ -3,14 +3,17 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from random import Random
 
 import pytest
 from amaranth.hdl import Module
 from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out
+from pyslang import ast, syntax
 
-from seedbed.flow.registry import CORES
+from seedbed.flow.registry import CORES, WRAPPERS
 from seedbed.flow.verilog import emit, write
+from seedbed.sim import verilog_bench
 from seedbed.sim.verilate import WAIVERS, lint
 
 PORT = re.compile(r"^  (input|output) (?:\[(\d+):0\] )?([^ ;]+) ?;$", re.MULTILINE)
@@ -46,6 +49,43 @@ def test_ports_paths_and_lint(configured, tmp_path, kept, ports_of):
         if first <= int(line) <= first + top.count("\n")
     }
     assert unused & {name for _, _, name in expected} <= MAY_BE_UNUSED.get(core.name, set())
+
+
+#: What slang may say, and by default does not: see the reasons in lint.vlt.
+STYLE = {"SignConversion", "ArithOpMismatch", "CaseDefault"}
+
+
+def told_by_slang(text):
+    """What slang has to say of SystemVerilog, but for style."""
+    compilation = ast.Compilation()
+    compilation.addSyntaxTree(syntax.SyntaxTree.fromText(text))
+    codes = [re.search(r"\w+(?=\)$)", str(d.code))[0] for d in compilation.getAllDiagnostics()]
+    return [code for code in codes if code not in STYLE]
+
+
+def test_slang_has_nothing_to_say(configured, tmp_path, kept):
+    core, params = configured
+    assert told_by_slang(write(core, params, tmp_path, kept=kept).read_text()) == []
+
+
+@pytest.mark.parametrize("core", WRAPPERS.values(), ids=WRAPPERS)
+def test_slang_has_nothing_to_say_of_wrappers(core, tmp_path, kept):
+    assert told_by_slang(write(core, {}, tmp_path, kept=kept).read_text()) == []
+
+
+def test_slang_has_nothing_to_say_of_a_testbench(tmp_path, kept):
+    core = CORES["urng_array"]
+    config = core.configure()
+    path = verilog_bench.write(
+        tmp_path, core.name, core.case(config, Random(1)), core.signature(config)
+    )
+    text = write(core, {}, tmp_path, kept=kept).read_text()
+    assert told_by_slang(text + path.read_text()) == []
+
+
+def test_slang_says_what_is_wrong():
+    assert told_by_slang("module a(input b);\n  assign c.d = b;\nendmodule\n") != []
+    assert told_by_slang("module a(output reg b);\n  always @* b = 2'd3;\nendmodule\n") != []
 
 
 def test_waivers_waive_what_is_unused_inside(tmp_path):
