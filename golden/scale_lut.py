@@ -23,8 +23,9 @@ class ScaleLut:
     """The exponent of every state that generator 0 can have, found by running the array once."""
 
     def __init__(self, config: ScaleConfig):
-        # A leap that divides the order would leave states out.
+        # A leap that divides the order would leave states out. The phases are the array's own.
         array = UrngArray(replace(config.array, leap=1))
+        array.load(list(config.array.seeds))
         period = config.array.lfsr.order
         states = array.first(period)
         scale = scales(array.beats(period), config.width)

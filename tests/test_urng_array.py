@@ -16,6 +16,7 @@ CONFIGS = [
     UrngConfig(seeding="grown"),
     UrngConfig(width=14, seeding="grown", repair=True),
     UrngConfig(lanes=15, width=8, leap=3, seeding="grown"),
+    UrngConfig(lanes=15, width=4, leap=2, seeding="grown"),
 ]
 
 
