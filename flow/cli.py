@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import sys
 from pathlib import Path
 from random import Random
@@ -12,14 +11,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from seedbed.flow import registry, tables, targets, verilog
+from seedbed.flow import registry, settings, tables, targets, verilog
 from seedbed.flow.compress import cli as checkpoints
 from seedbed.flow.instantft_cli import demo_instantft
 from seedbed.flow.registry import CORES
 from seedbed.flow.rows import KINDS, in_cocotb, plain
 from seedbed.sim import tools
 from seedbed.sim.harness import Stalls, simulate
-from seedbed.spec.fixed import Fixed
 
 __all__ = ["app", "main"]
 
@@ -41,34 +39,6 @@ Build = Annotated[Path, typer.Option(help="Folder of intermediate files and kept
 BUILD = Path("build")
 
 
-def settings(values: list[str]) -> dict[str, Any]:
-    """Return ``name=value`` words as parameters: integers, true and false, tuples, or text.
-
-    Raises ``ValueError`` for a word without an equals sign.
-    """
-    params: dict[str, Any] = {}
-    for word in values:
-        name, sign, text = word.partition("=")
-        if not sign or not name:
-            raise ValueError(f"--set takes NAME=VALUE, not {word!r}")
-        params[name] = _value(text)
-    return params
-
-
-def _value(text: str) -> Any:
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    if "," in text:
-        return tuple(_value(part) for part in text.split(",") if part)
-    if form := re.fullmatch(r"[Qq](\d+)\.(\d+)", text):
-        whole, fraction = map(int, form.groups())
-        return Fixed(whole + fraction, fraction)
-    try:
-        return int(text, 0)
-    except ValueError:
-        return text
-
-
 @app.callback(invoke_without_command=True)
 def start(context: typer.Context) -> None:
     """Without a command, show which there are."""
@@ -86,7 +56,7 @@ def list_cores(
         return
     table = Table("core", "what it is", "parameters", "source")
     for core in CORES.values():
-        table.add_row(core.name, core.title, core.defaults(), core.paper)
+        table.add_row(core.name, core.title, settings.shown(core), core.paper)
     out.print(table)
 
 
@@ -99,7 +69,8 @@ def emit(
     ),
 ) -> None:
     """Write a core's Verilog, whole or not at all, and print the file's name."""
-    print(verilog.write(registry.find_verilog(core), settings(set_), output))
+    found = registry.find_verilog(core)
+    print(verilog.write(found, settings.read(found, set_), output))
 
 
 @app.command()
@@ -111,7 +82,7 @@ def sim(
 ) -> None:
     """Run a core against its golden model, bit for bit, with every sort of stalls."""
     found = registry.find(core)
-    config = found.configure(settings(set_))
+    config = found.configure(settings.read(found, set_))
     case = found.case(config, Random(seed))
     inputs, outputs = found.streams(config)
     table = Table("stalls", "cycles", *inputs, *outputs)
@@ -135,7 +106,8 @@ def cocotb(
     build: Build = BUILD,
 ) -> None:
     """Run a core's emitted Verilog in cocotb under Verilator, with random pauses."""
-    found, params = registry.find(core), settings(set_)
+    found = registry.find(core)
+    params = settings.read(found, set_)
     path = verilog.write(found, params, build / "verilog", kept=build / "cache")
     with err.status(f"building and running {core} under Verilator"):
         result = in_cocotb(found, params, path, seed=seed, build=build, waves=waves)
@@ -156,7 +128,8 @@ def synthesize(
     """Synthesize a core; place and route it where an open tool can."""
     from seedbed.flow import place, synth
 
-    found, params = registry.find(core), settings(set_)
+    found = registry.find(core)
+    params = settings.read(found, set_)
     targets.find(target)
     path = verilog.write(found, params, build / "verilog", kept=build / "cache")
     with err.status(f"synthesizing {core} for {target}") as status:

@@ -68,6 +68,8 @@ def measure(
         raise ValueError(f"images must be in 1..{config.entries}, the cache's, not {images}")
     if not 1 <= epochs <= 65535:
         raise ValueError(f"epochs must be in 1..65535, not {epochs}")
+    if seed < 0:
+        raise ValueError(f"seed must be at least 0, not {seed}")
     if not ANGLES[0] <= angle <= ANGLES[-1]:
         raise ValueError(f"angle must be in {ANGLES[0]}..{ANGLES[-1]} degrees, not {angle:g}")
     split = digits() if data is None else mnist(data)

@@ -1,6 +1,6 @@
 """The cores: everything that the command line, the tests, the docs and the reports walk over."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from gc import collect
 from types import MappingProxyType
@@ -115,9 +115,14 @@ class Core:
         ports = dict(stream_ports(self.signature(config)))
         return [n for n, f in ports.items() if f is In], [n for n, f in ports.items() if f is Out]
 
-    def defaults(self) -> str:
-        """Return the configuration's parameters with their defaults, as one line."""
-        return ", ".join(f"{f.name}={f.default}" for f in fields(self.config) if f.init)
+    def require(self, names: Iterable[str]) -> None:
+        """Raise ``ValueError`` for a name that is none of the configuration's parameters."""
+        known = [f.name for f in fields(self.config) if f.init]
+        for name in names:
+            if name not in known:
+                raise ValueError(
+                    f"{self.name} has no parameter {name!r}; it has {', '.join(known)}"
+                )
 
     def configure(self, params: Mapping[str, Any] = MappingProxyType({})) -> Any:
         """Return the configuration with ``params`` set.
@@ -125,12 +130,7 @@ class Core:
         Raises ``ValueError`` for a name that the configuration does not have, and whatever the
         configuration itself refuses.
         """
-        names = [f.name for f in fields(self.config) if f.init]
-        for name in params:
-            if name not in names:
-                raise ValueError(
-                    f"{self.name} has no parameter {name!r}; it has {', '.join(names)}"
-                )
+        self.require(params)
         return self.config(**params)
 
 

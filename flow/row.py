@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from seedbed.flow.settings import text
+
 __all__ = ["UNITS", "Row", "command"]
 
 #: Every figure that a row may hold, with its unit ("" for a plain number).
@@ -148,6 +150,5 @@ def command(verb: str, core: str, params: Mapping[str, Any], *options: str) -> s
     """Return the ``seedbed`` line that runs ``verb`` on ``core`` with ``params`` set."""
     settings = []
     for name, value in params.items():
-        text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value
-        settings += ["--set", f"{name}={text}"]
+        settings += ["--set", f"{name}={text(value)}"]
     return shlex.join(["seedbed", verb, core, *settings, *options])

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from seedbed.golden.checks import require_integers
 from seedbed.golden.urng_array import UrngArray
 from seedbed.spec import ScaleConfig
 
@@ -39,4 +40,4 @@ class ScaleLut:
 
     def lookup(self, states: np.ndarray) -> np.ndarray:
         """Return the exponents of ``states``, int8."""
-        return self.table[states]
+        return self.table[require_integers("states", states, 0, len(self.table) - 1)]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from itertools import accumulate
 
-from seedbed.spec.checks import require_int
+from seedbed.spec.checks import require_int, require_ints
 
 __all__ = ["FORWARD_CACHE_KINDS", "FORWARD_CACHE_STATUS", "ForwardCacheConfig"]
 
@@ -65,12 +65,8 @@ class ForwardCacheConfig:
     burst: int = BURST
 
     def __post_init__(self) -> None:
-        if not isinstance(self.lengths, list | tuple):
-            raise TypeError(f"lengths must be integers in a tuple, not {self.lengths!r}")
-        object.__setattr__(self, "lengths", tuple(self.lengths))
-        require_int("the number of vectors", len(self.lengths), 1, 64)
-        for length in self.lengths:
-            require_int("a vector's length", length, 1, 65536)
+        lengths = require_ints("lengths", self.lengths, 1, 65536, least=1, most=64)
+        object.__setattr__(self, "lengths", lengths)
         require_int("entries", self.entries, 1, 65536)
         _require_power("beat_bits", self.beat_bits, 32, 1024)
         _require_power("peak_width", self.peak_width, 4, 16)

@@ -6,7 +6,7 @@ from itertools import chain
 from math import gcd, lcm
 
 from seedbed.spec import gf2
-from seedbed.spec.checks import require_bool, require_choice, require_int
+from seedbed.spec.checks import is_zero, require_bool, require_choice, require_int
 from seedbed.spec.lfsr import LfsrConfig
 
 __all__ = ["UrngConfig"]
@@ -68,7 +68,7 @@ class UrngConfig:
                 f"{self.lanes} lanes need as many distinct non-zero states, but {self.width} bits "
                 f"have {2**self.width - 1}: use more bits or fewer lanes"
             )
-        if self.tile == 0:
+        if is_zero(self.tile):
             object.__setattr__(self, "tile", self.lanes)
         require_int("tile", self.tile, self.lanes, 65536)
         require_choice("seeding", self.seeding, SEEDINGS)

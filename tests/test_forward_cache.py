@@ -208,10 +208,18 @@ def test_the_answer_waits_for_memory():
 @pytest.mark.parametrize(
     ("params", "error", "sentence"),
     [
-        ({"lengths": 7}, TypeError, r"lengths must be integers in a tuple, not 7"),
-        ({"lengths": ()}, ValueError, r"the number of vectors must be in 1\.\.64, not 0"),
-        ({"lengths": (5, 0)}, ValueError, r"a vector's length must be in 1\.\.65536, not 0"),
-        ({"lengths": (2.0,)}, TypeError, r"a vector's length must be an integer"),
+        (
+            {"lengths": 7},
+            TypeError,
+            r"lengths must be 1\.\.64 integers in 1\.\.65536, in a tuple, not 7",
+        ),
+        (
+            {"lengths": ()},
+            ValueError,
+            r"lengths must be 1\.\.64 integers in 1\.\.65536, not 0 of them",
+        ),
+        ({"lengths": (5, 0)}, ValueError, r"every one of lengths must be in 1\.\.65536, not 0"),
+        ({"lengths": (2.0,)}, TypeError, r"every one of lengths must be an integer"),
         ({"entries": 0}, ValueError, r"entries must be in 1\.\.65536, not 0"),
         ({"entries": 65537}, ValueError, r"entries must be in 1\.\.65536, not 65537"),
         ({"block": 16}, ValueError, r"block must be in 32\.\.4096, not 16"),

@@ -155,7 +155,7 @@ def _shape(shape: tuple[int, ...]) -> str:
 @app.command()
 def explore(
     bits: Annotated[int, typer.Option(help="Of a weight.")],
-    samples: Annotated[int, typer.Option(help="Vectors a configuration.", min=1)] = 4000,
+    samples: Annotated[int, typer.Option(help="Vectors a configuration.")] = 4000,
     seed: Annotated[int, typer.Option(help="Of the vectors.")] = 1,
     rule: Annotated[str, typer.Option(help=f"Of exponents: {' or '.join(RULES)}.")] = "paper",
     build: Annotated[Path, typer.Option(help="Folder of the plot.")] = Path("build"),

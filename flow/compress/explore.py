@@ -13,6 +13,7 @@ from seedbed.flow.compress.search import search
 from seedbed.flow.plots import PAPER
 from seedbed.golden.seedlm import errors
 from seedbed.spec import SeedlmConfig
+from seedbed.spec.checks import require_int
 from seedbed.spec.seedlm import NIBBLE, SEEDLM
 
 __all__ = ["WIDTHS", "explore", "grid", "plot"]
@@ -26,8 +27,9 @@ BLOCKS, LATENTS = range(1, 33), range(1, 9)
 def grid(bits: int, *, widths: Iterable[int] = WIDTHS) -> list[SeedlmConfig]:
     """Return every configuration with ``bits`` C = K + 4 + 4 P, for K of ``widths``, P of 1 .. 8.
 
-    Raises ``ValueError`` when there is none.
+    Raises ``ValueError`` when there is none: 56 bits are all that a block of one weight can have.
     """
+    require_int("bits", bits, 1, 56)
     found = []
     for width in widths:
         for latent in LATENTS:
@@ -72,6 +74,8 @@ def explore(
 
     Source: SeedLM (arXiv:2410.10714), section 3.4, Eq. 5 and Table 1.
     """
+    require_int("samples", samples, 1, 1 << 24)
+    require_int("seed", seed, 0, (1 << 32) - 1)
     configs = grid(bits, widths=widths)
     rows = []
     for done, config in enumerate(configs, start=1):

@@ -140,7 +140,9 @@ def test_chunks_are_the_beats():
 
 def test_zero_is_refused_or_repaired():
     config = UrngConfig(lanes=3, width=4)
-    with pytest.raises(ValueError, match=r"a seed must be in 1..15, not 0"):
+    with pytest.raises(
+        ValueError, match=r"every one of seeds must be a whole number in 1..15, not 0"
+    ):
         UrngArray(config).load([1, 0, 2])
     repaired = UrngArray(UrngConfig(lanes=3, width=4, repair=True))
     repaired.load([1, 0, 2])
