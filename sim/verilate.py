@@ -12,8 +12,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from xml.etree import ElementTree
 
-import cocotb_tools.config as cocotb_config
-from cocotb_tools.runner import get_runner
 from platformdirs import user_cache_path
 
 from seedbed.sim import tools
@@ -110,6 +108,9 @@ def executable(verilog: Path, top: str, *, folder: Path, waves: bool = False) ->
     what is there already is not built again. Raises ``RuntimeError`` with the last lines of a
     failing build, or where ``folder`` has a space in its path.
     """
+    # pytest comes with it, which no command waits for that does not play in cocotb.
+    import cocotb_tools.config as cocotb_config
+
     libs = cocotb_config.libs_dir
     flags = [*_FLAGS, *(["--trace"] if waves else [])]
     tools_key = _key([*_BUILD, *flags, *_VISIBLE, tools.version("VERILATOR"), str(libs)])
@@ -216,6 +217,8 @@ def play(
     for test in tests:
         # Each in a process of its own: memories do not go back to their initial contents at reset.
         results, log = here / f"{test}.xml", here / f"{test}.log"
+        from cocotb_tools.runner import get_runner
+
         runner = get_runner("verilator")
         runner.log.setLevel(CRITICAL)
         # The runner fails in one of three ways, or silently: the results alone decide.

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from platformdirs import user_cache_dir
 
 from seedbed.flow import synth
 
@@ -87,6 +88,7 @@ def test_doctor_names_what_is_missing(tmp_path):
     assert done.returncode == 1
     assert "missing: apt-get install perl" in done.stdout
     assert "Yosys 0." in done.stdout
+    assert f"Caches are in {user_cache_dir()}; XDG_CACHE_HOME" in done.stdout
 
 
 def test_without_a_command_it_helps(tmp_path):
