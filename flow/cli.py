@@ -146,7 +146,7 @@ def synthesize(
         "params": plain(found, params),
         "target": target,
         "tools": counts["tools"] | (fmax["tools"] if fmax else {}),
-        **{name: counts[name] for name in ("lut", "ff", "bram", "dsp", "cells")},
+        **{name: counts[name] for name in ("lut", "lut_carry", "ff", "bram", "dsp", "cells")},
         "fmax_mhz": fmax and {name: fmax[name] for name in ("median", "min", "max", "seeds")},
     }
     if json_:
@@ -158,7 +158,10 @@ def synthesize(
         speed = f"{fmax['median']:.0f} ({fmax['min']:.0f} to {fmax['max']:.0f})"
     table.add_row(core, target, *(str(counts[n]) for n in ("lut", "ff", "bram", "dsp")), speed)
     out.print(table)
-    out.print(", ".join(f"{count} {cell}" for cell, count in sorted(counts["cells"].items())))
+    cells = [f"{count} {cell}" for cell, count in sorted(counts["cells"].items())]
+    if counts["lut_carry"]:
+        cells.append(f"{counts['lut_carry']} LUT that lead into carry chains")
+    out.print(", ".join(cells))
 
 
 def _measured(build: Path, **chosen: Any) -> None:

@@ -13,6 +13,7 @@ __all__ = ["UNITS", "Row", "command"]
 UNITS: dict[str, str] = {
     # Synthesis, placing and routing
     "lut": "LUT",
+    "lut_carry": "LUT",
     "ff": "FF",
     "bram": "BRAM",
     "dsp": "DSP",

@@ -133,7 +133,7 @@ def _synthesis(job: Job) -> Row:
     path = emitted(job)
     assert job.target is not None
     found = synth.synthesize(path, job.core, target=job.target, build=job.build / "synth")
-    figures = {name: found[name] for name in ("lut", "ff", "bram", "dsp")}
+    figures = {name: found[name] for name in ("lut", "lut_carry", "ff", "bram", "dsp")}
     figures["lut_per_lane"] = figures["lut"] / _numbers(job)
     options = ("--target", job.target, "--seeds", "0")
     return _row(job, "synth", figures, *options, tools=found["tools"])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from seedbed.flow import multipliers, targets
-from seedbed.flow.cache import memo
+from seedbed.flow.cache import code, memo
 from seedbed.flow.files import write_atomic
 from seedbed.sim import tools
 
@@ -198,8 +198,9 @@ def synthesize(
 ) -> dict[str, Any]:
     """Return what ``top`` of ``verilog`` occupies on ``target``, as yosys maps it.
 
-    ``lut`` counts every look-up table, those in carry chains and those that hold bits included (see
-    :mod:`seedbed.flow.targets`); ``ff``, ``bram`` and ``dsp`` count cells; ``cells`` is the number
+    ``lut`` counts every look-up table, those that hold bits and those of carry chains included (see
+    :mod:`seedbed.flow.targets`), ``lut_carry`` those of them that no cell stands for
+    (:mod:`seedbed.flow.carries`); ``ff``, ``bram`` and ``dsp`` count cells; ``cells`` is the number
     of each cell type, as yosys's ``stat`` gives it; ``tools`` the version of yosys; ``command``
     how yosys mapped it. Results are kept in ``build`` and found again. Raises as
     :func:`map_core`.
@@ -210,6 +211,7 @@ def synthesize(
         "top": top,
         "script": "".join(_scripts(verilog.read_bytes(), top, target)) + _again(top, target),
         "tables": [dict(chosen.lut), chosen.ff, chosen.bram, chosen.dsp, chosen.free],
+        "carries": digest(code(chosen.carries.__module__)),
         "yosys": tools.version("YOSYS"),
     }
 
@@ -219,8 +221,13 @@ def synthesize(
         modules = json.loads((folder / "stat.json").read_text())["modules"]
         cells = modules[f"\\{top}"].get("num_cells_by_type", {})
         cells = {cell: n for cell, n in cells.items() if cell != "$scopeinfo"}
+        counted = chosen.count(cells)
+        netlist = json.loads((folder / "mapped.json").read_text())["modules"][top]
+        taken = chosen.carries(netlist)
         return {
-            **chosen.count(cells),
+            **counted,
+            "lut": counted["lut"] + taken,
+            "lut_carry": taken,
             "cells": cells,
             "tools": {"yosys": key["yosys"]},
             "command": chosen.synth,

@@ -12,6 +12,7 @@ JsonRow = dict[str, Any]
 #: What a column of figures is headed with; a figure that is not here is not in a table.
 HEADINGS = {
     "lut": "LUT",
+    "lut_carry": "into carries",
     "ff": "FF",
     "bram": "BRAM",
     "dsp": "DSP",
@@ -176,7 +177,8 @@ def sizes(rows: list[JsonRow], title: str, text: str) -> Table | None:
         figures = row["figures"] | {n: job[n] for n in ("job_cycles", "pass_cycles")}
         if "fmax_mhz" in figures:
             figures["job_ms"] = figures["job_cycles"] / figures["fmax_mhz"] / 1e3
-        figures.pop("lut_per_lane", None)
+        for name in ("lut_per_lane", "lut_carry"):
+            figures.pop(name, None)
         found.append({**row, "figures": figures})
     return _table(title, text, found, {}) if found else None
 
@@ -314,8 +316,10 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
     ),
     (
         "Resources",
-        "All cells after synthesis. Fmax is the median over the seeds of place and route, with "
-        "its range; the mapped core stands between registers, in place of pads.",
+        "All cells after synthesis. Of LUT, those into carries only lead a signal into a carry "
+        "chain: a carry cell of UltraScale+ takes them where no LUT drives it. Fmax is the median "
+        "over the seeds of place and route, with its range; the mapped core stands between "
+        "registers, in place of pads.",
         of_kind("synthesis", "place"),
     ),
     (

@@ -130,7 +130,7 @@ def test_synth_prints_one_json_object(tmp_path):
 
 def test_a_number_format_is_a_value(tmp_path, monkeypatch, called):
     """Read, and printed as it was read; what it is mapped to is of no interest here."""
-    count = {"tools": {}, "lut": 1, "ff": 2, "bram": 3, "dsp": 4, "cells": {}}
+    count = {"tools": {}, "lut": 1, "lut_carry": 0, "ff": 2, "bram": 3, "dsp": 4, "cells": {}}
     monkeypatch.setattr(synth, "synthesize", lambda *_, **__: count)
     words = ["synth", "softmax_loss", "--set", "logits=Q8.16", "--target", "xcup", "--json"]
     code, out, err = called(words, tmp_path)
