@@ -114,12 +114,12 @@ def show(result: Mapping[str, Any], console: Console) -> None:
     )
     for target, mhz in result["clocks"].items():
         console.print(
-            f"On {target}, placed and routed at {mhz:.1f} MHz, the job takes "
-            f"{result['job_cycles'] / mhz / 1e3:,.1f} ms."
+            f"At the {mhz:.1f} MHz of place and route on {target}, these cycles are "
+            f"{result['job_cycles'] / mhz / 1e3:,.1f} ms, with a memory like the simulated one."
         )
     if not result["clocks"]:
         console.print(
-            "For the time on a device, measure its clock: "
+            "For milliseconds, place and route the core: "
             f"seedbed measure --kind place --core {CORE}"
         )
 
