@@ -207,7 +207,38 @@ def measure(
         if name not in KINDS:
             raise ValueError(f"kind must be one of {', '.join(KINDS)}, not {name!r}")
     cores = {registry.find(name).name for name in core} if core else set(CORES)
-    _measured(build, kinds=set(kind or KINDS), cores=cores)
+    _measured(build, kinds=set(kind) if kind else None, cores=cores)
+
+
+@app.command()
+def statistics(
+    core: CoreName,
+    set_: Settings = [],  # noqa: B006
+    bytes_: Annotated[int, typer.Option("--bytes", help="Of the file of words.")] = 27_000_000,
+    build: Build = BUILD,
+) -> None:
+    """Write a core's words to a file and test them with dieharder, where that is installed."""
+    from seedbed.flow import dieharder, jobs
+
+    found = registry.find(core)
+    config = found.configure(settings.read(found, set_))
+    tools.find("DIEHARDER")
+    path = dieharder.write_words(core, config, bytes_, build / "statistics")
+    with err.status(f"testing {bytes_:,} bytes of {core}: minutes"):
+        lines = dieharder.lines(path, build)
+    table = Table("test", "bits or words", "p-value", "verdict")
+    for line in lines:
+        table.add_row(line.name, str(line.size), f"{line.p:.6f}", line.verdict.lower())
+    out.print(table)
+    failed = sum(line.verdict == "FAILED" for line in lines)
+    out.print(f"{failed} of {len(lines)} lines failed; the words are in {path}", soft_wrap=True)
+    # What a report of everything has of it, too.
+    kept = [
+        job
+        for job in jobs.plan(build, kinds={"dieharder"}, cores={core})
+        if bytes_ == dieharder.LENGTH and found.configure(job.params) == config
+    ]
+    _print([row.to_json() for row in jobs.measure(kept, err)])
 
 
 @app.command()
@@ -292,6 +323,12 @@ def doctor() -> None:
             except RuntimeError as problem:
                 missing += 1
                 table.add_row(name, called, f"[red]broken: {problem}[/red]")
+    for name, (default, remedy) in tools.OPTIONAL.items():
+        called = os.environ.get(name, default)
+        found = (
+            tools.version(name) if tools.there(name) else f"not there, for one command: {remedy}"
+        )
+        table.add_row(name, called, found)
     out.print(table)
     kept = f"Caches are in {user_cache_path()}; XDG_CACHE_HOME names another folder."
     out.print(kept, soft_wrap=True)

@@ -56,6 +56,10 @@ def _resources(rows: list[dict[str, Any]], stem: str) -> str:
     return _tables(own, chosen)
 
 
+def _tests(rows: list[dict[str, Any]], stem: str) -> str:
+    return _tables([row for row in rows if row["core"] == stem], {"Statistical tests"})
+
+
 def _compression(rows: list[dict[str, Any]], stem: str) -> str:
     return _tables(rows, {"Compression", "Speed of the compressor"})
 
@@ -74,6 +78,7 @@ BLOCKS: dict[str, Callable[[list[dict[str, Any]], str], str]] = {
     "results": _results,
     "cores": _cores,
     "resources": _resources,
+    "tests": _tests,
     "compression": _compression,
     "weights": _weights,
 }

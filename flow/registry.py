@@ -181,14 +181,19 @@ CORES: dict[str, Core] = {
                 "31 x 8": Variant(
                     targets=EVERY,
                     placed=("ecp5", "ecp5-8"),
-                    kinds=(*CHECKED, "mutation", "statistics", "activity"),
+                    kinds=(*CHECKED, "mutation", "statistics", "dieharder", "activity"),
                     main=PLACED,
                 ),
                 "31 x 14": Variant(
                     params={"width": 14},
                     placed=("ecp5", "ecp5-8"),
-                    kinds=("simulation", "statistics", "activity", "speed"),
+                    kinds=("simulation", "statistics", "dieharder", "activity", "speed"),
                     main=PLACED,
+                ),
+                "31 x 14, leap 3": Variant(
+                    params={"width": 14, "leap": 3},
+                    targets=("xcup",),
+                    kinds=("simulation", "statistics", "dieharder"),
                 ),
                 "31 x 8, leap 8": Variant(
                     params={"leap": 8}, kinds=("simulation", "statistics"), main=COUNTED
@@ -196,7 +201,7 @@ CORES: dict[str, Core] = {
                 "31 x 14, leap 14": Variant(
                     params={"width": 14, "leap": 14},
                     placed=("ecp5", "ecp5-8"),
-                    kinds=("simulation", "statistics"),
+                    kinds=("simulation", "statistics", "dieharder"),
                     main=COUNTED,
                 ),
                 "31 x 8, grown": Variant(params={"seeding": "grown"}),

@@ -57,6 +57,11 @@ UNITS: dict[str, str] = {
     "lane_by_lag": "",
     "generator_by_lag": "",
     "any_pair_by_lag": "",
+    # Lines of dieharder's table: in all, failed, weak, and failed by PCG64 over as many bytes
+    **{name: "lines" for name in ("tests", "failed", "weak", "reference_failed")},
+    "failing": "",
+    "bytes": "bytes",
+    "period_bytes": "bytes",
     # Exponents of the table of scales
     "exponents": "",
     "commonest_percent": "%",
@@ -107,8 +112,8 @@ class Row:
         The core's name, its variant's name, and all of the configuration's parameters.
     kind
         ``synthesis``, ``place``, ``ratio``, ``simulation``, ``cocotb``, ``cycles``, ``job``,
-        ``proof``, ``mutation``, ``statistics``, ``activity``, ``speed``, ``demo``, ``sweep`` or
-        ``weights``.
+        ``proof``, ``mutation``, ``statistics``, ``dieharder``, ``activity``, ``speed``, ``demo``,
+        ``sweep`` or ``weights``.
     figures
         Values by name, each name one of :data:`UNITS`: numbers, texts or lists of numbers.
     command

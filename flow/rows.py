@@ -8,7 +8,16 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from seedbed.flow import activity, gemv_cycles, measure, place, registry, synth, verilog
+from seedbed.flow import (
+    activity,
+    dieharder,
+    gemv_cycles,
+    measure,
+    place,
+    registry,
+    synth,
+    verilog,
+)
 from seedbed.flow.row import Row, command
 from seedbed.sim import mutate, prove, tools, verilate
 from seedbed.sim.harness import Stalls, simulate
@@ -253,17 +262,26 @@ def _mutation(job: Job) -> Row:
     return _row(job, "mutate", found["figures"], seeds=[found["seed"]], tools=found["tools"])
 
 
+def _dieharder(job: Job) -> Row:
+    config = registry.find(job.core).configure(job.params)
+    figures = dieharder.figures(job.core, config, job.build)
+    versions = {"dieharder": tools.version("DIEHARDER"), "numpy": version("numpy")}
+    return _row(job, "statistics", figures, tools=versions)
+
+
 @dataclass(frozen=True)
 class Kind:
     """One sort of measurement: what makes its row, and what else its figures depend on.
 
     ``{core}`` in a module's name stands for the core's; ``distributions`` are packages beyond those
-    that all kinds depend on.
+    that all kinds depend on; ``tool`` is one of :data:`seedbed.sim.tools.OPTIONAL`, without which
+    the kind is left out where all are meant.
     """
 
     row: Callable[[Job], Row | None]
     modules: tuple[str, ...]
     distributions: tuple[str, ...] = ()
+    tool: str | None = None
 
 
 KINDS: dict[str, Kind] = {
@@ -278,4 +296,5 @@ KINDS: dict[str, Kind] = {
     "cycles": Kind(_cycles, ("seedbed.sim.gemv_cycles", "seedbed.flow.gemv_cycles")),
     "job": Kind(_job, ("seedbed.flow.instantft_rtl",)),
     "mutation": Kind(_mutation, ("seedbed.sim.mutate",)),
+    "dieharder": Kind(_dieharder, ("seedbed.flow.dieharder",), tool="DIEHARDER"),
 }

@@ -47,6 +47,13 @@ HEADINGS = {
     "generator_autocorrelation": "generator, lags 1..8",
     "lane_to_lane": "lane to lane, lag 0",
     "any_pair": "any pair, lags 1..8",
+    "bytes": "bytes",
+    "period_bytes": "period, bytes",
+    "tests": "lines",
+    "failed": "failed",
+    "weak": "weak",
+    "reference_failed": "PCG64, failed",
+    "failing": "what fails",
     "exponents": "exponents that occur",
     "commonest_percent": "share of the commonest, %",
     "toggles": "toggles",
@@ -329,6 +336,12 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
         "is one LFSR, followed through the rotation; any pair is any lane with any lane, some "
         "beats later.",
         of_kind("statistics", figure="lane_to_lane"),
+    ),
+    (
+        "Statistical tests",
+        "dieharder on the core's words, packed without gaps; a file that ends is read again. "
+        "Beside it a generator of numpy's, PCG64, over as many bytes.",
+        of_kind("dieharder"),
     ),
     (
         "Scaling exponents",

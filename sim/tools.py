@@ -3,6 +3,7 @@
 import atexit
 import gc
 import os
+import re
 import shutil
 import site
 import subprocess
@@ -15,7 +16,16 @@ from tempfile import TemporaryFile, mkdtemp
 
 from platformdirs import user_cache_path
 
-__all__ = ["TOOLS", "ToolMissing", "find", "run", "setup_environment", "version"]
+__all__ = [
+    "OPTIONAL",
+    "TOOLS",
+    "ToolMissing",
+    "find",
+    "run",
+    "setup_environment",
+    "there",
+    "version",
+]
 
 #: What each tool is called by default, and the command that brings it.
 TOOLS: dict[str, tuple[str, str]] = {
@@ -30,6 +40,8 @@ TOOLS: dict[str, tuple[str, str]] = {
     "MAKE": ("make", "apt-get install make"),
     "PERL": ("perl", "apt-get install perl"),
 }
+#: The same for those that one command alone asks for.
+OPTIONAL: dict[str, tuple[str, str]] = {"DIEHARDER": ("dieharder", "apt-get install dieharder")}
 
 
 class ToolMissing(RuntimeError):
@@ -85,12 +97,22 @@ def _writable(folder: Path) -> bool:
 
 
 def find(name: str) -> str:
-    """Return the path of a tool of :data:`TOOLS`, or raise :class:`ToolMissing`."""
-    command = os.environ.get(name) or TOOLS[name][0]
+    """Return the path of a tool, or raise :class:`ToolMissing`."""
+    default, remedy = (TOOLS | OPTIONAL)[name]
+    command = os.environ.get(name) or default
     path = shutil.which(command)
     if path is None:
-        raise ToolMissing(f"{command} is not installed: try '{TOOLS[name][1]}'")
+        raise ToolMissing(f"{command} is not installed: try '{remedy}'")
     return path
+
+
+def there(name: str) -> bool:
+    """Tell whether a tool is installed."""
+    try:
+        find(name)
+    except ToolMissing:
+        return False
+    return True
 
 
 def run(name: str, *arguments: str | Path, cwd: Path | None = None) -> str:
@@ -117,6 +139,10 @@ def version(name: str) -> str:
     if name == "SMTBMC":
         find(name)
         return version("YOSYS")
+    if name == "DIEHARDER":
+        # Without an option for it: above the list of its tests.
+        found = re.search(r"dieharder version \S+", run(name, "-l"))
+        return found[0] if found else "unknown"
     lines = run(name, "-V" if name == "YOSYS" else "--version").splitlines()
     # A first call of a tool that is compiled on the way says so before anything else.
     told = [line.strip() for line in lines if line.strip() and "Preparing to run" not in line]
