@@ -42,6 +42,9 @@ def _stimulus(case: Case) -> str:
         lines.append(f"phase {phase.drain:d}")
         for name, payloads in (phase.inputs | phase.outputs).items():
             lines.append(" ".join(["port", name, *(f"{payload:x}" for payload in payloads)]))
+        for name, counts in phase.after.items():
+            for output, each in counts.items():
+                lines.append(" ".join(["after", name, output, *map(str, each)]))
     return "\n".join(lines) + "\n"
 
 
