@@ -13,6 +13,7 @@ from seedbed.flow.cache import memo
 from seedbed.flow.files import write_atomic
 from seedbed.flow.synth import Progress, digest, keep, map_core, tell, yosys
 from seedbed.sim import tools
+from seedbed.sim.kept import whole
 
 __all__ = ["place"]
 
@@ -89,7 +90,7 @@ def place(
 
     def design() -> str:
         path = folder / f"design-{digest(repr(key))[:16]}.json"
-        if not path.is_file():
+        if not whole(path):
             write_atomic(folder / "harness.v", text)
             yosys(folder, "wrap", script)
             if places:
@@ -149,7 +150,10 @@ def _run(target: targets.Target, arguments: list[str], folder: Path, seed: int) 
     assert target.place is not None
     files = ["--report", report.name, "--seed", str(seed)]
     tools.run(target.place, *arguments, *files, cwd=folder)
-    return _report(json.loads(report.read_text()))
+    try:
+        return _report(json.loads(report.read_text()))
+    except (OSError, ValueError) as problem:
+        raise RuntimeError(f"{report} was not written to its end: is the disk full?") from problem
 
 
 def _placed(
@@ -161,7 +165,7 @@ def _placed(
     Router 2 ended so with LeNet-5's fine-tuning core, and did not in a call that had placed it.
     """
     name = f"placed-{seed}-{design}"
-    if not (folder / name).is_file():
+    if not whole(folder / name):
         write_atomic(folder / "pins.lpf", target.pins)
         files = ["--json", design, "--seed", str(seed), "--log", f"place-{seed}.log"]
         files += ["--lpf", "pins.lpf", "--lpf-allow-unconstrained"]

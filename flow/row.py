@@ -1,11 +1,14 @@
 """One measurement as a row of the report, and what every figure is called and counted in."""
 
+import json
 import shlex
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
-__all__ = ["UNITS", "Row", "command"]
+__all__ = ["UNITS", "Row", "command", "kept_rows"]
 
 #: Every figure that a row may hold, with its unit ("" for a plain number).
 UNITS: dict[str, str] = {
@@ -142,6 +145,25 @@ class Row:
     def to_json(self) -> dict[str, Any]:
         """Return the row as plain JSON values, units included."""
         return {**asdict(self), "units": {name: UNITS[name] for name in self.figures}}
+
+
+def kept_rows(paths: Iterable[Path], make: Callable[[dict[str, Any]], list[Row]]) -> list[Row]:
+    """Return what ``make`` makes of each JSON file that a demonstration wrote.
+
+    One that is damaged, or of another version, is left out with a word on standard error: the
+    demonstration writes it again, and the rest of a report does not wait for that.
+    """
+    found: list[Row] = []
+    for path in sorted(paths):
+        try:
+            found += make(json.loads(path.read_bytes()))
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            print(
+                f"{path} is damaged or of another version, and left out: run its demonstration "
+                f"again",
+                file=sys.stderr,
+            )
+    return found
 
 
 def command(verb: str, core: str, params: Mapping[str, Any], *options: str) -> str:

@@ -13,6 +13,7 @@ from seedbed.flow import multipliers, targets
 from seedbed.flow.cache import memo
 from seedbed.flow.files import write_atomic
 from seedbed.sim import tools
+from seedbed.sim.kept import seal, whole
 
 __all__ = ["COPIES", "Progress", "digest", "keep", "map_core", "synthesize", "tell", "yosys"]
 
@@ -60,6 +61,14 @@ read_json packed.json
 hierarchy -check -top {top}
 opt_clean
 {write}"""
+
+#: What a folder of a mapped core holds: the name under which yosys writes each, and its last line.
+MAPPED = {
+    "netlist.v": ("netlist.part", "endmodule"),
+    "mapped.json": ("mapped.part", "}"),
+    "mapped.il": ("rtlil.part", "end"),
+    "stat.json": ("stat.part", "}"),
+}
 
 # A module that stands this often in a core is mapped once, and dissolved afterwards.
 _MANY = 256
@@ -158,9 +167,17 @@ def _pack(folder: Path, top: str, script: str) -> None:
         yosys(folder, "pack", script)
 
 
-def keep(folder: Path, part: str, name: str) -> None:
-    """Give a file its name, now that it is whole."""
+def keep(folder: Path, part: str, name: str, end: str = "}") -> None:
+    """Give a file that a tool wrote its name and its seal, if its last line is ``end``.
+
+    Raises ``RuntimeError`` where it is cut short: the tools end well on a full disk.
+    """
+    with (folder / part).open("rb") as file:
+        file.seek(max(file.seek(0, os.SEEK_END) - 64, 0))
+        if file.read().rstrip().splitlines()[-1:] != [end.encode()]:
+            raise RuntimeError(f"{folder / part} was not written to its end: is the disk full?")
     os.replace(folder / part, folder / name)
+    seal(folder / name)
 
 
 def map_core(
@@ -171,7 +188,7 @@ def map_core(
     It holds ``stat.json``, ``mapped.json``, ``mapped.il`` and ``netlist.v``, of the core alone:
     without pads and clock buffers, with registers in the multipliers where a target has such
     (:mod:`seedbed.flow.multipliers`). There is a folder below ``build`` for each text of the
-    Verilog, target and version of yosys; one that is there already is used. Raises
+    Verilog, target and version of yosys; one that is there already is used, if it is whole. Raises
     :class:`targets.UnknownTarget`, :class:`tools.ToolMissing`, ``OSError``, or ``RuntimeError``
     where yosys fails.
     """
@@ -179,17 +196,14 @@ def map_core(
     scripts, again = _scripts(text, top, target), _again(top, target)
     name = digest(text + f"{tools.version('YOSYS')}\n{''.join(scripts)}{again}".encode())
     folder = build / f"{top}-{target}-{name[:16]}"
-    if not (folder / "stat.json").is_file():
+    if not all(whole(folder / name) for name in MAPPED):
         tell(progress, f"synthesizing {top} for {target}")
         write_atomic(folder / "core.v", text)
         _map(folder, scripts)
         if again:
             _pack(folder, top, again)
-        keep(folder, "netlist.part", "netlist.v")
-        keep(folder, "mapped.part", "mapped.json")
-        keep(folder, "rtlil.part", "mapped.il")
-        # The last one: that it is there says that the folder is complete.
-        keep(folder, "stat.part", "stat.json")
+        for name, (part, end) in MAPPED.items():
+            keep(folder, part, name, end)
     return folder
 
 

@@ -220,6 +220,27 @@ def test_journal_of_another_input_is_refused(tmp_path):
     compress(tmp_path / "in", tmp_path / "out")
 
 
+@pytest.mark.parametrize(
+    "damaged",
+    [b"", b"\0" * 9, b"[5", b"[5]", b"{}", b"null", b'["5", 1, 1, 1, 1]', b"[5, 0.5, 1, 1, 1]",
+     b"[5, 1, 1, 1]", b"[5, 1, 1, 1, NaN]", b"[5, 1, 1, 1, 1e999]", b"[5, 1, 1, 1, null]",
+     b"[5, 1, 1, 1, 1" + b"0" * 999 + b"]", b"[" * 100_000, b"\xff"],
+)  # fmt: skip
+def test_damaged_lines_of_a_journal_are_done_again(damaged, source, wanted, tmp_path, monkeypatch):
+    with pytest.raises(KeyboardInterrupt):
+        compress(source, tmp_path / "out", results=shuffled(1, 14))
+    journal = tmp_path / "out.journal"
+    first, *pieces = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(
+        b"".join([first, damaged + b"\n", *pieces[:6], damaged + b"\n", *pieces[8:]])
+    )
+    calls = []
+    monkeypatch.setattr(run, "encode", lambda work: calls.append(work) or encode(work))
+    compress(source, tmp_path / "out")
+    assert len(calls) == PIECES - 12
+    assert (tmp_path / "out").read_bytes() == wanted
+
+
 def test_nonsense_in_place_of_a_journal_is_refused(source, tmp_path):
     (tmp_path / "out.journal").write_text("my notes\n")
     with pytest.raises(ValueError, match=r"out\.journal is not a journal; remove it"):

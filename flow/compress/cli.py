@@ -181,7 +181,6 @@ def explore(
             "the paper's" if row["published"] else "",
         )
     path = build / "explore" / f"seedlm_{bits}_{rule}.png"
-    path.parent.mkdir(parents=True, exist_ok=True)
     grid.plot(rows, path)
     out.print(table)
     out.print(f"The plot is {path}.")
