@@ -99,12 +99,19 @@ class Checkpoint:
         entries = {}
         for name in opened.offset_keys():
             tensor = opened.get_slice(name)
-            if tensor.get_dtype() not in DTYPES:
+            dtype, shape = tensor.get_dtype(), tuple(tensor.get_shape())
+            if dtype not in DTYPES:
                 raise CheckpointError(
-                    f"{self.path}: tensor {name!r} is of {tensor.get_dtype()}, which cannot be "
-                    f"written again; allowed are {', '.join(DTYPES)}"
+                    f"{self.path}: tensor {name!r} is of {dtype}, which cannot be written again; "
+                    f"allowed are {', '.join(DTYPES)}"
                 )
-            entries[name] = Entry(tensor.get_dtype(), tuple(tensor.get_shape()), offset)
+            if dtype == "F4" and shape[-1] % 2:
+                # The library writes these in pairs along the last dimension.
+                raise CheckpointError(
+                    f"{self.path}: tensor {name!r} is of F4 in the shape {list(shape)}, which "
+                    f"cannot be written again; its last dimension must be even"
+                )
+            entries[name] = Entry(dtype, shape, offset)
             offset += entries[name].nbytes
         return entries
 
