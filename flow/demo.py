@@ -260,6 +260,9 @@ def _row(result: dict[str, Any], kind: str, each: dict[str, Any]) -> Row:
     what = f"{source} ({varied})" if kind == "sweep" else source
     params = {"source": source, "shots": shots, "data": result["data"], "d": result["d"], **chosen}
     figures = {
+        # Ten classes.
+        "images": 10 * shots,
+        "held_images": result["images"]["test"],
         "accuracy_mean": each["mean"],
         "accuracy_std": each["std"],
         "accuracy_before": result["before"],

@@ -41,7 +41,9 @@ UNITS: dict[str, str] = {
     **{f"{part}_cycles": "cycles" for part in ("job", "load", "fill", "cached", "read")},
     "pass_cycles": "cycles/sample",
     "cycles_per_second": "cycles/s",
+    # Images that a network is tuned on, and those that its accuracy is of
     "images": "images",
+    "held_images": "images",
     "beats": "beats",
     "proved": "proofs",
     "covers": "covers",
@@ -75,6 +77,7 @@ UNITS: dict[str, str] = {
     "cpu_seconds": "s",
     "peak_mib": "MiB",
     # Compression
+    "blocks": "blocks",
     "relative_error": "",
     "paper_rule_error": "",
     "plain_error": "",
@@ -104,7 +107,8 @@ class Row:
     Parameters
     ----------
     core, config, params
-        The core's name, its variant's name, and all of the configuration's parameters.
+        The core's name, its variant's name, and all of the configuration's parameters; ``data``
+        among them says what images or numbers the figures are of, where that may be more than one.
     kind
         ``synthesis``, ``place``, ``ratio``, ``simulation``, ``cocotb``, ``cycles``, ``job``,
         ``proof``, ``mutation``, ``statistics``, ``activity``, ``speed``, ``demo``, ``sweep`` or
