@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seedbed.flow import demo, instantft_rtl_demo, place, seedlm_demo, synth, targets
+from seedbed.flow import demo, instantft_rtl_demo, place, seedlm_demo, synth, targets, verilog
 from seedbed.flow.files import write_atomic
 from seedbed.flow.pretrained import pretrained
+from seedbed.flow.registry import CORES
 from seedbed.flow.row import Row, kept_rows
 from seedbed.sim import gemv_cycles, instantft_job, kept, tools, verilate
 
@@ -74,7 +75,7 @@ def mapped(tmp_path_factory):
 @pytest.fixture
 def core(tmp_path, mapped, monkeypatch):
     """A mapped core that is mapped again without yosys, and how often it was."""
-    verilog, copy = mapped
+    source, copy = mapped
     times = []
 
     def again(folder, scripts):
@@ -87,7 +88,7 @@ def core(tmp_path, mapped, monkeypatch):
     monkeypatch.setattr(synth, "_pack", lambda *_: None)
 
     def map_core():
-        return synth.map_core(verilog, "lfsr", target="ecp5", build=tmp_path)
+        return synth.map_core(source, "lfsr", target="ecp5", build=tmp_path)
 
     return map_core, times
 
@@ -178,6 +179,22 @@ def test_a_damaged_design_is_wrapped_again(tmp_path, mapped, monkeypatch, damage
     design.write_bytes(damage(design.read_bytes()))
     assert placed()["mhz"] == [100]
     assert scripts == ["wrap", "wrap"]
+
+
+@damage
+def test_damaged_verilog_is_emitted_again(tmp_path, monkeypatch, damage):
+    calls = []
+    monkeypatch.setattr(verilog, "emit", lambda core, params: calls.append(core) or LFSR)
+
+    def write():
+        return verilog.write(CORES["lfsr"], {}, tmp_path / "out", kept=tmp_path / "kept")
+
+    path = write()
+    (entry,) = (tmp_path / "kept").iterdir()
+    for spoilt in (path, entry):
+        spoilt.write_bytes(damage(spoilt.read_bytes()))
+        assert write().read_text() == LFSR
+    assert len(calls) == 2
 
 
 EXECUTABLES = {
