@@ -11,7 +11,7 @@ from typing import Any
 from seedbed.flow import floorplan, lane_ring, place_harness, targets
 from seedbed.flow.cache import memo
 from seedbed.flow.files import write_atomic
-from seedbed.flow.synth import Progress, digest, keep, map_core, tell, yosys
+from seedbed.flow.synth import Progress, complete, digest, keep, map_core, tell, yosys
 from seedbed.sim import tools
 from seedbed.sim.kept import whole
 
@@ -93,6 +93,7 @@ def place(
         if not whole(path):
             write_atomic(folder / "harness.v", text)
             yosys(folder, "wrap", script)
+            complete(folder / "design.part")
             if places:
                 _arrange(folder / "design.part", places)
             keep(folder, "design.part", path.name)
@@ -172,6 +173,7 @@ def _placed(
         files += ["--no-route", "--write", f"placed-{seed}.part"]
         assert target.place is not None
         tools.run(target.place, *arguments, *files, cwd=folder)
+        complete(folder / f"placed-{seed}.part")
         keep(folder, f"placed-{seed}.part", name)
     return name
 

@@ -15,7 +15,17 @@ from seedbed.flow.files import write_atomic
 from seedbed.sim import tools
 from seedbed.sim.kept import seal, whole
 
-__all__ = ["COPIES", "Progress", "digest", "keep", "map_core", "synthesize", "tell", "yosys"]
+__all__ = [
+    "COPIES",
+    "Progress",
+    "complete",
+    "digest",
+    "keep",
+    "map_core",
+    "synthesize",
+    "tell",
+    "yosys",
+]
 
 Progress = Callable[[str], None] | None
 
@@ -158,6 +168,7 @@ def _again(top: str, target: str) -> str:
 
 def _pack(folder: Path, top: str, script: str) -> None:
     """Move registers into multipliers, and write the netlist that this gives."""
+    complete(folder / "mapped.part")
     text = (folder / "mapped.part").read_text()
     if multipliers.MULTIPLIER not in text:
         return
@@ -167,15 +178,19 @@ def _pack(folder: Path, top: str, script: str) -> None:
         yosys(folder, "pack", script)
 
 
-def keep(folder: Path, part: str, name: str, end: str = "}") -> None:
-    """Give a file that a tool wrote its name and its seal, if its last line is ``end``.
+def complete(path: Path, end: str = "}") -> None:
+    """Raise ``RuntimeError`` if the last line that a tool wrote is not ``end``.
 
-    Raises ``RuntimeError`` where it is cut short: the tools end well on a full disk.
+    The tools themselves end well on a full disk.
     """
-    with (folder / part).open("rb") as file:
+    with path.open("rb") as file:
         file.seek(max(file.seek(0, os.SEEK_END) - 64, 0))
         if file.read().rstrip().splitlines()[-1:] != [end.encode()]:
-            raise RuntimeError(f"{folder / part} was not written to its end: is the disk full?")
+            raise RuntimeError(f"{path} was not written to its end: is the disk full?")
+
+
+def keep(folder: Path, part: str, name: str) -> None:
+    """Give a complete file its name, and seal it."""
     os.replace(folder / part, folder / name)
     seal(folder / name)
 
@@ -202,8 +217,10 @@ def map_core(
         _map(folder, scripts)
         if again:
             _pack(folder, top, again)
-        for name, (part, end) in MAPPED.items():
-            keep(folder, part, name, end)
+        for part, end in MAPPED.values():
+            complete(folder / part, end)
+        for name, (part, _) in MAPPED.items():
+            keep(folder, part, name)
     return folder
 
 

@@ -9,7 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seedbed.flow import demo, instantft_rtl_demo, place, seedlm_demo, synth, targets, verilog
+from seedbed.flow import (
+    demo,
+    instantft_rtl_demo,
+    place,
+    place_harness,
+    seedlm_demo,
+    synth,
+    targets,
+    verilog,
+)
 from seedbed.flow.files import write_atomic
 from seedbed.flow.pretrained import pretrained
 from seedbed.flow.registry import CORES
@@ -149,12 +158,15 @@ def test_a_damaged_placement_is_placed_again(tmp_path, monkeypatch, damage):
 @damage
 def test_a_damaged_design_is_wrapped_again(tmp_path, mapped, monkeypatch, damage):
     """And a report that was cut short is no result: the next run makes one."""
-    verilog, _ = mapped
+    source, _ = mapped
     scripts = []
+    cells = {f"{place_harness.INSTANCE}.x": {"attributes": {}}}
+    wrapped = json.dumps({"modules": {place.HARNESS: {"cells": cells}}}, indent=1)
 
     def yosys(folder, stem, script):
         scripts.append(stem)
-        (folder / "design.part").write_text('{\n  "modules": {\n  }\n}\n')
+        # The first time, the disk is full.
+        (folder / "design.part").write_text(wrapped[: -1 if len(scripts) == 1 else None])
 
     step = {"from": {"cell": "a"}, "to": {"cell": "b"}, "delay": 1.0, "type": "routing"}
     paths = [{"from": "clk", "to": "clk", "path": [step]}]
@@ -164,21 +176,27 @@ def test_a_damaged_design_is_wrapped_again(tmp_path, mapped, monkeypatch, damage
         (cwd / arguments[arguments.index("--report") + 1]).write_text(reports.pop(0))
 
     monkeypatch.setattr(place, "yosys", yosys)
-    folder = synth.map_core(verilog, "lfsr", target="ecp5", build=verilog.parent)
+    monkeypatch.setattr(place.lane_ring, "arrange", lambda *_: {"x": "X1/Y1"})
+    folder = synth.map_core(source, "lfsr", target="ecp5", build=source.parent)
     shutil.copytree(folder, tmp_path / folder.name)
     versions = {name: tools.version(name) for name in ("YOSYS", "NEXTPNR_ECP5")}
     monkeypatch.setattr(tools, "version", versions.__getitem__)
     monkeypatch.setattr(tools, "run", tool)
 
     def placed():
-        return place.place(verilog, "lfsr", target="ecp5", seeds=1, build=tmp_path)
+        return place.place(source, "lfsr", target="ecp5", seeds=1, build=tmp_path)
 
+    with pytest.raises(RuntimeError, match=r"design\.part was not written to its end: is the disk"):
+        placed()
     with pytest.raises(RuntimeError, match=r"report-1\.json was not written to its end: is the "):
         placed()
     (design,) = tmp_path.glob("*/design-*.json")
-    design.write_bytes(damage(design.read_bytes()))
+    wanted = design.read_bytes()
+    assert b'{"BEL": "X1/Y1"}' in wanted
+    design.write_bytes(damage(wanted))
     assert placed()["mhz"] == [100]
-    assert scripts == ["wrap", "wrap"]
+    assert design.read_bytes() == wanted
+    assert scripts == ["wrap"] * 3
 
 
 @damage
