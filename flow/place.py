@@ -13,7 +13,7 @@ from seedbed.flow.cache import memo
 from seedbed.flow.files import write_atomic
 from seedbed.flow.synth import Progress, complete, digest, keep, map_core, tell, yosys
 from seedbed.sim import tools
-from seedbed.sim.kept import whole
+from seedbed.sim.checksum import intact
 
 __all__ = ["place"]
 
@@ -90,7 +90,7 @@ def place(
 
     def design() -> str:
         path = folder / f"design-{digest(repr(key))[:16]}.json"
-        if not whole(path):
+        if not intact(path):
             write_atomic(folder / "harness.v", text)
             yosys(folder, "wrap", script)
             complete(folder / "design.part")
@@ -154,7 +154,7 @@ def _run(target: targets.Target, arguments: list[str], folder: Path, seed: int) 
     try:
         return _report(json.loads(report.read_text()))
     except (OSError, ValueError) as problem:
-        raise RuntimeError(f"{report} was not written to its end: is the disk full?") from problem
+        raise RuntimeError(f"{report} is truncated: is the disk full?") from problem
 
 
 def _placed(
@@ -166,7 +166,7 @@ def _placed(
     Router 2 ended so with LeNet-5's fine-tuning core, and did not in a call that had placed it.
     """
     name = f"placed-{seed}-{design}"
-    if not whole(folder / name):
+    if not intact(folder / name):
         write_atomic(folder / "pins.lpf", target.pins)
         files = ["--json", design, "--seed", str(seed), "--log", f"place-{seed}.log"]
         files += ["--lpf", "pins.lpf", "--lpf-allow-unconstrained"]

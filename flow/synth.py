@@ -13,7 +13,7 @@ from seedbed.flow import multipliers, targets
 from seedbed.flow.cache import memo
 from seedbed.flow.files import write_atomic
 from seedbed.sim import tools
-from seedbed.sim.kept import seal, whole
+from seedbed.sim.checksum import intact, record
 
 __all__ = [
     "COPIES",
@@ -72,7 +72,7 @@ hierarchy -check -top {top}
 opt_clean
 {write}"""
 
-#: What a folder of a mapped core holds: the name under which yosys writes each, and its last line.
+#: The files of a mapped core: the name under which yosys writes each, and its last line.
 MAPPED = {
     "netlist.v": ("netlist.part", "endmodule"),
     "mapped.json": ("mapped.part", "}"),
@@ -179,20 +179,20 @@ def _pack(folder: Path, top: str, script: str) -> None:
 
 
 def complete(path: Path, end: str = "}") -> None:
-    """Raise ``RuntimeError`` if the last line that a tool wrote is not ``end``.
+    """Raise ``RuntimeError`` if the last line of a tool's output file is not ``end``.
 
-    The tools themselves end well on a full disk.
+    On a full disk the tools truncate the file and report success.
     """
     with path.open("rb") as file:
         file.seek(max(file.seek(0, os.SEEK_END) - 64, 0))
         if file.read().rstrip().splitlines()[-1:] != [end.encode()]:
-            raise RuntimeError(f"{path} was not written to its end: is the disk full?")
+            raise RuntimeError(f"{path} is truncated: is the disk full?")
 
 
 def keep(folder: Path, part: str, name: str) -> None:
-    """Give a complete file its name, and seal it."""
+    """Give a complete file its name, and record its checksum."""
     os.replace(folder / part, folder / name)
-    seal(folder / name)
+    record(folder / name)
 
 
 def map_core(
@@ -203,7 +203,7 @@ def map_core(
     It holds ``stat.json``, ``mapped.json``, ``mapped.il`` and ``netlist.v``, of the core alone:
     without pads and clock buffers, with registers in the multipliers where a target has such
     (:mod:`seedbed.flow.multipliers`). There is a folder below ``build`` for each text of the
-    Verilog, target and version of yosys; one that is there already is used, if it is whole. Raises
+    Verilog, target and version of yosys; one that is there already is used, if it is intact. Raises
     :class:`targets.UnknownTarget`, :class:`tools.ToolMissing`, ``OSError``, or ``RuntimeError``
     where yosys fails.
     """
@@ -211,7 +211,7 @@ def map_core(
     scripts, again = _scripts(text, top, target), _again(top, target)
     name = digest(text + f"{tools.version('YOSYS')}\n{''.join(scripts)}{again}".encode())
     folder = build / f"{top}-{target}-{name[:16]}"
-    if not all(whole(folder / name) for name in MAPPED):
+    if not all(intact(folder / name) for name in MAPPED):
         tell(progress, f"synthesizing {top} for {target}")
         write_atomic(folder / "core.v", text)
         _map(folder, scripts)

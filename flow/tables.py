@@ -199,7 +199,8 @@ def products(rows: list[JsonRow], title: str, text: str) -> Table | None:
             lines.append([*line, _seeds(row)])
     heads = [head for name in names.values() for head in (name, "paper")]
     header = ["configuration", "matrix", *heads, "seeds"]
-    return Table(title=title, text=text, header=header, lines=lines) if lines else None
+    columns = [list(cells) for cells in zip(*lines, strict=True)]
+    return _columns(title, text, list(zip(header, columns, strict=True))) if lines else None
 
 
 def sizes(rows: list[JsonRow], title: str, text: str) -> Table | None:
@@ -331,7 +332,7 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
         "model: network and adapters are loaded, trained, and read back. Accuracy is on the "
         "held-out images, turned by 90 degrees: of scikit-learn's digits, or of MNIST where that "
         "was given. The paper's cycles are its 0.36 s at 200 MHz; its accuracy is of MNIST "
-        "(RotMNIST), and does not stand beside other images.",
+        "(RotMNIST), and is compared with rows of MNIST alone.",
         of_kind(
             "job",
             published={

@@ -1,4 +1,4 @@
-"""Products of float32 matrices that have the same bits on any machine."""
+"""Reproducible products of float32 matrices: the same bits on any machine."""
 
 import numpy as np
 

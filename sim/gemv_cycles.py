@@ -71,7 +71,7 @@ def run(bench: Path, config: SeedlmGemvConfig, job: Job) -> int:
         [bench.resolve(), *files], cwd=folder, capture_output=True, text=True, check=False
     )
     if done.returncode == 4:
-        raise RuntimeError(f"{folder}: results were not written to their end: is the disk full?")
+        raise RuntimeError(f"{folder / 'results.bin'} is truncated: is the disk full?")
     if done.returncode:
         raise Mismatch(f"{bench.parent.name}: not all of {job.rows} results came")
     wanted = _words(results(config, job.sums, "ok"), hw.result_layout(config).size)

@@ -18,8 +18,8 @@ from platformdirs import user_cache_path
 
 from seedbed.sim import tools
 from seedbed.sim.case import Case
+from seedbed.sim.checksum import intact, record
 from seedbed.sim.harness import Mismatch
-from seedbed.sim.kept import seal, whole
 
 __all__ = ["TESTS", "WAIVERS", "build", "built", "executable", "lint", "play", "run"]
 
@@ -68,7 +68,7 @@ def build(
     """
     objects.mkdir(parents=True, exist_ok=True)
     runtime = _runtime(flags)
-    for part in filter(whole, runtime.glob("*.o")):
+    for part in filter(intact, runtime.glob("*.o")):
         # With the time of now: older than Verilator's sources, it would be compiled again.
         shutil.copyfile(part, objects / part.name)
     (objects / _HEADERS).write_text("".join(f'#include "{name}"\n' for name in _INCLUDED))
@@ -76,7 +76,7 @@ def build(
     here = objects / compiled.name
     # A build that was broken off may have left one.
     here.unlink(missing_ok=True)
-    if whole(compiled):
+    if intact(compiled):
         here.symlink_to(compiled)
         flags = [*flags, "-CFLAGS", f"-include {_HEADERS}"]
     target = objects.relative_to(cwd) if cwd else objects
@@ -90,34 +90,34 @@ def _keep(objects: Path, runtime: Path) -> None:
     """Keep of a build what is the same for every core, and compile the headers for the next."""
     runtime.mkdir(parents=True, exist_ok=True)
     compiled = f"{_HEADERS}.gch"
-    if not whole(runtime / compiled):
+    if not intact(runtime / compiled):
         # By the build's own makefile: headers count only where all flags are the same.
         rule = f"{compiled}: {_HEADERS}; $(CXX) $(CXXFLAGS) $(CPPFLAGS) -o $@ $<"
         tools.run("MAKE", "-f", "Vtop.mk", f"--eval={rule}", compiled, cwd=objects)
     for part in [*objects.glob("verilated*.o"), objects / compiled]:
-        if not whole(runtime / part.name):
+        if not intact(runtime / part.name):
             copy = runtime / f"{part.stem}-{os.getpid()}"
             try:
                 shutil.copyfile(part, copy)
                 os.replace(copy, runtime / part.name)
-                seal(runtime / part.name)
+                record(runtime / part.name)
             finally:
                 copy.unlink(missing_ok=True)
 
 
 def built(folder: Path, name: str, make: Callable[[Path], None]) -> Path:
-    """Return the executable ``folder/name``; where it is not there, or not whole, it is built.
+    """Return the executable ``folder/name``; it is built where it is missing or not intact.
 
-    ``make`` is told a new folder, and leaves there an executable of this name.
+    ``make`` gets a new folder, and creates an executable of this name in it.
     """
     target = folder / name
-    if not whole(target):
+    if not intact(target):
         folder.mkdir(parents=True, exist_ok=True)
         # A build that is broken off, or runs twice at the same time, leaves nothing half done.
         with TemporaryDirectory(dir=folder, prefix="build-") as scratch:
             make(Path(scratch))
             os.replace(Path(scratch) / name, target)
-            seal(target)
+            record(target)
     return target
 
 

@@ -57,11 +57,10 @@ def test_beats_are_counted_where_they_are_valid_and_inputs_stay_quiet(build):
     assert result["toggles"] == 200
     assert result["toggles_per_number"] == 4
     saif = Path(result["saif"])
-    whole = saif.read_bytes()
-    for spoil in (saif.unlink, lambda: saif.write_bytes(whole[:100])):
-        spoil()
-        assert measure(build, HALF, "half", numbers_per_beat=1, cycles=100) == result
-        assert saif.read_bytes() == whole
+    recorded = saif.read_bytes()
+    saif.write_bytes(recorded[:100])
+    assert measure(build, HALF, "half", numbers_per_beat=1, cycles=100) == result
+    assert saif.read_bytes() == recorded
 
 
 def test_a_core_that_waits_for_input_is_refused(build):

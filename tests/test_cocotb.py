@@ -8,8 +8,8 @@ from seedbed.flow.registry import CORES
 from seedbed.flow.verilog import write
 from seedbed.sim import tools, verilate
 from seedbed.sim.case import Case, Phase
+from seedbed.sim.checksum import intact, record
 from seedbed.sim.harness import Mismatch
-from seedbed.sim.kept import seal, whole
 from seedbed.sim.verilate import play, run
 
 ROOT = Path(__file__).parents[1]
@@ -141,7 +141,7 @@ def test_what_was_compiled_once_on_a_machine_is_used(tmp_path, build_wires, monk
     kept = verilate._runtime(PLAIN) / "verilated.o"
     kept.parent.mkdir(parents=True)
     kept.write_text("no object")
-    seal(kept)
+    record(kept)
     os.utime(kept, (0, 0))
     with pytest.raises(RuntimeError, match=r"verilated\.o: file format not recognized"):
         build_wires("objects")
@@ -157,7 +157,7 @@ def test_what_was_compiled_once_on_a_machine_is_used(tmp_path, build_wires, monk
     with monkeypatch.context() as patch:
         patch.setattr(tools, "run", stand_in)
         build_wires("again")
-    assert whole(kept)
+    assert intact(kept)
     assert kept.read_text() == "compiled"
 
 

@@ -198,7 +198,7 @@ def test_decompressed_file_has_the_originals_names(size, version, tmp_path):
         ({"version": 0}, "a is of the packed form's version 0, but 1 and 2 can be read"),
         ({"version": True}, "a is of the packed form's version True, but 1 and 2 can be read"),
         ({"version": None}, "a is of the packed form's version None"),
-        ({"version": [[[[]]]]}, "a: its metadata must be an object of at most 4 levels"),
+        ({"version": [[[[]]]]}, "a: its metadata must be an object, nested at most 4 levels deep"),
         ({"block": 0}, "a: block must be in 1..32, not 0"),
         ({"width": "many"}, "a: width must be an integer in 3..20, not 'many'"),
         ({"rule": "luck"}, "a: rule must be one of fit, paper, not 'luck'"),

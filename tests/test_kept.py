@@ -23,7 +23,7 @@ from seedbed.flow.files import write_atomic
 from seedbed.flow.pretrained import pretrained
 from seedbed.flow.registry import CORES
 from seedbed.flow.row import Row, kept_rows
-from seedbed.sim import gemv_cycles, instantft_job, kept, tools, verilate
+from seedbed.sim import checksum, gemv_cycles, instantft_job, tools, verilate
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 #: What a crash, a full disk or a bad one makes of a file.
@@ -53,19 +53,19 @@ def test_a_full_disk_leaves_the_old_file_and_is_told_by_name(tmp_path, monkeypat
 
 
 @damage
-def test_a_seal_fits_what_was_sealed_alone(tmp_path, damage):
+def test_a_checksum_matches_what_was_recorded_alone(tmp_path, damage):
     path = tmp_path / "bench"
     path.write_bytes(b"an executable")
-    assert not kept.whole(path)
-    kept.seal(path)
-    assert kept.whole(path)
+    assert not checksum.intact(path)
+    checksum.record(path)
+    assert checksum.intact(path)
     path.write_bytes(damage(path.read_bytes()))
-    assert not kept.whole(path)
-    kept.seal(path)
+    assert not checksum.intact(path)
+    checksum.record(path)
     path.with_name("bench.sha256").write_bytes(damage(path.with_name("bench.sha256").read_bytes()))
-    assert not kept.whole(path)
+    assert not checksum.intact(path)
     path.unlink()
-    assert not kept.whole(path)
+    assert not checksum.intact(path)
 
 
 LFSR = "module lfsr(input clk, output reg o); always @(posedge clk) o <= ~o; endmodule\n"
@@ -129,7 +129,7 @@ def test_a_disk_that_yosys_finds_full_without_a_word(core, monkeypatch, name, pa
 
     with monkeypatch.context() as patch:
         patch.setattr(synth, "_map", short)
-        message = rf"{synth.MAPPED[name][0]} was not written to its end: is the disk full\?"
+        message = rf"{synth.MAPPED[name][0]} is truncated: is the disk full\?"
         with pytest.raises(RuntimeError, match=message):
             map_core()
     assert json.loads((map_core() / "stat.json").read_text())["modules"]
@@ -186,9 +186,9 @@ def test_a_damaged_design_is_wrapped_again(tmp_path, mapped, monkeypatch, damage
     def placed():
         return place.place(source, "lfsr", target="ecp5", seeds=1, build=tmp_path)
 
-    with pytest.raises(RuntimeError, match=r"design\.part was not written to its end: is the disk"):
+    with pytest.raises(RuntimeError, match=r"design\.part is truncated: is the disk"):
         placed()
-    with pytest.raises(RuntimeError, match=r"report-1\.json was not written to its end: is the "):
+    with pytest.raises(RuntimeError, match=r"report-1\.json is truncated: is the disk"):
         placed()
     (design,) = tmp_path.glob("*/design-*.json")
     wanted = design.read_bytes()

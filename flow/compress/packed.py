@@ -25,7 +25,7 @@ RESERVED = "__metadata__"
 FIELDS = ("block", "latent", "width", "word_bits", "taps")
 #: Powers of two that take any number of the three dtypes to any other.
 SCALES = range(-300, 301)
-#: Levels of lists and objects in the metadata.
+#: Nesting depth of lists and objects in the metadata.
 LEVELS = 4
 
 
@@ -154,9 +154,9 @@ class Packed:
             raise CheckpointError(f"{file.path}: its metadata is not JSON: {problem}") from problem
         except RecursionError:
             document = None
-        if document is None or _deeper(document, LEVELS):
+        if document is None or _nested_deeper(document, LEVELS):
             raise CheckpointError(
-                f"{file.path}: its metadata must be an object of at most {LEVELS} levels"
+                f"{file.path}: its metadata must be an object, nested at most {LEVELS} levels deep"
             )
         version = document.get("version") if isinstance(document, dict) else None
         if type(version) is not int or not 1 <= version <= VERSION:
@@ -173,20 +173,21 @@ class Packed:
         return document
 
 
-def _deeper(value: Any, levels: int) -> bool:
-    """Return whether ``value`` has more levels of lists and objects."""
+def _nested_deeper(value: Any, levels: int) -> bool:
+    """Return whether lists and objects in ``value`` are nested deeper than ``levels``."""
     if not isinstance(value, list | dict):
         return False
     inner = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(_deeper(each, levels - 1) for each in inner)
+    return levels == 0 or any(_nested_deeper(each, levels - 1) for each in inner)
 
 
 def _writable(text: Any) -> bool:
-    """Return whether ``text`` is a string that a file can hold: JSON may have half a character."""
+    """Return whether ``text`` is a string without lone surrogates, which UTF-8 does not have."""
     return isinstance(text, str) and text == text.encode(errors="ignore").decode()
 
 
-def _counts(told: Any) -> bool:
+def _sizes(told: Any) -> bool:
+    """Return whether ``told`` is a list of positive integers."""
     return isinstance(told, list) and all(type(size) is int and size > 0 for size in told)
 
 
@@ -194,7 +195,7 @@ def _weights(told: Any, where: str, version: int) -> Weights:
     """Return a tensor's metadata, or say what is wrong with it."""
     told = told if isinstance(told, dict) else {}
     shape, dtype, scale = told.get("shape"), told.get("dtype"), told.get("scale")
-    if not _counts(shape) or len(shape) < 2:
+    if not _sizes(shape) or len(shape) < 2:
         raise CheckpointError(f"{where} has the shape {shape!r}, not two or more positive integers")
     if not isinstance(dtype, str) or dtype not in FLOATS:
         raise CheckpointError(f"{where} was of {dtype!r}; allowed are {', '.join(FLOATS)}")
@@ -203,7 +204,7 @@ def _weights(told: Any, where: str, version: int) -> Weights:
             f"{where}: its scale must be an integer in {SCALES[0]}..{SCALES[-1]}, not {scale!r}"
         )
     matrix = [prod(shape[:-1]), shape[-1]] if version == 1 else told.get("matrix")
-    if not _counts(matrix) or len(matrix) != 2 or prod(matrix) != prod(shape):
+    if not _sizes(matrix) or len(matrix) != 2 or prod(matrix) != prod(shape):
         raise CheckpointError(
             f"{where} is packed as the matrix {matrix!r}, not as rows and columns of its "
             f"{prod(shape)} weights"

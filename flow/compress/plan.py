@@ -50,10 +50,10 @@ def plan(
 ) -> tuple[Packed, dict[str, Weights], str]:
     """Read all weights once: find each tensor's scale, refuse what is not finite, hash them.
 
-    Returns what the file will be, the tensors that are left as they are because they would grow or
-    stay as large, and the hash.
+    Returns what the file will be, the tensors that pass through because they would not shrink, and
+    the hash.
     """
-    tensors, large = _select(read, options)
+    tensors, incompressible = _select(read, options)
     digest = sha256()
     with bar(console) as shown:
         total = sum(weights.rows * weights.blocks(options.config) for weights in tensors.values())
@@ -71,7 +71,7 @@ def plan(
                 tensors[name] = replace(weights, scale=_scale(peak))
     packed = Packed(options.config, options.rule, tensors, read.metadata)
     digest.update(repr([sorted(read.metadata.items()), read.tensors]).encode())
-    return packed, large, digest.hexdigest()
+    return packed, incompressible, digest.hexdigest()
 
 
 def _scale(peak: float) -> int:
@@ -82,11 +82,11 @@ def _scale(peak: float) -> int:
 
 
 def _select(read: Checkpoint, options: Options) -> tuple[dict[str, Weights], dict[str, Weights]]:
-    """Return the tensors to compress, and those whose blocks would take as much room or more."""
+    """Return the tensors to compress, and those whose blocks would be as large or larger."""
     if KEY in read.metadata:
         raise CheckpointError(f"{read.path} is compressed already")
     found: dict[str, Weights] = {}
-    large: dict[str, Weights] = {}
+    incompressible: dict[str, Weights] = {}
     for name, entry in sorted(read.tensors.items()):
         matrix = entry.dtype in FLOATS and len(entry.shape) >= 2 and prod(entry.shape) > 0
         if not matrix or not fnmatchcase(name, options.tensors):
@@ -100,19 +100,19 @@ def _select(read: Checkpoint, options: Options) -> tuple[dict[str, Weights], dic
                 )
             found[name] = weights
         else:
-            large[name] = weights
-    if large and not found:
+            incompressible[name] = weights
+    if incompressible and not found:
         raise CheckpointError(
             f"{read.path} has no tensor to compress: in blocks of {options.config.block} weights "
-            f"and {options.config.block_bits} bits, none of {', '.join(map(repr, large))} would be "
-            f"smaller"
+            f"and {options.config.block_bits} bits, none of "
+            f"{', '.join(map(repr, incompressible))} would be smaller"
         )
     if not found:
         raise CheckpointError(
             f"{read.path} has no tensor to compress: none whose name matches {options.tensors!r} "
             f"has two dimensions or more and is of {', '.join(FLOATS)}"
         )
-    return found, large
+    return found, incompressible
 
 
 def _finite(values: np.ndarray, where: str, piece: Piece, config: SeedlmConfig) -> None:

@@ -59,7 +59,7 @@ def compress(
     with Checkpoint(source) as read:
         apart(source, target)
         stamp = read.stamp()
-        packed, large, digest = plan(read, options, console, size)
+        packed, incompressible, digest = plan(read, options, console, size)
         run = {
             "version of seedbed": version("seedbed"),
             "input": digest,
@@ -87,7 +87,7 @@ def compress(
                 raise
             part.replace(target)
             journal.remove()
-            return _summaries(packed, large, journal, size)
+            return _summaries(packed, incompressible, journal, size)
 
 
 def _begin(part: Path, read: Checkpoint, packed: Packed) -> Checkpoint:
@@ -148,14 +148,14 @@ def _search(
 
 
 def _summaries(
-    packed: Packed, large: dict[str, Weights], journal: Journal, size: int
+    packed: Packed, incompressible: dict[str, Weights], journal: Journal, size: int
 ) -> list[Summary]:
     """Return a summary a tensor, and of all compressed ones together if they are more than one."""
     sums: dict[str, list[tuple[float, ...]]] = {name: [] for name in packed.tensors}
     for index, piece in enumerate(pieces(packed, size)):
         sums[piece.name].append(journal.done[index][1:])
     rows, bits, counts = [], 0, 0
-    for name, weights in (packed.tensors | large).items():
+    for name, weights in (packed.tensors | incompressible).items():
         taken, count = 8 * weights.entry(packed.config).nbytes, prod(weights.shape)
         errors = _errors(sums[name]) if name in sums else ()
         if errors:
