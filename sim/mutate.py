@@ -1,6 +1,7 @@
 """Mutation score: how many small faults in a core's netlist its bench notices."""
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from random import Random
@@ -58,6 +59,8 @@ def _ports(component) -> str:
 
 def _build(folder: Path) -> Path:
     objects = folder / "obj"
+    # What a build that was broken off left would be taken for built.
+    shutil.rmtree(objects, ignore_errors=True)
     verilate.build(
         objects, "--top-module", "top", "-o", "bench", "mutants.v", MAIN.resolve(),
         flags=_FLAGS, cwd=folder,
