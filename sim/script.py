@@ -1,10 +1,10 @@
 """Scripts of steps on the streams of emitted Verilog, in Verilator with no Python in the loop."""
 
-import os
 import subprocess
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
+from shutil import copyfile
 from tempfile import TemporaryDirectory
 
 from amaranth.lib import wiring
@@ -20,7 +20,7 @@ __all__ = ["executable", "run", "step"]
 MAIN = Path(__file__).with_suffix(".cpp")
 STREAMS = Path(__file__).with_name("streams.h")
 _FLAGS = ["-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert"]
-_FLAGS += ["-CFLAGS", "-std=c++17 -O1"]
+_FLAGS += ["-CFLAGS", "-std=c++17 -O1 -I."]
 
 
 def step(word: str, port: str = "", payloads: Iterable[int] = ()) -> str:
@@ -67,18 +67,16 @@ def executable(
     texts = [verilog.read_text(), MAIN.read_text(), STREAMS.read_text(), ports]
     texts += [tools.version("VERILATOR"), tools.version("CXX"), *_FLAGS]
     folder = build.resolve() / f"{top}-{sha256(''.join(texts).encode()).hexdigest()[:16]}"
-    if not (folder / "bench").is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=folder, prefix="build-") as name:
-            scratch = Path(name)
-            (scratch / "ports.h").write_text(ports)
-            flags = [*_FLAGS, "-CFLAGS", f"-I{scratch} -I{STREAMS.parent.resolve()}"]
-            verilate.build(
-                scratch, "--top-module", top, "-o", "bench", verilog.resolve(), MAIN.resolve(),
-                flags=flags,
-            )  # fmt: skip
-            os.replace(scratch / "bench", folder / "bench")
-    return folder / "bench"
+
+    def make(scratch: Path) -> None:
+        (scratch / "ports.h").write_text(ports)
+        copyfile(STREAMS, scratch / STREAMS.name)
+        verilate.build(
+            scratch, "--top-module", top, "-o", "bench", verilog.resolve(), MAIN.resolve(),
+            flags=_FLAGS,
+        )  # fmt: skip
+
+    return verilate.built(folder, "bench", make)
 
 
 def run(bench: Path, steps: Iterable[str], *, seed: int) -> int:
