@@ -68,6 +68,10 @@ def _weights(rows: list[dict[str, Any]], stem: str) -> str:
     return _tables(rows, {"Compressed networks"})
 
 
+def _jobs(rows: list[dict[str, Any]], stem: str) -> str:
+    return _tables(rows, {"Fine-tuning in the RTL"})
+
+
 def _tables(rows: list[dict[str, Any]], titles: set[str]) -> str:
     found = [table for table in tables.sections(rows) if table.title in titles]
     return "\n\n".join(f"{t.text}\n\n{tables.markdown(t)}" for t in found)
@@ -80,6 +84,7 @@ BLOCKS: dict[str, Callable[[list[dict[str, Any]], str], str]] = {
     "resources": _resources,
     "tests": _tests,
     "compression": _compression,
+    "jobs": _jobs,
     "weights": _weights,
 }
 

@@ -169,6 +169,7 @@ def row_figures(found: dict[str, Any]) -> dict[str, Any]:
     """Return what a report's row has of a result of :func:`measure`."""
     return {
         "images": found["tuned"],
+        "held_images": found["held"],
         **{f"{phase}_cycles": found["cycles"][phase] for phase in ("load", "fill", "cached")},
         "read_cycles": found["cycles"]["read"],
         **{name: found[name] for name in ("job_cycles", "pass_cycles", "cycles_per_second")},

@@ -12,7 +12,7 @@ from rich.table import Table
 from seedbed.flow import jobs, paper, registry, verilog
 from seedbed.flow.files import write_atomic
 from seedbed.flow.instantft_rtl import measure, row_figures
-from seedbed.flow.row import Row
+from seedbed.flow.row import Row, kept_rows
 
 __all__ = ["clocks", "rows", "run_rtl"]
 
@@ -129,24 +129,24 @@ def rows(folder: Path) -> list[Row]:
 
     The same job on the digits is among what is measured.
     """
-    found = []
-    for path in sorted(folder.glob("mnist/instantft_rtl.json")):
-        result = json.loads(path.read_text())
-        if (result["tuned"], result["epochs"], result["stalls"]) != (1024, 10, False):
-            continue
-        params = {name: result[name] for name in ("lanes", "data", "seed")}
-        found.append(
-            Row(
-                core=CORE,
-                config=f"LeNet-5, {result['lanes']} lanes, {result['data']}",
-                kind="job",
-                params=params,
-                figures=row_figures(result),
-                seeds=[result["seed"]],
-                tools=result["tools"],
-                command=result["command"],
-                paper=paper.beside(CORE, params, "job", None),
-                aim=paper.aims(CORE, params, "job", None),
-            )
+    return kept_rows(folder.glob("mnist/instantft_rtl.json"), _rows)
+
+
+def _rows(result: dict[str, Any]) -> list[Row]:
+    if (result["tuned"], result["epochs"], result["stalls"]) != (1024, 10, False):
+        return []
+    params = {name: result[name] for name in ("lanes", "data", "seed")}
+    return [
+        Row(
+            core=CORE,
+            config=f"LeNet-5, {result['lanes']} lanes, {result['data']}",
+            kind="job",
+            params=params,
+            figures=row_figures(result),
+            seeds=[result["seed"]],
+            tools=result["tools"],
+            command=result["command"],
+            paper=paper.beside(CORE, params, "job", None),
+            aim=paper.aims(CORE, params, "job", None),
         )
-    return found
+    ]

@@ -26,6 +26,7 @@ from seedbed.hw.scale_lut import ScaleLut
 from seedbed.hw.seedlm_decompress import SeedlmDecompress
 from seedbed.hw.seedlm_gemv import SeedlmGemv
 from seedbed.hw.seedlm_gemv_axi import SeedlmGemvAxi
+from seedbed.hw.skid_buffer import SkidBuffer
 from seedbed.hw.softmax_loss import SoftmaxLoss
 from seedbed.hw.tree_grng import TreeGrng
 from seedbed.hw.urng_array import UrngArray
@@ -43,6 +44,7 @@ from seedbed.sim.cases import (
     scale_lut,
     seedlm_decompress,
     seedlm_gemv,
+    skid_buffer,
     softmax_loss,
     tree_grng,
     urng_array,
@@ -290,6 +292,23 @@ CORES: dict[str, Core] = {
                 ),
                 "compact x 1024": Variant(
                     params={"instances": 1024, "tree": "compact"}, targets=("xcup",), kinds=()
+                ),
+            },
+        ),
+        Core(
+            name="skid_buffer",
+            title="Register slice of a stream, without a path from ready to ready",
+            config=spec.SkidBufferConfig,
+            component=SkidBuffer,
+            case=skid_buffer.case,
+            paper="-",
+            variants={
+                "248 bits": Variant(
+                    params={"width": 248},
+                    targets=EVERY,
+                    placed=("ecp5",),
+                    kinds=CHECKED,
+                    main=PLACED,
                 ),
             },
         ),

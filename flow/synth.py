@@ -13,8 +13,19 @@ from seedbed.flow import multipliers, targets
 from seedbed.flow.cache import code, memo
 from seedbed.flow.files import write_atomic
 from seedbed.sim import tools
+from seedbed.sim.checksum import intact, record
 
-__all__ = ["COPIES", "Progress", "digest", "keep", "map_core", "synthesize", "tell", "yosys"]
+__all__ = [
+    "COPIES",
+    "Progress",
+    "complete",
+    "digest",
+    "keep",
+    "map_core",
+    "synthesize",
+    "tell",
+    "yosys",
+]
 
 Progress = Callable[[str], None] | None
 
@@ -60,6 +71,14 @@ read_json packed.json
 hierarchy -check -top {top}
 opt_clean
 {write}"""
+
+#: The files of a mapped core: the name under which yosys writes each, and its last line.
+MAPPED = {
+    "netlist.v": ("netlist.part", "endmodule"),
+    "mapped.json": ("mapped.part", "}"),
+    "mapped.il": ("rtlil.part", "end"),
+    "stat.json": ("stat.part", "}"),
+}
 
 # A module that stands this often in a core is mapped once, and dissolved afterwards.
 _MANY = 256
@@ -149,6 +168,7 @@ def _again(top: str, target: str) -> str:
 
 def _pack(folder: Path, top: str, script: str) -> None:
     """Move registers into multipliers, and write the netlist that this gives."""
+    complete(folder / "mapped.part")
     text = (folder / "mapped.part").read_text()
     if multipliers.MULTIPLIER not in text:
         return
@@ -158,9 +178,21 @@ def _pack(folder: Path, top: str, script: str) -> None:
         yosys(folder, "pack", script)
 
 
+def complete(path: Path, end: str = "}") -> None:
+    """Raise ``RuntimeError`` if the last line of a tool's output file is not ``end``.
+
+    On a full disk the tools truncate the file and report success.
+    """
+    with path.open("rb") as file:
+        file.seek(max(file.seek(0, os.SEEK_END) - 64, 0))
+        if file.read().rstrip().splitlines()[-1:] != [end.encode()]:
+            raise RuntimeError(f"{path} is truncated: is the disk full?")
+
+
 def keep(folder: Path, part: str, name: str) -> None:
-    """Give a file its name, now that it is whole."""
+    """Give a complete file its name, and record its checksum."""
     os.replace(folder / part, folder / name)
+    record(folder / name)
 
 
 def map_core(
@@ -171,7 +203,7 @@ def map_core(
     It holds ``stat.json``, ``mapped.json``, ``mapped.il`` and ``netlist.v``, of the core alone:
     without pads and clock buffers, with registers in the multipliers where a target has such
     (:mod:`seedbed.flow.multipliers`). There is a folder below ``build`` for each text of the
-    Verilog, target and version of yosys; one that is there already is used. Raises
+    Verilog, target and version of yosys; one that is there already is used, if it is intact. Raises
     :class:`targets.UnknownTarget`, :class:`tools.ToolMissing`, ``OSError``, or ``RuntimeError``
     where yosys fails.
     """
@@ -179,17 +211,16 @@ def map_core(
     scripts, again = _scripts(text, top, target), _again(top, target)
     name = digest(text + f"{tools.version('YOSYS')}\n{''.join(scripts)}{again}".encode())
     folder = build / f"{top}-{target}-{name[:16]}"
-    if not (folder / "stat.json").is_file():
+    if not all(intact(folder / name) for name in MAPPED):
         tell(progress, f"synthesizing {top} for {target}")
         write_atomic(folder / "core.v", text)
         _map(folder, scripts)
         if again:
             _pack(folder, top, again)
-        keep(folder, "netlist.part", "netlist.v")
-        keep(folder, "mapped.part", "mapped.json")
-        keep(folder, "rtlil.part", "mapped.il")
-        # The last one: that it is there says that the folder is complete.
-        keep(folder, "stat.part", "stat.json")
+        for part, end in MAPPED.values():
+            complete(folder / part, end)
+        for name, (part, _) in MAPPED.items():
+            keep(folder, part, name)
     return folder
 
 

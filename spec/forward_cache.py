@@ -50,6 +50,12 @@ class ForwardCacheConfig:
         beat of memory.
     burst
         The most beats of a burst, a power of two, 2..256: 16 for AXI3.
+    drain_cycles
+        After a reset, and after an answer that does not fit what was asked, the memory's beats are
+        discarded until none has come for so many cycles, 1..65536.
+    timeout_cycles
+        Cycles that an outstanding burst is waited for since the memory's last beat, at least
+        ``drain_cycles``, up to 2^24.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     Source: InstantFT, sections 3.1, 3.2 and 4.1; block, peaks and the layout are this project's.
@@ -63,6 +69,8 @@ class ForwardCacheConfig:
     store_lanes: int = 32
     fetch_lanes: int = 8
     burst: int = BURST
+    drain_cycles: int = 256
+    timeout_cycles: int = 65536
 
     def __post_init__(self) -> None:
         lengths = require_ints("lengths", self.lengths, 1, 65536, least=1, most=64)
@@ -80,6 +88,8 @@ class ForwardCacheConfig:
         _require_power("store_lanes", self.store_lanes, 2, lanes)
         _require_power("fetch_lanes", self.fetch_lanes, 2, lanes)
         _require_power("burst", self.burst, 2, BURST)
+        require_int("drain_cycles", self.drain_cycles, 1, 65536)
+        require_int("timeout_cycles", self.timeout_cycles, self.drain_cycles, 1 << 24)
 
     @property
     def vector_beats(self) -> tuple[int, ...]:

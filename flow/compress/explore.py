@@ -10,7 +10,8 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from seedbed.flow.compress.search import search
-from seedbed.flow.plots import PAPER
+from seedbed.flow.files import write_atomic
+from seedbed.flow.plots import PAPER, png
 from seedbed.golden.seedlm import errors
 from seedbed.spec import SeedlmConfig
 from seedbed.spec.checks import require_int
@@ -127,5 +128,4 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(fontsize=8, frameon=False)
-    # No version in the file: the same rows give the same bytes.
-    figure.savefig(path, format="png", dpi=130, metadata={"Software": None})
+    write_atomic(path, png(figure))
