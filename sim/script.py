@@ -7,6 +7,7 @@ from pathlib import Path
 from shutil import copyfile
 from tempfile import TemporaryDirectory
 
+from amaranth.hdl import Shape
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
@@ -28,9 +29,10 @@ def step(word: str, port: str = "", payloads: Iterable[int] = ()) -> str:
     return " ".join([word, port, *(f"{payload:x}" for payload in payloads)])
 
 
-def _ports(component: wiring.Component, memory: ForwardCacheConfig | None) -> str:
-    names = dict(stream_ports(component.signature))
-    address = len(component.o_command.payload.address) if memory else 1
+def _ports(signature: wiring.Signature, memory: ForwardCacheConfig | None) -> str:
+    names = dict(stream_ports(signature))
+    command = signature.members["o_command"].signature if memory else None
+    address = Shape.cast(command.members["payload"].shape["address"].shape).width if command else 1
     lines = [
         f"#define BEAT_BITS {memory.beat_bits if memory else 32}",
         f"#define ADDRESS_BITS {address}",
@@ -44,7 +46,7 @@ def _ports(component: wiring.Component, memory: ForwardCacheConfig | None) -> st
 def executable(
     verilog: Path,
     top: str,
-    component: wiring.Component,
+    signature: wiring.Signature,
     *,
     build: Path,
     memory: ForwardCacheConfig | None = None,
@@ -58,12 +60,12 @@ def executable(
     ----------
     verilog, top
         The file, and the name of its module.
-    component
-        What was emitted; its streams are the bench's ports.
+    signature
+        Of what was emitted; its streams are the bench's ports.
     memory
         The configuration of a core with the ports of the forward cache to a memory.
     """
-    ports = _ports(component, memory)
+    ports = _ports(signature, memory)
     texts = [verilog.read_text(), MAIN.read_text(), STREAMS.read_text(), ports]
     texts += [tools.version("VERILATOR"), tools.version("CXX"), *_FLAGS]
     folder = build.resolve() / f"{top}-{sha256(''.join(texts).encode()).hexdigest()[:16]}"

@@ -16,8 +16,8 @@ def bench(name, tmp_path, kept):
     config = core.configure(core.small)
     memory = config.forward_cache if name == "instantft" else None
     path = write(core, core.small, tmp_path, kept=kept)
-    component = core.component(config)
-    return config, script.executable(path, name, component, build=tmp_path, memory=memory)
+    signature = core.signature(config)
+    return config, script.executable(path, name, signature, build=tmp_path, memory=memory)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
