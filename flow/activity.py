@@ -15,6 +15,7 @@ from typing import Any
 from seedbed.flow.cache import memo
 from seedbed.flow.synth import Progress, map_core
 from seedbed.sim import tools, verilate
+from seedbed.sim.checksum import intact, record
 
 __all__ = ["toggles"]
 
@@ -159,6 +160,7 @@ def _simulate(folder: Path, top: str, cycles: int, saif: Path) -> dict[str, Any]
             # The format's writer counts a net that is high at the start as a change.
             total += end[known[0]] - start[known[0]]
         os.replace(scratch / f"{cycles}.saif", saif)
+        record(saif)
     return {"toggles": total, "beats": beats, "nets": len(driven)}
 
 
@@ -212,7 +214,7 @@ def toggles(
         return _simulate(folder, top, cycles, saif)
 
     # Kept beside the activity file, which is part of the result.
-    result = memo(folder, "activity", key, compute)
+    result = memo(folder, "activity", key, compute, holds=lambda result: intact(saif))
     per_beat = result["toggles"] / result["beats"]
     return {
         **result,

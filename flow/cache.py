@@ -17,7 +17,12 @@ __all__ = ["code", "memo"]
 
 
 def memo(
-    folder: Path, kind: str, key: Mapping[str, Any], compute: Callable[[], dict[str, Any]]
+    folder: Path,
+    kind: str,
+    key: Mapping[str, Any],
+    compute: Callable[[], dict[str, Any]],
+    *,
+    holds: Callable[[dict[str, Any]], bool] = lambda result: True,
 ) -> dict[str, Any]:
     """Return ``compute()``, or what it returned when it was last called with this ``key``.
 
@@ -32,6 +37,8 @@ def memo(
         the tools' versions.
     compute
         Gives the result, a dictionary of JSON values. If it raises, nothing is kept.
+    holds
+        Tells whether a kept result still holds: that files which are part of it are there.
 
     An entry that is damaged, or belongs to another key, is computed again. A fresh result is
     returned as it is read back, so that first and second call return the same.
@@ -41,10 +48,11 @@ def memo(
     path = folder / f"{kind}-{digest[:24]}.json"
     try:
         entry = json.loads(path.read_bytes())
-        if entry["key"] == wanted and isinstance(entry["result"], dict):
-            return entry["result"]
-    except (OSError, ValueError, TypeError, KeyError):
-        pass
+        found = entry["result"] if entry["key"] == wanted else None
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        found = None
+    if isinstance(found, dict) and holds(found):
+        return found
     text = json.dumps({"key": wanted, "result": compute()}, indent=1, sort_keys=True)
     write_atomic(path, text + "\n")
     return json.loads(text)["result"]

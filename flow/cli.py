@@ -2,24 +2,23 @@
 
 import json
 import os
-import re
 import sys
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any
 
 import typer
+from platformdirs import user_cache_path
 from rich.console import Console
 from rich.table import Table
 
-from seedbed.flow import registry, tables, targets, verilog
+from seedbed.flow import registry, settings, tables, targets, verilog
 from seedbed.flow.compress import cli as checkpoints
 from seedbed.flow.instantft_cli import demo_instantft
 from seedbed.flow.registry import CORES
 from seedbed.flow.rows import KINDS, in_cocotb, plain
 from seedbed.sim import tools
 from seedbed.sim.harness import Stalls, simulate
-from seedbed.spec.fixed import Fixed
 
 __all__ = ["app", "main"]
 
@@ -41,34 +40,6 @@ Build = Annotated[Path, typer.Option(help="Folder of intermediate files and kept
 BUILD = Path("build")
 
 
-def settings(values: list[str]) -> dict[str, Any]:
-    """Return ``name=value`` words as parameters: integers, true and false, tuples, or text.
-
-    Raises ``ValueError`` for a word without an equals sign.
-    """
-    params: dict[str, Any] = {}
-    for word in values:
-        name, sign, text = word.partition("=")
-        if not sign or not name:
-            raise ValueError(f"--set takes NAME=VALUE, not {word!r}")
-        params[name] = _value(text)
-    return params
-
-
-def _value(text: str) -> Any:
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    if "," in text:
-        return tuple(_value(part) for part in text.split(",") if part)
-    if form := re.fullmatch(r"[Qq](\d+)\.(\d+)", text):
-        whole, fraction = map(int, form.groups())
-        return Fixed(whole + fraction, fraction)
-    try:
-        return int(text, 0)
-    except ValueError:
-        return text
-
-
 @app.callback(invoke_without_command=True)
 def start(context: typer.Context) -> None:
     """Without a command, show which there are."""
@@ -86,7 +57,7 @@ def list_cores(
         return
     table = Table("core", "what it is", "parameters", "source")
     for core in CORES.values():
-        table.add_row(core.name, core.title, core.defaults(), core.paper)
+        table.add_row(core.name, core.title, settings.shown(core), core.paper)
     out.print(table)
 
 
@@ -99,7 +70,8 @@ def emit(
     ),
 ) -> None:
     """Write a core's Verilog, whole or not at all, and print the file's name."""
-    print(verilog.write(registry.find_verilog(core), settings(set_), output))
+    found = registry.find_verilog(core)
+    print(verilog.write(found, settings.read(found, set_), output))
 
 
 @app.command()
@@ -111,7 +83,7 @@ def sim(
 ) -> None:
     """Run a core against its golden model, bit for bit, with every sort of stalls."""
     found = registry.find(core)
-    config = found.configure(settings(set_))
+    config = found.configure(settings.read(found, set_))
     case = found.case(config, Random(seed))
     inputs, outputs = found.streams(config)
     table = Table("stalls", "cycles", *inputs, *outputs)
@@ -135,7 +107,8 @@ def cocotb(
     build: Build = BUILD,
 ) -> None:
     """Run a core's emitted Verilog in cocotb under Verilator, with random pauses."""
-    found, params = registry.find(core), settings(set_)
+    found = registry.find(core)
+    params = settings.read(found, set_)
     path = verilog.write(found, params, build / "verilog", kept=build / "cache")
     with err.status(f"building and running {core} under Verilator"):
         result = in_cocotb(found, params, path, seed=seed, build=build, waves=waves)
@@ -156,7 +129,8 @@ def synthesize(
     """Synthesize a core; place and route it where an open tool can."""
     from seedbed.flow import place, synth
 
-    found, params = registry.find(core), settings(set_)
+    found = registry.find(core)
+    params = settings.read(found, set_)
     targets.find(target)
     path = verilog.write(found, params, build / "verilog", kept=build / "cache")
     with err.status(f"synthesizing {core} for {target}") as status:
@@ -172,7 +146,7 @@ def synthesize(
         "params": plain(found, params),
         "target": target,
         "tools": counts["tools"] | (fmax["tools"] if fmax else {}),
-        **{name: counts[name] for name in ("lut", "ff", "bram", "dsp", "cells")},
+        **{name: counts[name] for name in ("lut", "lut_carry", "ff", "bram", "dsp", "cells")},
         "fmax_mhz": fmax and {name: fmax[name] for name in ("median", "min", "max", "seeds")},
     }
     if json_:
@@ -184,7 +158,10 @@ def synthesize(
         speed = f"{fmax['median']:.0f} ({fmax['min']:.0f} to {fmax['max']:.0f})"
     table.add_row(core, target, *(str(counts[n]) for n in ("lut", "ff", "bram", "dsp")), speed)
     out.print(table)
-    out.print(", ".join(f"{count} {cell}" for cell, count in sorted(counts["cells"].items())))
+    cells = [f"{count} {cell}" for cell, count in sorted(counts["cells"].items())]
+    if counts["lut_carry"]:
+        cells.append(f"{counts['lut_carry']} LUT that lead into carry chains")
+    out.print(", ".join(cells))
 
 
 def _measured(build: Path, **chosen: Any) -> None:
@@ -230,7 +207,38 @@ def measure(
         if name not in KINDS:
             raise ValueError(f"kind must be one of {', '.join(KINDS)}, not {name!r}")
     cores = {registry.find(name).name for name in core} if core else set(CORES)
-    _measured(build, kinds=set(kind or KINDS), cores=cores)
+    _measured(build, kinds=set(kind) if kind else None, cores=cores)
+
+
+@app.command()
+def statistics(
+    core: CoreName,
+    set_: Settings = [],  # noqa: B006
+    bytes_: Annotated[int, typer.Option("--bytes", help="Of the file of words.")] = 27_000_000,
+    build: Build = BUILD,
+) -> None:
+    """Write a core's words to a file and test them with dieharder, where that is installed."""
+    from seedbed.flow import dieharder, jobs
+
+    found = registry.find(core)
+    config = found.configure(settings.read(found, set_))
+    tools.find("DIEHARDER")
+    path = dieharder.write_words(core, config, bytes_, build / "statistics")
+    with err.status(f"testing {bytes_:,} bytes of {core}: minutes"):
+        lines = dieharder.lines(path, build)
+    table = Table("test", "bits or words", "p-value", "verdict")
+    for line in lines:
+        table.add_row(line.name, str(line.size), f"{line.p:.6f}", line.verdict.lower())
+    out.print(table)
+    failed = sum(line.verdict == "FAILED" for line in lines)
+    out.print(f"{failed} of {len(lines)} lines failed; the words are in {path}", soft_wrap=True)
+    # What a report of everything has of it, too.
+    kept = [
+        job
+        for job in jobs.plan(build, kinds={"dieharder"}, cores={core})
+        if bytes_ == dieharder.LENGTH and found.configure(job.params) == config
+    ]
+    _print([row.to_json() for row in jobs.measure(kept, err)])
 
 
 @app.command()
@@ -315,7 +323,15 @@ def doctor() -> None:
             except RuntimeError as problem:
                 missing += 1
                 table.add_row(name, called, f"[red]broken: {problem}[/red]")
+    for name, (default, remedy) in tools.OPTIONAL.items():
+        called = os.environ.get(name, default)
+        found = (
+            tools.version(name) if tools.there(name) else f"not there, for one command: {remedy}"
+        )
+        table.add_row(name, called, found)
     out.print(table)
+    kept = f"Caches are in {user_cache_path()}; XDG_CACHE_HOME names another folder."
+    out.print(kept, soft_wrap=True)
     if missing:
         raise typer.Exit(1)
 

@@ -28,7 +28,7 @@ from seedbed.flow.demo_job import (
 )
 from seedbed.flow.demo_plots import draw, show
 from seedbed.flow.files import write_atomic
-from seedbed.flow.row import Row
+from seedbed.flow.row import Row, kept_rows
 from seedbed.golden.zo import SOURCES
 
 __all__ = ["DEFAULTS", "RATES", "SEEDS", "SETTINGS", "SWEEPS", "rows", "run_zo"]
@@ -244,14 +244,13 @@ def rows(folder: Path) -> list[Row]:
     One for each source and number of samples a class, of kind ``demo``, and one for each point of
     the sweeps, of kind ``sweep``.
     """
-    found = []
-    for path in sorted(folder.glob("*/zo.json")):
-        result = json.loads(path.read_text())
-        sweeps = [each for sweep in result["sweeps"].values() for each in sweep["rows"]]
-        sweeps += result["rates"]
-        for kind, measured in (("demo", result["rows"]), ("sweep", sweeps)):
-            found += [_row(result, kind, each) for each in measured]
-    return found
+    return kept_rows(folder.glob("*/zo.json"), _rows)
+
+
+def _rows(result: dict[str, Any]) -> list[Row]:
+    sweeps = [each for sweep in result["sweeps"].values() for each in sweep["rows"]]
+    kinds = {"demo": result["rows"], "sweep": sweeps + result["rates"]}
+    return [_row(result, kind, each) for kind, measured in kinds.items() for each in measured]
 
 
 def _row(result: dict[str, Any], kind: str, each: dict[str, Any]) -> Row:
@@ -261,6 +260,9 @@ def _row(result: dict[str, Any], kind: str, each: dict[str, Any]) -> Row:
     what = f"{source} ({varied})" if kind == "sweep" else source
     params = {"source": source, "shots": shots, "data": result["data"], "d": result["d"], **chosen}
     figures = {
+        # Ten classes.
+        "images": 10 * shots,
+        "held_images": result["images"]["test"],
         "accuracy_mean": each["mean"],
         "accuracy_std": each["std"],
         "accuracy_before": result["before"],

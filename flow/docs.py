@@ -56,12 +56,20 @@ def _resources(rows: list[dict[str, Any]], stem: str) -> str:
     return _tables(own, chosen)
 
 
+def _tests(rows: list[dict[str, Any]], stem: str) -> str:
+    return _tables([row for row in rows if row["core"] == stem], {"Statistical tests"})
+
+
 def _compression(rows: list[dict[str, Any]], stem: str) -> str:
     return _tables(rows, {"Compression", "Speed of the compressor"})
 
 
 def _weights(rows: list[dict[str, Any]], stem: str) -> str:
     return _tables(rows, {"Compressed networks"})
+
+
+def _jobs(rows: list[dict[str, Any]], stem: str) -> str:
+    return _tables(rows, {"Fine-tuning in the RTL"})
 
 
 def _tables(rows: list[dict[str, Any]], titles: set[str]) -> str:
@@ -74,7 +82,9 @@ BLOCKS: dict[str, Callable[[list[dict[str, Any]], str], str]] = {
     "results": _results,
     "cores": _cores,
     "resources": _resources,
+    "tests": _tests,
     "compression": _compression,
+    "jobs": _jobs,
     "weights": _weights,
 }
 

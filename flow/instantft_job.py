@@ -1,6 +1,5 @@
 """One run of the InstantFT demonstration, as a process of its own can do it."""
 
-import base64
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,8 +11,9 @@ from typing import Any
 import numpy as np
 from scipy.ndimage import zoom
 
-from seedbed.flow.cache import code, memo
+from seedbed.flow.cache import code
 from seedbed.flow.data import Split, rotated
+from seedbed.flow.pretrained import pretrained
 from seedbed.golden import finetune, network, nf4
 from seedbed.golden.instantft import InstantFt, batches, quantised
 from seedbed.spec.finetune import METHODS
@@ -205,18 +205,10 @@ def prepare(split: Split, settings: Settings, folder: Path, advance: Callable[[i
         parts = (split.tune, split.test)
         images, names = (np.concatenate(each) for each in zip(*parts, strict=True))
     images = sized(images)
-    key = {
-        "images": hashlib.sha256(x.tobytes() + labels.tobytes()).hexdigest(),
-        "phases": settings.phases,
-        "batch": settings.pre_batch,
-        "numpy": np.__version__,
-        "code": hashlib.sha256(code(network.__name__).encode()).hexdigest(),
-    }
-    found = memo(folder, "base", key, lambda: _pretrain(x, labels, settings, advance))
-    parameters = {
-        layer_name: np.frombuffer(base64.b64decode(text), np.float32).reshape(shape)
-        for layer_name, (shape, text) in found["parameters"].items()
-    }
+    parameters = pretrained(
+        folder, x, labels, {"phases": settings.phases, "batch": settings.pre_batch},
+        lambda: _pretrain(x, labels, settings, advance),
+    )  # fmt: skip
     upright = network.accuracy(
         LENET5, parameters, to_bytes(images)[:, None] / np.float32(255), names
     )
@@ -225,7 +217,7 @@ def prepare(split: Split, settings: Settings, folder: Path, advance: Callable[[i
 
 def _pretrain(
     x: np.ndarray, labels: np.ndarray, settings: Settings, advance: Callable[[int], None]
-) -> dict[str, Any]:
+) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
     theta = network.init(LENET5, rng)
 
@@ -239,9 +231,4 @@ def _pretrain(
             last = trained
             advance(1)
         theta = last
-    return {
-        "parameters": {
-            name: (value.shape, base64.b64encode(value.astype("<f4").tobytes()).decode())
-            for name, value in theta.items()
-        }
-    }
+    return theta

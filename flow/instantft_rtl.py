@@ -68,6 +68,8 @@ def measure(
         raise ValueError(f"images must be in 1..{config.entries}, the cache's, not {images}")
     if not 1 <= epochs <= 65535:
         raise ValueError(f"epochs must be in 1..65535, not {epochs}")
+    if seed < 0:
+        raise ValueError(f"seed must be at least 0, not {seed}")
     if not ANGLES[0] <= angle <= ANGLES[-1]:
         raise ValueError(f"angle must be in {ANGLES[0]}..{ANGLES[-1]} degrees, not {angle:g}")
     split = digits() if data is None else mnist(data)
@@ -167,6 +169,7 @@ def row_figures(found: dict[str, Any]) -> dict[str, Any]:
     """Return what a report's row has of a result of :func:`measure`."""
     return {
         "images": found["tuned"],
+        "held_images": found["held"],
         **{f"{phase}_cycles": found["cycles"][phase] for phase in ("load", "fill", "cached")},
         "read_cycles": found["cycles"]["read"],
         **{name: found[name] for name in ("job_cycles", "pass_cycles", "cycles_per_second")},

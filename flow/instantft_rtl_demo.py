@@ -12,7 +12,7 @@ from rich.table import Table
 from seedbed.flow import jobs, paper, registry, verilog
 from seedbed.flow.files import write_atomic
 from seedbed.flow.instantft_rtl import measure, row_figures
-from seedbed.flow.row import Row
+from seedbed.flow.row import Row, kept_rows
 
 __all__ = ["clocks", "rows", "run_rtl"]
 
@@ -114,12 +114,12 @@ def show(result: Mapping[str, Any], console: Console) -> None:
     )
     for target, mhz in result["clocks"].items():
         console.print(
-            f"On {target}, placed and routed at {mhz:.1f} MHz, the job takes "
-            f"{result['job_cycles'] / mhz / 1e3:,.1f} ms."
+            f"At the {mhz:.1f} MHz of place and route on {target}, these cycles are "
+            f"{result['job_cycles'] / mhz / 1e3:,.1f} ms, with a memory like the simulated one."
         )
     if not result["clocks"]:
         console.print(
-            "For the time on a device, measure its clock: "
+            "For milliseconds, place and route the core: "
             f"seedbed measure --kind place --core {CORE}"
         )
 
@@ -129,24 +129,24 @@ def rows(folder: Path) -> list[Row]:
 
     The same job on the digits is among what is measured.
     """
-    found = []
-    for path in sorted(folder.glob("mnist/instantft_rtl.json")):
-        result = json.loads(path.read_text())
-        if (result["tuned"], result["epochs"], result["stalls"]) != (1024, 10, False):
-            continue
-        params = {name: result[name] for name in ("lanes", "data", "seed")}
-        found.append(
-            Row(
-                core=CORE,
-                config=f"LeNet-5, {result['lanes']} lanes, {result['data']}",
-                kind="job",
-                params=params,
-                figures=row_figures(result),
-                seeds=[result["seed"]],
-                tools=result["tools"],
-                command=result["command"],
-                paper=paper.beside(CORE, params, "job", None),
-                aim=paper.aims(CORE, params, "job", None),
-            )
+    return kept_rows(folder.glob("mnist/instantft_rtl.json"), _rows)
+
+
+def _rows(result: dict[str, Any]) -> list[Row]:
+    if (result["tuned"], result["epochs"], result["stalls"]) != (1024, 10, False):
+        return []
+    params = {name: result[name] for name in ("lanes", "data", "seed")}
+    return [
+        Row(
+            core=CORE,
+            config=f"LeNet-5, {result['lanes']} lanes, {result['data']}",
+            kind="job",
+            params=params,
+            figures=row_figures(result),
+            seeds=[result["seed"]],
+            tools=result["tools"],
+            command=result["command"],
+            paper=paper.beside(CORE, params, "job", None),
+            aim=paper.aims(CORE, params, "job", None),
         )
-    return found
+    ]

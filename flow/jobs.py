@@ -45,12 +45,15 @@ class _NotKeptError(Exception):
 
 
 def plan(
-    build: Path, *, kinds: Collection[str] = tuple(KINDS), cores: Collection[str] | None = None
+    build: Path, *, kinds: Collection[str] | None = None, cores: Collection[str] | None = None
 ) -> list[Job]:
     """Return the jobs of ``kinds`` for ``cores``, all of them where it is ``None``.
 
-    What is measured of a core stands in the registry.
+    What is measured of a core stands in the registry. Of all kinds, those are left out whose tool
+    only one command asks for, and that is not installed.
     """
+    if kinds is None:
+        kinds = [name for name, kind in KINDS.items() if not kind.tool or tools.there(kind.tool)]
     found: list[Job] = []
     for core in registry.CORES.values():
         if cores is not None and core.name not in cores:
@@ -84,7 +87,8 @@ def _key(job: Job) -> dict[str, Any]:
         "job": [job.kind, job.core, job.config, job.target, repr(sorted(job.params.items()))],
         "code": sha256("".join(code(module) for module in modules).encode()).hexdigest(),
         "versions": {name: version(name) for name in (*DISTRIBUTIONS, *kind.distributions)},
-        "tools": {name: environ.get(name) for name in tools.TOOLS},
+        "tools": {name: environ.get(name) for name in tools.TOOLS}
+        | ({kind.tool: tools.version(kind.tool)} if kind.tool else {}),
     }
 
 

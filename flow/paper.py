@@ -201,7 +201,11 @@ def beside(
     if (core, kind) == ("seedlm_gemv", "cycles") and _fits(GEMV, params):
         return published("SeedLM, Table 5", "SeedLM, Reference, Speed Up")
     if (core, kind) == ("instantft", "job"):
-        return published("InstantFT, section 5", "0.36 s at 200 MHz")
+        found = published("InstantFT, section 5", "0.36 s at 200 MHz")
+        if params.get("data") != "mnist":
+            # Of other images the same work is done, but another accuracy is reached.
+            del found["figures"]["accuracy_after"]
+        return found
     for name, wanted, table, row in BESIDE:
         if (name, kind, target) == (core, "synthesis", "xcup") and _fits(wanted, params):
             return published(table, row)

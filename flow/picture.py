@@ -32,6 +32,10 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
         "$k\\,\\epsilon\\,z$: exactly $d$\nnumbers, then last",
     ),
     ("weights", 8.7, 4.4, 2.3, 1.3, "out", "your design", "weights on the way\nto multipliers"),
+    (
+        "skid_buffer", 8.7, 3.25, 2.3, 0.9, "core", "skid_buffer",
+        "a register slice for any stream",
+    ),
     ("memory", 0, 9.6, 1.3, 0.9, "out", "memory", "64 bytes\na cycle"),
     (
         "seedlm_decompress", 2.1, 9.4, 2.7, 1.3, "core", "seedlm_decompress",

@@ -11,8 +11,9 @@ from typing import Any
 from seedbed.flow import floorplan, lane_ring, place_harness, targets
 from seedbed.flow.cache import memo
 from seedbed.flow.files import write_atomic
-from seedbed.flow.synth import Progress, digest, keep, map_core, tell, yosys
+from seedbed.flow.synth import Progress, complete, digest, keep, map_core, tell, yosys
 from seedbed.sim import tools
+from seedbed.sim.checksum import intact
 
 __all__ = ["place"]
 
@@ -89,9 +90,10 @@ def place(
 
     def design() -> str:
         path = folder / f"design-{digest(repr(key))[:16]}.json"
-        if not path.is_file():
+        if not intact(path):
             write_atomic(folder / "harness.v", text)
             yosys(folder, "wrap", script)
+            complete(folder / "design.part")
             if places:
                 _arrange(folder / "design.part", places)
             keep(folder, "design.part", path.name)
@@ -149,7 +151,10 @@ def _run(target: targets.Target, arguments: list[str], folder: Path, seed: int) 
     assert target.place is not None
     files = ["--report", report.name, "--seed", str(seed)]
     tools.run(target.place, *arguments, *files, cwd=folder)
-    return _report(json.loads(report.read_text()))
+    try:
+        return _report(json.loads(report.read_text()))
+    except (OSError, ValueError) as problem:
+        raise RuntimeError(f"{report} is truncated: is the disk full?") from problem
 
 
 def _placed(
@@ -161,13 +166,14 @@ def _placed(
     Router 2 ended so with LeNet-5's fine-tuning core, and did not in a call that had placed it.
     """
     name = f"placed-{seed}-{design}"
-    if not (folder / name).is_file():
+    if not intact(folder / name):
         write_atomic(folder / "pins.lpf", target.pins)
         files = ["--json", design, "--seed", str(seed), "--log", f"place-{seed}.log"]
         files += ["--lpf", "pins.lpf", "--lpf-allow-unconstrained"]
         files += ["--no-route", "--write", f"placed-{seed}.part"]
         assert target.place is not None
         tools.run(target.place, *arguments, *files, cwd=folder)
+        complete(folder / f"placed-{seed}.part")
         keep(folder, f"placed-{seed}.part", name)
     return name
 

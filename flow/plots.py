@@ -9,12 +9,13 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-__all__ = ["PLOTS"]
+__all__ = ["PAPER", "PLOTS", "png"]
 
 OURS, PAPER = "#1f5f99", "#c8862a"
 
 
-def _png(figure: Figure) -> bytes:
+def png(figure: Figure) -> bytes:
+    """Return the figure as a PNG file's content."""
     buffer = BytesIO()
     # No version in the file: the same rows give the same bytes.
     figure.savefig(buffer, format="png", dpi=130, metadata={"Software": None})
@@ -49,7 +50,7 @@ def resources(rows: Iterable[dict[str, Any]]) -> bytes | None:
     for color, name in ((OURS, "measured"), (PAPER, "paper, Table 6")):
         axes.barh([0], [0], color=color, label=name)
     figure.legend(loc="outside upper right", ncols=2, frameon=False, fontsize=9)
-    return _png(figure)
+    return png(figure)
 
 
 def fmax(rows: Iterable[dict[str, Any]]) -> bytes | None:
@@ -75,7 +76,7 @@ def fmax(rows: Iterable[dict[str, Any]]) -> bytes | None:
     axes.set_xlabel("Fmax in MHz, median and range over the seeds of place and route")
     axes.grid(axis="x", alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-    return _png(figure)
+    return png(figure)
 
 
 def autocorrelation(rows: Iterable[dict[str, Any]]) -> bytes | None:
@@ -104,7 +105,7 @@ def autocorrelation(rows: Iterable[dict[str, Any]]) -> bytes | None:
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(fontsize=7, frameon=False)
     panels[0].set_ylabel("largest |r| (log scale)")
-    return _png(figure)
+    return png(figure)
 
 
 def demo(rows: Iterable[dict[str, Any]]) -> bytes | None:
@@ -141,7 +142,7 @@ def demo(rows: Iterable[dict[str, Any]]) -> bytes | None:
         axes.grid(axis="x", alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].invert_yaxis()
-    return _png(figure)
+    return png(figure)
 
 
 #: Each plot's file stem, its caption, and what draws it.

@@ -1,6 +1,6 @@
 """The cores: everything that the command line, the tests, the docs and the reports walk over."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from gc import collect
 from types import MappingProxyType
@@ -26,6 +26,7 @@ from seedbed.hw.scale_lut import ScaleLut
 from seedbed.hw.seedlm_decompress import SeedlmDecompress
 from seedbed.hw.seedlm_gemv import SeedlmGemv
 from seedbed.hw.seedlm_gemv_axi import SeedlmGemvAxi
+from seedbed.hw.skid_buffer import SkidBuffer
 from seedbed.hw.softmax_loss import SoftmaxLoss
 from seedbed.hw.tree_grng import TreeGrng
 from seedbed.hw.urng_array import UrngArray
@@ -43,6 +44,7 @@ from seedbed.sim.cases import (
     scale_lut,
     seedlm_decompress,
     seedlm_gemv,
+    skid_buffer,
     softmax_loss,
     tree_grng,
     urng_array,
@@ -115,9 +117,14 @@ class Core:
         ports = dict(stream_ports(self.signature(config)))
         return [n for n, f in ports.items() if f is In], [n for n, f in ports.items() if f is Out]
 
-    def defaults(self) -> str:
-        """Return the configuration's parameters with their defaults, as one line."""
-        return ", ".join(f"{f.name}={f.default}" for f in fields(self.config) if f.init)
+    def require(self, names: Iterable[str]) -> None:
+        """Raise ``ValueError`` for a name that is none of the configuration's parameters."""
+        known = [f.name for f in fields(self.config) if f.init]
+        for name in names:
+            if name not in known:
+                raise ValueError(
+                    f"{self.name} has no parameter {name!r}; it has {', '.join(known)}"
+                )
 
     def configure(self, params: Mapping[str, Any] = MappingProxyType({})) -> Any:
         """Return the configuration with ``params`` set.
@@ -125,12 +132,7 @@ class Core:
         Raises ``ValueError`` for a name that the configuration does not have, and whatever the
         configuration itself refuses.
         """
-        names = [f.name for f in fields(self.config) if f.init]
-        for name in params:
-            if name not in names:
-                raise ValueError(
-                    f"{self.name} has no parameter {name!r}; it has {', '.join(names)}"
-                )
+        self.require(params)
         return self.config(**params)
 
 
@@ -181,14 +183,19 @@ CORES: dict[str, Core] = {
                 "31 x 8": Variant(
                     targets=EVERY,
                     placed=("ecp5", "ecp5-8"),
-                    kinds=(*CHECKED, "mutation", "statistics", "activity"),
+                    kinds=(*CHECKED, "mutation", "statistics", "dieharder", "activity"),
                     main=PLACED,
                 ),
                 "31 x 14": Variant(
                     params={"width": 14},
                     placed=("ecp5", "ecp5-8"),
-                    kinds=("simulation", "statistics", "activity", "speed"),
+                    kinds=("simulation", "statistics", "dieharder", "activity", "speed"),
                     main=PLACED,
+                ),
+                "31 x 14, leap 3": Variant(
+                    params={"width": 14, "leap": 3},
+                    targets=("xcup",),
+                    kinds=("simulation", "statistics", "dieharder"),
                 ),
                 "31 x 8, leap 8": Variant(
                     params={"leap": 8}, kinds=("simulation", "statistics"), main=COUNTED
@@ -196,7 +203,7 @@ CORES: dict[str, Core] = {
                 "31 x 14, leap 14": Variant(
                     params={"width": 14, "leap": 14},
                     placed=("ecp5", "ecp5-8"),
-                    kinds=("simulation", "statistics"),
+                    kinds=("simulation", "statistics", "dieharder"),
                     main=COUNTED,
                 ),
                 "31 x 8, grown": Variant(params={"seeding": "grown"}),
@@ -285,6 +292,23 @@ CORES: dict[str, Core] = {
                 ),
                 "compact x 1024": Variant(
                     params={"instances": 1024, "tree": "compact"}, targets=("xcup",), kinds=()
+                ),
+            },
+        ),
+        Core(
+            name="skid_buffer",
+            title="Register slice of a stream, without a path from ready to ready",
+            config=spec.SkidBufferConfig,
+            component=SkidBuffer,
+            case=skid_buffer.case,
+            paper="-",
+            variants={
+                "248 bits": Variant(
+                    params={"width": 248},
+                    targets=EVERY,
+                    placed=("ecp5",),
+                    kinds=CHECKED,
+                    main=PLACED,
                 ),
             },
         ),

@@ -1,16 +1,22 @@
 """One measurement as a row of the report, and what every figure is called and counted in."""
 
+import json
 import shlex
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
-__all__ = ["UNITS", "Row", "command"]
+from seedbed.flow.settings import text
+
+__all__ = ["UNITS", "Row", "command", "kept_rows"]
 
 #: Every figure that a row may hold, with its unit ("" for a plain number).
 UNITS: dict[str, str] = {
     # Synthesis, placing and routing
     "lut": "LUT",
+    "lut_carry": "LUT",
     "ff": "FF",
     "bram": "BRAM",
     "dsp": "DSP",
@@ -38,7 +44,9 @@ UNITS: dict[str, str] = {
     **{f"{part}_cycles": "cycles" for part in ("job", "load", "fill", "cached", "read")},
     "pass_cycles": "cycles/sample",
     "cycles_per_second": "cycles/s",
+    # Images that a network is tuned on, and those that its accuracy is of
     "images": "images",
+    "held_images": "images",
     "beats": "beats",
     "proved": "proofs",
     "covers": "covers",
@@ -54,6 +62,11 @@ UNITS: dict[str, str] = {
     "lane_by_lag": "",
     "generator_by_lag": "",
     "any_pair_by_lag": "",
+    # Lines of dieharder's table: in all, failed, weak, and failed by PCG64 over as many bytes
+    **{name: "lines" for name in ("tests", "failed", "weak", "reference_failed")},
+    "failing": "",
+    "bytes": "bytes",
+    "period_bytes": "bytes",
     # Exponents of the table of scales
     "exponents": "",
     "commonest_percent": "%",
@@ -72,6 +85,7 @@ UNITS: dict[str, str] = {
     "cpu_seconds": "s",
     "peak_mib": "MiB",
     # Compression
+    "blocks": "blocks",
     "relative_error": "",
     "paper_rule_error": "",
     "plain_error": "",
@@ -101,11 +115,12 @@ class Row:
     Parameters
     ----------
     core, config, params
-        The core's name, its variant's name, and all of the configuration's parameters.
+        The core's name, its variant's name, and all of the configuration's parameters; ``data``
+        among them says what images or numbers the figures are of, where that may be more than one.
     kind
         ``synthesis``, ``place``, ``ratio``, ``simulation``, ``cocotb``, ``cycles``, ``job``,
-        ``proof``, ``mutation``, ``statistics``, ``activity``, ``speed``, ``demo``, ``sweep`` or
-        ``weights``.
+        ``proof``, ``mutation``, ``statistics``, ``dieharder``, ``activity``, ``speed``, ``demo``,
+        ``sweep`` or ``weights``.
     figures
         Values by name, each name one of :data:`UNITS`: numbers, texts or lists of numbers.
     command
@@ -144,10 +159,28 @@ class Row:
         return {**asdict(self), "units": {name: UNITS[name] for name in self.figures}}
 
 
+def kept_rows(paths: Iterable[Path], make: Callable[[dict[str, Any]], list[Row]]) -> list[Row]:
+    """Return what ``make`` makes of each JSON file that a demonstration wrote.
+
+    One that is damaged, or of another version, is left out with a word on standard error: the
+    demonstration writes it again, and the rest of a report does not wait for that.
+    """
+    found: list[Row] = []
+    for path in sorted(paths):
+        try:
+            found += make(json.loads(path.read_bytes()))
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            print(
+                f"{path} is damaged or of another version, and left out: run its demonstration "
+                f"again",
+                file=sys.stderr,
+            )
+    return found
+
+
 def command(verb: str, core: str, params: Mapping[str, Any], *options: str) -> str:
     """Return the ``seedbed`` line that runs ``verb`` on ``core`` with ``params`` set."""
     settings = []
     for name, value in params.items():
-        text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value
-        settings += ["--set", f"{name}={text}"]
+        settings += ["--set", f"{name}={text(value)}"]
     return shlex.join(["seedbed", verb, core, *settings, *options])

@@ -8,12 +8,21 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from seedbed.flow import activity, gemv_cycles, measure, place, registry, synth, verilog
-from seedbed.flow.compress import figures as compression
+from seedbed.flow import (
+    activity,
+    dieharder,
+    gemv_cycles,
+    measure,
+    place,
+    registry,
+    synth,
+    verilog,
+)
 from seedbed.flow.row import Row, command
 from seedbed.sim import mutate, prove, tools, verilate
 from seedbed.sim.harness import Stalls, simulate
 from seedbed.sim.proofs import PROOFS
+from seedbed.spec import SeedlmDecompressConfig
 from seedbed.spec.fixed import Fixed
 from seedbed.spec.network import NetworkConfig
 
@@ -133,7 +142,7 @@ def _synthesis(job: Job) -> Row:
     path = emitted(job)
     assert job.target is not None
     found = synth.synthesize(path, job.core, target=job.target, build=job.build / "synth")
-    figures = {name: found[name] for name in ("lut", "ff", "bram", "dsp")}
+    figures = {name: found[name] for name in ("lut", "lut_carry", "ff", "bram", "dsp")}
     figures["lut_per_lane"] = figures["lut"] / _numbers(job)
     options = ("--target", job.target, "--seeds", "0")
     return _row(job, "synth", figures, *options, tools=found["tools"])
@@ -173,32 +182,50 @@ def _activity(job: Job) -> Row:
     return _measured(job, figures, tools=found["tools"])
 
 
+def _compression_error(config: SeedlmDecompressConfig) -> dict[str, Any]:
+    # numba comes with it, which no other command waits for.
+    from seedbed.flow.compress import figures
+
+    return figures.error(config, seed=BENCH_SEED)
+
+
+def _compression_speed(config: SeedlmDecompressConfig) -> dict[str, Any]:
+    from seedbed.flow.compress import figures
+
+    return figures.speed(config, seed=BENCH_SEED)
+
+
 #: What is measured of a core's numbers, or of its table.
 STATISTICS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "urng_array": measure.correlation,
     "scale_lut": measure.scales,
     "tree_grng": measure.gaussian,
-    "seedlm_decompress": compression.error,
+    "seedlm_decompress": _compression_error,
 }
 
 
 def _statistics(job: Job) -> Row:
     config = registry.find(job.core).configure(job.params)
     figures = STATISTICS[job.core](config)
-    return _measured(job, figures, tools={"numpy": version("numpy")})
+    seeds = DRAWN.get(job.core, [])
+    return _measured(job, figures, seeds=seeds, tools={"numpy": version("numpy")})
 
+
+#: Seeds of what is measured on random numbers.
+DRAWN = {"seedlm_decompress": [BENCH_SEED]}
 
 #: How fast a core's model gives its numbers, or what makes its input finds it.
 SPEED: dict[str, Callable[[Any], dict[str, Any]]] = {
     "urng_array": measure.speed,
-    "seedlm_decompress": compression.speed,
+    "seedlm_decompress": _compression_speed,
 }
 
 
 def _speed(job: Job) -> Row:
     config = registry.find(job.core).configure(job.params)
     versions = {name: version(name) for name in ("numpy", "numba")}
-    return _measured(job, SPEED[job.core](config), tools=versions)
+    seeds = DRAWN.get(job.core, [])
+    return _measured(job, SPEED[job.core](config), seeds=seeds, tools=versions)
 
 
 def _proof(job: Job) -> Row:
@@ -231,7 +258,8 @@ def _job(job: Job) -> Row:
         folder=job.build / "demo" / "digits" / "instantft_cache",
     )  # fmt: skip
     figures = instantft_rtl.row_figures(found)
-    return _measured(job, figures, seeds=[found["seed"]], tools=found["tools"])
+    row = _measured(job, figures, seeds=[found["seed"]], tools=found["tools"])
+    return replace(row, params={**row.params, "data": found["data"]})
 
 
 def _mutation(job: Job) -> Row:
@@ -240,17 +268,26 @@ def _mutation(job: Job) -> Row:
     return _row(job, "mutate", found["figures"], seeds=[found["seed"]], tools=found["tools"])
 
 
+def _dieharder(job: Job) -> Row:
+    config = registry.find(job.core).configure(job.params)
+    figures = dieharder.figures(job.core, config, job.build)
+    versions = {"dieharder": tools.version("DIEHARDER"), "numpy": version("numpy")}
+    return _row(job, "statistics", figures, tools=versions)
+
+
 @dataclass(frozen=True)
 class Kind:
     """One sort of measurement: what makes its row, and what else its figures depend on.
 
     ``{core}`` in a module's name stands for the core's; ``distributions`` are packages beyond those
-    that all kinds depend on.
+    that all kinds depend on; ``tool`` is one of :data:`seedbed.sim.tools.OPTIONAL`, without which
+    the kind is left out where all are meant.
     """
 
     row: Callable[[Job], Row | None]
     modules: tuple[str, ...]
     distributions: tuple[str, ...] = ()
+    tool: str | None = None
 
 
 KINDS: dict[str, Kind] = {
@@ -265,4 +302,5 @@ KINDS: dict[str, Kind] = {
     "cycles": Kind(_cycles, ("seedbed.sim.gemv_cycles", "seedbed.flow.gemv_cycles")),
     "job": Kind(_job, ("seedbed.flow.instantft_rtl",)),
     "mutation": Kind(_mutation, ("seedbed.sim.mutate",)),
+    "dieharder": Kind(_dieharder, ("seedbed.flow.dieharder",), tool="DIEHARDER"),
 }

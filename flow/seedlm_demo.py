@@ -24,7 +24,8 @@ from seedbed.flow.data import Split, digits, mnist
 from seedbed.flow.demo import SETTINGS
 from seedbed.flow.demo_job import flat, prepare
 from seedbed.flow.files import write_atomic
-from seedbed.flow.row import Row
+from seedbed.flow.pretrained import pretrained
+from seedbed.flow.row import Row, kept_rows
 from seedbed.golden import network
 from seedbed.golden.seedlm_gemv import SeedlmGemv
 from seedbed.sim import gemv_cycles
@@ -46,6 +47,8 @@ CORE = "demo seedlm"
 BEAT = 128
 #: Adam's steps for LeNet-5, images a step, and its rate.
 STEPS, BATCH, RATE = 4000, 64, 1e-3
+#: Of the networks' first weights and batches.
+SEED = 0
 
 
 @dataclass(frozen=True)
@@ -157,18 +160,17 @@ def _classifier(split: Split) -> Trained:
 
 
 def _lenet5(split: Split, out: Path, console: Console) -> Trained:
-    """Return a trained LeNet-5, from ``out`` if it is there."""
-    path = out / f"lenet5-{STEPS}.safetensors"
-    if not path.is_file():
-        part = path.with_suffix(".part")
-        save_file(_train(split, console), part)
-        part.replace(path)
-    return Trained(LENET5, load_file(path), split.test[0][:, None], split.test[1], "fc1")
-
-
-def _train(split: Split, console: Console) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(0)
+    """Return a trained LeNet-5, kept in ``out``."""
     images, labels = split.pre[0][:, None], split.pre[1]
+    parameters = pretrained(
+        out / "seedlm_cache", images, labels, {"steps": STEPS, "batch": BATCH, "rate": RATE},
+        lambda: _train(images, labels, console),
+    )  # fmt: skip
+    return Trained(LENET5, parameters, split.test[0][:, None], split.test[1], "fc1")
+
+
+def _train(images: np.ndarray, labels: np.ndarray, console: Console) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(SEED)
 
     def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for _ in range(STEPS):
@@ -251,11 +253,17 @@ def _show(result: dict[str, Any], console: Console) -> None:
 
 def rows(folder: Path) -> list[Row]:
     """Return the report's rows of every demonstration that is kept below ``folder``."""
-    found = []
-    for path in sorted(folder.glob("*/seedlm.json")):
-        result = json.loads(path.read_text())
-        for each in result["rows"]:
-            figures = {
+    return kept_rows(folder.glob("*/seedlm.json"), _rows)
+
+
+def _rows(result: dict[str, Any]) -> list[Row]:
+    return [
+        Row(
+            core=CORE,
+            config=f"{result['data']}, {each['config']}",
+            kind="weights",
+            figures={
+                "held_images": result["images"],
                 "bits_per_weight": each["bits"],
                 "relative_error": each["error"],
                 "plain_error": each["plain"],
@@ -263,15 +271,10 @@ def rows(folder: Path) -> list[Row]:
                 "accuracy_after": each["accuracy"],
                 "products": each["products"],
                 "cycles": each["cycles"],
-            }
-            found.append(
-                Row(
-                    core=CORE,
-                    config=f"{result['data']}, {each['config']}",
-                    kind="weights",
-                    figures=figures,
-                    command=result["command"],
-                    params={"data": result["data"], "images": result["images"]},
-                )
-            )
-    return found
+            },
+            command=result["command"],
+            params={"data": result["data"]},
+            seeds=[SEED],
+        )
+        for each in result["rows"]
+    ]

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from seedbed.flow import multipliers, targets
-from seedbed.flow.cache import memo
+from seedbed.flow.cache import code, memo
 from seedbed.flow.files import write_atomic
 from seedbed.sim import tools
+from seedbed.sim.checksum import intact, record
 
-__all__ = ["Progress", "digest", "keep", "map_core", "synthesize", "tell", "yosys"]
+__all__ = ["Progress", "complete", "digest", "keep", "map_core", "synthesize", "tell", "yosys"]
 
 Progress = Callable[[str], None] | None
 
@@ -54,6 +55,14 @@ read_json packed.json
 hierarchy -check -top {top}
 opt_clean
 {write}"""
+
+#: The files of a mapped core: the name under which yosys writes each, and its last line.
+MAPPED = {
+    "netlist.v": ("netlist.part", "endmodule"),
+    "mapped.json": ("mapped.part", "}"),
+    "mapped.il": ("rtlil.part", "end"),
+    "stat.json": ("stat.part", "}"),
+}
 
 # A module that stands this often in a core is mapped once, and dissolved afterwards.
 _MANY = 256
@@ -138,6 +147,7 @@ def _again(top: str, target: str) -> str:
 
 def _pack(folder: Path, top: str, script: str) -> None:
     """Move registers into multipliers, and write the netlist that this gives."""
+    complete(folder / "mapped.part")
     text = (folder / "mapped.part").read_text()
     if multipliers.MULTIPLIER not in text:
         return
@@ -147,9 +157,21 @@ def _pack(folder: Path, top: str, script: str) -> None:
         yosys(folder, "pack", script)
 
 
+def complete(path: Path, end: str = "}") -> None:
+    """Raise ``RuntimeError`` if the last line of a tool's output file is not ``end``.
+
+    On a full disk the tools truncate the file and report success.
+    """
+    with path.open("rb") as file:
+        file.seek(max(file.seek(0, os.SEEK_END) - 64, 0))
+        if file.read().rstrip().splitlines()[-1:] != [end.encode()]:
+            raise RuntimeError(f"{path} is truncated: is the disk full?")
+
+
 def keep(folder: Path, part: str, name: str) -> None:
-    """Give a file its name, now that it is whole."""
+    """Give a complete file its name, and record its checksum."""
     os.replace(folder / part, folder / name)
+    record(folder / name)
 
 
 def map_core(
@@ -160,7 +182,7 @@ def map_core(
     It holds ``stat.json``, ``mapped.json``, ``mapped.il`` and ``netlist.v``, of the core alone:
     without pads and clock buffers, with registers in the multipliers where a target has such
     (:mod:`seedbed.flow.multipliers`). There is a folder below ``build`` for each text of the
-    Verilog, target and version of yosys; one that is there already is used. Raises
+    Verilog, target and version of yosys; one that is there already is used, if it is intact. Raises
     :class:`targets.UnknownTarget`, :class:`tools.ToolMissing`, ``OSError``, or ``RuntimeError``
     where yosys fails.
     """
@@ -168,17 +190,16 @@ def map_core(
     scripts, again = _scripts(text, top, target), _again(top, target)
     name = digest(text + f"{tools.version('YOSYS')}\n{''.join(scripts)}{again}".encode())
     folder = build / f"{top}-{target}-{name[:16]}"
-    if not (folder / "stat.json").is_file():
+    if not all(intact(folder / name) for name in MAPPED):
         tell(progress, f"synthesizing {top} for {target}")
         write_atomic(folder / "core.v", text)
         _map(folder, scripts)
         if again:
             _pack(folder, top, again)
-        keep(folder, "netlist.part", "netlist.v")
-        keep(folder, "mapped.part", "mapped.json")
-        keep(folder, "rtlil.part", "mapped.il")
-        # The last one: that it is there says that the folder is complete.
-        keep(folder, "stat.part", "stat.json")
+        for part, end in MAPPED.values():
+            complete(folder / part, end)
+        for name, (part, _) in MAPPED.items():
+            keep(folder, part, name)
     return folder
 
 
@@ -187,8 +208,9 @@ def synthesize(
 ) -> dict[str, Any]:
     """Return what ``top`` of ``verilog`` occupies on ``target``, as yosys maps it.
 
-    ``lut`` counts every look-up table, those in carry chains and those that hold bits included (see
-    :mod:`seedbed.flow.targets`); ``ff``, ``bram`` and ``dsp`` count cells; ``cells`` is the number
+    ``lut`` counts every look-up table, those that hold bits and those of carry chains included (see
+    :mod:`seedbed.flow.targets`), ``lut_carry`` those of them that no cell stands for
+    (:mod:`seedbed.flow.carries`); ``ff``, ``bram`` and ``dsp`` count cells; ``cells`` is the number
     of each cell type, as yosys's ``stat`` gives it; ``tools`` the version of yosys; ``command``
     how yosys mapped it. Results are kept in ``build`` and found again. Raises as
     :func:`map_core`.
@@ -199,6 +221,7 @@ def synthesize(
         "top": top,
         "script": "".join(_scripts(verilog.read_bytes(), top, target)) + _again(top, target),
         "tables": [dict(chosen.lut), chosen.ff, chosen.bram, chosen.dsp, chosen.free],
+        "carries": digest(code(chosen.carries.__module__)),
         "yosys": tools.version("YOSYS"),
     }
 
@@ -208,8 +231,13 @@ def synthesize(
         modules = json.loads((folder / "stat.json").read_text())["modules"]
         cells = modules[f"\\{top}"].get("num_cells_by_type", {})
         cells = {cell: n for cell, n in cells.items() if cell != "$scopeinfo"}
+        counted = chosen.count(cells)
+        netlist = json.loads((folder / "mapped.json").read_text())["modules"][top]
+        taken = chosen.carries(netlist)
         return {
-            **chosen.count(cells),
+            **counted,
+            "lut": counted["lut"] + taken,
+            "lut_carry": taken,
             "cells": cells,
             "tools": {"yosys": key["yosys"]},
             "command": chosen.synth,

@@ -12,6 +12,7 @@ JsonRow = dict[str, Any]
 #: What a column of figures is headed with; a figure that is not here is not in a table.
 HEADINGS = {
     "lut": "LUT",
+    "lut_carry": "into carries",
     "ff": "FF",
     "bram": "BRAM",
     "dsp": "DSP",
@@ -28,7 +29,9 @@ HEADINGS = {
     "lut_per_lane_more": "LUT a lane more",
     **{f"cycles_{side}": f"cycles, {side}" for side in (512, 1024, 2048)},
     **{f"speed_up_{side}": f"speed-up, {side}" for side in (512, 1024, 2048)},
-    "images": "images",
+    "blocks": "blocks",
+    "images": "images tuned on",
+    "held_images": "held out",
     "job_cycles": "whole job",
     "pass_cycles": "a sample, cached",
     "job_ms": "whole job, ms",
@@ -46,6 +49,13 @@ HEADINGS = {
     "generator_autocorrelation": "generator, lags 1..8",
     "lane_to_lane": "lane to lane, lag 0",
     "any_pair": "any pair, lags 1..8",
+    "bytes": "bytes",
+    "period_bytes": "period, bytes",
+    "tests": "lines",
+    "failed": "failed",
+    "weak": "weak",
+    "reference_failed": "PCG64, failed",
+    "failing": "what fails",
     "exponents": "exponents that occur",
     "commonest_percent": "share of the commonest, %",
     "toggles": "toggles",
@@ -101,22 +111,55 @@ def show(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
+def _data(row: JsonRow) -> str:
+    """Return what images or numbers a row's figures are of, where that may be more than one."""
+    return row["params"].get("data", "")
+
+
+def _seeds(row: JsonRow) -> str:
+    """Return a row's seeds: single ones, or the first and the last of several in order."""
+    seeds = row.get("seeds", [])
+    if len(seeds) > 2 and seeds == list(range(seeds[0], seeds[-1] + 1)):
+        return f"{seeds[0]}..{seeds[-1]}"
+    return ", ".join(map(str, seeds))
+
+
+def _published(row: JsonRow) -> dict[str, Any]:
+    """Return the figures of the paper that stand beside a row."""
+    return (row["paper"] or {}).get("figures", {})
+
+
 def _table(title: str, text: str, rows: list[JsonRow], published: Mapping[str, str]) -> Table:
-    """Return the rows with one column a figure that any of them has.
+    """Return the rows with one column a figure that any of them has, their data and their seeds.
 
     ``published`` are figures of the paper that follow, with their headings.
     """
-    names = [name for name in HEADINGS if any(name in row["figures"] for row in rows)]
-    header = ["core", "configuration"]
-    targets = any(row["target"] for row in rows)
-    header += ["target"] * targets + [HEADINGS[name] for name in names] + [*published.values()]
-    lines = []
-    for row in rows:
-        figures, paper = row["figures"], (row["paper"] or {}).get("figures", {})
-        line = [row["core"], row["config"]] + [row["target"] or ""] * targets
-        line += [show(figures[n]) if n in figures else "" for n in names]
-        lines.append(line + [show(paper[n]) if n in paper else "" for n in published])
-    return Table(title=title, text=text, header=header, lines=lines)
+    return _columns(title, text, [
+        ("core", [row["core"] for row in rows]),
+        ("configuration", [row["config"] for row in rows]),
+        ("target", [row["target"] or "" for row in rows]),
+        ("data", [_data(row) for row in rows]),
+        *_figures([row["figures"] for row in rows], HEADINGS),
+        ("seeds", [_seeds(row) for row in rows]),
+        *_figures([_published(row) for row in rows], published),
+    ])  # fmt: skip
+
+
+def _columns(title: str, text: str, columns: list[tuple[str, list[str]]]) -> Table:
+    """Return a table of those columns that hold anything."""
+    columns = [(heading, cells) for heading, cells in columns if any(cells)]
+    lines = [list(line) for line in zip(*(cells for _, cells in columns), strict=True)]
+    return Table(title=title, text=text, header=[heading for heading, _ in columns], lines=lines)
+
+
+def _figures(
+    rows: list[Mapping[str, Any]], headings: Mapping[str, str]
+) -> list[tuple[str, list[str]]]:
+    """Return a column of texts for each figure that is in ``headings``."""
+    return [
+        (heading, [show(figures[name]) if name in figures else "" for figures in rows])
+        for name, heading in headings.items()
+    ]
 
 
 def merged(rows: Iterable[JsonRow]) -> list[JsonRow]:
@@ -128,6 +171,8 @@ def merged(rows: Iterable[JsonRow]) -> list[JsonRow]:
             known = designs.setdefault(key, {**row, "figures": {}})
             known["figures"] = known["figures"] | row["figures"]
             known["paper"] = known["paper"] or row["paper"]
+            # Synthesis has none: they are those of place and route.
+            known["seeds"] = known.get("seeds") or row.get("seeds", [])
     return list(designs.values())
 
 
@@ -153,31 +198,33 @@ def products(rows: list[JsonRow], title: str, text: str) -> Table | None:
     names = {"cycles": "cycles", "plain_cycles": "plain", "speed_up": "speed-up"}
     lines = []
     for row in [row for row in rows if row["kind"] == "cycles"]:
-        paper = (row["paper"] or {}).get("figures", {})
+        paper = _published(row)
         for side in (512, 1024, 2048):
             line = [row["config"], f"{side} x {side}"]
             for name in names:
                 key = f"{name}_{side}"
                 line += [show(row["figures"][key]), show(paper[key]) if key in paper else ""]
-            lines.append(line)
+            lines.append([*line, _seeds(row)])
     heads = [head for name in names.values() for head in (name, "paper")]
-    header = ["configuration", "matrix", *heads]
-    return Table(title=title, text=text, header=header, lines=lines) if lines else None
+    header = ["configuration", "matrix", *heads, "seeds"]
+    columns = [list(cells) for cells in zip(*lines, strict=True)]
+    return _columns(title, text, list(zip(header, columns, strict=True))) if lines else None
 
 
 def sizes(rows: list[JsonRow], title: str, text: str) -> Table | None:
     """Return what each design that a whole job was run on occupies, and how long it takes there."""
-    ran = {(row["core"], row["config"]): row["figures"] for row in rows if row["kind"] == "job"}
+    ran = {(row["core"], row["config"]): row for row in rows if row["kind"] == "job"}
     found = []
     for row in merged(rows):
         job = ran.get((row["core"], row["config"]))
         if job is None:
             continue
-        figures = row["figures"] | {n: job[n] for n in ("job_cycles", "pass_cycles")}
+        figures = row["figures"] | {n: job["figures"][n] for n in ("job_cycles", "pass_cycles")}
         if "fmax_mhz" in figures:
             figures["job_ms"] = figures["job_cycles"] / figures["fmax_mhz"] / 1e3
-        figures.pop("lut_per_lane", None)
-        found.append({**row, "figures": figures})
+        for name in ("lut_per_lane", "lut_carry"):
+            figures.pop(name, None)
+        found.append({**row, "figures": figures, "params": job["params"]})
     return _table(title, text, found, {}) if found else None
 
 
@@ -191,24 +238,27 @@ RELATIONS: dict[str, Callable[[float, float], bool]] = {
 
 def verdicts(rows: list[JsonRow], title: str, text: str) -> Table | None:
     """Return every figure that the project set itself a value for, and whether it is met."""
-    lines = []
-    for row in rows:
-        for name, (relation, limit) in row["aim"].items():
-            if name in row["figures"]:
-                value = row["figures"][name]
-                met = "met" if RELATIONS[relation](value, limit) else "missed"
-                lines.append(
-                    [
-                        f"{row['core']} {row['config']}",
-                        row["target"] or "",
-                        HEADINGS[name],
-                        show(value),
-                        f"{relation} {limit:g}",
-                        met,
-                    ]
-                )
-    header = ["design", "target", "figure", "measured", "aim", ""]
-    return Table(title=title, text=text, header=header, lines=lines) if lines else None
+    aims = [
+        (row, name, row["figures"][name], relation, limit)
+        for row in rows
+        for name, (relation, limit) in row["aim"].items()
+        if name in row["figures"]
+    ]
+    if not aims:
+        return None
+    return _columns(title, text, [
+        ("design", [f"{row['core']} {row['config']}" for row, *_ in aims]),
+        ("target", [row["target"] or "" for row, *_ in aims]),
+        ("data", [_data(row) for row, *_ in aims]),
+        ("seeds", [_seeds(row) for row, *_ in aims]),
+        ("figure", [HEADINGS[name] for _, name, *_ in aims]),
+        ("measured", [show(value) for _, _, value, *_ in aims]),
+        ("aim", [f"{relation} {limit:g}" for *_, relation, limit in aims]),
+        ("", [
+            "met" if RELATIONS[relation](value, limit) else "missed"
+            for *_, value, relation, limit in aims
+        ]),
+    ])  # fmt: skip
 
 
 def commands(rows: list[JsonRow], title: str, text: str) -> Table | None:
@@ -281,15 +331,17 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
     (
         "Matrix-vector products",
         "Cycles from the first beat of weights to the last result, both included, of the emitted "
-        "Verilog; beside them SeedLM's Table 5, which begins with the first read of its memory and "
-        "whose plain weights are FP16.",
+        "Verilog, with random weights and activations; beside them SeedLM's Table 5, which begins "
+        "with the first read of its memory and whose plain weights are FP16.",
         products,
     ),
     (
         "Fine-tuning in the RTL",
         "Cycles of InstantFT's whole job, 10 epochs, on the emitted Verilog, bit for bit as the "
-        "model: network and adapters are loaded, trained, and read back. Accuracy is on held-out "
-        "images, turned by 90 degrees. The paper's cycles are its 0.36 s at 200 MHz.",
+        "model: network and adapters are loaded, trained, and read back. Accuracy is on the "
+        "held-out images, turned by 90 degrees: of scikit-learn's digits, or of MNIST where that "
+        "was given. The paper's cycles are its 0.36 s at 200 MHz; its accuracy is of MNIST "
+        "(RotMNIST), and is compared with rows of MNIST alone.",
         of_kind(
             "job",
             published={
@@ -302,7 +354,8 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
     (
         "Lanes, cycles and area",
         "The same job by the lanes of the array, with what the core occupies; where it was placed "
-        "and routed, the time of the job at the median clock.",
+        "and routed, with these seeds, its simulated cycles by the median clock, as milliseconds: "
+        "with a modelled memory of 16 bytes a cycle, and on no device.",
         sizes,
     ),
     (
@@ -314,8 +367,10 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
     ),
     (
         "Resources",
-        "All cells after synthesis. Fmax is the median over the seeds of place and route, with "
-        "its range; the mapped core stands between registers, in place of pads.",
+        "All cells after synthesis. Of LUT, those into carries only lead a signal into a carry "
+        "chain: a carry cell of UltraScale+ takes them where no LUT drives it. Fmax is the median "
+        "over the seeds of place and route, with its range; the mapped core stands between "
+        "registers, in place of pads.",
         of_kind("synthesis", "place"),
     ),
     (
@@ -324,6 +379,12 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
         "is one LFSR, followed through the rotation; any pair is any lane with any lane, some "
         "beats later.",
         of_kind("statistics", figure="lane_to_lane"),
+    ),
+    (
+        "Statistical tests",
+        "dieharder on the core's words, packed without gaps; a file that ends is read again. "
+        "Beside it a generator of numpy's, PCG64, over as many bytes.",
+        of_kind("dieharder"),
     ),
     (
         "Scaling exponents",
@@ -345,20 +406,22 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
     ),
     (
         "Speed of the compressor",
-        "Two processes, in one run with Algorithm 1 written literally in NumPy.",
+        "Two processes, in one run with Algorithm 1 written literally in NumPy, on Gaussian "
+        "weights.",
         of_kind("speed", figure="times_literal"),
     ),
     (
         "Compressed networks",
-        "Accuracy before and after, and a layer's products in the emitted Verilog, which are the "
-        "golden model's bit for bit.",
+        "Accuracy on the held-out images before and after, and a layer's products in the emitted "
+        "Verilog, which are the golden model's bit for bit. The seed is that of training.",
         of_kind("weights"),
     ),
     ("Switching activity", "Net toggles in the simulated, mapped netlist.", of_kind("activity")),
     (
         "Zeroth-order fine-tuning",
-        "Accuracy over several seeds after fine-tuning with each source of perturbations; beside "
-        "it PeZO's Table 3, which is of RoBERTa-large on SST-2 with k samples a class.",
+        "Accuracy on the held-out images, over the seeds, after fine-tuning with each source of "
+        "perturbations; beside it PeZO's Table 3, which is of another network and other data: "
+        "RoBERTa-large on SST-2 with k samples a class.",
         of_kind(
             "demo",
             published={"accuracy_k16": "paper, k = 16", "accuracy_k256": "paper, k = 256"},

@@ -2,9 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from seedbed.flow.carries import Module, beside_carry4, none
 from seedbed.flow.floorplan import Columns
 from seedbed.flow.lane_ring import Area
 
@@ -34,6 +35,8 @@ class Target:
         whatever its size.
     free
         Cell types that occupy nothing of the above.
+    carries
+        Counts the look-up tables that a module's carry cells take and no cell stands for.
     models
         yosys's models of the cells, where its multipliers' registers are left to us
         (:mod:`seedbed.flow.multipliers`).
@@ -56,6 +59,7 @@ class Target:
     bram: str
     dsp: str
     free: str
+    carries: Callable[[Module], int] = none
     models: str = ""
     memories: tuple[str, ...] = ()
     place: str | None = None
@@ -82,7 +86,7 @@ class Target:
         return dict(total)
 
 
-#: UltraScale+: LUT6. A carry cell adds none: its propagate inputs are LUT cells of their own.
+#: UltraScale+: LUT6. What a carry cell takes beside LUT cells depends on what drives it.
 _XCUP = {
     **{f"LUT{n}": 1 for n in range(1, 7)}, "LUT6_2": 1, "INV": 1, "CFGLUT5": 1,
     "SRL16": 1, "SRL16E": 1, "SRLC16": 1, "SRLC16E": 1, "SRLC32E": 1,
@@ -140,6 +144,7 @@ TARGETS: dict[str, Target] = {
             bram="RAMB(18|36)E2|URAM288",
             dsp="DSP48E2",
             free=r"MUXF[789]|CARRY[48]|GND|VCC|\$scopeinfo",
+            carries=beside_carry4,
         ),
         _LFE5U_85F,
         replace(

@@ -5,18 +5,27 @@ from collections.abc import Mapping
 import numpy as np
 
 from seedbed.golden import engine
+from seedbed.golden.checks import require_integers
 from seedbed.golden.fixed import Saturations, matmul
 from seedbed.golden.network import patches, tiled
 from seedbed.spec.conv_engine import ConvEngineConfig
 from seedbed.spec.fixed import Fixed
 from seedbed.spec.network import NetworkConfig
 
-__all__ = ["ConvEngine", "flat", "frozen"]
+__all__ = ["ConvEngine", "flat", "frozen", "whole"]
 
 
 def flat(x: np.ndarray) -> np.ndarray:
     """Return maps (samples, C, H, W) as vectors in the order of rows, columns, channels."""
     return x.transpose(0, 2, 3, 1).reshape(len(x), -1)
+
+
+def whole(parameters: Mapping[str, np.ndarray], form: Fixed) -> dict[str, np.ndarray]:
+    """Return parameters by name, int64, all of them a format's integers."""
+    return {
+        name: require_integers(name, numbers, form.low, form.high)
+        for name, numbers in parameters.items()
+    }
 
 
 def frozen(
@@ -67,7 +76,7 @@ class ConvEngine:
 
     def __init__(self, config: ConvEngineConfig, parameters: Mapping[str, np.ndarray]):
         self.config = config
-        self.parameters = dict(parameters)
+        self.parameters = whole(parameters, config.weights)
         self.saturations = Saturations()
 
     def words(self) -> np.ndarray:
@@ -77,11 +86,13 @@ class ConvEngine:
 
     def run(self, x: np.ndarray) -> np.ndarray:
         """Return the outputs, int64 (samples, outputs), for images (samples, C, H, W)."""
+        values = self.config.values
+        x = require_integers("x", x, values.low, values.high)
         *_, found = frozen(
             NetworkConfig(self.config.layers),
             self.parameters,
             x,
-            values=self.config.values,
+            values=values,
             weights=self.config.weights,
             saturations=self.saturations,
         )

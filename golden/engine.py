@@ -4,10 +4,20 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from seedbed.golden.checks import require_integers
+from seedbed.spec.fixed import Fixed
 from seedbed.spec.network import Layer
 from seedbed.spec.plan import Plan, Region, Step
 
 __all__ = ["adapter_rows", "adapters", "frozen_rows", "words"]
+
+
+#: What any number of an engine fits.
+WIDEST = Fixed(48, 0)
+
+
+def _whole(name: str, numbers: np.ndarray) -> np.ndarray:
+    return require_integers(name, numbers, WIDEST.low, WIDEST.high)
 
 
 def _places(step: Step, region: Region, layer: Layer | None) -> np.ndarray:
@@ -42,7 +52,8 @@ def frozen_rows(
     regions = list(plan.regions.values())
     for layer, step, region in zip(layers, plan.steps, regions, strict=False):
         places = _places(step, region, layer)
-        weights, bias = (parameters[f"{layer.name}.{part}"] for part in ("weight", "bias"))
+        names = (f"{layer.name}.{part}" for part in ("weight", "bias"))
+        weights, bias = (_whole(name, parameters[name]) for name in names)
         for k in range(step.outputs):
             group, way = divmod(k, plan.ways)
             frame = np.zeros(step.beats * plan.lanes, np.int64)
@@ -72,6 +83,7 @@ def adapter_rows(
     which the frozen network's logits go through the step ``z``.
     """
     found = np.zeros((plan.learned_rows, plan.ways, plan.lanes), np.int64)
+    a, b = [_whole("a", part) for part in a], [_whole("b", part) for part in b]
     for k, part in enumerate(a):
         region, step = plan.regions[f"x{k}"], plan.step(f"h{k}")
         places = _places(step, region, None)

@@ -31,7 +31,12 @@ def rounded(numbers: np.ndarray, shift: int) -> np.ndarray:
 
 
 def to_fixed(reals: np.ndarray, form: Fixed) -> np.ndarray:
-    """Return real numbers as a format's integers, int64: rounded half up, saturated."""
+    """Return real numbers as a format's integers, int64: rounded half up, saturated.
+
+    Raises ``ValueError`` for what is not a number.
+    """
+    if np.isnan(reals).any():
+        raise ValueError(f"numbers to round to {form} must be real numbers, not nan")
     scaled = np.floor(np.asarray(reals, np.float64) * form.one + 0.5)
     return np.clip(scaled, form.low, form.high).astype(np.int64)
 

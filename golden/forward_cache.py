@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from seedbed.golden.checks import require_integers
 from seedbed.spec import ForwardCacheConfig
 
 __all__ = ["ForwardCache"]
@@ -33,11 +34,13 @@ class ForwardCache:
     def pack(self, codes: np.ndarray, peaks: np.ndarray) -> np.ndarray:
         """Return entries as bytes, uint8 of shape (..., entry_bytes)."""
         config = self.config
+        codes = require_integers("codes", codes, 0, 15)
+        peaks = require_integers("peaks", peaks, 0, (1 << config.peak_width) - 1)
         spread = np.zeros((*codes.shape[:-1], len(self._blocks)), np.uint8)
         spread[..., self._places] = codes
         low, high = spread[..., ::2], spread[..., 1::2]
         octets = (low | high << 4).astype(np.uint8)
-        bits = (np.asarray(peaks, np.int64)[..., None] >> np.arange(config.peak_width)) & 1
+        bits = (peaks[..., None] >> np.arange(config.peak_width)) & 1
         bits = bits.reshape(*peaks.shape[:-1], -1).astype(np.uint8)
         room = [(0, 0)] * (peaks.ndim - 1) + [(0, config.peak_beats * config.beat_bits)]
         room[-1] = (0, room[-1][1] - bits.shape[-1])
@@ -47,6 +50,7 @@ class ForwardCache:
     def unpack(self, octets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return codes, uint8, and peaks, int64, of entries of shape (..., entry_bytes)."""
         config = self.config
+        octets = require_integers("octets", octets, 0, 255).astype(np.uint8)
         first = config.peak_beats * config.beat_bytes
         body = octets[..., first:]
         spread = np.stack([body & 15, body >> 4], axis=-1).reshape(*body.shape[:-1], -1)

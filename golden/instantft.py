@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from seedbed.golden.conv_engine import frozen
+from seedbed.golden.conv_engine import frozen, whole
 from seedbed.golden.fixed import Saturations, to_fixed
 from seedbed.golden.lora import Lora
 from seedbed.golden.nf4 import Nf4
@@ -70,7 +70,7 @@ class InstantFt:
         deviation: float,
     ):
         self.config = config
-        self.weights = dict(weights)
+        self.weights = whole(weights, config.weights)
         self.saturations = Saturations()
         self.lora = Lora.random(config.lora, rng, deviation, self.saturations)
         self._softmax_loss = SoftmaxLoss(config.softmax_loss, self.saturations)

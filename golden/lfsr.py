@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from seedbed.golden.checks import require_integers
 from seedbed.spec import LfsrConfig
 
 __all__ = ["Lfsr", "cycle", "step"]
@@ -55,9 +56,7 @@ class Lfsr:
 
     def load(self, seed: int) -> None:
         """Start again from another seed, 1 .. 2^width - 1."""
-        if not 0 < seed <= self.config.order:
-            raise ValueError(f"seed must be in 1..{self.config.order}, not {seed}")
-        self.state = np.array(seed, np.uint32)
+        self.state = require_integers("seed", seed, 1, self.config.order).astype(np.uint32)
 
     def words(self) -> Iterator[int]:
         """Yield one word a beat, without end."""

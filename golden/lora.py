@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from seedbed.golden.checks import require_integers
 from seedbed.golden.fixed import Saturations, matmul, rounded, to_fixed
+from seedbed.spec.fixed import Fixed
 from seedbed.spec.lora import LoraConfig
 
 __all__ = ["Lora"]
@@ -31,7 +33,8 @@ class Lora:
         saturations: Saturations | None = None,
     ):
         self.config = config
-        self.a, self.b = list(a), list(b)
+        self.a = [_fitting("a", part, config.parameters) for part in a]
+        self.b = [_fitting("b", part, config.parameters) for part in b]
         self.saturations = Saturations() if saturations is None else saturations
 
     @classmethod
@@ -63,6 +66,7 @@ class Lora:
             Logits of the frozen network.
         """
         fraction, form = self.config.parameters.fraction, self.config.values
+        x, base = [_fitting("x", part, form) for part in x], _fitting("base", base, form)
         fit = self.saturations.requantize
         h = [fit(matmul(part, a.T), fraction, form) for part, a in zip(x, self.a, strict=True)]
         delta = sum(matmul(part, b.T) for part, b in zip(h, self.b, strict=True))
@@ -87,6 +91,10 @@ class Lora:
             M, as the configuration's ``rate`` gives it.
         """
         config = self.config
+        x = [_fitting("x", part, config.values) for part in x]
+        h = [_fitting("h", part, config.values) for part in h]
+        dz = _fitting("dz", dz, config.gradients)
+        rate = int(require_integers("rate", rate, 0, (1 << config.rate_width) - 1))
         for i, (seen, inner) in enumerate(zip(x, h, strict=True)):
             dh = self.saturations.requantize(
                 matmul(dz, self.b[i]), config.parameters.fraction, config.gradients
@@ -113,3 +121,7 @@ class Lora:
         config = self.config
         shift = config.rate_fraction + config.accumulators.fraction - config.parameters.fraction
         return self.saturations.fit(parameters - rounded(rate * gradient, shift), config.parameters)
+
+
+def _fitting(name: str, numbers: np.ndarray, form: Fixed) -> np.ndarray:
+    return require_integers(name, numbers, form.low, form.high)

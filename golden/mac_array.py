@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from seedbed.golden.checks import require_integers
 from seedbed.spec import MacArrayConfig
 
 __all__ = ["MacArray", "wrap"]
@@ -57,9 +58,9 @@ class MacArray:
         parts = (*frames, beats, config.ways, config.blocks, config.block)
         blocks = products.reshape(parts).sum(axis=-1)
         if exponents is not None:
-            _require("exponents", exponents, config.exponent_width)
+            exponents = _require("exponents", exponents, config.exponent_width)
             least = -(1 << config.exponent_width >> 1)
-            blocks = blocks << (np.asarray(exponents, np.int64)[..., None, :] - least)
+            blocks = blocks << (exponents[..., None, :] - least)
         if on is not None:
             blocks = np.where(np.asarray(on)[..., None, :], blocks, 0)
         sums = wrap(blocks.sum(axis=(-3, -1)), config.accumulator_width)
@@ -68,16 +69,16 @@ class MacArray:
     def products(self, weights: np.ndarray, activations: np.ndarray) -> np.ndarray:
         """Return every product, int64 of the weights' shape; both as :meth:`sums` takes them."""
         config = self.config
-        _require("weights", weights, config.weight_width)
-        _require("activations", activations, config.activation_width)
-        activations = np.asarray(activations, np.int64)
+        peak = config.weight_peak
+        highest = min(peak, (1 << (config.weight_width - 1)) - 1)
+        weights = require_integers("weights", weights, -peak, highest)
+        activations = _require("activations", activations, config.activation_width)
         if config.ways > 1:
             activations = activations[..., None, :]
-        return np.asarray(weights, np.int64) * activations
+        return weights * activations
 
 
-def _require(name: str, numbers: np.ndarray, width: int) -> None:
+def _require(name: str, numbers: np.ndarray, width: int) -> np.ndarray:
+    """Return ``numbers``, which ``width`` bits hold; without any bits that is 0."""
     half = 1 << width >> 1
-    numbers = np.asarray(numbers)
-    if numbers.size and (numbers.min() < -half or numbers.max() > max(half - 1, 0)):
-        raise ValueError(f"every number of the {name} must be in {-half}..{max(half - 1, 0)}")
+    return require_integers(name, numbers, -half, max(half - 1, 0))

@@ -1,16 +1,23 @@
-"""Networks of :mod:`seedbed.spec.network` in floating point: forward, backward, Adam."""
+"""Networks of :mod:`seedbed.spec.network` in floating point: forward, backward, Adam.
 
-from collections.abc import Iterator, Mapping
+Training float32 parameters gives the same ones on any machine: sums are exact, see
+:mod:`seedbed.golden.exact`, and exponentials are rounded from float64.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from seedbed.golden.exact import product
 from seedbed.spec.network import Layer, NetworkConfig
 
 __all__ = ["accuracy", "adam", "gradients", "init", "logits", "loss"]
 
 #: Parameters by name: ``NAME.weight`` of shape (outputs, fan_in), ``NAME.bias`` of (outputs,).
 Parameters = dict[str, np.ndarray]
+#: How matrices are multiplied.
+Product = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def init(config: NetworkConfig, rng: np.random.Generator) -> Parameters:
@@ -48,11 +55,11 @@ def untiled(layer: Layer, tiles: np.ndarray) -> np.ndarray:
 
 
 def linear(
-    layer: Layer, parameters: Mapping[str, np.ndarray], x: np.ndarray
+    layer: Layer, parameters: Mapping[str, np.ndarray], x: np.ndarray, times: Product = np.matmul
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the layer's patches, and its outputs before ReLU and pooling."""
     seen = patches(layer, x)
-    y = seen @ parameters[f"{layer.name}.weight"].T + parameters[f"{layer.name}.bias"]
+    y = times(seen, parameters[f"{layer.name}.weight"].T) + parameters[f"{layer.name}.bias"]
     return seen, y.transpose(0, 2, 1).reshape(len(x), *layer.convolved)
 
 
@@ -67,18 +74,21 @@ def unpooled(layer: Layer, y: np.ndarray, delta: np.ndarray) -> np.ndarray:
 
 def slope(z: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the gradient of the sum of losses by the logits: softmax, less 1 at the label."""
-    p = np.exp(z - z.max(axis=1, keepdims=True))
+    p = np.exp((z - z.max(axis=1, keepdims=True)).astype(np.float64))
     p /= p.sum(axis=1, keepdims=True)
     p[np.arange(len(z)), labels] -= 1
-    return p
+    return p.astype(z.dtype)
 
 
 def forward(
-    config: NetworkConfig, parameters: Mapping[str, np.ndarray], x: np.ndarray
+    config: NetworkConfig,
+    parameters: Mapping[str, np.ndarray],
+    x: np.ndarray,
+    times: Product = np.matmul,
 ) -> Iterator[tuple[Layer, np.ndarray, np.ndarray]]:
     """Yield layer by layer: the layer, its patches, and its outputs after ReLU, before pooling."""
     for layer in config.layers:
-        seen, y = linear(layer, parameters, x)
+        seen, y = linear(layer, parameters, x, times)
         if layer.relu:
             y = np.maximum(y, 0)
         yield layer, seen, y
@@ -114,7 +124,7 @@ def gradients(
     config: NetworkConfig, parameters: Mapping[str, np.ndarray], x: np.ndarray, labels: np.ndarray
 ) -> Parameters:
     """Return the gradients of the loss by backpropagation, under the parameters' names."""
-    steps = list(forward(config, parameters, x))
+    steps = list(forward(config, parameters, x, product))
     z = steps[-1][2].reshape(len(x), -1)
     delta = (slope(z, labels) / len(z)).reshape(len(x), *config.layers[-1].shape)
     found: Parameters = {}
@@ -124,10 +134,10 @@ def gradients(
             delta = delta * (y > 0)
         flat = delta.reshape(len(x), layer.outputs, -1)
         rows = flat.transpose(1, 0, 2).reshape(layer.outputs, -1)
-        found[f"{layer.name}.weight"] = rows @ seen.reshape(-1, layer.fan_in)
+        found[f"{layer.name}.weight"] = product(rows, seen.reshape(-1, layer.fan_in))
         found[f"{layer.name}.bias"] = rows.sum(axis=1)
         if layer is not config.layers[0]:
-            spread = flat.transpose(0, 2, 1) @ parameters[f"{layer.name}.weight"]
+            spread = product(flat.transpose(0, 2, 1), parameters[f"{layer.name}.weight"])
             delta = gathered(layer, spread)
     return found
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from seedbed.golden.checks import require_integers
 from seedbed.golden.fixed import rounded
 from seedbed.spec.nf4 import NF4_LEVELS, Nf4Config
 
@@ -28,7 +29,7 @@ class Nf4:
         ``x`` has integers of the values' format, shape (..., length).
         """
         config = self.config
-        x = np.asarray(x, np.int64)
+        x = require_integers("x", x, config.values.low, config.values.high)
         peaks = self._blocked(np.abs(x)).max(axis=-1)
         peaks = -(-peaks >> config.shift)
         peaks = np.minimum(peaks, (1 << config.peak_width) - 1)
@@ -42,8 +43,10 @@ class Nf4:
     def dequantise(self, codes: np.ndarray, peaks: np.ndarray) -> np.ndarray:
         """Return the values that the codes stand for, int64 of their shape."""
         config = self.config
+        codes = require_integers("codes", codes, 0, 15)
+        peaks = require_integers("peaks", peaks, 0, (1 << config.peak_width) - 1)
         table = rounded(peaks[..., None] * self._levels, config.level_fraction - config.shift)
-        blocks = np.take_along_axis(table, self._blocked(codes).astype(np.int64), axis=-1)
+        blocks = np.take_along_axis(table, self._blocked(codes), axis=-1)
         return blocks.reshape(*codes.shape[:-1], -1)[..., : codes.shape[-1]]
 
     def through(self, x: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from seedbed.golden.checks import require_integers
 from seedbed.golden.prng_pool import PrngPool
 from seedbed.golden.scale_lut import ScaleLut
 from seedbed.golden.urng_array import UrngArray
@@ -48,14 +49,12 @@ class Perturbation:
     def beats(self, *, seed: int, d: int, eps: int = 0) -> Beats:
         """Return the beats of z for ``seed``: ceil(d / n) of them, exponent of eps included.
 
-        Raises ``ValueError`` for a seed or a length outside its range.
+        Raises ``ValueError`` for a seed, a length or an exponent outside its range.
         """
         config = self.config
-        if seed not in config.seeds:
-            allowed = f"{config.seeds.start}..{config.seeds.stop - 1}"
-            raise ValueError(f"seed must be in {allowed}, not {seed}")
-        if not 1 <= d < 2**config.count_width:
-            raise ValueError(f"d must be in 1..{2**config.count_width - 1}, not {d}")
+        seed, d = self._named(seed, d)
+        top = 1 << (config.eps_width - 1)
+        eps = int(require_integers("eps", eps, -top, top - 1))
         n = config.lanes
         count = -(-d // n)
         counts = np.full(count, n)
@@ -81,6 +80,13 @@ class Perturbation:
         From the pool that is the number after the last (the paper's leftover shift); from the array
         it is the first word after as many beats, rotation back at its start.
         """
+        seed, d = self._named(seed, d)
         if self.config.source == "pool":
             return (seed + d) % self.config.size
         return self._array.later(seed, -(-d // self.config.lanes))
+
+    def _named(self, seed: int, d: int) -> tuple[int, int]:
+        """Return seed and length of a perturbation, which the core can be asked for."""
+        seeds, longest = self.config.seeds, 2**self.config.count_width - 1
+        seed = int(require_integers("seed", seed, seeds.start, seeds.stop - 1))
+        return seed, int(require_integers("d", d, 1, longest))

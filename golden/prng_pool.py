@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from seedbed.golden.checks import require_integers
 from seedbed.spec import PoolConfig
 
 __all__ = ["PrngPool", "Request"]
@@ -43,11 +44,9 @@ class PrngPool:
         Raises ``ValueError`` for more than N numbers, or one that ``width`` bits do not hold.
         """
         size, half = self.config.size, 1 << (self.config.width - 1)
-        new = np.asarray(numbers, np.int64)
+        new = require_integers("numbers", numbers, -half, half - 1)
         if len(new) > size:
             raise ValueError(f"the pool holds {size} numbers, not {len(new)}")
-        if len(new) and (new.min() < -half or new.max() >= half):
-            raise ValueError(f"every number must be in {-half}..{half - 1}")
         self._twice[: len(new)] = new
         self._twice[size : size + len(new)] = new
 

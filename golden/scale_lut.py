@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from seedbed.golden.checks import require_integers
 from seedbed.golden.urng_array import UrngArray
 from seedbed.spec import ScaleConfig
 
@@ -23,8 +24,9 @@ class ScaleLut:
     """The exponent of every state that generator 0 can have, found by running the array once."""
 
     def __init__(self, config: ScaleConfig):
-        # A leap that divides the order would leave states out.
+        # A leap that divides the order would leave states out. The phases are the array's own.
         array = UrngArray(replace(config.array, leap=1))
+        array.load(list(config.array.seeds))
         period = config.array.lfsr.order
         states = array.first(period)
         scale = scales(array.beats(period), config.width)
@@ -38,4 +40,4 @@ class ScaleLut:
 
     def lookup(self, states: np.ndarray) -> np.ndarray:
         """Return the exponents of ``states``, int8."""
-        return self.table[states]
+        return self.table[require_integers("states", states, 0, len(self.table) - 1)]

@@ -4,6 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from seedbed.golden.checks import require_integers
 from seedbed.golden.lfsr import step
 from seedbed.spec import SeedlmConfig
 from seedbed.spec.seedlm import RULES
@@ -36,7 +37,7 @@ SINGULAR = 1e-12
 
 def words(config: SeedlmConfig, seeds: np.ndarray) -> np.ndarray:
     """Return V(s), cut to ``word_bits``, as int64 of shape (..., C, P)."""
-    state = np.asarray(seeds, np.uint32)
+    state = require_integers("seeds", seeds, 0, config.lfsr.order).astype(np.uint32)
     found = []
     for _ in range(config.block * config.latent):
         state = step(config.lfsr, state)
@@ -48,13 +49,15 @@ def words(config: SeedlmConfig, seeds: np.ndarray) -> np.ndarray:
 def sums(config: SeedlmConfig, seeds: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
     """Return S_c, what the decompressor gives: int64 of shape (..., C)."""
     centred = words(config, seeds) - config.half
-    return (centred * np.asarray(coefficients, np.int64)[..., None, :]).sum(axis=-1)
+    coefficients = require_integers("coefficients", coefficients, LEAST, MOST)
+    return (centred * coefficients[..., None, :]).sum(axis=-1)
 
 
 def decode(
     config: SeedlmConfig, seeds: np.ndarray, exponents: np.ndarray, coefficients: np.ndarray
 ) -> np.ndarray:
     """Return the weights as float64 of shape (..., C), before the tensor's own scale."""
+    exponents = require_integers("exponents", exponents, LEAST, MOST)
     scale = np.ldexp(1.0, exponents) / (config.half - 1)
     return sums(config, seeds, coefficients) * scale[..., None]
 
@@ -63,17 +66,20 @@ def pack(
     config: SeedlmConfig, seeds: np.ndarray, exponents: np.ndarray, coefficients: np.ndarray
 ) -> np.ndarray:
     """Return the packed blocks, one uint64 each, of the seeds' shape."""
-    packed = np.asarray(seeds).astype(np.uint64)
-    fields = np.concatenate([np.asarray(exponents)[..., None], np.asarray(coefficients)], axis=-1)
+    packed = require_integers("seeds", seeds, 0, config.lfsr.order).astype(np.uint64)
+    exponents = require_integers("exponents", exponents, LEAST, MOST)
+    coefficients = require_integers("coefficients", coefficients, LEAST, MOST)
+    fields = np.concatenate([exponents[..., None], coefficients], axis=-1)
     for k in range(config.latent + 1):
-        nibble = fields[..., k].astype(np.int64) & 15
+        nibble = fields[..., k] & 15
         packed |= nibble.astype(np.uint64) << np.uint64(config.width + 4 * k)
     return packed
 
 
 def unpack(config: SeedlmConfig, packed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return seeds (uint32), exponents (int8) and coefficients (int8, P of them) of the blocks."""
-    packed = np.asarray(packed, np.uint64)
+    most = (1 << config.block_bits) - 1
+    packed = require_integers("packed", packed, 0, most).astype(np.uint64)
     seeds = (packed & np.uint64((1 << config.width) - 1)).astype(np.uint32)
     shifts = np.uint64(config.width) + np.uint64(4) * np.arange(config.latent + 1, dtype=np.uint64)
     nibbles = (packed[..., None] >> shifts & np.uint64(15)).astype(np.int8)

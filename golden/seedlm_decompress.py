@@ -19,7 +19,7 @@ def decompress(config: SeedlmDecompressConfig, packed: np.ndarray) -> tuple[np.n
     Returns S_c as int64 of shape (T, blocks x C), block by block, and the exponents as int8 of
     shape (T, blocks). Raises ``ValueError`` for another shape.
     """
-    packed = np.asarray(packed, np.uint64)
+    packed = np.asarray(packed)
     if packed.ndim != 2 or packed.shape[1] != config.blocks:
         raise ValueError(
             f"packed must be beats of {config.blocks} blocks, of shape (T, {config.blocks}), "

@@ -3,6 +3,7 @@
 import numpy as np
 
 from seedbed.golden import seedlm
+from seedbed.golden.checks import require_integers
 from seedbed.golden.mac_array import wrap
 from seedbed.spec import SeedlmGemvConfig
 
@@ -35,6 +36,7 @@ class SeedlmGemv:
         """
         config = self.config
         blocks = self._fit(packed, x, config.block)
+        x = self._activations(x)
         padded = np.zeros(blocks * config.block, np.int64)
         padded[: len(x)] = x
         lanes = padded.reshape(blocks, config.block)
@@ -51,7 +53,7 @@ class SeedlmGemv:
         Raises ``ValueError`` for shapes that do not fit.
         """
         self._fit(weights, x, 1)
-        sums = np.asarray(weights, np.int64) @ np.asarray(x, np.int64)
+        sums = self._weights(weights) @ self._activations(x)
         return wrap(sums, self.config.mac.accumulator_width)
 
     def packed_beats(self, packed: np.ndarray) -> np.ndarray:
@@ -59,11 +61,20 @@ class SeedlmGemv:
 
         ``packed`` is of shape (rows, blocks); a row's last beat is filled up with zeros.
         """
+        packed = require_integers("packed", packed, 0, (1 << self.config.block_bits) - 1)
         return self._beats(packed, self.config.block_bits, self.config.decompress.blocks)
 
     def plain_beats(self, weights: np.ndarray) -> np.ndarray:
         """Return W as beats of plain weights, like :meth:`packed_beats`."""
-        return self._beats(weights, self.config.plain_width, self.config.plain_lanes)
+        return self._beats(self._weights(weights), self.config.plain_width, self.config.plain_lanes)
+
+    def _activations(self, x: np.ndarray) -> np.ndarray:
+        half = 1 << (self.config.activation_width - 1)
+        return require_integers("x", x, -half, half - 1)
+
+    def _weights(self, weights: np.ndarray) -> np.ndarray:
+        half = 1 << (self.config.plain_width - 1)
+        return require_integers("weights", weights, -half, half - 1)
 
     def _fit(self, matrix: np.ndarray, x: np.ndarray, block: int) -> int:
         """Return how many fields a row has; raises ``ValueError`` where the matrix does not."""
@@ -88,7 +99,7 @@ class SeedlmGemv:
         found = [np.zeros((0, beats, self.config.beat_bits // 8), np.uint8)]
         for part in self._parts(matrix):
             whole = np.zeros((len(part), beats * fields), "<u8")
-            whole[:, : part.shape[1]] = part.astype(np.int64, casting="unsafe").view(np.uint64)
+            whole[:, : part.shape[1]] = part.view(np.uint64)
             octets = whole.view(np.uint8).reshape(len(part), beats, fields, 8)
             bits = np.unpackbits(octets, axis=-1, count=width, bitorder="little")
             beat = np.zeros((len(part), beats, self.config.beat_bits), np.uint8)

@@ -4,10 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from seedbed.golden.checks import require_integers
 from seedbed.golden.fixed import Saturations
 from seedbed.spec.softmax_loss import SoftmaxLossConfig
 
 __all__ = ["SoftmaxLoss", "SoftmaxLossResult"]
+
+
+#: Below every logit, by more than any format's greatest.
+FAR = -(1 << 50)
 
 
 @dataclass(frozen=True)
@@ -40,9 +45,19 @@ class SoftmaxLoss:
         self._floors = np.array(list(config.floors.values()), np.int64)
         self._least = min(config.floors)
 
-    def run(self, logits: np.ndarray, labels: np.ndarray) -> SoftmaxLossResult:
-        """Return everything for logits (samples, classes) and labels (samples,), all int64."""
+    def run(
+        self, logits: np.ndarray, labels: np.ndarray, present: np.ndarray | None = None
+    ) -> SoftmaxLossResult:
+        """Return everything for logits (samples, classes) and labels (samples,), all int64.
+
+        ``present``, of the logits' shape, says which of them there are; without it all are. One
+        that is missing counts as if it were far below all others.
+        """
         config, bits = self.config, self.config.probability_bits
+        logits = require_integers("logits", logits, config.logits.low, config.logits.high)
+        labels = require_integers("labels", labels, 0, config.classes - 1)
+        if present is not None:
+            logits = np.where(present, logits, FAR)
         differences = logits.max(axis=1, keepdims=True) - logits
         cut = config.logits.fraction - config.exp_fraction
         index = differences + (1 << cut >> 1) >> cut
@@ -56,7 +71,7 @@ class SoftmaxLoss:
         shown = (total << config.index_bits >> powers) - (1 << config.index_bits)
         scaled = exps * self._reciprocals[shown][:, None] >> powers[:, None]
         probabilities = np.minimum(scaled, (1 << bits) - 1)
-        hit = np.arange(config.classes) == np.asarray(labels)[:, None]
+        hit = np.arange(config.classes) == labels[:, None]
         gradients = self.saturations.requantize(
             probabilities - (hit.astype(np.int64) << bits),
             bits - config.gradients.fraction,

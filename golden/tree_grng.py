@@ -5,6 +5,7 @@ from math import erf, sqrt
 
 import numpy as np
 
+from seedbed.golden.checks import require_integers
 from seedbed.golden.lfsr import cycle
 from seedbed.spec import LfsrConfig, TreeGrngConfig
 
@@ -36,7 +37,8 @@ def seed_bits(config: TreeGrngConfig, seeds) -> list[int]:
         for level, seed in zip(config.levels, row, strict=True):
             leap, width = level.lfsr.leap, level.lfsr.width
             order = [k for start in range(leap) for k in range(start, width, leap)]
-            bits += [int(seed) >> k & 1 for k in order]
+            state = int(require_integers("seeds", seed, 0, level.lfsr.order))
+            bits += [state >> k & 1 for k in order]
     return bits
 
 
@@ -77,12 +79,9 @@ class TreeGrng:
         self._places = []
         columns = zip(self.config.levels, self._circles, seeds.T, strict=True)
         for level, (_, places), column in columns:
-            if column.min() < 1 or column.max() > level.lfsr.order:
-                raise ValueError(
-                    f"seeds of a register of {level.lfsr.width} bits must be in "
-                    f"1..{level.lfsr.order}, not {column.min()}..{column.max()}"
-                )
-            self._places.append(places[column] + np.int64(level.lfsr.leap * level.stage))
+            name = f"the seeds of a register of {level.lfsr.width} bits"
+            states = require_integers(name, column, 1, level.lfsr.order)
+            self._places.append(places[states] + np.int64(level.lfsr.leap * level.stage))
         self._beat = 0
 
     def _words(self, level: int, count: int) -> np.ndarray:

@@ -5,6 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from seedbed.golden.checks import require_integers
 from seedbed.golden.lfsr import cycle
 from seedbed.spec import UrngConfig
 
@@ -21,8 +22,9 @@ def seed_beats(config: UrngConfig, seeds: list[int]) -> list[int]:
     of generator (l - (b - 1) + t) mod n.
     """
     lanes, width = config.lanes, config.width
+    states = require_integers("seeds", seeds, 0, config.lfsr.order).tolist()
     return [
-        sum((seeds[(lane - (width - 1) + t) % lanes] >> t & 1) << lane for lane in range(lanes))
+        sum((states[(lane - (width - 1) + t) % lanes] >> t & 1) << lane for lane in range(lanes))
         for t in range(width)
     ]
 
@@ -63,8 +65,7 @@ class UrngArray:
         """
         if len(seeds) != self.config.lanes:
             raise ValueError(f"{self.config.lanes} lanes need as many seeds, not {len(seeds)}")
-        repaired = [self._repaired(int(seed)) for seed in seeds]
-        self._phases = self._place[repaired]
+        self._phases = self._place[self._repaired("seeds", seeds)]
         self._beat = 0
 
     def grow(self, word: int) -> None:
@@ -73,16 +74,13 @@ class UrngArray:
         Generator i starts ``leap (n - 1) + i spacing`` single steps after ``word``.
         """
         config = self.config
-        start = self._place[self._repaired(int(word))] + config.leap * (config.lanes - 1)
+        start = self._place[self._repaired("word", word)] + config.leap * (config.lanes - 1)
         self._phases = (start + np.arange(config.lanes) * config.spacing) % self._order
         self._beat = 0
 
-    def _repaired(self, seed: int) -> int:
-        if seed == 0 and self.config.repair:
-            return 1 << (self.config.width - 1)
-        if not 0 < seed <= self._order:
-            raise ValueError(f"a seed must be in 1..{self._order}, not {seed}")
-        return seed
+    def _repaired(self, name: str, seeds: list[int] | int) -> np.ndarray:
+        found = require_integers(name, seeds, 0 if self.config.repair else 1, self._order)
+        return np.where(found == 0, 1 << (self.config.width - 1), found)
 
     def first(self, beats: int) -> np.ndarray:
         """Return generator 0's states at the next ``beats`` beats, without moving on."""

@@ -1,6 +1,6 @@
 """Between the engine's store and the forward cache: 4-bit codes one way, numbers the other."""
 
-from amaranth.hdl import Module, Signal, signed
+from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
@@ -74,7 +74,7 @@ class ActivationCache(wiring.Component):
             ends = getattr(cache, name), flipped(getattr(self, name))
             wiring.connect(m, *(ends if name[0] == "o" else ends[::-1]))
         codes = _apart(m, quantise.o, "codes")
-        wiring.connect(m, _apart(m, cache.o_codes, "fetched"), dequantise.i)
+        wiring.connect(m, _apart(m, self._padded(m, cache.o_codes), "fetched"), dequantise.i)
         rows, out, fill = self.i_rows, dequantise.o, self.o_fill
         vector = Signal(range(len(plan.cached)))
         m.d.comb += [
@@ -92,7 +92,7 @@ class ActivationCache(wiring.Component):
             m.d.sync += vector.eq(vector + 1)
             with m.If(cache.i_codes.payload.last):
                 m.d.sync += vector.eq(0)
-        # Vector by vector, each in whole beats of memory; what is behind its end is 0 there too.
+        # Vector by vector, each in whole beats of memory.
         config = self.config.forward_cache
         counts = [beats * config.fetch_pieces for beats in config.vector_beats]
         place = Signal(range(len(counts) + 1))
@@ -131,6 +131,51 @@ class ActivationCache(wiring.Component):
             cache.o.ready.eq(self.o.ready & ~given),
         ]
         return m
+
+    def _padded(self, m, source):
+        """Return the stream of fetched codes with that of 0 after each vector's end.
+
+        The store's numbers there are 0 and must stay so, whatever memory gives: the network and the
+        adapters read whole rows.
+        """
+        config = self.config.forward_cache
+        zero = self.config.nf4.levels.index(0)
+        vector = Signal(range(len(config.lengths)))
+        # Of the vector: beats before this one, all of memory's that fill it up included, and
+        # numbers that are left.
+        beat = Signal(range(max(config.vector_beats) * config.fetch_pieces))
+        left = Signal(range(max(config.lengths) + 1))
+        length, final = Signal.like(left), Signal()
+        out = stream.Signature(source.payload.shape()).create(path=("padded",))
+        m.d.comb += [
+            out.payload.eq(source.payload),
+            out.valid.eq(source.valid),
+            source.ready.eq(out.ready),
+        ]
+        with m.Switch(vector):
+            for k, (count, beats) in enumerate(
+                zip(config.lengths, config.vector_beats, strict=True)
+            ):
+                with m.Case(k):
+                    m.d.comb += [
+                        length.eq(count),
+                        final.eq(beat == beats * config.fetch_pieces - 1),
+                    ]
+        numbers = Mux(beat == 0, length, left)
+        for k, code in enumerate(out.payload.codes):
+            with m.If(numbers <= k):
+                m.d.comb += code.eq(zero)
+        with m.If(out.valid & out.ready):
+            inside = numbers > config.fetch_lanes
+            m.d.sync += [
+                left.eq(Mux(inside, numbers - config.fetch_lanes, 0)),
+                beat.eq(beat + 1),
+            ]
+            with m.If(final):
+                m.d.sync += [beat.eq(0), vector.eq(vector + 1)]
+            with m.If(out.payload.last):
+                m.d.sync += vector.eq(0)
+        return out
 
 
 def _apart(m, source, name: str):

@@ -54,9 +54,16 @@ class EntryMover(wiring.Component):
     broken : Out(1)
         A pulse: the frame of a store had another length. It is filled up with zeros where it was
         short, and dropped up to its ``last`` where it was long.
+    outstanding : In(1)
+        The last beat of a burst that was commanded has not been read.
+    abandon : In(1)
+        A pulse: no more beats are waited for.
     fault : Out(1)
-        A pulse: a beat was read with an error, or with ``last`` where no burst ends, or without
-        where one does.
+        A pulse: a beat was read with an error, with ``last`` where no burst ends, without where one
+        does, or with no burst outstanding.
+    lost : Out(1)
+        From the cycle after a burst of wrong length, or ``abandon``, until the next ``start``: what
+        memory gives is discarded, and the codes that are missing are 0, with peaks of 0.
     i_codes, o_codes, o_write, i_read : streams
         As those of :class:`~seedbed.hw.forward_cache.ForwardCache`.
 
@@ -73,7 +80,10 @@ class EntryMover(wiring.Component):
                 "column": In(range(config.page)),
                 "idle": Out(1),
                 "broken": Out(1),
+                "outstanding": In(1),
+                "abandon": In(1),
                 "fault": Out(1),
+                "lost": Out(1),
                 "i_codes": In(stream.Signature(codes_layout(config, config.store_lanes))),
                 "o_codes": Out(stream.Signature(codes_layout(config, config.fetch_lanes))),
                 "o_write": Out(stream.Signature(write_layout(config))),
@@ -115,13 +125,19 @@ class EntryMover(wiring.Component):
         peaks = Signal()
         final = Signal()
         ends = Signal()
+        fetches = Signal()
+        # A beat of the entry: memory's, or a substitute for one that is lost.
+        comes = Signal()
+        misplaced = Signal()
         m.d.comb += [
             final.eq(left == 0),
             # Codes follow the peaks that are read in the same burst.
             ends.eq(column.all() | (final & ~heads)),
-            self.fault.eq(
-                read.valid & read.ready & (read.payload.error | (read.payload.last != ends))
-            ),
+            comes.eq(read.valid | self.lost),
+            misplaced.eq(~self.outstanding | (fetches & (read.payload.last != ends))),
+            self.fault.eq(read.valid & read.ready & (read.payload.error | misplaced)),
+            # What nobody waits for is discarded, so that no later fetch takes it for its own.
+            read.ready.eq(1),
             self.o_write.valid.eq(full & writes),
             self.o_write.payload.data.eq(held),
             self.o_write.payload.last.eq(closes),
@@ -143,8 +159,10 @@ class EntryMover(wiring.Component):
         sources = [held >> 4 * config.fetch_lanes, joined, read_peaks.data, read.payload.data]
         with m.If(given | loads):
             m.d.sync += [held.eq(Array(sources)[source]), piece.eq(piece + 1)]
-        with m.If(loads & ended):
+        with m.If(loads & (ended | self.lost)):
             m.d.sync += held.eq(0)
+        with m.If(fetches & ((read.valid & read.ready & misplaced) | self.abandon)):
+            m.d.sync += self.lost.eq(1)
         block_ends = Signal()
         last_of_blocks = [k for k, ending in enumerate(reversed(config.block_ends)) if ending]
         with m.Switch(left), m.Case(*last_of_blocks):
@@ -152,6 +170,8 @@ class EntryMover(wiring.Component):
         with m.If(steps):
             m.d.sync += [left.eq(left - 1), column.eq(column + 1)]
             m.d.sync += [closes.eq(final | (writes & ends)), peak.eq(Array(read_peaks.data)[slot])]
+            with m.If(self.lost):
+                m.d.sync += peak.eq(0)
             with m.If(peaks):
                 m.d.sync += number.eq(number + config.beat_peaks)
             with m.Else():
@@ -161,7 +181,8 @@ class EntryMover(wiring.Component):
         inside = Cat(Const(1).replicate((1 << slots) - spare), (~final).replicate(spare))
         m.d.comb += Value.cast(write_peaks.data).eq(read.payload.data)
         with m.If(heads):
-            m.d.comb += write_peaks.en.eq(read.valid.replicate(1 << slots) & inside)
+            given_peaks = read.valid & ~self.lost
+            m.d.comb += write_peaks.en.eq(given_peaks.replicate(1 << slots) & inside)
         with m.Else():
             m.d.comb += [to.eq(codes.payload.peak) for to in write_peaks.data]
             m.d.comb += write_peaks.en.eq(Cat(stored & (slot == k) for k in range(1 << slots)))
@@ -176,6 +197,7 @@ class EntryMover(wiring.Component):
                         number.eq(0),
                         piece.eq(0),
                         ended.eq(0),
+                        self.lost.eq(0),
                     ]
                     with m.Switch(self.part):
                         with m.Case(Part.CODES):
@@ -215,15 +237,16 @@ class EntryMover(wiring.Component):
                 with m.If(steps & final):
                     m.next = "IDLE"
             with m.State("HEADS"):
-                m.d.comb += [heads.eq(1), peaks.eq(1), read.ready.eq(1), steps.eq(read.valid)]
+                m.d.comb += [fetches.eq(1), heads.eq(1), peaks.eq(1), steps.eq(comes)]
                 with m.If(steps & final):
                     m.d.sync += [left.eq(config.code_beats - 1), number.eq(0)]
                     m.next = "FETCH"
             with m.State("FETCH"):
                 m.d.comb += [
-                    read.ready.eq(room),
+                    fetches.eq(1),
+                    read.ready.eq(room | self.lost),
                     source.eq((~full | _last(piece, config.fetch_pieces)).replicate(2)),
-                    loads.eq(read.valid & room),
+                    loads.eq(comes & room),
                     steps.eq(loads),
                 ]
                 with m.If(steps):

@@ -1,6 +1,6 @@
 """Cache of 4-bit activations in external memory: an entry an image, stored once, fetched often."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -63,8 +63,14 @@ class ForwardCache(wiring.Component):
     ``miss``: the entry was not stored since the last clear or reset; nothing is read. ``range``:
     there is no such index or kind; a store's frame is dropped. ``frame``: a store's ``last`` came
     too early, and its burst was filled up with zeros, or was missing, and beats were dropped until
-    it came. ``memory``: it answered an error, or a ``last`` where no burst ends; a fetch's beats
-    have all been given, but mean nothing. A store that does not end with ``done`` leaves no hit.
+    it came. ``memory``: it answered an error, a burst of another length, nothing for
+    ``timeout_cycles``, or more than it was asked for since the last request or ``clear``; a
+    fetch's beats have all been given, but mean nothing. A store that does not end with ``done``
+    leaves no hit.
+
+    After a burst of another length, and after a reset, which may cut a burst that is read, what
+    memory still gives is discarded until nothing has come for ``drain_cycles``. A burst that is
+    written must not be cut: memory is to be reset together with the core, or while no store runs.
 
     Latency: ``latency`` cycles from a request to its first command, ``miss_latency`` to the answer
     of a miss, 1 from a beat of memory to codes and back. Throughput: a beat of codes every cycle,
@@ -100,13 +106,18 @@ class ForwardCache(wiring.Component):
         m.submodules.mover = mover = self._mover
         m.submodules.bursts = bursts = self._bursts
         m.submodules.hits = self._hits
-        config, request, response = self.config, self.i, self.i_response
+        config, request = self.config, self.i
+        response, read = self.i_response, self.i_read
         known, hit = self._hits.write_port(), self._hits.read_port()
         index = Signal(16)
         kind = Signal(2, reset_less=True)
         status = Signal(3)
         stores = Signal()
-        refused = Signal(reset_less=True)
+        waits = Signal()
+        recovers = Signal()
+        listens = Signal()
+        beyond = Signal(reset_less=True)
+        refused = Signal()
         found = Signal(reset_less=True)
         begins = Signal()
         over = Signal()
@@ -115,6 +126,19 @@ class ForwardCache(wiring.Component):
         awaited = Signal(range(most + 1))
         asked = Signal()
         answered = Signal()
+        # Bursts of a fetch whose last beat has not come.
+        reads = Signal(range(config.most_bursts(config.beats) + 1))
+        commanded = Signal()
+        read_last = Signal()
+        # A beat or an answer that nothing was asked for: of this request, or before the next one.
+        stray = Signal()
+        dirty = Signal()
+        distrusts = Signal()
+        # Cycles since the memory's ports were last active, while it is waited for.
+        silence = Signal(range(config.timeout_cycles + 1))
+        active = Signal()
+        silent = Signal()
+        timed_out = Signal()
         wiring.connect(m, wiring.flipped(self.i_codes), mover.i_codes)
         wiring.connect(m, wiring.flipped(self.i_read), mover.i_read)
         wiring.connect(m, mover.o_codes, wiring.flipped(self.o_codes))
@@ -130,24 +154,54 @@ class ForwardCache(wiring.Component):
             bursts.write.eq(stores),
             mover.column.eq(bursts.column),
             asked.eq(bursts.o.valid & bursts.o.ready & stores),
-            response.ready.eq(awaited != 0),
-            answered.eq(response.valid & response.ready),
+            commanded.eq(bursts.o.valid & bursts.o.ready & ~stores),
+            response.ready.eq(1),
+            answered.eq(response.valid & (awaited != 0)),
+            read_last.eq(read.valid & read.ready & read.payload.last & (reads != 0)),
+            mover.outstanding.eq(reads != 0),
+            stray.eq((response.valid & (awaited == 0)) | (read.valid & read.ready & (reads == 0))),
             over.eq(mover.idle & ~bursts.busy & (awaited == 0)),
             self.o.payload.status.eq(status),
+            active.eq(bursts.busy | mover.o_write.valid | response.valid | read.valid),
+            silent.eq(silence >= config.drain_cycles),
+            timed_out.eq(silence == config.timeout_cycles),
+            mover.abandon.eq(timed_out),
         ]
-        m.d.sync += awaited.eq(awaited + asked - answered)
+        m.d.sync += [
+            awaited.eq(awaited + asked - answered),
+            reads.eq(reads + commanded - read_last),
+        ]
+        with m.If(active | ~read.ready | ~listens):
+            m.d.sync += silence.eq(0)
+        with m.Elif(~timed_out):
+            m.d.sync += silence.eq(silence + 1)
+        failed = mover.fault | stray | timed_out | (answered & response.payload.error)
         # A broken frame counts for more: it is the sender's own fault.
         with m.If(mover.broken):
             m.d.sync += status.eq(_FRAME)
-        with m.Elif((mover.fault | (answered & response.payload.error)) & (status == _DONE)):
+        with m.Elif(waits & failed & (status == _DONE)):
             m.d.sync += status.eq(_MEMORY)
-        with m.FSM():
+        with m.If(stray & waits):
+            m.d.sync += dirty.eq(1)
+        with m.If(stray & ~waits & ~recovers):
+            m.d.sync += distrusts.eq(1)
+        with m.FSM() as control:
+            m.d.comb += [
+                waits.eq(control.ongoing("CODES") | control.ongoing("LAST")),
+                recovers.eq(
+                    Cat(control.ongoing(state) for state in ("RESET", "SETTLE", "DRAIN")).any()
+                ),
+                listens.eq(recovers | (control.ongoing("LAST") & ((reads != 0) | (awaited != 0)))),
+            ]
             for state in ("RESET", "CLEAR"):
                 with m.State(state):
                     m.d.comb += known.en.eq(1)
                     m.d.sync += index.eq(index + 1)
                     with m.If(index == config.entries - 1):
-                        m.next = "IDLE" if state == "RESET" else "ANSWER"
+                        m.next = "SETTLE" if state == "RESET" else "ANSWER"
+            # What was under way before the reset comes to its end.
+            with m.State("SETTLE"), m.If(silent):
+                m.next = "IDLE"
             with m.State("IDLE"):
                 m.d.comb += request.ready.eq(1)
                 m.d.sync += [
@@ -158,24 +212,30 @@ class ForwardCache(wiring.Component):
                 with m.If(request.valid):
                     m.next = "SEEK"
                     with m.If(request.payload.kind == _CLEAR):
+                        m.d.sync += distrusts.eq(0)
                         m.next = "CLEAR"
             with m.State("SEEK"):
                 # A block memory is slow to show what it holds: nothing is decided from it directly.
                 m.d.sync += [
                     found.eq(hit.data),
-                    refused.eq((index >= config.entries) | (kind > _CLEAR)),
+                    beyond.eq((index >= config.entries) | (kind > _CLEAR)),
                 ]
                 m.next = "LOOK"
             with m.State("LOOK"):
-                m.d.comb += begins.eq(~refused & (stores | found))
-                with m.If(refused):
+                m.d.comb += [
+                    refused.eq(beyond | distrusts),
+                    begins.eq(~refused & (stores | found)),
+                ]
+                with m.If(beyond):
                     m.d.sync += status.eq(_RANGE)
+                with m.Elif(distrusts):
+                    m.d.sync += [status.eq(_MEMORY), distrusts.eq(0), dirty.eq(1)]
                 with m.Elif(~begins):
                     m.d.sync += status.eq(_MISS)
                 with m.If(stores):
                     # Whatever was stored there is lost now.
                     m.d.comb += [
-                        known.en.eq(~refused),
+                        known.en.eq(~beyond),
                         mover.start.eq(1),
                         mover.part.eq(Mux(refused, Part.DROP, Part.CODES)),
                         bursts.skip.eq(config.peak_beats),
@@ -191,7 +251,7 @@ class ForwardCache(wiring.Component):
                         bursts.rest.eq(config.beats - 1),
                     ]
                     m.next = "ANSWER"
-                    with m.If(begins):
+                    with m.If(begins | (refused & ~beyond)):
                         m.next = "LAST"
             # The commands for codes may still wait, and those for peaks come behind them.
             with m.State("CODES"), m.If(mover.idle & ~bursts.busy):
@@ -203,8 +263,16 @@ class ForwardCache(wiring.Component):
                         mover.part.eq(Part.PEAKS),
                         bursts.rest.eq(config.peak_beats - 1),
                     ]
-            with m.State("LAST"), m.If(over):
-                m.d.comb += [known.en.eq(stores & (status == _DONE)), known.data.eq(1)]
+            with m.State("LAST"):
+                with m.If(timed_out):
+                    m.d.sync += awaited.eq(0)
+                with m.If(over & (~timed_out | (status != _DONE))):
+                    m.d.comb += [known.en.eq(stores & (status == _DONE)), known.data.eq(1)]
+                    m.next = "ANSWER"
+                    with m.If(dirty | mover.lost):
+                        m.next = "DRAIN"
+            with m.State("DRAIN"), m.If(silent & ((reads == 0) | timed_out)):
+                m.d.sync += [dirty.eq(0), reads.eq(0)]
                 m.next = "ANSWER"
             with m.State("ANSWER"):
                 m.d.comb += self.o.valid.eq(1)

@@ -57,8 +57,8 @@ class UrngArray(wiring.Component):
         Only with ``grown``: high when the next cycle's beat is the one that ``ahead`` speaks of.
 
     Latency: 1 cycle from the ``last`` seed beat to the first beat (``serial``), n cycles from the
-    word (``grown``). Throughput: a beat every cycle. Period: n (2^b - 1) beats where n and 2^b - 1
-    have no common factor.
+    word (``grown``). Throughput: a beat every cycle. Period with the default phases: the least
+    common multiple of n and an LFSR's own, n (2^b - 1) beats where those have no common factor.
     Source: PeZO (ICCAD 2025), section 3.1.
     """
 

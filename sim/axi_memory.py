@@ -1,6 +1,8 @@
 """Models of an AXI4 memory that fails where it is told to."""
 
-from cocotbext.axi import AxiRamRead, AxiRamWrite
+from random import Random
+
+from cocotbext.axi import AxiRamRead, AxiRamWrite, AxiResp
 
 __all__ = ["FailingReads", "FailingWrites"]
 
@@ -10,7 +12,7 @@ class _Refused(Exception):
 
 
 class FailingWrites(AxiRamWrite):
-    """Fails where ``bad`` lies."""
+    """Fails at the address ``bad``."""
 
     bad: int | None = None
 
@@ -21,11 +23,41 @@ class FailingWrites(AxiRamWrite):
 
 
 class FailingReads(AxiRamRead):
-    """Fails where ``bad`` lies."""
+    """Fails at the address ``bad``, with random data in that beat.
+
+    The next burst has ``extra`` beats more than it was asked for, or fewer, and RLAST with the
+    final one.
+    """
 
     bad: int | None = None
+    extra: int = 0
+
+    def __init__(self, *args, seed: int = 1, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._random = Random(seed)
+        self._burst: list = []
+        self._send, self.r_channel.send = self.r_channel.send, self._shaped
 
     async def _read(self, address, length):
         if address == self.bad:
             raise _Refused
         return await super()._read(address, length)
+
+    async def _shaped(self, beat):
+        if beat.rresp != AxiResp.OKAY:
+            beat.rdata = self._random.getrandbits(8 * self.byte_lanes)
+        self._burst.append(beat)
+        if self.extra and not beat.rlast:
+            return
+        burst, self._burst = self._burst, []
+        if self.extra:
+            burst = burst[: max(1, len(burst) + self.extra)]
+            for _ in range(self.extra):
+                burst.append(self.r_channel._transaction_obj())
+                burst[-1].rid = beat.rid
+                burst[-1].rdata = self._random.getrandbits(8 * self.byte_lanes)
+            for one in burst:
+                one.rlast = one is burst[-1]
+            self.extra = 0
+        for one in burst:
+            await self._send(one)

@@ -16,7 +16,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge
 from cocotbext.axi.stream import define_stream
 
-from seedbed.sim.case import Case, Phase
+from seedbed.sim.case import PATIENCE, Case, Phase
 
 __all__ = ["Bench", "Bus", "Sink", "Source", "plays_case_after_resets", "plays_case_from_power_up"]
 
@@ -108,20 +108,24 @@ class Bench:
         """Play one phase and compare what the sinks took."""
         expected = {name: phase.outputs.get(name, []) for name in self.sinks}
         dropped = dict.fromkeys(self.sinks, 0)
-        for name, payloads in phase.inputs.items():
-            for payload in payloads:
-                self.sources[name].send_nowait(Beat(payload=payload))
+        waiting = {name: list(payloads) for name, payloads in phase.inputs.items()}
+        transfers = dict.fromkeys(self.sinks, 0)
+        self._send(phase, waiting, transfers)
         draining = phase.drain and any(phase.inputs.values())
         for name, sink in self.sinks.items():
             sink.allow(inf if draining else len(expected[name]))
         waited = 0
-        while waited < 5000:
+        while waited < PATIENCE:
             moves = await self.cycle()
+            for name in transfers:
+                transfers[name] += moves[name]
+            if phase.after:
+                self._send(phase, waiting, transfers)
             # What is thrown away is no progress.
             moved = any(moves[name] for name in (self.sources if draining else moves))
             waited = 0 if moved else waited + 1
             # A source takes the next beat from its queue when the last one has gone.
-            sent = all(
+            sent = not any(waiting.values()) and all(
                 source.empty() and (not source.bus.valid.value or moves[name])
                 for name, source in self.sources.items()
             )
@@ -147,7 +151,15 @@ class Bench:
                 len(beats) == len(expected[name]),
                 f"{name}, phase {number} hangs: {len(beats)} beats of {len(expected[name])} came",
             )
-        self.check(waited < 5000, hangs)
+        self.check(waited < PATIENCE, hangs)
+
+    def _send(self, phase: Phase, waiting: dict, transfers: dict[str, int]) -> None:
+        """Give the sources the beats that may be sent by now."""
+        for name, left in waiting.items():
+            first = len(phase.inputs[name]) - len(left)
+            while left and phase.may_send(name, first, transfers):
+                self.sources[name].send_nowait(Beat(payload=left.pop(0)))
+                first += 1
 
     async def play(self) -> None:
         """Play the whole case."""

@@ -186,6 +186,12 @@ async def answers_faults(dut):
         bench.writes.bad = None
         assert await bench.fetch(2) == "miss"
         await bench.works()
+    for extra in (-2, -1, 1, 5):
+        assert await bench.store(2) == "done"
+        bench.reads.extra = extra
+        assert await bench.fetch(2) == "memory"
+        assert await bench.fetch(2) == "done"
+        await bench.works()
     for beats in (1, whole - 1, whole + 1, 2 * whole):
         assert await bench.store(1) == "done"
         assert await bench.store(1, beats=beats) == "frame"

@@ -89,4 +89,6 @@ int main(int argc, char** argv) {
         vector.step(moved[1]);
         weights.step(moved[2]);
     }
+    results.close();
+    return results ? 0 : 4;
 }

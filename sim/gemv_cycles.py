@@ -28,12 +28,14 @@ def executable(verilog: Path, top: str, *, build: Path) -> Path:
     """
     texts = [verilog.read_text(), MAIN.read_text(), tools.version("VERILATOR")]
     folder = build.resolve() / f"{top}-{sha256(chr(10).join(texts).encode()).hexdigest()[:16]}"
-    if not (folder / "bench").is_file():
+
+    def make(scratch: Path) -> None:
         verilate.build(
-            folder / "obj", "--top-module", top, "-o", "../bench",
-            verilog.resolve(), MAIN.resolve(), flags=_FLAGS,
+            scratch, "--top-module", top, "-o", "bench", verilog.resolve(), MAIN.resolve(),
+            flags=_FLAGS,
         )  # fmt: skip
-    return folder / "bench"
+
+    return verilate.built(folder, "bench", make)
 
 
 def _words(payloads: Iterable[int], bits: int) -> bytes:
@@ -68,6 +70,8 @@ def run(bench: Path, config: SeedlmGemvConfig, job: Job) -> int:
     done = subprocess.run(
         [bench.resolve(), *files], cwd=folder, capture_output=True, text=True, check=False
     )
+    if done.returncode == 4:
+        raise RuntimeError(f"{folder / 'results.bin'} is truncated: is the disk full?")
     if done.returncode:
         raise Mismatch(f"{bench.parent.name}: not all of {job.rows} results came")
     wanted = _words(results(config, job.sums, "ok"), hw.result_layout(config).size)

@@ -15,7 +15,7 @@ from amaranth.lib.wiring import In
 from amaranth.sim import Simulator
 
 from seedbed.sim.apart import apart
-from seedbed.sim.case import Case
+from seedbed.sim.case import PATIENCE, Case
 from seedbed.sim.pins import Pins
 
 __all__ = ["Mismatch", "Result", "Stalls", "in_turn", "simulate", "stream_ports"]
@@ -134,12 +134,18 @@ class _Bench:
             send = {name: list(payloads) for name, payloads in phase.inputs.items()}
             expect = {name: list(payloads) for name, payloads in phase.outputs.items()}
             waited = 0
+            transfers = dict.fromkeys(self.outputs, 0)
             while any(send.values()) or any(expect.values()):
                 sending = any(send.values())
                 draining = phase.drain and sending
                 moved = await self.cycle(
                     ctx,
-                    send,
+                    {
+                        name: left
+                        for name, left in send.items()
+                        if left
+                        and phase.may_send(name, len(phase.inputs[name]) - len(left), transfers)
+                    },
                     lambda name, valid, d=draining, e=expect: self.ready(
                         d or bool(e.get(name)), valid
                     ),
@@ -154,8 +160,9 @@ class _Bench:
                         send[name].pop(0)
                     elif not draining:
                         waited = 0
+                        transfers[name] += 1
                         self.compare(phase, number, name, expect[name].pop(0), payload)
-                if waited > 5000:
+                if waited > PATIENCE:
                     left = {n: len(p) for n, p in (send | expect).items() if p}
                     raise Mismatch(f"phase {number} hangs with payloads left at {left}")
         for _ in range(20 if self.case.quiet else 0):
@@ -199,7 +206,7 @@ def simulate(
         Where to write the waveform, if anywhere.
 
     Raises :class:`Mismatch` at the first beat that differs, at a broken stream rule, or when
-    nothing moves for 5,000 cycles.
+    nothing moves for ``PATIENCE`` cycles.
     """
     bench = _Bench(component, case, stalls, Random(seed))
     # A waveform has the modules as they were written.

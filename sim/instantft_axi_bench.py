@@ -273,6 +273,13 @@ async def answers_faults(dut):
     script.train([[0, 1]], batch=1, rate=RATE, fault=Fault(1, "fetch"))
     await bench.plays()
     bench.reads.bad = None
+    for extra in (-1, 1):
+        script.order("forget")
+        script.train([[0, 1]], batch=2, rate=RATE)
+        await bench.plays()
+        bench.reads.extra = extra
+        script.train([[1, 0]], batch=1, rate=RATE, fault=Fault(0, "burst", extra))
+        await bench.plays()
     script.train([[1, 3]], batch=2, rate=RATE)
     script.order("read")
     await bench.plays()

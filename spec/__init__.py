@@ -17,6 +17,7 @@ from seedbed.spec.scale_lut import ScaleConfig
 from seedbed.spec.seedlm import RULES, SCALES, SEEDLM, SeedlmConfig
 from seedbed.spec.seedlm_decompress import SeedlmDecompressConfig
 from seedbed.spec.seedlm_gemv import GEMV_STATUS, SeedlmGemvConfig
+from seedbed.spec.skid_buffer import SkidBufferConfig
 from seedbed.spec.softmax_loss import SoftmaxLossConfig
 from seedbed.spec.tree_grng import TreeGrngConfig
 from seedbed.spec.urng_array import UrngConfig
@@ -47,6 +48,7 @@ __all__ = [
     "SeedlmConfig",
     "SeedlmDecompressConfig",
     "SeedlmGemvConfig",
+    "SkidBufferConfig",
     "SoftmaxLossConfig",
     "TreeGrngConfig",
     "UrngConfig",

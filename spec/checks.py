@@ -1,8 +1,8 @@
 """Checks that every configuration shares: what was given, and what is allowed, in one sentence."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
-__all__ = ["require_bool", "require_choice", "require_int"]
+__all__ = ["is_zero", "require_bool", "require_choice", "require_int", "require_ints"]
 
 
 def require_int(name: str, value: object, low: int, high: int) -> None:
@@ -14,6 +14,24 @@ def require_int(name: str, value: object, low: int, high: int) -> None:
         raise TypeError(f"{name} must be an integer in {low}..{high}, not {value!r}")
     if not low <= value <= high:
         raise ValueError(f"{name} must be in {low}..{high}, not {value}")
+
+
+def require_ints(
+    name: str, values: object, low: int, high: int, *, least: int, most: int
+) -> tuple[int, ...]:
+    """Return ``values`` as a tuple; refuse all but ``least .. most`` integers in ``low .. high``.
+
+    Raises as :func:`require_int`.
+    """
+    count = f"{least}" if least == most else f"{least}..{most}"
+    allowed = f"{name} must be {count} integers in {low}..{high}"
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        raise TypeError(f"{allowed}, in a tuple, not {values!r}")
+    if not least <= len(values) <= most:
+        raise ValueError(f"{allowed}, not {len(values)} of them")
+    for value in values:
+        require_int(f"every one of {name}", value, low, high)
+    return tuple(values)
 
 
 def require_bool(name: str, value: object) -> None:
@@ -28,3 +46,8 @@ def require_choice(name: str, value: object, allowed: Collection[str]) -> None:
         raise TypeError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
     if value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+
+
+def is_zero(value: object) -> bool:
+    """Tell whether ``value`` is the integer that stands for a default, and not ``False``."""
+    return isinstance(value, int) and not isinstance(value, bool) and value == 0

@@ -5,7 +5,7 @@ from math import prod
 
 from seedbed.spec.checks import require_int
 from seedbed.spec.engine import EngineConfig
-from seedbed.spec.fixed import Q4_12, Q6_12, Fixed
+from seedbed.spec.fixed import Q4_12, Q6_12, Fixed, require_format
 from seedbed.spec.network import LENET5, NetworkConfig, named
 from seedbed.spec.planner import plan
 
@@ -54,10 +54,14 @@ class ConvEngineConfig:
     def __post_init__(self) -> None:
         network = named(self.network)
         object.__setattr__(self, "network", network)
+        require_format("values", self.values)
+        require_format("weights", self.weights)
         # Every sum is below 2^53, so that models may use floating point for it.
         widest = self.values.width + self.weights.width - 2
         most = max(layer.fan_in for layer in network.layers) + 1
-        require_int("the bits of a layer's sum", widest + most.bit_length(), 2, 53)
+        require_int(
+            "the bits of a layer's sum of weights by values", widest + most.bit_length(), 2, 53
+        )
         made = plan(lanes=self.lanes, ways=self.ways, layers=network.layers)
         engine = EngineConfig(plan=made, values=self.values, weights=self.weights)
         object.__setattr__(self, "engine", engine)

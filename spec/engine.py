@@ -43,7 +43,9 @@ class EngineConfig:
 
     def __post_init__(self) -> None:
         # A bias is a weight of an activation of 1, the logits' way to the adapters one of 1.
-        ones = {"values": self.values} | ({"parameters": self.lora.parameters} if self.lora else {})
+        ones = {"values": self.values} | (
+            {"the adapters' parameters": self.lora.parameters} if self.lora else {}
+        )
         for name, form in ones.items():
             if form.one > form.high:
                 raise ValueError(f"the format of {name} must have room for 1, which {form} has not")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from seedbed.spec.checks import require_int
 
-__all__ = ["Q4_12", "Q6_12", "Q8_16", "Q9_9", "Fixed"]
+__all__ = ["Q4_12", "Q6_12", "Q8_16", "Q9_9", "Fixed", "require_format"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,9 @@ class Fixed:
     def __str__(self) -> str:
         return f"Q{self.width - self.fraction}.{self.fraction}"
 
+    def __repr__(self) -> str:
+        return str(self)
+
     @property
     def low(self) -> int:
         """The least integer."""
@@ -48,6 +51,12 @@ class Fixed:
     def one(self) -> int:
         """The integer that stands for 1."""
         return 1 << self.fraction
+
+
+def require_format(name: str, value: object) -> None:
+    """Refuse ``value`` with a ``TypeError`` unless it is a :class:`Fixed`."""
+    if not isinstance(value, Fixed):
+        raise TypeError(f"{name} must be a number format such as {Q6_12}, not {value!r}")
 
 
 #: Activations and logits by default: 18 bits, one multiplier of 18 x 18 bits a product.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from itertools import accumulate
 
-from seedbed.spec.checks import require_int
+from seedbed.spec.checks import require_int, require_ints
 
 __all__ = ["FORWARD_CACHE_KINDS", "FORWARD_CACHE_STATUS", "ForwardCacheConfig"]
 
@@ -50,6 +50,12 @@ class ForwardCacheConfig:
         beat of memory.
     burst
         The most beats of a burst, a power of two, 2..256: 16 for AXI3.
+    drain_cycles
+        After a reset, and after an answer that does not fit what was asked, the memory's beats are
+        discarded until none has come for so many cycles, 1..65536.
+    timeout_cycles
+        Cycles that an outstanding burst is waited for since the memory's last beat, at least
+        ``drain_cycles``, up to 2^24.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     Source: InstantFT, sections 3.1, 3.2 and 4.1; block, peaks and the layout are this project's.
@@ -63,14 +69,12 @@ class ForwardCacheConfig:
     store_lanes: int = 32
     fetch_lanes: int = 8
     burst: int = BURST
+    drain_cycles: int = 256
+    timeout_cycles: int = 65536
 
     def __post_init__(self) -> None:
-        if not isinstance(self.lengths, list | tuple):
-            raise TypeError(f"lengths must be integers in a tuple, not {self.lengths!r}")
-        object.__setattr__(self, "lengths", tuple(self.lengths))
-        require_int("the number of vectors", len(self.lengths), 1, 64)
-        for length in self.lengths:
-            require_int("a vector's length", length, 1, 65536)
+        lengths = require_ints("lengths", self.lengths, 1, 65536, least=1, most=64)
+        object.__setattr__(self, "lengths", lengths)
         require_int("entries", self.entries, 1, 65536)
         _require_power("beat_bits", self.beat_bits, 32, 1024)
         _require_power("peak_width", self.peak_width, 4, 16)
@@ -84,6 +88,8 @@ class ForwardCacheConfig:
         _require_power("store_lanes", self.store_lanes, 2, lanes)
         _require_power("fetch_lanes", self.fetch_lanes, 2, lanes)
         _require_power("burst", self.burst, 2, BURST)
+        require_int("drain_cycles", self.drain_cycles, 1, 65536)
+        require_int("timeout_cycles", self.timeout_cycles, self.drain_cycles, 1 << 24)
 
     @property
     def vector_beats(self) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from math import prod
 
 from seedbed.spec.checks import require_choice, require_int
 from seedbed.spec.engine import EngineConfig
-from seedbed.spec.fixed import Q4_12, Q6_12, Q9_9, Fixed
+from seedbed.spec.fixed import Q4_12, Q6_12, Q9_9, Fixed, require_format
 from seedbed.spec.forward_cache import ForwardCacheConfig
 from seedbed.spec.lora import LoraConfig
 from seedbed.spec.network import LENET5, NetworkConfig, named
@@ -92,16 +92,26 @@ class InstantFtConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "network", named(self.network))
+        for name in ("values", "weights", "adapters", "gradients", "accumulators"):
+            require_format(name, getattr(self, name))
         require_choice("cache", self.cache, CACHES)
         require_int("batch", self.batch, 1, 256)
         last = self.network.layers[-1]
         if last.relu or last.pool > 1:
             raise ValueError(f"{last.name} gives the logits: it must have neither ReLU nor pooling")
+        # The table of exponentials has as many steps to a difference of 1.
+        least = SoftmaxLossConfig.exp_fraction
+        require_int("the values' fraction", self.values.fraction, least, self.values.width - 1)
         widest = self.values.width + self.weights.width - 2
         most = max(layer.fan_in for layer in self.network.layers) + 1
-        require_int("the bits of a layer's sum", widest + most.bit_length(), 2, 53)
+        require_int(
+            "the bits of a layer's sum of weights by values", widest + most.bit_length(), 2, 53
+        )
         classes = prod(last.shape)
         require_int("lanes", self.lanes, 8, 32)
+        require_int("ways", self.ways, 1, 16)
+        require_int("entries", self.entries, 1, 65536)
+        require_int("block", self.block, 1, 4096)
         nf4 = Nf4Config(
             block=self.block,
             values=self.values,

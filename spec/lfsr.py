@@ -5,7 +5,7 @@ from functools import cached_property
 from math import gcd
 
 from seedbed.spec import gf2
-from seedbed.spec.checks import require_int
+from seedbed.spec.checks import require_int, require_ints
 
 __all__ = ["TAPS", "LfsrConfig", "step_matrix"]
 
@@ -91,16 +91,14 @@ class LfsrConfig:
         if self.taps is None:
             object.__setattr__(self, "taps", TAPS[self.width])
             return
-        object.__setattr__(self, "taps", tuple(self.taps))
-        assert self.taps is not None
-        for tap in self.taps:
-            require_int("every tap", tap, 0, self.width - 1)
-        if len(set(self.taps)) != len(self.taps):
-            raise ValueError(f"taps must be distinct, not {self.taps}")
+        taps = require_ints("taps", self.taps, 0, self.width - 1, least=1, most=self.width)
+        object.__setattr__(self, "taps", taps)
+        if len(set(taps)) != len(taps):
+            raise ValueError(f"taps must be distinct, not {taps}")
         if not is_maximal(self.width, self.taps):
             raise ValueError(
-                f"taps {self.taps} do not give a register of {self.width} bits its full period of "
-                f"{self.order}; SeedLM's Table 6 has {TAPS[self.width]}"
+                f"taps must give a register of {self.width} bits its full period of {self.order}, "
+                f"as {TAPS[self.width]} of SeedLM's Table 6 do, not {self.taps}"
             )
 
     @property

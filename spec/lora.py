@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from math import floor
 
-from seedbed.spec.checks import require_int
+from seedbed.spec.checks import require_int, require_ints
 from seedbed.spec.engine import EngineConfig
-from seedbed.spec.fixed import Q4_12, Q6_12, Q9_9, Fixed
+from seedbed.spec.fixed import Q4_12, Q6_12, Q9_9, Fixed, require_format
 from seedbed.spec.planner import plan
 
 __all__ = ["LORA_KINDS", "LORA_STATUS", "LoraConfig"]
@@ -76,11 +76,14 @@ class LoraConfig:
     ways: int = 4
 
     def __post_init__(self) -> None:
-        require_int("the number of widths", len(self.widths), 1, 16)
-        for width in self.widths:
-            require_int("every one of widths", width, 1, 65535)
+        widths = require_ints("widths", self.widths, 1, 65535, least=1, most=16)
+        object.__setattr__(self, "widths", widths)
+        for name in ("values", "parameters", "gradients", "accumulators"):
+            require_format(name, getattr(self, name))
         require_int("classes", self.classes, 1, 256)
         require_int("rank", self.rank, 1, 32)
+        require_int("lanes", self.lanes, 8, 64)
+        require_int("ways", self.ways, 1, 16)
         require_int("rate_width", self.rate_width, 4, 24)
         require_int("rate_fraction", self.rate_fraction, 0, 32)
         require_int(
@@ -93,7 +96,8 @@ class LoraConfig:
         # Every sum of products is below 2^53, so that models may use floating point for it.
         widest = max(self.parameters.width, self.gradients.width) + self.values.width - 2
         most = max(*self.widths, self.rank * len(self.widths), self.classes) + 1
-        require_int("the bits of a sum of products", widest + most.bit_length(), 2, 53)
+        bits = widest + most.bit_length()
+        require_int("the bits of a sum of values by parameters or gradients", bits, 2, 53)
 
     @property
     def parameter_count(self) -> int:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from seedbed.spec.checks import require_bool, require_int
+from seedbed.spec.checks import is_zero, require_bool, require_int
 
 __all__ = ["MacArrayConfig"]
 
@@ -69,7 +69,7 @@ class MacArrayConfig:
         if self.lanes % self.blocks:
             raise ValueError(f"blocks must divide the {self.lanes} lanes, not {self.blocks}")
         require_int("weight_width", self.weight_width, 2, 32)
-        if self.weight_peak == 0:
+        if is_zero(self.weight_peak):
             object.__setattr__(self, "weight_peak", 1 << (self.weight_width - 1))
         require_int("weight_peak", self.weight_peak, 1, 1 << (self.weight_width - 1))
         require_int("activation_width", self.activation_width, 2, 32)
@@ -83,7 +83,7 @@ class MacArrayConfig:
         require_bool("products", self.products)
         require_int("additions", self.additions, 1, 2)
         require_int("beats", self.beats, 1, 65536)
-        if self.accumulator_width == 0:
+        if is_zero(self.accumulator_width):
             if self.needed_width > 64:
                 raise ValueError(
                     f"frames of {self.beats} beats need {self.needed_width} bits: give fewer beats "
@@ -91,7 +91,7 @@ class MacArrayConfig:
                 )
             object.__setattr__(self, "accumulator_width", self.needed_width)
         require_int("accumulator_width", self.accumulator_width, 2, 64)
-        if self.results != 0:
+        if not is_zero(self.results):
             require_int("results", self.results, 2, 1024)
 
     @property

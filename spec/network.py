@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-from seedbed.spec.checks import require_bool, require_choice, require_int
+from seedbed.spec.checks import require_bool, require_choice, require_int, require_ints
 
 __all__ = ["LENET5", "NETWORKS", "TINY", "Layer", "NetworkConfig", "named"]
 
@@ -44,9 +44,10 @@ class Layer:
 
     def __post_init__(self) -> None:
         require_choice("kind", self.kind, KINDS)
-        for size in self.inputs:
-            require_int("every one of inputs", size, 1, 65535)
+        inputs = require_ints("inputs", self.inputs, 1, 65535, least=3, most=3)
+        object.__setattr__(self, "inputs", inputs)
         require_int("outputs", self.outputs, 1, 65535)
+        require_int("padding", self.padding, 0, 65535)
         require_int("kernel", self.kernel, 1, min(self.inputs[1:]) + 2 * self.padding)
         require_int("padding", self.padding, 0, self.kernel - 1)
         require_bool("relu", self.relu)
@@ -100,6 +101,8 @@ class NetworkConfig:
         return next((name for name, one in NETWORKS.items() if one == self), repr(self))
 
     def __post_init__(self) -> None:
+        if not all(isinstance(layer, Layer) for layer in self.layers):
+            raise TypeError(f"layers must be a tuple of Layer, not {self.layers!r}")
         if not self.layers:
             raise ValueError("a network needs at least one layer")
         for before, after in zip(self.layers, self.layers[1:], strict=False):

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from seedbed.spec.checks import require_int
-from seedbed.spec.fixed import Q6_12, Fixed
+from seedbed.spec.checks import is_zero, require_int
+from seedbed.spec.fixed import Q6_12, Fixed, require_format
 
 __all__ = ["NF4_LEVELS", "Nf4Config"]
 
@@ -73,6 +73,7 @@ class Nf4Config:
 
     def __post_init__(self) -> None:
         require_int("block", self.block, 1, 4096)
+        require_format("values", self.values)
         require_int("the values' width", self.values.width, 5, 32)
         require_int("peak_width", self.peak_width, 4, self.values.width - 1)
         require_int("level_fraction", self.level_fraction, 6, 16)
@@ -83,7 +84,7 @@ class Nf4Config:
                 "may be"
             )
         for name, most in {"lanes": 32, "dequantise_lanes": 8}.items():
-            if getattr(self, name) == 0:
+            if is_zero(getattr(self, name)):
                 object.__setattr__(self, name, min(most, self.block & -self.block))
             require_int(name, getattr(self, name), 1, 256)
             if self.block % getattr(self, name):

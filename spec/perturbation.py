@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from seedbed.spec.checks import require_choice, require_int
+from seedbed.spec.checks import is_zero, require_choice, require_int
 from seedbed.spec.prng_pool import PoolConfig
-from seedbed.spec.scale_lut import ScaleConfig
+from seedbed.spec.scale_lut import MIDPOINTS, ScaleConfig
 from seedbed.spec.urng_array import UrngConfig
 
 __all__ = ["PerturbationConfig"]
@@ -56,10 +56,15 @@ class PerturbationConfig:
     def __post_init__(self) -> None:
         require_choice("source", self.source, DEFAULTS)
         for name, default in DEFAULTS[self.source].items():
-            if getattr(self, name) == 0:
+            if is_zero(getattr(self, name)):
                 object.__setattr__(self, name, default)
         require_int("count_width", self.count_width, 8, 32)
         require_int("eps_width", self.eps_width, 2, 8)
+        # What the other source has is checked too, if only by its widest range.
+        require_int("leap", self.leap, 1, 24)
+        require_choice("rounding", self.rounding, MIDPOINTS)
+        require_int("size", self.size, 3, 65535)
+        require_int("banks", self.banks, 1, 32)
         if self.source == "urng":
             scale = ScaleConfig(
                 lanes=self.lanes, width=self.width, leap=self.leap, rounding=self.rounding

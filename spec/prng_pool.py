@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from math import sqrt
 from random import Random
 
-from seedbed.spec.checks import require_bool, require_int
+from seedbed.spec.checks import require_bool, require_int, require_ints
 from seedbed.spec.scale_lut import expected_norm
 
 __all__ = ["PoolConfig", "uniform_contents"]
@@ -92,16 +92,11 @@ class PoolConfig:
         if self.contents is None:
             object.__setattr__(self, "contents", uniform_contents(self.size, self.width))
             return
-        object.__setattr__(self, "contents", tuple(self.contents))
-        assert self.contents is not None
-        if len(self.contents) != self.size:
-            raise ValueError(
-                f"contents must be {self.size} numbers, one for each place of the pool, "
-                f"not {len(self.contents)}"
-            )
         half = 1 << (self.width - 1)
-        for number in self.contents:
-            require_int("every number of the contents", number, -half, half - 1)
+        contents = require_ints(
+            "contents", self.contents, -half, half - 1, least=self.size, most=self.size
+        )
+        object.__setattr__(self, "contents", contents)
 
     @property
     def fraction_bits(self) -> int:

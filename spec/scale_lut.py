@@ -35,8 +35,8 @@ class ScaleConfig:
     Parameters
     ----------
     lanes, width, leap, taps
-        Those of the :class:`~seedbed.spec.UrngConfig`; ``width`` at most 16 here. The table is the
-        same for every leap.
+        Those of the :class:`~seedbed.spec.UrngConfig`; ``width`` at most 16 here. The table depends
+        on ``leap`` only where the default phases do, see :attr:`UrngConfig.spacing`.
     rounding
         Nearest in ``ratio`` (the midpoint of 1 and 2 is the square root of 2: the smallest factor
         off) or in ``value`` (it is 1.5). The paper says "nearest power of two".
@@ -108,7 +108,7 @@ def _exponents(config: ScaleConfig) -> tuple[int, ...]:
     squares = [(state - half) ** 2 for state in states]
     sums = [0] * len(squares)
     for lane in range(config.lanes):
-        start = lane * config.array.spacing
+        start = lane * config.array.spacing % len(squares)
         sums = list(map(add, sums, squares[start:] + squares[:start]))
     norm = half * expected_norm(config.lanes)
     table = [0] * (len(states) + 1)

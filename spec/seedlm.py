@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from seedbed.spec.checks import require_int
+from seedbed.spec.checks import is_zero, require_int
 from seedbed.spec.lfsr import LfsrConfig
 
 __all__ = ["RULES", "SCALES", "SEEDLM", "SeedlmConfig"]
@@ -57,7 +57,7 @@ class SeedlmConfig:
         require_int("block", self.block, 1, 32)
         require_int("latent", self.latent, 1, 8)
         require_int("width", self.width, 3, 20)
-        if self.word_bits == 0:
+        if is_zero(self.word_bits):
             object.__setattr__(self, "word_bits", self.width)
         require_int("word_bits", self.word_bits, 2, self.width)
         lfsr = LfsrConfig(width=self.width, taps=self.taps)

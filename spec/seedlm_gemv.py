@@ -55,6 +55,11 @@ class SeedlmGemvConfig(SeedlmConfig):
         require_int("columns", self.columns, 1, 65536)
         require_int("row_width", self.row_width, 1, 32)
         blocks = self.beat_bits // self.block_bits
+        if blocks > 32:
+            raise ValueError(
+                f"beat_bits must hold 32 blocks of {self.block_bits} bits at most, not the "
+                f"{blocks} of {self.beat_bits} bits"
+            )
         lanes = blocks * self.block
         if not 0 < self.plain_lanes <= lanes:
             raise ValueError(

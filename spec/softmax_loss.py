@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import exp, log
 
 from seedbed.spec.checks import require_int
-from seedbed.spec.fixed import Q4_12, Q6_12, Fixed
+from seedbed.spec.fixed import Q4_12, Q6_12, Fixed, require_format
 
 __all__ = ["SoftmaxLossConfig"]
 
@@ -54,6 +54,8 @@ class SoftmaxLossConfig:
 
     def __post_init__(self) -> None:
         require_int("classes", self.classes, 2, 256)
+        require_format("logits", self.logits)
+        require_format("gradients", self.gradients)
         require_int("probability_bits", self.probability_bits, 8, 18)
         require_int("exp_bits", self.exp_bits, 6, 12)
         require_int("exp_fraction", self.exp_fraction, 0, min(self.logits.fraction, self.exp_bits))

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import lcm
+from itertools import chain
+from math import gcd, lcm
 
 from seedbed.spec import gf2
-from seedbed.spec.checks import require_bool, require_choice, require_int
+from seedbed.spec.checks import is_zero, require_bool, require_choice, require_int
 from seedbed.spec.lfsr import LfsrConfig
 
 __all__ = ["UrngConfig"]
@@ -67,7 +68,7 @@ class UrngConfig:
                 f"{self.lanes} lanes need as many distinct non-zero states, but {self.width} bits "
                 f"have {2**self.width - 1}: use more bits or fewer lanes"
             )
-        if self.tile == 0:
+        if is_zero(self.tile):
             object.__setattr__(self, "tile", self.lanes)
         require_int("tile", self.tile, self.lanes, 65536)
         require_choice("seeding", self.seeding, SEEDINGS)
@@ -76,10 +77,28 @@ class UrngConfig:
         object.__setattr__(self, "taps", lfsr.taps)
         object.__setattr__(self, "lfsr", lfsr)
 
-    @property
+    @cached_property
     def spacing(self) -> int:
-        """Bit-serial steps from one generator's default phase to the next: floor(order / n)."""
-        return self.lfsr.order // self.lanes
+        """Bit-serial steps from one generator's default phase to the next.
+
+        They are floor(order / n), or the next number below at which the period is full. Where n
+        divides the order, such phases are even around the cycle, and rotation by a lane is a step
+        by ``spacing``: with one that has a factor in common with the order after ``leap`` is added,
+        beats repeat early, and a lane shows a part of the words only.
+        """
+        widest = self.lfsr.order // self.lanes
+        # Only where lanes are as many as states nothing below is left.
+        candidates = chain(range(widest, 0, -1), range(2, self.lfsr.order))
+        return next(steps for steps in candidates if self._full(steps))
+
+    def _full(self, steps: int) -> bool:
+        """Tell whether phases so many steps apart are distinct, and have the full period."""
+        order = self.lfsr.order
+        if order // gcd(order, steps) < self.lanes:
+            return False
+        # Otherwise the last phase is not before the first one's, and only whole turns come back.
+        even = steps * self.lanes % order == 0
+        return not even or order // gcd(order, steps + self.leap) == self.period
 
     @cached_property
     def seeds(self) -> tuple[int, ...]:
@@ -100,5 +119,9 @@ class UrngConfig:
 
     @property
     def period(self) -> int:
-        """Beats after which generators and rotation are back: a multiple of both periods."""
+        """Beats after which the default seeds' beats repeat.
+
+        The least common multiple of the rotation's and of a generator's period: where n divides
+        2^b - 1, that is what :attr:`spacing` sees to.
+        """
         return lcm(self.lanes, self.lfsr.period)

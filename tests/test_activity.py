@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from seedbed.flow import activity
@@ -54,6 +56,11 @@ def test_beats_are_counted_where_they_are_valid_and_inputs_stay_quiet(build):
     # The flip-flop of o_valid and its next state, every cycle; `held` never.
     assert result["toggles"] == 200
     assert result["toggles_per_number"] == 4
+    saif = Path(result["saif"])
+    recorded = saif.read_bytes()
+    saif.write_bytes(recorded[:100])
+    assert measure(build, HALF, "half", numbers_per_beat=1, cycles=100) == result
+    assert saif.read_bytes() == recorded
 
 
 def test_a_core_that_waits_for_input_is_refused(build):

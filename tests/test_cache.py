@@ -1,4 +1,6 @@
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,7 @@ def test_the_order_of_a_key_does_not_matter(tmp_path, compute):
         lambda text: text[: len(text) // 2],
         lambda text: "[]",
         lambda text: "null",
+        lambda text: "[" * 100_000,
         lambda text: json.dumps({**json.loads(text), "key": {"verilog": "another"}}),
         lambda text: json.dumps({**json.loads(text), "result": None}),
         lambda text: text.encode().replace(b"abc", b"\xff\xfe"),
@@ -79,6 +82,27 @@ def test_nothing_is_kept_of_a_computation_that_fails(tmp_path, compute):
         memo(tmp_path, "synth", KEY, fails)
     assert list(tmp_path.iterdir()) == []
     assert memo(tmp_path, "synth", KEY, compute)["call"] == 1
+
+
+def test_a_full_disk_keeps_nothing_and_names_the_file(tmp_path, compute, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left on device") as refused:
+            memo(tmp_path, "synth", KEY, compute)
+    assert refused.value.filename.startswith(str(tmp_path / "synth-"))
+    assert list(tmp_path.iterdir()) == []
+    assert memo(tmp_path, "synth", KEY, compute)["call"] == 2
+
+
+def test_a_result_whose_files_are_gone_is_computed_again(tmp_path, compute):
+    assert memo(tmp_path, "synth", KEY, compute, holds=lambda result: False)["call"] == 1
+    assert memo(tmp_path, "synth", KEY, compute, holds=lambda result: result["call"] != 1)[
+        "call"
+    ] == 2  # fmt: skip
+    assert memo(tmp_path, "synth", KEY, compute, holds=lambda result: True)["call"] == 2
 
 
 def test_code_holds_what_a_module_imports():

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from platformdirs import user_cache_dir
 
 from seedbed.flow import synth
 
@@ -36,6 +37,20 @@ def run(*words, cwd, **environment):
             "width must be an integer in 2..24, not 'many'",
         ),
         (["verilog", "lfsr", "--set", "width=30"], "width must be in 2..24, not 30"),
+        (
+            ["sim", "lfsr", "--set", "width=5", "--set", "leap=1", "--set", "width=6"],
+            "--set must give width once, not '5' and '6'",
+        ),
+        (["sim", "nf4", "--set", "values=6.12"], "values must be a number format such as Q6.12"),
+        (["synth", "softmax_loss", "--target", "xcup", "--set", "logits=Q6"], "logits must be a"),
+        (["verilog", "lora", "--set", "parameters=12"], "such as Q6.12, not '12'"),
+        (["verilog", "lora", "--set", "values=Q60.12"], "values=Q60.12 is no number format:"),
+        (["cocotb", "lora", "--set", "widths=84,none"], "every one of widths must be an integer"),
+        (["verilog", "lfsr", "--set", "taps=3"], "taps must give a register of 8 bits its full"),
+        (["verilog", "prng_pool", "--set", "contents=5"], "contents must be 4095 integers in"),
+        (["verilog", "instantft_axi", "--set", "ways=two"], "ways must be an integer in 1..16"),
+        (["explore", "--bits", "0"], "bits must be in 1..56, not 0"),
+        (["explore", "--bits", "3", "--seed", "-1"], "seed must be in 0..4294967295, not -1"),
         (["verilog", "urng_array", "--set", "lanes=32"], "lanes must be 2^k - 1 (3, 7, 15,"),
         (["synth", "lfsr", "--target", "asic"], "no target is called 'asic'; there are xcup, ecp5"),
         (["measure", "--kind", "luck"], "kind must be one of simulation, cocotb,"),
@@ -73,6 +88,7 @@ def test_doctor_names_what_is_missing(tmp_path):
     assert done.returncode == 1
     assert "missing: apt-get install perl" in done.stdout
     assert "Yosys 0." in done.stdout
+    assert f"Caches are in {user_cache_dir()}; XDG_CACHE_HOME" in done.stdout
 
 
 def test_without_a_command_it_helps(tmp_path):
@@ -114,7 +130,7 @@ def test_synth_prints_one_json_object(tmp_path):
 
 def test_a_number_format_is_a_value(tmp_path, monkeypatch, called):
     """Read, and printed as it was read; what it is mapped to is of no interest here."""
-    count = {"tools": {}, "lut": 1, "ff": 2, "bram": 3, "dsp": 4, "cells": {}}
+    count = {"tools": {}, "lut": 1, "lut_carry": 0, "ff": 2, "bram": 3, "dsp": 4, "cells": {}}
     monkeypatch.setattr(synth, "synthesize", lambda *_, **__: count)
     words = ["synth", "softmax_loss", "--set", "logits=Q8.16", "--target", "xcup", "--json"]
     code, out, err = called(words, tmp_path)

@@ -8,6 +8,7 @@ from seedbed.flow.registry import CORES
 from seedbed.flow.verilog import write
 from seedbed.sim import tools, verilate
 from seedbed.sim.case import Case, Phase
+from seedbed.sim.checksum import intact, record
 from seedbed.sim.harness import Mismatch
 from seedbed.sim.verilate import play, run
 
@@ -140,9 +141,24 @@ def test_what_was_compiled_once_on_a_machine_is_used(tmp_path, build_wires, monk
     kept = verilate._runtime(PLAIN) / "verilated.o"
     kept.parent.mkdir(parents=True)
     kept.write_text("no object")
+    record(kept)
     os.utime(kept, (0, 0))
     with pytest.raises(RuntimeError, match=r"verilated\.o: file format not recognized"):
         build_wires("objects")
+    # What a crash left is not used, and is replaced by what the next build compiles.
+    kept.write_text("")
+    objects = tmp_path / "again"
+
+    def stand_in(name, *words, cwd=None):
+        new = objects / ("headers.h.gch" if name == "MAKE" else "verilated.o")
+        assert not new.exists()
+        new.write_text("compiled")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tools, "run", stand_in)
+        build_wires("again")
+    assert intact(kept)
+    assert kept.read_text() == "compiled"
 
 
 def test_headers_are_compiled_as_a_core_is(tmp_path, build_wires):

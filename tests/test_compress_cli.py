@@ -41,6 +41,7 @@ def folder(tmp_path):
     tensors = {
         "[bold]w": rng.normal(size=(40, 30)).astype(np.float32),
         "v": rng.normal(size=(8, 16)).astype(np.float16),
+        "column": np.ones((9, 1), np.float16),
         "bias": np.ones(3),
     }
     save_file(tensors, tmp_path / "in")
@@ -54,6 +55,7 @@ def test_there_and_back(folder):
     for words in (
         ["[bold]w", "40 x 30", "F32", "4.533"],
         ["v", "8 x 16", "4.500"],
+        ["column", "9 x 1", "F16", "16.000", "passed through: blocks take 24.000"],
         ["all of them"],
     ):
         assert any(all(word in line for word in words) for line in done.stdout.splitlines())
@@ -61,7 +63,7 @@ def test_there_and_back(folder):
     assert done.returncode == 0
     for words in (["[bold]w", "40 x 30", "F32", "320", "680", "4.533"], ["bias", "as it was"]):
         assert any(all(word in line for word in words) for line in done.stdout.splitlines())
-    assert "Version 1: blocks of 4 weights in 17 bits, 2 coefficients" in done.stdout
+    assert "Version 2: blocks of 4 weights in 17 bits, 2 coefficients" in done.stdout
     done = run("decompress", "out", "back", cwd=folder)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     before, after = load_file(folder / "in"), load_file(folder / "back")
@@ -133,7 +135,7 @@ def test_refusal_is_one_sentence(words, sentence, folder, refuse):
     ("change", "sentence"),
     [
         (lambda raw: raw[:-1], "bad is not a whole safetensors file: "),
-        (lambda raw: raw.replace(rb"\"version\": 1", rb"\"version\": 7"), "version 7, but 1 is"),
+        (lambda raw: raw.replace(rb"\"version\": 2", rb"\"version\": 7"), "version 7, but 1 and 2"),
         (lambda raw: raw.replace(b'"U8"', b'"I8"'), "tensor '[bold]w' is packed in I8, but blocks"),
         (lambda raw: raw.replace(b"[40, 30]", b"[41, 30]"), "in the shape [40, 17], but [41, 30]"),
     ],

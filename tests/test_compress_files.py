@@ -1,6 +1,7 @@
 """Checkpoints read in pieces, and the packed form in them: what is whole, and what is refused."""
 
 import json
+from math import prod
 from pathlib import Path
 
 import ml_dtypes
@@ -140,9 +141,11 @@ def test_pieces_cover_a_tensor_once(config, leading, columns, size, dtype):
     plain = packed = rows = blocks = 0
     for piece in cut(config, "a", weights, size):
         assert (piece.plain, piece.packed) == (plain, packed)
-        assert piece.first == divmod(plain // FLOATS[dtype].itemsize, columns)
-        assert piece.rows == 1 or piece.columns == columns
-        assert piece.rows * piece.columns <= max(size, columns, 8 * config.block)
+        assert piece.first == divmod(plain // FLOATS[dtype].itemsize, weights.columns)
+        assert piece.rows == 1 or piece.columns == weights.columns
+        # Blocks are what takes time, however few weights are in the last one of a row.
+        most = max(size // config.block, weights.blocks(config), 8)
+        assert piece.rows * piece.blocks(config) <= most
         assert piece.columns <= max(size, 8 * config.block)
         plain += piece.nbytes(weights)
         packed += piece.rows * piece.row_bytes(config)
@@ -161,17 +164,22 @@ def blocks_file(path: Path, **changes):
     seeds[4, 2] = changes.pop("seed", 7)
     fields = rng.integers(-8, 8, (6, 3, 3)).astype(np.int8)
     raw = pack_rows(SMALL, seedlm.pack(SMALL, seeds, fields[..., 0], fields[..., 1:]))
-    packed = Packed(SMALL, "fit", {"w": Weights(shape, "BF16", -3)}, {"format": "pt", "by": "me"})
+    weights = Weights(shape, "BF16", -3, (6, 10))
+    packed = Packed(SMALL, "fit", {"w": weights}, {"format": "pt", "by": "me"})
     document = json.loads(packed.to_metadata()[KEY])
     document["tensors"]["w"] |= changes.pop("w", {})
     document |= changes
+    if document["version"] == 1:
+        # As it was: a row of blocks is the last dimension.
+        del document["tensors"]["w"]["matrix"]
     save_file({"w.seedlm": raw, "kept": np.arange(3)}, path, metadata={KEY: json.dumps(document)})
     return seedlm.decode(SMALL, seeds, fields[..., 0], fields[..., 1:]).reshape(6, 12)[:, :10]
 
 
+@pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("size", [1, 20, 1000])
-def test_decompressed_file_has_the_originals_names(size, tmp_path):
-    decoded = blocks_file(tmp_path / "a")
+def test_decompressed_file_has_the_originals_names(size, version, tmp_path):
+    decoded = blocks_file(tmp_path / "a", version=version)
     decompress(tmp_path / "a", tmp_path / "b", console=QUIET, size=size)
     found = load_file(tmp_path / "b")
     assert found.keys() == {"w", "kept"}
@@ -186,21 +194,39 @@ def test_decompressed_file_has_the_originals_names(size, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"version": 2}, "a is of the packed form's version 2, but 1 is the one that can be read"),
+        ({"version": 3}, "a is of the packed form's version 3, but 1 and 2 can be read"),
+        ({"version": 0}, "a is of the packed form's version 0, but 1 and 2 can be read"),
+        ({"version": True}, "a is of the packed form's version True, but 1 and 2 can be read"),
         ({"version": None}, "a is of the packed form's version None"),
+        ({"version": [[[[]]]]}, "a: its metadata must be an object, nested at most 4 levels deep"),
         ({"block": 0}, "a: block must be in 1..32, not 0"),
         ({"width": "many"}, "a: width must be an integer in 3..20, not 'many'"),
         ({"rule": "luck"}, "a: rule must be one of fit, paper, not 'luck'"),
         ({"tensors": []}, "a: its metadata's 'tensors' is not an object"),
-        ({"tensors": {"v": {"shape": [2, 2], "dtype": "F32", "scale": 0}}},
-         "a: tensor 'v' has no packed tensor 'v.seedlm'"),
-        ({"w": {"shape": [2, 3, 13]}},
-         "a: tensor 'w' is packed in the shape [6, 7], but [2, 3, 13] in blocks of 4 weights and "
+        ({"w": {"shape": [2, 3, 13], "matrix": [6, 13]}},
+         "a: tensor 'w' is packed in the shape [6, 7], but [6, 13] in blocks of 4 weights and "
          "17 bits takes [6, 9]"),
-        ({"w": {"shape": [5, 10]}}, "a: tensor 'w' is packed in the shape [6, 7], but [5, 10]"),
+        ({"version": 1, "w": {"shape": [5, 10]}},
+         "a: tensor 'w' is packed in the shape [6, 7], but [5, 10] in blocks of 4 weights"),
+        ({"w": {"matrix": [6, 11]}},
+         "a: tensor 'w' is packed as the matrix [6, 11], not as rows and columns of its 60 "
+         "weights"),
+        ({"w": {"matrix": [-6, -10]}}, "a: tensor 'w' is packed as the matrix [-6, -10], not as"),
+        ({"w": {"matrix": [60]}}, "a: tensor 'w' is packed as the matrix [60], not as rows"),
+        ({"w": {"matrix": None}}, "a: tensor 'w' is packed as the matrix None, not as rows"),
         ({"w": {"shape": [60]}}, "a: tensor 'w' has the shape [60], not two or more positive"),
         ({"w": {"shape": "6"}}, "a: tensor 'w' has the shape '6', not two or more positive"),
         ({"w": {"dtype": "I8"}}, "a: tensor 'w' was of 'I8'; allowed are F32, F16, BF16"),
+        ({"w": {"dtype": []}}, "a: tensor 'w' was of []; allowed are F32, F16, BF16"),
+        ({"w": {"dtype": {}}}, "a: tensor 'w' was of {}; allowed are F32, F16, BF16"),
+        ({"w": {"dtype": "\ud800"}}, "a: tensor 'w' was of '\\ud800'; allowed are F32"),
+        ({"rule": []}, "a: rule must be one of fit, paper, not []"),
+        ({"taps": 5}, "a: taps must be a list, not 5"),
+        ({"taps": [[]]}, "a: every tap must be an integer in 0..4, not []"),
+        ({"metadata": {"by": "\ud800"}},
+         "a: the original's metadata must be Unicode text, not '\\ud800'"),
+        ({"metadata": {"\udfff": "me"}}, "a: the original's metadata must be Unicode text, not"),
+        ({"metadata": {"by": 1}}, "a: the original's metadata must be Unicode text, not 1"),
         ({"w": {"scale": 0.5}}, "a: tensor 'w': its scale must be an integer in -300..300"),
         ({"seed": 0}, "a: tensor 'w', row 4, block 2: its seed is 0"),
     ],
@@ -212,6 +238,34 @@ def test_files_that_do_not_decode_are_refused(changes, sentence, size, tmp_path)
         decompress(tmp_path / "a", tmp_path / "b", console=QUIET, size=size)
     assert str(refused.value).startswith(f"{tmp_path}/{sentence}")
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_tensor_of_the_formats_own_name_is_refused(tmp_path):
+    name = "__metadata__"
+    packed = Packed(SMALL, "fit", {name: Weights((2, 4), "F32")}).to_metadata()
+    save_file({f"{name}.seedlm": np.ones((2, 3), np.uint8)}, tmp_path / "a", metadata=packed)
+    with pytest.raises(CheckpointError, match="a: tensor '__metadata__' has a name that no tensor"):
+        decompress(tmp_path / "a", tmp_path / "b", console=QUIET)
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_metadata_nested_beyond_reason_is_refused(tmp_path):
+    for text in ("[" * 100_000, "[" * 100_000 + "]" * 100_000, "[" * 500 + "]" * 500):
+        save_file({"a": np.zeros((2, 2), np.float32)}, tmp_path / "a", metadata={KEY: text})
+        with pytest.raises(
+            CheckpointError, match=r"a: its metadata (must be an object|is not JSON)"
+        ):
+            decompress(tmp_path / "a", tmp_path / "b", console=QUIET)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (2, 3), (8, 1)])
+def test_halves_of_bytes_that_cannot_be_written_are_refused(shape, tmp_path):
+    size = prod(shape) // 2
+    header = json.dumps({"a": {"dtype": "F4", "shape": shape, "data_offsets": [0, size]}}).encode()
+    raw = len(header).to_bytes(8, "little") + header + bytes(size)
+    (tmp_path / "a").write_bytes(raw)
+    with pytest.raises(CheckpointError, match=r"a: tensor 'a' is of F4 .* dimension must be even"):
+        Checkpoint(tmp_path / "a")
 
 
 def test_other_files_are_refused(tmp_path):

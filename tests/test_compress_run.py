@@ -30,7 +30,7 @@ from seedbed.spec import SeedlmConfig
 QUIET = Console(quiet=True)
 SMALL = SeedlmConfig(block=4, latent=2, width=5)
 #: Weights a piece, and how many pieces the checkpoint below has of that.
-SIZE, PIECES = 64, 33
+SIZE, PIECES = 64, 32
 
 
 def shuffled(seed, left=10**6):
@@ -104,6 +104,46 @@ def test_compressed_and_decompressed(source, wanted, tmp_path):
     assert summaries["a.weight"].bits == 5.6
     with Checkpoint(tmp_path / "b") as file:
         assert file.metadata == {"format": "pt", "by": "me"}
+
+
+def test_kernels_fill_their_blocks_and_get_their_shapes_back(tmp_path):
+    rng = np.random.default_rng(3)
+    tensors = {
+        "1x1": rng.normal(size=(16, 32, 1, 1)).astype(np.float32),
+        "3x3": rng.normal(size=(16, 8, 3, 3)).astype(ml_dtypes.bfloat16),
+        "odd": rng.normal(size=(3, 5, 7)).astype(np.float16),
+        "column": rng.normal(size=(64, 1)).astype(np.float16),
+        "pairs": rng.normal(size=(64, 2)).astype(ml_dtypes.bfloat16),
+    }
+    save_file(tensors, tmp_path / "in")
+    rows = {row.name: row for row in compress(tmp_path / "in", tmp_path / "out")}
+    # Blocks of 17 bits for 4 weights, in rows of whole bytes: 8 blocks, 18, 9, 1 and 1.
+    assert {name: row.bits for name, row in rows.items() if name != "all of them"} == {
+        "1x1": 4.25, "3x3": 312 / 72, "odd": 160 / 35, "column": 24, "pairs": 12,
+    }  # fmt: skip
+    assert [name for name, row in rows.items() if row.error is None] == ["column"]
+    packed = sum(rows[name].bits * tensors[name].size for name in ("1x1", "3x3", "odd", "pairs"))
+    sizes = sum(tensors[name].size for name in ("1x1", "3x3", "odd", "pairs"))
+    assert rows["all of them"].bits == packed / sizes
+    decompress(tmp_path / "out", tmp_path / "back", console=QUIET)
+    found = load_file(tmp_path / "back")
+    for name, tensor in tensors.items():
+        assert (found[name].dtype, found[name].shape) == (tensor.dtype, tensor.shape)
+        exact, there = tensor.astype(np.float64), found[name].astype(np.float64)
+        # In the order in which they were: anything else is an error of more than 1.
+        assert ((exact - there) ** 2).sum() < 0.4 * (exact**2).sum()
+    assert found["column"].tobytes() == tensors["column"].tobytes()
+
+
+def test_tensors_that_would_all_grow_are_refused(tmp_path):
+    save_file({"w": np.ones((8, 1), np.float16), "v": np.ones((4, 1, 1))}, tmp_path / "in")
+    with pytest.raises(CheckpointError) as refused:
+        compress(tmp_path / "in", tmp_path / "out")
+    assert str(refused.value) == (
+        f"{tmp_path}/in has no tensor to compress: in blocks of 4 weights and 17 bits, none of 'w' "
+        f"would be smaller"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
 def test_scale_of_a_tensor_makes_no_difference(tmp_path):
@@ -220,6 +260,27 @@ def test_journal_of_another_input_is_refused(tmp_path):
     compress(tmp_path / "in", tmp_path / "out")
 
 
+@pytest.mark.parametrize(
+    "damaged",
+    [b"", b"\0" * 9, b"[5", b"[5]", b"{}", b"null", b'["5", 1, 1, 1, 1]', b"[5, 0.5, 1, 1, 1]",
+     b"[5, 1, 1, 1]", b"[5, 1, 1, 1, NaN]", b"[5, 1, 1, 1, 1e999]", b"[5, 1, 1, 1, null]",
+     b"[5, 1, 1, 1, 1" + b"0" * 999 + b"]", b"[" * 100_000, b"\xff"],
+)  # fmt: skip
+def test_damaged_lines_of_a_journal_are_done_again(damaged, source, wanted, tmp_path, monkeypatch):
+    with pytest.raises(KeyboardInterrupt):
+        compress(source, tmp_path / "out", results=shuffled(1, 14))
+    journal = tmp_path / "out.journal"
+    first, *pieces = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(
+        b"".join([first, damaged + b"\n", *pieces[:6], damaged + b"\n", *pieces[8:]])
+    )
+    calls = []
+    monkeypatch.setattr(run, "encode", lambda work: calls.append(work) or encode(work))
+    compress(source, tmp_path / "out")
+    assert len(calls) == PIECES - 12
+    assert (tmp_path / "out").read_bytes() == wanted
+
+
 def test_nonsense_in_place_of_a_journal_is_refused(source, tmp_path):
     (tmp_path / "out.journal").write_text("my notes\n")
     with pytest.raises(ValueError, match=r"out\.journal is not a journal; remove it"):
@@ -257,7 +318,7 @@ def test_weights_that_are_not_finite_are_refused(bad, size, tmp_path):
     with pytest.raises(CheckpointError) as refused:
         compress(tmp_path / "in", tmp_path / "out", size=size)
     assert str(refused.value) == (
-        f"{tmp_path}/in: tensor 'w', row 4, block 10: the weight at 42 is {bad}, but only finite "
+        f"{tmp_path}/in: tensor 'w', row 1, block 28: the weight at 112 is {bad}, but only finite "
         f"weights can be compressed"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["in"]

@@ -172,7 +172,7 @@ def test_reset_in_the_middle_of_parameters():
         (
             {"values": Fixed(32, 12), "weights": Fixed(30, 12)},
             ValueError,
-            r"the bits of a layer's sum must be in 2\.\.53, not 69",
+            r"the bits of a layer's sum of weights by values must be in 2\.\.53, not 69",
         ),
     ],
 )

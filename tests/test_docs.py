@@ -9,6 +9,7 @@ from amaranth.lib import wiring
 
 from seedbed.flow import docs, picture
 from seedbed.flow.registry import CORES
+from seedbed.flow.settings import read
 from seedbed.sim.verilate import lint
 
 ROOT = Path(__file__).parents[1]
@@ -17,14 +18,6 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 def blocks(page, language):
     return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
-
-
-def value(text):
-    if "," in text:
-        return tuple(map(value, text.split(",")))
-    return (
-        int(text) if text.lstrip("-").isdigit() else {"True": True, "False": False}.get(text, text)
-    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -55,7 +48,7 @@ def test_verilog_examples_fit_the_core(page, tmp_path, ports_of):
     examples = blocks(page, "verilog")
     assert len(lines) >= len(examples), "every example needs its 'seedbed verilog CORE ...' line"
     for (name, settings), source in zip(lines, examples, strict=False):
-        params = {k: value(v) for k, v in re.findall(r"--set (\S+)=(\S+)", settings)}
+        params = read(CORES[name], re.findall(r"--set (\S+)", settings))
         ports = [f"{way} [{width - 1}:0] {port}" for way, width, port in ports_of(name, params)]
         path = tmp_path / f"{name}.v"
         path.write_text(f"{source}module {name}({', '.join(ports)});\nendmodule\n")

@@ -1,6 +1,7 @@
 """Holds the house to its own rules: imports one way, one stem a core, nothing left out."""
 
 import ast
+import re
 import tomllib
 from pathlib import Path
 
@@ -102,3 +103,28 @@ def test_make_simulates_every_core_and_counts_what_it_places():
     placed = {(job.core, job.config, job.target) for job in main if job.kind == "place"}
     assert placed
     assert placed <= mapped
+
+
+def test_the_readme_names_what_make_leaves_out():
+    main = {job.core for job in plan(ROOT / "build") if job.main and job.kind == "synthesis"}
+    *others, last = [f"`{core}`" for core in CORES if core not in main]
+    text = " ".join((ROOT / "README.md").read_text().split())
+    assert f"but for the largest: {', '.join(others)} and {last}." in text
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_figures_lead_to_how_they_are_obtained(page):
+    text = (ROOT / page).read_text()
+    assert "measured.md)" in text
+
+
+@pytest.mark.parametrize("path", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))],
+                         ids=lambda path: path.name)  # fmt: skip
+def test_seconds_of_a_job_are_said_to_be_of_a_simulation(path):
+    """A quotient of simulated cycles and a tool's frequency, wherever it stands."""
+    text = " ".join(path.read_text().split())
+    for place in re.finditer(r"0\.123 s\b|0\.364 s\b", text):
+        around = text[max(0, place.start() - 700) : place.end() + 500]
+        assert "simulat" in around
+        assert "measured.md" in around or path.name == "measured.md"
+        assert re.search("nextpnr|placed", around)

@@ -172,6 +172,9 @@ def test_faults_leave_the_adapters_of_whole_batches():
         Fault(2, "long"),
         Fault(1, "index", (1 << 16) - SMALL.entries),
         Fault(2, "fetch", last),
+        Fault(1, "burst", -1),
+        Fault(2, "burst", -last),
+        Fault(0, "burst", 1),
     ):
         script.train([[0, 1, 2]], batch=2, rate=RATE, fault=fault)
         script.order("read")
@@ -184,8 +187,22 @@ def test_faults_leave_the_adapters_of_whole_batches():
     simulate(InstantFt(SMALL), Case(phases=script.phases(), quiet=True), seed=8)
 
 
+def test_garbage_from_memory_leaves_no_trace():
+    """Whatever an entry's beats hold when one has an error: samples after it are the model's."""
+    config = CONFIGS[0]
+    script = loaded(config)
+    for beat in range(config.forward_cache.beats):
+        script.train([[0]], batch=1, rate=RATE)
+        script.train([[0]], batch=1, rate=RATE, fault=Fault(0, "fetch", beat))
+        script.order("forget")
+        script.train([[1, 2]], batch=1, rate=RATE)
+    script.order("read")
+    simulate(InstantFt(config), Case(phases=script.phases(), quiet=True))
+
+
 def test_every_status_is_tested():
-    ends = {Fault(0, kind).status for kind in ("short", "long", "index", "fetch", "store")}
+    kinds = ("short", "long", "index", "fetch", "store", "burst")
+    ends = {Fault(0, kind).status for kind in kinds}
     assert ends | {"ok", "command", "parameters"} == set(INSTANTFT_STATUS)
 
 
@@ -199,7 +216,10 @@ def test_parameters_wait_for_what_still_runs():
     script.order("read")
     packet, read = script.phases()
     rest = job.inputs | {"i": [], "i_parameters": packet.inputs["i_parameters"]}
-    job = [Phase(inputs={"i": job.inputs["i"]}), Phase(inputs=rest, outputs=job.outputs)]
+    job = [
+        Phase(inputs={"i": job.inputs["i"]}),
+        Phase(inputs=rest, outputs=job.outputs, after=job.after),
+    ]
     simulate(InstantFt(SMALL), Case(phases=[*first, *job, read], quiet=True))
 
 
@@ -262,12 +282,12 @@ def test_reset_in_the_middle_of_a_job():
     async def process(ctx):
         for phase in setup:
             await played.play(ctx, phase)
-        for _ in range(3):
+        for memory in (True, False, False, False):
             epochs = [[0, 1, 2], [2, 0, 1]]
             states = snapshots(script, lambda e=epochs: script.train(e, batch=2, rate=RATE))
             [job] = script.phases()
             came = await played.play(ctx, job, cycles=random.randint(50, 2500))
-            await played.reset(ctx)
+            await played.reset(ctx, memory=memory)
             results = len(came["o"])
             # Batches are of two, one, two and one sample.
             over = [0, 0, 1, 2, 2, 3, 4, 4][results]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from seedbed.flow import instantft_rtl, instantft_rtl_demo, paper, registry, tables
+from seedbed.flow import instantft_rtl, instantft_rtl_demo, jobs, paper, registry, rows, tables
 from seedbed.flow.instantft_job import Settings, Task
 from seedbed.golden import network
 from seedbed.sim import instantft_whole
@@ -156,6 +156,7 @@ def an_interruption_ends_the_simulation(kept, bench, job):
         ({"images": 1025}, r"images must be in 1\.\.1024, the cache's, not 1025"),
         ({"epochs": 0}, r"epochs must be in 1\.\.65535, not 0"),
         ({"epochs": 65536}, r"epochs must be in 1\.\.65535, not 65536"),
+        ({"seed": -1}, r"seed must be at least 0, not -1"),
         ({"angle": 14}, r"angle must be in 15\.\.90 degrees, not 14"),
     ],
 )
@@ -168,7 +169,8 @@ def test_bad_numbers(tmp_path, options, says):
 
 
 RESULT = {
-    "lanes": 32, "data": "mnist", "seed": 0, "tuned": 1024, "epochs": 10, "stalls": False,
+    "lanes": 32, "data": "mnist", "seed": 0, "tuned": 1024, "held": 900, "epochs": 10,
+    "stalls": False,
     "cycles": {"load": 1, "fill": 2, "cached": 3, "read": 4, "infer": 5}, "job_cycles": 10,
     "pass_cycles": 0.5, "cycles_per_second": 1e5, "before_held": 11.5, "after_held": 91.0,
     "tools": {"verilator": "Verilator 0"}, "command": "seedbed demo instantft --rtl",
@@ -186,8 +188,31 @@ def test_the_papers_job_alone_is_in_the_report(tmp_path, change):
     assert row.aim == {"job_cycles": ["<=", 12e6], "pass_cycles": ["<=", 400]}
     assert row.paper == paper.published("InstantFT, section 5", "0.36 s at 200 MHz")
     (table,) = [t for t in tables.sections([row.to_json()]) if t.title == "Fine-tuning in the RTL"]
-    assert "72,000,000" in table.lines[0]
-    assert "7,030" in table.lines[0]
+    told = dict(zip(table.header, table.lines[0], strict=True))
+    wanted = {
+        "data": "mnist", "images tuned on": "1,024", "held out": "900", "seeds": "0",
+        "paper, job": "72,000,000", "paper, a sample": "7,030", "paper, RotMNIST %": "91.8",
+    }  # fmt: skip
+    assert {name: told[name] for name in wanted} == wanted
+
+
+def test_an_accuracy_of_other_images_has_none_of_the_paper_beside_it(monkeypatch, tmp_path):
+    found = RESULT | {"data": "digits", "held": 273}
+    monkeypatch.setattr(instantft_rtl, "measure", lambda *_, **__: found)
+    monkeypatch.setattr(jobs, "memo", lambda folder, kind, key, compute: compute())
+    monkeypatch.setattr(rows, "emitted", lambda job: tmp_path / "instantft.v")
+    (job,) = (
+        job
+        for job in jobs.plan(tmp_path, kinds={"job"}, cores={"instantft"})
+        if job.config == "LeNet-5, 32 lanes"
+    )
+    (row,) = jobs._rows(job)
+    assert row.paper["figures"] == {"job_cycles": 72_000_000, "pass_cycles": 7030}
+    (table,) = [t for t in tables.sections([row.to_json()]) if t.title == "Fine-tuning in the RTL"]
+    told = dict(zip(table.header, table.lines[0], strict=True))
+    assert (told["data"], told["held out"], told["seeds"]) == ("digits", "273", "0")
+    assert told["paper, job"] == "72,000,000"
+    assert not any("RotMNIST" in heading for heading in told)
 
 
 def test_other_lanes_have_no_aims():

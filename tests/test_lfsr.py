@@ -41,9 +41,13 @@ def test_latency_and_throughput():
         ({"leap": 9}, ValueError, "leap must be in 1..8, not 9"),
         ({"seed": 0}, ValueError, "seed must be in 1..255, not 0"),
         ({"seed": 256}, ValueError, "seed must be in 1..255, not 256"),
-        ({"taps": (0, 8)}, ValueError, "every tap must be in 0..7, not 8"),
+        ({"taps": (0, 8)}, ValueError, "every one of taps must be in 0..7, not 8"),
         ({"taps": (0, 0)}, ValueError, r"taps must be distinct, not \(0, 0\)"),
-        ({"taps": (0, 1)}, ValueError, "do not give a register of 8 bits its full period of 255"),
+        (
+            {"taps": (0, 1)},
+            ValueError,
+            "taps must give a register of 8 bits its full period of 255",
+        ),
     ],
 )
 def test_refuses(params, error, sentence):

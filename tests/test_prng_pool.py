@@ -130,16 +130,20 @@ def test_valid_does_not_wait_for_ready(register):
         ({"banks": 64}, ValueError, r"banks must be in 1\.\.32, not 64"),
         ({"banks": 6}, ValueError, r"banks must be a power of two, not 6"),
         ({"register": 1}, TypeError, r"register must be True or False, not 1"),
-        ({"contents": (1, 2)}, ValueError, r"contents must be 4095 numbers.*not 2"),
+        (
+            {"contents": (1, 2)},
+            ValueError,
+            r"contents must be 4095 integers in -2048\.\.2047, not 2 of them",
+        ),
         (
             {"size": 9, "contents": (0,) * 8 + (2048,)},
             ValueError,
-            r"every number of the contents must be in -2048\.\.2047, not 2048",
+            r"every one of contents must be in -2048\.\.2047, not 2048",
         ),
         (
             {"size": 9, "contents": (0.5,) * 9},
             TypeError,
-            r"every number of the contents must be an integer in -2048\.\.2047, not 0\.5",
+            r"every one of contents must be an integer in -2048\.\.2047, not 0\.5",
         ),
     ],
 )

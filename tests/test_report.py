@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -188,11 +189,38 @@ def test_published_accuracies_stand_beside_the_demonstration():
 
 def test_aims_are_met_or_missed(rows):
     table = tables.verdicts([r.to_json() for r in rows], "", "")
-    assert [(line[2], line[-1]) for line in table.lines] == [
+    assert [(line[-4], line[-1]) for line in table.lines] == [
         ("LUT", "missed"),
         ("FF", "met"),
         ("Fmax MHz, median", "met"),
     ]
+    assert "data" not in table.header
+    assert "seeds" not in table.header
+
+
+def test_every_figure_of_data_or_seeds_names_them():
+    placed = row("lfsr", "a", {}, "ecp5", kind="place", fmax_mhz=50.0)
+    names = ("cycles", "plain_cycles", "speed_up")
+    sides = {f"{name}_{side}": 5 for name in names for side in (512, 1024, 2048)}
+    rows = [
+        row("lfsr", "a", {}, "ecp5", lut=9),
+        replace(placed, seeds=[1, 2, 3], aim={"fmax_mhz": [">=", 40]}),
+        row("demo zo", "b", {"data": "digits"}, None, kind="demo", accuracy_mean=80.0),
+        row("seedlm_gemv", "c", {}, None, kind="cycles", **sides),
+    ]
+    rows[2] = replace(rows[2], seeds=[0, 1, 4], aim={"accuracy_mean": [">=", 90]})
+    rows[3] = replace(rows[3], seeds=[7])
+    found = {table.title: table for table in tables.sections([each.to_json() for each in rows])}
+
+    def named(title):
+        table = found[title]
+        where = [table.header.index(name) for name in ("data", "seeds") if name in table.header]
+        return [[line[k] for k in where] for line in table.lines]
+
+    assert named("Resources") == [["1..3"]]
+    assert named("Zeroth-order fine-tuning") == [["digits", "0, 1, 4"]]
+    assert named("Matrix-vector products") == [["7"]] * 3
+    assert named("What the project set itself") == [["", "1..3"], ["digits", "0, 1, 4"]]
 
 
 def test_sizes_join_a_job_with_what_it_ran_on():

@@ -170,7 +170,11 @@ def test_cycles_stand_beside_the_papers():
             r"beat_bits must be enough.*: 24 hold 0 packed and 1 plain",
         ),
         ({"beat_bits": 16}, ValueError, r"beat_bits must be enough.*16 hold 0 packed"),
-        ({"beat_bits": 2048}, ValueError, r"blocks must be in 1\.\.32, not 64"),
+        (
+            {"beat_bits": 2048},
+            ValueError,
+            r"beat_bits must hold 32 blocks of 32 bits at most, not the 64",
+        ),
         ({"plain_width": 1}, ValueError, r"plain_width must be in 2\.\.32, not 1"),
         ({"plain_width": 2}, ValueError, r"512 hold 128 packed and 256 plain weights"),
         ({"activation_width": 33}, ValueError, r"activation_width must be in 2\.\.32, not 33"),

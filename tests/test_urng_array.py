@@ -16,6 +16,7 @@ CONFIGS = [
     UrngConfig(seeding="grown"),
     UrngConfig(width=14, seeding="grown", repair=True),
     UrngConfig(lanes=15, width=8, leap=3, seeding="grown"),
+    UrngConfig(lanes=15, width=4, leap=2, seeding="grown"),
 ]
 
 
@@ -52,7 +53,7 @@ def test_latency_and_throughput(config):
         ({"tile": 30}, ValueError, "tile must be in 31..65536, not 30"),
         ({"seeding": "parallel"}, ValueError, "seeding must be one of serial, grown"),
         ({"repair": 1}, TypeError, "repair must be True or False, not 1"),
-        ({"taps": (0, 1)}, ValueError, "do not give a register of 8 bits its full period"),
+        ({"taps": (0, 1)}, ValueError, "taps must give a register of 8 bits its full period"),
     ],
 )
 def test_refuses(params, error, sentence):

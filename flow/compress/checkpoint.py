@@ -2,8 +2,7 @@
 
 import mmap
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -13,7 +12,9 @@ import ml_dtypes
 import numpy as np
 from safetensors import SafetensorError, TensorSpec, safe_open, serialize_file
 
-__all__ = ["FLOATS", "Checkpoint", "CheckpointError", "Entry", "apart", "naming"]
+from seedbed.flow.files import naming
+
+__all__ = ["FLOATS", "Checkpoint", "CheckpointError", "Entry", "apart"]
 
 #: What a tensor's weights are in NumPy, where they can be compressed.
 FLOATS = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype(ml_dtypes.bfloat16)}
@@ -35,17 +36,6 @@ CHUNK = 1 << 20
 
 class CheckpointError(ValueError):
     """A file is not what it should be; the message is one sentence that names it."""
-
-
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Let an ``OSError`` from an open file name ``path``, as one from opening it does."""
-    try:
-        yield
-    except OSError as problem:
-        if problem.errno is None or problem.filename is not None:
-            raise
-        raise OSError(problem.errno, problem.strerror, str(path)) from problem
 
 
 def apart(source: Path, target: Path) -> None:
@@ -109,12 +99,19 @@ class Checkpoint:
         entries = {}
         for name in opened.offset_keys():
             tensor = opened.get_slice(name)
-            if tensor.get_dtype() not in DTYPES:
+            dtype, shape = tensor.get_dtype(), tuple(tensor.get_shape())
+            if dtype not in DTYPES:
                 raise CheckpointError(
-                    f"{self.path}: tensor {name!r} is of {tensor.get_dtype()}, which cannot be "
-                    f"written again; allowed are {', '.join(DTYPES)}"
+                    f"{self.path}: tensor {name!r} is of {dtype}, which cannot be written again; "
+                    f"allowed are {', '.join(DTYPES)}"
                 )
-            entries[name] = Entry(tensor.get_dtype(), tuple(tensor.get_shape()), offset)
+            if dtype == "F4" and shape[-1] % 2:
+                # The library writes these in pairs along the last dimension.
+                raise CheckpointError(
+                    f"{self.path}: tensor {name!r} is of F4 in the shape {list(shape)}, which "
+                    f"cannot be written again; its last dimension must be even"
+                )
+            entries[name] = Entry(dtype, shape, offset)
             offset += entries[name].nbytes
         return entries
 

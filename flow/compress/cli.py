@@ -84,6 +84,7 @@ def compress(
     An interrupted run goes on where it was, if it is called again with the same options.
     """
     from seedbed.flow.compress import run
+    from seedbed.flow.compress.checkpoint import FLOATS
     from seedbed.flow.compress.plan import Options
 
     config = configuration(bits, block=block, latent=latent, width=width, word_bits=word_bits)
@@ -94,10 +95,12 @@ def compress(
         "tensor", "shape", "dtype", "bits a weight", "relative error", "block floating point"
     )
     for row in summaries:
-        table.add_row(
-            escape(row.name), _shape(row.shape), row.dtype,
-            f"{row.bits:.3f}", f"{row.error:.4f}", f"{row.plain:.4f}",
-        )  # fmt: skip
+        if row.error is None:
+            own = 8 * FLOATS[row.dtype].itemsize
+            told = [f"{own:.3f}", f"passed through: blocks take {row.bits:.3f}"]
+        else:
+            told = [f"{row.bits:.3f}", f"{row.error:.4f}", f"{row.plain:.4f}"]
+        table.add_row(escape(row.name), _shape(row.shape), row.dtype, *told)
     out.print(table)
 
 
@@ -115,17 +118,19 @@ def inspect(
 ) -> None:
     """Show what a compressed checkpoint holds."""
     from seedbed.flow.compress.checkpoint import Checkpoint
-    from seedbed.flow.compress.packed import SUFFIX, VERSION, Packed
+    from seedbed.flow.compress.packed import SUFFIX, Packed
 
     with Checkpoint(file) as read:
         packed = Packed.of(read)
         config = packed.config
-        table = Table("tensor", "shape", "dtype", "blocks", "bytes", "bits a weight", "scale")
+        table = Table(
+            "tensor", "shape", "packed as", "dtype", "blocks", "bytes", "bits a weight", "scale"
+        )
         for name, weights in packed.tensors.items():
             entry = weights.entry(config)
             count = weights.rows * weights.columns
             table.add_row(
-                escape(name), _shape(weights.shape), weights.dtype,
+                escape(name), _shape(weights.shape), _shape(weights.matrix), weights.dtype,
                 str(weights.rows * weights.blocks(config)), str(entry.nbytes),
                 f"{8 * entry.nbytes / count:.3f}", f"2^{weights.scale}",
             )  # fmt: skip
@@ -133,16 +138,12 @@ def inspect(
         for name, entry in sorted(read.tensors.items()):
             if name not in held:
                 table.add_row(
-                    escape(name),
-                    _shape(entry.shape),
-                    entry.dtype,
-                    "",
-                    str(entry.nbytes),
+                    escape(name), _shape(entry.shape), "", entry.dtype, "", str(entry.nbytes),
                     "as it was",
-                )
+                )  # fmt: skip
     out.print(table)
     out.print(
-        f"Version {VERSION}: blocks of {config.block} weights in {config.block_bits} bits, "
+        f"Version {packed.version}: blocks of {config.block} weights in {config.block_bits} bits, "
         f"{config.latent} coefficients, seeds of {config.width} bits, words of "
         f"{config.word_bits}, taps {config.taps}; exponents by the rule {packed.rule}."
     )
@@ -155,7 +156,7 @@ def _shape(shape: tuple[int, ...]) -> str:
 @app.command()
 def explore(
     bits: Annotated[int, typer.Option(help="Of a weight.")],
-    samples: Annotated[int, typer.Option(help="Vectors a configuration.", min=1)] = 4000,
+    samples: Annotated[int, typer.Option(help="Vectors a configuration.")] = 4000,
     seed: Annotated[int, typer.Option(help="Of the vectors.")] = 1,
     rule: Annotated[str, typer.Option(help=f"Of exponents: {' or '.join(RULES)}.")] = "paper",
     build: Annotated[Path, typer.Option(help="Folder of the plot.")] = Path("build"),
@@ -181,7 +182,6 @@ def explore(
             "the paper's" if row["published"] else "",
         )
     path = build / "explore" / f"seedlm_{bits}_{rule}.png"
-    path.parent.mkdir(parents=True, exist_ok=True)
     grid.plot(rows, path)
     out.print(table)
     out.print(f"The plot is {path}.")

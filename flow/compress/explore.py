@@ -10,9 +10,11 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from seedbed.flow.compress.search import search
-from seedbed.flow.plots import PAPER
+from seedbed.flow.files import write_atomic
+from seedbed.flow.plots import PAPER, png
 from seedbed.golden.seedlm import errors
 from seedbed.spec import SeedlmConfig
+from seedbed.spec.checks import require_int
 from seedbed.spec.seedlm import NIBBLE, SEEDLM
 
 __all__ = ["WIDTHS", "explore", "grid", "plot"]
@@ -26,8 +28,9 @@ BLOCKS, LATENTS = range(1, 33), range(1, 9)
 def grid(bits: int, *, widths: Iterable[int] = WIDTHS) -> list[SeedlmConfig]:
     """Return every configuration with ``bits`` C = K + 4 + 4 P, for K of ``widths``, P of 1 .. 8.
 
-    Raises ``ValueError`` when there is none.
+    Raises ``ValueError`` when there is none: 56 bits are all that a block of one weight can have.
     """
+    require_int("bits", bits, 1, 56)
     found = []
     for width in widths:
         for latent in LATENTS:
@@ -72,6 +75,8 @@ def explore(
 
     Source: SeedLM (arXiv:2410.10714), section 3.4, Eq. 5 and Table 1.
     """
+    require_int("samples", samples, 1, 1 << 24)
+    require_int("seed", seed, 0, (1 << 32) - 1)
     configs = grid(bits, widths=widths)
     rows = []
     for done, config in enumerate(configs, start=1):
@@ -123,5 +128,4 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(fontsize=8, frameon=False)
-    # No version in the file: the same rows give the same bytes.
-    figure.savefig(path, format="png", dpi=130, metadata={"Software": None})
+    write_atomic(path, png(figure))

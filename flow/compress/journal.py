@@ -4,19 +4,30 @@ import fcntl
 import json
 import os
 from collections.abc import Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Any, Self
 
-from seedbed.flow.compress.checkpoint import naming
+from seedbed.flow.files import naming
 
 __all__ = ["Journal"]
+
+
+def _piece(line: bytes) -> tuple[int, tuple] | None:
+    """Return a finished piece's number and what is told of it, or ``None`` for a damaged line."""
+    try:
+        index, crc, *sums = json.loads(line)
+        good = type(index) is type(crc) is int and len(sums) == 3 and all(map(isfinite, sums))
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        return None
+    return (index, (crc, *sums)) if good else None
 
 
 class Journal:
     """A file of lines: what run it belongs to, then a finished piece each.
 
-    A line that is written survives the process's end, and one that was cut short is as if
-    it had never been. A second run at the same time is refused.
+    A line that is written survives the process's end, and one that was cut short or damaged is as
+    if it had never been. A second run at the same time is refused.
 
     Parameters
     ----------
@@ -28,7 +39,7 @@ class Journal:
     Members
     -------
     done
-        A finished piece's number: what :meth:`add` was told of it.
+        By a finished piece's number: its bytes' CRC-32, and its three sums of squares.
 
     Raises ``ValueError`` if the journal is another run's, and ``OSError``.
     """
@@ -64,8 +75,7 @@ class Journal:
             return
         try:
             found = dict(json.loads(lines[0]))
-            self.done = {index: tuple(told) for index, *told in map(json.loads, lines[1:])}
-        except (ValueError, TypeError) as problem:
+        except (ValueError, TypeError, RecursionError) as problem:
             raise ValueError(
                 f"{self.path} is not a journal; remove it to start afresh"
             ) from problem
@@ -75,6 +85,7 @@ class Journal:
                 f"{self.path} belongs to a run that was interrupted, with another "
                 f"{' and '.join(other)}; remove it to start afresh"
             )
+        self.done = dict(filter(None, map(_piece, lines[1:])))
         os.ftruncate(self._file.fileno(), len(kept))
 
     def _write(self, value: Any) -> None:
@@ -83,11 +94,11 @@ class Journal:
         while line:
             line = line[os.write(self._file.fileno(), line) :]
 
-    def add(self, index: int, *told: Any) -> None:
+    def add(self, index: int, crc: int, *sums: float) -> None:
         """Note a piece as finished."""
         with naming(self.path):
-            self._write((index, *told))
-        self.done[index] = told
+            self._write((index, crc, *sums))
+        self.done[index] = (crc, *sums)
 
     def close(self) -> None:
         self._file.close()

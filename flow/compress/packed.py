@@ -13,15 +13,20 @@ from seedbed.spec import RULES, SeedlmConfig
 
 __all__ = ["KEY", "SUFFIX", "VERSION", "Packed", "Weights", "pack_rows", "unpack_rows"]
 
-#: Of the packed form; a reader refuses any other.
-VERSION = 1
+#: Of the packed form. A reader knows those before it: in version 1, a row of blocks is the tensor's
+#: last dimension; since version 2, each tensor says as which matrix it is packed.
+VERSION = 2
 #: The packed tensor's name is the original's and this.
 SUFFIX = ".seedlm"
 #: The metadata's only key: the library writes several in no fixed order.
 KEY = "seedlm"
+#: Where the format keeps its metadata, among the tensors.
+RESERVED = "__metadata__"
 FIELDS = ("block", "latent", "width", "word_bits", "taps")
 #: Powers of two that take any number of the three dtypes to any other.
 SCALES = range(-300, 301)
+#: Nesting depth of lists and objects in the metadata.
+LEVELS = 4
 
 
 @dataclass(frozen=True)
@@ -29,21 +34,29 @@ class Weights:
     """A tensor that is packed, as it was: shape and dtype, and what its rows of blocks take.
 
     ``scale`` is the exponent of the power of two by which decoded weights are multiplied.
+    ``matrix`` is the rows and columns as which the weights are packed, in the order in which they
+    are stored: by default the first dimension and all others, so that a kernel's small ones fill
+    whole blocks.
     """
 
     shape: tuple[int, ...]
     dtype: str
     scale: int = 0
+    matrix: tuple[int, int] = (0, 0)
 
-    @property
-    def columns(self) -> int:
-        """Weights a row, which is the last dimension."""
-        return self.shape[-1]
+    def __post_init__(self) -> None:
+        if self.matrix == (0, 0):
+            object.__setattr__(self, "matrix", (self.shape[0], prod(self.shape[1:])))
 
     @property
     def rows(self) -> int:
-        """Rows, over all other dimensions."""
-        return prod(self.shape[:-1])
+        """Rows of blocks."""
+        return self.matrix[0]
+
+    @property
+    def columns(self) -> int:
+        """Weights a row."""
+        return self.matrix[1]
 
     def blocks(self, config: SeedlmConfig) -> int:
         """Blocks a row; the last one's weights beyond the row are zeros that are dropped again."""
@@ -66,12 +79,15 @@ class Packed:
         The packed tensors by their original names.
     metadata
         The original's.
+    version
+        Of the form in which it stands in the file that was read.
     """
 
     config: SeedlmConfig
     rule: str
     tensors: Mapping[str, Weights]
     metadata: Mapping[str, str] = field(default_factory=dict)
+    version: int = VERSION
 
     @property
     def blocks(self) -> int:
@@ -96,11 +112,11 @@ class Packed:
         Raises :class:`CheckpointError`, which names the file and where it applies the tensor.
         """
         document = cls._document(file)
+        if not isinstance(document["taps"], list):
+            raise CheckpointError(f"{file.path}: taps must be a list, not {document['taps']!r}")
         try:
-            taps = document["taps"]
             config = SeedlmConfig(
-                **{name: document[name] for name in FIELDS[:-1]},
-                taps=tuple(taps) if isinstance(taps, list) else taps,
+                **{name: document[name] for name in FIELDS[:-1]}, taps=tuple(document["taps"])
             )
         except (TypeError, ValueError) as problem:
             raise CheckpointError(f"{file.path}: {problem}") from problem
@@ -111,15 +127,22 @@ class Packed:
         tensors = {}
         for name, told in document["tensors"].items():
             where = f"{file.path}: tensor {name!r}"
-            tensors[name] = _weights(told, where)
+            tensors[name] = _weights(told, where, document["version"])
+            if name == RESERVED:
+                raise CheckpointError(f"{where} has a name that no tensor of such a file may have")
             if name in file.tensors:
                 raise CheckpointError(f"{where} is there packed and as it was")
             found = file.tensors.get(name + SUFFIX)
             if found is None:
                 raise CheckpointError(f"{where} has no packed tensor {name + SUFFIX!r}")
             _fits(found, tensors[name], config, where)
-        metadata = {str(key): str(text) for key, text in document["metadata"].items()}
-        return cls(config, document["rule"], tensors, metadata)
+        metadata = document["metadata"]
+        for text in (*metadata, *metadata.values()):
+            if not _writable(text):
+                raise CheckpointError(
+                    f"{file.path}: the original's metadata must be Unicode text, not {text!r}"
+                )
+        return cls(config, document["rule"], tensors, metadata, document["version"])
 
     @staticmethod
     def _document(file: Checkpoint) -> dict[str, Any]:
@@ -129,11 +152,17 @@ class Packed:
             document = json.loads(file.metadata[KEY])
         except ValueError as problem:
             raise CheckpointError(f"{file.path}: its metadata is not JSON: {problem}") from problem
-        version = document.get("version") if isinstance(document, dict) else None
-        if version != VERSION:
+        except RecursionError:
+            document = None
+        if document is None or _nested_deeper(document, LEVELS):
             raise CheckpointError(
-                f"{file.path} is of the packed form's version {version!r}, but {VERSION} is the "
-                f"one that can be read"
+                f"{file.path}: its metadata must be an object, nested at most {LEVELS} levels deep"
+            )
+        version = document.get("version") if isinstance(document, dict) else None
+        if type(version) is not int or not 1 <= version <= VERSION:
+            raise CheckpointError(
+                f"{file.path} is of the packed form's version {version!r}, but "
+                f"{' and '.join(map(str, range(1, VERSION + 1)))} can be read"
             )
         for name in (*FIELDS, "rule", "tensors", "metadata"):
             if name not in document:
@@ -144,20 +173,44 @@ class Packed:
         return document
 
 
-def _weights(told: Any, where: str) -> Weights:
+def _nested_deeper(value: Any, levels: int) -> bool:
+    """Return whether lists and objects in ``value`` are nested deeper than ``levels``."""
+    if not isinstance(value, list | dict):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_nested_deeper(each, levels - 1) for each in inner)
+
+
+def _writable(text: Any) -> bool:
+    """Return whether ``text`` is a string without lone surrogates, which UTF-8 does not have."""
+    return isinstance(text, str) and text == text.encode(errors="ignore").decode()
+
+
+def _sizes(told: Any) -> bool:
+    """Return whether ``told`` is a list of positive integers."""
+    return isinstance(told, list) and all(type(size) is int and size > 0 for size in told)
+
+
+def _weights(told: Any, where: str, version: int) -> Weights:
     """Return a tensor's metadata, or say what is wrong with it."""
     told = told if isinstance(told, dict) else {}
     shape, dtype, scale = told.get("shape"), told.get("dtype"), told.get("scale")
-    counts = shape if isinstance(shape, list) else []
-    if len(counts) < 2 or not all(type(size) is int and size > 0 for size in counts):
+    if not _sizes(shape) or len(shape) < 2:
         raise CheckpointError(f"{where} has the shape {shape!r}, not two or more positive integers")
-    if dtype not in FLOATS:
+    if not isinstance(dtype, str) or dtype not in FLOATS:
         raise CheckpointError(f"{where} was of {dtype!r}; allowed are {', '.join(FLOATS)}")
     if type(scale) is not int or scale not in SCALES:
         raise CheckpointError(
             f"{where}: its scale must be an integer in {SCALES[0]}..{SCALES[-1]}, not {scale!r}"
         )
-    return Weights(tuple(counts), dtype, scale)
+    matrix = [prod(shape[:-1]), shape[-1]] if version == 1 else told.get("matrix")
+    if not _sizes(matrix) or len(matrix) != 2 or prod(matrix) != prod(shape):
+        raise CheckpointError(
+            f"{where} is packed as the matrix {matrix!r}, not as rows and columns of its "
+            f"{prod(shape)} weights"
+        )
+    rows, columns = matrix
+    return Weights(tuple(shape), dtype, scale, (rows, columns))
 
 
 def _fits(found: Entry, weights: Weights, config: SeedlmConfig, where: str) -> None:
@@ -166,7 +219,7 @@ def _fits(found: Entry, weights: Weights, config: SeedlmConfig, where: str) -> N
         raise CheckpointError(f"{where} is packed in {found.dtype}, but blocks are stored in U8")
     if found.shape != needed.shape:
         raise CheckpointError(
-            f"{where} is packed in the shape {list(found.shape)}, but {list(weights.shape)} in "
+            f"{where} is packed in the shape {list(found.shape)}, but {list(weights.matrix)} in "
             f"blocks of {config.block} weights and {config.block_bits} bits takes "
             f"{list(needed.shape)}"
         )

@@ -25,7 +25,8 @@ __all__ = [
     "place",
 ]
 
-#: Weights a piece, about: a second's work for the search, and what an interruption loses.
+#: Weights a piece, about, in full blocks: a second's work for the search, and what an interruption
+#: loses.
 PIECE = 1 << 15
 
 
@@ -63,9 +64,10 @@ class Piece:
 
 
 def cut(config: SeedlmConfig, name: str, weights: Weights, size: int = PIECE) -> Iterator[Piece]:
-    """Yield the pieces of a tensor, in order, of about ``size`` weights each.
+    """Yield the pieces of a tensor, in order, of about as many blocks as ``size`` weights fill.
 
-    Each is whole rows, or where a row is longer a part of it that ends with a byte.
+    Each is whole rows, or where a row is longer a part of it that ends with a byte. What a piece
+    takes is the search of its blocks, however few weights are in them.
     """
     columns, item = weights.columns, FLOATS[weights.dtype].itemsize
     row_bytes = weights.entry(config).shape[1]
@@ -78,7 +80,7 @@ def cut(config: SeedlmConfig, name: str, weights: Weights, size: int = PIECE) ->
                 plain = (row * columns + k) * item
                 yield Piece(name, (row, k), 1, min(step, columns - k), plain, packed)
         return
-    height = max(size // columns, 1)
+    height = max(size // config.block // weights.blocks(config), 1)
     for row in range(0, weights.rows, height):
         rows = min(height, weights.rows - row)
         yield Piece(name, (row, 0), rows, columns, row * columns * item, row * row_bytes)

@@ -1,6 +1,6 @@
 """What a checkpoint's compression will be, from one reading of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from math import prod
@@ -29,7 +29,7 @@ class Options:
         Of ``SCALES``: ``auto`` gives each tensor a power of two of its own, ``none`` is the paper.
     tensors
         A pattern, as of files, of the names of those that are compressed, where they are of a
-        floating type with two dimensions or more. All others pass through.
+        floating type with two dimensions or more, and smaller in blocks. All others pass through.
     """
 
     config: SeedlmConfig
@@ -45,9 +45,15 @@ class Options:
                 )
 
 
-def plan(read: Checkpoint, options: Options, console: Console, size: int) -> tuple[Packed, str]:
-    """Read all weights once: find each tensor's scale, refuse what is not finite, hash them."""
-    tensors = _select(read, options.tensors)
+def plan(
+    read: Checkpoint, options: Options, console: Console, size: int
+) -> tuple[Packed, dict[str, Weights], str]:
+    """Read all weights once: find each tensor's scale, refuse what is not finite, hash them.
+
+    Returns what the file will be, the tensors that pass through because they would not shrink, and
+    the hash.
+    """
+    tensors, incompressible = _select(read, options)
     digest = sha256()
     with bar(console) as shown:
         total = sum(weights.rows * weights.blocks(options.config) for weights in tensors.values())
@@ -62,10 +68,10 @@ def plan(read: Checkpoint, options: Options, console: Console, size: int) -> tup
                 peak = max(peak, float(np.abs(values).max()))
                 shown.advance(task, piece.rows * piece.blocks(options.config))
             if options.scale == "auto":
-                tensors[name] = Weights(weights.shape, weights.dtype, _scale(peak))
+                tensors[name] = replace(weights, scale=_scale(peak))
     packed = Packed(options.config, options.rule, tensors, read.metadata)
     digest.update(repr([sorted(read.metadata.items()), read.tensors]).encode())
-    return packed, digest.hexdigest()
+    return packed, incompressible, digest.hexdigest()
 
 
 def _scale(peak: float) -> int:
@@ -75,25 +81,38 @@ def _scale(peak: float) -> int:
     return tensor_scale(peak)
 
 
-def _select(read: Checkpoint, pattern: str) -> dict[str, Weights]:
+def _select(read: Checkpoint, options: Options) -> tuple[dict[str, Weights], dict[str, Weights]]:
+    """Return the tensors to compress, and those whose blocks would be as large or larger."""
     if KEY in read.metadata:
         raise CheckpointError(f"{read.path} is compressed already")
-    found = {}
+    found: dict[str, Weights] = {}
+    incompressible: dict[str, Weights] = {}
     for name, entry in sorted(read.tensors.items()):
         matrix = entry.dtype in FLOATS and len(entry.shape) >= 2 and prod(entry.shape) > 0
-        if matrix and fnmatchcase(name, pattern):
+        if not matrix or not fnmatchcase(name, options.tensors):
+            continue
+        weights = Weights(entry.shape, entry.dtype)
+        if weights.entry(options.config).nbytes < entry.nbytes:
             if name + SUFFIX in read.tensors:
                 raise CheckpointError(
                     f"{read.path}: tensor {name + SUFFIX!r} has the name that the blocks of "
                     f"{name!r} would get"
                 )
-            found[name] = Weights(entry.shape, entry.dtype)
+            found[name] = weights
+        else:
+            incompressible[name] = weights
+    if incompressible and not found:
+        raise CheckpointError(
+            f"{read.path} has no tensor to compress: in blocks of {options.config.block} weights "
+            f"and {options.config.block_bits} bits, none of "
+            f"{', '.join(map(repr, incompressible))} would be smaller"
+        )
     if not found:
         raise CheckpointError(
-            f"{read.path} has no tensor to compress: none whose name matches {pattern!r} has two "
-            f"dimensions or more and is of {', '.join(FLOATS)}"
+            f"{read.path} has no tensor to compress: none whose name matches {options.tensors!r} "
+            f"has two dimensions or more and is of {', '.join(FLOATS)}"
         )
-    return found
+    return found, incompressible
 
 
 def _finite(values: np.ndarray, where: str, piece: Piece, config: SeedlmConfig) -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError, Entry, apart
 from seedbed.flow.compress.journal import Journal
-from seedbed.flow.compress.packed import SUFFIX, Packed
+from seedbed.flow.compress.packed import SUFFIX, Packed, Weights
 from seedbed.flow.compress.pieces import PIECE, Found, Piece, Work, encode, pieces, place
 from seedbed.flow.compress.plan import Options, plan
 from seedbed.flow.compress.progress import bar
@@ -24,15 +24,17 @@ __all__ = ["Summary", "compress"]
 class Summary:
     """What became of a tensor: bits a weight, and root mean square errors over the weights' own.
 
-    ``plain`` is the error of block floating point at the same bits, which needs no search.
+    ``plain`` is the error of block floating point at the same bits, which needs no search. A tensor
+    that passed through, because it would not be smaller in blocks, has the ``bits`` that they would
+    take, and no errors.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     bits: float
-    error: float
-    plain: float
+    error: float | None = None
+    plain: float | None = None
 
 
 def compress(
@@ -57,10 +59,11 @@ def compress(
     with Checkpoint(source) as read:
         apart(source, target)
         stamp = read.stamp()
-        packed, digest = plan(read, options, console, size)
+        packed, incompressible, digest = plan(read, options, console, size)
         run = {
             "version of seedbed": version("seedbed"),
             "input": digest,
+            "version of the packed form": packed.version,
             "configuration": repr(options.config),
             "rule": options.rule,
             "scale": options.scale,
@@ -84,7 +87,7 @@ def compress(
                 raise
             part.replace(target)
             journal.remove()
-            return _summaries(packed, journal, size)
+            return _summaries(packed, incompressible, journal, size)
 
 
 def _begin(part: Path, read: Checkpoint, packed: Packed) -> Checkpoint:
@@ -144,18 +147,21 @@ def _search(
             shown.advance(task, piece.rows * piece.blocks(config))
 
 
-def _summaries(packed: Packed, journal: Journal, size: int) -> list[Summary]:
-    """Return a summary a tensor, and of all together if they are more than one."""
+def _summaries(
+    packed: Packed, incompressible: dict[str, Weights], journal: Journal, size: int
+) -> list[Summary]:
+    """Return a summary a tensor, and of all compressed ones together if they are more than one."""
     sums: dict[str, list[tuple[float, ...]]] = {name: [] for name in packed.tensors}
     for index, piece in enumerate(pieces(packed, size)):
         sums[piece.name].append(journal.done[index][1:])
     rows, bits, counts = [], 0, 0
-    for name, weights in packed.tensors.items():
+    for name, weights in (packed.tensors | incompressible).items():
         taken, count = 8 * weights.entry(packed.config).nbytes, prod(weights.shape)
-        bits, counts = bits + taken, counts + count
-        errors = _errors(sums[name])
+        errors = _errors(sums[name]) if name in sums else ()
+        if errors:
+            bits, counts = bits + taken, counts + count
         rows.append(Summary(name, weights.shape, weights.dtype, taken / count, *errors))
-    if len(rows) > 1:
+    if len(sums) > 1:
         everything = [piece for name in sums for piece in sums[name]]
         rows.append(Summary("all of them", (counts,), "", bits / counts, *_errors(everything)))
     return rows

@@ -20,7 +20,9 @@ Where rounding costs as much as the block itself, the bound spares little and th
 faster than the literal one: weights far below 2^-8 without a scale of their own, and C <= P.
 """
 
+from collections.abc import Callable
 from math import frexp, ldexp
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -46,12 +48,24 @@ SIZES = (3, 4, 8)
 TRIANGLES = tuple(n * (n + 1) // 2 for n in SIZES)
 #: As many values, by whose number the compiler knows a size.
 ROWS = tuple((0,) * n for n in SIZES)
-_STRICT = {"cache": True, "nogil": True, "error_model": "numpy"}
+_STRICT = {"nogil": True, "error_model": "numpy"}
 #: Sums in any order and fused: only where the bound's margin allows for it.
 _LOOSE = {**_STRICT, "fastmath": True}
 
 
-@njit(**_LOOSE)
+def _compiled(**options: Any) -> Callable[[Callable], Callable]:
+    """Return numba's decorator; code is kept between processes where there is a folder for it."""
+
+    def compiled(function: Callable) -> Callable:
+        try:
+            return njit(cache=True, **options)(function)
+        except RuntimeError:
+            return njit(**options)(function)
+
+    return compiled
+
+
+@_compiled(**_LOOSE)
 def _products(columns, first, second, sums):
     """Put the products of a tile's columns with the weights of two blocks into ``sums``."""
     a, b = sums[0], sums[1]
@@ -69,7 +83,7 @@ def _products(columns, first, second, sums):
                 b[j] += q0[j] * v0 + q1[j] * v1 + q2[j] * v2 + q3[j] * v3
 
 
-@njit(**_LOOSE)
+@_compiled(**_LOOSE)
 def _by_triangle(triangle, sums, energies, rows):
     """Put the squares of triangle times sums into ``energies``; ``rows`` is of a known length."""
     a, b, x, y = sums[0], sums[1], energies[0], energies[1]
@@ -87,7 +101,7 @@ def _by_triangle(triangle, sums, energies, rows):
         x[j], y[j] = energy_a, energy_b
 
 
-@njit(**_LOOSE)
+@_compiled(**_LOOSE)
 def _energies(t, tile, first, second, sums, energies):
     """Put |Q' w|^2 of a tile's seeds into ``energies``, for two blocks that share the loads."""
     if tile < len(t.triangle):
@@ -108,7 +122,7 @@ def _energies(t, tile, first, second, sums, energies):
                     energies[n, j] += sums[n, j] * sums[n, j]
 
 
-@njit(**_STRICT)
+@_compiled(**_STRICT)
 def _top(bits):
     """Return the greatest of a tile's energies by their bits, which order alike from zero on."""
     top = np.int32(0)
@@ -117,7 +131,7 @@ def _top(bits):
     return top
 
 
-@njit(**_STRICT)
+@_compiled(**_STRICT)
 def _encode(block, inverse, words, limits, power, scale, q):
     """Fill in q and return the error and the exponent's place: Algorithm 1 for one seed."""
     latent, size = inverse.shape
@@ -143,7 +157,7 @@ def _encode(block, inverse, words, limits, power, scale, q):
     return error, e
 
 
-@njit(**_STRICT)
+@_compiled(**_STRICT)
 def _best(block, scaled, factor, tops, sums, energies, limits, t, q, kept):
     """Fill in the best coefficients and return their seed and their exponent's place."""
     count = len(q) * len(block)
@@ -180,7 +194,7 @@ def _best(block, scaled, factor, tops, sums, energies, limits, t, q, kept):
     return found, place
 
 
-@njit(**_STRICT)
+@_compiled(**_STRICT)
 def _search(blocks, limits, t, scaled, tops, sums, energies, seeds, exponents, coefficients):
     """Fill in seeds, exponents and coefficients, a batch of blocks at a time."""
     factors = np.empty(BATCH)

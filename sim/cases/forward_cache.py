@@ -8,7 +8,7 @@ import numpy as np
 from seedbed.golden.forward_cache import ForwardCache
 from seedbed.hw import bursts as commands
 from seedbed.hw import entry_mover, forward_cache
-from seedbed.sim.case import Case, Phase
+from seedbed.sim.case import PATIENCE, Case, Phase
 from seedbed.spec import FORWARD_CACHE_KINDS, FORWARD_CACHE_STATUS, ForwardCacheConfig
 
 __all__ = ["Session", "case", "codes_payloads"]
@@ -28,11 +28,24 @@ def codes_payloads(
     ]
 
 
+@dataclass(frozen=True)
+class Shape:
+    """A burst that is read with ``extra`` beats more than were commanded, or fewer.
+
+    ``burst`` is its number in the fetch. Its ``last`` is with its final beat, however many it has;
+    with ``endless``, it has none.
+    """
+
+    burst: int
+    extra: int = 0
+    endless: bool = False
+
+
 @dataclass(kw_only=True)
 class Session:
     """Requests, and what every port carries for them; it knows what is in the cache.
 
-    ``phase`` returns what was asked since the last call, and begins anew.
+    ``phase`` returns what was asked since the last call, and starts the next phase.
     """
 
     config: ForwardCacheConfig
@@ -42,14 +55,20 @@ class Session:
     def __post_init__(self) -> None:
         self.model = ForwardCache(self.config)
         self.payloads: dict[str, list[int]] = {name: [] for name in (*INPUTS, *OUTPUTS)}
+        self.after: dict[str, dict[str, list[int]]] = self._no_conditions()
+
+    @staticmethod
+    def _no_conditions() -> dict[str, dict[str, list[int]]]:
+        return {"i_read": {"o_command": []}, "i_response": {"o_command": [], "o_write": []}}
 
     def phase(self) -> Phase:
         """Return the phase of all requests since the last call."""
-        found = self.payloads
-        self.payloads = {name: [] for name in found}
+        found, after = self.payloads, self.after
+        self.payloads, self.after = {name: [] for name in found}, self._no_conditions()
         return Phase(
             inputs={name: found[name] for name in INPUTS},
             outputs={name: found[name] for name in OUTPUTS},
+            after=after,
         )
 
     def drawn(self) -> np.ndarray:
@@ -122,17 +141,61 @@ class Session:
             for word, end in zip(body, self._ends(bursts), strict=True)
         ]
         bad = bad_burst is not None and bad_burst < len(bursts)
-        self.payloads["i_response"] += [int(k == bad_burst) for k in range(len(bursts))]
+        commands = len(self.payloads["o_command"]) - len(bursts)
+        beats = len(self.payloads["o_write"]) - len(body)
+        for k, (_, length) in enumerate(bursts):
+            beats += length
+            self.payloads["i_response"].append(int(k == bad_burst))
+            self.after["i_response"]["o_command"].append(commands + k + 1)
+            self.after["i_response"]["o_write"].append(beats)
         status = "frame" if not good else "memory" if bad else "done"
         self._ask("store", index, status)
         self.entries.pop(index, None)
         if status == "done":
             self.entries[index] = entry
 
+    def stray(self, beats: int) -> None:
+        """Have memory give beats, or with 0 a response, that nobody asked for.
+
+        They are a phase of their own, before the request that they are to be seen by.
+        """
+        assert not any(self.payloads.values())
+        for k in range(beats):
+            self._read_beat(self._random_word(), after=0, last=k == beats - 1)
+        if not beats:
+            self.payloads["i_response"].append(0)
+            for counts in self.after["i_response"].values():
+                counts.append(0)
+
+    def distrusted(self, kind: str, index: int) -> None:
+        """Ask for an entry after :meth:`stray`: the core does not trust what memory will give."""
+        if kind == "store":
+            self.payloads["i_codes"] += self.frame(self.drawn())
+            self.entries.pop(index, None)
+        self._ask(kind, index, "memory")
+
+    def _random_word(self) -> int:
+        return int.from_bytes(self.rng.bytes(self.config.beat_bytes), "little")
+
+    def _read_beat(self, word: int, *, after: int, last: bool, error: bool = False) -> None:
+        layout = entry_mover.read_layout(self.config)
+        fields = {"data": word, "error": error, "last": last}
+        self.payloads["i_read"].append(layout.const(fields).as_bits())
+        self.after["i_read"]["o_command"].append(after)
+
     def fetch(
-        self, index: int, *, bad_beat: int | None = None, bad_last: int | None = None
+        self,
+        index: int,
+        *,
+        bad_beat: int | None = None,
+        bad_last: int | None = None,
+        shape: Shape | None = None,
     ) -> None:
-        """Fetch an entry; with an error at one beat of memory, or ``last`` wrong at one."""
+        """Fetch an entry; with a fault, if there is one.
+
+        An error at one beat of memory, which then has random data; ``last`` wrong at one; or a
+        burst of another shape.
+        """
         config = self.config
         if index >= config.entries:
             self._ask("fetch", index, "range")
@@ -143,19 +206,43 @@ class Session:
         entry = self.entries[index]
         bursts = self.model.fetch_bursts(index)
         self._command(bursts, write=False)
-        layout = entry_mover.read_layout(config)
-        ends = zip(self.model.words(entry), self._ends(bursts), strict=True)
-        self.payloads["i_read"] += [
-            layout.const(
-                {"data": word, "error": k == bad_beat, "last": end != (k == bad_last)}
-            ).as_bits()
-            for k, (word, end) in enumerate(ends)
-        ]
-        codes, peaks = self.model.beats(entry, config.fetch_lanes)
-        self.payloads["o_codes"] += codes_payloads(
-            config, config.fetch_lanes, codes, peaks, len(codes) - 1
-        )
-        self._ask("fetch", index, "done" if bad_beat is None and bad_last is None else "memory")
+        commanded = len(self.payloads["o_command"]) - len(bursts)
+        words, ends = self.model.words(entry), self._ends(bursts)
+        given: list[int] = []
+        intact = True
+        for number, (_, beats) in enumerate(bursts):
+            found = words[:beats]
+            del words[:beats]
+            if shape and shape.burst == number:
+                found = found[: max(1, beats + shape.extra)]
+                found += [self._random_word() for _ in range(shape.extra)]
+            for k, word in enumerate(found):
+                place = len(given)
+                error = place == bad_beat
+                last = k == len(found) - 1 and not (shape and shape.endless)
+                last ^= place == bad_last
+                self._read_beat(
+                    word := self._random_word() if error else word,
+                    after=commanded + number + 1,
+                    last=last,
+                    error=error,
+                )
+                if intact:
+                    given.append(word)
+                    intact = last == ends[place]
+        failed = bad_beat is not None or not intact or len(given) < config.beats
+        self._fetched(given)
+        self._ask("fetch", index, "memory" if failed else "done")
+
+    def _fetched(self, given: list[int]) -> None:
+        """Expect the codes of the beats that memory gave, and of 0 for those that are missing."""
+        config, lanes = self.config, self.config.fetch_lanes
+        size, missing = config.beat_bytes, config.beats - len(given)
+        octets = b"".join(word.to_bytes(size, "little") for word in given) + bytes(size * missing)
+        codes, peaks = self.model.beats(np.frombuffer(octets, np.uint8), lanes)
+        lost = min(missing, config.code_beats) * config.fetch_pieces
+        peaks = np.where(np.arange(len(peaks)) < len(peaks) - lost, peaks, 0)
+        self.payloads["o_codes"] += codes_payloads(config, lanes, codes, peaks, len(codes) - 1)
 
 
 def _places(session: Session) -> list[int]:
@@ -186,6 +273,15 @@ def case(config: ForwardCacheConfig, random: Random) -> Case:
         session.fetch(index, bad_beat=beat)
         session.fetch(index, bad_last=beat)
     session.fetch(index)
+    bursts = len(session.model.fetch_bursts(index))
+    for burst in {0, bursts - 1}:
+        for extra in (-1000, -1, 1, 7):
+            session.fetch(index, shape=Shape(burst, extra))
+            session.fetch(index)
+    # Nothing says that such a burst is over: the core waits for a long time.
+    for extra in (-1, 0) if config.timeout_cycles < PATIENCE else ():
+        session.fetch(index, shape=Shape(bursts - 1, extra, endless=True))
+        session.fetch(index)
     wrong = {0, config.store_pieces, whole - 2, whole, whole + 5} - {whole - 1, -1}
     for last in sorted(wrong):
         session.store(index, last=last)
@@ -198,6 +294,13 @@ def case(config: ForwardCacheConfig, random: Random) -> Case:
         session.store(index, last=whole, bad_burst=burst)
         session.store(index)
     phases.append(session.phase())
+    for beats, kind in ((1, "fetch"), (2, "store"), (0, "fetch"), (0, "store")):
+        session.store(index)
+        phases.append(session.phase())
+        session.stray(beats)
+        phases.append(session.phase())
+        session.distrusted(kind, index)
+        session.fetch(index)
     for outside in sorted({config.entries, (1 << 16) - 1} - {1 << 16}):
         session.fetch(outside)
         session.store(outside)

@@ -29,7 +29,8 @@ class Fault:
     """What goes wrong with the ``at``-th sample of a job, and with it how.
 
     ``kind`` is ``short`` or ``long`` (its image, by so many beats), ``index`` (of no entry),
-    ``fetch`` or ``store`` (an error in that beat of memory, or in the answer to that burst).
+    ``fetch`` or ``store`` (an error in that beat of memory, or in the answer to that burst), or
+    ``burst`` (the first one of a fetch has so many beats more, or fewer).
     """
 
     at: int
@@ -39,7 +40,8 @@ class Fault:
     @property
     def status(self) -> str:
         """How the job ends."""
-        return {"index": "index", "fetch": "memory", "store": "memory"}.get(self.kind, "sample")
+        memory = dict.fromkeys(("fetch", "store", "burst"), "memory")
+        return ({"index": "index"} | memory).get(self.kind, "sample")
 
 
 class _Entries(forward_cache.Session):
@@ -103,7 +105,7 @@ class Session:
         inputs |= {name: memory.inputs[name] for name in MEMORY["inputs"]}
         outputs |= {name: memory.outputs[name] for name in MEMORY["outputs"]}
         if any(inputs.values()) or any(outputs.values()):
-            self._phases.append(Phase(inputs=inputs, outputs=outputs))
+            self._phases.append(Phase(inputs=inputs, outputs=outputs, after=memory.after))
 
     def rows(self) -> np.ndarray:
         """Return the adapters' rows, as they are now."""
@@ -201,7 +203,10 @@ class Session:
             if fault:
                 return None
             self.known[number] = self.model.cached(seen)
-        self.memory.fetch(number, bad_beat=wrong)
+        if fault and fault.kind == "burst":
+            self.memory.fetch(number, shape=forward_cache.Shape(0, fault.amount))
+        else:
+            self.memory.fetch(number, bad_beat=wrong)
         return None if fault else int(hit)
 
     def train(
@@ -225,7 +230,7 @@ class Session:
             for number in part:
                 wrong = fault if fault and fault.at == done else None
                 done += 1
-                if wrong and wrong.kind not in ("fetch", "store"):
+                if wrong and wrong.kind not in ("fetch", "store", "burst"):
                     more = {"short": -wrong.amount, "long": wrong.amount}.get(wrong.kind, 0)
                     outside = self.config.entries - 1 + wrong.amount
                     index = outside if wrong.kind == "index" else number
@@ -282,7 +287,14 @@ def case(config: InstantFtConfig, random: Random) -> Case:
     session.train([[0, 1, last], [last, 0, 1]], batch=2, rate=rate)
     session.order("read")
     session.infer([1, 0], epochs=2)
-    for fault in (Fault(1, "short"), Fault(0, "long", 2), Fault(2, "index"), Fault(1, "fetch")):
+    for fault in (
+        Fault(1, "short"),
+        Fault(0, "long", 2),
+        Fault(2, "index"),
+        Fault(1, "fetch"),
+        Fault(0, "burst", -2),
+        Fault(2, "burst", 1),
+    ):
         session.train([[1, 0, last]], batch=3, rate=rate, fault=fault)
     session.train([[0, 2]], batch=2, rate=rate, fault=Fault(1, "store", 0))
     for learned in (False, True):

@@ -28,15 +28,16 @@ def frame(config: SoftmaxLossConfig, logits: list[int], label: int) -> list[int]
 def answer(config: SoftmaxLossConfig, logits: list[int], label: int) -> list[int]:
     """Return the payloads of port ``o`` for a sample.
 
-    The model is asked with as many classes as labels can be told apart, the missing logits far
-    below all others.
+    The model is asked with as many classes as labels can be told apart.
     """
     logits = logits[: config.classes]
     classes = 1 << (config.classes - 1).bit_length()
-    row = np.full((1, classes), -(1 << 50))
+    row = np.zeros((1, classes), np.int64)
     row[0, : len(logits)] = logits
+    present = np.arange(classes)[None] < len(logits)
     saturations = Saturations()
-    result = SoftmaxLoss(replace(config, classes=classes), saturations).run(row, np.array([label]))
+    model = SoftmaxLoss(replace(config, classes=classes), saturations)
+    result = model.run(row, np.array([label]), present)
     shown = {
         "best": int(result.classes[0]),
         "loss": int(result.losses[0]),

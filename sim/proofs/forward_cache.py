@@ -6,6 +6,7 @@ from amaranth.hdl import Assert, Assume, Const, Module, Mux, Signal, Value
 from amaranth.hdl._ast import AnySeq
 
 from seedbed.hw.bursts import Bursts
+from seedbed.hw.entry_mover import EntryMover
 from seedbed.hw.forward_cache import ForwardCache
 from seedbed.sim.proofs.bench import around, happens, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
@@ -13,7 +14,7 @@ from seedbed.spec import FORWARD_CACHE_KINDS, FORWARD_CACHE_STATUS, ForwardCache
 
 __all__ = ["PROOFS"]
 
-DONE, MISS, RANGE, FRAME = map(FORWARD_CACHE_STATUS.index, ("done", "miss", "range", "frame"))
+DONE, MISS, RANGE, MEMORY, FRAME = range(len(FORWARD_CACHE_STATUS))
 STORE, CLEAR = map(FORWARD_CACHE_KINDS.index, ("store", "clear"))
 
 
@@ -91,12 +92,16 @@ def answers(dut: ForwardCache) -> Module:
     for port in (dut.o, dut.o_codes, dut.o_write, dut.o_command):
         stream_rules(m, port)
     control, mover = inside["fsm_state"], inside["mover.fsm_state"]
-    stores, status, refused = inside["stores"], inside["status"], inside["refused"]
+    stores, status, beyond = inside["stores"], inside["status"], inside["beyond"]
     full, left, idle = inside["mover.full"], inside["mover.left"], inside["mover.idle"]
     awaited, busy = inside["awaited"], inside["bursts.busy"]
+    lost, timed_out = inside["mover.lost"], inside["timed_out"]
     command = dut.o_command.payload
     asks = Signal()
     wrong = Signal()
+    substituted = Signal()
+    # Memory gave something before the request that it was not asked for.
+    distrusted = Signal()
     wide = range(4 * config.beats)
     commanded, moved, owed = Signal(wide), Signal(wide), Signal(wide)
     error = dut.i_response.payload.error
@@ -106,15 +111,39 @@ def answers(dut: ForwardCache) -> Module:
         m.d.sync += asks.eq(0)
     with m.If(transfer(dut.o_command)):
         m.d.sync += commanded.eq(commanded + command.length + 1)
-    m.d.sync += owed.eq(owed + (transfer(dut.o_command) & command.write) - transfer(dut.i_response))
-    with m.If(transfer(dut.o_write) | transfer(dut.i_read)):
+    answered = transfer(dut.i_response) & (owed != 0)
+    m.d.sync += owed.eq(owed + (transfer(dut.o_command) & command.write) - answered)
+    with m.If(timed_out & _at(control, "LAST")):
+        m.d.sync += owed.eq(0)
+    # Bursts of a fetch that have not come to their end, as far as memory is waited for.
+    reading = Signal(wide)
+    read_ends = transfer(dut.i_read) & dut.i_read.payload.last & (reading != 0)
+    m.d.sync += reading.eq(reading + (transfer(dut.o_command) & ~command.write) - read_ends)
+    with m.If(timed_out & _at(control, "DRAIN")):
+        m.d.sync += reading.eq(0)
+    # Of a fetch, the beats of the entry: memory's, or substitutes after a fault.
+    steps = _at(mover, "HEADS", "FETCH") & inside["mover.steps"]
+    with m.If(transfer(dut.o_write) | steps):
         m.d.sync += moved.eq(moved + 1)
-    failed = (transfer(dut.i_response) & error) | (transfer(dut.i_read) & dut.i_read.payload.error)
+    fetches = _at(mover, "HEADS", "FETCH")
+    last = inside["mover.ends"]
+    failed = (answered & error) | (
+        fetches
+        & transfer(dut.i_read)
+        & (dut.i_read.payload.error | (dut.i_read.payload.last != last))
+    )
     with m.If(failed):
         m.d.sync += wrong.eq(1)
+    with m.If(_at(control, "LOOK")):
+        m.d.sync += distrusted.eq(inside["distrusts"] & ~beyond)
+    with m.If(transfer(dut.i) | transfer(dut.o)):
+        m.d.sync += [substituted.eq(0), distrusted.eq(0)]
+    with m.Elif(steps & ~transfer(dut.i_read)):
+        m.d.sync += substituted.eq(1)
     m.d.comb += [
-        Assert(dut.i.ready == (~asks & ~_at(control, "RESET"))),
-        Assert(asks == ~_at(control, "RESET", "IDLE")),
+        Assert(dut.i.ready == (~asks & ~_at(control, "RESET", "SETTLE"))),
+        Assert(asks == ~_at(control, "RESET", "SETTLE", "IDLE")),
+        Assert(~asks | ~(substituted | (lost & _at(control, "LAST"))) | (status != DONE)),
         Assert(~dut.o.valid | asks),
         Assert(control < len(_codes(control))),
         Assert(mover < len(_codes(mover))),
@@ -124,13 +153,14 @@ def answers(dut: ForwardCache) -> Module:
     with m.If(dut.o.valid):
         m.d.comb += [
             Assert(owed == 0),
+            Assert(reading == 0),
             Assert(commanded == moved),
             Assert((commanded == 0) | (commanded == config.beats) | (status == FRAME)),
         ]
         with m.If((status == DONE) & (inside["kind"] <= STORE)):
             m.d.comb += Assert(commanded == config.beats)
     # Nothing waits for itself: a port is open, or the next cycle is another.
-    opened = [dut.i.ready, dut.i_codes.ready, dut.i_response.ready, dut.i_read.ready]
+    opened = [dut.i.ready, dut.i_codes.ready, awaited != 0, fetches & dut.i_read.ready]
     offered = [p.valid for p in (dut.o, dut.o_codes, dut.o_write, dut.o_command)]
     goes = [
         inside["over"],
@@ -138,6 +168,8 @@ def answers(dut: ForwardCache) -> Module:
         inside["bursts.pending"],
         idle & ~busy & _at(control, "CODES"),
         _at(control, "RESET", "CLEAR", "SEEK", "LOOK"),
+        # These end when memory has been silent for a while.
+        _at(control, "SETTLE", "DRAIN"),
     ]
     m.d.comb += Assert(sum([*opened, *offered, *goes], Const(0)) != 0)
     # What an induction has to know.
@@ -148,29 +180,44 @@ def answers(dut: ForwardCache) -> Module:
     ahead = ahead + Mux(dut.o_command.valid, command.length + 1, 0) + commanded
     m.d.comb += [
         Assert(_at(control, "CODES", "LAST") | (idle & ~busy & (awaited == 0))),
+        Assert(~distrusted | (_at(control, "LAST", "DRAIN", "ANSWER") & (status == MEMORY))),
+        Assert(~_at(control, "LAST", "DRAIN") | beyond | (inside["kind"] <= STORE)),
+        Assert(~_at(control, "LAST", "DRAIN", "ANSWER") | stores | (status != FRAME)),
         Assert(idle | (inside["mover.writes"] == stores)),
         Assert(~dut.o_command.valid | (command.write == stores)),
         Assert(~_at(mover, "CODES") | _at(control, "CODES")),
         Assert(~_at(mover, "PEAKS", "HEADS", "FETCH") | _at(control, "LAST")),
         Assert(~_at(mover, "PEAKS") | stores),
         Assert(~_at(mover, "HEADS") | ~full),
-        Assert(~_at(control, "LOOK", "LAST") | (inside["kind"] <= CLEAR) | refused),
+        Assert(~_at(control, "LOOK") | (inside["kind"] <= CLEAR) | beyond),
         Assert(~_at(mover, "HEADS", "FETCH") | ~stores),
-        Assert(~_at(control, "CODES") | (stores & (status != RANGE) & ~refused)),
-        Assert(~_at(control, "CODES", "LAST") | (status != MISS)),
-        Assert(~_at(control, "LAST") | (refused == (status == RANGE))),
+        Assert(~_at(control, "CODES") | (stores & (status != RANGE) & ~beyond)),
+        Assert(~_at(control, "CODES", "LAST", "DRAIN") | (status != MISS)),
+        Assert(~_at(control, "LAST", "DRAIN") | (beyond == (status == RANGE))),
         Assert(owed <= commanded),
         Assert(~_at(mover, "PEAKS", "HEADS") | (left < config.peak_beats)),
         Assert(~_at(mover, "CODES", "FETCH") | (left < config.code_beats)),
         Assert(~_at(mover, "CODES") | (status != FRAME)),
+    ]
+    # Until something goes wrong, each burst that is left has its last beat to come.
+    page, bits = config.page, config.page.bit_length() - 1
+    bursts_left = Mux(part != 0, inside["mover.column"] + part + rest + page - 1, 0) >> bits
+    unsent = inside["bursts.address"][:bits] + inside["bursts.rest"] + page
+    uncommanded = Mux(inside["bursts.pending"], unsent >> bits, 0) + dut.o_command.valid
+    m.d.comb += [
+        Assert(inside["reads"] == reading),
+        Assert(_at(control, "LAST", "DRAIN") | (reading == 0)),
+        Assert(~stores | (reading == 0)),
+        Assert(stores | (reading + uncommanded <= config.most_bursts(config.beats))),
+        Assert(lost | ~_at(control, "LAST") | stores | (bursts_left == reading + uncommanded)),
     ]
     with m.If(_at(control, "CODES")):
         m.d.comb += [Assert(comes == config.code_beats), Assert(ahead == config.code_beats)]
     with m.If(_at(control, "CLEAR", "SEEK", "LOOK")):
         m.d.comb += [Assert(comes == 0), Assert(ahead == 0), Assert(status == DONE)]
         m.d.comb += Assert((inside["kind"] == CLEAR) == _at(control, "CLEAR"))
-    with m.If(_at(control, "LAST", "ANSWER")):
-        none = (status == RANGE) | (status == MISS) | (inside["kind"] == CLEAR)
+    with m.If(_at(control, "LAST", "DRAIN", "ANSWER")):
+        none = (status == RANGE) | (status == MISS) | (inside["kind"] == CLEAR) | distrusted
         whole = Mux(status == FRAME, config.code_beats, config.beats)
         m.d.comb += [Assert(comes == Mux(none, 0, whole)), Assert(ahead == Mux(none, 0, whole))]
     happens(
@@ -217,8 +264,33 @@ BREAKS_OFF = Mutant(
     old="with m.If(status != _FRAME):",
     new="with m.If(status == _DONE):",
 )
+BELIEVES_LAST = Mutant(
+    name="a burst of another length is not noticed",
+    old="fetches & (read.payload.last != ends)",
+    new="fetches & 0",
+    part=EntryMover,
+)
+LEAVES_BEATS = Mutant(
+    name="beats of a burst that went wrong are not waited for",
+    old="m.If(silent & ((reads == 0) | timed_out))",
+    new="m.If(silent)",
+)
+TAKES_ANYTHING = Mutant(
+    name="a fetch goes on though nothing comes",
+    old="comes.eq(read.valid | self.lost)",
+    new="comes.eq(1)",
+    part=EntryMover,
+)
 TINY = ForwardCacheConfig(
-    lengths=(9,), entries=2, block=8, beat_bits=32, store_lanes=4, fetch_lanes=8, burst=2
+    lengths=(9,),
+    entries=2,
+    block=8,
+    beat_bits=32,
+    store_lanes=4,
+    fetch_lanes=8,
+    burst=2,
+    drain_cycles=2,
+    timeout_cycles=3,
 )
 
 PROOFS = (
@@ -246,14 +318,23 @@ PROOFS = (
     Proof(
         name="forward_cache_answers",
         core="forward_cache",
-        says="A request has one answer, when as many beats have moved as were commanded and memory "
-        "owes nothing: all of an entry, none, or a broken frame's codes. None ends well after an "
-        "error, and nothing waits for itself.",
+        says="A request has one answer, when as many beats have moved as were commanded and no "
+        "burst is outstanding: all of an entry, none, or a broken frame's codes. None ends well "
+        "after an error, a burst of another length or a beat that memory did not give, whatever "
+        "memory does; and nothing waits for itself.",
         component=ForwardCache,
         config=TINY,
         harness=answers,
         depth=2,
         reach=28,
-        mutants=(EAGER, FORGIVES, OVERRUNS, BREAKS_OFF),
+        mutants=(
+            EAGER,
+            FORGIVES,
+            OVERRUNS,
+            BREAKS_OFF,
+            BELIEVES_LAST,
+            LEAVES_BEATS,
+            TAKES_ANYTHING,
+        ),
     ),
 )

@@ -141,7 +141,10 @@ def test_saturation_is_counted_and_stays_in_range():
     rng = np.random.default_rng(6)
     model = InstantFt(
         config,
-        {n: v * 40 for n, v in core(config)[1].items()},
+        {
+            name: np.clip(numbers * 40, config.weights.low, config.weights.high)
+            for name, numbers in core(config)[1].items()
+        },
         rng,
         2.0,
     )
@@ -210,10 +213,13 @@ def test_images_of_another_sort_are_refused(images):
         ({"batch": 0}, r"batch must be in 1\.\.256, not 0"),
         ({"rank": 0}, r"rank must be in 1\.\.32, not 0"),
         ({"network": NetworkConfig(SMALL.layers[:2])}, "b gives the logits: it must have neither"),
-        ({"weights": Fixed(32, 16)}, r"a layer's sum must be in 2\.\.53, not 57"),
+        (
+            {"weights": Fixed(32, 16)},
+            r"a layer's sum of weights by values must be in 2\.\.53, not 57",
+        ),
         (
             {"weights": Fixed(32, 16), **FORMATS["Q8.16"]},
-            r"a layer's sum must be in 2\.\.53, not 63",
+            r"a layer's sum of weights by values must be in 2\.\.53, not 63",
         ),
     ],
 )

@@ -78,5 +78,5 @@ def test_order_of_the_matrix_is_the_period_walked(width):
 
 
 def test_load_refuses_zero():
-    with pytest.raises(ValueError, match=r"seed must be in 1..255, not 0"):
+    with pytest.raises(ValueError, match=r"seed must be a whole number in 1..255, not 0"):
         Lfsr(LfsrConfig()).load(0)

@@ -228,7 +228,7 @@ def test_parameters_of_the_paper():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"widths": ()}, r"the number of widths must be in 1\.\.16, not 0"),
+        ({"widths": ()}, r"widths must be 1\.\.16 integers in 1\.\.65535, not 0 of them"),
         ({"widths": (4, 0)}, r"every one of widths must be in 1\.\.65535, not 0"),
         ({"rank": 33}, r"rank must be in 1\.\.32, not 33"),
         ({"classes": 0}, r"classes must be in 1\.\.256, not 0"),
@@ -241,10 +241,13 @@ def test_parameters_of_the_paper():
             r"accumulators' fraction must be in 0\.\.28, not 29",
         ),
         ({"accumulators": Fixed(46, 16)}, r"accumulators' width must be in 2\.\.45, not 46"),
-        ({"parameters": Fixed(30, 12)}, r"a sum of products must be in 2\.\.53, not 57"),
+        (
+            {"parameters": Fixed(30, 12)},
+            r"a sum of values by parameters or gradients must be in 2\.\.53, not 57",
+        ),
         (
             {"values": Q8_16, "parameters": Fixed(30, 12)},
-            r"a sum of products must be in 2\.\.53, not 63",
+            r"a sum of values by parameters or gradients must be in 2\.\.53, not 63",
         ),
     ],
 )

@@ -85,9 +85,12 @@ def test_wraps_past_64_bits():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"weights": 16}, r"every number of the weights must be in -16\.\.15"),
-        ({"activations": -9}, r"every number of the activations must be in -8\.\.7"),
-        ({"exponents": 2}, r"every number of the exponents must be in -2\.\.1"),
+        ({"weights": 16}, r"every one of weights must be a whole number in -16\.\.15, not 16"),
+        (
+            {"activations": -9},
+            r"every one of activations must be a whole number in -8\.\.7, not -9",
+        ),
+        ({"exponents": 2}, r"every one of exponents must be a whole number in -2\.\.1, not 2"),
     ],
 )
 def test_refuses_what_the_bits_do_not_hold(values, message):

@@ -61,8 +61,8 @@ def test_modulus_is_a_gaussians():
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        ({"seed": 0, "d": 5}, "seed must be in 1..16383, not 0"),
-        ({"seed": 1, "d": 0}, "d must be in 1..1048575, not 0"),
+        ({"seed": 0, "d": 5}, "seed must be a whole number in 1..16383, not 0"),
+        ({"seed": 1, "d": 0}, "d must be a whole number in 1..1048575, not 0"),
     ],
 )
 def test_model_refuses(call, sentence):

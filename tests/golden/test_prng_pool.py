@@ -108,8 +108,8 @@ def test_count_zero_stays():
     ("numbers", "sentence"),
     [
         ([0] * 14, "the pool holds 13 numbers, not 14"),
-        ([0, 2048], r"every number must be in -2048\.\.2047"),
-        ([0, -2049], r"every number must be in -2048\.\.2047"),
+        ([0, 2048], r"numbers must be a whole number in -2048\.\.2047, not 2048"),
+        ([0, -2049], r"numbers must be a whole number in -2048\.\.2047, not -2049"),
     ],
 )
 def test_load_refuses(numbers, sentence):

@@ -22,11 +22,16 @@ def test_expected_norm_is_a_gaussians():
     assert abs(mean - expected_norm(31)) < 0.01
 
 
-@pytest.mark.parametrize("lanes", [3, 7, 31])
+@pytest.mark.parametrize(
+    ("lanes", "width", "leap"), [(3, 10, 1), (7, 10, 1), (31, 10, 1), (15, 8, 3), (15, 4, 2)]
+)
 @pytest.mark.parametrize("rounding", ["ratio", "value"])
-def test_table_of_the_spec_is_the_models(lanes, rounding):
-    """Two ways to one table: sums of shifted squares, and the norms of the array's beats."""
-    config = ScaleConfig(lanes=lanes, width=10, rounding=rounding)
+def test_table_of_the_spec_is_the_models(lanes, width, leap, rounding):
+    """Two ways to one table: sums of shifted squares, and the norms of the array's beats.
+
+    The default phases of the last two sizes are those of their leap alone.
+    """
+    config = ScaleConfig(lanes=lanes, width=width, leap=leap, rounding=rounding)
     assert list(config.exponents[1:]) == ScaleLut(config).table[1:].tolist()
 
 

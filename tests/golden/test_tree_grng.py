@@ -147,8 +147,8 @@ def test_trees_make_the_same_numbers_from_aligned_seeds():
     ("seeds", "sentence"),
     [
         ([[1] * 7], r"seeds must have the shape \(1, 8\), not \(1, 7\)"),
-        ([[1] * 7 + [0]], r"of 10 bits must be in 1..1023, not 0..0"),
-        ([[256] + [1] * 7], r"of 8 bits must be in 1..255, not 256..256"),
+        ([[1] * 7 + [0]], r"of 10 bits must be a whole number in 1..1023, not 0"),
+        ([[256] + [1] * 7], r"of 8 bits must be a whole number in 1..255, not 256"),
     ],
 )
 def test_refused_seeds(seeds, sentence):

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from seedbed.golden.lfsr import step
 from seedbed.golden.urng_array import UrngArray, seed_beats
-from seedbed.spec import UrngConfig
+from seedbed.spec import UrngConfig, gf2
 
 CONFIGS = st.builds(
     UrngConfig,
@@ -62,22 +62,57 @@ def test_seed_beats_land_where_they_belong(config, data):
     assert states == seeds
 
 
-@pytest.mark.parametrize(("lanes", "width"), [(31, 8), (31, 14), (3, 4), (15, 8), (63, 12)])
-def test_period(lanes, width):
-    """n (2^b - 1) without a common factor: not n 2^b, as the paper has it."""
-    config = UrngConfig(lanes=lanes, width=width)
+#: Every size up to 8 bits, with every leap; and larger ones, some whose lanes divide the states.
+SIZES = [
+    UrngConfig(lanes=2**k - 1, width=width, leap=leap)
+    for width in range(4, 9)
+    for k in range(2, width + 1)
+    for leap in range(1, width + 1)
+]
+LARGER = [(31, 10), (7, 12), (63, 12), (31, 14)]
+
+
+def repeats_after(config, seeds):
+    """Return the beats after which the first one comes again: a beat is the whole state."""
     model = UrngArray(config)
-    first = model.beats(1)
-    model.beats(config.period - 1)
-    assert np.array_equal(model.beats(1), first)
-    if lanes == 31:
-        assert config.period == lanes * (2**width - 1)
-        # No shorter period divides it.
-        for prime in (3, 5, 17, 31, 43, 127):
-            if config.period % prime == 0:
-                model.load(list(config.seeds))
-                model.beats(config.period // prime)
-                assert not np.array_equal(model.beats(1), first)
+    model.load(list(seeds))
+    beats = model.beats(config.lanes * config.lfsr.order + 1)
+    return int(np.flatnonzero((beats[1:] == beats[0]).all(axis=1))[0]) + 1
+
+
+@pytest.mark.parametrize("width", range(4, 9))
+def test_period(width):
+    """The least common multiple of the rotation's and a generator's, and so for grown phases."""
+    for config in (size for size in SIZES if size.width == width):
+        assert len(set(config.seeds)) == config.lanes, config
+        assert repeats_after(config, config.seeds) == config.period, config
+        word = config.lfsr.order // 2
+        assert repeats_after(config, config.grow(word)) == config.period, config
+
+
+@pytest.mark.parametrize(("lanes", "width"), LARGER)
+def test_period_of_larger_arrays(lanes, width):
+    config = UrngConfig(lanes=lanes, width=width)
+    assert repeats_after(config, config.seeds) == config.period
+
+
+def test_period_is_not_the_papers():
+    """n (2^b - 1) without a common factor: not n 2^b, as the paper has it."""
+    assert UrngConfig().period == 31 * 255
+    assert UrngConfig(lanes=15).period == 255
+
+
+@pytest.mark.parametrize("width", range(4, 9))
+def test_phases_are_even_wherever_that_has_the_full_period(width):
+    """Seeds of a size move only where evenly spaced ones repeat early."""
+    for config in (size for size in SIZES if size.width == width):
+        order, even = config.lfsr.order, config.lfsr.order // config.lanes
+        jump = config.lfsr.jump(even)
+        seeds = [1]
+        while len(seeds) < config.lanes:
+            seeds.append(gf2.apply(jump, seeds[-1]))
+        assert (config.seeds == tuple(seeds)) == (repeats_after(config, seeds) == config.period)
+        assert config.spacing == even or order % config.lanes == 0
 
 
 def test_default_seeds_are_evenly_spaced_and_distinct():
@@ -105,7 +140,9 @@ def test_chunks_are_the_beats():
 
 def test_zero_is_refused_or_repaired():
     config = UrngConfig(lanes=3, width=4)
-    with pytest.raises(ValueError, match=r"a seed must be in 1..15, not 0"):
+    with pytest.raises(
+        ValueError, match=r"every one of seeds must be a whole number in 1..15, not 0"
+    ):
         UrngArray(config).load([1, 0, 2])
     repaired = UrngArray(UrngConfig(lanes=3, width=4, repair=True))
     repaired.load([1, 0, 2])

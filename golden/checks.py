@@ -1,0 +1,28 @@
+"""The check of numbers that come into a model: whole ones, and those that its format holds."""
+
+import numpy as np
+
+__all__ = ["require_integers"]
+
+
+def require_integers(name: str, numbers: object, low: int, high: int) -> np.ndarray:
+    """Return ``numbers`` as int64; refuse them unless all are whole, and in ``low .. high``.
+
+    A core would cut off what its port has no bits for, and NumPy what is behind the point.
+
+    Raises ``TypeError`` for what are no numbers and ``ValueError`` for the first one that is wrong.
+    """
+    found = np.asarray(numbers)
+    several = "every one of " if found.ndim else ""
+    allowed = f"{several}{name} must be a whole number in {low}..{high}"
+    if found.size == 0:
+        return found.astype(np.int64)
+    if found.dtype.kind not in "iuf":
+        raise TypeError(f"{allowed}, not {found.ravel().tolist()[0]!r}")
+    # What is no number at all is not in the range either.
+    wrong = ~((found >= low) & (found <= high))
+    if found.dtype.kind == "f":
+        wrong |= found != np.trunc(found)
+    if wrong.any():
+        raise ValueError(f"{allowed}, not {found[wrong][0]}")
+    return found.astype(np.int64, copy=False)

@@ -1,0 +1,372 @@
+// Runs a script on a core's streams, with a memory that fails where the script says so.
+//
+// bench SCRIPT SEED; a step is a line of words, payloads in hexadecimal:
+//   define NAME .. end      steps that `call NAME` runs
+//   send PORT PAYLOAD ..    queues beats for an input
+//   drop                    forgets what is queued and not offered
+//   expect PORT PAYLOAD ..  beats that an output must give next
+//   ignore 0|1              whether beats that are not expected are ignored, or an error
+//   done                    runs until all queues are empty and all expected beats have come
+//   until PORT BIT          runs until a beat of an output has that bit set
+//   cycles COUNT            runs so many cycles
+//   fault AFTER KIND COUNT  what goes wrong with a burst, AFTER others of its direction: of a read,
+//                           error (in beat COUNT, which then has random data), short or long (by
+//                           COUNT beats); of a write, response
+//   heal                    nothing else goes wrong that has not yet
+//   stray COUNT             beats that nobody asked for, or with 0 a response
+//   forget COUNT            in so many cycles, the memory forgets what it has to answer
+//   reset 0|1               resets the core; with 1, the memory forgets that too
+// Exit 1: a wrong beat, a broken stream rule, or nothing moves; what it was is on standard error.
+#include <deque>
+#include <fstream>
+#include <functional>
+#include <iomanip>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+
+#include "Vtop.h"
+// INPUTS(P) and OUTPUTS(P) call P(name) for each stream; beats of memory have BEAT_BITS of data and
+// ADDRESS_BITS of address.
+#include "ports.h"
+#include "streams.h"
+
+#define PORT(name, part) name##_##part
+
+struct Failure {
+    std::string what;
+};
+
+struct Stream {
+    bool input;
+    CData &valid, &ready;
+    std::function<Words()> get;
+    std::function<void(const Words&)> set;
+    std::size_t words;
+    Random random;
+    // Of an input: beats to send. Of an output: beats that are expected.
+    std::deque<Words> queue = {};
+    std::optional<Words> pending = {};
+    Words last = {};
+    bool moved = false;
+};
+
+struct Fault {
+    uint32_t after;
+    std::string kind;
+    uint32_t count;
+};
+
+struct Burst {
+    uint32_t at, left;
+    uint64_t due;
+    std::optional<Fault> fault;
+    uint32_t given = 0;
+};
+
+class Bench {
+  public:
+    explicit Bench(uint64_t seed) : generators{seed}, random(generators.next()) {
+#define ADD(name, input)                                                                       \
+    streams.emplace(#name, Stream{input, top.PORT(name, valid), top.PORT(name, ready),         \
+                                  [this] { return ::get(top.PORT(name, payload)); },           \
+                                  [this](const Words& w) { ::set(top.PORT(name, payload), w.data()); }, \
+                                  ::words(top.PORT(name, payload)), generators.next()});
+#define INPUT(name) ADD(name, true)
+#define OUTPUT(name) ADD(name, false)
+        INPUTS(INPUT)
+        OUTPUTS(OUTPUT)
+        top.eval();
+    }
+
+    void run(const std::vector<std::string>& lines) {
+        for (const std::string& line : lines) {
+            std::istringstream in(line);
+            std::string word, name;
+            in >> word;
+            where = line.substr(0, 60);
+            uint64_t count = 0;
+            if (word == "send" || word == "expect") {
+                in >> name;
+                Stream& stream = streams.at(name);
+                for (std::string hex; in >> hex;) stream.queue.push_back(parse(hex, stream.words));
+            } else if (word == "call") {
+                in >> name;
+                run(defined.at(name));
+            } else if (word == "drop") {
+                for (auto& [_, stream] : streams) stream.queue.clear();
+            } else if (word == "ignore") {
+                in >> ignores;
+            } else if (word == "done") {
+                steps([&] {
+                    for (auto& [_, stream] : streams)
+                        if (!stream.queue.empty() || (stream.input && !memory(_) && stream.valid))
+                            return false;
+                    return true;
+                });
+            } else if (word == "until") {
+                in >> name >> count;
+                Stream& stream = streams.at(name);
+                stream.moved = false;
+                steps([&] { return stream.moved && bit(stream.last, count); });
+            } else if (word == "cycles") {
+                in >> count;
+                for (; count; count--) cycle();
+            } else if (word == "fault") {
+                Fault fault;
+                in >> fault.after >> fault.kind >> fault.count;
+                faults.push_back(fault);
+            } else if (word == "heal") {
+                faults.clear();
+                forgets = 0;
+            } else if (word == "stray") {
+                in >> count;
+                strays += count;
+                responses.resize(responses.size() + !count, {now, false});
+            } else if (word == "reset") {
+                in >> count;
+                if (count) forget();
+                reset();
+            } else if (word == "forget") {
+                in >> count;
+                forgets = now + count;
+            } else {
+                throw Failure{"no such step"};
+            }
+        }
+    }
+
+    std::map<std::string, std::vector<std::string>> defined;
+    std::string where;
+    uint64_t now = 0;
+
+  private:
+    Vtop top;
+    Generators generators;
+    Random random;
+    std::map<std::string, Stream> streams;
+    bool ignores = false;
+    // The memory: cells by address of a beat; bursts and answers in order.
+    std::map<uint32_t, Words> cells;
+    std::deque<Burst> reads, writes;
+    std::deque<Words> written;
+    std::deque<std::pair<uint64_t, bool>> responses;
+    std::deque<Fault> faults;
+    uint64_t strays = 0, forgets = 0;
+
+    static bool memory(const std::string& name) { return name == "i_read" || name == "i_response"; }
+
+    static Words parse(const std::string& hex, std::size_t count) {
+        Words found(count);
+        for (std::size_t k = 0; k < hex.size(); k++) {
+            const std::size_t digit = hex.size() - 1 - k;
+            found[k / 8] |= uint32_t(std::stoul(hex.substr(digit, 1), nullptr, 16)) << (4 * (k % 8));
+        }
+        return found;
+    }
+
+    static std::string hex(const Words& from) {
+        std::ostringstream out;
+        for (auto word = from.rbegin(); word != from.rend(); word++)
+            out << std::hex << std::setw(8) << std::setfill('0') << *word;
+        return out.str();
+    }
+
+    void clock() {
+        top.clk = 1;
+        top.eval();
+        top.clk = 0;
+        top.eval();
+        now++;
+    }
+
+    void forget() {
+        reads.clear();
+        responses.clear();
+        strays = forgets = 0;
+        for (auto& [name, stream] : streams)
+            if (memory(name)) stream.valid = 0;
+    }
+
+    void reset() {
+        top.rst = 1;
+        for (auto& [name, stream] : streams) {
+            stream.pending.reset();
+            if (stream.input && !memory(name)) stream.valid = 0;
+            stream.queue.clear();
+        }
+        // A burst that is written goes with the core: see the contract of the memory's ports.
+        writes.clear();
+        written.clear();
+        faults.clear();
+        top.eval();
+        clock();
+        top.rst = 0;
+        top.eval();
+    }
+
+    template <class Until> void steps(Until until) {
+        for (uint64_t waited = 0; !until(); waited++) {
+            if (waited > 300000) throw Failure{"nothing moves"};
+            if (cycle()) waited = 0;
+        }
+    }
+
+    // One cycle; returns whether a beat that is not the memory's moved.
+    bool cycle() {
+        if (forgets && now >= forgets) forget();
+        for (auto& [name, stream] : streams) {
+            const bool goes = stream.random.below(4) != 0;
+            if (!stream.input) {
+                stream.ready = goes;
+            } else if (!stream.valid && goes) {
+                std::optional<Words> next;
+                if (name == "i_read") {
+                    next = read();
+                } else if (name == "i_response") {
+                    next = response();
+                } else if (!stream.queue.empty()) {
+                    next = stream.queue.front();
+                    stream.queue.pop_front();
+                }
+                if (next) stream.set(*next), stream.valid = 1;
+            }
+        }
+        top.eval();
+        bool progress = false;
+        for (auto& [name, stream] : streams) {
+            stream.moved = stream.valid && stream.ready;
+            if (stream.moved) stream.last = stream.get();
+            if (stream.moved && !memory(name)) progress = true;
+            if (!stream.input) check(name, stream);
+        }
+        clock();
+        for (auto& [name, stream] : streams)
+            if (stream.input && stream.moved) stream.valid = 0, top.eval();
+        return progress;
+    }
+
+    void check(const std::string& name, Stream& stream) {
+        if (stream.pending && !stream.valid) throw Failure{name + ": valid fell"};
+        if (stream.pending && stream.get() != *stream.pending)
+            throw Failure{name + ": the payload changed while it waited"};
+        stream.pending.reset();
+        if (stream.valid && !stream.ready) stream.pending = stream.get();
+        if (!stream.moved) return;
+        if (name == "o_command") {
+            command(stream.last);
+        } else if (name == "o_write") {
+            written.push_back(stream.last);
+            store();
+        } else if (!stream.queue.empty()) {
+            if (stream.queue.front() != stream.last)
+                throw Failure{name + ": expected " + hex(stream.queue.front()) + ", got " +
+                              hex(stream.last)};
+            stream.queue.pop_front();
+        } else if (!ignores) {
+            throw Failure{name + ": a beat too many"};
+        }
+    }
+
+    // Words of a beat of memory's data.
+    static constexpr unsigned DATA = BEAT_BITS / 32;
+
+    uint64_t later() { return now + 2 + random.below(40); }
+
+    Words noise(std::size_t count) {
+        Words found(count);
+        for (uint32_t& word : found) word = uint32_t(random.next() >> 32);
+        return found;
+    }
+
+    void command(const Words& from) {
+        Burst burst{uint32_t(from[0] & ((1ULL << ADDRESS_BITS) - 1)), 1, later(), {}};
+        for (unsigned k = 0; k < 8; k++) burst.left += bit(from, ADDRESS_BITS + 1 + k) << k;
+        const bool write = bit(from, ADDRESS_BITS);
+        if (!faults.empty() && write == (faults.front().kind == "response") &&
+            !faults.front().after--) {
+            burst.fault = faults.front();
+            faults.pop_front();
+            if (!write && burst.fault->kind == "short")
+                burst.left -= std::min(burst.left - 1, burst.fault->count);
+            if (!write && burst.fault->kind == "long") burst.left += burst.fault->count;
+        }
+        (write ? writes : reads).push_back(burst);
+        store();
+    }
+
+    void store() {
+        while (!writes.empty() && !written.empty()) {
+            Burst& burst = writes.front();
+            cells[burst.at++] = written.front();
+            const bool last = bit(written.front(), BEAT_BITS);
+            written.pop_front();
+            const bool final = --burst.left == 0;
+            if (last != final) throw Failure{"o_write: last is not with a burst's end"};
+            if (!final) continue;
+            responses.push_back({std::max(burst.due, now + 2), burst.fault.has_value()});
+            writes.pop_front();
+        }
+    }
+
+    std::optional<Words> response() {
+        if (responses.empty() || responses.front().first > now) return {};
+        const Words found{responses.front().second};
+        responses.pop_front();
+        return found;
+    }
+
+    std::optional<Words> read() {
+        Words found = noise(DATA + 1);
+        found[DATA] = 0;
+        if (strays) {
+            found[DATA] = random.below(2) << 1;
+            strays--;
+            return found;
+        }
+        if (reads.empty() || reads.front().due > now) return {};
+        Burst& burst = reads.front();
+        const bool error = burst.fault && burst.fault->kind == "error" &&
+                           burst.given == burst.fault->count;
+        const auto cell = cells.find(burst.at);
+        const bool beyond = burst.fault && burst.fault->kind == "long" &&
+                            burst.left <= burst.fault->count;
+        if (!error && !beyond && cell != cells.end())
+            std::copy_n(cell->second.begin(), DATA, found.begin());
+        burst.at++, burst.given++, burst.left--;
+        found[DATA] = uint32_t(error) | uint32_t(!burst.left) << 1;
+        if (!burst.left) reads.pop_front();
+        return found;
+    }
+};
+
+int main(int argc, char** argv) {
+    if (argc != 3) return 2;
+    Bench bench(std::stoull(argv[2]));
+    std::ifstream file(argv[1]);
+    uint64_t number = 0;
+    std::vector<std::string>* defining = nullptr;
+    try {
+        for (std::string line; std::getline(file, line);) {
+            number++;
+            if (line.rfind("define ", 0) == 0) {
+                defining = &bench.defined[line.substr(7)];
+            } else if (line == "end") {
+                defining = nullptr;
+            } else if (defining) {
+                defining->push_back(line);
+            } else {
+                bench.run({line});
+            }
+        }
+    } catch (const Failure& failure) {
+        std::cerr << "line " << number << ", cycle " << bench.now << ", at '" << bench.where
+                  << "': " << failure.what << std::endl;
+        return 1;
+    }
+    std::cout << bench.now << std::endl;
+    return 0;
+}

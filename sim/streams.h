@@ -1,0 +1,53 @@
+// Streams of a Verilated core: sources, sinks, random pauses. The core is Vtop; PORTS lists streams.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstddef>
+#include <vector>
+
+#include "verilated.h"
+
+using Words = std::vector<uint32_t>;
+
+template <class T> constexpr std::size_t words(const T&) { return (sizeof(T) + 3) / 4; }
+template <std::size_t N> constexpr std::size_t words(const VlWide<N>&) { return N; }
+template <class T> void set(T& port, const uint32_t* from) {
+    port = T(from[0] | (words(port) > 1 ? uint64_t(from[1]) << 32 : 0));
+}
+template <std::size_t N> void set(VlWide<N>& port, const uint32_t* from) {
+    std::copy(from, from + N, port.data());
+}
+template <class T> void get(const T& port, uint32_t* to) {
+    for (std::size_t k = 0; k < words(port); k++) to[k] = uint32_t(uint64_t(port) >> (32 * k));
+}
+template <std::size_t N> void get(const VlWide<N>& port, uint32_t* to) {
+    std::copy(port.data(), port.data() + N, to);
+}
+template <class T> Words get(const T& port) {
+    Words found(words(port));
+    get(port, found.data());
+    return found;
+}
+inline bool bit(const Words& from, unsigned at) { return from[at / 32] >> (at % 32) & 1; }
+
+// Marsaglia's xorshift64*.
+struct Random {
+    uint64_t state;
+    uint64_t next() {
+        state ^= state >> 12, state ^= state << 25, state ^= state >> 27;
+        return state * 0x2545F4914F6CDD1DULL;
+    }
+    uint32_t below(uint32_t limit) { return (next() >> 32) * limit >> 32; }
+};
+
+// One generator a port (splitmix64), so that the pauses of one do not depend on another's.
+struct Generators {
+    uint64_t drawn;
+    Random next() {
+        uint64_t z = drawn += 0x9E3779B97F4A7C15ULL;
+        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+        return Random{(z ^ (z >> 31)) | 1};
+    }
+};

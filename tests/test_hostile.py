@@ -1,0 +1,26 @@
+import os
+
+import pytest
+
+from seedbed.flow.registry import CORES
+from seedbed.flow.verilog import write
+from seedbed.sim import hostile, script
+
+#: Frames of each core: CI runs 10,000.
+FRAMES = int(os.environ.get("SEEDBED_HOSTILE_FRAMES", "300"))
+SCRIPTS = {"instantft": hostile.instantft_frames, "seedlm_gemv": hostile.gemv_frames}
+
+
+def bench(name, tmp_path, kept):
+    core = CORES[name]
+    config = core.configure(core.small)
+    memory = config.forward_cache if name == "instantft" else None
+    path = write(core, core.small, tmp_path, kept=kept)
+    signature = core.signature(config)
+    return config, script.executable(path, name, signature, build=tmp_path, memory=memory)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_good_jobs_follow_hostile_frames(name, tmp_path, kept):
+    config, built = bench(name, tmp_path, kept)
+    assert script.run(built, SCRIPTS[name](config, frames=FRAMES, seed=11), seed=11) > 10 * FRAMES
