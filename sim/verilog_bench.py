@@ -153,6 +153,9 @@ _INPUT = """\
   wire {name}_ready;
   reg {range}{name}_payload = 0;
 """
+# An input that answers an output, as memory answers commands: a beat waits for so many transfers.
+_AFTER = "  reg [31:0] {name}_after_{output} [0:{last}];\n"
+_ANSWERS = " && {output}_at >= {name}_after_{output}[{name}_at]"
 _OUTPUT = """\
   wire {name}_valid;
   reg {name}_ready = 0;
@@ -209,8 +212,8 @@ _KNOWN_VALID = """\
 """
 _OFFER = """\
       if (!{name}_valid || {name}_ready) begin
-        {name}_valid <= {name}_left && !(stalls != 0 && dice[{bit}]);
-        {name}_payload <= {name}_left && !(stalls != 0 && dice[{bit}])
+        {name}_valid <= {name}_left{answers} && !(stalls != 0 && dice[{bit}]);
+        {name}_payload <= {name}_left{answers} && !(stalls != 0 && dice[{bit}])
                           ? {name}_vectors[{name}_at][{msb}:0]
                           : unknown != 0 ? {width}'bx : {width}'b0;
       end
@@ -251,23 +254,33 @@ def write(folder: Path, top: str, case: Case, signature: wiring.Signature) -> Pa
             for payload in getattr(phase, way).get(name, [])
         ]
         # A memory has a word at least.
-        (folder / f"{top}_{name}.hex").write_text("\n".join(lines or ["ffff_0"]) + "\n")
+        (folder / f"{top}_{name}_vectors.hex").write_text("\n".join(lines or ["ffff_0"]) + "\n")
         low = 4 * digits
         words = {
             "name": name, "way": way[:-1], "count": len(lines), "last": max(len(lines), 1) - 1,
             "bit": bit, "width": width, "msb": width - 1, "low": low, "high": low + 15,
-            "top": low + 15, "range": f"[{width - 1}:0] " if width > 1 else "",
+            "top": low + 15, "range": f"[{width - 1}:0] " if width > 1 else "", "answers": "",
         }  # fmt: skip
         is_input = flow is In
         (inputs if is_input else outputs).append(f"{name}_left")
+        after = _after(case, name) if is_input else {}
+        for output, counts in after.items():
+            lines = [f"{count:x}" for count in counts]
+            (folder / f"{top}_{name}_after_{output}.hex").write_text("\n".join(lines) + "\n")
+            words["answers"] += _ANSWERS.format(name=name, output=output)
         parts = {
-            "declarations": _PORT + (_INPUT if is_input else _OUTPUT),
+            "declarations": _PORT
+            + "".join(_AFTER.replace("{output}", output) for output in after)
+            + (_INPUT if is_input else _OUTPUT),
             "connections": "".join(
                 f"    .{name}_{part}({name}_{part}),\n" for part in ("payload", "valid", "ready")
             ),
             "look": _LOOK,
             "restart": "      {name}_at = 0;\n",
-            "read": f'    $readmemh("{top}_{name}.hex", {name}_vectors);\n',
+            "read": "".join(
+                f'    $readmemh("{top}_{vectors}.hex", {vectors});\n'
+                for vectors in [f"{name}_vectors", *(f"{name}_after_{o}" for o in after)]
+            ),
             "known": _KNOWN_READY if is_input else _KNOWN_VALID,
             "transfers": _TAKEN if is_input else _CHECKED,
             "idle": "      {name}_valid <= 0;\n" if is_input
@@ -298,6 +311,20 @@ def write(folder: Path, top: str, case: Case, signature: wiring.Signature) -> Pa
         )
     )
     return path
+
+
+def _after(case: Case, name: str) -> dict[str, list[int]]:
+    """Return transfers since the start that each beat of an input waits for, by output."""
+    found: dict[str, list[int]] = {}
+    for output in {output for phase in case.phases for output in phase.after.get(name, {})}:
+        counts, before = [], 0
+        for phase in case.phases:
+            beats = len(phase.inputs.get(name, []))
+            needed = phase.after.get(name, {}).get(output, [0] * beats)
+            counts += [before + count for count in needed]
+            before += len(phase.outputs.get(output, []))
+        found[output] = counts
+    return found
 
 
 def icarus(bench: Path, files: Sequence[Path], *, generation: str) -> list[str]:

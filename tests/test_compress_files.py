@@ -222,7 +222,7 @@ def test_decompressed_file_has_the_originals_names(size, version, tmp_path):
         ({"w": {"dtype": "\ud800"}}, "a: tensor 'w' was of '\\ud800'; allowed are F32"),
         ({"rule": []}, "a: rule must be one of fit, paper, not []"),
         ({"taps": 5}, "a: taps must be a list, not 5"),
-        ({"taps": [[]]}, "a: every tap must be an integer in 0..4, not []"),
+        ({"taps": [[]]}, "a: every one of taps must be an integer in 0..4, not []"),
         ({"metadata": {"by": "\ud800"}},
          "a: the original's metadata must be Unicode text, not '\\ud800'"),
         ({"metadata": {"\udfff": "me"}}, "a: the original's metadata must be Unicode text, not"),

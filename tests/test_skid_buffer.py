@@ -1,6 +1,8 @@
+from gc import collect
 from random import Random
 
 import pytest
+from amaranth.hdl import Fragment, unsigned
 from amaranth.lib import data
 
 from seedbed.hw.skid_buffer import SkidBuffer
@@ -26,9 +28,16 @@ def test_latency_and_throughput():
 
 def test_carries_any_shape():
     layout = data.StructLayout({"value": 5, "last": 1})
-    assert SkidBuffer(SkidBufferConfig(width=6), layout).o.payload.shape() == layout
+    core = SkidBuffer(SkidBufferConfig(width=6), layout)
+    assert core.o.payload.shape() == layout
+    assert Fragment.get(core, None)
+
+
+@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
+def test_refuses_a_shape_of_another_width():
     with pytest.raises(ValueError, match="the shape must have 7 bits"):
-        SkidBuffer(SkidBufferConfig(width=7), layout)
+        SkidBuffer(SkidBufferConfig(width=7), unsigned(6))
+    collect()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The testbench in plain Verilog: it must notice what it is there for."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -103,6 +104,42 @@ def test_a_core_that_does_all_right_passes(tmp_path, icarus):
         assert 50 < slow < 120
         assert slow != verilog_bench.run(command, tmp_path, seed=3)
         assert verilog_bench.run(command, tmp_path, cycles=1000) >= 1000
+
+
+# A memory's master: an answer that comes before its command shows in the next command.
+EARLY = """
+module early(input clk, input rst,
+    output [7:0] o_payload, output o_valid, input o_ready,
+    input [7:0] i_payload, input i_valid, output i_ready);
+  reg [7:0] commands = 0, answers = 0;
+  reg early = 0;
+  assign o_payload = {early, commands[6:0]}, o_valid = 1, i_ready = 1;
+  always @(posedge clk) begin
+    commands <= rst ? 0 : commands + o_ready;
+    answers <= rst ? 0 : answers + i_valid;
+    early <= !rst && (early || answers > commands);
+  end
+endmodule
+"""
+
+
+def test_answers_come_after_their_commands(tmp_path, icarus):
+    (tmp_path / "early.v").write_text(EARLY)
+    ports = {"i": In(stream.Signature(8)), "o": Out(stream.Signature(8))}
+    one = Phase(
+        inputs={"i": [1, 2, 3, 4]}, outputs={"o": [*range(10)]}, after={"i": {"o": [4, 8, 8, 9]}}
+    )
+
+    def command(first):
+        case = Case(phases=[first, replace(one, outputs={"o": [*range(10, 20)]})])
+        path = verilog_bench.write(tmp_path, "early", case, wiring.Signature(ports))
+        return verilog_bench.icarus(path, [tmp_path / "early.v"], generation="2005")
+
+    good = command(one)
+    for seed in range(1, 9):
+        assert verilog_bench.run(good, tmp_path, seed=seed) > 20
+    with pytest.raises(Mismatch, match=r"o, phase|o changed"):
+        verilog_bench.run(command(replace(one, after={})), tmp_path)
 
 
 def test_a_testbench_that_does_not_end_is_no_success(tmp_path):
