@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
-from amaranth.hdl import Value
+from amaranth.hdl import Shape, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In
 from amaranth.sim import Simulator
@@ -18,7 +18,7 @@ from seedbed.sim.apart import apart
 from seedbed.sim.case import PATIENCE, Case
 from seedbed.sim.pins import Pins
 
-__all__ = ["Mismatch", "Result", "Stalls", "in_turn", "simulate", "stream_ports"]
+__all__ = ["Mismatch", "Result", "Stalls", "in_turn", "payload_bits", "simulate", "stream_ports"]
 
 T = TypeVar("T")
 
@@ -57,6 +57,11 @@ def stream_ports(signature: wiring.Signature) -> Iterator[tuple[str, wiring.Flow
     for name, member in signature.members.items():
         if member.is_signature and isinstance(member.signature, stream.Signature):
             yield name, member.flow
+
+
+def payload_bits(signature: wiring.Signature, name: str) -> int:
+    """Return the width of a stream's payload."""
+    return Shape.cast(signature.members[name].signature.members["payload"].shape).width
 
 
 class _Monitor:

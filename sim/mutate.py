@@ -7,12 +7,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from amaranth.hdl import Value
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
 from seedbed.sim import tools, verilate
 from seedbed.sim.case import Case
-from seedbed.sim.harness import stream_ports
+from seedbed.sim.harness import payload_bits, stream_ports
 
 __all__ = ["run"]
 
@@ -48,10 +48,10 @@ def _stimulus(case: Case) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _ports(component) -> str:
+def _ports(signature: wiring.Signature) -> str:
     lists: dict[str, list[str]] = {"INPUTS": [], "OUTPUTS": []}
-    for name, flow in stream_ports(component.signature):
-        bits = len(Value.cast(getattr(component, name).payload))
+    for name, flow in stream_ports(signature):
+        bits = payload_bits(signature, name)
         lists["INPUTS" if flow is In else "OUTPUTS"].append(f"P({name}, {bits})")
     return "".join(f"#define {name}(P) {' '.join(ports)}\n" for name, ports in lists.items())
 
@@ -117,13 +117,12 @@ def run(
     Raises ``RuntimeError`` if the core as it is fails its case, or a tool breaks down.
     """
     config = core.configure(params)
-    component = core.component(config)
     folder = build / core.name
     folder.mkdir(parents=True, exist_ok=True)
     mutations = _mutants(core.name, verilog.read_text(), count=count, seed=seed, folder=folder)
     case = core.case(config, Random(seed))
     (folder / "case.txt").write_text(_stimulus(case))
-    (folder / "ports.h").write_text(_ports(component))
+    (folder / "ports.h").write_text(_ports(core.signature(config)))
     bench = _build(folder)
     command = [bench, "case.txt", "0", str(len(mutations)), str(seed)]
     done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, check=False)

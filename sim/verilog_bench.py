@@ -5,13 +5,12 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from amaranth.hdl import Shape
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
 from seedbed.sim import tools, verilate
 from seedbed.sim.case import Case
-from seedbed.sim.harness import Mismatch, stream_ports
+from seedbed.sim.harness import Mismatch, payload_bits, stream_ports
 
 __all__ = ["GENERATIONS", "icarus", "run", "verilator", "write"]
 
@@ -245,7 +244,7 @@ def write(folder: Path, top: str, case: Case, signature: wiring.Signature) -> Pa
     )  # fmt: skip
     inputs, outputs = [], []
     for bit, (name, flow) in enumerate(stream_ports(signature)):
-        width = Shape.cast(signature.members[name].signature.members["payload"].shape).width
+        width = payload_bits(signature, name)
         digits = -(-width // 4)
         way = "inputs" if flow is In else "outputs"
         lines = [

@@ -92,7 +92,7 @@ def installed(name):
         return False
 
 
-@pytest.mark.parametrize("name", filter(installed, tools.TOOLS | tools.OPTIONAL))
+@pytest.mark.parametrize("name", list(filter(installed, tools.TOOLS | tools.OPTIONAL)))
 def test_every_tool_says_its_version(name):
     assert re.search(r"\d+\.\d+", tools.version(name))
 
