@@ -123,6 +123,10 @@ def synthesize(
     target: Annotated[str, typer.Option(help=f"One of {', '.join(targets.TARGETS)}.")],
     set_: Settings = [],  # noqa: B006
     seeds: Annotated[int, typer.Option(help="Seeds of place and route; 0 leaves it out.")] = 3,
+    ready: Annotated[
+        str, typer.Option(help="What ready comes from: register, or logic (a LUT of four).")
+    ] = "register",
+    floorplan: Annotated[bool, typer.Option(help="Fix sites where the project does.")] = True,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     build: Build = BUILD,
 ) -> None:
@@ -139,12 +143,14 @@ def synthesize(
         if seeds:
             fmax = place.place(
                 path, core, target=target, seeds=seeds, build=build / "synth",
-                progress=status.update,
+                ready=ready, floorplanned=floorplan, progress=status.update,
             )  # fmt: skip
     result = {
         "core": core,
         "params": plain(found, params),
         "target": target,
+        "ready": ready,
+        "floorplan": floorplan,
         "tools": counts["tools"] | (fmax["tools"] if fmax else {}),
         **{name: counts[name] for name in ("lut", "lut_carry", "ff", "bram", "dsp", "cells")},
         "fmax_mhz": fmax and {name: fmax[name] for name in ("median", "min", "max", "seeds")},
@@ -162,6 +168,29 @@ def synthesize(
     if counts["lut_carry"]:
         cells.append(f"{counts['lut_carry']} LUT that lead into carry chains")
     out.print(", ".join(cells))
+
+
+@app.command()
+def constrain(
+    netlist: Annotated[Path, typer.Argument(help="A flat design: synth_ecp5 -json.")],
+    instance: Annotated[str, typer.Option(help="Path of the urng_array in it: train.noise.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The design with sites.")],
+    target: Annotated[str, typer.Option(help="A target with a floorplan.")] = "ecp5",
+    at: Annotated[
+        str | None, typer.Option(help="Column,row of the floorplan's corner: 80,11.")
+    ] = None,
+) -> None:
+    """Fix where the lanes of a urng_array stand in a design of yours, for nextpnr."""
+    from seedbed.flow.constrain import constrain
+
+    corner = None
+    if at is not None:
+        column, comma, row = at.partition(",")
+        if not (comma and column.isdecimal() and row.isdecimal()):
+            raise ValueError(f"at must be a column and a row, such as 80,11, not {at!r}")
+        corner = int(column), int(row)
+    cells = constrain(netlist, instance, target=target, at=corner, out=output)
+    out.print(f"{cells} cells of {instance} have sites in {output}", soft_wrap=True)
 
 
 def _measured(build: Path, **chosen: Any) -> None:

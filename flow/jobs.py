@@ -28,7 +28,10 @@ __all__ = ["QUICK", "kept", "measure", "plan"]
 QUICK = ("simulation", "statistics")
 
 #: Kinds that begin with what a synthesis has mapped.
-MAPPED = ("place", "activity")
+MAPPED = ("place", "place_ready", "place_free", "activity")
+
+#: Kinds of a variant that are measured on each target that it is placed on.
+PLACED = ("place_ready", "place_free")
 
 #: What runs the measurements: another version may give another figure.
 DISTRIBUTIONS = (
@@ -59,7 +62,11 @@ def plan(
         if cores is not None and core.name not in cores:
             continue
         for name, variant in core.variants.items():
-            measured: list[tuple[str, str | None]] = [(kind, None) for kind in variant.kinds]
+            measured: list[tuple[str, str | None]] = [
+                (kind, target)
+                for kind in variant.kinds
+                for target in (variant.placed if kind in PLACED else (None,))
+            ]
             measured += [("synthesis", target) for target in variant.targets]
             measured += [("place", target) for target in variant.placed]
             found += [

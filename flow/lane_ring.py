@@ -14,6 +14,7 @@ from typing import Any
 __all__ = ["Area", "arrange"]
 
 _STATE = re.compile(r"state_(\d+)")
+_VALID_NET = re.compile(r"valid_\d+")
 _REGISTER = "TRELLIS_FF"
 #: A LUT6 is four LUT4 and the multiplexers between them: in two slices, as is the register behind.
 _LUT6 = {
@@ -22,7 +23,9 @@ _LUT6 = {
     ("D0", "BLUT"): "SLICED.K0",
     ("D0", "ALUT"): "SLICED.K1",
 }
-#: With two taps it is one, in the slice of that register.
+#: A LUT5 is two, in the slice of that register.
+_LUT5 = {"BLUT": "SLICED.K0", "ALUT": "SLICED.K1"}
+#: With two taps it is one, in that slice as well.
 _LUT4 = "SLICED.K1"
 _BEHIND = "SLICED.FF1"
 #: Registers in the slices beside a LUT6, and in a tile without one.
@@ -42,16 +45,23 @@ class Area:
     rows: int
 
 
-def arrange(module: dict[str, Any], area: Area) -> dict[str, str]:
+def arrange(module: dict[str, Any], area: Area, path: str = "") -> dict[str, str]:
     """Return a site for each register, LUT and enable of an array's lanes, by their names.
 
     ``module`` is yosys's JSON of a mapped :class:`~seedbed.hw.urng_array.UrngArray`, ``serial``,
-    with one new bit a lane: ``leap`` 1. Each lane stands by the one that its state goes to: half
-    of them from left to right above a row of tiles, the others back again below it. In that row
-    are the enables, each in the middle of its lanes, and room for what the array is connected
-    with. Nothing is given where the core is another one or does not fit.
+    with one new bit a lane: ``leap`` 1; or of a flat design that has one as its instance ``path``.
+    Each lane stands by the one that its state goes to: half of them from left to right above a row
+    of tiles, the others back again below it. In that row are the enables, each in the middle of its
+    lanes, and room for what the array is connected with. An enable that is merged with logic of the
+    design is left to the placer. Nothing is given where the core is another one or does not fit.
     """
     cells = module["cells"]
+    before = f"{path}." if path else ""
+    nets = {
+        name.removeprefix(before): net["bits"]
+        for name, net in module["netnames"].items()
+        if name.startswith(before)
+    }
     drivers = {
         bit: name
         for name, cell in cells.items()
@@ -64,11 +74,11 @@ def arrange(module: dict[str, Any], area: Area) -> dict[str, str]:
         bits = cells[name]["connections"].get(port) if name else None
         return drivers.get(bits[0], "") if bits else ""
 
-    named = ((_STATE.fullmatch(name), net["bits"]) for name, net in module["netnames"].items())
+    named = ((_STATE.fullmatch(name), bits) for name, bits in nets.items())
     states = {
         (int(lane[1]), bit): drivers[net]
-        for lane, nets in named
-        for bit, net in enumerate(nets if lane else ())
+        for lane, bits in named
+        for bit, net in enumerate(bits if lane else ())
         if net in drivers and cells[drivers[net]]["type"] == _REGISTER
     }
     if not states:
@@ -89,24 +99,34 @@ def arrange(module: dict[str, Any], area: Area) -> dict[str, str]:
         if any(driver(states[lane, bit], "DI") not in shifted for bit in range(width - 1)):
             return {}
         logic = driver(last, "DI")
-        if logic and cells[logic]["type"] == "LUT4":
-            luts = {logic: _LUT4}
-        else:
-            luts = {driver(driver(logic, data), lut): site for (data, lut), site in _LUT6.items()}
+        match cells[logic]["type"] if logic else "":
+            case "LUT4":
+                luts = {logic: _LUT4}
+            case "L6MUX21":
+                luts = {driver(driver(logic, data), i): site for (data, i), site in _LUT6.items()}
+            case "PFUMX":
+                luts = {driver(logic, lut): site for lut, site in _LUT5.items()}
+            case _:
+                return {}
+        # In a design that loads constants, say, one is not there.
+        luts.pop("", None)
         places |= {name: f"X{x}/Y{middle + side}/{site}" for name, site in luts.items()}
         for bit, (row, site) in zip(reversed(range(width)), _registers(side), strict=False):
             places[states[lane, bit]] = f"X{x}/Y{middle + row}/{site}"
         enabled.setdefault(driver(last, "CE"), []).append(column)
     if len(enabled) > half:
         return {}
+    valids = {drivers.get(bits[0], "") for name, bits in nets.items() if _VALID_NET.fullmatch(name)}
     free = list(range(half))
     for enable, columns in enabled.items():
         centre = mean(columns)
         column = min(free, key=lambda k: abs(k - centre))
         free.remove(column)
         at = f"X{area.x + column}/Y{middle}"
-        places[enable] = f"{at}/{_ENABLE}"
-        places |= {name: f"{at}/{_VALID}" for port in "ABCD" if (name := driver(enable, port))}
+        if enable and cells[enable]["type"] == "LUT4":
+            valid = valids & {driver(enable, port) for port in "ABCD"} - {""}
+            places |= {enable: f"{at}/{_ENABLE}"} if valid else {}
+            places |= {name: f"{at}/{_VALID}" for name in valid}
     return places if _fits(cells, places) else {}
 
 

@@ -15,11 +15,13 @@ from seedbed.flow.synth import Progress, complete, digest, keep, map_core, tell,
 from seedbed.sim import tools
 from seedbed.sim.checksum import intact
 
-__all__ = ["place"]
+__all__ = ["READY", "place"]
 
 HARNESS = "seedbed_harness"
 #: Asked of the placer, in MHz: more than any core reaches, so that it never stops trying.
 ASKED = 400
+#: What an input called ready comes from.
+READY = ("register", "logic")
 #: From so many cells on, a target's arguments for large designs are used.
 LARGE = 30_000
 #: In a second routing of a large design lines that are late are taken apart and routed again. It is
@@ -43,12 +45,21 @@ write_json design.part
 
 
 def place(
-    verilog: Path, top: str, *, target: str, seeds: int, build: Path, progress: Progress = None
+    verilog: Path,
+    top: str,
+    *,
+    target: str,
+    seeds: int,
+    build: Path,
+    ready: str = "register",
+    floorplanned: bool = True,
+    progress: Progress = None,
 ) -> dict[str, Any] | None:
     """Return the clock frequency that ``top`` of ``verilog`` reaches on ``target``, in MHz.
 
     The mapped core is placed and routed inside a harness (:mod:`seedbed.flow.place_harness`) with
-    the placer's seeds 1 .. ``seeds``. Returns ``median``, ``min``, ``max``, ``seeds`` and ``mhz``
+    the placer's seeds 1 .. ``seeds``, ``ready`` as it says, and with the core's floorplan, where it
+    has one, or without. Returns ``median``, ``min``, ``max``, ``seeds`` and ``mhz``
     (a value a seed, the tool's own), ``critical`` (the slowest path of the median seed: start, end
     and which part of it is routing), ``harness`` (true), ``device`` and ``tools``; or ``None``
     where no open place and route gives one. A large design is routed twice, and the faster one
@@ -56,6 +67,8 @@ def place(
     seed, and as :func:`map_core`.
     """
     chosen = targets.find(target)
+    if ready not in READY:
+        raise ValueError(f"ready must be one of {', '.join(READY)}, not {ready!r}")
     if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
         raise ValueError(f"seeds must be an integer of 1 or more, not {seeds!r}")
     if chosen.place is None:
@@ -66,7 +79,11 @@ def place(
     module = json.loads((folder / "mapped.json").read_text())["modules"][top]
     ff = re.compile(chosen.ff)
     text = place_harness.wrap(
-        top, module, name=HARNESS, is_register=lambda cell: ff.fullmatch(cell) is not None
+        top,
+        module,
+        name=HARNESS,
+        is_register=lambda cell: ff.fullmatch(cell) is not None,
+        ready=ready,
     )
     script = _WRAP.format(top=top, name=HARNESS, synth=chosen.synth)
     arguments = [*chosen.device, "--freq", str(ASKED), "--timing-allow-fail", "-q"]
@@ -81,11 +98,11 @@ def place(
     large = bool(chosen.large) and len(module["cells"]) >= LARGE
     if large:
         arguments += chosen.large
-        if chosen.columns:
+        if chosen.columns and floorplanned:
             places = floorplan.arrange(module, chosen.columns)
         # Two calls of the tool, see `_placed`.
         key |= {"pins": chosen.pins, "places": places, "steps": 2}
-    elif chosen.ring and (places := lane_ring.arrange(module, chosen.ring)):
+    elif floorplanned and chosen.ring and (places := lane_ring.arrange(module, chosen.ring)):
         key |= {"places": places}
 
     def design() -> str:

@@ -8,7 +8,8 @@ __all__ = ["INSTANCE", "wrap"]
 #: The core's name inside.
 INSTANCE = "core"
 
-#: Nets that one register of the folding tree takes in: one LUT4.
+#: Nets that one register of the folding tree takes in, and registers that ready may be behind: one
+#: LUT4.
 FOLD = 4
 
 
@@ -16,7 +17,11 @@ def _range(width: int) -> str:
     return f"[{width - 1}:0]"
 
 
-def _inputs(ports: Mapping[str, Any]) -> dict[str, list[int]]:
+def _is_behind(name: str, ready: str) -> bool:
+    return ready == "logic" and name.endswith("_ready")
+
+
+def _inputs(ports: Mapping[str, Any], ready: str) -> dict[str, list[int]]:
     """Return the bits of the shift register that drive each input, least significant first.
 
     Single bits (reset, valid, ready: the nets with the widest fan-out) take the middle, so that
@@ -25,16 +30,23 @@ def _inputs(ports: Mapping[str, Any]) -> dict[str, list[int]]:
     inputs = {n: len(p["bits"]) for n, p in ports.items() if p["direction"] == "input"}
     inputs.pop("clk", None)
     wide = [(name, i) for name, width in inputs.items() if width > 1 for i in range(width)]
-    single = [(name, 0) for name, width in inputs.items() if width == 1]
+    single = [name for name, width in inputs.items() if width == 1]
+    inputs |= {name: FOLD for name in single if _is_behind(name, ready)}
+    single_bits = [(name, i) for name in single for i in range(inputs[name])]
     half = len(wide) // 2
     places: dict[str, list[int]] = {name: [0] * width for name, width in inputs.items()}
-    for place, (name, i) in enumerate([*wide[:half], *single, *wide[half:]]):
+    for place, (name, i) in enumerate([*wide[:half], *single_bits, *wide[half:]]):
         places[name][i] = place
     return places
 
 
 def wrap(
-    top: str, module: Mapping[str, Any], *, name: str, is_register: Callable[[str], bool]
+    top: str,
+    module: Mapping[str, Any],
+    *,
+    name: str,
+    is_register: Callable[[str], bool],
+    ready: str = "register",
 ) -> str:
     """Return Verilog of a module ``name`` with the pins ``clk`` and ``q`` around a mapped core.
 
@@ -50,6 +62,9 @@ def wrap(
         The core's name, and what yosys's ``write_json`` says of it, mapped.
     is_register
         Whether a cell type is a flip-flop.
+    ready
+        Where inputs called ``*_ready`` come from: each from a ``register``, or through ``logic``,
+        one LUT4, from four of them.
     """
     ports = module["ports"]
     registers = {
@@ -58,7 +73,7 @@ def wrap(
         if is_register(cell["type"])
         for bit in cell["connections"].get("Q", [])
     }
-    places = _inputs(ports)
+    places = _inputs(ports, ready)
     shift = max(sum(map(len, places.values())), 1)
     outputs = {n: p["bits"] for n, p in ports.items() if p["direction"] == "output"}
     # A bit that shows twice, as in a tiled beat, is one net; a string is a constant.
@@ -67,7 +82,10 @@ def wrap(
     captured = [net for bit, net in nets.items() if isinstance(bit, int) and bit not in registers]
     body = [f"reg {_range(shift)} s;", "always @(posedge clk) s <= {s, q};"]
     body += [f"wire {_range(len(bits))} {n};" for n, bits in outputs.items()]
-    pins = [f".{n}({{{', '.join(f's[{i}]' for i in reversed(at))}}})" for n, at in places.items()]
+    pins = []
+    for n, at in places.items():
+        bits = f"{{{', '.join(f's[{i}]' for i in reversed(at))}}}"
+        pins.append(f".{n}({'^' if _is_behind(n, ready) else ''}{bits})")
     pins += [f".{n}({n})" for n in outputs]
     pins += [".clk(clk)"] if "clk" in ports else []
     body += [f"{top} {INSTANCE}({', '.join(pins)});"]

@@ -143,6 +143,8 @@ CHECKED = ("simulation", "cocotb")
 SHOWN = ("simulation",)
 COUNTED = (*SHOWN, "synthesis", "statistics", "activity")
 PLACED = (*COUNTED, "place", "speed")
+#: And where ready is behind a LUT, and without a floorplan.
+AGAIN = ("place_ready", "place_free")
 #: A matrix-vector product small enough to be simulated in full and placed.
 SMALL_GEMV = {"beat_bits": 64, "columns": 256, "row_width": 16}
 #: A network, and adapters, small enough for the same.
@@ -166,7 +168,7 @@ CORES: dict[str, Core] = {
                     params={"width": 14},
                     targets=EVERY,
                     placed=("ecp5",),
-                    kinds=CHECKED,
+                    kinds=(*CHECKED, "place_ready"),
                     main=PLACED,
                 ),
                 "14 bits, leap 14": Variant(params={"width": 14, "leap": 14}),
@@ -183,13 +185,13 @@ CORES: dict[str, Core] = {
                 "31 x 8": Variant(
                     targets=EVERY,
                     placed=("ecp5", "ecp5-8"),
-                    kinds=(*CHECKED, "mutation", "statistics", "dieharder", "activity"),
+                    kinds=(*CHECKED, "mutation", "statistics", "dieharder", "activity", *AGAIN),
                     main=PLACED,
                 ),
                 "31 x 14": Variant(
                     params={"width": 14},
                     placed=("ecp5", "ecp5-8"),
-                    kinds=("simulation", "statistics", "dieharder", "activity", "speed"),
+                    kinds=("simulation", "statistics", "dieharder", "activity", "speed", *AGAIN),
                     main=PLACED,
                 ),
                 "31 x 14, leap 3": Variant(
@@ -203,7 +205,7 @@ CORES: dict[str, Core] = {
                 "31 x 14, leap 14": Variant(
                     params={"width": 14, "leap": 14},
                     placed=("ecp5", "ecp5-8"),
-                    kinds=("simulation", "statistics", "dieharder"),
+                    kinds=("simulation", "statistics", "dieharder", "place_ready"),
                     main=COUNTED,
                 ),
                 "31 x 8, grown": Variant(params={"seeding": "grown"}),
@@ -259,7 +261,9 @@ CORES: dict[str, Core] = {
             paper="PeZO, section 3",
             variants={
                 "31 x 8": Variant(params={"width": 8}, placed=("ecp5",), main=COUNTED),
-                "31 x 14": Variant(targets=EVERY, placed=("ecp5",), kinds=CHECKED, main=PLACED),
+                "31 x 14": Variant(
+                    targets=EVERY, placed=("ecp5",), kinds=(*CHECKED, "place_ready"), main=PLACED
+                ),
                 "31 x 14, leap 14": Variant(params={"leap": 14}, targets=("xcup",)),
                 "pool, 8 lanes x 12": Variant(params={"source": "pool"}, kinds=CHECKED, main=SHOWN),
             },
@@ -275,7 +279,7 @@ CORES: dict[str, Core] = {
                 "published": Variant(
                     targets=EVERY,
                     placed=("ecp5",),
-                    kinds=(*CHECKED, "statistics", "activity"),
+                    kinds=(*CHECKED, "statistics", "activity", "place_ready"),
                     main=COUNTED,
                 ),
                 "compact": Variant(
@@ -307,7 +311,7 @@ CORES: dict[str, Core] = {
                     params={"width": 248},
                     targets=EVERY,
                     placed=("ecp5",),
-                    kinds=CHECKED,
+                    kinds=(*CHECKED, "place_ready"),
                     main=PLACED,
                 ),
             },
@@ -329,7 +333,9 @@ CORES: dict[str, Core] = {
                     targets=("xcup",),
                     kinds=("statistics",),
                 ),
-                "4 bits x 2": Variant(targets=EVERY, placed=("ecp5",), kinds=CHECKED, main=COUNTED),
+                "4 bits x 2": Variant(
+                    targets=EVERY, placed=("ecp5",), kinds=(*CHECKED, "place_ready"), main=COUNTED
+                ),
                 "4 bits x 16, one addition a stage": Variant(
                     params={"blocks": 16, "additions": 1}, targets=("xcup",), kinds=()
                 ),
@@ -337,7 +343,7 @@ CORES: dict[str, Core] = {
                     params={"blocks": 16, "additions": 1, "queue": True},
                     targets=("xcup", "ecp5"),
                     placed=("ecp5",),
-                    kinds=(),
+                    kinds=("place_ready",),
                 ),
                 "4 bits x 2, queue": Variant(params={"queue": True}, kinds=CHECKED),
                 "4 bits x 2, one addition a stage": Variant(

@@ -27,6 +27,8 @@ UNITS: dict[str, str] = {
     "fmax_min_mhz": "MHz",
     "fmax_max_mhz": "MHz",
     "fmax_by_seed_mhz": "MHz",
+    "fmax_logic_mhz": "MHz",
+    "fmax_free_mhz": "MHz",
     # Ratios between two designs of the same report
     "lut_per_beat": "times",
     "ff_per_beat": "times",
@@ -118,9 +120,10 @@ class Row:
         The core's name, its variant's name, and all of the configuration's parameters; ``data``
         among them says what images or numbers the figures are of, where that may be more than one.
     kind
-        ``synthesis``, ``place``, ``ratio``, ``simulation``, ``cocotb``, ``cycles``, ``job``,
-        ``proof``, ``mutation``, ``statistics``, ``dieharder``, ``activity``, ``speed``, ``demo``,
-        ``sweep`` or ``weights``.
+        ``synthesis``, ``place``, ``place_ready`` (ready behind a LUT), ``place_free`` (without a
+        floorplan), ``ratio``, ``simulation``, ``cocotb``, ``cycles``, ``job``, ``proof``,
+        ``mutation``, ``statistics``, ``dieharder``, ``activity``, ``speed``, ``demo``, ``sweep`` or
+        ``weights``.
     figures
         Values by name, each name one of :data:`UNITS`: numbers, texts or lists of numbers.
     command

@@ -148,11 +148,16 @@ def _synthesis(job: Job) -> Row:
     return _row(job, "synth", figures, *options, tools=found["tools"])
 
 
-def _place(job: Job) -> Row | None:
+def _placed(job: Job, **how: Any) -> dict[str, Any] | None:
     assert job.target is not None
-    found = place.place(
-        emitted(job), job.core, target=job.target, seeds=PLACE_SEEDS, build=job.build / "synth"
+    build = job.build / "synth"
+    return place.place(
+        emitted(job), job.core, target=job.target, seeds=PLACE_SEEDS, build=build, **how
     )
+
+
+def _place(job: Job) -> Row | None:
+    found = _placed(job)
     if found is None:
         return None
     figures = {
@@ -161,8 +166,24 @@ def _place(job: Job) -> Row | None:
         "fmax_max_mhz": found["max"],
         "fmax_by_seed_mhz": found["mhz"],
     }
-    options = ("--target", job.target, "--seeds", str(PLACE_SEEDS))
+    return _of_place(job, found, figures)
+
+
+def _of_place(job: Job, found: dict[str, Any], figures: dict[str, Any], *options: str) -> Row:
+    options = ("--target", str(job.target), "--seeds", str(PLACE_SEEDS), *options)
     return _row(job, "synth", figures, *options, seeds=found["seeds"], tools=found["tools"])
+
+
+def _place_ready(job: Job) -> Row | None:
+    found = _placed(job, ready="logic")
+    figures = {"fmax_logic_mhz": found["median"]} if found else {}
+    return _of_place(job, found, figures, "--ready", "logic") if found else None
+
+
+def _place_free(job: Job) -> Row | None:
+    found = _placed(job, floorplanned=False)
+    figures = {"fmax_free_mhz": found["median"]} if found else {}
+    return _of_place(job, found, figures, "--no-floorplan") if found else None
 
 
 def _measured(job: Job, figures: Mapping[str, Any], **rest: Any) -> Row:
@@ -295,6 +316,8 @@ KINDS: dict[str, Kind] = {
     "cocotb": Kind(_cocotb, ("seedbed.sim.verilate", "seedbed.sim.cocotb_bench")),
     "synthesis": Kind(_synthesis, ("seedbed.flow.synth", "seedbed.flow.twins")),
     "place": Kind(_place, ("seedbed.flow.place", "seedbed.flow.twins")),
+    "place_ready": Kind(_place_ready, ("seedbed.flow.place", "seedbed.flow.twins")),
+    "place_free": Kind(_place_free, ("seedbed.flow.place", "seedbed.flow.twins")),
     "activity": Kind(_activity, ("seedbed.flow.activity", "seedbed.flow.twins")),
     "statistics": Kind(_statistics, ("seedbed.flow.measure", "seedbed.flow.compress.figures")),
     "speed": Kind(_speed, ("seedbed.flow.measure", "seedbed.flow.compress.figures"), ("numba",)),

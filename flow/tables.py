@@ -22,6 +22,8 @@ HEADINGS = {
     "fmax_mhz": "Fmax MHz, median",
     "fmax_min_mhz": "min",
     "fmax_max_mhz": "max",
+    "fmax_logic_mhz": "ready behind a LUT4",
+    "fmax_free_mhz": "no floorplan",
     "lut_per_beat": "LUT a beat, times",
     "ff_per_beat": "FF a beat, times",
     "lut_per_number": "LUT a fresh number, times",
@@ -162,11 +164,15 @@ def _figures(
     ]
 
 
+#: Kinds that say something of a mapped design.
+DESIGN = ("synthesis", "place", "place_ready", "place_free")
+
+
 def merged(rows: Iterable[JsonRow]) -> list[JsonRow]:
     """Return synthesis and place rows with the figures of one design in one row."""
     designs: dict[tuple, JsonRow] = {}
     for row in rows:
-        if row["kind"] in ("synthesis", "place"):
+        if row["kind"] in DESIGN:
             key = (row["core"], row["config"], row["target"])
             known = designs.setdefault(key, {**row, "figures": {}})
             known["figures"] = known["figures"] | row["figures"]
@@ -370,8 +376,9 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
         "All cells after synthesis. Of LUT, those into carries only lead a signal into a carry "
         "chain: a carry cell of UltraScale+ takes them where no LUT drives it. Fmax is the median "
         "over the seeds of place and route, with its range; the mapped core stands between "
-        "registers, in place of pads.",
-        of_kind("synthesis", "place"),
+        "registers, in place of pads: ready comes from a register. In another column it comes from "
+        "a LUT4 behind four registers.",
+        of_kind(*DESIGN),
     ),
     (
         "Correlation",

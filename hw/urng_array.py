@@ -83,8 +83,9 @@ class UrngArray(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         lanes = self.config.lanes
+        # Kept by these names, which a floorplan finds them by in a design around the array.
         states = [
-            Signal(self.config.width, init=seed, name=f"state_{j}")
+            Signal(self.config.width, init=seed, name=f"state_{j}", attrs={"keep": True})
             for j, seed in enumerate(self.config.seeds)
         ]
         valid = Signal(init=1)

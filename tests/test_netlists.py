@@ -23,6 +23,7 @@ COMMANDS = {
 SMALL = {name: core.small for name, core in CORES.items()} | {
     "perturbation": {"width": 8},
     "prng_pool": {"size": 255, "banks": 4, "lanes": 4},
+    "nf4": {"lanes": 2, "dequantise_lanes": 1, "block": 8, "thresholds": 15},
     "mac_array": {"lanes": 4, "blocks": 2, "weight_width": 8, "activation_width": 8},
     "softmax_loss": {"exp_bits": 6, "index_bits": 6, "exp_fraction": 4},
 }

@@ -185,6 +185,27 @@ def test_the_harness_folds_every_net_once_and_registers_logic_first(build):
     assert lines[-2] == "always @(posedge clk) q <= f0[0];"
 
 
+def test_ready_comes_from_a_register_or_from_logic(build):
+    ports = {
+        "clk": {"direction": "input", "bits": [2]},
+        "i_payload": {"direction": "input", "bits": [3, 4]},
+        "i_valid": {"direction": "input", "bits": [5]},
+        "o_ready": {"direction": "input", "bits": [6]},
+        "o_valid": {"direction": "output", "bits": [7]},
+    }
+    module = {"ports": ports, "cells": {}}
+
+    def wrapped(**ready):
+        return place_harness.wrap("m", module, name="h", is_register=lambda cell: False, **ready)
+
+    assert ".i_payload({s[3], s[0]}), .i_valid({s[1]}), .o_ready({s[2]})," in wrapped()
+    behind = wrapped(ready="logic")
+    assert ".i_payload({s[6], s[0]}), .i_valid({s[1]})," in behind
+    assert ".o_ready(^{s[5], s[4], s[3], s[2]})," in behind
+    with pytest.raises(ValueError, match="ready must be one of register, logic, not 'fast'"):
+        place.place(build / "no.v", "m", target="ecp5", seeds=1, build=build, ready="fast")
+
+
 def test_where_no_frequency_can_be_had_there_is_none(build):
     path = write(build, LFSR)
     assert place.place(path, "lfsr", target="xcup", seeds=3, build=build) is None
