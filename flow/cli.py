@@ -12,7 +12,7 @@ from platformdirs import user_cache_path
 from rich.console import Console
 from rich.table import Table
 
-from seedbed.flow import registry, settings, tables, targets, verilog
+from seedbed.flow import described, handoff, registry, settings, tables, targets, verilog
 from seedbed.flow.compress import cli as checkpoints
 from seedbed.flow.instantft_cli import demo_instantft
 from seedbed.flow.registry import CORES
@@ -38,6 +38,9 @@ Settings = Annotated[
 ]
 Build = Annotated[Path, typer.Option(help="Folder of intermediate files and kept results.")]
 BUILD = Path("build")
+Name = Annotated[
+    str, typer.Option("--name", help="Of the top module and the file, instead of the core's.")
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -68,10 +71,51 @@ def emit(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write to.")] = (
         BUILD / "verilog"
     ),
+    name: Name = "",
+    fusesoc: Annotated[
+        bool, typer.Option("--fusesoc", help="Also write a testbench and a FuseSoC .core file.")
+    ] = False,
 ) -> None:
     """Write a core's Verilog, whole or not at all, and print the file's name."""
+    # A testbench needs a golden model; what has AXI ports has that of the core inside.
+    found = registry.find(core) if fusesoc else registry.find_verilog(core)
+    params = settings.read(found, set_)
+    print(verilog.write(found, params, output, name=name))
+    if fusesoc:
+        print(handoff.fusesoc(found, params, output, name=name))
+
+
+@app.command("ports")
+def list_ports(core: CoreName, set_: Settings = []) -> None:  # noqa: B006
+    """List the ports of a core's Verilog: direction, number format and meaning of each."""
     found = registry.find_verilog(core)
-    print(verilog.write(found, settings.read(found, set_), output))
+    config = found.configure(settings.read(found, set_))
+    made = described.table(described.described(core, found.signature(config)))
+    table = Table(*made.header)
+    for line in made.lines:
+        table.add_row(*(cell.replace("`", "") for cell in line))
+    out.print(table)
+
+
+@app.command("testbench")
+def write_bench(
+    core: CoreName,
+    set_: Settings = [],  # noqa: B006
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write to.")] = (
+        BUILD / "testbench"
+    ),
+    name: Name = "",
+    seed: Annotated[int, typer.Option(help="Of the stimulus.")] = 1,
+) -> None:
+    """Write a core's Verilog with a testbench in plain Verilog, which any simulator runs."""
+    found = registry.find(core)
+    params = settings.read(found, set_)
+    paths = handoff.bench(found, params, output, name=name, seed=seed)
+    print("\n".join(map(str, paths)))
+    top = paths[0].stem
+    err.print(
+        f"In {output}: iverilog -g2005 -o bench {top}.v {top}_tb.v && vvp bench", soft_wrap=True
+    )
 
 
 @app.command()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from seedbed.flow import tables
+from seedbed.flow import described, tables
 from seedbed.flow.files import write_atomic
 from seedbed.flow.registry import CORES
 
@@ -72,6 +72,12 @@ def _jobs(rows: list[dict[str, Any]], stem: str) -> str:
     return _tables(rows, {"Fine-tuning in the RTL"})
 
 
+def _ports(rows: list[dict[str, Any]], stem: str) -> str:
+    core = CORES[stem]
+    found = described.described(stem, core.signature(core.configure()))
+    return tables.markdown(described.table(found))
+
+
 def _tables(rows: list[dict[str, Any]], titles: set[str]) -> str:
     found = [table for table in tables.sections(rows) if table.title in titles]
     return "\n\n".join(f"{t.text}\n\n{tables.markdown(t)}" for t in found)
@@ -85,6 +91,7 @@ BLOCKS: dict[str, Callable[[list[dict[str, Any]], str], str]] = {
     "tests": _tests,
     "compression": _compression,
     "jobs": _jobs,
+    "ports": _ports,
     "weights": _weights,
 }
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from seedbed.flow import registry
 from seedbed.flow.cache import code, memo
 from seedbed.flow.data import digits, mnist, rotated
 from seedbed.flow.instantft import ANGLES, SETTINGS
@@ -18,6 +19,7 @@ from seedbed.golden.instantft import batches, quantised
 from seedbed.sim import instantft_job, instantft_whole, tools
 from seedbed.sim.instantft_job import Memory
 from seedbed.sim.instantft_whole import Done, Whole
+from seedbed.sim.ports import write_packed
 from seedbed.spec.instantft import InstantFtConfig
 
 __all__ = ["measure", "row_figures"]
@@ -99,7 +101,9 @@ def measure(
 
     def compute() -> dict[str, Any]:
         tell("building the simulation", 0)
-        bench = instantft_job.executable(verilog, build=build / "job")
+        signature = registry.find("instantft").signature(config)
+        whole = write_packed(verilog, "instantft", signature)
+        bench = instantft_job.executable(whole, build=build / "job")
         with threadpool_limits(1):
             found = instantft_whole.run(
                 bench, job, seed=seed, pauses=STALLS if stalls else 0, memory=memory,

@@ -343,7 +343,7 @@ CORES: dict[str, Core] = {
                     params={"blocks": 16, "additions": 1, "queue": True},
                     targets=("xcup", "ecp5"),
                     placed=("ecp5",),
-                    kinds=("place_ready",),
+                    kinds=(),
                 ),
                 "4 bits x 2, queue": Variant(params={"queue": True}, kinds=CHECKED),
                 "4 bits x 2, one addition a stage": Variant(

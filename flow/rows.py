@@ -21,6 +21,7 @@ from seedbed.flow import (
 from seedbed.flow.row import Row, command
 from seedbed.sim import mutate, prove, tools, verilate
 from seedbed.sim.harness import Stalls, simulate
+from seedbed.sim.ports import write_packed
 from seedbed.sim.proofs import PROOFS
 from seedbed.spec import SeedlmDecompressConfig
 from seedbed.spec.fixed import Fixed
@@ -117,9 +118,10 @@ def in_cocotb(
     """Play the core's case on its emitted Verilog, with pauses; see :func:`verilate.run`."""
     config = core.configure(params)
     inputs, outputs = core.streams(config)
+    whole = write_packed(path, core.name, core.signature(config))
     return verilate.run(
-        path,
-        core.name,
+        whole,
+        whole.stem,
         core.case(config, Random(seed)),
         inputs=inputs,
         outputs=outputs,
@@ -262,9 +264,11 @@ def _proof(job: Job) -> Row:
 
 
 def _cycles(job: Job) -> Row:
-    config = registry.find(job.core).configure(job.params)
+    core = registry.find(job.core)
+    config = core.configure(job.params)
+    whole = write_packed(emitted(job), core.name, core.signature(config))
     folder = job.build / "cycles"
-    figures = gemv_cycles.measure(emitted(job), job.core, config, seed=BENCH_SEED, build=folder)
+    figures = gemv_cycles.measure(whole, whole.stem, config, seed=BENCH_SEED, build=folder)
     versions = {"verilator": tools.version("VERILATOR")}
     return _measured(job, figures, seeds=[BENCH_SEED], tools=versions)
 

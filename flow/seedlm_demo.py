@@ -30,6 +30,7 @@ from seedbed.golden import network
 from seedbed.golden.seedlm_gemv import SeedlmGemv
 from seedbed.sim import gemv_cycles
 from seedbed.sim.cases.seedlm_gemv import Job
+from seedbed.sim.ports import write_packed
 from seedbed.spec import SEEDLM, SeedlmConfig, SeedlmGemvConfig
 from seedbed.spec.network import LENET5, Layer, NetworkConfig
 
@@ -220,9 +221,9 @@ def _multiply(trained: Trained, path: Path, build: Path) -> dict[str, Any]:
     )  # fmt: skip
     core = registry.find("seedlm_gemv")
     folder = build / "emitted" / f"seedlm_gemv-{path.stem}"
-    bench = gemv_cycles.executable(
-        verilog.write(core, chosen | {"beat_bits": BEAT}, folder), core.name, build=build / "cycles"
-    )
+    path = verilog.write(core, chosen | {"beat_bits": BEAT}, folder)
+    whole = write_packed(path, core.name, core.signature(config))
+    bench = gemv_cycles.executable(whole, whole.stem, build=build / "cycles")
     cycles = gemv_cycles.run(bench, config, job)
     value = job.sums * 2.0 ** (weights.scale - 8 - exponent) / (config.half - 1)
     exact = trained.parameters[name].astype(np.float64) @ seen

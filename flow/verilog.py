@@ -1,64 +1,123 @@
 """Emits a core as Verilog."""
 
+import re
 from collections.abc import Mapping
+from dataclasses import fields as dataclass_fields
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from amaranth.back import rtlil, verilog
 
-from seedbed.flow import names, twins
+from seedbed.flow import described, fields, header, names, settings, twins
 from seedbed.flow.cache import code, memo
 from seedbed.flow.files import write_atomic
 from seedbed.flow.polish import polish
 from seedbed.flow.registry import Core
 from seedbed.sim import tools
+from seedbed.sim.ports import ports
 
 __all__ = ["emit", "write"]
 
-_WRITERS = (twins.__name__, names.__name__, "seedbed.flow.polish")
+_WRITERS = tuple(
+    f"seedbed.{name}"
+    for name in (
+        "flow.described", "flow.fields", "flow.header", "flow.names", "flow.polish",
+        "flow.settings", "flow.twins", "sim.ports",
+    )
+)  # fmt: skip
+_NAME = re.compile(r"[A-Za-z]\w*")
 
 
-def emit(core: Core, params: Mapping[str, Any]) -> str:
-    """Return the Verilog of ``core`` with ``params`` set; its top module is called as the core.
+def emit(core: Core, params: Mapping[str, Any], *, name: str = "") -> str:
+    """Return the Verilog of ``core`` with ``params`` set, with ``name`` for its top module.
 
-    The text depends on the configuration and the versions of Amaranth and Yosys alone: no paths,
-    no dates. Raises :class:`~seedbed.sim.tools.ToolMissing` without a Yosys, and what the
-    configuration refuses.
+    By default it is called as the core. All modules' names begin with it, so that configurations
+    with different names can be in one design. The text depends on name, configuration and the
+    versions of seedbed, Amaranth and Yosys alone: no paths, no dates. Raises
+    :class:`~seedbed.sim.tools.ToolMissing` without a Yosys, ``ValueError`` for a name that Verilog
+    does not take, and what the configuration refuses.
     """
     # Amaranth calls it, and would speak of a package of its own if it is missing.
     tools.find("YOSYS")
-    component = core.component(core.configure(params))
+    top = name or core.name
+    if not _NAME.fullmatch(top):
+        raise ValueError(f"name must be letters, digits and underscores, not {name!r}")
+    config = core.configure(params)
+    component = core.component(config)
+    signature = component.signature
     # In the two steps of Amaranth's verilog.convert, with work on the modules in between.
-    text = names.plain(twins.merge(rtlil.convert(component, name=core.name, emit_src=False)))
+    text = twins.merge(rtlil.convert(component, name=top, emit_src=False))
+    text = names.plain(fields.split(text, top, ports(signature)))
     text = verilog._convert_rtlil_text(text, strip_internal_attrs=True)
     # The first line, of Yosys, names folders of the machine on which Yosys was built.
     _, _, modules = text.partition("\n")
-    settings = ", ".join(f"{name}={value!r}" for name, value in params.items())
-    return f"// {core.name}({settings}) of seedbed: {core.title}\n{polish(modules)}"
+    says = described.comments(core.name, signature)
+    return _head(core, params, top, config, component) + header.declare(
+        polish(modules), top, ports(signature), says
+    )
 
 
-def write(core: Core, params: Mapping[str, Any], folder: Path, *, kept: Path | None = None) -> Path:
+def _head(core: Core, params: Mapping[str, Any], top: str, config: Any, component: Any) -> str:
+    """Return the comment above all modules."""
+    command = ["seedbed", "verilog", core.name]
+    command += [f"--set {name}={settings.text(value)}" for name, value in params.items()]
+    command += ["--name", top] if top != core.name else []
+    effective = (
+        f"{f.name}={settings.text(getattr(config, f.name))}"
+        for f in dataclass_fields(core.config)
+        if f.init
+    )
+    latency, throughput = described.timing(core.name, component)
+    lines = [
+        f"{core.name} of seedbed {version('seedbed')}: {core.title}",
+        "",
+        f"Command: {' '.join(command)}",
+        f"Parameters: {', '.join(effective)}",
+        f"Latency: {latency}",
+        f"Throughput: {throughput}",
+        "SPDX-License-Identifier: Apache-2.0",
+        "",
+        "Streams: a beat is transferred at each rising edge with valid and ready both high.",
+    ]
+    wrapped = (line for long in lines for line in wrap(long, 97, subsequent_indent="  ") or [""])
+    return "".join(f"// {line}".rstrip() + "\n" for line in wrapped)
+
+
+def write(
+    core: Core,
+    params: Mapping[str, Any],
+    folder: Path,
+    *,
+    name: str = "",
+    kept: Path | None = None,
+) -> Path:
     """Write :func:`emit`'s text to ``folder``, whole or not at all, and return the file's path.
 
     With ``kept``, a folder of results that hold as long as nothing changes that they depend on, it
     is elaborated once.
     """
-
-    path = folder / f"{core.name}.v"
+    path = folder / f"{name or core.name}.v"
     if kept is None:
-        return write_atomic(path, emit(core, params))
-    found = memo(kept, "verilog", _key(core, params), lambda: {"text": emit(core, params)})
+        return write_atomic(path, emit(core, params, name=name))
+    found = memo(
+        kept, "verilog", _key(core, params, name), lambda: {"text": emit(core, params, name=name)}
+    )
     return write_atomic(path, found["text"])
 
 
-def _key(core: Core, params: Mapping[str, Any]) -> dict[str, Any]:
+def _key(core: Core, params: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return all that the text depends on; of the registry, which knows all cores, the entry."""
     parts = [code(name) for name in (core.component.__module__, *_WRITERS)]
-    parts.append(Path(__file__).read_text())
+    parts += [Path(__file__).read_text(), described.TABLE.read_text()]
     return {
-        "core": [core.name, core.title, repr(sorted(params.items()))],
+        "core": [core.name, core.title, name, repr(sorted(params.items()))],
         "code": sha256("".join(parts).encode()).hexdigest(),
-        "versions": {"amaranth": version("amaranth"), "yosys": tools.version("YOSYS")},
+        "versions": {
+            "seedbed": version("seedbed"),
+            "amaranth": version("amaranth"),
+            "yosys": tools.version("YOSYS"),
+        },
     }

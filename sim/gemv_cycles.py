@@ -21,7 +21,7 @@ _FLAGS = ["-CFLAGS", "-std=c++17 -O1"]
 
 
 def executable(verilog: Path, top: str, *, build: Path) -> Path:
-    """Build ``top`` of ``verilog`` with the bench; return the executable.
+    """Build ``top`` of ``verilog``, with packed payloads, with the bench; return the executable.
 
     There is one folder below ``build`` for each text of the Verilog and the bench; what is there
     already is not built again. Raises ``RuntimeError`` with the last lines of a failing build.

@@ -81,7 +81,7 @@ class Told:
 
 
 def executable(verilog: Path, *, build: Path) -> Path:
-    """Build the core in ``verilog`` with the bench; return the executable.
+    """Build the core in ``verilog``, with packed payloads, with the bench; return the executable.
 
     There is one folder below ``build`` for each text of the Verilog and the bench; what is there
     already is not built again. Raises ``RuntimeError`` with the last lines of a failing build.
@@ -92,7 +92,7 @@ def executable(verilog: Path, *, build: Path) -> Path:
 
     def make(scratch: Path) -> None:
         verilate.build(
-            scratch, "--top-module", "instantft", "-o", "bench",
+            scratch, "--top-module", verilog.stem, "-o", "bench",
             verilog.resolve(), MAIN.resolve(), flags=_FLAGS,
         )  # fmt: skip
 

@@ -13,6 +13,7 @@ from amaranth.lib.wiring import In
 from seedbed.sim import tools, verilate
 from seedbed.sim.case import Case
 from seedbed.sim.harness import payload_bits, stream_ports
+from seedbed.sim.ports import packed
 
 __all__ = ["run"]
 
@@ -21,16 +22,16 @@ MAIN = Path(__file__).with_name("mutate.cpp")
 _FLAGS = ["-CFLAGS", "-std=c++17 -O0 -I.."]
 
 
-def _mutants(core: str, text: str, *, count: int, seed: int, folder: Path) -> list[str]:
+def _mutants(top: str, text: str, *, count: int, seed: int, folder: Path) -> list[str]:
     """Write ``mutants.v``, all mutants behind the input ``mutsel``; return what each one is."""
     (folder / "core.v").write_text(text)
     # Value 0 is the core as it is. A mutation of a register's output would part it from its initial
     # value; one of the logic in front of it does the same.
     bits = (count + 1).bit_length()
     (folder / "mutate.ys").write_text(
-        f"read_verilog core.v\nprep -flatten -top {core}\nwrite_rtlil prepared.il\n"
+        f"read_verilog core.v\nprep -flatten -top {top}\nwrite_rtlil prepared.il\n"
         f"mutate -list {count} -seed {seed} -ctrl mutsel {bits} 1 -o mutants.ys t:$dff* %n\n"
-        f"script mutants.ys\nrename {core} top\nwrite_verilog mutants.v\n"
+        f"script mutants.ys\nrename {top} top\nwrite_verilog mutants.v\n"
     )
     tools.run("YOSYS", "-q", "-s", "mutate.ys", cwd=folder)
     return [line.strip() for line in (folder / "mutants.ys").read_text().splitlines() if line]
@@ -67,7 +68,7 @@ def _build(folder: Path) -> Path:
     return objects.resolve() / "bench"
 
 
-def equivalent(core: str, mutation: str, folder: Path) -> bool:
+def equivalent(top: str, mutation: str, folder: Path) -> bool:
     """Tell whether yosys proves that a mutant behaves as the core does, whatever is fed to it.
 
     By induction over pairs of equally named registers and wires. A ``False`` says only that this
@@ -75,8 +76,8 @@ def equivalent(core: str, mutation: str, folder: Path) -> bool:
     """
     plain = re.sub(r" -ctrl mutsel \d+ \d+", "", mutation)
     (folder / "equivalent.ys").write_text(
-        f"read_rtlil prepared.il\nmemory_map\nrename {core} gold\ndesign -stash gold\n"
-        f"read_rtlil prepared.il\n{plain}\nmemory_map\nrename {core} gate\ndesign -stash gate\n"
+        f"read_rtlil prepared.il\nmemory_map\nrename {top} gold\ndesign -stash gold\n"
+        f"read_rtlil prepared.il\n{plain}\nmemory_map\nrename {top} gate\ndesign -stash gate\n"
         "design -copy-from gold gold\ndesign -copy-from gate gate\n"
         "equiv_make gold gate both\nhierarchy -top both\nopt_clean\n"
         "equiv_simple -undef\nequiv_induct -undef\nequiv_status -assert\n"
@@ -119,10 +120,13 @@ def run(
     config = core.configure(params)
     folder = build / core.name
     folder.mkdir(parents=True, exist_ok=True)
-    mutations = _mutants(core.name, verilog.read_text(), count=count, seed=seed, folder=folder)
+    signature = core.signature(config)
+    text = f"{verilog.read_text()}\n{packed(core.name, signature)}"
+    top = f"{core.name}_packed"
+    mutations = _mutants(top, text, count=count, seed=seed, folder=folder)
     case = core.case(config, Random(seed))
     (folder / "case.txt").write_text(_stimulus(case))
-    (folder / "ports.h").write_text(_ports(core.signature(config)))
+    (folder / "ports.h").write_text(_ports(signature))
     bench = _build(folder)
     command = [bench, "case.txt", "0", str(len(mutations)), str(seed)]
     done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, check=False)
@@ -134,7 +138,7 @@ def run(
     if len(verdicts) != len(mutations) + 1 or verdicts[0] != ["survives"]:
         raise RuntimeError(f"{core.name} as it is fails its case: {' '.join(verdicts[0])}")
     survivors = [m for m, v in zip(mutations, verdicts[1:], strict=True) if v == ["survives"]]
-    same = [mutation for mutation in survivors if equivalent(core.name, mutation, folder)]
+    same = [mutation for mutation in survivors if equivalent(top, mutation, folder)]
     score = len(mutations) - len(survivors)
     return {
         "figures": {

@@ -13,6 +13,7 @@ from amaranth.lib.wiring import In
 
 from seedbed.sim import tools, verilate
 from seedbed.sim.harness import Mismatch, stream_ports
+from seedbed.sim.ports import packed
 from seedbed.spec import ForwardCacheConfig
 
 __all__ = ["executable", "run", "step"]
@@ -66,16 +67,18 @@ def executable(
         The configuration of a core with the ports of the forward cache to a memory.
     """
     ports = _ports(signature, memory)
-    texts = [verilog.read_text(), MAIN.read_text(), STREAMS.read_text(), ports]
+    wires = packed(top, signature)
+    texts = [verilog.read_text(), wires, MAIN.read_text(), STREAMS.read_text(), ports]
     texts += [tools.version("VERILATOR"), tools.version("CXX"), *_FLAGS]
     folder = build.resolve() / f"{top}-{sha256(''.join(texts).encode()).hexdigest()[:16]}"
 
     def make(scratch: Path) -> None:
         (scratch / "ports.h").write_text(ports)
+        (scratch / "packed.v").write_text(wires)
         copyfile(STREAMS, scratch / STREAMS.name)
         verilate.build(
-            scratch, "--top-module", top, "-o", "bench", verilog.resolve(), MAIN.resolve(),
-            flags=_FLAGS,
+            scratch, "--top-module", f"{top}_packed", "-o", "bench",
+            verilog.resolve(), scratch / "packed.v", MAIN.resolve(), flags=_FLAGS,
         )  # fmt: skip
 
     return verilate.built(folder, "bench", make)

@@ -41,7 +41,7 @@ _BUILD += ["-MAKEFLAGS", "--old-file=Vtop.mk OPT_FAST= OPT_GLOBAL="]
 #: What each file of a build begins with, compiled once.
 _HEADERS = "headers.h"
 _INCLUDED = ["verilated.h", "verilated_vpi.h"]
-_VISIBLE = ["clk", "rst", "*_payload", "*_valid", "*_ready"]
+_VISIBLE = ["clk", "rst", "i_*", "o_*"]
 _VISIBLE += ["aclk", "aresetn", "s_axi*", "m_axi*", "base_address"]
 
 

@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In
 from seedbed.sim import tools, verilate
 from seedbed.sim.case import Case
 from seedbed.sim.harness import Mismatch, payload_bits, stream_ports
+from seedbed.sim.ports import ports
 
 __all__ = ["GENERATIONS", "icarus", "run", "verilator", "write"]
 
@@ -271,9 +272,7 @@ def write(folder: Path, top: str, case: Case, signature: wiring.Signature) -> Pa
             "declarations": _PORT
             + "".join(_AFTER.replace("{output}", output) for output in after)
             + (_INPUT if is_input else _OUTPUT),
-            "connections": "".join(
-                f"    .{name}_{part}({name}_{part}),\n" for part in ("payload", "valid", "ready")
-            ),
+            "connections": _connections(name, signature),
             "look": _LOOK,
             "restart": "      {name}_at = 0;\n",
             "read": "".join(
@@ -310,6 +309,15 @@ def write(folder: Path, top: str, case: Case, signature: wiring.Signature) -> Pa
         )
     )
     return path
+
+
+def _connections(name: str, signature: wiring.Signature) -> str:
+    """Return the ports of a stream, each with its part of the payload."""
+    lines = []
+    for port in ports(wiring.Signature({name: signature.members[name]})):
+        part = f"[{port.offset + port.width - 1}:{port.offset}]" if port.width < port.whole else ""
+        lines.append(f"    .{port.name}({port.signal}{part}),\n")
+    return "".join(lines)
 
 
 def _after(case: Case, name: str) -> dict[str, list[int]]:

@@ -66,23 +66,19 @@ def kept(pytestconfig):
 
 @pytest.fixture(scope="session")
 def ports_of():
-    """Return direction, width and name of every port that signature and clock ask for."""
-    from amaranth.hdl import Shape
-    from amaranth.lib.wiring import In
+    """Return direction, width and name of every port, in the order of the module."""
+    from seedbed.flow.registry import CORES, WRAPPERS
+    from seedbed.sim.ports import ports
 
-    from seedbed.flow.registry import CORES, find_verilog
+    def named(name, params):
+        core = (CORES | WRAPPERS)[name]
+        found = [
+            ("input" if port.is_input else "output", port.width, port.name)
+            for port in ports(core.signature(core.configure(params)))
+        ]
+        return [("input", 1, "clk"), ("input", 1, "rst"), *found] if name in CORES else found
 
-    def ports(name, params):
-        core = find_verilog(name)
-        # The clock of a wrapper is one of its signature's.
-        found = {("input", 1, "clk"), ("input", 1, "rst")} if name in CORES else set()
-        for path, member in core.signature(core.configure(params)).members.flatten():
-            if not member.is_signature:
-                way = "input" if member.flow is In else "output"
-                found.add((way, Shape.cast(member.shape).width, "_".join(map(str, path))))
-        return found
-
-    return ports
+    return named
 
 
 @pytest.fixture

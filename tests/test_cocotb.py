@@ -10,6 +10,7 @@ from seedbed.sim import tools, verilate
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.checksum import intact, record
 from seedbed.sim.harness import Mismatch
+from seedbed.sim.ports import write_packed
 from seedbed.sim.verilate import play, run
 
 ROOT = Path(__file__).parents[1]
@@ -30,8 +31,9 @@ def test_emitted_verilog_matches_model(core, params, tmp_path, kept):
     config = core.configure(params)
     case = core.case(config, Random(11))
     inputs, outputs = core.streams(config)
+    whole = write_packed(verilog, core.name, core.signature(config))
     done = run(
-        verilog, core.name, case, inputs=inputs, outputs=outputs,
+        whole, whole.stem, case, inputs=inputs, outputs=outputs,
         stalls=True, seed=11, build=BUILD,
     )  # fmt: skip
     came = max(len(p) for phase in case.phases for p in phase.outputs.values())

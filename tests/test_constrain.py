@@ -23,7 +23,7 @@ endmodule
 module part(input clk, input rst, input ready, output [119:0] words, input seed, input load);
   urng_array noise (
     .clk(clk), .rst(rst), .o_payload(words), .o_valid(), .o_ready(ready),
-    .i_seeds_payload({LAST, {8{seed}}}), .i_seeds_valid(load), .i_seeds_ready());
+    .i_seeds_bits({15{seed}}), .i_seeds_last(seed), .i_seeds_valid(load), .i_seeds_ready());
 endmodule
 """
 
@@ -31,7 +31,7 @@ endmodule
 def design(folder, kept, *, ready="s[0]", load="load"):
     core = CORES["urng_array"]
     write(core, {"lanes": LANES, "width": WIDTH}, folder, kept=kept)
-    text = DESIGN.replace("READY", ready).replace("LAST", "seed")
+    text = DESIGN.replace("READY", ready)
     (folder / "top.v").write_text(text.replace("(load)", f"({load})"))
     script = "read_verilog urng_array.v top.v\nsynth_ecp5 -top top -json design.json\n"
     synth.yosys(folder, "user", script)

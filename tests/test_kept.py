@@ -202,7 +202,7 @@ def test_a_damaged_design_is_wrapped_again(tmp_path, mapped, monkeypatch, damage
 @damage
 def test_damaged_verilog_is_emitted_again(tmp_path, monkeypatch, damage):
     calls = []
-    monkeypatch.setattr(verilog, "emit", lambda core, params: calls.append(core) or LFSR)
+    monkeypatch.setattr(verilog, "emit", lambda core, params, name: calls.append(core) or LFSR)
 
     def write():
         return verilog.write(CORES["lfsr"], {}, tmp_path / "out", kept=tmp_path / "kept")

@@ -15,6 +15,7 @@ from seedbed.sim import gemv_cycles
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.seedlm_gemv import Job, case, command, phase, results
 from seedbed.sim.harness import Mismatch, in_turn, simulate
+from seedbed.sim.ports import write_packed
 from seedbed.spec import SeedlmGemvConfig
 
 SMALL = {"block": 4, "latent": 2, "width": 8, "beat_bits": 48, "columns": 64, "row_width": 8}
@@ -118,8 +119,10 @@ def test_a_fault_with_results_that_wait():
 
 def test_cycles_of_the_emitted_verilog(tmp_path, monkeypatch):
     config = SeedlmGemvConfig(**SMALL)
-    verilog = write(CORES["seedlm_gemv"], SMALL, tmp_path)
-    bench = gemv_cycles.executable(verilog, "seedlm_gemv", build=tmp_path)
+    core = CORES["seedlm_gemv"]
+    verilog = write(core, SMALL, tmp_path)
+    whole = write_packed(verilog, core.name, core.signature(core.configure(SMALL)))
+    bench = gemv_cycles.executable(whole, whole.stem, build=tmp_path)
     dut = SeedlmGemv(config)
     for plain, beats in ((False, 3), (True, 7)):
         job = drawn(config, rows=30, columns=20, plain=plain)
@@ -133,7 +136,7 @@ def test_cycles_of_the_emitted_verilog(tmp_path, monkeypatch):
         gemv_cycles.run(bench, config, job)
     monkeypatch.setattr(flow, "SIDES", (16,))
     packed, plain = 16 * 2 + dut.latency, 16 * 6 + dut.plain_latency
-    assert flow.measure(verilog, "seedlm_gemv", config, seed=1, build=tmp_path) == {
+    assert flow.measure(whole, whole.stem, config, seed=1, build=tmp_path) == {
         "cycles_16": packed, "plain_cycles_16": plain, "speed_up_16": plain / packed,
     }  # fmt: skip
 

@@ -16,7 +16,10 @@ from seedbed.flow.verilog import emit, write
 from seedbed.sim import verilog_bench
 from seedbed.sim.verilate import WAIVERS, lint
 
-PORT = re.compile(r"^  (input|output) (?:\[(\d+):0\] )?([^ ;]+) ?;$", re.MULTILINE)
+#: Direction, highest bit and name of a port in a module's head; and what it means.
+PORT = re.compile(
+    r"^  (input|output) (?:wire|reg) (?:\[(\d+):0\] )?(\w+)(?: = \S+)?,?  // (.*)$", re.MULTILINE
+)
 
 UNUSED = re.compile(r"UNUSEDSIGNAL: .*\.v:(\d+):\d+: (?:Signal|Bits of signal).*: '([^']+)'")
 
@@ -30,8 +33,8 @@ def test_ports_paths_and_lint(configured, tmp_path, kept, ports_of):
     core, params = configured
     path = write(core, params, tmp_path, kept=kept)
     text = path.read_text()
-    top = text[text.index(f"\nmodule {core.name}(") :].split("\nendmodule")[0]
-    found = {(way, int(msb or 0) + 1, name) for way, msb, name in PORT.findall(top)}
+    top = text[text.index(f"\nmodule {core.name} (") :].split("\nendmodule")[0]
+    found = [(way, int(msb or 0) + 1, name) for way, msb, name, _ in PORT.findall(top)]
     expected = ports_of(core.name, params)
     assert found == expected
     assert not re.findall(r"(?<![\w*/])/\w+/.*", text), "an absolute path"
@@ -42,7 +45,7 @@ def test_ports_paths_and_lint(configured, tmp_path, kept, ports_of):
     messages = lint(path, core.name, waivers=waivers)
     assert [message for message in messages if "-UNUSEDSIGNAL: " not in message] == []
     # Inner modules have ports of the same names: only lines of the top module count.
-    first = text[: text.index(f"\nmodule {core.name}(")].count("\n") + 2
+    first = text[: text.index(f"\nmodule {core.name} (")].count("\n") + 2
     unused = {
         name
         for line, name in UNUSED.findall("\n".join(messages))

@@ -17,8 +17,9 @@ from seedbed.golden.urng_array import UrngArray, seed_beats
 from seedbed.sim.tools import setup_environment
 from seedbed.spec import UrngConfig
 
-# A stream called o has the ports o_payload, o_valid and o_ready.
-Bus, Beat, Source, Sink, Monitor = define_stream("Beat", signals=["payload", "valid", "ready"])
+# A stream called o has the ports o_payload, o_valid and o_ready; one with fields, a port for each.
+Bus, _, _, Sink, _ = define_stream("Beat", signals=["payload", "valid", "ready"])
+SeedBus, Seed, Source, _, _ = define_stream("Seed", signals=["bits", "last", "valid", "ready"])
 
 
 def pauses():
@@ -31,7 +32,7 @@ def pauses():
 async def words_follow_the_model(dut):
     """Load random seeds and compare the beats that come of them."""
     config = UrngConfig()  # with the parameters that the Verilog was emitted with
-    i_seeds = Source(Bus.from_prefix(dut, "i_seeds"), dut.clk, dut.rst)
+    i_seeds = Source(SeedBus.from_prefix(dut, "i_seeds"), dut.clk, dut.rst)
     o = Sink(Bus.from_prefix(dut, "o"), dut.clk, dut.rst)
     i_seeds.set_pause_generator(pauses())
     o.set_pause_generator(pauses())
@@ -42,12 +43,11 @@ async def words_follow_the_model(dut):
     dut.rst.value = 0
     await ClockCycles(dut.clk, 2)
 
-    # One bit of every generator's seed a beat, and above them the bit `last`.
+    # One bit of every generator's seed a beat.
     seeds = [random.randint(1, 2**config.width - 1) for _ in range(config.lanes)]
-    payloads = seed_beats(config, seeds)
-    payloads[-1] |= 1 << config.lanes
-    for payload in payloads:
-        await i_seeds.send(Beat(payload=payload))
+    beats = seed_beats(config, seeds)
+    for number, bits in enumerate(beats, 1):
+        await i_seeds.send(Seed(bits=bits, last=number == len(beats)))
     await i_seeds.wait()
 
     # No beat comes while seeds go in; what came before them is of the old sequence.

@@ -1,0 +1,79 @@
+"""What goes with a core's Verilog into other people's flows: a testbench, and a FuseSoC file."""
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from seedbed.flow import verilog
+from seedbed.flow.files import write_atomic
+from seedbed.flow.registry import Core
+from seedbed.sim import verilog_bench
+from seedbed.sim.verilate import WAIVERS
+
+__all__ = ["bench", "fusesoc"]
+
+#: FuseSoC's description of a core, in its format CAPI2.
+_CORE = """\
+CAPI=2:
+name: seedbed::{name}:{version}
+description: {title}
+
+filesets:
+  rtl:
+    files: [{name}.v]
+    file_type: verilogSource
+  waivers:
+    files: [seedbed.vlt]
+    file_type: vlt
+  testbench:
+    files:
+      - {name}_tb.v: {{file_type: verilogSource}}
+{vectors}
+
+targets:
+  default: &default
+    filesets: [rtl]
+    toplevel: {name}
+  lint:
+    <<: *default
+    filesets: [waivers, rtl]
+    description: Verilator's -Wall, with reviewed waivers
+    default_tool: verilator
+    tools:
+      verilator:
+        mode: lint-only
+        verilator_options: [-Wall, -Wfuture-PROCASSINIT]
+  sim:
+    <<: *default
+    filesets: [rtl, testbench]
+    description: The core against vectors of its golden model
+    default_tool: icarus
+    toplevel: {name}_tb
+"""
+
+
+def bench(
+    core: Core, params: Mapping[str, Any], folder: Path, *, name: str = "", seed: int = 1
+) -> list[Path]:
+    """Write a core's Verilog, a testbench in plain Verilog and its vectors; return their paths.
+
+    The vectors are the stimulus of the core's case, and what the golden model makes of it.
+    """
+    config = core.configure(params)
+    path = verilog.write(core, params, folder, name=name)
+    top = path.stem
+    main = verilog_bench.write(folder, top, core.case(config, Random(seed)), core.signature(config))
+    return [path, main, *sorted(folder.glob(f"{top}_*.hex"))]
+
+
+def fusesoc(core: Core, params: Mapping[str, Any], folder: Path, *, name: str = "") -> Path:
+    """Write :func:`bench` and a FuseSoC file with the targets ``lint`` and ``sim``."""
+    path, _, *vectors = bench(core, params, folder, name=name)
+    write_atomic(folder / "seedbed.vlt", WAIVERS.read_text())
+    lines = (f"      - {v.name}: {{file_type: user, copyto: {v.name}}}" for v in vectors)
+    text = _CORE.format(
+        name=path.stem, version=version("seedbed"), title=core.title, vectors="\n".join(lines)
+    )
+    return write_atomic(folder / f"{path.stem}.core", text)

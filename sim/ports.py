@@ -1,0 +1,131 @@
+"""What the ports of a core's emitted Verilog are called, and a module that packs them again."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from amaranth.hdl import Shape, ShapeLike
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In
+
+__all__ = ["Port", "fields", "packed", "ports", "write_packed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Port:
+    """A port of the emitted Verilog, or a field of a payload, which is a port of its own.
+
+    Parameters
+    ----------
+    name
+        In Verilog.
+    is_input
+        Whether it is driven from outside.
+    shape
+        In Amaranth.
+    member
+        The signal of Amaranth's that it is a part of: its path, joined by two underscores.
+    offset
+        Its lowest bit there.
+    whole
+        The bits that the signal has.
+    """
+
+    name: str
+    is_input: bool
+    shape: ShapeLike
+    member: str
+    offset: int
+    whole: int
+
+    @property
+    def path(self) -> str:
+        """Return its path in Amaranth, such as ``o.payload.last``."""
+        signal = self.member.replace("__", ".")
+        stem = self.signal.removesuffix("_payload") if signal.endswith(".payload") else self.signal
+        field = self.name.removeprefix(stem).removeprefix("_")
+        return signal if self.name == self.signal else f"{signal}.{field}"
+
+    @property
+    def width(self) -> int:
+        """Return the number of its bits."""
+        return Shape.cast(self.shape).width
+
+    @property
+    def range(self) -> str:
+        """Return its range in Verilog, with a space behind it, or nothing for one bit."""
+        return f"[{self.width - 1}:0] " if self.width > 1 else ""
+
+    @property
+    def signal(self) -> str:
+        """Return the name of the whole signal, as :func:`packed` has it for a port."""
+        return self.member.replace("__", "_")
+
+
+def ports(signature: wiring.Signature) -> list[Port]:
+    """Return the ports of a component, in the order of its signature, without clock and reset.
+
+    The fields of a struct are ports of their own: ``values`` and ``last`` of the stream ``o`` are
+    ``o_values`` and ``o_last``, beside ``o_valid`` and ``o_ready``. Any other payload is one port,
+    ``o_payload``. Arrays are vectors with element 0 lowest.
+    """
+    found = []
+    for path, member in signature.members.flatten():
+        if member.is_signature:
+            continue
+        whole = Shape.cast(member.shape).width
+        names = [str(part) for part in path]
+        if isinstance(member.shape, data.StructLayout) and names[-1] == "payload":
+            stem = names[:-1]
+        else:
+            stem = names
+        for field, shape, offset in fields(member.shape):
+            port = Port(
+                name="_".join([*stem, *field]), is_input=member.flow is In, shape=shape,
+                member="__".join(names), offset=offset, whole=whole,
+            )  # fmt: skip
+            found += [port] if port.width else []
+    return found
+
+
+def fields(shape: ShapeLike, offset: int = 0) -> Iterator[tuple[list[str], ShapeLike, int]]:
+    """Yield path, shape and lowest bit of each field of a struct, and of those in its fields.
+
+    What is no struct is one field without a name.
+    """
+    if not isinstance(shape, data.StructLayout):
+        yield [], shape, offset
+        return
+    for name, field in shape:
+        for path, inner, at in fields(field.shape, offset + field.offset):
+            yield [str(name), *path], inner, at
+
+
+def write_packed(verilog: Path, top: str, signature: wiring.Signature) -> Path:
+    """Write a core's Verilog and :func:`packed` behind it to one file, beside the core's own.
+
+    The file is called as its top module is. Returns its path.
+    """
+    path = verilog.with_name(f"{top}_packed.v")
+    path.write_text(f"{verilog.read_text()}\n{packed(top, signature)}")
+    return path
+
+
+def packed(top: str, signature: wiring.Signature) -> str:
+    """Return a Verilog module ``TOP_packed`` around a core: each payload is one vector again.
+
+    Benches that take any core's payloads as numbers drive this one. It has no logic.
+    """
+    found = ports(signature)
+    signals = {port.signal: port for port in found}
+    plain = [name for name in ("clk", "rst") if name not in signals]
+    head = [f"  input {name}" for name in plain]
+    for name, port in signals.items():
+        high = f"[{port.whole - 1}:0] " if port.whole > 1 else ""
+        head.append(f"  {'input' if port.is_input else 'output'} {high}{name}")
+    pins = [f"    .{name}({name})" for name in plain]
+    for port in found:
+        part = f"[{port.offset + port.width - 1}:{port.offset}]" if port.whole > 1 else ""
+        pins.append(f"    .{port.name}({port.signal}{part})")
+    lines = [f"module {top}_packed(", ",\n".join(head), ");", f"  {top} core("]
+    return "\n".join([*lines, ",\n".join(pins), "  );", "endmodule", ""])

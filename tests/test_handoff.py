@@ -1,0 +1,115 @@
+"""What others take: heads with ports that say what they are, testbenches, a FuseSoC core."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from seedbed.flow import described, docs, handoff, settings
+from seedbed.flow.registry import CORES, WRAPPERS
+from seedbed.flow.verilog import write
+from seedbed.sim import tools, verilog_bench
+
+ROOT = Path(__file__).parents[1]
+HEAD = re.compile(r"^module \w+ \(\n(.*?)^\);", re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", CORES | WRAPPERS)
+def test_every_port_says_what_it_is(name):
+    core = (CORES | WRAPPERS)[name]
+    for variant in [{}, *(v.params for v in core.variants.values())]:
+        found = described.described(name, core.signature(core.configure(variant)))
+        assert all(each.meaning and each.format for each in found)
+        says = [each.meaning for each in found if not each.port.name.endswith(("valid", "ready"))]
+        assert len(set(says)) > 1 or len(says) == 1
+
+
+@pytest.mark.parametrize("name", CORES)
+def test_pages_have_the_ports(name):
+    page = ROOT / "docs" / "cores" / f"{name}.md"
+    assert "<!-- generated: ports -->" in page.read_text()
+    assert docs.BLOCKS["ports"]([], name) in page.read_text()
+
+
+def test_a_head_says_how_it_was_made(tmp_path, kept):
+    core = CORES["seedlm_decompress"]
+    params = settings.read(core, ["blocks=1", "queue=true"])
+    text = write(core, params, tmp_path, name="unpack", kept=kept).read_text()
+    head, _, rest = text.partition("\nmodule unpack")
+    # The module's own files, and nothing of another name.
+    assert "seedbed verilog seedlm_decompress --set blocks=1 --set queue=True --name unpack" in (
+        head.replace("\n//  ", "")
+    )
+    for words in ("Parameters: ", "Latency: 20 cycles", "a beat every cycle", "Apache-2.0"):
+        assert words in head
+    assert "signed(21), element 0 lowest" in rest
+    assert "localparam O_WEIGHTS_WIDTH = 168;" in rest
+    again = settings.read(core, ["blocks=1", "queue=True"])
+    assert again == params
+
+
+def test_two_configurations_are_in_one_design(tmp_path, kept):
+    core = CORES["tree_grng"]
+    first = write(core, {"tree": "compact"}, tmp_path, name="first", kept=kept)
+    second = write(core, {}, tmp_path, name="second", kept=kept)
+    (tmp_path / "top.v").write_text("module top; first a(); second b(); endmodule\n")
+    files = ["-DTOP", first, second, tmp_path / "top.v"]
+    tools.run("VERILATOR", "--lint-only", "-Wno-fatal", "--top-module", "top", *files)
+    with pytest.raises(ValueError, match="name must be letters, digits and underscores, not '2nd'"):
+        write(core, {}, tmp_path, name="2nd")
+
+
+def test_ports_are_listed(tmp_path, called):
+    code, told, _ = called(["ports", "prng_pool", "--set", "width=9"], tmp_path)
+    assert not code
+    lanes = next(line for line in told.splitlines() if "o_lanes" in line)
+    assert "out" in lanes
+    assert "8 x signed(9)" in " ".join(told.split())
+    assert not called(["ports", "instantft_axi"], tmp_path)[0]
+
+
+@pytest.mark.parametrize("name", ["nf4", "perturbation"])
+def test_a_testbench_is_whole(name, tmp_path, called):
+    """What is written runs with no more than what is in the folder."""
+    words = ["testbench", name, "--name", "mine", "-o", "bench"]
+    code, told, _ = called(words, tmp_path)
+    assert not code
+    paths = [tmp_path / line for line in told.splitlines()]
+    assert {path.name for path in paths} >= {"mine.v", "mine_tb.v"}
+    assert all(path.is_file() for path in paths)
+    command = verilog_bench.verilator(paths[1], [paths[0]])
+    assert verilog_bench.run(command, tmp_path / "bench") > 100
+    try:
+        command = verilog_bench.icarus(paths[1], [paths[0]], generation="2005")
+    except tools.ToolMissing as missing:
+        pytest.skip(str(missing))
+    assert verilog_bench.run(command, tmp_path / "bench") > 100
+
+
+def test_fusesoc_takes_a_core(tmp_path, kept):
+    found = handoff.fusesoc(CORES["scale_lut"], {}, tmp_path, name="scale")
+    assert found.name == "scale.core"
+    folder = Path(sys.executable).parent
+    # Of the environment alone: another Verilator may not know a rule that is waived.
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "verilator").symlink_to(tools.find("VERILATOR"))
+    path = os.pathsep.join([str(tmp_path / "bin"), str(folder), os.environ["PATH"]])
+
+    def run(target):
+        return subprocess.run(
+            [folder / "fusesoc", "--cores-root", ".", "run", "--target", target, "scale"],
+            cwd=tmp_path, env=os.environ | {"PATH": path}, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+
+    done = run("lint")
+    assert done.returncode == 0, done.stdout + done.stderr
+    if not shutil.which("iverilog"):
+        pytest.skip("iverilog is not installed")
+    done = run("sim")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "PASS: scale" in done.stdout + done.stderr
