@@ -117,8 +117,10 @@ def draw_losses(result: Result, axes: Axes, shots: int) -> None:
     )
     low, high = axes.get_ylim()
     ticks = [t for t in (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 20) if low <= t <= high]
-    axes.minorticks_off()
-    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    # Losses that hardly move have the ticks of matplotlib.
+    if len(ticks) > 1:
+        axes.minorticks_off()
+        axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
 
 
 def draw_rates(result: Result, axes: Axes) -> None:

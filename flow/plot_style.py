@@ -2,6 +2,7 @@
 
 from io import BytesIO
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -40,12 +41,12 @@ def absent(axes: Axes, place: tuple[float, float], text: str, *, upright: bool =
 
 def legend(figure: Figure, *, columns: int = 3) -> None:
     """Put one legend of all axes below them; a name is in it once."""
-    named = {}
+    named: dict[str, Artist] = {}
     for axes in figure.axes:
         handles, labels = axes.get_legend_handles_labels()
         named |= dict(zip(labels, handles, strict=True))
     figure.legend(
-        named.values(), named, loc="outside lower center", ncols=columns, fontsize=8,
+        named.values(), list(named), loc="outside lower center", ncols=columns, fontsize=8,
         frameon=False, handlelength=2.8,
     )  # fmt: skip
 
