@@ -19,7 +19,7 @@ all: verilog  ## the main job: Verilog, demonstration, simulation, synthesis, re
 
 setup: $(READY)  ## the environment alone: .venv/bin/seedbed afterwards
 
-EXTRAS := place,boards
+EXTRAS := all
 $(READY): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) with $(PYTHON) ..."
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, not " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
@@ -30,7 +30,7 @@ $(READY): pyproject.toml constraints.txt
 	@echo $(EXTRAS) > $@
 
 # What tests and checks need, too: at once where nothing is there.
-$(TESTED): EXTRAS := place,boards,dev,cluster
+$(TESTED): EXTRAS := all,dev
 $(TESTED): $(READY)
 	@grep -q dev $(READY) || { echo "Adding what tests and checks need ..." && $(PIP) --editable '.[$(EXTRAS)]'; }
 	@touch $@

@@ -81,9 +81,8 @@ def _read(name: str) -> tuple[str, frozenset[str]]:
     text = Path(file).read_text()
     imports = set()
     for node in ast.walk(ast.parse(text)):
-        if not isinstance(node, ast.ImportFrom) or (node.module or "").split(".")[0] != "seedbed":
-            continue
-        imports |= {_home(node.module, alias.name) for alias in node.names}
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "seedbed":
+            imports |= {_home(node.module or "", alias.name) for alias in node.names}
     return text, frozenset(imports)
 
 

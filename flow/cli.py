@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from platformdirs import user_cache_path
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from seedbed.flow import described, handoff, registry, settings, tables, targets, verilog
@@ -392,10 +393,10 @@ def doctor() -> None:
                 table.add_row(name, called, tools.version(name))
             except tools.ToolMissing:
                 missing += 1
-                table.add_row(name, called, f"[red]missing: {remedy}[/red]")
+                table.add_row(name, called, f"[red]missing: {escape(remedy)}[/red]")
             except RuntimeError as problem:
                 missing += 1
-                table.add_row(name, called, f"[red]broken: {problem}[/red]")
+                table.add_row(name, called, f"[red]broken: {escape(str(problem))}[/red]")
     for name, (default, remedy) in tools.OPTIONAL.items():
         called = os.environ.get(name, default)
         found = (
@@ -424,6 +425,9 @@ def main() -> None:
         sys.exit(code)
     except UsageError as problem:
         err.print(f"error: {problem.format_message()}", style="red", markup=False, soft_wrap=True)
+    except ModuleNotFoundError as problem:
+        told = tools.without(problem)
+        err.print(f"error: {told}", style="red", markup=False, highlight=False, soft_wrap=True)
     except (typer.Abort, KeyboardInterrupt):
         err.print("interrupted: what was finished is kept")
         sys.exit(130)

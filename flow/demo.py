@@ -255,7 +255,7 @@ def _rows(result: dict[str, Any]) -> list[Row]:
 
 def _row(result: dict[str, Any], kind: str, each: dict[str, Any]) -> Row:
     source, shots = each["source"], each["shots"]
-    chosen = {name: each[name] for name in ("lanes", "width", "size", "rate") if name in each}
+    chosen: dict[str, Any] = {n: each[n] for n in ("lanes", "width", "size", "rate") if n in each}
     varied = ", ".join(f"{name} {value:g}" for name, value in chosen.items())
     what = f"{source} ({varied})" if kind == "sweep" else source
     params = {"source": source, "shots": shots, "data": result["data"], "d": result["d"], **chosen}

@@ -1,15 +1,14 @@
 """Tables and plots of the fine-tuning demonstration, drawn from its result alone."""
 
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
 from seedbed.flow.files import write_atomic
+from seedbed.flow.plot_style import legend, panels, png
 
 __all__ = ["LABELS", "draw", "show"]
 
@@ -80,43 +79,23 @@ def draw(result: Result, out: Path) -> list[Path]:
     """Write the plots to ``out`` and return their paths."""
     shots = result["settings"]["shots"]
     bits = "Bits of a generator (31 lanes; at 4 bits 15)"
-    losses, axes = panels(len(shots))
+    losses, axes = panels(len(shots), 5 * len(shots), 4)
     for one, k in zip(axes, shots, strict=True):
         draw_losses(result, one, k)
-    numbers, (lanes, pool) = panels(2, sharey=True)
+    numbers, (lanes, pool) = panels(2, 10, 4, sharey=True)
     draw_sweep(result, "lanes", lanes, "mean", "Number of generators, 14 bits each")
     draw_sweep(result, "pool", pool, "mean", "Numbers in the pool, 12 bits each")
-    widths, (loss, accuracy) = panels(2)
+    widths, (loss, accuracy) = panels(2, 10, 4)
     draw_sweep(result, "bits", loss, "loss", bits)
     draw_sweep(result, "bits", accuracy, "mean", bits)
-    rates, (single,) = panels(1)
+    rates, (single,) = panels(1, 6, 4)
     draw_rates(result, single)
     figures = {"zo_loss": losses, "zo_numbers": numbers, "zo_bits": widths, "zo_rates": rates}
     paths = []
     for name, figure in figures.items():
-        named: dict[str, Any] = {}
-        for one in figure.axes:
-            handles, labels = one.get_legend_handles_labels()
-            named |= dict(zip(labels, handles, strict=True))
-        figure.legend(
-            named.values(),
-            named,
-            loc="outside lower center",
-            ncols=1 + len(figure.axes),
-            fontsize=9,
-            frameon=False,
-        )
-        buffer = BytesIO()
-        # No version or date in the file: the same result gives the same bytes.
-        figure.savefig(buffer, format="png", metadata={"Software": None})
-        paths.append(write_atomic(out / f"{name}.png", buffer.getvalue()))
+        legend(figure, columns=1 + len(figure.axes))
+        paths.append(write_atomic(out / f"{name}.png", png(figure)))
     return paths
-
-
-def panels(count: int, *, sharey: bool = False) -> tuple[Figure, list[Axes]]:
-    """Return a figure with ``count`` axes side by side; it needs no screen."""
-    figure = Figure(figsize=(5.5 * count, 4.4), dpi=110, layout="constrained")
-    return figure, list(figure.subplots(1, count, squeeze=False, sharey=sharey)[0])
 
 
 def draw_losses(result: Result, axes: Axes, shots: int) -> None:
@@ -138,9 +117,10 @@ def draw_losses(result: Result, axes: Axes, shots: int) -> None:
     )
     low, high = axes.get_ylim()
     ticks = [t for t in (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 20) if low <= t <= high]
-    axes.minorticks_off()
-    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.grid(alpha=0.3)
+    # Losses that hardly move have the ticks of matplotlib.
+    if len(ticks) > 1:
+        axes.minorticks_off()
+        axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
 
 
 def draw_rates(result: Result, axes: Axes) -> None:
@@ -163,7 +143,6 @@ def draw_rates(result: Result, axes: Axes) -> None:
         result["settings"]["rate"], color="#888888", linestyle=":", label="rate of the table"
     )
     axes.set(xlabel="Learning rate eta", ylabel="Held-out accuracy (%)")
-    axes.grid(alpha=0.3)
 
 
 def draw_sweep(result: Result, name: str, axes: Axes, figure: str, label: str) -> None:
@@ -191,4 +170,3 @@ def draw_sweep(result: Result, name: str, axes: Axes, figure: str, label: str) -
     axes.minorticks_off()
     axes.set_xlabel(label)
     axes.set_ylabel("Held-out accuracy (%)" if figure == "mean" else "Final training loss")
-    axes.grid(alpha=0.3)

@@ -76,14 +76,14 @@ def arrange(module: dict[str, Any], columns: Columns) -> dict[str, str]:
             row = way % count if way < ways - ways % count else lane // 4 % count
             rows[row].append(way * lanes + lane)
     places: dict[str, str] = {}
-    for number, row in enumerate(rows):
+    for number, chosen in enumerate(rows):
         sites = columns.sites(number)
-        if len(row) > len(sites):
+        if len(chosen) > len(sites):
             return {}
-        for place, k in enumerate(row):
+        for place, index in enumerate(chosen):
             # The free columns between them, for what else multiplies and remembers.
-            bels = sites[(2 * place + 1) * len(sites) // (2 * len(row))]
-            places |= zip((multipliers[memories[k]], memories[k]), bels, strict=True)
+            bels = sites[(2 * place + 1) * len(sites) // (2 * len(chosen))]
+            places |= zip((multipliers[memories[index]], memories[index]), bels, strict=True)
     return places
 
 

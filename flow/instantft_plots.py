@@ -1,16 +1,15 @@
 """Tables and plots of the InstantFT demonstration, drawn from its result alone."""
 
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
 from seedbed.flow.files import write_atomic
 from seedbed.flow.instantft_job import FIXED
+from seedbed.flow.plot_style import legend, panels, png
 
 __all__ = ["LABELS", "draw", "show"]
 
@@ -99,13 +98,10 @@ def draw(result: Result, out: Path) -> list[Path]:
     figures = {"instantft_angle": draw_angles, "instantft_time": draw_times}
     paths = []
     for name, drawn in figures.items():
-        figure = Figure(figsize=(6.4, 4.6), dpi=110, layout="constrained")
-        drawn(result, figure.subplots())
-        figure.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
-        buffer = BytesIO()
-        # No version or date in the file: the same result gives the same bytes.
-        figure.savefig(buffer, format="png", metadata={"Software": None})
-        paths.append(write_atomic(out / f"{name}.png", buffer.getvalue()))
+        figure, (axes,) = panels(1, 6, 4.4)
+        drawn(result, axes)
+        legend(figure)
+        paths.append(write_atomic(out / f"{name}.png", png(figure)))
     return paths
 
 
@@ -122,7 +118,6 @@ def draw_angles(result: Result, axes: Axes) -> None:
     axes.plot(places, before, color="#888888", linestyle=":", label="no fine-tuning")
     axes.set_xticks(places)
     axes.set(xlabel="Rotation (degrees)", ylabel="Held-out accuracy (%)", title=result["data"])
-    axes.grid(alpha=0.3)
 
 
 def draw_times(result: Result, axes: Axes) -> None:
@@ -146,4 +141,3 @@ def draw_times(result: Result, axes: Axes) -> None:
         title=f"{result['data']} rotated by {result['angle']:g} degrees",
     )
     axes.set_xlim(left=0)
-    axes.grid(alpha=0.3)

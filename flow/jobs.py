@@ -40,7 +40,13 @@ DISTRIBUTIONS = (
 )  # fmt: skip
 
 
-version = cache(metadata.version)
+@cache
+def version(name: str) -> str | None:
+    """Return the version of an installed package, or ``None``: not every job needs every one."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 class _NotKeptError(Exception):

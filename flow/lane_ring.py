@@ -78,7 +78,8 @@ def arrange(module: dict[str, Any], area: Area, path: str = "") -> dict[str, str
     states = {
         (int(lane[1]), bit): drivers[net]
         for lane, bits in named
-        for bit, net in enumerate(bits if lane else ())
+        if lane
+        for bit, net in enumerate(bits)
         if net in drivers and cells[drivers[net]]["type"] == _REGISTER
     }
     if not states:

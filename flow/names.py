@@ -97,7 +97,9 @@ def _renamed(
                 if kind in modules:
                     line = f"  cell {modules[kind]} {names[name]}"
             case ["connect", pin, *_] if cell:
-                head, _, rest = _CONNECT.fullmatch(line).groups()
+                connect = _CONNECT.fullmatch(line)
+                assert connect, line
+                head, _, rest = connect.groups()
                 line = f"{head}{inside[cell][pin] if cell in inside else pin}{renamed(rest)}"
             case ["parameter", *_]:
                 if memory := _MEMORY.fullmatch(line):

@@ -1,25 +1,18 @@
 """The report's plots, drawn from its JSON rows alone; each returns PNG bytes, or None without data.
 
-A bar or point that nobody measured is not drawn.
+A bar or point that nobody measured is not drawn; a word is in its place.
 """
 
 from collections.abc import Callable, Iterable
-from io import BytesIO
 from typing import Any
 
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 
-__all__ = ["PAPER", "PLOTS", "png"]
+from seedbed.flow.plot_style import NEUTRAL, OTHER, OURS, PAPER, absent, legend, panels, png
 
-OURS, PAPER = "#1f5f99", "#c8862a"
+__all__ = ["PLOTS"]
 
-
-def png(figure: Figure) -> bytes:
-    """Return the figure as a PNG file's content."""
-    buffer = BytesIO()
-    # No version in the file: the same rows give the same bytes.
-    figure.savefig(buffer, format="png", dpi=130, metadata={"Software": None})
-    return buffer.getvalue()
+Rows = Iterable[dict[str, Any]]
 
 
 def label(row: dict[str, Any]) -> str:
@@ -27,128 +20,281 @@ def label(row: dict[str, Any]) -> str:
     return f"{row['core']}\n{row['config']}"
 
 
-def resources(rows: Iterable[dict[str, Any]]) -> bytes | None:
+def _bars(
+    axes: Axes,
+    groups: list[str],
+    series: list[tuple[str, str, list[float | None], str]],
+    *,
+    text: Callable[[float], str] = "{:,}".format,
+) -> None:
+    """Draw upright bars, a group for each of ``groups``; of name, colour, values, what if none."""
+    width = 0.8 / len(series)
+    for k, (name, color, values, otherwise) in enumerate(series):
+        places = [g + (k - (len(series) - 1) / 2) * width for g in range(len(groups))]
+        there = [(p, v) for p, v in zip(places, values, strict=True) if v is not None]
+        bars = axes.bar(
+            [p for p, _ in there], [v for _, v in there], 0.9 * width, color=color, label=name
+        )
+        axes.bar_label(bars, [text(v) for _, v in there], padding=2, fontsize=7, rotation=90)
+        for place, value in zip(places, values, strict=True):
+            if value is None:
+                absent(axes, (place, axes.get_ylim()[0]), otherwise, upright=True)
+    axes.set_xticks(range(len(groups)), groups)
+    axes.grid(visible=False, axis="x")
+
+
+def resources(rows: Rows) -> bytes | None:
     """LUT and FF of each design that has a published counterpart, side by side, on a log scale."""
     found = [r for r in rows if r["kind"] == "synthesis" and r["paper"]]
     if not found:
         return None
-    figure = Figure(figsize=(10, 1.4 + 0.62 * len(found)), layout="constrained")
-    for axes, name in zip(figure.subplots(1, 2, sharey=True), ("lut", "ff"), strict=True):
+    figure, pair = panels(2, 10, 1.6 + 0.62 * len(found), sharey=True)
+    for axes, name in zip(pair, ("lut", "ff"), strict=True):
+        axes.set_xscale("log")
         for place, row in enumerate(found):
             paper = row["paper"]["figures"]
-            for shift, source, color in ((-0.2, row["figures"], OURS), (0.2, paper, PAPER)):
-                if source.get(name):
-                    bars = axes.barh(place + shift, source[name], 0.36, color=color)
-                    axes.bar_label(bars, [f"{source[name]:,}"], padding=3, fontsize=8)
-        axes.set_xscale("log")
+            for shift, source, color, otherwise in (
+                (-0.2, row["figures"], OURS, "not measured"),
+                (0.2, paper, PAPER, "not in the paper"),
+            ):
+                value = source.get(name)
+                if value:
+                    bars = axes.barh(place + shift, value, 0.36, color=color)
+                    axes.bar_label(bars, [f"{value:,}"], padding=3, fontsize=8)
+                else:
+                    absent(axes, (1, place + shift), otherwise if value is None else "0")
         # Room for the label of the longest bar; a log axis has no zero to start at.
         axes.set_xlim(left=1, right=axes.get_xlim()[1] * 6)
         axes.set_xlabel(f"{name.upper()} (log scale)")
         axes.set_yticks(range(len(found)), [label(r) for r in found], fontsize=8)
-        axes.spines[["top", "right"]].set_visible(False)
-    axes.invert_yaxis()
-    for color, name in ((OURS, "measured"), (PAPER, "paper, Table 6")):
-        axes.barh([0], [0], color=color, label=name)
-    figure.legend(loc="outside upper right", ncols=2, frameon=False, fontsize=9)
+        axes.grid(visible=False, axis="y")
+    pair[0].invert_yaxis()
+    for color, name in ((OURS, "measured here"), (PAPER, "in the paper")):
+        pair[0].plot([], [], "s", color=color, label=name)
+    legend(figure)
     return png(figure)
 
 
-def fmax(rows: Iterable[dict[str, Any]]) -> bytes | None:
+def fmax(rows: Rows) -> bytes | None:
     """Fmax of every placed design: the median as a point, the range over the seeds as a line."""
     found = [r for r in rows if r["kind"] == "place" and "fmax_mhz" in r["figures"]]
     if not found:
         return None
-    figure = Figure(figsize=(9, 1.2 + 0.42 * len(found)), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(1, 9, 1.4 + 0.36 * len(found))
     for place, row in enumerate(found):
         values = row["figures"]
         median = values["fmax_mhz"]
         low, high = values.get("fmax_min_mhz", median), values.get("fmax_max_mhz", median)
-        axes.plot([low, high], [place, place], color=OURS, linewidth=5, alpha=0.35)
-        axes.plot(median, place, "o", color=OURS)
+        axes.plot(
+            [low, high], [place, place], color=OURS, linewidth=5, alpha=0.35,
+            label="range over the seeds",
+        )  # fmt: skip
+        axes.plot(median, place, "o", color=OURS, label="median")
         axes.annotate(
-            f"{median:.0f}", (high, place), (6, 0), textcoords="offset points", va="center"
-        )
+            f"{median:.0f}", (high, place), (6, 0), textcoords="offset points", va="center",
+            fontsize=8,
+        )  # fmt: skip
     names = [f"{r['core']} {r['config']} ({r['target']})" for r in found]
     axes.set_yticks(range(len(found)), names, fontsize=8)
-    axes.invert_yaxis()
-    axes.set_xlim(0, axes.get_xlim()[1] * 1.08)
-    axes.set_xlabel("Fmax in MHz, median and range over the seeds of place and route")
-    axes.grid(axis="x", alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_ylim(len(found) - 0.4, -0.6)
+    axes.set_xlim(0, axes.get_xlim()[1] * 1.05)
+    axes.set_xlabel("Fmax in MHz after place and route")
+    legend(figure)
     return png(figure)
 
 
-def autocorrelation(rows: Iterable[dict[str, Any]]) -> bytes | None:
+def autocorrelation(rows: Rows) -> bytes | None:
     """Largest |r| by lag: of one generator with itself, and of any two lanes; a panel a width."""
     found = [r for r in rows if r["kind"] == "statistics" and "generator_by_lag" in r["figures"]]
     if not found:
         return None
     widths = sorted({r["params"]["width"] for r in found})
-    figure = Figure(figsize=(5 * len(widths), 3.8), layout="constrained")
-    panels = figure.subplots(1, len(widths), sharey=True, squeeze=False)[0]
-    for axes, width in zip(panels, widths, strict=True):
+    figure, row_of_panels = panels(len(widths), max(5 * len(widths), 7), 4.2, sharey=True)
+    for axes, width in zip(row_of_panels, widths, strict=True):
         for row in [r for r in found if r["params"]["width"] == width]:
-            leap = row["params"]["leap"]
-            color = PAPER if leap == 1 else OURS
+            single = row["params"]["leap"] == 1
+            # One name in the legend for all panels.
+            wide = row["params"]["leap"] == width and not single
+            leap = "leap = width" if wide else f"leap {row['params']['leap']}"
             for name, style, text in (
                 ("generator_by_lag", "-o", "a generator with itself"),
                 ("any_pair_by_lag", "--x", "any lane with any lane"),
             ):
                 values = row["figures"][name]
                 lags = range(1, len(values) + 1)
-                axes.plot(lags, values, style, color=color, ms=5, label=f"leap {leap}, {text}")
+                axes.plot(
+                    lags, values, style, color=PAPER if single else OURS, ms=5,
+                    label=f"{leap}, {text}",
+                )  # fmt: skip
         axes.set_yscale("log")
         axes.set_xlabel("lag in beats")
         axes.set_title(f"{width} bits", fontsize=10)
-        axes.grid(alpha=0.3)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(fontsize=7, frameon=False)
-    panels[0].set_ylabel("largest |r| (log scale)")
+    row_of_panels[0].set_ylabel("largest |r| (log scale)")
+    legend(figure, columns=2)
     return png(figure)
 
 
-def demo(rows: Iterable[dict[str, Any]]) -> bytes | None:
+def decompressor(rows: Rows) -> bytes | None:
+    """What a weight a cycle costs, and what its bits are worth; a panel each, where measured."""
+    rows = list(rows)
+    cores = [r for r in rows if r["core"] == "seedlm_decompress"]
+    # The paper's decompressor, of 128 weights a cycle.
+    sized = [r for r in cores if r["kind"] == "synthesis" and r["paper"]]
+    judged = [r for r in cores if "relative_error" in r["figures"]]
+    count = bool(sized) + bool(judged)
+    if not count:
+        return None
+    figure, free = panels(count, 6 * count, 4.6)
+    if sized:
+        axes = free.pop(0)
+        names = [r["config"].replace(", ", ",\n") for r in sized]
+        ours = [r["figures"]["lut"] / r["params"]["blocks"] / r["params"]["block"] for r in sized]
+        paper = sized[0]["paper"]["figures"]["lut"]
+        params = sized[0]["params"]
+        axes.axhline(
+            paper / params["blocks"] / params["block"], color=PAPER, linestyle="--",
+            label="in the paper",
+        )  # fmt: skip
+        _bars(axes, names, [("measured here", OURS, ours, "")], text="{:.0f}".format)
+        axes.set_ylabel("LUT of xcup, for one weight a cycle")
+        axes.set_ylim(bottom=0)
+    if judged:
+        axes = free.pop(0)
+        series = [
+            (title, color, [r["figures"].get(name) for r in judged], "not measured")
+            for title, color, name in (
+                ("SeedLM's blocks", OURS, "relative_error"),
+                ("block floating point", OTHER, "plain_error"),
+                ("exponents as the paper prints them", PAPER, "paper_rule_error"),
+            )
+        ]
+        names = [r["config"].replace(", ", ",\n") for r in judged]
+        _bars(axes, names, series, text="{:.3f}".format)
+        axes.set_ylim(0, axes.get_ylim()[1] * 1.1)
+        axes.set_ylabel("relative error, Gaussian weights")
+    legend(figure, columns=4)
+    return png(figure)
+
+
+def products(rows: Rows) -> bytes | None:
+    """Cycles of matrix-vector products by the matrix, packed and plain, and how often they go."""
+    found = [r for r in rows if r["kind"] == "cycles"]
+    if not found:
+        return None
+    sides = (512, 1024, 2048)
+    figure, (cycles, times) = panels(2, 10, 4.4)
+    marks = "osD^v"
+    for row, mark in zip(found, marks, strict=False):
+        paper = (row["paper"] or {}).get("figures", {})
+        name = "" if len(found) == 1 else f", {row['config']}"
+        for source, color, who in ((row["figures"], OURS, "here"), (paper, PAPER, "in the paper")):
+            for axes, figures in ((cycles, ("cycles", "plain_cycles")), (times, ("speed_up",))):
+                for figure_name in figures:
+                    values = [source.get(f"{figure_name}_{side}") for side in sides]
+                    if None in values:
+                        continue
+                    plain = figure_name == "plain_cycles"
+                    what = "plain weights" if plain else "packed weights"
+                    axes.plot(
+                        sides, values, "--" if plain else "-", marker=mark, color=color, ms=5,
+                        label=f"{what}, {who}{name}",
+                    )  # fmt: skip
+    for axes in (cycles, times):
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(sides, [f"{side} x {side}" for side in sides])
+        axes.minorticks_off()
+        axes.set_xlabel("matrix")
+    cycles.set_yscale("log")
+    cycles.set_ylabel("cycles of a product (log scale)")
+    times.set_ylabel("cycles with plain weights / with packed ones")
+    legend(figure, columns=4)
+    return png(figure)
+
+
+def finetuning(rows: Rows) -> bytes | None:
+    """Cycles of a whole job and of a cached sample, and accuracy before and after, by lanes."""
+    found = [r for r in rows if r["kind"] == "job"]
+    if not found:
+        return None
+    found.sort(key=lambda r: (r["params"].get("data", ""), r["params"]["lanes"]))
+    names = [
+        f"{r['params']['lanes']} lanes" + f"\n{r['params'].get('data', '')}".rstrip() for r in found
+    ]
+    figure, (job, sample, accuracy) = panels(3, 12, 4.4)
+    for axes, name, text in (
+        (job, "job_cycles", "cycles of the whole job"),
+        (sample, "pass_cycles", "cycles of a cached sample"),
+    ):
+        _bars(
+            axes, names, [("measured here", OURS, [r["figures"].get(name) for r in found], "none")],
+            text=lambda value: f"{value:,.0f}",
+        )  # fmt: skip
+        paper = {r["paper"]["figures"].get(name) for r in found if r["paper"]} - {None}
+        for value in paper:
+            axes.axhline(value, color=PAPER, linestyle="--", label="in the paper")
+        axes.set_yscale("log")
+        low, high = axes.get_ylim()
+        axes.set_ylim(low / 1.5, high * 2.5)
+        axes.set_ylabel(f"{text} (log scale)")
+    _bars(
+        accuracy, names,
+        [
+            ("accuracy before", NEUTRAL, [r["figures"].get("accuracy_before") for r in found], ""),
+            ("measured here", OURS, [r["figures"].get("accuracy_after") for r in found], ""),
+            (
+                "in the paper", PAPER,
+                [(r["paper"] or {}).get("figures", {}).get("accuracy_after") for r in found],
+                "not in the paper",
+            ),
+        ],
+        text="{:.1f}".format,
+    )  # fmt: skip
+    accuracy.set_ylim(0, 115)
+    accuracy.set_ylabel("accuracy on held-out images in %")
+    legend(figure)
+    return png(figure)
+
+
+def demo(rows: Rows) -> bytes | None:
     """Accuracy after fine-tuning by source, mean and deviation; a panel a data set and k."""
     found = [r for r in rows if r["kind"] == "demo" and "accuracy_mean" in r["figures"]]
     if not found:
         return None
-    groups = sorted({(row["params"].get("data", ""), row["params"]["shots"]) for row in found})
-    figure = Figure(figsize=(1.5 + 3.8 * len(groups), 3.2), layout="constrained")
-    panels = figure.subplots(1, len(groups), sharex=True, sharey=True, squeeze=False)[0]
-    for axes, group in zip(panels, groups, strict=True):
-        chosen = [
-            row for row in found if (row["params"].get("data", ""), row["params"]["shots"]) == group
-        ]
-        for place, row in enumerate(chosen):
-            values = row["figures"]
+
+    def group_of(row: dict[str, Any]) -> tuple[str, int]:
+        return row["params"].get("data", ""), row["params"]["shots"]
+
+    groups = sorted(set(map(group_of, found)))
+    sources = list(dict.fromkeys(r["params"]["source"] for r in found))
+    figure, row_of_panels = panels(
+        len(groups), max(1.5 + 3.4 * len(groups), 6), 1.8 + 0.32 * len(sources),
+        sharex=True, sharey=True,
+    )  # fmt: skip
+    for axes, group in zip(row_of_panels, groups, strict=True):
+        chosen = {r["params"]["source"]: r["figures"] for r in found if group_of(r) == group}
+        for source, values in chosen.items():
             axes.errorbar(
-                values["accuracy_mean"],
-                place,
-                xerr=values.get("accuracy_std", 0),
-                fmt="o",
-                color=OURS,
-                capsize=3,
-            )
-        before = [
-            r["figures"]["accuracy_before"] for r in chosen if "accuracy_before" in r["figures"]
-        ]
+                values["accuracy_mean"], sources.index(source), fmt="o", color=OURS, capsize=3,
+                xerr=values.get("accuracy_std", 0), label="mean and standard deviation",
+            )  # fmt: skip
+        before = [v["accuracy_before"] for v in chosen.values() if "accuracy_before" in v]
         if before:
-            axes.axvline(before[0], color=PAPER, linestyle="--", label="before fine-tuning")
-            axes.legend(fontsize=8, frameon=False)
-        axes.set_yticks(range(len(chosen)), [r["params"]["source"] for r in chosen], fontsize=9)
+            axes.axvline(before[0], color=NEUTRAL, linestyle="--", label="before fine-tuning")
         axes.set_title(f"{group[0]} {group[1]} samples a class".strip(), fontsize=10)
-        axes.set_xlabel("accuracy in %, mean and standard deviation")
-        axes.grid(axis="x", alpha=0.3)
-        axes.spines[["top", "right"]].set_visible(False)
-    panels[0].invert_yaxis()
+        axes.set_xlabel("accuracy in %")
+    row_of_panels[0].set_yticks(range(len(sources)), sources)
+    row_of_panels[0].set_ylim(len(sources) - 0.4, -0.6)
+    legend(figure)
     return png(figure)
 
 
 #: Each plot's file stem, its caption, and what draws it.
-PLOTS: list[tuple[str, str, Callable[[Iterable[dict[str, Any]]], bytes | None]]] = [
-    ("resources", "LUT and FF beside the paper's", resources),
+PLOTS: list[tuple[str, str, Callable[[Rows], bytes | None]]] = [
+    ("resources", "LUT and FF compared with the papers'", resources),
     ("fmax", "Fmax over the seeds of place and route", fmax),
     ("autocorrelation", "Correlation of the generator array by lag", autocorrelation),
     ("demo", "Accuracy after zeroth-order fine-tuning", demo),
+    ("decompressor", "Decompressor: area of a weight a cycle, and error of its bits", decompressor),
+    ("products", "Matrix-vector products: cycles, and speed-up by packed weights", products),
+    ("finetuning", "Fine-tuning in the RTL: cycles of the job, and accuracy", finetuning),
 ]

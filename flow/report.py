@@ -56,6 +56,7 @@ def draw(report: dict[str, Any], folder: Path) -> list[Path]:
         text = templates.get_template(f"{name}.j2").render(
             version=report["version"],
             tools=report["tools"],
+            summary=tables.summary(report["rows"]),
             sections=tables.sections(report["rows"]),
             plots=plots,
         )

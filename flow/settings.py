@@ -58,7 +58,7 @@ def _value(field: Field, word: str) -> Any:
             return Fixed(whole + fraction, fraction)
         except ValueError as problem:
             raise ValueError(f"{field.name}={word} is no number format: {problem}") from problem
-    if tuple in map(get_origin, kinds):
+    if any(get_origin(kind) is tuple for kind in kinds):
         return tuple(_number(part) for part in word.removesuffix(",").split(",")) if word else ()
     return _number(word) if int in kinds else word
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["SECTIONS", "Table", "markdown", "sections", "show", "status", "verdicts"]
+__all__ = ["SECTIONS", "Table", "markdown", "sections", "show", "status", "summary", "verdicts"]
 
 JsonRow = dict[str, Any]
 
@@ -242,14 +242,48 @@ RELATIONS: dict[str, Callable[[float, float], bool]] = {
 }
 
 
-def verdicts(rows: list[JsonRow], title: str, text: str) -> Table | None:
-    """Return every figure that the project set itself a value for, and whether it is met."""
-    aims = [
+def _aims(rows: list[JsonRow]) -> list[tuple[JsonRow, str, float, str, float]]:
+    """Return row, figure, value, relation and limit of everything that has an aim."""
+    return [
         (row, name, row["figures"][name], relation, limit)
         for row in rows
         for name, (relation, limit) in row["aim"].items()
         if name in row["figures"]
     ]
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+#: What a check is called, by the kind of its row; the emitted Verilog is run in cocotb.
+CHECKS = {"simulation": "simulation", "cocotb": "run in cocotb", "proof": "proof"}
+
+
+def summary(rows: list[JsonRow]) -> str:
+    """Return in words how many cores were checked, in how many ways, and which aims are missed."""
+    # A demonstration is of cores, and is none.
+    cores = {row["core"] for row in rows if not row["core"].startswith("demo ")}
+    counts = {kind: sum(row["kind"] == kind for row in rows) for kind in CHECKS}
+    parts = [_counted(count, CHECKS[kind]) for kind, count in counts.items() if count]
+    text = f"Measured of {_counted(len(cores), 'core')}: {_counted(sum(counts.values()), 'check')}"
+    text += f" ({', '.join(parts)})." if parts else "."
+    aims = _aims(rows)
+    if not aims:
+        return f"{text} No aim was measured."
+    missed = [
+        f"{row['core']} {row['config']}{' on ' + row['target'] if row['target'] else ''}, "
+        f"{HEADINGS[name]}: {show(value)}, not {relation} {limit:g}"
+        for row, name, value, relation, limit in aims
+        if not RELATIONS[relation](value, limit)
+    ]
+    text += f" Of {_counted(len(aims), 'aim')}, {len(aims) - len(missed)} met, {len(missed)} missed"
+    return f"{text}: {'; '.join(missed)}." if missed else f"{text}."
+
+
+def verdicts(rows: list[JsonRow], title: str, text: str) -> Table | None:
+    """Return every figure that the project set itself a value for, and whether it is met."""
+    aims = _aims(rows)
     if not aims:
         return None
     return _columns(title, text, [
@@ -269,14 +303,12 @@ def verdicts(rows: list[JsonRow], title: str, text: str) -> Table | None:
 
 def commands(rows: list[JsonRow], title: str, text: str) -> Table | None:
     """Return the line that measures each row again."""
-    lines = list(
-        dict.fromkeys(
-            (row["kind"], row["core"], row["config"], row["target"] or "", row["command"])
-            for row in rows
-        )
+    found = dict.fromkeys(
+        (row["kind"], row["core"], row["config"], row["target"] or "", row["command"])
+        for row in rows
     )
     header = ["kind", "core", "configuration", "target", "command"]
-    lines = [list(line) for line in lines]
+    lines = [list(line) for line in found]
     return Table(title=title, text=text, header=header, lines=lines) if lines else None
 
 

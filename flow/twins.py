@@ -29,5 +29,9 @@ def merge(rtlil: str) -> str:
         rtlil = _MODULE.sub(keep, rtlil)
         if not twins:
             return rtlil
+
         # What used twins may have become equal now.
-        rtlil = _CELL.sub(lambda cell, twins=twins: cell[1] + twins.get(cell[2], cell[2]), rtlil)
+        def named(cell: re.Match[str], twins=twins) -> str:
+            return cell[1] + twins.get(cell[2], cell[2])
+
+        rtlil = _CELL.sub(named, rtlil)

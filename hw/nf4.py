@@ -94,7 +94,7 @@ class Nf4(wiring.Component):
         self.config = config
         self._quantise = Nf4Quantise(config)
         self._dequantise = Nf4Dequantise(config)
-        members = {}
+        members: dict[str, wiring.Member] = {}
         for part, i, o in (
             (self._quantise, "i_values", "o_codes"),
             (self._dequantise, "i_codes", "o_values"),

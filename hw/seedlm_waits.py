@@ -28,7 +28,8 @@ class _Numbers:
         first = Signal(range(PLACES), name="number_0_0", reset_less=True)
         with m.If(moves[0]):
             m.d.sync += first.eq(first + 1)
-        self._copies, self._asked = {0: [first]}, Counter()
+        self._copies = {0: [first]}
+        self._asked: Counter[int] = Counter()
 
     def at(self, stage: int) -> Signal:
         """Return a register with the number of the beat in a stage."""

@@ -117,7 +117,8 @@ class Bench:
 
     def _send(self, source, beats: list[tuple[bytes, int, int]]) -> None:
         """Send beats of bytes, tuser and last, as packets."""
-        octets, users = b"", []
+        octets = b""
+        users: list[int] = []
         for part, user, last in beats:
             octets, users = octets + part, users + [user] * len(part)
             if last:

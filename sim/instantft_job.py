@@ -263,6 +263,8 @@ def play(
         with subprocess.Popen(
             [bench, job, told], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
+            assert process.stdout
+            assert process.stderr
             try:
                 for line in process.stdout:
                     tell(int(line))

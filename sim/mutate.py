@@ -128,7 +128,7 @@ def run(
     (folder / "case.txt").write_text(_stimulus(case))
     (folder / "ports.h").write_text(_ports(signature))
     bench = _build(folder)
-    command = [bench, "case.txt", "0", str(len(mutations)), str(seed)]
+    command = [str(bench), "case.txt", "0", str(len(mutations)), str(seed)]
     done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"the bench of the mutants of {core.name} broke off, in {folder}")

@@ -4,6 +4,7 @@ import inspect
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ class Mutant:
     def apply(self, component: type[wiring.Component]) -> type[wiring.Component]:
         """Return the broken component; raises ``ValueError`` where the source does not fit."""
         part = self.part or component
-        source = inspect.getsource(inspect.getmodule(part))
+        source = inspect.getsource(sys.modules[part.__module__])
         if source.count(self.old) != 1:
             raise ValueError(
                 f"mutant {self.name!r}: {part.__module__} must hold {self.old!r} once, "
@@ -49,7 +50,7 @@ class Mutant:
         broken = _load(part, source.replace(self.old, self.new))
         if part is component:
             return getattr(broken, component.__name__)
-        around = _load(component, inspect.getsource(inspect.getmodule(component)))
+        around = _load(component, inspect.getsource(sys.modules[component.__module__]))
         setattr(around, part.__name__, getattr(broken, part.__name__))
         return getattr(around, component.__name__)
 

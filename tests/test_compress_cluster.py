@@ -15,6 +15,7 @@ from safetensors.numpy import save_file
 from seedbed.flow.compress import run, workers
 from seedbed.flow.compress.plan import Options
 from seedbed.flow.compress.workers import cluster, processes
+from seedbed.sim import tools
 from seedbed.spec import SeedlmConfig
 
 distributed = pytest.importorskip("distributed")
@@ -142,7 +143,8 @@ def test_no_scheduler_answers(found, monkeypatch):
 def test_extra_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with (
-        pytest.raises(RuntimeError, match=r"try 'pip install seedbed\[cluster\]'"),
+        pytest.raises(ModuleNotFoundError) as found,
         cluster("tcp://127.0.0.1:1"),
     ):
         pass
+    assert "pip install 'seedbed[cluster]' brings it" in tools.without(found.value)

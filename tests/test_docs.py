@@ -13,7 +13,11 @@ from seedbed.flow.settings import read
 from seedbed.sim.verilate import lint
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "examples" / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 
 
 def blocks(page, language):

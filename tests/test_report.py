@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from seedbed.flow import paper, ratio, report, tables
+from seedbed.flow import paper, plot_style, plots, ratio, report, tables
 from seedbed.flow.row import Row, command
 
 TOOLS = {"yosys": "Yosys 0.1"}
@@ -196,6 +196,67 @@ def test_aims_are_met_or_missed(rows):
     ]
     assert "data" not in table.header
     assert "seeds" not in table.header
+
+
+def test_the_first_screen_says_what_was_checked_and_what_is_missed(rows, tmp_path):
+    rows.append(row("lfsr", "default", {}, None, kind="simulation", cycles=5))
+    rows.append(row("lfsr", "default", {}, None, kind="proof", proved=1))
+    said = tables.summary([r.to_json() for r in rows])
+    assert said == (
+        "Measured of 3 cores: 2 checks (1 simulation, 1 proof). Of 3 aims, 2 met, 1 missed: "
+        "urng_array 31 x 8 on xcup, LUT: 40, not <= 36."
+    )
+    report.build(rows, tmp_path)
+    for name in ("report.md", "report.html"):
+        head, _, _ = (tmp_path / name).read_text().partition("Drawn from")
+        assert "Of 3 aims, 2 met, 1 missed" in head
+    assert tables.summary([r.to_json() for r in rows[1:2]]) == (
+        "Measured of 1 core: 0 checks. No aim was measured."
+    )
+
+
+GEMV_ROW = {
+    f"{name}_{side}": 5 for name in ("cycles", "plain_cycles", "speed_up")
+    for side in (512, 1024, 2048)
+}  # fmt: skip
+DECOMPRESS = {"blocks": 16, "block": 8, "latent": 3, "width": 16}
+
+
+@pytest.mark.parametrize(
+    ("stem", "measured"),
+    [
+        ("decompressor", row("seedlm_decompress", "a", DECOMPRESS, "xcup", lut=8721, ff=9)),
+        (
+            "decompressor",
+            row("seedlm_decompress", "a", DECOMPRESS, None, "statistics", relative_error=0.1),
+        ),
+        ("products", row("seedlm_gemv", "c", paper.GEMV, None, "cycles", **GEMV_ROW)),
+        ("products", row("seedlm_gemv", "c", {}, None, "cycles", **GEMV_ROW)),
+        (
+            "finetuning",
+            row("instantft", "d", {"lanes": 32, "data": "digits"}, None, "job", job_cycles=9,
+                pass_cycles=3.5, accuracy_before=11.4, accuracy_after=91.6),
+        ),
+        ("finetuning", row("instantft", "d", {"lanes": 8}, None, "job", job_cycles=9)),
+    ],
+)  # fmt: skip
+def test_every_system_has_a_plot(stem, measured, monkeypatch):
+    """A figure that is not there has a word in its place."""
+    words = []
+    monkeypatch.setattr(plots, "absent", lambda *found, **_: words.append(found[2]))
+    drawn = {name: plot([measured.to_json()]) for name, _, plot in plots.PLOTS}
+    assert drawn[stem].startswith(b"\x89PNG")
+    if "relative_error" in measured.figures:
+        assert words == ["not measured"] * 2
+    if measured.params.get("data") == "digits":
+        assert words == ["not in the paper"]
+
+
+def test_no_point_is_on_the_frame():
+    _, (axes,) = plot_style.panels(1, 4, 4)
+    axes.plot([1, 2, 3], [5, 6, 7], "o")
+    assert axes.get_xlim()[0] < 1 < 3 < axes.get_xlim()[1]
+    assert axes.get_ylim()[0] < 5 < 7 < axes.get_ylim()[1]
 
 
 def test_every_figure_of_data_or_seeds_names_them():

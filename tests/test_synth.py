@@ -228,10 +228,10 @@ def test_an_unknown_target_is_refused(build):
 def test_a_missing_tool_is_named_with_what_brings_it(tmp_path, monkeypatch):
     path = write(tmp_path, LFSR)
     monkeypatch.setenv("NEXTPNR_ECP5", "no-such-placer")
-    with pytest.raises(tools.ToolMissing, match="no-such-placer is not installed: try 'pip"):
+    with pytest.raises(tools.ToolMissing, match="no-such-placer is not installed: pip"):
         place.place(path, "lfsr", target="ecp5", seeds=1, build=tmp_path)
     monkeypatch.setenv("YOSYS", "no-such-yosys")
-    with pytest.raises(tools.ToolMissing, match="no-such-yosys is not installed: try 'pip"):
+    with pytest.raises(tools.ToolMissing, match="no-such-yosys is not installed: pip"):
         run(tmp_path, LFSR, "xcup")
 
 

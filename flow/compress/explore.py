@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
-from matplotlib.figure import Figure
 
 from seedbed.flow.compress.search import search
 from seedbed.flow.files import write_atomic
-from seedbed.flow.plots import PAPER, png
+from seedbed.flow.plot_style import PAPER, legend, panels, png
 from seedbed.golden.seedlm import errors
 from seedbed.spec import SeedlmConfig
 from seedbed.spec.checks import require_int
@@ -104,8 +103,7 @@ def explore(
 
 def plot(rows: list[dict[str, Any]], path: Path) -> None:
     """Write the errors by K to a PNG, a line for each P, the paper's choice marked."""
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(1, 8, 4.8)
     latents = sorted({row["latent"] for row in rows})
     # Dark to light: the order of P shows without the legend.
     colors = colormaps["viridis"](np.linspace(0, 0.9, len(latents)))
@@ -125,7 +123,5 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
     axes.set_xlabel(f"K, bits of the seed, of blocks of (K + 4 + 4 P) / {first['bits']} weights")
     axes.set_ylabel("relative error, Gaussian weights (log scale)")
     axes.set_title(f"{first['bits']} bits a weight, exponents by the rule {first['rule']}", size=10)
-    axes.grid(alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(fontsize=8, frameon=False)
+    legend(figure, columns=5)
     write_atomic(path, png(figure))

@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 from math import sqrt
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -50,7 +50,8 @@ def _triangles(config: SeedlmConfig, seeds: np.ndarray) -> tuple[np.ndarray, np.
     An error of z = V(s)' w is at most some share of |v_k| |w| in its element k, so that element p
     of R'^-1 z is off by that share of sum over k of |R'^-1_pk| |v_k|.
     """
-    r = np.linalg.qr(words(config, seeds) - float(config.half), mode="r")
+    # In this mode an array, and no pair as NumPy's annotations say.
+    r = cast(np.ndarray, np.linalg.qr(words(config, seeds) - float(config.half), mode="r"))
     diagonal = np.abs(np.diagonal(r, axis1=1, axis2=2))
     singular = (diagonal <= SINGULAR * diagonal.max()).any(axis=1) | (r.shape[1] < r.shape[2])
     r[singular] = np.eye(*r.shape[1:])

@@ -113,16 +113,13 @@ def processes(jobs: int) -> Iterator[Pool]:
 def cluster(address: str) -> Iterator[Pool]:
     """Provide the workers of the dask.distributed cluster whose scheduler is at ``address``.
 
-    A piece whose worker is lost is done again by another. Raises ``RuntimeError`` if the extra is
-    not installed, if no scheduler answers or has no worker, and if either is lost for good.
+    A piece whose worker is lost is done again by another. Raises ``ModuleNotFoundError`` without
+    the extra ``cluster``, and ``RuntimeError`` if no scheduler answers or has no worker, and if
+    either is lost for good.
     """
-    try:
-        from distributed import Client, KilledWorker
-        from distributed.comm import CommClosedError
-    except ImportError as problem:
-        raise RuntimeError(
-            "a cluster needs dask.distributed: try 'pip install seedbed[cluster]'"
-        ) from problem
+    from distributed import Client, KilledWorker
+    from distributed.comm import CommClosedError
+
     # One sentence is raised here for what the library would log in pages.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:

@@ -129,7 +129,7 @@ class Session:
         codes, peaks = self.model.store_bursts(index)
         words, heads = self.model.words(entry), config.peak_beats
         body, bursts = words[heads:], codes
-        if not good:
+        if last is not None and not good:
             kept = (last + 1) // config.store_pieces
             body = [word if t < kept else 0 for t, word in enumerate(body)]
         if good:
@@ -247,7 +247,8 @@ class Session:
 
 def _places(session: Session) -> list[int]:
     """Return an entry for each way in which bursts may be split, the first and the last one."""
-    config, found = session.config, {}
+    config = session.config
+    found: dict[tuple, int] = {}
     for index in range(config.entries):
         codes, peaks = session.model.store_bursts(index)
         found.setdefault((len(codes), len(peaks)), index)
@@ -296,10 +297,10 @@ def case(config: ForwardCacheConfig, random: Random) -> Case:
         session.store(index, last=whole, bad_burst=burst)
         session.store(index)
     phases.append(session.phase())
-    for beats, kind in ((1, "fetch"), (2, "store"), (0, "fetch"), (0, "store")):
+    for stray, kind in ((1, "fetch"), (2, "store"), (0, "fetch"), (0, "store")):
         session.store(index)
         phases.append(session.phase())
-        session.stray(beats)
+        session.stray(stray)
         phases.append(session.phase())
         session.distrusted(kind, index)
         session.fetch(index)

@@ -71,7 +71,7 @@ class Session:
             }
             self._out["o"].append(layout.const(fields).as_bits())
 
-    def _words(self) -> list[int]:
+    def _words(self) -> list[tuple[int, int]]:
         rows = engine.adapter_rows(
             self.plan, self.model.a, self.model.b, self.config.parameters.one
         )
@@ -148,8 +148,8 @@ class Session:
         self.batch, self.spoilt = [], False
 
     def _move(self, model: Lora, rate: int) -> None:
-        x, h, dz = zip(*self.batch, strict=True)
-        x, h = ([np.array(part) for part in zip(*all_, strict=True)] for all_ in (x, h))
+        inputs, hidden, dz = zip(*self.batch, strict=True)
+        x, h = ([np.array(part) for part in zip(*all_, strict=True)] for all_ in (inputs, hidden))
         model.update(x, h, np.array(dz), rate)
 
     def _count(self, rate: int) -> None:
@@ -194,7 +194,8 @@ def case(config: LoraConfig, random: Random, *, samples: int = 3) -> Case:
         phases.append(session.phase())
 
     train, infer = ("sample", {"train": True}), ("sample", {"train": False})
-    update, read = ("update", {"rate": rate}), ("read", {})
+    update = ("update", {"rate": rate})
+    read: tuple[str, dict[str, int]] = ("read", {})
     then(("load", {}))
     then(*[train] * samples, update, infer, train, update)
     # Whole batches, that a fault is in.

@@ -28,9 +28,9 @@ def case(config: PerturbationConfig, random: Random, *, numbers: int = 500) -> C
     phases = [phase(config, model, asked)]
     if config.pool is not None:
         top = (1 << (config.width - 1)) - 1
-        numbers = [random.randint(-top, top) for _ in range(min(config.size, 4 * n))]
-        model.load(numbers)
-        phases.append(Phase(inputs={"i_pool": pack_numbers(config.pool, numbers)}))
+        pool = [random.randint(-top, top) for _ in range(min(config.size, 4 * n))]
+        model.load(pool)
+        phases.append(Phase(inputs={"i_pool": pack_numbers(config.pool, pool)}))
         phases.append(phase(config, model, [(seed, d, 0, 0) for seed in (0, 1) for d in (3 * n,)]))
     return Case(phases=phases, quiet=True, retains=config.pool is not None)
 

@@ -19,8 +19,8 @@ def case(config: ScaleConfig, random: Random, *, beats: int = 1000) -> Case:
     states = list(range(1, order + 1))
     if order > beats:
         values, counts = np.unique(model.table[1:], return_counts=True)
-        rare = np.flatnonzero(model.table == values[counts.argmin()])
-        rare = [int(state) for state in rare if state][: beats // 2]
+        rarest = np.flatnonzero(model.table == values[counts.argmin()])
+        rare = [int(state) for state in rarest if state][: beats // 2]
         states = rare + random.choices(states, k=beats - len(rare))
     random.shuffle(states)
     bits = Shape.cast(range(config.least, config.greatest + 1)).width

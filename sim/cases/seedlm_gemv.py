@@ -1,6 +1,6 @@
 """Case of the matrix-vector product: shapes of all sorts, packed and plain, and every fault."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from random import Random
@@ -67,7 +67,7 @@ def command(
     return hw.command_layout(config).const(fields).as_bits()
 
 
-def results(config: SeedlmGemvConfig, sums: np.ndarray, status: str = "") -> list[int]:
+def results(config: SeedlmGemvConfig, sums: Iterable[int], status: str = "") -> list[int]:
     """Return the payloads of port ``o``: the sums, and how the job ended, if it did."""
     layout = hw.result_layout(config)
     fields = [{"sum": int(s), "status": 0, "last": 0} for s in sums]

@@ -48,10 +48,10 @@ def _seeds(config: UrngConfig, random: Random) -> list:
     if config.seeding == "grown":
         first, second, third = (random.randint(1, top) for _ in range(3))
         return [first, top, first, *([0] if config.repair else []), second, third]
-    first, second, third = ([random.randint(1, top) for _ in range(config.lanes)] for _ in range(3))
+    loads = [[random.randint(1, top) for _ in range(config.lanes)] for _ in range(3)]
     sparse = []
     if config.repair:
         bits = [0, *(1 << k for k in range(config.width))]
         sparse = [[0] * config.lanes]
         sparse += [[random.choice(bits) for _ in range(config.lanes)] for _ in range(4)]
-    return [first, second, first, *sparse, third]
+    return [loads[0], loads[1], loads[0], *sparse, loads[2]]

@@ -1,0 +1,42 @@
+"""The examples run as their page says; the cocotb one has its test in test_cocotb.py."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from seedbed.flow.registry import CORES
+from seedbed.flow.verilog import write
+from seedbed.sim import tools
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def test_every_example_is_on_the_page():
+    text = (EXAMPLES / "README.md").read_text()
+    for path in EXAMPLES.iterdir():
+        made = path.suffix not in (".py", ".v") or path.name in ("lfsr.v", "noise.v")
+        assert made or path.name in text
+
+
+@pytest.mark.skipif(not tools.there("IVERILOG"), reason="Icarus Verilog is not installed")
+def test_the_plain_verilog_bench_passes_and_can_fail(tmp_path, monkeypatch, kept):
+    monkeypatch.chdir(tmp_path)
+    write(CORES["lfsr"], {}, tmp_path, kept=kept)
+    runpy.run_path(str(EXAMPLES / "lfsr_words.py"))
+    tools.run("IVERILOG", "-o", "lfsr_tb", EXAMPLES / "lfsr_tb.v", "lfsr.v", cwd=tmp_path)
+    assert "1000 words, 0 errors" in tools.run("VVP", "lfsr_tb", cwd=tmp_path)
+    words = (tmp_path / "lfsr_words.hex").read_text().splitlines()
+    (tmp_path / "lfsr_words.hex").write_text("\n".join([*words[:-1], "00"]))
+    said = tools.run("VVP", "lfsr_tb", cwd=tmp_path)
+    assert re.search(r"word 999: \w\w, not 00", said)
+    assert "1000 words, 1 errors" in said
+
+
+def test_the_amaranth_design_matches_the_model_and_is_emitted(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(EXAMPLES / "noise.py"), run_name="__main__")
+    assert "100 beats as the model's" in capsys.readouterr().out
+    text = (tmp_path / "noise.v").read_text()
+    assert re.search(r"^module noise\(", text, re.MULTILINE)
