@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from random import Random
@@ -15,6 +16,7 @@ from rich.table import Table
 from seedbed.flow import registry, settings, tables, targets, verilog
 from seedbed.flow.compress import cli as checkpoints
 from seedbed.flow.instantft_cli import demo_instantft
+from seedbed.flow.progress import status
 from seedbed.flow.registry import CORES
 from seedbed.flow.rows import KINDS, in_cocotb, plain
 from seedbed.sim import tools
@@ -87,9 +89,9 @@ def sim(
     case = found.case(config, Random(seed))
     inputs, outputs = found.streams(config)
     table = Table("stalls", "cycles", *inputs, *outputs)
-    with err.status(f"simulating {core}") as status:
+    with status(err, f"simulating {core}") as tell:
         for stalls in Stalls:
-            status.update(f"simulating {core}, stalls: {stalls.value}")
+            tell(f"simulating {core}, stalls: {stalls.value}")
             result = simulate(found.component(config), case, stalls=stalls, seed=seed, vcd=vcd)
             vcd = None
             counts = [str(len(moved)) for moved in result.transfers.values()]
@@ -110,7 +112,7 @@ def cocotb(
     found = registry.find(core)
     params = settings.read(found, set_)
     path = verilog.write(found, params, build / "verilog", kept=build / "cache")
-    with err.status(f"building and running {core} under Verilator"):
+    with status(err, f"building and running {core} under Verilator"):
         result = in_cocotb(found, params, path, seed=seed, build=build, waves=waves)
     out.print(f"{core}: {result['tests']} tests, {result['cycles']} cycles, seed {seed}: passed.")
     if waves:
@@ -137,13 +139,13 @@ def synthesize(
     params = settings.read(found, set_)
     targets.find(target)
     path = verilog.write(found, params, build / "verilog", kept=build / "cache")
-    with err.status(f"synthesizing {core} for {target}") as status:
+    with status(err, f"synthesizing {core} for {target}") as tell:
         counts = synth.synthesize(path, core, target=target, build=build / "synth")
         fmax = None
         if seeds:
             fmax = place.place(
                 path, core, target=target, seeds=seeds, build=build / "synth",
-                ready=ready, floorplanned=floorplan, progress=status.update,
+                ready=ready, floorplanned=floorplan, progress=tell,
             )  # fmt: skip
     result = {
         "core": core,
@@ -253,7 +255,7 @@ def statistics(
     config = found.configure(settings.read(found, set_))
     tools.find("DIEHARDER")
     path = dieharder.write_words(core, config, bytes_, build / "statistics")
-    with err.status(f"testing {bytes_:,} bytes of {core}: minutes"):
+    with status(err, f"testing {bytes_:,} bytes of {core}: minutes"):
         lines = dieharder.lines(path, build)
     table = Table("test", "bits or words", "p-value", "verdict")
     for line in lines:
@@ -340,10 +342,10 @@ def doctor() -> None:
     """Show which tools there are, which versions, and what brings one that is missing."""
     table = Table("tool", "called as", "version, or how to get it")
     missing = 0
-    with err.status("asking the tools: a first call of each may take half a minute") as status:
+    with status(err, "asking the tools: a first call of each may take half a minute") as tell:
         for name, (default, remedy) in tools.TOOLS.items():
             called = os.environ.get(name, default)
-            status.update(f"asking {called}: its first call may take half a minute")
+            tell(f"asking {called}: its first call may take half a minute")
             try:
                 table.add_row(name, called, tools.version(name))
             except tools.ToolMissing:
@@ -371,24 +373,43 @@ UsageError = typer.BadParameter.__base__
 
 def main() -> None:
     """Run the command line: what is refused is one sentence on standard error and status 2."""
-    tools.setup_environment()
+    handler = signal.getsignal(signal.SIGINT)
+    interrupted = False
+
+    def interrupt(number: int, frame: Any) -> None:
+        nonlocal interrupted
+        interrupted = True
+        raise KeyboardInterrupt
+
+    if handler is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
     try:
-        code = app(standalone_mode=False)
-        if code == 130:
-            # What typer makes of an interruption from the keyboard.
-            raise KeyboardInterrupt
-        sys.exit(code)
-    except UsageError as problem:
-        err.print(f"error: {problem.format_message()}", style="red", markup=False, soft_wrap=True)
-    except (typer.Abort, KeyboardInterrupt):
+        tools.setup_environment()
+        # What typer makes of an interruption from the keyboard is 130.
+        code = app(standalone_mode=False) or 0
+    except BaseException as problem:
+        # A package that is half loaded, or a library, may have made another exception of it.
+        if interrupted or isinstance(problem, KeyboardInterrupt | typer.Abort):
+            code = 130
+        else:
+            code = _refuse(problem)
+    # From here on there is nothing to clean up, and nothing that a traceback could tell.
+    signal.signal(signal.SIGINT, signal.SIG_DFL if code == 130 else handler)
+    if code == 130:
         err.print("interrupted: what was finished is kept")
-        sys.exit(130)
-    except (OSError, RuntimeError, TypeError, ValueError, AssertionError) as problem:
-        told = str(problem)
-        if isinstance(problem, OSError) and problem.filename:
-            told = f"{problem.filename}: {problem.strerror}"
-        err.print(f"error: {told}", style="red", markup=False, highlight=False, soft_wrap=True)
-        if isinstance(problem, AssertionError):
-            # Not bad input: the core, or a proof of it, does not hold.
-            sys.exit(1)
-    sys.exit(2)
+    sys.exit(code)
+
+
+def _refuse(problem: BaseException) -> int:
+    """Print what is wrong in one sentence, and return the exit status."""
+    sentence = str(problem)
+    if isinstance(problem, UsageError):
+        sentence = problem.format_message()
+    elif isinstance(problem, OSError):
+        if problem.filename:
+            sentence = f"{problem.filename}: {problem.strerror}"
+    elif not isinstance(problem, AssertionError | RuntimeError | TypeError | ValueError):
+        raise problem
+    err.print(f"error: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
+    # An assertion is not bad input: the core, or a proof of it, does not hold.
+    return 1 if isinstance(problem, AssertionError) else 2
