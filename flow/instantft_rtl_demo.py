@@ -11,7 +11,7 @@ from rich.table import Table
 
 from seedbed.flow import jobs, paper, registry, verilog
 from seedbed.flow.files import write_atomic
-from seedbed.flow.instantft_rtl import measure, row_figures
+from seedbed.flow.instantft_rtl import measure, require, row_figures
 from seedbed.flow.progress import Bar
 from seedbed.flow.row import Row, kept_rows
 
@@ -56,6 +56,7 @@ def run_rtl(
     """
     core, params = registry.find(CORE), {"lanes": lanes}
     config = core.configure(params)
+    require(config, images=images, epochs=epochs, angle=angle, seed=seed)
     with Bar(
         TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
         console=None if console is None else Console(stderr=True),

@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from seedbed.flow import paper, registry
 from seedbed.flow.cache import code, memo
+from seedbed.flow.files import naming
 from seedbed.flow.processes import workers as processes
 from seedbed.flow.progress import Bar
 from seedbed.flow.row import Row
@@ -126,7 +127,7 @@ def _rows(job: Job, *, may_measure: bool = True) -> list[Row]:
 def _work(job: Job) -> list[Row]:
     tools.setup_environment()
     # Other jobs run beside it, and threads that wait for one another cost more than they bring.
-    with nullcontext() if job.kind == "speed" else threadpool_limits(1):
+    with naming(job.build), nullcontext() if job.kind == "speed" else threadpool_limits(1):
         return _rows(job)
 
 
