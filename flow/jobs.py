@@ -1,7 +1,7 @@
 """The plan of all measurements, and how it is worked off: in parallel, kept, shown."""
 
 from collections.abc import Collection, Iterable
-from concurrent.futures import as_completed
+from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
@@ -19,7 +19,7 @@ from seedbed.flow import paper, registry
 from seedbed.flow.cache import code, memo
 from seedbed.flow.files import naming
 from seedbed.flow.processes import workers as processes
-from seedbed.flow.progress import Bar
+from seedbed.flow.progress import PERIOD, Bar
 from seedbed.flow.row import Row
 from seedbed.flow.rows import KINDS, Job
 from seedbed.sim import tools
@@ -163,9 +163,14 @@ def measure(jobs: list[Job], console: Console, *, workers: int | None = None) ->
         # What stands on a mapped core begins when that is there, so that it is not mapped twice.
         others.sort(key=lambda k: jobs[k].kind in MAPPED)
         waiting = {pool.submit(_work, jobs[k]): k for k in others}
-        for done in as_completed(waiting):
-            results[waiting[done]] = done.result()
-            bar.update(task, advance=1, description=jobs[waiting[done]].says)
+        while waiting:
+            done, _ = wait(waiting, timeout=PERIOD, return_when=FIRST_COMPLETED)
+            # A sign of life also while one job takes long.
+            bar.update(task)
+            for future in done:
+                k = waiting.pop(future)
+                results[k] = future.result()
+                bar.update(task, advance=1, description=jobs[k].says)
         for k in alone:
             results[k] = pool.submit(_work, jobs[k]).result()
             bar.update(task, advance=1, description=jobs[k].says)

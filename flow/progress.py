@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn, TaskID
 
-__all__ = ["Bar", "status"]
+__all__ = ["PERIOD", "Bar", "status"]
 
 #: Seconds between lines where there is no terminal.
 PERIOD = 30.0
