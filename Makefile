@@ -16,6 +16,7 @@ SOURCES := $(wildcard spec/*.py hw/*.py flow/registry.py flow/twins.py flow/veri
 all: verilog  ## the main job: Verilog, demonstration, simulation, synthesis, report
 	@$(SEEDBED) demo zo --seeds 8
 	@$(SEEDBED) report
+	@echo "The Verilog of every core is in build/verilog, the demonstration's plots are in build/demo."
 
 setup: $(READY)  ## the environment alone: .venv/bin/seedbed afterwards
 

@@ -2,7 +2,12 @@
 
 import json
 import os
+import re
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any
@@ -10,42 +15,67 @@ from typing import Annotated, Any
 import typer
 from platformdirs import user_cache_path
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
 from seedbed.flow import described, handoff, registry, settings, tables, targets, verilog
 from seedbed.flow.compress import cli as checkpoints
+from seedbed.flow.files import naming, require_output, whole
 from seedbed.flow.instantft_cli import demo_instantft
+from seedbed.flow.options import Build, Data, Force, Json, show_table
+from seedbed.flow.progress import status
 from seedbed.flow.registry import CORES
 from seedbed.flow.rows import KINDS, in_cocotb, plain
 from seedbed.sim import tools
-from seedbed.sim.harness import Stalls, simulate
+from seedbed.sim.harness import Mismatch, Stalls, simulate
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="RTL cores with which a small FPGA learns: elaborate, simulate, prove, synthesize.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help=(
+        "RTL cores with which a small FPGA learns: elaborate them as Verilog, simulate, prove and "
+        "synthesize them. 'seedbed COMMAND -h' explains a command and its options."
+    ),
 )
 out = Console()
 #: Progress and errors, so that standard output holds results alone.
 err = Console(stderr=True)
 
-CoreName = Annotated[str, typer.Argument(metavar="CORE", help="A name that 'seedbed list' shows.")]
+CoreName = Annotated[
+    str, typer.Argument(metavar="CORE", help="The core: a name that 'seedbed list' shows.")
+]
 Settings = Annotated[
     list[str],
-    typer.Option("--set", metavar="NAME=VALUE", help="A parameter; may be repeated."),
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Set a parameter of the core. The option may be repeated.",
+    ),
 ]
-Build = Annotated[Path, typer.Option(help="Folder of intermediate files and kept results.")]
 BUILD = Path("build")
 Name = Annotated[
-    str, typer.Option("--name", help="Of the top module and the file, instead of the core's.")
+    str, typer.Option("--name", help="Call the top module and the file so, and not as the core.")
 ]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"seedbed {version('seedbed')}")
+        raise typer.Exit
 
 
 @app.callback(invoke_without_command=True)
-def start(context: typer.Context) -> None:
+def start(
+    context: typer.Context,
+    _: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
     """Without a command, show which there are."""
     if context.invoked_subcommand is None:
         print(context.get_help())
@@ -53,37 +83,64 @@ def start(context: typer.Context) -> None:
 
 @app.command("list")
 def list_cores(
-    names: Annotated[bool, typer.Option("--names", help="Print the names alone.")] = False,
+    names: Annotated[bool, typer.Option("--names", help="Print only the names.")] = False,
+    json_: Json = False,
 ) -> None:
-    """List the cores, their parameters and default values."""
+    """List the cores with their parameters and default values."""
     if names:
         print("\n".join(CORES))
         return
-    table = Table("core", "what it is", "parameters", "source")
-    for core in CORES.values():
-        table.add_row(core.name, core.title, settings.shown(core), core.paper)
-    out.print(table)
+    if json_:
+        listed = [
+            {
+                "core": core.name,
+                "title": core.title,
+                "parameters": settings.defaults(core),
+                "source": core.paper,
+            }
+            for core in CORES.values()
+        ]
+        print(json.dumps(listed, indent=1))
+        return
+    rows = [[core.name, core.title, settings.shown(core), core.paper] for core in CORES.values()]
+    show_table(out, ["core", "what it is", "parameters", "source"], rows)
 
 
 @app.command("verilog")
 def emit(
     core: CoreName,
     set_: Settings = [],  # noqa: B006 - typer's way to say "none"
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write to.")] = (
+    output: Annotated[Path, typer.Option("-o", "--output", help="Write to this folder.")] = (
         BUILD / "verilog"
     ),
     name: Name = "",
     fusesoc: Annotated[
-        bool, typer.Option("--fusesoc", help="Also write a testbench and a FuseSoC .core file.")
+        bool, typer.Option("--fusesoc", help="Also write a testbench and a FuseSoC core file.")
     ] = False,
+    force: Force = False,
 ) -> None:
-    """Write a core's Verilog, whole or not at all, and print the file's name."""
+    """Write a core's Verilog to a file, and print the file's name.
+
+    A file that this command wrote is written again. Any other file of that name stays, unless
+    --force is given.
+    """
     # A testbench needs a golden model; what has AXI ports has that of the core inside.
     found = registry.find(core) if fusesoc else registry.find_verilog(core)
     params = settings.read(found, set_)
+    found.configure(params)
+    path = output / f"{name or found.name}.v"
+    require_output(path, force=force or _emitted(path))
     print(verilog.write(found, params, output, name=name))
     if fusesoc:
         print(handoff.fusesoc(found, params, output, name=name))
+
+
+def _emitted(path: Path) -> bool:
+    """Tell whether a file is one that ``seedbed verilog`` wrote."""
+    if not path.is_file():
+        return False
+    with path.open(errors="replace") as file:
+        return re.match(r"// \w+ of seedbed [\w.]+: ", file.readline()) is not None
 
 
 @app.command("ports")
@@ -92,21 +149,19 @@ def list_ports(core: CoreName, set_: Settings = []) -> None:  # noqa: B006
     found = registry.find_verilog(core)
     config = found.configure(settings.read(found, set_))
     made = described.table(described.described(core, found.signature(config)))
-    table = Table(*made.header)
-    for line in made.lines:
-        table.add_row(*(cell.replace("`", "") for cell in line))
-    out.print(table)
+    lines = [[cell.replace("`", "") for cell in line] for line in made.lines]
+    show_table(out, made.header, lines)
 
 
 @app.command("testbench")
 def write_bench(
     core: CoreName,
     set_: Settings = [],  # noqa: B006
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write to.")] = (
+    output: Annotated[Path, typer.Option("-o", "--output", help="Write to this folder.")] = (
         BUILD / "testbench"
     ),
     name: Name = "",
-    seed: Annotated[int, typer.Option(help="Of the stimulus.")] = 1,
+    seed: Annotated[int, typer.Option(help="Draw the stimulus from this seed.")] = 1,
 ) -> None:
     """Write a core's Verilog with a testbench in plain Verilog, which any simulator runs."""
     found = registry.find(core)
@@ -123,39 +178,69 @@ def write_bench(
 def sim(
     core: CoreName,
     set_: Settings = [],  # noqa: B006
-    vcd: Annotated[Path | None, typer.Option(help="Write a waveform.")] = None,
-    seed: Annotated[int, typer.Option(help="Of stimulus and stalls.")] = 1,
+    vcd: Annotated[
+        Path | None,
+        typer.Option(help="Write the waveform of the first run, without stalls, to this file."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The seed of the stimulus and of the stalls.")] = 1,
+    force: Force = False,
+    json_: Json = False,
 ) -> None:
-    """Run a core against its golden model, bit for bit, with every sort of stalls."""
+    """Simulate a core against its golden model, bit for bit, with every sort of stalls."""
     found = registry.find(core)
-    config = found.configure(settings.read(found, set_))
+    params = settings.read(found, set_)
+    config = found.configure(params)
+    if vcd:
+        require_output(vcd, force=force)
     case = found.case(config, Random(seed))
     inputs, outputs = found.streams(config)
-    table = Table("stalls", "cycles", *inputs, *outputs)
-    with err.status(f"simulating {core}") as status:
+    runs: list[dict[str, Any]] = []
+    with status(err, f"simulating {core}") as tell:
         for stalls in Stalls:
-            status.update(f"simulating {core}, stalls: {stalls.value}")
-            result = simulate(found.component(config), case, stalls=stalls, seed=seed, vcd=vcd)
-            vcd = None
-            counts = [str(len(moved)) for moved in result.transfers.values()]
-            table.add_row(stalls.value, str(result.cycles), *counts)
-    out.print(table)
+            tell(f"simulating {core}, stalls: {stalls.value}")
+            with _waveform(vcd if stalls is Stalls.NONE else None) as wave:
+                result = simulate(found.component(config), case, stalls=stalls, seed=seed, vcd=wave)
+            counts = {port: len(moved) for port, moved in result.transfers.items()}
+            runs.append({"stalls": stalls.value, "cycles": result.cycles, "transfers": counts})
+    if json_:
+        result = {"core": core, "params": plain(found, params), "seed": seed, "runs": runs}
+        print(json.dumps(result, indent=1))
+        return
+    lines = [[run["stalls"], run["cycles"], *run["transfers"].values()] for run in runs]
+    show_table(out, ["stalls", "cycles", *inputs, *outputs], lines)
     out.print(f"{core} matches its model bit for bit, seed {seed}.")
+
+
+@contextmanager
+def _waveform(path: Path | None) -> Iterator[Path | None]:
+    """Provide a name for a waveform, which is at ``path`` when it has an end: also a wrong one."""
+    if path is None:
+        yield None
+        return
+    mismatch = None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole(path) as part, naming(path):
+        try:
+            yield part
+        except Mismatch as problem:
+            mismatch = problem
+    if mismatch:
+        raise mismatch
 
 
 @app.command()
 def cocotb(
     core: CoreName,
     set_: Settings = [],  # noqa: B006
-    seed: Annotated[int, typer.Option(help="Of stimulus and pauses.")] = 1,
+    seed: Annotated[int, typer.Option(help="The seed of the stimulus and of the pauses.")] = 1,
     waves: Annotated[bool, typer.Option(help="Record a waveform.")] = False,
     build: Build = BUILD,
 ) -> None:
-    """Run a core's emitted Verilog in cocotb under Verilator, with random pauses."""
+    """Simulate a core's emitted Verilog in cocotb under Verilator, with random pauses."""
     found = registry.find(core)
     params = settings.read(found, set_)
     path = verilog.write(found, params, build / "verilog", kept=build / "cache")
-    with err.status(f"building and running {core} under Verilator"):
+    with status(err, f"building and running {core} under Verilator"), naming(build):
         result = in_cocotb(found, params, path, seed=seed, build=build, waves=waves)
     out.print(f"{core}: {result['tests']} tests, {result['cycles']} cycles, seed {seed}: passed.")
     if waves:
@@ -165,30 +250,41 @@ def cocotb(
 @app.command("synth")
 def synthesize(
     core: CoreName,
-    target: Annotated[str, typer.Option(help=f"One of {', '.join(targets.TARGETS)}.")],
+    target: Annotated[
+        str, typer.Option(help=f"The FPGA family: one of {', '.join(targets.TARGETS)}.")
+    ],
     set_: Settings = [],  # noqa: B006
-    seeds: Annotated[int, typer.Option(help="Seeds of place and route; 0 leaves it out.")] = 3,
+    seeds: Annotated[
+        int,
+        typer.Option(min=0, help="The number of seeds of place and route. 0 leaves it out."),
+    ] = 3,
     ready: Annotated[
-        str, typer.Option(help="What ready comes from: register, or logic (a LUT of four).")
+        str,
+        typer.Option(help="What drives ready in the harness: register, or logic (a LUT of four)."),
     ] = "register",
-    floorplan: Annotated[bool, typer.Option(help="Fix sites where the project does.")] = True,
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    floorplan: Annotated[
+        bool, typer.Option(help="Use the core's floorplan, where the project has one.")
+    ] = True,
+    json_: Json = False,
     build: Build = BUILD,
 ) -> None:
-    """Synthesize a core; place and route it where an open tool can."""
+    """Synthesize a core, and place and route it where an open tool can."""
     from seedbed.flow import place, synth
 
     found = registry.find(core)
     params = settings.read(found, set_)
+    found.configure(params)
     targets.find(target)
+    if ready not in place.READY:
+        raise ValueError(f"ready must be one of {', '.join(place.READY)}, not {ready!r}")
     path = verilog.write(found, params, build / "verilog", kept=build / "cache")
-    with err.status(f"synthesizing {core} for {target}") as status:
+    with status(err, f"synthesizing {core} for {target}") as tell, naming(build):
         counts = synth.synthesize(path, core, target=target, build=build / "synth")
         fmax = None
         if seeds:
             fmax = place.place(
                 path, core, target=target, seeds=seeds, build=build / "synth",
-                ready=ready, floorplanned=floorplan, progress=status.update,
+                ready=ready, floorplanned=floorplan, progress=tell,
             )  # fmt: skip
     result = {
         "core": core,
@@ -203,12 +299,12 @@ def synthesize(
     if json_:
         print(json.dumps(result, indent=1))
         return
-    table = Table("core", "target", "LUT", "FF", "BRAM", "DSP", "Fmax in MHz, median (range)")
     speed = "n/a"
     if fmax:
         speed = f"{fmax['median']:.0f} ({fmax['min']:.0f} to {fmax['max']:.0f})"
-    table.add_row(core, target, *(str(counts[n]) for n in ("lut", "ff", "bram", "dsp")), speed)
-    out.print(table)
+    header = ["core", "target", "LUT", "FF", "BRAM", "DSP", "Fmax in MHz, median (range)"]
+    line = [core, target, *(counts[n] for n in ("lut", "ff", "bram", "dsp")), speed]
+    show_table(out, header, [line])
     cells = [f"{count} {cell}" for cell, count in sorted(counts["cells"].items())]
     if counts["lut_carry"]:
         cells.append(f"{counts['lut_carry']} LUT that lead into carry chains")
@@ -217,15 +313,23 @@ def synthesize(
 
 @app.command()
 def constrain(
-    netlist: Annotated[Path, typer.Argument(help="A flat design: synth_ecp5 -json.")],
-    instance: Annotated[str, typer.Option(help="Path of the urng_array in it: train.noise.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The design with sites.")],
-    target: Annotated[str, typer.Option(help="A target with a floorplan.")] = "ecp5",
+    netlist: Annotated[
+        Path, typer.Argument(help="The flat design, as 'synth_ecp5 -json' writes it.")
+    ],
+    instance: Annotated[
+        str, typer.Option(help="The path of the urng_array in the design, such as train.noise.")
+    ],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Write the design with its sites to this file.")
+    ],
+    target: Annotated[str, typer.Option(help="A target that has a floorplan.")] = "ecp5",
     at: Annotated[
-        str | None, typer.Option(help="Column,row of the floorplan's corner: 80,11.")
+        str | None,
+        typer.Option(help="The column and row of the floorplan's corner, such as 80,11."),
     ] = None,
+    force: Force = False,
 ) -> None:
-    """Fix where the lanes of a urng_array stand in a design of yours, for nextpnr."""
+    """Fix the sites of a urng_array's lanes in a design of yours, for nextpnr."""
     from seedbed.flow.constrain import constrain
 
     corner = None
@@ -234,6 +338,7 @@ def constrain(
         if not (comma and column.isdecimal() and row.isdecimal()):
             raise ValueError(f"at must be a column and a row, such as 80,11, not {at!r}")
         corner = int(column), int(row)
+    require_output(output, force=force)
     cells = constrain(netlist, instance, target=target, at=corner, out=output)
     out.print(f"{cells} cells of {instance} have sites in {output}", soft_wrap=True)
 
@@ -250,36 +355,48 @@ def _measured(build: Path, **chosen: Any) -> None:
 
 def _print(rows: list[dict[str, Any]]) -> None:
     for section in tables.sections(rows):
-        table = Table(*section.header, title=section.title, title_justify="left")
-        for line in section.lines:
-            table.add_row(*line)
-        out.print(table)
+        show_table(out, section.header, section.lines, title=section.title)
 
 
 @app.command()
 def formal(core: CoreName, build: Build = BUILD) -> None:
-    """Prove what is claimed of a core: by induction, with covers and failing mutants."""
+    """Prove what is claimed of a core by induction, with covers and failing mutants."""
     _measured(build, kinds={"proof"}, cores={registry.find(core).name})
 
 
 @app.command()
 def mutate(core: CoreName, build: Build = BUILD) -> None:
-    """Count how many mutants of a core's netlist its simulator bench notices."""
+    """Count how many mutants of a core's netlist its simulation case notices.
+
+    The core is in the configuration that the project measures it in, a small one.
+    """
     _measured(build, kinds={"mutation"}, cores={registry.find(core).name})
 
 
 @app.command()
 def measure(
     kind: Annotated[
-        list[str] | None, typer.Option(help=f"Of {', '.join(KINDS)}; all by default.")
+        list[str] | None,
+        typer.Option(
+            help=f"Measure this kind, one of {', '.join(KINDS)}. The option may be repeated; "
+            "without it, all kinds are measured."
+        ),
     ] = None,
-    core: Annotated[list[str] | None, typer.Option(help="All by default.")] = None,
+    core: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Measure this core. The option may be repeated; without it, all cores are "
+            "measured."
+        ),
+    ] = None,
     build: Build = BUILD,
 ) -> None:
-    """Measure what the registry names, of the chosen kinds and cores, and print it."""
+    """Measure the chosen kinds of the chosen cores, as the registry lists them, and print them."""
     for name in kind or ():
         if name not in KINDS:
-            raise ValueError(f"kind must be one of {', '.join(KINDS)}, not {name!r}")
+            raise ValueError(
+                f"kind must be one of {', '.join(KINDS)}, not {name!r}{registry.meant(name, KINDS)}"
+            )
     cores = {registry.find(name).name for name in core} if core else set(CORES)
     _measured(build, kinds=set(kind) if kind else None, cores=cores)
 
@@ -288,22 +405,26 @@ def measure(
 def statistics(
     core: CoreName,
     set_: Settings = [],  # noqa: B006
-    bytes_: Annotated[int, typer.Option("--bytes", help="Of the file of words.")] = 27_000_000,
+    bytes_: Annotated[
+        int,
+        typer.Option(
+            "--bytes", min=1000, max=1 << 32, help="The number of bytes of words that are tested."
+        ),
+    ] = 27_000_000,
     build: Build = BUILD,
 ) -> None:
-    """Write a core's words to a file and test them with dieharder, where that is installed."""
+    """Write a core's words to a file, and test them with dieharder, where that is installed."""
     from seedbed.flow import dieharder, jobs
 
     found = registry.find(core)
     config = found.configure(settings.read(found, set_))
     tools.find("DIEHARDER")
-    path = dieharder.write_words(core, config, bytes_, build / "statistics")
-    with err.status(f"testing {bytes_:,} bytes of {core}: minutes"):
+    with naming(build):
+        path = dieharder.write_words(core, config, bytes_, build / "statistics")
+    with status(err, f"testing {bytes_:,} bytes of {core}: minutes"):
         lines = dieharder.lines(path, build)
-    table = Table("test", "bits or words", "p-value", "verdict")
-    for line in lines:
-        table.add_row(line.name, str(line.size), f"{line.p:.6f}", line.verdict.lower())
-    out.print(table)
+    rows = [[line.name, line.size, f"{line.p:.6f}", line.verdict.lower()] for line in lines]
+    show_table(out, ["test", "bits or words", "p-value", "verdict"], rows)
     failed = sum(line.verdict == "FAILED" for line in lines)
     out.print(f"{failed} of {len(lines)} lines failed; the words are in {path}", soft_wrap=True)
     # What a report of everything has of it, too.
@@ -317,16 +438,26 @@ def statistics(
 
 @app.command()
 def report(
-    quick: Annotated[bool, typer.Option("--quick", help="Measure what takes seconds.")] = False,
-    all_: Annotated[bool, typer.Option("--all", help="Also cocotb, proofs, mutation.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Measure only what takes seconds.")
+    ] = False,
+    all_: Annotated[
+        bool,
+        typer.Option("--all", help="Measure everything: also cocotb, proofs and mutation."),
+    ] = False,
     docs: Annotated[
-        Path | None, typer.Option(help="Also fill the generated blocks below this folder.")
+        Path | None,
+        typer.Option(
+            exists=True,
+            file_okay=False,
+            help="Also fill the generated blocks of the pages in this folder.",
+        ),
     ] = None,
     build: Build = BUILD,
 ) -> None:
     """Measure what is not measured yet, and write the report: JSON, Markdown, HTML and plots.
 
-    What other commands measured, and still holds, is in it too.
+    The report also has what other commands measured, where it still holds.
     """
     from seedbed.flow import demo, instantft_rtl_demo, jobs, seedlm_demo
     from seedbed.flow import docs as pages
@@ -341,22 +472,24 @@ def report(
     document = json.loads(path.read_text())
     if docs is not None:
         pages.docs(document, docs)
-    _print(document["rows"])
-    out.print(f"The report is in {path.parent}: report.html, report.md, report.json and plots.")
+    for line in drawn.summary(document["rows"]):
+        out.print(line, markup=False, highlight=False, soft_wrap=True)
+    names = "report.html, report.md, report.json and plots"
+    out.print(f"The tables are in {path.parent}: {names}.", soft_wrap=True)
 
 
 app.add_typer(checkpoints.app)
-demos = typer.Typer(help="Whole jobs on real data.")
+demos = typer.Typer(help="Run whole jobs on real data.")
 app.add_typer(demos, name="demo")
 demos.command("instantft")(demo_instantft)
 
 
 @demos.command("zo")
 def demo_zo(
-    data: Annotated[
-        Path | None, typer.Option(help="Folder of MNIST's IDX files; else scikit-learn's digits.")
-    ] = None,
-    seeds: Annotated[int, typer.Option(help="Runs a row of the table.")] = 16,
+    data: Data = None,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="The number of runs for each row of the table.")
+    ] = 16,
     build: Build = BUILD,
 ) -> None:
     """Fine-tune a small classifier by zeroth-order SGD with five sources of perturbations."""
@@ -368,12 +501,10 @@ def demo_zo(
 
 @demos.command("seedlm")
 def demo_seedlm(
-    data: Annotated[
-        Path | None, typer.Option(help="Folder of MNIST's IDX files; else scikit-learn's digits.")
-    ] = None,
+    data: Data = None,
     build: Build = BUILD,
 ) -> None:
-    """Compress a trained network, and multiply a layer of it in the emitted Verilog."""
+    """Compress a trained network, and multiply one of its layers in the emitted Verilog."""
     from seedbed.flow import seedlm_demo
 
     folder = build / "demo" / ("digits" if data is None else "mnist")
@@ -382,28 +513,28 @@ def demo_seedlm(
 
 @app.command()
 def doctor() -> None:
-    """Show which tools there are, which versions, and what brings one that is missing."""
-    table = Table("tool", "called as", "version, or how to get it")
+    """Show which tools there are, in which versions, and how to get those that are missing."""
+    rows = []
     missing = 0
-    with err.status("asking the tools: a first call of each may take half a minute") as status:
+    with status(err, "asking the tools: a first call of each may take half a minute") as tell:
         for name, (default, remedy) in tools.TOOLS.items():
             called = os.environ.get(name, default)
-            status.update(f"asking {called}: its first call may take half a minute")
+            tell(f"asking {called}: its first call may take half a minute")
             try:
-                table.add_row(name, called, tools.version(name))
+                rows.append([name, called, tools.version(name)])
             except tools.ToolMissing:
                 missing += 1
-                table.add_row(name, called, f"[red]missing: {escape(remedy)}[/red]")
+                rows.append([name, called, Text(f"missing: {remedy}", "red")])
             except RuntimeError as problem:
                 missing += 1
-                table.add_row(name, called, f"[red]broken: {escape(str(problem))}[/red]")
+                rows.append([name, called, Text(f"broken: {problem}", "red")])
     for name, (default, remedy) in tools.OPTIONAL.items():
         called = os.environ.get(name, default)
         found = (
             tools.version(name) if tools.there(name) else f"not there, for one command: {remedy}"
         )
-        table.add_row(name, called, found)
-    out.print(table)
+        rows.append([name, called, found])
+    show_table(out, ["tool", "called as", "version, or how to get it"], rows)
     kept = f"Caches are in {user_cache_path()}; XDG_CACHE_HOME names another folder."
     out.print(kept, soft_wrap=True)
     if missing:
@@ -411,32 +542,50 @@ def doctor() -> None:
 
 
 #: What typer raises for a command line that it cannot read; it exports only classes below it.
-UsageError = typer.BadParameter.__base__
+UsageError: Any = typer.BadParameter.__base__
 
 
 def main() -> None:
     """Run the command line: what is refused is one sentence on standard error and status 2."""
-    tools.setup_environment()
+    handler = signal.getsignal(signal.SIGINT)
+    interrupted = False
+
+    def interrupt(number: int, frame: Any) -> None:
+        nonlocal interrupted
+        interrupted = True
+        raise KeyboardInterrupt
+
+    if handler is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
     try:
-        code = app(standalone_mode=False)
-        if code == 130:
-            # What typer makes of an interruption from the keyboard.
-            raise KeyboardInterrupt
-        sys.exit(code)
-    except UsageError as problem:
-        err.print(f"error: {problem.format_message()}", style="red", markup=False, soft_wrap=True)
-    except ModuleNotFoundError as problem:
-        told = tools.without(problem)
-        err.print(f"error: {told}", style="red", markup=False, highlight=False, soft_wrap=True)
-    except (typer.Abort, KeyboardInterrupt):
+        tools.setup_environment()
+        # What typer makes of an interruption from the keyboard is 130.
+        code = app(standalone_mode=False) or 0
+    except BaseException as problem:
+        # A package that is half loaded, or a library, may have made another exception of it.
+        if interrupted or isinstance(problem, KeyboardInterrupt | typer.Abort):
+            code = 130
+        else:
+            code = _refuse(problem)
+    # From here on there is nothing to clean up, and nothing that a traceback could tell.
+    signal.signal(signal.SIGINT, signal.SIG_DFL if code == 130 else handler)
+    if code == 130:
         err.print("interrupted: what was finished is kept")
-        sys.exit(130)
-    except (OSError, RuntimeError, TypeError, ValueError, AssertionError) as problem:
-        told = str(problem)
-        if isinstance(problem, OSError) and problem.filename:
-            told = f"{problem.filename}: {problem.strerror}"
-        err.print(f"error: {told}", style="red", markup=False, highlight=False, soft_wrap=True)
-        if isinstance(problem, AssertionError):
-            # Not bad input: the core, or a proof of it, does not hold.
-            sys.exit(1)
-    sys.exit(2)
+    sys.exit(code)
+
+
+def _refuse(problem: BaseException) -> int:
+    """Print what is wrong in one sentence, and return the exit status."""
+    sentence = str(problem)
+    if isinstance(problem, UsageError):
+        sentence = problem.format_message()
+    elif isinstance(problem, ModuleNotFoundError):
+        sentence = tools.without(problem)
+    elif isinstance(problem, OSError):
+        if problem.filename:
+            sentence = f"{problem.filename}: {problem.strerror}"
+    elif not isinstance(problem, AssertionError | RuntimeError | TypeError | ValueError):
+        raise problem
+    err.print(f"error: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
+    # An assertion is not bad input: the core, or a proof of it, does not hold.
+    return 1 if isinstance(problem, AssertionError) else 2

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import asdict, replace
 from math import inf, log
 from multiprocessing import get_context
@@ -11,7 +11,6 @@ from statistics import mean, stdev
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from seedbed.flow import paper
 from seedbed.flow.data import digits, mnist
@@ -28,6 +27,8 @@ from seedbed.flow.demo_job import (
 )
 from seedbed.flow.demo_plots import draw, show
 from seedbed.flow.files import write_atomic
+from seedbed.flow.pool import bar
+from seedbed.flow.processes import workers as processes
 from seedbed.flow.row import Row, kept_rows
 from seedbed.golden.zo import SOURCES
 
@@ -215,26 +216,16 @@ def perform(
             todo.append(job)
     if not todo:
         return done
-    bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-        console=Console(stderr=True), disable=not progress, transient=True,
-    )  # fmt: skip
-    context = get_context("spawn")
+    count = min(workers, len(todo))
     with (
-        bar,
-        ProcessPoolExecutor(
-            min(workers, len(todo)), context, initializer=begin, initargs=(task, folder)
-        ) as pool,
+        bar(progress) as line,
+        processes(count, get_context("spawn"), begin, task, folder) as pool,
     ):
-        shown = bar.add_task("fine-tuning", total=len(done) + len(todo), completed=len(done))
+        shown = line.add_task("fine-tuning", total=len(done) + len(todo), completed=len(done))
         waiting = {pool.submit(run_here, job): job for job in todo}
-        try:
-            for future in as_completed(waiting):
-                done[waiting[future]] = future.result()
-                bar.advance(shown)
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+        for future in as_completed(waiting):
+            done[waiting[future]] = future.result()
+            line.advance(shown)
     return done
 
 

@@ -6,32 +6,42 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from seedbed.flow.options import Build, Data
+
 __all__ = ["demo_instantft"]
 
 
 def demo_instantft(
-    data: Annotated[
-        Path | None, typer.Option(help="Folder of MNIST's IDX files; else scikit-learn's digits.")
+    data: Data = None,
+    angle: Annotated[
+        float, typer.Option(help="The degrees by which the images are rotated, 15..90.")
+    ] = 90,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="The number of runs for a figure, by default 3.")
     ] = None,
-    angle: Annotated[float, typer.Option(help="Degrees that the images are turned, 15..90.")] = 90,
-    seeds: Annotated[int | None, typer.Option(help="Runs a figure; 3 by default.")] = None,
     rtl: Annotated[
-        bool, typer.Option("--rtl", help="One whole job on the emitted Verilog, bit for bit.")
+        bool, typer.Option("--rtl", help="Run one whole job on the emitted Verilog, bit for bit.")
     ] = False,
-    images: Annotated[int | None, typer.Option(help="With --rtl: 1024 by default.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="With --rtl: 10 by default.")] = None,
-    lanes: Annotated[int | None, typer.Option(help="With --rtl: 8, 16, or 32 by default.")] = None,
-    seed: Annotated[int | None, typer.Option(help="With --rtl: 0 by default.")] = None,
+    images: Annotated[
+        int | None, typer.Option(help="With --rtl: the number of images, by default 1024.")
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="With --rtl: the number of epochs, by default 10.")
+    ] = None,
+    lanes: Annotated[
+        int | None, typer.Option(help="With --rtl: the core's lanes, 8, 16 or by default 32.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="With --rtl: the seed of the job, by default 0.")
+    ] = None,
     stalls: Annotated[
-        bool, typer.Option("--stalls", help="With --rtl: all ports pause at random.")
+        bool, typer.Option("--stalls", help="With --rtl: let all ports pause at random.")
     ] = False,
-    build: Annotated[
-        Path, typer.Option(help="Folder of intermediate files and kept results.")
-    ] = Path("build"),
+    build: Build = Path("build"),
 ) -> None:
     """Fine-tune LeNet-5 on rotated images: InstantFT in float and fixed point, and five others.
 
-    Or, with --rtl, InstantFT in the emitted core, with its cycles.
+    With --rtl, InstantFT runs in the emitted core, and its cycles are counted.
     """
     from seedbed.flow import instantft, instantft_rtl_demo
 

@@ -22,10 +22,22 @@ from seedbed.sim.instantft_whole import Done, Whole
 from seedbed.sim.ports import write_packed
 from seedbed.spec.instantft import InstantFtConfig
 
-__all__ = ["measure", "row_figures"]
+__all__ = ["measure", "require", "row_figures"]
 
 #: Of 16 cycles, in so many every port and the memory pause in a job with stalls.
 STALLS = 8
+
+
+def require(config: InstantFtConfig, *, images: int, epochs: int, angle: float, seed: int) -> None:
+    """Refuse numbers with which there is no job; the message says what is allowed."""
+    if not 1 <= images <= config.entries:
+        raise ValueError(f"images must be in 1..{config.entries}, the cache's, not {images}")
+    if not 1 <= epochs <= 65535:
+        raise ValueError(f"epochs must be in 1..65535, not {epochs}")
+    if seed < 0:
+        raise ValueError(f"seed must be at least 0, not {seed}")
+    if not ANGLES[0] <= angle <= ANGLES[-1]:
+        raise ValueError(f"angle must be in {ANGLES[0]}..{ANGLES[-1]} degrees, not {angle:g}")
 
 
 def measure(
@@ -66,14 +78,7 @@ def measure(
     Raises ``ValueError`` for bad numbers or data, ``RuntimeError`` where the Verilog does not
     build, and :class:`~seedbed.sim.harness.Mismatch` where any bit is not the model's.
     """
-    if not 1 <= images <= config.entries:
-        raise ValueError(f"images must be in 1..{config.entries}, the cache's, not {images}")
-    if not 1 <= epochs <= 65535:
-        raise ValueError(f"epochs must be in 1..65535, not {epochs}")
-    if seed < 0:
-        raise ValueError(f"seed must be at least 0, not {seed}")
-    if not ANGLES[0] <= angle <= ANGLES[-1]:
-        raise ValueError(f"angle must be in {ANGLES[0]}..{ANGLES[-1]} degrees, not {angle:g}")
+    require(config, images=images, epochs=epochs, angle=angle, seed=seed)
     split = digits() if data is None else mnist(data)
     settings = SETTINGS[split.name]
     steps, done = sum(steps for steps, _ in settings.phases), 0

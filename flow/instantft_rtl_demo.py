@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from seedbed.flow import jobs, paper, registry, verilog
 from seedbed.flow.files import write_atomic
-from seedbed.flow.instantft_rtl import measure, row_figures
+from seedbed.flow.instantft_rtl import measure, require, row_figures
+from seedbed.flow.progress import Bar
 from seedbed.flow.row import Row, kept_rows
 
 __all__ = ["clocks", "rows", "run_rtl"]
@@ -55,9 +56,10 @@ def run_rtl(
     """
     core, params = registry.find(CORE), {"lanes": lanes}
     config = core.configure(params)
-    with Progress(
+    require(config, images=images, epochs=epochs, angle=angle, seed=seed)
+    with Bar(
         TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
-        console=Console(stderr=True), disable=console is None, transient=True,
+        console=None if console is None else Console(stderr=True),
     ) as progress:  # fmt: skip
         line = progress.add_task(f"emitting {CORE}, {lanes} lanes", total=1)
         path = verilog.write(core, params, build / "emitted" / f"{CORE}-{lanes}-lanes")

@@ -1,7 +1,7 @@
 """The plan of all measurements, and how it is worked off: in parallel, kept, shown."""
 
 from collections.abc import Collection, Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn
 from threadpoolctl import threadpool_limits
 
 from seedbed.flow import paper, registry
 from seedbed.flow.cache import code, memo
+from seedbed.flow.files import naming
+from seedbed.flow.processes import workers as processes
+from seedbed.flow.progress import PERIOD, Bar
 from seedbed.flow.row import Row
 from seedbed.flow.rows import KINDS, Job
 from seedbed.sim import tools
@@ -130,7 +133,7 @@ def _rows(job: Job, *, may_measure: bool = True) -> list[Row]:
 def _work(job: Job) -> list[Row]:
     tools.setup_environment()
     # Other jobs run beside it, and threads that wait for one another cost more than they bring.
-    with nullcontext() if job.kind == "speed" else threadpool_limits(1):
+    with naming(job.build), nullcontext() if job.kind == "speed" else threadpool_limits(1):
         return _rows(job)
 
 
@@ -151,12 +154,13 @@ def measure(jobs: list[Job], console: Console, *, workers: int | None = None) ->
     Progress goes to ``console``. What is finished is kept even if a later job fails or the run is
     interrupted. Raises what the first failing job raises, after those that run have ended.
     """
-    bar = Progress(
+    bar = Bar(
         SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-        console=console, transient=True,
+        console=console,
     )  # fmt: skip
     results: dict[int, list[Row]] = {}
-    with bar, ProcessPoolExecutor(workers or cpu_count() or 1) as pool:
+    count = min(workers or cpu_count() or 1, len(jobs))
+    with bar, processes(max(count, 1)) as pool:
         task = bar.add_task("measuring", total=len(jobs))
         # Speeds come last and one after the other, so that nothing else runs beside them.
         alone = [k for k, job in enumerate(jobs) if job.kind == "speed"]
@@ -165,14 +169,15 @@ def measure(jobs: list[Job], console: Console, *, workers: int | None = None) ->
         # What stands on a mapped core begins when that is there, so that it is not mapped twice.
         others.sort(key=lambda k: jobs[k].kind in MAPPED)
         waiting = {pool.submit(_work, jobs[k]): k for k in others}
-        try:
-            for done in as_completed(waiting):
-                results[waiting[done]] = done.result()
-                bar.update(task, advance=1, description=jobs[waiting[done]].says)
-            for k in alone:
-                results[k] = pool.submit(_work, jobs[k]).result()
+        while waiting:
+            done, _ = wait(waiting, timeout=PERIOD, return_when=FIRST_COMPLETED)
+            # A sign of life also while one job takes long.
+            bar.update(task)
+            for future in done:
+                k = waiting.pop(future)
+                results[k] = future.result()
                 bar.update(task, advance=1, description=jobs[k].says)
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+        for k in alone:
+            results[k] = pool.submit(_work, jobs[k]).result()
+            bar.update(task, advance=1, description=jobs[k].says)
     return [row for k in sorted(results) for row in results[k]]

@@ -1,18 +1,19 @@
 """Runs of one task in several processes, each kept as soon as it is done."""
 
-import signal
 from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from threadpoolctl import threadpool_limits
 
 from seedbed.flow.cache import memo
+from seedbed.flow.processes import workers as processes
+from seedbed.flow.progress import Bar
 
 __all__ = ["Task", "bar", "perform"]
 
@@ -45,8 +46,7 @@ _here: list[tuple[Task, Path]] = []
 
 
 def _begin(task: Task, folder: Path) -> None:
-    """Take what this process works on; one thread, and interrupts are the parent's."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Take what this process works on, in one thread."""
     threadpool_limits(1)
     _here[:] = [(task, folder)]
 
@@ -56,11 +56,11 @@ def _run_here(job: Any) -> dict[str, Any]:
     return _kept(task, job, folder, may_run=True)
 
 
-def bar(shown: bool) -> Progress:
+def bar(shown: bool) -> Bar:
     """Return a progress bar on standard error, or one that is not shown."""
-    return Progress(
+    return Bar(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-        console=Console(stderr=True), disable=not shown, transient=True,
+        console=Console(stderr=True) if shown else None,
     )  # fmt: skip
 
 
@@ -94,18 +94,10 @@ def perform(
                     done[job] = _kept(task, job, folder, may_run=True)
                 shown.advance(line)
             return done
-        with ProcessPoolExecutor(
-            min(workers, len(todo)),
-            get_context("spawn"),
-            initializer=_begin,
-            initargs=(task, folder),
-        ) as pool:
+        count = min(workers, len(todo))
+        with processes(count, get_context("spawn"), _begin, task, folder) as pool:
             waiting = {pool.submit(_run_here, job): job for job in todo}
-            try:
-                for future in as_completed(waiting):
-                    done[waiting[future]] = future.result()
-                    shown.advance(line)
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
+            for future in as_completed(waiting):
+                done[waiting[future]] = future.result()
+                shown.advance(line)
     return done

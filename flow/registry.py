@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from gc import collect
 from types import MappingProxyType
 from typing import Any
@@ -51,11 +52,17 @@ from seedbed.sim.cases import (
 )
 from seedbed.sim.harness import stream_ports
 
-__all__ = ["CORES", "WRAPPERS", "Core", "UnknownCore", "Variant", "find", "find_verilog"]
+__all__ = ["CORES", "WRAPPERS", "Core", "UnknownCore", "Variant", "find", "find_verilog", "meant"]
 
 
 class UnknownCore(ValueError):
     """There is no core of that name; the message lists those that are."""
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """Return a question after the word that is most alike, or nothing where none is alike."""
+    found = get_close_matches(word, list(known), n=1, cutoff=0.7)
+    return f" (did you mean {found[0]!r}?)" if found else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +130,8 @@ class Core:
         for name in names:
             if name not in known:
                 raise ValueError(
-                    f"{self.name} has no parameter {name!r}; it has {', '.join(known)}"
+                    f"{self.name} has no parameter {name!r}{meant(name, known)}; "
+                    f"it has {', '.join(known)}"
                 )
 
     def configure(self, params: Mapping[str, Any] = MappingProxyType({})) -> Any:
@@ -145,7 +153,8 @@ COUNTED = (*SHOWN, "synthesis", "statistics", "activity")
 PLACED = (*COUNTED, "place", "speed")
 #: And where ready is behind a LUT, and without a floorplan.
 AGAIN = ("place_ready", "place_free")
-#: A matrix-vector product small enough to be simulated in full and placed.
+#: A decompressor, and a matrix-vector product, small enough to be simulated in full and placed.
+SMALL_BLOCKS = {"block": 3, "latent": 2, "width": 8}
 SMALL_GEMV = {"beat_bits": 64, "columns": 256, "row_width": 16}
 #: A network, and adapters, small enough for the same.
 SMALL_NETWORK = {"network": "tiny", "lanes": 8, "ways": 2}
@@ -168,7 +177,7 @@ CORES: dict[str, Core] = {
                     params={"width": 14},
                     targets=EVERY,
                     placed=("ecp5",),
-                    kinds=(*CHECKED, "place_ready"),
+                    kinds=(*CHECKED, "place_ready", "mutation"),
                     main=PLACED,
                 ),
                 "14 bits, leap 14": Variant(params={"width": 14, "leap": 14}),
@@ -224,7 +233,7 @@ CORES: dict[str, Core] = {
                 "31 x 8, value": Variant(
                     params={"rounding": "value"}, kinds=("simulation", "statistics")
                 ),
-                "31 x 8": Variant(),
+                "31 x 8": Variant(kinds=("simulation", "mutation")),
                 "31 x 14": Variant(
                     params={"width": 14},
                     targets=EVERY,
@@ -250,6 +259,9 @@ CORES: dict[str, Core] = {
                 "8 lanes x 12, no output register": Variant(params={"register": False}),
                 "8 lanes x 12, 4 banks": Variant(params={"banks": 4}),
                 "32 lanes x 12": Variant(params={"lanes": 32}),
+                "8 lanes x 12, 255 numbers": Variant(
+                    params={"size": 255}, targets=(), kinds=("mutation",)
+                ),
             },
         ),
         Core(
@@ -260,7 +272,12 @@ CORES: dict[str, Core] = {
             case=perturbation.case,
             paper="PeZO, section 3",
             variants={
-                "31 x 8": Variant(params={"width": 8}, placed=("ecp5",), main=COUNTED),
+                "31 x 8": Variant(
+                    params={"width": 8},
+                    placed=("ecp5",),
+                    kinds=("simulation", "mutation"),
+                    main=COUNTED,
+                ),
                 "31 x 14": Variant(
                     targets=EVERY, placed=("ecp5",), kinds=(*CHECKED, "place_ready"), main=PLACED
                 ),
@@ -279,7 +296,7 @@ CORES: dict[str, Core] = {
                 "published": Variant(
                     targets=EVERY,
                     placed=("ecp5",),
-                    kinds=(*CHECKED, "statistics", "activity", "place_ready"),
+                    kinds=(*CHECKED, "statistics", "activity", "place_ready", "mutation"),
                     main=COUNTED,
                 ),
                 "compact": Variant(
@@ -311,7 +328,7 @@ CORES: dict[str, Core] = {
                     params={"width": 248},
                     targets=EVERY,
                     placed=("ecp5",),
-                    kinds=(*CHECKED, "place_ready"),
+                    kinds=(*CHECKED, "place_ready", "mutation"),
                     main=PLACED,
                 ),
             },
@@ -323,7 +340,7 @@ CORES: dict[str, Core] = {
             component=SeedlmDecompress,
             case=seedlm_decompress.case,
             paper="SeedLM, sections 3.2 and 4.2",
-            small={"block": 3, "latent": 2, "width": 8},
+            small=SMALL_BLOCKS,
             variants={
                 "4 bits x 16": Variant(
                     params={"blocks": 16}, targets=("xcup",), kinds=("statistics", "speed")
@@ -352,6 +369,7 @@ CORES: dict[str, Core] = {
                 "4 bits x 2, 8-bit words": Variant(
                     params={"word_bits": 8}, targets=("ecp5",), placed=("ecp5",)
                 ),
+                "blocks of 3": Variant(params=SMALL_BLOCKS, targets=(), kinds=("mutation",)),
                 "3 bits x 14": Variant(
                     params={"block": 12, "latent": 4, "blocks": 14},
                     targets=("xcup",),
@@ -387,6 +405,7 @@ CORES: dict[str, Core] = {
                     },
                     targets=EVERY,
                     placed=("ecp5",),
+                    kinds=("simulation", "mutation"),
                 ),
                 "32 lanes x 4 ways, no exponents": Variant(
                     params={
@@ -411,7 +430,12 @@ CORES: dict[str, Core] = {
                 "3 bits, 64 bytes": Variant(
                     params={"block": 12, "latent": 4}, targets=("xcup",), kinds=()
                 ),
-                "4 bits, 8 bytes": Variant(params=SMALL_GEMV, placed=("ecp5",), main=SHOWN),
+                "4 bits, 8 bytes": Variant(
+                    params=SMALL_GEMV,
+                    placed=("ecp5",),
+                    kinds=("simulation", "mutation"),
+                    main=SHOWN,
+                ),
                 "3 bits, 8 bytes": Variant(
                     params={"block": 12, "latent": 4, **SMALL_GEMV, "beat_bits": 72}, targets=()
                 ),
@@ -428,7 +452,9 @@ CORES: dict[str, Core] = {
             small={"lanes": 8},
             variants={
                 "32 lanes": Variant(placed=("ecp5",), kinds=CHECKED),
-                "8 lanes": Variant(params={"lanes": 8}, main=COUNTED),
+                "8 lanes": Variant(
+                    params={"lanes": 8}, kinds=("simulation", "mutation"), main=COUNTED
+                ),
             },
         ),
         Core(
@@ -438,7 +464,9 @@ CORES: dict[str, Core] = {
             component=SoftmaxLoss,
             case=softmax_loss.case,
             paper="InstantFT, section 4.1",
-            variants={"10 classes": Variant(placed=("ecp5",), kinds=CHECKED, main=COUNTED)},
+            variants={
+                "10 classes": Variant(placed=("ecp5",), kinds=(*CHECKED, "mutation"), main=COUNTED),
+            },
         ),
         Core(
             name="forward_cache",
@@ -448,7 +476,9 @@ CORES: dict[str, Core] = {
             case=forward_cache.case,
             paper="InstantFT, sections 3.1 and 3.2",
             variants={
-                "1024 images of LeNet-5": Variant(placed=("ecp5",), kinds=CHECKED, main=COUNTED),
+                "1024 images of LeNet-5": Variant(
+                    placed=("ecp5",), kinds=(*CHECKED, "mutation"), main=COUNTED
+                ),
             },
         ),
         Core(
@@ -460,7 +490,10 @@ CORES: dict[str, Core] = {
             paper="InstantFT, section 4.1",
             variants={
                 "tiny, 8 lanes": Variant(
-                    params=SMALL_NETWORK, placed=("ecp5",), kinds=CHECKED, main=SHOWN
+                    params=SMALL_NETWORK,
+                    placed=("ecp5",),
+                    kinds=(*CHECKED, "mutation"),
+                    main=SHOWN,
                 ),
                 "LeNet-5, 32 lanes": Variant(kinds=()),
             },
@@ -475,7 +508,10 @@ CORES: dict[str, Core] = {
             paper="InstantFT, sections 2.2 and 3.2",
             variants={
                 "9 and 6, 8 lanes": Variant(
-                    params=SMALL_ADAPTERS, placed=("ecp5",), kinds=CHECKED, main=SHOWN
+                    params=SMALL_ADAPTERS,
+                    placed=("ecp5",),
+                    kinds=(*CHECKED, "mutation"),
+                    main=SHOWN,
                 ),
                 "LeNet-5, 32 lanes": Variant(kinds=()),
             },
@@ -490,7 +526,10 @@ CORES: dict[str, Core] = {
             paper="InstantFT, sections 3 and 4",
             variants={
                 "tiny, 8 lanes": Variant(
-                    params=SMALL_FINE_TUNING, placed=("ecp5",), kinds=CHECKED, main=SHOWN
+                    params=SMALL_FINE_TUNING,
+                    placed=("ecp5",),
+                    kinds=(*CHECKED, "mutation"),
+                    main=SHOWN,
                 ),
                 "LeNet-5, 32 lanes": Variant(placed=("ecp5",), kinds=("job",)),
                 "LeNet-5, 16 lanes": Variant(
@@ -544,13 +583,15 @@ WRAPPERS: dict[str, Core] = {
 }
 
 
-def find(name: str) -> Core:
-    """Return the core called ``name``, or raise :class:`UnknownCore`."""
-    if name not in CORES:
-        raise UnknownCore(f"no core is called {name!r}; there are {', '.join(CORES)}")
-    return CORES[name]
+def find(name: str, cores: Mapping[str, Core] = CORES) -> Core:
+    """Return the one of ``cores`` called ``name``, or raise :class:`UnknownCore`."""
+    if name not in cores:
+        raise UnknownCore(
+            f"no core is called {name!r}{meant(name, cores)}; there are {', '.join(cores)}"
+        )
+    return cores[name]
 
 
 def find_verilog(name: str) -> Core:
     """Return the core or wrapper called ``name``, or raise :class:`UnknownCore`."""
-    return WRAPPERS[name] if name in WRAPPERS else find(name)
+    return find(name, CORES | WRAPPERS)

@@ -15,7 +15,7 @@ from seedbed.flow.plots import PLOTS
 from seedbed.flow.ratio import ratios
 from seedbed.flow.row import Row
 
-__all__ = ["build", "document", "draw"]
+__all__ = ["build", "document", "draw", "summary"]
 
 
 def document(rows: Iterable[Row]) -> dict[str, Any]:
@@ -62,6 +62,44 @@ def draw(report: dict[str, Any], folder: Path) -> list[Path]:
         )
         written.append(write_atomic(folder / name, text))
     return written
+
+
+#: What a summary says of each kind that checks something, and the target of ``make`` that does it.
+CHECKS = {
+    "simulation": ("simulated against the models, bit for bit", "sim"),
+    "cocotb": ("simulated as emitted Verilog in cocotb, bit for bit", "cocotb"),
+    "proof": ("proven by induction", "formal"),
+    "mutation": ("broken on purpose, which the simulation notices", "mutate"),
+    "synthesis": ("synthesized", "synth"),
+    "place": ("placed and routed", "synth"),
+}
+
+
+def summary(rows: list[dict[str, Any]]) -> list[str]:
+    """Return in a few lines what the rows have checked, and which aims are missed."""
+    lines, left = ["Checked:"], []
+    for kind, (done, target) in CHECKS.items():
+        found = [row for row in rows if row["kind"] == kind]
+        if not found:
+            left.append(f"'make {target}'")
+            continue
+        cores = len({row["core"] for row in found})
+        targets = ", ".join(dict.fromkeys(row["target"] for row in found if row["target"]))
+        parts = [f"{cores} core{'s' * (cores > 1)} {done}", tables.done(kind, found), targets]
+        lines.append(f"  {'; '.join(filter(None, parts))}")
+    if left:
+        lines.append(f"Not checked so far: {', '.join(dict.fromkeys(left))}.")
+    if aims := tables.verdicts(rows, "", ""):
+        missed = [line for line in aims.lines if line[-1] == "missed"]
+        lines.append(f"Aims: {len(aims.lines) - len(missed)} of {len(aims.lines)} are met.")
+        for line in missed:
+            cells = dict(zip(aims.header, line, strict=True))
+            where = f" on {cells['target']}" if cells.get("target") else ""
+            lines.append(
+                f"  missed: {cells['design']}{where}, {cells['figure']}: {cells['measured']}, "
+                f"the aim is {cells['aim']}"
+            )
+    return lines
 
 
 def build(rows: Iterable[Row], folder: Path) -> Path:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from safetensors.numpy import load_file, save_file
 from threadpoolctl import threadpool_limits
@@ -25,6 +25,7 @@ from seedbed.flow.demo import SETTINGS
 from seedbed.flow.demo_job import flat, prepare
 from seedbed.flow.files import write_atomic
 from seedbed.flow.pretrained import pretrained
+from seedbed.flow.progress import Bar
 from seedbed.flow.row import Row, kept_rows
 from seedbed.golden import network
 from seedbed.golden.seedlm_gemv import SeedlmGemv
@@ -178,9 +179,9 @@ def _train(images: np.ndarray, labels: np.ndarray, console: Console) -> dict[str
             chosen = rng.integers(len(labels), size=BATCH)
             yield images[chosen], labels[chosen]
 
-    bar = Progress(
+    bar = Bar(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        console=console, transient=True,
+        console=console,
     )  # fmt: skip
     parameters = network.init(LENET5, rng)
     with bar, threadpool_limits(1):

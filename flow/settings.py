@@ -8,7 +8,7 @@ from typing import Any, get_args, get_origin
 from seedbed.flow.registry import Core
 from seedbed.spec.fixed import Fixed
 
-__all__ = ["DEFAULT", "read", "shown", "text"]
+__all__ = ["DEFAULT", "defaults", "read", "shown", "text"]
 
 #: Stands for a parameter's default, and is what one that follows from others is shown as.
 DEFAULT = "default"
@@ -21,9 +21,14 @@ def text(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
+def defaults(core: Core) -> dict[str, str]:
+    """Return the default of each of the core's parameters, as ``--set`` takes it."""
+    return {f.name: text(f.default) for f in fields(core.config) if f.init}
+
+
 def shown(core: Core) -> str:
     """Return the core's parameters with their defaults, as one line."""
-    return ", ".join(f"{f.name}={text(f.default)}" for f in fields(core.config) if f.init)
+    return ", ".join(f"{name}={value}" for name, value in defaults(core).items())
 
 
 def read(core: Core, words: Iterable[str]) -> dict[str, Any]:

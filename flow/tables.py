@@ -312,7 +312,7 @@ def commands(rows: list[JsonRow], title: str, text: str) -> Table | None:
     return Table(title=title, text=text, header=header, lines=lines) if lines else None
 
 
-def _done(kind: str, rows: list[JsonRow]) -> str:
+def done(kind: str, rows: list[JsonRow]) -> str:
     """Return how much was done, in words: proofs, mutants killed, or configurations."""
     if not rows:
         return "-"
@@ -334,7 +334,7 @@ def status(rows: list[JsonRow], title: str, text: str) -> Table | None:
         for kind in kinds:
             found = [row for row in rows if (row["core"], row["kind"]) == (core, kind)]
             targets = dict.fromkeys(row["target"] for row in found if row["target"])
-            line.append(", ".join(targets) or _done(kind, found))
+            line.append(", ".join(targets) or done(kind, found))
         lines.append(line)
     return Table(title=title, text=text, header=header, lines=lines) if lines else None
 

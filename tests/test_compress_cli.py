@@ -1,11 +1,13 @@
 """Checkpoints at the command line: what is printed, what is refused, what is left behind."""
 
+import json
 import os
 import resource
 import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,8 @@ import pytest
 from rich.console import Console
 from safetensors.numpy import load_file, save_file
 
+from seedbed.flow.compress import workers
+from seedbed.flow.compress.checkpoint import Checkpoint
 from seedbed.flow.compress.cli import configuration
 from seedbed.flow.compress.plan import Options
 from seedbed.flow.compress.run import compress
@@ -61,7 +65,7 @@ def test_there_and_back(folder):
         assert any(all(word in line for word in words) for line in done.stdout.splitlines())
     done = run("inspect", "out", cwd=folder)
     assert done.returncode == 0
-    for words in (["[bold]w", "40 x 30", "F32", "320", "680", "4.533"], ["bias", "as it was"]):
+    for words in (["[bold]w", "40 x 30", "F32", "320", "680", "4.533"], ["bias", "unchanged"]):
         assert any(all(word in line for word in words) for line in done.stdout.splitlines())
     assert "Version 2: blocks of 4 weights in 17 bits, 2 coefficients" in done.stdout
     done = run("decompress", "out", "back", cwd=folder)
@@ -108,7 +112,7 @@ def spoil(folder, change):
         (["compress", "in", "out", *SMALL, "--word-bits", "9"], "word_bits must be in 2..5, not 9"),
         (["compress", "in", "out", *SMALL, "--rule", "luck"], "rule must be one of fit, paper"),
         (["compress", "in", "out", *SMALL, "--scale", "2"], "scale must be one of auto, none"),
-        (["compress", "in", "out", *SMALL, "--jobs", "0"], "jobs must be 1 or more, not 0"),
+        (["compress", "in", "out", *SMALL, "--jobs", "0"], "'--jobs': Input should be greater"),
         (["compress", "in", "out", *SMALL, "--tensors", "x*"], "none whose name matches 'x*'"),
         (["compress", "in", "out", *SMALL, "--jobs", "2", "--cluster", "tcp://localhost:1"],
          "give --jobs or --cluster, not both"),
@@ -161,6 +165,89 @@ def test_full_disk(folder):
         refused(done.returncode, done.stdout, done.stderr, "File too large")
         assert "out" in done.stderr
         assert sorted(path.name for path in folder.iterdir()) == ["bad", "in"]
+
+
+def test_an_output_that_is_there_stays(folder, called):
+    (folder / "out").write_text("mine")
+    compressed = ["compress", "in", "out", *SMALL, "--jobs", "1"]
+    for words in (compressed, ["decompress", "in", "out"]):
+        refused(*called(words, folder), "out exists already; --force overwrites it")
+    assert (folder / "out").read_text() == "mine"
+    assert not called([*compressed, "--force"], folder)[0]
+    assert not called(["decompress", "out", "in", "--force"], folder)[0]
+
+
+def test_files_have_the_permissions_of_a_users_file(folder):
+    """Read by a group where the user's mask allows it; the library's own are read by nobody."""
+    mask = lambda: os.umask(0o027)  # noqa: E731
+    assert not run("compress", "in", "out", *SMALL, cwd=folder, preexec_fn=mask).returncode
+    assert not run("decompress", "out", "back", cwd=folder, preexec_fn=mask).returncode
+    assert [(folder / name).stat().st_mode & 0o777 for name in ("out", "back")] == [0o640] * 2
+
+
+def test_no_more_processes_than_pieces(folder, called, monkeypatch):
+    begun = []
+
+    @contextmanager
+    def processes(jobs):
+        begun.append(jobs)
+        with here(1) as pool:
+            yield pool
+
+    here = workers.processes
+    monkeypatch.setattr(workers, "processes", processes)
+    for words in (["none", "out"], ["in", "out", "--tensors", "x*"]):
+        assert called(["compress", *words, *SMALL, "--jobs", "40"], folder)[0] == 2
+    assert begun == []
+    assert not called(["compress", "in", "out", *SMALL, "--jobs", "40"], folder)[0]
+    # One for each of both tensors.
+    assert begun == [2]
+
+
+def test_a_dry_run_tells_what_the_run_would(folder, called):
+    words = ["compress", "in", "out", *SMALL, "--jobs", "1", "--json"]
+    code, out, err = called([*words, "--dry-run"], folder)
+    assert (code, err) == (0, "")
+    assert [path.name for path in folder.iterdir()] == ["in"]
+    found = json.loads(out)
+    rows = {row["tensor"]: row for row in found["tensors"]}
+    wanted = {row["tensor"]: row for row in json.loads(called(words, folder)[1])}
+    assert wanted.pop("all of them")
+    # So few weights are all in the sample.
+    assert rows == wanted
+    assert found["sampled"] == found["blocks"] == 40 * 8 + 8 * 4
+    sizes = [sum(entry.nbytes for entry in entries(folder / name)) for name in ("in", "out")]
+    assert [found["source_bytes"], found["target_bytes"]] == sizes
+    assert found["seconds"] == pytest.approx(found["blocks"] / found["blocks_per_second"])
+
+
+def entries(path):
+    with Checkpoint(path) as file:
+        return file.tensors.values()
+
+
+def test_a_dry_run_in_words(folder, called):
+    """Of a part of a larger tensor, whose error is about that of the whole."""
+    weights = np.random.default_rng(1).normal(size=(4096, 64)).astype(np.float32)
+    save_file({"w": weights}, folder / "large")
+    words = ["compress", "large", "out", *SMALL, "--jobs", "1"]
+    code, out, err = called([*words, "--dry-run"], folder)
+    assert (code, err) == (0, "")
+    assert "1,048,576 bytes of tensors would become 139,264 (13.3 %)." in out
+    assert "The search of 65,536 blocks would take about " in out
+    assert "estimated from 16,384 blocks. Nothing was written." in out
+    (row,) = json.loads(called([*words, "--dry-run", "--json"], folder)[1])["tensors"]
+    (whole,) = json.loads(called([*words, "--json"], folder)[1])
+    assert row["relative_error"] == pytest.approx(whole["relative_error"], rel=0.02)
+
+
+def test_inspect_as_json(folder, called):
+    called(["compress", "in", "out", *SMALL, "--jobs", "1"], folder)
+    found = json.loads(called(["inspect", "out", "--json"], folder)[1])
+    assert (found["version"], found["rule"], found["configuration"]["block"]) == (2, "fit", 4)
+    rows = {row["tensor"]: row for row in found["compressed"]}
+    assert (rows["[bold]w"]["shape"], rows["[bold]w"]["bytes"]) == ([40, 30], 680)
+    assert {row["tensor"] for row in found["unchanged"]} == {"bias", "column"}
 
 
 def _heeds():

@@ -59,7 +59,7 @@ def test_whole_demonstration(tmp_path, small, monkeypatch):
 
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*.*")}
     # Nothing is left to run, so that no process may be started.
-    monkeypatch.setattr(demo, "ProcessPoolExecutor", None)
+    monkeypatch.setattr(demo, "processes", None)
     assert demo.run_zo(None, out, seeds=2) == result
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*.*")} == before
 

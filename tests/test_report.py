@@ -328,3 +328,14 @@ def test_status_counts_what_was_done(rows):
 )
 def test_show(value, text):
     assert tables.show(value) == text
+
+
+def test_summary_says_what_is_checked_and_what_is_missed(rows):
+    lines = report.summary([row.to_json() for row in rows])
+    assert lines[0] == "Checked:"
+    assert any("synthesized; " in line for line in lines)
+    met = next(line for line in lines if line.startswith("Aims: "))
+    missed = [line for line in lines if line.startswith("  missed: ")]
+    part, whole = map(int, re.findall(r"\d+", met))
+    assert whole - part == len(missed)
+    assert "'make formal'" in next(line for line in lines if line.startswith("Not checked so far"))

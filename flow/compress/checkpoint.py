@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 from safetensors import SafetensorError, TensorSpec, safe_open, serialize_file
 
-from seedbed.flow.files import naming
+from seedbed.flow.files import PERMISSIONS, naming
 
 __all__ = ["FLOATS", "Checkpoint", "CheckpointError", "Entry", "apart"]
 
@@ -143,6 +143,8 @@ class Checkpoint:
                 serialize_file(specs, path, metadata=dict(metadata))
             except SafetensorError as problem:
                 raise OSError(f"{path} cannot be written: {problem}") from problem
+            # The library lets nobody else read it.
+            path.chmod(PERMISSIONS)
         return cls(path, writable=True)
 
     def read(self, offset: int, size: int) -> bytes:

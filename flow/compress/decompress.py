@@ -1,8 +1,5 @@
 """Decompress a checkpoint, piece by piece."""
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -11,19 +8,9 @@ from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError, Entry,
 from seedbed.flow.compress.packed import SUFFIX, Packed
 from seedbed.flow.compress.pieces import PIECE, Piece, decode, pieces, place
 from seedbed.flow.compress.progress import bar
+from seedbed.flow.files import whole
 
 __all__ = ["decompress"]
-
-
-@contextmanager
-def _whole(target: Path) -> Iterator[Path]:
-    """Provide a temporary name, which becomes ``target`` if all goes well and else is removed."""
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        yield part
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def decompress(source: Path, target: Path, *, console: Console, size: int = PIECE) -> None:
@@ -40,7 +27,7 @@ def decompress(source: Path, target: Path, *, console: Console, size: int = PIEC
         tensors |= {
             name: Entry(weights.dtype, weights.shape) for name, weights in packed.tensors.items()
         }
-        with _whole(target) as part, bar(console) as shown:
+        with whole(target) as part, bar(console) as shown:
             task = shown.add_task("decompressing", total=packed.blocks)
             with Checkpoint.create(part, tensors, packed.metadata) as written:
                 for piece in pieces(packed, size):

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from math import prod
+from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -14,7 +15,7 @@ from seedbed.flow.compress.pieces import Piece, cut, floats
 from seedbed.flow.compress.progress import bar
 from seedbed.spec import RULES, SCALES, SeedlmConfig
 
-__all__ = ["Options", "plan"]
+__all__ = ["Options", "count", "plan", "require_finite", "scale_of", "select"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +54,7 @@ def plan(
     Returns what the file will be, the tensors that pass through because they would not shrink, and
     the hash.
     """
-    tensors, incompressible = _select(read, options)
+    tensors, incompressible = select(read, options)
     digest = sha256()
     with bar(console) as shown:
         total = sum(weights.rows * weights.blocks(options.config) for weights in tensors.values())
@@ -64,24 +65,32 @@ def plan(
                 raw = read.read(read.tensors[name].offset + piece.plain, piece.nbytes(weights))
                 digest.update(raw)
                 values = floats(raw, weights.dtype)
-                _finite(values, f"{read.path}: tensor {name!r}", piece, options.config)
+                require_finite(values, f"{read.path}: tensor {name!r}", piece, options.config)
                 peak = max(peak, float(np.abs(values).max()))
                 shown.advance(task, piece.rows * piece.blocks(options.config))
-            if options.scale == "auto":
-                tensors[name] = replace(weights, scale=_scale(peak))
+            tensors[name] = replace(weights, scale=scale_of(peak, options))
     packed = Packed(options.config, options.rule, tensors, read.metadata)
     digest.update(repr([sorted(read.metadata.items()), read.tensors]).encode())
     return packed, incompressible, digest.hexdigest()
 
 
-def _scale(peak: float) -> int:
-    """Return the exponent of a tensor's power of two."""
+def scale_of(peak: float, options: Options) -> int:
+    """Return the exponent of the power of two of a tensor whose largest weight is ``peak``."""
+    if options.scale == "none":
+        return 0
     from seedbed.flow.compress.search import tensor_scale
 
     return tensor_scale(peak)
 
 
-def _select(read: Checkpoint, options: Options) -> tuple[dict[str, Weights], dict[str, Weights]]:
+def count(source: Path, options: Options) -> int:
+    """Return into how many pieces a file is cut for the search, from its header alone."""
+    with Checkpoint(source) as read:
+        tensors, _ = select(read, options)
+        return sum(1 for item in tensors.items() for _ in cut(options.config, *item))
+
+
+def select(read: Checkpoint, options: Options) -> tuple[dict[str, Weights], dict[str, Weights]]:
     """Return the tensors to compress, and those whose blocks would be as large or larger."""
     if KEY in read.metadata:
         raise CheckpointError(f"{read.path} is compressed already")
@@ -115,7 +124,8 @@ def _select(read: Checkpoint, options: Options) -> tuple[dict[str, Weights], dic
     return found, incompressible
 
 
-def _finite(values: np.ndarray, where: str, piece: Piece, config: SeedlmConfig) -> None:
+def require_finite(values: np.ndarray, where: str, piece: Piece, config: SeedlmConfig) -> None:
+    """Refuse weights of a piece that are not finite; ``where`` names file and tensor."""
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):
         row, column = divmod(int(wrong[0]), piece.columns)

@@ -3,7 +3,6 @@
 from rich.console import Console
 from rich.progress import (
     BarColumn,
-    Progress,
     ProgressColumn,
     Task,
     TextColumn,
@@ -11,6 +10,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )  # fmt: skip
 from rich.text import Text
+
+from seedbed.flow.progress import Bar
 
 __all__ = ["bar"]
 
@@ -27,13 +28,13 @@ class _Rate(ProgressColumn):
         return Text(f"{speed:,.{0 if speed >= 10 else 1}f} {self.unit}/s")
 
 
-def bar(console: Console, unit: str = "blocks") -> Progress:
+def bar(console: Console, unit: str = "blocks") -> Bar:
     """Return a bar whose tasks count ``unit``, with how many a second and the time left.
 
-    Only a terminal shows it.
+    Where there is no terminal, a line tells it now and then.
     """
-    return Progress(
+    return Bar(
         TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.1f} %"),
         _Rate(unit), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn(),
-        console=console, transient=True, disable=not console.is_terminal,
+        console=console,
     )  # fmt: skip

@@ -17,7 +17,7 @@ from seedbed.flow.compress.plan import Options, plan
 from seedbed.flow.compress.progress import bar
 from seedbed.flow.compress.workers import Pool, results
 
-__all__ = ["Summary", "compress"]
+__all__ = ["Summary", "compress", "relative"]
 
 
 @dataclass(frozen=True)
@@ -157,16 +157,17 @@ def _summaries(
     rows, bits, counts = [], 0, 0
     for name, weights in (packed.tensors | incompressible).items():
         taken, count = 8 * weights.entry(packed.config).nbytes, prod(weights.shape)
-        errors = _errors(sums[name]) if name in sums else ()
+        errors = relative(sums[name]) if name in sums else ()
         if errors:
             bits, counts = bits + taken, counts + count
         rows.append(Summary(name, weights.shape, weights.dtype, taken / count, *errors))
     if len(sums) > 1:
         everything = [piece for name in sums for piece in sums[name]]
-        rows.append(Summary("all of them", (counts,), "", bits / counts, *_errors(everything)))
+        rows.append(Summary("all of them", (counts,), "", bits / counts, *relative(everything)))
     return rows
 
 
-def _errors(sums: list[tuple[float, ...]]) -> tuple[float, float]:
+def relative(sums: list[tuple[float, ...]]) -> tuple[float, float]:
+    """Return both errors of a :class:`Summary` from the three sums of squares of its parts."""
     error, plain, energy = (sum(column) for column in zip(*sums, strict=True))
     return (sqrt(error / energy), sqrt(plain / energy)) if energy else (0.0, 0.0)

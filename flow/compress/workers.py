@@ -1,24 +1,22 @@
 """Who does the work: this process, several, or those of a dask.distributed cluster."""
 
 import logging
-import os
-import signal
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import (
     FIRST_COMPLETED,
     CancelledError,
     Executor,
     Future,
-    ProcessPoolExecutor,
     wait,
 )  # fmt: skip
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from time import monotonic
 from typing import Any
+
+from seedbed.flow.processes import workers
 
 __all__ = ["Pool", "cluster", "processes", "results"]
 
@@ -52,38 +50,6 @@ class _Here(Executor):
         return future
 
 
-def _begin() -> None:
-    """Let a worker process end with its parent."""
-    parent = parent_process()
-
-    def follow() -> None:
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    # A killed parent cannot end its workers, and they would wait for work forever.
-    threading.Thread(target=follow, daemon=True).start()
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Put off an interruption from the keyboard, and let processes begun here never have one.
-
-    They inherit that it is blocked. This process needs a handler as well: the signal may come to
-    another of its threads.
-    """
-    came: list[int] = []
-    handler = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        signal.signal(signal.SIGINT, handler)
-    if came:
-        raise KeyboardInterrupt
-
-
 @contextmanager
 def processes(jobs: int) -> Iterator[Pool]:
     """Provide ``jobs`` processes of this machine; one is this process itself.
@@ -95,18 +61,13 @@ def processes(jobs: int) -> Iterator[Pool]:
     if jobs == 1:
         yield Pool(_Here())
         return
-    executor = ProcessPoolExecutor(jobs, get_context("spawn"), _begin)
     try:
-        with _uninterrupted():
-            for _ in range(jobs):
-                executor.submit(_nothing)
-        yield Pool(executor, 2 * jobs)
+        with workers(jobs, get_context("spawn")) as executor:
+            yield Pool(executor, 2 * jobs)
     except BrokenProcessPool as problem:
         raise RuntimeError(
             f"a worker process was ended from outside, perhaps for want of memory; {KEPT}"
         ) from problem
-    finally:
-        executor.shutdown(cancel_futures=True)
 
 
 @contextmanager

@@ -1,0 +1,51 @@
+"""What several commands have in common: options, and how a table is printed."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from seedbed.flow.files import require_folder
+
+__all__ = ["Build", "Data", "Force", "Json", "show_table"]
+
+Build = Annotated[
+    Path,
+    typer.Option(
+        callback=require_folder, help="The folder of intermediate files and of kept results."
+    ),
+]
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True,
+        file_okay=False,
+        help="The folder with MNIST's IDX files. Without it, scikit-learn's digits are taken.",
+    ),
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Overwrite the file if it exists.", show_default=False)
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print JSON in place of a table.", show_default=False)
+]
+
+
+def show_table(
+    console: Console, header: Iterable[str], lines: Iterable[Iterable[Any]], *, title: str = ""
+) -> None:
+    """Print a table of which nothing is cut off: on a terminal cells have several lines.
+
+    Elsewhere, as in a file, a row is one line, however long.
+    """
+    table = Table(title=title or None, title_justify="left")
+    for name in header:
+        table.add_column(Text(name), overflow="fold")
+    for line in lines:
+        table.add_row(*(c if isinstance(c, Text) else Text(str(c)) for c in line))
+    # Wider than any table, which takes what it needs.
+    (console if console.is_terminal else Console(file=console.file, width=1 << 16)).print(table)
