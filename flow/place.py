@@ -36,7 +36,7 @@ _WRAP = """\
 read_verilog harness.v
 {synth} -top {name}
 delete ={top}
-read_rtlil mapped.il
+read_rtlil ../mapped.il
 hierarchy -check -top {name}
 flatten
 opt_clean
@@ -105,33 +105,36 @@ def place(
     elif floorplanned and chosen.ring and (places := lane_ring.arrange(module, chosen.ring)):
         key |= {"places": places}
 
+    # The same core may be placed in another way at the same time.
+    here = folder / f"place-{digest(repr(key))[:16]}"
+
     def design() -> str:
-        path = folder / f"design-{digest(repr(key))[:16]}.json"
+        path = here / "design.json"
         if not intact(path):
-            write_atomic(folder / "harness.v", text)
-            yosys(folder, "wrap", script)
-            complete(folder / "design.part")
+            write_atomic(here / "harness.v", text)
+            yosys(here, "wrap", script)
+            complete(here / "design.part")
             if places:
-                _arrange(folder / "design.part", places)
-            keep(folder, "design.part", path.name)
+                _arrange(here / "design.part", places)
+            keep(here, "design.part", path.name)
         return path.name
 
     def run(seed: int) -> dict[str, Any]:
         name = design()
         tell(progress, f"placing {top} on {target}, seed {seed} of {seeds}")
         if large:
-            placed = _placed(chosen, arguments, folder, name, seed)
+            placed = _placed(chosen, arguments, here, name, seed)
             files = ["--json", placed, *ROUTE, "--log", f"route-{seed}.log"]
         else:
             files = ["--json", name, "--log", f"place-{seed}.log"]
-        return _run(chosen, [*arguments, *files], folder, seed)
+        return _run(chosen, [*arguments, *files], here, seed)
 
     def again(seed: int, asked: int) -> dict[str, Any]:
-        placed = _placed(chosen, arguments, folder, design(), seed)
+        placed = _placed(chosen, arguments, here, design(), seed)
         tell(progress, f"routing {top} on {target} for {asked} MHz, seed {seed} of {seeds}")
-        with _asked(folder / placed, asked) as name:
+        with _asked(here / placed, asked) as name:
             files = ["--json", name, *ROUTE, *AGAIN, "--log", f"again-{seed}.log"]
-            return _run(chosen, [*arguments, *files], folder, seed)
+            return _run(chosen, [*arguments, *files], here, seed)
 
     results = []
     for seed in range(1, seeds + 1):

@@ -190,7 +190,7 @@ def test_a_damaged_design_is_wrapped_again(tmp_path, mapped, monkeypatch, damage
         placed()
     with pytest.raises(RuntimeError, match=r"report-1\.json is truncated: is the disk"):
         placed()
-    (design,) = tmp_path.glob("*/design-*.json")
+    (design,) = tmp_path.glob("*/place-*/design.json")
     wanted = design.read_bytes()
     assert b'{"BEL": "X1/Y1"}' in wanted
     design.write_bytes(damage(wanted))

@@ -104,7 +104,7 @@ def test_every_width_has_its_rows_and_the_sites_are_free_for_it(build):
         path = verilog.write(find("urng_array"), settings, build)
         assert place.place(path, "urng_array", target="ecp5", seeds=1, build=build)["mhz"][0] > 0
         folder = synth.map_core(path, "urng_array", target="ecp5", build=build)
-        (design,) = folder.glob("design-*.json")
+        (design,) = folder.glob("place-*/design.json")
         cells = json.loads(design.read_text())["modules"][place.HARNESS]["cells"]
         fixed = {n: c["attributes"]["BEL"] for n, c in cells.items() if "BEL" in c["attributes"]}
         assert fixed == {f"core.{name}": site for name, site in places.items()}

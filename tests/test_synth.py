@@ -139,7 +139,7 @@ def test_place_gives_median_and_range_over_seeds(build, target):
     assert 50 < low <= high
     assert result["harness"] is True
     assert said[-1] == f"placing lfsr on {target}, seed 2 of 2"
-    (log,) = build.glob(f"lfsr-{target}-*/place-1.log")
+    (log,) = build.glob(f"lfsr-{target}-*/place-*/place-1.log")
     assert "HeAP" in log.read_text()
 
 
@@ -147,7 +147,7 @@ def test_the_placed_core_is_the_core_that_was_counted(build):
     path = write(build, MIXED)
     count = run(build, MIXED, "ecp5")["cells"]
     place.place(path, "mixed", target="ecp5", seeds=1, build=build)
-    (design,) = build.glob("mixed-ecp5-*/design-*.json")
+    (design,) = build.glob("mixed-ecp5-*/place-*/design.json")
     cells = json.loads(design.read_text())["modules"][place.HARNESS]["cells"]
     placed = [c["type"] for c in cells.values() if c["attributes"].get("hdlname", "")[:4] == "core"]
     assert {kind: placed.count(kind) for kind in count} == count
@@ -157,7 +157,7 @@ def test_large_designs_have_another_placer_and_router(build, monkeypatch):
     path = write(build, LFSR)
     monkeypatch.setattr(place, "LARGE", 1)
     found = place.place(path, "lfsr", target="ecp5", seeds=1, build=build)
-    (log,) = build.glob("lfsr-ecp5-*/place-1.log")
+    (log,) = build.glob("lfsr-ecp5-*/place-*/place-1.log")
     assert "HeAP" not in log.read_text()
     once, again = (log.with_name(f"{n}-1.log").read_text() for n in ("route", "again"))
     assert "router2" in once
