@@ -126,7 +126,7 @@ def without(problem: ModuleNotFoundError) -> str:
     for line in metadata.requires("seedbed") or ():
         found = _OPTIONAL_PACKAGE.match(line)
         if found and found[1].replace("_", "-") == package:
-            return f"{package} is not installed: pip install 'seedbed[{found[2]}]' brings it"
+            return f"{found[1]} is not installed: pip install 'seedbed[{found[2]}]' brings it"
     raise problem
 
 
