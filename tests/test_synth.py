@@ -157,7 +157,8 @@ def test_large_designs_have_another_placer_and_router(build, monkeypatch):
     path = write(build, LFSR)
     monkeypatch.setattr(place, "LARGE", 1)
     found = place.place(path, "lfsr", target="ecp5", seeds=1, build=build)
-    (log,) = build.glob("lfsr-ecp5-*/place-*/place-1.log")
+    (route,) = build.glob("lfsr-ecp5-*/place-*/route-1.log")
+    log = route.with_name("place-1.log")
     assert "HeAP" not in log.read_text()
     once, again = (log.with_name(f"{n}-1.log").read_text() for n in ("route", "again"))
     assert "router2" in once
