@@ -149,7 +149,7 @@ def test_the_default_length_is_the_reports():
 def test_without_the_tool_a_sentence_says_so(missing, tmp_path, called):
     code, out, err = called(["statistics", "urng_array"], tmp_path)
     assert (code, out) == (2, "")
-    assert err == "error: no-such-dieharder is not installed: try 'apt-get install dieharder'\n"
+    assert err == "error: no-such-dieharder is not installed: apt-get install dieharder brings it\n"
     assert list(tmp_path.iterdir()) == []
 
 
