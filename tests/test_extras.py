@@ -11,8 +11,10 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
+from safetensors.numpy import save_file
 
 from seedbed.flow.cli import app
 from seedbed.sim import tools
@@ -128,7 +130,9 @@ def test_every_tool_names_the_extra_that_brings_it():
 #: Each command, and the extra that it asks for first where none is installed.
 COMMANDS = [
     ("list", None),
-    ("verilog lfsr", None),
+    ("verilog lfsr --fusesoc", None),
+    ("ports lfsr", None),
+    ("testbench lfsr", None),
     ("sim lfsr", None),
     ("synth lfsr --target xcup", None),
     ("synth lfsr --target ecp5", "place"),
@@ -183,6 +187,7 @@ def test_without_the_extras_a_command_works_or_names_one(line, extra, tmp_path):
     ],
 )
 def test_of_several_extras_the_missing_one_is_named(line, extra, tmp_path):
+    save_file({"weights": np.zeros((8, 64), np.float32)}, tmp_path / "in")
     done = python(MAIN, *line.split(), cwd=tmp_path, extras=[extra])
     assert done.returncode == 2
     assert done.stderr.endswith(f": pip install 'seedbed[{extra}]' brings it\n")

@@ -86,7 +86,8 @@ def test_every_package_is_in_the_wheel():
 def test_every_file_beside_the_modules_is_in_the_wheel():
     setup = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     for floor in ALLOWED:
-        patterns = setup["package-data"].get(f"seedbed.{floor}", [])
+        package = "seedbed" if floor == "main" else f"seedbed.{floor}"
+        patterns = setup["package-data"].get(package, [])
         named = {p for pattern in patterns for p in (ROOT / floor).glob(pattern)}
         others = {
             path
