@@ -23,7 +23,7 @@ from seedbed.flow.files import naming, require_output, whole
 from seedbed.flow.instantft_cli import demo_instantft
 from seedbed.flow.options import Build, Data, Force, Json, show_table
 from seedbed.flow.progress import status
-from seedbed.flow.registry import CORES
+from seedbed.flow.registry import CORES, WRAPPERS
 from seedbed.flow.rows import KINDS, in_cocotb, plain
 from seedbed.sim import tools
 from seedbed.sim.harness import Mismatch, Stalls, simulate
@@ -86,7 +86,11 @@ def list_cores(
     names: Annotated[bool, typer.Option("--names", help="Print only the names.")] = False,
     json_: Json = False,
 ) -> None:
-    """List the cores with their parameters and default values."""
+    """List the cores with their parameters and default values.
+
+    Those with AXI ports come last: 'seedbed verilog' and 'seedbed ports' take them.
+    """
+    cores = [*CORES.values(), *WRAPPERS.values()]
     if names:
         print("\n".join(CORES))
         return
@@ -98,11 +102,11 @@ def list_cores(
                 "parameters": settings.defaults(core),
                 "source": core.paper,
             }
-            for core in CORES.values()
+            for core in cores
         ]
         print(json.dumps(listed, indent=1))
         return
-    rows = [[core.name, core.title, settings.shown(core), core.paper] for core in CORES.values()]
+    rows = [[core.name, core.title, settings.shown(core), core.paper] for core in cores]
     show_table(out, ["core", "what it is", "parameters", "source"], rows)
 
 

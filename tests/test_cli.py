@@ -17,7 +17,7 @@ from typer.main import get_command
 from seedbed.flow import jobs, synth, verilog
 from seedbed.flow.cli import app
 from seedbed.flow.options import show_table
-from seedbed.flow.registry import CORES
+from seedbed.flow.registry import CORES, WRAPPERS
 from seedbed.sim import harness, tools
 from seedbed.sim.harness import Stalls
 
@@ -178,7 +178,7 @@ def test_module_is_the_command(tmp_path):
 
 def test_list_as_json(tmp_path, called):
     listed = json.loads(called(["list", "--json"], tmp_path)[1])
-    assert [entry["core"] for entry in listed] == list(CORES)
+    assert [entry["core"] for entry in listed] == [*CORES, *WRAPPERS]
     assert listed[0]["parameters"] == {"width": "8", "leap": "1", "taps": "default", "seed": "1"}
 
 
