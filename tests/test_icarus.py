@@ -1,6 +1,7 @@
 """The emitted Verilog in Icarus Verilog, as Verilog and as SystemVerilog."""
 
 import re
+import subprocess
 from dataclasses import replace
 from random import Random
 
@@ -44,6 +45,23 @@ def plays(core, params, folder, kept, *, generation, reset):
 @pytest.mark.parametrize(("generation", "reset"), [("2005", 1), ("2012", 0)])
 def test_emitted_verilog_matches_model(configured, generation, reset, tmp_path, kept):
     plays(*configured, tmp_path, kept, generation=generation, reset=reset)
+
+
+def warnings(path, top):
+    command = [tools.find("IVERILOG"), "-g2005", "-Wall", "-t", "null", "-s", top, path]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout + done.stderr
+
+
+def test_icarus_warns_of_nothing(configured, tmp_path, kept):
+    core, params = configured
+    assert warnings(write(core, params, tmp_path, kept=kept), core.name) == ""
+
+
+def test_icarus_warns_of_what_is_wrong(tmp_path):
+    text = "module b(input i);\nendmodule\nmodule a();\n  b c(2'd0);\nendmodule\n"
+    (tmp_path / "a.v").write_text(text)
+    assert "expects 1 bits, got 2" in warnings(tmp_path / "a.v", "a")
 
 
 @pytest.mark.long
