@@ -50,6 +50,13 @@ def test_a_binary_counter_toggles_as_it_must(build):
     assert result["toggles_per_number"] == result["toggles_per_beat"] / 2
 
 
+def test_a_core_with_modules_inside_is_counted_as_a_whole(build):
+    """Their names stay in the netlist, as cells of a kind that is no logic."""
+    outer = "module outer(input clk, input rst, output [3:0] q);\n  counter inner(clk, rst, q);\n"
+    result = measure(build, f"{COUNTER}{outer}endmodule\n", "outer", numbers_per_beat=2, cycles=160)
+    assert (result["nets"], result["toggles"]) == (8, 10 * 2 * (16 + 8 + 4 + 2))
+
+
 def test_beats_are_counted_where_they_are_valid_and_inputs_stay_quiet(build):
     result = measure(build, HALF, "half", numbers_per_beat=1, cycles=100)
     assert result["beats"] == 50
