@@ -134,9 +134,10 @@ def emit(
     found.configure(params)
     path = output / f"{name or found.name}.v"
     require_output(path, force=force or _emitted(path))
-    print(verilog.write(found, params, output, name=name))
     if fusesoc:
-        print(handoff.fusesoc(found, params, output, name=name))
+        print("\n".join(map(str, handoff.fusesoc(found, params, output, name=name))))
+    else:
+        print(verilog.write(found, params, output, name=name))
 
 
 def _emitted(path: Path) -> bool:
@@ -152,9 +153,8 @@ def list_ports(core: CoreName, set_: Settings = []) -> None:  # noqa: B006
     """List the ports of a core's Verilog: direction, number format and meaning of each."""
     found = registry.find_verilog(core)
     config = found.configure(settings.read(found, set_))
-    made = described.table(described.described(core, found.signature(config)))
-    lines = [[cell.replace("`", "") for cell in line] for line in made.lines]
-    show_table(out, made.header, lines)
+    lines = described.lines(described.described(core, found.signature(config)))
+    show_table(out, described.HEADER, lines)
 
 
 @app.command("testbench")
@@ -279,8 +279,7 @@ def synthesize(
     params = settings.read(found, set_)
     found.configure(params)
     targets.find(target)
-    if ready not in place.READY:
-        raise ValueError(f"ready must be one of {', '.join(place.READY)}, not {ready!r}")
+    place.require_ready(ready)
     path = verilog.write(found, params, build / "verilog", kept=build / "cache")
     with status(err, f"synthesizing {core} for {target}") as tell, naming(build):
         counts = synth.synthesize(path, core, target=target, build=build / "synth")

@@ -11,10 +11,9 @@ from typing import Any
 from amaranth.hdl import Shape, ShapeLike
 from amaranth.lib import data, wiring
 
-from seedbed.flow.tables import Table
 from seedbed.sim.ports import Port, ports
 
-__all__ = ["Described", "comments", "described", "table", "timing"]
+__all__ = ["HEADER", "Described", "comments", "described", "lines", "timing"]
 
 TABLE = Path(__file__).with_name("ports.toml")
 #: Of every core, and of those with AXI ports.
@@ -24,6 +23,8 @@ COMMON = {
     "aclk": "clock, rising edge",
     "aresetn": "reset, synchronous, active low",
 }
+#: In Verilog, in Amaranth, and what a port is.
+HEADER = ["Verilog", "Amaranth", "direction", "format", "what it is"]
 HANDSHAKE = {"valid": "a beat is offered", "ready": "it is taken"}
 
 
@@ -63,20 +64,18 @@ def comments(core: str, signature: wiring.Signature) -> dict[str, str]:
     return found
 
 
-def table(found: Sequence[Described], title: str = "") -> Table:
-    """Return ports as a table: in Verilog, in Amaranth, direction, format and meaning."""
-    lines = [
+def lines(found: Sequence[Described]) -> list[list[str]]:
+    """Return ports as lines of a table with the columns :data:`HEADER`."""
+    return [
         [
-            f"`{each.port.name}`",
-            f"`{each.port.path}`",
+            each.port.name,
+            each.port.path,
             "in" if each.port.is_input else "out",
             each.format,
             each.meaning,
         ]
         for each in found
     ]
-    header = ["Verilog", "Amaranth", "direction", "format", "what it is"]
-    return Table(title=title, text="", header=header, lines=lines)
 
 
 def timing(core: str, component: Any) -> tuple[str, str]:

@@ -75,7 +75,8 @@ def _jobs(rows: list[dict[str, Any]], stem: str) -> str:
 def _ports(rows: list[dict[str, Any]], stem: str) -> str:
     core = CORES[stem]
     found = described.described(stem, core.signature(core.configure()))
-    return tables.markdown(described.table(found))
+    lines = [[f"`{name}`", f"`{path}`", *rest] for name, path, *rest in described.lines(found)]
+    return tables.markdown(tables.Table(title="", text="", header=described.HEADER, lines=lines))
 
 
 def _tables(rows: list[dict[str, Any]], titles: set[str]) -> str:

@@ -1,5 +1,6 @@
 """What goes with a core's Verilog into other people's flows: a testbench, and a FuseSoC file."""
 
+import re
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -65,15 +66,19 @@ def bench(
     path = verilog.write(core, params, folder, name=name)
     top = path.stem
     main = verilog_bench.write(folder, top, core.case(config, Random(seed)), core.signature(config))
-    return [path, main, *sorted(folder.glob(f"{top}_*.hex"))]
+    vectors = re.findall(r'\$readmemh\("(\S+)"', main.read_text())
+    return [path, main, *(folder / file for file in sorted(vectors))]
 
 
-def fusesoc(core: Core, params: Mapping[str, Any], folder: Path, *, name: str = "") -> Path:
-    """Write :func:`bench` and a FuseSoC file with the targets ``lint`` and ``sim``."""
+def fusesoc(core: Core, params: Mapping[str, Any], folder: Path, *, name: str = "") -> list[Path]:
+    """Write :func:`bench`, and a FuseSoC file with the targets ``lint`` and ``sim``.
+
+    Returns the paths of the Verilog and of that file.
+    """
     path, _, *vectors = bench(core, params, folder, name=name)
     write_atomic(folder / "seedbed.vlt", WAIVERS.read_text())
     lines = (f"      - {v.name}: {{file_type: user, copyto: {v.name}}}" for v in vectors)
     text = _CORE.format(
         name=path.stem, version=version("seedbed"), title=core.title, vectors="\n".join(lines)
     )
-    return write_atomic(folder / f"{path.stem}.core", text)
+    return [path, write_atomic(folder / f"{path.stem}.core", text)]

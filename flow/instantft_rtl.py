@@ -15,11 +15,11 @@ from seedbed.flow.cache import code, memo
 from seedbed.flow.data import digits, mnist, rotated
 from seedbed.flow.instantft import ANGLES, SETTINGS
 from seedbed.flow.instantft_job import Task, prepare, to_bytes
+from seedbed.flow.verilog import write_packed
 from seedbed.golden.instantft import batches, quantised
 from seedbed.sim import instantft_job, instantft_whole, tools
 from seedbed.sim.instantft_job import Memory
 from seedbed.sim.instantft_whole import Done, Whole
-from seedbed.sim.ports import write_packed
 from seedbed.spec.instantft import InstantFtConfig
 
 __all__ = ["measure", "require", "row_figures"]
@@ -106,8 +106,7 @@ def measure(
 
     def compute() -> dict[str, Any]:
         tell("building the simulation", 0)
-        signature = registry.find("instantft").signature(config)
-        whole = write_packed(verilog, "instantft", signature)
+        whole = write_packed(verilog, registry.find("instantft"), config)
         bench = instantft_job.executable(whole, build=build / "job")
         with threadpool_limits(1):
             found = instantft_whole.run(

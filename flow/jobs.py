@@ -30,11 +30,11 @@ __all__ = ["QUICK", "kept", "measure", "plan"]
 #: Kinds that CI measures.
 QUICK = ("simulation", "statistics")
 
-#: Kinds that begin with what a synthesis has mapped.
-MAPPED = ("place", "place_ready", "place_free", "activity")
-
 #: Kinds of a variant that are measured on each target that it is placed on.
 PLACED = ("place_ready", "place_free")
+
+#: Kinds that begin with what a synthesis has mapped.
+MAPPED = ("place", *PLACED, "activity")
 
 #: What runs the measurements: another version may give another figure.
 DISTRIBUTIONS = (

@@ -15,7 +15,7 @@ from seedbed.flow.synth import Progress, complete, digest, keep, map_core, tell,
 from seedbed.sim import tools
 from seedbed.sim.checksum import intact
 
-__all__ = ["READY", "place"]
+__all__ = ["place", "require_ready"]
 
 HARNESS = "seedbed_harness"
 #: Asked of the placer, in MHz: more than any core reaches, so that it never stops trying.
@@ -67,8 +67,7 @@ def place(
     seed, and as :func:`map_core`.
     """
     chosen = targets.find(target)
-    if ready not in READY:
-        raise ValueError(f"ready must be one of {', '.join(READY)}, not {ready!r}")
+    require_ready(ready)
     if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
         raise ValueError(f"seeds must be an integer of 1 or more, not {seeds!r}")
     if chosen.place is None:
@@ -161,6 +160,12 @@ def place(
         "device": " ".join(chosen.device),
         "tools": versions,
     }
+
+
+def require_ready(ready: str) -> None:
+    """Refuse what is not in :data:`READY`, with ``ValueError``."""
+    if ready not in READY:
+        raise ValueError(f"ready must be one of {', '.join(READY)}, not {ready!r}")
 
 
 def _run(target: targets.Target, arguments: list[str], folder: Path, seed: int) -> dict[str, Any]:

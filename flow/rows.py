@@ -21,7 +21,6 @@ from seedbed.flow import (
 from seedbed.flow.row import Row, command
 from seedbed.sim import mutate, prove, tools, verilate
 from seedbed.sim.harness import Stalls, simulate
-from seedbed.sim.ports import write_packed
 from seedbed.sim.proofs import PROOFS
 from seedbed.spec import SeedlmDecompressConfig
 from seedbed.spec.fixed import Fixed
@@ -118,7 +117,7 @@ def in_cocotb(
     """Play the core's case on its emitted Verilog, with pauses; see :func:`verilate.run`."""
     config = core.configure(params)
     inputs, outputs = core.streams(config)
-    whole = write_packed(path, core.name, core.signature(config))
+    whole = verilog.write_packed(path, core, config)
     return verilate.run(
         whole,
         whole.stem,
@@ -150,42 +149,36 @@ def _synthesis(job: Job) -> Row:
     return _row(job, "synth", figures, *options, tools=found["tools"])
 
 
-def _placed(job: Job, **how: Any) -> dict[str, Any] | None:
+def _placed(job: Job, figures: Mapping[str, str], *options: str, **how: Any) -> Row | None:
+    """Place a core as ``options`` and ``how`` say; ``figures`` are parts of the result, by name."""
     assert job.target is not None
     build = job.build / "synth"
-    return place.place(
+    found = place.place(
         emitted(job), job.core, target=job.target, seeds=PLACE_SEEDS, build=build, **how
     )
-
-
-def _place(job: Job) -> Row | None:
-    found = _placed(job)
     if found is None:
         return None
-    figures = {
-        "fmax_mhz": found["median"],
-        "fmax_min_mhz": found["min"],
-        "fmax_max_mhz": found["max"],
-        "fmax_by_seed_mhz": found["mhz"],
-    }
-    return _of_place(job, found, figures)
-
-
-def _of_place(job: Job, found: dict[str, Any], figures: dict[str, Any], *options: str) -> Row:
-    options = ("--target", str(job.target), "--seeds", str(PLACE_SEEDS), *options)
+    figures = {name: found[part] for name, part in figures.items()}
+    options = ("--target", job.target, "--seeds", str(PLACE_SEEDS), *options)
     return _row(job, "synth", figures, *options, seeds=found["seeds"], tools=found["tools"])
 
 
+def _place(job: Job) -> Row | None:
+    figures = {
+        "fmax_mhz": "median",
+        "fmax_min_mhz": "min",
+        "fmax_max_mhz": "max",
+        "fmax_by_seed_mhz": "mhz",
+    }
+    return _placed(job, figures)
+
+
 def _place_ready(job: Job) -> Row | None:
-    found = _placed(job, ready="logic")
-    figures = {"fmax_logic_mhz": found["median"]} if found else {}
-    return _of_place(job, found, figures, "--ready", "logic") if found else None
+    return _placed(job, {"fmax_logic_mhz": "median"}, "--ready", "logic", ready="logic")
 
 
 def _place_free(job: Job) -> Row | None:
-    found = _placed(job, floorplanned=False)
-    figures = {"fmax_free_mhz": found["median"]} if found else {}
-    return _of_place(job, found, figures, "--no-floorplan") if found else None
+    return _placed(job, {"fmax_free_mhz": "median"}, "--no-floorplan", floorplanned=False)
 
 
 def _measured(job: Job, figures: Mapping[str, Any], **rest: Any) -> Row:
@@ -266,7 +259,7 @@ def _proof(job: Job) -> Row:
 def _cycles(job: Job) -> Row:
     core = registry.find(job.core)
     config = core.configure(job.params)
-    whole = write_packed(emitted(job), core.name, core.signature(config))
+    whole = verilog.write_packed(emitted(job), core, config)
     folder = job.build / "cycles"
     figures = gemv_cycles.measure(whole, whole.stem, config, seed=BENCH_SEED, build=folder)
     versions = {"verilator": tools.version("VERILATOR")}

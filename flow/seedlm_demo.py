@@ -31,7 +31,6 @@ from seedbed.golden import network
 from seedbed.golden.seedlm_gemv import SeedlmGemv
 from seedbed.sim import gemv_cycles
 from seedbed.sim.cases.seedlm_gemv import Job
-from seedbed.sim.ports import write_packed
 from seedbed.spec import SEEDLM, SeedlmConfig, SeedlmGemvConfig
 from seedbed.spec.network import LENET5, Layer, NetworkConfig
 
@@ -223,7 +222,7 @@ def _multiply(trained: Trained, path: Path, build: Path) -> dict[str, Any]:
     core = registry.find("seedlm_gemv")
     folder = build / "emitted" / f"seedlm_gemv-{path.stem}"
     path = verilog.write(core, chosen | {"beat_bits": BEAT}, folder)
-    whole = write_packed(path, core.name, core.signature(config))
+    whole = verilog.write_packed(path, core, config)
     bench = gemv_cycles.executable(whole, whole.stem, build=build / "cycles")
     cycles = gemv_cycles.run(bench, config, job)
     value = job.sums * 2.0 ** (weights.scale - 8 - exponent) / (config.half - 1)

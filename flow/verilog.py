@@ -17,9 +17,9 @@ from seedbed.flow.files import write_atomic
 from seedbed.flow.polish import polish
 from seedbed.flow.registry import Core
 from seedbed.sim import tools
-from seedbed.sim.ports import ports
+from seedbed.sim.ports import packed, ports
 
-__all__ = ["emit", "write"]
+__all__ = ["emit", "write", "write_packed"]
 
 _WRITERS = tuple(
     f"seedbed.{name}"
@@ -106,6 +106,15 @@ def write(
         kept, "verilog", _key(core, params, name), lambda: {"text": emit(core, params, name=name)}
     )
     return write_atomic(path, found["text"])
+
+
+def write_packed(verilog: Path, core: Core, config: Any) -> Path:
+    """Write a core's Verilog and :func:`packed` after it to one file, beside the core's own.
+
+    The file is called as its top module is. Returns its path.
+    """
+    text = f"{verilog.read_text()}\n{packed(core.name, core.signature(config))}"
+    return write_atomic(verilog.with_name(f"{core.name}_packed.v"), text)
 
 
 def _key(core: Core, params: Mapping[str, Any], name: str) -> dict[str, Any]:

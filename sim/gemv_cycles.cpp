@@ -3,44 +3,18 @@
 // bench COMMAND VECTOR WEIGHTS ROWS RESULTS: files of payloads, each of whole 32-bit words, low
 // word first; no port waits. Prints the cycles from the first beat of weights to the last result,
 // both included.
-#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
-#include <iterator>
-#include <vector>
 
 #include "Vtop.h"
-#include "verilated.h"
-
-template <class T> std::size_t words(const T&) { return (sizeof(T) + 3) / 4; }
-template <std::size_t N> std::size_t words(const VlWide<N>&) { return N; }
-template <class T> void set(T& port, const uint32_t* from) {
-    port = T(from[0] | (words(port) > 1 ? uint64_t(from[1]) << 32 : 0));
-}
-template <std::size_t N> void set(VlWide<N>& port, const uint32_t* from) {
-    std::copy(from, from + N, port.data());
-}
-template <class T> void get(const T& port, uint32_t* to) {
-    for (std::size_t k = 0; k < words(port); k++) to[k] = uint32_t(uint64_t(port) >> (32 * k));
-}
-template <std::size_t N> void get(const VlWide<N>& port, uint32_t* to) {
-    std::copy(port.data(), port.data() + N, to);
-}
-
-std::vector<uint32_t> read(const char* path) {
-    std::ifstream file(path, std::ios::binary);
-    std::vector<char> bytes((std::istreambuf_iterator<char>(file)), {});
-    std::vector<uint32_t> found(bytes.size() / 4);
-    std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(found.data()));
-    return found;
-}
+#include "streams.h"
 
 // Offers a file's payloads one after the other, with no pause.
 template <class T> struct Source {
     CData &valid, &ready;
     T& payload;
-    std::vector<uint32_t> words;
+    Words words;
     std::size_t size, at = 0;
 
     void offer() {
@@ -63,7 +37,7 @@ int main(int argc, char** argv) {
     auto vector = SOURCE(i_vector, argv[2]);
     auto weights = SOURCE(i_weights, argv[3]);
     const long rows = std::atol(argv[4]);
-    std::vector<uint32_t> result(words(top.o_payload));
+    Words result(words(top.o_payload));
     std::ofstream results(argv[5], std::ios::binary);
     top.o_ready = 1;
     long first = -1, came = 0, waited = 0;

@@ -17,7 +17,7 @@ __all__ = ["executable", "run"]
 
 #: Feeds files to the core: a hundred thousand beats, so no Python in the loop.
 MAIN = Path(__file__).with_suffix(".cpp")
-_FLAGS = ["-CFLAGS", "-std=c++17 -O1"]
+_FLAGS = ["-CFLAGS", "-std=c++17 -O1 -I."]
 
 
 def executable(verilog: Path, top: str, *, build: Path) -> Path:
@@ -26,7 +26,8 @@ def executable(verilog: Path, top: str, *, build: Path) -> Path:
     There is one folder below ``build`` for each text of the Verilog and the bench; what is there
     already is not built again. Raises ``RuntimeError`` with the last lines of a failing build.
     """
-    texts = [verilog.read_text(), MAIN.read_text(), tools.version("VERILATOR")]
+    texts = [path.read_text() for path in (verilog, MAIN, verilate.STREAMS)]
+    texts.append(tools.version("VERILATOR"))
     folder = build.resolve() / f"{top}-{sha256(chr(10).join(texts).encode()).hexdigest()[:16]}"
 
     def make(scratch: Path) -> None:

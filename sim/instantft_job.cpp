@@ -3,50 +3,13 @@
 // bench JOB RESULTS: files of 32-bit words, laid out as sim/instantft_job.py says. Prints how many
 // results came, from time to time. Exit 3: the core stands still; 4: it breaks its memory's rules.
 #include <chrono>
-#include <cstdint>
 #include <deque>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 #include <vector>
 
 #include "Vtop.h"
-#include "verilated.h"
-
-using Words = std::vector<uint32_t>;
-
-template <class T> constexpr std::size_t words(const T&) { return (sizeof(T) + 3) / 4; }
-template <std::size_t N> constexpr std::size_t words(const VlWide<N>&) { return N; }
-template <class T> void set(T& port, const uint32_t* from) {
-    port = T(from[0] | (words(port) > 1 ? uint64_t(from[1]) << 32 : 0));
-}
-template <std::size_t N> void set(VlWide<N>& port, const uint32_t* from) {
-    std::copy(from, from + N, port.data());
-}
-template <class T> void get(const T& port, uint32_t* to) {
-    for (std::size_t k = 0; k < words(port); k++) to[k] = uint32_t(uint64_t(port) >> (32 * k));
-}
-template <std::size_t N> void get(const VlWide<N>& port, uint32_t* to) {
-    std::copy(port.data(), port.data() + N, to);
-}
-bool bit(const uint32_t* from, unsigned at) { return from[at / 32] >> (at % 32) & 1; }
-
-Words read(const char* path) {
-    std::ifstream file(path, std::ios::binary);
-    std::vector<char> bytes((std::istreambuf_iterator<char>(file)), {});
-    Words found(bytes.size() / 4);
-    std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(found.data()));
-    return found;
-}
-
-// Marsaglia's xorshift64*.
-struct Random {
-    uint64_t state;
-    uint32_t below(uint32_t limit) {
-        state ^= state >> 12, state ^= state << 25, state ^= state >> 27;
-        return ((state * 0x2545F4914F6CDD1DULL) >> 32) * limit >> 32;
-    }
-};
+#include "streams.h"
 
 struct Broken {
     int code;
@@ -144,27 +107,20 @@ int main(int argc, char** argv) try {
 
     VerilatedContext context;
     Vtop top{&context};
-    uint64_t drawn = seed;
-    // A generator a port (splitmix64), so that one's pauses do not depend on another's.
-    auto generator = [&] {
-        uint64_t z = drawn += 0x9E3779B97F4A7C15ULL;
-        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-        z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-        return Random{(z ^ (z >> 31)) | 1};
-    };
+    Generators generators{seed};
 #define SOURCE(name, pauses)                                                                  \
     Source {                                                                                  \
         top.name##_valid, top.name##_ready, top.name##_payload,                \
-            Pace{generator(), pauses}                                                         \
+            Pace{generators.next(), pauses}                                                         \
     }
     auto command = SOURCE(i, pauses);
     auto parameters = SOURCE(i_parameters, pauses);
     auto samples = SOURCE(i_samples, pauses);
     auto response = SOURCE(i_response, gaps);
     auto reading = SOURCE(i_read, gaps);
-    Pace results{generator(), pauses}, adapters{generator(), pauses};
-    Pace commands{generator(), pauses}, writing{generator(), gaps};
-    Memory memory{beat_words, address_bits, least, most, fault, generator(),
+    Pace results{generators.next(), pauses}, adapters{generators.next(), pauses};
+    Pace commands{generators.next(), pauses}, writing{generators.next(), gaps};
+    Memory memory{beat_words, address_bits, least, most, fault, generators.next(),
                   Words(std::size_t(memory_beats) * beat_words)};
 
     const std::size_t command_words = words(top.i_payload);

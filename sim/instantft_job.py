@@ -24,7 +24,7 @@ __all__ = ["MAIN", "Act", "Memory", "Told", "executable", "play"]
 MAIN = Path(__file__).with_suffix(".cpp")
 _FLAGS = ["-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert"]
 # A fifth faster with -O3 for the machine at hand, but twice as long to build.
-_FLAGS += ["-CFLAGS", "-std=c++17 -O1"]
+_FLAGS += ["-CFLAGS", "-std=c++17 -O1 -I."]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,8 @@ def executable(verilog: Path, *, build: Path) -> Path:
     There is one folder below ``build`` for each text of the Verilog and the bench; what is there
     already is not built again. Raises ``RuntimeError`` with the last lines of a failing build.
     """
-    texts = [verilog.read_text(), MAIN.read_text(), tools.version("VERILATOR"), *_FLAGS]
+    texts = [path.read_text() for path in (verilog, MAIN, verilate.STREAMS)]
+    texts += [tools.version("VERILATOR"), *_FLAGS]
     digest = sha256("\n".join([*texts, tools.version("CXX")]).encode()).hexdigest()[:16]
     folder = build.resolve() / f"instantft-{digest}"
 

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from amaranth.hdl import Shape, ShapeLike
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In
 
-__all__ = ["Port", "fields", "packed", "ports", "write_packed"]
+__all__ = ["Port", "packed", "ports"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +51,9 @@ class Port:
         return Shape.cast(self.shape).width
 
     @property
-    def range(self) -> str:
-        """Return its range in Verilog, with a space behind it, or nothing for one bit."""
-        return f"[{self.width - 1}:0] " if self.width > 1 else ""
+    def part(self) -> str:
+        """Return the range of its bits in the whole signal in Verilog, or nothing for all."""
+        return f"[{self.offset + self.width - 1}:{self.offset}]" if self.width < self.whole else ""
 
     @property
     def signal(self) -> str:
@@ -79,7 +78,7 @@ def ports(signature: wiring.Signature) -> list[Port]:
             stem = names[:-1]
         else:
             stem = names
-        for field, shape, offset in fields(member.shape):
+        for field, shape, offset in _fields(member.shape):
             port = Port(
                 name="_".join([*stem, *field]), is_input=member.flow is In, shape=shape,
                 member="__".join(names), offset=offset, whole=whole,
@@ -88,7 +87,7 @@ def ports(signature: wiring.Signature) -> list[Port]:
     return found
 
 
-def fields(shape: ShapeLike, offset: int = 0) -> Iterator[tuple[list[str], ShapeLike, int]]:
+def _fields(shape: ShapeLike, offset: int = 0) -> Iterator[tuple[list[str], ShapeLike, int]]:
     """Yield path, shape and lowest bit of each field of a struct, and of those in its fields.
 
     What is no struct is one field without a name.
@@ -97,18 +96,8 @@ def fields(shape: ShapeLike, offset: int = 0) -> Iterator[tuple[list[str], Shape
         yield [], shape, offset
         return
     for name, field in shape:
-        for path, inner, at in fields(field.shape, offset + field.offset):
+        for path, inner, at in _fields(field.shape, offset + field.offset):
             yield [str(name), *path], inner, at
-
-
-def write_packed(verilog: Path, top: str, signature: wiring.Signature) -> Path:
-    """Write a core's Verilog and :func:`packed` behind it to one file, beside the core's own.
-
-    The file is called as its top module is. Returns its path.
-    """
-    path = verilog.with_name(f"{top}_packed.v")
-    path.write_text(f"{verilog.read_text()}\n{packed(top, signature)}")
-    return path
 
 
 def packed(top: str, signature: wiring.Signature) -> str:
@@ -124,8 +113,6 @@ def packed(top: str, signature: wiring.Signature) -> str:
         high = f"[{port.whole - 1}:0] " if port.whole > 1 else ""
         head.append(f"  {'input' if port.is_input else 'output'} {high}{name}")
     pins = [f"    .{name}({name})" for name in plain]
-    for port in found:
-        part = f"[{port.offset + port.width - 1}:{port.offset}]" if port.whole > 1 else ""
-        pins.append(f"    .{port.name}({port.signal}{part})")
+    pins += [f"    .{port.name}({port.signal}{port.part})" for port in found]
     lines = [f"module {top}_packed(", ",\n".join(head), ");", f"  {top} core("]
     return "\n".join([*lines, ",\n".join(pins), "  );", "endmodule", ""])

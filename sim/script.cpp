@@ -111,7 +111,7 @@ class Bench {
                 in >> name >> count;
                 Stream& stream = streams.at(name);
                 stream.moved = false;
-                steps([&] { return stream.moved && bit(stream.last, count); });
+                steps([&] { return stream.moved && bit(stream.last.data(), count); });
             } else if (word == "cycles") {
                 in >> count;
                 for (; count; count--) cycle();
@@ -284,8 +284,8 @@ class Bench {
 
     void command(const Words& from) {
         Burst burst{uint32_t(from[0] & ((1ULL << ADDRESS_BITS) - 1)), 1, later(), {}};
-        for (unsigned k = 0; k < 8; k++) burst.left += bit(from, ADDRESS_BITS + 1 + k) << k;
-        const bool write = bit(from, ADDRESS_BITS);
+        for (unsigned k = 0; k < 8; k++) burst.left += bit(from.data(), ADDRESS_BITS + 1 + k) << k;
+        const bool write = bit(from.data(), ADDRESS_BITS);
         if (!faults.empty() && write == (faults.front().kind == "response") &&
             !faults.front().after--) {
             burst.fault = faults.front();
@@ -302,7 +302,7 @@ class Bench {
         while (!writes.empty() && !written.empty()) {
             Burst& burst = writes.front();
             cells[burst.at++] = written.front();
-            const bool last = bit(written.front(), BEAT_BITS);
+            const bool last = bit(written.front().data(), BEAT_BITS);
             written.pop_front();
             const bool final = --burst.left == 0;
             if (last != final) throw Failure{"o_write: last is not with a burst's end"};

@@ -4,7 +4,6 @@ import subprocess
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
-from shutil import copyfile
 from tempfile import TemporaryDirectory
 
 from amaranth.hdl import Shape
@@ -20,7 +19,6 @@ __all__ = ["executable", "run", "step"]
 
 #: Runs the steps; it says what each is.
 MAIN = Path(__file__).with_suffix(".cpp")
-STREAMS = Path(__file__).with_name("streams.h")
 _FLAGS = ["-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert"]
 _FLAGS += ["-CFLAGS", "-std=c++17 -O1 -I."]
 
@@ -68,14 +66,13 @@ def executable(
     """
     ports = _ports(signature, memory)
     wires = packed(top, signature)
-    texts = [verilog.read_text(), wires, MAIN.read_text(), STREAMS.read_text(), ports]
+    texts = [verilog.read_text(), wires, MAIN.read_text(), verilate.STREAMS.read_text(), ports]
     texts += [tools.version("VERILATOR"), tools.version("CXX"), *_FLAGS]
     folder = build.resolve() / f"{top}-{sha256(''.join(texts).encode()).hexdigest()[:16]}"
 
     def make(scratch: Path) -> None:
         (scratch / "ports.h").write_text(ports)
         (scratch / "packed.v").write_text(wires)
-        copyfile(STREAMS, scratch / STREAMS.name)
         verilate.build(
             scratch, "--top-module", f"{top}_packed", "-o", "bench",
             verilog.resolve(), scratch / "packed.v", MAIN.resolve(), flags=_FLAGS,

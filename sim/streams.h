@@ -1,9 +1,11 @@
-// Streams of a Verilated core: sources, sinks, random pauses. The core is Vtop; PORTS lists streams.
+// What benches of a Verilated core have in common: ports as words, files of words, random pauses.
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
 #include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
 #include <vector>
 
 #include "verilated.h"
@@ -29,7 +31,16 @@ template <class T> Words get(const T& port) {
     get(port, found.data());
     return found;
 }
-inline bool bit(const Words& from, unsigned at) { return from[at / 32] >> (at % 32) & 1; }
+inline bool bit(const uint32_t* from, unsigned at) { return from[at / 32] >> (at % 32) & 1; }
+
+// A file of 32-bit words.
+inline Words read(const char* path) {
+    std::ifstream file(path, std::ios::binary);
+    std::vector<char> bytes((std::istreambuf_iterator<char>(file)), {});
+    Words found(bytes.size() / 4);
+    std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(found.data()));
+    return found;
+}
 
 // Marsaglia's xorshift64*.
 struct Random {

@@ -19,13 +19,16 @@ from seedbed.sim.case import Case
 from seedbed.sim.checksum import intact, record
 from seedbed.sim.harness import Mismatch
 
-__all__ = ["TESTS", "WAIVERS", "build", "built", "executable", "lint", "play", "run"]
+__all__ = ["STREAMS", "TESTS", "WAIVERS", "build", "built", "executable", "lint", "play", "run"]
 
 #: What :mod:`seedbed.sim.cocotb_bench` holds.
 TESTS = ("plays_case_from_power_up", "plays_case_after_resets")
 
 #: Reviewed warnings; the reason of each stands in the file.
 WAIVERS = Path(__file__).with_name("lint.vlt")
+
+#: What C++ benches include, in every build.
+STREAMS = Path(__file__).with_name("streams.h")
 
 # Only ports are visible to the bench: to make every signal public, as cocotb's own build step does,
 # costs minutes for a wide core. Compile time outweighs run time here, so nothing is optimised.
@@ -65,6 +68,7 @@ def build(
     with the last lines of a failing build.
     """
     objects.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(STREAMS, objects / STREAMS.name)
     runtime = _runtime(flags)
     for part in filter(intact, runtime.glob("*.o")):
         # With the time of now: older than Verilator's sources, it would be compiled again.

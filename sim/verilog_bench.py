@@ -314,11 +314,8 @@ def write(folder: Path, top: str, case: Case, signature: wiring.Signature) -> Pa
 
 def _connections(name: str, signature: wiring.Signature) -> str:
     """Return the ports of a stream, each with its part of the payload."""
-    lines = []
-    for port in ports(wiring.Signature({name: signature.members[name]})):
-        part = f"[{port.offset + port.width - 1}:{port.offset}]" if port.width < port.whole else ""
-        lines.append(f"    .{port.name}({port.signal}{part}),\n")
-    return "".join(lines)
+    found = ports(wiring.Signature({name: signature.members[name]}))
+    return "".join(f"    .{port.name}({port.signal}{port.part}),\n" for port in found)
 
 
 def _after(case: Case, name: str) -> dict[str, list[int]]:

@@ -5,12 +5,11 @@ from random import Random
 import pytest
 
 from seedbed.flow.registry import CORES
-from seedbed.flow.verilog import write
+from seedbed.flow.verilog import write, write_packed
 from seedbed.sim import tools, verilate
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.checksum import intact, record
 from seedbed.sim.harness import Mismatch
-from seedbed.sim.ports import write_packed
 from seedbed.sim.verilate import play, run
 
 ROOT = Path(__file__).parents[1]
@@ -31,7 +30,7 @@ def test_emitted_verilog_matches_model(core, params, tmp_path, kept):
     config = core.configure(params)
     case = core.case(config, Random(11))
     inputs, outputs = core.streams(config)
-    whole = write_packed(verilog, core.name, core.signature(config))
+    whole = write_packed(verilog, core, config)
     done = run(
         whole, whole.stem, case, inputs=inputs, outputs=outputs,
         stalls=True, seed=11, build=BUILD,

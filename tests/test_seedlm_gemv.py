@@ -9,13 +9,12 @@ from seedbed.flow import paper, tables
 from seedbed.flow.registry import CORES
 from seedbed.flow.row import Row
 from seedbed.flow.rows import plain as plain_params
-from seedbed.flow.verilog import write
+from seedbed.flow.verilog import write, write_packed
 from seedbed.hw.seedlm_gemv import SeedlmGemv
 from seedbed.sim import gemv_cycles
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.seedlm_gemv import Job, case, command, phase, results
 from seedbed.sim.harness import Mismatch, in_turn, simulate
-from seedbed.sim.ports import write_packed
 from seedbed.spec import SeedlmGemvConfig
 
 SMALL = {"block": 4, "latent": 2, "width": 8, "beat_bits": 48, "columns": 64, "row_width": 8}
@@ -121,7 +120,7 @@ def test_cycles_of_the_emitted_verilog(tmp_path, monkeypatch):
     config = SeedlmGemvConfig(**SMALL)
     core = CORES["seedlm_gemv"]
     verilog = write(core, SMALL, tmp_path)
-    whole = write_packed(verilog, core.name, core.signature(core.configure(SMALL)))
+    whole = write_packed(verilog, core, config)
     bench = gemv_cycles.executable(whole, whole.stem, build=tmp_path)
     dut = SeedlmGemv(config)
     for plain, beats in ((False, 3), (True, 7)):
