@@ -17,14 +17,15 @@ from platformdirs import user_cache_path
 from rich.console import Console
 from rich.text import Text
 
-from seedbed.flow import described, handoff, registry, settings, tables, targets, verilog
+from seedbed.flow import described, handoff, registry, settings, tables, verilog
 from seedbed.flow.compress import cli as checkpoints
 from seedbed.flow.files import naming, require_output, whole
 from seedbed.flow.instantft_cli import demo_instantft
-from seedbed.flow.options import Build, Data, Force, Json, show_table
+from seedbed.flow.options import BUILD, Build, CoreName, Data, Force, Json, Settings, show_table
 from seedbed.flow.progress import status
 from seedbed.flow.registry import CORES, WRAPPERS
 from seedbed.flow.rows import KINDS, in_cocotb, plain
+from seedbed.flow.synth_cli import constrain, synthesize
 from seedbed.sim import tools
 from seedbed.sim.harness import Mismatch, Stalls, simulate
 
@@ -43,18 +44,6 @@ out = Console()
 #: Progress and errors, so that standard output holds results alone.
 err = Console(stderr=True)
 
-CoreName = Annotated[
-    str, typer.Argument(metavar="CORE", help="The core: a name that 'seedbed list' shows.")
-]
-Settings = Annotated[
-    list[str],
-    typer.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Set a parameter of the core. The option may be repeated.",
-    ),
-]
-BUILD = Path("build")
 Name = Annotated[
     str, typer.Option("--name", help="Call the top module and the file so, and not as the core.")
 ]
@@ -121,6 +110,10 @@ def emit(
     fusesoc: Annotated[
         bool, typer.Option("--fusesoc", help="Also write a testbench and a FuseSoC core file.")
     ] = False,
+    sources: Annotated[
+        bool,
+        typer.Option("--sources", help="Note the line of Python at each signal, as a comment."),
+    ] = False,
     force: Force = False,
 ) -> None:
     """Write a core's Verilog to a file, and print the file's name.
@@ -135,9 +128,10 @@ def emit(
     path = output / f"{name or found.name}.v"
     require_output(path, force=force or _emitted(path))
     if fusesoc:
-        print("\n".join(map(str, handoff.fusesoc(found, params, output, name=name))))
+        files = handoff.fusesoc(found, params, output, name=name, sources=sources)
+        print("\n".join(map(str, files)))
     else:
-        print(verilog.write(found, params, output, name=name))
+        print(verilog.write(found, params, output, name=name, sources=sources))
 
 
 def _emitted(path: Path) -> bool:
@@ -251,99 +245,8 @@ def cocotb(
         out.print(f"waveform: {result['waves']}")
 
 
-@app.command("synth")
-def synthesize(
-    core: CoreName,
-    target: Annotated[
-        str, typer.Option(help=f"The FPGA family: one of {', '.join(targets.TARGETS)}.")
-    ],
-    set_: Settings = [],  # noqa: B006
-    seeds: Annotated[
-        int,
-        typer.Option(min=0, help="The number of seeds of place and route. 0 leaves it out."),
-    ] = 3,
-    ready: Annotated[
-        str,
-        typer.Option(help="What drives ready in the harness: register, or logic (a LUT of four)."),
-    ] = "register",
-    floorplan: Annotated[
-        bool, typer.Option(help="Use the core's floorplan, where the project has one.")
-    ] = True,
-    json_: Json = False,
-    build: Build = BUILD,
-) -> None:
-    """Synthesize a core, and place and route it where an open tool can."""
-    from seedbed.flow import place, synth
-
-    found = registry.find(core)
-    params = settings.read(found, set_)
-    found.configure(params)
-    targets.find(target)
-    place.require_ready(ready)
-    path = verilog.write(found, params, build / "verilog", kept=build / "cache")
-    with status(err, f"synthesizing {core} for {target}") as tell, naming(build):
-        counts = synth.synthesize(path, core, target=target, build=build / "synth")
-        fmax = None
-        if seeds:
-            fmax = place.place(
-                path, core, target=target, seeds=seeds, build=build / "synth",
-                ready=ready, floorplanned=floorplan, progress=tell,
-            )  # fmt: skip
-    result = {
-        "core": core,
-        "params": plain(found, params),
-        "target": target,
-        "ready": ready,
-        "floorplan": floorplan,
-        "tools": counts["tools"] | (fmax["tools"] if fmax else {}),
-        **{name: counts[name] for name in ("lut", "lut_carry", "ff", "bram", "dsp", "cells")},
-        "fmax_mhz": fmax and {name: fmax[name] for name in ("median", "min", "max", "seeds")},
-    }
-    if json_:
-        print(json.dumps(result, indent=1))
-        return
-    speed = "n/a"
-    if fmax:
-        speed = f"{fmax['median']:.0f} ({fmax['min']:.0f} to {fmax['max']:.0f})"
-    header = ["core", "target", "LUT", "FF", "BRAM", "DSP", "Fmax in MHz, median (range)"]
-    line = [core, target, *(counts[n] for n in ("lut", "ff", "bram", "dsp")), speed]
-    show_table(out, header, [line])
-    cells = [f"{count} {cell}" for cell, count in sorted(counts["cells"].items())]
-    if counts["lut_carry"]:
-        cells.append(f"{counts['lut_carry']} LUT that lead into carry chains")
-    out.print(", ".join(cells))
-
-
-@app.command()
-def constrain(
-    netlist: Annotated[
-        Path, typer.Argument(help="The flat design, as 'synth_ecp5 -json' writes it.")
-    ],
-    instance: Annotated[
-        str, typer.Option(help="The path of the urng_array in the design, such as train.noise.")
-    ],
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="Write the design with its sites to this file.")
-    ],
-    target: Annotated[str, typer.Option(help="A target that has a floorplan.")] = "ecp5",
-    at: Annotated[
-        str | None,
-        typer.Option(help="The column and row of the floorplan's corner, such as 80,11."),
-    ] = None,
-    force: Force = False,
-) -> None:
-    """Fix the sites of a urng_array's lanes in a design of yours, for nextpnr."""
-    from seedbed.flow.constrain import constrain
-
-    corner = None
-    if at is not None:
-        column, comma, row = at.partition(",")
-        if not (comma and column.isdecimal() and row.isdecimal()):
-            raise ValueError(f"at must be a column and a row, such as 80,11, not {at!r}")
-        corner = int(column), int(row)
-    require_output(output, force=force)
-    cells = constrain(netlist, instance, target=target, at=corner, out=output)
-    out.print(f"{cells} cells of {instance} have sites in {output}", soft_wrap=True)
+app.command("synth")(synthesize)
+app.command()(constrain)
 
 
 def _measured(build: Path, **chosen: Any) -> None:

@@ -2,20 +2,18 @@
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from seedbed.flow import floorplan, lane_ring, place_harness, targets
+from seedbed.flow import floorplan, lane_ring, nextpnr, place_harness, targets
 from seedbed.flow.cache import memo
 from seedbed.flow.files import write_atomic
 from seedbed.flow.synth import Progress, complete, digest, keep, map_core, tell, yosys
 from seedbed.sim import tools
 from seedbed.sim.checksum import intact
 
-__all__ = ["place", "require_ready"]
+__all__ = ["Placement", "place", "require_ready"]
 
 HARNESS = "seedbed_harness"
 #: Asked of the placer, in MHz: more than any core reaches, so that it never stops trying.
@@ -24,12 +22,11 @@ ASKED = 400
 READY = ("register", "logic")
 #: From so many cells on, a target's arguments for large designs are used.
 LARGE = 30_000
-#: In a second routing of a large design lines that are late are taken apart and routed again. It is
-#: asked for so much more than the first one reached: at 400 MHz every line is late, and none stays.
+#: In a second routing of a large design, nets that miss their timing are ripped up and routed
+#: again. It is asked for so much more than the first one reached: at 400 MHz every net misses its
+#: timing, and none stays.
 MORE = 1.2
 AGAIN = ("--tmg-ripup",)
-ROUTE = ("--no-pack", "--no-place")
-_FREQUENCY = re.compile(r'("target_freq": ")\d+')
 
 # The harness is mapped around a black box, so that what is placed is the very netlist counted.
 _WRAP = """\
@@ -44,6 +41,154 @@ write_json design.part
 """
 
 
+class Placement:
+    """A mapped core in its harness, to be placed and routed with one seed or several.
+
+    Parameters
+    ----------
+    verilog, top
+        A file of Verilog, and the core in it.
+    target
+        A target with a tool that places.
+    build
+        Where results are kept, and found again.
+    ready
+        What an input called ready comes from, see :func:`place_harness.wrap`.
+    floorplanned
+        Whether the core's floorplan is used, where it has one.
+    progress
+        Called with what is being done.
+
+    Raises as :func:`map_core`.
+    """
+
+    def __init__(
+        self,
+        verilog: Path,
+        top: str,
+        *,
+        target: targets.Target,
+        build: Path,
+        ready: str = "register",
+        floorplanned: bool = True,
+        progress: Progress = None,
+    ):
+        assert target.place is not None
+        tools.find(target.place)
+        self.top, self.target, self.progress = top, target, progress
+        self.cache = build / "cache"
+        self.tools = {
+            "yosys": tools.version("YOSYS"),
+            target.place.lower(): tools.version(target.place),
+        }
+        mapped = map_core(verilog, top, target=target.name, build=build, progress=progress)
+        module = json.loads((mapped / "mapped.json").read_text())["modules"][top]
+        ff = re.compile(target.ff)
+        self._harness = place_harness.wrap(
+            top,
+            module,
+            name=HARNESS,
+            is_register=lambda cell: ff.fullmatch(cell) is not None,
+            ready=ready,
+        )
+        self._script = _WRAP.format(top=top, name=HARNESS, synth=target.synth)
+        self.large = bool(target.large) and len(module["cells"]) >= LARGE
+        self.arguments = [*target.device, "--freq", str(ASKED), "--timing-allow-fail", "-q"]
+        self.arguments += target.large if self.large else ()
+        self.key: dict[str, Any] = {
+            "mapped": digest((mapped / "mapped.il").read_bytes()),
+            "harness": digest(self._harness),
+            "script": self._script,
+            "arguments": self.arguments,
+            "tools": self.tools,
+        }
+        self.places: dict[str, str] = {}
+        if self.large:
+            if target.columns and floorplanned:
+                self.places = floorplan.arrange(module, target.columns)
+            # Two calls of the tool, see `nextpnr.place_alone`.
+            self.key |= {"pins": target.pins, "places": self.places, "steps": 2}
+        elif floorplanned and target.ring:
+            self.places = lane_ring.arrange(module, target.ring)
+            if self.places:
+                self.key |= {"places": self.places}
+        # The same core may be placed in another way at the same time.
+        self.folder = mapped / f"place-{digest(repr(self.key))[:16]}"
+
+    def design(self) -> str:
+        """Return the name of the design in ``folder``: the core in its harness, with its sites."""
+        path = self.folder / "design.json"
+        if not intact(path):
+            write_atomic(self.folder / "harness.v", self._harness)
+            yosys(self.folder, "wrap", self._script)
+            complete(self.folder / "design.part")
+            if self.places:
+                _arrange(self.folder / "design.part", self.places)
+            keep(self.folder, "design.part", path.name)
+        return path.name
+
+    def placed(self, seed: int) -> str:
+        """Return the name of a large design in ``folder`` that is placed, and not routed."""
+        assert self.large
+        return nextpnr.place_alone(self.target, self.arguments, self.folder, self.design(), seed)
+
+    def measure(self, seeds: int) -> dict[str, Any]:
+        """Return the clock frequency that the core reaches with the seeds 1 .. ``seeds``, in MHz.
+
+        Keys: ``median``, ``min``, ``max``, ``seeds`` and ``mhz`` (a value a seed, the tool's own),
+        ``median_seed``, ``critical`` (the slowest path of that seed: start, end and which part of
+        it is routing), ``harness`` (true), ``device`` and ``tools``.
+        """
+        numbers = list(range(1, seeds + 1))
+        results = [self.result(seed, of=seeds) for seed in numbers]
+        mhz = [result["mhz"] for result in results]
+        middle = min(range(seeds), key=lambda k: abs(mhz[k] - median(mhz)))
+        return {
+            "median": median(mhz),
+            "min": min(mhz),
+            "max": max(mhz),
+            "seeds": numbers,
+            "mhz": mhz,
+            "median_seed": numbers[middle],
+            "critical": results[middle]["critical"],
+            "harness": True,
+            "device": " ".join(self.target.device),
+            "tools": self.tools,
+        }
+
+    def result(self, seed: int, *, of: int) -> dict[str, Any]:
+        """Return what a seed gives, of so many: ``mhz``, ``critical``, and ``asked`` in MHz.
+
+        A large design is routed twice, and the faster one counts.
+        """
+        key = {**self.key, "seed": seed}
+        found = memo(self.cache, "place", key, lambda: self._run(seed, of))
+        found = {**found, "asked": ASKED}
+        if self.large:
+            asked = round(MORE * found["mhz"])
+            key |= {"again": AGAIN, "asked": asked}
+            second = memo(self.cache, "route", key, lambda: self._again(seed, of, asked))
+            found = max(found, {**second, "asked": asked}, key=lambda result: result["mhz"])
+        return found
+
+    def _run(self, seed: int, of: int) -> dict[str, Any]:
+        name = self.design()
+        tell(self.progress, f"placing {self.top} on {self.target.name}, seed {seed} of {of}")
+        if self.large:
+            files = ["--json", self.placed(seed), *nextpnr.ROUTE, "--log", f"route-{seed}.log"]
+        else:
+            files = ["--json", name, "--log", f"place-{seed}.log"]
+        return nextpnr.run(self.target, [*self.arguments, *files], self.folder, seed)
+
+    def _again(self, seed: int, of: int, asked: int) -> dict[str, Any]:
+        placed = self.placed(seed)
+        where = f"{self.top} on {self.target.name} for {asked} MHz"
+        tell(self.progress, f"routing {where}, seed {seed} of {of}")
+        with nextpnr.asked(self.folder / placed, asked) as name:
+            files = ["--json", name, *nextpnr.ROUTE, *AGAIN, "--log", f"again-{seed}.log"]
+            return nextpnr.run(self.target, [*self.arguments, *files], self.folder, seed)
+
+
 def place(
     verilog: Path,
     top: str,
@@ -55,16 +200,10 @@ def place(
     floorplanned: bool = True,
     progress: Progress = None,
 ) -> dict[str, Any] | None:
-    """Return the clock frequency that ``top`` of ``verilog`` reaches on ``target``, in MHz.
+    """Return what :meth:`Placement.measure` gives, or ``None`` where no open tool places.
 
-    The mapped core is placed and routed inside a harness (:mod:`seedbed.flow.place_harness`) with
-    the placer's seeds 1 .. ``seeds``, ``ready`` as it says, and with the core's floorplan, where it
-    has one, or without. Returns ``median``, ``min``, ``max``, ``seeds`` and ``mhz``
-    (a value a seed, the tool's own), ``critical`` (the slowest path of the median seed: start, end
-    and which part of it is routing), ``harness`` (true), ``device`` and ``tools``; or ``None``
-    where no open place and route gives one. A large design is routed twice, and the faster one
-    counts. Results are kept in ``build`` and found again. Raises ``ValueError`` for less than one
-    seed, and as :func:`map_core`.
+    The core is ``top`` of the file ``verilog``; the other arguments are those of
+    :class:`Placement`. Raises ``ValueError`` for less than one seed.
     """
     chosen = targets.find(target)
     require_ready(ready)
@@ -72,152 +211,17 @@ def place(
         raise ValueError(f"seeds must be an integer of 1 or more, not {seeds!r}")
     if chosen.place is None:
         return None
-    tools.find(chosen.place)
-    versions = {"yosys": tools.version("YOSYS"), chosen.place.lower(): tools.version(chosen.place)}
-    folder = map_core(verilog, top, target=target, build=build, progress=progress)
-    module = json.loads((folder / "mapped.json").read_text())["modules"][top]
-    ff = re.compile(chosen.ff)
-    text = place_harness.wrap(
-        top,
-        module,
-        name=HARNESS,
-        is_register=lambda cell: ff.fullmatch(cell) is not None,
-        ready=ready,
-    )
-    script = _WRAP.format(top=top, name=HARNESS, synth=chosen.synth)
-    arguments = [*chosen.device, "--freq", str(ASKED), "--timing-allow-fail", "-q"]
-    key = {
-        "mapped": digest((folder / "mapped.il").read_bytes()),
-        "harness": digest(text),
-        "script": script,
-        "arguments": arguments,
-        "tools": versions,
-    }
-    places = {}
-    large = bool(chosen.large) and len(module["cells"]) >= LARGE
-    if large:
-        arguments += chosen.large
-        if chosen.columns and floorplanned:
-            places = floorplan.arrange(module, chosen.columns)
-        # Two calls of the tool, see `_placed`.
-        key |= {"pins": chosen.pins, "places": places, "steps": 2}
-    elif floorplanned and chosen.ring and (places := lane_ring.arrange(module, chosen.ring)):
-        key |= {"places": places}
-
-    # The same core may be placed in another way at the same time.
-    here = folder / f"place-{digest(repr(key))[:16]}"
-
-    def design() -> str:
-        path = here / "design.json"
-        if not intact(path):
-            write_atomic(here / "harness.v", text)
-            yosys(here, "wrap", script)
-            complete(here / "design.part")
-            if places:
-                _arrange(here / "design.part", places)
-            keep(here, "design.part", path.name)
-        return path.name
-
-    def run(seed: int) -> dict[str, Any]:
-        name = design()
-        tell(progress, f"placing {top} on {target}, seed {seed} of {seeds}")
-        if large:
-            placed = _placed(chosen, arguments, here, name, seed)
-            files = ["--json", placed, *ROUTE, "--log", f"route-{seed}.log"]
-        else:
-            files = ["--json", name, "--log", f"place-{seed}.log"]
-        return _run(chosen, [*arguments, *files], here, seed)
-
-    def again(seed: int, asked: int) -> dict[str, Any]:
-        placed = _placed(chosen, arguments, here, design(), seed)
-        tell(progress, f"routing {top} on {target} for {asked} MHz, seed {seed} of {seeds}")
-        with _asked(here / placed, asked) as name:
-            files = ["--json", name, *ROUTE, *AGAIN, "--log", f"again-{seed}.log"]
-            return _run(chosen, [*arguments, *files], here, seed)
-
-    results = []
-    for seed in range(1, seeds + 1):
-        place_key = {**key, "seed": seed}
-        found = memo(build / "cache", "place", place_key, lambda seed=seed: run(seed))
-        if large:
-            asked = round(MORE * found["mhz"])
-            route_key = {**place_key, "again": AGAIN, "asked": asked}
-            second = memo(
-                build / "cache", "route", route_key, lambda seed=seed, mhz=asked: again(seed, mhz)
-            )
-            found = max(found, second, key=lambda result: result["mhz"])
-        results.append(found)
-    mhz = [result["mhz"] for result in results]
-    middle = min(results, key=lambda result: abs(result["mhz"] - median(mhz)))
-    return {
-        "median": median(mhz),
-        "min": min(mhz),
-        "max": max(mhz),
-        "seeds": list(range(1, seeds + 1)),
-        "mhz": mhz,
-        "critical": middle["critical"],
-        "harness": True,
-        "device": " ".join(chosen.device),
-        "tools": versions,
-    }
+    placement = Placement(
+        verilog, top, target=chosen, build=build, ready=ready, floorplanned=floorplanned,
+        progress=progress,
+    )  # fmt: skip
+    return placement.measure(seeds)
 
 
 def require_ready(ready: str) -> None:
     """Refuse what is not in :data:`READY`, with ``ValueError``."""
     if ready not in READY:
         raise ValueError(f"ready must be one of {', '.join(READY)}, not {ready!r}")
-
-
-def _run(target: targets.Target, arguments: list[str], folder: Path, seed: int) -> dict[str, Any]:
-    """Run the tool in ``folder`` to a timing report, and return what it says."""
-    report = folder / f"report-{seed}.json"
-    with suppress(FileNotFoundError):
-        report.unlink()
-    assert target.place is not None
-    files = ["--report", report.name, "--seed", str(seed)]
-    tools.run(target.place, *arguments, *files, cwd=folder)
-    try:
-        return _report(json.loads(report.read_text()))
-    except (OSError, ValueError) as problem:
-        raise RuntimeError(f"{report} is truncated: is the disk full?") from problem
-
-
-def _placed(
-    target: targets.Target, arguments: list[str], folder: Path, design: str, seed: int
-) -> str:
-    """Place a large design, and return the name of the file that has it.
-
-    Routed in a second call, so that a placement is not lost with a routing that is stopped.
-    Router 2 ended so with LeNet-5's fine-tuning core, and did not in a call that had placed it.
-    """
-    name = f"placed-{seed}-{design}"
-    if not intact(folder / name):
-        write_atomic(folder / "pins.lpf", target.pins)
-        files = ["--json", design, "--seed", str(seed), "--log", f"place-{seed}.log"]
-        files += ["--lpf", "pins.lpf", "--lpf-allow-unconstrained"]
-        files += ["--no-route", "--write", f"placed-{seed}.part"]
-        assert target.place is not None
-        tools.run(target.place, *arguments, *files, cwd=folder)
-        complete(folder / f"placed-{seed}.part")
-        keep(folder, f"placed-{seed}.part", name)
-    return name
-
-
-@contextmanager
-def _asked(placed: Path, mhz: int) -> Iterator[str]:
-    """Give the name of a copy of a placed design that asks for another frequency.
-
-    The tool takes the one that stands in the file, whatever its command says.
-    """
-    copy = placed.with_name(f"asked-{placed.name}")
-    text, found = _FREQUENCY.subn(rf"\g<1>{mhz}000000", placed.read_text(), count=1)
-    if not found:
-        raise RuntimeError(f"no frequency is asked for in {placed}")
-    try:
-        copy.write_text(text)
-        yield copy.name
-    finally:
-        copy.unlink(missing_ok=True)
 
 
 def _arrange(path: Path, places: dict[str, str]) -> None:
@@ -227,26 +231,3 @@ def _arrange(path: Path, places: dict[str, str]) -> None:
     for name, site in places.items():
         cells[f"{place_harness.INSTANCE}.{name}"]["attributes"]["BEL"] = site
     path.write_text(json.dumps(design))
-
-
-def _report(report: dict[str, Any]) -> dict[str, Any]:
-    """Return ``mhz`` of the one clock of nextpnr's report, and its critical path in short."""
-    clocks = report["fmax"]
-    if len(clocks) != 1:
-        raise RuntimeError(f"expected one clock in the placer's report, not {len(clocks)}")
-    (clock, fmax), *_ = clocks.items()
-    path = next(
-        p["path"]
-        for p in report["critical_paths"]
-        if p["from"].endswith(clock) and p["to"].endswith(clock)
-    )
-    total = sum(step["delay"] for step in path)
-    routing = sum(step["delay"] for step in path if step["type"] == "routing")
-    return {
-        "mhz": round(fmax["achieved"], 1),
-        "critical": {
-            "from": path[0]["from"]["cell"],
-            "to": path[-1]["to"]["cell"],
-            "routing_share": round(routing / total, 2),
-        },
-    }

@@ -25,6 +25,9 @@ _KEPT = re.compile(r"^  \(\* keep = 32'd1 \*\)\n  reg (?:signed )?(?:\[.*?\] )?(
 #: What Yosys escapes: words of the language, and names that it made itself.
 _ESCAPED = re.compile(r"\\(?:(\w+)|\$\S+?:(\w+)\$(\d+)) ")
 
+#: A register that is loaded from a signal without a name of its own.
+_LOADED = re.compile(r"^    (\w+) <= (_\d+_);\n", re.MULTILINE)
+
 #: A block of initial values, and the most lines that one gets.
 _INITIAL = re.compile(r"^  initial begin\n((?:    .*;\n)+)  end\n", re.MULTILINE)
 BLOCK = 1024
@@ -35,7 +38,7 @@ def polish(text: str) -> str:
 
     def module(found: re.Match[str]) -> str:
         made = found[0]
-        steps: tuple[Callable[[str], str], ...] = (_started, _marked, _unescaped, _split)
+        steps: tuple[Callable[[str], str], ...] = (_started, _marked, _unescaped, _named, _split)
         for step in steps:
             made = step(made)
         return made
@@ -73,6 +76,22 @@ def _marked(module: str) -> str:
 def _unescaped(module: str) -> str:
     """Give what is escaped a plain name, which ends as none of :func:`seedbed.flow.names.plain`."""
     return _ESCAPED.sub(lambda n: f"{n[1]}_" if n[1] else f"_{n[2]}_{n[3]}_", module)
+
+
+def _named(module: str) -> str:
+    """Call the next value of a register ``NAME_next``.
+
+    Yosys's own ``autoname`` joins the operators on the path to a signal that has a name, to words
+    of a hundred letters and more: all other temporary signals keep their numbers.
+    """
+    taken = set(re.findall(r"\w+", module))
+    new = {}
+    for register, value in _LOADED.findall(module):
+        name = f"{register}_next"
+        if name not in taken and not register.startswith("_"):
+            new[value] = name
+            taken.add(name)
+    return re.sub(r"\b_\d+_\b", lambda found: new.get(found[0], found[0]), module)
 
 
 def _split(module: str) -> str:

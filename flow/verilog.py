@@ -11,7 +11,7 @@ from typing import Any
 
 from amaranth.back import rtlil, verilog
 
-from seedbed.flow import described, fields, header, names, settings, twins
+from seedbed.flow import described, fields, header, names, settings, source_lines, twins
 from seedbed.flow.cache import code, memo
 from seedbed.flow.files import write_atomic
 from seedbed.flow.polish import polish
@@ -25,18 +25,19 @@ _WRITERS = tuple(
     f"seedbed.{name}"
     for name in (
         "flow.described", "flow.fields", "flow.header", "flow.names", "flow.polish",
-        "flow.settings", "flow.twins", "sim.ports",
+        "flow.settings", "flow.source_lines", "flow.twins", "sim.ports",
     )
 )  # fmt: skip
 _NAME = re.compile(r"[A-Za-z]\w*")
 
 
-def emit(core: Core, params: Mapping[str, Any], *, name: str = "") -> str:
+def emit(core: Core, params: Mapping[str, Any], *, name: str = "", sources: bool = False) -> str:
     """Return the Verilog of ``core`` with ``params`` set, with ``name`` for its top module.
 
     By default it is called as the core. All modules' names begin with it, so that configurations
-    with different names can be in one design. The text depends on name, configuration and the
-    versions of seedbed, Amaranth and Yosys alone: no paths, no dates. Raises
+    with different names can be in one design. With ``sources``, a comment at each signal names the
+    line of Python that made it. The text depends on the arguments and the versions of seedbed,
+    Amaranth and Yosys alone: no absolute paths, no dates. Raises
     :class:`~seedbed.sim.tools.ToolMissing` without a Yosys, ``ValueError`` for a name that Verilog
     does not take, and what the configuration refuses.
     """
@@ -49,15 +50,16 @@ def emit(core: Core, params: Mapping[str, Any], *, name: str = "") -> str:
     component = core.component(config)
     signature = component.signature
     # In the two steps of Amaranth's verilog.convert, with work on the modules in between.
-    text = twins.merge(rtlil.convert(component, name=top, emit_src=False))
+    text = twins.merge(rtlil.convert(component, name=top, emit_src=sources))
     text = names.plain(fields.split(text, top, ports(signature)))
-    text = verilog._convert_rtlil_text(text, strip_internal_attrs=True)
+    converted = verilog._convert_rtlil_text(text, strip_internal_attrs=True)
     # The first line, of Yosys, names folders of the machine on which Yosys was built.
-    _, _, modules = text.partition("\n")
+    _, _, modules = converted.partition("\n")
     says = described.comments(core.name, signature)
-    return _head(core, params, top, config, component) + header.declare(
-        polish(modules), top, ports(signature), says
-    )
+    made = header.declare(polish(modules), top, ports(signature), says)
+    if sources:
+        made = source_lines.annotate(made, source_lines.positions(text))
+    return _head(core, params, top, config, component) + made
 
 
 def _head(core: Core, params: Mapping[str, Any], top: str, config: Any, component: Any) -> str:
@@ -92,6 +94,7 @@ def write(
     folder: Path,
     *,
     name: str = "",
+    sources: bool = False,
     kept: Path | None = None,
 ) -> Path:
     """Write :func:`emit`'s text to ``folder``, whole or not at all, and return the file's path.
@@ -101,7 +104,8 @@ def write(
     """
     path = folder / f"{name or core.name}.v"
     if kept is None:
-        return write_atomic(path, emit(core, params, name=name))
+        return write_atomic(path, emit(core, params, name=name, sources=sources))
+    assert not sources
     found = memo(
         kept, "verilog", _key(core, params, name), lambda: {"text": emit(core, params, name=name)}
     )

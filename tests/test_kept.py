@@ -12,6 +12,7 @@ import pytest
 from seedbed.flow import (
     demo,
     instantft_rtl_demo,
+    nextpnr,
     place,
     place_harness,
     seedlm_demo,
@@ -147,7 +148,7 @@ def test_a_damaged_placement_is_placed_again(tmp_path, monkeypatch, damage):
     monkeypatch.setattr(tools, "run", tool)
 
     def placed():
-        return tmp_path / place._placed(target, [], tmp_path, "design.json", 1)
+        return tmp_path / nextpnr.place_alone(target, [], tmp_path, "design.json", 1)
 
     wanted = placed().read_bytes()
     placed().write_bytes(damage(wanted))

@@ -71,3 +71,15 @@ def test_long_blocks_of_initial_values_are_split():
 def test_words_of_the_language_are_no_names():
     text = f"{HEAD}  reg \\end ;\n  wire \\$auto$rtlil.cc:3245:Not$2 ;\nendmodule\n"
     assert polish(text) == f"{HEAD}  reg end_;\n  wire _Not_2_;\nendmodule\n"
+
+
+def test_the_next_value_of_a_register_is_named_after_it():
+    always = "  always @(posedge clk)\n    {} <= {};\n"
+    text = f"{HEAD}  reg [3:0] _1_;\n  reg _12_;\n{always.format('a', '_1_')}endmodule\n"
+    made = polish(text + f"{HEAD}  wire _1_;\nendmodule\n")
+    assert "  reg [3:0] a_next;\n  reg _12_;\n" in made
+    assert "    a <= a_next;\n" in made
+    # Another module's signal of the same number is another signal.
+    assert made.endswith("  wire _1_;\nendmodule\n")
+    taken = text.replace("reg _12_", "reg a_next")
+    assert polish(taken) == taken

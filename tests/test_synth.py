@@ -1,9 +1,13 @@
 import json
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from seedbed.flow import place, place_harness, synth, targets
+from seedbed.flow import place, place_harness, sites, synth, targets
 from seedbed.sim import tools
 
 # Eight flip-flops and one XOR of four: a look-up table in every family.
@@ -170,6 +174,25 @@ def test_large_designs_have_another_placer_and_router(build, monkeypatch):
     assert float(second[1]) == round(place.MORE * round(float(first[0]), 1))
     assert found["mhz"] == [round(max(float(first[0]), float(second[0])), 1)]
     assert not list(log.parent.glob("asked-*"))
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_a_placement_is_written_with_what_gives_it_again(build, tmp_path, monkeypatch, large):
+    monkeypatch.setattr(place, "LARGE", 1 if large else 10_000)
+    path = write(build, LFSR)
+    placement = place.Placement(path, "lfsr", target=targets.find("ecp5"), build=build)
+    found = placement.measure(1)
+    written = sites.write(placement, found["median_seed"], of=1, folder=tmp_path)
+    assert {p.name for p in written} == {"harness.v", "design.json", "sites.json", "place.sh"}
+    cells = json.loads((placement.folder.parent / "mapped.json").read_text())
+    cells = cells["modules"]["lfsr"]["cells"]
+    told = json.loads((tmp_path / "sites.json").read_text())
+    assert set(told) == set(cells)
+    assert all(re.match(r"X\d+/Y\d+/SLICE", site) for site in told.values())
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    subprocess.run(["sh", tmp_path / "place.sh"], check=True, capture_output=True)
+    (clock,) = json.loads((tmp_path / "report.json").read_text())["fmax"].values()
+    assert round(clock["achieved"], 1) == found["median"]
 
 
 def test_the_harness_folds_every_net_once_and_registers_logic_first(build):
