@@ -235,7 +235,7 @@ def cocotb(
     build: Build = BUILD,
 ) -> None:
     """Simulate a core's emitted Verilog in cocotb under Verilator, with random pauses."""
-    found = registry.find(core)
+    found = registry.find_verilog(core)
     params = settings.read(found, set_)
     path = verilog.write(found, params, build / "verilog", kept=build / "cache")
     with status(err, f"building and running {core} under Verilator"), naming(build):

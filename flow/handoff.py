@@ -8,8 +8,8 @@ from random import Random
 from typing import Any
 
 from seedbed.flow import verilog
+from seedbed.flow.core import Core
 from seedbed.flow.files import write_atomic
-from seedbed.flow.registry import Core
 from seedbed.sim import verilog_bench
 
 __all__ = ["bench", "fusesoc"]

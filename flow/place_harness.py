@@ -7,6 +7,8 @@ __all__ = ["INSTANCE", "wrap"]
 
 #: The core's name inside.
 INSTANCE = "core"
+#: What a core's clock may be called: the second one beside AXI ports.
+CLOCKS = ("clk", "aclk")
 
 #: Nets that one register of the folding tree takes in, and registers that ready may be behind: one
 #: LUT4.
@@ -28,7 +30,8 @@ def _inputs(ports: Mapping[str, Any], ready: str) -> dict[str, list[int]]:
     neither pin pulls them away from the core.
     """
     inputs = {n: len(p["bits"]) for n, p in ports.items() if p["direction"] == "input"}
-    inputs.pop("clk", None)
+    for name in CLOCKS:
+        inputs.pop(name, None)
     wide = [(name, i) for name, width in inputs.items() if width > 1 for i in range(width)]
     single = [name for name, width in inputs.items() if width == 1]
     inputs |= {name: FOLD for name in single if _is_behind(name, ready)}
@@ -87,7 +90,7 @@ def wrap(
         bits = f"{{{', '.join(f's[{i}]' for i in reversed(at))}}}"
         pins.append(f".{n}({'^' if _is_behind(n, ready) else ''}{bits})")
     pins += [f".{n}({n})" for n in outputs]
-    pins += [".clk(clk)"] if "clk" in ports else []
+    pins += [f".{n}(clk)" for n in CLOCKS if n in ports]
     body += [f"{top} {INSTANCE}({', '.join(pins)});"]
     if captured:
         body += [f"reg {_range(len(captured))} c;"]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from hashlib import sha256
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from random import Random
@@ -114,8 +115,18 @@ def in_cocotb(
     build: Path,
     waves: bool = False,
 ) -> dict[str, Any]:
-    """Play the core's case on its emitted Verilog, with pauses; see :func:`verilate.run`."""
+    """Run the core's case on its emitted Verilog, with pauses; see :func:`verilate.run`.
+
+    A core with AXI ports is driven by its own bench instead.
+    """
     config = core.configure(params)
+    if core.bench:
+        tests = import_module(core.bench).TESTS
+        setup = {"params": dict(params), "seed": seed}
+        return verilate.play(
+            path, path.stem, core.bench, tests, setup, seed=seed, build=build / "cocotb",
+            waves=waves,
+        )  # fmt: skip
     inputs, outputs = core.streams(config)
     whole = verilog.write_packed(path, core, config)
     return verilate.run(

@@ -45,7 +45,7 @@ def synthesize(
     build: Build = BUILD,
 ) -> None:
     """Synthesize a core, and place and route it where an open tool can."""
-    found = registry.find(core)
+    found = registry.find_verilog(core)
     params = settings.read(found, set_)
     found.configure(params)
     chosen = targets.find(target)

@@ -13,9 +13,9 @@ from amaranth.back import rtlil, verilog
 
 from seedbed.flow import described, fields, header, names, settings, source_lines, twins
 from seedbed.flow.cache import code, memo
+from seedbed.flow.core import Core
 from seedbed.flow.files import write_atomic
 from seedbed.flow.polish import polish
-from seedbed.flow.registry import Core
 from seedbed.sim import tools
 from seedbed.sim.ports import packed, ports
 
