@@ -8,7 +8,7 @@ PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --n
 READY := $(VENV)/.ready
 TESTED := $(VENV)/.tested
 CORES = $(shell $(SEEDBED) list --names)
-SOURCES := $(wildcard spec/*.py hw/*.py flow/registry.py flow/twins.py flow/verilog.py)
+SOURCES := $(wildcard spec/*.py hw/*.py flow/registry.py flow/emit/*.py)
 
 .DEFAULT_GOAL := all
 .PHONY: all setup verilog sim cocotb formal mutate synth demo report docs test lint clean help

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from seedbed.flow.emit.verilog import write
 from seedbed.flow.registry import find_verilog
-from seedbed.flow.verilog import write
 from seedbed.golden import seedlm
 from seedbed.golden.seedlm_gemv import SeedlmGemv
 from seedbed.sim.tools import setup_environment

@@ -17,14 +17,16 @@ from platformdirs import user_cache_path
 from rich.console import Console
 from rich.text import Text
 
-from seedbed.flow import described, handoff, registry, settings, tables, verilog
+from seedbed.flow import registry, settings
 from seedbed.flow.compress import cli as checkpoints
+from seedbed.flow.demos.instantft_cli import demo_instantft
+from seedbed.flow.emit import handoff, port_docs, verilog
 from seedbed.flow.files import naming, require_output, whole
-from seedbed.flow.instantft_cli import demo_instantft
 from seedbed.flow.options import BUILD, Build, CoreName, Data, Force, Json, Settings, show_table
 from seedbed.flow.progress import status
 from seedbed.flow.registry import CORES, WRAPPERS
-from seedbed.flow.rows import KINDS, in_cocotb, plain
+from seedbed.flow.report import tables
+from seedbed.flow.report.kinds import KINDS, in_cocotb, plain
 from seedbed.flow.synth_cli import constrain, synthesize
 from seedbed.sim import tools
 from seedbed.sim.harness import Mismatch, Stalls, simulate
@@ -147,8 +149,8 @@ def list_ports(core: CoreName, set_: Settings = []) -> None:  # noqa: B006
     """List the ports of a core's Verilog: direction, number format and meaning of each."""
     found = registry.find_verilog(core)
     config = found.configure(settings.read(found, set_))
-    lines = described.lines(described.described(core, found.signature(config)))
-    show_table(out, described.HEADER, lines)
+    lines = port_docs.lines(port_docs.described(core, found.signature(config)))
+    show_table(out, port_docs.HEADER, lines)
 
 
 @app.command("testbench")
@@ -251,7 +253,7 @@ app.command()(constrain)
 
 def _measured(build: Path, **chosen: Any) -> None:
     """Measure what is chosen, where it is not measured already, and print its tables."""
-    from seedbed.flow import jobs
+    from seedbed.flow.report import jobs
 
     plan = jobs.plan(build, **chosen)
     if not plan:
@@ -320,7 +322,7 @@ def statistics(
     build: Build = BUILD,
 ) -> None:
     """Write a core's words to a file, and test them with dieharder, where that is installed."""
-    from seedbed.flow import dieharder, jobs
+    from seedbed.flow.report import dieharder, jobs
 
     found = registry.find(core)
     config = found.configure(settings.read(found, set_))
@@ -365,15 +367,16 @@ def report(
 
     The report also has what other commands measured, where it still holds.
     """
-    from seedbed.flow import demo, instantft_rtl_demo, jobs, seedlm_demo
-    from seedbed.flow import docs as pages
-    from seedbed.flow import report as drawn
+    from seedbed.flow.demos import instantft_rtl_demo, seedlm, zo
+    from seedbed.flow.report import docs as pages
+    from seedbed.flow.report import jobs
+    from seedbed.flow.report import report as drawn
 
     everything = jobs.plan(build)
     main = [job for job in everything if job.main and (not quick or job.kind in jobs.QUICK)]
     jobs.measure(everything if all_ else main, err)
     kept = build / "demo"
-    demonstrated = [*demo.rows(kept), *seedlm_demo.rows(kept), *instantft_rtl_demo.rows(kept)]
+    demonstrated = [*zo.rows(kept), *seedlm.rows(kept), *instantft_rtl_demo.rows(kept)]
     path = drawn.build(jobs.kept(everything) + demonstrated, build / "report")
     document = json.loads(path.read_text())
     if docs is not None:
@@ -399,10 +402,10 @@ def demo_zo(
     build: Build = BUILD,
 ) -> None:
     """Fine-tune a small classifier by zeroth-order SGD with five sources of perturbations."""
-    from seedbed.flow import demo
+    from seedbed.flow.demos import zo
 
     folder = build / "demo" / ("digits" if data is None else "mnist")
-    demo.run_zo(data, folder, seeds=seeds, console=out)
+    zo.run_zo(data, folder, seeds=seeds, console=out)
 
 
 @demos.command("seedlm")
@@ -411,10 +414,10 @@ def demo_seedlm(
     build: Build = BUILD,
 ) -> None:
     """Compress a trained network, and multiply one of its layers in the emitted Verilog."""
-    from seedbed.flow import seedlm_demo
+    from seedbed.flow.demos import seedlm
 
     folder = build / "demo" / ("digits" if data is None else "mnist")
-    seedlm_demo.run_seedlm(data, folder, build=build, console=out)
+    seedlm.run_seedlm(data, folder, build=build, console=out)
 
 
 @app.command()

@@ -38,7 +38,7 @@ class Variant:
     targets, placed
         The targets that it is synthesized for, and those that it is placed and routed on.
     kinds
-        What else is measured of it; see :data:`seedbed.flow.rows.KINDS`.
+        What else is measured of it; see :data:`seedbed.flow.report.kinds.KINDS`.
     main
         What ``make`` measures of it, a report of everything has the rest: of ``synthesis`` and
         ``place``, what the papers' family takes, and the ECP5 where it is placed.

@@ -7,12 +7,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from seedbed.flow import place, registry, settings, sites, synth, targets, verilog
-from seedbed.flow.constrain import constrain as fix
+from seedbed.flow import registry, settings
+from seedbed.flow.emit import verilog
 from seedbed.flow.files import naming, require_folder, require_output
+from seedbed.flow.fpga import place, placement_files, synth, targets
+from seedbed.flow.fpga.constrain import constrain as fix
 from seedbed.flow.options import BUILD, Build, CoreName, Force, Json, Settings, show_table
 from seedbed.flow.progress import status
-from seedbed.flow.rows import plain
+from seedbed.flow.report.kinds import plain
 
 __all__ = ["constrain", "synthesize"]
 
@@ -64,7 +66,7 @@ def synthesize(
             )  # fmt: skip
             fmax = placement.measure(seeds)
             if constraints:
-                sites.write(placement, fmax["median_seed"], of=seeds, folder=constraints)
+                placement_files.write(placement, fmax["median_seed"], of=seeds, folder=constraints)
     result = {
         "core": core,
         "params": plain(found, params),

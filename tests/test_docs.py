@@ -7,8 +7,8 @@ import pytest
 from amaranth.hdl import Fragment, Module
 from amaranth.lib import wiring
 
-from seedbed.flow import docs, picture
 from seedbed.flow.registry import CORES
+from seedbed.flow.report import docs, picture
 from seedbed.flow.settings import read
 from seedbed.sim.verilate import lint
 

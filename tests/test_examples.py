@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from seedbed.flow.emit.verilog import write
 from seedbed.flow.registry import CORES
-from seedbed.flow.verilog import write
 from seedbed.sim import tools
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

@@ -1,8 +1,8 @@
 from pathlib import Path
 
+from seedbed.flow.emit.verilog import write
 from seedbed.flow.registry import CORES, WRAPPERS, find_verilog
-from seedbed.flow.rows import in_cocotb
-from seedbed.flow.verilog import write
+from seedbed.flow.report.kinds import in_cocotb
 from seedbed.sim.verilate import lint
 
 BUILD = Path(__file__).parents[1] / "build"

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from seedbed.flow import described, docs, handoff, settings
+from seedbed.flow import settings
+from seedbed.flow.emit import handoff, port_docs
+from seedbed.flow.emit.verilog import write
 from seedbed.flow.registry import CORES, WRAPPERS
-from seedbed.flow.verilog import write
+from seedbed.flow.report import docs
 from seedbed.sim import tools, verilog_bench
 
 ROOT = Path(__file__).parents[1]
@@ -21,7 +23,7 @@ HEAD = re.compile(r"^module \w+ \(\n(.*?)^\);", re.DOTALL | re.MULTILINE)
 def test_every_port_says_what_it_is(name):
     core = (CORES | WRAPPERS)[name]
     for variant in [{}, *(v.params for v in core.variants.values())]:
-        found = described.described(name, core.signature(core.configure(variant)))
+        found = port_docs.described(name, core.signature(core.configure(variant)))
         assert all(each.meaning and each.format for each in found)
         says = [each.meaning for each in found if not each.port.name.endswith(("valid", "ready"))]
         assert len(set(says)) > 1 or len(says) == 1

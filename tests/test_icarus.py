@@ -10,8 +10,8 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, Out
 
+from seedbed.flow.emit.verilog import write
 from seedbed.flow.registry import CORES, WRAPPERS
-from seedbed.flow.verilog import write
 from seedbed.sim import tools, verilog_bench
 from seedbed.sim.case import Case, Phase
 

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from seedbed.flow import instantft_rtl, instantft_rtl_demo, jobs, paper, registry, rows, tables
-from seedbed.flow.instantft_job import Settings, Task
+from seedbed.flow import paper, registry
+from seedbed.flow.demos import instantft_rtl, instantft_rtl_demo
+from seedbed.flow.demos.instantft_job import Settings, Task
+from seedbed.flow.report import jobs, kinds, tables
 from seedbed.golden import network
 from seedbed.sim import instantft_whole
 from seedbed.sim.harness import Mismatch
@@ -200,7 +202,7 @@ def test_an_accuracy_of_other_images_has_none_of_the_paper_beside_it(monkeypatch
     found = RESULT | {"data": "digits", "held": 273}
     monkeypatch.setattr(instantft_rtl, "measure", lambda *_, **__: found)
     monkeypatch.setattr(jobs, "memo", lambda folder, kind, key, compute: compute())
-    monkeypatch.setattr(rows, "emitted", lambda job: tmp_path / "instantft.v")
+    monkeypatch.setattr(kinds, "emitted", lambda job: tmp_path / "instantft.v")
     (job,) = (
         job
         for job in jobs.plan(tmp_path, kinds={"job"}, cores={"instantft"})

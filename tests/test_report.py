@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from seedbed.flow import paper, plot_style, plots, ratio, report, tables
+from seedbed.flow import paper, plot_style
+from seedbed.flow.report import plots, ratio, report, tables
 from seedbed.flow.row import Row, command
 
 TOOLS = {"yosys": "Yosys 0.1"}
@@ -339,3 +340,17 @@ def test_summary_says_what_is_checked_and_what_is_missed(rows):
     part, whole = map(int, re.findall(r"\d+", met))
     assert whole - part == len(missed)
     assert "'make formal'" in next(line for line in lines if line.startswith("Not checked so far"))
+
+
+def test_a_surviving_mutant_has_a_line_of_its_own():
+    command = (
+        "mutate -ctrl mutsel 7 18 -mode const1 -module top -cell $flatten\\\\core.$or$core.v:9$2 "
+        "-port B -portbit 4 -wire core.x -src core.v:127.15-127.19 -src core.v:2609.9-2609.14"
+    )
+    row = {"core": "lfsr", "config": "14 bits", "kind": "mutation"}
+    row["figures"] = {"mutants": 2, "killed": 1, "survivors": [command]}
+    table = tables.surviving([row], "", "")
+    (line,) = table.lines
+    assert line[:3] == ["lfsr", "14 bits", "const1 at B[4]"]
+    assert line[4] == "2609.9-2609.14"
+    assert tables.surviving([{**row, "figures": {"survivors": []}}], "", "") is None

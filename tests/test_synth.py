@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from seedbed.flow import place, place_harness, sites, synth, targets
+from seedbed.flow.fpga import harness, place, placement_files, synth, targets
 from seedbed.sim import tools
 
 # Eight flip-flops and one XOR of four: a look-up table in every family.
@@ -182,7 +182,7 @@ def test_a_placement_is_written_with_what_gives_it_again(build, tmp_path, monkey
     path = write(build, LFSR)
     placement = place.Placement(path, "lfsr", target=targets.find("ecp5"), build=build)
     found = placement.measure(1)
-    written = sites.write(placement, found["median_seed"], of=1, folder=tmp_path)
+    written = placement_files.write(placement, found["median_seed"], of=1, folder=tmp_path)
     assert {p.name for p in written} == {"harness.v", "design.json", "sites.json", "place.sh"}
     cells = json.loads((placement.folder.parent / "mapped.json").read_text())
     cells = cells["modules"]["lfsr"]["cells"]
@@ -199,7 +199,7 @@ def test_the_harness_folds_every_net_once_and_registers_logic_first(build):
     path = write(build, MIXED)
     folder = synth.map_core(path, "mixed", target="ecp5", build=build)
     module = json.loads((folder / "mapped.json").read_text())["modules"]["mixed"]
-    text = place_harness.wrap(
+    text = harness.wrap(
         "mixed", module, name="harness", is_register=lambda cell: cell == "TRELLIS_FF"
     )
     lines = [line.strip() for line in text.splitlines()]
@@ -220,7 +220,7 @@ def test_ready_comes_from_a_register_or_from_logic(build):
     module = {"ports": ports, "cells": {}}
 
     def wrapped(**ready):
-        return place_harness.wrap("m", module, name="h", is_register=lambda cell: False, **ready)
+        return harness.wrap("m", module, name="h", is_register=lambda cell: False, **ready)
 
     assert ".i_payload({s[3], s[0]}), .i_valid({s[1]}), .o_ready({s[2]})," in wrapped()
     behind = wrapped(ready="logic")
