@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.beat_queue import BeatQueue
+from seedbed.hw.beat_fifo import BeatFifo
 from seedbed.hw.near import near
 from seedbed.hw.seedlm_lane import SeedlmLane
 from seedbed.spec import SeedlmDecompressConfig
@@ -129,7 +129,7 @@ class SeedlmDecompress(wiring.Component):
         meanwhile.
         """
         widths = [*(len(self._block(k)) for k in range(len(self._lanes))), 1]
-        queues = [BeatQueue(width, QUEUE) for width in widths]
+        queues = [BeatFifo(width, QUEUE) for width in widths]
         shown = queues[-1]
         rooms = self._spread(m, shown.level <= ROOM, "room")
         # Of the next cycle: whether the pipeline moves, and has a beat at its end.

@@ -5,7 +5,7 @@ from itertools import product
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value, signed
 
 from seedbed.hw.mac_array import MacArray
-from seedbed.sim.proofs.bench import around, happens, past, stream_rules, transfer
+from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import MacArrayConfig
 
@@ -27,7 +27,7 @@ def queue(m: Module, inside: dict[str, Signal], prefix: str, depth: int) -> None
 
 def room(dut: MacArray) -> Module:
     """Every frame that is let in has a place among the results; sums wait for their reader."""
-    m, inside = around(dut)
+    m, inside = free_inputs(dut)
     stream_rules(m, dut.o)
     queue(m, inside, "fifo", dut.results)
     ends = [inside[f"ends_{k}"] for k in range(1, dut.latency)]
@@ -36,13 +36,13 @@ def room(dut: MacArray) -> Module:
         Assert(inside["frames"] <= dut.results),
         Assert(~inside["w_en"] | inside["fifo.w_rdy"]),
     ]
-    happens(m, ~dut.i.ready & transfer(dut.o))
+    cover(m, ~dut.i.ready & transfer(dut.o))
     return m
 
 
 def sums(dut: MacArray) -> Module:
     """Form each frame's sums at once, straight from the definition, and send them after."""
-    m, inside = around(dut)
+    m, inside = free_inputs(dut)
     config, beat = dut.config, dut.i.payload
     least = -(1 << config.exponent_width >> 1)
     width = config.accumulator_width
@@ -73,13 +73,13 @@ def sums(dut: MacArray) -> Module:
         m.d.sync += Cat(kept).eq(Cat(frames))
     # In the last way, where an earlier one differs.
     different = sum((frame != frames[-1] for frame in frames[:-1]), Const(0)) == config.ways - 1
-    happens(m, ends & ~first & (frames[-1] == -(1 << (width - 1))) & different)
+    cover(m, ends & ~first & (frames[-1] == -(1 << (width - 1))) & different)
     return m
 
 
 def tap(dut: MacArray) -> Module:
     """Multiply at once, and delay as long as the array does."""
-    m, _ = around(dut)
+    m, _ = free_inputs(dut)
     config, beat = dut.config, dut.i.payload
     activations = [*beat.activations] * config.ways
     products = [w * x for w, x in zip(beat.weights, activations, strict=True)]
@@ -87,7 +87,7 @@ def tap(dut: MacArray) -> Module:
     before = [past(m, past(m, value)) for value in products]
     with m.If(taken):
         m.d.comb += [Assert(t == p) for t, p in zip(dut.products, before, strict=True)]
-    happens(m, taken & (before[0] < 0) & (before[-1] > 0))
+    cover(m, taken & (before[0] < 0) & (before[-1] > 0))
     return m
 
 

@@ -3,14 +3,14 @@
 from amaranth.hdl import Assert, Assume, Const, Module, Signal, Value
 from amaranth.hdl._ast import AnySeq
 
-from seedbed.hw.beat_queue import BeatQueue
+from seedbed.hw.beat_fifo import BeatFifo
 from seedbed.hw.seedlm_decompress import QUEUE, SeedlmDecompress
 from seedbed.hw.seedlm_lane import SeedlmLane
 from seedbed.hw.seedlm_waits import Waits
 from seedbed.sim.proofs.bench import (
-    around,
-    copies_agree,
-    happens,
+    cover,
+    duplicates_equal,
+    free_inputs,
     past,
     serial_step,
     stream_rules,
@@ -46,13 +46,13 @@ def products(dut: SeedlmLane) -> Module:
     Nothing waits: what a stall does is another statement. So the pipeline forgets, and induction
     needs no more than as many cycles as it is long.
     """
-    m, inside = around(dut)
+    m, inside = free_inputs(dut)
     m.d.comb += [dut.block.eq(AnySeq(len(dut.block))), dut.moves.eq(-1)]
     if dut.config.queue:
         # The numbers of the beats, where memories keep them, are one behind the other.
         first = inside["number_0_0"]
         for k in range(1, dut.latency):
-            copies_agree(m, inside, rf"number_{k}_\d+", (first - k)[: len(first)])
+            duplicates_equal(m, inside, rf"number_{k}_\d+", (first - k)[: len(first)])
     given, valid = dut.block, Const(1)
     for _ in range(dut.latency):
         given, valid = past(m, given), past(m, valid)
@@ -62,13 +62,13 @@ def products(dut: SeedlmLane) -> Module:
         for shown, weight in zip(dut.weights, weights, strict=True):
             m.d.comb += Assert(shown == weight)
     # The greatest of all numbers: each coefficient -8 and each word 0.
-    happens(m, valid & (given != 0), dut.weights[0] == 8 * dut.config.latent * dut.config.half)
+    cover(m, valid & (given != 0), dut.weights[0] == 8 * dut.config.latent * dut.config.half)
     return m
 
 
 def beats(dut: SeedlmDecompress) -> Module:
     """Hold every beat to its blocks, in their order; nothing waits."""
-    m, _ = around(dut)
+    m, _ = free_inputs(dut)
     m.d.comb += Assume(dut.o.ready)
     given, valid = Value.cast(dut.i.payload), dut.i.valid
     for _ in range(dut.latency):
@@ -83,7 +83,7 @@ def beats(dut: SeedlmDecompress) -> Module:
             m.d.comb += Assert(shown.exponents[k] == exponent)
             for c, weight in enumerate(weights):
                 m.d.comb += Assert(shown.weights[size * k + c] == weight)
-    happens(m, valid & (Value.cast(given.blocks) != 0))
+    cover(m, valid & (Value.cast(given.blocks) != 0))
     return m
 
 
@@ -106,13 +106,13 @@ def stands(m: Module, moves, found) -> None:
 
 def stalls(dut: SeedlmDecompress) -> Module:
     """Hold the stream rules, and every register to what it was while the pipeline waits."""
-    m, inside = around(dut)
+    m, inside = free_inputs(dut)
     stream_rules(m, dut.o)
     found = [*registers(m.submodules.dut)]
     assert len(found) > dut.latency, "some registers are not found"
     stands(m, inside["moves"], found)
     m.d.comb += Assert(transfer(dut.i) == (dut.i.valid & (~dut.o.valid | dut.o.ready)))
-    happens(m, past(m, ~inside["moves"]) & transfer(dut.i) & transfer(dut.o))
+    cover(m, past(m, ~inside["moves"]) & transfer(dut.i) & transfer(dut.o))
     return m
 
 
@@ -121,7 +121,7 @@ def queued(dut: SeedlmDecompress) -> Module:
 
     What has left the lanes, or may do so before an enable falls, has a place.
     """
-    m, inside = around(dut)
+    m, inside = free_inputs(dut)
     stream_rules(m, dut.o)
     moves, count = inside["moves"], dut.config.blocks
     lanes = [part for part, name, _ in m.submodules.dut.subfragments if name.startswith("lane")]
@@ -130,15 +130,15 @@ def queued(dut: SeedlmDecompress) -> Module:
     for name in ("room", "write"):
         one, few, each = (inside[f"{name}{part}_near_0"] for part in ("", "_few", f"_{count}"))
         on_way += [one, few, each]
-        copies_agree(m, inside, rf"{name}_few_near_\d+", few)
-        copies_agree(m, inside, rf"{name}_\d+_near_0", each)
-    copies_agree(m, inside, r"moves_\d+_near_\d+", moves)
+        duplicates_equal(m, inside, rf"{name}_few_near_\d+", few)
+        duplicates_equal(m, inside, rf"{name}_\d+_near_0", each)
+    duplicates_equal(m, inside, r"moves_\d+_near_\d+", moves)
     own = {
         name: inside[f"queue_{count}.{name}"]
         for name in ("end_0", "place_0", "behind_0", "gone_0", "there_0", "second_0")
     }
     for name, one in own.items():
-        copies_agree(m, inside, rf"queue_\d+\.{name.removesuffix('_0')}_\d+", one)
+        duplicates_equal(m, inside, rf"queue_\d+\.{name.removesuffix('_0')}_\d+", one)
     level = inside[f"queue_{count}.level"]
     m.d.comb += [
         Assert(inside["write_near_0"] == (inside["valid"][-1] & moves)),
@@ -148,7 +148,7 @@ def queued(dut: SeedlmDecompress) -> Module:
         Assert(~own["there_0"] | (level >= 1)),
         Assert(~own["second_0"] | (level >= 2)),
     ]
-    happens(m, level == QUEUE, ~moves & transfer(dut.o))
+    cover(m, level == QUEUE, ~moves & transfer(dut.o))
     return m
 
 
@@ -230,7 +230,7 @@ LATE = Mutant(
 )
 SHOWN_AGAIN = Mutant(
     name="the last beat of a queue is shown once more",
-    part=BeatQueue,
+    part=BeatFifo,
     old="there.eq(Mux(gone, two, one))",
     new="there.eq(one)",
 )

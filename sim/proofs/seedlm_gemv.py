@@ -3,7 +3,7 @@
 from amaranth.hdl import Assert, Const, Module, Signal
 
 from seedbed.hw.seedlm_gemv import SeedlmGemv
-from seedbed.sim.proofs.bench import around, happens, past, stream_rules, transfer
+from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.proofs.mac_array import queue
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import SeedlmGemvConfig
@@ -13,7 +13,7 @@ __all__ = ["PROOFS"]
 
 def _around(dut: SeedlmGemv) -> tuple[Module, dict[str, Signal]]:
     """Return the harness, with what an induction has to know of the engine's rows."""
-    m, inside = around(dut)
+    m, inside = free_inputs(dut)
     limit = dut.latency + 1
     queue(m, inside, "mac.fifo", limit + 1)
     # Rows by where they are: on the way to the multipliers, in their pipeline, or waiting as sums.
@@ -62,7 +62,7 @@ def room(dut: SeedlmGemv) -> Module:
         Assert(~inside["valid"] | inside["mac.i__ready"]),
         Assert(~inside["mac.w_en"] | inside["mac.fifo.w_rdy"]),
     ]
-    happens(m, inside["running"] & ~dut.i_weights.ready & transfer(dut.o))
+    cover(m, inside["running"] & ~dut.i_weights.ready & transfer(dut.o))
     return m
 
 
@@ -95,7 +95,7 @@ def jobs(dut: SeedlmGemv) -> Module:
     # Once it is over, the next cycle takes a command.
     with m.If(past(m, ends)):
         m.d.comb += Assert(dut.i.ready)
-    happens(m, ends & (result.status == 0) & (given == 1), ends & (result.status == 3))
+    cover(m, ends & (result.status == 0) & (given == 1), ends & (result.status == 3))
     return m
 
 
