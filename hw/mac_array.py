@@ -7,6 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.delay_line import delayed
 from seedbed.spec import MacArrayConfig
 
 __all__ = ["MacArray", "beat_layout", "latency"]
@@ -152,9 +153,9 @@ class MacArray(wiring.Component):
         ]
         m.d.sync += frames.eq(frames + (moved & self.i.payload.last) - taken)
         totals = self._beat(m)
-        valid = self._later(m, moved, totals.cycle, "valid")
-        ends = self._later(m, moved & self.i.payload.last, totals.cycle, "ends", reset=True)
-        first = self._later(m, self.i.payload.first, totals.cycle, "first")
+        valid = delayed(m, moved, totals.cycle, "valid")
+        ends = delayed(m, moved & self.i.payload.last, totals.cycle, "ends", reset=True)
+        first = delayed(m, self.i.payload.first, totals.cycle, "first")
         accumulator = Signal(self._sums, reset_less=True)
         sums = data.View(self._sums, fifo.w_data)
         m.d.comb += fifo.w_en.eq(ends)
@@ -164,20 +165,11 @@ class MacArray(wiring.Component):
             m.d.sync += accumulator.eq(sums)
         return m
 
-    def _later(self, m, value, cycles: int, name: str, *, reset: bool = False):
-        """Return ``value`` so many cycles later."""
-        shape = Value.cast(value).shape()
-        for k in range(1, cycles + 1):
-            before = value
-            value = Signal(shape, reset_less=not reset, name=f"{name}_{k}")
-            m.d.sync += value.eq(before)
-        return value
-
     def _beat(self, m) -> _Stage:
         """Multiply, and sum each block and then the beat; one value a way is left."""
         config, beat = self.config, self.i.payload
-        weights = [self._later(m, w, 1, "weight") for w in beat.weights]
-        activations = [self._later(m, x, 1, "activation") for x in beat.activations]
+        weights = [delayed(m, w, 1, "weight") for w in beat.weights]
+        activations = [delayed(m, x, 1, "activation") for x in beat.activations]
         factors = zip(weights, activations * config.ways, strict=True)
         entry = _Stage([w * x for w, x in factors], config.product_peak, 1)
         products = entry.then(m, entry.values, entry.peak, "product")
@@ -196,9 +188,9 @@ class MacArray(wiring.Component):
         if width:
             # e - e_min is e with its sign flipped.
             raw = [e.as_unsigned() ^ (1 << (width - 1)) for e in self.i.payload.exponents]
-            shifts = [self._later(m, shift[:width], sums.cycle, "shift") for shift in raw]
+            shifts = [delayed(m, shift[:width], sums.cycle, "shift") for shift in raw]
         # Two bits of the shift a stage: one LUT6 for a bit of the sum.
-        on = self._later(m, Value.cast(self.i.payload.on), sums.cycle, "on")
+        on = delayed(m, Value.cast(self.i.payload.on), sums.cycle, "on")
         coarse = [
             Mux(o, s << Cat(Const(0, 2), shift[2:]), 0)
             for o, s, shift in zip([*on] * self.config.ways, sums.values, shifts, strict=True)
@@ -206,6 +198,6 @@ class MacArray(wiring.Component):
         sums = sums.then(m, coarse, peak << (self.config.shifts & ~3), "coarse")
         if not width:
             return sums
-        fine = [self._later(m, shift[:2], 1, "fine") for shift in shifts]
+        fine = [delayed(m, shift[:2], 1, "fine") for shift in shifts]
         scaled = [s << shift for s, shift in zip(sums.values, fine, strict=True)]
         return sums.then(m, scaled, peak << self.config.shifts, "scaled")

@@ -5,7 +5,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.beat_queue import BeatQueue
-from seedbed.hw.near import near
+from seedbed.hw.delay_line import delayed
+from seedbed.hw.replicate import replicate
 from seedbed.hw.seedlm_lane import SeedlmLane
 from seedbed.spec import SeedlmDecompressConfig
 
@@ -148,14 +149,14 @@ class SeedlmDecompress(wiring.Component):
                 queue.ready.eq(self.o.ready),
             ]
         for k, lane in enumerate(self._lanes):
-            enables = near(m, rooms[k], len(lane.moves), f"moves_{k}", sharing=1)
+            enables = replicate(m, rooms[k], len(lane.moves), f"moves_{k}", fanout=1)
             m.d.comb += [
                 lane.moves.eq(Cat(enables)),
-                queues[k].data.eq(self._later(m, Cat(lane.weights, lane.exponent), f"way_{k}")),
+                queues[k].data.eq(delayed(m, Cat(lane.weights, lane.exponent), WAY, f"way_{k}")),
                 self._block(k).eq(queues[k].o),
             ]
         m.d.comb += [
-            shown.data.eq(self._later(m, last[-1], "way")),
+            shown.data.eq(delayed(m, last[-1], WAY, "way")),
             self.o.valid.eq(shown.valid),
             self.o.payload.last.eq(shown.o),
         ]
@@ -166,13 +167,6 @@ class SeedlmDecompress(wiring.Component):
         Those on the way there are one, and one for every ``FEW`` lanes.
         """
         count = len(self._lanes) + 1
-        (one,) = near(m, value, 1, name)
-        few = near(m, one, count, f"{name}_few", sharing=FEW)
-        return [near(m, part, 1, f"{name}_{k}")[0] for k, part in enumerate(few)]
-
-    def _later(self, m, value, name):
-        """Return ``value`` as of ``WAY`` cycles before."""
-        for n in range(WAY):
-            before, value = value, Signal(len(value), name=f"{name}_{n}", reset_less=True)
-            m.d.sync += value.eq(before)
-        return value
+        (one,) = replicate(m, value, 1, name)
+        few = replicate(m, one, count, f"{name}_few", fanout=FEW)
+        return [replicate(m, part, 1, f"{name}_{k}")[0] for k, part in enumerate(few)]

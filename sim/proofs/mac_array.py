@@ -30,7 +30,7 @@ def room(dut: MacArray) -> Module:
     m, inside = around(dut)
     stream_rules(m, dut.o)
     queue(m, inside, "fifo", dut.results)
-    ends = [inside[f"ends_{k}"] for k in range(1, dut.latency)]
+    ends = [inside[f"ends_d{k}"] for k in range(1, dut.latency)]
     m.d.comb += [
         Assert(inside["frames"] == sum(ends, inside["fifo.level"])),
         Assert(inside["frames"] <= dut.results),

@@ -112,7 +112,7 @@ def codes(dut: Nf4Quantise) -> Module:
             m.d.comb += [
                 Assert(~here[1] | (inside[f"middle_{t}"] == config.middles[c])),
                 Assert(~here[2] | (inside[f"limit_{t}"] == limit(2, c))),
-                Assert(~here[3] | (inside[f"limit_{t}_near_0"] == limit(3, c))),
+                Assert(~here[3] | (inside[f"limit_{t}_copy_0"] == limit(3, c))),
             ]
             for lane, value in enumerate(values(row[4])):
                 more = inside[f"exceeds_{lane}"][t]

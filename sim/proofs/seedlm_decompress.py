@@ -128,11 +128,11 @@ def queued(dut: SeedlmDecompress) -> Module:
     stands(m, moves, [r for lane in lanes for r in registers(lane)])
     on_way = []
     for name in ("room", "write"):
-        one, few, each = (inside[f"{name}{part}_near_0"] for part in ("", "_few", f"_{count}"))
+        one, few, each = (inside[f"{name}{part}_copy_0"] for part in ("", "_few", f"_{count}"))
         on_way += [one, few, each]
-        copies_agree(m, inside, rf"{name}_few_near_\d+", few)
-        copies_agree(m, inside, rf"{name}_\d+_near_0", each)
-    copies_agree(m, inside, r"moves_\d+_near_\d+", moves)
+        copies_agree(m, inside, rf"{name}_few_copy_\d+", few)
+        copies_agree(m, inside, rf"{name}_\d+_copy_0", each)
+    copies_agree(m, inside, r"moves_\d+_copy_\d+", moves)
     own = {
         name: inside[f"queue_{count}.{name}"]
         for name in ("end_0", "place_0", "behind_0", "gone_0", "there_0", "second_0")
@@ -141,7 +141,7 @@ def queued(dut: SeedlmDecompress) -> Module:
         copies_agree(m, inside, rf"queue_\d+\.{name.removesuffix('_0')}_\d+", one)
     level = inside[f"queue_{count}.level"]
     m.d.comb += [
-        Assert(inside["write_near_0"] == (inside["valid"][-1] & moves)),
+        Assert(inside["write_copy_0"] == (inside["valid"][-1] & moves)),
         Assert(sum(on_way, level) <= QUEUE),
         Assert(own["behind_0"] == (own["place_0"] + 1)[: len(level)]),
         Assert(~own["gone_0"] | own["there_0"]),

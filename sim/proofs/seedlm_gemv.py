@@ -19,7 +19,7 @@ def _around(dut: SeedlmGemv) -> tuple[Module, dict[str, Signal]]:
     # Rows by where they are: on the way to the multipliers, in their pipeline, or waiting as sums.
     line = inside["decompress.valid"] & inside["decompress.last"]
     held = inside["held_valid"] & inside["held"][-1]
-    ends = [inside[f"mac.ends_{k}"] for k in range(1, dut.plain_latency - 1)]
+    ends = [inside[f"mac.ends_d{k}"] for k in range(1, dut.plain_latency - 1)]
     stages = ("loading", "running", "flushing", "breaks", "fails")
     busy = [inside[name] for name in stages]
     waits = ~sum(busy[1:], busy[0]).any()
