@@ -5,7 +5,7 @@ from amaranth.hdl import Assert, Module, Mux, Signal, Value
 from seedbed.hw.nf4 import Nf4Dequantise
 from seedbed.hw.nf4_quantise import Nf4Quantise
 from seedbed.sim.proofs.bench import cover, free_inputs, stream_rules, transfer
-from seedbed.sim.proofs.mac_array import queue
+from seedbed.sim.proofs.mac_array import fifo_invariants
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import Nf4Config
 from seedbed.spec.fixed import Fixed
@@ -66,7 +66,7 @@ def codes(dut: Nf4Quantise) -> Module:
     m, inside = free_inputs(dut)
     config, per, step = dut.config, dut.config.thresholds, inside["step"]
     stream_rules(m, dut.o)
-    queue(m, inside, "blocks", dut.rows)
+    fifo_invariants(m, inside, "blocks", dut.rows)
     rows, ready = inside["rows.inner_level"], inside["rows.r_rdy"]
     # A block is one row: each that has come in and has not been compared is at one of these places.
     coming = [inside[f"ends_{k}"] for k in range(dut.stages)] + [inside["done"]]
@@ -112,7 +112,7 @@ def codes(dut: Nf4Quantise) -> Module:
             m.d.comb += [
                 Assert(~here[1] | (inside[f"middle_{t}"] == config.middles[c])),
                 Assert(~here[2] | (inside[f"limit_{t}"] == limit(2, c))),
-                Assert(~here[3] | (inside[f"limit_{t}_near_0"] == limit(3, c))),
+                Assert(~here[3] | (inside[f"limit_{t}_copy_0"] == limit(3, c))),
             ]
             for lane, value in enumerate(values(row[4])):
                 more = inside[f"exceeds_{lane}"][t]
