@@ -5,7 +5,8 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.near import near
+from seedbed.hw.delay_line import delay_line
+from seedbed.hw.replicate import replicate
 from seedbed.spec.engine import EngineConfig
 
 __all__ = ["ActivationStore"]
@@ -78,12 +79,9 @@ class ActivationStore(wiring.Component):
         lanes = self.config.plan.lanes
         low = (lanes - 1).bit_length()
         # Addresses come from far.
-        addresses = near(m, self.address, lanes, "address")
-        spreads = near(m, self.spread, lanes, "spread")
-        turn = [addresses[0][:low]]
-        for k in range(self.LATENCY - 2):
-            turn.append(Signal(low, name=f"turn_{k}", reset_less=True))
-            m.d.sync += turn[-1].eq(turn[-2])
+        addresses = replicate(m, self.address, lanes, "address")
+        spreads = replicate(m, self.spread, lanes, "spread")
+        rotation = delay_line(m, addresses[0][:low], self.LATENCY - 2, "rotation")
         level = []
         for b, (bank, address, spread) in enumerate(
             zip(self._banks, addresses, spreads, strict=True)
@@ -100,11 +98,11 @@ class ActivationStore(wiring.Component):
             m.d.comb += read.addr.eq(row)
             level.append(shown)
         self._write(m, low)
-        # Lane k shows the bank (turn + k) mod lanes: by the turn's high bits first.
+        # Lane k shows the bank (rotation + k) mod lanes: by the rotation's high bits first.
         high = low
         for stage in range(self.STAGES):
             down = high - -(-high // (self.STAGES - stage))
-            turns = near(m, turn[2 + stage][down:high], lanes, f"stage_{stage}")
+            turns = replicate(m, rotation[2 + stage][down:high], lanes, f"stage_{stage}")
             turned = []
             for k, by in enumerate(turns):
                 kept = Signal(level[0].shape(), name=f"turned_{stage}_{k}", reset_less=True)
@@ -150,7 +148,7 @@ class ActivationStore(wiring.Component):
         # A write that meets a reset may still happen: it goes to where it was to go.
         names = ("write", "fill", "count", "target")
         told = data.StructLayout({name: len(getattr(self, name)) for name in names})
-        copies = near(m, Cat(getattr(self, name) for name in names), lanes, "told")
+        copies = replicate(m, Cat(getattr(self, name) for name in names), lanes, "told")
         for b, (bank, copy) in enumerate(zip(self._banks, copies, strict=True)):
             port, here = bank.write_port(), data.View(told, copy)
             row, at = here.target[low:], here.target[:low]

@@ -1,11 +1,12 @@
 """What becomes of products: gradients that are accumulated, and adapters that move against them."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.delay_line import delayed
 from seedbed.hw.layer_writer import beyond
-from seedbed.hw.near import near
+from seedbed.hw.replicate import replicate
 from seedbed.spec.engine import EngineConfig
 
 __all__ = ["AdapterLearning"]
@@ -63,19 +64,14 @@ class AdapterLearning(wiring.Component):
         lora = self.config.lora
         gather = lora.gradients.fraction + lora.values.fraction - lora.accumulators.fraction
         move = lora.rate_fraction + lora.accumulators.fraction - lora.parameters.fraction
-        late = [
-            data.View(data.StructLayout({"update": 1, "counts": 1}), Cat(self.update, self.counts))
-        ]
-        for k in range(2):
-            late.append(Signal(late[0].shape(), name=f"late_{k}", reset_less=True))
-            m.d.sync += late[-1].eq(late[-2])
+        updates_late = delayed(m, self.update, 2, "update")
+        counts_late = delayed(m, self.counts, 2, "counts")
         count = len(self.products)
-        word = Signal.like(self.word, reset_less=True)
-        m.d.sync += word.eq(self.word)
-        updates = near(m, self.update, count, "updates")
-        updated = near(m, late[2].update, count, "updated")
-        counted = near(m, late[2].counts, count, "counted")
-        loaded = near(m, self.load, count, "loaded")
+        word = delayed(m, self.word, 1, "word")
+        updates = replicate(m, self.update, count, "updates")
+        updated = replicate(m, updates_late, count, "updated")
+        counted = replicate(m, counts_late, count, "counted")
+        loaded = replicate(m, self.load, count, "loaded")
         flags = []
         for k, (product, row) in enumerate(zip(self.products, self.row, strict=True)):
             gathered, moved = product.shift_right(gather), product.shift_right(move)

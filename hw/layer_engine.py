@@ -9,13 +9,14 @@ from amaranth.lib.wiring import In, Out
 from seedbed.hw.activation_store import ActivationStore
 from seedbed.hw.adapter_learning import AdapterLearning
 from seedbed.hw.adapter_runs import AdapterRows, AdapterRuns
+from seedbed.hw.delay_line import delay_line, delayed
 from seedbed.hw.layer_readouts import AdapterReadout, CacheReadout
 from seedbed.hw.layer_sequencer import LayerSequencer
 from seedbed.hw.layer_writer import LayerWriter, shown_layout
 from seedbed.hw.mac_array import MacArray
-from seedbed.hw.near import near
 from seedbed.hw.parameter_loader import ParameterLoader
 from seedbed.hw.parameter_memory import ACCUMULATORS, ParameterMemory
+from seedbed.hw.replicate import replicate
 from seedbed.hw.store_writes import StoreWrites
 from seedbed.spec.engine import EngineConfig
 
@@ -255,13 +256,13 @@ class LayerEngine(wiring.Component):
             with m.If(self._fits):
                 m.d.sync += self._page.eq(~self._page)
         else:
-            word = _line(m, loader.i.payload.word, memory.LOADED, "word")[-1]
+            word = delayed(m, loader.i.payload.word, memory.LOADED, "word")
             m.d.comb += [value.eq(word[k % 2]) for k, value in enumerate(memory.values)]
 
     def _operands(self, m):
         """Bring activations and weights to the array at once, and its sums to the writer."""
         config, store, memory, mac = self.config, self._store, self._memory, self._mac
-        late = _line(m, self._sequencer.beat, store.LATENCY, "beat")
+        late = delay_line(m, self._sequencer.beat, store.LATENCY, "beat", reset=True)
         now, ahead = late[-1], late[-1 - memory.LATENCY]
         lanes = list(store.lanes)
         lanes[-1] = Mux(now.bias, config.values.one, lanes[-1])
@@ -292,8 +293,8 @@ class LayerEngine(wiring.Component):
         """Multiply what belongs to the ways with lanes, or accumulators with the rate."""
         plan, store, memory, mac = self.config.plan, self._store, self._memory, self._mac
         learning, mul = self._learning, PRODUCTS
-        runs = _line(m, self._runs.beat, TAIL, "run")
-        rows = _line(m, self._rows.beat, TAIL, "moved")
+        runs = delay_line(m, self._runs.beat, TAIL, "run", reset=True)
+        rows = delay_line(m, self._rows.beat, TAIL, "moved", reset=True)
         # In cycles behind a beat: its activations, or its accumulators, are at the array; then its
         # products, and a cycle later what they are added to; the sums; all have been counted.
         at, to = store.LATENCY, memory.LATENCY
@@ -304,12 +305,12 @@ class LayerEngine(wiring.Component):
         with m.If(runs[0].left | runs[0].right):
             m.d.comb += [store.address.eq(runs[0].address), store.spread.eq(0)]
         weights, activations = mac.i.payload.weights, mac.i.payload.activations
-        for k, right in enumerate(near(m, runs[at - 1].right, len(weights), "right")):
+        for k, right in enumerate(replicate(m, runs[at - 1].right, len(weights), "right")):
             with m.If(right):
                 m.d.comb += weights[k].eq(left[k // plan.lanes])
         rate = Signal.like(self.rate, reset_less=True)
         m.d.sync += rate.eq(Mux(self._clears, 0, self.rate))
-        for k, moves in enumerate(near(m, rows[to - 1].valid, plan.lanes, "moves")):
+        for k, moves in enumerate(replicate(m, rows[to - 1].valid, plan.lanes, "moves")):
             with m.If(moves):
                 m.d.comb += activations[k].eq(rate)
         with m.If(outer.right | moved.valid):
@@ -368,12 +369,3 @@ class LayerEngine(wiring.Component):
             ]
         with m.If(scan.busy):
             m.d.comb += [store.address.eq(scan.address), store.spread.eq(0)]
-
-
-def _line(m, beat, cycles: int, name: str) -> list:
-    """Return ``beat`` and the registers that it goes through, so many of them."""
-    late = [beat]
-    for k in range(cycles):
-        late.append(Signal(beat.shape(), name=f"{name}_{k + 1}"))
-        m.d.sync += late[-1].eq(late[-2])
-    return late

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.near import near
+from seedbed.hw.replicate import replicate
 from seedbed.spec import Nf4Config
 
 __all__ = ["Nf4Quantise", "codes_layout", "later", "values_layout"]
@@ -209,7 +209,7 @@ class Nf4Quantise(wiring.Component):
         stage(2)
         # From a multiplier, which stands where one is, to the lanes of either side.
         limits = [
-            near(m, limit, config.lanes, f"limit_{t}", sharing=SHARING, step=step)
+            replicate(m, limit, config.lanes, f"limit_{t}", fanout=SHARING, enable=step)
             for t, limit in enumerate(limits)
         ]
         stage(3)

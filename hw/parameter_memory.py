@@ -5,7 +5,8 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.near import near
+from seedbed.hw.delay_line import delayed
+from seedbed.hw.replicate import replicate
 from seedbed.spec.engine import EngineConfig
 
 __all__ = ["ACCUMULATORS", "ParameterMemory"]
@@ -113,11 +114,10 @@ class ParameterMemory(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         # Writes come from far: their addresses are registers, and so is who is meant.
-        late = {}
-        for name in ("load", "load_learned", "load_page", "load_row", "pair"):
-            value = getattr(self, name)
-            late[name] = Signal.like(value, name=f"late_{name}", reset_less=name != "load")
-            m.d.sync += late[name].eq(value)
+        late = {
+            name: delayed(m, getattr(self, name), 1, name, reset=name == "load")
+            for name in ("load", "load_learned", "load_page", "load_row", "pair")
+        }
         depth = (self.depth - 1).bit_length()
         read_row = Signal(depth)
         write_row = Signal(depth, reset_less=True)
@@ -126,10 +126,9 @@ class ParameterMemory(wiring.Component):
         m.d.comb += read_row.eq(self._address(self.learned, self.page, self.row))
         m.d.sync += write_row.eq(Mux(self.write, written, self._address(*loaded)))
         # One address for a hundred memories.
-        read_rows = near(m, read_row, len(self._memories), "read_row", sharing=SHARING)
-        early = Signal(reset_less=True)
-        m.d.sync += early.eq(self.blank)
-        blanks = near(m, early, len(self._memories), "blank") if self.config.lora else []
+        read_rows = replicate(m, read_row, len(self._memories), "read_row", fanout=SHARING)
+        blank = delayed(m, self.blank, 1, "blank")
+        blanks = replicate(m, blank, len(self._memories), "blank") if self.config.lora else []
         for k, memory in enumerate(self._memories):
             m.submodules[f"pair_{k}"] = memory
             read, write = memory.read_port(), memory.write_port()

@@ -8,7 +8,7 @@ from seedbed.flow.emit.postprocess import BLOCK, postprocess
 from seedbed.flow.emit.verilog import write
 from seedbed.flow.fpga import synth
 from seedbed.flow.registry import CORES
-from seedbed.hw.near import near
+from seedbed.hw.replicate import replicate
 
 
 class Copies(Component):
@@ -20,7 +20,7 @@ class Copies(Component):
 
     def elaborate(self, platform):
         m = Module()
-        first, second = near(m, self.x, 2, "x", sharing=1)
+        first, second = replicate(m, self.x, 2, "x", fanout=1)
         table = Signal(2)
         m.d.sync += [table.eq(self.i), self.o.eq(table)]
         with m.If(first):

@@ -30,7 +30,7 @@ def measure(
     figures: dict[str, Any] = {}
     for side in SIDES:
         for name, plain in (("cycles", False), ("plain_cycles", True)):
-            job = Job.drawn(config, rng, rows=side, columns=side, plain=plain)
+            job = Job.random(config, rng, rows=side, columns=side, plain=plain)
             figures[f"{name}_{side}"] = gemv_cycles.run(bench, config, job)
         figures[f"speed_up_{side}"] = figures[f"plain_cycles_{side}"] / figures[f"cycles_{side}"]
     return figures

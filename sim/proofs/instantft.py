@@ -5,7 +5,7 @@ from amaranth.hdl._ast import AnySeq
 
 from seedbed.hw.image_loader import ImageLoader
 from seedbed.hw.parameter_loader import ParameterLoader
-from seedbed.sim.proofs.bench import around, happens, past, transfer
+from seedbed.sim.proofs.bench import cover, free_inputs, past, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec.instantft import InstantFtConfig
 from seedbed.spec.network import Layer, NetworkConfig
@@ -15,7 +15,7 @@ __all__ = ["PROOFS"]
 
 def pixels(dut: ImageLoader) -> Module:
     """Follow an image by row and column, and hold every write against the map's own addresses."""
-    m, inside = around(dut)
+    m, inside = free_inputs(dut)
     m.d.comb += dut.half.eq(AnySeq(1))
     plan, given, put = dut.config.plan, dut.i, dut.o
     region, ways = plan.regions["x0"], plan.ways
@@ -53,13 +53,13 @@ def pixels(dut: ImageLoader) -> Module:
             Assert(inside["offset"] == y * region.stride + x),
             Assert((x < along) & (y < rows)),
         ]
-    happens(m, dut.done, dut.misfit & ~over, dut.misfit & over, transfer(put) & past(m, dut.done))
+    cover(m, dut.done, dut.misfit & ~over, dut.misfit & over, transfer(put) & past(m, dut.done))
     return m
 
 
 def packets(dut: ParameterLoader) -> Module:
     """Count a packet's words, and hold each against its place."""
-    m, inside = around(dut)
+    m, inside = free_inputs(dut)
     m.d.comb += dut.accepts.eq(AnySeq(1))
     plan, given = dut.config.plan, dut.i
     pairs = plan.ways * plan.lanes // 2
@@ -88,7 +88,7 @@ def packets(dut: ParameterLoader) -> Module:
         Assert(dut.pair < pairs),
     ]
     fits = transfer(given) & given.payload.last & ~dut.misfit
-    happens(m, fits, dut.misfit & ~dut.load, dut.misfit & dut.load & learned)
+    cover(m, fits, dut.misfit & ~dut.load, dut.misfit & dut.load & learned)
     return m
 
 

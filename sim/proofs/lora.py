@@ -5,7 +5,7 @@ from amaranth.hdl._ast import AnyConst, AnySeq
 
 from seedbed.hw.adapter_runs import AdapterRuns
 from seedbed.hw.vector_loader import VectorLoader
-from seedbed.sim.proofs.bench import around, happens, past, transfer
+from seedbed.sim.proofs.bench import cover, free_inputs, past, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec.lora import LoraConfig
 
@@ -22,7 +22,7 @@ def chosen(number, values):
 
 def runs(dut: AdapterRuns) -> Module:
     """Count runs and their rows by themselves: its left factors first, then row by row."""
-    m, inside = around(dut)
+    m, inside = free_inputs(dut)
     plan, beat = dut.config.plan, dut.beat
     m.d.comb += [dut.start.eq(AnySeq(1)), dut.half.eq(AnyConst(1)), Assume(~dut.start | ~dut.busy)]
     number, done = Signal(range(len(plan.runs) + 1)), Signal(range(99))
@@ -62,13 +62,13 @@ def runs(dut: AdapterRuns) -> Module:
         ]
         with m.If(~begins):
             m.d.comb += [Assert(inside["row"] == row), Assert(inside["address"] == right + top)]
-    happens(m, beat.right & ~dut.busy, beat.right & ~beat.counts)
+    cover(m, beat.right & ~dut.busy, beat.right & ~beat.counts)
     return m
 
 
 def vectors(dut: VectorLoader) -> Module:
     """Follow a packet by vector and number, and hold every write against the plan's addresses."""
-    m, inside = around(dut)
+    m, inside = free_inputs(dut)
     m.d.comb += dut.half.eq(AnySeq(1))
     plan, given, put = dut.config.plan, dut.i, dut.o
     ways = plan.ways
@@ -107,7 +107,7 @@ def vectors(dut: VectorLoader) -> Module:
             Assert(inside["number"] == vector),
             Assert(inside["beat"] * ways == place),
         ]
-    happens(m, dut.done, dut.misfit & ~over, dut.misfit & over, transfer(put) & past(m, dut.done))
+    cover(m, dut.done, dut.misfit & ~over, dut.misfit & over, transfer(put) & past(m, dut.done))
     return m
 
 
