@@ -69,7 +69,7 @@ docs: demo  ## the report of everything, and the generated parts of README and d
 	@$(SEEDBED) report --all --docs .
 
 html: $(TESTED)  ## the documentation site, to build/html: no network, warnings are errors
-	@$(VENV)/bin/python -m sphinx --quiet --fail-on-warning --keep-going docs build/html
+	@$(VENV)/bin/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going docs build/html
 	@echo "The site begins at build/html/index.html."
 
 test: $(TESTED)  ## all tests

@@ -35,7 +35,7 @@ COLUMN, ROW = 4.4, 2.0
 WIDTH, HEIGHT = 2.9, 1.1
 #: Each kind of block: its element, and how it is drawn.
 KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "port": (flow.RoundBox, {"fill": "#ffffff", "w": 2.6, "h": 0.8}),
+    "port": (flow.RoundBox, {"fill": "#ffffff", "h": 0.8}),
     "block": (flow.Box, {"fill": "#e4eef8"}),
     "reg": (flow.Box, {"fill": "#e9f3e4"}),
     "memory": (flow.Subroutine, {"fill": "#fbf0e0", "w": 2.7, "s": 0.15}),
@@ -67,7 +67,8 @@ def draw_blocks(lines: list[str]) -> bytes:
             if kind not in KINDS:
                 raise ValueError(f"a block is {', '.join(KINDS)}, not {kind}")
             element, style = KINDS[kind]
-            style = {"w": WIDTH, "h": HEIGHT + LINE * max(0, text.count("|") - 1), **style}
+            style = {"w": WIDTH, "h": HEIGHT, **style}
+            style["h"] = max(style["h"], 0.4 + LINE * (text.count("|") + 1))
             place = (float(column) * COLUMN, -float(row) * ROW)
             found[name] = (drawing.add(element(**style).anchor("center").at(place)), place)
             _text(drawing, place, text)
@@ -105,6 +106,12 @@ def _route(start: Point, leave: str, stop: Point, enter: str) -> list[Point]:
     return [start, (x1, y0), stop] if leave in "ew" else [start, (x0, y1), stop]
 
 
+def _end(block: Any, place: Point, side: str) -> Point:
+    """Return where an arrow meets a side: a slanting block has its top off its centre."""
+    x, y = getattr(block, side.upper())
+    return (place[0], y) if side in "ns" else (x, place[1])
+
+
 def _arrow(
     drawing: Any, found: dict[str, tuple[Any, Point]], start: str, leave: str | None, stop: str,
     enter: str | None, text: str | None,
@@ -112,10 +119,10 @@ def _arrow(
     for name in (start, stop):
         if name not in found:
             raise ValueError(f"an arrow ends at {name!r}, which is no block above it")
-    (first, (x0, y0)), (second, (x1, y1)) = found[start], found[stop]
+    (_, (x0, y0)), (_, (x1, y1)) = found[start], found[stop]
     leave = leave or (("e" if x1 > x0 else "w") if x0 != x1 else ("s" if y1 < y0 else "n"))
     enter = enter or (("w" if x1 > x0 else "e") if x0 != x1 else ("n" if y1 < y0 else "s"))
-    ends = [tuple(getattr(one, side.upper())) for one, side in ((first, leave), (second, enter))]
+    ends = [_end(*found[start], leave), _end(*found[stop], enter)]
     route = _route(ends[0], leave, ends[1], enter)
     for k, (here, there) in enumerate(pairwise(route)):
         last = k == len(route) - 2
