@@ -31,14 +31,14 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 #: Columns and rows are so far apart, in schemdraw's units.
-COLUMN, ROW = 4.4, 2.0
-WIDTH, HEIGHT = 2.9, 1.1
+COLUMN, ROW = 4.6, 2.0
+WIDTH, HEIGHT = 3.2, 1.1
 #: Each kind of block: its element, and how it is drawn.
 KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "port": (flow.RoundBox, {"fill": "#ffffff", "h": 0.8}),
     "block": (flow.Box, {"fill": "#e4eef8"}),
     "reg": (flow.Box, {"fill": "#e9f3e4"}),
-    "memory": (flow.Subroutine, {"fill": "#fbf0e0", "w": 2.7, "s": 0.15}),
+    "memory": (flow.Subroutine, {"fill": "#fbf0e0", "w": 3.0, "s": 0.15}),
     "select": (flow.Data, {"fill": "#e4eef8", "s": 0.35}),
     "core": (flow.Box, {"fill": "#e4eef8", "lw": 2.6}),
     "off": (flow.Box, {"fill": "#f2f2f2", "ls": "--"}),
@@ -47,7 +47,7 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
 SIDES = {"n": (0, 1), "s": (0, -1), "e": (1, 0), "w": (-1, 0)}
 #: How far a way around stays away from the blocks, and how far lines of text are apart.
 AROUND, LINE = 0.55, 0.36
-_BLOCK = re.compile(r"(\w+)\s+([\d.]+),([\d.]+)\s+(\w+)\s+(.+)")
+_BLOCK = re.compile(r"(\w+)\s+(-?[\d.]+),(-?[\d.]+)\s+(\w+)\s+(.+)")
 _ARROW = re.compile(r"(\w+)(?:\.([nsew]))?\s*->\s*(\w+)(?:\.([nsew]))?(?::\s*(.+))?")
 
 Point = tuple[float, float]
