@@ -282,7 +282,7 @@ def test_every_figure_of_data_or_seeds_names_them():
     assert named("Resources") == [["1..3"]]
     assert named("Zeroth-order fine-tuning") == [["digits", "0, 1, 4"]]
     assert named("Matrix-vector products") == [["7"]] * 3
-    assert named("What the project set itself") == [["", "1..3"], ["digits", "0, 1, 4"]]
+    assert named("Aims") == [["", "1..3"], ["digits", "0, 1, 4"]]
 
 
 def test_sizes_join_a_job_with_what_it_ran_on():
@@ -295,7 +295,7 @@ def test_sizes_join_a_job_with_what_it_ran_on():
         row("instantft", "8", lanes, None, kind="job", job_cycles=2_000_000, pass_cycles=99.5),
     ]
     table = tables.sizes([r.to_json() for r in rows], "", "")
-    assert table.header[-3:] == ["whole job", "a sample, cached", "whole job, ms"]
+    assert table.header[-3:] == ["cycles per job", "cycles per cached sample", "job, ms"]
     assert [line[2:] for line in table.lines] == [
         ["ecp5", "9", "8", "7", "6", "50.0", "2,000,000", "99.5", "40.0"],
         ["xcup", "5", "8", "7", "6", "", "2,000,000", "99.5", ""],

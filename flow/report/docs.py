@@ -1,4 +1,4 @@
-"""Fills the generated blocks of the README and of the cores' pages from the report's JSON."""
+"""Fills the generated blocks of the README and of the pages in docs/ from the report's JSON."""
 
 import re
 from collections.abc import Callable
@@ -21,8 +21,8 @@ _BLOCK = re.compile(
 
 def _results(rows: list[dict[str, Any]], stem: str) -> str:
     chosen = {
-        "Beside the paper",
-        "What the project set itself",
+        "Compared with the papers",
+        "Aims",
         "Matrix-vector products",
         "Fine-tuning in the RTL",
         "Lanes, cycles and area",
@@ -34,25 +34,31 @@ def _results(rows: list[dict[str, Any]], stem: str) -> str:
         "Zeroth-order fine-tuning",
     }
     found = [table for table in tables.sections(rows) if table.title in chosen]
-    return "\n\n".join(f"**{t.title}.** {t.text}\n\n{tables.markdown(t)}" for t in found)
+    return "\n\n".join(f"## {t.title}\n\n{t.text}\n\n{tables.markdown(t)}" for t in found)
+
+
+def _highlights(rows: list[dict[str, Any]], stem: str) -> str:
+    table = tables.highlights(rows)
+    return tables.markdown(table) if table else ""
 
 
 def _cores(rows: list[dict[str, Any]], stem: str) -> str:
-    made = tables.status(rows, "", "")
-    done = {line[0]: line[1:] for line in made.lines} if made else {}
-    header = ["core", "what it is", *(made.header[1:] if made else [])]
-    blank = ["-"] * (len(header) - 2)
-    # Links hold from the README alone: pages in docs link among themselves by hand.
-    lines = [
-        [f"[{name}](docs/cores/{name}.md)", core.title, *done.get(name, blank)]
-        for name, core in CORES.items()
-    ]
-    return tables.markdown(tables.Table(title="", text="", header=header, lines=lines))
+    # The README is outside docs/.
+    folder = "docs/cores" if stem == "README" else "cores"
+    lines = [[f"[{name}]({folder}/{name}.md)", core.title] for name, core in CORES.items()]
+    return tables.markdown(
+        tables.Table(title="", text="", header=["core", "what it is"], lines=lines)
+    )
+
+
+def _status(rows: list[dict[str, Any]], stem: str) -> str:
+    table = tables.status(rows, "", "")
+    return tables.markdown(table) if table else ""
 
 
 def _resources(rows: list[dict[str, Any]], stem: str) -> str:
     own = [row for row in rows if row["core"] == stem]
-    chosen = {"Beside the paper", "Matrix-vector products", "Resources", "Correlation"}
+    chosen = {"Compared with the papers", "Matrix-vector products", "Resources", "Correlation"}
     chosen |= {"Scaling exponents", "Lanes, cycles and area"}
     return _tables(own, chosen)
 
@@ -88,7 +94,9 @@ def _tables(rows: list[dict[str, Any]], titles: set[str]) -> str:
 #: What each block holds, from the rows and the page's stem.
 BLOCKS: dict[str, Callable[[list[dict[str, Any]], str], str]] = {
     "results": _results,
+    "highlights": _highlights,
     "cores": _cores,
+    "status": _status,
     "resources": _resources,
     "tests": _tests,
     "compression": _compression,
@@ -99,7 +107,7 @@ BLOCKS: dict[str, Callable[[list[dict[str, Any]], str], str]] = {
 
 
 def fill(text: str, rows: list[dict[str, Any]], stem: str) -> str:
-    """Return ``text`` with every block between its markers made anew.
+    """Return ``text`` with every block between its markers replaced.
 
     Raises ``ValueError`` for a marker that is not one of :data:`BLOCKS` or has no end.
     """

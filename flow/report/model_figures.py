@@ -35,12 +35,12 @@ def _correlations(words: np.ndarray, beats: int, lags: int) -> np.ndarray:
 
 
 def correlation(config: UrngConfig, *, lags: int = 8, limit: int = 1 << 25) -> dict[str, Any]:
-    """Return the array's correlation coefficients, the largest |r| of each sort.
+    """Return the array's correlation coefficients, the largest ``|r|`` of each sort.
 
     Measured on the words of the model; the signed numbers ``word - 2**(b - 1)`` have the same
     coefficients. A *lane* is a position in the beat, what a multiplier behind the port sees; a
     *generator* is one LFSR, followed as rotation moves it from lane to lane. With x_j(t) for lane
-    j at beat t, the figures are the largest |r| of
+    j at beat t, the figures are the largest ``|r|`` of
 
     - ``lane_autocorrelation``: x_j(t) with x_j(t + k), over lanes and lags k = 1 .. ``lags``;
     - ``generator_autocorrelation``: the same of each generator;
@@ -94,7 +94,7 @@ def scales(config: ScaleConfig) -> dict[str, Any]:
 def gaussian(config: TreeGrngConfig, *, count: int = 2**20) -> dict[str, Any]:
     """Return the moments of a Gaussian generator's numbers, and how they depend on one another.
 
-    ``magnitude_lag_1`` is the correlation of |x| with the next one's, 0 for a good generator;
+    ``magnitude_lag_1`` is the correlation of ``|x|`` with the next one's, 0 for a good generator;
     ``signs_repeat_after`` the numbers after which the signs are the same again, if that is seen.
     """
     numbers = TreeGrng(config).numbers(count).reshape(count, -1)[:, 0].astype(np.float64)

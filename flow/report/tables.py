@@ -6,7 +6,17 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["SECTIONS", "Table", "markdown", "sections", "show", "status", "summary", "verdicts"]
+__all__ = [
+    "SECTIONS",
+    "Table",
+    "highlights",
+    "markdown",
+    "sections",
+    "show",
+    "status",
+    "summary",
+    "verdicts",
+]
 
 JsonRow = dict[str, Any]
 
@@ -23,7 +33,7 @@ HEADINGS = {
     "fmax_mhz": "Fmax MHz, median",
     "fmax_min_mhz": "min",
     "fmax_max_mhz": "max",
-    "fmax_logic_mhz": "ready behind a LUT4",
+    "fmax_logic_mhz": "ready from a LUT4",
     "fmax_free_mhz": "no floorplan",
     "lut_per_beat": "LUT a beat, times",
     "ff_per_beat": "FF a beat, times",
@@ -35,10 +45,10 @@ HEADINGS = {
     "blocks": "blocks",
     "images": "images tuned on",
     "held_images": "held out",
-    "job_cycles": "whole job",
-    "pass_cycles": "a sample, cached",
-    "job_ms": "whole job, ms",
-    "cycles_per_second": "simulated, cycles a second",
+    "job_cycles": "cycles per job",
+    "pass_cycles": "cycles per cached sample",
+    "job_ms": "job, ms",
+    "cycles_per_second": "simulated cycles per second",
     "runs": "runs",
     "cycles": "cycles",
     "beats": "beats",
@@ -182,7 +192,7 @@ def merged(rows: Iterable[JsonRow]) -> list[JsonRow]:
     return list(designs.values())
 
 
-def beside_paper(rows: list[JsonRow], title: str, text: str) -> Table | None:
+def compared(rows: list[JsonRow], title: str, text: str) -> Table | None:
     """Return ours and the paper's figures in alternating columns."""
     found = [row for row in merged(rows) if row["paper"]]
     names = [n for n in ("lut", "ff", "bram", "fmax_mhz") if any(n in r["figures"] for r in found)]
@@ -197,6 +207,46 @@ def beside_paper(rows: list[JsonRow], title: str, text: str) -> Table | None:
         lines.append([*line, f"{paper['table']}, {paper['row']}"])
     header = ["design", *heads, "the paper's row"]
     return Table(title=title, text=text, header=header, lines=lines) if lines else None
+
+
+#: How the figures of a kind are obtained.
+OBTAINED = {
+    "synthesis": "synthesized, yosys",
+    "cycles": "simulated, Verilator",
+    "job": "simulated, Verilator",
+}
+
+#: What the README shows: core, configuration, target and figure.
+HIGHLIGHTS: list[tuple[str, str, str | None, str]] = [
+    ("urng_array", "31 x 8", "xcup", "lut"),
+    ("urng_array", "31 x 8", "xcup", "ff"),
+    ("prng_pool", "8 lanes x 12", "xcup", "bram"),
+    ("seedlm_decompress", "4 bits x 16", "xcup", "lut"),
+    ("mac_array", "128 lanes", "xcup", "lut"),
+    ("seedlm_gemv", "4 bits, 64 bytes", "xcup", "lut"),
+    ("seedlm_gemv", "4 bits, 64 bytes", None, "cycles_2048"),
+    ("seedlm_gemv", "4 bits, 64 bytes", None, "speed_up_2048"),
+    ("instantft", "LeNet-5, 32 lanes", None, "job_cycles"),
+    ("instantft", "LeNet-5, 32 lanes", None, "pass_cycles"),
+]
+
+
+def highlights(rows: list[JsonRow]) -> Table | None:
+    """Return ours, the paper's and their ratio for each of :data:`HIGHLIGHTS` that is measured."""
+    lines = []
+    for core, config, target, name in HIGHLIGHTS:
+        for row in rows:
+            key = row["core"], row["config"], row["target"], row["kind"] in OBTAINED
+            if key != (core, config, target, True) or name not in row["figures"]:
+                continue
+            ours, paper = row["figures"][name], _published(row).get(name)
+            lines.append([
+                core, config, HEADINGS[name], show(ours), "" if paper is None else show(paper),
+                f"{ours / paper:.2f}" if paper else "", OBTAINED[row["kind"]],
+            ])  # fmt: skip
+            break
+    header = ["core", "configuration", "figure", "ours", "paper", "ours / paper", "how"]
+    return Table(title="", text="", header=header, lines=lines) if lines else None
 
 
 def products(rows: list[JsonRow], title: str, text: str) -> Table | None:
@@ -375,91 +425,91 @@ def of_kind(
 #: The report from top to bottom: title, what to know before reading it, and what makes the table.
 SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]]] = [
     (
-        "Beside the paper",
-        "PeZO's Table 6 was made with Vivado on a ZCU102; ours with yosys for the same family "
-        "(xcup), every cell counted. The paper's on-the-fly rows hold the scale table too, as "
-        "perturbation does and urng_array does not. Its baseline draws 1,024 fresh Gaussians a "
-        "cycle, while its own rows repeat 31 uniforms: see the ratios for both ways to count. "
-        "SeedLM's Table 4 is of a Virtex-7 and includes a conversion to FP16, where ours stays "
-        "in integers. No open place and route knows xcup, so there is no Fmax of ours here.",
-        beside_paper,
+        "Compared with the papers",
+        "PeZO's Table 6 was made with Vivado for a ZCU102. Ours is made with yosys for the same "
+        "family (xcup), with every cell counted. The paper's on-the-fly rows include the scale "
+        "table, as perturbation does and urng_array does not. Its baseline draws 1,024 new "
+        "Gaussian numbers a cycle; its own rows repeat 31 uniform numbers. The ratios count both "
+        "ways. SeedLM's Table 4 is of a Virtex-7 and includes a conversion to FP16; ours stays in "
+        "integers. No open place and route supports xcup, so that there is no Fmax of ours.",
+        compared,
     ),
-    ("What the project set itself", "Measured values and their aims.", verdicts),
+    ("Aims", "Values that the project set itself, and what was measured.", verdicts),
     (
         "Matrix-vector products",
-        "Cycles from the first beat of weights to the last result, both included, of the emitted "
-        "Verilog, with random weights and activations; beside them SeedLM's Table 5, which begins "
-        "with the first read of its memory and whose plain weights are FP16.",
+        "Cycles from the first beat of weights to the last result, both included, simulated on the "
+        "emitted Verilog with random weights and activations. The reference is SeedLM's Table 5, "
+        "which starts at the first read of its memory and whose plain weights are FP16.",
         products,
     ),
     (
         "Fine-tuning in the RTL",
-        "Cycles of InstantFT's whole job, 10 epochs, on the emitted Verilog, bit for bit as the "
-        "model: network and adapters are loaded, trained, and read back. Accuracy is on the "
-        "held-out images, turned by 90 degrees: of scikit-learn's digits, or of MNIST where that "
-        "was given. The paper's cycles are its 0.36 s at 200 MHz; its accuracy is of MNIST "
-        "(RotMNIST), and is compared with rows of MNIST alone.",
+        "Cycles of InstantFT's complete job of 10 epochs, simulated on the emitted Verilog and "
+        "equal to the model bit for bit: network and adapters are loaded, trained and read back. "
+        "Accuracy is on the held-out images, rotated by 90 degrees, of scikit-learn's digits, or "
+        "of MNIST where that was given. The paper's cycles are its 0.36 s at 200 MHz. Its accuracy "
+        "is of MNIST (RotMNIST), and is compared with rows of MNIST only.",
         of_kind(
             "job",
             published={
-                "job_cycles": "paper, job",
-                "pass_cycles": "paper, a sample",
+                "job_cycles": "paper, cycles per job",
+                "pass_cycles": "paper, cycles per sample",
                 "accuracy_after": "paper, RotMNIST %",
             },
         ),
     ),
     (
         "Lanes, cycles and area",
-        "The same job by the lanes of the array, with what the core occupies; where it was placed "
-        "and routed, with these seeds, its simulated cycles by the median clock, as milliseconds: "
-        "with a modelled memory of 16 bytes a cycle, and on no device.",
+        "The same job by the number of lanes, with the resources of the core. Where the core was "
+        "placed and routed with these seeds, milliseconds are simulated cycles divided by the "
+        "median Fmax, with a modelled memory of 16 bytes a cycle. No figure is from a device.",
         sizes,
     ),
     (
         "Ratios",
-        "How often the array's cost goes into the baseline's, from the same run and tools: for a "
-        "beat of 1,024 lanes, where the array repeats its numbers, and for one fresh number. And "
-        "what a whole perturbation takes beyond the array alone.",
+        "Cost of the baseline divided by the cost of the array, from one run with the same tools: "
+        "for a beat of 1,024 lanes, where the array repeats its numbers, and for one new number. "
+        "The last column is what a complete perturbation adds to the array, for each lane.",
         of_kind("ratio"),
     ),
     (
         "Resources",
-        "All cells after synthesis. Of LUT, those into carries only lead a signal into a carry "
-        "chain: a carry cell of UltraScale+ takes them where no LUT drives it. Fmax is the median "
-        "over the seeds of place and route, with its range; the mapped core stands between "
-        "registers, in place of pads: ready comes from a register. In another column it comes from "
-        "a LUT4 behind four registers.",
+        "All cells after synthesis. LUTs into carries only pass a signal into a carry chain: a "
+        "carry cell of UltraScale+ takes them where no LUT drives it. Fmax is the median over the "
+        "seeds of place and route, with its range. The mapped core is placed between registers "
+        "instead of pads, and its ready comes from a register. In the column 'ready from a LUT4', "
+        "ready comes from a LUT4 of four registers.",
         of_kind(*DESIGN),
     ),
     (
         "Correlation",
-        "Largest |r| over the array's whole period. A lane is a position in the beat; a generator "
-        "is one LFSR, followed through the rotation; any pair is any lane with any lane, some "
-        "beats later.",
+        "Largest |r| over the whole period of the array. A lane is a position in the beat. A "
+        "generator is one LFSR, followed through the rotation. Any pair is any lane with any lane, "
+        "some beats later.",
         of_kind("statistics", figure="lane_to_lane"),
     ),
     (
         "Statistical tests",
-        "dieharder on the core's words, packed without gaps; a file that ends is read again. "
-        "Beside it a generator of numpy's, PCG64, over as many bytes.",
+        "dieharder on the core's words, packed without gaps; a file that ends is read again. The "
+        "reference is numpy's PCG64 over as many bytes.",
         of_kind("dieharder"),
     ),
     (
         "Scaling exponents",
-        "What the table of scales holds, over all states.",
+        "Contents of the scale table, over all states.",
         of_kind("statistics", figure="exponents"),
     ),
     (
         "Gaussian generators",
         "Moments of the baseline's numbers in units of their last bit (sigma is 32 of them), and "
-        "how they depend on one another: as published, and with longer registers.",
+        "the dependence of numbers on one another: as published, and with longer registers.",
         of_kind("statistics", figure="sigma_lsb"),
     ),
     (
         "Compression",
-        "Relative error of SeedLM's blocks on Gaussian weights, beside plain block floating point "
-        "in as many bits, the exponent rule as the paper prints it, and weights of a small "
-        "deviation without a scale a tensor.",
+        "Relative error of SeedLM's blocks on Gaussian weights, compared with plain block floating "
+        "point in as many bits, with the exponent rule as the paper prints it, and with weights of "
+        "a small deviation without a scale for each tensor.",
         of_kind("statistics", figure="relative_error"),
     ),
     (
@@ -470,16 +520,17 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
     ),
     (
         "Compressed networks",
-        "Accuracy on the held-out images before and after, and a layer's products in the emitted "
-        "Verilog, which are the golden model's bit for bit. The seed is that of training.",
+        "Accuracy on the held-out images before and after compression, and products of a layer in "
+        "the emitted Verilog, equal to the golden model's bit for bit. The seed is that of "
+        "training.",
         of_kind("weights"),
     ),
     ("Switching activity", "Net toggles in the simulated, mapped netlist.", of_kind("activity")),
     (
         "Zeroth-order fine-tuning",
         "Accuracy on the held-out images, over the seeds, after fine-tuning with each source of "
-        "perturbations; beside it PeZO's Table 3, which is of another network and other data: "
-        "RoBERTa-large on SST-2 with k samples a class.",
+        "perturbations. The reference is PeZO's Table 3, which is of another network and other "
+        "data: RoBERTa-large on SST-2 with k samples a class.",
         of_kind(
             "demo",
             published={"accuracy_k16": "paper, k = 16", "accuracy_k256": "paper, k = 256"},
@@ -493,11 +544,15 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
     ),
     (
         "Speed of the golden models",
-        "On one core of the machine at hand.",
+        "On one core of the machine that made the report.",
         of_kind("speed", figure="numbers"),
     ),
     ("Status of the cores", "How each core was checked.", status),
-    ("Proofs", "By k-induction; each with a reached cover and a mutant.", of_kind("proof")),
+    (
+        "Proofs",
+        "By k-induction, each with a reached cover and a mutant that fails.",
+        of_kind("proof"),
+    ),
     ("Mutation", "Mutants of the netlist that the bench notices.", of_kind("mutation")),
     (
         "Surviving mutants",
@@ -507,7 +562,7 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
     ),
     (
         "Simulation",
-        "Bit for bit against the golden model.",
+        "Outputs equal to the golden model's, bit for bit.",
         of_kind("simulation", "cocotb"),
     ),
     ("To measure it again", "The command behind every row.", commands),
