@@ -96,7 +96,7 @@ def test_names():
 
 
 def test_names_are_refused():
-    with pytest.raises(ValueError, match="network must be one of lenet5, tiny, not 'lenet'"):
+    with pytest.raises(ValueError, match="network must be one of lenet5, lenet5_padded, tiny, not 'lenet'"):
         named("lenet")
-    with pytest.raises(TypeError, match="network must be one of lenet5, tiny, not 5"):
+    with pytest.raises(TypeError, match="network must be one of lenet5, lenet5_padded, tiny, not 5"):
         named(5)
