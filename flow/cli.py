@@ -19,6 +19,7 @@ from rich.text import Text
 
 from seedbed.flow import registry, settings
 from seedbed.flow.compress import cli as checkpoints
+from seedbed.flow.demos.elasticzo_cli import demo_elasticzo
 from seedbed.flow.demos.instantft_cli import demo_instantft
 from seedbed.flow.emit import handoff, port_docs, verilog
 from seedbed.flow.files import naming, require_output, whole
@@ -391,6 +392,7 @@ app.add_typer(checkpoints.app)
 demos = typer.Typer(help="Run whole jobs on real data.")
 app.add_typer(demos, name="demo")
 demos.command("instantft")(demo_instantft)
+demos.command("elasticzo")(demo_elasticzo)
 
 
 @demos.command("zo")
