@@ -8,7 +8,7 @@ from seedbed.hw.bursts import Bursts, command_layout
 from seedbed.hw.entry_mover import EntryMover, Part, codes_layout, read_layout, write_layout
 from seedbed.spec import FORWARD_CACHE_KINDS, FORWARD_CACHE_STATUS, ForwardCacheConfig
 
-__all__ = ["ForwardCache", "request_layout"]
+__all__ = ["ForwardCache", "answer_layout", "request_layout", "response_layout"]
 
 _FETCH, _STORE, _CLEAR = range(len(FORWARD_CACHE_KINDS))
 _DONE, _MISS, _RANGE, _MEMORY, _FRAME = range(len(FORWARD_CACHE_STATUS))
@@ -17,6 +17,16 @@ _DONE, _MISS, _RANGE, _MEMORY, _FRAME = range(len(FORWARD_CACHE_STATUS))
 def request_layout() -> data.StructLayout:
     """Return the layout of a request, see :class:`ForwardCache`."""
     return data.StructLayout({"index": 16, "kind": 2})
+
+
+def answer_layout() -> data.StructLayout:
+    """Return the layout of an answer, see :class:`ForwardCache`."""
+    return data.StructLayout({"status": 3})
+
+
+def response_layout() -> data.StructLayout:
+    """Return the layout of an answer to a burst that was written, see :class:`ForwardCache`."""
+    return data.StructLayout({"error": 1})
 
 
 class ForwardCache(wiring.Component):
@@ -89,10 +99,10 @@ class ForwardCache(wiring.Component):
                 "i": In(stream.Signature(request_layout())),
                 "i_codes": In(stream.Signature(codes_layout(config, config.store_lanes))),
                 "o_codes": Out(stream.Signature(codes_layout(config, config.fetch_lanes))),
-                "o": Out(stream.Signature(data.StructLayout({"status": 3}))),
+                "o": Out(stream.Signature(answer_layout())),
                 "o_command": Out(stream.Signature(command_layout(config))),
                 "o_write": Out(stream.Signature(write_layout(config))),
-                "i_response": In(stream.Signature(data.StructLayout({"error": 1}))),
+                "i_response": In(stream.Signature(response_layout())),
                 "i_read": In(stream.Signature(read_layout(config))),
             }
         )

@@ -101,9 +101,9 @@ class MacArray(wiring.Component):
     o : Out(stream of struct)
         ``sums`` (ways x signed(accumulator_width)), once a frame.
     products : Out(ways * lanes x signed(weight_width + activation_width))
-        Only with ``config.products``. In cycle t + 2, the products of the beat that was taken in
-        cycle t, way by way, of blocks that are off too; in cycles that follow none, anything. It is
-        the register behind the multipliers and has no handshake: who uses it counts the cycles.
+        Only with ``config.products``. ``product_latency`` cycles, 2, after a beat was taken, its
+        products, way by way, of blocks that are off too; undefined in cycles that follow none. They
+        are the registers after the multipliers and have no handshake: who uses them counts cycles.
 
     A frame that is left without ``last`` gives nothing; the next ``first`` forgets it. So beats
     of which only the products are wanted, as of an outer product, come without ``last``.
@@ -113,6 +113,7 @@ class MacArray(wiring.Component):
     """
 
     interval = 1
+    product_latency = 2
 
     def __init__(self, config: MacArrayConfig):
         self.config = config
