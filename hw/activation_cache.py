@@ -6,8 +6,14 @@ from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.bursts import command_layout
-from seedbed.hw.entry_mover import read_layout, write_layout
-from seedbed.hw.forward_cache import ForwardCache, answer_layout, request_layout, response_layout
+from seedbed.hw.forward_cache import ForwardCache
+from seedbed.hw.forward_cache_layouts import (
+    answer_layout,
+    read_layout,
+    request_layout,
+    response_layout,
+    write_layout,
+)
 from seedbed.hw.layer_readouts import rows_layout
 from seedbed.hw.nf4 import Nf4Dequantise
 from seedbed.hw.nf4_quantise import Nf4Quantise

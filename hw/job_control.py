@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.forward_cache import answer_layout, request_layout
+from seedbed.hw.forward_cache_layouts import answer_layout, request_layout
 from seedbed.hw.layer_engine import Program, program_layout
 from seedbed.hw.sample_intake import SampleIntake, label_shape, sample_layout
 from seedbed.hw.store_writes import put_layout

@@ -126,7 +126,6 @@ class MacArray(wiring.Component):
             product = signed(config.weight_width + config.activation_width)
             members["products"] = Out(data.ArrayLayout(product, config.ways * config.lanes))
         super().__init__(members)
-        self._fifo = SyncFIFO(width=self._sums.size, depth=self.results)
 
     @property
     def latency(self) -> int:
@@ -140,7 +139,7 @@ class MacArray(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.fifo = fifo = self._fifo
+        m.submodules.fifo = fifo = SyncFIFO(width=self._sums.size, depth=self.results)
         moved = Signal()
         taken = Signal()
         frames = Signal(range(self.results + 1))

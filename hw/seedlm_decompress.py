@@ -4,13 +4,14 @@ from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw import seedlm_lane
 from seedbed.hw.beat_queue import BeatQueue
 from seedbed.hw.delay_line import delayed
 from seedbed.hw.replicate import replicate
 from seedbed.hw.seedlm_lane import SeedlmLane
 from seedbed.spec import SeedlmDecompressConfig
 
-__all__ = ["SeedlmDecompress", "beat_layout", "blocks_layout"]
+__all__ = ["SeedlmDecompress", "beat_layout", "blocks_layout", "latency"]
 
 #: Registers on the way from the lanes to the queues, and from their level back to the enables.
 WAY = 2
@@ -37,6 +38,11 @@ def beat_layout(config: SeedlmDecompressConfig) -> data.StructLayout:
             "last": 1,
         }
     )
+
+
+def latency(config: SeedlmDecompressConfig) -> int:
+    """Return :attr:`SeedlmDecompress.latency`."""
+    return seedlm_lane.latency(config) + (WAY + 2 if config.queue else 0)
 
 
 class SeedlmDecompress(wiring.Component):
@@ -74,7 +80,6 @@ class SeedlmDecompress(wiring.Component):
 
     def __init__(self, config: SeedlmDecompressConfig):
         self.config = config
-        self._lanes = [SeedlmLane(config) for _ in range(config.blocks)]
         super().__init__(
             {
                 "i": In(stream.Signature(blocks_layout(config))),
@@ -85,11 +90,12 @@ class SeedlmDecompress(wiring.Component):
     @property
     def latency(self) -> int:
         """Cycles from packed blocks to their weights."""
-        return self._lanes[0].latency + (WAY + 2 if self.config.queue else 0)
+        return latency(self.config)
 
     def elaborate(self, platform):
         m = Module()
-        length = self._lanes[0].latency
+        lanes = [SeedlmLane(self.config) for _ in range(self.config.blocks)]
+        length = lanes[0].latency
         valid = Signal(length)
         last = Signal(length)
         moves = Signal(reset_less=True)
@@ -99,18 +105,18 @@ class SeedlmDecompress(wiring.Component):
                 valid.eq(Cat(self.i.valid, valid)),
                 last.eq(Cat(self.i.payload.last, last)),
             ]
-        for k, lane in enumerate(self._lanes):
+        for k, lane in enumerate(lanes):
             m.submodules[f"lane_{k}"] = lane
             m.d.comb += lane.block.eq(self.i.payload.blocks[k])
         if self.config.queue:
-            self._queue(m, moves, valid, last)
+            self._queue(m, lanes, moves, valid, last)
             return m
         m.d.comb += [
             moves.eq(~valid[-1] | self.o.ready),
             self.o.valid.eq(valid[-1]),
             self.o.payload.last.eq(last[-1]),
         ]
-        for k, lane in enumerate(self._lanes):
+        for k, lane in enumerate(lanes):
             m.d.comb += [
                 lane.moves.eq(moves.replicate(len(lane.moves))),
                 self._block(k).eq(Cat(lane.weights, lane.exponent)),
@@ -122,14 +128,14 @@ class SeedlmDecompress(wiring.Component):
         beat, size = self.o.payload, self.config.block
         return Cat(*(beat.weights[size * k + c] for c in range(size)), beat.exponents[k])
 
-    def _queue(self, m, moves, valid, last):
+    def _queue(self, m, lanes, moves, valid, last):
         """Put what leaves the pipeline into queues, one a lane and one for ``last``, that are one.
 
         Nothing goes to all lanes in a cycle but ready, to a register. A reset takes as long to come
         as the last beat before it; ``last``'s queue, whose ``valid`` is shown, is kept in reset
         meanwhile.
         """
-        widths = [*(len(self._block(k)) for k in range(len(self._lanes))), 1]
+        widths = [*(len(self._block(k)) for k in range(len(lanes))), 1]
         queues = [BeatQueue(width, QUEUE) for width in widths]
         shown = queues[-1]
         rooms = self._spread(m, shown.level <= ROOM, "room")
@@ -148,7 +154,7 @@ class SeedlmDecompress(wiring.Component):
                 queue.write.eq(writes[k]),
                 queue.ready.eq(self.o.ready),
             ]
-        for k, lane in enumerate(self._lanes):
+        for k, lane in enumerate(lanes):
             enables = replicate(m, rooms[k], len(lane.moves), f"moves_{k}", fanout=1)
             m.d.comb += [
                 lane.moves.eq(Cat(enables)),
@@ -166,7 +172,7 @@ class SeedlmDecompress(wiring.Component):
 
         Those on the way there are one, and one for every ``FEW`` lanes.
         """
-        count = len(self._lanes) + 1
+        count = self.config.blocks + 1
         (one,) = replicate(m, value, 1, name)
         few = replicate(m, one, count, f"{name}_few", fanout=FEW)
         return [replicate(m, part, 1, f"{name}_{k}")[0] for k, part in enumerate(few)]

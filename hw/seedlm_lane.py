@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 from seedbed.hw.seedlm_waits import Waits
 from seedbed.spec import SeedlmDecompressConfig
 
-__all__ = ["SeedlmLane"]
+__all__ = ["SeedlmLane", "latency"]
 
 
 def _span(count):
@@ -51,6 +51,33 @@ class _Timed:
         return self._steps[stage]
 
 
+def _cuts(config):
+    """Return every m > 0 at which N is needed: where words begin or end."""
+    begins = range(0, config.latent * config.block, config.latent)
+    return sorted({*begins[1:], *(begin + config.word_bits for begin in begins)})
+
+
+def _rows(config):
+    """Return slot and bits of each addition to acc: one bit or two, and no cut between them."""
+    edge = config.latent - 1
+    rows, slot, place = [], edge + 1, edge
+    for cut in _cuts(config):
+        while place < cut + edge:
+            rows.append((slot, range(place, min(place + 2, cut + edge))))
+            slot, place = slot + 1, rows[-1][1].stop
+    return rows
+
+
+def latency(config: SeedlmDecompressConfig) -> int:
+    """Return :attr:`SeedlmLane.latency`."""
+    stage = config.additions
+    # After the last row come the edges of its cut and, in a stage of its own, the subtraction.
+    slot, _ = _rows(config)[-1]
+    if config.latent > 1:
+        slot += 1 + stage * (config.latent // 2 - 1)
+    return -(-(slot + 1) // stage) + 1
+
+
 class SeedlmLane(wiring.Component):
     """Decompresses a block a cycle, see :mod:`seedbed.hw.seedlm_decompress`.
 
@@ -81,11 +108,7 @@ class SeedlmLane(wiring.Component):
     def __init__(self, config: SeedlmDecompressConfig):
         self.config = config
         self._stage = config.additions
-        # Behind the last row come the edges of its cut and, in a stage of its own, the subtraction.
-        slot, _ = self._rows()[-1]
-        if config.latent > 1:
-            slot += 1 + self._stage * (config.latent // 2 - 1)
-        self._final = -(-(slot + 1) // self._stage) * self._stage
+        self._final = self._stage * (self.latency - 1)
         super().__init__(
             {
                 "block": In(config.block_bits),
@@ -98,23 +121,7 @@ class SeedlmLane(wiring.Component):
     @property
     def latency(self) -> int:
         """Cycles from a block to its weights."""
-        return self._final // self._stage + 1
-
-    def _cuts(self):
-        """Return every m > 0 at which N is needed: where words begin or end."""
-        config = self.config
-        begins = range(0, config.latent * config.block, config.latent)
-        return sorted({*begins[1:], *(begin + config.word_bits for begin in begins)})
-
-    def _rows(self):
-        """Return slot and bits of each addition to acc: one bit or two, and no cut between them."""
-        edge = self.config.latent - 1
-        rows, slot, place = [], edge + 1, edge
-        for cut in self._cuts():
-            while place < cut + edge:
-                rows.append((slot, range(place, min(place + 2, cut + edge))))
-                slot, place = slot + 1, rows[-1][1].stop
-        return rows
+        return latency(self.config)
 
     def elaborate(self, platform):
         m = Module()
@@ -149,7 +156,7 @@ class SeedlmLane(wiring.Component):
         """Return b_0, b_1, .., each as of a stage before it is added."""
         config = self.config
         width, skipped = config.width, 1 + config.width - config.word_bits
-        slots = {skipped + j: slot for slot, places in self._rows() for j in places}
+        slots = {skipped + j: slot for slot, places in _rows(self.config) for j in places}
         string = [timed(f"x{n}", 0, 1, self.block[n]) for n in range(width)]
         for n in range(width, width + config.block * config.latent):
             slot = max(0, slots.get(n, 0) - self._stage)
@@ -182,8 +189,8 @@ class SeedlmLane(wiring.Component):
         triple = timed("triple", edge, _span(3 * (2**latent - 1)), triple)
         slot = latent - len(edges)
         acc = edged("start", add, timed("zero", slot, 1, 0), slot, 1, of_acc, 0)
-        low, cuts = [], dict.fromkeys(self._cuts())
-        for slot, places in self._rows():
+        low, cuts = [], dict.fromkeys(_cuts(self.config))
+        for slot, places in _rows(self.config):
             terms = [once.at(slot), once.at(slot) << 1, triple.at(slot)]
             change = _chosen([bits[j].at(slot) for j in places], terms)
             size, stop = len(places), places.stop

@@ -7,10 +7,10 @@ from amaranth.lib.wiring import In, Out
 from seedbed.hw.activation_store import ActivationStore
 from seedbed.hw.delay_line import delay_line
 from seedbed.hw.gradient_update import GradientUpdate
-from seedbed.hw.inference_pipeline import direct_members, row_address, store_address
 from seedbed.hw.mac_array import MacArray
 from seedbed.hw.outer_products import OuterProducts
 from seedbed.hw.parameter_memory import ACCUMULATORS, ParameterMemory
+from seedbed.hw.pipeline_ports import direct_members, row_address, store_address
 from seedbed.hw.read_arbiter import request_layout
 from seedbed.hw.update_pass import UpdatePass
 from seedbed.spec.engine import EngineConfig
