@@ -1,1 +1,1 @@
-"""Golden models in NumPy: bit for bit what the RTL does, vectorised."""
+"""Golden models in NumPy: bit-exact and vectorised."""

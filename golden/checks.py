@@ -1,4 +1,4 @@
-"""The check of numbers that come into a model: whole ones, and those that its format holds."""
+"""Range check of the integers that a model is given."""
 
 import numpy as np
 
@@ -8,9 +8,9 @@ __all__ = ["require_integers"]
 def require_integers(name: str, numbers: object, low: int, high: int) -> np.ndarray:
     """Return ``numbers`` as int64; refuse them unless all are whole, and in ``low .. high``.
 
-    A core would cut off what its port has no bits for, and NumPy what is behind the point.
+    A port would silently drop the bits that it does not have, and NumPy the fraction.
 
-    Raises ``TypeError`` for what are no numbers and ``ValueError`` for the first one that is wrong.
+    Raises ``TypeError`` for values that are no numbers and ``ValueError`` for the first wrong one.
     """
     found = np.asarray(numbers)
     several = "every one of " if found.ndim else ""
@@ -19,7 +19,7 @@ def require_integers(name: str, numbers: object, low: int, high: int) -> np.ndar
         return found.astype(np.int64)
     if found.dtype.kind not in "iuf":
         raise TypeError(f"{allowed}, not {found.ravel().tolist()[0]!r}")
-    # What is no number at all is not in the range either.
+    # NaN is not in the range either.
     wrong = ~((found >= low) & (found <= high))
     if found.dtype.kind == "f":
         wrong |= found != np.trunc(found)

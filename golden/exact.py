@@ -1,4 +1,4 @@
-"""Reproducible products of float32 matrices: the same bits on any machine."""
+"""Reproducible products of float32 matrices: the same bits on every machine."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ DOUBLE = 53
 def _rounded(x: np.ndarray, bits: int) -> np.ndarray:
     """Return ``x`` as float64, rounded to ``bits`` bits below its largest magnitude's power of two.
 
-    The sum with a large number has its last bit where ``x`` is to have it.
+    Adding a large number rounds ``x`` to that number's last bit; subtracting it restores ``x``.
     """
     peak = max(x.max(initial=0), -x.min(initial=0))
     large = np.ldexp(np.float32(1.5), np.frexp(peak)[1] + 23 - bits)
@@ -19,11 +19,11 @@ def _rounded(x: np.ndarray, bits: int) -> np.ndarray:
 
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return ``a @ b``; where both are float32, rounded so that no order of summation shows.
+    """Return ``a @ b``; for float32 operands the result does not depend on the summation order.
 
-    A BLAS adds in an order of its own for each processor, and training makes of the last bit
-    another network. Here both operands keep 18 bits or so, as many as let a float64 hold every
-    sum of their products exactly, and only the result is rounded to float32.
+    A BLAS has a different summation order for each processor, and training amplifies a difference
+    in the last bit. Here both operands are rounded to about 18 bits, so that a float64 holds every
+    sum of their products exactly; only the result is rounded to float32.
     """
     if not a.dtype == b.dtype == np.float32:
         return a @ b

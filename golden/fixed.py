@@ -8,19 +8,19 @@ __all__ = ["Saturations", "matmul", "rounded", "to_fixed"]
 
 
 class Saturations:
-    """Saturates numbers, and counts how many were beyond their format."""
+    """Saturates numbers, and counts the overflows."""
 
     def __init__(self) -> None:
         self.count = 0
 
     def fit(self, numbers: np.ndarray, form: Fixed) -> np.ndarray:
-        """Return the integers, each not in the format's range replaced by the range's end."""
+        """Return the integers, clipped to the format's range."""
         fitted = np.clip(numbers, form.low, form.high)
         self.count += int(np.count_nonzero(fitted != numbers))
         return fitted
 
     def requantize(self, numbers: np.ndarray, shift: int, form: Fixed) -> np.ndarray:
-        """Return the integers by 2^shift, rounded half up and saturated."""
+        """Return the integers divided by 2^shift, rounded half up and saturated."""
         return self.fit(rounded(numbers, shift), form)
 
 
@@ -33,7 +33,7 @@ def rounded(numbers: np.ndarray, shift: int) -> np.ndarray:
 def to_fixed(reals: np.ndarray, form: Fixed) -> np.ndarray:
     """Return real numbers as a format's integers, int64: rounded half up, saturated.
 
-    Raises ``ValueError`` for what is not a number.
+    Raises ``ValueError`` for NaN.
     """
     if np.isnan(reals).any():
         raise ValueError(f"numbers to round to {form} must be real numbers, not nan")
@@ -44,7 +44,7 @@ def to_fixed(reals: np.ndarray, form: Fixed) -> np.ndarray:
 def matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return the matrix product of integers, int64, which is exact for sums below 2^53.
 
-    It is done in float64, where such integers are exact in any order of summation, and fast. Who
-    calls it has made sure of the bound: the configurations refuse formats beyond it.
+    It is computed in float64, where such integers are exact in any order of summation. The caller
+    ensures the bound: the configurations refuse formats that exceed it.
     """
     return (x.astype(np.float64) @ y.astype(np.float64)).astype(np.int64)

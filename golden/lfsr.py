@@ -1,4 +1,4 @@
-"""Golden model of the LFSR, straight from the bit-serial definition."""
+"""Golden model of the LFSR, by the bit-serial definition."""
 
 from collections.abc import Iterator
 
@@ -22,8 +22,8 @@ def step(config: LfsrConfig, states: np.ndarray) -> np.ndarray:
 def cycle(config: LfsrConfig, seed: int = 1) -> np.ndarray:
     """Return all 2^width - 1 states in the order of single steps, from ``seed`` on, uint32.
 
-    Successive states are windows of one bit string, so that only its bits are computed: a run of
-    bits becomes twice as long by one more vectorised XOR a tap.
+    Successive states are windows of one bit string, so only that string is computed. One vectorised
+    XOR per tap doubles its length.
     """
     width, order = config.width, config.order
     bits = np.zeros(order + width, np.uint8)
@@ -31,7 +31,7 @@ def cycle(config: LfsrConfig, seed: int = 1) -> np.ndarray:
     assert config.taps is not None
     done, stride = width, 1
     while done < len(bits):
-        # Over GF(2) the square of the polynomial has its taps twice as far apart:
+        # Over GF(2) squaring the polynomial doubles the distances of its taps:
         # bits[i + width * stride] is the XOR of bits[i + tap * stride], all known for a chunk.
         while 2 * stride * width <= done:
             stride *= 2
@@ -48,7 +48,7 @@ def cycle(config: LfsrConfig, seed: int = 1) -> np.ndarray:
 
 
 class Lfsr:
-    """The words of :class:`seedbed.hw.lfsr.Lfsr`: ``leap`` single steps each, the seed left out."""
+    """The words of :class:`seedbed.hw.lfsr.Lfsr`: ``leap`` single steps each, without the seed."""
 
     def __init__(self, config: LfsrConfig):
         self.config = config
@@ -59,7 +59,7 @@ class Lfsr:
         self.state = require_integers("seed", seed, 1, self.config.order).astype(np.uint32)
 
     def words(self) -> Iterator[int]:
-        """Yield one word a beat, without end."""
+        """Yield one word per beat, endlessly."""
         while True:
             for _ in range(self.config.leap):
                 self.state = step(self.config, self.state)

@@ -18,8 +18,8 @@ def wrap(sums: np.ndarray, width: int) -> np.ndarray:
 class MacArray:
     """Sums of frames, in integers.
 
-    NumPy's int64 is the integers modulo 2^64, and a result has 64 bits at most, so that every sum
-    here is the exact one modulo 2^accumulator_width, whatever overflows on the way.
+    NumPy's int64 wraps modulo 2^64, and a result has 64 bits at most, so every sum here is exact
+    modulo 2^accumulator_width, even if an intermediate sum overflows.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class MacArray:
         on
             Which blocks count, of the same shape; without it all do.
 
-        Raises ``ValueError`` for a factor or an exponent that its bits do not hold.
+        Raises ``ValueError`` for a factor or an exponent that is out of its range.
         """
         config = self.config
         products = self.products(weights, activations)
@@ -79,6 +79,6 @@ class MacArray:
 
 
 def _require(name: str, numbers: np.ndarray, width: int) -> np.ndarray:
-    """Return ``numbers``, which ``width`` bits hold; without any bits that is 0."""
+    """Return ``numbers``, checked against the range of ``width`` bits; a width of 0 allows 0."""
     half = 1 << width >> 1
     return require_integers(name, numbers, -half, max(half - 1, 0))

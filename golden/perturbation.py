@@ -15,7 +15,7 @@ __all__ = ["Beats", "Perturbation"]
 
 @dataclass(frozen=True)
 class Beats:
-    """One perturbation: ``lanes`` of shape (beats, n), ``counts`` and ``exponents`` a beat."""
+    """One perturbation: ``lanes`` of shape (beats, n), ``counts``, ``exponents`` (beats,)."""
 
     lanes: np.ndarray
     counts: np.ndarray
@@ -23,7 +23,7 @@ class Beats:
 
 
 class Perturbation:
-    """k eps z for a seed, as integers beat by beat and as the real numbers they stand for.
+    """k eps z for a seed, as the beats' integers and as the real numbers that they represent.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Perturbation:
             self._pool = PrngPool(config.pool)
 
     def load(self, contents: list[int]) -> None:
-        """Give the pool other numbers, from its first place on, scaled before."""
+        """Write already scaled numbers to the pool, from index 0 on."""
         self._pool.load(contents)
 
     def beats(self, *, seed: int, d: int, eps: int = 0) -> Beats:
@@ -52,7 +52,7 @@ class Perturbation:
         Raises ``ValueError`` for a seed, a length or an exponent outside its range.
         """
         config = self.config
-        seed, d = self._named(seed, d)
+        seed, d = self._checked(seed, d)
         top = 1 << (config.eps_width - 1)
         eps = int(require_integers("eps", eps, -top, top - 1))
         n = config.lanes
@@ -69,24 +69,24 @@ class Perturbation:
         return Beats(lanes, counts, exponents)
 
     def values(self, *, seed: int, d: int, eps: int = 0, negative: bool = False) -> np.ndarray:
-        """Return k eps z as d real numbers, float64, exact: a double holds every one of them."""
+        """Return k eps z as d real numbers, float64, which are exact."""
         beats = self.beats(seed=seed, d=d, eps=eps)
         factors = np.ldexp(-1.0 if negative else 1.0, beats.exponents - self.config.fraction_bits)
         return (beats.lanes * factors[:, None]).reshape(-1)[:d]
 
     def next_seed(self, seed: int, d: int) -> int:
-        """Return the seed with which the sequence goes on where this perturbation ended.
+        """Return the seed that continues the sequence after this perturbation.
 
-        From the pool that is the number after the last (the paper's leftover shift); from the array
-        it is the first word after as many beats, rotation back at its start.
+        For the pool it is the index after the last number (the paper's leftover shift). For the
+        array it is the first word after as many beats, with the rotation at its start.
         """
-        seed, d = self._named(seed, d)
+        seed, d = self._checked(seed, d)
         if self.config.source == "pool":
             return (seed + d) % self.config.size
         return self._array.later(seed, -(-d // self.config.lanes))
 
-    def _named(self, seed: int, d: int) -> tuple[int, int]:
-        """Return seed and length of a perturbation, which the core can be asked for."""
+    def _checked(self, seed: int, d: int) -> tuple[int, int]:
+        """Return seed and length of a perturbation as integers; refuse values out of range."""
         seeds, longest = self.config.seeds, 2**self.config.count_width - 1
         seed = int(require_integers("seed", seed, seeds.start, seeds.stop - 1))
         return seed, int(require_integers("d", d, 1, longest))

@@ -13,7 +13,7 @@ __all__ = ["PrngPool", "Request"]
 
 @dataclass(frozen=True)
 class Request:
-    """One beat asked for: see the port ``i`` of :class:`seedbed.hw.prng_pool.PrngPool`."""
+    """One request: see the port ``i`` of :class:`seedbed.hw.prng_pool.PrngPool`."""
 
     count: int
     last: bool = False
@@ -22,7 +22,7 @@ class Request:
 
 
 class PrngPool:
-    """N numbers in a circle, and a position on it.
+    """A circular buffer of N numbers, and a read position.
 
     Parameters
     ----------
@@ -34,12 +34,12 @@ class PrngPool:
         assert config.contents is not None
         self.config = config
         self.position = 0
-        # Twice around: from any place of the first turn, a whole turn is one slice.
+        # Stored twice, so that N numbers from any index are one slice.
         self._twice = np.empty(2 * config.size, np.int32)
         self.load(config.contents)
 
     def load(self, numbers: Sequence[int] | np.ndarray) -> None:
-        """Write ``numbers`` to places 0, 1, 2, ..; the places behind them keep what they held.
+        """Write ``numbers`` to index 0, 1, 2, ..; the rest of the pool is unchanged.
 
         Raises ``ValueError`` for more than N numbers, or one that ``width`` bits do not hold.
         """
@@ -56,16 +56,16 @@ class PrngPool:
         return self._twice[: self.config.size].copy()
 
     def take(self, start: int, d: int) -> np.ndarray:
-        """Return ``d`` consecutive numbers from place ``start`` on, int32 of shape (d,)."""
+        """Return ``d`` consecutive numbers from index ``start`` on, int32 of shape (d,)."""
         start %= self.config.size
         return np.resize(self._twice[start : start + self.config.size], d)
 
     def next_start(self, start: int, d: int) -> int:
-        """Return where the perturbation begins that follows one of ``d`` numbers from ``start``."""
+        """Return the start of the perturbation after one of ``d`` numbers from ``start``."""
         return (start + d) % self.config.size
 
     def beats(self, requests: Iterable[Request]) -> np.ndarray:
-        """Return the lanes of one beat a request, int32 of shape (requests, lanes); moves on."""
+        """Return one beat per request, int32 of shape (requests, lanes), and advance."""
         lanes = self.config.lanes
         out = []
         for request in requests:
@@ -75,7 +75,7 @@ class PrngPool:
         return np.array(out, np.int32).reshape(-1, lanes)
 
     def requests(self, d: int, start: int | None = None) -> Iterator[Request]:
-        """Yield the requests that read ``d`` numbers, from ``start`` or from where it stands."""
+        """Yield the requests that read ``d`` numbers, from ``start`` or from the position."""
         lanes = self.config.lanes
         for done in range(0, d, lanes):
             seek = start is not None and done == 0

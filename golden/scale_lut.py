@@ -1,4 +1,4 @@
-"""Golden model of the scaling exponents, from the beats themselves."""
+"""Golden model of the scaling exponents, computed from the array's beats."""
 
 import math
 from dataclasses import replace
@@ -21,10 +21,10 @@ def scales(beats: np.ndarray, width: int) -> np.ndarray:
 
 
 class ScaleLut:
-    """The exponent of every state that generator 0 can have, found by running the array once."""
+    """The exponent of every state of generator 0, computed from one period of the array."""
 
     def __init__(self, config: ScaleConfig):
-        # A leap that divides the order would leave states out. The phases are the array's own.
+        # A leap that divides the order would skip states. The phases are those of the given leap.
         array = UrngArray(replace(config.array, leap=1))
         array.load(list(config.array.seeds))
         period = config.array.lfsr.order

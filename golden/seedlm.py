@@ -1,4 +1,4 @@
-"""Golden model of SeedLM's blocks: words, packing, decoding, and the search as it is printed."""
+"""Golden model of SeedLM's blocks: words, packing, decoding, and the published search."""
 
 from functools import lru_cache
 
@@ -28,15 +28,15 @@ __all__ = [
 LEAST, MOST = -8, 7
 _POWERS = np.ldexp(1.0, np.arange(LEAST, MOST))
 #: What max|t| must exceed for an exponent above -8, -7, .. 6, by rule; exact in float64.
-#: ``fit`` goes on when a coefficient would be above 7.5, ``paper`` from max|t| = 2^(e + 1) on.
+#: ``fit`` increments when a coefficient would exceed 7.5, ``paper`` from max|t| = 2^(e + 1) on.
 LIMITS = {"fit": 7.5 * _POWERS, "paper": np.nextafter(2.0 * _POWERS, 0.0)}
-#: Singular values below this share of the largest are zero. The words are integers: a singular
-#: basis shows about 1e-16 here, and a regular one is far above.
+#: Singular values below this fraction of the largest count as zero. The words are integers: it is
+#: about 1e-16 for a singular basis, and far greater for a regular one.
 SINGULAR = 1e-12
 
 
 def words(config: SeedlmConfig, seeds: np.ndarray) -> np.ndarray:
-    """Return V(s), cut to ``word_bits``, as int64 of shape (..., C, P)."""
+    """Return V(s), truncated to ``word_bits``, as int64 of shape (..., C, P)."""
     state = require_integers("seeds", seeds, 0, config.lfsr.order).astype(np.uint32)
     found = []
     for _ in range(config.block * config.latent):
@@ -47,7 +47,7 @@ def words(config: SeedlmConfig, seeds: np.ndarray) -> np.ndarray:
 
 
 def sums(config: SeedlmConfig, seeds: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-    """Return S_c, what the decompressor gives: int64 of shape (..., C)."""
+    """Return S_c, the decompressor's output: int64 of shape (..., C)."""
     centred = words(config, seeds) - config.half
     coefficients = require_integers("coefficients", coefficients, LEAST, MOST)
     return (centred * coefficients[..., None, :]).sum(axis=-1)
@@ -56,7 +56,7 @@ def sums(config: SeedlmConfig, seeds: np.ndarray, coefficients: np.ndarray) -> n
 def decode(
     config: SeedlmConfig, seeds: np.ndarray, exponents: np.ndarray, coefficients: np.ndarray
 ) -> np.ndarray:
-    """Return the weights as float64 of shape (..., C), before the tensor's own scale."""
+    """Return the weights as float64 of shape (..., C), without the tensor's scale."""
     exponents = require_integers("exponents", exponents, LEAST, MOST)
     scale = np.ldexp(1.0, exponents) / (config.half - 1)
     return sums(config, seeds, coefficients) * scale[..., None]
@@ -96,8 +96,8 @@ def bases(config: SeedlmConfig, seeds: np.ndarray) -> np.ndarray:
 def inverses(config: SeedlmConfig) -> np.ndarray:
     """Return the pseudo-inverse of U(s) for s = 1 .. 2^K - 1, float64 of shape (2^K - 1, P, C).
 
-    By singular values: conditions reach 5e5 at K = 16, and normal equations would square them. The
-    last configuration's table is kept; it has 8 C P 2^K bytes.
+    Computed by singular values: condition numbers reach 5e5 at K = 16, and normal equations would
+    square them. The last configuration's table is cached; it has 8 C P 2^K bytes.
     """
     order = config.lfsr.order
     table = np.empty((order, config.latent, config.block))
@@ -112,7 +112,7 @@ def inverses(config: SeedlmConfig) -> np.ndarray:
 def check(config: SeedlmConfig, blocks: np.ndarray, rule: str) -> np.ndarray:
     """Return the blocks as float64 of shape (n, C), or raise ``ValueError`` for them or the rule.
 
-    Weights are finite: whoever reads them from a file names the tensor that is not.
+    Weights are assumed finite: the reader of a file checks them, and names the tensor.
     """
     blocks = np.ascontiguousarray(blocks, np.float64)
     if blocks.ndim != 2 or blocks.shape[1] != config.block:
@@ -126,7 +126,7 @@ def exponent(rule: str, peaks: np.ndarray) -> np.ndarray:
     """Return the shared exponent by rule for ``peaks`` = max|t|, as int8 in -8 .. 7.
 
     ``fit`` is ceil(log2(max|t| / 7.5)), ``paper`` floor(log2 max|t|), both by comparison with exact
-    limits and not by a logarithm that may be rounded. Without any t but zeros it is -8.
+    limits, because a logarithm may be rounded. If all t are zero it is -8.
     """
     return (np.searchsorted(LIMITS[rule], peaks) + LEAST).astype(np.int8)
 
@@ -134,23 +134,23 @@ def exponent(rule: str, peaks: np.ndarray) -> np.ndarray:
 def search(
     config: SeedlmConfig, blocks: np.ndarray, *, rule: str = "fit"
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return seeds (uint32), exponents (int8) and coefficients (int8, P a block): Algorithm 1.
+    """Return seeds (uint32), exponents (int8) and coefficients (int8, P per block): Algorithm 1.
 
-    As it is printed, for every block and every seed::
+    As published, for every block and every seed::
 
         t = pseudo-inverse of U(s), times w
         e = by rule from max|t|, q = round(t / 2^e), ties to even, clipped to -8 .. 7
-        error = |w - U(s) q 2^e|^2, and the seed of the least error, the lowest of equals, is kept
+        error = |w - U(s) q 2^e|^2, and the seed of the least error is kept, the lowest of equals
 
-    Sums run over c in order and no product is fused with a sum, so that another implementation
-    can have the same bits. A block of zeros has seed 1, exponent -8 and coefficients 0.
+    Sums run over c in order, without fused multiply-add, so that another implementation can
+    reproduce the same bits. A block of zeros has seed 1, exponent -8 and coefficients 0.
 
     Parameters
     ----------
     config
-        The blocks' configuration; any, but the time is that of C P 2^K products a block.
+        The blocks' configuration. The time is that of C P 2^K products per block.
     blocks
-        (n, C) finite weights, the tensor's own scale taken off.
+        (n, C) finite weights, divided by the tensor's scale.
     rule
         One of ``RULES``.
 
@@ -191,7 +191,7 @@ def errors(
     exponents: np.ndarray,
     coefficients: np.ndarray,
 ) -> np.ndarray:
-    """Return |w - U(s) q 2^e|^2 of each block as float64, summed in the order of ``search``."""
+    """Return ``|w - U(s) q 2^e|^2`` of each block as float64, summed in the order of ``search``."""
     differences = np.asarray(blocks, np.float64) - decode(config, seeds, exponents, coefficients)
     total = np.zeros(differences.shape[:-1])
     for c in range(config.block):

@@ -14,7 +14,7 @@ def decompress(config: SeedlmDecompressConfig, packed: np.ndarray) -> tuple[np.n
     Parameters
     ----------
     packed
-        uint64 of shape (T, blocks), a row a beat.
+        uint64 of shape (T, blocks), one row per beat.
 
     Returns S_c as int64 of shape (T, blocks x C), block by block, and the exponents as int8 of
     shape (T, blocks). Raises ``ValueError`` for another shape.

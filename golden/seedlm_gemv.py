@@ -9,15 +9,15 @@ from seedbed.spec import SeedlmGemvConfig
 
 __all__ = ["SeedlmGemv"]
 
-#: Blocks or plain weights that are worked on at a time.
+#: Blocks or plain weights per chunk: bounds the memory.
 CHUNK = 1 << 16
 
 
 class SeedlmGemv:
-    """y = W x in integers, and the beats that W comes in.
+    """y = W x in integers, and the beats of W.
 
-    Sums are exact modulo 2^accumulator_width, in int64. At the paper's 4 bits nothing overflows; at
-    its 3 bits only the single sum of 2^63 would, of blocks with seed 0, which no file holds.
+    Sums are exact modulo 2^accumulator_width, in int64. At the paper's 4 bits no sum overflows. At
+    its 3 bits the only overflow is a sum of 2^63, of blocks with seed 0, which no file contains.
 
     Parameters
     ----------
@@ -31,11 +31,11 @@ class SeedlmGemv:
     def packed_product(self, packed: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Return y, int64 of shape (rows,), of ``packed`` blocks and ``x`` of shape (columns,).
 
-        ``packed`` is of shape (rows, ceil(columns / C)); the weights that a row's last block has
-        beyond the columns count as 0. Raises ``ValueError`` for shapes that do not fit.
+        ``packed`` is of shape (rows, ceil(columns / C)); the weights of a row's last block
+        after the last column count as 0. Raises ``ValueError`` for mismatched shapes.
         """
         config = self.config
-        blocks = self._fit(packed, x, config.block)
+        blocks = self._check_shapes(packed, x, config.block)
         x = self._activations(x)
         padded = np.zeros(blocks * config.block, np.int64)
         padded[: len(x)] = x
@@ -50,16 +50,16 @@ class SeedlmGemv:
     def plain_product(self, weights: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Return y, int64 of shape (rows,), of ``weights`` (rows, columns) and ``x`` (columns,).
 
-        Raises ``ValueError`` for shapes that do not fit.
+        Raises ``ValueError`` for mismatched shapes.
         """
-        self._fit(weights, x, 1)
+        self._check_shapes(weights, x, 1)
         sums = self._weights(weights) @ self._activations(x)
         return wrap(sums, self.config.mac.accumulator_width)
 
     def packed_beats(self, packed: np.ndarray) -> np.ndarray:
-        """Return W as beats: uint8 of shape (rows, beats a row, bytes a beat), low bytes first.
+        """Return W as beats: uint8 of shape (rows, beats per row, bytes per beat), low bytes first.
 
-        ``packed`` is of shape (rows, blocks); a row's last beat is filled up with zeros.
+        ``packed`` is of shape (rows, blocks); a row's last beat is padded with zeros.
         """
         packed = require_integers("packed", packed, 0, (1 << self.config.block_bits) - 1)
         return self._beats(packed, self.config.block_bits, self.config.decompress.blocks)
@@ -76,14 +76,14 @@ class SeedlmGemv:
         half = 1 << (self.config.plain_width - 1)
         return require_integers("weights", weights, -half, half - 1)
 
-    def _fit(self, matrix: np.ndarray, x: np.ndarray, block: int) -> int:
-        """Return how many fields a row has; raises ``ValueError`` where the matrix does not."""
+    def _check_shapes(self, matrix: np.ndarray, x: np.ndarray, block: int) -> int:
+        """Return how many fields a row has; raise ``ValueError`` for another matrix shape."""
         fields = -(-len(x) // block)
         if not 1 <= len(x) <= self.config.columns:
             raise ValueError(f"columns must be in 1..{self.config.columns}, not {len(x)}")
         if matrix.ndim != 2 or matrix.shape[1] != fields:
             raise ValueError(
-                f"a matrix of {len(x)} columns has {fields} fields a row, in two dimensions: "
+                f"a matrix of {len(x)} columns has {fields} fields per row, in two dimensions: "
                 f"its shape must not be {matrix.shape}"
             )
         return fields
@@ -94,7 +94,7 @@ class SeedlmGemv:
         return [matrix[start : start + step] for start in range(0, len(matrix), step)]
 
     def _beats(self, matrix: np.ndarray, width: int, fields: int) -> np.ndarray:
-        """Return ``fields`` numbers of ``width`` bits a beat, the first one lowest."""
+        """Return beats of ``fields`` numbers of ``width`` bits, the first one lowest."""
         beats = -(-matrix.shape[1] // fields)
         found = [np.zeros((0, beats, self.config.beat_bits // 8), np.uint8)]
         for part in self._parts(matrix):

@@ -1,4 +1,4 @@
-"""Golden model of the skid buffer: a stream keeps its beats."""
+"""Golden model of the skid buffer: the output beats are the input beats."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ __all__ = ["SkidBuffer"]
 
 
 class SkidBuffer:
-    """What :class:`seedbed.hw.skid_buffer.SkidBuffer` gives for the beats that it takes.
+    """The output of :class:`seedbed.hw.skid_buffer.SkidBuffer` for given input beats.
 
     Parameters
     ----------

@@ -11,15 +11,15 @@ from seedbed.spec import LfsrConfig, TreeGrngConfig
 
 __all__ = ["TreeGrng", "seed_bits", "thresholds"]
 
-#: Magnitude bits that each level below the sign looks at.
+#: Magnitude bits that select the node of each level after the sign's.
 DEPTHS = (0, 1, 2, 3, 4, 4, 3)
 
 
 def thresholds(level: int, bits: int) -> np.ndarray:
     """Return the constants of the nodes of magnitude level 1..7, for words of ``bits`` bits.
 
-    The half Gaussian's mass over 128 unit intervals of sigma 32, laid out as (what a node sees,
-    bits it does not see, lower or upper half, what is decided below), gives P(lower half).
+    The half Gaussian's mass over 128 unit intervals of sigma 32, reshaped to (node, bits that
+    the node ignores, lower or upper half, undecided bits), gives P(lower half).
     """
     pdf = np.diff([erf(edge / (32 * sqrt(2))) for edge in range(129)])
     halves = pdf.reshape(2 ** DEPTHS[level - 1], -1, 2, 128 >> level).sum(axis=(1, 3))
@@ -29,7 +29,7 @@ def thresholds(level: int, bits: int) -> np.ndarray:
 def seed_bits(config: TreeGrngConfig, seeds) -> list[int]:
     """Return the bits that load ``seeds``, shape (instances, 8), in the order of the beats.
 
-    A register that steps L bits at once is filled as L shift chains: its bits 0, L, 2L .., then
+    A register with L steps per beat is loaded as L shift chains: its bits 0, L, 2L .., then
     1, L + 1 .., and so on.
     """
     bits = []
@@ -43,8 +43,8 @@ def seed_bits(config: TreeGrngConfig, seeds) -> list[int]:
 
 
 @cache
-def _circle(config: LfsrConfig) -> tuple[np.ndarray, np.ndarray]:
-    """Return a register's states in their order, and the place of each of them in it."""
+def _cycle(config: LfsrConfig) -> tuple[np.ndarray, np.ndarray]:
+    """Return a register's states in order, and the index of each state."""
     states = cycle(config)
     places = np.empty(config.order + 1, np.uint32)
     places[states] = np.arange(config.order, dtype=np.uint32)
@@ -52,9 +52,9 @@ def _circle(config: LfsrConfig) -> tuple[np.ndarray, np.ndarray]:
 
 
 class TreeGrng:
-    """Walks all instances and beats down the tree at once.
+    """Evaluates the tree for all instances and beats at once.
 
-    Every state is a place in its register's one cycle, so that the word of level l at beat t is
+    Every state is an index in its register's one cycle, so that the word of level l at beat t is
     ``cycle[place + leap * (t + stage)] >> (width - bits)``.
 
     Parameters
@@ -65,7 +65,7 @@ class TreeGrng:
 
     def __init__(self, config: TreeGrngConfig):
         self.config = config
-        self._circles = [_circle(level.lfsr) for level in config.levels]
+        self._cycles = [_cycle(level.lfsr) for level in config.levels]
         self._tables = [thresholds(k, config.levels[k].bits) for k in range(1, 8)]
         self.load(config.seeds)
 
@@ -77,7 +77,7 @@ class TreeGrng:
                 f"seeds must have the shape ({self.config.instances}, 8), not {seeds.shape}"
             )
         self._places = []
-        columns = zip(self.config.levels, self._circles, seeds.T, strict=True)
+        columns = zip(self.config.levels, self._cycles, seeds.T, strict=True)
         for level, (_, places), column in columns:
             name = f"the seeds of a register of {level.lfsr.width} bits"
             states = require_integers(name, column, 1, level.lfsr.order)
@@ -85,7 +85,7 @@ class TreeGrng:
         self._beat = 0
 
     def _words(self, level: int, count: int) -> np.ndarray:
-        settings, (states, _) = self.config.levels[level], self._circles[level]
+        settings, (states, _) = self.config.levels[level], self._cycles[level]
         beats = (self._beat + np.arange(count, dtype=np.int64)) * settings.lfsr.leap
         places = (beats[:, None] + self._places[level]) % len(states)
         return states[places] >> np.uint32(settings.lfsr.width - settings.bits)
@@ -101,11 +101,10 @@ class TreeGrng:
         return np.where(upper, magnitude, ~magnitude).astype(np.int8)
 
     def probabilities(self) -> np.ndarray:
-        """Return the probability of each number -128..127 that thresholds and registers give.
+        """Return the probability of each number -128..127, from thresholds and register lengths.
 
-        A register of K bits is in 2^K - 1 states, of which ``(2^bits - T) 2^(K - bits)`` choose the
-        upper half. Over the whole period this is exact where the levels' periods have no common
-        factor.
+        A register of K bits is in 2^K - 1 states, of which ``(2^bits - T) 2^(K - bits)`` select the
+        upper half. Over the whole period this is exact where the levels' periods are coprime.
         """
         half = np.ones(1)
         for level, table in enumerate(self._tables, start=1):

@@ -1,1 +1,1 @@
-"""RTL in Amaranth: one component a module, one module a core."""
+"""RTL in Amaranth: one component per module. A core's module has the core's name."""

@@ -11,13 +11,13 @@ __all__ = ["Lfsr"]
 
 
 class Lfsr(wiring.Component):
-    """A Fibonacci LFSR that gives one word a beat, ``leap`` steps apart.
+    """A Fibonacci LFSR with one word per beat, ``leap`` steps apart.
 
     With taps T and width K, one bit-serial step is::
 
         new = XOR of state[t] for t in T;   state' = (state >> 1) | (new << (K - 1))
 
-    and a beat is ``leap`` of them, one XOR network derived as the matrix ``A ** leap``. The words
+    and a beat is ``leap`` steps: one XOR network, derived from the matrix ``A ** leap``. The words
     after a seed s are ``A**leap s, A**(2 leap) s, ..``; the seed itself is never output.
 
     Parameters
@@ -28,8 +28,8 @@ class Lfsr(wiring.Component):
     Members
     -------
     i_seed : In(stream of unsigned(width))
-        A new state, not zero (the all-zero state is absorbing: the loader's contract). It is
-        accepted together with the pending word, so that no word changes while it waits.
+        A new state, not zero (the all-zero state is absorbing; the source must not send it). It is
+        accepted in the cycle that transfers the pending word, so that a valid word is stable.
     o : Out(stream of unsigned(width))
         The words. Valid from reset on.
 

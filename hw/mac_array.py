@@ -1,4 +1,4 @@
-"""Multipliers in parallel, whose products are summed by block, beat and frame."""
+"""Array of multipliers, whose products are summed by block, beat and frame."""
 
 from dataclasses import dataclass, replace
 
@@ -20,36 +20,36 @@ def _levels(numbers: int, additions: int) -> int:
 
 @dataclass(frozen=True)
 class _Stage:
-    """Signed values that stand side by side, their greatest magnitude, and how many cycles in."""
+    """Parallel values of a pipeline stage, their greatest magnitude, and the stage's cycle."""
 
     values: list[Value]
     peak: int
     cycle: int
 
-    def then(self, m: Module, values: list[Value], peak: int, name: str) -> "_Stage":
-        """Put a register behind each of ``values``, as wide as ``peak`` needs."""
+    def registered(self, m: Module, values: list[Value], peak: int, name: str) -> "_Stage":
+        """Register each of ``values``, with the width that ``peak`` needs; return that stage."""
         shape, cycle = signed(peak.bit_length() + 1), self.cycle + 1
-        kept = [Signal(shape, reset_less=True, name=f"{name}_{cycle}") for _ in values]
-        m.d.sync += [register.eq(value) for register, value in zip(kept, values, strict=True)]
-        return _Stage(kept, peak, cycle)
+        registers = [Signal(shape, reset_less=True, name=f"{name}_{cycle}") for _ in values]
+        m.d.sync += [register.eq(value) for register, value in zip(registers, values, strict=True)]
+        return _Stage(registers, peak, cycle)
 
     def parts(self, size: int) -> list["_Stage"]:
         """Return stages of ``size`` values each."""
         starts = range(0, len(self.values), size)
         return [replace(self, values=self.values[k : k + size]) for k in starts]
 
-    def added(self, m: Module, additions: int, name: str) -> "_Stage":
-        """Add neighbours until one is left, two or four to one in a stage."""
-        level, most = self, 1 << additions
+    def summed(self, m: Module, additions: int, name: str) -> "_Stage":
+        """Return the sum of all values: an adder tree of two or four to one per stage."""
+        level, fan_in = self, 1 << additions
         while len(level.values) > 1:
-            some = [level.values[k : k + most] for k in range(0, len(level.values), most)]
-            peak = min(len(level.values), most) * level.peak
-            level = level.then(m, [sum(few[1:], few[0]) for few in some], peak, name)
+            groups = [level.values[k : k + fan_in] for k in range(0, len(level.values), fan_in)]
+            peak = min(len(level.values), fan_in) * level.peak
+            level = level.registered(m, [sum(group[1:], group[0]) for group in groups], peak, name)
         return level
 
 
-def _joined(stages: list[_Stage]) -> _Stage:
-    """Return the values of ``stages`` of the same cycle side by side."""
+def _concatenated(stages: list[_Stage]) -> _Stage:
+    """Return one stage with the values of all ``stages``, which have the same cycle."""
     return replace(stages[0], values=[value for stage in stages for value in stage.values])
 
 
@@ -80,11 +80,11 @@ class MacArray(wiring.Component):
         o_g = sum over beats, over blocks b that are on, of 2^(e_b - e_min) sum over l in b of
               w_gl x_l
 
-    Every lane of a way has one multiplier between registers, as a DSP block has; an adder tree sums
-    a block, two stages of shifts apply its exponent, to the left, so that no bit is lost; a second
-    tree sums the beat, and an accumulator the frame. Ways share the activations, the marks and the
-    control. Nothing stalls on the way: a frame is let in only where a place among the results is
-    free for it.
+    Every lane of a way has one multiplier between registers, as a DSP block has. An adder tree sums
+    a block. Two stages of left shifts apply its exponent without loss. A second tree sums the beat,
+    and an accumulator the frame. Ways share the activations, ``on``, and the control. The pipeline
+    never stalls. Back-pressure is credit-based: a frame is accepted only if the result FIFO has a
+    free entry for it.
 
     Parameters
     ----------
@@ -96,17 +96,17 @@ class MacArray(wiring.Component):
     i : In(stream of struct)
         ``weights`` (ways * lanes x signed(weight_width), way by way), ``activations`` (lanes x
         signed(activation_width)), ``exponents`` (blocks x signed(exponent_width); only where there
-        are any), ``on`` (blocks x 1 bit: a block that is off counts as 0), ``first`` (the sums
-        begin anew) and ``last`` (they are given out).
+        are any), ``on`` (blocks x 1 bit: a block that is off counts as 0), ``first`` (clears the
+        accumulators before this beat) and ``last`` (outputs the sums).
     o : Out(stream of struct)
-        ``sums`` (ways x signed(accumulator_width)), once a frame.
+        ``sums`` (ways x signed(accumulator_width)), once per frame.
     products : Out(ways * lanes x signed(weight_width + activation_width))
-        Only with ``config.products``. ``product_latency`` cycles, 2, after a beat was taken, its
-        products, way by way, of blocks that are off too; undefined in cycles that follow none. They
-        are the registers after the multipliers and have no handshake: who uses them counts cycles.
+        Only with ``config.products``. ``product_latency`` cycles, 2, after a beat was transferred,
+        its products, way by way, including blocks that are off. Without a transfer they are
+        undefined. The port is the multipliers' output register, without a handshake.
 
-    A frame that is left without ``last`` gives nothing; the next ``first`` forgets it. So beats
-    of which only the products are wanted, as of an outer product, come without ``last``.
+    A frame without ``last`` has no result; the next ``first`` clears its sums. Beats of which only
+    the products are needed, as in an outer product, are therefore sent without ``last``.
 
     Latency: ``latency`` cycles from the last beat to the sums. Throughput: a beat every cycle, of
     frames of one beat too, unless ``results`` is set to less.
@@ -134,27 +134,27 @@ class MacArray(wiring.Component):
 
     @property
     def results(self) -> int:
-        """Frames that may be on their way."""
+        """Frames that may be in flight."""
         return self.config.results or self.latency + 1
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.fifo = fifo = SyncFIFO(width=self._sums.size, depth=self.results)
-        moved = Signal()
-        taken = Signal()
-        frames = Signal(range(self.results + 1))
+        fire = Signal()
+        result_fire = Signal()
+        in_flight = Signal(range(self.results + 1))
         m.d.comb += [
-            self.i.ready.eq(frames != self.results),
-            moved.eq(self.i.valid & self.i.ready),
+            self.i.ready.eq(in_flight != self.results),
+            fire.eq(self.i.valid & self.i.ready),
             self.o.valid.eq(fifo.r_rdy),
             self.o.payload.sums.eq(fifo.r_data),
             fifo.r_en.eq(self.o.ready),
-            taken.eq(self.o.valid & self.o.ready),
+            result_fire.eq(self.o.valid & self.o.ready),
         ]
-        m.d.sync += frames.eq(frames + (moved & self.i.payload.last) - taken)
+        m.d.sync += in_flight.eq(in_flight + (fire & self.i.payload.last) - result_fire)
         totals = self._beat(m)
-        valid = delayed(m, moved, totals.cycle, "valid")
-        ends = delayed(m, moved & self.i.payload.last, totals.cycle, "ends", reset=True)
+        valid = delayed(m, fire, totals.cycle, "valid")
+        ends = delayed(m, fire & self.i.payload.last, totals.cycle, "ends", reset=True)
         first = delayed(m, self.i.payload.first, totals.cycle, "first")
         accumulator = Signal(self._sums, reset_less=True)
         sums = data.View(self._sums, fifo.w_data)
@@ -166,20 +166,22 @@ class MacArray(wiring.Component):
         return m
 
     def _beat(self, m) -> _Stage:
-        """Multiply, and sum each block and then the beat; one value a way is left."""
+        """Multiply, and sum each block and then the beat: one value per way."""
         config, beat = self.config, self.i.payload
         weights = [delayed(m, w, 1, "weight") for w in beat.weights]
         activations = [delayed(m, x, 1, "activation") for x in beat.activations]
         factors = zip(weights, activations * config.ways, strict=True)
         entry = _Stage([w * x for w, x in factors], config.product_peak, 1)
-        products = entry.then(m, entry.values, entry.peak, "product")
+        products = entry.registered(m, entry.values, entry.peak, "product")
         if config.products:
             taps = zip(self.products, products.values, strict=True)
             m.d.comb += [tap.eq(product) for tap, product in taps]
         blocks = enumerate(products.parts(config.block))
-        sums = _joined([block.added(m, config.additions, f"block_{b}") for b, block in blocks])
+        sums = _concatenated(
+            [block.summed(m, config.additions, f"block_{b}") for b, block in blocks]
+        )
         ways = self._scaled(m, sums).parts(config.blocks)
-        return _joined([way.added(m, config.additions, "beat") for way in ways])
+        return _concatenated([way.summed(m, config.additions, "beat") for way in ways])
 
     def _scaled(self, m, sums: _Stage) -> _Stage:
         """Shift each block's sum by its exponent; one that is off becomes 0."""
@@ -189,15 +191,15 @@ class MacArray(wiring.Component):
             # e - e_min is e with its sign flipped.
             raw = [e.as_unsigned() ^ (1 << (width - 1)) for e in self.i.payload.exponents]
             shifts = [delayed(m, shift[:width], sums.cycle, "shift") for shift in raw]
-        # Two bits of the shift a stage: one LUT6 for a bit of the sum.
+        # Two bits of the shift per stage: one LUT6 per bit of the sum.
         on = delayed(m, Value.cast(self.i.payload.on), sums.cycle, "on")
         coarse = [
             Mux(o, s << Cat(Const(0, 2), shift[2:]), 0)
             for o, s, shift in zip([*on] * self.config.ways, sums.values, shifts, strict=True)
         ]
-        sums = sums.then(m, coarse, peak << (self.config.shifts & ~3), "coarse")
+        sums = sums.registered(m, coarse, peak << (self.config.shifts & ~3), "coarse")
         if not width:
             return sums
         fine = [delayed(m, shift[:2], 1, "fine") for shift in shifts]
         scaled = [s << shift for s, shift in zip(sums.values, fine, strict=True)]
-        return sums.then(m, scaled, peak << self.config.shifts, "scaled")
+        return sums.registered(m, scaled, peak << self.config.shifts, "scaled")

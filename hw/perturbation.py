@@ -1,4 +1,4 @@
-"""A perturbation as a stream: seed in, k eps z out."""
+"""Perturbation stream: a seed in, the numbers k eps z out."""
 
 from amaranth.hdl import Cat, Module, Mux, Shape, Signal, signed
 from amaranth.lib import data, stream, wiring
@@ -40,15 +40,15 @@ def beat_layout(config: PerturbationConfig) -> data.StructLayout:
 
 
 class Perturbation(wiring.Component):
-    """Gives k eps z, exactly d numbers of it, for the seed that names z.
+    """Generates the d numbers of k eps z, where z is determined by a seed.
 
-    A beat is n signed integers with one exponent and one sign for all of them::
+    A beat is n signed integers with one common exponent and one common sign::
 
         k eps z_j = (-1)**negative * lanes[j] * 2**-fraction_bits * 2**exponent
 
-    eps is a power of two, so that no number is touched: its exponent and the scale's add up, and k
-    goes along as a sign, which the consumer's adder takes as add or subtract. The same seed gives
-    the same z, bit for bit; +eps, -eps and the update are three commands with one seed.
+    eps is a power of two: its exponent is added to the scale's, the integers are unchanged. k is a
+    sign bit, which selects addition or subtraction in the sink's adder. The same seed gives the
+    same z, bit for bit; +eps, -eps and the update are three commands with one seed.
 
     Parameters
     ----------
@@ -58,18 +58,18 @@ class Perturbation(wiring.Component):
     Members
     -------
     i : In(stream of struct)
-        One command a perturbation: ``seed`` (``urng``: the array's first word, not zero; ``pool``:
-        the place of the first number), ``numbers`` (d; at 0 there is still one beat, of count 0),
+        One command per perturbation: ``seed`` (``urng``: the array's first word, not zero;
+        ``pool``: the index of the first number), ``numbers`` (d; 0 gives one beat of count 0),
         ``eps`` (signed exponent of two), ``negative`` (k = -1).
     o : Out(stream of struct)
-        ``lanes`` (n x signed(b)), ``count`` (how many of them belong to the d numbers: n, but fewer
-        in the last beat), ``exponent`` (signed), ``negative``, ``last``.
-
+        ``lanes`` (n x signed(b)), ``count`` (how many lanes are valid: n, or fewer in the last
+        beat), ``exponent`` (signed), ``negative``, ``last``.
     i_pool : In(stream of struct)
-        ``pool`` only: new contents, scaled before; see :class:`~seedbed.hw.prng_pool.PrngPool`.
+        ``pool`` only: new contents, already scaled; see :class:`~seedbed.hw.prng_pool.PrngPool`.
 
-    Latency: from the command to the first beat n cycles (``urng``: the array grows) or that of the
-    pool. Throughput: a beat every cycle; the next command is taken after the last beat.
+    Latency: n cycles from the command to the first beat (``urng``: the array grows), or one more
+    than the pool's. Throughput: a beat every cycle; the next command is accepted after the last
+    beat.
     Source: PeZO (ICCAD 2025), sections 3.1 and 3.2; replay by seed as in MeZO.
     """
 
@@ -116,11 +116,12 @@ class Perturbation(wiring.Component):
         return m
 
     def _countdown(self, m, start, step):
-        """Count d down by a beat's numbers a step; return this beat's count and whether it is last.
+        """Count d down by n per step; return the current beat's count and whether it is the last.
 
-        The register holds the complement of what remains: -1 between perturbations, d and -n are
-        subtracted from it. With one operand plain, adder and multiplexer share their LUTs. Whether
-        a beat is the last is found a beat earlier, beside the subtraction and not behind it.
+        The register holds the complement of the remaining count: -1 between perturbations; d and
+        -n are subtracted from it. One operand is the register itself, so that adder and
+        multiplexer share their LUTs. ``last`` is computed one beat early, in parallel with the
+        subtraction, and registered.
         """
         lanes = self.config.lanes
         spent = Signal(self.config.count_width, init=-1)
@@ -141,21 +142,21 @@ class Perturbation(wiring.Component):
         return count, last
 
     def _from_array(self, m, busy, start):
-        """Numbers from the array; return what its scale adds to the exponent."""
+        """Connect the array; return the term that its scale adds to the exponent."""
         m.submodules.array = array = UrngArray(self.config.array)
         m.submodules.scale = scale = ScaleLut(self.config.scale)
-        taken = Signal()
-        count, last = self._countdown(m, start, taken)
+        fire = Signal()
+        count, last = self._countdown(m, start, fire)
         m.d.comb += [
             array.i_seeds.valid.eq(start),
             array.i_seeds.payload.eq(self.i.payload.seed),
-            # Between perturbations a beat of the last one is pending: it is thrown away.
+            # Between perturbations a beat of the previous one is pending and is discarded.
             array.o.ready.eq(~busy | self.o.ready),
-            scale.i.valid.eq(array.moves),
+            scale.i.valid.eq(array.advance),
             scale.i.payload.eq(product(self.config.array.lfsr.matrix, array.ahead)),
-            scale.o.ready.eq(array.moves),
+            scale.o.ready.eq(array.advance),
             self.o.valid.eq(busy & array.o.valid),
-            taken.eq(self.o.valid & self.o.ready),
+            fire.eq(self.o.valid & self.o.ready),
             self.o.payload.count.eq(count),
             self.o.payload.last.eq(last),
         ]
@@ -163,37 +164,37 @@ class Perturbation(wiring.Component):
             m.d.comb += number.eq(Cat(word[:-1], ~word[-1]))
         if self.config.scale.style == "constant":
             return 0
-        # A table in a memory answers late in the cycle: its answer is kept for the next beat, and
-        # asked for one beat earlier still.
+        # A memory's clock-to-output delay is long, so the table's output is registered. It is read
+        # one beat earlier to compensate.
         above = Signal(range(self.config.scale.greatest - self.config.scale.least + 1))
-        with m.If(array.moves):
+        with m.If(array.advance):
             m.d.sync += above.eq(scale.o.payload - self.config.scale.least)
         return above
 
     def _from_pool(self, m, busy, start):
-        """Numbers from the pool, which were scaled before; they add nothing to the exponent."""
+        """Connect the pool; its numbers are already scaled, so the exponent's term is 0."""
         m.submodules.pool = pool = PrngPool(self.config.pool)
         wiring.connect(m, wiring.flipped(self.i_pool), pool.i_pool)
-        place = Signal.like(self.i.payload.seed)
-        asking = Signal()
+        index = Signal.like(self.i.payload.seed)
+        requesting = Signal()
         seek = Signal()
-        asked = Signal()
-        count, last = self._countdown(m, start, asked)
+        request_fire = Signal()
+        count, last = self._countdown(m, start, request_fire)
         m.d.comb += [
-            pool.i.valid.eq(asking),
+            pool.i.valid.eq(requesting),
             pool.i.payload.seek.eq(seek),
-            pool.i.payload.start.eq(place),
+            pool.i.payload.start.eq(index),
             pool.i.payload.count.eq(count),
             pool.i.payload.last.eq(last),
-            asked.eq(asking & pool.i.ready),
+            request_fire.eq(requesting & pool.i.ready),
             self.o.valid.eq(pool.o.valid),
             pool.o.ready.eq(self.o.ready),
             self.o.payload.lanes.eq(pool.o.payload.lanes),
             self.o.payload.count.eq(pool.o.payload.count),
             self.o.payload.last.eq(pool.o.payload.last),
         ]
-        with m.If(asked):
-            m.d.sync += [seek.eq(0), asking.eq(~last)]
+        with m.If(request_fire):
+            m.d.sync += [seek.eq(0), requesting.eq(~last)]
         with m.If(start):
-            m.d.sync += [asking.eq(1), seek.eq(1), place.eq(self.i.payload.seed)]
+            m.d.sync += [requesting.eq(1), seek.eq(1), index.eq(self.i.payload.seed)]
         return 0

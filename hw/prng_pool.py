@@ -1,4 +1,4 @@
-"""A pool of pre-generated numbers, read as a circle."""
+"""A pool of pre-generated numbers, read as a circular buffer."""
 
 from functools import reduce
 from operator import or_
@@ -13,7 +13,7 @@ __all__ = ["PrngPool", "at_least", "beat_layout", "latency", "number_layout"]
 
 
 def at_least(value: Value, bound: int) -> Value:
-    """Return ``value >= bound`` as a tree of AND and OR: smaller than a subtraction's carry."""
+    """Return ``value >= bound`` as a chain of AND and OR: fewer LUTs than a carry chain."""
     result = Const(1)
     for k in range(len(value)):
         result = value[k] & result if bound >> k & 1 else value[k] | result
@@ -38,16 +38,16 @@ def latency(config: PoolConfig) -> int:
 
 
 class PrngPool(wiring.Component):
-    """Shows n consecutive numbers a beat of a circular sequence of N, from any place.
+    """Gives n consecutive numbers per beat of a circular sequence of N, from any index.
 
     With numbers x and position p, a beat is::
 
         lanes[j] = x[(p + j) mod N];   p' = (p + count) mod N
 
-    A row r of the memory holds the numbers S r .. S r + S + n - 2 (mod N), S banks, so that every
-    window lies in the one row p div S: all banks have the same address, nothing wraps around behind
-    the memory, and lane j is column j + p mod S. Column c belongs to bank c mod S, and number i so
-    to bank i mod S; N = 4095 in 8 banks is 512 rows, and a word of a bank is two numbers.
+    There are S banks. Row r of the memory holds the numbers S r .. S r + S + n - 2 (mod N), so that
+    every window lies in the one row p div S. All banks have the same address, no wrap-around is
+    needed after the memory, and lane j is column j + p mod S. Column c is stored in bank c mod S,
+    and number i in bank i mod S. N = 4095 in 8 banks gives 512 rows of two numbers per bank.
 
     Parameters
     ----------
@@ -57,16 +57,18 @@ class PrngPool(wiring.Component):
     Members
     -------
     i : In(stream of struct)
-        One request a beat: ``seek`` (1: from ``start``, 0: from the position), ``start`` (0..N-1),
-        ``count`` (0..n: how far the position moves on), ``last``.
+        One request per beat: ``seek`` (1: read from ``start``, 0: from the position), ``start``
+        (0..N-1), ``count`` (0..n: the increment of the position), ``last``.
     o : Out(stream of struct)
-        ``lanes`` (n x signed(b); those beyond ``count`` too); ``count`` and ``last`` as asked.
+        ``lanes`` (n x signed(b), all of them valid); the request's ``count`` and ``last``.
     i_pool : In(stream of struct)
-        ``number`` (signed(b)) for places 0, 1, 2, .. and, after ``last`` or place N - 1, from 0
-        again. Requests wait while a number does; between numbers they see what is written so far.
+        ``number`` (signed(b)) for index 0, 1, 2, .. and, after ``last`` or index N - 1, from 0
+        again. While it is valid no request is accepted; a request between two numbers reads the
+        numbers written so far.
 
     Latency: 2 cycles from the request to its beat, or 1 without ``register``. Throughput: a beat
-    every cycle. A number is loaded in ``load_interval`` cycles, the first n - 1 in twice as many.
+    every cycle. A number is loaded in ``load_interval`` cycles, each of the first n - 1 in twice as
+    many.
     Source: PeZO (ICCAD 2025), sections 3.1 and 4.2.
     """
 
@@ -91,7 +93,7 @@ class PrngPool(wiring.Component):
 
     @property
     def load_interval(self) -> int:
-        """Cycles to load a number: the most columns that a bank holds."""
+        """Cycles to load a number: the greatest number of columns in a bank."""
         return -(-self.config.columns // self.config.banks)
 
     def elaborate(self, platform):
@@ -118,11 +120,11 @@ class PrngPool(wiring.Component):
     def _read(self, m, reads):
         config, request = self.config, self.i.payload
         size, stride = config.size, config.banks.bit_length() - 1
-        # The end of the last window, not yet reduced; what is left behind a wrap is below n.
+        # The end of the last window, before reduction mod N. The remainder after a wrap is below n.
         end = Signal(range(size + config.lanes))
         position = Signal(range(size))
-        place = Signal(range(size))
-        moves = Signal()
+        start = Signal(range(size))
+        advance = Signal()
         # Verilog has no empty vector.
         select = Signal(max(1, stride))
         valid = Signal()
@@ -130,44 +132,46 @@ class PrngPool(wiring.Component):
         rest = (end - size)[: (config.lanes - 1).bit_length()]
         m.d.comb += [
             position.eq(Mux(at_least(end, size), rest, end)),
-            place.eq(Mux(request.seek, request.start, position)),
-            moves.eq(~self.o.valid | self.o.ready),
-            # While a number is written nothing is read: else the memories would need logic around
-            # them that settles what a read sees of a write.
-            self.i.ready.eq(moves & ~self.i_pool.valid),
+            start.eq(Mux(request.seek, request.start, position)),
+            advance.eq(~self.o.valid | self.o.ready),
+            # No read during a write: otherwise the memories would need extra logic that defines the
+            # read data of a simultaneous write.
+            self.i.ready.eq(advance & ~self.i_pool.valid),
         ]
         for read in reads:
-            m.d.comb += [read.addr.eq(place[stride:]), read.en.eq(self.i.ready)]
+            m.d.comb += [read.addr.eq(start[stride:]), read.en.eq(self.i.ready)]
         count, last = Signal.like(request.count), Signal()
-        with m.If(moves):
+        with m.If(advance):
             m.d.sync += [
                 valid.eq(self.i.valid & self.i.ready),
-                select.eq(place[:stride]),
+                select.eq(start[:stride]),
                 count.eq(request.count),
                 last.eq(request.last),
             ]
             with m.If(self.i.valid & self.i.ready):
-                m.d.sync += end.eq(place + request.count)
+                m.d.sync += end.eq(start + request.count)
         columns = [
             reads[c % config.banks].data[c // config.banks].as_unsigned()
             for c in range(config.columns)
         ]
-        # Two bits of the selection at a time, as sums of products: one LUT6 each. The largest steps
-        # come first, as the lanes share all but the last.
+        # A barrel shifter, two bits of the select per stage, as sums of products: one LUT6 per bit.
+        # The largest shifts come first: the lanes share all stages but the last.
         while stride:
             stride, above = max(0, stride - 2), stride
-            ways = Signal(1 << (above - stride), name=f"ways_{stride}")
-            m.d.comb += [way.eq(select[stride:above] == o) for o, way in enumerate(ways)]
-            step = data.ArrayLayout(config.width, config.lanes - 1 + (1 << stride))
-            step = Signal(step, name=f"step_{stride}")
-            for c, column in enumerate(step):
-                chosen = [Mux(way, columns[c + (o << stride)], 0) for o, way in enumerate(ways)]
-                m.d.comb += column.eq(reduce(or_, chosen))
-            columns = list(step)
+            one_hot = Signal(1 << (above - stride), name=f"one_hot_{stride}")
+            m.d.comb += [bit.eq(select[stride:above] == o) for o, bit in enumerate(one_hot)]
+            shifted = data.ArrayLayout(config.width, config.lanes - 1 + (1 << stride))
+            shifted = Signal(shifted, name=f"shifted_{stride}")
+            for c, column in enumerate(shifted):
+                products = [
+                    Mux(bit, columns[c + (o << stride)], 0) for o, bit in enumerate(one_hot)
+                ]
+                m.d.comb += column.eq(reduce(or_, products))
+            columns = list(shifted)
         m.d.comb += [beat.count.eq(count), beat.last.eq(last)]
         m.d.comb += [lane.eq(column) for lane, column in zip(beat.lanes, columns, strict=True)]
         if config.register:
-            with m.If(moves):
+            with m.If(advance):
                 m.d.sync += [self.o.payload.eq(beat), self.o.valid.eq(valid)]
         else:
             m.d.comb += [self.o.payload.eq(beat), self.o.valid.eq(valid)]
@@ -175,36 +179,36 @@ class PrngPool(wiring.Component):
     def _load(self, m, writes):
         config, number = self.config, self.i_pool.payload
         size, stride = config.size, config.banks.bit_length() - 1
-        # Number i belongs to places i and, if a window reaches it over the end, N + i; a place
-        # a belongs to columns a mod S + k S of the rows a div S - k, for all k.
+        # Number i is written to address i and, if a window reaches it past the end, to N + i.
+        # Address a is in columns a mod S + k S of the rows a div S - k, for all k.
         index = Signal(range(size))
-        again = Signal()
-        # Counts down from 0, to be added to a row.
-        turn = Signal(range(min(-1, 1 - self.load_interval), 1))
+        second_pass = Signal()
+        # The copy k of the number, as -k, to be added to the row.
+        copy = Signal(range(min(-1, 1 - self.load_interval), 1))
         target = Signal(range(size + config.lanes))
         early = ~at_least(index, config.lanes - 1)
         head = index[: (config.lanes - 1).bit_length()]
-        final = turn == 1 - self.load_interval
-        # Wide enough for a row above the last and one below the first to stay out of range.
+        final_copy = copy == 1 - self.load_interval
+        # Wide enough that the rows after the last and before the first are out of range.
         highest = (size + config.lanes) // config.banks + self.load_interval
         depth = config.rows.bit_length() - 1
         row = Signal(max(depth + 1, highest.bit_length()))
         m.d.comb += [
-            target.eq(Mux(again, head + size, index)),
-            row.eq(turn + target[stride:]),
-            self.i_pool.ready.eq(final & (again | ~early)),
+            target.eq(Mux(second_pass, head + size, index)),
+            row.eq(copy + target[stride:]),
+            self.i_pool.ready.eq(final_copy & (second_pass | ~early)),
         ]
         for b, write in enumerate(writes):
             m.d.comb += write.addr.eq(row)
             here = self.i_pool.valid & (target[:stride] == b) & ~row[depth:].any()
             for k, word in enumerate(write.data):
-                m.d.comb += [word.eq(number.number), write.en[k].eq(here & (turn == -k))]
+                m.d.comb += [word.eq(number.number), write.en[k].eq(here & (copy == -k))]
         stored = Signal()
         m.d.comb += stored.eq(self.i_pool.valid & self.i_pool.ready)
         with m.If(self.i_pool.valid):
-            m.d.sync += turn.eq(Mux(final, 0, turn - 1))
-            with m.If(final):
-                m.d.sync += again.eq(early & ~again)
+            m.d.sync += copy.eq(Mux(final_copy, 0, copy - 1))
+            with m.If(final_copy):
+                m.d.sync += second_pass.eq(early & ~second_pass)
         with m.If(stored):
             m.d.sync += index.eq(index + 1)
         with m.If(stored & (number.last | (index == size - 1))):

@@ -1,4 +1,4 @@
-"""The power-of-two scale of a beat, looked up by the first generator's state."""
+"""The power-of-two scale of a beat, addressed by the first generator's state."""
 
 from amaranth.hdl import Array, Module, Shape, Signal
 from amaranth.lib import memory, stream, wiring
@@ -12,9 +12,9 @@ __all__ = ["ScaleLut"]
 class ScaleLut(wiring.Component):
     """A table of the exponents e of 2^e, nearest to E||N(0, I_n)|| / ||u||, for every state.
 
-    Only what is above the least exponent is stored: nothing where one exponent is all there is, a
-    few LUTs where the table is small, else a memory with a registered read (one block RAM at 31
-    lanes of 14 bits).
+    The table stores the offset from the least exponent. It is a constant where only one exponent
+    occurs, a few LUTs where the table is small, and otherwise a memory with a registered read (one
+    block RAM at 31 lanes of 14 bits).
 
     Parameters
     ----------
@@ -24,8 +24,8 @@ class ScaleLut(wiring.Component):
     Members
     -------
     i : In(stream of unsigned(b))
-        A state of generator 0, wherever rotation has moved it: what
-        :class:`~seedbed.hw.urng_array.UrngArray` gives as ``ahead``.
+        A state of generator 0, such as the output ``ahead`` of
+        :class:`~seedbed.hw.urng_array.UrngArray`.
     o : Out(stream of range(least, greatest + 1))
         The exponent.
 
@@ -47,26 +47,26 @@ class ScaleLut(wiring.Component):
         m = Module()
         config = self.config
         valid = Signal()
-        take = Signal()
+        fire = Signal()
         m.d.comb += [
             self.o.valid.eq(valid),
             self.i.ready.eq(~valid | self.o.ready),
-            take.eq(self.i.valid & self.i.ready),
+            fire.eq(self.i.valid & self.i.ready),
         ]
         with m.If(self.i.ready):
             m.d.sync += valid.eq(self.i.valid)
-        above = [exponent - config.least for exponent in config.exponents]
-        shape = range(max(above) + 1)
+        offsets = [exponent - config.least for exponent in config.exponents]
+        shape = range(max(offsets) + 1)
         if config.style == "memory":
-            table = memory.Memory(shape=Shape.cast(shape), depth=len(above), init=above)
+            table = memory.Memory(shape=Shape.cast(shape), depth=len(offsets), init=offsets)
             m.submodules.table = table
             port = table.read_port()
-            m.d.comb += [port.addr.eq(self.i.payload), port.en.eq(take)]
+            m.d.comb += [port.addr.eq(self.i.payload), port.en.eq(fire)]
             m.d.comb += self.o.payload.eq(port.data + config.least)
         elif config.style == "logic":
             entry = Signal(shape)
-            with m.If(take):
-                m.d.sync += entry.eq(Array(above)[self.i.payload])
+            with m.If(fire):
+                m.d.sync += entry.eq(Array(offsets)[self.i.payload])
             m.d.comb += self.o.payload.eq(entry + config.least)
         else:
             m.d.comb += self.o.payload.eq(config.least)

@@ -1,4 +1,4 @@
-"""Matrix-vector product at the speed at which packed weights come."""
+"""Matrix-vector product with a beat of packed weights per cycle."""
 
 from dataclasses import replace
 
@@ -41,18 +41,18 @@ def result_layout(config: SeedlmGemvConfig) -> data.StructLayout:
 
 
 class SeedlmGemv(wiring.Component):
-    """y = W x, exact in integers; W passes by once, a beat a cycle, and x stays here.
+    """y = W x, exact in integers; W is streamed once, a beat per cycle, and x is stored.
 
-    A job is a command, the vector, the rows of W one after the other, and a result a row. With
+    A job is a command, the vector, the rows of W one after the other, and a result per row. With
     packed weights, whose blocks b of C columns give sums S and an exponent e, or plain weights w::
 
         y_r = sum over b of 2^(e_rb + 8) sum over c of S_rbc x_(C b + c)        (packed)
         y_r = sum over c of w_rc x_c                                            (plain)
 
     so that the value of a packed row is ``y_r 2^-8 / (2^(B - 1) - 1)`` times the scales of tensor
-    and vector. Every row begins with a beat of its own; what is left over of its last beat counts
-    as 0. Nothing stalls between input and results: a row's last beat is let in only where a place
-    among the results is free.
+    and vector. Every row begins in a new beat; the unused part of its last beat counts as 0. The
+    pipeline never stalls. Back-pressure is credit-based: a row's last beat is accepted only if the
+    result FIFO has a free entry.
 
     Parameters
     ----------
@@ -62,24 +62,24 @@ class SeedlmGemv(wiring.Component):
     Members
     -------
     i : In(stream of struct)
-        ``columns`` (1 .. ``config.columns``), ``rows`` (from 1), ``plain`` (which sort of weights)
-        and ``clear``. A job's command waits until the one before has given its last result. With
-        ``clear`` the rest counts for nothing and a job that runs is cut short.
+        ``columns`` (1 .. ``config.columns``), ``rows`` (from 1), ``plain`` (plain weights, not
+        packed) and ``clear``. A command is accepted after the last result of the job before. With
+        ``clear`` the other fields are ignored and a running job is aborted.
     i_vector : In(stream of struct)
-        ``lanes`` (group x signed(activation_width)), ``last`` with the one that holds the last
-        column.
+        ``lanes`` (group x signed(activation_width)), ``last`` with the beat of the last column.
     i_weights : In(stream of struct)
         ``data`` (beat_bits bits: blocks or plain weights, the first one lowest), ``last`` with the
         last beat of every row.
     o : Out(stream of struct)
         ``sum`` (signed(accumulator_width)), ``status`` (see below), ``last`` with the job's last.
 
-    Errors: a job ends with a result of ``last``, whose ``status`` says how, by its place in
-    :data:`~seedbed.spec.GEMV_STATUS`. Other than ``ok`` it is no row's, its ``sum`` is 0, and
-    vector and weights are taken and dropped from the fault on until the next command: ``shape``
-    (columns or rows out of range), ``vector`` or ``row`` (a ``last`` that is missing or too early),
-    ``cleared``. What sends must have stopped before that command, for what comes behind it belongs
-    to its job; one with ``clear`` ends the dropping and does no more.
+    Errors: the ``status`` of a job's last result is an index of
+    :data:`~seedbed.spec.GEMV_STATUS`. If it is not ``ok``, that result is an extra one, with
+    ``sum`` 0, and the beats of vector and weights are discarded from the error on until the next
+    command. The errors are ``shape`` (columns or rows out of range), ``vector`` or ``row`` (a
+    ``last`` that is missing or too early), and ``cleared``. The sources must have stopped before
+    the next command, because later beats belong to its job. A command with ``clear`` ends the
+    discarding and has no other effect.
 
     Latency: ``latency`` cycles from a row's last beat to its result, ``plain_latency`` if plain.
     Throughput: a beat every cycle, rows of one beat too; a beat of the vector every cycle.
@@ -111,131 +111,131 @@ class SeedlmGemv(wiring.Component):
 
     @property
     def _limit(self) -> int:
-        """Rows that may be on their way: as many as rows of one beat need for one a cycle."""
+        """Rows that may be in flight: as many as rows of one beat need for one per cycle."""
         return self.latency + 1
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.memory = memory = ActivationMemory(self.config)
         m.submodules.decompress = decompress = SeedlmDecompress(self.config.decompress)
-        # One more than are let in: a job that is broken off needs a place for its last result.
+        # One more than the credit: an aborted job needs an entry for its last result.
         results = replace(self.config.mac, results=self._limit + 1)
         m.submodules.mac = mac = mac_array.MacArray(results)
         config, command, weights = self.config, self.i.payload, self.i_weights.payload
         rows = Signal(config.row_width)
         plain = Signal()
         status = Signal(3)
-        # Rows that were let in whole and have not left, and the beat of the row that is next.
-        flying = Signal(range(self._limit + 2))
+        # Rows that were accepted whole and have no result yet, and the next beat of the row.
+        in_flight = Signal(range(self._limit + 2))
         beat = Signal.like(memory.last_row)
         accepts = Signal()
-        clears = Signal()
-        misfit = Signal()
-        # What the engine is at: one of these, or none of them where it waits for a command.
+        clear = Signal()
+        shape_error = Signal()
+        # Decoded states: one of these is 1, or none while idle.
         loading = Signal()
         running = Signal()
         flushing = Signal()
-        breaks = Signal()
-        fails = Signal()
-        dropping = Signal()
-        faulty = Signal()
-        moved = Signal()
-        ends = Signal()
-        wrong = Signal()
-        enters = Signal()
-        taken = Signal()
-        final = Signal()
+        aborting = Signal()
+        draining = Signal()
+        discard = Signal()
+        error_result = Signal()
+        fire = Signal()
+        row_end = Signal()
+        row_error = Signal()
+        row_accepted = Signal()
+        result_fire = Signal()
+        last_in_flight = Signal()
         held = Signal(weights.shape(), reset_less=True)
         held_valid = Signal()
         m.d.comb += [
-            clears.eq(self.i.valid & command.clear),
-            misfit.eq(
+            clear.eq(self.i.valid & command.clear),
+            shape_error.eq(
                 (command.columns == 0) | (command.columns > config.columns) | (command.rows == 0)
             ),
-            self.i_vector.ready.eq(dropping | (loading & memory.i.ready)),
+            self.i_vector.ready.eq(discard | (loading & memory.i.ready)),
             memory.i.valid.eq(loading & self.i_vector.valid),
             memory.i.payload.eq(self.i_vector.payload),
             memory.start.eq(accepts),
             memory.columns.eq(command.columns),
             memory.plain.eq(plain),
-            self.i_weights.ready.eq(dropping | (running & (flying != self._limit))),
-            moved.eq(running & self.i_weights.valid & self.i_weights.ready),
-            ends.eq(beat == memory.last_row),
-            wrong.eq(moved & (weights.last != ends)),
-            enters.eq(breaks | (moved & (weights.last | ends))),
-            taken.eq(self.o.valid & self.o.ready),
-            final.eq(flying == 1),
-            faulty.eq(fails & final),
+            self.i_weights.ready.eq(discard | (running & (in_flight != self._limit))),
+            fire.eq(running & self.i_weights.valid & self.i_weights.ready),
+            row_end.eq(beat == memory.last_row),
+            row_error.eq(fire & (weights.last != row_end)),
+            row_accepted.eq(aborting | (fire & (weights.last | row_end))),
+            result_fire.eq(self.o.valid & self.o.ready),
+            last_in_flight.eq(in_flight == 1),
+            error_result.eq(draining & last_in_flight),
         ]
         with m.If(accepts):
             m.d.sync += [plain.eq(command.plain), rows.eq(command.rows), beat.eq(0)]
-        with m.If(moved):
-            m.d.sync += beat.eq(Mux(enters, 0, beat + 1))
-            with m.If(enters):
+        with m.If(fire):
+            m.d.sync += beat.eq(Mux(row_accepted, 0, beat + 1))
+            with m.If(row_accepted):
                 m.d.sync += rows.eq(rows - 1)
         m.d.sync += [
-            flying.eq(flying + enters - taken),
-            # A job that is broken off ends its row, with whatever beat: nothing of it stays behind,
-            # and what comes of that row becomes its last result.
-            held_valid.eq(moved | breaks),
+            in_flight.eq(in_flight + row_accepted - result_fire),
+            # An aborted job ends its row with an arbitrary beat, so that the pipeline is empty
+            # for the next job. The result of that row becomes the job's last result.
+            held_valid.eq(fire | aborting),
             held.data.eq(weights.data),
-            held.last.eq(enters),
+            held.last.eq(row_accepted),
         ]
         with m.FSM():
-            for state in ("IDLE", "DROP"):
+            for state in ("IDLE", "DISCARD"):
                 with m.State(state):
                     m.d.comb += [
                         self.i.ready.eq(1),
                         accepts.eq(self.i.valid & ~command.clear),
-                        dropping.eq(state == "DROP"),
+                        discard.eq(state == "DISCARD"),
                     ]
-                    with m.If(clears):
+                    with m.If(clear):
                         m.next = "IDLE"
-                    with m.Elif(accepts & misfit):
+                    with m.Elif(accepts & shape_error):
                         m.d.sync += status.eq(_SHAPE)
-                        m.next = "BREAK"
+                        m.next = "ABORT"
                     with m.Elif(accepts):
                         m.next = "LOAD"
             with m.State("LOAD"):
                 m.d.comb += [loading.eq(1), self.i.ready.eq(command.clear)]
                 with m.If(memory.done):
                     m.next = "RUN"
-                with m.If(memory.fault | clears):
+                with m.If(memory.fault | clear):
                     m.d.sync += status.eq(Mux(memory.fault, _VECTOR, _CLEARED))
-                    m.next = "BREAK"
+                    m.next = "ABORT"
             with m.State("RUN"):
                 m.d.comb += [running.eq(1), self.i.ready.eq(command.clear)]
-                with m.If(clears):
+                with m.If(clear):
                     m.d.sync += status.eq(_CLEARED)
-                    m.next = "BREAK"
-                with m.If(enters & (rows == 1)):
+                    m.next = "ABORT"
+                with m.If(row_accepted & (rows == 1)):
                     m.next = "FLUSH"
-                with m.If(wrong):
+                with m.If(row_error):
                     m.d.sync += status.eq(_ROW)
-                    m.next = "FAULT"
+                    m.next = "DRAIN"
             with m.State("FLUSH"):
                 m.d.comb += flushing.eq(1)
-                with m.If(taken & final):
+                with m.If(result_fire & last_in_flight):
                     m.next = "IDLE"
-            with m.State("BREAK"):
-                m.d.comb += [breaks.eq(1), dropping.eq(1)]
-                m.next = "FAULT"
-            with m.State("FAULT"):
-                m.d.comb += [fails.eq(1), dropping.eq(1)]
-                with m.If(taken & final):
-                    m.next = "DROP"
+            with m.State("ABORT"):
+                m.d.comb += [aborting.eq(1), discard.eq(1)]
+                m.next = "DRAIN"
+            with m.State("DRAIN"):
+                m.d.comb += [draining.eq(1), discard.eq(1)]
+                with m.If(result_fire & last_in_flight):
+                    m.next = "DISCARD"
         m.d.comb += [
             self.o.valid.eq(mac.o.valid),
             mac.o.ready.eq(self.o.ready),
-            self.o.payload.sum.eq(Mux(faulty, 0, mac.o.payload.sums[0])),
-            self.o.payload.status.eq(Mux(faulty, status, 0)),
-            self.o.payload.last.eq(faulty | (flushing & final)),
+            self.o.payload.sum.eq(Mux(error_result, 0, mac.o.payload.sums[0])),
+            self.o.payload.status.eq(Mux(error_result, status, 0)),
+            self.o.payload.last.eq(error_result | (flushing & last_in_flight)),
         ]
         self._multiply(m, memory, decompress, mac, held, held_valid, plain)
         return m
 
     def _multiply(self, m, memory, decompress, mac, held, held_valid, plain):
-        """Feed the multipliers from the decompressor or, plain, from the beat itself."""
+        """Connect the multipliers to the decompressor or, for plain weights, to the beat."""
         config = self.config
         packed, beat = decompress.o.payload, mac.i.payload
         valid = Signal()

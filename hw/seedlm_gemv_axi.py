@@ -1,4 +1,4 @@
-"""The matrix-vector product behind AXI4-Stream and AXI4-Lite ports."""
+"""The matrix-vector product with AXI4-Stream and AXI4-Lite ports."""
 
 from amaranth.hdl import Cat, ClockDomain, Const, Module, Signal
 from amaranth.lib import wiring
@@ -18,12 +18,12 @@ REGISTERS = {"control": 0x00, "status": 0x04, "columns": 0x08, "rows": 0x0C, "mo
 class SeedlmGemvAxi(wiring.Component):
     """:class:`~seedbed.hw.seedlm_gemv.SeedlmGemv` with AXI's names, clock and reset.
 
-    Registers, of 32 bits each, by byte address; another address, or a value that a register does
-    not hold, is answered with SLVERR and changes nothing::
+    Registers, of 32 bits each, by byte address. Another address, or a value that is out of a
+    register's range, has the response SLVERR and no effect::
 
-        0x00 control  w   bit 0: start, with what columns, rows and mode hold; refused while busy
-                          bit 1: clear: cut the job short, and end the dropping behind a fault
-        0x04 status   r   bit 0: busy, from start until the job's last result is taken
+        0x00 control  w   bit 0: start, with columns, rows and mode; refused while busy
+                          bit 1: clear: abort the job, and end the discarding after an error
+        0x04 status   r   bit 0: busy, from start until the transfer of the job's last result
                           bit 1: done, from then until the next start
                           bits 6..4: how the job ended, see seedbed.spec.GEMV_STATUS
         0x08 columns  rw
@@ -42,13 +42,13 @@ class SeedlmGemvAxi(wiring.Component):
     s_axi_control_* : AXI4-Lite, 32 bits of data, 5 of address
         The registers.
     s_axis_vector_* : AXI4-Stream
-        One vector a packet: ``group`` activations a beat, each in whole bytes. There are no byte
-        strobes: what is behind the last column counts for nothing.
+        One vector per packet: ``group`` activations per beat, each in whole bytes. There are no
+        byte strobes: activations after the last column are ignored.
     s_axis_weights_* : AXI4-Stream
-        One row of the matrix a packet, ``beat_bits`` a beat.
+        One row of the matrix per packet, ``beat_bits`` per beat.
     m_axis_result_* : AXI4-Stream
-        One job's results a packet: a sum a beat, its sign extended to whole bytes, and in tuser the
-        status: 0 but for the last beat of a job that failed, which is no row's.
+        One job's results per packet: a sum per beat, sign-extended to whole bytes, and the status
+        in tuser. The status is 0 except in the extra last beat of a job that ended with an error.
     """
 
     def __init__(self, config: SeedlmGemvConfig):
@@ -99,36 +99,36 @@ class SeedlmGemvAxi(wiring.Component):
         done = Signal()
         status = Signal(3)
         pending = Signal()
-        clears = Signal()
-        kept = {
+        clear_job = Signal()
+        registers = {
             "columns": Signal(len(command.columns)),
             "rows": Signal(len(command.rows)),
             "mode": Signal(1),
         }
         m.d.comb += [
             gemv.i.valid.eq(pending),
-            command.columns.eq(kept["columns"]),
-            command.rows.eq(kept["rows"]),
-            command.plain.eq(kept["mode"]),
-            command.clear.eq(clears),
+            command.columns.eq(registers["columns"]),
+            command.rows.eq(registers["rows"]),
+            command.plain.eq(registers["mode"]),
+            command.clear.eq(clear_job),
         ]
         with m.If(gemv.i.ready):
             m.d.sync += pending.eq(0)
         with m.If(result.valid & result.ready), m.If(result.payload.last):
             m.d.sync += [busy.eq(0), done.eq(1), status.eq(result.payload.status)]
-        # What is not named below is refused.
+        # Words that are not listed below are refused.
         m.d.comb += [lite.write_refused.eq(1), lite.read_refused.eq(1)]
         start, clear = lite.write_data[0], lite.write_data[1]
         with m.Switch(lite.write_word):
             with m.Case(REGISTERS["control"] >> 2):
                 m.d.comb += lite.write_refused.eq(pending | (busy & start & ~clear))
                 with m.If(lite.write & ~lite.write_refused & lite.write_strobe[0]):
-                    m.d.sync += [pending.eq(start | clear), clears.eq(clear)]
+                    m.d.sync += [pending.eq(start | clear), clear_job.eq(clear)]
                     with m.If(start & ~clear):
                         m.d.sync += [busy.eq(1), done.eq(0)]
-            for name, register in kept.items():
+            for name, register in registers.items():
                 with m.Case(REGISTERS[name] >> 2):
-                    # A command that waits must not change.
+                    # A pending command must not change.
                     keep(m, lite, register, pending)
         with m.Switch(lite.read_word):
             with m.Case(REGISTERS["status"] >> 2):
@@ -136,6 +136,6 @@ class SeedlmGemvAxi(wiring.Component):
                     lite.read_refused.eq(0),
                     lite.read_data.eq(Cat(busy, done, Const(0, 2), status)),
                 ]
-            for name, register in kept.items():
+            for name, register in registers.items():
                 with m.Case(REGISTERS[name] >> 2):
                     m.d.comb += [lite.read_refused.eq(0), lite.read_data.eq(register)]

@@ -1,4 +1,4 @@
-"""Register slice of a stream: no ready passes through it in the same cycle."""
+"""Skid buffer: a register slice of a stream, without a combinational path between readies."""
 
 from amaranth.hdl import Module, Mux, Shape, ShapeLike, Signal, Value
 from amaranth.lib import stream, wiring
@@ -8,18 +8,18 @@ from seedbed.spec import SkidBufferConfig
 
 __all__ = ["SkidBuffer"]
 
-#: Bits of a payload that share their enables and their select.
+#: Payload bits per copy of the write enables and of the read select.
 FANOUT = 16
-#: Registers with the same value are not to be merged.
+#: Synthesis must not merge the copies.
 KEEP = {"keep": True}
 
 
 class SkidBuffer(wiring.Component):
-    """Two entries that are written and read in turns, so that valid and ready come from registers.
+    """A two-entry FIFO whose valid and ready outputs are registers.
 
-    The upstream sees its ready a cycle after the downstream has changed its own: the second entry
-    takes the beat that is transferred in between. The downstream's ready reaches three LUTs for
-    every 16 bits of the payload, and no clock enable: it may come from logic.
+    The upstream ready follows the downstream ready one cycle later; the second entry stores the
+    beat that is transferred in between. The downstream ready is an input of three LUTs per 16
+    payload bits, and of no clock enable: it may be the output of logic.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class SkidBuffer(wiring.Component):
     o : Out(stream of ``shape``)
         The same beats in the same order.
 
-    Latency: ``latency`` cycle. Throughput: a beat every cycle, whatever ready does.
+    Latency: ``latency`` cycle. Throughput: a beat every cycle, also under back-pressure.
     """
 
     interval = 1
@@ -50,43 +50,43 @@ class SkidBuffer(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        # State, and what it is in the next cycle: beats inside, and which entry is next.
+        # The state, and its next value: how full it is, and the entry to write and to read next.
         full, valid, write, read = (Signal(name=n) for n in ("full", "valid", "write", "read"))
-        will_be_full, will_be_valid = Signal(), Signal()
-        will_write, will_read = Signal(), Signal()
-        puts, gets = Signal(), Signal()
+        next_full, next_valid = Signal(), Signal()
+        next_write, next_read = Signal(), Signal()
+        push, pop = Signal(), Signal()
         m.d.comb += [
             self.i.ready.eq(~full),
             self.o.valid.eq(valid),
-            puts.eq(self.i.valid & ~full),
-            gets.eq(valid & self.o.ready),
-            will_be_full.eq(Mux(puts, valid & ~gets, full & ~gets)),
-            will_be_valid.eq(Mux(gets, full | puts, valid | puts)),
-            will_write.eq(write ^ puts),
-            will_read.eq(read ^ gets),
+            push.eq(self.i.valid & ~full),
+            pop.eq(valid & self.o.ready),
+            next_full.eq(Mux(push, valid & ~pop, full & ~pop)),
+            next_valid.eq(Mux(pop, full | push, valid | push)),
+            next_write.eq(write ^ push),
+            next_read.eq(read ^ pop),
         ]
         m.d.sync += [
-            full.eq(will_be_full),
-            valid.eq(will_be_valid),
-            write.eq(will_write),
-            read.eq(will_read),
+            full.eq(next_full),
+            valid.eq(next_valid),
+            write.eq(next_write),
+            read.eq(next_read),
         ]
         payload = Signal(config.width)
         out = Signal(config.width)
         m.d.comb += [payload.eq(self.i.payload), Value.cast(self.o.payload).eq(out)]
         for group in range(0, config.width, FANOUT):
             bits = slice(group, min(group + FANOUT, config.width))
-            # An entry that is free takes whatever is at the input until a beat is transferred.
-            opens = [Signal(name=f"opens_{k}_{group}", init=not k, attrs=KEEP) for k in range(2)]
-            selects = Signal(name=f"selects_{group}", attrs=KEEP)
+            # A free entry loads the input every cycle until a beat is transferred.
+            enables = [Signal(name=f"enable_{k}_{group}", init=not k, attrs=KEEP) for k in range(2)]
+            select = Signal(name=f"select_{group}", attrs=KEEP)
             entries = [
                 Signal(bits.stop - bits.start, name=f"entry_{k}_{group}", reset_less=True)
                 for k in range(2)
             ]
-            for k, (entry, open_) in enumerate(zip(entries, opens, strict=True)):
-                m.d.sync += open_.eq(~will_be_full & (will_write == k))
-                with m.If(open_):
+            for k, (entry, enable) in enumerate(zip(entries, enables, strict=True)):
+                m.d.sync += enable.eq(~next_full & (next_write == k))
+                with m.If(enable):
                     m.d.sync += entry.eq(payload[bits])
-            m.d.sync += selects.eq(will_read)
-            m.d.comb += out[bits].eq(Mux(selects, entries[1], entries[0]))
+            m.d.sync += select.eq(next_read)
+            m.d.comb += out[bits].eq(Mux(select, entries[1], entries[0]))
         return m

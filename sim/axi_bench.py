@@ -83,7 +83,7 @@ class Bench:
 
     def draw(self, *, rows: int, columns: int, plain: bool) -> Job:
         """Return a random job."""
-        return Job.drawn(self.config, self.rng, rows=rows, columns=columns, plain=plain)
+        return Job.random(self.config, self.rng, rows=rows, columns=columns, plain=plain)
 
     async def start(self, job: Job) -> None:
         """Write a job's shape and start it."""

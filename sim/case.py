@@ -1,25 +1,26 @@
-"""A bench's stimulus and what must come of it, as plain numbers that any simulator can drive."""
+"""Stimulus and expected response of a testbench, as integers that any simulator can drive."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from json import dumps, loads
 
-__all__ = ["PATIENCE", "Case", "Phase"]
+__all__ = ["TIMEOUT_CYCLES", "Case", "Phase"]
 
-#: Cycles without a transfer after which a bench says that a core hangs.
-PATIENCE = 5000
+#: Cycles without a transfer after which a testbench reports a time-out.
+TIMEOUT_CYCLES = 5000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
-    """Payloads to send, by input port, and the payloads that must come, by output port.
+    """Payloads to send, by input port, and the expected payloads, by output port.
 
-    A payload is the integer of its bits. The next phase begins when all of this one has come. With
-    ``drain``, beats that come before all inputs are accepted are taken and thrown away: a generator
-    that runs freely still shows its old sequence then.
+    A payload is the integer of its bits. The next phase begins after the last transfer of this one.
+    With ``drain``, output beats are accepted and discarded until all inputs are accepted: a
+    free-running generator still outputs its old sequence then.
 
-    ``after`` names inputs that answer outputs, as a memory answers commands: ``after[i][o][k]`` is
-    how many transfers of output ``o`` the phase must have seen before beat ``k`` of ``i`` is sent.
+    ``after`` lists inputs that depend on outputs, as a memory's data on its commands:
+    ``after[i][o][k]`` is how many transfers of output ``o`` must have occurred in the phase before
+    beat ``k`` of ``i`` is sent.
     """
 
     inputs: dict[str, list[int]] = field(default_factory=dict)
@@ -28,7 +29,7 @@ class Phase:
     after: dict[str, dict[str, list[int]]] = field(default_factory=dict)
 
     def may_send(self, name: str, beat: int, transfers: Mapping[str, int]) -> bool:
-        """Return whether a beat of an input may be sent after so many transfers of each output."""
+        """Return whether a beat of an input may be sent, given the outputs' transfer counts."""
         needed = self.after.get(name, {})
         return all(transfers[output] >= counts[beat] for output, counts in needed.items())
 
@@ -37,8 +38,8 @@ class Phase:
 class Case:
     """Phases one after the other; with ``quiet``, no output may come after the last.
 
-    ``retains`` says that later phases than the first write what a reset leaves as it is, such as a
-    memory: a bench that resets in the middle does so in the first phase.
+    ``retains``: a phase after the first one writes state that a reset does not clear, such as a
+    memory. A testbench with a reset in the middle resets during the first phase.
     """
 
     phases: list[Phase]
@@ -46,7 +47,7 @@ class Case:
     retains: bool = False
 
     def to_json(self) -> str:
-        """Return the case as text, for a simulator in another process."""
+        """Return the case as JSON, for a simulator in another process."""
         return dumps(asdict(self))
 
     @classmethod

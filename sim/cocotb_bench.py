@@ -16,7 +16,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge
 from cocotbext.axi.stream import define_stream
 
-from seedbed.sim.case import PATIENCE, Case, Phase
+from seedbed.sim.case import TIMEOUT_CYCLES, Case, Phase
 
 __all__ = ["Bench", "Bus", "Sink", "Source", "plays_case_after_resets", "plays_case_from_power_up"]
 
@@ -115,7 +115,7 @@ class Bench:
         for name, sink in self.sinks.items():
             sink.allow(inf if draining else len(expected[name]))
         waited = 0
-        while waited < PATIENCE:
+        while waited < TIMEOUT_CYCLES:
             moves = await self.cycle()
             for name in transfers:
                 transfers[name] += moves[name]
@@ -151,7 +151,7 @@ class Bench:
                 len(beats) == len(expected[name]),
                 f"{name}, phase {number} hangs: {len(beats)} beats of {len(expected[name])} came",
             )
-        self.check(waited < PATIENCE, hangs)
+        self.check(waited < TIMEOUT_CYCLES, hangs)
 
     def _send(self, phase: Phase, waiting: dict, transfers: dict[str, int]) -> None:
         """Give the sources the beats that may be sent by now."""

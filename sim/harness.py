@@ -15,7 +15,7 @@ from amaranth.lib.wiring import In
 from amaranth.sim import Simulator
 
 from seedbed.sim.apart import apart
-from seedbed.sim.case import PATIENCE, Case
+from seedbed.sim.case import TIMEOUT_CYCLES, Case
 from seedbed.sim.pins import Pins
 
 __all__ = ["Mismatch", "Result", "Stalls", "in_turn", "payload_bits", "simulate", "stream_ports"]
@@ -167,7 +167,7 @@ class _Bench:
                         waited = 0
                         transfers[name] += 1
                         self.compare(phase, number, name, expect[name].pop(0), payload)
-                if waited > PATIENCE:
+                if waited > TIMEOUT_CYCLES:
                     left = {n: len(p) for n, p in (send | expect).items() if p}
                     raise Mismatch(f"phase {number} hangs with payloads left at {left}")
         for _ in range(20 if self.case.quiet else 0):
@@ -211,7 +211,7 @@ def simulate(
         Where to write the waveform, if anywhere.
 
     Raises :class:`Mismatch` at the first beat that differs, at a broken stream rule, or when
-    nothing moves for ``PATIENCE`` cycles.
+    nothing moves for ``TIMEOUT_CYCLES`` cycles.
     """
     bench = _Bench(component, case, stalls, Random(seed))
     # A waveform has the modules as they were written.

@@ -151,7 +151,7 @@ def gemv_frames(config: SeedlmGemvConfig, *, frames: int, seed: int) -> Iterator
     most = config.columns
 
     def drawn() -> gemv.Job:
-        return gemv.Job.drawn(
+        return gemv.Job.random(
             config, rng, rows=random.randint(1, 4), columns=random.randint(1, min(most, 40)),
             plain=random.random() < 0.5,
         )  # fmt: skip

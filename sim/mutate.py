@@ -28,11 +28,13 @@ def _mutants(top: str, text: str, *, count: int, seed: int, folder: Path) -> lis
     """Write ``mutants.v``, all mutants behind the input ``mutsel``; return what each one is."""
     (folder / "core.v").write_text(text)
     # Value 0 is the core as it is. A mutation of a register's output would part it from its initial
-    # value; one of the logic in front of it does the same.
+    # value; one of the logic in front of it does the same. A memory's cell has ports, such as its
+    # reset, that Yosys does not take in every state. Its inputs are outputs of other cells.
     bits = (count + 1).bit_length()
     (folder / "mutate.ys").write_text(
         f"read_verilog core.v\nprep -flatten -top {top}\nwrite_rtlil prepared.il\n"
-        f"mutate -list {count} -seed {seed} -ctrl mutsel {bits} 1 -o mutants.ys t:$dff* %n\n"
+        f"mutate -list {count} -seed {seed} -ctrl mutsel {bits} 1 -o mutants.ys "
+        "t:$dff* t:$mem* %u %n\n"
         f"script mutants.ys\nrename {top} top\nwrite_verilog mutants.v\n"
     )
     tools.run("YOSYS", "-q", "-s", "mutate.ys", cwd=folder)
@@ -109,7 +111,7 @@ def run(
     core, params
         An entry of :data:`seedbed.flow.registry.CORES` and its parameters.
     verilog
-        What :func:`seedbed.flow.verilog.write` wrote of it.
+        What :func:`seedbed.flow.emit.verilog.write` wrote of it.
     build
         Folder for netlists, the Verilator build and its output.
     count, seed

@@ -1,4 +1,4 @@
-"""Ground floor: validated configurations, tap tables and number formats, each with its source."""
+"""Validated configurations, tap tables and number formats, each with its source."""
 
 from seedbed.spec.conv_engine import CONV_ENGINE_STATUS, ConvEngineConfig
 from seedbed.spec.forward_cache import (

@@ -1,4 +1,4 @@
-"""Checks that every configuration shares: what was given, and what is allowed, in one sentence."""
+"""Checks of configuration values. An error names the value given and the values allowed."""
 
 from collections.abc import Collection, Sequence
 
@@ -49,5 +49,5 @@ def require_choice(name: str, value: object, allowed: Collection[str]) -> None:
 
 
 def is_zero(value: object) -> bool:
-    """Tell whether ``value`` is the integer that stands for a default, and not ``False``."""
+    """Return whether ``value`` is the integer 0, which selects a default, and not ``False``."""
     return isinstance(value, int) and not isinstance(value, bool) and value == 0

@@ -9,17 +9,17 @@ __all__ = ["Q4_12", "Q6_12", "Q8_16", "Q9_9", "Fixed", "require_format"]
 
 @dataclass(frozen=True)
 class Fixed:
-    """Two's complement of ``width`` bits, ``fraction`` of them behind the point.
+    """Two's complement of ``width`` bits, ``fraction`` of them fractional.
 
-    An integer n of the format stands for n / 2^fraction. Whatever goes to another format is rounded
-    half up (half is added, then the bits behind are cut off) and saturates at ``low`` and ``high``.
+    An integer n of the format represents n / 2^fraction. A conversion to another format rounds half
+    up (adds half, then truncates) and saturates at ``low`` and ``high``.
 
     Parameters
     ----------
     width
-        Bits with the sign, 2..48.
+        Bits, including the sign, 2..48.
     fraction
-        Bits behind the point, 0..width - 1.
+        Fractional bits, 0..width - 1.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     """
@@ -49,7 +49,7 @@ class Fixed:
 
     @property
     def one(self) -> int:
-        """The integer that stands for 1."""
+        """The integer that represents 1."""
         return 1 << self.fraction
 
 
@@ -59,7 +59,7 @@ def require_format(name: str, value: object) -> None:
         raise TypeError(f"{name} must be a number format such as {Q6_12}, not {value!r}")
 
 
-#: Activations and logits by default: 18 bits, one multiplier of 18 x 18 bits a product.
+#: Activations and logits by default: 18 bits, one multiplier of 18 x 18 bits per product.
 Q6_12 = Fixed(18, 12)
 #: Sums of gradients over a batch by default, for the same multiplier.
 Q9_9 = Fixed(18, 9)

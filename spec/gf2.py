@@ -1,8 +1,8 @@
 """Linear algebra over GF(2) on tuples of row masks.
 
 A K x K matrix is a tuple of K integers: bit ``c`` of row ``r`` is the element at (r, c). A vector
-is an integer, bit 0 first. Everything here is exact and small (K <= 24), and neither RTL nor model:
-the bit-serial definition of the LFSR gives one matrix, and this gives its powers.
+is an integer, bit 0 first. K is at most 24. The bit-serial definition of the LFSR gives one matrix;
+these functions give its powers.
 """
 
 __all__ = ["apply", "identity", "multiply", "power", "prime_factors"]
@@ -11,7 +11,7 @@ Matrix = tuple[int, ...]
 
 
 def identity(size: int) -> Matrix:
-    """Return the unit matrix."""
+    """Return the identity matrix."""
     return tuple(1 << row for row in range(size))
 
 
@@ -45,7 +45,7 @@ def power(matrix: Matrix, exponent: int) -> Matrix:
 
 
 def prime_factors(number: int) -> list[int]:
-    """Return the distinct prime factors of ``number``, in rising order, by trial division."""
+    """Return the distinct prime factors of ``number``, in ascending order, by trial division."""
     factors = []
     candidate = 2
     while candidate * candidate <= number:

@@ -39,7 +39,7 @@ TAPS: dict[int, tuple[int, ...]] = {
 
 
 def step_matrix(width: int, taps: tuple[int, ...]) -> gf2.Matrix:
-    """Return A of ``state' = A @ state``, read off the bit-serial definition.
+    """Return A of ``state' = A @ state``, by the bit-serial definition.
 
     One step shifts right, ``state'[k] = state[k + 1]``, and fills the most significant bit with the
     XOR of the tapped bits.
@@ -48,30 +48,30 @@ def step_matrix(width: int, taps: tuple[int, ...]) -> gf2.Matrix:
 
 
 def is_maximal(width: int, taps: tuple[int, ...]) -> bool:
-    """Tell whether the order of the step matrix is 2^width - 1, all that a non-zero state can have.
+    """Return whether the order of the step matrix is 2^width - 1, the greatest possible period.
 
-    The order divides the period exactly when ``A ** period`` is the unit matrix, and is no smaller
-    when no ``A ** (period / prime)`` is.
+    The order divides the period exactly when ``A ** period`` is the identity matrix. It is the
+    period itself when no ``A ** (period / prime)`` is the identity.
     """
-    step, period, unit = step_matrix(width, taps), 2**width - 1, gf2.identity(width)
-    return gf2.power(step, period) == unit and all(
-        gf2.power(step, period // prime) != unit for prime in gf2.prime_factors(period)
+    step, period, identity = step_matrix(width, taps), 2**width - 1, gf2.identity(width)
+    return gf2.power(step, period) == identity and all(
+        gf2.power(step, period // prime) != identity for prime in gf2.prime_factors(period)
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LfsrConfig:
-    """A Fibonacci LFSR of ``width`` bits that advances ``leap`` bit-serial steps a beat.
+    """A Fibonacci LFSR of ``width`` bits that advances ``leap`` bit-serial steps per beat.
 
     Parameters
     ----------
     width
         State bits, 2..24.
     leap
-        Bit-serial steps a beat, 1..width. ``leap = width`` gives words that share no bit.
+        Bit-serial steps per beat, 1..width. Successive words share no bit at ``leap = width``.
     taps
-        Tapped bit indices; by default those of SeedLM's Table 6. Custom taps are checked for
-        maximal length, by the order of the step matrix.
+        Tapped bit indices; by default those of SeedLM's Table 6. Other taps must give a maximal
+        length, which is checked by the order of the step matrix.
     seed
         State after reset, 1..2^width - 1: the all-zero state is absorbing. It is never output.
 
@@ -108,7 +108,7 @@ class LfsrConfig:
 
     @property
     def period(self) -> int:
-        """Beats after which the words repeat: shorter than the order if ``leap`` divides it."""
+        """Beats after which the words repeat: the order over its common factor with ``leap``."""
         return self.order // gcd(self.order, self.leap)
 
     @cached_property
@@ -117,6 +117,6 @@ class LfsrConfig:
         return self.jump(self.leap)
 
     def jump(self, steps: int) -> gf2.Matrix:
-        """Return the matrix of ``steps`` bit-serial steps; negative steps run backwards."""
+        """Return the matrix of ``steps`` bit-serial steps; a negative number steps backwards."""
         assert self.taps is not None
         return gf2.power(step_matrix(self.width, self.taps), steps % self.order)

@@ -9,9 +9,9 @@ __all__ = ["MacArrayConfig"]
 
 @dataclass(frozen=True, kw_only=True)
 class MacArrayConfig:
-    """A dot product of ``lanes`` weights with as many activations a beat, summed over a frame.
+    """A dot product of ``lanes`` weights and as many activations per beat, summed over a frame.
 
-    A beat's lanes stand in ``blocks`` of equal size, each with an exponent of its own, from
+    A beat's lanes form ``blocks`` of equal size, each with its own exponent, from
     ``e_min`` = -2^(exponent_width - 1) up. With block sums s_b, a frame gives the integer::
 
         sum over its beats and their blocks of s_b 2^(e_b - e_min)
@@ -19,33 +19,33 @@ class MacArrayConfig:
     Parameters
     ----------
     lanes
-        Multipliers of a way, 1..1024.
+        Multipliers per way, 1..1024.
     ways
-        Dot products of the same activations, each with weights and a sum of its own, 1..16. More
-        than one have no exponents.
+        Dot products of the same activations, each with separate weights and a separate sum, 1..16.
+        With more than one there are no exponents.
     blocks
-        Blocks of a beat, a divisor of ``lanes``; 1 is an exponent for the whole beat.
+        Blocks per beat, a divisor of ``lanes``; 1 is an exponent for the whole beat.
     weight_width, activation_width
         Bits of the signed factors, 2..32 each.
     weight_peak
-        The greatest magnitude that a weight has, 1..2^(weight_width - 1), if that is known to be
-        less than its bits allow: a sum needs fewer bits then. 0 stands for 2^(weight_width - 1).
+        The greatest magnitude of a weight, 1..2^(weight_width - 1). A smaller one than the width
+        allows makes the sums narrower. 0 means 2^(weight_width - 1).
     exponent_width
         Bits of a block's signed exponent, 1..5, or 0 for none.
     beats
-        Of the longest frame, 1..65536.
+        Beats of the longest frame, 1..65536.
     accumulator_width
-        Bits of the signed result, 2..64: sums are taken modulo 2^accumulator_width. 0 stands for
-        as many as the longest frame needs, so that nothing overflows.
+        Bits of the signed result, 2..64: sums are modulo 2^accumulator_width. 0 means as many as
+        the longest frame needs, so that no sum overflows.
     results
-        How many frames may be on their way, 2..1024; beats of others wait. 0 stands for as many as
+        How many frames may be in flight, 2..1024; the next one is not accepted. 0 means as many as
         frames of one beat need for a beat every cycle.
     products
-        Whether the products are given out too, each on its own, for outer products.
+        Whether there is a port of the individual products too, for outer products.
     additions
-        One after the other in a stage of an adder tree, 1 or 2: two are half the registers, and a
-        logic cell with six inputs adds three numbers at once; one is faster, and smaller where it
-        has four.
+        Successive additions per stage of an adder tree, 1 or 2. Two take half the registers, and a
+        LUT with six inputs adds three numbers at once. One is faster, and smaller with LUTs of
+        four inputs.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     """

@@ -9,7 +9,7 @@ from seedbed.spec.scale_lut import expected_norm
 
 __all__ = ["PoolConfig", "uniform_contents"]
 
-#: Of the order of the default contents.
+#: Seed of the permutation of the default contents.
 ORDER_SEED = 1
 
 
@@ -17,18 +17,18 @@ def uniform_contents(size: int, width: int) -> tuple[int, ...]:
     """Return ``size`` uniform numbers, scaled to a Gaussian's modulus, as signed ``width`` bits.
 
     The numbers are the integers s = 1 .. 2^K - 1 of K = ``size.bit_length()`` bits, as fractions
-    u = (s - 2^(K-1)) / 2^(K-1) in (-1, 1), drawn without replacement in a random order that is
-    always the same. At ``size`` = 2^K - 1 each occurs once, so that the pool is symmetric and its
-    variance exact. Then all are scaled by E||N(0, I_size)|| / ||u||, about the square root of 3,
-    and rounded to multiples of 2^-(width - 2); what does not fit saturates.
+    u = (s - 2^(K-1)) / 2^(K-1) in (-1, 1), drawn without replacement in a fixed random order. At
+    ``size`` = 2^K - 1 each occurs once, so that the pool is symmetric and its variance exact. Then
+    all are scaled by E||N(0, I_size)|| / ||u||, about the square root of 3, rounded to multiples of
+    2^-(width - 2), and saturated.
 
-    The order matters: that of an LFSR is linear, and training with it loses accuracy.
+    The order matters: an LFSR's order is linear, and training with it loses accuracy.
 
-    Source: PeZO, Eq. 3 to 5, over the pool as a whole.
+    Source: PeZO, Eq. 3 to 5, applied to the whole pool.
     """
     bits = size.bit_length()
     random = Random(ORDER_SEED)
-    # Of Python's generator only random() is promised to give the same numbers in every version.
+    # Python guarantees the same numbers in every version for random() only.
     drawn = sorted(range(1, 2**bits), key=lambda _: random.random())[:size]
     raw = [s - (1 << (bits - 1)) for s in drawn]
     scale = expected_norm(size) / sqrt(sum(u * u for u in raw))
@@ -38,7 +38,7 @@ def uniform_contents(size: int, width: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class PoolConfig:
-    """A circular sequence of ``size`` numbers, ``lanes`` of them a beat from any place.
+    """A circular sequence of ``size`` numbers, read ``lanes`` per beat from any index.
 
     Parameters
     ----------
@@ -48,16 +48,16 @@ class PoolConfig:
     width
         Bits of a signed number, 4..24.
     lanes
-        Numbers a beat, 1..32.
+        Numbers per beat, 1..32.
     banks
-        Memories that the sequence is spread over, a power of two, 1..32: number i is in bank
-        i mod ``banks``. Every lane chooses among ``banks`` columns, so that fewer banks cost fewer
-        LUTs and more memory bits, (banks + lanes - 1) / banks of each number.
+        Memories that store the sequence, a power of two, 1..32: number i is in bank i mod
+        ``banks``. Each lane has a multiplexer of ``banks`` columns, so that fewer banks take fewer
+        LUTs and more memory bits, (banks + lanes - 1) / banks per number.
     register
-        Whether a register stands behind the lanes' multiplexers: one more cycle of latency and
+        Whether the lanes' multiplexers have an output register: one more cycle of latency and
         ``lanes * width`` flip-flops for a shorter path.
     contents
-        The ``size`` numbers that the pool holds from reset on, scaled before; by default those of
+        The initial ``size`` numbers of the pool, already scaled; by default those of
         :func:`uniform_contents`.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
@@ -100,12 +100,12 @@ class PoolConfig:
 
     @property
     def fraction_bits(self) -> int:
-        """f of the default contents: a number m stands for m 2^-f, one integer bit and a sign."""
+        """f of the default contents: a number m represents m 2^-f, one integer bit and a sign."""
         return self.width - 2
 
     @property
     def columns(self) -> int:
-        """Numbers that are read at once: whatever window begins in a row also ends in it."""
+        """Numbers per row: every window that begins in a row also ends in it."""
         return self.banks + self.lanes - 1
 
     @property

@@ -12,34 +12,34 @@ from seedbed.spec.urng_array import UrngConfig
 
 __all__ = ["ScaleConfig", "expected_norm"]
 
-#: Where, between 1 and 2, the next power of two becomes the nearer one.
+#: From which value between 1 and 2 on the next power of two is the nearest one.
 MIDPOINTS = {"value": 1.5, "ratio": sqrt(2)}
 
 
 def expected_norm(dimension: int) -> float:
-    """Return E||N(0, I_d)||, the modulus that a Gaussian perturbation of ``dimension`` d has.
+    """Return E||N(0, I_d)||, the expected norm of a Gaussian perturbation of ``dimension`` d.
 
-    Source: PeZO, Eq. 4 in the form of Eq. 5, by log-gamma.
+    Source: PeZO, Eq. 4 in the form of Eq. 5, computed with log-gamma.
     """
     return exp(0.5 * log(2) + lgamma((dimension + 1) / 2) - lgamma(dimension / 2))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScaleConfig:
-    """The scaling exponent of a beat of ``lanes`` uniform numbers, by the first generator's state.
+    """The scaling exponent of a beat of ``lanes`` uniform numbers, from generator 0's state.
 
     A beat's numbers are u_i = (s_i - 2^(b-1)) / 2^(b-1), and the scale is the power of two nearest
-    to E||N(0, I_n)|| / ||u||. As the generators' phases are fixed, the first one's state says all
-    the others', and so the scale.
+    to E||N(0, I_n)|| / ||u||. The generators' relative phases are fixed, so the first one's state
+    determines all the others', and the scale.
 
     Parameters
     ----------
     lanes, width, leap, taps
-        Those of the :class:`~seedbed.spec.UrngConfig`; ``width`` at most 16 here. The table depends
+        As in :class:`~seedbed.spec.UrngConfig`; ``width`` at most 16 here. The table depends
         on ``leap`` only where the default phases do, see :attr:`UrngConfig.spacing`.
     rounding
-        Nearest in ``ratio`` (the midpoint of 1 and 2 is the square root of 2: the smallest factor
-        off) or in ``value`` (it is 1.5). The paper says "nearest power of two".
+        Nearest in ``ratio`` (the midpoint of 1 and 2 is the square root of 2: the smallest relative
+        error) or in ``value`` (it is 1.5). The paper says "nearest power of two".
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     Source: PeZO (ICCAD 2025), section 3.2, Eq. 3 to 5.
@@ -68,7 +68,7 @@ class ScaleConfig:
 
     @cached_property
     def exponents(self) -> tuple[int, ...]:
-        """The exponent for every state 0 .. 2^b - 1; state 0 does not occur and has the commonest.
+        """The exponent for every state 0 .. 2^b - 1; unused state 0 has the most frequent one.
 
         The sum of squares over the lanes is a sum of shifted copies of one sequence, that of the
         squares along the m-sequence.
@@ -77,7 +77,7 @@ class ScaleConfig:
 
     @cached_property
     def least(self) -> int:
-        """The smallest exponent; the table holds what is above it."""
+        """The smallest exponent; the table stores offsets from it."""
         return min(self.exponents)
 
     @cached_property
@@ -87,9 +87,9 @@ class ScaleConfig:
 
     @property
     def style(self) -> str:
-        """What the table is built of: the least that its contents allow.
+        """How the table is implemented: the smallest way that its contents allow.
 
-        ``constant`` where only one exponent occurs; ``logic`` where the bits above ``least`` fit
+        ``constant`` where only one exponent occurs; ``logic`` where the table's offsets fit
         2^9 bits, eight LUT6; ``memory`` otherwise.
         """
         if self.least == self.greatest:

@@ -1,4 +1,4 @@
-"""Configuration of SeedLM's blocks of weights, grown from a seed and a few coefficients."""
+"""Configuration of SeedLM's blocks of weights, each a seed and a few coefficients."""
 
 from dataclasses import dataclass, field
 
@@ -9,10 +9,10 @@ __all__ = ["RULES", "SCALES", "SEEDLM", "SeedlmConfig"]
 
 #: Bits of a coefficient and of the shared exponent, both two's complement.
 NIBBLE = 4
-#: How an encoder finds the shared exponent: ``fit`` is the least that no coefficient overflows,
-#: ``paper`` is floor(log2 max|t|) as printed, which leaves 5 of 16 codes in use.
+#: How an encoder finds the shared exponent: ``fit`` is the least one without an overflow of a
+#: coefficient, ``paper`` is floor(log2 max|t|) as printed, which uses only 5 of 16 codes.
 RULES = ("fit", "paper")
-#: Whether an encoder stores a power of two beside each tensor; ``none`` is the paper.
+#: Whether an encoder stores a power-of-two scale with each tensor; ``none`` as in the paper.
 SCALES = ("auto", "none")
 
 
@@ -20,25 +20,25 @@ SCALES = ("auto", "none")
 class SeedlmConfig:
     """A block of C weights is a seed of K bits, an exponent and P coefficients of 4 bits.
 
-    The seed's LFSR gives C P words, the seed itself left out, which fill V(s) row by row. With B
+    The seed's LFSR gives C P words, without the seed itself, which fill V(s) row by row. With B
     bits of each word, the integer that a decompressor gives, and the weight, are::
 
         S_c = sum over p of q_p (floor(V_cp / 2^(K - B)) - 2^(B - 1))
-        w_c = S_c 2^e / (2^(B - 1) - 1), times the tensor's own power of two
+        w_c = S_c 2^e / (2^(B - 1) - 1), times the tensor's power-of-two scale
 
     A packed block is the seed in the low K bits, then e, then q_0 .. q_(P - 1), 4 bits each.
 
     Parameters
     ----------
     block
-        C, weights a block, 1..32.
+        C, weights per block, 1..32.
     latent
-        P, coefficients a block, 1..8.
+        P, coefficients per block, 1..8.
     width
         K, bits of the seed, 3..20.
     word_bits
-        B, the top bits of each word that count, 2..K. 0 stands for K, the paper. It is less
-        hardware for a little error, when the encoder knows of it.
+        B, the top bits of each word that are used, 2..K. 0 means K, as in the paper. Fewer bits
+        need less hardware, at a small error if the encoder has the same setting.
     taps
         See :class:`LfsrConfig`.
 
@@ -76,16 +76,16 @@ class SeedlmConfig:
 
     @property
     def half(self) -> int:
-        """2^(B - 1), what is taken off a word."""
+        """2^(B - 1), which is subtracted from a word."""
         return 1 << (self.word_bits - 1)
 
     @property
     def sum_width(self) -> int:
-        """Bits of S_c, signed: every q_p at -8 and every word at 0 is its greatest magnitude."""
+        """Bits of S_c, signed. Its greatest magnitude has every q_p at -8 and every word at 0."""
         return (8 * self.latent * self.half).bit_length() + 1
 
 
-#: The paper's configurations by bits a weight. Source: SeedLM, Table 1.
+#: The paper's configurations by bits per weight. Source: SeedLM, Table 1.
 SEEDLM: dict[int, SeedlmConfig] = {
     3: SeedlmConfig(block=12, latent=4, width=16),
     4: SeedlmConfig(block=8, latent=3, width=16),

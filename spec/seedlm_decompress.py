@@ -10,19 +10,20 @@ __all__ = ["SeedlmDecompressConfig"]
 
 @dataclass(frozen=True, kw_only=True)
 class SeedlmDecompressConfig(SeedlmConfig):
-    """Blocks as :class:`SeedlmConfig` has them, ``blocks`` of them decompressed side by side.
+    """Blocks as in :class:`SeedlmConfig`, ``blocks`` of them decompressed in parallel.
 
     Parameters
     ----------
     blocks
-        Blocks a beat, 1..32. 16 of 32 bits are a beat of 64 bytes.
+        Blocks per beat, 1..32. 16 of 32 bits are a beat of 64 bytes.
     additions
-        Additions one after the other between registers, 1 or 2. 1 has the faster clock, 2 half the
-        latency and fewer flip-flops.
+        Successive additions per pipeline stage, 1 or 2. 1 has the faster clock, 2 half the latency
+        and fewer flip-flops.
     queue
-        Whether a queue of 16 beats stands behind the pipeline, so that all that moves the pipeline
-        comes from registers: for many blocks whose output may wait, as else one LUT enables all
-        flip-flops. What waits in the lanes is then in memories, where that saves ten flip-flops.
+        Whether the pipeline's output has a FIFO of 16 beats, so that the clock enables of the
+        pipeline come from registers. It is for many blocks with back-pressure: without it one LUT
+        drives the clock enables of all flip-flops. Delay lines of the lanes are then in LUTRAM,
+        where that saves flip-flops.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     Source: SeedLM (arXiv:2410.10714), section 4.2.
@@ -40,5 +41,5 @@ class SeedlmDecompressConfig(SeedlmConfig):
 
     @property
     def lanes(self) -> int:
-        """Weights a beat."""
+        """Weights per beat."""
         return self.blocks * self.block

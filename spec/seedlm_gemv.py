@@ -1,4 +1,4 @@
-"""Configuration of the matrix-vector product whose weights come as blocks of seeds."""
+"""Configuration of the matrix-vector product with packed weights."""
 
 from dataclasses import dataclass, field
 from math import gcd
@@ -10,26 +10,26 @@ from seedbed.spec.seedlm_decompress import SeedlmDecompressConfig
 
 __all__ = ["GEMV_STATUS", "SeedlmGemvConfig"]
 
-#: How a job ended, by code: well, or with a fault of its shape, of a frame of the vector, of a row
-#: of weights, or cut short.
+#: How a job ended, by code: without an error, with an error of its shape, of the vector's length or
+#: of a row's length, or aborted.
 GEMV_STATUS = ("ok", "shape", "vector", "row", "cleared")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeedlmGemvConfig(SeedlmConfig):
-    """y = W x with a beat of W a cycle: blocks as :class:`SeedlmConfig` has them, or plain weights.
+    """y = W x with a beat of W per cycle: blocks as in :class:`SeedlmConfig`, or plain weights.
 
     Parameters
     ----------
     beat_bits
         Bits of a beat of weights, a multiple of 8, 16..4096. It holds as many blocks as fit, 1..32,
-        the first one lowest, or as many plain weights.
+        or as many plain weights as fit, the first one lowest.
     plain_width
         Bits of a plain weight, 2..32.
     activation_width
         Bits of an activation, 2..32.
     columns
-        The most that a matrix may have, 1..65536.
+        The greatest number of columns, 1..65536.
     row_width
         Bits of the number of rows, 1..32.
 
@@ -70,7 +70,7 @@ class SeedlmGemvConfig(SeedlmConfig):
         fields = {name: getattr(self, name) for name in names}
         decompress = SeedlmDecompressConfig(**fields, blocks=blocks)
         peaks = 8 * self.latent * self.half, 1 << (self.plain_width - 1)
-        # A matrix is all packed, shifted by up to 15, or all plain, shifted by none.
+        # Packed sums are shifted by up to 15, plain ones are not.
         product = max(peaks[0] << 15, peaks[1]) << (self.activation_width - 1)
         mac = MacArrayConfig(
             lanes=lanes,
@@ -86,15 +86,15 @@ class SeedlmGemvConfig(SeedlmConfig):
 
     @property
     def lanes(self) -> int:
-        """Packed weights a beat."""
+        """Packed weights per beat."""
         return self.decompress.lanes
 
     @property
     def plain_lanes(self) -> int:
-        """Plain weights a beat."""
+        """Plain weights per beat."""
         return self.beat_bits // self.plain_width
 
     @property
     def group(self) -> int:
-        """Activations a beat of the vector: beats of either sort are whole groups."""
+        """Activations per beat of the vector: a divisor of ``lanes`` and of ``plain_lanes``."""
         return gcd(self.lanes, self.plain_lanes)

@@ -14,7 +14,7 @@ class SkidBufferConfig:
     Parameters
     ----------
     width
-        Bits of a payload, 1..4096.
+        Bits of the payload, 1..4096.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     """

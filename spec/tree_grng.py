@@ -13,18 +13,18 @@ __all__ = ["TreeGrngConfig", "TreeLevel"]
 
 #: Bits of the output.
 BITS = 8
-#: Standard deviation in steps of the output: the range is +-4 sigma, and cut off there.
+#: Standard deviation in units of the output: the range is +-4 sigma, truncated there.
 SIGMA = 32
-#: How many of the magnitude's decided bits choose a level's node. The last two levels look at
-#: fewer than they could: their nodes share thresholds.
+#: How many of the magnitude's decided bits select a level's node. The last two levels use fewer
+#: than are decided: their nodes share thresholds.
 #: Source: the example published with TreeGRNG, which has 1, 1, 2, 4, 8, 16, 16 and 8 nodes.
 DEPTHS = (0, 0, 1, 2, 3, 4, 4, 3)
 #: Width and leap of each level's LFSR, and how many of its top bits are compared.
 LFSRS: dict[str, tuple[tuple[int, int, int], ...]] = {
     # Lengths of the published example, one step a number.
     "published": tuple((width, 1, width) for width in (8, 9, 10, 7, 8, 9, 7, 10)),
-    # Widths without common factors, so that the periods have none either; successive words of a
-    # level share no bit. The longest registers where they weigh most. The sign needs one bit.
+    # Coprime widths, so that the periods are coprime; successive words of a level share no bit. The
+    # longest registers are at the most significant levels. The sign needs one bit.
     "repaired": (
         (23, 1, 1),
         (19, 9, 9),
@@ -36,20 +36,20 @@ LFSRS: dict[str, tuple[tuple[int, int, int], ...]] = {
         (11, 10, 10),
     ),
 }
-#: Cycles from the first level to each one, by the way that the tree is built.
+#: Cycles from the first level to each level, by the tree's architecture.
 STAGES: dict[str, tuple[int, ...]] = {
     "published": (0,) * BITS,
-    # The sign enters last; the last three levels depend on the same four bits.
+    # The sign is applied last; the last three levels depend on the same four bits.
     "compact": (4, 0, 1, 2, 3, 4, 4, 4),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class TreeLevel:
-    """One level of the tree: its register, how much of it is compared, and with what.
+    """One level of the tree: its LFSR, how many bits are compared, and the thresholds.
 
-    ``thresholds`` has a value for every node, addressed by the first bits of the magnitude, the
-    most significant first: ``upper half = word >= thresholds[node]``, where the word is the top
+    ``thresholds`` has a value per node, addressed by the first bits of the magnitude, the most
+    significant first: ``upper half = word >= thresholds[node]``, where the word is the top
     ``bits`` of the LFSR's state. ``stage`` counts cycles from the first level on.
     """
 
@@ -60,10 +60,10 @@ class TreeLevel:
 
     @property
     def chain(self) -> tuple[int, ...]:
-        """The state's bits in the order in which the seed's bits come, the first one first.
+        """The state's bits in the order of the serial seed bits.
 
-        While it is loaded, a register is ``leap`` shift chains that follow one another, so that
-        load and data are inputs of the feedback alone, and the other bits cost no logic.
+        During a load, a register is ``leap`` shift chains in series, so that load and data are
+        inputs of the feedback alone, and the other bits need no logic.
         """
         leap, width = self.lfsr.leap, self.lfsr.width
         return tuple(k for start in range(leap) for k in range(start, width, leap))
@@ -76,16 +76,16 @@ class TreeGrngConfig:
     Parameters
     ----------
     instances
-        Generators, and numbers a beat, 1..4096.
+        Generators, and numbers per beat, 1..4096.
     lfsrs
-        ``published``: lengths 8, 9, 10, 7, 8, 9, 7, 10, one step a number: 68 bits. The signs
+        ``published``: lengths 8, 9, 10, 7, 8, 9, 7, 10, one step per number: 68 bits. The signs
         repeat every 255 numbers, and successive magnitudes correlate by 0.32.
-        ``repaired``: lengths 23, 19, 17, 16, 13, 15, 7, 11, without common factors, and as many
-        steps a number as bits are compared: 121 bits.
+        ``repaired``: lengths 23, 19, 17, 16, 13, 15, 7, 11, pairwise coprime, and as many steps per
+        number as bits are compared: 121 bits.
     tree
-        ``published``: a comparator for every node, and multiplexers; no registers but the LFSRs.
-        ``compact``: a comparator for every level whose threshold is looked up, and 10 pipeline
-        registers. The same function of the words at less than half of the logic.
+        ``published``: a comparator per node, and multiplexers; the LFSRs are the only registers.
+        ``compact``: a comparator per level, whose threshold is looked up, and 10 pipeline
+        registers. The same function of the words with less than half of the logic.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     Source: TreeGRNG (DATE 2024), the baseline of PeZO's Table 6.
@@ -126,10 +126,10 @@ class TreeGrngConfig:
 
     @property
     def spacing(self) -> int:
-        """Beats from one instance to the next along the one sequence of numbers.
+        """Beats from one instance to the next along the common sequence of numbers.
 
-        The largest that fits ``instances`` times into the period and has no common factor with it,
-        so that each level walks through all of its phases too.
+        The largest number that fits ``instances`` times into the period and is coprime to it, so
+        that each level too uses all of its phases.
         """
         spacing = self.period // self.instances
         while gcd(spacing, self.period) != 1:
@@ -138,10 +138,10 @@ class TreeGrngConfig:
 
     @cached_property
     def seeds(self) -> tuple[tuple[int, ...], ...]:
-        """Default seeds, a row of eight an instance.
+        """Default seeds, a row of eight per instance.
 
-        The first instance's level l is l elevenths of its own m-sequence from state 1, so that
-        registers of one length are apart; instance i runs ``i * spacing`` beats ahead of it.
+        The first instance's level l is l elevenths of its m-sequence after state 1, so that
+        registers of one length have different phases; instance i is ``i * spacing`` beats ahead.
         """
         row = [
             gf2.apply(level.lfsr.jump(k * level.lfsr.order // 11), 1)
@@ -163,16 +163,16 @@ class TreeGrngConfig:
 def thresholds(level: int, bits: int) -> tuple[int, ...]:
     """Return ``P(lower half | prefix) * 2**bits`` for every node of a level, to the nearest.
 
-    The Gaussian is that of one half, cut off at 4 sigma: the magnitude m stands for the interval
-    m .. m + 1. The other half is its mirror image.
+    The distribution is a half Gaussian, truncated at 4 sigma: the magnitude m represents the
+    interval m .. m + 1. The negative half is symmetric.
     """
     if level == 0:
         return (1 << (bits - 1),)
-    # Mass of each interval that this level halves, split in two.
+    # Probability mass of the two halves of each interval that this level splits.
     half = (1 << (BITS - 1)) >> level
     edges = [erf(k * half / (SIGMA * sqrt(2))) for k in range(2**level + 1)]
     masses = [high - low for low, high in pairwise(edges)]
-    # A node that looks at fewer bits than are decided takes their intervals together.
+    # A node that uses fewer bits than are decided merges their intervals.
     share = len(masses) >> DEPTHS[level]
     groups = [masses[k : k + share] for k in range(0, len(masses), share)]
     return tuple(round(sum(group[::2]) / sum(group) * 2**bits) for group in groups)

@@ -16,28 +16,28 @@ SEEDINGS = ("serial", "grown")
 
 @dataclass(frozen=True, kw_only=True)
 class UrngConfig:
-    """``lanes`` LFSRs of ``width`` bits whose outputs rotate by one lane a beat.
+    """``lanes`` LFSRs of ``width`` bits whose outputs rotate by one lane per beat.
 
     Parameters
     ----------
     lanes
         n = 2^k - 1 generators, 3..1023 (PeZO writes "32" for 31).
     width
-        b, bits a generator, 4..24.
+        b, bits per generator, 4..24.
     leap
-        Bit-serial steps a beat: 1 is the paper, ``width`` gives decorrelated words.
+        Bit-serial steps per beat: 1 as in the paper; ``width`` gives decorrelated words.
     tile
-        Lanes of the output beat, ``lanes`` or more: the generators repeated, as wiring. 0 stands
-        for ``lanes``.
+        Lanes of the output beat, ``lanes`` or more: the generators are repeated by wiring. 0 means
+        ``lanes``.
     seeding
-        ``serial``: every generator gets a seed of its own, a bit a beat, at no LUT.
-        ``grown``: one word in, and the array grows the other generators from it, each ``spacing``
-        steps further along the same m-sequence, in ``lanes`` cycles, at about two LUT a bit of
-        *one* lane. So a perturbation is named by one word, and the phases that the scale table
-        stands on are kept.
+        ``serial``: every generator gets a separate seed, one bit per beat, without extra LUTs.
+        ``grown``: the array computes all seeds from one word, each ``spacing`` steps further along
+        the same m-sequence, in ``lanes`` cycles, at about two LUTs per bit of *one* lane. One word
+        then identifies a perturbation, and the generators keep the relative phases that the scale
+        table requires.
     repair
-        Whether a zero seed is replaced in hardware (by 2^(width-1)); otherwise the loader's
-        contract forbids it.
+        Whether a zero seed is replaced in hardware (by 2^(width-1)); otherwise the source must not
+        send one.
     taps
         See :class:`LfsrConfig`.
 
@@ -81,22 +81,22 @@ class UrngConfig:
     def spacing(self) -> int:
         """Bit-serial steps from one generator's default phase to the next.
 
-        They are floor(order / n), or the next number below at which the period is full. Where n
-        divides the order, such phases are even around the cycle, and rotation by a lane is a step
-        by ``spacing``: with one that has a factor in common with the order after ``leap`` is added,
-        beats repeat early, and a lane shows a part of the words only.
+        They are floor(order / n), or the next smaller number with the full period. Where n divides
+        the order, the phases are evenly spaced around the cycle, and rotation by a lane is a step
+        by ``spacing``. If ``spacing + leap`` then has a common factor with the order, beats repeat
+        early, and a lane gives only a part of the words.
         """
-        widest = self.lfsr.order // self.lanes
-        # Only where lanes are as many as states nothing below is left.
-        candidates = chain(range(widest, 0, -1), range(2, self.lfsr.order))
-        return next(steps for steps in candidates if self._full(steps))
+        largest = self.lfsr.order // self.lanes
+        # Only an array with as many lanes as states has no smaller number.
+        candidates = chain(range(largest, 0, -1), range(2, self.lfsr.order))
+        return next(steps for steps in candidates if self._full_period(steps))
 
-    def _full(self, steps: int) -> bool:
-        """Tell whether phases so many steps apart are distinct, and have the full period."""
+    def _full_period(self, steps: int) -> bool:
+        """Return whether phases spaced by ``steps`` are distinct and have the full period."""
         order = self.lfsr.order
         if order // gcd(order, steps) < self.lanes:
             return False
-        # Otherwise the last phase is not before the first one's, and only whole turns come back.
+        # Without even spacing, only a whole rotation can give the first beat again.
         even = steps * self.lanes % order == 0
         return not even or order // gcd(order, steps + self.leap) == self.period
 
@@ -109,7 +109,7 @@ class UrngConfig:
         return self.grow(1)
 
     def grow(self, seed: int) -> tuple[int, ...]:
-        """Return all generators' states for the first one's state: same phases, another start."""
+        """Return all generators' states for the first one's state, with the default spacing."""
         require_int("seed", seed, 1, self.lfsr.order)
         matrix = self.lfsr.jump(self.spacing)
         states = [seed]
@@ -121,7 +121,7 @@ class UrngConfig:
     def period(self) -> int:
         """Beats after which the default seeds' beats repeat.
 
-        The least common multiple of the rotation's and of a generator's period: where n divides
-        2^b - 1, that is what :attr:`spacing` sees to.
+        The least common multiple of the rotation's and of a generator's period. Where n divides
+        2^b - 1, :attr:`spacing` is chosen for that.
         """
         return lcm(self.lanes, self.lfsr.period)

@@ -24,11 +24,11 @@ def test_matches_model(config, stalls):
 def test_latency_and_throughput():
     config = LfsrConfig()
     result = simulate(Lfsr(config), case(config, Random(7), beats=30))
-    came = result.transfers["o"]
+    received = result.transfers["o"]
     first = result.transfers["i_seed"][0]
-    assert came[:30] == list(range(30))
-    assert first + Lfsr.latency in came
-    assert came == list(range(came[-1] + 1))
+    assert received[:30] == list(range(30))
+    assert first + Lfsr.latency in received
+    assert received == list(range(received[-1] + 1))
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ CONFIGS = [
     MacArrayConfig(lanes=4, blocks=2, accumulator_width=20),
     MacArrayConfig(lanes=8, blocks=1, weight_peak=3 << 18, beats=31),
     MacArrayConfig(lanes=4, blocks=2, results=2),
-    # Several ways, with blocks, with no tree, and as the engine has them; products beside the sums.
+    # Several ways, with blocks, without a tree, and as in the layer engine; products and sums.
     MacArrayConfig(lanes=6, blocks=2, ways=3, exponent_width=0, beats=31),
     MacArrayConfig(lanes=1, blocks=1, ways=4, weight_width=3, exponent_width=0, products=True),
     MacArrayConfig(
@@ -63,19 +63,21 @@ def test_latency_and_throughput(blocks, params, beats):
     dut = MacArray(config)
     sums = sum(16 * beats << way * config.accumulator_width for way in range(config.ways))
     phase = Phase(inputs={"i": ones(config, beats) * 60}, outputs={"o": [sums] * 60})
-    moved = simulate(dut, Case(phases=[phase], quiet=True)).transfers
-    ends = moved["i"][beats - 1 :: beats]
-    assert moved["o"] == [cycle + dut.latency for cycle in ends]
-    assert moved["i"] == list(range(moved["i"][0], moved["i"][0] + 60 * beats * dut.interval))
+    transfers = simulate(dut, Case(phases=[phase], quiet=True)).transfers
+    ends = transfers["i"][beats - 1 :: beats]
+    assert transfers["o"] == [cycle + dut.latency for cycle in ends]
+    assert transfers["i"] == list(
+        range(transfers["i"][0], transfers["i"][0] + 60 * beats * dut.interval)
+    )
 
 
-def test_frames_wait_for_a_place_among_the_results():
+def test_frames_wait_for_credit():
     config = MacArrayConfig(lanes=4, blocks=2, results=3)
     payloads = ones(config, 1)
     phases = [Phase(inputs={"i": payloads * 3}), Phase(inputs={"i": payloads})]
     phases[1].outputs["o"] = [4] * 4
-    moved = simulate(MacArray(config), Case(phases=phases, quiet=True)).transfers
-    assert moved["i"][3] > moved["o"][0]
+    transfers = simulate(MacArray(config), Case(phases=phases, quiet=True)).transfers
+    assert transfers["i"][3] > transfers["o"][0]
 
 
 @pytest.mark.parametrize("ends", [False, True])
@@ -89,8 +91,8 @@ def test_frames_wait_for_a_place_among_the_results():
     ],
     ids=str,
 )
-def test_products_come_two_cycles_after_their_beat(config, ends):
-    """Also of beats that come at random, of blocks that are off, and of frames without an end."""
+def test_products_are_valid_two_cycles_after_their_beat(config, ends):
+    """Also for beats at random cycles, for blocks that are off, and for frames without an end."""
     rng, random = np.random.default_rng(6), Random(6)
     dut, beats = MacArray(config), 60
     ways = (config.ways,) if config.ways > 1 else ()

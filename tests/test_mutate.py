@@ -2,7 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from seedbed.flow import registry, verilog
+from seedbed.flow import registry
+from seedbed.flow.emit import verilog
 from seedbed.sim import mutate
 from seedbed.sim.case import Case, Phase
 
@@ -37,3 +38,19 @@ def test_wrong_expectation(tmp_path):
     core = replace(CORE, case=lambda *_: Case(phases=[Phase(outputs={"o": [0]})]))
     with pytest.raises(RuntimeError, match="urng_array as it is fails its case: killed o: a wrong"):
         run(core, SMALL, count=1, build=tmp_path)
+
+
+def test_no_mutant_is_in_a_memory_cell(tmp_path):
+    text = """
+module memory(input clk, input [3:0] a, input w, input [7:0] d, output reg [7:0] q);
+  reg [7:0] m [0:15];
+  always @(posedge clk) begin
+    if (w) m[a] <= d + 8'd1;
+    q <= m[a];
+  end
+endmodule
+"""
+    made = mutate._mutants("memory", text, count=60, seed=1, folder=tmp_path)
+    assert "cell $mem" in (tmp_path / "prepared.il").read_text()
+    assert made
+    assert not [mutation for mutation in made if "$mem" in mutation or "-port RD_" in mutation]

@@ -34,8 +34,8 @@ def test_latency_and_throughput(name):
     result = simulate(
         rtl, Case(phases=[phase(config, Model(config), [(3, 20 * config.lanes, 0, 0)])])
     )
-    (sent,), came = result.transfers["i"], result.transfers["o"]
-    assert came == list(range(sent + rtl.latency, sent + rtl.latency + 20))
+    (sent,), received = result.transfers["i"], result.transfers["o"]
+    assert received == list(range(sent + rtl.latency, sent + rtl.latency + 20))
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ CONFIGS = [
     PoolConfig(lanes=5, banks=4, register=False),
     PoolConfig(size=1000, lanes=31),
     PoolConfig(size=4095, lanes=32, banks=16, width=8),
-    # Wraps around nearly every beat.
+    # Wraps around at nearly every beat.
     PoolConfig(size=13, lanes=8, width=5),
     PoolConfig(size=21, lanes=8, banks=2, register=False),
     PoolConfig(size=33, lanes=32, banks=4),
@@ -45,13 +45,15 @@ def test_loads_the_whole_pool():
 def test_latency_and_throughput(register):
     config = PoolConfig(register=register)
     dut = PrngPool(config)
-    asked = [Request(8)] * 600 + [Request(3, last=True)]
-    beats = pack_beats(config, Model(config).beats(asked), asked)
-    phase = Phase(inputs={"i": pack_requests(config, asked)}, outputs={"o": beats})
-    moved = simulate(dut, Case(phases=[phase], quiet=True)).transfers
+    requests = [Request(8)] * 600 + [Request(3, last=True)]
+    beats = pack_beats(config, Model(config).beats(requests), requests)
+    phase = Phase(inputs={"i": pack_requests(config, requests)}, outputs={"o": beats})
+    transfers = simulate(dut, Case(phases=[phase], quiet=True)).transfers
     assert dut.latency == (2 if register else 1)
-    assert moved["o"] == [cycle + dut.latency for cycle in moved["i"]]
-    assert moved["i"] == list(range(moved["i"][0], moved["i"][0] + len(asked) * dut.interval))
+    assert transfers["o"] == [cycle + dut.latency for cycle in transfers["i"]]
+    assert transfers["i"] == list(
+        range(transfers["i"][0], transfers["i"][0] + len(requests) * dut.interval)
+    )
 
 
 @pytest.mark.parametrize(("lanes", "banks"), [(8, 8), (8, 2), (1, 4)])
@@ -64,37 +66,37 @@ def test_load_throughput(lanes, banks):
     assert steps == [dut.load_interval * (2 if k < lanes - 1 else 1) for k in range(1, config.size)]
 
 
-def test_load_begins_again_behind_the_end():
-    """Without a mark at the last place, the next number is the first one's."""
+def test_load_wraps_around_at_the_end():
+    """Without ``last`` at the last index, the next number is written to index 0."""
     config = PoolConfig(size=13, lanes=4)
     model = Model(config)
     model.load(range(100, 113))
     model.load([-1, -2])
     numbers = [x & 0xFFF for x in [*range(100, 113), -1, -2]]
-    asked = [Request(4)] * 8
-    beats = pack_beats(config, model.beats(asked), asked)
+    requests = [Request(4)] * 8
+    beats = pack_beats(config, model.beats(requests), requests)
     phases = [
         Phase(inputs={"i_pool": numbers}),
-        Phase(inputs={"i": pack_requests(config, asked)}, outputs={"o": beats}),
+        Phase(inputs={"i": pack_requests(config, requests)}, outputs={"o": beats}),
     ]
     simulate(PrngPool(config), Case(phases=phases))
 
 
 @pytest.mark.parametrize("stalls", Stalls)
 @pytest.mark.parametrize("register", [True, False])
-def test_requests_wait_while_a_number_is_loaded(register, stalls):
-    """None is lost or answered twice; the numbers loaded are those that are there already."""
+def test_no_request_is_accepted_while_a_number_is_loaded(register, stalls):
+    """None is lost or answered twice; the loaded numbers equal the present contents."""
     config = PoolConfig(size=13, lanes=4, register=register)
-    asked = [Request(3)] * 50
-    beats = pack_beats(config, Model(config).beats(asked), asked)
+    requests = [Request(3)] * 50
+    beats = pack_beats(config, Model(config).beats(requests), requests)
     inputs = {
-        "i": pack_requests(config, asked),
+        "i": pack_requests(config, requests),
         "i_pool": pack_numbers(config, list(config.contents)),
     }
     bench = Case(phases=[Phase(inputs=inputs, outputs={"o": beats})], quiet=True)
-    moved = simulate(PrngPool(config), bench, stalls=stalls).transfers
+    transfers = simulate(PrngPool(config), bench, stalls=stalls).transfers
     if stalls is Stalls.NONE:
-        assert moved["i"][0] == moved["i_pool"][-1] + 1
+        assert transfers["i"][0] == transfers["i_pool"][-1] + 1
 
 
 @pytest.mark.parametrize("register", [True, False])

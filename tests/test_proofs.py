@@ -6,7 +6,7 @@ from amaranth.hdl import Assert, Assume, Cover
 from seedbed.flow.registry import CORES
 from seedbed.hw.lfsr import Lfsr
 from seedbed.sim.proofs import PROOFS
-from seedbed.sim.proofs.bench import around, stream_rules
+from seedbed.sim.proofs.bench import free_inputs, stream_rules
 from seedbed.sim.prove import Mutant, Proof, ProofFailed, check
 from seedbed.spec import LfsrConfig
 
@@ -41,7 +41,7 @@ def test_names():
 
 
 def rules(dut, *, never=False, wrong=False, assume=False):
-    m, _ = around(dut)
+    m, _ = free_inputs(dut)
     stream_rules(m, dut.o)
     with m.If(dut.i_seed.valid):
         m.d.comb += Assume(dut.i_seed.payload != 0)
@@ -62,7 +62,7 @@ def rules(dut, *, never=False, wrong=False, assume=False):
         (lambda dut: rules(dut, never=True), (RUNS_ON,), "covers: FAIL"),
         (lambda dut: rules(dut, wrong=True), (RUNS_ON,), "induction: FAIL"),
         (lambda dut: rules(dut, assume=True), (RUNS_ON,), "covers: FAIL, 0 reached"),
-        (lambda dut: around(dut)[0], (RUNS_ON,), "covers: "),
+        (lambda dut: free_inputs(dut)[0], (RUNS_ON,), "covers: "),
     ],
     ids=["survivor", "no mutant", "unreached", "false", "contradiction", "empty"],
 )

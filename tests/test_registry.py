@@ -2,8 +2,8 @@
 import pytest
 from amaranth.hdl import Elaboratable
 
-from seedbed.flow.jobs import plan
 from seedbed.flow.registry import CORES, WRAPPERS
+from seedbed.flow.report.jobs import plan
 
 
 def test_every_core_is_mutated(tmp_path):

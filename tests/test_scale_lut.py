@@ -26,9 +26,9 @@ def test_matches_model(name, stalls):
 def test_latency_and_throughput():
     config = CONFIGS["memory"]
     result = simulate(ScaleLut(config), case(config, Random(5), beats=50))
-    sent, came = result.transfers["i"], result.transfers["o"]
+    sent, received = result.transfers["i"], result.transfers["o"]
     assert sent == list(range(sent[0], sent[0] + 50))
-    assert came == [cycle + ScaleLut.latency for cycle in sent]
+    assert received == [cycle + ScaleLut.latency for cycle in sent]
 
 
 @pytest.mark.parametrize("style", ["constant", "logic", "memory"])

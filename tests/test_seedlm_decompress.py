@@ -16,12 +16,12 @@ CONFIGS = [
     SeedlmDecompressConfig(blocks=2),
     SeedlmDecompressConfig(blocks=1, word_bits=8),
     SeedlmDecompressConfig(blocks=1, additions=1),
-    # Waits of more beats than one memory has places for.
+    # Delays of more beats than one LUTRAM has entries.
     SeedlmDecompressConfig(blocks=1, additions=1, queue=True),
     SeedlmDecompressConfig(blocks=2, block=4, latent=2, width=9, queue=True),
     SeedlmDecompressConfig(blocks=1, block=5, latent=4, width=9, word_bits=7, additions=1),
     SeedlmDecompressConfig(blocks=3, block=12, latent=4),
-    # Words that begin where others end, or are shorter than a step from one to the next.
+    # Words that begin where others end, or are shorter than their distance.
     SeedlmDecompressConfig(blocks=1, block=5, latent=4, width=13, word_bits=6),
     SeedlmDecompressConfig(blocks=2, block=7, latent=8, width=16, word_bits=3),
     # No edges; one of one bit; two of two bits.
@@ -58,12 +58,12 @@ def test_sixteen_blocks_of_64_bytes():
     ],
 )
 def test_every_seed_with_every_coefficient(params, values):
-    """Of three coefficients, the last one takes its ends and what is next to 0."""
+    """Of three coefficients, the last one is at its extremes or next to 0."""
     config = SeedlmDecompressConfig(blocks=16, **params)
     seeds, *q = np.meshgrid(range(1 << config.width), *values)
-    turns = np.arange(seeds.size) % 16 - 8
+    exponents = np.arange(seeds.size) % 16 - 8
     coefficients = np.stack([nibble.ravel() for nibble in q], axis=-1)
-    packed = seedlm.pack(config, seeds.ravel(), turns, coefficients).tolist()
+    packed = seedlm.pack(config, seeds.ravel(), exponents, coefficients).tolist()
     lasts = [0] * (len(packed) // config.blocks)
     simulate(SeedlmDecompress(config), Case(phases=[phase(config, packed, lasts)], quiet=True))
 
@@ -108,16 +108,16 @@ def test_corners_reach_both_ends():
 def test_latency_and_throughput(params, latency):
     config = SeedlmDecompressConfig(**{"blocks": 1} | params)
     dut = SeedlmDecompress(config)
-    moved = simulate(dut, case(config, Random(5), beats=50)).transfers
+    transfers = simulate(dut, case(config, Random(5), beats=50)).transfers
     assert dut.latency == latency
-    assert moved["o"] == [cycle + latency for cycle in moved["i"]]
-    first = moved["i"][0]
-    assert moved["i"] == list(range(first, first + len(moved["i"]) * dut.interval))
+    assert transfers["o"] == [cycle + latency for cycle in transfers["i"]]
+    first = transfers["i"][0]
+    assert transfers["i"] == list(range(first, first + len(transfers["i"]) * dut.interval))
 
 
 @pytest.mark.parametrize("queue", [False, True])
-def test_nothing_of_before_a_reset_comes_behind_it(queue):
-    """A cycle of reset, each time a cycle later, while beats run or wait."""
+def test_no_beat_from_before_a_reset_comes_after_it(queue):
+    """A cycle of reset, each time a cycle later, while beats are transferred or stalled."""
     config = SeedlmDecompressConfig(blocks=2, block=1, latent=1, width=3, queue=queue)
     random = Random(8)
     blocks = [random.getrandbits(config.block_bits) for _ in range(2 * 12)]
@@ -127,8 +127,8 @@ def test_nothing_of_before_a_reset_comes_behind_it(queue):
     m.domains.sync = domain = ClockDomain()
     m.submodules.dut = dut = SeedlmDecompress(config)
 
-    async def play(ctx, cycles, ready):
-        """Send the beats in turn, and return those that were taken."""
+    async def run(ctx, cycles, ready):
+        """Send the beats in turn, and return the output beats."""
         sent, found = 0, []
         for _ in range(cycles):
             ctx.set(dut.i.valid, 1)
@@ -144,11 +144,11 @@ def test_nothing_of_before_a_reset_comes_behind_it(queue):
     async def process(ctx):
         for cycle in range(1, 40):
             for most in (0, 1):
-                await play(ctx, cycle, lambda m=most: random.randint(0, m))
+                await run(ctx, cycle, lambda m=most: random.randint(0, m))
                 ctx.set(domain.rst, 1)
                 await ctx.tick()
                 ctx.set(domain.rst, 0)
-                found = await play(ctx, 60, lambda: 1)
+                found = await run(ctx, 60, lambda: 1)
                 assert len(found) > 30
                 assert found == [wanted[k % len(wanted)] for k in range(len(found))]
 
@@ -176,7 +176,7 @@ def test_valid_does_not_wait_for_ready():
     simulator.run()
 
 
-def test_case_tells_a_wrong_word():
+def test_case_detects_a_wrong_word():
     """A decompressor of other taps does not pass."""
     right = SeedlmDecompressConfig(blocks=1, width=9)
     wrong = SeedlmDecompressConfig(blocks=1, width=9, taps=(0, 5))

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from amaranth.hdl import Fragment
 
-from seedbed.flow import gemv_cycles as flow
-from seedbed.flow import paper, tables
+from seedbed.flow import paper
+from seedbed.flow.demos import gemv_cycles as flow
+from seedbed.flow.emit.verilog import write, write_packed
 from seedbed.flow.registry import CORES
+from seedbed.flow.report import tables
+from seedbed.flow.report.kinds import plain as plain_params
 from seedbed.flow.row import Row
-from seedbed.flow.rows import plain as plain_params
-from seedbed.flow.verilog import write, write_packed
 from seedbed.hw.seedlm_gemv import SeedlmGemv
 from seedbed.sim import gemv_cycles
 from seedbed.sim.case import Case, Phase
@@ -39,8 +40,8 @@ def test_matches_model(config, stalls):
     simulate(SeedlmGemv(config), case(config, Random(5)), stalls=stalls, seed=5)
 
 
-def drawn(config, seed=1, **shape):
-    return Job.drawn(config, np.random.default_rng(seed), **shape)
+def random_job(config, seed=1, **shape):
+    return Job.random(config, np.random.default_rng(seed), **shape)
 
 
 @pytest.mark.parametrize("plain", [False, True])
@@ -49,19 +50,19 @@ def test_latency_and_throughput(plain, beats):
     config = CONFIGS[0]
     dut = SeedlmGemv(config)
     lanes = config.plain_lanes if plain else config.lanes
-    job = drawn(config, rows=60, columns=lanes * beats, plain=plain)
-    moved = simulate(dut, Case(phases=[phase(config, job)], quiet=True)).transfers
+    job = random_job(config, rows=60, columns=lanes * beats, plain=plain)
+    transfers = simulate(dut, Case(phases=[phase(config, job)], quiet=True)).transfers
     latency = dut.plain_latency if plain else dut.latency
-    ends = moved["i_weights"][beats - 1 :: beats]
-    assert moved["o"] == [cycle + latency for cycle in ends]
-    first = moved["i_weights"][0]
-    assert moved["i_weights"] == list(range(first, first + 60 * beats * dut.interval))
-    first = moved["i_vector"][0]
-    assert moved["i_vector"] == list(range(first, first + len(job.vector)))
+    ends = transfers["i_weights"][beats - 1 :: beats]
+    assert transfers["o"] == [cycle + latency for cycle in ends]
+    first = transfers["i_weights"][0]
+    assert transfers["i_weights"] == list(range(first, first + 60 * beats * dut.interval))
+    first = transfers["i_vector"][0]
+    assert transfers["i_vector"] == list(range(first, first + len(job.vector)))
 
 
 def test_speed_of_the_papers_configuration():
-    """What the cycles of Table 5 come to: how long the last row is on its way."""
+    """The cycles of Table 5: the latency of the last row is added."""
     dut = SeedlmGemv(SeedlmGemvConfig())
     Fragment.get(dut, None)
     packed, plain = 2048 + dut.latency, 8192 + dut.plain_latency
@@ -70,44 +71,44 @@ def test_speed_of_the_papers_configuration():
 
 
 def test_weights_wait_for_their_job():
-    """Beats that come before the command and the vector are not taken, and not lost."""
+    """Beats before the command and the vector are not accepted, and not lost."""
     config = CONFIGS[0]
-    job = drawn(config, rows=2, columns=9, plain=True)
+    job = random_job(config, rows=2, columns=9, plain=True)
     whole = phase(config, job)
     first = {name: whole.inputs[name] for name in ("i", "i_vector")}
     dut = SeedlmGemv(config)
     phases = [Phase(inputs=first), Phase(inputs={"i_weights": whole.inputs["i_weights"]})]
     phases[1].outputs["o"] = whole.outputs["o"]
     simulate(dut, Case(phases=phases, quiet=True))
-    moved = simulate(SeedlmGemv(config), Case(phases=[whole], quiet=True)).transfers
-    assert moved["i_weights"][0] > moved["i_vector"][-1]
+    transfers = simulate(SeedlmGemv(config), Case(phases=[whole], quiet=True)).transfers
+    assert transfers["i_weights"][0] > transfers["i_vector"][-1]
 
 
 def test_a_job_waits_for_the_one_before():
     config = CONFIGS[0]
-    job = drawn(config, rows=2, columns=9, plain=False)
+    job = random_job(config, rows=2, columns=9, plain=False)
     one = phase(config, job)
     twice = Phase(
         inputs={name: payloads * 2 for name, payloads in one.inputs.items()},
         outputs={"o": one.outputs["o"] * 2},
     )
-    moved = simulate(SeedlmGemv(config), Case(phases=[twice], quiet=True)).transfers
-    assert moved["i"][1] == moved["o"][1] + 1
+    transfers = simulate(SeedlmGemv(config), Case(phases=[twice], quiet=True)).transfers
+    assert transfers["i"][1] == transfers["o"][1] + 1
 
 
-def test_clear_does_nothing_to_an_idle_engine():
+def test_clear_has_no_effect_on_an_idle_engine():
     config = CONFIGS[0]
     clears = Phase(inputs={"i": [command(config, clear=True)] * 3})
-    job = drawn(config, rows=2, columns=9, plain=False)
+    job = random_job(config, rows=2, columns=9, plain=False)
     simulate(SeedlmGemv(config), Case(phases=[clears, phase(config, job), clears], quiet=True))
 
 
-def test_a_fault_with_results_that_wait():
-    """As many rows as fit are on their way when one breaks: its own result has a place too."""
+def test_abort_with_all_credit_used():
+    """As many rows as possible are in flight at an abort: the abort's result has an entry too."""
     config = CONFIGS[0]
     dut = SeedlmGemv(config)
     rows = dut.latency + 2
-    job = drawn(config, rows=rows + 1, columns=config.lanes + 1, plain=False)
+    job = random_job(config, rows=rows + 1, columns=config.lanes + 1, plain=False)
     whole = phase(config, job)
     cut = {**whole.inputs, "i_weights": whole.inputs["i_weights"][: 2 * rows - 2]}
     late = {"i": [command(config, clear=True)]}
@@ -124,11 +125,11 @@ def test_cycles_of_the_emitted_verilog(tmp_path, monkeypatch):
     bench = gemv_cycles.executable(whole, whole.stem, build=tmp_path)
     dut = SeedlmGemv(config)
     for plain, beats in ((False, 3), (True, 7)):
-        job = drawn(config, rows=30, columns=20, plain=plain)
-        moved = simulate(dut if plain else SeedlmGemv(config), Case(phases=[phase(config, job)]))
-        moved = moved.transfers
+        job = random_job(config, rows=30, columns=20, plain=plain)
+        stimulus = Case(phases=[phase(config, job)])
+        transfers = simulate(dut if plain else SeedlmGemv(config), stimulus).transfers
         cycles = gemv_cycles.run(bench, config, job)
-        assert cycles == moved["o"][-1] - moved["i_weights"][0] + 1
+        assert cycles == transfers["o"][-1] - transfers["i_weights"][0] + 1
         assert cycles == 30 * beats + (dut.plain_latency if plain else dut.latency)
     job.sums[17] += 1
     with pytest.raises(Mismatch, match="row 17 of 30 x 20 is not the model's"):
@@ -140,7 +141,7 @@ def test_cycles_of_the_emitted_verilog(tmp_path, monkeypatch):
     }  # fmt: skip
 
 
-def test_cycles_stand_beside_the_papers():
+def test_cycles_are_compared_with_the_papers():
     params = plain_params(CORES["seedlm_gemv"], {})
     printed = paper.beside("seedlm_gemv", params, "cycles", None)["figures"]
     figures = {name: value + 1 for name, value in printed.items()}

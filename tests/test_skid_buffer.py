@@ -20,10 +20,10 @@ def test_matches_model(width, stalls):
 
 def test_latency_and_throughput():
     config = SkidBufferConfig()
-    moved = simulate(SkidBuffer(config), case(config, Random(3), beats=30)).transfers
-    first = moved["i"][0]
-    assert moved["i"][:30] == list(range(first, first + 30))
-    assert moved["o"][:30] == [cycle + SkidBuffer.latency for cycle in moved["i"][:30]]
+    transfers = simulate(SkidBuffer(config), case(config, Random(3), beats=30)).transfers
+    first = transfers["i"][0]
+    assert transfers["i"][:30] == list(range(first, first + 30))
+    assert transfers["o"][:30] == [cycle + SkidBuffer.latency for cycle in transfers["i"][:30]]
 
 
 def test_carries_any_shape():

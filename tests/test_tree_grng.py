@@ -46,13 +46,13 @@ def test_latency_and_throughput(config):
     assert seen["o"][:20] == list(range(begun, begun + 20 * component.interval))
     begun = seen["i_seeds"][-1] + component.latency
     assert seen["o"][-20:] == list(range(begun, begun + 20 * component.interval))
-    # A bit a cycle; the first one goes with the beat that was pending.
+    # One bit per cycle; the first with the transfer of the pending beat.
     assert seen["i_seeds"] == list(range(seen["i_seeds"][0], seen["i_seeds"][0] + len(bits)))
     assert len(seen["o"]) == 41
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
-def test_longer_frames_leave_the_last_bits(config):
+def test_the_last_bits_of_a_longer_frame_count(config):
     random = Random(5)
     model = Model(config)
     bits = [random.getrandbits(1) for _ in range(30)] + seed_bits(config, config.seeds)

@@ -32,11 +32,11 @@ def test_latency_and_throughput(config):
     rtl = UrngArray(config)
     stimulus = case(config, Random(7), beats=40)
     result = simulate(rtl, stimulus)
-    seeds, came = result.transfers["i_seeds"], result.transfers["o"]
+    seeds, received = result.transfers["i_seeds"], result.transfers["o"]
     frame = len(stimulus.phases[1].inputs["i_seeds"])
     for k in range(3):
         end = seeds[(k + 1) * frame - 1]
-        after = [cycle for cycle in came if cycle > end][:40]
+        after = [cycle for cycle in received if cycle > end][:40]
         assert after == list(range(end + rtl.latency, end + rtl.latency + 40))
 
 

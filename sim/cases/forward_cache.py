@@ -8,7 +8,7 @@ import numpy as np
 from seedbed.golden.forward_cache import ForwardCache
 from seedbed.hw import bursts as commands
 from seedbed.hw import forward_cache_layouts
-from seedbed.sim.case import PATIENCE, Case, Phase
+from seedbed.sim.case import TIMEOUT_CYCLES, Case, Phase
 from seedbed.spec import FORWARD_CACHE_KINDS, FORWARD_CACHE_STATUS, ForwardCacheConfig
 
 __all__ = ["Session", "case", "codes_payloads"]
@@ -282,7 +282,7 @@ def case(config: ForwardCacheConfig, random: Random) -> Case:
             session.fetch(index, shape=Shape(burst, extra))
             session.fetch(index)
     # Nothing says that such a burst is over: the core waits for a long time.
-    for extra in (-1, 0) if config.timeout_cycles < PATIENCE else ():
+    for extra in (-1, 0) if config.timeout_cycles < TIMEOUT_CYCLES else ():
         session.fetch(index, shape=Shape(bursts - 1, extra, endless=True))
         session.fetch(index)
     wrong = {0, config.store_pieces, whole - 2, whole, whole + 5} - {whole - 1, -1}

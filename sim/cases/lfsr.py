@@ -1,4 +1,4 @@
-"""Case of the single LFSR: words from reset, then from seeds of its own."""
+"""Case of the single LFSR: words from reset, then from random seeds."""
 
 from itertools import islice
 from random import Random
@@ -11,7 +11,7 @@ __all__ = ["case"]
 
 
 def case(config: LfsrConfig, random: Random, *, beats: int = 200) -> Case:
-    """Return words from reset and, after that, from three random seeds."""
+    """Return words from reset and then from three random seeds."""
     model = Lfsr(config)
     phases = [Phase(outputs={"o": list(islice(model.words(), beats))})]
     for _ in range(3):

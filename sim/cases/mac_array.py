@@ -1,4 +1,4 @@
-"""Case of the multipliers: frames of all lengths, extremes, blocks that are off, a broken frame."""
+"""Case of the multipliers: frame lengths, extreme factors, blocks off, an unfinished frame."""
 
 from random import Random
 
@@ -13,12 +13,12 @@ from seedbed.spec import MacArrayConfig
 
 __all__ = ["case", "frame"]
 
-#: The frame that comes first without its end, and the one of factors at their extremes.
-BROKEN, EXTREME = 0, 2
+#: The frame that is first sent without its end, and the one of extreme factors.
+UNFINISHED, EXTREME = 0, 2
 
 
 def frame(layout: data.StructLayout, fields: dict[str, np.ndarray]) -> list[int]:
-    """Return the payloads of port ``i`` for one frame; each field has a row a beat."""
+    """Return the payloads of port ``i`` for one frame; each field has a row per beat."""
     beats = len(fields["weights"])
     rows = [{name: rows[t].ravel().tolist() for name, rows in fields.items()} for t in range(beats)]
     return [
@@ -28,7 +28,7 @@ def frame(layout: data.StructLayout, fields: dict[str, np.ndarray]) -> list[int]
 
 
 def case(config: MacArrayConfig, random: Random, *, beats: int = 150) -> Case:
-    """Return frames of one beat, long ones, and one that is left without an end."""
+    """Return frames of one beat, long ones, and one without an end."""
     rng = np.random.default_rng(random.getrandbits(32))
     layout, model = beat_layout(config), MacArray(config)
     sums = data.ArrayLayout(signed(config.accumulator_width), config.ways)
@@ -54,7 +54,7 @@ def case(config: MacArrayConfig, random: Random, *, beats: int = 150) -> Case:
         if k == EXTREME:
             fields["weights"][:], fields["activations"][:] = -peak, least
         payloads = frame(layout, fields)
-        if k == BROKEN:
+        if k == UNFINISHED:
             inputs += payloads[:-1]
         inputs += payloads
         outputs.append(sums.const(np.atleast_1d(model.sums(**fields)).tolist()).as_bits())

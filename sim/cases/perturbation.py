@@ -1,4 +1,4 @@
-"""Case of the perturbation stream: lengths around a beat, both signs, and a replay."""
+"""Case of the perturbation stream: lengths near a multiple of a beat, both signs, and a replay."""
 
 from random import Random
 
@@ -14,7 +14,7 @@ __all__ = ["case", "phase"]
 def case(config: PerturbationConfig, random: Random, *, numbers: int = 500) -> Case:
     """Return commands, back to back, and all their beats; the last repeats the first.
 
-    A pool is then loaded, and read once more.
+    A pool is then loaded and read again.
     """
     model = Perturbation(config)
     n, eps = config.lanes, 1 << (config.eps_width - 1)
@@ -24,8 +24,8 @@ def case(config: PerturbationConfig, random: Random, *, numbers: int = 500) -> C
         for d in lengths
     ]
     edges = [(config.seeds[0], 2 * n, -eps, 1), (config.seeds[-1], 2 * n, eps - 1, 0)]
-    asked = [*commands, *edges, commands[0]]
-    phases = [phase(config, model, asked)]
+    all_commands = [*commands, *edges, commands[0]]
+    phases = [phase(config, model, all_commands)]
     if config.pool is not None:
         top = (1 << (config.width - 1)) - 1
         pool = [random.randint(-top, top) for _ in range(min(config.size, 4 * n))]

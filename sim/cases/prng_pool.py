@@ -1,4 +1,4 @@
-"""Case of the pool: walks and seeks from reset, then after loads that end early and in full."""
+"""Case of the pool: sequential reads and seeks, after reset and after short and full loads."""
 
 from random import Random
 
@@ -34,7 +34,7 @@ def pack_requests(config: PoolConfig, requests: list[Request]) -> list[int]:
 
 
 def pack_beats(config: PoolConfig, lanes: np.ndarray, requests: list[Request]) -> list[int]:
-    """Return the payloads of port ``o`` for the beats that answer ``requests``."""
+    """Return the payloads of port ``o`` for the response to ``requests``."""
     return [
         _packed(
             [(number, config.width) for number in row]
@@ -53,9 +53,9 @@ def pack_numbers(config: PoolConfig, numbers: list[int]) -> list[int]:
 def case(config: PoolConfig, random: Random, *, beats: int = 100, full: bool = False) -> Case:
     """Return four rounds of requests, before and after loads; ``full`` loads all N in the second.
 
-    A round walks from where it stands, seeks to both sides of the end, jumps about, and reads two
-    perturbations that follow each other. What stands at the end of a big pool is loaded only with
-    ``full``, as two cycles a number add up.
+    A round reads on from the position, seeks to both sides of the end, seeks at random, and reads
+    two successive perturbations. The end of a big pool is loaded only with ``full``, because a
+    load takes two cycles per number.
     """
     model = PrngPool(config)
     size, lanes = config.size, config.lanes
@@ -81,7 +81,7 @@ def case(config: PoolConfig, random: Random, *, beats: int = 100, full: bool = F
         if numbers:
             model.load(numbers)
             phases.append(Phase(inputs={"i_pool": pack_numbers(config, numbers)}))
-        asked = requests()
-        answer = pack_beats(config, model.beats(asked), asked)
-        phases.append(Phase(inputs={"i": pack_requests(config, asked)}, outputs={"o": answer}))
+        sent = requests()
+        answer = pack_beats(config, model.beats(sent), sent)
+        phases.append(Phase(inputs={"i": pack_requests(config, sent)}, outputs={"o": answer}))
     return Case(phases=phases, quiet=True, retains=True)

@@ -1,4 +1,4 @@
-"""Case of the scale table: every state once where there are few, else some at random."""
+"""Case of the scale table: every state once, or random ones where there are many."""
 
 from random import Random
 
@@ -13,7 +13,7 @@ __all__ = ["case"]
 
 
 def case(config: ScaleConfig, random: Random, *, beats: int = 1000) -> Case:
-    """Return states and their exponents, the rarest among them."""
+    """Return states and their exponents, including the rarest exponent."""
     model = ScaleLut(config)
     order = config.array.lfsr.order
     states = list(range(1, order + 1))

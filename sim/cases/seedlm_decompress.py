@@ -15,16 +15,16 @@ __all__ = ["case", "corners", "phase"]
 
 
 def corners(config: SeedlmDecompressConfig) -> list[int]:
-    """Return packed blocks of extreme seeds and coefficients with both ends of the exponent.
+    """Return packed blocks of extreme seeds, coefficients and exponents.
 
-    The seeds include 0, which a file must not have, but a port can: all of its words are 0.
+    The seeds include 0, which a file must not have, but a port may: all of its words are 0.
     """
     ones = (1 << config.width) - 1
     seeds = [0, 1, ones, 1 << (config.width - 1), ones >> 1]
     rows = [[-8], [7], [0], [-8, 7], [7, -8], [-1], [1]]
     mixed = [row * config.latent for row in rows]
-    chosen = list(product(seeds, (-8, 7), (row[: config.latent] for row in mixed)))
-    fields = [np.array([block[k] for block in chosen]) for k in range(3)]
+    blocks = list(product(seeds, (-8, 7), (row[: config.latent] for row in mixed)))
+    fields = [np.array([block[k] for block in blocks]) for k in range(3)]
     return pack(config, *fields).tolist()
 
 
@@ -32,17 +32,21 @@ def phase(config: SeedlmDecompressConfig, packed: list[int], lasts: list[int]) -
     """Return the phase of the packed blocks, a multiple of ``blocks``, and all of their beats."""
     beats = np.array(packed, np.uint64).reshape(-1, config.blocks)
     weights, exponents = decompress(config, beats)
-    payloads, answers = [], []
+    payloads, responses = [], []
     for t, last in enumerate(lasts):
-        given = {"blocks": beats[t].tolist(), "last": last}
-        shown = {"weights": weights[t].tolist(), "exponents": exponents[t].tolist(), "last": last}
-        payloads.append(blocks_layout(config).const(given).as_bits())
-        answers.append(beat_layout(config).const(shown).as_bits())
-    return Phase(inputs={"i": payloads}, outputs={"o": answers})
+        sent = {"blocks": beats[t].tolist(), "last": last}
+        response = {
+            "weights": weights[t].tolist(),
+            "exponents": exponents[t].tolist(),
+            "last": last,
+        }
+        payloads.append(blocks_layout(config).const(sent).as_bits())
+        responses.append(beat_layout(config).const(response).as_bits())
+    return Phase(inputs={"i": payloads}, outputs={"o": responses})
 
 
 def case(config: SeedlmDecompressConfig, random: Random, *, beats: int = 100) -> Case:
-    """Return every corner block, in random order, and random ones, ``beats`` beats of them more."""
+    """Return every corner block, in random order, and then ``beats`` beats of random blocks."""
     packed = corners(config)
     random.shuffle(packed)
     count = (-(-len(packed) // config.blocks) + beats) * config.blocks

@@ -1,4 +1,4 @@
-"""Case of the matrix-vector product: shapes of all sorts, packed and plain, and every fault."""
+"""Case of the matrix-vector product: many shapes, packed and plain, and every error."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ __all__ = ["Job", "case", "command", "phase", "results", "vector_payloads"]
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One matrix and vector, as beats, and what comes of them.
+    """One matrix and vector, as beats, and the expected sums.
 
-    ``vector`` is integers of shape (beats, group), ``weights`` uint8 of shape (rows, beats a row,
-    bytes a beat), ``sums`` one a row.
+    ``vector`` is integers of shape (beats, group), ``weights`` uint8 of shape (rows, beats per row,
+    bytes per beat), ``sums`` of shape (rows,).
     """
 
     columns: int
@@ -33,11 +33,11 @@ class Job:
     sums: np.ndarray
 
     @classmethod
-    def drawn(
+    def random(
         cls, config: SeedlmGemvConfig, rng: np.random.Generator, *, rows: int, columns: int,
         plain: bool,
     ) -> "Job":  # fmt: skip
-        """Return a job of random numbers; what nobody reads is random too."""
+        """Return a job of random numbers; the padding is random too."""
         model, half = SeedlmGemv(config), 1 << (config.activation_width - 1)
         beats = -(-columns // config.group)
         vector = rng.integers(-half, half, beats * config.group)
@@ -68,7 +68,7 @@ def command(
 
 
 def results(config: SeedlmGemvConfig, sums: Iterable[int], status: str = "") -> list[int]:
-    """Return the payloads of port ``o``: the sums, and how the job ended, if it did."""
+    """Return the payloads of port ``o``: the sums, and the status of a job that ended."""
     layout = hw.result_layout(config)
     fields = [{"sum": int(s), "status": 0, "last": 0} for s in sums]
     if status == "ok":
@@ -81,7 +81,7 @@ def results(config: SeedlmGemvConfig, sums: Iterable[int], status: str = "") -> 
 def vector_payloads(
     config: SeedlmGemvConfig, job: Job, ends: Sequence[bool] | None = None
 ) -> list[int]:
-    """Return the payloads of port ``i_vector``; ``ends`` says where ``last`` stands, if wrongly."""
+    """Return the payloads of port ``i_vector``; ``ends`` overrides ``last``, beat by beat."""
     layout, beats = hw.vector_layout(config), len(job.vector)
     ends = ends or [k == beats - 1 for k in range(beats)]
     return [
@@ -95,9 +95,9 @@ def phase(
 ) -> Phase:
     """Return the phase of one job.
 
-    With ``status`` "vector" or "row" the ``last`` that belongs to the vector, or to row
-    ``bad_row``, stands at ``bad_beat`` instead, or nowhere if that is behind it; all beats are
-    sent, and the rows before are given out.
+    With ``status`` "vector" or "row" the ``last`` of the vector, or of row ``bad_row``, is at
+    ``bad_beat`` instead, or missing if that is after the end. All beats are sent, and the rows
+    before have results.
     """
     vectors, (rows, beats, _) = len(job.vector), job.weights.shape
     vector_ends = [k == vectors - 1 for k in range(vectors)]
@@ -121,8 +121,8 @@ def phase(
     )
 
 
-def _joined(phases: list[Phase]) -> Phase:
-    """Return all phases as one: every beat is offered as soon as the one before is taken."""
+def _concatenated(phases: list[Phase]) -> Phase:
+    """Return all phases as one, so that beats of successive jobs are sent without a gap."""
     sides = []
     for side in ("inputs", "outputs"):
         ports = [getattr(phase, side) for phase in phases]
@@ -130,8 +130,8 @@ def _joined(phases: list[Phase]) -> Phase:
     return Phase(inputs=sides[0], outputs=sides[1])
 
 
-def _faults(config: SeedlmGemvConfig, draw) -> list[Phase]:
-    """Return every fault, each followed by a job that ends well."""
+def _errors(config: SeedlmGemvConfig, draw) -> list[Phase]:
+    """Return every error, each followed by a job without an error."""
     clear = Phase(inputs={"i": [command(config, clear=True)]})
     most, rows = config.columns, 3
     columns = min(most, 2 * config.lanes + 1)
@@ -160,7 +160,7 @@ def _faults(config: SeedlmGemvConfig, draw) -> list[Phase]:
             [phase(config, job, status=status, bad_row=row, bad_beat=k)]
             for status, row, k in places
         ]
-        # Cut short: in the vector, before any row, in a row, and between rows.
+        # Aborted: in the vector, before any row, in a row, and between rows.
         whole = phase(config, job).inputs
         for sent, some in [
             (vectors // 2, 0),
@@ -180,18 +180,18 @@ def _faults(config: SeedlmGemvConfig, draw) -> list[Phase]:
         after = phase(config, draw(rows=2, columns=columns, plain=bool(k % 2)))
         start = Phase(inputs={"i": after.inputs["i"]})
         rest = {name: payloads for name, payloads in after.inputs.items() if name != "i"}
-        # A command ends the dropping, be it that of the next job or one that only clears.
+        # A command ends the discarding: that of the next job, or one that only clears.
         after = [start, Phase(inputs=rest, outputs=after.outputs)] if k % 3 else [clear, after]
         found += [*phases, *after]
     return found
 
 
 def case(config: SeedlmGemvConfig, random: Random, *, beats: int = 100) -> Case:
-    """Return jobs back to back, each fault with a job behind it, and many rows of one beat."""
+    """Return jobs back to back, each error with a job after it, and many rows of one beat."""
     rng = np.random.default_rng(random.getrandbits(32))
 
     def draw(**shape) -> Job:
-        return Job.drawn(config, rng, **shape)
+        return Job.random(config, rng, **shape)
 
     most, lanes, plain_lanes = config.columns, config.lanes, config.plain_lanes
     jobs = []
@@ -201,5 +201,5 @@ def case(config: SeedlmGemvConfig, random: Random, *, beats: int = 100) -> Case:
             jobs.append(draw(rows=random.randint(1, 4), columns=count, plain=plain))
     random.shuffle(jobs)
     jobs += [draw(rows=beats, columns=n, plain=n == plain_lanes) for n in (min(lanes, most), 1)]
-    faults = _faults(config, draw)
-    return Case(phases=[_joined([phase(config, job) for job in jobs]), *faults], quiet=True)
+    errors = _errors(config, draw)
+    return Case(phases=[_concatenated([phase(config, job) for job in jobs]), *errors], quiet=True)

@@ -16,6 +16,6 @@ def case(config: SkidBufferConfig, random: Random, *, beats: int = 200) -> Case:
     phases = []
     for count in (beats, 1):
         sent = [random.getrandbits(config.width) for _ in range(count)]
-        came = SkidBuffer(config).beats(np.array(sent, object)).tolist()
-        phases.append(Phase(inputs={"i": sent}, outputs={"o": came}))
+        expected = SkidBuffer(config).beats(np.array(sent, object)).tolist()
+        phases.append(Phase(inputs={"i": sent}, outputs={"o": expected}))
     return Case(phases=phases, quiet=True)

@@ -1,4 +1,4 @@
-"""Case of the tree Gaussian generator: default seeds, then seeds of its own, replayed once."""
+"""Case of the tree Gaussian generator: default seeds, then random seeds, replayed once."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""Case of the generator array: default seeds, then seeds of its own, replayed once."""
+"""Case of the generator array: default seeds, then random seeds, replayed once."""
 
 from random import Random
 
@@ -20,9 +20,9 @@ def pack(beats: np.ndarray, width: int) -> list[int]:
 def case(config: UrngConfig, random: Random, *, beats: int = 100) -> Case:
     """Return beats from reset, then from random seeds: the first of them twice.
 
-    Where zeros are repaired, there are sets of seeds with few ones or none. The last load follows
-    right after one that is never shown, and goes on while nobody takes beats: its first beat needs
-    the pending one taken, the others must not wait.
+    With ``repair``, some sets of seeds have few ones or none. The last load follows immediately
+    after one whose beats are not read. It continues while ready is low: its first beat is accepted
+    only with the transfer of the pending output beat, the others at once.
     """
     model = UrngArray(config)
     phases = [Phase(outputs={"o": pack(model.beats(beats), config.width)})]

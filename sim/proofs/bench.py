@@ -1,7 +1,7 @@
-"""What the proofs' harnesses are made of: free inputs, the stream rules, past values.
+"""Building blocks of the proofs' harnesses: free inputs, the stream rules, past values.
 
-A harness has a clock and no reset: it starts from the state that reset leaves. Reset as a free
-input would break every rule about waiting beats.
+A harness has a clock and no reset: it starts from the reset state. With reset as a free input, a
+valid beat could be dropped at any time.
 """
 
 import re
@@ -14,17 +14,24 @@ from amaranth.lib.wiring import In
 
 from seedbed.sim.harness import stream_ports
 
-__all__ = ["around", "copies_agree", "happens", "past", "serial_step", "stream_rules", "transfer"]
+__all__ = [
+    "cover",
+    "duplicates_equal",
+    "free_inputs",
+    "past",
+    "serial_step",
+    "stream_rules",
+    "transfer",
+]
 
 
-def around(
+def free_inputs(
     component: wiring.Component, *, idle: tuple[str, ...] = ()
 ) -> tuple[Module, dict[str, Signal]]:
-    """Return a module around ``component`` whose streams do anything at any time.
+    """Return a harness of ``component`` whose stream inputs are unconstrained.
 
-    The second result is the component's own registers and wires by name, those of submodules as
-    ``submodule.name``: an induction often needs to speak of them. The streams in ``idle`` carry
-    nothing.
+    The second result is the component's internal signals by name, those of submodules as
+    ``submodule.name``: an induction often needs them. The streams in ``idle`` transfer nothing.
     """
     m = Module()
     m.domains.sync = ClockDomain(reset_less=True)
@@ -46,8 +53,8 @@ def _inside(fragment, prefix: str = "") -> Iterator[tuple[str, Signal]]:
         yield from _inside(child, f"{prefix}{name}.")
 
 
-def copies_agree(m: Module, inside: dict[str, Signal], names: str, value: Value) -> None:
-    """Assert that all registers whose names match are ``value``."""
+def duplicates_equal(m: Module, inside: dict[str, Signal], names: str, value: Value) -> None:
+    """Assert that all duplicates of a register, found by a pattern of names, equal ``value``."""
     for name, copy in inside.items():
         if re.fullmatch(names, name):
             m.d.comb += Assert(copy == value)
@@ -59,32 +66,32 @@ def transfer(stream) -> Value:
 
 
 def past(m: Module, value) -> Signal:
-    """Return ``value`` of the cycle before; 0 in the first one."""
+    """Return ``value`` of the previous cycle; 0 in the first cycle."""
     value = Value.cast(value)
     before = Signal(value.shape())
     m.d.sync += before.eq(value)
     return before
 
 
-def happens(m: Module, *conditions) -> None:
-    """Demand that each condition can come true within the proof's reach."""
+def cover(m: Module, *conditions) -> None:
+    """Add a cover of each condition, which must be reached."""
     for condition in conditions:
         m.d.comb += Cover(condition)
 
 
 def stream_rules(m: Module, stream) -> None:
-    """Assert that a beat, once valid, stays and does not change until it is taken."""
+    """Assert that a valid beat is stable until its transfer."""
     payload = Value.cast(stream.payload)
-    waiting, before = past(m, stream.valid & ~stream.ready), past(m, payload)
-    with m.If(waiting):
+    pending, before = past(m, stream.valid & ~stream.ready), past(m, payload)
+    with m.If(pending):
         m.d.comb += [Assert(stream.valid), Assert(payload == before)]
-    happens(m, waiting & transfer(stream) & (payload != 0))
+    cover(m, pending & transfer(stream) & (payload != 0))
 
 
 def serial_step(config, state, steps: int) -> Value:
-    """Return the state after ``steps`` bit-serial steps of an LFSR, straight from the definition.
+    """Return the state after ``steps`` bit-serial steps of an LFSR, by the definition.
 
-    Not by way of the matrices that the components are built of.
+    It does not use the matrices that the components are built from.
     """
     value = Value.cast(state)
     for _ in range(steps):

@@ -5,7 +5,7 @@ from amaranth.hdl._ast import AnyConst, AnySeq
 
 from seedbed.hw.activation_store import ActivationStore
 from seedbed.hw.layer_sequencer import LayerSequencer
-from seedbed.sim.proofs.bench import around, happens, past
+from seedbed.sim.proofs.bench import cover, free_inputs, past
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec.conv_engine import ConvEngineConfig
 from seedbed.spec.engine import FRAMES
@@ -20,7 +20,7 @@ APART = 1
 
 def walk(dut: LayerSequencer) -> Module:
     """Count seven loops for themselves, and form each beat's address and row by products."""
-    m, inside = around(dut)
+    m, inside = free_inputs(dut)
     beat, plan = dut.beat, dut.config.plan
     steps, ways, lanes = plan.steps, plan.ways, plan.lanes
     number, running, loading = inside["number"], inside["running"], inside["loading"]
@@ -137,13 +137,13 @@ def walk(dut: LayerSequencer) -> Module:
                 with m.If(number == k):
                     m.d.comb += Assert(inside[name] == int(value))
     m.d.comb += Assert(~inside["loaded"] | dut.busy)
-    happens(m, beat.valid & (number == len(steps) - 1) & past(m, last), waits & running)
+    cover(m, beat.valid & (number == len(steps) - 1) & past(m, last), waits & running)
     return m
 
 
 def numbers(dut: ActivationStore) -> Module:
     """Follow a number from a write to a read of wherever it may be seen, and back by lanes."""
-    m, inside = around(dut)
+    m, inside = free_inputs(dut)
     del inside
     width, ways = dut.address_width, len(dut.values)
     place, known, age = AnyConst(width), Signal(), Signal(range(APART + 1))
@@ -182,7 +182,7 @@ def numbers(dut: ActivationStore) -> Module:
         with m.If(seen & (at == place)):
             m.d.comb += Assert(lane == content)
         if k in (0, len(dut.lanes) - 1):
-            happens(m, seen & (at == place) & (lane != 0) & (skew == 1))
+            cover(m, seen & (at == place) & (lane != 0) & (skew == 1))
     return m
 
 

@@ -8,7 +8,7 @@ from amaranth.hdl._ast import AnySeq
 from seedbed.hw.bursts import Bursts
 from seedbed.hw.entry_converter import EntryConverter
 from seedbed.hw.forward_cache import ForwardCache
-from seedbed.sim.proofs.bench import around, happens, stream_rules, transfer
+from seedbed.sim.proofs.bench import cover, free_inputs, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import FORWARD_CACHE_KINDS, FORWARD_CACHE_STATUS, ForwardCacheConfig
 
@@ -35,7 +35,7 @@ def _at(state: Signal, *names: str) -> Value:
 
 def bursts(dut: Bursts) -> Module:
     """Follow a part beat by beat, from its definition, and hold every command against it."""
-    m, inside = around(dut)
+    m, inside = free_inputs(dut)
     config, command = dut.config, dut.o.payload
     for value in (dut.start, dut.index, dut.skip, dut.rest, dut.write):
         m.d.comb += value.eq(AnySeq(len(value)))
@@ -78,7 +78,7 @@ def bursts(dut: Bursts) -> Module:
     with m.Elif(dut.o.valid):
         m.d.comb += Assert(left == ahead)
     m.d.comb += Assert(place + left <= config.entries * config.beats)
-    happens(m, transfer(dut.o) & inside["pending"] & (place % page != 0) & ~command.write)
+    cover(m, transfer(dut.o) & inside["pending"] & (place % page != 0) & ~command.write)
     return m
 
 
@@ -87,7 +87,7 @@ def answers(dut: ForwardCache) -> Module:
 
     Memory and both sides' codes do anything at any time.
     """
-    m, inside = around(dut)
+    m, inside = free_inputs(dut)
     config = dut.config
     for port in (dut.o, dut.o_codes, dut.o_write, dut.o_command):
         stream_rules(m, port)
@@ -220,7 +220,7 @@ def answers(dut: ForwardCache) -> Module:
         none = (status == RANGE) | (status == MISS) | (inside["kind"] == CLEAR) | distrusted
         whole = Mux(status == FRAME, config.code_beats, config.beats)
         m.d.comb += [Assert(comes == Mux(none, 0, whole)), Assert(ahead == Mux(none, 0, whole))]
-    happens(
+    cover(
         m,
         transfer(dut.o) & stores & (status == DONE),
         transfer(dut.o) & (status == FRAME) & wrong,

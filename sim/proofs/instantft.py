@@ -5,7 +5,7 @@ from amaranth.hdl._ast import AnySeq
 
 from seedbed.hw.image_loader import ImageLoader
 from seedbed.hw.parameter_loader import ParameterLoader
-from seedbed.sim.proofs.bench import around, happens, past, transfer
+from seedbed.sim.proofs.bench import cover, free_inputs, past, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec.instantft import InstantFtConfig
 from seedbed.spec.network import Layer, NetworkConfig
@@ -15,7 +15,7 @@ __all__ = ["PROOFS"]
 
 def pixels(dut: ImageLoader) -> Module:
     """Follow an image by row and column, and hold every write against the map's own addresses."""
-    m, inside = around(dut)
+    m, inside = free_inputs(dut)
     m.d.comb += dut.buffer_select.eq(AnySeq(1))
     plan, given, put = dut.config.plan, dut.i, dut.o
     region, ways = plan.image, plan.ways
@@ -53,7 +53,7 @@ def pixels(dut: ImageLoader) -> Module:
             Assert(inside["offset"] == y * region.stride + x),
             Assert((x < along) & (y < rows)),
         ]
-    happens(
+    cover(
         m,
         dut.done,
         dut.length_error & ~over,
@@ -65,7 +65,7 @@ def pixels(dut: ImageLoader) -> Module:
 
 def packets(dut: ParameterLoader) -> Module:
     """Count a packet's words, and hold each against its place."""
-    m, inside = around(dut)
+    m, inside = free_inputs(dut)
     m.d.comb += dut.accepts.eq(AnySeq(1))
     plan, given = dut.config.plan, dut.i
     pairs = plan.ways * plan.lanes // 2
@@ -94,7 +94,7 @@ def packets(dut: ParameterLoader) -> Module:
         Assert(dut.pair < pairs),
     ]
     fits = transfer(given) & given.payload.last & ~dut.length_error
-    happens(m, fits, dut.length_error & ~dut.load, dut.length_error & dut.load & trainable)
+    cover(m, fits, dut.length_error & ~dut.load, dut.length_error & dut.load & trainable)
     return m
 
 

@@ -4,7 +4,7 @@ from amaranth.hdl import Assert, Assume, Const, Module, Signal
 from amaranth.hdl._ast import Initial
 
 from seedbed.hw.lfsr import Lfsr
-from seedbed.sim.proofs.bench import around, happens, past, serial_step, stream_rules, transfer
+from seedbed.sim.proofs.bench import cover, free_inputs, past, serial_step, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import LfsrConfig
 
@@ -12,18 +12,18 @@ __all__ = ["PROOFS"]
 
 
 def never_zero(dut: Lfsr) -> Module:
-    """Under the loader's contract that no seed is zero."""
-    m, _ = around(dut)
+    """No word is zero, assuming that no seed is zero."""
+    m, _ = free_inputs(dut)
     with m.If(dut.i_seed.valid):
         m.d.comb += Assume(dut.i_seed.payload != 0)
     m.d.comb += Assert(dut.o.payload != 0)
-    happens(m, past(m, transfer(dut.i_seed)) & dut.o.payload.all())
+    cover(m, past(m, transfer(dut.i_seed)) & dut.o.payload.all())
     return m
 
 
 def words(dut: Lfsr) -> Module:
-    """Every word against one that is stepped bit by bit; any seed, zero included."""
-    m, _ = around(dut)
+    """Every word equals a bit-serial reference; for any seed, including zero."""
+    m, _ = free_inputs(dut)
     config = dut.config
     expected = Signal(config.width)
     state = Signal(config.width)
@@ -37,16 +37,16 @@ def words(dut: Lfsr) -> Module:
         m.d.sync += expected.eq(serial_step(config, state, config.leap))
     m.d.comb += Assert(dut.o.payload == state)
     loaded = past(m, transfer(dut.i_seed))
-    happens(m, past(m, loaded & transfer(dut.o)) & transfer(dut.o))
+    cover(m, past(m, loaded & transfer(dut.o)) & transfer(dut.o))
     return m
 
 
 def stream(dut: Lfsr) -> Module:
-    """The stream rules, and that valid does not wait for ready."""
-    m, _ = around(dut)
+    """The stream rules; valid does not depend on ready."""
+    m, _ = free_inputs(dut)
     stream_rules(m, dut.o)
     m.d.comb += Assert(dut.o.valid)
-    happens(m, dut.i_seed.valid & ~dut.o.ready)
+    cover(m, dut.i_seed.valid & ~dut.o.ready)
     return m
 
 
@@ -55,8 +55,8 @@ SINGULAR = Mutant(
     old="product(config.matrix, state)",
     new="product((*config.matrix[:-1], config.matrix[0]), state)",
 )
-RUNS_ON = Mutant(
-    name="steps while the word waits", old="with m.If(self.o.ready):", new="with m.If(1):"
+NO_ENABLE = Mutant(
+    name="steps while the word is pending", old="with m.If(self.o.ready):", new="with m.If(1):"
 )
 SEED_SHOWN = Mutant(
     name="the seed is output itself",
@@ -83,9 +83,9 @@ PROOFS = tuple(
         (never_zero, "From a seed that is not zero, no word is ever zero.", (SINGULAR,)),
         (
             words,
-            "After a seed, words are leap bit-serial steps apart, the seed left out.",
-            (SINGULAR, RUNS_ON, SEED_SHOWN),
+            "After a seed, words are leap bit-serial steps apart; the seed is not output.",
+            (SINGULAR, NO_ENABLE, SEED_SHOWN),
         ),
-        (stream, "A word waits, unchanged, until it is taken.", (RUNS_ON,)),
+        (stream, "A valid word is stable until its transfer.", (NO_ENABLE,)),
     ]
 )

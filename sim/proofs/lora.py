@@ -5,7 +5,7 @@ from amaranth.hdl._ast import AnyConst, AnySeq
 
 from seedbed.hw.outer_products import OuterProducts
 from seedbed.hw.vector_loader import VectorLoader
-from seedbed.sim.proofs.bench import around, happens, past, transfer
+from seedbed.sim.proofs.bench import cover, free_inputs, past, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec.lora import LoraConfig
 
@@ -22,7 +22,7 @@ def chosen(number, values):
 
 def products(dut: OuterProducts) -> Module:
     """Count outer products and their rows: the left factors first, then row by row."""
-    m, inside = around(dut)
+    m, inside = free_inputs(dut)
     plan, beat = dut.config.plan, dut.beat
     products = plan.schedule.outer_products
     m.d.comb += [
@@ -66,13 +66,13 @@ def products(dut: OuterProducts) -> Module:
         ]
         with m.If(~begins):
             m.d.comb += [Assert(inside["row"] == row), Assert(inside["address"] == right + top)]
-    happens(m, beat.right & ~dut.busy, beat.right & ~beat.counts)
+    cover(m, beat.right & ~dut.busy, beat.right & ~beat.counts)
     return m
 
 
 def vectors(dut: VectorLoader) -> Module:
     """Follow a packet by vector and number, and hold every write against the plan's addresses."""
-    m, inside = around(dut)
+    m, inside = free_inputs(dut)
     m.d.comb += dut.buffer_select.eq(AnySeq(1))
     plan, given, put = dut.config.plan, dut.i, dut.o
     ways = plan.ways
@@ -111,7 +111,7 @@ def vectors(dut: VectorLoader) -> Module:
             Assert(inside["number"] == vector),
             Assert(inside["beat"] * ways == place),
         ]
-    happens(
+    cover(
         m,
         dut.done,
         dut.length_error & ~over,

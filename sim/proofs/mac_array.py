@@ -5,44 +5,44 @@ from itertools import product
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value, signed
 
 from seedbed.hw.mac_array import MacArray
-from seedbed.sim.proofs.bench import around, happens, past, stream_rules, transfer
+from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import MacArrayConfig
 
-__all__ = ["PROOFS", "queue"]
+__all__ = ["PROOFS", "fifo_invariants"]
 
 
-def queue(m: Module, inside: dict[str, Signal], prefix: str, depth: int) -> None:
-    """Assert what holds of the places of a queue, which an induction has to know."""
+def fifo_invariants(m: Module, inside: dict[str, Signal], prefix: str, depth: int) -> None:
+    """Assert the invariants of a FIFO's level and pointers, which an induction needs."""
     level, produce, consume = (inside[f"{prefix}.{n}"] for n in ("level", "produce", "consume"))
-    ahead = Signal(range(2 * depth))
+    expected = Signal(range(2 * depth))
     m.d.comb += [
-        ahead.eq(consume + level),
+        expected.eq(consume + level),
         Assert(level <= depth),
         Assert(produce < depth),
         Assert(consume < depth),
-        Assert(produce == Mux(ahead >= depth, ahead - depth, ahead)),
+        Assert(produce == Mux(expected >= depth, expected - depth, expected)),
     ]
 
 
 def room(dut: MacArray) -> Module:
-    """Every frame that is let in has a place among the results; sums wait for their reader."""
-    m, inside = around(dut)
+    """Every accepted frame has a free entry in the result FIFO; sums obey the stream rules."""
+    m, inside = free_inputs(dut)
     stream_rules(m, dut.o)
-    queue(m, inside, "fifo", dut.results)
+    fifo_invariants(m, inside, "fifo", dut.results)
     ends = [inside[f"ends_d{k}"] for k in range(1, dut.latency)]
     m.d.comb += [
-        Assert(inside["frames"] == sum(ends, inside["fifo.level"])),
-        Assert(inside["frames"] <= dut.results),
+        Assert(inside["in_flight"] == sum(ends, inside["fifo.level"])),
+        Assert(inside["in_flight"] <= dut.results),
         Assert(~inside["w_en"] | inside["fifo.w_rdy"]),
     ]
-    happens(m, ~dut.i.ready & transfer(dut.o))
+    cover(m, ~dut.i.ready & transfer(dut.o))
     return m
 
 
 def sums(dut: MacArray) -> Module:
-    """Form each frame's sums at once, straight from the definition, and send them after."""
-    m, inside = around(dut)
+    """Compute each frame's sums in one cycle, by definition, and delay them."""
+    m, inside = free_inputs(dut)
     config, beat = dut.config, dut.i.payload
     least = -(1 << config.exponent_width >> 1)
     width = config.accumulator_width
@@ -56,30 +56,30 @@ def sums(dut: MacArray) -> Module:
             for e in range(least, -least):
                 shifted = Mux(beat.exponents[b] == e, block << (e - least), shifted)
         totals[way] = totals[way] + Mux(beat.on[b], shifted, 0)
-    # As many registers as the array has, so that both accumulate in the same cycle.
-    line = [transfer(dut.i), transfer(dut.i) & beat.last, beat.first, *totals]
+    # The same latency as the array's, so that both accumulate in the same cycle.
+    pipeline = [transfer(dut.i), transfer(dut.i) & beat.last, beat.first, *totals]
     for _ in range(dut.latency - 1):
-        before, line = line, [Signal(Value.cast(value).shape()) for value in line]
-        m.d.sync += [new.eq(old) for new, old in zip(line, before, strict=True)]
-    valid, ends, first, *totals = line
-    kept, frames = ([Signal(signed(width)) for _ in totals] for _ in range(2))
+        before, pipeline = pipeline, [Signal(Value.cast(value).shape()) for value in pipeline]
+        m.d.sync += [new.eq(old) for new, old in zip(pipeline, before, strict=True)]
+    valid, ends, first, *totals = pipeline
+    accumulators, frames = ([Signal(signed(width)) for _ in totals] for _ in range(2))
     m.d.comb += [
-        *(f.eq(Mux(first, 0, k) + t) for f, k, t in zip(frames, kept, totals, strict=True)),
-        Assert(inside["accumulator"] == Cat(kept)),
+        *(f.eq(Mux(first, 0, k) + t) for f, k, t in zip(frames, accumulators, totals, strict=True)),
+        Assert(inside["accumulator"] == Cat(accumulators)),
         Assert(inside["w_en"] == ends),
     ]
     with m.If(valid):
         m.d.comb += Assert(inside["w_data"] == Cat(frames))
-        m.d.sync += Cat(kept).eq(Cat(frames))
-    # In the last way, where an earlier one differs.
+        m.d.sync += Cat(accumulators).eq(Cat(frames))
+    # In the last way, where the others differ.
     different = sum((frame != frames[-1] for frame in frames[:-1]), Const(0)) == config.ways - 1
-    happens(m, ends & ~first & (frames[-1] == -(1 << (width - 1))) & different)
+    cover(m, ends & ~first & (frames[-1] == -(1 << (width - 1))) & different)
     return m
 
 
 def tap(dut: MacArray) -> Module:
-    """Multiply at once, and delay as long as the array does."""
-    m, _ = around(dut)
+    """Multiply in one cycle, and delay as long as the array does."""
+    m, _ = free_inputs(dut)
     config, beat = dut.config, dut.i.payload
     activations = [*beat.activations] * config.ways
     products = [w * x for w, x in zip(beat.weights, activations, strict=True)]
@@ -87,22 +87,22 @@ def tap(dut: MacArray) -> Module:
     before = [past(m, past(m, value)) for value in products]
     with m.If(taken):
         m.d.comb += [Assert(t == p) for t, p in zip(dut.products, before, strict=True)]
-    happens(m, taken & (before[0] < 0) & (before[-1] > 0))
+    cover(m, taken & (before[0] < 0) & (before[-1] > 0))
     return m
 
 
-NO_ROOM = Mutant(
-    name="frames are let in without a place",
-    old="self.i.ready.eq(frames != self.results)",
+NO_CREDIT = Mutant(
+    name="frames are accepted without credit",
+    old="self.i.ready.eq(in_flight != self.results)",
     new="self.i.ready.eq(1)",
 )
-LEAVES_LATE = Mutant(
-    name="a frame keeps its place when it has left",
-    old="(moved & self.i.payload.last) - taken",
-    new="(moved & self.i.payload.last) - (taken & ~moved)",
+CREDIT_LOST = Mutant(
+    name="credit is not returned with a simultaneous input transfer",
+    old="(fire & self.i.payload.last) - result_fire",
+    new="(fire & self.i.payload.last) - (result_fire & ~fire)",
 )
-CARRIES_ON = Mutant(
-    name="a frame begins with the sum of the last one",
+NO_CLEAR = Mutant(
+    name="a frame begins with the previous frame's sum",
     old="Mux(first, 0, old)",
     new="old",
 )
@@ -127,7 +127,7 @@ ONE_LANE = Mutant(
     new="zip(weights, activations[:1] * len(weights), strict=True)",
 )
 EARLY = Mutant(
-    name="products come a cycle early",
+    name="products are a cycle early",
     old="taps = zip(self.products, products.values, strict=True)",
     new="taps = zip(self.products, entry.values, strict=True)",
 )
@@ -151,9 +151,9 @@ PROOFS = tuple(
             MacArrayConfig(lanes=2, blocks=2, exponent_width=1, **TINY),
             room,
             2,
-            "Every frame that is let in has a place among the results; a sum waits, unchanged, "
-            "until it is taken.",
-            (NO_ROOM, LEAVES_LATE),
+            "Every accepted frame has a free entry in the result FIFO; a valid sum is stable until "
+            "its transfer.",
+            (NO_CREDIT, CREDIT_LOST),
         ),
         (
             "2x2",
@@ -161,7 +161,7 @@ PROOFS = tuple(
             sums,
             8,
             "A sum is that of its frame's products, each block's shifted by its exponent.",
-            (CARRIES_ON, COUNTS_ALL, UNSIGNED),
+            (NO_CLEAR, COUNTS_ALL, UNSIGNED),
         ),
         (
             "2x2x2",
@@ -169,14 +169,14 @@ PROOFS = tuple(
             sums,
             7,
             "Each way's sum is that of its own weights' products with the shared activations.",
-            (CARRIES_ON, COUNTS_ALL, ONE_WAY),
+            (NO_CLEAR, COUNTS_ALL, ONE_WAY),
         ),
         (
             "2x2x2",
             MacArrayConfig(lanes=2, blocks=1, ways=2, exponent_width=0, products=True, **TINY),
             tap,
             3,
-            "Products stand at their port two cycles after their beat.",
+            "Products are at their port two cycles after their beat.",
             (ONE_LANE, EARLY),
         ),
         (
@@ -185,7 +185,7 @@ PROOFS = tuple(
             sums,
             9,
             "A sum is that of its frame's products, each block's shifted by its exponent.",
-            (CARRIES_ON, COUNTS_ALL, UNSIGNED),
+            (NO_CLEAR, COUNTS_ALL, UNSIGNED),
         ),
     ]
 )

@@ -4,8 +4,8 @@ from amaranth.hdl import Assert, Module, Mux, Signal, Value
 
 from seedbed.hw.nf4 import Nf4Dequantise
 from seedbed.hw.nf4_quantise import Nf4Quantise
-from seedbed.sim.proofs.bench import around, happens, stream_rules, transfer
-from seedbed.sim.proofs.mac_array import queue
+from seedbed.sim.proofs.bench import cover, free_inputs, stream_rules, transfer
+from seedbed.sim.proofs.mac_array import fifo_invariants
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import Nf4Config
 from seedbed.spec.fixed import Fixed
@@ -28,7 +28,7 @@ def _line(m: Module, step, value, steps: int) -> list[Signal]:
 
 def peaks(dut: Nf4Quantise) -> Module:
     """Keep the greatest magnitude of each block, in units of a peak, from the definition."""
-    m, inside = around(dut)
+    m, inside = free_inputs(dut)
     config, beat = dut.config, dut.i.payload
     unit, most = 1 << config.shift, (1 << config.peak_width) - 1
     largest = Value.cast(0)
@@ -57,16 +57,16 @@ def peaks(dut: Nf4Quantise) -> Module:
         Assert(key[1:] + key[0] == kept),
         Assert(written == Mux(kept > most, most, kept)),
     ]
-    happens(m, done & (kept > most), done & (kept == 1))
+    cover(m, done & (kept > most), done & (kept == 1))
     return m
 
 
 def codes(dut: Nf4Quantise) -> Module:
     """Count the limits that each number exceeds, from the row and the peak that are at hand."""
-    m, inside = around(dut)
+    m, inside = free_inputs(dut)
     config, per, step = dut.config, dut.config.thresholds, inside["step"]
     stream_rules(m, dut.o)
-    queue(m, inside, "blocks", dut.rows)
+    fifo_invariants(m, inside, "blocks", dut.rows)
     rows, ready = inside["rows.inner_level"], inside["rows.r_rdy"]
     # A block is one row: each that has come in and has not been compared is at one of these places.
     coming = [inside[f"ends_{k}"] for k in range(dut.stages)] + [inside["done"]]
@@ -120,13 +120,13 @@ def codes(dut: Nf4Quantise) -> Module:
         for value, code in zip(values(row[5]), dut.o.payload.codes, strict=True):
             found = [value > limit(5, c) for c in range((g + 1) * per)]
             m.d.comb += Assert(~here[5] | (code == sum(found[1:], found[0])))
-    happens(m, transfer(dut.o) & (dut.o.payload.codes[0] == 15), ~dut.i.ready)
+    cover(m, transfer(dut.o) & (dut.o.payload.codes[0] == 15), ~dut.i.ready)
     return m
 
 
 def numbers(dut: Nf4Dequantise) -> Module:
     """Form each number straight from the definition, and send it after."""
-    m, inside = around(dut)
+    m, inside = free_inputs(dut)
     config, step = dut.config, inside["step"]
     stream_rules(m, dut.o)
     valid = [dut.i.valid, *_line(m, step, dut.i.valid, 3)]
@@ -146,7 +146,7 @@ def numbers(dut: Nf4Dequantise) -> Module:
                 Assert(~here[2] | (inside[f"product_{lane}"] == peak[2] * level)),
                 Assert(~here[3] | (dut.o.payload.values[lane] == half_up)),
             ]
-    happens(m, transfer(dut.o) & dut.o.payload.last & (dut.o.payload.values[0] < 0))
+    cover(m, transfer(dut.o) & dut.o.payload.last & (dut.o.payload.values[0] < 0))
     return m
 
 

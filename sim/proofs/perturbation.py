@@ -7,7 +7,7 @@ from amaranth.lib import data
 from seedbed.hw import prng_pool
 from seedbed.hw.gf2 import product
 from seedbed.hw.perturbation import Perturbation
-from seedbed.sim.proofs.bench import around, happens, past, stream_rules, transfer
+from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import LfsrConfig, PerturbationConfig, gf2
 
@@ -18,27 +18,27 @@ FIRST = 3
 
 
 def length(dut: Perturbation) -> Module:
-    """Keep what is left of d, and hold ``count`` and ``last`` of every beat to it."""
-    m, inside = around(dut)
+    """Track the remaining count of d; check ``count`` and ``last`` of every beat against it."""
+    m, inside = free_inputs(dut)
     stream_rules(m, dut.o)
     config, lanes = dut.config, dut.config.lanes
-    busy, left = Signal(), Signal(config.count_width)
+    busy, remaining_total = Signal(), Signal(config.count_width)
     with m.If(transfer(dut.i)):
-        m.d.sync += [busy.eq(1), left.eq(dut.i.payload.numbers)]
+        m.d.sync += [busy.eq(1), remaining_total.eq(dut.i.payload.numbers)]
     with m.If(transfer(dut.o)):
-        m.d.sync += left.eq(left - dut.o.payload.count)
+        m.d.sync += remaining_total.eq(remaining_total - dut.o.payload.count)
         with m.If(dut.o.payload.last):
             m.d.sync += busy.eq(0)
     m.d.comb += Assert(dut.i.ready == ~busy)
     with m.If(dut.o.valid):
         m.d.comb += Assert(busy)
-    # The beats on their way, first one first: the pool has more than the one that is shown.
+    # The beats in flight, oldest first: the pool has one more than the output.
     beats = [(dut.o.valid, dut.o.payload)]
     if config.source == "pool":
         pool = data.View(prng_pool.beat_layout(config.pool), inside["pool.beat"])
         beats.append((inside["pool.valid"], pool))
     ended = Const(0)
-    remaining = left
+    remaining = remaining_total
     for valid, beat in beats:
         with m.If(valid):
             m.d.comb += [
@@ -50,27 +50,27 @@ def length(dut: Perturbation) -> Module:
         remaining = Mux(valid, remaining - beat.count, remaining)[: config.count_width]
     spent, last = inside["spent"], inside["last"]
     if config.source == "pool":
-        m.d.comb += Assert(inside["asking"] == (busy & ~ended))
-        with m.If(inside["asking"]):
+        m.d.comb += Assert(inside["requesting"] == (busy & ~ended))
+        with m.If(inside["requesting"]):
             m.d.comb += [Assert(~spent == remaining), Assert(last == (remaining <= lanes))]
         with m.Else():
             m.d.comb += Assert(spent.all())
     else:
-        m.d.comb += Assert(spent == Mux(busy, ~left, -1)[: config.count_width])
+        m.d.comb += Assert(spent == Mux(busy, ~remaining_total, -1)[: config.count_width])
         with m.If(busy):
-            m.d.comb += Assert(last == (left <= lanes))
-    took = past(m, transfer(dut.o))
+            m.d.comb += Assert(last == (remaining_total <= lanes))
+    fired = past(m, transfer(dut.o))
     shown = transfer(dut.o) & dut.o.payload.last
-    happens(m, took & shown & (dut.o.payload.count == 1), shown & (dut.o.payload.count == 0))
+    cover(m, fired & shown & (dut.o.payload.count == 1), shown & (dut.o.payload.count == 0))
     return m
 
 
 def replay(dut: Perturbation) -> Module:
     """Compare the first beats of two commands with one seed, whatever happened in between.
 
-    The signs, eps and lengths of the commands may differ; seeds are not zero, as the contract says.
+    The signs, eps and lengths of the commands may differ. Seeds are assumed not to be zero.
     """
-    m, inside = around(dut)
+    m, inside = free_inputs(dut)
     config = dut.config
     array, n, width = config.array, config.lanes, config.width
     seed, which = AnyConst(width), AnyConst(range(FIRST))
@@ -89,11 +89,11 @@ def replay(dut: Perturbation) -> Module:
         m.d.sync += count.eq(Mux(count == n - 1, 0, count + 1))
     with m.If(transfer(dut.o) & (beat != FIRST)):
         m.d.sync += beat.eq(beat + 1)
-    # Where the first generator is.
+    # The lane that generator 0 is at.
     lane = Signal(range(n))
     with m.If(begins):
         m.d.sync += lane.eq(n - 1)
-    with m.Elif(inside["array.moves"]):
+    with m.Elif(inside["array.advance"]):
         m.d.sync += lane.eq(Mux(lane == 0, n - 1, lane - 1))
     states = [inside[f"array.state_{j}"] for j in range(n)]
     scale = inside["scale.o__payload"]
@@ -123,10 +123,12 @@ def replay(dut: Perturbation) -> Module:
             m.d.comb += Assert(inside["above"] == above)
     for done in range(1, n):
         with m.If(same & (count == done)):
-            for moves in range(done):
-                steps = array.leap * moves + (done - 1 - moves) * (array.leap + array.spacing)
-                held = product(array.lfsr.jump(steps), seed)
-                m.d.comb += Assert(states[n - 1 - moves] == held)
+            for rotations in range(done):
+                steps = array.leap * rotations + (done - 1 - rotations) * (
+                    array.leap + array.spacing
+                )
+                state = product(array.lfsr.jump(steps), seed)
+                m.d.comb += Assert(states[n - 1 - rotations] == state)
     words = [
         Cat(
             product(array.lfsr.jump(array.leap * (n - 1 + t) + (j + t) % n * array.spacing), seed)
@@ -137,35 +139,35 @@ def replay(dut: Perturbation) -> Module:
     for t in range(FIRST):
         with m.If(same & busy & (count == 0) & (beat == t)):
             m.d.comb += [Assert(Cat(states) == words[t]), Assert(lane == -t % n)]
-    have, lanes = Signal(), Cat(dut.o.payload.lanes)
-    kept = Signal(len(lanes))
-    kept_scale = Signal(Shape.cast(config.exponents))
-    scale = Signal.like(kept_scale)
+    captured, lanes = Signal(), Cat(dut.o.payload.lanes)
+    reference = Signal(len(lanes))
+    reference_scale = Signal(Shape.cast(config.exponents))
+    scale = Signal.like(reference_scale)
     m.d.comb += scale.eq(dut.o.payload.exponent - command.eps)
-    here = same & (beat == which) & transfer(dut.o)
-    with m.If(here & ~have):
-        m.d.sync += [have.eq(1), kept.eq(lanes), kept_scale.eq(scale)]
+    capture = same & (beat == which) & transfer(dut.o)
+    with m.If(capture & ~captured):
+        m.d.sync += [captured.eq(1), reference.eq(lanes), reference_scale.eq(scale)]
     flip = Const(sum(1 << (width * j + width - 1) for j in range(n)), n * width)
     firsts = [product(array.lfsr.jump(array.leap * (n - 1 + t)), seed) for t in range(FIRST)]
-    with m.If(have):
-        m.d.comb += Assert(kept == Array(words)[which] ^ flip)
-        m.d.comb += Assert(kept_scale == scales[Array(firsts)[which]] - config.scale.least)
-    # The statement itself; what stands above carries it through the induction.
-    with m.If(here & have):
-        m.d.comb += [Assert(lanes == kept), Assert(scale == kept_scale)]
+    with m.If(captured):
+        m.d.comb += Assert(reference == Array(words)[which] ^ flip)
+        m.d.comb += Assert(reference_scale == scales[Array(firsts)[which]] - config.scale.least)
+    # The property itself; the assertions above make it inductive.
+    with m.If(capture & captured):
+        m.d.comb += [Assert(lanes == reference), Assert(scale == reference_scale)]
     with m.If(dut.o.valid):
         m.d.comb += Assert(dut.o.payload.negative == command.negative)
-    happens(m, here & have & command.negative & (command.eps != 0))
+    cover(m, capture & captured & command.negative & (command.eps != 0))
     return m
 
 
-RUNS_ON = Mutant(
-    name="the array runs on while a beat waits",
+ARRAY_RUNS_ON = Mutant(
+    name="the array advances while a beat is pending",
     old="array.o.ready.eq(~busy | self.o.ready)",
     new="array.o.ready.eq(1)",
 )
 SCALE_LATE = Mutant(
-    name="the scale is that of the beat before",
+    name="the scale is that of the previous beat",
     old="scale.i.payload.eq(product(self.config.array.lfsr.matrix, array.ahead))",
     new="scale.i.payload.eq(array.ahead)",
 )
@@ -175,7 +177,7 @@ ANY_COMMAND = Mutant(
     new="self.i.ready.eq(1)",
 )
 COMMAND_RUNS = Mutant(
-    name="a command that waits starts",
+    name="a command that is not accepted starts",
     old="start.eq(self.i.valid & ~busy)",
     new="start.eq(self.i.valid)",
 )
@@ -185,17 +187,17 @@ ONE_SHORT = Mutant(
     new="remaining < 2 * lanes + 2",
 )
 ONE_MORE = Mutant(
-    name="the last beat comes one later",
+    name="last comes one beat late",
     old="remaining < 2 * lanes + 1",
     new="remaining < 2 * lanes",
 )
-ASKS_ON = Mutant(
-    name="the pool is asked on after the last beat",
-    old="asking.eq(~last)",
-    new="asking.eq(1)",
+REQUESTS_ON = Mutant(
+    name="requests continue after the last beat",
+    old="requesting.eq(~last)",
+    new="requesting.eq(1)",
 )
 POOL_RUNS = Mutant(
-    name="the pool runs on while a beat waits",
+    name="the pool advances while a beat is pending",
     old="pool.o.ready.eq(self.o.ready)",
     new="pool.o.ready.eq(1)",
 )
@@ -204,8 +206,8 @@ URNG = PerturbationConfig(lanes=3, width=5, **SIZES)
 POOL = PerturbationConfig(source="pool", size=5, lanes=2, width=4, banks=2, **SIZES)
 SAYS = {
     length: (
-        "A command gives exactly d numbers, the last with `last`, before the next is taken; "
-        "a beat waits, unchanged, until it is taken."
+        "A command gives exactly d numbers, the last with `last`, before the next is accepted; "
+        "a valid beat is stable until its transfer."
     ),
     replay: f"The same seed gives the same first {FIRST} beats of z, whatever k, eps and d are.",
 }
@@ -223,8 +225,8 @@ PROOFS = tuple(
         mutants=mutants,
     )
     for config, harness, mutants in [
-        (URNG, length, (ONE_SHORT, ONE_MORE, ANY_COMMAND, COMMAND_RUNS, RUNS_ON)),
-        (URNG, replay, (RUNS_ON, SCALE_LATE)),
-        (POOL, length, (ONE_SHORT, ONE_MORE, ASKS_ON, COMMAND_RUNS, POOL_RUNS)),
+        (URNG, length, (ONE_SHORT, ONE_MORE, ANY_COMMAND, COMMAND_RUNS, ARRAY_RUNS_ON)),
+        (URNG, replay, (ARRAY_RUNS_ON, SCALE_LATE)),
+        (POOL, length, (ONE_SHORT, ONE_MORE, REQUESTS_ON, COMMAND_RUNS, POOL_RUNS)),
     ]
 )

@@ -6,7 +6,7 @@ from amaranth.hdl import Array, Assert, Assume, Cat, Const, Module, Mux, Signal,
 from amaranth.lib import data
 
 from seedbed.hw.prng_pool import PrngPool
-from seedbed.sim.proofs.bench import around, happens, past, stream_rules, transfer
+from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import PoolConfig
 
@@ -14,59 +14,59 @@ __all__ = ["PROOFS"]
 
 
 def windows(dut: PrngPool) -> Module:
-    """Keep the position by the definition, and hold every beat to the numbers from there on."""
-    m, inside = around(dut, idle=("i_pool",))
+    """Track the position by its definition; check every beat against the numbers from there on."""
+    m, inside = free_inputs(dut, idle=("i_pool",))
     config = dut.config
     size, request = config.size, dut.i.payload
     m.d.comb += [Assume(request.start < size), Assume(request.count <= config.lanes)]
     numbers = Array(Const(number, signed(config.width)) for number in config.contents * 2)
-    place = Signal(range(size))
-    begin = Mux(request.seek, request.start, place)
+    position = Signal(range(size))
+    begin = Mux(request.seek, request.start, position)
     beats = [(dut.o.valid, dut.o.payload)]
     if config.register:
         beats.append((inside["valid"], data.View(dut.o.payload.shape(), inside["beat"])))
-    # What was asked of each beat on its way, newest last.
-    asked = [
+    # The request of each beat in flight, newest last.
+    requests = [
         Signal(data.StructLayout({"begin": range(size), "count": request.count.shape(), "last": 1}))
         for _ in beats
     ]
-    moves = ~dut.o.valid | dut.o.ready
-    with m.If(moves):
-        m.d.sync += [old.eq(new) for old, new in pairwise(asked)]
+    advance = ~dut.o.valid | dut.o.ready
+    with m.If(advance):
+        m.d.sync += [old.eq(new) for old, new in pairwise(requests)]
     with m.If(transfer(dut.i)):
         ends = begin + request.count
         m.d.sync += [
-            asked[-1].begin.eq(begin),
-            asked[-1].count.eq(request.count),
-            asked[-1].last.eq(request.last),
-            place.eq(Mux(ends >= size, ends - size, ends)),
+            requests[-1].begin.eq(begin),
+            requests[-1].count.eq(request.count),
+            requests[-1].last.eq(request.last),
+            position.eq(Mux(ends >= size, ends - size, ends)),
         ]
     with m.If(inside["end"] >= size):
-        m.d.comb += Assert(place == inside["end"] - size)
+        m.d.comb += Assert(position == inside["end"] - size)
     with m.Else():
-        m.d.comb += Assert(place == inside["end"])
-    m.d.comb += [Assert(place < size), Assert(inside["end"] < size + config.lanes)]
-    for (valid, beat), what in zip(beats, asked, strict=True):
-        m.d.comb += Assert(what.begin < size)
+        m.d.comb += Assert(position == inside["end"])
+    m.d.comb += [Assert(position < size), Assert(inside["end"] < size + config.lanes)]
+    for (valid, beat), request_of in zip(beats, requests, strict=True):
+        m.d.comb += Assert(request_of.begin < size)
         with m.If(valid):
-            window = Cat(numbers[what.begin + j] for j in range(config.lanes))
+            window = Cat(numbers[request_of.begin + j] for j in range(config.lanes))
             m.d.comb += [
                 Assert(Cat(beat.lanes) == window),
-                Assert(beat.count == what.count),
-                Assert(beat.last == what.last),
+                Assert(beat.count == request_of.count),
+                Assert(beat.last == request_of.last),
             ]
-    wraps = transfer(dut.o) & (asked[0].begin > size - config.lanes)
-    happens(m, wraps & past(m, transfer(dut.o)))
+    wraps = transfer(dut.o) & (requests[0].begin > size - config.lanes)
+    cover(m, wraps & past(m, transfer(dut.o)))
     return m
 
 
 def stream(dut: PrngPool) -> Module:
-    """Any requests and loads: the stream rules, and a load that holds requests back."""
-    m, _ = around(dut)
+    """Any requests and loads: the stream rules; no request is accepted during a load."""
+    m, _ = free_inputs(dut)
     stream_rules(m, dut.o)
     with m.If(dut.i_pool.valid):
         m.d.comb += Assert(~dut.i.ready)
-    happens(m, dut.i_pool.valid & dut.i.valid & dut.o.valid & dut.o.ready, transfer(dut.i_pool))
+    cover(m, dut.i_pool.valid & dut.i.valid & dut.o.valid & dut.o.ready, transfer(dut.i_pool))
     return m
 
 
@@ -75,15 +75,15 @@ NO_WRAP = Mutant(
     old="position.eq(Mux(at_least(end, size), rest, end))",
     new="position.eq(end)",
 )
-MOVES_BY_LANES = Mutant(
-    name="the position moves on by all lanes",
-    old="end.eq(place + request.count)",
-    new="end.eq(place + config.lanes)",
+INCREMENT_BY_LANES = Mutant(
+    name="the position is incremented by all lanes",
+    old="end.eq(start + request.count)",
+    new="end.eq(start + config.lanes)",
 )
 RUNS_OVER = Mutant(
-    name="moves whether or not the beat is taken",
-    old="moves.eq(~self.o.valid | self.o.ready)",
-    new="moves.eq(1)",
+    name="advances without a transfer",
+    old="advance.eq(~self.o.valid | self.o.ready)",
+    new="advance.eq(1)",
 )
 CONFIGS = {
     "5x4": PoolConfig(size=5, width=4, lanes=2, banks=2),
@@ -106,9 +106,9 @@ PROOFS = tuple(
     for harness, says, mutants in [
         (
             windows,
-            "A beat is the n numbers from the place asked, or from where the last one ended.",
-            (NO_WRAP, MOVES_BY_LANES),
+            "A beat is the n numbers from the start, or from the last request's end.",
+            (NO_WRAP, INCREMENT_BY_LANES),
         ),
-        (stream, "A beat waits, unchanged, until it is taken.", (RUNS_OVER,)),
+        (stream, "A valid beat is stable until its transfer.", (RUNS_OVER,)),
     ]
 )

@@ -3,7 +3,7 @@
 from amaranth.hdl import Array, Assert, Const, Module
 
 from seedbed.hw.scale_lut import ScaleLut
-from seedbed.sim.proofs.bench import around, happens, past, stream_rules, transfer
+from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import ScaleConfig
 
@@ -12,29 +12,29 @@ __all__ = ["PROOFS"]
 
 def table(dut: ScaleLut) -> Module:
     """Every state's exponent, one cycle later, and the stream rules."""
-    m, _ = around(dut)
+    m, _ = free_inputs(dut)
     stream_rules(m, dut.o)
     shape = dut.o.payload.shape()
     exponents = Array(Const(exponent, shape) for exponent in dut.config.exponents)
-    arrived, asked = past(m, transfer(dut.i)), past(m, dut.i.payload)
+    arrived, state = past(m, transfer(dut.i)), past(m, dut.i.payload)
     with m.If(arrived):
-        m.d.comb += [Assert(dut.o.valid), Assert(dut.o.payload == exponents[asked])]
+        m.d.comb += [Assert(dut.o.valid), Assert(dut.o.payload == exponents[state])]
     with m.If(past(m, transfer(dut.o)) & ~arrived):
         m.d.comb += Assert(~dut.o.valid)
-    happens(m, *(transfer(dut.o) & (dut.o.payload == e) for e in set(dut.config.exponents)))
+    cover(m, *(transfer(dut.o) & (dut.o.payload == e) for e in set(dut.config.exponents)))
     return m
 
 
-RUNS_OVER = Mutant(
-    name="a state is taken over a waiting exponent",
+NOT_READY = Mutant(
+    name="a state is accepted while an exponent is pending",
     old="self.i.ready.eq(~valid | self.o.ready)",
     new="self.i.ready.eq(1)",
 )
-STAYS_VALID = Mutant(name="valid stays", old="valid.eq(self.i.valid)", new="valid.eq(1)")
+STUCK_VALID = Mutant(name="valid does not fall", old="valid.eq(self.i.valid)", new="valid.eq(1)")
 NEIGHBOUR = Mutant(
     name="the neighbour's entry",
-    old="Array(above)[self.i.payload]",
-    new="Array(above)[self.i.payload ^ 1]",
+    old="Array(offsets)[self.i.payload]",
+    new="Array(offsets)[self.i.payload ^ 1]",
 )
 OTHER_ROW = Mutant(
     name="the neighbouring row",
@@ -46,14 +46,14 @@ PROOFS = tuple(
     Proof(
         name=f"scale_lut_table_{size}",
         core="scale_lut",
-        says="Every state's exponent comes one cycle after it, and waits until it is taken.",
+        says="Every state's exponent is valid one cycle later and stable until its transfer.",
         component=ScaleLut,
         config=config,
         harness=table,
         depth=2,
-        mutants=(RUNS_OVER, STAYS_VALID, wrong),
+        mutants=(NOT_READY, STUCK_VALID, address_mutant),
     )
-    for size, config, wrong in [
+    for size, config, address_mutant in [
         ("3x5", ScaleConfig(lanes=3, width=5), NEIGHBOUR),
         ("3x10", ScaleConfig(lanes=3, width=10), OTHER_ROW),
     ]

@@ -1,16 +1,16 @@
-"""Proofs of SeedLM's decompressor: the shared product against the products as they are defined."""
+"""Proofs of SeedLM's decompressor: the shared product equals the products by definition."""
 
 from amaranth.hdl import Assert, Assume, Const, Module, Signal, Value
 from amaranth.hdl._ast import AnySeq
 
-from seedbed.hw.beat_queue import BeatQueue
-from seedbed.hw.seedlm_decompress import QUEUE, SeedlmDecompress
+from seedbed.hw.beat_fifo import BeatFifo
+from seedbed.hw.seedlm_decompress import FIFO_DEPTH, SeedlmDecompress
+from seedbed.hw.seedlm_delay_lines import DelayLines
 from seedbed.hw.seedlm_lane import SeedlmLane
-from seedbed.hw.seedlm_waits import Waits
 from seedbed.sim.proofs.bench import (
-    around,
-    copies_agree,
-    happens,
+    cover,
+    duplicates_equal,
+    free_inputs,
     past,
     serial_step,
     stream_rules,
@@ -23,7 +23,7 @@ __all__ = ["PROOFS"]
 
 
 def words_products(m: Module, config: SeedlmDecompressConfig, block) -> tuple[list[Value], Value]:
-    """Return a block's weights, of the words of a bit-serial LFSR, and its exponent."""
+    """Return a block's weights, from the words of a bit-serial LFSR, and its exponent."""
     width = config.width
     state = block[:width]
     exponent, *q = (block[j : j + 4].as_signed() for j in range(width, len(block), 4))
@@ -31,7 +31,7 @@ def words_products(m: Module, config: SeedlmDecompressConfig, block) -> tuple[li
     for _ in range(config.block):
         total = Value.cast(0)
         for nibble in q:
-            # A signal for each: nested, the expressions would grow with every step.
+            # A signal per state: a nested expression would grow with every step.
             before, state = state, Signal(width)
             m.d.comb += state.eq(serial_step(config.lfsr, before, 1))
             word = state[width - config.word_bits :]
@@ -41,18 +41,18 @@ def words_products(m: Module, config: SeedlmDecompressConfig, block) -> tuple[li
 
 
 def products(dut: SeedlmLane) -> Module:
-    """Hold every block's weights to the products as they are defined.
+    """Compare every block's weights with the products by definition.
 
-    Nothing waits: what a stall does is another statement. So the pipeline forgets, and induction
-    needs no more than as many cycles as it is long.
+    The pipeline never stalls here: stalls are a separate proof. Its state then depends on as many
+    cycles as its latency, which is the induction's depth.
     """
-    m, inside = around(dut)
-    m.d.comb += [dut.block.eq(AnySeq(len(dut.block))), dut.moves.eq(-1)]
+    m, inside = free_inputs(dut)
+    m.d.comb += [dut.block.eq(AnySeq(len(dut.block))), dut.enable.eq(-1)]
     if dut.config.queue:
-        # The numbers of the beats, where memories keep them, are one behind the other.
-        first = inside["number_0_0"]
+        # The tags of successive beats, which address the LUTRAMs, are successive.
+        first = inside["tag_0_0"]
         for k in range(1, dut.latency):
-            copies_agree(m, inside, rf"number_{k}_\d+", (first - k)[: len(first)])
+            duplicates_equal(m, inside, rf"tag_{k}_\d+", (first - k)[: len(first)])
     given, valid = dut.block, Const(1)
     for _ in range(dut.latency):
         given, valid = past(m, given), past(m, valid)
@@ -62,13 +62,13 @@ def products(dut: SeedlmLane) -> Module:
         for shown, weight in zip(dut.weights, weights, strict=True):
             m.d.comb += Assert(shown == weight)
     # The greatest of all numbers: each coefficient -8 and each word 0.
-    happens(m, valid & (given != 0), dut.weights[0] == 8 * dut.config.latent * dut.config.half)
+    cover(m, valid & (given != 0), dut.weights[0] == 8 * dut.config.latent * dut.config.half)
     return m
 
 
 def beats(dut: SeedlmDecompress) -> Module:
-    """Hold every beat to its blocks, in their order; nothing waits."""
-    m, _ = around(dut)
+    """Compare every beat with its blocks, in order, without stalls."""
+    m, _ = free_inputs(dut)
     m.d.comb += Assume(dut.o.ready)
     given, valid = Value.cast(dut.i.payload), dut.i.valid
     for _ in range(dut.latency):
@@ -83,7 +83,7 @@ def beats(dut: SeedlmDecompress) -> Module:
             m.d.comb += Assert(shown.exponents[k] == exponent)
             for c, weight in enumerate(weights):
                 m.d.comb += Assert(shown.weights[size * k + c] == weight)
-    happens(m, valid & (Value.cast(given.blocks) != 0))
+    cover(m, valid & (Value.cast(given.blocks) != 0))
     return m
 
 
@@ -95,67 +95,74 @@ def registers(fragment):
         yield from registers(child)
 
 
-def stands(m: Module, moves, found) -> None:
-    """Assert that registers are what they were while ``moves`` is 0."""
+def stable(m: Module, enable, found) -> None:
+    """Assert that registers are stable while ``enable`` is 0."""
     assert found, "the registers are not found"
     for register in found:
         before = past(m, register)
-        with m.If(past(m, ~moves)):
+        with m.If(past(m, ~enable)):
             m.d.comb += Assert(register == before)
 
 
 def stalls(dut: SeedlmDecompress) -> Module:
-    """Hold the stream rules, and every register to what it was while the pipeline waits."""
-    m, inside = around(dut)
+    """Check the stream rules, and that every register is stable while the pipeline is stalled."""
+    m, inside = free_inputs(dut)
     stream_rules(m, dut.o)
     found = [*registers(m.submodules.dut)]
     assert len(found) > dut.latency, "some registers are not found"
-    stands(m, inside["moves"], found)
+    stable(m, inside["enable"], found)
     m.d.comb += Assert(transfer(dut.i) == (dut.i.valid & (~dut.o.valid | dut.o.ready)))
-    happens(m, past(m, ~inside["moves"]) & transfer(dut.i) & transfer(dut.o))
+    cover(m, past(m, ~inside["enable"]) & transfer(dut.i) & transfer(dut.o))
     return m
 
 
 def queued(dut: SeedlmDecompress) -> Module:
-    """Hold the stream rules, the lanes to what they were while they wait, the queues to their room.
+    """Check the stream rules, that stalled lanes are stable, and that no FIFO overflows.
 
-    What has left the lanes, or may do so before an enable falls, has a place.
+    Every beat that has left the lanes, or may do so before the enable falls, has a free entry.
     """
-    m, inside = around(dut)
+    m, inside = free_inputs(dut)
     stream_rules(m, dut.o)
-    moves, count = inside["moves"], dut.config.blocks
+    enable, count = inside["enable"], dut.config.blocks
     lanes = [part for part, name, _ in m.submodules.dut.subfragments if name.startswith("lane")]
-    stands(m, moves, [r for lane in lanes for r in registers(lane)])
-    on_way = []
+    stable(m, enable, [r for lane in lanes for r in registers(lane)])
+    in_flight = []
     for name in ("room", "write"):
         one, few, each = (inside[f"{name}{part}_copy_0"] for part in ("", "_few", f"_{count}"))
-        on_way += [one, few, each]
-        copies_agree(m, inside, rf"{name}_few_copy_\d+", few)
-        copies_agree(m, inside, rf"{name}_\d+_copy_0", each)
-    copies_agree(m, inside, r"moves_\d+_copy_\d+", moves)
-    own = {
-        name: inside[f"queue_{count}.{name}"]
-        for name in ("end_0", "place_0", "behind_0", "gone_0", "there_0", "second_0")
+        in_flight += [one, few, each]
+        duplicates_equal(m, inside, rf"{name}_few_copy_\d+", few)
+        duplicates_equal(m, inside, rf"{name}_\d+_copy_0", each)
+    duplicates_equal(m, inside, r"enable_\d+_copy_\d+", enable)
+    signals = {
+        name: inside[f"fifo_{count}.{name}"]
+        for name in (
+            "write_pointer_0",
+            "read_pointer_0",
+            "next_read_0",
+            "popped_0",
+            "first_valid_0",
+            "second_valid_0",
+        )
     }
-    for name, one in own.items():
-        copies_agree(m, inside, rf"queue_\d+\.{name.removesuffix('_0')}_\d+", one)
-    level = inside[f"queue_{count}.level"]
+    for name, one in signals.items():
+        duplicates_equal(m, inside, rf"fifo_\d+\.{name.removesuffix('_0')}_\d+", one)
+    level = inside[f"fifo_{count}.level"]
     m.d.comb += [
-        Assert(inside["write_copy_0"] == (inside["valid"][-1] & moves)),
-        Assert(sum(on_way, level) <= QUEUE),
-        Assert(own["behind_0"] == (own["place_0"] + 1)[: len(level)]),
-        Assert(~own["gone_0"] | own["there_0"]),
-        Assert(~own["there_0"] | (level >= 1)),
-        Assert(~own["second_0"] | (level >= 2)),
+        Assert(inside["write_copy_0"] == (inside["valid"][-1] & enable)),
+        Assert(sum(in_flight, level) <= FIFO_DEPTH),
+        Assert(signals["next_read_0"] == (signals["read_pointer_0"] + 1)[: len(level)]),
+        Assert(~signals["popped_0"] | signals["first_valid_0"]),
+        Assert(~signals["first_valid_0"] | (level >= 1)),
+        Assert(~signals["second_valid_0"] | (level >= 2)),
     ]
-    happens(m, level == QUEUE, ~moves & transfer(dut.o))
+    cover(m, level == FIFO_DEPTH, ~enable & transfer(dut.o))
     return m
 
 
 EDGES_ADDED = Mutant(
     name="the edges of a cut are added",
-    old='edged(f"cut{cut}", sub,',
-    new='edged(f"cut{cut}", add,',
+    old='apply_edge(f"cut{cut}", sub,',
+    new='apply_edge(f"cut{cut}", add,',
 )
 NO_LOWER = Mutant(
     name="the second weight's lower cut is left out",
@@ -178,12 +185,12 @@ NOT_TRIPLE = Mutant(
     new="once.at(edge) << 1",
 )
 NO_SIGN = Mutant(
-    name="a negative cut is taken for a positive one",
+    name="a negative cut is read as a positive one",
     old="Const(k, parts).as_signed()",
     new="Const(k, parts)",
 )
 EARLY = Mutant(
-    name="the exponent comes a stage early",
+    name="the exponent is a stage early",
     old="exponent.at(self._final + self._stage)",
     new="exponent.at(self._final)",
 )
@@ -193,52 +200,52 @@ SWAPPED = Mutant(
     new="*q, exponent = (",
 )
 LANES_RUN = Mutant(
-    name="the lanes run on while a beat waits",
-    old="lane.moves.eq(moves.replicate(len(lane.moves)))",
-    new="lane.moves.eq(-1)",
+    name="the lanes are always enabled",
+    old="lane.enable.eq(enable.replicate(len(lane.enable)))",
+    new="lane.enable.eq(-1)",
 )
 LANES_RUN_ON = Mutant(
-    name="the lanes run on while the queues are full",
-    old="lane.moves.eq(Cat(enables))",
-    new="lane.moves.eq(-1)",
+    name="the lanes are enabled while the FIFOs are full",
+    old="lane.enable.eq(Cat(enables))",
+    new="lane.enable.eq(-1)",
 )
 EXCHANGED = Mutant(
-    name="the blocks of a beat change places",
+    name="the blocks of a beat are reversed",
     old="beat.weights[size * k + c]",
     new="beat.weights[size * (self.config.blocks - 1 - k) + c]",
 )
 LAST_EARLY = Mutant(
-    name="last comes a cycle early",
+    name="last is a cycle early",
     old="self.o.payload.last.eq(last[-1])",
     new="self.o.payload.last.eq(last[-2])",
 )
 ALL_RUNS = Mutant(
-    name="all runs on while a beat waits",
-    old="moves.eq(~valid[-1] | self.o.ready)",
-    new="moves.eq(1)",
+    name="the pipeline is always enabled",
+    old="enable.eq(~valid[-1] | self.o.ready)",
+    new="enable.eq(1)",
 )
 PLACE_EARLY = Mutant(
-    name="a memory is read where the next beat is",
-    part=Waits,
-    old="get.addr.eq(numbers.at(end - 1))",
-    new="get.addr.eq(numbers.at(end - 2))",
+    name="a LUTRAM is read at the next beat's address",
+    part=DelayLines,
+    old="get.addr.eq(tags.at(end - 1))",
+    new="get.addr.eq(tags.at(end - 2))",
 )
 LATE = Mutant(
-    name="the lanes move with a place less than is needed",
-    old="shown.level <= ROOM",
-    new="shown.level <= ROOM + 1",
+    name="the threshold is one too high",
+    old="last_fifo.level <= THRESHOLD",
+    new="last_fifo.level <= THRESHOLD + 1",
 )
 SHOWN_AGAIN = Mutant(
-    name="the last beat of a queue is shown once more",
-    part=BeatQueue,
-    old="there.eq(Mux(gone, two, one))",
-    new="there.eq(one)",
+    name="the last beat of a FIFO is output twice",
+    part=BeatFifo,
+    old="first_valid.eq(Mux(popped, two, one))",
+    new="first_valid.eq(one)",
 )
 SAYS = {
     products: "Each weight of a block is the sum of q_p (V_cp - 2^(B - 1)) over p, exactly.",
     beats: "A beat has the weights and exponents of its blocks, in their order, and its last.",
-    stalls: "A beat waits, unchanged, until it is taken, and so does all that is behind it.",
-    queued: "Lanes wait whole; what leaves them has a place in the queues, which are one.",
+    stalls: "A valid beat is stable until its transfer, and so is the whole pipeline.",
+    queued: "A stalled lane is stable; no FIFO overflows; all FIFOs are in lockstep.",
 }
 
 

@@ -1,41 +1,41 @@
-"""Proofs of the matrix-vector product: what is let in comes out, and every job comes to its end."""
+"""Proofs of the matrix-vector product: every accepted row has its result; every job ends."""
 
 from amaranth.hdl import Assert, Const, Module, Signal
 
 from seedbed.hw.seedlm_gemv import SeedlmGemv
-from seedbed.sim.proofs.bench import around, happens, past, stream_rules, transfer
-from seedbed.sim.proofs.mac_array import queue
+from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
+from seedbed.sim.proofs.mac_array import fifo_invariants
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import SeedlmGemvConfig
 
 __all__ = ["PROOFS"]
 
 
-def _around(dut: SeedlmGemv) -> tuple[Module, dict[str, Signal]]:
-    """Return the harness, with what an induction has to know of the engine's rows."""
-    m, inside = around(dut)
+def _harness(dut: SeedlmGemv) -> tuple[Module, dict[str, Signal]]:
+    """Return the harness, with the invariants of the rows in flight that an induction needs."""
+    m, inside = free_inputs(dut)
     limit = dut.latency + 1
-    queue(m, inside, "mac.fifo", limit + 1)
-    # Rows by where they are: on the way to the multipliers, in their pipeline, or waiting as sums.
-    line = inside["decompress.valid"] & inside["decompress.last"]
+    fifo_invariants(m, inside, "mac.fifo", limit + 1)
+    # Rows by where they are: before the multipliers, in their pipeline, or in the result FIFO.
+    before_mac = inside["decompress.valid"] & inside["decompress.last"]
     held = inside["held_valid"] & inside["held"][-1]
     ends = [inside[f"mac.ends_d{k}"] for k in range(1, dut.plain_latency - 1)]
-    stages = ("loading", "running", "flushing", "breaks", "fails")
+    stages = ("loading", "running", "flushing", "aborting", "draining")
     busy = [inside[name] for name in stages]
-    waits = ~sum(busy[1:], busy[0]).any()
-    flying = inside["flying"]
+    idle = ~sum(busy[1:], busy[0]).any()
+    in_flight = inside["in_flight"]
     m.d.comb += [
-        Assert(inside["mac.frames"] == sum(ends, inside["mac.fifo.level"])),
-        Assert(flying == sum(line, inside["mac.frames"]) + held),
-        Assert(flying <= limit + inside["fails"]),
+        Assert(inside["mac.in_flight"] == sum(ends, inside["mac.fifo.level"])),
+        Assert(in_flight == sum(before_mac, inside["mac.in_flight"]) + held),
+        Assert(in_flight <= limit + inside["draining"]),
         Assert(sum(busy[1:], busy[0]) <= 1),
         Assert(inside["fsm_state"] < 7),
-        # A job that has not begun or has ended leaves no row, not even a part of one, behind.
-        Assert(~(waits | inside["loading"]) | (flying == 0)),
-        Assert(~(inside["flushing"] | inside["fails"]) | (flying != 0)),
+        # Before and after a job there is no row in flight, not even a part of one.
+        Assert(~(idle | inside["loading"]) | (in_flight == 0)),
+        Assert(~(inside["flushing"] | inside["draining"]) | (in_flight != 0)),
     ]
-    # Behind the last beat that was let in comes no end of a row only while its row is open.
-    opened = (inside["running"] | inside["breaks"]) & (inside["beat"] != 0)
+    # Only an unfinished row has a last accepted beat that is not the end of a row.
+    opened = (inside["running"] | inside["aborting"]) & (inside["beat"] != 0)
     younger = Const(0)
     for valid, last in [
         (inside["held_valid"], inside["held"][-1]),
@@ -55,74 +55,74 @@ def _around(dut: SeedlmGemv) -> tuple[Module, dict[str, Signal]]:
 
 
 def room(dut: SeedlmGemv) -> Module:
-    """Every beat finds the multipliers ready, and every sum a place; results keep the rules."""
-    m, inside = _around(dut)
+    """The multipliers are always ready, and the result FIFO never overflows; stream rules hold."""
+    m, inside = _harness(dut)
     stream_rules(m, dut.o)
     m.d.comb += [
         Assert(~inside["valid"] | inside["mac.i__ready"]),
         Assert(~inside["mac.w_en"] | inside["mac.fifo.w_rdy"]),
     ]
-    happens(m, inside["running"] & ~dut.i_weights.ready & transfer(dut.o))
+    cover(m, inside["running"] & ~dut.i_weights.ready & transfer(dut.o))
     return m
 
 
 def jobs(dut: SeedlmGemv) -> Module:
-    """Count each job's results: as many as rows, and then the last, or a fault's."""
-    m, inside = _around(dut)
+    """Count each job's results: one per row, the last with ``last``, or an error's."""
+    m, inside = _harness(dut)
     result, rows = dut.o.payload, inside["rows"]
     given = Signal(dut.config.row_width + 1)
-    asked = Signal.like(given)
+    requested = Signal.like(given)
     with m.If(inside["accepts"]):
-        m.d.sync += [given.eq(0), asked.eq(dut.i.payload.rows)]
+        m.d.sync += [given.eq(0), requested.eq(dut.i.payload.rows)]
     with m.Elif(transfer(dut.o)):
         m.d.sync += given.eq(given + 1)
-    flying = inside["flying"]
+    in_flight = inside["in_flight"]
     with m.If(inside["running"] | inside["flushing"]):
-        m.d.comb += Assert(given + flying + rows == asked)
+        m.d.comb += Assert(given + in_flight + rows == requested)
     with m.If(inside["loading"]):
-        m.d.comb += [Assert(given == 0), Assert(rows == asked)]
+        m.d.comb += [Assert(given == 0), Assert(rows == requested)]
     m.d.comb += [
         Assert(~inside["running"] | (rows != 0)),
         Assert(~inside["loading"] | (rows != 0)),
         Assert(~inside["flushing"] | (rows == 0)),
-        Assert(~(inside["breaks"] | inside["fails"]) | (inside["status"] != 0)),
+        Assert(~(inside["aborting"] | inside["draining"]) | (inside["status"] != 0)),
     ]
     ends = transfer(dut.o) & result.last
     with m.If(ends & (result.status == 0)):
-        m.d.comb += Assert(given + 1 == asked)
+        m.d.comb += Assert(given + 1 == requested)
     with m.If(transfer(dut.o) & (result.status != 0)):
         m.d.comb += [Assert(result.last), Assert(result.sum == 0)]
-    # Once it is over, the next cycle takes a command.
+    # After a job, a command is accepted in the next cycle.
     with m.If(past(m, ends)):
         m.d.comb += Assert(dut.i.ready)
-    happens(m, ends & (result.status == 0) & (given == 1), ends & (result.status == 3))
+    cover(m, ends & (result.status == 0) & (given == 1), ends & (result.status == 3))
     return m
 
 
 NO_CREDIT = Mutant(
-    name="rows are let in without a place",
-    old="dropping | (running & (flying != self._limit))",
-    new="dropping | running",
+    name="rows are accepted without credit",
+    old="discard | (running & (in_flight != self._limit))",
+    new="discard | running",
 )
-NO_PLACE = Mutant(
-    name="a job that is broken off has no place for its last result",
+NO_ENTRY = Mutant(
+    name="an aborted job has no entry for its last result",
     old="results=self._limit + 1",
     new="results=self._limit",
 )
 ANY_END = Mutant(
     name="any row may be the last result",
-    old="self.o.payload.last.eq(faulty | (flushing & final))",
-    new="self.o.payload.last.eq(faulty | flushing)",
+    old="self.o.payload.last.eq(error_result | (flushing & last_in_flight))",
+    new="self.o.payload.last.eq(error_result | flushing)",
 )
-LEFT_BEHIND = Mutant(
-    name="a fault leaves its row without an end",
-    old="enters.eq(breaks | (moved & (weights.last | ends)))",
-    new="enters.eq(breaks | (moved & ends))",
+ROW_NOT_ENDED = Mutant(
+    name="an error leaves its row without an end",
+    old="row_accepted.eq(aborting | (fire & (weights.last | row_end)))",
+    new="row_accepted.eq(aborting | (fire & row_end))",
 )
 ONE_SHORT = Mutant(
     name="a job ends a row early",
-    old="with m.If(enters & (rows == 1)):",
-    new="with m.If(enters & (rows <= 2)):",
+    old="with m.If(row_accepted & (rows == 1)):",
+    new="with m.If(row_accepted & (rows <= 2)):",
 )
 TINY = SeedlmGemvConfig(
     block=2, latent=1, width=3, beat_bits=16, plain_width=8, activation_width=2, columns=4,
@@ -144,15 +144,15 @@ PROOFS = tuple(
     for harness, says, mutants in [
         (
             room,
-            "No beat stalls behind the input: multipliers and results have room for all that is "
-            "let in. A result waits, unchanged, until it is taken.",
-            (NO_CREDIT, NO_PLACE, ANY_END),
+            "The pipeline never stalls: the multipliers are ready and the result FIFO has room for "
+            "every accepted row. A valid result is stable until its transfer.",
+            (NO_CREDIT, NO_ENTRY, ANY_END),
         ),
         (
             jobs,
-            "A job gives a result a row, the last with `last`, or ends with one fault; then the "
-            "next is taken, and no row is left behind.",
-            (LEFT_BEHIND, ONE_SHORT),
+            "A job gives one result per row, the last with `last`, or ends with one error; then "
+            "the next is accepted, and no row is in flight.",
+            (ROW_NOT_ENDED, ONE_SHORT),
         ),
     ]
 )

@@ -4,7 +4,7 @@ from amaranth.hdl import Assert, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 
 from seedbed.hw.softmax_loss import SoftmaxLoss
-from seedbed.sim.proofs.bench import around, happens, past, stream_rules, transfer
+from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import SoftmaxLossConfig
 from seedbed.spec.fixed import Fixed
@@ -41,7 +41,7 @@ def one_end(m: Module, dut: SoftmaxLoss, inside: dict[str, Signal]) -> Value:
 
 def frames(dut: SoftmaxLoss) -> Module:
     """Count each sample's logits at one port and its gradients at the other."""
-    m, inside = around(dut)
+    m, inside = free_inputs(dut)
     stream_rules(m, dut.o)
     classes = dut.config.classes
     taken, place, count, step = (inside[name] for name in ("taken", "place", "count", "step"))
@@ -70,7 +70,7 @@ def frames(dut: SoftmaxLoss) -> Module:
             Assert(owed != 0),
             Assert(came + flying == Mux(adds, 0, Mux(gives, step, count))),
         ]
-    happens(
+    cover(
         m,
         transfer(dut.o) & dut.o.payload.last & (owed == classes) & full,
         transfer(dut.o) & dut.o.payload.last & (owed == 1),
@@ -81,7 +81,7 @@ def frames(dut: SoftmaxLoss) -> Module:
 
 def best(dut: SoftmaxLoss) -> Module:
     """Keep all logits of the sample that is taken, and compare them with one another."""
-    m, inside = around(dut)
+    m, inside = free_inputs(dut)
     classes = dut.config.classes
     mark, taken = READ(inside["mark"]), inside["taken"]
     logits = [Signal(signed(dut.config.logits.width), name=f"z_{k}") for k in range(classes)]
@@ -105,13 +105,13 @@ def best(dut: SoftmaxLoss) -> Module:
         Assert(Mux(inside["full"], inside["place"] < taken, inside["place"] == 0)),
         Assert(dut.o.payload.best == due),
     ]
-    happens(m, dut.o.valid & (due == classes - 1), dut.o.valid & (due == 1))
+    cover(m, dut.o.valid & (due == classes - 1), dut.o.valid & (due == 1))
     return m
 
 
 def gradients(dut: SoftmaxLoss) -> Module:
     """Form each gradient from its product and the sum, straight from the definition."""
-    m, inside = around(dut)
+    m, inside = free_inputs(dut)
     config, bits = dut.config, dut.config.probability_bits
     total, gives, moves = inside["total"], inside["gives"], inside["moves"]
     first, second = GIVEN(inside["mark_1"]), GIVEN(inside["mark_2"])
@@ -128,7 +128,7 @@ def gradients(dut: SoftmaxLoss) -> Module:
     m.d.comb += Assert(~(gives | first.valid | second.valid) | (inside["ways"] == ways))
     with m.If(valid):
         m.d.comb += Assert(dut.o.payload.gradient == gradient)
-    happens(
+    cover(
         m,
         valid & (gradient < 0) & (total >= 1 << others[-1]),
         valid & past(m, divided >= 1 << bits),

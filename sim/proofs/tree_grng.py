@@ -3,7 +3,7 @@
 from amaranth.hdl import Assert, Module
 
 from seedbed.hw.tree_grng import TreeGrng
-from seedbed.sim.proofs.bench import around, happens, stream_rules, transfer
+from seedbed.sim.proofs.bench import cover, free_inputs, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import TreeGrngConfig
 
@@ -11,24 +11,24 @@ __all__ = ["PROOFS"]
 
 
 def stream(dut: TreeGrng) -> Module:
-    """Any frames whatever: the stream rules, and no seed accepted over a waiting beat."""
-    m, _ = around(dut)
+    """Any frames: the stream rules; no seed is accepted while an output beat is pending."""
+    m, _ = free_inputs(dut)
     stream_rules(m, dut.o)
     waiting = dut.o.valid & ~dut.o.ready
     with m.If(waiting):
         m.d.comb += Assert(~dut.i_seeds.ready)
-    happens(m, waiting & dut.i_seeds.valid, transfer(dut.o) & transfer(dut.i_seeds))
+    cover(m, waiting & dut.i_seeds.valid, transfer(dut.o) & transfer(dut.i_seeds))
     return m
 
 
 NOT_FREE = Mutant(
-    name="moves whether or not the beat is taken",
-    old="free.eq(~valid | self.o.ready)",
-    new="free.eq(1)",
+    name="advances without a transfer",
+    old="ready.eq(~valid | self.o.ready)",
+    new="ready.eq(1)",
 )
 SEED_ANY = Mutant(
-    name="seeds are accepted over a waiting beat",
-    old="self.i_seeds.ready.eq(free)",
+    name="seeds are accepted while an output beat is pending",
+    old="self.i_seeds.ready.eq(ready)",
     new="self.i_seeds.ready.eq(1)",
 )
 
@@ -36,7 +36,7 @@ PROOFS = tuple(
     Proof(
         name=f"tree_grng_stream_{tree}",
         core="tree_grng",
-        says="A beat waits, unchanged, until it is taken, also when a seed is offered.",
+        says="A valid beat is stable until its transfer, also when a seed is offered.",
         component=TreeGrng,
         config=TreeGrngConfig(tree=tree),
         harness=stream,

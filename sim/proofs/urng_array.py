@@ -1,9 +1,8 @@
 """Proofs of the generator array.
 
-The harnesses keep a record of their own of what was loaded, by the contract of the component's
-docstring and the bit-serial definition of the step, and hold the lanes to it. While seeds are
-loaded the lanes hold half-filled states; what is asserted of them then is there to let the
-induction close.
+The harnesses track what was loaded, by the component's docstring and the bit-serial definition of
+the step, and compare the lanes with it. During a load the lanes hold partly shifted states; the
+assertions on those only make the proof inductive.
 """
 
 from functools import reduce
@@ -15,9 +14,17 @@ from amaranth.lib import data
 
 from seedbed.hw.gf2 import product
 from seedbed.hw.urng_array import UrngArray
-from seedbed.sim.proofs.bench import happens, past, serial_step, stream_rules, transfer
+from seedbed.sim.proofs.bench import cover, past, serial_step, stream_rules, transfer
 from seedbed.sim.proofs.urng_array_mutants import MUTANTS, NO_REPAIR_GROWN
-from seedbed.sim.proofs.urng_array_record import beside, follow, grown, lanes, loads, mended, top
+from seedbed.sim.proofs.urng_array_record import (
+    array_harness,
+    follow,
+    grown,
+    lanes,
+    loads,
+    repaired_state,
+    top,
+)
 from seedbed.sim.prove import Proof
 from seedbed.spec import UrngConfig
 
@@ -28,8 +35,8 @@ FIRST = 4
 
 
 def never_zero(dut: UrngArray) -> Module:
-    """Each way of seeding under its contract; with repair, whatever the seeds are."""
-    m, inside = beside(dut)
+    """No state is zero if no seed is; with repair, for any seeds."""
+    m, inside = array_harness(dut)
     config = dut.config
     width, n = config.width, config.lanes
     states = lanes(dut)
@@ -40,9 +47,9 @@ def never_zero(dut: UrngArray) -> Module:
             m.d.comb += Assume(dut.i_seeds.payload != 0)
         for state in states:
             m.d.comb += Assert(state != 0)
-        happens(m, past(m, inside["growing"]) & dut.o.valid & states[0].all())
+        cover(m, past(m, inside["growing"]) & dut.o.valid & states[0].all())
         if config.repair:
-            happens(m, past(m, taken & (dut.i_seeds.payload == 0)))
+            cover(m, past(m, taken & (dut.i_seeds.payload == 0)))
         return m
     if config.repair:
         begins, _, count = loads(m, dut)
@@ -59,10 +66,10 @@ def never_zero(dut: UrngArray) -> Module:
         with m.If(transfer(dut.i_seeds)):
             quiet = ~Cat(dut.i_seeds.payload.bits).any()
             m.d.sync += zeros.eq(Mux(begins, quiet, zeros & quiet))
-        happens(m, zeros & dut.o.valid & past(m, dut.i_seeds.valid))
+        cover(m, zeros & dut.o.valid & past(m, dut.i_seeds.valid))
         return m
     beats = Signal(range(width + 1))
-    # How many of its latest seed bits were zero, for the generator that is at each lane.
+    # For the generator at each lane: how many of its latest seed bits were zero.
     quiet = [Signal(range(width + 1), name=f"quiet_{j}") for j in range(n)]
     taken, seed = transfer(dut.i_seeds), dut.i_seeds.payload
     m.d.comb += Assert(dut.o.valid == (beats == 0))
@@ -84,13 +91,13 @@ def never_zero(dut: UrngArray) -> Module:
             m.d.comb += Assert(state != 0)
         with m.Elif(zeros < beats):
             m.d.comb += Assert((state << zeros)[width - 1])
-    happens(m, past(m, taken) & dut.o.valid, beats == width)
+    cover(m, past(m, taken) & dut.o.valid, beats == width)
     return m
 
 
 def rotation(dut: UrngArray) -> Module:
-    """Follow an arbitrary generator g from its seed, stepping it bit by bit."""
-    m, inside = beside(dut)
+    """Track an arbitrary generator g from its seed, with bit-serial steps."""
+    m, inside = array_harness(dut)
     config = dut.config
     width, n = config.width, config.lanes
     g = AnyConst(range(n))
@@ -108,7 +115,7 @@ def rotation(dut: UrngArray) -> Module:
         bits = Array(dut.i_seeds.payload.bits[j] for j in range(n))
         shifted = Cat(now[1:], bits[home])
         with m.If(transfer(dut.i_seeds)):
-            repaired = mended(config, shifted)
+            repaired = repaired_state(config, shifted)
             m.d.sync += word.eq(Mux(ends, repaired, shifted))
         for done in range(1, width):
             with m.If(count == done):
@@ -123,7 +130,7 @@ def rotation(dut: UrngArray) -> Module:
     else:
         word0 = Signal(width)
         with m.If(begins):
-            m.d.sync += word0.eq(mended(config, dut.i_seeds.payload))
+            m.d.sync += word0.eq(repaired_state(config, dut.i_seeds.payload))
         grown(m, dut, word0, count)
         starts = [config.leap * (n - 1) + i * config.spacing for i in range(n)]
         with m.If(ends):
@@ -141,13 +148,13 @@ def rotation(dut: UrngArray) -> Module:
     loaded = Signal()
     with m.If(ends):
         m.d.sync += loaded.eq(1)
-    happens(m, loaded & taken & (g == n - 1) & (beat == 1) & (now != 0))
+    cover(m, loaded & taken & (g == n - 1) & (beat == 1) & (now != 0))
     return m
 
 
 def replay(dut: UrngArray) -> Module:
-    """Compare the first beats after two loads of one seed, whatever happened in between."""
-    m, inside = beside(dut)
+    """Compare the first beats after two loads of one seed, with any activity in between."""
+    m, inside = array_harness(dut)
     config = dut.config
     width, n = config.width, config.lanes
     begins, ends, count = loads(m, dut)
@@ -156,16 +163,16 @@ def replay(dut: UrngArray) -> Module:
     serial = config.seeding == "serial"
     layout = data.ArrayLayout(width, n if serial else 1)
     seeds = data.View(layout, AnyConst(layout.size))
-    fixed = [mended(config, seed) for seed in seeds]
+    fixed = [repaired_state(config, seed) for seed in seeds]
     same, beat = Signal(), Signal(range(FIRST + 1), init=FIRST)
     if serial:
-        fits = Signal()
+        matches = Signal()
         for t in range(width):
             with m.If(count == t):
                 bits = Cat(seeds[(j - (width - 1) + t) % n][t] for j in range(n))
-                m.d.comb += fits.eq(Cat(dut.i_seeds.payload.bits) == bits)
+                m.d.comb += matches.eq(Cat(dut.i_seeds.payload.bits) == bits)
         with m.If(transfer(dut.i_seeds)):
-            m.d.sync += same.eq(fits & (begins | same))
+            m.d.sync += same.eq(matches & (begins | same))
         for done in range(1, width):
             with m.If(same & (count == done)):
                 for j, lane in enumerate(lanes(dut)):
@@ -201,33 +208,33 @@ def replay(dut: UrngArray) -> Module:
     for t in range(FIRST):
         with m.If(same & dut.o.valid & (beat == t)):
             m.d.comb += Assert(shown == words[t])
-    have, kept = Signal(), Signal(width * n)
-    here = same & (beat == which) & transfer(dut.o)
-    with m.If(here & ~have):
-        m.d.sync += [have.eq(1), kept.eq(shown)]
-    with m.If(have):
-        m.d.comb += Assert(kept == Array(words)[which])
-    # The statement itself; what stands above carries it through the induction.
-    with m.If(here & have):
-        m.d.comb += Assert(shown == kept)
-    happens(m, here & have & reduce(or_, seeds))
+    captured, reference = Signal(), Signal(width * n)
+    capture = same & (beat == which) & transfer(dut.o)
+    with m.If(capture & ~captured):
+        m.d.sync += [captured.eq(1), reference.eq(shown)]
+    with m.If(captured):
+        m.d.comb += Assert(reference == Array(words)[which])
+    # The property itself; the assertions above make it inductive.
+    with m.If(capture & captured):
+        m.d.comb += Assert(shown == reference)
+    cover(m, capture & captured & reduce(or_, seeds))
     return m
 
 
 def stream(dut: UrngArray) -> Module:
-    """Any frames whatever: the stream rules, and no seed accepted over a waiting beat."""
-    m, _ = beside(dut)
+    """Any frames: the stream rules; no seed is accepted while an output beat is pending."""
+    m, _ = array_harness(dut)
     stream_rules(m, dut.o)
     waiting = dut.o.valid & ~dut.o.ready
     with m.If(waiting):
         m.d.comb += Assert(~dut.i_seeds.ready)
-    happens(m, waiting & dut.i_seeds.valid, transfer(dut.o) & transfer(dut.i_seeds))
+    cover(m, waiting & dut.i_seeds.valid, transfer(dut.o) & transfer(dut.i_seeds))
     return m
 
 
 def latency(dut: UrngArray) -> Module:
     """Valid falls with a seed and rises ``latency`` cycles after it, with ready high or low."""
-    m, inside = beside(dut)
+    m, inside = array_harness(dut)
     _, ends, count = loads(m, dut)
     follow(m, dut, inside, count)
     arrived = past(m, ends)
@@ -235,13 +242,13 @@ def latency(dut: UrngArray) -> Module:
         m.d.comb += Assert(dut.o.valid)
     with m.If(past(m, transfer(dut.i_seeds)) & ~arrived):
         m.d.comb += Assert(~dut.o.valid)
-    happens(m, arrived & ~past(m, dut.o.ready) & ~dut.o.ready)
+    cover(m, arrived & ~past(m, dut.o.ready) & ~dut.o.ready)
     return m
 
 
 def ahead(dut: UrngArray) -> Module:
-    """Follow generator 0, which enters at lane n - 1 and moves down by a lane a beat."""
-    m, inside = beside(dut)
+    """Track generator 0, which enters at lane n - 1 and rotates down by one lane per beat."""
+    m, inside = array_harness(dut)
     config = dut.config
     n = config.lanes
     _, _, count = loads(m, dut)
@@ -249,19 +256,19 @@ def ahead(dut: UrngArray) -> Module:
     lane = Signal(range(n))
     with m.If(transfer(dut.i_seeds)):
         m.d.sync += lane.eq(n - 1)
-    with m.Elif(dut.moves):
+    with m.Elif(dut.advance):
         m.d.sync += lane.eq(Mux(lane == 0, n - 1, lane - 1))
     first = Array(lanes(dut))[lane]
-    told = past(m, dut.ahead)
+    previous = past(m, dut.ahead)
     m.d.comb += Assert(lane < n)
-    with m.If(past(m, dut.moves & ~transfer(dut.i_seeds))):
-        m.d.comb += Assert(first == told)
+    with m.If(past(m, dut.advance & ~transfer(dut.i_seeds))):
+        m.d.comb += Assert(first == previous)
     m.d.comb += Assert(dut.ahead == serial_step(config, first, config.leap))
     with m.If(count != 0):
         m.d.comb += Assert(lane == n - count)
-    with m.If(past(m, ~dut.moves) & ~Initial()):
-        m.d.comb += Assert(dut.ahead == told)
-    happens(m, past(m, count == n - 1) & transfer(dut.o))
+    with m.If(past(m, ~dut.advance) & ~Initial()):
+        m.d.comb += Assert(dut.ahead == previous)
+    cover(m, past(m, count == n - 1) & transfer(dut.o))
     return m
 
 
@@ -274,7 +281,7 @@ CONFIGS = {
     "grown_7x5": UrngConfig(lanes=7, width=5, leap=2, seeding="grown", repair=True),
     "grown_31x8": UrngConfig(seeding="grown"),
 }
-#: What is proven of the larger ones; of the others everything that is said of their kind.
+#: Proofs of the larger configurations; the others have all that apply.
 ONLY = {
     "serial_7x5": {never_zero, rotation, replay},
     "serial_31x8": {never_zero, stream, latency},
@@ -282,20 +289,20 @@ ONLY = {
     "grown_31x8": {never_zero, stream, latency},
 }
 SAYS = {
-    never_zero: "No lane is ever zero when no seed is, or, with repair, whatever the seeds are.",
+    never_zero: "No lane is ever zero when no seed is or, with repair, for any seeds.",
     rotation: (
         "Generator g, for every g, is at lane (g - t) mod n at beat t, with the state that t steps "
         "after its seed give it: rotation is a permutation."
     ),
-    replay: f"The same seeds give the same first {FIRST} beats, whatever happened in between.",
-    stream: "A beat waits, unchanged, until it is taken, also when a seed is offered.",
-    latency: "The first beat is valid a fixed number of cycles after the seed, ready or not.",
+    replay: f"The same seeds give the same first {FIRST} beats, with any activity in between.",
+    stream: "A valid beat is stable until its transfer, also when a seed is offered.",
+    latency: "The first beat is valid a fixed number of cycles after the seed, for any ready.",
     ahead: "`ahead` is the state that generator 0 has in the next beat.",
 }
 
 
 def proofs() -> tuple[Proof, ...]:
-    """Return every statement of every configuration that it speaks of."""
+    """Return the proofs of all configurations."""
     found = []
     for size, config in CONFIGS.items():
         for harness, says in SAYS.items():

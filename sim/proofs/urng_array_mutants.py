@@ -1,4 +1,4 @@
-"""Ways to break the generator array, and the proofs that must notice each."""
+"""Mutants of the generator array, and the proofs that must fail for each."""
 
 from seedbed.sim.prove import Mutant
 
@@ -20,12 +20,12 @@ WRONG_LANE = Mutant(
 )
 NO_ROTATION = Mutant(name="no rotation", old=STEP, new=STEP.replace("(j + 1)", "j"))
 NOT_FREE = Mutant(
-    name="moves whether or not the beat is taken",
+    name="advances without a transfer",
     old="free.eq(~valid | self.o.ready)",
     new="free.eq(1)",
 )
 VALID_FALLS = Mutant(
-    name="a seed that waits clears valid",
+    name="a seed that is not accepted clears valid",
     old="with m.If(free & self.i_seeds.valid):\n            m.d.sync += [v",
     new="with m.If(self.i_seeds.valid):\n            m.d.sync += [v",
 )
@@ -40,28 +40,28 @@ STILL_VALID = Mutant(
     new="v.eq(1)",
 )
 RUNS_DRY = Mutant(
-    name="steps while it waits for seeds",
-    old="with m.If(Mux(near, self.o.ready, self.i_seeds.valid)):",
-    new="with m.If(~near | self.o.ready):",
+    name="steps while seeds are loaded and none is valid",
+    old="with m.If(Mux(lane_valid, self.o.ready, self.i_seeds.valid)):",
+    new="with m.If(~lane_valid | self.o.ready):",
 )
 SEED_LANE = Mutant(
-    name="seed bits stay at their lane",
+    name="states do not rotate while seed bits are shifted in",
     old="Cat(states[(j + 1) % len(states)][1:], bits[j])",
     new="Cat(states[j][1:], bits[j])",
 )
-MARKS_STAY = Mutant(
-    name="marks of ones are kept from frame to frame",
-    old="ones.eq(Mux(seed.last, 0, moved | Cat(seed.bits)))",
-    new="ones.eq(moved | Cat(seed.bits))",
+FLAGS_KEPT = Mutant(
+    name="flags of ones are not cleared at the end of a frame",
+    old="ones.eq(Mux(seed.last, 0, rotated | Cat(seed.bits)))",
+    new="ones.eq(rotated | Cat(seed.bits))",
 )
-MARKS_LANE = Mutant(
-    name="marks of ones do not move along",
-    old="moved = Cat(ones[1:], ones[0])",
-    new="moved = ones",
+FLAGS_LANE = Mutant(
+    name="flags of ones do not rotate",
+    old="rotated = Cat(ones[1:], ones[0])",
+    new="rotated = ones",
 )
 NO_REPAIR = Mutant(
     name="no repair",
-    old="Cat(seed.bits) | Mux(seed.last, ~moved, 0)",
+    old="Cat(seed.bits) | Mux(seed.last, ~rotated, 0)",
     new="Cat(seed.bits)",
 )
 NO_REPAIR_GROWN = Mutant(name="no repair", old="word[-1] | ~word.any()", new="word[-1]")
@@ -76,20 +76,20 @@ ENTRY_SHORT = Mutant(
     new="config.lfsr.jump(config.spacing)",
 )
 OLD_LANES = Mutant(
-    name="the array grows from what was in its lanes",
-    old="Mux(growing, product(entry, states[-1]), moved[-1])",
-    new="moved[-1]",
+    name="the array grows from the old states of its lanes",
+    old="Mux(growing, product(entry, states[-1]), rotated[-1])",
+    new="rotated[-1]",
 )
 GROWS_SHORT = Mutant(
     name="grows for one cycle less", old="counter.jump(-1)", new="counter.jump(-2)"
 )
 START_ANY = Mutant(
-    name="a word is accepted over a waiting beat",
+    name="a word is accepted while an output beat is pending",
     old="self.i_seeds.ready.eq(free & ~growing)",
     new="self.i_seeds.ready.eq(~growing)",
 )
 AHEAD_HERE = Mutant(
-    name="ahead is the present state",
+    name="ahead is the current state",
     old="init=gf2.apply(config.lfsr.matrix, config.seeds[0])",
     new="init=config.seeds[0]",
 )
@@ -99,16 +99,16 @@ AHEAD_LATE = Mutant(
     new="ahead",
 )
 
-#: By proof and way of seeding.
+#: By proof and seeding.
 MUTANTS = {
     ("never_zero", "serial"): (SINGULAR, SEED_LANE),
-    ("never_zero", "repair"): (SINGULAR, NO_REPAIR, MARKS_STAY, MARKS_LANE),
+    ("never_zero", "repair"): (SINGULAR, NO_REPAIR, FLAGS_KEPT, FLAGS_LANE),
     ("never_zero", "grown"): (SINGULAR, ENTRY_SINGULAR),
     ("rotation", "serial"): (WRONG_LANE, NO_ROTATION, WRONG_STEP, SEED_LANE),
     ("rotation", "repair"): (WRONG_LANE, WRONG_STEP, NO_REPAIR),
     ("rotation", "grown"): (WRONG_LANE, NO_ROTATION, WRONG_STEP, ENTRY_SHORT),
     ("replay", "serial"): (RUNS_DRY,),
-    ("replay", "repair"): (RUNS_DRY, MARKS_STAY),
+    ("replay", "repair"): (RUNS_DRY, FLAGS_KEPT),
     ("replay", "grown"): (OLD_LANES,),
     ("stream", "serial"): (NOT_FREE, VALID_FALLS),
     ("stream", "repair"): (NOT_FREE, VALID_FALLS),

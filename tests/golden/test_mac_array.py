@@ -35,7 +35,7 @@ def test_is_the_sum_of_python_integers(random, beats):
     assert found == total
 
 
-def test_ways_are_arrays_of_their_own():
+def test_ways_are_separate_arrays():
     """Each way's sum is that of an array of one way, of several frames at once."""
     rng = np.random.default_rng(7)
     params = {"lanes": 6, "blocks": 3, "weight_width": 5, "activation_width": 4}
@@ -64,7 +64,7 @@ def test_the_derived_width_is_just_enough():
 
 
 def test_wraps_past_64_bits():
-    """What overflows int64 on the way is still right modulo the result's width."""
+    """An intermediate overflow of int64 leaves the result exact modulo its width."""
     config = MacArrayConfig(
         lanes=2, blocks=1, weight_width=32, activation_width=32, exponent_width=5, beats=2,
         accumulator_width=64,
@@ -93,7 +93,7 @@ def test_wraps_past_64_bits():
         ({"exponents": 2}, r"every one of exponents must be a whole number in -2\.\.1, not 2"),
     ],
 )
-def test_refuses_what_the_bits_do_not_hold(values, message):
+def test_refuses_numbers_out_of_range(values, message):
     fields = {"weights": np.zeros((1, 6), int), "activations": np.zeros((1, 6), int),
               "exponents": np.zeros((1, 3), int)}  # fmt: skip
     for name, value in values.items():

@@ -17,7 +17,7 @@ CONFIGS = {
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_values_are_the_beats(name):
-    """The real numbers are what the integers say, d of them; the sign turns them, eps scales."""
+    """The d real numbers are those of the integers; the sign negates them, eps scales them."""
     config = CONFIGS[name]
     model = Model(config)
     d = 2 * config.lanes + 1
@@ -35,15 +35,15 @@ def test_values_are_the_beats(name):
 
 
 @pytest.mark.parametrize("name", ["pool 8 x 12", "pool 5 x 9"])
-def test_next_seed_goes_on_in_the_pool(name):
+def test_next_seed_continues_the_pool(name):
     model = Model(CONFIGS[name])
     whole = model.values(seed=7, d=60)
     rest = model.values(seed=model.next_seed(7, 23), d=37)
     assert np.array_equal(whole[23:], rest)
 
 
-def test_next_seed_goes_on_in_the_array():
-    """Generator 0 goes on where it was; only rotation starts again."""
+def test_next_seed_continues_the_array():
+    """Generator 0 continues its sequence; only the rotation restarts."""
     config = CONFIGS["urng 31 x 14"]
     model = Model(config)
     whole = model.beats(seed=9, d=31 * 40).lanes
@@ -51,7 +51,7 @@ def test_next_seed_goes_on_in_the_array():
     assert np.array_equal(whole[31:], rest)
 
 
-def test_modulus_is_a_gaussians():
+def test_norm_is_a_gaussians():
     values = Model(CONFIGS["urng 31 x 14"]).values(seed=1, d=31 * 16383)
     assert abs(np.sqrt((values**2).mean()) - 1) < 0.2
     pool = Model(CONFIGS["pool 8 x 12"]).values(seed=0, d=4095)

@@ -1,4 +1,4 @@
-"""The model against the paper's example, its definitions written again, and round trips."""
+"""The model against the paper's example, a second implementation, and round trips."""
 
 from math import ceil, floor, log2
 
@@ -117,8 +117,8 @@ def test_inverses_are_moore_and_penrose_s(config):
         np.testing.assert_allclose(product, expected, atol=1e-9 * np.abs(inverse).max())
 
 
-def test_singular_bases_are_told_from_regular_ones():
-    """No seed of the paper's configurations is near the share below which values count as zero."""
+def test_singular_bases_are_distinguished_from_regular_ones():
+    """No seed of the paper's configurations is near the limit below which values count as zero."""
     config = SEEDLM[4]
     seeds = np.arange(1, config.lfsr.order + 1, dtype=np.uint32)
     values = np.linalg.svd(seedlm.bases(config, seeds), compute_uv=False)
@@ -167,10 +167,10 @@ def test_search_is_algorithm_1(config, rule):
 
 @settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1))
-def test_what_was_decoded_is_found_again(seed):
+def test_search_recovers_decoded_blocks(seed):
     rng = np.random.default_rng(seed)
     seeds, exponents, coefficients = fields(SMALL, 4, rng)
-    # The exponent that the rule finds is then the one that was drawn.
+    # The rule's exponent is then the random one.
     coefficients = np.maximum(coefficients, -7)
     coefficients[:, 0] = rng.choice([-7, -6, -5, -4, 4, 5, 6, 7], 4)
     blocks = seedlm.decode(SMALL, seeds, exponents, coefficients)

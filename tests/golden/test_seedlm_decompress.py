@@ -20,7 +20,7 @@ def test_worked_example():
 @pytest.mark.parametrize("word_bits", [0, 8])
 @pytest.mark.parametrize("blocks", [1, 3])
 def test_agrees_with_decode(blocks, word_bits):
-    """Integer, exponent and the constant of the words give the very weight that decode gives."""
+    """Integer, exponent and the words' constant give the same weight as decode."""
     config = SeedlmDecompressConfig(blocks=blocks, word_bits=word_bits)
     packed = np.random.default_rng(1).integers(0, 1 << 32, (50, blocks), np.uint64)
     weights, exponents = decompress(config, packed)

@@ -10,7 +10,7 @@ THREE = SeedlmGemvConfig(block=12, latent=4)
 SMALL = SeedlmGemvConfig(block=4, latent=2, width=8, beat_bits=48, columns=64, row_width=8)
 
 
-def drawn(config, rows, blocks, seed=1):
+def random_blocks(config, rows, blocks, seed=1):
     rng = np.random.default_rng(seed)
     return rng.integers(0, 1 << config.block_bits, (rows, blocks), np.uint64)
 
@@ -19,7 +19,7 @@ def drawn(config, rows, blocks, seed=1):
 def test_is_the_product_of_the_decoded_weights(config):
     """Against the paper's real numbers: w = S 2^e / (2^(B - 1) - 1)."""
     columns = 10 * config.block - 3
-    packed = drawn(config, 5, 10)
+    packed = random_blocks(config, 5, 10)
     x = np.random.default_rng(2).integers(-(2**15), 2**15, columns)
     weights = seedlm.decode(config, *seedlm.unpack(config, packed)).reshape(5, -1)[:, :columns]
     y = SeedlmGemv(config).packed_product(packed, x)
@@ -33,7 +33,7 @@ def test_plain_is_the_product():
 
 
 def test_nothing_overflows_at_4_bits():
-    """All factors at their extremes, in the most columns there may be: 3/4 of 2^63."""
+    """All factors at their extremes, with the greatest number of columns: 3/4 of 2^63."""
     blocks = FOUR.columns // FOUR.block
     zeros, ends = np.zeros((1, blocks), int), np.full((1, blocks), 7)
     packed = seedlm.pack(FOUR, zeros, ends, np.full((1, blocks, 3), -8))
@@ -43,7 +43,7 @@ def test_nothing_overflows_at_4_bits():
 
 
 def test_beats_hold_the_first_block_lowest():
-    packed = drawn(THREE, 2, 15)
+    packed = random_blocks(THREE, 2, 15)
     beats = SeedlmGemv(THREE).packed_beats(packed)
     assert beats.shape == (2, 2, 64)
     for row in range(2):
@@ -65,7 +65,7 @@ def test_plain_beats_hold_16_bit_words():
 def test_columns_that_do_not_fill_a_block_count_as_0(columns):
     model = SeedlmGemv(SMALL)
     blocks = -(-columns // SMALL.block)
-    packed = drawn(SMALL, 4, blocks)
+    packed = random_blocks(SMALL, 4, blocks)
     x = np.random.default_rng(4).integers(-100, 100, blocks * SMALL.block)
     cut = np.where(np.arange(len(x)) < columns, x, 0)
     np.testing.assert_array_equal(
@@ -76,12 +76,12 @@ def test_columns_that_do_not_fill_a_block_count_as_0(columns):
 @pytest.mark.parametrize(
     ("shape", "columns", "message"),
     [
-        ((2, 3), 8, r"a matrix of 8 columns has 2 fields a row.*must not be \(2, 3\)"),
-        ((2,), 8, r"has 2 fields a row, in two dimensions: its shape must not be \(2,\)"),
+        ((2, 3), 8, r"a matrix of 8 columns has 2 fields per row.*must not be \(2, 3\)"),
+        ((2,), 8, r"has 2 fields per row, in two dimensions: its shape must not be \(2,\)"),
         ((2, 1), 0, r"columns must be in 1\.\.64, not 0"),
         ((2, 17), 65, r"columns must be in 1\.\.64, not 65"),
     ],
 )
-def test_refuses_shapes_that_do_not_fit(shape, columns, message):
+def test_refuses_mismatched_shapes(shape, columns, message):
     with pytest.raises(ValueError, match=message):
         SeedlmGemv(SMALL).packed_product(np.zeros(shape, np.uint64), np.zeros(columns, int))

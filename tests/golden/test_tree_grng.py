@@ -116,8 +116,8 @@ def test_repaired_periods_have_no_common_factor():
 @given(st.sampled_from(LFSRS), st.integers(0, 40), st.integers(1, 40))
 def test_two_runs_are_one(lfsrs, first, second):
     config = TreeGrngConfig(lfsrs=lfsrs, instances=2)
-    apart, whole = TreeGrng(config), TreeGrng(config).numbers(first + second)
-    np.testing.assert_array_equal(np.vstack([apart.numbers(first), apart.numbers(second)]), whole)
+    parts, whole = TreeGrng(config), TreeGrng(config).numbers(first + second)
+    np.testing.assert_array_equal(np.vstack([parts.numbers(first), parts.numbers(second)]), whole)
 
 
 @given(st.sampled_from(LFSRS), st.integers(2, 300))

@@ -15,7 +15,7 @@ CONFIGS = st.builds(
 )
 
 
-def walked(config, seeds, beats):
+def reference(config, seeds, beats):
     """The definition, beat by beat: position j at time t shows generator (j + t) mod n."""
     states, n, rows = np.array(seeds, np.uint32), config.lanes, []
     for t in range(beats):
@@ -33,13 +33,13 @@ def test_beats_are_the_definition(config, data):
     beats = data.draw(st.integers(1, 60))
     model = UrngArray(config)
     model.load(seeds)
-    assert model.beats(beats).tolist() == walked(config, seeds, beats)
+    assert model.beats(beats).tolist() == reference(config, seeds, beats)
 
 
 @settings(deadline=None)
 @given(config=CONFIGS, word=st.integers(1, 15), parts=st.lists(st.integers(1, 40), max_size=5))
 def test_parts_make_the_whole(config, word, parts):
-    """However the beats are asked for, they are the same; a replay gives them again."""
+    """Beats do not depend on how many are requested at a time; a replay repeats them."""
     model = UrngArray(config)
     model.grow(word)
     pieces = [model.beats(count) for count in parts]
@@ -50,8 +50,8 @@ def test_parts_make_the_whole(config, word, parts):
 
 @given(config=CONFIGS, data=st.data())
 @settings(deadline=None)
-def test_seed_beats_land_where_they_belong(config, data):
-    """Shifting the beats in as the hardware does, lane by lane, gives the seeds."""
+def test_seed_beats_are_shifted_to_their_lanes(config, data):
+    """Shifting the beats in with rotation, as the hardware does, gives the seeds."""
     seeds = [data.draw(st.integers(1, config.lfsr.order)) for _ in range(config.lanes)]
     states = [0] * config.lanes
     for beat in seed_beats(config, seeds):
@@ -73,7 +73,7 @@ LARGER = [(31, 10), (7, 12), (63, 12), (31, 14)]
 
 
 def repeats_after(config, seeds):
-    """Return the beats after which the first one comes again: a beat is the whole state."""
+    """Return the period in beats: a beat is the whole state."""
     model = UrngArray(config)
     model.load(list(seeds))
     beats = model.beats(config.lanes * config.lfsr.order + 1)
@@ -82,7 +82,7 @@ def repeats_after(config, seeds):
 
 @pytest.mark.parametrize("width", range(4, 9))
 def test_period(width):
-    """The least common multiple of the rotation's and a generator's, and so for grown phases."""
+    """The least common multiple of the rotation's and a generator's, also with grown phases."""
     for config in (size for size in SIZES if size.width == width):
         assert len(set(config.seeds)) == config.lanes, config
         assert repeats_after(config, config.seeds) == config.period, config
@@ -104,7 +104,7 @@ def test_period_is_not_the_papers():
 
 @pytest.mark.parametrize("width", range(4, 9))
 def test_phases_are_even_wherever_that_has_the_full_period(width):
-    """Seeds of a size move only where evenly spaced ones repeat early."""
+    """Seeds are evenly spaced unless evenly spaced ones repeat early."""
     for config in (size for size in SIZES if size.width == width):
         order, even = config.lfsr.order, config.lfsr.order // config.lanes
         jump = config.lfsr.jump(even)

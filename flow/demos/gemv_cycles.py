@@ -1,0 +1,36 @@
+"""Cycles of the paper's matrix-vector products, packed and plain."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seedbed.sim import gemv_cycles
+from seedbed.sim.cases.seedlm_gemv import Job
+from seedbed.spec import SeedlmGemvConfig
+
+__all__ = ["SIDES", "measure"]
+
+#: Sides of the square matrices of Table 5.
+SIDES = (512, 1024, 2048)
+
+
+def measure(
+    verilog: Path, top: str, config: SeedlmGemvConfig, *, seed: int, build: Path
+) -> dict[str, Any]:
+    """Return the cycles of each size, packed and plain, and how many times fewer packed takes.
+
+    They count from the first beat of weights that is taken to the last result, both included, in
+    simulation of ``top`` of ``verilog``, with no port waiting. Every result is compared with the
+    model's. Raises :class:`~seedbed.sim.harness.Mismatch` where one differs, and ``RuntimeError``
+    where the Verilog does not build.
+    """
+    bench = gemv_cycles.executable(verilog, top, build=build)
+    rng = np.random.default_rng(seed)
+    figures: dict[str, Any] = {}
+    for side in SIDES:
+        for name, plain in (("cycles", False), ("plain_cycles", True)):
+            job = Job.random(config, rng, rows=side, columns=side, plain=plain)
+            figures[f"{name}_{side}"] = gemv_cycles.run(bench, config, job)
+        figures[f"speed_up_{side}"] = figures[f"plain_cycles_{side}"] / figures[f"cycles_{side}"]
+    return figures
