@@ -18,7 +18,7 @@ from cocotbext.axi.stream import define_stream
 
 from seedbed.sim.case import TIMEOUT_CYCLES, Case, Phase
 
-__all__ = ["Bench", "Bus", "Sink", "Source", "plays_case_after_resets", "plays_case_from_power_up"]
+__all__ = ["Bench", "Bus", "Sink", "Source", "runs_case_after_resets", "runs_case_from_power_up"]
 
 #: Every stream of the emitted Verilog has these names: ``o_payload``, ``o_valid``, ``o_ready``.
 Bus, Beat, Source, _AnySink, _ = define_stream("Beat", signals=["payload", "valid", "ready"])
@@ -161,7 +161,7 @@ class Bench:
                 self.sources[name].send_nowait(Beat(payload=left.pop(0)))
                 first += 1
 
-    async def play(self) -> None:
+    async def run(self) -> None:
         """Play the whole case."""
         for number, phase in enumerate(self.case.phases):
             await self.phase(number, phase)
@@ -178,13 +178,13 @@ def _setup() -> dict:
 
 
 @cocotb.test()
-async def plays_case_from_power_up(dut):
+async def runs_case_from_power_up(dut):
     """The initial values are enough: no reset comes before the case."""
-    await Bench(dut, _setup(), patient=True).play()
+    await Bench(dut, _setup(), patient=True).run()
 
 
 @cocotb.test()
-async def plays_case_after_resets(dut):
+async def runs_case_after_resets(dut):
     """A reset anywhere brings the core back to where power-up left it."""
     bench = Bench(dut, _setup())
     case, random = bench.case, Random(f"{bench.seed} resets")
@@ -193,8 +193,8 @@ async def plays_case_after_resets(dut):
     cycles = sum(max(map(len, port.values()), default=0) for port in ports)
     for _ in range(3):
         await bench.reset()
-        play = cocotb.start_soon(bench.play())
+        run = cocotb.start_soon(bench.run())
         await ClockCycles(dut.clk, random.randint(1, max(1, cycles)))
-        play.cancel()
+        run.cancel()
     await bench.reset()
-    await bench.play()
+    await bench.run()

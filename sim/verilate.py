@@ -19,10 +19,20 @@ from seedbed.sim.case import Case
 from seedbed.sim.checksum import intact, record
 from seedbed.sim.harness import Mismatch
 
-__all__ = ["STREAMS", "TESTS", "WAIVERS", "build", "built", "executable", "lint", "play", "run"]
+__all__ = [
+    "STREAMS",
+    "TESTS",
+    "WAIVERS",
+    "build",
+    "built",
+    "executable",
+    "lint",
+    "run",
+    "run_tests",
+]
 
 #: What :mod:`seedbed.sim.cocotb_bench` holds.
-TESTS = ("plays_case_from_power_up", "plays_case_after_resets")
+TESTS = ("runs_case_from_power_up", "runs_case_after_resets")
 
 #: Reviewed warnings; the reason of each stands in the file.
 WAIVERS = Path(__file__).with_name("lint.vlt")
@@ -207,12 +217,12 @@ def run(
         "case": case.to_json(), "inputs": list(inputs), "outputs": list(outputs),
         "stalls": stalls, "seed": seed,
     }  # fmt: skip
-    return play(
+    return run_tests(
         verilog, top, "seedbed.sim.cocotb_bench", TESTS, setup, seed=seed, build=build, waves=waves
     )
 
 
-def play(
+def run_tests(
     verilog: Path,
     top: str,
     module: str,

@@ -10,7 +10,7 @@ from seedbed.sim import tools, verilate
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.checksum import intact, record
 from seedbed.sim.harness import Mismatch
-from seedbed.sim.verilate import play, run
+from seedbed.sim.verilate import run, run_tests
 
 ROOT = Path(__file__).parents[1]
 # Executables are kept from run to run: they are found by the text of the Verilog.
@@ -75,7 +75,7 @@ FAULTS = [
     # stalls, case, message
     (True, expects("o_changes"), "o_changes: the payload changed while it waited"),
     (True, expects("o_falls"), "o_falls: valid fell before the beat was taken"),
-    (False, expects("o_keeps"), "plays_case_after_resets: o_keeps, phase 0, beat 0"),
+    (False, expects("o_keeps"), "runs_case_after_resets: o_keeps, phase 0, beat 0"),
     (True, expects("o_waits"), "o_waits, phase 0 hangs: . beats of 40 came"),
     (False, expects("o_counts", quiet=True), "o_counts: a beat after the last one"),
     (False, expects("o_counts", i=[1]), "hangs: not all inputs were accepted"),
@@ -115,7 +115,8 @@ def test_example_of_the_docs(tmp_path, monkeypatch, kept):
     verilog = write(CORES["urng_array"], {}, tmp_path, kept=kept)
     monkeypatch.syspath_prepend(example.parent)
     tests = ["words_follow_the_model"]
-    assert play(verilog, "urng_array", example.stem, tests, {}, seed=1, build=BUILD)["cycles"] > 100
+    done = run_tests(verilog, "urng_array", example.stem, tests, {}, seed=1, build=BUILD)
+    assert done["cycles"] > 100
 
 
 PLAIN = ["-CFLAGS", "-O0"]

@@ -4,8 +4,8 @@ import pytest
 
 from seedbed.flow.registry import CORES, WRAPPERS, UnknownCore, find, find_verilog
 from seedbed.flow.verilog import write
-from seedbed.sim import axi_bench
-from seedbed.sim.verilate import lint, play
+from seedbed.sim import seedlm_gemv_axi_bench
+from seedbed.sim.verilate import lint, run_tests
 
 BUILD = Path(__file__).parents[1] / "build" / "cocotb"
 NAME = "seedlm_gemv_axi"
@@ -22,8 +22,8 @@ def test_wrappers_are_emitted_and_nothing_else():
 def test_axi_ports_of_the_emitted_verilog(tmp_path):
     verilog = write(WRAPPERS[NAME], SMALL, tmp_path)
     assert lint(verilog, NAME) == []
-    done = play(
-        verilog, NAME, "seedbed.sim.axi_bench", axi_bench.TESTS, {"params": SMALL, "seed": 1},
-        seed=1, build=BUILD,
+    done = run_tests(
+        verilog, NAME, "seedbed.sim.seedlm_gemv_axi_bench", seedlm_gemv_axi_bench.TESTS,
+        {"params": SMALL, "seed": 1}, seed=1, build=BUILD,
     )  # fmt: skip
     assert done["tests"] == 4
