@@ -8,10 +8,10 @@ PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --n
 READY := $(VENV)/.ready
 TESTED := $(VENV)/.tested
 CORES = $(shell $(SEEDBED) list --names)
-SOURCES := $(wildcard spec/*.py hw/*.py flow/registry.py flow/twins.py flow/verilog.py)
+SOURCES := $(wildcard spec/*.py hw/*.py flow/registry.py flow/emit/*.py)
 
 .DEFAULT_GOAL := all
-.PHONY: all setup verilog sim cocotb formal mutate synth demo report docs test lint clean help
+.PHONY: all setup verilog sim cocotb formal mutate synth demo report docs html test lint clean help
 
 all: verilog  ## the main job: Verilog, demonstration, simulation, synthesis, report
 	@$(SEEDBED) demo zo --seeds 8
@@ -67,6 +67,10 @@ report: $(READY)  ## measure what is not measured yet, and write build/report
 
 docs: demo  ## the report of everything, and the generated parts of README and docs
 	@$(SEEDBED) report --all --docs .
+
+html: $(TESTED)  ## the documentation site, to build/html: no network, warnings are errors
+	@$(VENV)/bin/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going docs build/html
+	@echo "The site begins at build/html/index.html."
 
 test: $(TESTED)  ## all tests
 	@$(VENV)/bin/python -m pytest -q $(TESTS)

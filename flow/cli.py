@@ -17,14 +17,17 @@ from platformdirs import user_cache_path
 from rich.console import Console
 from rich.text import Text
 
-from seedbed.flow import described, handoff, registry, settings, tables, targets, verilog
+from seedbed.flow import registry, settings
 from seedbed.flow.compress import cli as checkpoints
+from seedbed.flow.demos.instantft_cli import demo_instantft
+from seedbed.flow.emit import handoff, port_docs, verilog
 from seedbed.flow.files import naming, require_output, whole
-from seedbed.flow.instantft_cli import demo_instantft
-from seedbed.flow.options import Build, Data, Force, Json, show_table
+from seedbed.flow.options import BUILD, Build, CoreName, Data, Force, Json, Settings, show_table
 from seedbed.flow.progress import status
 from seedbed.flow.registry import CORES, WRAPPERS
-from seedbed.flow.rows import KINDS, in_cocotb, plain
+from seedbed.flow.report import tables
+from seedbed.flow.report.kinds import KINDS, in_cocotb, plain
+from seedbed.flow.synth_cli import constrain, synthesize
 from seedbed.sim import tools
 from seedbed.sim.harness import Mismatch, Stalls, simulate
 
@@ -43,18 +46,6 @@ out = Console()
 #: Progress and errors, so that standard output holds results alone.
 err = Console(stderr=True)
 
-CoreName = Annotated[
-    str, typer.Argument(metavar="CORE", help="The core: a name that 'seedbed list' shows.")
-]
-Settings = Annotated[
-    list[str],
-    typer.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Set a parameter of the core. The option may be repeated.",
-    ),
-]
-BUILD = Path("build")
 Name = Annotated[
     str, typer.Option("--name", help="Call the top module and the file so, and not as the core.")
 ]
@@ -121,6 +112,10 @@ def emit(
     fusesoc: Annotated[
         bool, typer.Option("--fusesoc", help="Also write a testbench and a FuseSoC core file.")
     ] = False,
+    sources: Annotated[
+        bool,
+        typer.Option("--sources", help="Note the line of Python at each signal, as a comment."),
+    ] = False,
     force: Force = False,
 ) -> None:
     """Write a core's Verilog to a file, and print the file's name.
@@ -135,9 +130,10 @@ def emit(
     path = output / f"{name or found.name}.v"
     require_output(path, force=force or _emitted(path))
     if fusesoc:
-        print("\n".join(map(str, handoff.fusesoc(found, params, output, name=name))))
+        files = handoff.fusesoc(found, params, output, name=name, sources=sources)
+        print("\n".join(map(str, files)))
     else:
-        print(verilog.write(found, params, output, name=name))
+        print(verilog.write(found, params, output, name=name, sources=sources))
 
 
 def _emitted(path: Path) -> bool:
@@ -153,8 +149,8 @@ def list_ports(core: CoreName, set_: Settings = []) -> None:  # noqa: B006
     """List the ports of a core's Verilog: direction, number format and meaning of each."""
     found = registry.find_verilog(core)
     config = found.configure(settings.read(found, set_))
-    lines = described.lines(described.described(core, found.signature(config)))
-    show_table(out, described.HEADER, lines)
+    lines = port_docs.lines(port_docs.described(core, found.signature(config)))
+    show_table(out, port_docs.HEADER, lines)
 
 
 @app.command("testbench")
@@ -241,7 +237,7 @@ def cocotb(
     build: Build = BUILD,
 ) -> None:
     """Simulate a core's emitted Verilog in cocotb under Verilator, with random pauses."""
-    found = registry.find(core)
+    found = registry.find_verilog(core)
     params = settings.read(found, set_)
     path = verilog.write(found, params, build / "verilog", kept=build / "cache")
     with status(err, f"building and running {core} under Verilator"), naming(build):
@@ -251,104 +247,13 @@ def cocotb(
         out.print(f"waveform: {result['waves']}")
 
 
-@app.command("synth")
-def synthesize(
-    core: CoreName,
-    target: Annotated[
-        str, typer.Option(help=f"The FPGA family: one of {', '.join(targets.TARGETS)}.")
-    ],
-    set_: Settings = [],  # noqa: B006
-    seeds: Annotated[
-        int,
-        typer.Option(min=0, help="The number of seeds of place and route. 0 leaves it out."),
-    ] = 3,
-    ready: Annotated[
-        str,
-        typer.Option(help="What drives ready in the harness: register, or logic (a LUT of four)."),
-    ] = "register",
-    floorplan: Annotated[
-        bool, typer.Option(help="Use the core's floorplan, where the project has one.")
-    ] = True,
-    json_: Json = False,
-    build: Build = BUILD,
-) -> None:
-    """Synthesize a core, and place and route it where an open tool can."""
-    from seedbed.flow import place, synth
-
-    found = registry.find(core)
-    params = settings.read(found, set_)
-    found.configure(params)
-    targets.find(target)
-    place.require_ready(ready)
-    path = verilog.write(found, params, build / "verilog", kept=build / "cache")
-    with status(err, f"synthesizing {core} for {target}") as tell, naming(build):
-        counts = synth.synthesize(path, core, target=target, build=build / "synth")
-        fmax = None
-        if seeds:
-            fmax = place.place(
-                path, core, target=target, seeds=seeds, build=build / "synth",
-                ready=ready, floorplanned=floorplan, progress=tell,
-            )  # fmt: skip
-    result = {
-        "core": core,
-        "params": plain(found, params),
-        "target": target,
-        "ready": ready,
-        "floorplan": floorplan,
-        "tools": counts["tools"] | (fmax["tools"] if fmax else {}),
-        **{name: counts[name] for name in ("lut", "lut_carry", "ff", "bram", "dsp", "cells")},
-        "fmax_mhz": fmax and {name: fmax[name] for name in ("median", "min", "max", "seeds")},
-    }
-    if json_:
-        print(json.dumps(result, indent=1))
-        return
-    speed = "n/a"
-    if fmax:
-        speed = f"{fmax['median']:.0f} ({fmax['min']:.0f} to {fmax['max']:.0f})"
-    header = ["core", "target", "LUT", "FF", "BRAM", "DSP", "Fmax in MHz, median (range)"]
-    line = [core, target, *(counts[n] for n in ("lut", "ff", "bram", "dsp")), speed]
-    show_table(out, header, [line])
-    cells = [f"{count} {cell}" for cell, count in sorted(counts["cells"].items())]
-    if counts["lut_carry"]:
-        cells.append(f"{counts['lut_carry']} LUT that lead into carry chains")
-    out.print(", ".join(cells))
-
-
-@app.command()
-def constrain(
-    netlist: Annotated[
-        Path, typer.Argument(help="The flat design, as 'synth_ecp5 -json' writes it.")
-    ],
-    instance: Annotated[
-        str, typer.Option(help="The path of the urng_array in the design, such as train.noise.")
-    ],
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="Write the design with its sites to this file.")
-    ],
-    target: Annotated[str, typer.Option(help="A target that has a floorplan.")] = "ecp5",
-    at: Annotated[
-        str | None,
-        typer.Option(help="The column and row of the floorplan's corner, such as 80,11."),
-    ] = None,
-    force: Force = False,
-) -> None:
-    """Fix the sites of a urng_array's lanes in a design of yours, for nextpnr."""
-    from seedbed.flow.constrain import constrain
-
-    corner = None
-    if at is not None:
-        column, comma, row = at.partition(",")
-        if not (comma and column.isdecimal() and row.isdecimal()):
-            raise ValueError(f"at must be a column and a row, such as 80,11, not {at!r}")
-        corner = int(column), int(row)
-    require_output(output, force=force)
-    cells = constrain(netlist, instance, target=target, at=corner, out=output)
-    out.print(f"{cells} cells of {instance} have sites in {output}", soft_wrap=True)
+app.command("synth")(synthesize)
+app.command()(constrain)
 
 
 def _measured(build: Path, **chosen: Any) -> None:
     """Measure what is chosen, where it is not measured already, and print its tables."""
-    from seedbed.flow import jobs
+    from seedbed.flow.report import jobs
 
     plan = jobs.plan(build, **chosen)
     if not plan:
@@ -417,7 +322,7 @@ def statistics(
     build: Build = BUILD,
 ) -> None:
     """Write a core's words to a file, and test them with dieharder, where that is installed."""
-    from seedbed.flow import dieharder, jobs
+    from seedbed.flow.report import dieharder, jobs
 
     found = registry.find(core)
     config = found.configure(settings.read(found, set_))
@@ -462,15 +367,16 @@ def report(
 
     The report also has what other commands measured, where it still holds.
     """
-    from seedbed.flow import demo, instantft_rtl_demo, jobs, seedlm_demo
-    from seedbed.flow import docs as pages
-    from seedbed.flow import report as drawn
+    from seedbed.flow.demos import instantft_rtl_demo, seedlm, zo
+    from seedbed.flow.report import docs as pages
+    from seedbed.flow.report import jobs
+    from seedbed.flow.report import report as drawn
 
     everything = jobs.plan(build)
     main = [job for job in everything if job.main and (not quick or job.kind in jobs.QUICK)]
     jobs.measure(everything if all_ else main, err)
     kept = build / "demo"
-    demonstrated = [*demo.rows(kept), *seedlm_demo.rows(kept), *instantft_rtl_demo.rows(kept)]
+    demonstrated = [*zo.rows(kept), *seedlm.rows(kept), *instantft_rtl_demo.rows(kept)]
     path = drawn.build(jobs.kept(everything) + demonstrated, build / "report")
     document = json.loads(path.read_text())
     if docs is not None:
@@ -496,10 +402,10 @@ def demo_zo(
     build: Build = BUILD,
 ) -> None:
     """Fine-tune a small classifier by zeroth-order SGD with five sources of perturbations."""
-    from seedbed.flow import demo
+    from seedbed.flow.demos import zo
 
     folder = build / "demo" / ("digits" if data is None else "mnist")
-    demo.run_zo(data, folder, seeds=seeds, console=out)
+    zo.run_zo(data, folder, seeds=seeds, console=out)
 
 
 @demos.command("seedlm")
@@ -508,10 +414,10 @@ def demo_seedlm(
     build: Build = BUILD,
 ) -> None:
     """Compress a trained network, and multiply one of its layers in the emitted Verilog."""
-    from seedbed.flow import seedlm_demo
+    from seedbed.flow.demos import seedlm
 
     folder = build / "demo" / ("digits" if data is None else "mnist")
-    seedlm_demo.run_seedlm(data, folder, build=build, console=out)
+    seedlm.run_seedlm(data, folder, build=build, console=out)
 
 
 @app.command()

@@ -11,7 +11,20 @@ from rich.text import Text
 
 from seedbed.flow.files import require_folder
 
-__all__ = ["Build", "Data", "Force", "Json", "show_table"]
+__all__ = ["BUILD", "Build", "CoreName", "Data", "Force", "Json", "Settings", "show_table"]
+
+BUILD = Path("build")
+CoreName = Annotated[
+    str, typer.Argument(metavar="CORE", help="The core: a name that 'seedbed list' shows.")
+]
+Settings = Annotated[
+    list[str],
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Set a parameter of the core. The option may be repeated.",
+    ),
+]
 
 Build = Annotated[
     Path,

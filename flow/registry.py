@@ -1,17 +1,9 @@
 """The cores: everything that the command line, the tests, the docs and the reports walk over."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
-from gc import collect
-from types import MappingProxyType
-from typing import Any
-from warnings import catch_warnings, simplefilter
-
-from amaranth.hdl import UnusedElaboratable
-from amaranth.lib.wiring import In, Out, Signature
+from collections.abc import Mapping
 
 from seedbed import spec
+from seedbed.flow.core import Core, UnknownCore, Variant, meant
 from seedbed.hw.conv_engine import ConvEngine
 from seedbed.hw.forward_cache import ForwardCache
 from seedbed.hw.forward_cache_axi import ForwardCacheAxi
@@ -31,7 +23,6 @@ from seedbed.hw.skid_buffer import SkidBuffer
 from seedbed.hw.softmax_loss import SoftmaxLoss
 from seedbed.hw.tree_grng import TreeGrng
 from seedbed.hw.urng_array import UrngArray
-from seedbed.sim.case import Case
 from seedbed.sim.cases import (
     conv_engine,
     forward_cache,
@@ -50,98 +41,8 @@ from seedbed.sim.cases import (
     tree_grng,
     urng_array,
 )
-from seedbed.sim.harness import stream_ports
 
 __all__ = ["CORES", "WRAPPERS", "Core", "UnknownCore", "Variant", "find", "find_verilog", "meant"]
-
-
-class UnknownCore(ValueError):
-    """There is no core of that name; the message lists those that are."""
-
-
-def meant(word: str, known: Iterable[str]) -> str:
-    """Return a question after the word that is most alike, or nothing where none is alike."""
-    found = get_close_matches(word, list(known), n=1, cutoff=0.7)
-    return f" (did you mean {found[0]!r}?)" if found else ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Variant:
-    """A configuration that the reports measure.
-
-    Parameters
-    ----------
-    params
-        What differs from the configuration class's own defaults.
-    targets, placed
-        The targets that it is synthesized for, and those that it is placed and routed on.
-    kinds
-        What else is measured of it; see :data:`seedbed.flow.rows.KINDS`.
-    main
-        What ``make`` measures of it, a report of everything has the rest: of ``synthesis`` and
-        ``place``, what the papers' family takes, and the ECP5 where it is placed.
-    """
-
-    params: Mapping[str, Any] = field(default_factory=dict)
-    targets: tuple[str, ...] = ("xcup", "ecp5")
-    placed: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ("simulation",)
-    main: tuple[str, ...] = ()
-
-    def makes(self, kind: str, target: str | None) -> bool:
-        """Tell whether ``make`` measures a kind of it, on a target."""
-        shown = (None, "xcup", "ecp5") if "place" in self.main else (None, "xcup")
-        return kind in self.main and target in shown
-
-
-@dataclass(frozen=True, kw_only=True)
-class Core:
-    """One core: its names, its classes, the case that tests it, and what is measured of it.
-
-    ``small`` is a configuration that tests of every core take, where the defaults take too long.
-    """
-
-    name: str
-    title: str
-    config: type
-    component: type
-    case: Callable[..., Case]
-    paper: str
-    variants: Mapping[str, Variant]
-    small: Mapping[str, Any] = field(default_factory=dict)
-
-    def signature(self, config: Any) -> Signature:
-        """Return what ports the core has, without elaborating it."""
-        with catch_warnings():
-            simplefilter("ignore", UnusedElaboratable)
-            signature = self.component(config).signature
-            # Parts that know one another go with a collection: now, while nobody is warned of them.
-            collect()
-        return signature
-
-    def streams(self, config: Any) -> tuple[list[str], list[str]]:
-        """Return the names of the input and of the output streams."""
-        ports = dict(stream_ports(self.signature(config)))
-        return [n for n, f in ports.items() if f is In], [n for n, f in ports.items() if f is Out]
-
-    def require(self, names: Iterable[str]) -> None:
-        """Raise ``ValueError`` for a name that is none of the configuration's parameters."""
-        known = [f.name for f in fields(self.config) if f.init]
-        for name in names:
-            if name not in known:
-                raise ValueError(
-                    f"{self.name} has no parameter {name!r}{meant(name, known)}; "
-                    f"it has {', '.join(known)}"
-                )
-
-    def configure(self, params: Mapping[str, Any] = MappingProxyType({})) -> Any:
-        """Return the configuration with ``params`` set.
-
-        Raises ``ValueError`` for a name that the configuration does not have, and whatever the
-        configuration itself refuses.
-        """
-        self.require(params)
-        return self.config(**params)
 
 
 #: Every target there is, for one configuration of a core; and the checks that one has.
@@ -548,7 +449,7 @@ CORES: dict[str, Core] = {
 }
 
 
-#: The same ports under other names, for other designs: emitted, and tested on their own.
+#: Cores with AXI ports around another core, for designs with such buses.
 WRAPPERS: dict[str, Core] = {
     core.name: core
     for core in [
@@ -560,6 +461,16 @@ WRAPPERS: dict[str, Core] = {
             case=seedlm_gemv.case,
             paper="SeedLM, section 4.2",
             variants={},
+            small={
+                "block": 4,
+                "latent": 2,
+                "width": 8,
+                "beat_bits": 48,
+                "columns": 64,
+                "row_width": 8,
+            },
+            inside="seedlm_gemv",
+            bench="seedbed.sim.seedlm_gemv_axi_bench",
         ),
         Core(
             name="forward_cache_axi",
@@ -569,6 +480,9 @@ WRAPPERS: dict[str, Core] = {
             case=forward_cache.case,
             paper="InstantFT, sections 3.1 and 4.1",
             variants={},
+            small={"lengths": (200, 70, 9), "entries": 64, "store_lanes": 16, "fetch_lanes": 8},
+            inside="forward_cache",
+            bench="seedbed.sim.forward_cache_axi_bench",
         ),
         Core(
             name="instantft_axi",
@@ -578,6 +492,9 @@ WRAPPERS: dict[str, Core] = {
             case=instantft.case,
             paper="InstantFT, sections 3 and 4",
             variants={},
+            small=SMALL_FINE_TUNING,
+            inside="instantft",
+            bench="seedbed.sim.instantft_axi_bench",
         ),
     ]
 }
@@ -585,6 +502,11 @@ WRAPPERS: dict[str, Core] = {
 
 def find(name: str, cores: Mapping[str, Core] = CORES) -> Core:
     """Return the one of ``cores`` called ``name``, or raise :class:`UnknownCore`."""
+    if name in WRAPPERS and name not in cores:
+        raise UnknownCore(
+            f"{name} has AXI ports, and is for 'verilog', 'ports', 'cocotb' and 'synth'; this "
+            f"command takes the core inside, {WRAPPERS[name].inside!r}"
+        )
     if name not in cores:
         raise UnknownCore(
             f"no core is called {name!r}{meant(name, cores)}; there are {', '.join(cores)}"

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import Field, fields
 from typing import Any, get_args, get_origin
 
-from seedbed.flow.registry import Core
+from seedbed.flow.core import Core
 from seedbed.spec.fixed import Fixed
 
 __all__ = ["DEFAULT", "defaults", "read", "shown", "text"]

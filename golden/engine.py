@@ -77,12 +77,12 @@ def _frames(plan: Plan, step: Step) -> list[tuple[slice, int]]:
 def adapter_rows(
     plan: Plan, a: Sequence[np.ndarray], b: Sequence[np.ndarray], one: int
 ) -> np.ndarray:
-    """Return the adapters' rows, int64 (learned_rows, ways, lanes).
+    """Return the adapters' rows, int64 (trainable_rows, ways, lanes).
 
     ``a`` and ``b`` as :class:`~seedbed.golden.lora.Lora` has them; ``one`` is a parameter of 1, by
     which the frozen network's logits go through the step ``z``.
     """
-    found = np.zeros((plan.learned_rows, plan.ways, plan.lanes), np.int64)
+    found = np.zeros((plan.trainable_rows, plan.ways, plan.lanes), np.int64)
     a, b = [_whole("a", part) for part in a], [_whole("b", part) for part in b]
     for k, part in enumerate(a):
         region, step = plan.regions[f"x{k}"], plan.step(f"h{k}")
@@ -109,7 +109,7 @@ def adapter_rows(
 def adapters(plan: Plan, rows: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return A and B of each adapter from rows as :func:`adapter_rows` gives them."""
     a = []
-    names = [step.name for step in plan.steps if step.learned and step.name[0] == "h"]
+    names = [step.name for step in plan.steps if step.trainable and step.name[0] == "h"]
     for k, name in enumerate(names):
         step, region = plan.step(name), plan.regions[f"x{k}"]
         places = _places(step, region, None)

@@ -191,7 +191,7 @@ def errors(
     exponents: np.ndarray,
     coefficients: np.ndarray,
 ) -> np.ndarray:
-    """Return |w - U(s) q 2^e|^2 of each block as float64, summed in the order of ``search``."""
+    """Return ``|w - U(s) q 2^e|^2`` of each block as float64, summed in the order of ``search``."""
     differences = np.asarray(blocks, np.float64) - decode(config, seeds, exponents, coefficients)
     total = np.zeros(differences.shape[:-1])
     for c in range(config.block):

@@ -28,7 +28,7 @@ class ActivationCache(wiring.Component):
 
     Members
     -------
-    half : In(1)
+    buffer_select : In(1)
         Where a fetch's numbers go, steady until its answer.
     i, o
         Requests and answers of :class:`~seedbed.hw.forward_cache.ForwardCache`. An answer to a
@@ -53,7 +53,7 @@ class ActivationCache(wiring.Component):
         cache = self._cache.signature.members
         super().__init__(
             {
-                "half": In(1),
+                "buffer_select": In(1),
                 "i": In(stream.Signature(request_layout())),
                 "o": Out(stream.Signature(data.StructLayout({"status": 3}))),
                 "i_rows": In(stream.Signature(data.StructLayout(rows))),
@@ -103,7 +103,7 @@ class ActivationCache(wiring.Component):
             fill.valid.eq(out.valid),
             out.ready.eq(fill.ready & ~idle),
             fill.payload.values.eq(out.payload.values),
-            fill.payload.address.eq(address + (self.half << len(address))),
+            fill.payload.address.eq(address + (self.buffer_select << len(address))),
         ]
         with m.If(idle):
             # A cycle between vectors: which one begins where.

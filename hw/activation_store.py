@@ -16,7 +16,7 @@ class ActivationStore(wiring.Component):
     """Two halves of ``plan.store_rows`` rows of ``lanes`` numbers, a bank a lane.
 
     A read gives the numbers at ``address`` and behind it, one a lane, wherever the address is:
-    every bank has a row of its own, and what comes out is rotated. With ``spread``, lanes read
+    every bank has a row of its own, and what comes out is rotated. With ``skew``, lanes read
     whole rows further on, as the plan's step of that number says. A write puts up to ``ways``
     numbers at any address, or ``config.fill`` at a multiple of as many.
 
@@ -27,8 +27,8 @@ class ActivationStore(wiring.Component):
 
     Members
     -------
-    address, spread : In
-        What to read, each cycle, and by which of the plan's ``spreads``.
+    address, skew : In
+        What to read, each cycle, and by which of the plan's ``skews``.
     lanes : Out(lanes x signed(number))
         What was asked for ``LATENCY`` cycles before.
     write, target, count, values : In
@@ -52,7 +52,7 @@ class ActivationStore(wiring.Component):
         super().__init__(
             {
                 "address": In(self.address_width),
-                "spread": In(range(max(2, len(plan.spreads)))),
+                "skew": In(range(max(2, len(plan.skews)))),
                 "lanes": Out(data.ArrayLayout(number, plan.lanes)),
                 "write": In(1),
                 "target": In(self.address_width),
@@ -80,17 +80,15 @@ class ActivationStore(wiring.Component):
         low = (lanes - 1).bit_length()
         # Addresses come from far.
         addresses = replicate(m, self.address, lanes, "address")
-        spreads = replicate(m, self.spread, lanes, "spread")
+        skews = replicate(m, self.skew, lanes, "skew")
         rotation = delay_line(m, addresses[0][:low], self.LATENCY - 2, "rotation")
         level = []
-        for b, (bank, address, spread) in enumerate(
-            zip(self._banks, addresses, spreads, strict=True)
-        ):
+        for b, (bank, address, skew) in enumerate(zip(self._banks, addresses, skews, strict=True)):
             m.submodules[f"bank_{b}"] = bank
             read = bank.read_port()
             row = Signal.like(read.addr, name=f"row_{b}", reset_less=True)
             shown = Signal(read.data.shape(), name=f"shown_{b}", reset_less=True)
-            further = self._further(m, b, address[:low], spread)
+            further = self._further(m, b, address[:low], skew)
             m.d.sync += [
                 row.eq(address[low:] + further + self._next(address[:low], b)),
                 shown.eq(read.data),
@@ -113,13 +111,13 @@ class ActivationStore(wiring.Component):
         m.d.comb += [lane.eq(kept) for lane, kept in zip(self.lanes, level, strict=True)]
         return m
 
-    def _further(self, m, b: int, turn, spread) -> Signal:
-        """Return the rows that bank ``b`` reads further on: the spread of the lane it is for."""
-        lanes, spreads = self.config.plan.lanes, self.config.plan.spreads
-        most = max(max(rows) for rows in spreads)
+    def _further(self, m, b: int, turn, skew) -> Signal:
+        """Return the rows that bank ``b`` reads further on: the skew of the lane it is for."""
+        lanes, skews = self.config.plan.lanes, self.config.plan.skews
+        most = max(max(rows) for rows in skews)
         found = Signal(range(max(2, most + 1)), name=f"further_{b}")
-        with m.Switch(spread):
-            for number, rows in enumerate(spreads[1:], start=1):
+        with m.Switch(skew):
+            for number, rows in enumerate(skews[1:], start=1):
                 with m.Case(number):
                     m.d.comb += found.eq(Array(rows[(b - k) % lanes] for k in range(lanes))[turn])
         return found

@@ -5,8 +5,8 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.delay_line import delayed
-from seedbed.hw.layer_writer import beyond
 from seedbed.hw.replicate import replicate
+from seedbed.hw.requantize import overflows
 from seedbed.spec.engine import EngineConfig
 
 __all__ = ["AdapterLearning"]
@@ -92,7 +92,7 @@ class AdapterLearning(wiring.Component):
             # Two bits choose what is given, so that it is one LUT4 for a bit.
             take = Signal(2, name=f"take_{k}")
             m.d.comb += [
-                over.eq(Mux(updated[k], beyond(total, new), beyond(total, old))),
+                over.eq(Mux(updated[k], overflows(total, new), overflows(total, old))),
                 take[1].eq(~loaded[k] & over),
                 take[0].eq(loaded[k] | (over & ~total[-1])),
             ]

@@ -7,7 +7,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.activation_store import ActivationStore
-from seedbed.hw.layer_sequencer import chosen
+from seedbed.hw.step_constants import select
 from seedbed.spec.engine import EngineConfig
 
 __all__ = ["AdapterRows", "AdapterRuns"]
@@ -18,7 +18,7 @@ class AdapterRuns(wiring.Component):
 
     Members
     -------
-    start, half : In
+    start, buffer_select : In
         Begins, in a half of the store.
     busy : Out(1)
         Until the last beat has been given.
@@ -31,11 +31,11 @@ class AdapterRuns(wiring.Component):
     def __init__(self, config: EngineConfig):
         self.config = config
         fields = {"address": ActivationStore.width(config), "left": 1, "right": 1, "counts": 1}
-        fields |= {"row": range(config.plan.learned_rows)}
+        fields |= {"row": range(config.plan.trainable_rows)}
         super().__init__(
             {
                 "start": In(1),
-                "half": In(1),
+                "buffer_select": In(1),
                 "busy": Out(1),
                 "beat": Out(data.StructLayout(fields)),
             }
@@ -51,8 +51,8 @@ class AdapterRuns(wiring.Component):
         address = Signal.like(beat.address, reset_less=True)
         row = Signal.like(beat.row, reset_less=True)
 
-        rom = partial(chosen, number)
-        top = self.half << (len(address) - 1)
+        rom = partial(select, number)
+        top = self.buffer_select << (len(address) - 1)
         begins = Signal()
         m.d.comb += begins.eq(left == 0)
         m.d.sync += [
@@ -100,7 +100,7 @@ class AdapterRows(wiring.Component):
 
     def __init__(self, config: EngineConfig):
         self.config = config
-        fields = {"valid": 1, "row": range(config.plan.learned_rows), "blank": 1, "counts": 1}
+        fields = {"valid": 1, "row": range(config.plan.trainable_rows), "blank": 1, "counts": 1}
         super().__init__({"start": In(1), "busy": Out(1), "beat": Out(data.StructLayout(fields))})
 
     def elaborate(self, platform):
@@ -119,7 +119,7 @@ class AdapterRows(wiring.Component):
             odd.eq(gives),
         ]
         with m.If(gives):
-            m.d.sync += [row.eq(row + 1), self.busy.eq(row != plan.learned_rows - 1)]
+            m.d.sync += [row.eq(row + 1), self.busy.eq(row != plan.trainable_rows - 1)]
         with m.If(self.start):
             m.d.sync += [row.eq(0), self.busy.eq(1)]
         return m

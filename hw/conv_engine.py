@@ -101,9 +101,9 @@ class ConvEngine(wiring.Component):
         # What a reset must not make good again: a packet of parameters that is not whole.
         whole = Signal(reset_less=True)
         within = Signal()
-        # An image is there, in this half, and waits for the engine.
+        # An image is there, in this buffer_select, and waits for the engine.
         waits = Signal()
-        half = Signal()
+        buffer_select = Signal()
         bad = Signal()
         free = Signal()
         fault = Signal()
@@ -111,7 +111,7 @@ class ConvEngine(wiring.Component):
         saturated = Signal(self.config.saturated_width, reset_less=True)
         wiring.connect(m, loader.o, engine.i_put)
         m.d.comb += [
-            loader.half.eq(half),
+            loader.buffer_select.eq(buffer_select),
             loader.i.payload.eq(self.i.payload),
             loader.i.valid.eq(self.i.valid & ~waits),
             self.i.ready.eq(loader.i.ready & ~waits),
@@ -122,7 +122,7 @@ class ConvEngine(wiring.Component):
             # All outputs have left, and no parameters come.
             free.eq(waits & ~engine.o.valid & ~fault & ~within & ~words.valid),
             engine.i.payload.program.eq(Program.BASE),
-            engine.i.payload.half.eq(half),
+            engine.i.payload.buffer_select.eq(buffer_select),
             engine.i.valid.eq(free & whole & ~bad),
             engine.o.ready.eq(out.ready),
             out.valid.eq(engine.o.valid | fault),
@@ -136,14 +136,14 @@ class ConvEngine(wiring.Component):
         with m.If(words.valid & words.ready):
             m.d.sync += [
                 within.eq(~words.payload.last),
-                whole.eq(words.payload.last & ~engine.misfit),
+                whole.eq(words.payload.last & ~engine.length_error),
             ]
-        with m.If(loader.done | loader.misfit):
-            m.d.sync += [waits.eq(1), bad.eq(loader.misfit)]
+        with m.If(loader.done | loader.length_error):
+            m.d.sync += [waits.eq(1), bad.eq(loader.length_error)]
         with m.If(free & engine.i.ready):
             m.d.sync += [waits.eq(0), saturated.eq(0)]
             with m.If(whole & ~bad):
-                m.d.sync += half.eq(~half)
+                m.d.sync += buffer_select.eq(~buffer_select)
             with m.Else():
                 m.d.sync += [fault.eq(1), status.eq(Mux(bad, _IMAGE, _PARAMETERS))]
         with m.If(fault & out.ready):

@@ -22,14 +22,14 @@ class ImageLoader(wiring.Component):
 
     Members
     -------
-    half : In(1)
+    buffer_select : In(1)
         Of the store, steady during an image.
     i : In(stream of struct)
         ``values`` (ways numbers), ``last``: row by row, column by column, channel by channel. Every
         row begins with a beat of its own; what is left over of its last one counts for nothing.
     o : Out(stream of struct)
         ``address``, ``values``, ``count``: to the engine.
-    done, misfit : Out(1)
+    done, length_error : Out(1)
         With the transfer of ``last``: all of the image has come, or less or more of it. What is
         too much is dropped.
 
@@ -40,11 +40,11 @@ class ImageLoader(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "half": In(1),
+                "buffer_select": In(1),
                 "i": In(stream.Signature(vectors_layout(config))),
                 "o": Out(stream.Signature(put_layout(config, ActivationStore.width(config)))),
                 "done": Out(1),
-                "misfit": Out(1),
+                "length_error": Out(1),
             }
         )
 
@@ -66,14 +66,14 @@ class ImageLoader(wiring.Component):
             given.ready.eq(put.ready | drops),
             put.payload.values.eq(given.payload.values),
             put.payload.address.eq(
-                region.origin + offset + (self.half << (len(put.payload.address) - 1))
+                region.origin + offset + (self.buffer_select << (len(put.payload.address) - 1))
             ),
             put.payload.count.eq(ways),
             moved.eq(given.valid & given.ready),
             turns.eq(beat == beats - 1),
             ends.eq(turns & (row == rows - 1) & ~drops),
             self.done.eq(moved & given.payload.last & ends),
-            self.misfit.eq(moved & given.payload.last & ~ends),
+            self.length_error.eq(moved & given.payload.last & ~ends),
         ]
         with m.If(turns):
             m.d.comb += put.payload.count.eq(along - (beats - 1) * ways)

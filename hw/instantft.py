@@ -64,9 +64,10 @@ class InstantFt(wiring.Component):
         ``samples`` (of an epoch, from 1), ``epochs`` (from 1), ``batch`` (1..256) and ``rate`` (M
         of :class:`~seedbed.spec.lora.LoraConfig`). ``infer`` looks at samples and epochs only.
     i_parameters : In(stream of struct)
-        ``word`` (two parameters), ``learned`` (0: the network's rows, 1: the adapters'), ``last``:
-        a packet is all rows of :func:`seedbed.golden.engine.frozen_rows` or ``adapter_rows``. Taken
-        between commands, which wait for its end. Adapters are the new ones from there on.
+        ``word`` (two parameters), ``trainable`` (0: the network's rows, 1: the adapters'),
+        ``last``: a packet is all rows of :func:`seedbed.golden.engine.frozen_rows` or
+        ``adapter_rows``. Taken between commands, which wait for its end. Adapters are the new ones
+        from there on.
     i_samples : In(stream of struct)
         ``pixels`` (ways x 8 bits; every row of the image begins with a beat of its own), ``last``;
         ``label`` and ``index`` (of the image, in the cache), which count with the first beat.
@@ -133,21 +134,23 @@ class InstantFt(wiring.Component):
         # Programs that the engine is asked for by the two that use it, never at once.
         self._asks = {name: Signal(name=f"asks_{name}") for name in ("front", "back")}
         self._program = {name: Signal(3, name=f"program_{name}") for name in ("front", "back")}
-        self._half = {name: Signal(name=f"half_{name}") for name in ("front", "back")}
+        self._buffer_select = {name: Signal(name=f"half_{name}") for name in ("front", "back")}
         back = self._asks["back"]
         # A sample that is handed over.
         fields = {"label": len(loss.label), "hit": 1, "anew": 1, "ends": 1}
         self._sample = Signal(data.StructLayout(fields), reset_less=True)
         self._hands = Signal()
         self._free = Signal(init=1)
-        self._front_half = Signal()
+        self._front_buffer_select = Signal()
         # What the command is at: its samples, or the beat that ends it.
         self._runs = Signal()
         self._ends = Signal()
         m.d.comb += [
             engine.i.valid.eq(Cat(*self._asks.values()).any()),
             engine.i.payload.program.eq(Mux(back, self._program["back"], self._program["front"])),
-            engine.i.payload.half.eq(Mux(back, self._half["back"], self._half["front"])),
+            engine.i.payload.buffer_select.eq(
+                Mux(back, self._buffer_select["back"], self._buffer_select["front"])
+            ),
             engine.rate.eq(self._job.rate),
         ]
         self._front(m)
@@ -155,12 +158,12 @@ class InstantFt(wiring.Component):
         self._count(m)
         return m
 
-    def _ask(self, m, who: str, program, half) -> Signal:
+    def _ask(self, m, who: str, program, buffer_select) -> Signal:
         """Ask the engine for a program in this state; return whether it has taken it."""
         m.d.comb += [
             self._asks[who].eq(1),
             self._program[who].eq(program),
-            self._half[who].eq(half),
+            self._buffer_select[who].eq(buffer_select),
         ]
         return self._engine.i.ready
 
@@ -168,7 +171,7 @@ class InstantFt(wiring.Component):
         """Take commands and samples, look them up, and hand them over."""
         engine, cache, image = self._engine, self._cache, self._image
         given, job, sample = self.i_samples, self._job, self._sample
-        half = self._front_half
+        buffer_select = self._front_buffer_select
         index = Signal(16, reset_less=True)
         label = Signal.like(sample.label, reset_less=True)
         hit = Signal()
@@ -185,8 +188,8 @@ class InstantFt(wiring.Component):
         takes = Signal()
         drops = Signal()
         m.d.comb += [
-            image.half.eq(half),
-            cache.half.eq(half),
+            image.buffer_select.eq(buffer_select),
+            cache.buffer_select.eq(buffer_select),
             cache.i.payload.index.eq(index),
             image.i.valid.eq(given.valid & takes),
             given.ready.eq((image.i.ready & takes) | drops),
@@ -197,7 +200,7 @@ class InstantFt(wiring.Component):
             both = Cat(pixel, pixel)
             fit = both << (fraction - 16) if fraction >= 16 else both >> (16 - fraction)
             m.d.comb += to.eq(fit)
-        with m.If(engine.misfit):
+        with m.If(engine.length_error):
             m.d.sync += unfit.eq(1)
         loads = engine.i_parameters
         idle = Signal()
@@ -266,9 +269,9 @@ class InstantFt(wiring.Component):
                         m.next = "image"
                         with m.If(wants | ((self._kind == _TRAIN) & sizes)):
                             fails(_COMMAND)
-                    with m.Case(_CLEAR), m.If(self._ask(m, "front", Program.CLEAR, half)):
+                    with m.Case(_CLEAR), m.If(self._ask(m, "front", Program.CLEAR, buffer_select)):
                         m.next = "engine"
-                    with m.Case(_READ), m.If(self._ask(m, "front", Program.READ, half)):
+                    with m.Case(_READ), m.If(self._ask(m, "front", Program.READ, buffer_select)):
                         m.next = "engine"
                     with m.Case(_FORGET):
                         m.d.comb += [cache.i.valid.eq(1), cache.i.payload.kind.eq(_EMPTY)]
@@ -284,7 +287,7 @@ class InstantFt(wiring.Component):
                 m.next = "drain"
             with m.State("image"):
                 m.d.comb += takes.eq(1)
-                with m.If(image.misfit):
+                with m.If(image.length_error):
                     m.next = "spoilt"
                 with m.If(image.done):
                     m.next = "fetch"
@@ -303,7 +306,7 @@ class InstantFt(wiring.Component):
                 with m.Default():
                     fails(_MEMORY)
             with m.State("base"), m.If(self._free):
-                taken = self._ask(m, "front", Program.BASE, half)
+                taken = self._ask(m, "front", Program.BASE, buffer_select)
                 with m.If(taken):
                     m.next = "runs"
             with m.State("runs"), m.If(engine.i.ready):
@@ -315,7 +318,7 @@ class InstantFt(wiring.Component):
                 m.d.comb += [cache.i.valid.eq(~asked), cache.i.payload.kind.eq(_STORE)]
                 with m.If(asked | cache.i.ready):
                     m.d.sync += asked.eq(1)
-                    with m.If(self._ask(m, "front", Program.SCAN, half)):
+                    with m.If(self._ask(m, "front", Program.SCAN, buffer_select)):
                         m.next = "store"
             with m.State("store"):
                 m.d.comb += cache.o.ready.eq(1)
@@ -335,7 +338,7 @@ class InstantFt(wiring.Component):
                     sample.hit.eq(hit),
                     sample.anew.eq(batch == 0),
                     sample.ends.eq(ends),
-                    half.eq(~half),
+                    buffer_select.eq(~buffer_select),
                     left.eq(left - 1),
                     batch.eq(Mux(ends, 0, batch + 1)),
                 ]
@@ -352,7 +355,7 @@ class InstantFt(wiring.Component):
     def _back(self, m):
         """Train with a sample, or classify it, and tell what came of it."""
         engine, loss, sample = self._engine, self._loss, self._sample
-        half = Signal()
+        buffer_select = Signal()
         trains = Signal()
         told = Signal()
         m.d.comb += [
@@ -375,10 +378,10 @@ class InstantFt(wiring.Component):
         with m.If(loss.o.valid & loss.o.ready):
             m.d.sync += told.eq(1)
         with m.If(self._hands):
-            m.d.sync += [self._free.eq(0), half.eq(self._front_half), told.eq(0)]
+            m.d.sync += [self._free.eq(0), buffer_select.eq(self._front_buffer_select), told.eq(0)]
 
         def asks(program, then):
-            with m.If(self._ask(m, "back", program, half)):
+            with m.If(self._ask(m, "back", program, buffer_select)):
                 m.next = then
 
         with m.FSM():
@@ -392,7 +395,7 @@ class InstantFt(wiring.Component):
                     m.next = "backward"
             with m.State("backward"):
                 asks(Program.BACKWARD, "learn")
-            with m.State("learn"), m.If(self._ask(m, "back", Program.LEARN, half)):
+            with m.State("learn"), m.If(self._ask(m, "back", Program.LEARN, buffer_select)):
                 m.next = "told"
                 with m.If(sample.ends):
                     m.next = "update"

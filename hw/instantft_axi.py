@@ -97,7 +97,7 @@ class InstantFtAxi(wiring.Component):
             m.d.comb += pixel.eq(self.s_axis_samples_tdata[8 * k : 8 * k + 8])
         best = Signal(8)
         m.d.comb += [
-            parameters.payload.learned.eq(self.s_axis_parameters_tuser),
+            parameters.payload.trainable.eq(self.s_axis_parameters_tuser),
             parameters.payload.last.eq(self.s_axis_parameters_tlast),
             parameters.valid.eq(self.s_axis_parameters_tvalid),
             self.s_axis_parameters_tready.eq(parameters.ready),

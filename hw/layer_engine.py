@@ -12,7 +12,7 @@ from seedbed.hw.adapter_runs import AdapterRows, AdapterRuns
 from seedbed.hw.delay_line import delay_line, delayed
 from seedbed.hw.layer_readouts import AdapterReadout, CacheReadout
 from seedbed.hw.layer_sequencer import LayerSequencer
-from seedbed.hw.layer_writer import LayerWriter, shown_layout
+from seedbed.hw.layer_writer import LayerWriter, outputs_layout
 from seedbed.hw.mac_array import MacArray
 from seedbed.hw.parameter_loader import ParameterLoader
 from seedbed.hw.parameter_memory import ACCUMULATORS, ParameterMemory
@@ -57,19 +57,19 @@ class LayerEngine(wiring.Component):
     Members
     -------
     i : In(stream of struct)
-        ``program``, ``half`` of the store, and ``anew``: accumulators begin at 0 with this sample.
-        The next is taken when the one before is over.
+        ``program``, ``buffer_select`` of the store, and ``anew``: accumulators begin at 0 with this
+        sample. The next is taken when the one before is over.
     rate : In
         M, steady during ``UPDATE``.
     i_parameters : In(stream of struct)
-        ``word`` (two numbers), ``learned`` (which memory) and ``last``: rows from the first on, in
-        order. Not during a program.
+        ``word`` (two numbers), ``trainable`` (which memory) and ``last``: rows from the first on,
+        in order. Not during a program.
     i_put : In(stream of struct)
         ``address`` in the store, ``values`` (ways) and ``count`` of them.
     i_fill : In(stream of struct)
         ``address`` and ``config.fill`` ``values``, of which it is a multiple.
     i_gradient : In(stream of struct)
-        ``gradient`` and ``last``: of the logits, one by one, for ``half`` of the last program.
+        ``gradient`` and ``last``: of the logits, one by one, for the buffer of the last program.
     o : Out(stream of struct)
         Logits of ``FORWARD``, or of ``BASE`` where there are no adapters: ``values`` (ways),
         ``count`` of them, ``last``. They must have been taken before the next of such programs.
@@ -79,10 +79,10 @@ class LayerEngine(wiring.Component):
         ``values`` (lanes) and ``last`` (of a vector), of ``SCAN``.
     saturated : Out
         How many numbers were beyond their format, in that cycle.
-    misfit : Out(1)
+    length_error : Out(1)
         A packet of parameters is shorter or longer than its memory, in that cycle.
 
-    Errors: none but ``misfit``, after which the adapters are the old ones. A reset leaves all
+    Errors: none but ``length_error``, after which the adapters are the old ones. A reset leaves all
     memories as they are; adapters are those behind the last whole ``UPDATE`` or packet.
     Throughput: a beat of the array a cycle; see :class:`~seedbed.spec.plan.Step` for beats.
     """
@@ -93,7 +93,7 @@ class LayerEngine(wiring.Component):
         self._store = ActivationStore(config)
         width = self._store.address_width
         self._sequencer = LayerSequencer(config)
-        self._writer = LayerWriter(config, width)
+        self._writer = LayerWriter(config)
         self._memory = ParameterMemory(config)
         self._loader = ParameterLoader(config)
         self._writes = StoreWrites(config, width)
@@ -103,14 +103,14 @@ class LayerEngine(wiring.Component):
         self._rows = AdapterRows(config) if config.lora else None
         self._readout = AdapterReadout(config) if config.lora else None
         self._scan = CacheReadout(config, width) if config.lora else None
-        command = data.StructLayout({"program": 3, "half": 1, "anew": 1})
+        command = data.StructLayout({"program": 3, "buffer_select": 1, "anew": 1})
         ports = {
             "i": In(stream.Signature(command)),
             "i_parameters": In(self._loader.i.signature.flip()),
             "i_put": In(self._writes.i_put.signature.flip()),
-            "o": Out(stream.Signature(shown_layout(config))),
+            "o": Out(stream.Signature(outputs_layout(config))),
             "saturated": Out(range(plan.ways * (plan.lanes + 1) + 1)),
-            "misfit": Out(1),
+            "length_error": Out(1),
         }
         if config.lora:
             ports |= {
@@ -132,7 +132,7 @@ class LayerEngine(wiring.Component):
         m.submodules.writes = self._writes
         m.submodules.mac = self._mac
         # What is at work, one of these: steps, runs, rows that move, what is given out.
-        self._half = Signal()
+        self._buffer_select = Signal()
         self._anew = Signal()
         self._page = Signal(reset_less=True)
         self._steps = Signal()
@@ -163,7 +163,7 @@ class LayerEngine(wiring.Component):
             m.d.sync += tail.eq(Cat(self._runs.busy, tail))
             waits = tail.any() & (command.program > Program.FORWARD)
             works += [self._runs.busy, self._moves, self._readout.busy, self._scan.busy, waits]
-            m.d.comb += self._runs.half.eq(self._half)
+            m.d.comb += self._runs.buffer_select.eq(self._buffer_select)
         m.d.comb += [
             self.i.ready.eq(~Cat(*works).any()),
             self._loader.accepts.eq(self.i.ready & ~tail.any() & ~self._fits),
@@ -174,13 +174,13 @@ class LayerEngine(wiring.Component):
             steps |= {Program.FORWARD: plan.forward, Program.BACKWARD: plan.backward}
         for part in (self._sequencer, self._writer):
             m.d.comb += [
-                part.half.eq(self._half),
+                part.buffer_select.eq(self._buffer_select),
                 part.start.eq(0),
                 part.first.eq(0),
-                part.behind.eq(0),
+                part.stop.eq(0),
             ]
         with m.If(start):
-            m.d.sync += self._half.eq(command.half)
+            m.d.sync += self._buffer_select.eq(command.buffer_select)
             with m.Switch(command.program):
                 for program, (first, behind) in steps.items():
                     if first == behind:
@@ -191,7 +191,7 @@ class LayerEngine(wiring.Component):
                             m.d.comb += [
                                 part.start.eq(1),
                                 part.first.eq(first),
-                                part.behind.eq(behind),
+                                part.stop.eq(behind),
                             ]
                 if self._learning:
                     with m.Case(Program.LEARN):
@@ -213,7 +213,7 @@ class LayerEngine(wiring.Component):
 
     def _drains(self, m):
         """Return whether a sum is still on its way through the writer."""
-        line = Signal(self._writer.LATENCY)
+        line = Signal(self._writer.latency)
         m.d.sync += line.eq(Cat(self._writer.busy, line))
         return line.any()
 
@@ -228,12 +228,12 @@ class LayerEngine(wiring.Component):
             wiring.connect(m, wiring.flipped(self.i_fill), writes.i_fill)
         m.d.comb += [
             memory.load.eq(loader.load),
-            memory.load_learned.eq(loader.i.payload.learned),
+            memory.load_trainable.eq(loader.i.payload.trainable),
             memory.load_page.eq(~self._page),
             memory.load_row.eq(loader.row),
             memory.pair.eq(loader.pair),
-            self.misfit.eq(loader.misfit),
-            writes.half.eq(self._half),
+            self.length_error.eq(loader.length_error),
+            writes.buffer_select.eq(self._buffer_select),
             writes.write.eq(writer.write),
             writes.target.eq(writer.target),
             writes.count.eq(writer.count),
@@ -252,7 +252,9 @@ class LayerEngine(wiring.Component):
             ]
             # As with an update: adapters are loaded beside the old ones, which go with the last.
             given = loader.i.payload
-            m.d.sync += self._fits.eq(loader.load & given.learned & given.last & ~loader.misfit)
+            m.d.sync += self._fits.eq(
+                loader.load & given.trainable & given.last & ~loader.length_error
+            )
             with m.If(self._fits):
                 m.d.sync += self._page.eq(~self._page)
         else:
@@ -268,12 +270,12 @@ class LayerEngine(wiring.Component):
         lanes[-1] = Mux(now.bias, config.values.one, lanes[-1])
         m.d.comb += [
             store.address.eq(late[0].address),
-            store.spread.eq(late[0].spread),
-            memory.learned.eq(ahead.learned),
+            store.skew.eq(late[0].skew),
+            memory.trainable.eq(ahead.trainable),
             memory.page.eq(self._page),
             memory.row.eq(ahead.row),
             mac.i.valid.eq(now.valid),
-            mac.i.payload.first.eq(now.begins),
+            mac.i.payload.first.eq(now.first),
             mac.i.payload.last.eq(now.last & now.valid),
             mac.i.payload.on.eq(1),
             mac.i.payload.weights.eq(memory.o),
@@ -303,7 +305,7 @@ class LayerEngine(wiring.Component):
         with m.If(outer.left):
             m.d.sync += [kept.eq(lane) for kept, lane in zip(left, store.lanes, strict=False)]
         with m.If(runs[0].left | runs[0].right):
-            m.d.comb += [store.address.eq(runs[0].address), store.spread.eq(0)]
+            m.d.comb += [store.address.eq(runs[0].address), store.skew.eq(0)]
         weights, activations = mac.i.payload.weights, mac.i.payload.activations
         for k, right in enumerate(replicate(m, runs[at - 1].right, len(weights), "right")):
             with m.If(right):
@@ -333,7 +335,7 @@ class LayerEngine(wiring.Component):
         ]:
             with m.If(asks):
                 m.d.comb += [
-                    memory.learned.eq(1),
+                    memory.trainable.eq(1),
                     memory.page.eq(page),
                     memory.row.eq(beat.row),
                     memory.blank.eq(blank),
@@ -348,7 +350,7 @@ class LayerEngine(wiring.Component):
             memory.values.eq(learning.values),
         ]
         # The last row is written: from now on, the new page is the one.
-        with m.If(moved.valid & (moved.row == plan.learned_rows - 1)):
+        with m.If(moved.valid & (moved.row == plan.trainable_rows - 1)):
             m.d.sync += [self._page.eq(~self._page), self._moves.eq(0)]
 
     def _shows(self, m):
@@ -358,14 +360,14 @@ class LayerEngine(wiring.Component):
         wiring.connect(m, scan.o, wiring.flipped(self.o_rows))
         m.d.comb += [
             readout.given.eq(memory.o),
-            scan.half.eq(self._half),
+            scan.buffer_select.eq(self._buffer_select),
             scan.lanes.eq(store.lanes),
         ]
         with m.If(readout.busy):
             m.d.comb += [
-                memory.learned.eq(1),
+                memory.trainable.eq(1),
                 memory.page.eq(self._page),
                 memory.row.eq(readout.row),
             ]
         with m.If(scan.busy):
-            m.d.comb += [store.address.eq(scan.address), store.spread.eq(0)]
+            m.d.comb += [store.address.eq(scan.address), store.skew.eq(0)]

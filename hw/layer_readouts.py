@@ -43,7 +43,7 @@ class AdapterReadout(wiring.Component):
             {
                 "start": In(1),
                 "busy": Out(1),
-                "row": Out(range(plan.learned_rows)),
+                "row": Out(range(plan.trainable_rows)),
                 "given": In(numbers),
                 "o": Out(stream.Signature(data.StructLayout({"word": word, "last": 1}))),
             }
@@ -72,7 +72,7 @@ class AdapterReadout(wiring.Component):
         over = Signal()
         m.d.comb += [
             ends.eq(pair == pairs - 1),
-            over.eq(ends & (self.row == plan.learned_rows - 1)),
+            over.eq(ends & (self.row == plan.trainable_rows - 1)),
             out.payload.word.eq(shown),
             out.payload.last.eq(over),
         ]
@@ -97,7 +97,7 @@ class CacheReadout(wiring.Component):
 
     Members
     -------
-    start, half : In
+    start, buffer_select : In
         Begins, in a half of the store, which is steady while it is ``busy``.
     busy : Out(1)
         Until the last row has been taken.
@@ -118,7 +118,7 @@ class CacheReadout(wiring.Component):
         super().__init__(
             {
                 "start": In(1),
-                "half": In(1),
+                "buffer_select": In(1),
                 "busy": Out(1),
                 "address": Out(address_width),
                 "lanes": In(data.ArrayLayout(signed(config.number), lanes)),
@@ -139,7 +139,7 @@ class CacheReadout(wiring.Component):
         begins = Signal()
         low = (plan.lanes - 1).bit_length()
         m.d.comb += [
-            self.address.eq((row << low) + (self.half << (len(self.address) - 1))),
+            self.address.eq((row << low) + (self.buffer_select << (len(self.address) - 1))),
             out.valid.eq(self.busy & ~begins & (wait == 0)),
             out.payload.last.eq(left == 0),
             *(to.eq(lane) for to, lane in zip(out.payload.values, self.lanes, strict=True)),

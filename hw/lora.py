@@ -110,7 +110,7 @@ class Lora(wiring.Component):
 
     @property
     def interval(self) -> int:
-        """Cycles from a sample that is learned from to the next one."""
+        """Cycles from a sample that is trained on to the next one."""
         plan = self.config.engine.plan
         back = plan.step("dh").cycles(self.config.ways) + latency(self.config.engine.mac) + 16
         learns = sum(run.count + 1 for run in plan.runs)
@@ -121,7 +121,7 @@ class Lora(wiring.Component):
         m.submodules.engine = engine = self._engine
         m.submodules.loader = self._loader
         command, out = self.i.payload, self.o
-        self._half = Signal()
+        self._buffer_select = Signal()
         self._full = Signal()
         self._bad = Signal()
         kind = Signal(3, reset_less=True)
@@ -135,13 +135,13 @@ class Lora(wiring.Component):
         spoilt = Signal()
         wait = Signal(range(COUNTED + 1))
         within = Signal()
-        misfit = Signal()
+        length_error = Signal()
         self._samples(m)
         asks = engine.i
         m.d.comb += [
             engine.rate.eq(rate),
             # The half that is filled is the one of the next sample.
-            asks.payload.half.eq(~self._half),
+            asks.payload.buffer_select.eq(~self._buffer_select),
             asks.payload.anew.eq(anew),
             engine.o.ready.eq(out.ready),
             out.valid.eq(engine.o.valid | tells),
@@ -162,8 +162,8 @@ class Lora(wiring.Component):
                     m.d.sync += [
                         kind.eq(command.kind),
                         rate.eq(command.rate),
-                        status.eq(Mux(misfit, _PARAMETERS, _OK)),
-                        misfit.eq(0),
+                        status.eq(Mux(length_error, _PARAMETERS, _OK)),
+                        length_error.eq(0),
                     ]
                     with m.Switch(command.kind):
                         with m.Case(_TRAIN, _INFER):
@@ -183,14 +183,18 @@ class Lora(wiring.Component):
             with m.State("SAMPLE"):
                 m.d.comb += [
                     asks.payload.program.eq(Program.FORWARD),
-                    asks.payload.half.eq(self._half),
+                    asks.payload.buffer_select.eq(self._buffer_select),
                     asks.valid.eq(self._full & ~self._bad),
                 ]
                 with m.If(self._full & self._bad):
                     m.d.sync += [status.eq(_SAMPLE), self._full.eq(0)]
                     m.next = "ANSWER"
                 with m.If(asks.valid & asks.ready):
-                    m.d.sync += [self._full.eq(0), self._half.eq(~self._half), owes.eq(1)]
+                    m.d.sync += [
+                        self._full.eq(0),
+                        self._buffer_select.eq(~self._buffer_select),
+                        owes.eq(1),
+                    ]
                     m.next = "GRADIENTS"
                     with m.If(kind == _INFER):
                         m.next = "IDLE"
@@ -234,13 +238,13 @@ class Lora(wiring.Component):
             engine.i_parameters.valid.eq(words.valid & rests),
             engine.i_parameters.payload.word.eq(words.payload.word),
             engine.i_parameters.payload.last.eq(words.payload.last),
-            engine.i_parameters.payload.learned.eq(1),
+            engine.i_parameters.payload.trainable.eq(1),
             words.ready.eq(engine.i_parameters.ready & rests),
         ]
         with m.If(words.valid & words.ready):
             m.d.sync += within.eq(~words.payload.last)
-        with m.If(engine.misfit):
-            m.d.sync += misfit.eq(1)
+        with m.If(engine.length_error):
+            m.d.sync += length_error.eq(1)
         return m
 
     def _samples(self, m):
@@ -248,13 +252,13 @@ class Lora(wiring.Component):
         loader, given = self._loader, self.i_x
         wiring.connect(m, loader.o, self._engine.i_put)
         m.d.comb += [
-            loader.half.eq(self._half),
+            loader.buffer_select.eq(self._buffer_select),
             loader.i.payload.eq(given.payload),
             loader.i.valid.eq(given.valid & ~self._full),
             given.ready.eq(loader.i.ready & ~self._full),
         ]
-        with m.If(loader.done | loader.misfit):
-            m.d.sync += [self._full.eq(1), self._bad.eq(loader.misfit)]
+        with m.If(loader.done | loader.length_error):
+            m.d.sync += [self._full.eq(1), self._bad.eq(loader.length_error)]
 
     def _gradients(self, m):
         """Take a sample's gradients; return when they are over, and whether they were right."""

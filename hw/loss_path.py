@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Module, Mux, Shape, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.layer_writer import shown_layout
+from seedbed.hw.layer_writer import outputs_layout
 from seedbed.hw.softmax_loss import SoftmaxLoss
 from seedbed.spec.instantft import InstantFtConfig
 
@@ -46,7 +46,7 @@ class LossPath(wiring.Component):
             {
                 "label": In(best),
                 "learns": In(1),
-                "i": In(stream.Signature(shown_layout(config.engine))),
+                "i": In(stream.Signature(outputs_layout(config.engine))),
                 "o_gradient": Out(stream.Signature(data.StructLayout(gradient))),
                 "o": Out(stream.Signature(data.StructLayout(result))),
                 "saturated": Out(1),

@@ -16,7 +16,7 @@ def words_layout(config: EngineConfig) -> data.StructLayout:
 
 def packet_layout(config: EngineConfig) -> data.StructLayout:
     """Return the layout of a beat of a packet: of parameters, and which memory they are for."""
-    return data.StructLayout(dict(words_layout(config).members) | {"learned": 1})
+    return data.StructLayout(dict(words_layout(config).members) | {"trainable": 1})
 
 
 class ParameterLoader(wiring.Component):
@@ -25,12 +25,12 @@ class ParameterLoader(wiring.Component):
     Members
     -------
     i : In(stream of struct)
-        ``word`` (two numbers), ``last``, and ``learned``: which memory the packet is for.
+        ``word`` (two numbers), ``last``, and ``trainable``: which memory the packet is for.
     accepts : In(1)
         Whether words may come.
     load, row, pair : Out
         The word that is transferred is to be written, and where.
-    misfit : Out(1)
+    length_error : Out(1)
         With the transfer of ``last``: the packet is shorter or longer than its memory. What is too
         much is dropped.
     """
@@ -43,9 +43,9 @@ class ParameterLoader(wiring.Component):
                 "i": In(stream.Signature(packet_layout(config))),
                 "accepts": In(1),
                 "load": Out(1),
-                "row": Out(range(max(plan.frozen_rows, plan.learned_rows, 2))),
+                "row": Out(range(max(plan.frozen_rows, plan.trainable_rows, 2))),
                 "pair": Out(range(plan.ways * plan.lanes // 2)),
-                "misfit": Out(1),
+                "length_error": Out(1),
             }
         )
 
@@ -56,13 +56,13 @@ class ParameterLoader(wiring.Component):
         beyond = Signal()
         ends = Signal()
         moved = Signal()
-        rows = Mux(given.payload.learned, plan.learned_rows, plan.frozen_rows)
+        rows = Mux(given.payload.trainable, plan.trainable_rows, plan.frozen_rows)
         m.d.comb += [
             given.ready.eq(self.accepts),
             moved.eq(given.valid & given.ready),
             ends.eq((self.pair == pairs - 1) & (self.row == rows - 1)),
             self.load.eq(moved & ~beyond),
-            self.misfit.eq(moved & given.payload.last & (beyond | ~ends)),
+            self.length_error.eq(moved & given.payload.last & (beyond | ~ends)),
         ]
         with m.If(self.load):
             m.d.sync += self.pair.eq(self.pair + 1)

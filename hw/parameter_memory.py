@@ -29,14 +29,14 @@ class ParameterMemory(wiring.Component):
 
     Members
     -------
-    learned, page, row, blank : In
+    trainable, page, row, blank : In
         What to read, each cycle: the frozen network's rows, or a page of the adapters'; ``blank``
         gives 0 instead.
     o : Out(ways * lanes numbers)
         The row that was asked for ``LATENCY`` cycles before.
     write, write_page, write_row : In
         Writes a row of a page.
-    load, load_learned, load_page, load_row, pair : In
+    load, load_trainable, load_page, load_row, pair : In
         Writes the ``pair``-th two numbers of a row.
     values : In
         A row, ``WRITTEN`` cycles behind ``write``; or, ``LOADED`` cycles behind a ``load``, two
@@ -56,19 +56,19 @@ class ParameterMemory(wiring.Component):
         count = plan.ways * plan.lanes
         self.width = config.mac.weight_width
         wide = data.ArrayLayout(signed(self.width), count)
-        most = max(plan.frozen_rows, plan.learned_rows, 2)
+        most = max(plan.frozen_rows, plan.trainable_rows, 2)
         super().__init__(
             {
-                "learned": In(1),
+                "trainable": In(1),
                 "page": In(2),
                 "row": In(range(most)),
                 "blank": In(1),
                 "o": Out(wide),
                 "write": In(1),
                 "write_page": In(2),
-                "write_row": In(range(max(plan.learned_rows, 2))),
+                "write_row": In(range(max(plan.trainable_rows, 2))),
                 "load": In(1),
-                "load_learned": In(1),
+                "load_trainable": In(1),
                 "load_page": In(2),
                 "load_row": In(range(most)),
                 "pair": In(range(count // 2)),
@@ -90,11 +90,11 @@ class ParameterMemory(wiring.Component):
         pages right behind each other: what is above it is all that is added for an address.
         """
         plan, pages = self.config.plan, ACCUMULATORS + 1
-        learned = max(plan.learned_rows, 2)
-        self._bits = (learned - 1).bit_length()
-        fewest = -(-(plan.frozen_rows + pages * learned) // BLOCK)
+        trainable = max(plan.trainable_rows, 2)
+        self._bits = (trainable - 1).bit_length()
+        fewest = -(-(plan.frozen_rows + pages * trainable) // BLOCK)
         for low in range(self._bits, -1, -1):
-            first, size = (-(-rows >> low) for rows in (plan.frozen_rows, learned))
+            first, size = (-(-rows >> low) for rows in (plan.frozen_rows, trainable))
             depth = (first + pages * size) << low
             if depth <= fewest * BLOCK:
                 break
@@ -102,28 +102,28 @@ class ParameterMemory(wiring.Component):
         self._firsts = range(first, first + pages * size, size)
         return depth
 
-    def _address(self, learned, page, row):
+    def _address(self, trainable, page, row):
         """Return where a row stands."""
         if not self.config.lora:
             return row
         low, high = row[: self._low], row[self._low : self._bits]
         # A page of one power of two has its number above its rows'.
         first = Array(self._firsts)[page] + high if len(high) else page + self._firsts[0]
-        return Mux(learned, Cat(low, first), row)
+        return Mux(trainable, Cat(low, first), row)
 
     def elaborate(self, platform):
         m = Module()
         # Writes come from far: their addresses are registers, and so is who is meant.
         late = {
             name: delayed(m, getattr(self, name), 1, name, reset=name == "load")
-            for name in ("load", "load_learned", "load_page", "load_row", "pair")
+            for name in ("load", "load_trainable", "load_page", "load_row", "pair")
         }
         depth = (self.depth - 1).bit_length()
         read_row = Signal(depth)
         write_row = Signal(depth, reset_less=True)
-        loaded = [late[f"load_{name}"] for name in ("learned", "page", "row")]
+        loaded = [late[f"load_{name}"] for name in ("trainable", "page", "row")]
         written = self._address(1, self.write_page, self.write_row)
-        m.d.comb += read_row.eq(self._address(self.learned, self.page, self.row))
+        m.d.comb += read_row.eq(self._address(self.trainable, self.page, self.row))
         m.d.sync += write_row.eq(Mux(self.write, written, self._address(*loaded)))
         # One address for a hundred memories.
         read_rows = replicate(m, read_row, len(self._memories), "read_row", fanout=SHARING)

@@ -35,7 +35,7 @@ class StoreWrites(wiring.Component):
     write, target, count, values : In
         Of the writer, which does not wait.
     i_gradient : In(stream of :func:`gradient_layout`)
-        For ``half`` of the store; only with adapters, as ``i_fill``.
+        For ``buffer_select`` of the store; only with adapters, as ``i_fill``.
     i_put : In(stream of :func:`put_layout`)
     i_fill : In(stream of :func:`fill_layout`)
     o_write, o_target, o_count, o_values, o_fill, o_filling : Out
@@ -47,7 +47,7 @@ class StoreWrites(wiring.Component):
         number, ways = signed(config.number), config.plan.ways
         several = data.ArrayLayout(number, ways)
         ports = {
-            "half": In(1),
+            "buffer_select": In(1),
             "write": In(1),
             "target": In(address_width),
             "count": In(range(ways + 1)),
@@ -85,7 +85,7 @@ class StoreWrites(wiring.Component):
                 m.d.comb += [
                     self.o_write.eq(1),
                     self.o_target.eq(
-                        region.first + number + (self.half << (len(self.o_target) - 1))
+                        region.first + number + (self.buffer_select << (len(self.o_target) - 1))
                     ),
                     self.o_count.eq(1),
                     self.o_values[0].eq(slope.payload.gradient),

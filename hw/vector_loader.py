@@ -7,7 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.activation_store import ActivationStore
-from seedbed.hw.layer_sequencer import chosen
+from seedbed.hw.step_constants import select
 from seedbed.hw.store_writes import put_layout
 from seedbed.spec.engine import EngineConfig
 
@@ -30,14 +30,14 @@ class VectorLoader(wiring.Component):
 
     Members
     -------
-    half : In(1)
+    buffer_select : In(1)
         Of the store, steady during a packet.
     i : In(stream of struct)
         ``values`` (ways numbers), ``last``. Every vector begins with a beat of its own, whose rest
         counts for nothing in the vector's last one.
     o : Out(stream of struct)
         ``address``, ``values``, ``count``: to the engine.
-    done, misfit : Out(1)
+    done, length_error : Out(1)
         With the transfer of ``last``: all vectors have come, or less or more of them. What is too
         much is dropped.
 
@@ -48,11 +48,11 @@ class VectorLoader(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "half": In(1),
+                "buffer_select": In(1),
                 "i": In(stream.Signature(vectors_layout(config))),
                 "o": Out(stream.Signature(put_layout(config, ActivationStore.width(config)))),
                 "done": Out(1),
-                "misfit": Out(1),
+                "length_error": Out(1),
             }
         )
 
@@ -70,7 +70,7 @@ class VectorLoader(wiring.Component):
         turns = Signal()
         ends = Signal()
 
-        rom = partial(chosen, number)
+        rom = partial(select, number)
         rest = rom(
             length - (count - 1) * ways for length, count in zip(lengths, beats, strict=True)
         )
@@ -80,14 +80,14 @@ class VectorLoader(wiring.Component):
             given.ready.eq(put.ready | drops),
             put.payload.values.eq(given.payload.values),
             put.payload.address.eq(
-                first + beat * ways + (self.half << (len(put.payload.address) - 1))
+                first + beat * ways + (self.buffer_select << (len(put.payload.address) - 1))
             ),
             put.payload.count.eq(Mux(turns, rest, ways)),
             moved.eq(given.valid & given.ready),
             turns.eq(beat == rom(count - 1 for count in beats)),
             ends.eq(turns & (number == len(vectors) - 1) & ~drops),
             self.done.eq(moved & given.payload.last & ends),
-            self.misfit.eq(moved & given.payload.last & ~ends),
+            self.length_error.eq(moved & given.payload.last & ~ends),
         ]
         with m.If(moved):
             m.d.sync += beat.eq(beat + 1)

@@ -28,8 +28,8 @@ def instantft_frames(config: InstantFtConfig, *, frames: int, seed: int) -> Iter
     """Yield a script of hostile frames for :class:`~seedbed.hw.instantft.InstantFt`."""
     random = Random(seed)
     script = fine_tuning.Session(config=config, rng=np.random.default_rng(seed))
-    for learned in (False, True):
-        script.load(learned=learned)
+    for trainable in (False, True):
+        script.load(trainable=trainable)
     script.order("forget")
     # After a failed command, samples are dropped until the next one is taken.
     phases = script.phases()
@@ -102,8 +102,8 @@ def _image(config: InstantFtConfig, random: Random) -> list[int]:
 
 def _packet(config: InstantFtConfig, random: Random) -> list[int]:
     layout = packet_layout(config.engine)
-    plan, learned = config.engine.plan, random.randrange(2)
-    rows = plan.learned_rows if learned else plan.frozen_rows
+    plan, trainable = config.engine.plan, random.randrange(2)
+    rows = plan.trainable_rows if trainable else plan.frozen_rows
     beats = rows * plan.ways * plan.lanes // 2
     beats = random.choice((beats, beats - 1, beats + 1, 1, random.randrange(1, 2 * beats)))
     low, high = -(1 << (config.engine.word - 1)), 1 << (config.engine.word - 1)
@@ -111,7 +111,7 @@ def _packet(config: InstantFtConfig, random: Random) -> list[int]:
         layout.const(
             {
                 "word": [random.randrange(low, high) for _ in range(2)],
-                "learned": learned,
+                "trainable": trainable,
                 "last": k == beats - 1,
             }
         ).as_bits()

@@ -51,8 +51,8 @@ class Bench(AxiBench):
         """Reset the core, and load network and adapters."""
         await self.reset()
         await self.write("base", BASE)
-        for learned in (False, True):
-            self.script.load(learned=learned)
+        for trainable in (False, True):
+            self.script.load(trainable=trainable)
         await self.plays()
 
     def _send(self, source, beats: list[tuple[bytes, int, int]]) -> None:
@@ -89,7 +89,7 @@ class Bench(AxiBench):
         for phase in self.script.phases():
             beats = _fields(packet_layout(config.engine), phase.inputs["i_parameters"])
             self._send(
-                self.parameters, [(_word(b["word"]), b["learned"], b["last"]) for b in beats]
+                self.parameters, [(_word(b["word"]), b["trainable"], b["last"]) for b in beats]
             )
             await self.sent(self.parameters)
             commands = list(phase.inputs["i"])
@@ -197,11 +197,11 @@ async def answers_faults(dut):
         script.train([[1, 2]], batch=2, rate=RATE, fault=fault)
         script.train([[0, 1]], batch=2, rate=RATE)
         await bench.plays()
-    for learned in (False, True):
+    for trainable in (False, True):
         for more in (-1, 1):
-            script.load(learned=learned, more=more)
+            script.load(trainable=trainable, more=more)
             script.order("read", "parameters")
-    script.load(learned=False)
+    script.load(trainable=False)
     script.order("train", "command", samples=1, epochs=1, batch=300)
     script.order("read")
     await bench.plays()

@@ -51,12 +51,12 @@ class Memory:
 class Act:
     """A part of a job: rows of parameters to load, or a command with the images it takes.
 
-    ``rows`` are as :mod:`seedbed.golden.engine` gives them, ``learned`` says of which memory.
+    ``rows`` are as :mod:`seedbed.golden.engine` gives them, ``trainable`` says of which memory.
     ``fields`` are those of :func:`seedbed.hw.instantft.command_layout` but for the kind.
     """
 
     rows: np.ndarray | None = None
-    learned: bool = False
+    trainable: bool = False
     kind: str | None = None
     fields: tuple[tuple[str, int], ...] = ()
     images: Sequence[int] | np.ndarray = ()
@@ -177,7 +177,7 @@ def _job(
         last = np.arange(len(pairs)) == len(pairs) - 1
         found += [
             [len(pairs)],
-            _pack(loaded, len(pairs), word=pairs, learned=act.learned, last=last).ravel(),
+            _pack(loaded, len(pairs), word=pairs, trainable=act.trainable, last=last).ravel(),
             [act.kind is not None],
         ]
         if act.kind is not None:

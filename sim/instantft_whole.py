@@ -81,7 +81,7 @@ class Whole:
         }
         return {
             "network": Act(rows=frozen_rows(plan, layers, self.weights)),
-            "adapters": Act(rows=self.rows(self.model()), learned=True),
+            "adapters": Act(rows=self.rows(self.model()), trainable=True),
             "before": look,
             "train": Act(
                 kind="train", fields=tuple(fields.items()), images=np.concatenate(self.order)

@@ -109,7 +109,7 @@ def run(
     core, params
         An entry of :data:`seedbed.flow.registry.CORES` and its parameters.
     verilog
-        What :func:`seedbed.flow.verilog.write` wrote of it.
+        What :func:`seedbed.flow.emit.verilog.write` wrote of it.
     build
         Folder for netlists, the Verilator build and its output.
     count, seed

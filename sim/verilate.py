@@ -196,7 +196,7 @@ def run(
     Parameters
     ----------
     verilog, top
-        What :func:`seedbed.flow.verilog.write` wrote, and the module's name.
+        What :func:`seedbed.flow.emit.verilog.write` wrote, and the module's name.
     case
         What to send and what must come.
     inputs, outputs

@@ -232,7 +232,7 @@ def write(folder: Path, top: str, case: Case, signature: wiring.Signature) -> Pa
     folder
         Where the files go, and where the simulation must run.
     top
-        The module's name, as :func:`seedbed.flow.verilog.emit` writes it.
+        The module's name, as :func:`seedbed.flow.emit.verilog.emit` writes it.
     case
         What to send and what must come.
     signature

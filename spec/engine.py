@@ -78,6 +78,17 @@ class EngineConfig:
         )
 
     @property
+    def fractions(self) -> tuple[int, ...]:
+        """Fraction bits of the weights: the frozen network's, and trainable ones if they differ."""
+        others = [self.lora.parameters.fraction] if self.lora else []
+        return tuple(dict.fromkeys([self.weights.fraction, *others]))
+
+    @property
+    def output_forms(self) -> tuple[Fixed, ...]:
+        """Formats of a step's outputs: values, and gradients if there are any."""
+        return (self.values, self.lora.gradients) if self.lora else (self.values,)
+
+    @property
     def fill(self) -> int:
         """Numbers that are written at once where a multiple of as many begins."""
         return min(16, self.plan.lanes)

@@ -116,7 +116,7 @@ class LoraConfig:
     @property
     def parameter_beats(self) -> int:
         """Beats of a packet of parameters, of two numbers each."""
-        return self.engine.plan.learned_rows * self.ways * self.lanes // 2
+        return self.engine.plan.trainable_rows * self.ways * self.lanes // 2
 
     @property
     def sample_beats(self) -> int:

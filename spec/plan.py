@@ -49,7 +49,7 @@ class Step:
 
     Parameters
     ----------
-    learned
+    trainable
         Whether the weights are the adapters'.
     weights
         Their first row; each group has ``beats`` rows.
@@ -59,7 +59,7 @@ class Step:
         Addresses from a window to the next column's and to the next line's.
     pieces, reads, jump
         Beats along a window's row, and how many such there are; addresses between them.
-    spread
+    skew
         Rows that each lane reads behind the one that it would: several of a window's rows at once.
     height, width, pool
         Of the pooled map, and the side of the square that a maximum is taken over.
@@ -76,7 +76,7 @@ class Step:
     """
 
     name: str
-    learned: bool = False
+    trainable: bool = False
     weights: int
     window: int
     column: int = 0
@@ -84,7 +84,7 @@ class Step:
     pieces: int
     reads: int = 1
     jump: int = 0
-    spread: tuple[int, ...]
+    skew: tuple[int, ...]
     height: int = 1
     width: int = 1
     pool: int = 1
@@ -106,13 +106,21 @@ class Step:
         """Addresses from a frame's first beat to its last."""
         return (self.pieces - 1) * self.lanes + (self.reads - 1) * self.jump
 
-    @property
-    def moves(self) -> tuple[int, ...]:
-        """What is added to the address behind a beat, by the first of the loops that goes on.
+    def loops(self, ways: int) -> tuple[int, ...]:
+        """Return the iterations of the loops over beats, innermost first.
 
-        The loops from the inside: pieces, reads, the pool's columns and rows, groups, columns,
-        rows.
+        They are pieces, reads, the pool's columns and rows, groups, columns, rows.
         """
+        groups = self.groups(ways)
+        return self.pieces, self.reads, self.pool, self.pool, groups, self.width, self.height
+
+    def output_loops(self, ways: int) -> tuple[int, ...]:
+        """Return the iterations of the loops over frames, innermost first."""
+        return self.pool**2, self.groups(ways), self.width, self.height
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Address increments after a beat, by the one of :meth:`loops` that continues."""
         pool = self.pool - 1
         square = pool * (self.line + self.column)
         return (
@@ -128,10 +136,10 @@ class Step:
     @property
     def lanes(self) -> int:
         """Of a row."""
-        return len(self.spread)
+        return len(self.skew)
 
-    def strides(self, ways: int) -> tuple[int, int, int]:
-        """Return what is added to the target behind a group, the last one, and a row's last."""
+    def target_strides(self, ways: int) -> tuple[int, int, int]:
+        """Return the target's increments after a square, by the outer three of its loops."""
         back = (self.groups(ways) - 1) * ways
         column = self.outputs - back
         return ways, column, self.target_line - (self.width - 1) * self.outputs - back
@@ -178,7 +186,7 @@ class Plan:
     forward: tuple[int, int]
     backward: tuple[int, int]
     frozen_rows: int
-    learned_rows: int
+    trainable_rows: int
     blank: tuple[int, ...]
 
     @property
@@ -190,9 +198,9 @@ class Plan:
         )
 
     @property
-    def spreads(self) -> list[tuple[int, ...]]:
-        """Return the different spreads of the steps, by number; the first is none."""
-        return list(dict.fromkeys([(0,) * self.lanes, *(step.spread for step in self.steps)]))
+    def skews(self) -> list[tuple[int, ...]]:
+        """Return the different skews of the steps, by number; the first is none."""
+        return list(dict.fromkeys([(0,) * self.lanes, *(step.skew for step in self.steps)]))
 
     @property
     def store_rows(self) -> int:
@@ -200,6 +208,11 @@ class Plan:
         last = max(region.first // self.lanes + region.rows for region in self.regions.values())
         return 1 << (last - 1).bit_length()
 
+    @property
+    def output(self) -> Step:
+        """Return the step whose outputs are the engine's."""
+        return self.steps[-1] if not self.runs else self.step("z")
+
     def step(self, name: str) -> Step:
         """Return the adapters' step of that name; a layer may have the same."""
-        return next(step for step in self.steps if step.learned and step.name == name)
+        return next(step for step in self.steps if step.trainable and step.name == name)

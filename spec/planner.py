@@ -64,10 +64,10 @@ class _Builder:
         """Return the rows of a window that are read in one beat."""
         return max(1, min(layer.kernel, self.lanes // (layer.kernel * layer.inputs[0])))
 
-    def add(self, *, groups: int, learned: bool = False, **fields) -> Step:
+    def add(self, *, groups: int, trainable: bool = False, **fields) -> Step:
         """Add a step with so many groups of outputs."""
-        step = Step(learned=learned, weights=self.rows[learned], **fields)
-        self.rows[learned] += groups * step.beats
+        step = Step(trainable=trainable, weights=self.rows[trainable], **fields)
+        self.rows[trainable] += groups * step.beats
         self.steps.append(step)
         return step
 
@@ -77,7 +77,7 @@ class _Builder:
         if layer.kind == "dense":
             used = {address - source.first for address in source.addresses()}
             pieces = source.rows + (source.rows * self.lanes - 1 in used)
-            shape: dict = {"window": source.first, "pieces": pieces, "spread": plain}
+            shape: dict = {"window": source.first, "pieces": pieces, "skew": plain}
         else:
             row, lines = layer.kernel * layer.inputs[0], self._lines(layer)
             reads = -(-layer.kernel // lines)
@@ -87,7 +87,7 @@ class _Builder:
             if lines > 1 and pieces > 1:
                 reads, pieces = reads + 1, 1
             extra = (source.stride - row) // self.lanes
-            spread = tuple(
+            skew = tuple(
                 min(lane // row, lines - 1) * extra if lines > 1 else 0
                 for lane in range(self.lanes)
             )
@@ -99,7 +99,7 @@ class _Builder:
                 "pieces": pieces,
                 "reads": reads,
                 "jump": lines * source.stride,
-                "spread": spread,
+                "skew": skew,
             }
         channels, height, width = layer.shape
         self.add(
@@ -122,11 +122,11 @@ class _Builder:
         """Add a layer of the adapters."""
         return self.add(
             name=name,
-            learned=True,
+            trainable=True,
             groups=-(-outputs // self.ways),
             window=source,
             pieces=pieces,
-            spread=(0,) * self.lanes,
+            skew=(0,) * self.lanes,
             outputs=outputs,
             target=target,
             **fields,
@@ -176,7 +176,7 @@ def plan(
         return Plan(
             lanes=lanes, ways=ways, regions=made.regions, steps=tuple(made.steps), runs=(),
             base=base, forward=(0, 0), backward=(0, 0), frozen_rows=made.rows[False],
-            learned_rows=0, blank=(),
+            trainable_rows=0, blank=(),
         )  # fmt: skip
     z, dz, dh = (made.vector(n, k) for n, k in [("z", classes), ("dz", classes), ("dh", inner)])
     ends = []
@@ -206,5 +206,5 @@ def plan(
     return Plan(
         lanes=lanes, ways=ways, regions=made.regions, steps=tuple(made.steps), runs=tuple(runs),
         base=base, forward=(first, behind - 1), backward=(behind - 1, behind),
-        frozen_rows=made.rows[False], learned_rows=made.rows[True], blank=tuple(blank),
+        frozen_rows=made.rows[False], trainable_rows=made.rows[True], blank=tuple(blank),
     )  # fmt: skip

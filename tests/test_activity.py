@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from seedbed.flow import activity
+from seedbed.flow.fpga import activity
 
 COUNTER = """\
 module counter(input clk, input rst, output [3:0] q);

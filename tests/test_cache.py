@@ -107,10 +107,10 @@ def test_a_result_whose_files_are_gone_is_computed_again(tmp_path, compute):
 
 def test_code_holds_what_a_module_imports():
     """Modules that are imported from a package count as much as names from a module."""
-    text = code("seedbed.flow.place")
-    for path in ("flow/targets.py", "flow/place_harness.py", "flow/files.py", "sim/tools.py"):
+    text = code("seedbed.flow.fpga.place")
+    for path in ("flow/fpga/targets.py", "flow/fpga/harness.py", "flow/files.py", "sim/tools.py"):
         assert (ROOT / path).read_text() in text
-    assert (ROOT / "flow/demo.py").read_text() not in text
+    assert (ROOT / "flow/demos/zo.py").read_text() not in text
     assert (ROOT / "spec/gf2.py").read_text() in code("seedbed.hw.lfsr")
 
 

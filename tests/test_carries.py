@@ -5,7 +5,9 @@ import re
 
 import pytest
 
-from seedbed.flow import carries, registry, synth, verilog
+from seedbed.flow import registry
+from seedbed.flow.emit import verilog
+from seedbed.flow.fpga import carries, synth
 
 # Eight bits, whose carry chain is driven by what stands in brackets.
 SOURCES = """\

@@ -14,10 +14,12 @@ from platformdirs import user_cache_dir
 from rich.console import Console
 from typer.main import get_command
 
-from seedbed.flow import jobs, synth, verilog
 from seedbed.flow.cli import app
+from seedbed.flow.emit import verilog
+from seedbed.flow.fpga import synth
 from seedbed.flow.options import show_table
 from seedbed.flow.registry import CORES, WRAPPERS
+from seedbed.flow.report import jobs
 from seedbed.sim import harness, tools
 from seedbed.sim.harness import Stalls
 

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
+from seedbed.flow.emit.verilog import write, write_packed
 from seedbed.flow.registry import CORES
-from seedbed.flow.verilog import write, write_packed
 from seedbed.sim import tools, verilate
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.checksum import intact, record

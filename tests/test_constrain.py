@@ -5,10 +5,10 @@ from collections import Counter
 
 import pytest
 
-from seedbed.flow import synth
-from seedbed.flow.constrain import constrain
+from seedbed.flow.emit.verilog import write
+from seedbed.flow.fpga import synth
+from seedbed.flow.fpga.constrain import constrain
 from seedbed.flow.registry import CORES
-from seedbed.flow.verilog import write
 from seedbed.sim import tools
 
 LANES, WIDTH = 15, 8

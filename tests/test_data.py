@@ -3,7 +3,7 @@ import gzip
 import numpy as np
 import pytest
 
-from seedbed.flow.data import DataError, digits, few_shot, mnist, read_idx, rotated
+from seedbed.flow.demos.data import DataError, digits, few_shot, mnist, read_idx, rotated
 
 NAMES = [
     f"{prefix}-{kind}-ubyte"

@@ -6,7 +6,8 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from seedbed.flow import dieharder, jobs, registry, rows
+from seedbed.flow import registry
+from seedbed.flow.report import dieharder, jobs, kinds
 from seedbed.golden.lfsr import Lfsr
 from seedbed.golden.urng_array import UrngArray
 from seedbed.sim import tools
@@ -130,7 +131,7 @@ def test_a_row_is_kept_for_the_report(script, tmp_path, called):
     assert "2 of 28 lines failed" in out
     plan = jobs.plan(tmp_path, kinds={"dieharder"}, cores={"urng_array"})
     assert jobs.kept(plan) == []
-    row = rows.KINDS["dieharder"].row(plan[0])
+    row = kinds.KINDS["dieharder"].row(plan[0])
     assert row.figures["bytes"] == dieharder.LENGTH
     assert row.tools["dieharder"] == "dieharder version 9.8.7"
     assert row.command == "seedbed statistics urng_array"

@@ -7,8 +7,8 @@ import pytest
 from amaranth.hdl import Fragment, Module
 from amaranth.lib import wiring
 
-from seedbed.flow import docs, picture
 from seedbed.flow.registry import CORES
+from seedbed.flow.report import docs, picture, tables
 from seedbed.flow.settings import read
 from seedbed.sim.verilate import lint
 
@@ -130,6 +130,32 @@ def test_pages_are_filled_on_disk_or_not_at_all(tmp_path):
         docs.docs({"rows": [ROW]}, tmp_path)
     assert page.read_text() == PAGE
     (tmp_path / "README.md").write_text("<!-- generated: cores -->\n<!-- end -->\n")
+    page.with_name("index.md").write_text("<!-- generated: cores -->\n<!-- end -->\n")
     docs.docs({"rows": [ROW]}, tmp_path)
     assert "1,234" in page.read_text()
     assert "| [lfsr](docs/cores/lfsr.md) |" in (tmp_path / "README.md").read_text()
+    assert "| [lfsr](cores/lfsr.md) |" in page.with_name("index.md").read_text()
+
+
+def test_highlights_have_a_ratio_only_where_the_paper_has_a_figure():
+    """The README's rows: ours, the paper's, their quotient, and how ours was obtained."""
+    published = {**ROW, "core": "urng_array", "config": "31 x 8", "figures": {"lut": 36, "ff": 9}}
+    published["paper"] = {"figures": {"lut": 32}}
+    placed = {**published, "kind": "place", "figures": {"lut": 99}}
+    lines = tables.highlights([placed, published, {**ROW, "core": "lora"}]).lines
+    assert lines == [
+        ["urng_array", "31 x 8", "LUT", "36", "32", "1.12", "synthesized, yosys"],
+        ["urng_array", "31 x 8", "FF", "9", "", "", "synthesized, yosys"],
+    ]
+    assert tables.highlights([ROW]) is None
+
+
+def test_what_the_readme_shows_is_on_the_page_of_results():
+    """Both are written from the same rows: a figure that differs was typed."""
+    readme = (ROOT / "README.md").read_text().partition("<!-- generated: highlights -->")[2]
+    rows = re.findall(r"^\| (\w+) \| (.*?) \| .*? \| ([\d,.]+) \|", readme, re.MULTILINE)
+    assert len(rows) == len(tables.HIGHLIGHTS)
+    lines = (ROOT / "docs" / "results.md").read_text().splitlines()
+    for core, config, ours in rows:
+        same = [line for line in lines if config in line]
+        assert any(f"| {ours} |" in line for line in same), (core, config, ours)

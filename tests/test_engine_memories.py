@@ -33,8 +33,8 @@ class Through(memory.Memory):
 def job(config, random):
     """Return a short job, of samples that are seen and of samples from the cache."""
     session = Session(config=config, rng=np.random.default_rng(random.getrandbits(32)))
-    for learned in (False, True):
-        session.load(learned=learned)
+    for trainable in (False, True):
+        session.load(trainable=trainable)
     session.train([[0, 1], [1, 0]], batch=2, rate=config.lora.rate(0.02))
     session.order("read")
     return Case(phases=session.phases(), quiet=True)

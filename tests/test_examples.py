@@ -6,17 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from seedbed.flow.emit.verilog import write
 from seedbed.flow.registry import CORES
-from seedbed.flow.verilog import write
 from seedbed.sim import tools
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+#: Verilog that somebody who runs them there gets.
+MADE = ("lfsr.v", "noise.v", "seedlm_gemv_axi.v")
 
 
 def test_every_example_is_on_the_page():
     text = (EXAMPLES / "README.md").read_text()
     for path in EXAMPLES.iterdir():
-        made = path.suffix not in (".py", ".v") or path.name in ("lfsr.v", "noise.v")
+        made = path.suffix not in (".py", ".v") or path.name in MADE
         assert made or path.name in text
 
 
@@ -40,3 +42,21 @@ def test_the_amaranth_design_matches_the_model_and_is_emitted(tmp_path, monkeypa
     assert "100 beats as the model's" in capsys.readouterr().out
     text = (tmp_path / "noise.v").read_text()
     assert re.search(r"^module noise\(", text, re.MULTILINE)
+
+
+@pytest.mark.skipif(not tools.there("IVERILOG"), reason="Icarus Verilog is not installed")
+def test_the_axi_system_computes_a_product_and_can_fail(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(EXAMPLES / "axi_system.py"), run_name="__main__")
+    assert "8 x 64 weights at 4 bits; the product's error is 0.1" in capsys.readouterr().out
+    files = [EXAMPLES / "axi_system_tb.v", EXAMPLES / "axi_system.v", "seedlm_gemv_axi.v"]
+    tools.run("IVERILOG", "-g2005", "-o", "system", *files, cwd=tmp_path)
+    assert "8 rows, 0 errors, 99 cycles" in tools.run("VVP", "system", cwd=tmp_path)
+    sums = (tmp_path / "sums.hex").read_text().splitlines()
+    (tmp_path / "sums.hex").write_text("\n".join([*sums[:-1], "0" * 16]))
+    assert "8 rows, 1 errors" in tools.run("VVP", "system", cwd=tmp_path)
+    # A packet of the vector that is too short ends the job with a status of its own.
+    short = (EXAMPLES / "axi_system.v").read_text().replace("== VECTOR_BEATS - 1", "== 3")
+    (tmp_path / "short.v").write_text(short)
+    tools.run("IVERILOG", "-o", "system", files[0], "short.v", files[2], cwd=tmp_path)
+    assert re.search("status 000000[1-7]2, not 00000002", tools.run("VVP", "system", cwd=tmp_path))

@@ -5,7 +5,9 @@ import re
 
 import pytest
 
-from seedbed.flow import floorplan, synth, targets, verilog
+from seedbed.flow.emit import verilog
+from seedbed.flow.fpga import synth, targets
+from seedbed.flow.fpga.ecp5 import floorplan
 from seedbed.flow.registry import find
 
 COLUMNS = targets.find("ecp5").columns

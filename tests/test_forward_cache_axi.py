@@ -1,14 +1,14 @@
 from pathlib import Path
 
+from seedbed.flow.emit.verilog import write
 from seedbed.flow.registry import CORES, WRAPPERS, find_verilog
-from seedbed.flow.verilog import write
-from seedbed.sim import forward_cache_axi_bench
-from seedbed.sim.verilate import lint, run_tests
+from seedbed.flow.report.kinds import in_cocotb
+from seedbed.sim.verilate import lint
 
-BUILD = Path(__file__).parents[1] / "build" / "cocotb"
+BUILD = Path(__file__).parents[1] / "build"
 NAME = "forward_cache_axi"
 #: Entries of 192 bytes, of which every 21st or 22nd crosses a boundary.
-SMALL = {"lengths": (200, 70, 9), "entries": 64, "store_lanes": 16, "fetch_lanes": 8}
+SMALL = WRAPPERS[NAME].small
 
 
 def test_the_wrapper_is_emitted():
@@ -19,8 +19,5 @@ def test_the_wrapper_is_emitted():
 def test_axi_ports_of_the_emitted_verilog(tmp_path):
     verilog = write(WRAPPERS[NAME], SMALL, tmp_path)
     assert lint(verilog, NAME) == []
-    done = run_tests(
-        verilog, NAME, "seedbed.sim.forward_cache_axi_bench", forward_cache_axi_bench.TESTS,
-        {"params": SMALL, "seed": 1}, seed=1, build=BUILD,
-    )  # fmt: skip
+    done = in_cocotb(WRAPPERS[NAME], SMALL, verilog, seed=1, build=BUILD)
     assert done["tests"] == 3

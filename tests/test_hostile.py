@@ -2,8 +2,8 @@ import os
 
 import pytest
 
+from seedbed.flow.emit.verilog import write
 from seedbed.flow.registry import CORES
-from seedbed.flow.verilog import write
 from seedbed.sim import hostile, script
 
 #: Frames of each core: CI runs 10,000.

@@ -10,8 +10,8 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, Out
 
+from seedbed.flow.emit.verilog import write
 from seedbed.flow.registry import CORES, WRAPPERS
-from seedbed.flow.verilog import write
 from seedbed.sim import tools, verilog_bench
 from seedbed.sim.case import Case, Phase
 
@@ -84,13 +84,12 @@ module idle;
   initial begin #100 aresetn = 1; #1000 $display("known"); $finish; end
 endmodule
 """
-SMALL = {"seedlm_gemv_axi": "seedlm_gemv", "instantft_axi": "instantft"}
 
 
 @pytest.mark.parametrize("generation", verilog_bench.GENERATIONS)
 @pytest.mark.parametrize("name", WRAPPERS)
 def test_handshakes_of_wrappers_are_known(name, generation, tmp_path, kept, ports_of):
-    params = CORES[SMALL[name]].small if name in SMALL else {}
+    params = WRAPPERS[name].small
     verilog = write(WRAPPERS[name], params, tmp_path, kept=kept)
     ports = sorted(ports_of(name, params))
     driven = [f"reg [{n - 1}:0] {p} = 0;" for way, n, p in ports if way == "input" and p[0] != "a"]

@@ -44,8 +44,8 @@ def session(config, seed=1, **params):
 def loaded(config, seed=1, **params):
     """Return a session behind its parameters' two packets."""
     made = session(config, seed, **params)
-    for learned in (False, True):
-        made.load(learned=learned)
+    for trainable in (False, True):
+        made.load(trainable=trainable)
     return made
 
 
@@ -140,8 +140,8 @@ def test_saturates_as_the_model_does(monkeypatch):
     rng, form = script.rng, config.adapters
     lora = script.model.lora
     lora.b = [rng.integers(form.low, form.high + 1, b.shape) for b in lora.b]
-    for learned in (False, True):
-        script.load(learned=learned)
+    for trainable in (False, True):
+        script.load(trainable=trainable)
     script.train([[0, 1, 2, 3]] * 2, batch=4, rate=(1 << config.lora.rate_width) - 1)
     counted = script.model.saturations.count
     script.order("read")
@@ -212,7 +212,7 @@ def test_parameters_wait_for_what_still_runs():
     script.train([[0, 1]], batch=2, rate=RATE, fault=Fault(1, "index"))
     *first, job = script.phases()
     script.drops = False
-    script.load(learned=True)
+    script.load(trainable=True)
     script.order("read")
     packet, read = script.phases()
     rest = job.inputs | {"i": [], "i_parameters": packet.inputs["i_parameters"]}
@@ -329,8 +329,8 @@ def test_reset_in_the_middle_of_an_update():
     assert seen[-1] == 1
 
 
-@pytest.mark.parametrize("learned", [False, True])
-def test_reset_in_the_middle_of_a_packet(learned):
+@pytest.mark.parametrize("trainable", [False, True])
+def test_reset_in_the_middle_of_a_packet(trainable):
     """Adapters are the old ones until the last word of new ones has come."""
     script = loaded(SMALL)
     setup = script.phases()
@@ -340,7 +340,7 @@ def test_reset_in_the_middle_of_a_packet(learned):
         for phase in setup:
             await played.play(ctx, phase)
         script.model.lora.a = [a + 1 for a in script.model.lora.a]
-        script.load(learned=learned)
+        script.load(trainable=trainable)
         [packet] = script.phases()
         for cycles in (9, 150):
             await played.play(ctx, packet, cycles=cycles)

@@ -1,13 +1,13 @@
 from pathlib import Path
 
+from seedbed.flow.emit.verilog import write
 from seedbed.flow.registry import CORES, WRAPPERS, find_verilog
-from seedbed.flow.verilog import write
-from seedbed.sim import instantft_axi_bench
-from seedbed.sim.verilate import lint, run_tests
+from seedbed.flow.report.kinds import in_cocotb
+from seedbed.sim.verilate import lint
 
-BUILD = Path(__file__).parents[1] / "build" / "cocotb"
+BUILD = Path(__file__).parents[1] / "build"
 NAME = "instantft_axi"
-SMALL = CORES["instantft"].small
+SMALL = WRAPPERS[NAME].small
 
 
 def test_the_wrapper_is_emitted():
@@ -18,8 +18,5 @@ def test_the_wrapper_is_emitted():
 def test_axi_ports_of_the_emitted_verilog(tmp_path):
     verilog = write(WRAPPERS[NAME], SMALL, tmp_path)
     assert lint(verilog, NAME) == []
-    done = run_tests(
-        verilog, NAME, "seedbed.sim.instantft_axi_bench", instantft_axi_bench.TESTS,
-        {"params": SMALL, "seed": 1}, seed=1, build=BUILD,
-    )  # fmt: skip
+    done = in_cocotb(WRAPPERS[NAME], SMALL, verilog, seed=1, build=BUILD)
     assert done["tests"] == 4

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from seedbed.flow import instantft, instantft_job, pool
-from seedbed.flow.data import digits
-from seedbed.flow.instantft_job import FIXED, Job, Settings, prepare, sized, to_bytes
+from seedbed.flow import pool
+from seedbed.flow.demos import instantft, instantft_job
+from seedbed.flow.demos.data import digits
+from seedbed.flow.demos.instantft_job import FIXED, Job, Settings, prepare, sized, to_bytes
 from seedbed.spec.finetune import METHODS
 
 SETTINGS = Settings(phases=((6, 1e-3), (2, 1e-4)), images=30, epochs=2, batch=10, rate=0.02)

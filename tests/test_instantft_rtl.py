@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from seedbed.flow import instantft_rtl, instantft_rtl_demo, jobs, paper, registry, rows, tables
-from seedbed.flow.instantft_job import Settings, Task
+from seedbed.flow import paper, registry
+from seedbed.flow.demos import instantft_rtl, instantft_rtl_demo
+from seedbed.flow.demos.instantft_job import Settings, Task
+from seedbed.flow.report import jobs, kinds, tables
 from seedbed.golden import network
 from seedbed.sim import instantft_whole
 from seedbed.sim.harness import Mismatch
@@ -191,7 +193,8 @@ def test_the_papers_job_alone_is_in_the_report(tmp_path, change):
     told = dict(zip(table.header, table.lines[0], strict=True))
     wanted = {
         "data": "mnist", "images tuned on": "1,024", "held out": "900", "seeds": "0",
-        "paper, job": "72,000,000", "paper, a sample": "7,030", "paper, RotMNIST %": "91.8",
+        "paper, cycles per job": "72,000,000", "paper, cycles per sample": "7,030",
+        "paper, RotMNIST %": "91.8",
     }  # fmt: skip
     assert {name: told[name] for name in wanted} == wanted
 
@@ -200,7 +203,7 @@ def test_an_accuracy_of_other_images_has_none_of_the_paper_beside_it(monkeypatch
     found = RESULT | {"data": "digits", "held": 273}
     monkeypatch.setattr(instantft_rtl, "measure", lambda *_, **__: found)
     monkeypatch.setattr(jobs, "memo", lambda folder, kind, key, compute: compute())
-    monkeypatch.setattr(rows, "emitted", lambda job: tmp_path / "instantft.v")
+    monkeypatch.setattr(kinds, "emitted", lambda job: tmp_path / "instantft.v")
     (job,) = (
         job
         for job in jobs.plan(tmp_path, kinds={"job"}, cores={"instantft"})
@@ -211,7 +214,7 @@ def test_an_accuracy_of_other_images_has_none_of_the_paper_beside_it(monkeypatch
     (table,) = [t for t in tables.sections([row.to_json()]) if t.title == "Fine-tuning in the RTL"]
     told = dict(zip(table.header, table.lines[0], strict=True))
     assert (told["data"], told["held out"], told["seeds"]) == ("digits", "273", "0")
-    assert told["paper, job"] == "72,000,000"
+    assert told["paper, cycles per job"] == "72,000,000"
     assert not any("RotMNIST" in heading for heading in told)
 
 

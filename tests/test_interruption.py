@@ -16,14 +16,14 @@ MODULE = [sys.executable, "-m", "seedbed"]
 #: A job that is in the middle of a tool's work for as long as nobody ends it.
 BUSY = """
 import sys
-from seedbed.flow import rows
+from seedbed.flow.report import kinds
 from seedbed.flow.cli import main
 from seedbed.sim import tools
 
 def work(job):
     tools.run("PERL", "-e", "open(F, '>begun'); sleep 600")
 
-rows.KINDS["simulation"] = rows.Kind(work, ())
+kinds.KINDS["simulation"] = kinds.Kind(work, ())
 if __name__ == "__main__":
     main()
 """

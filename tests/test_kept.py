@@ -9,18 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seedbed.flow import (
-    demo,
-    instantft_rtl_demo,
-    place,
-    place_harness,
-    seedlm_demo,
-    synth,
-    targets,
-    verilog,
-)
+from seedbed.flow.demos import instantft_rtl_demo, seedlm, zo
+from seedbed.flow.demos.pretrained import pretrained
+from seedbed.flow.emit import verilog
 from seedbed.flow.files import write_atomic
-from seedbed.flow.pretrained import pretrained
+from seedbed.flow.fpga import harness, nextpnr, place, synth, targets
 from seedbed.flow.registry import CORES
 from seedbed.flow.row import Row, kept_rows
 from seedbed.sim import checksum, gemv_cycles, instantft_job, tools, verilate
@@ -147,7 +140,7 @@ def test_a_damaged_placement_is_placed_again(tmp_path, monkeypatch, damage):
     monkeypatch.setattr(tools, "run", tool)
 
     def placed():
-        return tmp_path / place._placed(target, [], tmp_path, "design.json", 1)
+        return tmp_path / nextpnr.place_alone(target, [], tmp_path, "design.json", 1)
 
     wanted = placed().read_bytes()
     placed().write_bytes(damage(wanted))
@@ -160,7 +153,7 @@ def test_a_damaged_design_is_wrapped_again(tmp_path, mapped, monkeypatch, damage
     """And a report that was cut short is no result: the next run makes one."""
     source, _ = mapped
     scripts = []
-    cells = {f"{place_harness.INSTANCE}.x": {"attributes": {}}}
+    cells = {f"{harness.INSTANCE}.x": {"attributes": {}}}
     wrapped = json.dumps({"modules": {place.HARNESS: {"cells": cells}}}, indent=1)
 
     def yosys(folder, stem, script):
@@ -176,7 +169,7 @@ def test_a_damaged_design_is_wrapped_again(tmp_path, mapped, monkeypatch, damage
         (cwd / arguments[arguments.index("--report") + 1]).write_text(reports.pop(0))
 
     monkeypatch.setattr(place, "yosys", yosys)
-    monkeypatch.setattr(place.lane_ring, "arrange", lambda *_: {"x": "X1/Y1"})
+    monkeypatch.setattr(place.ring_placement, "arrange", lambda *_: {"x": "X1/Y1"})
     folder = synth.map_core(source, "lfsr", target="ecp5", build=source.parent)
     shutil.copytree(folder, tmp_path / folder.name)
     versions = {name: tools.version(name) for name in ("YOSYS", "NEXTPNR_ECP5")}
@@ -292,7 +285,7 @@ def test_a_damaged_demonstration_is_left_out_of_the_report(tmp_path, capsys):
 @damage
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(demo, "zo"), (seedlm_demo, "seedlm"), (instantft_rtl_demo, "instantft_rtl")],
+    [(zo, "zo"), (seedlm, "seedlm"), (instantft_rtl_demo, "instantft_rtl")],
 )
 def test_every_demonstration_is_read_so(tmp_path, capsys, module, name, damage):
     path = tmp_path / "mnist" / f"{name}.json"

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from seedbed.flow import measure
-from seedbed.flow.measure import correlation, scales, speed
+from seedbed.flow.report import model_figures
+from seedbed.flow.report.model_figures import correlation, scales, speed
 from seedbed.spec import ScaleConfig, UrngConfig
 
 
@@ -65,7 +65,7 @@ def test_long_periods_are_cut_and_chunks_join(monkeypatch):
     config = UrngConfig(lanes=7, width=10)
     whole = correlation(config, lags=2, limit=7 * 1000)
     assert whole["beats"] == 1000
-    monkeypatch.setattr(measure, "CHUNK", 64)
+    monkeypatch.setattr(model_figures, "CHUNK", 64)
     pieces = correlation(config, lags=2, limit=7 * 1000)
     assert pieces["any_pair_by_lag"] == pytest.approx(whole["any_pair_by_lag"])
     assert pieces["generator_by_lag"] == pytest.approx(whole["generator_by_lag"])

@@ -2,7 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from seedbed.flow import registry, verilog
+from seedbed.flow import registry
+from seedbed.flow.emit import verilog
 from seedbed.sim import mutate
 from seedbed.sim.case import Case, Phase
 

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from seedbed.flow import synth, targets
+from seedbed.flow.emit.verilog import write
+from seedbed.flow.fpga import synth, targets
 from seedbed.flow.registry import CORES
-from seedbed.flow.verilog import write
 from seedbed.sim import verilog_bench
 from seedbed.sim.harness import Mismatch
 

@@ -3,8 +3,8 @@ from random import Random
 import numpy as np
 import pytest
 
+from seedbed.flow.emit.verilog import write
 from seedbed.flow.registry import CORES
-from seedbed.flow.verilog import write
 from seedbed.golden.nf4 import Nf4 as Model
 from seedbed.hw.nf4 import Nf4, Nf4Dequantise, Nf4Quantise
 from seedbed.sim.case import Case, Phase

@@ -26,8 +26,8 @@ async def fill(ctx, dut, row, number, **where):
     await ctx.tick()
 
 
-async def read(ctx, dut, row, learned, page):
-    ctx.set(dut.learned, learned)
+async def read(ctx, dut, row, trainable, page):
+    ctx.set(dut.trainable, trainable)
     ctx.set(dut.page, page)
     ctx.set(dut.row, row)
     await ctx.tick().repeat(dut.LATENCY)
@@ -39,16 +39,16 @@ def test_network_and_pages_are_apart(lanes):
     """The first and last rows of each hold what was written to them, and no block RAM is lost."""
     config = InstantFtConfig(lanes=lanes).engine
     plan, dut = config.plan, ParameterMemory(config)
-    least = plan.frozen_rows + len(PAGES) * plan.learned_rows
+    least = plan.frozen_rows + len(PAGES) * plan.trainable_rows
     assert -(-dut.depth // BLOCK) == -(-least // BLOCK)
     rows = [(0, 0, row) for row in ends(plan.frozen_rows)]
-    rows += [(1, page, row) for page in PAGES for row in ends(plan.learned_rows)]
+    rows += [(1, page, row) for page in PAGES for row in ends(plan.trainable_rows)]
     Random(2).shuffle(rows)
 
     async def bench(ctx):
-        for number, (learned, page, row) in enumerate(rows):
-            await fill(ctx, dut, row, number, load_learned=learned, load_page=page)
-        found = [await read(ctx, dut, row, learned, page) for learned, page, row in rows]
+        for number, (trainable, page, row) in enumerate(rows):
+            await fill(ctx, dut, row, number, load_trainable=trainable, load_page=page)
+        found = [await read(ctx, dut, row, trainable, page) for trainable, page, row in rows]
         assert found == list(range(len(rows)))
 
     simulator = Simulator(dut)

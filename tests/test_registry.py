@@ -1,5 +1,5 @@
-from seedbed.flow.jobs import plan
 from seedbed.flow.registry import CORES
+from seedbed.flow.report.jobs import plan
 
 
 def test_every_core_is_mutated(tmp_path):

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from seedbed.flow import paper, plot_style, plots, ratio, report, tables
+from seedbed.flow import paper, plot_style
+from seedbed.flow.report import plots, ratio, report, tables
 from seedbed.flow.row import Row, command
 
 TOOLS = {"yosys": "Yosys 0.1"}
@@ -281,7 +282,7 @@ def test_every_figure_of_data_or_seeds_names_them():
     assert named("Resources") == [["1..3"]]
     assert named("Zeroth-order fine-tuning") == [["digits", "0, 1, 4"]]
     assert named("Matrix-vector products") == [["7"]] * 3
-    assert named("What the project set itself") == [["", "1..3"], ["digits", "0, 1, 4"]]
+    assert named("Aims") == [["", "1..3"], ["digits", "0, 1, 4"]]
 
 
 def test_sizes_join_a_job_with_what_it_ran_on():
@@ -294,7 +295,7 @@ def test_sizes_join_a_job_with_what_it_ran_on():
         row("instantft", "8", lanes, None, kind="job", job_cycles=2_000_000, pass_cycles=99.5),
     ]
     table = tables.sizes([r.to_json() for r in rows], "", "")
-    assert table.header[-3:] == ["whole job", "a sample, cached", "whole job, ms"]
+    assert table.header[-3:] == ["cycles per job", "cycles per cached sample", "job, ms"]
     assert [line[2:] for line in table.lines] == [
         ["ecp5", "9", "8", "7", "6", "50.0", "2,000,000", "99.5", "40.0"],
         ["xcup", "5", "8", "7", "6", "", "2,000,000", "99.5", ""],
@@ -339,3 +340,17 @@ def test_summary_says_what_is_checked_and_what_is_missed(rows):
     part, whole = map(int, re.findall(r"\d+", met))
     assert whole - part == len(missed)
     assert "'make formal'" in next(line for line in lines if line.startswith("Not checked so far"))
+
+
+def test_a_surviving_mutant_has_a_line_of_its_own():
+    command = (
+        "mutate -ctrl mutsel 7 18 -mode const1 -module top -cell $flatten\\\\core.$or$core.v:9$2 "
+        "-port B -portbit 4 -wire core.x -src core.v:127.15-127.19 -src core.v:2609.9-2609.14"
+    )
+    row = {"core": "lfsr", "config": "14 bits", "kind": "mutation"}
+    row["figures"] = {"mutants": 2, "killed": 1, "survivors": [command]}
+    table = tables.surviving([row], "", "")
+    (line,) = table.lines
+    assert line[:3] == ["lfsr", "14 bits", "const1 at B[4]"]
+    assert line[4] == "2609.9-2609.14"
+    assert tables.surviving([{**row, "figures": {"survivors": []}}], "", "") is None

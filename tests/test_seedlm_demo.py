@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from seedbed.flow import seedlm_demo, tables
-from seedbed.flow.data import DataError
+from seedbed.flow.demos import seedlm
+from seedbed.flow.demos.data import DataError
+from seedbed.flow.report import tables
 from seedbed.spec import SeedlmConfig
 
 #: A search and a core of seconds.
@@ -13,8 +14,8 @@ SMALL = SeedlmConfig(block=4, latent=2, width=6)
 
 
 def test_weights_go_through_file_and_rtl_into_the_report(tmp_path, monkeypatch):
-    monkeypatch.setattr(seedlm_demo, "CONFIGS", {"small": SMALL})
-    result = seedlm_demo.run_seedlm(None, tmp_path / "demo" / "digits", build=tmp_path)
+    monkeypatch.setattr(seedlm, "CONFIGS", {"small": SMALL})
+    result = seedlm.run_seedlm(None, tmp_path / "demo" / "digits", build=tmp_path)
     (row,) = result["rows"]
     # 18 bits a block of 4 weights, in rows of whole bytes; 32 x 64 products in 3 beats a row.
     assert row["bits"] == 18 / 4
@@ -25,7 +26,7 @@ def test_weights_go_through_file_and_rtl_into_the_report(tmp_path, monkeypatch):
     assert result["before"] - 10 < row["accuracy"] < result["before"] + 2
     # The product's error is the weights', seen through one image.
     assert row["product_error"] == pytest.approx(row["error"], rel=0.7)
-    (found,) = seedlm_demo.rows(tmp_path / "demo")
+    (found,) = seedlm.rows(tmp_path / "demo")
     assert found.config == "digits, small"
     assert found.figures["accuracy_after"] == row["accuracy"]
     report = json.loads(json.dumps([found.to_json()]))
@@ -35,5 +36,5 @@ def test_weights_go_through_file_and_rtl_into_the_report(tmp_path, monkeypatch):
 
 def test_a_folder_without_data_is_refused(tmp_path):
     with pytest.raises(DataError, match="is not a folder"):
-        seedlm_demo.run_seedlm(tmp_path / "none", tmp_path / "out", build=tmp_path)
+        seedlm.run_seedlm(tmp_path / "none", tmp_path / "out", build=tmp_path)
     assert not (tmp_path / "out").exists()

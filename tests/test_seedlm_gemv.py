@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from amaranth.hdl import Fragment
 
-from seedbed.flow import gemv_cycles as flow
-from seedbed.flow import paper, tables
+from seedbed.flow import paper
+from seedbed.flow.demos import gemv_cycles as flow
+from seedbed.flow.emit.verilog import write, write_packed
 from seedbed.flow.registry import CORES
+from seedbed.flow.report import tables
+from seedbed.flow.report.kinds import plain as plain_params
 from seedbed.flow.row import Row
-from seedbed.flow.rows import plain as plain_params
-from seedbed.flow.verilog import write, write_packed
 from seedbed.hw.seedlm_gemv import SeedlmGemv
 from seedbed.sim import gemv_cycles
 from seedbed.sim.case import Case, Phase

@@ -1,9 +1,13 @@
 import json
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from seedbed.flow import place, place_harness, synth, targets
+from seedbed.flow.fpga import harness, place, placement_files, synth, targets
 from seedbed.sim import tools
 
 # Eight flip-flops and one XOR of four: a look-up table in every family.
@@ -172,11 +176,30 @@ def test_large_designs_have_another_placer_and_router(build, monkeypatch):
     assert not list(log.parent.glob("asked-*"))
 
 
+@pytest.mark.parametrize("large", [False, True])
+def test_a_placement_is_written_with_what_gives_it_again(build, tmp_path, monkeypatch, large):
+    monkeypatch.setattr(place, "LARGE", 1 if large else 10_000)
+    path = write(build, LFSR)
+    placement = place.Placement(path, "lfsr", target=targets.find("ecp5"), build=build)
+    found = placement.measure(1)
+    written = placement_files.write(placement, found["median_seed"], of=1, folder=tmp_path)
+    assert {p.name for p in written} == {"harness.v", "design.json", "sites.json", "place.sh"}
+    cells = json.loads((placement.folder.parent / "mapped.json").read_text())
+    cells = cells["modules"]["lfsr"]["cells"]
+    told = json.loads((tmp_path / "sites.json").read_text())
+    assert set(told) == set(cells)
+    assert all(re.match(r"X\d+/Y\d+/SLICE", site) for site in told.values())
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    subprocess.run(["sh", tmp_path / "place.sh"], check=True, capture_output=True)
+    (clock,) = json.loads((tmp_path / "report.json").read_text())["fmax"].values()
+    assert round(clock["achieved"], 1) == found["median"]
+
+
 def test_the_harness_folds_every_net_once_and_registers_logic_first(build):
     path = write(build, MIXED)
     folder = synth.map_core(path, "mixed", target="ecp5", build=build)
     module = json.loads((folder / "mapped.json").read_text())["modules"]["mixed"]
-    text = place_harness.wrap(
+    text = harness.wrap(
         "mixed", module, name="harness", is_register=lambda cell: cell == "TRELLIS_FF"
     )
     lines = [line.strip() for line in text.splitlines()]
@@ -197,7 +220,7 @@ def test_ready_comes_from_a_register_or_from_logic(build):
     module = {"ports": ports, "cells": {}}
 
     def wrapped(**ready):
-        return place_harness.wrap("m", module, name="h", is_register=lambda cell: False, **ready)
+        return harness.wrap("m", module, name="h", is_register=lambda cell: False, **ready)
 
     assert ".i_payload({s[3], s[0]}), .i_valid({s[1]}), .o_ready({s[2]})," in wrapped()
     behind = wrapped(ready="logic")

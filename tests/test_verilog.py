@@ -11,8 +11,8 @@ from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out
 from pyslang import ast, syntax
 
+from seedbed.flow.emit.verilog import emit, write
 from seedbed.flow.registry import CORES, WRAPPERS
-from seedbed.flow.verilog import emit, write
 from seedbed.sim import verilog_bench
 from seedbed.sim.verilate import WAIVERS, lint
 
@@ -105,7 +105,7 @@ def test_text_is_the_same_in_another_process(tmp_path):
     core = CORES["urng_array"]
     program = (
         "import sys; from seedbed.sim.tools import setup_environment; setup_environment();"
-        "from seedbed.flow.registry import CORES; from seedbed.flow.verilog import emit;"
+        "from seedbed.flow.registry import CORES; from seedbed.flow.emit.verilog import emit;"
         "sys.stdout.write(emit(CORES['urng_array'], {'width': 14}))"
     )
     other = subprocess.run(

@@ -7,8 +7,8 @@ import pytest
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.flow.emit.verilog import write
 from seedbed.flow.registry import CORES
-from seedbed.flow.verilog import write
 from seedbed.sim import tools, verilog_bench
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.harness import Mismatch

@@ -112,16 +112,18 @@ class Session:
         config, lora = self.config, self.model.lora
         return adapter_rows(config.engine.plan, lora.a, lora.b, config.adapters.one)
 
-    def load(self, *, learned: bool, more: int = 0) -> None:
+    def load(self, *, trainable: bool, more: int = 0) -> None:
         """Load the network, or the adapters as they are, in a packet that much too long."""
         config = self.config
         plan, layers = config.engine.plan, config.network.layers
-        rows = self.rows() if learned else frozen_rows(plan, layers, self.model.weights)
+        rows = self.rows() if trainable else frozen_rows(plan, layers, self.model.weights)
         pairs = words(rows).tolist()
         pairs = [pairs[k % len(pairs)] for k in range(len(pairs) + more)]
         layout = packet_layout(config.engine)
         self.payloads["i_parameters"] += [
-            layout.const({"word": pair, "learned": learned, "last": k == len(pairs) - 1}).as_bits()
+            layout.const(
+                {"word": pair, "trainable": trainable, "last": k == len(pairs) - 1}
+            ).as_bits()
             for k, pair in enumerate(pairs)
         ]
         self._cut()
@@ -282,8 +284,8 @@ def case(config: InstantFtConfig, random: Random) -> Case:
     session = Session(config=config, rng=np.random.default_rng(random.getrandbits(32)))
     rate = config.lora.rate(0.02)
     last = config.entries - 1
-    for learned in (False, True):
-        session.load(learned=learned)
+    for trainable in (False, True):
+        session.load(trainable=trainable)
     session.train([[0, 1, last], [last, 0, 1]], batch=2, rate=rate)
     session.order("read")
     session.infer([1, 0], epochs=2)
@@ -297,11 +299,11 @@ def case(config: InstantFtConfig, random: Random) -> Case:
     ):
         session.train([[1, 0, last]], batch=3, rate=rate, fault=fault)
     session.train([[0, 2]], batch=2, rate=rate, fault=Fault(1, "store", 0))
-    for learned in (False, True):
+    for trainable in (False, True):
         for more in (-1, 1):
-            session.load(learned=learned, more=more)
+            session.load(trainable=trainable, more=more)
             session.order("read", "parameters")
-    session.load(learned=False)
+    session.load(trainable=False)
     session.order("train", "command", epochs=1, batch=1)
     session.order("infer", "command", samples=1)
     session.order("train", "command", samples=1, epochs=1)

@@ -33,7 +33,7 @@ class Session:
     model: Lora = field(init=False)
     batch: list = field(default_factory=list)
     spoilt: bool = False
-    misfit: bool = False
+    length_error: bool = False
 
     def __post_init__(self) -> None:
         self.model = Lora.random(self.config, self.rng, 0.5)
@@ -57,8 +57,8 @@ class Session:
 
     def _answer(self, values: list[int] | None = None, status: str = "") -> None:
         layout, ways = result_layout(self.config), self.config.ways
-        status = status or ("parameters" if self.misfit else "ok")
-        self.misfit = False
+        status = status or ("parameters" if self.length_error else "ok")
+        self.length_error = False
         values = values or []
         for start in range(0, len(values) or 1, ways):
             part = values[start : start + ways]
@@ -91,7 +91,7 @@ class Session:
         words = words[:extra] if extra < 0 else words + words[:extra]
         self._in["i_parameters"] += self._packet(words)
         if extra:
-            self.model, self.misfit = before, True
+            self.model, self.length_error = before, True
 
     def _drawn(self, form, *shape: int) -> np.ndarray:
         one = min(form.one, form.high)

@@ -26,13 +26,13 @@ def walk(dut: LayerSequencer) -> Module:
     number, running, loading = inside["number"], inside["running"], inside["loading"]
     m.d.comb += [
         dut.start.eq(AnySeq(1)),
-        dut.half.eq(AnyConst(1)),
+        dut.buffer_select.eq(AnyConst(1)),
         dut.retired.eq(AnySeq(1)),
         dut.written.eq(AnySeq(len(dut.written))),
         Assume(~dut.start | ~dut.busy),
         # All steps of a program; what has begun cannot be written.
         dut.first.eq(0),
-        dut.behind.eq(len(steps)),
+        dut.stop.eq(len(steps)),
         Assume(dut.written <= inside["begun"]),
     ]
     sizes = [
@@ -44,7 +44,7 @@ def walk(dut: LayerSequencer) -> Module:
         [s.width for s in steps],
         [s.height for s in steps],
     ]
-    # From the inside: where each loop is.
+    # Innermost first: the iteration of each loop.
     at = [Signal(range(max(size)), name=f"at_{k}") for k, size in enumerate(sizes)]
 
     def of(numbers):
@@ -64,80 +64,79 @@ def walk(dut: LayerSequencer) -> Module:
         for place, size in zip(at, sizes, strict=True):
             within = within & (place < size[k])
         fits = Mux(number == k, within, fits)
-    gives = inside["gives"]
-    begins, last = (piece == 0) & (read == 0), Signal()
-    fresh = Signal()
+    issue = inside["issue"]
+    first, last = (piece == 0) & (read == 0), Signal()
+    first_beat = Signal()
     m.d.comb += [
         last.eq((piece == of(sizes[0]) - 1) & (read == of(sizes[1]) - 1)),
-        fresh.eq(sum(at, Const(0)) == 0),
+        first_beat.eq(sum(at, Const(0)) == 0),
     ]
     # The loops, counted by themselves.
-    goes_on = Const(1, 1)
-    with m.If(gives):
+    advance = Const(1, 1)
+    with m.If(issue):
         for place, size in zip(at, sizes, strict=True):
-            turns = place == of(size) - 1
-            with m.If(goes_on):
-                m.d.sync += place.eq(Mux(turns, 0, place + 1))
-            goes_on = goes_on & turns
-    half = dut.half << (len(beat.address) - 1)
+            wraps = place == of(size) - 1
+            with m.If(advance):
+                m.d.sync += place.eq(Mux(wraps, 0, place + 1))
+            advance = advance & wraps
+    buffer = dut.buffer_select << (len(beat.address) - 1)
     given = [
-        (beat.address, address + half),
+        (beat.address, address + buffer),
         (beat.row, row),
-        (beat.spread, of(plan.spreads.index(s.spread) for s in steps)),
-        (beat.begins, begins),
+        (beat.skew, of(plan.skews.index(s.skew) for s in steps)),
+        (beat.first, first),
         (beat.last, last),
         (beat.bias, last & of(s.bias for s in steps)),
-        (beat.learned, Const(0, 1)),
+        (beat.trainable, Const(0, 1)),
     ]
-    waits = of(s.waits for s in steps) & fresh & (dut.written != number)
-    m.d.comb += Assert(beat.valid == past(m, gives))
+    waits = of(s.waits for s in steps) & first_beat & (dut.written != number)
+    m.d.comb += Assert(beat.valid == past(m, issue))
     for value, expected in given:
         before = past(m, expected)
         with m.If(beat.valid):
             m.d.comb += Assert(value == before)
-    # Frames on their way.
-    flying = Signal(range(FRAMES + 1))
-    m.d.sync += flying.eq(flying + (gives & last) - dut.retired)
+    in_flight = Signal(range(FRAMES + 1))
+    m.d.sync += in_flight.eq(in_flight + (issue & last) - dut.retired)
     m.d.comb += [
-        Assume(~dut.retired | (flying != 0)),
-        Assert(flying <= FRAMES),
-        Assert(gives == (running & ~waits & (flying != FRAMES))),
-        Assert(inside["flying"] == flying),
+        Assume(~dut.retired | (in_flight != 0)),
+        Assert(in_flight <= FRAMES),
+        Assert(issue == (running & ~waits & (in_flight != FRAMES))),
+        Assert(inside["in_flight"] == in_flight),
         Assert(dut.busy == (running | loading)),
         Assert(~(running & loading)),
         Assert(number == inside["begun"]),
         Assert(~dut.busy | (number < len(steps))),
-        Assert(~dut.busy | (inside["behind"] == len(steps))),
+        Assert(~dut.busy | (inside["stop"] == len(steps))),
     ]
     with m.If(~running):
-        m.d.comb += Assert(fresh)
+        m.d.comb += Assert(first_beat)
     with m.If(running):
         m.d.comb += [
             Assert(fits),
-            Assert(inside["fresh"] == fresh),
-            Assert((inside["address"] ^ (address + half))[: len(beat.address)] == 0),
+            Assert(inside["first_beat"] == first_beat),
+            Assert((inside["address"] ^ (address + buffer))[: len(beat.address)] == 0),
             Assert(inside["row"] == row),
         ]
         for k, (place, size) in enumerate(zip(at, sizes, strict=True)):
-            m.d.comb += Assert(inside[f"left_{k}"] + place == of(size) - 1)
-    with m.If(running | (loading & inside["settled"])):
+            m.d.comb += Assert(inside[f"nest.left_{k}"] + place == of(size) - 1)
+    with m.If(running | (loading & inside["loaded"])):
         roms = {
             "window": [s.window for s in steps],
             "weights": [s.weights for s in steps],
-            "spread": [plan.spreads.index(s.spread) for s in steps],
-            "learned": [s.learned for s in steps],
+            "skew": [plan.skews.index(s.skew) for s in steps],
+            "trainable": [s.trainable for s in steps],
             "bias": [s.bias for s in steps],
             "waits": [s.waits for s in steps],
-            "again": [1 - s.beats for s in steps],
-            "whole": [1 - s.beats * s.groups(ways) for s in steps],
-            **{f"move_{k}": [s.moves[k] for s in steps] for k in range(7)},
-            **{f"top_{k}": [n - 1 for n in size] for k, size in enumerate(sizes)},
+            "frame_stride": [1 - s.beats for s in steps],
+            "step_stride": [1 - s.beats * s.groups(ways) for s in steps],
+            **{f"stride_{k}": [s.strides[k] for s in steps] for k in range(7)},
+            **{f"limit_{k}": [n - 1 for n in size] for k, size in enumerate(sizes)},
         }
         for name, numbers in roms.items():
             for k, value in enumerate(numbers):
                 with m.If(number == k):
                     m.d.comb += Assert(inside[name] == int(value))
-    m.d.comb += Assert(~inside["settled"] | dut.busy)
+    m.d.comb += Assert(~inside["loaded"] | dut.busy)
     cover(m, beat.valid & (number == len(steps) - 1) & past(m, last), waits & running)
     return m
 
@@ -149,7 +148,7 @@ def numbers(dut: ActivationStore) -> Module:
     width, ways = dut.address_width, len(dut.values)
     place, known, age = AnyConst(width), Signal(), Signal(range(APART + 1))
     kept = Signal(dut.lanes[0].shape())
-    for port in (dut.address, dut.write, dut.target, dut.count, dut.fill, dut.spread):
+    for port in (dut.address, dut.write, dut.target, dut.count, dut.fill, dut.skew):
         m.d.comb += port.eq(AnySeq(len(port)))
     for port in (dut.values, dut.filling):
         m.d.comb += port.as_value().eq(AnySeq(port.shape().size))
@@ -157,7 +156,7 @@ def numbers(dut: ActivationStore) -> Module:
     offset = (place - dut.target)[:width]
     m.d.comb += [
         Assume(dut.count <= ways),
-        Assume(dut.spread < len(dut.config.plan.spreads)),
+        Assume(dut.skew < len(dut.config.plan.skews)),
         Assume(~dut.fill | (dut.target[: (filled - 1).bit_length()] == 0)),
     ]
     hit = dut.write & (offset < Mux(dut.fill, filled, dut.count))
@@ -170,20 +169,20 @@ def numbers(dut: ActivationStore) -> Module:
         m.d.sync += age.eq(age + 1)
     m.d.comb += Assert(age <= APART)
     # What is read in the cycle that writes it is anything.
-    seen, addressed, spread, content = known & ~hit, dut.address, dut.spread, kept
+    seen, addressed, skew, content = known & ~hit, dut.address, dut.skew, kept
     for _ in range(dut.LATENCY):
-        seen, addressed, spread, content = (
-            past(m, value) for value in (seen, addressed, spread, content)
+        seen, addressed, skew, content = (
+            past(m, value) for value in (seen, addressed, skew, content)
         )
     for k, lane in enumerate(dut.lanes):
         rows = Const(0, 1)
-        for number, further in enumerate(dut.config.plan.spreads):
-            rows = Mux(spread == number, further[k], rows)
+        for number, further in enumerate(dut.config.plan.skews):
+            rows = Mux(skew == number, further[k], rows)
         at = (addressed + k + rows * len(dut.lanes))[:width]
         with m.If(seen & (at == place)):
             m.d.comb += Assert(lane == content)
         if k in (0, len(dut.lanes) - 1):
-            cover(m, seen & (at == place) & (lane != 0) & (spread == 1))
+            cover(m, seen & (at == place) & (lane != 0) & (skew == 1))
     return m
 
 
@@ -198,7 +197,7 @@ LOOPS = ConvEngineConfig(
     lanes=8,
     ways=1,
 ).engine
-#: Rows of a window that lie apart, for a spread.
+#: Rows of a window that lie apart, for a skew.
 APARTMENTS = ConvEngineConfig(
     network=NetworkConfig(
         (Layer(name="a", kind="conv", inputs=(1, 8, 8), outputs=1, kernel=2, relu=False),)
@@ -223,8 +222,8 @@ PROOFS = (
         mutants=(
             Mutant(
                 name="a group begins with the weights of the one before",
-                old="Array([1, 1, again, again, 1, whole, whole, 1])",
-                new="Array([1, 1, again, again, again, whole, whole, 1])",
+                old="[1, 1, frame, frame, 1, whole, whole]",
+                new="[1, 1, frame, frame, frame, whole, whole]",
             ),
             Mutant(
                 name="no step waits",
@@ -232,9 +231,9 @@ PROOFS = (
                 new="ready.eq(1)",
             ),
             Mutant(
-                name="frames are counted when they begin, too",
-                old="issued.eq(gives & ends[0] & ends[1])",
-                new="issued.eq(gives & ends[0])",
+                name="every row of a window counts as a frame",
+                old="frame_issued.eq(issue & nest.last[0] & nest.last[1])",
+                new="frame_issued.eq(issue & nest.last[0])",
             ),
         ),
     ),

@@ -16,7 +16,7 @@ __all__ = ["PROOFS"]
 def pixels(dut: ImageLoader) -> Module:
     """Follow an image by row and column, and hold every write against the map's own addresses."""
     m, inside = free_inputs(dut)
-    m.d.comb += dut.half.eq(AnySeq(1))
+    m.d.comb += dut.buffer_select.eq(AnySeq(1))
     plan, given, put = dut.config.plan, dut.i, dut.o
     region, ways = plan.regions["x0"], plan.ways
     rows, along = region.shape[0], region.shape[1] * region.shape[2]
@@ -25,16 +25,16 @@ def pixels(dut: ImageLoader) -> Module:
     turns = x + ways >= along
     final = turns & (y == rows - 1) & ~over
     place = region.origin + y * region.stride + x
-    half = dut.half << (len(put.payload.address) - 1)
+    buffer_select = dut.buffer_select << (len(put.payload.address) - 1)
     m.d.comb += [
         Assert(put.valid == (given.valid & ~over)),
         Assert(given.ready == (put.ready | over)),
         Assert(dut.done == (transfer(given) & given.payload.last & final)),
-        Assert(dut.misfit == (transfer(given) & given.payload.last & ~final)),
+        Assert(dut.length_error == (transfer(given) & given.payload.last & ~final)),
     ]
     with m.If(put.valid):
         m.d.comb += [
-            Assert(put.payload.address == place + half),
+            Assert(put.payload.address == place + buffer_select),
             Assert(put.payload.count == Mux(turns, along - x, ways)),
             Assert(put.payload.values.as_value() == given.payload.values.as_value()),
         ]
@@ -53,7 +53,13 @@ def pixels(dut: ImageLoader) -> Module:
             Assert(inside["offset"] == y * region.stride + x),
             Assert((x < along) & (y < rows)),
         ]
-    cover(m, dut.done, dut.misfit & ~over, dut.misfit & over, transfer(put) & past(m, dut.done))
+    cover(
+        m,
+        dut.done,
+        dut.length_error & ~over,
+        dut.length_error & over,
+        transfer(put) & past(m, dut.done),
+    )
     return m
 
 
@@ -63,32 +69,32 @@ def packets(dut: ParameterLoader) -> Module:
     m.d.comb += dut.accepts.eq(AnySeq(1))
     plan, given = dut.config.plan, dut.i
     pairs = plan.ways * plan.lanes // 2
-    learned = given.payload.learned
-    words = Mux(learned, plan.learned_rows, plan.frozen_rows) * pairs
-    most = max(plan.learned_rows, plan.frozen_rows) * pairs
+    trainable = given.payload.trainable
+    words = Mux(trainable, plan.trainable_rows, plan.frozen_rows) * pairs
+    most = max(plan.trainable_rows, plan.frozen_rows) * pairs
     count = Signal(range(most + 1))
     kind = Signal()
     m.d.comb += [
         # A packet is for one memory.
-        Assume(~given.valid | (count == 0) | (learned == kind)),
+        Assume(~given.valid | (count == 0) | (trainable == kind)),
         Assert(given.ready == dut.accepts),
         Assert(dut.load == (transfer(given) & (count < words))),
         Assert(~dut.load | (dut.row * pairs + dut.pair == count)),
-        Assert(dut.misfit == (transfer(given) & given.payload.last & (count != words - 1))),
+        Assert(dut.length_error == (transfer(given) & given.payload.last & (count != words - 1))),
     ]
     with m.If(transfer(given)):
-        m.d.sync += [kind.eq(learned), count.eq(count + (count < words))]
+        m.d.sync += [kind.eq(trainable), count.eq(count + (count < words))]
         with m.If(given.payload.last):
             m.d.sync += count.eq(0)
-    kept = Mux(kind, plan.learned_rows, plan.frozen_rows) * pairs
+    kept = Mux(kind, plan.trainable_rows, plan.frozen_rows) * pairs
     m.d.comb += [
         Assert((count == 0) | (count <= kept)),
         Assert(inside["beyond"] == ((count != 0) & (count == kept))),
         Assert(inside["beyond"] | (dut.row * pairs + dut.pair == count)),
         Assert(dut.pair < pairs),
     ]
-    fits = transfer(given) & given.payload.last & ~dut.misfit
-    cover(m, fits, dut.misfit & ~dut.load, dut.misfit & dut.load & learned)
+    fits = transfer(given) & given.payload.last & ~dut.length_error
+    cover(m, fits, dut.length_error & ~dut.load, dut.length_error & dut.load & trainable)
     return m
 
 

@@ -24,7 +24,11 @@ def runs(dut: AdapterRuns) -> Module:
     """Count runs and their rows by themselves: its left factors first, then row by row."""
     m, inside = free_inputs(dut)
     plan, beat = dut.config.plan, dut.beat
-    m.d.comb += [dut.start.eq(AnySeq(1)), dut.half.eq(AnyConst(1)), Assume(~dut.start | ~dut.busy)]
+    m.d.comb += [
+        dut.start.eq(AnySeq(1)),
+        dut.buffer_select.eq(AnyConst(1)),
+        Assume(~dut.start | ~dut.busy),
+    ]
     number, done = Signal(range(len(plan.runs) + 1)), Signal(range(99))
     busy = Signal()
     count = chosen(number, (run.count for run in plan.runs))
@@ -37,7 +41,7 @@ def runs(dut: AdapterRuns) -> Module:
         m.d.sync += [busy.eq(1), number.eq(0), done.eq(0)]
     left = chosen(number, (run.left for run in plan.runs))
     right = chosen(number, (run.right for run in plan.runs)) + (done - 1) * plan.lanes
-    top = dut.half << (len(beat.address) - 1)
+    top = dut.buffer_select << (len(beat.address) - 1)
     row = chosen(number, (run.row for run in plan.runs)) + done - 1
     begins = done == 0
     m.d.comb += [
@@ -69,7 +73,7 @@ def runs(dut: AdapterRuns) -> Module:
 def vectors(dut: VectorLoader) -> Module:
     """Follow a packet by vector and number, and hold every write against the plan's addresses."""
     m, inside = free_inputs(dut)
-    m.d.comb += dut.half.eq(AnySeq(1))
+    m.d.comb += dut.buffer_select.eq(AnySeq(1))
     plan, given, put = dut.config.plan, dut.i, dut.o
     ways = plan.ways
     regions = [r for name, r in plan.regions.items() if name[0] == "x"] + [plan.regions["logits"]]
@@ -79,12 +83,12 @@ def vectors(dut: VectorLoader) -> Module:
     length = chosen(vector, lengths)
     turns = place + ways >= length
     final = turns & (vector == len(regions) - 1) & ~over
-    half = dut.half << (len(put.payload.address) - 1)
+    half = dut.buffer_select << (len(put.payload.address) - 1)
     m.d.comb += [
         Assert(put.valid == (given.valid & ~over)),
         Assert(given.ready == (put.ready | over)),
         Assert(dut.done == (transfer(given) & given.payload.last & final)),
-        Assert(dut.misfit == (transfer(given) & given.payload.last & ~final)),
+        Assert(dut.length_error == (transfer(given) & given.payload.last & ~final)),
     ]
     with m.If(put.valid):
         first = chosen(vector, (region.first for region in regions))
@@ -107,7 +111,13 @@ def vectors(dut: VectorLoader) -> Module:
             Assert(inside["number"] == vector),
             Assert(inside["beat"] * ways == place),
         ]
-    cover(m, dut.done, dut.misfit & ~over, dut.misfit & over, transfer(put) & past(m, dut.done))
+    cover(
+        m,
+        dut.done,
+        dut.length_error & ~over,
+        dut.length_error & over,
+        transfer(put) & past(m, dut.done),
+    )
     return m
 
 

@@ -39,11 +39,11 @@ def plans():
 def test_lenet5_in_cycles_and_rows():
     made = plan(lanes=32, ways=4, layers=LENET5.layers, lora=lora(LENET5))
     assert [step.cycles(4) for step in made.steps[:5]] == [1568, 2000, 390, 84, 9]
-    assert (made.frozen_rows, made.learned_rows) == (505, 101)
+    assert (made.frozen_rows, made.trainable_rows) == (505, 101)
     assert [made.step(name).cycles(4) for name in ("h0", "h4", "z", "dh")] == [33, 3, 6, 5]
     assert made.store_rows == 128
     alone = plan(lanes=32, ways=4, lora=lora(LENET5))
-    assert alone.learned_rows == 93
+    assert alone.trainable_rows == 93
     assert (alone.frozen_rows, alone.base) == (0, (0, 0))
 
 
@@ -112,7 +112,7 @@ def test_windows_meet_their_weights():
                     for piece in range(step.pieces):
                         at = step.window + y * step.line + column * step.column
                         at += read * step.jump + piece * made.lanes
-                        rows_on = np.array(step.spread) * made.lanes
+                        rows_on = np.array(step.skew) * made.lanes
                         seen += store[(at + np.arange(made.lanes) + rows_on) % len(store)].tolist()
                 window = padded[:, y : y + side, column : column + side].ravel()
                 want = window if layer.kind == "conv" else x.ravel()

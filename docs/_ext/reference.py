@@ -1,0 +1,84 @@
+"""Two directives that write reference pages from the code: ``commands`` and ``api``."""
+
+import inspect
+import re
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+from amaranth.hdl import Elaboratable
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+from sphinx.util.parsing import nested_parse_to_nodes
+from typer import Context
+from typer.cli import get_docs_for_click
+from typer.main import get_command
+
+from seedbed.flow.cli import app as command_line
+
+
+def command_pages() -> str:
+    """Return what typer writes of every command and its options, as Markdown."""
+    command = get_command(command_line)
+    text = get_docs_for_click(obj=command, ctx=Context(command), name="seedbed")
+    # The page has a title of its own, and says what the command is.
+    return text[re.search(r"^## ", text, re.MULTILINE).start() :]
+
+
+def public(package: str) -> list[str]:
+    """Return a package's modules that have public names (``__all__``), in order."""
+    root = import_module(package)
+    names = [f"{package}.{module.name}" for module in iter_modules(root.__path__)]
+    return [name for name in names if getattr(import_module(name), "__all__", None)]
+
+
+class Commands(SphinxDirective):
+    """``commands``: the reference of the command line."""
+
+    def run(self) -> list[nodes.Node]:
+        return nested_parse_to_nodes(self.state, command_pages(), allow_section_headings=True)
+
+
+class Api(SphinxDirective):
+    """``api``: every module of a package, with the names in its ``__all__``."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        lines = []
+        for module in public(self.arguments[0]):
+            short = module.removeprefix("seedbed.")
+            lines += [f"## `{short}`", "", "```{eval-rst}", f".. automodule:: {module}"]
+            lines += ["   :members:", "```", ""]
+        content = StringList(lines, source="api")
+        return nested_parse_to_nodes(self.state, content, allow_section_headings=True)
+
+
+def members(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Rename the section of a component's ports to one that numpydoc knows."""
+    for k, line in enumerate(lines[:-1]):
+        if line == "Members" and set(lines[k + 1]) == {"-"}:
+            lines[k : k + 2] = ["Attributes", "----------"]
+
+
+def signature(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, own: str | None, result: str | None
+) -> tuple[str, None] | None:
+    """Show what a component's own ``__init__`` takes, where Amaranth's base hides it."""
+    if what != "class" or not issubclass(obj, Elaboratable):
+        return None
+    parameters = list(inspect.signature(obj.__init__).parameters.values())[1:]
+    plain = [each.replace(annotation=inspect.Parameter.empty) for each in parameters]
+    return str(inspect.Signature(plain)), None
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the directives."""
+    # numpydoc does its part at 500.
+    app.connect("autodoc-process-docstring", members, priority=400)
+    app.connect("autodoc-process-signature", signature)
+    app.add_directive("commands", Commands)
+    app.add_directive("api", Api)
+    return {"parallel_read_safe": True}

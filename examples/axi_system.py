@@ -1,0 +1,48 @@
+"""Writes what axi_system.v needs: the core's Verilog, a compressed matrix, a vector, their product.
+
+Run it as: python axi_system.py, and then what examples/README.md says.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from seedbed.flow.emit.verilog import write
+from seedbed.flow.registry import find_verilog
+from seedbed.golden import seedlm
+from seedbed.golden.seedlm_gemv import SeedlmGemv
+from seedbed.sim.tools import setup_environment
+from seedbed.spec import SeedlmGemvConfig
+
+ROWS, COLUMNS = 8, 64
+#: As `seedbed verilog seedlm_gemv_axi` with a --set for each.
+PARAMETERS = {"beat_bits": 64, "columns": 256, "row_width": 16}
+
+
+def main() -> None:
+    """Write the files to the current folder."""
+    setup_environment()  # finds the yosys that came with seedbed
+    write(find_verilog("seedlm_gemv_axi"), PARAMETERS, Path())
+    config = SeedlmGemvConfig(**PARAMETERS)
+    model = SeedlmGemv(config)
+    random = np.random.default_rng(1)
+    matrix = random.normal(size=(ROWS, COLUMNS))
+    found = seedlm.search(config, matrix.reshape(-1, config.block))
+    blocks = seedlm.pack(config, *found).reshape(ROWS, -1)
+    vector = random.integers(-(1 << 15), 1 << 15, COLUMNS)
+    sums = model.packed_product(blocks, vector)
+    words = {
+        "weights.hex": model.packed_beats(blocks).reshape(-1, config.beat_bits // 8).view("<u8"),
+        "vector.hex": vector.astype("<i2").view("<u8"),
+        "sums.hex": sums.view("<u8"),
+    }
+    for name, each in words.items():
+        Path(name).write_text("".join(f"{word:016x}\n" for word in each.reshape(-1)))
+    # A sum is in units of 2^-8 / (2^15 - 1) of the weights.
+    product = sums * 2.0**-8 / (config.half - 1)
+    error = np.linalg.norm(product - matrix @ vector) / np.linalg.norm(matrix @ vector)
+    print(f"{ROWS} x {COLUMNS} weights at 4 bits; the product's error is {error:.3f}")
+
+
+if __name__ == "__main__":
+    main()

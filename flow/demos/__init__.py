@@ -1,0 +1,1 @@
+"""Whole jobs on real data, as the papers have them."""

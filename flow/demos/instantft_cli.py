@@ -1,0 +1,63 @@
+"""The command line's demonstration of InstantFT."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from seedbed.flow.options import Build, Data
+
+__all__ = ["demo_instantft"]
+
+
+def demo_instantft(
+    data: Data = None,
+    angle: Annotated[
+        float, typer.Option(help="The degrees by which the images are rotated, 15..90.")
+    ] = 90,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="The number of runs for a figure, by default 3.")
+    ] = None,
+    rtl: Annotated[
+        bool, typer.Option("--rtl", help="Run one whole job on the emitted Verilog, bit for bit.")
+    ] = False,
+    images: Annotated[
+        int | None, typer.Option(help="With --rtl: the number of images, by default 1024.")
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="With --rtl: the number of epochs, by default 10.")
+    ] = None,
+    lanes: Annotated[
+        int | None, typer.Option(help="With --rtl: the core's lanes, 8, 16 or by default 32.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="With --rtl: the seed of the job, by default 0.")
+    ] = None,
+    stalls: Annotated[
+        bool, typer.Option("--stalls", help="With --rtl: let all ports pause at random.")
+    ] = False,
+    build: Build = Path("build"),
+) -> None:
+    """Fine-tune LeNet-5 on rotated images: InstantFT in float and fixed point, and five others.
+
+    With --rtl, InstantFT runs in the emitted core, and its cycles are counted.
+    """
+    from seedbed.flow.demos import instantft, instantft_rtl_demo
+
+    folder = build / "demo" / ("digits" if data is None else "mnist")
+    own = {"images": images, "epochs": epochs, "lanes": lanes, "seed": seed}
+    given = {name: value for name, value in own.items() if value is not None}
+    if stalls:
+        given["stalls"] = True
+    if rtl:
+        if seeds is not None:
+            raise ValueError("--rtl runs one job: it takes --seed, and not --seeds")
+        instantft_rtl_demo.run_rtl(
+            data, folder, build=build, angle=angle, console=Console(), **given
+        )
+        return
+    if given:
+        raise ValueError(f"--{next(iter(given))} goes with --rtl")
+    seeds = instantft.SEEDS if seeds is None else seeds
+    instantft.run_instantft(data, folder, angle=angle, seeds=seeds, console=Console())

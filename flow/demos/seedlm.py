@@ -1,0 +1,282 @@
+"""Real weights through all of SeedLM: trained, compressed to a file, and multiplied in the RTL."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from math import ceil, log2
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from safetensors.numpy import load_file, save_file
+from threadpoolctl import threadpool_limits
+
+from seedbed.flow import registry
+from seedbed.flow.compress import run, workers
+from seedbed.flow.compress.checkpoint import Checkpoint
+from seedbed.flow.compress.decompress import decompress
+from seedbed.flow.compress.packed import SUFFIX, Packed, unpack_rows
+from seedbed.flow.compress.plan import Options
+from seedbed.flow.demos.data import Split, digits, mnist
+from seedbed.flow.demos.pretrained import pretrained
+from seedbed.flow.demos.zo import SETTINGS
+from seedbed.flow.demos.zo_job import flat, prepare
+from seedbed.flow.emit import verilog
+from seedbed.flow.files import write_atomic
+from seedbed.flow.progress import Bar
+from seedbed.flow.row import Row, kept_rows
+from seedbed.golden import network
+from seedbed.golden.seedlm_gemv import SeedlmGemv
+from seedbed.sim import gemv_cycles
+from seedbed.sim.cases.seedlm_gemv import Job
+from seedbed.spec import SEEDLM, SeedlmConfig, SeedlmGemvConfig
+from seedbed.spec.network import LENET5, Layer, NetworkConfig
+
+__all__ = ["CONFIGS", "rows", "run_seedlm"]
+
+#: What is tried: the paper's two configurations, and shorter words at 4 bits.
+CONFIGS: dict[str, SeedlmConfig] = {
+    "4 bits": SEEDLM[4],
+    "4 bits, 8-bit words": replace(SEEDLM[4], word_bits=8),
+    "3 bits": SEEDLM[3],
+}
+#: What the report calls the demonstration.
+CORE = "demo seedlm"
+#: Bits of a beat of weights in the RTL: a core that Verilator builds in seconds.
+BEAT = 128
+#: Adam's steps for LeNet-5, images a step, and its rate.
+STEPS, BATCH, RATE = 4000, 64, 1e-3
+#: Of the networks' first weights and batches.
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A network with its parameters, the held-out images that it is judged by, and one layer.
+
+    ``layer`` is the dense layer that goes through the RTL.
+    """
+
+    config: NetworkConfig
+    parameters: dict[str, np.ndarray]
+    images: np.ndarray
+    labels: np.ndarray
+    layer: str
+
+
+def run_seedlm(
+    data: Path | None, out: Path, *, build: Path, console: Console | None = None
+) -> dict[str, Any]:
+    """Train, compress, judge, and multiply; write ``out/seedlm.json``.
+
+    The digits take the pre-trained classifier of the zeroth-order demonstration, MNIST a LeNet-5.
+    Its weights go to a safetensors file, which is compressed with each of :data:`CONFIGS` and
+    decompressed again; accuracy is that of the floating-point network with the weights that come
+    back. Then one dense layer, as it stands in the compressed file, multiplies the activations of
+    a held-out image in the emitted Verilog of :class:`~seedbed.hw.seedlm_gemv.SeedlmGemv`, held
+    against the golden model bit for bit.
+
+    Parameters
+    ----------
+    data
+        A folder with MNIST's IDX files; ``None`` takes scikit-learn's digits.
+    out
+        Made if needed. Keeps the trained network, and gets the compressed files.
+    build
+        Where the Verilog is emitted and built.
+    console
+        Takes the table, while standard error shows the progress; ``None`` shows nothing.
+
+    Returns what the JSON holds. Raises ``ValueError`` for bad data, ``OSError`` where ``out``
+    cannot be written, and :class:`~seedbed.sim.harness.Mismatch` if the RTL is not the model.
+    """
+    split = digits() if data is None else mnist(data)
+    out.mkdir(parents=True, exist_ok=True)
+    progress = Console(stderr=True, quiet=console is None)
+    trained = _classifier(split) if data is None else _lenet5(split, out, progress)
+    plain = out / "weights.safetensors"
+    save_file(trained.parameters, plain)
+    before = _accuracy(trained, trained.parameters)
+    measured = []
+    for name, config in CONFIGS.items():
+        stem = name.replace(" ", "-").replace(",", "")
+        packed, restored = out / f"{stem}.safetensors", out / f"{stem}-restored.safetensors"
+        with workers.processes(1) as pool:
+            *_, whole = run.compress(
+                plain, packed, Options(config=config), pool=pool, console=progress
+            )
+        decompress(packed, restored, console=progress)
+        multiplied = _multiply(trained, packed, build)
+        measured.append(
+            {
+                "config": name,
+                "bits": whole.bits,
+                "error": whole.error,
+                "plain": whole.plain,
+                "accuracy": _accuracy(trained, load_file(restored)),
+                **multiplied,
+            }
+        )
+    result = {
+        "command": "seedbed demo seedlm" + ("" if data is None else " --data DIR"),
+        "data": split.name,
+        "parameters": trained.config.parameters,
+        "images": len(trained.labels),
+        "layer": trained.layer,
+        "before": before,
+        "rows": measured,
+    }
+    write_atomic(out / "seedlm.json", json.dumps(result, indent=1, allow_nan=False) + "\n")
+    if console is not None:
+        _show(result, console)
+    return result
+
+
+def _accuracy(trained: Trained, parameters: dict[str, np.ndarray]) -> float:
+    with threadpool_limits(1):
+        return 100 * network.accuracy(trained.config, parameters, trained.images, trained.labels)
+
+
+def _classifier(split: Split) -> Trained:
+    """Return the perceptron that the zeroth-order demonstration starts from."""
+    task = prepare(split, SETTINGS[split.name])
+    layers, parameters = [], {}
+    views = task.model.layers(task.theta)
+    for k, (weights, biases) in enumerate(views, start=1):
+        name = f"fc{k}"
+        inputs, outputs = weights.shape
+        layers.append(
+            Layer(
+                name=name, kind="dense", inputs=(inputs, 1, 1), outputs=outputs,
+                relu=k < len(views),
+            )
+        )  # fmt: skip
+        # The library writes what lies in memory, whatever the strides say.
+        parameters[f"{name}.weight"] = np.ascontiguousarray(weights.T, np.float32)
+        parameters[f"{name}.bias"] = biases.astype(np.float32)
+    images = flat(split.test[0])[:, :, None, None]
+    return Trained(NetworkConfig(tuple(layers)), parameters, images, split.test[1], "fc1")
+
+
+def _lenet5(split: Split, out: Path, console: Console) -> Trained:
+    """Return a trained LeNet-5, kept in ``out``."""
+    images, labels = split.pre[0][:, None], split.pre[1]
+    parameters = pretrained(
+        out / "seedlm_cache", images, labels, {"steps": STEPS, "batch": BATCH, "rate": RATE},
+        lambda: _train(images, labels, console),
+    )  # fmt: skip
+    return Trained(LENET5, parameters, split.test[0][:, None], split.test[1], "fc1")
+
+
+def _train(images: np.ndarray, labels: np.ndarray, console: Console) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(SEED)
+
+    def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for _ in range(STEPS):
+            chosen = rng.integers(len(labels), size=BATCH)
+            yield images[chosen], labels[chosen]
+
+    bar = Bar(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        console=console,
+    )  # fmt: skip
+    parameters = network.init(LENET5, rng)
+    with bar, threadpool_limits(1):
+        task = bar.add_task("training LeNet-5", total=STEPS)
+        for step in network.adam(LENET5, parameters, batches(), rate=RATE):
+            parameters = step
+            bar.advance(task)
+    return parameters
+
+
+def _multiply(trained: Trained, path: Path, build: Path) -> dict[str, Any]:
+    """Multiply one layer's packed weights in the emitted Verilog, and return what came of it."""
+    name = f"{trained.layer}.weight"
+    with Checkpoint(path) as file:
+        packed = Packed.of(file)
+        weights, entry = packed.tensors[name], file.tensors[name + SUFFIX]
+        raw = np.frombuffer(file.read(entry.offset, entry.nbytes), np.uint8).reshape(entry.shape)
+    blocks = unpack_rows(packed.config, raw, weights.blocks(packed.config))
+    chosen = {f.name: getattr(packed.config, f.name) for f in fields(SeedlmConfig) if f.init}
+    config = SeedlmGemvConfig(**chosen, beat_bits=BEAT)
+    seen = next(
+        patches[0, 0]
+        for layer, patches, _ in network.forward(
+            trained.config, trained.parameters, trained.images[:1]
+        )
+        if layer.name == trained.layer
+    )
+    # The power of two that uses all bits of an activation.
+    exponent = config.activation_width - 1 - ceil(log2(float(np.abs(seen).max()) * (1 + 2**-15)))
+    x = np.rint(seen.astype(np.float64) * 2.0**exponent).astype(np.int64)
+    model = SeedlmGemv(config)
+    vector = np.zeros(-(-len(x) // config.group) * config.group, np.int64)
+    vector[: len(x)] = x
+    job = Job(
+        columns=len(x), rows=len(blocks), plain=False, x=x,
+        vector=vector.reshape(-1, config.group), weights=model.packed_beats(blocks),
+        sums=model.packed_product(blocks, x),
+    )  # fmt: skip
+    core = registry.find("seedlm_gemv")
+    folder = build / "emitted" / f"seedlm_gemv-{path.stem}"
+    path = verilog.write(core, chosen | {"beat_bits": BEAT}, folder)
+    whole = verilog.write_packed(path, core, config)
+    bench = gemv_cycles.executable(whole, whole.stem, build=build / "cycles")
+    cycles = gemv_cycles.run(bench, config, job)
+    value = job.sums * 2.0 ** (weights.scale - 8 - exponent) / (config.half - 1)
+    exact = trained.parameters[name].astype(np.float64) @ seen
+    error = float(np.linalg.norm(value - exact) / np.linalg.norm(exact))
+    return {"products": job.rows * job.columns, "cycles": cycles, "product_error": error}
+
+
+def _show(result: dict[str, Any], console: Console) -> None:
+    table = Table(
+        title=f"SeedLM on real weights: {result['data']}, {result['parameters']} parameters",
+        caption=f"{result['layer']} was multiplied in the emitted Verilog, bit for bit as the "
+        f"golden model does; its error is that of the product, from all causes.",
+    )
+    table.add_column("weights")
+    for head in ("bits a weight", "relative error", "block floating point"):
+        table.add_column(head, justify="right")
+    table.add_column("accuracy %", justify="right")
+    table.add_column("cycles", justify="right")
+    table.add_column("error of the product", justify="right")
+    table.add_row("as trained, 32 bits", "32", "", "", f"{result['before']:.2f}", "", "")
+    for row in result["rows"]:
+        table.add_row(
+            row["config"], f"{row['bits']:.2f}", f"{row['error']:.4f}", f"{row['plain']:.4f}",
+            f"{row['accuracy']:.2f}", str(row["cycles"]), f"{row['product_error']:.4f}",
+        )  # fmt: skip
+    console.print(table)
+
+
+def rows(folder: Path) -> list[Row]:
+    """Return the report's rows of every demonstration that is kept below ``folder``."""
+    return kept_rows(folder.glob("*/seedlm.json"), _rows)
+
+
+def _rows(result: dict[str, Any]) -> list[Row]:
+    return [
+        Row(
+            core=CORE,
+            config=f"{result['data']}, {each['config']}",
+            kind="weights",
+            figures={
+                "held_images": result["images"],
+                "bits_per_weight": each["bits"],
+                "relative_error": each["error"],
+                "plain_error": each["plain"],
+                "accuracy_before": result["before"],
+                "accuracy_after": each["accuracy"],
+                "products": each["products"],
+                "cycles": each["cycles"],
+            },
+            command=result["command"],
+            params={"data": result["data"]},
+            seeds=[SEED],
+        )
+        for each in result["rows"]
+    ]

@@ -1,0 +1,274 @@
+"""The zeroth-order fine-tuning demonstration: PeZO's Table 3 and Figures 3 and 4, in small."""
+
+import json
+from collections.abc import Iterable
+from concurrent.futures import as_completed
+from dataclasses import asdict, replace
+from math import inf, log
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from rich.console import Console
+
+from seedbed.flow import paper
+from seedbed.flow.demos.data import digits, mnist
+from seedbed.flow.demos.zo_job import (
+    BACKPROP,
+    Job,
+    NotKeptError,
+    Settings,
+    Task,
+    begin,
+    kept,
+    prepare,
+    run_here,
+)
+from seedbed.flow.demos.zo_plots import draw, show
+from seedbed.flow.files import write_atomic
+from seedbed.flow.pool import bar
+from seedbed.flow.processes import workers as processes
+from seedbed.flow.row import Row, kept_rows
+from seedbed.golden.zo import SOURCES
+
+__all__ = ["DEFAULTS", "RATES", "SEEDS", "SETTINGS", "SWEEPS", "rows", "run_zo"]
+
+#: Hyperparameters by data set, the same for all sources. The digits' rate is below the Gaussian's
+#: best: it is one at which all but the unscaled source are stable. :data:`RATES` shows the others.
+SETTINGS = {
+    "digits": Settings(hidden=32, shots=(16, 40), steps=5000, rate=3e-3, eps=2**-7),
+    "mnist": Settings(hidden=16, shots=(16, 256), steps=6000, rate=1e-3, eps=2**-7),
+}
+
+#: The parameters that each source has in the table.
+DEFAULTS: dict[str, dict[str, int]] = {
+    "gaussian": {},
+    "on-the-fly": {"lanes": 31, "width": 14},
+    "pre-generated": {"size": 4095},
+    "unscaled": {"lanes": 31, "width": 14},
+    "rademacher": {},
+    BACKPROP: {},
+}
+
+#: What PeZO's Figures 3 and 4 vary: source, parameter, its values. 4 bits have 15 states, and so
+#: drive 15 lanes at most.
+SWEEPS: dict[str, tuple[str, str, list[dict[str, int]]]] = {
+    "lanes": ("on-the-fly", "lanes", [{"lanes": 2**k - 1, "width": 14} for k in range(2, 7)]),
+    "pool": ("pre-generated", "size", [{"size": 2**k - 1} for k in range(8, 17, 2)]),
+    "bits": (
+        "on-the-fly",
+        "width",
+        [{"lanes": min(31, 2**b - 1), "width": b} for b in range(4, 17, 2)],
+    ),
+}
+#: Multiples of the rate that these sources are also tried at: what is near the Gaussian at one rate
+#: need not be at another.
+RATES = (2 / 3, 1.0, 4 / 3, 2.0)
+RATED = ("gaussian", "on-the-fly", "pre-generated")
+#: What the report calls the demonstration.
+CORE = "demo zo"
+#: A loss that no run comes back from: ten times that of guessing among ten classes.
+LIMIT = 10 * log(10)
+#: Runs a row of the table: enough for a standard error of about a third of a point.
+SEEDS = 16
+#: Runs that the sweeps have at most.
+SWEEP_SEEDS = 5
+
+
+def run_zo(
+    data: Path | None,
+    out: Path,
+    *,
+    seeds: int = SEEDS,
+    steps: int | None = None,
+    workers: int = 2,
+    console: Console | None = None,
+) -> dict[str, Any]:
+    """Fine-tune with every source, and write ``out/zo.json`` and the plots beside it.
+
+    Parameters
+    ----------
+    data
+        A folder with MNIST's IDX files; ``None`` takes scikit-learn's digits.
+    out
+        Made if needed. Results of single runs are kept in its ``zo_cache``, so that an interrupted
+        demonstration goes on where it was, and a later one does only what changed.
+    seeds, steps
+        Runs a row of the table, and steps a run (``None``: the data set's own).
+    workers
+        Processes.
+    console
+        Takes the tables, while standard error shows the progress; ``None`` shows nothing.
+
+    Returns what the JSON holds. Raises ``ValueError`` for bad numbers or data, ``OSError`` where
+    ``out`` cannot be written.
+    """
+    for name, value in {"seeds": seeds, "steps": steps, "workers": workers}.items():
+        if value is not None and value < 1:
+            raise ValueError(f"{name} must be at least 1, not {value}")
+    split = digits() if data is None else mnist(data)
+    out.mkdir(parents=True, exist_ok=True)
+    settings = SETTINGS[split.name]
+    task = prepare(split, settings if steps is None else replace(settings, steps=steps))
+    table = {
+        (source, shots): jobs(source, DEFAULTS[source], shots, seeds)
+        for shots in settings.shots
+        for source in (*SOURCES, BACKPROP)
+    }
+    sweeps = {
+        name: [jobs(source, p, settings.shots[-1], min(seeds, SWEEP_SEEDS)) for p in params]
+        for name, (source, _, params) in SWEEPS.items()
+    }
+    few = min(seeds, SWEEP_SEEDS)
+    rates = {
+        (source, eta): jobs(source, DEFAULTS[source], settings.shots[-1], few, eta)
+        for source in RATED
+        for eta in RATES
+    }
+    groups = [*table.values(), *(g for groups in sweeps.values() for g in groups), *rates.values()]
+    wanted = dict.fromkeys(job for group in groups for job in group)
+    done = perform(task, wanted, out / "zo_cache", workers, console is not None)
+
+    measured = {key: summary(task, group, done) for key, group in table.items()}
+    varied = {name: [summary(task, g, done) for g in groups] for name, groups in sweeps.items()}
+    for each in (*measured.values(), *(point for points in varied.values() for point in points)):
+        # Against the same seeds: a sweep has fewer of them than the table.
+        gaussian = measured["gaussian", each["shots"]]["accuracies"]
+        each["gap"] = each["mean"] - mean(gaussian[: each["seeds"]])
+    rated = {key: summary(task, group, done) for key, group in rates.items()}
+    for (_, eta), each in rated.items():
+        each["gap"] = each["mean"] - rated["gaussian", eta]["mean"]
+    options = ("" if data is None else " --data DIR") + f" --seeds {seeds}" * (seeds != SEEDS)
+    result = {
+        "command": f"seedbed demo zo{options}",
+        "data": split.name,
+        "images": split.counts,
+        "network": list(task.model.sizes),
+        "d": task.model.d,
+        "settings": asdict(task.settings),
+        "upright": 100 * task.upright,
+        "before": 100 * task.model.accuracy(task.theta, *task.test),
+        "rows": list(measured.values()),
+        "sweeps": {
+            name: {
+                "source": source,
+                "parameter": parameter,
+                "rows": varied[name],
+            }
+            for name, (source, parameter, _) in SWEEPS.items()
+        },
+        "rates": list(rated.values()),
+    }
+    write_atomic(out / "zo.json", json.dumps(result, indent=1, allow_nan=False) + "\n")
+    draw(result, out)
+    if console is not None:
+        show(result, console)
+    return result
+
+
+def jobs(
+    source: str, params: dict[str, int], shots: int, seeds: int, eta: float = 1.0
+) -> list[Job]:
+    """Return a job for every seed."""
+    return [Job(source, tuple(params.items()), shots, seed, eta) for seed in range(seeds)]
+
+
+def summary(task: Task, group: list[Job], done: dict[Job, dict[str, Any]]) -> dict[str, Any]:
+    """Return the figures of one source: accuracies in percent, losses as means over the seeds.
+
+    A run has diverged if its numbers left their range, or its loss (the mean over the last tenth of
+    the steps) is above :data:`LIMIT`. Such a run counts in the accuracy and not in the loss.
+    """
+    results = [done[job] for job in group]
+    accuracies = [100 * result["accuracy"] for result in results]
+    runs = [result["losses"] for result in results if group[0].source != BACKPROP]
+    finals = [mean(run[-max(1, len(run) // 10) :]) if run else inf for run in runs]
+    sane = [final for final in finals if final <= LIMIT]
+    curves = [run for run, final in zip(runs, finals, strict=True) if final <= LIMIT]
+    return {
+        "source": group[0].source,
+        **dict(group[0].params),
+        "shots": group[0].shots,
+        "rate": task.settings.rate * group[0].eta,
+        "d": task.model.d,
+        "seeds": len(group),
+        "mean": mean(accuracies),
+        "std": stdev(accuracies) if len(group) > 1 else None,
+        "accuracies": accuracies,
+        "diverged": len(finals) - len(sane),
+        "loss": mean(sane) if sane else None,
+        "loss_std": stdev(sane) if len(sane) > 1 else None,
+        "curve": [mean(points) for points in zip(*curves, strict=True)],
+    }
+
+
+def perform(
+    task: Task, wanted: Iterable[Job], folder: Path, workers: int, progress: bool
+) -> dict[Job, dict[str, Any]]:
+    """Return every job's result, from ``folder`` where it holds; the others are run and kept."""
+    done: dict[Job, dict[str, Any]] = {}
+    todo = []
+    for job in wanted:
+        try:
+            done[job] = kept(task, job, folder)
+        except NotKeptError:
+            todo.append(job)
+    if not todo:
+        return done
+    count = min(workers, len(todo))
+    with (
+        bar(progress) as line,
+        processes(count, get_context("spawn"), begin, task, folder) as pool,
+    ):
+        shown = line.add_task("fine-tuning", total=len(done) + len(todo), completed=len(done))
+        waiting = {pool.submit(run_here, job): job for job in todo}
+        for future in as_completed(waiting):
+            done[waiting[future]] = future.result()
+            line.advance(shown)
+    return done
+
+
+def rows(folder: Path) -> list[Row]:
+    """Return the report's rows of every demonstration that is kept below ``folder``.
+
+    One for each source and number of samples a class, of kind ``demo``, and one for each point of
+    the sweeps, of kind ``sweep``.
+    """
+    return kept_rows(folder.glob("*/zo.json"), _rows)
+
+
+def _rows(result: dict[str, Any]) -> list[Row]:
+    sweeps = [each for sweep in result["sweeps"].values() for each in sweep["rows"]]
+    kinds = {"demo": result["rows"], "sweep": sweeps + result["rates"]}
+    return [_row(result, kind, each) for kind, measured in kinds.items() for each in measured]
+
+
+def _row(result: dict[str, Any], kind: str, each: dict[str, Any]) -> Row:
+    source, shots = each["source"], each["shots"]
+    chosen: dict[str, Any] = {n: each[n] for n in ("lanes", "width", "size", "rate") if n in each}
+    varied = ", ".join(f"{name} {value:g}" for name, value in chosen.items())
+    what = f"{source} ({varied})" if kind == "sweep" else source
+    params = {"source": source, "shots": shots, "data": result["data"], "d": result["d"], **chosen}
+    figures = {
+        # Ten classes.
+        "images": 10 * shots,
+        "held_images": result["images"]["test"],
+        "accuracy_mean": each["mean"],
+        "accuracy_std": each["std"],
+        "accuracy_before": result["before"],
+        "points_to_gaussian": each["gap"],
+        "loss_by_point": each["curve"] or None,
+        "diverged": each["diverged"],
+    }
+    return Row(
+        core=CORE,
+        config=f"{result['data']}, {what}, k = {shots}",
+        kind=kind,
+        figures={name: value for name, value in figures.items() if value is not None},
+        command=result["command"],
+        params=params,
+        seeds=list(range(each["seeds"])),
+        paper=paper.demo(source) if kind == "demo" else None,
+        aim=paper.aims(CORE, params, kind, None),
+    )

@@ -1,0 +1,1 @@
+"""From a core's configuration to Verilog that other tools read."""

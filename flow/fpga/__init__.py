@@ -1,0 +1,1 @@
+"""From Verilog to resources and MHz: synthesis, place and route."""

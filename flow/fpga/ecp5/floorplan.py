@@ -1,0 +1,113 @@
+"""Where the multipliers and the memories of a large array stand on a device.
+
+A placer spreads what is to stand together: it sees block memories and multipliers as points, and
+moves them to sites, which stand in a few rows, in the end. Lines of a LeNet-5 fine-tuning core were
+then half as long again, and could not be routed.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from seedbed.flow.fpga.ecp5.multiplier_registers import MULTIPLIER
+
+__all__ = ["Columns", "arrange"]
+
+_MEMORY = re.compile(r".*engine\.memory\.pair_(\d+)\.(\d+)\.(\d+)")
+_BANK = re.compile(r".*engine\.store\.bank_\d+\.0\.0")
+#: Cells between a memory's output and a multiplier: registers, and what chooses between two.
+_BETWEEN = ("TRELLIS_FF", "LUT4", "PFUMX")
+_DEPTH = 5
+_SHARED = ("CE", "CLK", "LSR", "RST")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Sites of multipliers and block memories, in rows of the same columns.
+
+    Parameters
+    ----------
+    blocks
+        X of the first column of each block of four.
+    multipliers, memories
+        Offsets of the four in a block, and the names of their sites.
+    rows
+        Y of each row of multipliers, and of the row of memories next to it.
+    """
+
+    blocks: tuple[int, ...]
+    multipliers: tuple[tuple[int, str], ...]
+    memories: tuple[tuple[int, str], ...]
+    rows: tuple[tuple[int, int], ...]
+
+    def sites(self, row: int) -> list[tuple[str, str]]:
+        """Return the multiplier and the memory of each column of a row."""
+        y, below = self.rows[row]
+        fours = list(zip(self.multipliers, self.memories, strict=True))
+        return [
+            (f"X{x + dx}/Y{y}/{name}", f"X{x + ex}/Y{below}/{memory}")
+            for x in self.blocks
+            for (dx, name), (ex, memory) in fours
+        ]
+
+
+def arrange(module: dict[str, Any], columns: Columns) -> dict[str, str]:
+    """Return a site for each lane's multipliers, and for its parameters' memories, by their names.
+
+    ``module`` is yosys's JSON of a mapped core that has a
+    :class:`~seedbed.hw.layer_engine.LayerEngine` with one memory a multiplier. Lanes go from left
+    to right; three ways have a row each, and the lanes of another are spread over the rows, four
+    and four. Nothing is given where the core is another one or does not fit.
+    """
+    cells = module["cells"]
+    lanes = sum(_BANK.fullmatch(name) is not None for name in cells)
+    # Two to a pair of lanes: what is deeper has more, what is less deep one.
+    matches = filter(None, map(_MEMORY.fullmatch, cells))
+    memories = [k[0] for k in sorted(matches, key=lambda k: [int(part) for part in k.groups()])]
+    multipliers = _multipliers(cells, memories)
+    if not lanes or len(memories) % lanes or multipliers.keys() != set(memories):
+        return {}
+    ways, count = len(memories) // lanes, len(columns.rows)
+    rows: list[list[int]] = [[] for _ in range(count)]
+    for lane in range(lanes):
+        for way in range(ways):
+            row = way % count if way < ways - ways % count else lane // 4 % count
+            rows[row].append(way * lanes + lane)
+    places: dict[str, str] = {}
+    for number, chosen in enumerate(rows):
+        sites = columns.sites(number)
+        if len(chosen) > len(sites):
+            return {}
+        for place, index in enumerate(chosen):
+            # The free columns between them, for what else multiplies and remembers.
+            bels = sites[(2 * place + 1) * len(sites) // (2 * len(chosen))]
+            places |= zip((multipliers[memories[index]], memories[index]), bels, strict=True)
+    return places
+
+
+def _multipliers(cells: dict[str, Any], memories: list[str]) -> dict[str, str]:
+    """Return the one multiplier that a memory's bits go to, for those that have one."""
+    drivers = {bit: name for name, cell in cells.items() for bit in _bits(cell, "output")}
+    found: dict[str, list[str]] = {name: [] for name in memories}
+    for name, cell in cells.items():
+        if cell["type"] != MULTIPLIER:
+            continue
+        votes: Counter[str] = Counter()
+        level = {name}
+        for _ in range(_DEPTH):
+            bits = [bit for one in level for bit in _bits(cells[one], "input")]
+            level = {drivers[bit] for bit in bits if bit in drivers}
+            votes.update(one for one in level if one in found)
+            level = {one for one in level if cells[one]["type"] in _BETWEEN}
+        if votes:
+            found[votes.most_common(1)[0][0]].append(name)
+    return {memory: names[0] for memory, names in found.items() if len(names) == 1}
+
+
+def _bits(cell: dict[str, Any], direction: str) -> Iterator[Any]:
+    """Yield what is at a cell's ports, but for those that all registers share."""
+    for port, bits in cell["connections"].items():
+        if cell["port_directions"][port] == direction and not port.startswith(_SHARED):
+            yield from bits

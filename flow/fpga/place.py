@@ -1,0 +1,234 @@
+"""From a mapped core to MHz: placed and routed, by the tools' own timing."""
+
+import json
+import re
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from seedbed.flow.cache import memo
+from seedbed.flow.files import write_atomic
+from seedbed.flow.fpga import harness, nextpnr, targets
+from seedbed.flow.fpga.ecp5 import floorplan, ring_placement
+from seedbed.flow.fpga.synth import Progress, complete, digest, keep, map_core, tell, yosys
+from seedbed.sim import tools
+from seedbed.sim.checksum import intact
+
+__all__ = ["Placement", "place", "require_ready"]
+
+HARNESS = "seedbed_harness"
+#: Asked of the placer, in MHz: more than any core reaches, so that it never stops trying.
+ASKED = 400
+#: What an input called ready comes from.
+READY = ("register", "logic")
+#: From so many cells on, a target's arguments for large designs are used.
+LARGE = 30_000
+#: In a second routing of a large design, nets that miss their timing are ripped up and routed
+#: again. It is asked for so much more than the first one reached: at 400 MHz every net misses its
+#: timing, and none stays.
+MORE = 1.2
+AGAIN = ("--tmg-ripup",)
+
+# The harness is mapped around a black box, so that what is placed is the very netlist counted.
+_WRAP = """\
+read_verilog harness.v
+{synth} -top {name}
+delete ={top}
+read_rtlil ../mapped.il
+hierarchy -check -top {name}
+flatten
+opt_clean
+write_json design.part
+"""
+
+
+class Placement:
+    """A mapped core in its harness, to be placed and routed with one seed or several.
+
+    Parameters
+    ----------
+    verilog, top
+        A file of Verilog, and the core in it.
+    target
+        A target with a tool that places.
+    build
+        Where results are kept, and found again.
+    ready
+        What an input called ready comes from, see :func:`harness.wrap`.
+    floorplanned
+        Whether the core's floorplan is used, where it has one.
+    progress
+        Called with what is being done.
+
+    Raises as :func:`map_core`.
+    """
+
+    def __init__(
+        self,
+        verilog: Path,
+        top: str,
+        *,
+        target: targets.Target,
+        build: Path,
+        ready: str = "register",
+        floorplanned: bool = True,
+        progress: Progress = None,
+    ):
+        assert target.place is not None
+        tools.find(target.place)
+        self.top, self.target, self.progress = top, target, progress
+        self.cache = build / "cache"
+        self.tools = {
+            "yosys": tools.version("YOSYS"),
+            target.place.lower(): tools.version(target.place),
+        }
+        mapped = map_core(verilog, top, target=target.name, build=build, progress=progress)
+        module = json.loads((mapped / "mapped.json").read_text())["modules"][top]
+        ff = re.compile(target.ff)
+        self._harness = harness.wrap(
+            top,
+            module,
+            name=HARNESS,
+            is_register=lambda cell: ff.fullmatch(cell) is not None,
+            ready=ready,
+        )
+        self._script = _WRAP.format(top=top, name=HARNESS, synth=target.synth)
+        self.large = bool(target.large) and len(module["cells"]) >= LARGE
+        self.arguments = [*target.device, "--freq", str(ASKED), "--timing-allow-fail", "-q"]
+        self.arguments += target.large if self.large else ()
+        self.key: dict[str, Any] = {
+            "mapped": digest((mapped / "mapped.il").read_bytes()),
+            "harness": digest(self._harness),
+            "script": self._script,
+            "arguments": self.arguments,
+            "tools": self.tools,
+        }
+        self.places: dict[str, str] = {}
+        if self.large:
+            if target.columns and floorplanned:
+                self.places = floorplan.arrange(module, target.columns)
+            # Two calls of the tool, see `nextpnr.place_alone`.
+            self.key |= {"pins": target.pins, "places": self.places, "steps": 2}
+        elif floorplanned and target.ring:
+            self.places = ring_placement.arrange(module, target.ring)
+            if self.places:
+                self.key |= {"places": self.places}
+        # The same core may be placed in another way at the same time.
+        self.folder = mapped / f"place-{digest(repr(self.key))[:16]}"
+
+    def design(self) -> str:
+        """Return the name of the design in ``folder``: the core in its harness, with its sites."""
+        path = self.folder / "design.json"
+        if not intact(path):
+            write_atomic(self.folder / "harness.v", self._harness)
+            yosys(self.folder, "wrap", self._script)
+            complete(self.folder / "design.part")
+            if self.places:
+                _arrange(self.folder / "design.part", self.places)
+            keep(self.folder, "design.part", path.name)
+        return path.name
+
+    def placed(self, seed: int) -> str:
+        """Return the name of a large design in ``folder`` that is placed, and not routed."""
+        assert self.large
+        return nextpnr.place_alone(self.target, self.arguments, self.folder, self.design(), seed)
+
+    def measure(self, seeds: int) -> dict[str, Any]:
+        """Return the clock frequency that the core reaches with the seeds 1 .. ``seeds``, in MHz.
+
+        Keys: ``median``, ``min``, ``max``, ``seeds`` and ``mhz`` (a value a seed, the tool's own),
+        ``median_seed``, ``critical`` (the slowest path of that seed: start, end and which part of
+        it is routing), ``harness`` (true), ``device`` and ``tools``.
+        """
+        numbers = list(range(1, seeds + 1))
+        results = [self.result(seed, of=seeds) for seed in numbers]
+        mhz = [result["mhz"] for result in results]
+        middle = min(range(seeds), key=lambda k: abs(mhz[k] - median(mhz)))
+        return {
+            "median": median(mhz),
+            "min": min(mhz),
+            "max": max(mhz),
+            "seeds": numbers,
+            "mhz": mhz,
+            "median_seed": numbers[middle],
+            "critical": results[middle]["critical"],
+            "harness": True,
+            "device": " ".join(self.target.device),
+            "tools": self.tools,
+        }
+
+    def result(self, seed: int, *, of: int) -> dict[str, Any]:
+        """Return what a seed gives, of so many: ``mhz``, ``critical``, and ``asked`` in MHz.
+
+        A large design is routed twice, and the faster one counts.
+        """
+        key = {**self.key, "seed": seed}
+        found = memo(self.cache, "place", key, lambda: self._run(seed, of))
+        found = {**found, "asked": ASKED}
+        if self.large:
+            asked = round(MORE * found["mhz"])
+            key |= {"again": AGAIN, "asked": asked}
+            second = memo(self.cache, "route", key, lambda: self._again(seed, of, asked))
+            found = max(found, {**second, "asked": asked}, key=lambda result: result["mhz"])
+        return found
+
+    def _run(self, seed: int, of: int) -> dict[str, Any]:
+        name = self.design()
+        tell(self.progress, f"placing {self.top} on {self.target.name}, seed {seed} of {of}")
+        if self.large:
+            files = ["--json", self.placed(seed), *nextpnr.ROUTE, "--log", f"route-{seed}.log"]
+        else:
+            files = ["--json", name, "--log", f"place-{seed}.log"]
+        return nextpnr.run(self.target, [*self.arguments, *files], self.folder, seed)
+
+    def _again(self, seed: int, of: int, asked: int) -> dict[str, Any]:
+        placed = self.placed(seed)
+        where = f"{self.top} on {self.target.name} for {asked} MHz"
+        tell(self.progress, f"routing {where}, seed {seed} of {of}")
+        with nextpnr.asked(self.folder / placed, asked) as name:
+            files = ["--json", name, *nextpnr.ROUTE, *AGAIN, "--log", f"again-{seed}.log"]
+            return nextpnr.run(self.target, [*self.arguments, *files], self.folder, seed)
+
+
+def place(
+    verilog: Path,
+    top: str,
+    *,
+    target: str,
+    seeds: int,
+    build: Path,
+    ready: str = "register",
+    floorplanned: bool = True,
+    progress: Progress = None,
+) -> dict[str, Any] | None:
+    """Return what :meth:`Placement.measure` gives, or ``None`` where no open tool places.
+
+    The core is ``top`` of the file ``verilog``; the other arguments are those of
+    :class:`Placement`. Raises ``ValueError`` for less than one seed.
+    """
+    chosen = targets.find(target)
+    require_ready(ready)
+    if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
+        raise ValueError(f"seeds must be an integer of 1 or more, not {seeds!r}")
+    if chosen.place is None:
+        return None
+    placement = Placement(
+        verilog, top, target=chosen, build=build, ready=ready, floorplanned=floorplanned,
+        progress=progress,
+    )  # fmt: skip
+    return placement.measure(seeds)
+
+
+def require_ready(ready: str) -> None:
+    """Refuse what is not in :data:`READY`, with ``ValueError``."""
+    if ready not in READY:
+        raise ValueError(f"ready must be one of {', '.join(READY)}, not {ready!r}")
+
+
+def _arrange(path: Path, places: dict[str, str]) -> None:
+    """Fix the sites of the core's cells in a design."""
+    design = json.loads(path.read_text())
+    cells = design["modules"][HARNESS]["cells"]
+    for name, site in places.items():
+        cells[f"{harness.INSTANCE}.{name}"]["attributes"]["BEL"] = site
+    path.write_text(json.dumps(design))

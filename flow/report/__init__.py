@@ -1,0 +1,1 @@
+"""Measurements, and the report that is drawn from them."""

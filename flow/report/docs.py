@@ -1,0 +1,134 @@
+"""Fills the generated blocks of the README and of the pages in docs/ from the report's JSON."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from seedbed.flow.emit import port_docs
+from seedbed.flow.files import write_atomic
+from seedbed.flow.registry import CORES
+from seedbed.flow.report import tables
+
+__all__ = ["BLOCKS", "docs", "fill"]
+
+NOTHING = "Nothing is measured yet: `make` does it."
+
+_BLOCK = re.compile(
+    r"(<!-- generated: (?P<name>[a-z]+) -->\n)(?P<body>.*?)(<!-- end -->)", re.DOTALL
+)
+
+
+def _results(rows: list[dict[str, Any]], stem: str) -> str:
+    chosen = {
+        "Compared with the papers",
+        "Aims",
+        "Matrix-vector products",
+        "Fine-tuning in the RTL",
+        "Lanes, cycles and area",
+        "Compression",
+        "Speed of the compressor",
+        "Compressed networks",
+        "Ratios",
+        "Correlation",
+        "Zeroth-order fine-tuning",
+    }
+    found = [table for table in tables.sections(rows) if table.title in chosen]
+    return "\n\n".join(f"## {t.title}\n\n{t.text}\n\n{tables.markdown(t)}" for t in found)
+
+
+def _highlights(rows: list[dict[str, Any]], stem: str) -> str:
+    table = tables.highlights(rows)
+    return tables.markdown(table) if table else ""
+
+
+def _cores(rows: list[dict[str, Any]], stem: str) -> str:
+    # The README is outside docs/.
+    folder = "docs/cores" if stem == "README" else "cores"
+    lines = [[f"[{name}]({folder}/{name}.md)", core.title] for name, core in CORES.items()]
+    return tables.markdown(
+        tables.Table(title="", text="", header=["core", "what it is"], lines=lines)
+    )
+
+
+def _status(rows: list[dict[str, Any]], stem: str) -> str:
+    table = tables.status(rows, "", "")
+    return tables.markdown(table) if table else ""
+
+
+def _resources(rows: list[dict[str, Any]], stem: str) -> str:
+    own = [row for row in rows if row["core"] == stem]
+    chosen = {"Compared with the papers", "Matrix-vector products", "Resources", "Correlation"}
+    chosen |= {"Scaling exponents", "Lanes, cycles and area"}
+    return _tables(own, chosen)
+
+
+def _tests(rows: list[dict[str, Any]], stem: str) -> str:
+    return _tables([row for row in rows if row["core"] == stem], {"Statistical tests"})
+
+
+def _compression(rows: list[dict[str, Any]], stem: str) -> str:
+    return _tables(rows, {"Compression", "Speed of the compressor"})
+
+
+def _weights(rows: list[dict[str, Any]], stem: str) -> str:
+    return _tables(rows, {"Compressed networks"})
+
+
+def _jobs(rows: list[dict[str, Any]], stem: str) -> str:
+    return _tables(rows, {"Fine-tuning in the RTL"})
+
+
+def _ports(rows: list[dict[str, Any]], stem: str) -> str:
+    core = CORES[stem]
+    found = port_docs.described(stem, core.signature(core.configure()))
+    lines = [[f"`{name}`", f"`{path}`", *rest] for name, path, *rest in port_docs.lines(found)]
+    return tables.markdown(tables.Table(title="", text="", header=port_docs.HEADER, lines=lines))
+
+
+def _tables(rows: list[dict[str, Any]], titles: set[str]) -> str:
+    found = [table for table in tables.sections(rows) if table.title in titles]
+    return "\n\n".join(f"{t.text}\n\n{tables.markdown(t)}" for t in found)
+
+
+#: What each block holds, from the rows and the page's stem.
+BLOCKS: dict[str, Callable[[list[dict[str, Any]], str], str]] = {
+    "results": _results,
+    "highlights": _highlights,
+    "cores": _cores,
+    "status": _status,
+    "resources": _resources,
+    "tests": _tests,
+    "compression": _compression,
+    "jobs": _jobs,
+    "ports": _ports,
+    "weights": _weights,
+}
+
+
+def fill(text: str, rows: list[dict[str, Any]], stem: str) -> str:
+    """Return ``text`` with every block between its markers replaced.
+
+    Raises ``ValueError`` for a marker that is not one of :data:`BLOCKS` or has no end.
+    """
+    starts = re.findall(r"<!-- generated: (.*?) -->", text)
+    for name in starts:
+        if name not in BLOCKS:
+            raise ValueError(f"{stem}: no block is called {name!r}; there are {', '.join(BLOCKS)}")
+    # A block without an end would swallow the next one's beginning.
+    bodies = [block["body"] for block in _BLOCK.finditer(text)]
+    if len(bodies) != len(starts) or any("<!-- generated:" in body for body in bodies):
+        raise ValueError(f"{stem}: a generated block has no '<!-- end -->'")
+    return _BLOCK.sub(
+        lambda block: f"{block[1]}{BLOCKS[block['name']](rows, stem) or NOTHING}\n{block[4]}", text
+    )
+
+
+def docs(report: dict[str, Any], root: Path) -> list[Path]:
+    """Fill README.md and the pages below docs/ in ``root``; return the pages.
+
+    Raises ``ValueError`` for a broken marker, before anything is written.
+    """
+    paths = [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
+    texts = [fill(path.read_text(), report["rows"], path.stem) for path in paths]
+    return [write_atomic(path, text) for path, text in zip(paths, texts, strict=True)]

@@ -1,0 +1,335 @@
+"""What a job measures, kind by kind: from a core's configuration to figures."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from hashlib import sha256
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from seedbed.flow import registry
+from seedbed.flow.demos import gemv_cycles
+from seedbed.flow.emit import verilog
+from seedbed.flow.fpga import activity, place, synth
+from seedbed.flow.report import dieharder, model_figures
+from seedbed.flow.row import Row, command
+from seedbed.sim import mutate, prove, tools, verilate
+from seedbed.sim.harness import Stalls, simulate
+from seedbed.sim.proofs import PROOFS
+from seedbed.spec import SeedlmDecompressConfig
+from seedbed.spec.fixed import Fixed
+from seedbed.spec.network import NetworkConfig
+
+__all__ = ["KINDS", "Job", "Kind", "in_cocotb", "plain"]
+
+#: Seed of the benches' random numbers and stalls.
+BENCH_SEED = 1
+#: Seeds of place and route.
+PLACE_SEEDS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One measurement: of what kind, of which configuration of a core, and where files may go.
+
+    ``main`` says whether the main job has it, or only a report of everything.
+    """
+
+    kind: str
+    core: str
+    config: str
+    build: Path
+    params: Mapping[str, Any] = field(default_factory=dict)
+    target: str | None = None
+    main: bool = True
+
+    @property
+    def says(self) -> str:
+        """What is going on while it runs, in a few words."""
+        where = f" for {self.target}" if self.target else ""
+        return f"{self.kind} of {self.core}, {self.config}{where}"
+
+
+def plain(core: registry.Core, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a configuration that are plain values, and not long tables."""
+    config = core.configure(params)
+    values = {f.name: getattr(config, f.name) for f in fields(config) if f.init}
+    short = {name: v for name, v in values.items() if not isinstance(v, tuple) or len(v) <= 24}
+    shown = {
+        name: str(v) if isinstance(v, Fixed | NetworkConfig) else v for name, v in short.items()
+    }
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in shown.items()}
+
+
+def _row(job: Job, verb: str, figures: Mapping[str, Any], *options: str, **rest: Any) -> Row:
+    return Row(
+        core=job.core,
+        config=job.config,
+        kind=job.kind,
+        target=job.target,
+        params=plain(registry.find(job.core), job.params),
+        figures=figures,
+        command=command(verb, job.core, job.params, *options),
+        **rest,
+    )
+
+
+def emitted(job: Job) -> Path:
+    """Write the job's Verilog to a folder of its configuration's own and return its path."""
+    stem = sha256(repr(sorted(job.params.items())).encode()).hexdigest()[:12]
+    folder = job.build / "emitted" / f"{job.core}-{stem}"
+    return verilog.write(registry.find(job.core), job.params, folder, kept=job.build / "cache")
+
+
+def _numbers(job: Job) -> int:
+    """Return how many numbers the core gives a beat."""
+    config = registry.find(job.core).configure(job.params)
+    return getattr(config, "lanes", 0) or getattr(config, "instances", 1)
+
+
+def _simulation(job: Job) -> Row:
+    core = registry.find(job.core)
+    config = core.configure(job.params)
+    case = core.case(config, Random(BENCH_SEED))
+    runs = [
+        simulate(core.component(config), case, stalls=stalls, seed=BENCH_SEED) for stalls in Stalls
+    ]
+    beats = sum(len(sent) for phase in case.phases for sent in phase.outputs.values())
+    figures = {"runs": len(runs), "beats": beats, "cycles": sum(run.cycles for run in runs)}
+    return _row(job, "sim", figures, seeds=[BENCH_SEED])
+
+
+def in_cocotb(
+    core: registry.Core,
+    params: Mapping[str, Any],
+    path: Path,
+    *,
+    seed: int,
+    build: Path,
+    waves: bool = False,
+) -> dict[str, Any]:
+    """Run the core's case on its emitted Verilog, with pauses; see :func:`verilate.run`.
+
+    A core with AXI ports is driven by its own bench instead.
+    """
+    config = core.configure(params)
+    if core.bench:
+        tests = import_module(core.bench).TESTS
+        setup = {"params": dict(params), "seed": seed}
+        return verilate.run_tests(
+            path, path.stem, core.bench, tests, setup, seed=seed, build=build / "cocotb",
+            waves=waves,
+        )  # fmt: skip
+    inputs, outputs = core.streams(config)
+    whole = verilog.write_packed(path, core, config)
+    return verilate.run(
+        whole,
+        whole.stem,
+        core.case(config, Random(seed)),
+        inputs=inputs,
+        outputs=outputs,
+        stalls=True,
+        seed=seed,
+        build=build / "cocotb",
+        waves=waves,
+    )
+
+
+def _cocotb(job: Job) -> Row:
+    core = registry.find(job.core)
+    result = in_cocotb(core, job.params, emitted(job), seed=BENCH_SEED, build=job.build)
+    figures = {"runs": result["tests"], "cycles": result["cycles"]}
+    versions = {"verilator": tools.version("VERILATOR")}
+    return _row(job, "cocotb", figures, seeds=[BENCH_SEED], tools=versions)
+
+
+def _synthesis(job: Job) -> Row:
+    path = emitted(job)
+    assert job.target is not None
+    found = synth.synthesize(path, job.core, target=job.target, build=job.build / "synth")
+    figures = {name: found[name] for name in ("lut", "lut_carry", "ff", "bram", "dsp")}
+    figures["lut_per_lane"] = figures["lut"] / _numbers(job)
+    options = ("--target", job.target, "--seeds", "0")
+    return _row(job, "synth", figures, *options, tools=found["tools"])
+
+
+def _placed(job: Job, figures: Mapping[str, str], *options: str, **how: Any) -> Row | None:
+    """Place a core as ``options`` and ``how`` say; ``figures`` are parts of the result, by name."""
+    assert job.target is not None
+    build = job.build / "synth"
+    found = place.place(
+        emitted(job), job.core, target=job.target, seeds=PLACE_SEEDS, build=build, **how
+    )
+    if found is None:
+        return None
+    figures = {name: found[part] for name, part in figures.items()}
+    options = ("--target", job.target, "--seeds", str(PLACE_SEEDS), *options)
+    return _row(job, "synth", figures, *options, seeds=found["seeds"], tools=found["tools"])
+
+
+def _place(job: Job) -> Row | None:
+    figures = {
+        "fmax_mhz": "median",
+        "fmax_min_mhz": "min",
+        "fmax_max_mhz": "max",
+        "fmax_by_seed_mhz": "mhz",
+    }
+    return _placed(job, figures)
+
+
+def _place_ready(job: Job) -> Row | None:
+    return _placed(job, {"fmax_logic_mhz": "median"}, "--ready", "logic", ready="logic")
+
+
+def _place_free(job: Job) -> Row | None:
+    return _placed(job, {"fmax_free_mhz": "median"}, "--no-floorplan", floorplanned=False)
+
+
+def _measured(job: Job, figures: Mapping[str, Any], **rest: Any) -> Row:
+    row = _row(job, "measure", figures, **rest)
+    return replace(row, command=f"seedbed measure --kind {job.kind} --core {job.core}")
+
+
+def _activity(job: Job) -> Row:
+    found = activity.toggles(
+        emitted(job),
+        job.core,
+        numbers_per_beat=_numbers(job),
+        cycles=2000,
+        build=job.build / "synth",
+    )
+    figures = {name: found[name] for name in ("toggles_per_number", "cycles")}
+    return _measured(job, figures, tools=found["tools"])
+
+
+def _compression_error(config: SeedlmDecompressConfig) -> dict[str, Any]:
+    # numba comes with it, which no other command waits for.
+    from seedbed.flow.compress import figures
+
+    return figures.error(config, seed=BENCH_SEED)
+
+
+def _compression_speed(config: SeedlmDecompressConfig) -> dict[str, Any]:
+    from seedbed.flow.compress import figures
+
+    return figures.speed(config, seed=BENCH_SEED)
+
+
+#: What is measured of a core's numbers, or of its table.
+STATISTICS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "urng_array": model_figures.correlation,
+    "scale_lut": model_figures.scales,
+    "tree_grng": model_figures.gaussian,
+    "seedlm_decompress": _compression_error,
+}
+
+
+def _statistics(job: Job) -> Row:
+    config = registry.find(job.core).configure(job.params)
+    figures = STATISTICS[job.core](config)
+    seeds = DRAWN.get(job.core, [])
+    return _measured(job, figures, seeds=seeds, tools={"numpy": version("numpy")})
+
+
+#: Seeds of what is measured on random numbers.
+DRAWN = {"seedlm_decompress": [BENCH_SEED]}
+
+#: How fast a core's model gives its numbers, or what makes its input finds it.
+SPEED: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "urng_array": model_figures.speed,
+    "seedlm_decompress": _compression_speed,
+}
+
+
+def _speed(job: Job) -> Row:
+    config = registry.find(job.core).configure(job.params)
+    versions = {name: version(name) for name in ("numpy", "numba")}
+    seeds = DRAWN.get(job.core, [])
+    return _measured(job, SPEED[job.core](config), seeds=seeds, tools=versions)
+
+
+def _proof(job: Job) -> Row:
+    proof = next(p for p in PROOFS if p.name == job.config)
+    (found,) = prove.check([proof], job.build / "formal")
+    figures = {
+        "proved": 1,
+        "covers": found["covers_reached"],
+        "mutants": len(proof.mutants),
+        "killed": len(found["mutants_killed"]),
+    }
+    return _row(job, "formal", figures, tools=found["tools"])
+
+
+def _cycles(job: Job) -> Row:
+    core = registry.find(job.core)
+    config = core.configure(job.params)
+    whole = verilog.write_packed(emitted(job), core, config)
+    folder = job.build / "cycles"
+    figures = gemv_cycles.measure(whole, whole.stem, config, seed=BENCH_SEED, build=folder)
+    versions = {"verilator": tools.version("VERILATOR")}
+    return _measured(job, figures, seeds=[BENCH_SEED], tools=versions)
+
+
+def _job(job: Job) -> Row:
+    # Plots and image data come with it, which the command line does not wait for.
+    from seedbed.flow.demos import instantft_rtl
+
+    config = registry.find(job.core).configure(job.params)
+    found = instantft_rtl.measure(
+        emitted(job), config, None, build=job.build,
+        folder=job.build / "demo" / "digits" / "instantft_cache",
+    )  # fmt: skip
+    figures = instantft_rtl.row_figures(found)
+    row = _measured(job, figures, seeds=[found["seed"]], tools=found["tools"])
+    return replace(row, params={**row.params, "data": found["data"]})
+
+
+def _mutation(job: Job) -> Row:
+    core = registry.find(job.core)
+    found = mutate.run(core, job.params, verilog=emitted(job), build=job.build / "mutate")
+    return _row(job, "mutate", found["figures"], seeds=[found["seed"]], tools=found["tools"])
+
+
+def _dieharder(job: Job) -> Row:
+    config = registry.find(job.core).configure(job.params)
+    figures = dieharder.figures(job.core, config, job.build)
+    versions = {"dieharder": tools.version("DIEHARDER"), "numpy": version("numpy")}
+    return _row(job, "statistics", figures, tools=versions)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One sort of measurement: what makes its row, and what else its figures depend on.
+
+    ``{core}`` in a module's name stands for the core's; ``distributions`` are packages beyond those
+    that all kinds depend on; ``tool`` is one of :data:`seedbed.sim.tools.OPTIONAL`, without which
+    the kind is left out where all are meant.
+    """
+
+    row: Callable[[Job], Row | None]
+    modules: tuple[str, ...]
+    distributions: tuple[str, ...] = ()
+    tool: str | None = None
+
+
+_EMITTED = "seedbed.flow.emit.deduplicate"
+_PLACED = ("seedbed.flow.fpga.place", _EMITTED)
+_MODEL = ("seedbed.flow.report.model_figures", "seedbed.flow.compress.figures")
+KINDS: dict[str, Kind] = {
+    "simulation": Kind(_simulation, ("seedbed.sim.harness",)),
+    "cocotb": Kind(_cocotb, ("seedbed.sim.verilate", "seedbed.sim.cocotb_bench")),
+    "synthesis": Kind(_synthesis, ("seedbed.flow.fpga.synth", _EMITTED)),
+    "place": Kind(_place, _PLACED),
+    "place_ready": Kind(_place_ready, _PLACED),
+    "place_free": Kind(_place_free, _PLACED),
+    "activity": Kind(_activity, ("seedbed.flow.fpga.activity", _EMITTED)),
+    "statistics": Kind(_statistics, _MODEL),
+    "speed": Kind(_speed, _MODEL, ("numba",)),
+    "proof": Kind(_proof, ("seedbed.sim.prove", "seedbed.sim.proofs.{core}")),
+    "cycles": Kind(_cycles, ("seedbed.sim.gemv_cycles", "seedbed.flow.demos.gemv_cycles")),
+    "job": Kind(_job, ("seedbed.flow.demos.instantft_rtl",)),
+    "mutation": Kind(_mutation, ("seedbed.sim.mutate",)),
+    "dieharder": Kind(_dieharder, ("seedbed.flow.report.dieharder",), tool="DIEHARDER"),
+}

@@ -1,0 +1,140 @@
+"""Measurements of the golden models: how their numbers correlate, and how fast they come."""
+
+import tracemalloc
+from collections import Counter
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+
+from seedbed.golden.tree_grng import TreeGrng
+from seedbed.golden.urng_array import UrngArray
+from seedbed.spec import ScaleConfig, TreeGrngConfig, UrngConfig
+
+__all__ = ["correlation", "gaussian", "scales", "speed"]
+
+#: Beats whose products are summed at a time.
+CHUNK = 1 << 15
+
+
+def _correlations(words: np.ndarray, beats: int, lags: int) -> np.ndarray:
+    """Return r of column a at beat t with column b at beat t + k, as an array over (k, a, b).
+
+    ``words`` has ``beats + lags`` rows; mean and variance are those of the first ``beats``.
+    """
+    columns = words.shape[1]
+    mean = words[:beats].mean(axis=0, dtype=np.float64)
+    total = np.zeros((lags + 1, columns, columns))
+    for start in range(0, beats, CHUNK):
+        size = min(CHUNK, beats - start)
+        block = words[start : start + size + lags] - mean
+        for k in range(lags + 1):
+            total[k] += block[:size].T @ block[k : k + size]
+    deviation = np.sqrt(np.diagonal(total[0]))
+    return np.abs(total / np.outer(deviation, deviation))
+
+
+def correlation(config: UrngConfig, *, lags: int = 8, limit: int = 1 << 25) -> dict[str, Any]:
+    """Return the array's correlation coefficients, the largest ``|r|`` of each sort.
+
+    Measured on the words of the model; the signed numbers ``word - 2**(b - 1)`` have the same
+    coefficients. A *lane* is a position in the beat, what a multiplier behind the port sees; a
+    *generator* is one LFSR, followed as rotation moves it from lane to lane. With x_j(t) for lane
+    j at beat t, the figures are the largest ``|r|`` of
+
+    - ``lane_autocorrelation``: x_j(t) with x_j(t + k), over lanes and lags k = 1 .. ``lags``;
+    - ``generator_autocorrelation``: the same of each generator;
+    - ``lane_to_lane``: x_a(t) with x_b(t), over pairs of lanes in one beat;
+    - ``any_pair``: x_a(t) with x_b(t + k), over all pairs of lanes, equal ones included, and lags:
+      what the other three cannot see, such as a beat that shows the last one's words again;
+
+    and the same by lag as lists. ``beats`` says over how many beats: the array's whole period,
+    unless that is more than ``limit`` numbers.
+    """
+    lanes = config.lanes
+    beats = min(config.period, max(limit // lanes, 1))
+    words = UrngArray(config).beats(beats + lags)[:, :lanes]
+    generators = np.empty_like(words)
+    for start in range(0, len(words), CHUNK):
+        # Beat t shows generator i at lane (i - t) mod n.
+        times = np.arange(start, min(start + CHUNK, len(words)))[:, None]
+        at = (np.arange(lanes) - times) % lanes
+        generators[times[:, 0]] = np.take_along_axis(words[times[:, 0]], at, axis=1)
+    by_lane = _correlations(words, beats, lags)
+    own = _correlations(generators, beats, lags).diagonal(axis1=1, axis2=2).max(axis=1)
+    lists = {
+        "lane_by_lag": by_lane.diagonal(axis1=1, axis2=2).max(axis=1)[1:].tolist(),
+        "generator_by_lag": own[1:].tolist(),
+        "any_pair_by_lag": by_lane.max(axis=(1, 2))[1:].tolist(),
+    }
+    return {
+        "beats": beats,
+        "lane_autocorrelation": max(lists["lane_by_lag"]),
+        "generator_autocorrelation": max(lists["generator_by_lag"]),
+        "lane_to_lane": float((by_lane[0] - np.eye(lanes)).max()),
+        "any_pair": max(lists["any_pair_by_lag"]),
+        **lists,
+    }
+
+
+def scales(config: ScaleConfig) -> dict[str, Any]:
+    """Return which exponents the table holds, and how many states have the commonest of them.
+
+    A generator passes through every state once a period, so that a share of the states is a share
+    of the beats. State 0 does not occur.
+    """
+    found = Counter(config.exponents[1:])
+    ((_, most),) = found.most_common(1)
+    return {
+        "exponents": ", ".join(map(str, sorted(found))),
+        "commonest_percent": 100 * most / found.total(),
+    }
+
+
+def gaussian(config: TreeGrngConfig, *, count: int = 2**20) -> dict[str, Any]:
+    """Return the moments of a Gaussian generator's numbers, and how they depend on one another.
+
+    ``magnitude_lag_1`` is the correlation of ``|x|`` with the next one's, 0 for a good generator;
+    ``signs_repeat_after`` the numbers after which the signs are the same again, if that is seen.
+    """
+    numbers = TreeGrng(config).numbers(count).reshape(count, -1)[:, 0].astype(np.float64)
+    centred = (numbers - numbers.mean()) / numbers.std()
+    magnitudes = np.abs(centred)
+    figures: dict[str, Any] = {
+        "numbers": count,
+        "mean_lsb": float(numbers.mean()),
+        "sigma_lsb": float(numbers.std()),
+        "excess_kurtosis": float((centred**4).mean() - 3),
+        "magnitude_lag_1": float(np.corrcoef(magnitudes[:-1], magnitudes[1:])[0, 1]),
+    }
+    period = config.levels[0].lfsr.period
+    signs = numbers < 0
+    if period < count // 2 and np.array_equal(signs[period:], signs[:-period]):
+        figures["signs_repeat_after"] = period
+    return figures
+
+
+def speed(config: UrngConfig, *, numbers: int = 10**8) -> dict[str, Any]:
+    """Return the seconds that the model takes for ``numbers`` words, and its memory.
+
+    ``seconds`` are the clock's, ``cpu_seconds`` the process's, both with the model's tables built.
+    ``peak_mib`` is the most that was allocated at once; as tracing allocations slows them down, a
+    second run of at most a tenth of the numbers gives it.
+    """
+    clock, busy = perf_counter(), process_time()
+    for _ in UrngArray(config).chunks(numbers):
+        pass
+    seconds, cpu_seconds = perf_counter() - clock, process_time() - busy
+    tracemalloc.start()
+    try:
+        for _ in UrngArray(config).chunks(max(numbers // 10, 1)):
+            pass
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    return {
+        "numbers": numbers,
+        "seconds": seconds,
+        "cpu_seconds": cpu_seconds,
+        "peak_mib": peak / 2**20,
+    }

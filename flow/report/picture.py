@@ -1,0 +1,175 @@
+"""Draws docs/architecture.svg: ``python -m seedbed.flow.report.picture docs/architecture.svg``."""
+
+import sys
+from io import BytesIO
+from pathlib import Path
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+
+from seedbed.flow.files import write_atomic
+
+__all__ = ["ARROWS", "BOXES", "draw"]
+
+STYLES = {
+    "core": ("#e4eef8", "#1f5f99"),
+    "other": ("#fbf0e0", "#c8862a"),
+    "floor": ("#eef0f2", "#6b7785"),
+    "out": ("#ffffff", "#6b7785"),
+}
+
+#: Each box: name, left, bottom, width, height, style, title, lines below it.
+BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
+    ("seed", 0, 5.5, 1.3, 0.9, "out", "seed", "one word"),
+    ("urng_array", 2.1, 5.3, 2.7, 1.3, "core", "urng_array", "$2^k-1$ LFSRs, rotating"),
+    ("lfsr", 2.1, 7.25, 2.7, 0.85, "core", "lfsr", "one step: a GF(2) matrix"),
+    ("scale_lut", 5.6, 6.9, 2.2, 1.2, "core", "scale_lut", "exponent of the\nbeat, by state"),
+    ("prng_pool", 2.1, 3.4, 2.7, 1.3, "core", "prng_pool", "numbers made before,\nin memory banks"),
+    (
+        "perturbation", 5.6, 4.0, 2.2, 2.1, "core", "perturbation",
+        "$k\\,\\epsilon\\,z$: exactly $d$\nnumbers, then last",
+    ),
+    ("weights", 8.7, 4.4, 2.3, 1.3, "out", "your design", "weights on the way\nto multipliers"),
+    (
+        "skid_buffer", 8.7, 3.25, 2.3, 0.9, "core", "skid_buffer",
+        "a register slice for any stream",
+    ),
+    ("memory", 0, 9.6, 1.3, 0.9, "out", "memory", "64 bytes\na cycle"),
+    (
+        "seedlm_decompress", 2.1, 9.4, 2.7, 1.3, "core", "seedlm_decompress",
+        "blocks: a seed and\na few coefficients",
+    ),
+    ("mac_array", 5.6, 9.4, 2.2, 1.3, "core", "mac_array", "one multiplier\na lane"),
+    (
+        "seedlm_gemv", 8.7, 9.4, 2.3, 1.3, "core", "seedlm_gemv",
+        "all of it, and the\nvector: $y = W x$",
+    ),
+    (
+        "forward_cache", 2.1, 12.0, 2.7, 1.3, "core", "forward_cache",
+        "an entry an image,\nin external memory",
+    ),
+    ("nf4", 5.6, 12.0, 2.2, 1.3, "core", "nf4", "activations to\n4 bits, and back"),
+    (
+        "softmax_loss", 8.7, 12.0, 2.3, 1.3, "core", "softmax_loss",
+        "class, loss, and\nits gradient",
+    ),
+    (
+        "conv_engine", 2.1, 14.0, 2.7, 1.3, "core", "conv_engine",
+        "a frozen network,\nall layers on one array",
+    ),
+    ("lora", 5.6, 14.0, 2.2, 1.3, "core", "lora", "adapters, and\ntheir training"),
+    (
+        "instantft", 8.7, 14.0, 2.3, 1.3, "core", "instantft",
+        "all of it, with\nadapters and SGD",
+    ),
+    ("tree_grng", 8.7, 6.9, 2.3, 1.2, "other", "tree_grng", "Gaussian baseline,\nto compare with"),
+    ("spec", 0, 0.9, 1.7, 1.0, "floor", "spec/", "configurations"),
+    ("hw", 2.6, 1.6, 2.0, 1.0, "floor", "hw/", "RTL, Amaranth"),
+    ("golden", 2.6, 0.2, 2.0, 1.0, "floor", "golden/", "models, NumPy"),
+    ("sim", 5.5, 0.9, 2.3, 1.0, "floor", "sim/", "bit for bit, proofs"),
+    ("flow", 8.7, 0.9, 2.3, 1.0, "floor", "flow/", "Verilog, synthesis,\nreport"),
+]  # fmt: skip
+
+#: Each arrow: from (name, side), to (name, side), text; sides as in a compass.
+ARROWS: list[tuple[tuple[str, str], tuple[str, str], str]] = [
+    (("seed", "e"), ("urng_array", "w"), ""),
+    (("lfsr", "s"), ("urng_array", "n"), ""),
+    (("seed", "s"), ("prng_pool", "w"), ""),
+    (("urng_array", "ne"), ("scale_lut", "w"), "state         "),
+    (("scale_lut", "s"), ("perturbation", "n"), ""),
+    (("urng_array", "e"), ("perturbation", "nw"), "n numbers\na beat"),
+    (("prng_pool", "e"), ("perturbation", "sw"), "or"),
+    (("perturbation", "e"), ("weights", "w"), "stream"),
+    (("memory", "e"), ("seedlm_decompress", "w"), ""),
+    (("seedlm_decompress", "e"), ("mac_array", "w"), "weights"),
+    (("mac_array", "e"), ("seedlm_gemv", "w"), "sums"),
+    (("forward_cache", "e"), ("nf4", "w"), "codes"),
+    (("nf4", "ne"), ("instantft", "sw"), "activations              "),
+    (("conv_engine", "e"), ("lora", "w"), ""),
+    (("lora", "e"), ("instantft", "w"), ""),
+    (("softmax_loss", "n"), ("instantft", "s"), ""),
+    (("spec", "e"), ("hw", "w"), ""),
+    (("spec", "e"), ("golden", "w"), ""),
+    (("hw", "e"), ("sim", "w"), ""),
+    (("golden", "e"), ("sim", "w"), ""),
+    (("sim", "e"), ("flow", "w"), ""),
+]
+
+#: Where a side's arrows end, as shares of the box's width and height.
+SIDES = {
+    "e": (1, 0.5), "w": (0, 0.5), "n": (0.5, 1), "s": (0.5, 0),
+    "ne": (1, 0.8), "nw": (0, 0.75), "sw": (0, 0.25),
+}  # fmt: skip
+
+
+def _boxes(axes: Axes) -> dict[str, tuple[float, float, float, float]]:
+    places = {}
+    for name, x, y, width, height, style, title, text in BOXES:
+        fill, edge = STYLES[style]
+        shape = FancyBboxPatch(
+            (x, y), width, height, boxstyle="round,pad=0,rounding_size=0.1", fc=fill, ec=edge
+        )
+        axes.add_patch(shape)
+        lines = text.count("\n") + 1
+        middle = y + height / 2
+        axes.text(x + width / 2, middle + 0.13 * lines, title, ha="center", va="center", size=11)
+        axes.text(
+            x + width / 2, middle - 0.19, text, ha="center", va="center", size=8, color="#3b4652"
+        )
+        places[name] = (x, y, width, height)
+    return places
+
+
+def _arrows(axes: Axes, places: dict[str, tuple[float, float, float, float]]) -> None:
+    def end(name: str, side: str) -> tuple[float, float]:
+        x, y, width, height = places[name]
+        across, up = SIDES[side]
+        return x + across * width, y + up * height
+
+    for start, stop, text in ARROWS:
+        (x0, y0), (x1, y1) = end(*start), end(*stop)
+        axes.add_patch(
+            FancyArrowPatch(
+                (x0, y0),
+                (x1, y1),
+                arrowstyle="-|>",
+                mutation_scale=11,
+                color="#3b4652",
+                shrinkA=1,
+                shrinkB=1,
+            )
+        )
+        if text:
+            axes.text((x0 + x1) / 2, (y0 + y1) / 2 + 0.08, text, ha="center", va="bottom", size=7.5)
+
+
+def draw(kind: str = "svg") -> bytes:
+    """Return the picture; the same version of matplotlib gives the same bytes.
+
+    Texts are outlines, so that the picture looks alike wherever it is shown.
+    """
+    with rc_context({"svg.hashsalt": "seedbed", "svg.fonttype": "path"}):
+        figure = Figure(figsize=(11, 15.1), facecolor="white")
+        axes = figure.add_axes((0.02, 0.02, 0.96, 0.96))
+        axes.set_xlim(-0.2, 11.2)
+        axes.set_ylim(0, 16.2)
+        axes.set_axis_off()
+        for y, text in (
+            (15.75, "Cores: what fine-tuning adds"),
+            (11.15, "Cores: from packed weights to a matrix-vector product"),
+            (8.55, "Cores: streams from a seed to a perturbation"),
+            (2.95, "House: one configuration drives RTL and model; imports run from left to right"),
+        ):
+            axes.text(-0.1, y, text, size=12, weight="bold", va="center", color="#1c2530")
+        _arrows(axes, _boxes(axes))
+        buffer = BytesIO()
+        metadata = {"Date": None} if kind == "svg" else {"Software": None}
+        figure.savefig(buffer, format=kind, metadata=metadata)
+    return buffer.getvalue()
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    write_atomic(path, draw(path.suffix.lstrip(".")))

@@ -1,0 +1,114 @@
+"""The report: JSON rows, and Markdown, HTML and plots that are drawn from that JSON alone."""
+
+import json
+from base64 import b64encode
+from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+from seedbed.flow.files import write_atomic
+from seedbed.flow.report import tables
+from seedbed.flow.report.plots import PLOTS
+from seedbed.flow.report.ratio import ratios
+from seedbed.flow.row import Row
+
+__all__ = ["build", "document", "draw", "summary"]
+
+
+def document(rows: Iterable[Row]) -> dict[str, Any]:
+    """Return the report as plain JSON values: version, versions of the tools, and the rows.
+
+    Ratios between the designs among ``rows`` are added as rows of their own.
+    """
+    rows = list(rows)
+    plain = [row.to_json() for row in [*rows, *ratios(rows)]]
+    tools = {name: text for row in plain for name, text in row["tools"].items()}
+    return {"version": version("seedbed"), "tools": dict(sorted(tools.items())), "rows": plain}
+
+
+def draw(report: dict[str, Any], folder: Path) -> list[Path]:
+    """Write report.md, report.html and the plots to ``folder``; return what was written.
+
+    The page holds its plots itself, so that it can be read without the folder and without a
+    network. A plot that nothing was measured for is not there.
+    """
+    written, plots = [], []
+    for stem, caption, plot in PLOTS:
+        image = plot(report["rows"])
+        if image is None:
+            (folder / f"{stem}.png").unlink(missing_ok=True)
+            continue
+        written.append(write_atomic(folder / f"{stem}.png", image))
+        data = b64encode(image).decode()
+        plots.append({"file": f"{stem}.png", "caption": caption, "data": data})
+    templates = Environment(
+        loader=PackageLoader("seedbed.flow.report", "."),
+        autoescape=select_autoescape(["html.j2"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.globals["markdown"] = tables.markdown
+    for name in ("report.md", "report.html"):
+        text = templates.get_template(f"{name}.j2").render(
+            version=report["version"],
+            tools=report["tools"],
+            summary=tables.summary(report["rows"]),
+            sections=tables.sections(report["rows"]),
+            plots=plots,
+        )
+        written.append(write_atomic(folder / name, text))
+    return written
+
+
+#: What a summary says of each kind that checks something, and the target of ``make`` that does it.
+CHECKS = {
+    "simulation": ("simulated against the models, bit for bit", "sim"),
+    "cocotb": ("simulated as emitted Verilog in cocotb, bit for bit", "cocotb"),
+    "proof": ("proven by induction", "formal"),
+    "mutation": ("broken on purpose, which the simulation notices", "mutate"),
+    "synthesis": ("synthesized", "synth"),
+    "place": ("placed and routed", "synth"),
+}
+
+
+def summary(rows: list[dict[str, Any]]) -> list[str]:
+    """Return in a few lines what the rows have checked, and which aims are missed."""
+    lines, left = ["Checked:"], []
+    for kind, (done, target) in CHECKS.items():
+        found = [row for row in rows if row["kind"] == kind]
+        if not found:
+            left.append(f"'make {target}'")
+            continue
+        cores = len({row["core"] for row in found})
+        targets = ", ".join(dict.fromkeys(row["target"] for row in found if row["target"]))
+        parts = [f"{cores} core{'s' * (cores > 1)} {done}", tables.done(kind, found), targets]
+        lines.append(f"  {'; '.join(filter(None, parts))}")
+    if left:
+        lines.append(f"Not checked so far: {', '.join(dict.fromkeys(left))}.")
+    if aims := tables.verdicts(rows, "", ""):
+        missed = [line for line in aims.lines if line[-1] == "missed"]
+        lines.append(f"Aims: {len(aims.lines) - len(missed)} of {len(aims.lines)} are met.")
+        for line in missed:
+            cells = dict(zip(aims.header, line, strict=True))
+            where = f" on {cells['target']}" if cells.get("target") else ""
+            lines.append(
+                f"  missed: {cells['design']}{where}, {cells['figure']}: {cells['measured']}, "
+                f"the aim is {cells['aim']}"
+            )
+    return lines
+
+
+def build(rows: Iterable[Row], folder: Path) -> Path:
+    """Write report.json and all that is drawn from it to ``folder``; return the JSON's path.
+
+    Every file is written under a temporary name and renamed. Raises ``OSError`` where ``folder``
+    cannot be written.
+    """
+    text = json.dumps(document(rows), indent=1, allow_nan=False) + "\n"
+    path = write_atomic(folder / "report.json", text)
+    draw(json.loads(text), folder)
+    return path

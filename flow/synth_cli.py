@@ -1,0 +1,134 @@
+"""The commands that synthesize, place and constrain."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from seedbed.flow import registry, settings
+from seedbed.flow.emit import verilog
+from seedbed.flow.files import naming, require_folder, require_output
+from seedbed.flow.fpga import place, placement_files, synth, targets
+from seedbed.flow.fpga.constrain import constrain as fix
+from seedbed.flow.options import BUILD, Build, CoreName, Force, Json, Settings, show_table
+from seedbed.flow.progress import status
+from seedbed.flow.report.kinds import plain
+
+__all__ = ["constrain", "synthesize"]
+
+out = Console()
+err = Console(stderr=True)
+
+
+def synthesize(
+    core: CoreName,
+    target: Annotated[
+        str, typer.Option(help=f"The FPGA family: one of {', '.join(targets.TARGETS)}.")
+    ],
+    set_: Settings = [],  # noqa: B006
+    seeds: Annotated[
+        int,
+        typer.Option(min=0, help="The number of seeds of place and route. 0 leaves it out."),
+    ] = 3,
+    ready: Annotated[
+        str,
+        typer.Option(help="What drives ready in the harness: register, or logic (a LUT of four)."),
+    ] = "register",
+    floorplan: Annotated[
+        bool, typer.Option(help="Use the core's floorplan, where the project has one.")
+    ] = True,
+    constraints: Annotated[
+        Path | None,
+        typer.Option(help="Write the placement of the median seed to this folder."),
+    ] = None,
+    json_: Json = False,
+    build: Build = BUILD,
+) -> None:
+    """Synthesize a core, and place and route it where an open tool can."""
+    found = registry.find_verilog(core)
+    params = settings.read(found, set_)
+    found.configure(params)
+    chosen = targets.find(target)
+    place.require_ready(ready)
+    if constraints:
+        _require_placed(chosen, seeds)
+        require_folder(constraints)
+    path = verilog.write(found, params, build / "verilog", kept=build / "cache")
+    with status(err, f"synthesizing {core} for {target}") as tell, naming(build):
+        counts = synth.synthesize(path, core, target=target, build=build / "synth")
+        fmax = None
+        if seeds and chosen.place:
+            placement = place.Placement(
+                path, core, target=chosen, build=build / "synth",
+                ready=ready, floorplanned=floorplan, progress=tell,
+            )  # fmt: skip
+            fmax = placement.measure(seeds)
+            if constraints:
+                placement_files.write(placement, fmax["median_seed"], of=seeds, folder=constraints)
+    result = {
+        "core": core,
+        "params": plain(found, params),
+        "target": target,
+        "ready": ready,
+        "floorplan": floorplan,
+        "tools": counts["tools"] | (fmax["tools"] if fmax else {}),
+        **{name: counts[name] for name in ("lut", "lut_carry", "ff", "bram", "dsp", "cells")},
+        "fmax_mhz": fmax and {name: fmax[name] for name in ("median", "min", "max", "seeds")},
+    }
+    if json_:
+        print(json.dumps(result, indent=1))
+        return
+    speed = "n/a"
+    if fmax:
+        speed = f"{fmax['median']:.0f} ({fmax['min']:.0f} to {fmax['max']:.0f})"
+    header = ["core", "target", "LUT", "FF", "BRAM", "DSP", "Fmax in MHz, median (range)"]
+    line = [core, target, *(counts[n] for n in ("lut", "ff", "bram", "dsp")), speed]
+    show_table(out, header, [line])
+    cells = [f"{count} {cell}" for cell, count in sorted(counts["cells"].items())]
+    if counts["lut_carry"]:
+        cells.append(f"{counts['lut_carry']} LUT that lead into carry chains")
+    out.print(", ".join(cells))
+    if constraints:
+        out.print(
+            f"The placement is in {constraints}; place.sh there gives its frequency again.",
+            soft_wrap=True,
+        )
+
+
+def _require_placed(target: targets.Target, seeds: int) -> None:
+    if target.place is None:
+        placed = ", ".join(t.name for t in targets.TARGETS.values() if t.place)
+        raise ValueError(f"{target.name} is not placed, and has no constraints: {placed} are")
+    if not seeds:
+        raise ValueError("seeds must be 1 or more where constraints are to be written, not 0")
+
+
+def constrain(
+    netlist: Annotated[
+        Path, typer.Argument(help="The flat design, as 'synth_ecp5 -json' writes it.")
+    ],
+    instance: Annotated[
+        str, typer.Option(help="The path of the urng_array in the design, such as train.noise.")
+    ],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Write the design with its sites to this file.")
+    ],
+    target: Annotated[str, typer.Option(help="A target that has a floorplan.")] = "ecp5",
+    at: Annotated[
+        str | None,
+        typer.Option(help="The column and row of the floorplan's corner, such as 80,11."),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Fix the sites of a urng_array's lanes in a design of yours, for nextpnr."""
+    corner = None
+    if at is not None:
+        column, comma, row = at.partition(",")
+        if not (comma and column.isdecimal() and row.isdecimal()):
+            raise ValueError(f"at must be a column and a row, such as 80,11, not {at!r}")
+        corner = int(column), int(row)
+    require_output(output, force=force)
+    cells = fix(netlist, instance, target=target, at=corner, out=output)
+    out.print(f"{cells} cells of {instance} have sites in {output}", soft_wrap=True)
