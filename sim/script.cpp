@@ -159,15 +159,6 @@ class Bench {
 
     static bool memory(const std::string& name) { return name == "i_read" || name == "i_response"; }
 
-    static Words parse(const std::string& hex, std::size_t count) {
-        Words found(count);
-        for (std::size_t k = 0; k < hex.size(); k++) {
-            const std::size_t digit = hex.size() - 1 - k;
-            found[k / 8] |= uint32_t(std::stoul(hex.substr(digit, 1), nullptr, 16)) << (4 * (k % 8));
-        }
-        return found;
-    }
-
     static std::string hex(const Words& from) {
         std::ostringstream out;
         for (auto word = from.rbegin(); word != from.rend(); word++)

@@ -17,14 +17,14 @@ ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build" / "cocotb"
 
 
-#: Cores with ports of all sorts; `make cocotb`, also in CI, plays all cores.
+#: Cores with many kinds of ports; `make cocotb`, also in CI, runs all cores.
 NAMES = ("urng_array", "prng_pool", "seedlm_decompress", "mac_array", "softmax_loss")
-PLAYED = [(CORES[name], CORES[name].small) for name in NAMES]
+RUN = [(CORES[name], CORES[name].small) for name in NAMES]
 QUEUED = {**CORES["seedlm_decompress"].small, "additions": 1, "queue": True}
-PLAYED += [(CORES["seedlm_decompress"], QUEUED)]
+RUN += [(CORES["seedlm_decompress"], QUEUED)]
 
 
-@pytest.mark.parametrize(("core", "params"), PLAYED, ids=lambda part: getattr(part, "name", None))
+@pytest.mark.parametrize(("core", "params"), RUN, ids=lambda part: getattr(part, "name", None))
 def test_emitted_verilog_matches_model(core, params, tmp_path, kept):
     verilog = write(core, params, tmp_path, kept=kept)
     config = core.configure(params)
@@ -39,31 +39,8 @@ def test_emitted_verilog_matches_model(core, params, tmp_path, kept):
     assert done["cycles"] > done["tests"] * came
 
 
-# A module that breaks one rule a port: a bench that does not notice is worth nothing.
-FAULTY = """
-module faulty(input clk, input rst,
-    output reg [7:0] o_changes_payload, output o_changes_valid, input o_changes_ready,
-    output reg [7:0] o_falls_payload, output reg o_falls_valid, input o_falls_ready,
-    output reg [7:0] o_keeps_payload, output o_keeps_valid, input o_keeps_ready,
-    output reg [7:0] o_waits_payload, output o_waits_valid, input o_waits_ready,
-    output reg [7:0] o_counts_payload, output o_counts_valid, input o_counts_ready,
-    input [7:0] i_payload, input i_valid, output i_ready);
-  assign o_changes_valid = 1, o_keeps_valid = 1, o_counts_valid = 1, i_ready = 0;
-  assign o_waits_valid = o_waits_ready;
-  initial begin
-    o_changes_payload = 0; o_falls_payload = 0; o_falls_valid = 1;
-    o_keeps_payload = 0; o_waits_payload = 0; o_counts_payload = 0;
-  end
-  always @(posedge clk) begin
-    o_changes_payload <= rst ? 0 : o_changes_payload + 1;
-    o_falls_valid <= rst ? 1 : ~o_falls_valid;
-    o_falls_payload <= rst ? 0 : o_falls_payload + (o_falls_valid & o_falls_ready);
-    o_keeps_payload <= o_keeps_payload + o_keeps_ready;
-    o_waits_payload <= rst ? 0 : o_waits_payload + o_waits_ready;
-    o_counts_payload <= rst ? 0 : o_counts_payload + o_counts_ready;
-  end
-endmodule
-"""
+#: A core whose outputs each break one rule.
+FAULTY = Path(__file__).with_name("faulty.v")
 
 
 def expects(port, payloads=range(40), *, quiet=False, drain=False, **inputs):
@@ -85,15 +62,13 @@ FAULTS = [
 ]
 
 
-def test_bench_notices_faults(tmp_path):
-    """All on one executable: it is the build that takes time."""
-    verilog = tmp_path / "faulty.v"
-    verilog.write_text(FAULTY)
+def test_bench_detects_errors():
+    """All on one executable, because the build takes most of the time."""
     for stalls, case, message in FAULTS:
         [phase] = case.phases
         with pytest.raises(Mismatch, match=message):
             run(
-                verilog, "faulty", case, inputs=list(phase.inputs), outputs=list(phase.outputs),
+                FAULTY, "faulty", case, inputs=list(phase.inputs), outputs=list(phase.outputs),
                 stalls=stalls, seed=5, build=BUILD,
             )  # fmt: skip
 
