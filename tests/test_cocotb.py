@@ -50,13 +50,13 @@ def expects(port, payloads=range(40), *, quiet=False, drain=False, **inputs):
 
 FAULTS = [
     # stalls, case, message
-    (True, expects("o_changes"), "o_changes: the payload changed while it waited"),
-    (True, expects("o_falls"), "o_falls: valid fell before the beat was taken"),
+    (True, expects("o_changes"), "o_changes: the payload changed before the transfer"),
+    (True, expects("o_falls"), "o_falls: valid fell before the transfer"),
     (False, expects("o_keeps"), "runs_case_after_resets: o_keeps, phase 0, beat 0"),
-    (True, expects("o_waits"), "o_waits, phase 0 hangs: . beats of 40 came"),
+    (True, expects("o_waits"), "o_waits, phase 0 timed out: . beats of 40"),
     (False, expects("o_counts", quiet=True), "o_counts: a beat after the last one"),
-    (False, expects("o_counts", i=[1]), "hangs: not all inputs were accepted"),
-    (False, expects("o_counts", i=[1], drain=True), "hangs: not all inputs were accepted"),
+    (False, expects("o_counts", i=[1]), "timed out: not all inputs were accepted"),
+    (False, expects("o_counts", i=[1], drain=True), "timed out: not all inputs were accepted"),
     (True, expects("o_counts", [0, 1, 7]), "o_counts, phase 0, beat 2"),
     (True, expects("o_counts", [7]), "expected 0x7\n  got      0x0\n.* seed=5"),
 ]
@@ -84,7 +84,7 @@ def test_verilog_that_does_not_build(tmp_path):
 
 
 def test_example_of_the_docs(tmp_path, monkeypatch, kept):
-    """Its test, on an executable that is there; `make cocotb` calls the whole example."""
+    """Its test, on a cached executable; `make cocotb` runs the whole example."""
     example = ROOT / "docs" / "examples" / "cocotb_urng_array.py"
     assert f"```python\n{example.read_text()}```" in (ROOT / "docs" / "cocotb.md").read_text()
     verilog = write(CORES["urng_array"], {}, tmp_path, kept=kept)
@@ -99,7 +99,7 @@ PLAIN = ["-CFLAGS", "-O0"]
 
 @pytest.fixture
 def build_wires(tmp_path):
-    """Build, in the folder of that name, the least that there is."""
+    """Build a minimal module, in the folder of that name."""
     verilog, program = tmp_path / "wires.v", tmp_path / "main.cpp"
     verilog.write_text("module wires(input i, output o);\n  assign o = i;\nendmodule\n")
     program.write_text('#include "Vtop.h"\nint main() { return 0; }\n')
@@ -112,8 +112,8 @@ def build_wires(tmp_path):
     return build
 
 
-def test_what_was_compiled_once_on_a_machine_is_used(tmp_path, build_wires, monkeypatch):
-    """Also by an environment that is newer: an object from 1970, that is none, stops the build."""
+def test_the_runtime_compiled_before_is_used(tmp_path, build_wires, monkeypatch):
+    """Also if the environment is newer: an invalid object file of 1970 fails the build."""
     monkeypatch.setattr(verilate, "user_cache_path", lambda *_, **__: tmp_path / "home")
     kept = verilate._runtime(PLAIN) / "verilated.o"
     kept.parent.mkdir(parents=True)
@@ -122,7 +122,7 @@ def test_what_was_compiled_once_on_a_machine_is_used(tmp_path, build_wires, monk
     os.utime(kept, (0, 0))
     with pytest.raises(RuntimeError, match=r"verilated\.o: file format not recognized"):
         build_wires("objects")
-    # What a crash left is not used, and is replaced by what the next build compiles.
+    # A file of an interrupted build is not used, and the next build replaces it.
     kept.write_text("")
     objects = tmp_path / "again"
 
@@ -139,9 +139,8 @@ def test_what_was_compiled_once_on_a_machine_is_used(tmp_path, build_wires, monk
 
 
 def test_headers_are_compiled_as_a_core_is(tmp_path, build_wires):
-    """The compiler leaves compiled headers alone, in silence, where one flag is another."""
-    # The first of them, on a new machine, compiles the headers; the last one finds a
-    # folder that was used.
+    """The compiler silently ignores precompiled headers if a flag differs."""
+    # The first build, on a new machine, compiles the headers; the last one has a used folder.
     for name in ("first", "second", "second"):
         build_wires(name)
     again = ["-f", "Vtop.mk", "--always-make", "main.o", "Vtop__ALL.o", "OPT_FAST="]

@@ -9,7 +9,7 @@ from seedbed.golden.nf4 import Nf4 as Model
 from seedbed.hw.nf4 import Nf4, Nf4Dequantise, Nf4Quantise
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.nf4 import case, codes_payloads, random_vector, values_payloads
-from seedbed.sim.harness import in_turn, simulate
+from seedbed.sim.harness import simulate, with_stalls
 from seedbed.sim.verilate import lint
 from seedbed.spec import Nf4Config
 from seedbed.spec.fixed import Q8_16, Fixed
@@ -30,7 +30,7 @@ CONFIGS = [
 ]
 
 
-@pytest.mark.parametrize(("config", "stalls"), in_turn(CONFIGS), ids=str)
+@pytest.mark.parametrize(("config", "stalls"), with_stalls(CONFIGS), ids=str)
 def test_matches_model(config, stalls):
     simulate(Nf4(config), case(config, Random(5), beats=60), stalls=stalls, seed=5)
 

@@ -5,7 +5,7 @@ import pytest
 from seedbed.hw.softmax_loss import SoftmaxLoss, result_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.softmax_loss import case, frame, response
-from seedbed.sim.harness import in_turn, simulate
+from seedbed.sim.harness import simulate, with_stalls
 from seedbed.spec import SoftmaxLossConfig
 from seedbed.spec.fixed import Q8_16, Fixed
 
@@ -25,7 +25,7 @@ CONFIGS = [
 ]
 
 
-@pytest.mark.parametrize(("config", "stalls"), in_turn(CONFIGS), ids=str)
+@pytest.mark.parametrize(("config", "stalls"), with_stalls(CONFIGS), ids=str)
 def test_matches_model(config, stalls):
     simulate(SoftmaxLoss(config), case(config, Random(5), samples=12), stalls=stalls, seed=5)
 

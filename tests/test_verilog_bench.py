@@ -28,16 +28,16 @@ FAULTS = [
     ({}, expects("o_changes"), "o_changes changed before its transfer"),
     ({}, expects("o_falls"), "o_falls changed before its transfer"),
     ({"cycles": 200}, expects("o_keeps"), "o_keeps, phase 0, beat 0: expected 00, got"),
-    ({"seed": 2}, expects("o_waits"), "phase 0 hangs"),
+    ({"seed": 2}, expects("o_waits"), "phase 0 timed out"),
     ({}, expects("o_counts", quiet=True), "o_counts, a beat after the last one"),
-    ({}, expects("o_counts", i=[1]), "phase 0 hangs"),
-    ({}, expects("o_counts", i=[1], drain=True), "phase 0 hangs"),
+    ({}, expects("o_counts", i=[1]), "phase 0 timed out"),
+    ({}, expects("o_counts", i=[1], drain=True), "phase 0 timed out"),
     ({"stalls": 0}, expects("o_repeats"), "o_repeats, phase 0, beat 5: expected 05, got 04"),
     ({}, expects("o_counts", [0, 1, 7]), "o_counts, phase 0, beat 2: expected 07, got 02"),
     ({"seed": 5}, expects("o_counts", [7]), r"expected 07, got 00 \(seed 5\)"),
     ({"reset": 0}, expects("o_partly", [0]), "o_partly, an unknown payload 0X in cycle 1 "),
     ({"reset": 0}, expects("o_unknown", [0]), "o_unknown_valid is unknown in cycle 1 "),
-    ({"unknown": 1}, expects("o_counts", i_open=[3]), "i_open_ready is unknown|phase 0 hangs"),
+    ({"unknown": 1}, expects("o_counts", i_open=[3]), "i_open_ready is unknown|phase 0 timed out"),
 ]
 
 
@@ -112,7 +112,7 @@ def test_responses_come_after_their_commands(tmp_path, icarus):
 
 
 def test_a_testbench_without_a_verdict_is_an_error(tmp_path):
-    with pytest.raises(RuntimeError, match="the testbench came to no end:\nhello"):
+    with pytest.raises(RuntimeError, match="the testbench printed no verdict:\nhello"):
         verilog_bench.run(["echo", "hello"], tmp_path)
 
 
