@@ -78,5 +78,5 @@ class SoftmaxLoss:
             config.gradients,
         )
         losses = self._logs[shown] + self._floors[powers - self._least] + differences[hit]
-        losses = self.saturations.fit(np.maximum(losses, 0), config.logits)
+        losses = self.saturations.saturate(np.maximum(losses, 0), config.logits)
         return SoftmaxLossResult(logits.argmax(axis=1), probabilities, gradients, losses)

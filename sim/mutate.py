@@ -116,7 +116,7 @@ def run(
         How many mutants to draw, and the seed of drawing and of stalls.
 
     Returns ``figures`` (mutants, killed, score_percent, survivors: those that are not proven
-    equivalent to the core), ``equivalent`` and ``killed`` (each mutation, and how it was noticed),
+    equivalent to the core), ``equivalent`` and ``killed`` (each mutation, and how it was detected),
     ``seed`` and ``tools``. Mutants that yosys proves equivalent cannot be killed by any bench; they
     do not count for the score.
     Raises ``RuntimeError`` if the unmodified core fails its case, or if a tool fails.

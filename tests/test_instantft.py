@@ -127,14 +127,14 @@ NARROW = {
 def test_saturates_as_the_model_does(monkeypatch):
     """Both ends of every format are reached, and as many numbers are counted."""
     ends = set()
-    fit = Saturations.fit
+    fit = Saturations.saturate
 
     def watched(self, numbers, form):
         beyond = [np.any(numbers < form.low), np.any(numbers > form.high)]
         ends.update((form, end) for end in (0, 1) if beyond[end])
         return fit(self, numbers, form)
 
-    monkeypatch.setattr(Saturations, "fit", watched)
+    monkeypatch.setattr(Saturations, "saturate", watched)
     config = InstantFtConfig(network=MICRO, lanes=8, ways=2, rank=2, entries=4, **NARROW)
     script = session(config, seed=4, gain=6.0)
     rng, form = script.rng, config.adapters

@@ -36,16 +36,16 @@ def peaks(dut: Nf4Quantise) -> Module:
         size = (Mux(value < 0, -value, value).as_unsigned() + unit - 1) >> config.shift
         largest = Mux(size > largest, size, largest)
     # As many registers as the tree has stages, and one for the block's greatest so far.
-    moved, ends = transfer(dut.i), Signal()
+    fire, ends = transfer(dut.i), Signal()
     begins, last = Signal(init=1), config.block // config.lanes - 1
     m.d.comb += [
         ends.eq(beat.last | (inside["beat"] == last)),
         Assert(begins == (inside["beat"] == 0)),
         Assert(inside["beat"] <= last),
     ]
-    with m.If(moved):
+    with m.If(fire):
         m.d.sync += begins.eq(ends)
-    signals = [moved, moved & ends, begins, largest]
+    signals = [fire, fire & ends, begins, largest]
     valid, closes, first, size = ([v, *_delays(m, 1, v, dut.stages)][-1] for v in signals)
     greatest = Signal(size.shape())
     with m.If(valid):
