@@ -470,7 +470,7 @@ WRAPPERS: dict[str, Core] = {
                 "row_width": 8,
             },
             inside="seedlm_gemv",
-            bench="seedbed.sim.axi_bench",
+            bench="seedbed.sim.seedlm_gemv_axi_bench",
         ),
         Core(
             name="forward_cache_axi",

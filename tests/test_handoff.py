@@ -71,10 +71,10 @@ def test_signals_name_their_source_lines(tmp_path, kept):
     number, line = next(
         (n, line)
         for n, line in enumerate((ROOT / "hw" / "scale_lut.py").read_text().splitlines(), 1)
-        if line.strip().startswith("take = Signal")
+        if line.strip().startswith("fire = Signal")
     )
     assert line
-    assert f"  wire take;  // seedbed/hw/scale_lut.py:{number}\n" in text
+    assert f"  wire fire;  // seedbed/hw/scale_lut.py:{number}\n" in text
     assert str(ROOT) not in text
     assert re.sub(r"  // seedbed/hw/\w+\.py:\d+$", "", text, flags=re.MULTILINE) == bare
 

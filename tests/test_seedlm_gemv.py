@@ -15,7 +15,7 @@ from seedbed.hw.seedlm_gemv import SeedlmGemv
 from seedbed.sim import gemv_cycles
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.seedlm_gemv import Job, case, command, phase, results
-from seedbed.sim.harness import Mismatch, in_turn, simulate
+from seedbed.sim.harness import Mismatch, simulate, with_stalls
 from seedbed.spec import SeedlmGemvConfig
 
 SMALL = {"block": 4, "latent": 2, "width": 8, "beat_bits": 48, "columns": 64, "row_width": 8}
@@ -35,7 +35,7 @@ CONFIGS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("config", "stalls"), in_turn(CONFIGS), ids=str)
+@pytest.mark.parametrize(("config", "stalls"), with_stalls(CONFIGS), ids=str)
 def test_matches_model(config, stalls):
     simulate(SeedlmGemv(config), case(config, Random(5)), stalls=stalls, seed=5)
 

@@ -118,7 +118,7 @@ def in_cocotb(
     if core.bench:
         tests = import_module(core.bench).TESTS
         setup = {"params": dict(params), "seed": seed}
-        return verilate.play(
+        return verilate.run_tests(
             path, path.stem, core.bench, tests, setup, seed=seed, build=build / "cocotb",
             waves=waves,
         )  # fmt: skip
