@@ -40,3 +40,18 @@ def test_the_amaranth_design_matches_the_model_and_is_emitted(tmp_path, monkeypa
     assert "100 beats as the model's" in capsys.readouterr().out
     text = (tmp_path / "noise.v").read_text()
     assert re.search(r"^module noise\(", text, re.MULTILINE)
+
+
+@pytest.mark.skipif(not tools.there("IVERILOG"), reason="Icarus Verilog is not installed")
+def test_the_tutorial_prints_what_its_page_shows(tmp_path, kept):
+    page = (EXAMPLES.parent / "docs" / "tutorial.md").read_text()
+    for language, name in (("verilog", "top.v"), ("systemverilog", "top_tb.v")):
+        (source,) = re.findall(rf"^```{language}\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+        (tmp_path / name).write_text(source)
+    write(CORES["urng_array"], {"lanes": 7}, tmp_path, kept=kept)
+    files = ("top_tb.v", "top.v", "urng_array.v")
+    tools.run("IVERILOG", "-g2005", "-o", "sim", *files, cwd=tmp_path)
+    said = tools.run("VVP", "sim", cwd=tmp_path)
+    sums = "\n".join(re.findall(r"sum \d+", said))
+    assert sums.count("\n") == 3
+    assert f"```text\n{sums}\n```" in page
