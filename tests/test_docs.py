@@ -99,6 +99,13 @@ def test_every_core_is_in_docs_and_picture(name):
     assert name in {box[0] for box in picture.BOXES}
 
 
+@pytest.mark.parametrize("name", CORES)
+def test_the_ports_on_a_page_are_those_of_the_core(name):
+    page = ROOT / "docs" / "cores" / f"{name}.md"
+    (block,) = re.findall(r"<!-- generated: ports -->.*?<!-- end -->", page.read_text(), re.DOTALL)
+    assert docs.fill(block, [], name) == block
+
+
 def test_picture_is_drawn_alike_every_time():
     first = picture.draw()
     assert first.startswith(b"<?xml")
