@@ -134,6 +134,11 @@ def test_blocks_are_filled_and_nothing_else_is_touched():
     assert docs.fill(once, [ROW], "lfsr") == once
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_markers_of_every_page_are_whole(page):
+    docs.fill(page.read_text(), [], page.stem)
+
+
 def test_a_block_without_rows_says_so():
     assert docs.NOTHING in docs.fill(PAGE, [ROW], "urng_array")
 
