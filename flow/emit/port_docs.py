@@ -25,7 +25,7 @@ COMMON = {
 }
 #: In Verilog, in Amaranth, and what a port is.
 HEADER = ["Verilog", "Amaranth", "direction", "format", "what it is"]
-HANDSHAKE = {"valid": "a beat is offered", "ready": "it is taken"}
+HANDSHAKE = {"valid": "a beat is offered", "ready": "the beat is accepted"}
 
 
 @dataclass(frozen=True, kw_only=True)
