@@ -146,11 +146,11 @@ def _emitted(path: Path) -> bool:
 
 @app.command("ports")
 def list_ports(core: CoreName, set_: Settings = []) -> None:  # noqa: B006
-    """List the ports of a core's Verilog: direction, number format and meaning of each."""
+    """List the ports of a core's Verilog with direction, number format and description."""
     found = registry.find_verilog(core)
     config = found.configure(settings.read(found, set_))
-    lines = port_docs.lines(port_docs.described(core, found.signature(config)))
-    show_table(out, port_docs.HEADER, lines)
+    ports = port_docs.describe(core, found.signature(config))
+    show_table(out, port_docs.HEADER, port_docs.table_rows(ports))
 
 
 @app.command("testbench")

@@ -81,8 +81,8 @@ def _jobs(rows: list[dict[str, Any]], stem: str) -> str:
 
 def _ports(rows: list[dict[str, Any]], stem: str) -> str:
     core = CORES[stem]
-    found = port_docs.described(stem, core.signature(core.configure()))
-    lines = [[f"`{name}`", f"`{path}`", *rest] for name, path, *rest in port_docs.lines(found)]
+    found = port_docs.describe(stem, core.signature(core.configure()))
+    lines = [[f"`{name}`", f"`{path}`", *rest] for name, path, *rest in port_docs.table_rows(found)]
     return tables.markdown(tables.Table(title="", text="", header=port_docs.HEADER, lines=lines))
 
 
