@@ -25,8 +25,8 @@ from seedbed.flow.files import naming, require_output, whole
 from seedbed.flow.options import BUILD, Build, CoreName, Data, Force, Json, Settings, show_table
 from seedbed.flow.progress import status
 from seedbed.flow.registry import CORES, WRAPPERS
-from seedbed.flow.report import tables
 from seedbed.flow.report.kinds import KINDS, in_cocotb, plain
+from seedbed.flow.report.sections import sections
 from seedbed.flow.synth_cli import constrain, synthesize
 from seedbed.sim import tools
 from seedbed.sim.harness import Mismatch, Stalls, simulate
@@ -262,7 +262,7 @@ def _measured(build: Path, **chosen: Any) -> None:
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    for section in tables.sections(rows):
+    for section in sections(rows):
         show_table(out, section.header, section.lines, title=section.title)
 
 
