@@ -146,7 +146,7 @@ def test_a_block_without_rows_says_so():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (PAGE.replace("resources", "sources"), "no block is called 'sources'"),
+        (PAGE.replace("resources", "sources"), "no block is named 'sources'"),
         (PAGE.replace("<!-- end -->", ""), "has no '<!-- end -->'"),
         (PAGE.replace("<!-- end -->", "") + PAGE, "has no '<!-- end -->'"),
     ],
@@ -161,7 +161,7 @@ def test_pages_are_filled_on_disk_or_not_at_all(tmp_path):
     page.parent.mkdir(parents=True)
     page.write_text(PAGE)
     (tmp_path / "README.md").write_text("<!-- generated: nothing -->\n<!-- end -->\n")
-    with pytest.raises(ValueError, match="no block is called 'nothing'"):
+    with pytest.raises(ValueError, match="no block is named 'nothing'"):
         docs.docs({"rows": [ROW]}, tmp_path)
     assert page.read_text() == PAGE
     (tmp_path / "README.md").write_text("<!-- generated: cores -->\n<!-- end -->\n")
