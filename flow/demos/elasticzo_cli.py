@@ -15,7 +15,7 @@ def demo_elasticzo(
     method: Annotated[
         str,
         typer.Option(
-            help="The method: full-zo, cls2 or cls1 (one or two layers by backpropagation), full-bp."
+            help="The method: full-zo, cls2, cls1 (one or two layers by backpropagation), full-bp."
         ),
     ] = "full-zo",
     epochs: Annotated[int, typer.Option(help="The number of passes over the images.")] = 100,
