@@ -6,7 +6,7 @@ from math import prod
 
 from seedbed.spec.checks import require_bool, require_choice, require_int, require_ints
 
-__all__ = ["LENET5", "NETWORKS", "TINY", "Layer", "NetworkConfig", "named"]
+__all__ = ["LENET5", "LENET5_PADDED", "NETWORKS", "TINY", "Layer", "NetworkConfig", "named"]
 
 KINDS = ("conv", "dense")
 
@@ -150,6 +150,18 @@ LENET5 = NetworkConfig(
     )
 )
 
+#: LeNet-5 with both convolutions padded, as ElasticZO has it: 107,786 parameters with biases.
+#: Source: ElasticZO, section 5.1.1 and its counts of parameters.
+LENET5_PADDED = NetworkConfig(
+    (
+        _conv("conv1", (1, 28, 28), 6, 2),
+        _conv("conv2", (6, 14, 14), 16, 2),
+        _dense("fc1", 784, 120),
+        _dense("fc2", 120, 84),
+        _dense("fc3", 84, 10, relu=False),
+    )
+)
+
 #: Small enough to be simulated in full: a bit of everything that LeNet-5 has.
 TINY = NetworkConfig(
     (
@@ -161,7 +173,7 @@ TINY = NetworkConfig(
 )
 
 #: Networks that a configuration may name, as on the command line.
-NETWORKS = {"lenet5": LENET5, "tiny": TINY}
+NETWORKS = {"lenet5": LENET5, "lenet5_padded": LENET5_PADDED, "tiny": TINY}
 
 
 def named(network: NetworkConfig | str) -> NetworkConfig:

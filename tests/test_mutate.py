@@ -40,3 +40,19 @@ def test_wrong_expectation(tmp_path):
         RuntimeError, match="the unmodified urng_array fails its case: killed o: a wr"
     ):
         run(core, SMALL, count=1, build=tmp_path)
+
+
+def test_no_mutant_is_in_a_memory_cell(tmp_path):
+    text = """
+module memory(input clk, input [3:0] a, input w, input [7:0] d, output reg [7:0] q);
+  reg [7:0] m [0:15];
+  always @(posedge clk) begin
+    if (w) m[a] <= d + 8'd1;
+    q <= m[a];
+  end
+endmodule
+"""
+    made = mutate._mutants("memory", text, count=60, seed=1, folder=tmp_path)
+    assert "cell $mem" in (tmp_path / "prepared.il").read_text()
+    assert made
+    assert not [mutation for mutation in made if "$mem" in mutation or "-port RD_" in mutation]

@@ -95,8 +95,11 @@ def test_names():
     assert str(NetworkConfig(LENET5.layers[-1:])).startswith("NetworkConfig(")
 
 
+NAMES = "network must be one of lenet5, lenet5_padded, tiny"
+
+
 def test_names_are_refused():
-    with pytest.raises(ValueError, match="network must be one of lenet5, tiny, not 'lenet'"):
+    with pytest.raises(ValueError, match=f"{NAMES}, not 'lenet'"):
         named("lenet")
-    with pytest.raises(TypeError, match="network must be one of lenet5, tiny, not 5"):
+    with pytest.raises(TypeError, match=f"{NAMES}, not 5"):
         named(5)

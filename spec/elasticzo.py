@@ -1,0 +1,116 @@
+"""Configuration of ElasticZO-INT8: training in 8-bit integers by forward passes."""
+
+from dataclasses import dataclass
+
+from seedbed.spec.checks import require_bool, require_choice, require_int
+from seedbed.spec.network import NetworkConfig, named
+
+__all__ = ["LIMIT", "LOG2_E", "ROUNDINGS", "ElasticZoConfig", "Phase", "phases_of"]
+
+#: Largest magnitude of a weight, an activation and an error.
+LIMIT = 127
+#: log2(e) in units of 2^-15. Source: ElasticZO, section 4.3; NITI.
+LOG2_E = 47274
+ROUNDINGS = ("nearest", "pseudo-stochastic")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """What holds from an epoch on: a row of the schedule that a host gives.
+
+    Parameters
+    ----------
+    epoch
+        The first epoch that it holds for, from 0.
+    magnitude
+        r_max: perturbations are integers in -r_max .. r_max, 1..63.
+    zeros
+        p_zero, how many of 256 numbers of a perturbation are 0 on average, 0..255.
+    update_bits
+        b_BP, bits of the magnitude of an update by backpropagation, 1..7.
+    """
+
+    epoch: int
+    magnitude: int
+    zeros: int
+    update_bits: int
+
+    def __post_init__(self) -> None:
+        require_int("epoch", self.epoch, 0, 65535)
+        require_int("magnitude", self.magnitude, 1, 63)
+        require_int("zeros", self.zeros, 0, 255)
+        require_int("update_bits", self.update_bits, 1, 7)
+
+
+def phases_of(epochs: int, magnitude: int) -> tuple[Phase, ...]:
+    """Return the paper's schedule, stretched or squeezed to a number of epochs.
+
+    p_zero 0.33, 0.5, 0.9 and b_BP 5, 4, 3 from 0, 20 and 50 % of the epochs on.
+    Source: ElasticZO, section 5.1.1, of 100 epochs.
+    """
+    require_int("epochs", epochs, 1, 65535)
+    rows = ((0, 84, 5), (20, 128, 4), (50, 230, 3))
+    return tuple(
+        Phase(epoch=percent * epochs // 100, magnitude=magnitude, zeros=zeros, update_bits=bits)
+        for percent, zeros, bits in rows
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElasticZoConfig:
+    """A network in int8, of which zeroth order trains the first layers.
+
+    A tensor is int8 numbers and one exponent: v 2^s. A layer's sums are int32; with b the bits of
+    the largest magnitude of a sample's sums, they are rounded by a shift of max(b - 7, 0), which is
+    added to the exponent. Weights' exponents are constants.
+
+    Parameters
+    ----------
+    network
+        A table of layers, or the name of one of :data:`~seedbed.spec.network.NETWORKS`. Biases are
+        not used.
+    partition
+        C: how many layers, from the first, are trained by zeroth order, 0..layers. Backpropagation
+        trains the others.
+    fraction
+        Fraction bits of exponents and logarithms in the sign of the loss difference (Eq. 12), 0..8.
+        The paper has 0.
+    rounding
+        Of activations and errors: ``nearest`` (half away from zero) or ``pseudo-stochastic``. The
+        updates of backpropagation are rounded pseudo-stochastically.
+    pool_first
+        Whether the maximum of a pooling window is taken before sums are rounded, or after it, as in
+        the paper.
+    in_place
+        Whether perturbations are added to the stored weights, which saturates them, as Algorithm 2
+        is printed; or on the way to the multipliers, which leaves them unchanged.
+
+    Raises ``ValueError`` and ``TypeError`` for other values. Source: ElasticZO, Algorithm 2 and
+    section 4.3; Wang et al., "NITI" (IEEE TPDS 2022).
+    """
+
+    network: NetworkConfig | str = "lenet5_padded"
+    partition: int = 5
+    fraction: int = 4
+    rounding: str = "nearest"
+    pool_first: bool = False
+    in_place: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "network", named(self.network))
+        require_int("partition", self.partition, 0, len(self.layers))
+        require_int("fraction", self.fraction, 0, 8)
+        require_choice("rounding", self.rounding, ROUNDINGS)
+        require_bool("pool_first", self.pool_first)
+        require_bool("in_place", self.in_place)
+
+    @property
+    def layers(self):
+        """The layers of the network."""
+        assert isinstance(self.network, NetworkConfig)
+        return self.network.layers
+
+    @property
+    def classes(self) -> int:
+        """Logits."""
+        return self.layers[-1].outputs

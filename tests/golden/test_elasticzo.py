@@ -1,0 +1,233 @@
+"""ElasticZO-INT8 against plain integer loops, a floating-point loss, and its own algorithm."""
+
+from dataclasses import replace
+from math import floor, log2
+
+import numpy as np
+import pytest
+
+from seedbed.golden.elasticzo import ElasticZo, drawn, init, loss, loss_gradient, loss_sign
+from seedbed.golden.network import gradients
+from seedbed.golden.niti import pseudo_stochastic
+from seedbed.spec.elasticzo import LIMIT, ElasticZoConfig, Phase, phases_of
+
+PHASE = Phase(epoch=0, magnitude=15, zeros=84, update_bits=5)
+TINY = ElasticZoConfig(network="tiny", partition=4)
+
+
+def batch(samples=3, seed=0):
+    rng = np.random.default_rng(seed)
+    images = rng.integers(0, 128, (samples, 1, 6, 6)).astype(np.float32)
+    return images, rng.integers(0, 5, samples)
+
+
+def made(config, seed=0):
+    return ElasticZo(config, init(config, np.random.default_rng(seed)), drawn(seed))
+
+
+def scalar_round(value, shift, rounding):
+    if rounding == "pseudo-stochastic":
+        return int(pseudo_stochastic(np.array(value), np.int64(shift)))
+    magnitude = (2 * abs(value) + (1 << shift)) >> (shift + 1)
+    return min(magnitude, LIMIT) * (1 if value >= 0 else -1)
+
+
+def literal(config, network, image):
+    """Return one image's logits and exponent: loops over Python's integers."""
+    x, exponent = image.astype(int).tolist(), -7
+    for layer in config.layers:
+        weights = network.weights[layer.name].astype(int)
+        channels, height, width = layer.convolved
+        y = np.zeros((channels, height, width), int)
+        if layer.kind == "dense":
+            y[:, 0, 0] = weights @ np.array(x).reshape(-1)
+        else:
+            pad, side = layer.padding, layer.kernel
+            grown = np.pad(np.array(x), ((0, 0), (pad, pad), (pad, pad)))
+            for row in range(height):
+                for column in range(width):
+                    window = grown[:, row : row + side, column : column + side]
+                    y[:, row, column] = weights @ window.reshape(-1)
+        tiles = y.reshape(channels, height // layer.pool, layer.pool, width // layer.pool, -1)
+        if config.pool_first:
+            y = tiles.max(axis=(2, 4))
+        shift = max(int(np.abs(y).max()).bit_length() - 7, 0)
+        y = np.array([scalar_round(int(v), shift, config.rounding) for v in y.reshape(-1)])
+        if not config.pool_first:
+            y = y.reshape(tiles.shape).max(axis=(2, 4))
+        x = (np.maximum(y, 0) if layer.relu else y).reshape(layer.shape).tolist()
+        exponent += network.exponents[layer.name] + shift
+    return np.array(x).reshape(-1).tolist(), exponent
+
+
+@pytest.mark.parametrize("pool_first", [False, True])
+@pytest.mark.parametrize("rounding", ["nearest", "pseudo-stochastic"])
+@pytest.mark.parametrize("partition", [0, 4])
+def test_a_forward_pass_is_integer_arithmetic(rounding, pool_first, partition):
+    config = replace(TINY, rounding=rounding, pool_first=pool_first, partition=partition)
+    trainer = made(config)
+    images, _ = batch(4)
+    found = trainer.forward(trainer.network.weights, images)
+    for image, logits, exponent in zip(images, found.logits, found.exponents, strict=True):
+        assert (logits.tolist(), exponent) == literal(config, trainer.network, image)
+
+
+def printed(plus, minus, labels):
+    """Eq. 6 to 12 for each sample, in Python's integers."""
+    total = 0
+    for a, sa, b, sb, label in zip(*plus, *minus, labels, strict=True):
+        terms = []
+        for logits, s in ((a, sa), (b, sb)):
+            scaled = [47274 * (int(v) - int(logits[label])) for v in logits]
+            terms.append([floor(v * 2.0 ** (int(s) - 15)) for v in scaled])
+        p = max(map(max, terms)) - 10
+        sums = [sum(2 ** max(e - p, 0) for e in each) for each in terms]
+        total += floor(log2(sums[0])) - floor(log2(sums[1]))
+    return (total > 0) - (total < 0)
+
+
+def logits_of(rng, samples=8):
+    return rng.integers(-127, 128, (samples, 10)), rng.integers(-8, -2, samples)
+
+
+def test_the_sign_without_fraction_bits_is_as_printed():
+    rng = np.random.default_rng(3)
+    found = set()
+    for _ in range(200):
+        plus, minus = logits_of(rng), logits_of(rng)
+        labels = rng.integers(0, 10, 8)
+        sign = loss_sign(plus, minus, labels, fraction=0)
+        assert sign == printed(plus, minus, labels)
+        found.add(sign)
+    assert found == {-1, 0, 1}
+
+
+def test_fraction_bits_bring_the_sign_to_that_of_floating_point():
+    rng = np.random.default_rng(4)
+    agree = dict.fromkeys((0, 2, 4, 8), 0)
+    for _ in range(300):
+        plus = logits_of(rng, 32)
+        # A step changes logits little.
+        minus = np.clip(plus[0] + rng.integers(-4, 5, plus[0].shape), -127, 127), plus[1]
+        labels = rng.integers(0, 10, 32)
+        exact = np.sign(loss(*plus, labels) - loss(*minus, labels))
+        for fraction in agree:
+            agree[fraction] += loss_sign(plus, minus, labels, fraction=fraction) == exact
+    assert agree[0] < agree[2] < agree[4] <= agree[8]
+    assert agree[4] >= 0.95 * 300
+
+
+def test_equal_losses_have_the_sign_0():
+    both = logits_of(np.random.default_rng(5))
+    assert loss_sign(both, both, np.zeros(8, int), fraction=4) == 0
+
+
+def test_the_gradient_of_the_loss_is_near_that_of_softmax():
+    rng = np.random.default_rng(6)
+    logits, exponents, labels = (
+        rng.integers(-127, 128, (50, 10)),
+        np.full(50, -5),
+        np.arange(50) % 10,
+    )
+    z = np.exp(np.ldexp(logits.astype(float), -5))
+    softmax = z / z.sum(axis=1, keepdims=True)
+    softmax[np.arange(50), labels] -= 1
+    found = loss_gradient(logits, exponents, labels) / 128
+    # Exponents are whole: a term is wrong by up to a factor of two.
+    assert np.corrcoef(found.reshape(-1), softmax.reshape(-1))[0, 1] > 0.97
+
+
+@pytest.mark.parametrize("partition", [0, 2, 3, 4])
+def test_each_layer_is_trained_by_its_own_way(partition):
+    config = replace(TINY, partition=partition)
+    trainer = made(config)
+    before = trainer.network.copy()
+    for number in range(20):
+        images, labels = batch(16, seed=number)
+        old = trainer.network.copy()
+        result = trainer.step(number, images, labels, PHASE)
+        for layer in config.layers[:partition]:
+            name = layer.name
+            z = drawn(0)(number, layer, PHASE)
+            moved = trainer.network.weights[name] - old.weights[name]
+            assert np.abs(moved).max(initial=0) <= (result.sign != 0)
+            # Against the perturbation, where the loss grows along it.
+            assert (moved * z * result.sign <= 0).all()
+    for layer in config.layers:
+        assert (trainer.network.weights[layer.name] != before.weights[layer.name]).any()
+        assert np.abs(trainer.network.weights[layer.name]).max() <= LIMIT
+
+
+def test_in_place_perturbation_wears_saturated_weights():
+    """Where theta + z clamps, theta + z - 2 z + z is not theta."""
+    images, labels = batch(4)
+    found = []
+    for in_place in (False, True):
+        trainer = made(replace(TINY, in_place=in_place))
+        for weights in trainer.network.weights.values():
+            weights[:] = LIMIT
+        trainer.step(0, images, labels, PHASE)
+        found.append(trainer.network.weights)
+    plain, worn = found
+    assert all((LIMIT - each).max() <= 1 for each in plain.values())
+    assert max((LIMIT - each).max() for each in worn.values()) > 1
+
+
+def test_in_place_and_on_the_way_agree_where_nothing_saturates():
+    images, labels = batch(8)
+    found = []
+    for in_place in (False, True):
+        trainer = made(replace(TINY, in_place=in_place))
+        for name, weights in trainer.network.weights.items():
+            trainer.network.weights[name] = np.clip(weights, -64, 64)
+        results = [trainer.step(k, images, labels, PHASE) for k in range(4)]
+        found.append((results, trainer.network.weights))
+    (first, weights), (second, others) = found
+    assert first == second
+    assert all((weights[name] == others[name]).all() for name in weights)
+
+
+def test_backpropagation_learns():
+    config = replace(TINY, partition=0)
+    trainer = made(config)
+    images, labels = batch(64)
+    losses = [trainer.step(k, images, labels, PHASE).loss for k in range(60)]
+    assert losses[-1] < 0.75 * losses[0]
+
+
+def test_updates_by_backpropagation_follow_the_gradient_in_floating_point():
+    config = replace(TINY, partition=0)
+    trainer = made(config)
+    images, labels = batch(256)
+    before = trainer.network.copy()
+    parameters = {
+        f"{name}.weight": np.ldexp(weights.astype(np.float64), before.exponents[name])
+        for name, weights in before.weights.items()
+    } | {f"{layer.name}.bias": np.zeros(layer.outputs) for layer in config.layers}
+    wanted = gradients(config.network, parameters, images.astype(np.float64) / 128, labels)
+    trainer.step(0, images, labels, PHASE)
+    for layer in config.layers:
+        update = before.weights[layer.name] - trainer.network.weights[layer.name]
+        found = np.corrcoef(update.reshape(-1), wanted[f"{layer.name}.weight"].reshape(-1))[0, 1]
+        assert found > 0.8, layer.name
+
+
+def test_the_schedule_is_the_papers():
+    phases = phases_of(100, 15)
+    assert [phase.epoch for phase in phases] == [0, 20, 50]
+    assert [round(phase.zeros / 256, 2) for phase in phases] == [0.33, 0.5, 0.9]
+    assert [phase.update_bits for phase in phases] == [5, 4, 3]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("partition", 6, r"partition must be in 0\.\.5, not 6"),
+        ("fraction", 9, r"fraction must be in 0\.\.8, not 9"),
+        ("rounding", "up", "rounding must be one of nearest, pseudo-stochastic, not 'up'"),
+        ("network", "vgg", "network must be one of"),
+    ],
+)
+def test_bad_configurations_are_refused(name, value, words):
+    with pytest.raises(ValueError, match=words):
+        ElasticZoConfig(**{name: value})
