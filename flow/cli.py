@@ -19,14 +19,15 @@ from rich.text import Text
 
 from seedbed.flow import registry, settings
 from seedbed.flow.compress import cli as checkpoints
+from seedbed.flow.demos.elasticzo_cli import demo_elasticzo
 from seedbed.flow.demos.instantft_cli import demo_instantft
 from seedbed.flow.emit import handoff, port_docs, verilog
 from seedbed.flow.files import naming, require_output, whole
 from seedbed.flow.options import BUILD, Build, CoreName, Data, Force, Json, Settings, show_table
 from seedbed.flow.progress import status
 from seedbed.flow.registry import CORES, WRAPPERS
-from seedbed.flow.report import tables
 from seedbed.flow.report.kinds import KINDS, in_cocotb, plain
+from seedbed.flow.report.sections import sections
 from seedbed.flow.synth_cli import constrain, synthesize
 from seedbed.sim import tools
 from seedbed.sim.harness import Mismatch, Stalls, simulate
@@ -146,11 +147,11 @@ def _emitted(path: Path) -> bool:
 
 @app.command("ports")
 def list_ports(core: CoreName, set_: Settings = []) -> None:  # noqa: B006
-    """List the ports of a core's Verilog: direction, number format and meaning of each."""
+    """List the ports of a core's Verilog with direction, number format and description."""
     found = registry.find_verilog(core)
     config = found.configure(settings.read(found, set_))
-    lines = port_docs.lines(port_docs.described(core, found.signature(config)))
-    show_table(out, port_docs.HEADER, lines)
+    ports = port_docs.describe(core, found.signature(config))
+    show_table(out, port_docs.HEADER, port_docs.table_rows(ports))
 
 
 @app.command("testbench")
@@ -262,7 +263,7 @@ def _measured(build: Path, **chosen: Any) -> None:
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    for section in tables.sections(rows):
+    for section in sections(rows):
         show_table(out, section.header, section.lines, title=section.title)
 
 
@@ -391,6 +392,7 @@ app.add_typer(checkpoints.app)
 demos = typer.Typer(help="Run whole jobs on real data.")
 app.add_typer(demos, name="demo")
 demos.command("instantft")(demo_instantft)
+demos.command("elasticzo")(demo_elasticzo)
 
 
 @demos.command("zo")

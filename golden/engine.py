@@ -49,8 +49,7 @@ def frozen_rows(
     ``parameters`` are integers. A bias stands in a frame's last lane, whose activation is 1.
     """
     found = np.zeros((plan.frozen_rows, plan.ways, plan.lanes), np.int64)
-    regions = list(plan.regions.values())
-    for layer, step, region in zip(layers, plan.steps, regions, strict=False):
+    for layer, step, region in zip(layers, plan.steps, plan.inputs, strict=False):
         places = _places(step, region, layer)
         names = (f"{layer.name}.{part}" for part in ("weight", "bias"))
         weights, bias = (_whole(name, parameters[name]) for name in names)
@@ -80,24 +79,25 @@ def adapter_rows(
     """Return the adapters' rows, int64 (trainable_rows, ways, lanes).
 
     ``a`` and ``b`` as :class:`~seedbed.golden.lora.Lora` has them; ``one`` is a parameter of 1, by
-    which the frozen network's logits go through the step ``z``.
+    which the frozen network's logits are added in the schedule's step ``output``.
     """
     found = np.zeros((plan.trainable_rows, plan.ways, plan.lanes), np.int64)
     a, b = [_whole("a", part) for part in a], [_whole("b", part) for part in b]
-    for k, part in enumerate(a):
-        region, step = plan.regions[f"x{k}"], plan.step(f"h{k}")
+    schedule = plan.schedule
+    assert schedule
+    for part, (region, step) in zip(a, schedule.a, strict=True):
         places = _places(step, region, None)
         for row, (rows, way) in zip(part, _frames(plan, step), strict=True):
             frame = np.zeros(step.beats * plan.lanes, np.int64)
             frame[places] = row
             found[rows, way] = frame.reshape(-1, plan.lanes)
     both = np.concatenate(b, axis=1)
-    out, back = plan.step("z"), plan.step("dh")
-    through = plan.regions["logits"].first - plan.regions["h"].first
+    out, back = schedule.output, schedule.back
+    logits = schedule.inputs[-1].first - schedule.hidden.first
     for k, (rows, way) in enumerate(_frames(plan, out)):
         frame = np.zeros(out.beats * plan.lanes, np.int64)
         frame[: both.shape[1]] = both[k]
-        frame[through + k] = one
+        frame[logits + k] = one
         found[rows, way] = frame.reshape(-1, plan.lanes)
     for k, (rows, way) in enumerate(_frames(plan, back)):
         frame = np.zeros(back.beats * plan.lanes, np.int64)
@@ -109,14 +109,14 @@ def adapter_rows(
 def adapters(plan: Plan, rows: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return A and B of each adapter from rows as :func:`adapter_rows` gives them."""
     a = []
-    names = [step.name for step in plan.steps if step.trainable and step.name[0] == "h"]
-    for k, name in enumerate(names):
-        step, region = plan.step(name), plan.regions[f"x{k}"]
+    schedule = plan.schedule
+    assert schedule
+    for region, step in schedule.a:
         places = _places(step, region, None)
         a.append(np.array([rows[at, way].ravel()[places] for at, way in _frames(plan, step)]))
-    inner = plan.regions["h"].shape[2]
-    whole = [rows[at, way].ravel()[:inner] for at, way in _frames(plan, plan.step("z"))]
-    return a, np.split(np.array(whole), len(names), axis=1)
+    inner = schedule.hidden.shape[2]
+    whole = [rows[at, way].ravel()[:inner] for at, way in _frames(plan, schedule.output)]
+    return a, np.split(np.array(whole), len(a), axis=1)
 
 
 def words(rows: np.ndarray) -> np.ndarray:

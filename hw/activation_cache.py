@@ -1,19 +1,37 @@
 """Between the engine's store and the forward cache: 4-bit codes one way, numbers the other."""
 
-from amaranth.hdl import Module, Mux, Signal, signed
-from amaranth.lib import data, stream, wiring
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.forward_cache import ForwardCache, request_layout
+from seedbed.hw.bursts import command_layout
+from seedbed.hw.forward_cache import ForwardCache
+from seedbed.hw.forward_cache_layouts import (
+    answer_layout,
+    read_layout,
+    request_layout,
+    response_layout,
+    write_layout,
+)
+from seedbed.hw.layer_readouts import rows_layout
 from seedbed.hw.nf4 import Nf4Dequantise
 from seedbed.hw.nf4_quantise import Nf4Quantise
+from seedbed.hw.store_writes import fill_layout
 from seedbed.spec.instantft import InstantFtConfig
 
-__all__ = ["ActivationCache"]
+__all__ = ["ActivationCache", "memory_members"]
 
-#: The ports of the cache that go to the memory.
-MEMORY = ("o_command", "o_write", "i_response", "i_read")
+
+def memory_members(config: InstantFtConfig) -> dict[str, wiring.Member]:
+    """Return the ports of the forward cache that go to the memory."""
+    cache = config.forward_cache
+    return {
+        "o_command": Out(stream.Signature(command_layout(cache))),
+        "o_write": Out(stream.Signature(write_layout(cache))),
+        "i_response": In(stream.Signature(response_layout())),
+        "i_read": In(stream.Signature(read_layout(cache))),
+    }
 
 
 class ActivationCache(wiring.Component):
@@ -23,8 +41,6 @@ class ActivationCache(wiring.Component):
     ----------
     config
         :class:`~seedbed.spec.instantft.InstantFtConfig`.
-    address_width
-        Of the engine's store.
 
     Members
     -------
@@ -33,69 +49,80 @@ class ActivationCache(wiring.Component):
     i, o
         Requests and answers of :class:`~seedbed.hw.forward_cache.ForwardCache`. An answer to a
         fetch comes when all numbers are in the store.
-    i_rows : In(stream of struct)
-        ``values`` (lanes), ``last`` (of a vector): what the engine's ``SCAN`` gives.
-    o_fill : Out(stream of struct)
-        ``address`` and as many ``values`` as the dequantiser has lanes.
+    i_rows : In(stream of :func:`~seedbed.hw.layer_readouts.rows_layout`)
+        What the engine's ``SCAN`` gives.
+    o_fill : Out(stream of :func:`~seedbed.hw.store_writes.fill_layout`)
+        To the engine's store, as many numbers as the dequantiser has lanes.
     o_command, o_write, i_response, i_read
         To the memory.
     """
 
-    def __init__(self, config: InstantFtConfig, address_width: int):
+    def __init__(self, config: InstantFtConfig):
         self.config = config
-        number = signed(config.values.width)
-        self._cache = ForwardCache(config.forward_cache)
-        self._quantise = Nf4Quantise(config.nf4)
-        self._dequantise = Nf4Dequantise(config.nf4)
-        rows = {"values": data.ArrayLayout(number, config.lanes), "last": 1}
-        several = data.ArrayLayout(number, config.nf4.dequantise_lanes)
-        fill = {"address": address_width, "values": several}
-        cache = self._cache.signature.members
         super().__init__(
             {
                 "buffer_select": In(1),
                 "i": In(stream.Signature(request_layout())),
-                "o": Out(stream.Signature(data.StructLayout({"status": 3}))),
-                "i_rows": In(stream.Signature(data.StructLayout(rows))),
-                "o_fill": Out(stream.Signature(data.StructLayout(fill))),
-                **{name: cache[name] for name in MEMORY},
+                "o": Out(stream.Signature(answer_layout())),
+                "i_rows": In(stream.Signature(rows_layout(config.engine))),
+                "o_fill": Out(stream.Signature(fill_layout(config.engine))),
+                **memory_members(config),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.cache = cache = self._cache
-        m.submodules.quantise = quantise = self._quantise
-        m.submodules.dequantise = dequantise = self._dequantise
-        plan = self.config.engine.plan
-        flipped = wiring.flipped
-        wiring.connect(m, flipped(self.i), cache.i)
-        for name in MEMORY:
-            ends = getattr(cache, name), flipped(getattr(self, name))
+        m.submodules.cache = cache = ForwardCache(self.config.forward_cache)
+        wiring.connect(m, wiring.flipped(self.i), cache.i)
+        for name in memory_members(self.config):
+            ends = getattr(cache, name), wiring.flipped(getattr(self, name))
             wiring.connect(m, *(ends if name[0] == "o" else ends[::-1]))
-        codes = _apart(m, quantise.o, "codes")
-        wiring.connect(m, _apart(m, self._padded(m, cache.o_codes), "fetched"), dequantise.i)
-        rows, out, fill = self.i_rows, dequantise.o, self.o_fill
-        vector = Signal(range(len(plan.cached)))
+        self._store(m, cache)
+        last = self._fetch(m, cache)
+        # Codes that the cache has given are still in flight for some cycles.
+        in_flight = Signal()
+        with m.If(cache.o_codes.valid & cache.o_codes.ready):
+            m.d.sync += in_flight.eq(1)
+        with m.If(last):
+            m.d.sync += in_flight.eq(0)
         m.d.comb += [
-            quantise.i.valid.eq(rows.valid),
-            rows.ready.eq(quantise.i.ready),
-            quantise.i.payload.last.eq(rows.payload.last),
-            quantise.i.payload.values.eq(rows.payload.values),
+            self.o.valid.eq(cache.o.valid & ~in_flight),
+            self.o.payload.eq(cache.o.payload),
+            cache.o.ready.eq(self.o.ready & ~in_flight),
+        ]
+        return m
+
+    def _store(self, m, cache):
+        """Quantise the rows of all vectors, one frame for the cache."""
+        vectors = len(self.config.engine.plan.schedule.cached)
+        m.submodules.quantise = quantise = Nf4Quantise(self.config.nf4)
+        codes = _queued(m, quantise.o, "codes")
+        vector = Signal(range(vectors))
+        wiring.connect(m, wiring.flipped(self.i_rows), quantise.i)
+        m.d.comb += [
             cache.i_codes.valid.eq(codes.valid),
             codes.ready.eq(cache.i_codes.ready),
             cache.i_codes.payload.codes.eq(codes.payload.codes),
             cache.i_codes.payload.peak.eq(codes.payload.peak),
-            cache.i_codes.payload.last.eq(codes.payload.last & (vector == len(plan.cached) - 1)),
+            cache.i_codes.payload.last.eq(codes.payload.last & (vector == vectors - 1)),
         ]
         with m.If(codes.valid & codes.ready & codes.payload.last):
             m.d.sync += vector.eq(vector + 1)
             with m.If(cache.i_codes.payload.last):
                 m.d.sync += vector.eq(0)
-        # Vector by vector, each in whole beats of memory.
+
+    def _fetch(self, m, cache):
+        """Dequantise what is fetched, and say where it goes; return whether the last of it does.
+
+        It comes vector by vector, each in whole beats of memory.
+        """
         config = self.config.forward_cache
+        m.submodules.dequantise = dequantise = Nf4Dequantise(self.config.nf4)
+        wiring.connect(m, _queued(m, self._padded(m, cache.o_codes), "fetched"), dequantise.i)
+        out, fill = dequantise.o, self.o_fill
+        regions = self.config.engine.plan.schedule.cached
         counts = [beats * config.fetch_pieces for beats in config.vector_beats]
-        place = Signal(range(len(counts) + 1))
+        vector = Signal(range(len(counts) + 1))
         left = Signal(range(max(counts) + 1))
         address = Signal(len(fill.payload.address) - 1, reset_less=True)
         idle = Signal(init=1)
@@ -109,28 +136,17 @@ class ActivationCache(wiring.Component):
             # A cycle between vectors: which one begins where.
             m.d.comb += fill.valid.eq(0)
             m.d.sync += idle.eq(0)
-            with m.Switch(place):
-                for k, (region, count) in enumerate(zip(plan.cached, counts, strict=True)):
+            with m.Switch(vector):
+                for k, (region, count) in enumerate(zip(regions, counts, strict=True)):
                     with m.Case(k):
                         m.d.sync += [address.eq(region.first), left.eq(count - 1)]
         with m.Elif(out.valid & fill.ready):
             m.d.sync += [address.eq(address + config.fetch_lanes), left.eq(left - 1)]
             with m.If(left == 0):
-                m.d.sync += [idle.eq(1), place.eq(place + 1)]
-                with m.If(place == len(counts) - 1):
-                    m.d.sync += place.eq(0)
-        # Codes that the cache has given are still on their way for some cycles.
-        given = Signal()
-        with m.If(cache.o_codes.valid & cache.o_codes.ready):
-            m.d.sync += given.eq(1)
-        with m.If(out.valid & out.ready & out.payload.last):
-            m.d.sync += given.eq(0)
-        m.d.comb += [
-            self.o.valid.eq(cache.o.valid & ~given),
-            self.o.payload.eq(cache.o.payload),
-            cache.o.ready.eq(self.o.ready & ~given),
-        ]
-        return m
+                m.d.sync += [idle.eq(1), vector.eq(vector + 1)]
+                with m.If(vector == len(counts) - 1):
+                    m.d.sync += vector.eq(0)
+        return out.valid & out.ready & out.payload.last
 
     def _padded(self, m, source):
         """Return the stream of fetched codes with that of 0 after each vector's end.
@@ -178,8 +194,8 @@ class ActivationCache(wiring.Component):
         return out
 
 
-def _apart(m, source, name: str):
-    """Return the stream ``source`` behind a queue of two, over which no ready passes at once.
+def _queued(m, source, name: str):
+    """Return the stream ``source`` after a two-entry FIFO, which cuts the ready path.
 
     Without it, a store that is busy would hold up the memory's answers in the same cycle.
     """

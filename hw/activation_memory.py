@@ -49,10 +49,6 @@ class ActivationMemory(wiring.Component):
             max(2, -(-config.columns // (config.plain_lanes if g < plain_groups else config.lanes)))
             for g in range(groups)
         ]
-        self._banks = [
-            memory.Memory(shape=data.ArrayLayout(shape, config.group), depth=depth, init=[])
-            for depth in self._depths
-        ]
         row = range(self._depths[0])
         beat = data.StructLayout({"lanes": data.ArrayLayout(shape, config.group), "last": 1})
         super().__init__(
@@ -71,7 +67,7 @@ class ActivationMemory(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config, groups = self.config, len(self._banks)
+        config, groups = self.config, len(self._depths)
         loading = Signal()
         padding = Signal()
         left = Signal.like(self.columns)
@@ -113,8 +109,9 @@ class ActivationMemory(wiring.Component):
             m.d.sync += [loading.eq(self.start), padding.eq(0)]
         with m.Elif(moved & ends):
             m.d.sync += [loading.eq(0), padding.eq(1)]
-        for g, bank in enumerate(self._banks):
-            m.submodules[f"bank_{g}"] = bank
+        for g, depth in enumerate(self._depths):
+            shape = self.i.payload.lanes.shape()
+            m.submodules[f"bank_{g}"] = bank = memory.Memory(shape=shape, depth=depth, init=[])
             port, read = bank.write_port(), bank.read_port()
             m.d.comb += [
                 port.addr.eq(at),

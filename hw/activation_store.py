@@ -30,7 +30,7 @@ class ActivationStore(wiring.Component):
     address, skew : In
         What to read, each cycle, and by which of the plan's ``skews``.
     lanes : Out(lanes x signed(number))
-        What was asked for ``LATENCY`` cycles before.
+        What was asked for ``latency`` cycles before.
     write, target, count, values : In
         Writes the first ``count`` of ``values``; seen by reads of the next cycle on. What is read
         in this cycle, and written, is anything.
@@ -42,7 +42,7 @@ class ActivationStore(wiring.Component):
     STAGES = 3
     #: Cycles from an address to its lanes: a register, rows of the banks, memory, a register, the
     #: rotation.
-    LATENCY = 4 + STAGES
+    latency = 4 + STAGES
 
     def __init__(self, config: EngineConfig):
         self.config = config
@@ -62,12 +62,6 @@ class ActivationStore(wiring.Component):
                 "filling": In(data.ArrayLayout(number, config.fill)),
             }
         )
-        depth = 2 * plan.store_rows
-        # Without it, yosys builds what a read of a row that is being written shows, in registers.
-        attrs = {"no_rw_check": True}
-        self._banks = [
-            Memory(shape=number, depth=depth, init=[], attrs=attrs) for _ in range(plan.lanes)
-        ]
 
     @staticmethod
     def width(config: EngineConfig) -> int:
@@ -77,13 +71,24 @@ class ActivationStore(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         lanes = self.config.plan.lanes
+        # Without the attribute, yosys adds logic that defines what a read of a row shows while it
+        # is written.
+        banks = [
+            Memory(
+                shape=self.lanes[0].shape(),
+                depth=2 * self.config.plan.store_rows,
+                init=[],
+                attrs={"no_rw_check": True},
+            )
+            for _ in range(lanes)
+        ]
         low = (lanes - 1).bit_length()
         # Addresses come from far.
         addresses = replicate(m, self.address, lanes, "address")
         skews = replicate(m, self.skew, lanes, "skew")
-        rotation = delay_line(m, addresses[0][:low], self.LATENCY - 2, "rotation")
+        rotation = delay_line(m, addresses[0][:low], self.latency - 2, "rotation")
         level = []
-        for b, (bank, address, skew) in enumerate(zip(self._banks, addresses, skews, strict=True)):
+        for b, (bank, address, skew) in enumerate(zip(banks, addresses, skews, strict=True)):
             m.submodules[f"bank_{b}"] = bank
             read = bank.read_port()
             row = Signal.like(read.addr, name=f"row_{b}", reset_less=True)
@@ -95,7 +100,7 @@ class ActivationStore(wiring.Component):
             ]
             m.d.comb += read.addr.eq(row)
             level.append(shown)
-        self._write(m, low)
+        self._write(m, low, banks)
         # Lane k shows the bank (rotation + k) mod lanes: by the rotation's high bits first.
         high = low
         for stage in range(self.STAGES):
@@ -126,9 +131,9 @@ class ActivationStore(wiring.Component):
         """Return whether what begins at a ``place`` of a row is in bank ``b`` a row further on."""
         return place > b if b < self.config.plan.lanes - 1 else Const(0, 1)
 
-    def _write(self, m, low: int):
+    def _write(self, m, low: int, banks):
         """Write numbers to banks, a cycle later: which ones, by their places from the target."""
-        lanes, ways, fill = len(self._banks), len(self.values), self.config.fill
+        lanes, ways, fill = len(banks), len(self.values), self.config.fill
         # Numbers come from far, too, and are written as late as addresses are read.
         kept = {}
         for name in ("target", "values", "fill", "filling"):
@@ -147,7 +152,7 @@ class ActivationStore(wiring.Component):
         names = ("write", "fill", "count", "target")
         told = data.StructLayout({name: len(getattr(self, name)) for name in names})
         copies = replicate(m, Cat(getattr(self, name) for name in names), lanes, "told")
-        for b, (bank, copy) in enumerate(zip(self._banks, copies, strict=True)):
+        for b, (bank, copy) in enumerate(zip(banks, copies, strict=True)):
             port, here = bank.write_port(), data.View(told, copy)
             row, at = here.target[low:], here.target[:low]
             place = Signal(low, name=f"place_{b}")

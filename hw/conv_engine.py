@@ -4,18 +4,18 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.delay_line import delayed
 from seedbed.hw.image_loader import ImageLoader
-from seedbed.hw.layer_engine import LayerEngine, Program
-from seedbed.hw.mac_array import latency
+from seedbed.hw.inference_pipeline import InferencePipeline, cycles
 from seedbed.hw.parameter_loader import words_layout
+from seedbed.hw.parameter_memory import ParameterMemory
 from seedbed.hw.vector_loader import vectors_layout
 from seedbed.spec import CONV_ENGINE_STATUS, ConvEngineConfig
 
 __all__ = ["ConvEngine", "image_layout", "result_layout"]
 
-#: Cycles of a step beside its beats and the array's: until its outputs are in the store; and cycles
-#: from an image's last beat to the first step's first, and from the last outputs written to port o.
-BETWEEN, AROUND = 10, 5
+#: Cycles from an image's last beat to the start of the pipeline.
+START = 1
 _IMAGE, _PARAMETERS = map(CONV_ENGINE_STATUS.index, ("image", "parameters"))
 
 
@@ -71,8 +71,6 @@ class ConvEngine(wiring.Component):
 
     def __init__(self, config: ConvEngineConfig):
         self.config = config
-        self._engine = LayerEngine(config.engine)
-        self._loader = ImageLoader(config.engine)
         super().__init__(
             {
                 "i_parameters": In(stream.Signature(words_layout(config.engine))),
@@ -85,8 +83,7 @@ class ConvEngine(wiring.Component):
     def latency(self) -> int:
         """Cycles from an image's last beat to its last outputs."""
         config = self.config.engine
-        between = BETWEEN + latency(config.mac)
-        return AROUND + sum(step.cycles(self.config.ways) + between for step in config.plan.steps)
+        return START + cycles(config, *config.plan.base)
 
     @property
     def interval(self) -> int:
@@ -95,57 +92,77 @@ class ConvEngine(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.engine = engine = self._engine
-        m.submodules.loader = loader = self._loader
-        words, out = self.i_parameters, self.o
-        # What a reset must not make good again: a packet of parameters that is not whole.
+        config = self.config.engine
+        m.submodules.pipeline = pipeline = InferencePipeline(config)
+        m.submodules.loader = loader = ImageLoader(config)
+        wiring.connect(m, loader.o, pipeline.i_put)
+        # A reset must not make a packet of parameters valid that is not whole.
         whole = Signal(reset_less=True)
-        within = Signal()
-        # An image is there, in this buffer_select, and waits for the engine.
-        waits = Signal()
         buffer_select = Signal()
+        # An image is there, in this buffer, and waits for the pipeline.
+        pending = Signal()
         bad = Signal()
         free = Signal()
         fault = Signal()
-        status = Signal(2, reset_less=True)
-        saturated = Signal(self.config.saturated_width, reset_less=True)
-        wiring.connect(m, loader.o, engine.i_put)
+        start = Signal()
         m.d.comb += [
             loader.buffer_select.eq(buffer_select),
             loader.i.payload.eq(self.i.payload),
-            loader.i.valid.eq(self.i.valid & ~waits),
-            self.i.ready.eq(loader.i.ready & ~waits),
-            engine.i_parameters.valid.eq(words.valid),
-            engine.i_parameters.payload.word.eq(words.payload.word),
-            engine.i_parameters.payload.last.eq(words.payload.last),
-            words.ready.eq(engine.i_parameters.ready),
-            # All outputs have left, and no parameters come.
-            free.eq(waits & ~engine.o.valid & ~fault & ~within & ~words.valid),
-            engine.i.payload.program.eq(Program.BASE),
-            engine.i.payload.buffer_select.eq(buffer_select),
-            engine.i.valid.eq(free & whole & ~bad),
-            engine.o.ready.eq(out.ready),
-            out.valid.eq(engine.o.valid | fault),
-            out.payload.values.eq(Mux(fault, 0, engine.o.payload.values.as_value())),
-            out.payload.count.eq(Mux(fault, 0, engine.o.payload.count)),
-            out.payload.status.eq(Mux(fault, status, 0)),
-            out.payload.last.eq(fault | engine.o.payload.last),
-            out.payload.saturated.eq(Mux(~fault & engine.o.payload.last, saturated, 0)),
+            loader.i.valid.eq(self.i.valid & ~pending),
+            self.i.ready.eq(loader.i.ready & ~pending),
+            free.eq(pending & ~pipeline.o.valid & ~fault & self._parameters(m, pipeline, whole)),
+            start.eq(free & ~pipeline.busy),
+            pipeline.start.eq(start & whole & ~bad),
+            pipeline.first.eq(config.plan.base[0]),
+            pipeline.stop.eq(config.plan.base[1]),
+            pipeline.buffer_select.eq(buffer_select),
         ]
-        m.d.sync += saturated.eq(saturated + engine.saturated)
-        with m.If(words.valid & words.ready):
-            m.d.sync += [
-                within.eq(~words.payload.last),
-                whole.eq(words.payload.last & ~engine.length_error),
-            ]
         with m.If(loader.done | loader.length_error):
-            m.d.sync += [waits.eq(1), bad.eq(loader.length_error)]
-        with m.If(free & engine.i.ready):
-            m.d.sync += [waits.eq(0), saturated.eq(0)]
+            m.d.sync += [pending.eq(1), bad.eq(loader.length_error)]
+        with m.If(start):
+            m.d.sync += pending.eq(0)
             with m.If(whole & ~bad):
                 m.d.sync += buffer_select.eq(~buffer_select)
             with m.Else():
-                m.d.sync += [fault.eq(1), status.eq(Mux(bad, _IMAGE, _PARAMETERS))]
+                m.d.sync += fault.eq(1)
+        self._results(m, pipeline, start, fault, bad)
+        return m
+
+    def _parameters(self, m, pipeline, whole):
+        """Take packets of parameters between images; return whether none comes."""
+        words, within = self.i_parameters, Signal()
+        word = delayed(m, words.payload.word, ParameterMemory.load_latency, "word")
+        m.d.comb += [
+            pipeline.accepts.eq(~pipeline.busy),
+            pipeline.i_parameters.valid.eq(words.valid),
+            pipeline.i_parameters.payload.word.eq(words.payload.word),
+            pipeline.i_parameters.payload.last.eq(words.payload.last),
+            words.ready.eq(pipeline.i_parameters.ready),
+            *(value.eq(word[k % 2]) for k, value in enumerate(pipeline.row_values)),
+        ]
+        with m.If(words.valid & words.ready):
+            m.d.sync += [
+                within.eq(~words.payload.last),
+                whole.eq(words.payload.last & ~pipeline.length_error),
+            ]
+        return ~within & ~words.valid
+
+    def _results(self, m, pipeline, start, fault, bad):
+        """Give out the outputs, or the one beat of an image that could not be run."""
+        out = self.o
+        status = Signal(2, reset_less=True)
+        saturated = Signal(self.config.saturated_width, reset_less=True)
+        m.d.comb += [
+            pipeline.o.ready.eq(out.ready),
+            out.valid.eq(pipeline.o.valid | fault),
+            out.payload.values.eq(Mux(fault, 0, pipeline.o.payload.values.as_value())),
+            out.payload.count.eq(Mux(fault, 0, pipeline.o.payload.count)),
+            out.payload.status.eq(Mux(fault, status, 0)),
+            out.payload.last.eq(fault | pipeline.o.payload.last),
+            out.payload.saturated.eq(Mux(~fault & pipeline.o.payload.last, saturated, 0)),
+        ]
+        m.d.sync += saturated.eq(saturated + pipeline.saturated)
+        with m.If(start):
+            m.d.sync += [saturated.eq(0), status.eq(Mux(bad, _IMAGE, _PARAMETERS))]
         with m.If(fault & out.ready):
             m.d.sync += fault.eq(0)
-        return m

@@ -1,22 +1,27 @@
 """Cache of 4-bit activations in external memory: an entry an image, stored once, fetched often."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.burst_monitor import BurstMonitor
 from seedbed.hw.bursts import Bursts, command_layout
-from seedbed.hw.entry_mover import EntryMover, Part, codes_layout, read_layout, write_layout
+from seedbed.hw.entry_converter import EntryConverter
+from seedbed.hw.forward_cache_layouts import (
+    Part,
+    answer_layout,
+    codes_layout,
+    read_layout,
+    request_layout,
+    response_layout,
+    write_layout,
+)
 from seedbed.spec import FORWARD_CACHE_KINDS, FORWARD_CACHE_STATUS, ForwardCacheConfig
 
-__all__ = ["ForwardCache", "request_layout"]
+__all__ = ["ForwardCache"]
 
 _FETCH, _STORE, _CLEAR = range(len(FORWARD_CACHE_KINDS))
 _DONE, _MISS, _RANGE, _MEMORY, _FRAME = range(len(FORWARD_CACHE_STATUS))
-
-
-def request_layout() -> data.StructLayout:
-    """Return the layout of a request, see :class:`ForwardCache`."""
-    return data.StructLayout({"index": 16, "kind": 2})
 
 
 class ForwardCache(wiring.Component):
@@ -52,7 +57,7 @@ class ForwardCache(wiring.Component):
         A burst: ``address`` (of its first beat, in beats), ``write``, ``length`` (beats - 1).
     o_write : Out(stream of struct)
         ``data`` (beat_bits bits) and ``last`` (of a burst), in the order of the commands, be it
-        before or behind their transfer.
+        before or after their transfer.
     i_response : In(stream of struct)
         ``error``, one a burst that was written.
     i_read : In(stream of struct)
@@ -89,193 +94,202 @@ class ForwardCache(wiring.Component):
                 "i": In(stream.Signature(request_layout())),
                 "i_codes": In(stream.Signature(codes_layout(config, config.store_lanes))),
                 "o_codes": Out(stream.Signature(codes_layout(config, config.fetch_lanes))),
-                "o": Out(stream.Signature(data.StructLayout({"status": 3}))),
+                "o": Out(stream.Signature(answer_layout())),
                 "o_command": Out(stream.Signature(command_layout(config))),
                 "o_write": Out(stream.Signature(write_layout(config))),
-                "i_response": In(stream.Signature(data.StructLayout({"error": 1}))),
+                "i_response": In(stream.Signature(response_layout())),
                 "i_read": In(stream.Signature(read_layout(config))),
             }
         )
-        self._mover = EntryMover(config)
-        self._bursts = Bursts(config)
-        # A memory of one row would have no address.
-        self._hits = memory.Memory(shape=1, depth=max(2, config.entries), init=[])
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.mover = mover = self._mover
-        m.submodules.bursts = bursts = self._bursts
-        m.submodules.hits = self._hits
-        config, request = self.config, self.i
-        response, read = self.i_response, self.i_read
-        known, hit = self._hits.write_port(), self._hits.read_port()
-        index = Signal(16)
-        kind = Signal(2, reset_less=True)
-        status = Signal(3)
-        stores = Signal()
-        waits = Signal()
-        recovers = Signal()
-        listens = Signal()
-        beyond = Signal(reset_less=True)
-        refused = Signal()
-        found = Signal(reset_less=True)
-        begins = Signal()
-        over = Signal()
-        # Bursts of a store that have no answer yet.
-        most = config.most_bursts(config.code_beats) + config.most_bursts(config.peak_beats)
-        awaited = Signal(range(most + 1))
-        asked = Signal()
-        answered = Signal()
-        # Bursts of a fetch whose last beat has not come.
-        reads = Signal(range(config.most_bursts(config.beats) + 1))
-        commanded = Signal()
-        read_last = Signal()
+        m.submodules.converter = converter = EntryConverter(self.config)
+        m.submodules.bursts = bursts = Bursts(self.config)
+        m.submodules.monitor = monitor = BurstMonitor(self.config)
+        # A memory of one row would have no address.
+        m.submodules.hits = hits = memory.Memory(
+            shape=1, depth=max(2, self.config.entries), init=[]
+        )
+        self._hit, self._known = hits.read_port(), hits.write_port()
+        self._index = Signal(16, name="index")
+        self._kind = Signal(2, name="kind", reset_less=True)
+        self._status = Signal(3, name="status")
+        self._stores = Signal(name="stores")
+        self._begins = Signal(name="begins")
+        # A request is being served; and nothing is served while memory settles.
+        self._serving = Signal(name="serving")
+        self._settling = Signal(name="settling")
+        # Of a request: out of range, and whether its entry is stored.
+        self._out_of_range = Signal(name="out_of_range", reset_less=True)
+        self._found = Signal(name="found", reset_less=True)
         # A beat or an answer that nothing was asked for: of this request, or before the next one.
-        stray = Signal()
-        dirty = Signal()
-        distrusts = Signal()
-        # Cycles since the memory's ports were last active, while it is waited for.
-        silence = Signal(range(config.timeout_cycles + 1))
-        active = Signal()
-        silent = Signal()
-        timed_out = Signal()
-        wiring.connect(m, wiring.flipped(self.i_codes), mover.i_codes)
-        wiring.connect(m, wiring.flipped(self.i_read), mover.i_read)
-        wiring.connect(m, mover.o_codes, wiring.flipped(self.o_codes))
-        wiring.connect(m, mover.o_write, wiring.flipped(self.o_write))
-        wiring.connect(m, bursts.o, wiring.flipped(self.o_command))
-        m.d.comb += [
-            stores.eq(kind == _STORE),
-            hit.addr.eq(request.payload.index),
-            hit.en.eq(request.valid & request.ready),
-            known.addr.eq(index),
-            bursts.start.eq(begins),
-            bursts.index.eq(index),
-            bursts.write.eq(stores),
-            mover.column.eq(bursts.column),
-            asked.eq(bursts.o.valid & bursts.o.ready & stores),
-            commanded.eq(bursts.o.valid & bursts.o.ready & ~stores),
-            response.ready.eq(1),
-            answered.eq(response.valid & (awaited != 0)),
-            read_last.eq(read.valid & read.ready & read.payload.last & (reads != 0)),
-            mover.outstanding.eq(reads != 0),
-            stray.eq((response.valid & (awaited == 0)) | (read.valid & read.ready & (reads == 0))),
-            over.eq(mover.idle & ~bursts.busy & (awaited == 0)),
-            self.o.payload.status.eq(status),
-            active.eq(bursts.busy | mover.o_write.valid | response.valid | read.valid),
-            silent.eq(silence >= config.drain_cycles),
-            timed_out.eq(silence == config.timeout_cycles),
-            mover.abandon.eq(timed_out),
-        ]
-        m.d.sync += [
-            awaited.eq(awaited + asked - answered),
-            reads.eq(reads + commanded - read_last),
-        ]
-        with m.If(active | ~read.ready | ~listens):
-            m.d.sync += silence.eq(0)
-        with m.Elif(~timed_out):
-            m.d.sync += silence.eq(silence + 1)
-        failed = mover.fault | stray | timed_out | (answered & response.payload.error)
-        # A broken frame counts for more: it is the sender's own fault.
-        with m.If(mover.broken):
-            m.d.sync += status.eq(_FRAME)
-        with m.Elif(waits & failed & (status == _DONE)):
-            m.d.sync += status.eq(_MEMORY)
-        with m.If(stray & waits):
-            m.d.sync += dirty.eq(1)
-        with m.If(stray & ~waits & ~recovers):
-            m.d.sync += distrusts.eq(1)
+        self._dirty = Signal(name="dirty")
+        self._distrusts = Signal(name="distrusts")
+        self._connect(m, converter, bursts, monitor)
+        self._judge(m, converter, monitor)
         with m.FSM() as control:
-            m.d.comb += [
-                waits.eq(control.ongoing("CODES") | control.ongoing("LAST")),
-                recovers.eq(
-                    Cat(control.ongoing(state) for state in ("RESET", "SETTLE", "DRAIN")).any()
-                ),
-                listens.eq(recovers | (control.ongoing("LAST") & ((reads != 0) | (awaited != 0)))),
-            ]
-            for state in ("RESET", "CLEAR"):
-                with m.State(state):
-                    m.d.comb += known.en.eq(1)
-                    m.d.sync += index.eq(index + 1)
-                    with m.If(index == config.entries - 1):
-                        m.next = "SETTLE" if state == "RESET" else "ANSWER"
-            # What was under way before the reset comes to its end.
-            with m.State("SETTLE"), m.If(silent):
-                m.next = "IDLE"
-            with m.State("IDLE"):
-                m.d.comb += request.ready.eq(1)
-                m.d.sync += [
-                    index.eq(Mux(request.payload.kind == _CLEAR, 0, request.payload.index)),
-                    kind.eq(request.payload.kind),
-                    status.eq(_DONE),
-                ]
-                with m.If(request.valid):
-                    m.next = "SEEK"
-                    with m.If(request.payload.kind == _CLEAR):
-                        m.d.sync += distrusts.eq(0)
-                        m.next = "CLEAR"
-            with m.State("SEEK"):
-                # A block memory is slow to show what it holds: nothing is decided from it directly.
-                m.d.sync += [
-                    found.eq(hit.data),
-                    beyond.eq((index >= config.entries) | (kind > _CLEAR)),
-                ]
-                m.next = "LOOK"
-            with m.State("LOOK"):
-                m.d.comb += [
-                    refused.eq(beyond | distrusts),
-                    begins.eq(~refused & (stores | found)),
-                ]
-                with m.If(beyond):
-                    m.d.sync += status.eq(_RANGE)
-                with m.Elif(distrusts):
-                    m.d.sync += [status.eq(_MEMORY), distrusts.eq(0), dirty.eq(1)]
-                with m.Elif(~begins):
-                    m.d.sync += status.eq(_MISS)
-                with m.If(stores):
-                    # Whatever was stored there is lost now.
-                    m.d.comb += [
-                        known.en.eq(~beyond),
-                        mover.start.eq(1),
-                        mover.part.eq(Mux(refused, Part.DROP, Part.CODES)),
-                        bursts.skip.eq(config.peak_beats),
-                        bursts.rest.eq(config.code_beats - 1),
-                    ]
-                    m.next = "CODES"
-                    with m.If(refused):
-                        m.next = "LAST"
-                with m.Else():
-                    m.d.comb += [
-                        mover.start.eq(begins),
-                        mover.part.eq(Part.FETCH),
-                        bursts.rest.eq(config.beats - 1),
-                    ]
-                    m.next = "ANSWER"
-                    with m.If(begins | (refused & ~beyond)):
-                        m.next = "LAST"
-            # The commands for codes may still wait, and those for peaks come behind them.
-            with m.State("CODES"), m.If(mover.idle & ~bursts.busy):
-                m.next = "LAST"
-                with m.If(status != _FRAME):
-                    m.d.comb += [
-                        begins.eq(1),
-                        mover.start.eq(1),
-                        mover.part.eq(Part.PEAKS),
-                        bursts.rest.eq(config.peak_beats - 1),
-                    ]
-            with m.State("LAST"):
-                with m.If(timed_out):
-                    m.d.sync += awaited.eq(0)
-                with m.If(over & (~timed_out | (status != _DONE))):
-                    m.d.comb += [known.en.eq(stores & (status == _DONE)), known.data.eq(1)]
-                    m.next = "ANSWER"
-                    with m.If(dirty | mover.lost):
-                        m.next = "DRAIN"
-            with m.State("DRAIN"), m.If(silent & ((reads == 0) | timed_out)):
-                m.d.sync += [dirty.eq(0), reads.eq(0)]
-                m.next = "ANSWER"
-            with m.State("ANSWER"):
-                m.d.comb += self.o.valid.eq(1)
-                with m.If(self.o.ready):
-                    m.next = "IDLE"
+            self._mark(m, control, monitor)
+            self._clear_states(m, monitor)
+            self._request_states(m, converter, bursts)
+            self._transfer_states(m, converter, bursts, monitor)
         return m
+
+    def _connect(self, m, converter, bursts, monitor):
+        """Connect the parts to the ports, and to one another."""
+        read, response, flipped = self.i_read, self.i_response, wiring.flipped
+        wiring.connect(m, flipped(self.i_codes), converter.i_codes)
+        wiring.connect(m, flipped(self.i_read), converter.i_read)
+        wiring.connect(m, converter.o_codes, flipped(self.o_codes))
+        wiring.connect(m, converter.o_write, flipped(self.o_write))
+        wiring.connect(m, bursts.o, flipped(self.o_command))
+        command = bursts.o.valid & bursts.o.ready
+        ports = bursts.busy | converter.o_write.valid | response.valid | read.valid
+        m.d.comb += [
+            self._stores.eq(self._kind == _STORE),
+            self._hit.addr.eq(self.i.payload.index),
+            self._hit.en.eq(self.i.valid & self.i.ready),
+            self._known.addr.eq(self._index),
+            bursts.start.eq(self._begins),
+            bursts.index.eq(self._index),
+            bursts.write.eq(self._stores),
+            converter.column.eq(bursts.column),
+            converter.outstanding.eq(monitor.reads != 0),
+            converter.abandon.eq(monitor.timed_out),
+            response.ready.eq(1),
+            monitor.write_command.eq(command & self._stores),
+            monitor.read_command.eq(command & ~self._stores),
+            monitor.response.eq(response.valid),
+            monitor.read.eq(read.valid & read.ready),
+            monitor.read_last.eq(read.payload.last),
+            monitor.active.eq(ports | ~read.ready),
+            self.o.payload.status.eq(self._status),
+        ]
+
+    def _judge(self, m, converter, monitor):
+        """Say what went wrong with a request."""
+        error = monitor.answered & self.i_response.payload.error
+        failed = converter.fault | monitor.stray | monitor.timed_out | error
+        # A broken frame counts for more: it is the sender's own fault.
+        with m.If(converter.broken):
+            m.d.sync += self._status.eq(_FRAME)
+        with m.Elif(self._serving & failed & (self._status == _DONE)):
+            m.d.sync += self._status.eq(_MEMORY)
+        with m.If(monitor.stray & self._serving):
+            m.d.sync += self._dirty.eq(1)
+        with m.If(monitor.stray & ~self._serving & ~self._settling):
+            m.d.sync += self._distrusts.eq(1)
+
+    def _mark(self, m, control, monitor):
+        """Say what the states mean for memory."""
+        outstanding = (monitor.reads != 0) | (monitor.writes != 0)
+        settling = [control.ongoing(state) for state in ("RESET", "SETTLE", "DRAIN")]
+        m.d.comb += [
+            self._serving.eq(control.ongoing("CODES") | control.ongoing("LAST")),
+            self._settling.eq(Cat(settling).any()),
+            monitor.listen.eq(self._settling | (control.ongoing("LAST") & outstanding)),
+        ]
+
+    def _clear_states(self, m, monitor):
+        """Forget all entries, after a reset or on request."""
+        for state in ("RESET", "CLEAR"):
+            with m.State(state):
+                m.d.comb += self._known.en.eq(1)
+                m.d.sync += self._index.eq(self._index + 1)
+                with m.If(self._index == self.config.entries - 1):
+                    m.next = "SETTLE" if state == "RESET" else "ANSWER"
+        # What was under way before the reset comes to its end.
+        with m.State("SETTLE"), m.If(monitor.silent):
+            m.next = "IDLE"
+
+    def _request_states(self, m, converter, bursts):
+        """Take a request, look its entry up, and begin, or refuse."""
+        config, request = self.config, self.i
+        stores, out_of_range, distrusts = self._stores, self._out_of_range, self._distrusts
+        with m.State("IDLE"):
+            m.d.comb += request.ready.eq(1)
+            m.d.sync += [
+                self._index.eq(Mux(request.payload.kind == _CLEAR, 0, request.payload.index)),
+                self._kind.eq(request.payload.kind),
+                self._status.eq(_DONE),
+            ]
+            with m.If(request.valid):
+                m.next = "SEEK"
+                with m.If(request.payload.kind == _CLEAR):
+                    m.d.sync += distrusts.eq(0)
+                    m.next = "CLEAR"
+        with m.State("SEEK"):
+            # A block memory is slow to show what it holds: nothing is decided from it directly.
+            m.d.sync += [
+                self._found.eq(self._hit.data),
+                out_of_range.eq((self._index >= config.entries) | (self._kind > _CLEAR)),
+            ]
+            m.next = "LOOK"
+        refused = Signal()
+        m.d.comb += refused.eq(out_of_range | distrusts)
+        with m.State("LOOK"):
+            m.d.comb += self._begins.eq(~refused & (stores | self._found))
+            with m.If(out_of_range):
+                m.d.sync += self._status.eq(_RANGE)
+            with m.Elif(distrusts):
+                m.d.sync += [self._status.eq(_MEMORY), distrusts.eq(0), self._dirty.eq(1)]
+            with m.Elif(~self._begins):
+                m.d.sync += self._status.eq(_MISS)
+            with m.If(stores):
+                # Whatever was stored there is lost now.
+                m.d.comb += [
+                    self._known.en.eq(~out_of_range),
+                    converter.start.eq(1),
+                    converter.part.eq(Mux(refused, Part.DROP, Part.CODES)),
+                    bursts.skip.eq(config.peak_beats),
+                    bursts.rest.eq(config.code_beats - 1),
+                ]
+                m.next = "CODES"
+                with m.If(refused):
+                    m.next = "LAST"
+            with m.Else():
+                m.d.comb += [
+                    converter.start.eq(self._begins),
+                    converter.part.eq(Part.FETCH),
+                    bursts.rest.eq(config.beats - 1),
+                ]
+                m.next = "ANSWER"
+                with m.If(self._begins | (refused & ~out_of_range)):
+                    m.next = "LAST"
+
+    def _transfer_states(self, m, converter, bursts, monitor):
+        """See a request to its end, and answer it."""
+        config, timed_out, drained = self.config, monitor.timed_out, Signal()
+        over = Signal()
+        m.d.comb += [
+            over.eq(converter.idle & ~bursts.busy & (monitor.writes == 0)),
+            drained.eq(monitor.silent & ((monitor.reads == 0) | timed_out)),
+        ]
+        # The commands for codes may still wait, and those for peaks come after them.
+        with m.State("CODES"), m.If(converter.idle & ~bursts.busy):
+            m.next = "LAST"
+            with m.If(self._status != _FRAME):
+                m.d.comb += [
+                    self._begins.eq(1),
+                    converter.start.eq(1),
+                    converter.part.eq(Part.PEAKS),
+                    bursts.rest.eq(config.peak_beats - 1),
+                ]
+        with m.State("LAST"):
+            m.d.comb += monitor.clear_writes.eq(timed_out)
+            with m.If(over & (~timed_out | (self._status != _DONE))):
+                m.d.comb += [
+                    self._known.en.eq(self._stores & (self._status == _DONE)),
+                    self._known.data.eq(1),
+                ]
+                m.next = "ANSWER"
+                with m.If(self._dirty | converter.lost):
+                    m.next = "DRAIN"
+        with m.State("DRAIN"), m.If(drained):
+            m.d.comb += monitor.clear_reads.eq(1)
+            m.d.sync += self._dirty.eq(0)
+            m.next = "ANSWER"
+        with m.State("ANSWER"):
+            m.d.comb += self.o.valid.eq(1)
+            with m.If(self.o.ready):
+                m.next = "IDLE"

@@ -91,7 +91,6 @@ class ForwardCacheAxi(wiring.Component):
 
     def __init__(self, config: ForwardCacheConfig):
         self.config = config
-        self._cache = ForwardCache(config)
         peak = config.peak_width
         super().__init__(
             {"aclk": In(1), "aresetn": In(1), "base_address": In(ADDRESS_BITS)}
@@ -106,7 +105,7 @@ class ForwardCacheAxi(wiring.Component):
         m = Module()
         m.domains.sync = sync = ClockDomain()
         m.d.comb += [sync.clk.eq(self.aclk), sync.rst.eq(~self.aresetn)]
-        m.submodules.cache = cache = self._cache
+        m.submodules.cache = cache = ForwardCache(self.config)
         request, answer, stored, fetched = cache.i, cache.o, cache.i_codes, cache.o_codes
         m.d.comb += [
             Value.cast(request.payload).eq(self.s_axis_request_tdata),

@@ -4,7 +4,6 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.activation_store import ActivationStore
 from seedbed.hw.store_writes import put_layout
 from seedbed.hw.vector_loader import vectors_layout
 from seedbed.spec.engine import EngineConfig
@@ -42,7 +41,7 @@ class ImageLoader(wiring.Component):
             {
                 "buffer_select": In(1),
                 "i": In(stream.Signature(vectors_layout(config))),
-                "o": Out(stream.Signature(put_layout(config, ActivationStore.width(config)))),
+                "o": Out(stream.Signature(put_layout(config))),
                 "done": Out(1),
                 "length_error": Out(1),
             }
@@ -51,7 +50,7 @@ class ImageLoader(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         plan, given, put = self.config.plan, self.i, self.o
-        ways, region = plan.ways, plan.regions["x0"]
+        ways, region = plan.ways, plan.image
         rows, along = region.shape[0], region.shape[1] * region.shape[2]
         beats = -(-along // ways)
         beat = Signal(range(beats))
@@ -61,10 +60,12 @@ class ImageLoader(wiring.Component):
         moved = Signal()
         ends = Signal()
         turns = Signal()
+        # A number in the store may be wider than a value.
+        pairs = zip(put.payload.values, given.payload.values, strict=True)
         m.d.comb += [
             put.valid.eq(given.valid & ~drops),
             given.ready.eq(put.ready | drops),
-            put.payload.values.eq(given.payload.values),
+            *(to.eq(value) for to, value in pairs),
             put.payload.address.eq(
                 region.origin + offset + (self.buffer_select << (len(put.payload.address) - 1))
             ),

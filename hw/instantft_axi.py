@@ -63,8 +63,6 @@ class InstantFtAxi(wiring.Component):
 
     def __init__(self, config: InstantFtConfig):
         self.config = config
-        self._core = InstantFt(config)
-        self._lite = AxiLite(REGISTER_BITS)
         word = 2 * octets(config.engine.word)
         super().__init__(
             {"aclk": In(1), "aresetn": In(1)}
@@ -80,8 +78,8 @@ class InstantFtAxi(wiring.Component):
         m = Module()
         m.domains.sync = sync = ClockDomain()
         m.d.comb += [sync.clk.eq(self.aclk), sync.rst.eq(~self.aresetn)]
-        m.submodules.core = core = self._core
-        m.submodules.lite = lite = self._lite
+        m.submodules.core = core = InstantFt(self.config)
+        m.submodules.lite = lite = AxiLite(REGISTER_BITS)
         for name, member in lite_members("bus", REGISTER_BITS).items():
             inner = getattr(lite, name)
             outer = getattr(self, name.replace("bus", "s_axi_control"))

@@ -5,11 +5,18 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.activation_store import ActivationStore
+from seedbed.hw.parameter_loader import words_layout
 from seedbed.hw.parameter_memory import ParameterMemory
 from seedbed.spec.engine import EngineConfig
 from seedbed.spec.planner import ALIGN
 
-__all__ = ["AdapterReadout", "CacheReadout"]
+__all__ = ["AdapterReadout", "CacheReadout", "rows_layout"]
+
+
+def rows_layout(config: EngineConfig) -> data.StructLayout:
+    """Return the layout of a row of lanes; ``last`` with a vector's last one."""
+    values = data.ArrayLayout(signed(config.values.width), config.plan.lanes)
+    return data.StructLayout({"values": values, "last": 1})
 
 
 class AdapterReadout(wiring.Component):
@@ -24,7 +31,7 @@ class AdapterReadout(wiring.Component):
     row : Out
         What the memory is to read, while ``busy``.
     given : In
-        The memory's row, ``ParameterMemory.LATENCY`` cycles later.
+        The memory's row, ``ParameterMemory.latency`` cycles later.
     o : Out(stream of struct)
         ``word`` (two numbers) and ``last``.
 
@@ -38,14 +45,13 @@ class AdapterReadout(wiring.Component):
         #: Of multiplexers.
         self.stages = ((plan.ways * plan.lanes // 2 - 1).bit_length() + 1) // 2
         numbers = data.ArrayLayout(signed(config.mac.weight_width), plan.ways * plan.lanes)
-        word = data.ArrayLayout(signed(config.word), 2)
         super().__init__(
             {
                 "start": In(1),
                 "busy": Out(1),
                 "row": Out(range(plan.trainable_rows)),
                 "given": In(numbers),
-                "o": Out(stream.Signature(data.StructLayout({"word": word, "last": 1}))),
+                "o": Out(stream.Signature(words_layout(config))),
             }
         )
 
@@ -54,7 +60,7 @@ class AdapterReadout(wiring.Component):
         plan, out = self.config.plan, self.o
         pairs = plan.ways * plan.lanes // 2
         pair = Signal(range(pairs))
-        fresh = ParameterMemory.LATENCY + self.stages
+        fresh = ParameterMemory.latency + self.stages
         wait = Signal(range(fresh + 1), init=fresh)
         shown = Signal(out.payload.word.shape(), reset_less=True)
         word = self.config.word
@@ -104,25 +110,23 @@ class CacheReadout(wiring.Component):
     address : Out
         What the store is to read, while ``busy``.
     lanes : In
-        What the store gives, ``ActivationStore.LATENCY`` cycles later.
+        What the store gives, ``ActivationStore.latency`` cycles later.
     o : Out(stream of struct)
         ``values`` (lanes) and ``last`` (of a vector).
 
-    Throughput: a row every ``ActivationStore.LATENCY`` + 1 cycles, and one more a vector.
+    Throughput: a row every ``ActivationStore.latency`` + 1 cycles, and one more a vector.
     """
 
-    def __init__(self, config: EngineConfig, address_width: int):
+    def __init__(self, config: EngineConfig):
         self.config = config
-        lanes = config.plan.lanes
-        values = data.ArrayLayout(signed(config.values.width), lanes)
         super().__init__(
             {
                 "start": In(1),
                 "buffer_select": In(1),
                 "busy": Out(1),
-                "address": Out(address_width),
-                "lanes": In(data.ArrayLayout(signed(config.number), lanes)),
-                "o": Out(stream.Signature(data.StructLayout({"values": values, "last": 1}))),
+                "address": Out(ActivationStore.width(config)),
+                "lanes": In(data.ArrayLayout(signed(config.number), config.plan.lanes)),
+                "o": Out(stream.Signature(rows_layout(config))),
             }
         )
 
@@ -131,11 +135,11 @@ class CacheReadout(wiring.Component):
         plan, out = self.config.plan, self.o
         unit = max(plan.lanes, ALIGN) // plan.lanes
         # Vectors in whole beats of the cache.
-        parts = [(r.first // plan.lanes, -(-r.rows // unit) * unit) for r in plan.cached]
+        parts = [(r.first // plan.lanes, -(-r.rows // unit) * unit) for r in plan.schedule.cached]
         number = Signal(range(len(parts) + 1))
         row = Signal(range(plan.store_rows))
         left = Signal(range(max(count for _, count in parts) + 1))
-        wait = Signal(range(ActivationStore.LATENCY + 1))
+        wait = Signal(range(ActivationStore.latency + 1))
         begins = Signal()
         low = (plan.lanes - 1).bit_length()
         m.d.comb += [
@@ -149,11 +153,11 @@ class CacheReadout(wiring.Component):
                 for k, (first, count) in enumerate(parts):
                     with m.Case(k):
                         m.d.sync += [row.eq(first), left.eq(count - 1)]
-            m.d.sync += [begins.eq(0), wait.eq(ActivationStore.LATENCY)]
+            m.d.sync += [begins.eq(0), wait.eq(ActivationStore.latency)]
         with m.Elif(wait != 0):
             m.d.sync += wait.eq(wait - 1)
         with m.Elif(out.valid & out.ready):
-            m.d.sync += [wait.eq(ActivationStore.LATENCY), row.eq(row + 1), left.eq(left - 1)]
+            m.d.sync += [wait.eq(ActivationStore.latency), row.eq(row + 1), left.eq(left - 1)]
             with m.If(left == 0):
                 m.d.sync += [number.eq(number + 1), begins.eq(1)]
                 with m.If(number == len(parts) - 1):

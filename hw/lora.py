@@ -4,10 +4,11 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.layer_engine import LayerEngine, Program
-from seedbed.hw.mac_array import latency
+from seedbed.hw.gradient_writer import gradient_layout
+from seedbed.hw.inference_pipeline import cycles
+from seedbed.hw.layer_engine import LayerEngine, Program, program_cycles
 from seedbed.hw.parameter_loader import words_layout
-from seedbed.hw.store_writes import gradient_layout
+from seedbed.hw.train_adapters import TrainAdapters
 from seedbed.hw.vector_loader import VectorLoader, vectors_layout
 from seedbed.spec import LORA_KINDS, LORA_STATUS, LoraConfig
 
@@ -15,8 +16,10 @@ __all__ = ["Lora", "command_layout", "result_layout"]
 
 _TRAIN, _INFER, _UPDATE, _CLEAR, _READ = range(len(LORA_KINDS))
 _OK, _COMMAND, _SAMPLE, _GRADIENTS, _PARAMETERS = range(len(LORA_STATUS))
-#: Cycles from the end of a program until all that saturated has been counted, and some more.
-COUNTED = 12
+#: Cycles from a sample's last beat to its first program.
+START = 1
+#: Cycles from the end of a program to its answer.
+SETTLE = TrainAdapters.latency - 1
 
 
 def command_layout(config: LoraConfig) -> data.StructLayout:
@@ -89,8 +92,6 @@ class Lora(wiring.Component):
     def __init__(self, config: LoraConfig):
         self.config = config
         engine = config.engine
-        self._engine = LayerEngine(engine)
-        self._loader = VectorLoader(engine)
         super().__init__(
             {
                 "i": In(stream.Signature(command_layout(config))),
@@ -106,22 +107,19 @@ class Lora(wiring.Component):
     @property
     def latency(self) -> int:
         """Cycles from a sample's last beat to its last logits."""
-        *inner, outer = self.config.engine.plan.steps[:-1]
-        beats = sum(step.cycles(self.config.ways) for step in (*inner, outer))
-        return beats + 2 * len(inner) + 2 * latency(self.config.engine.mac) + 23
+        engine = self.config.engine
+        return START + cycles(engine, *engine.plan.schedule.forward)
 
     @property
     def interval(self) -> int:
         """Cycles from a sample that is trained on to the next one."""
-        plan = self.config.engine.plan
-        back = plan.step("dh").cycles(self.config.ways) + latency(self.config.engine.mac) + 16
-        learns = sum(run.count + 1 for run in plan.runs)
-        return max(self.latency + back + learns, self.config.sample_beats + 1)
+        programs = (Program.FORWARD, Program.BACKWARD, Program.ACCUMULATE)
+        works = sum(program_cycles(self.config.engine, program) for program in programs)
+        return max(works, self.config.sample_beats + 1)
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.engine = engine = self._engine
-        m.submodules.loader = self._loader
+        m.submodules.engine = engine = LayerEngine(self.config.engine)
         command, out = self.i.payload, self.o
         self._buffer_select = Signal()
         self._full = Signal()
@@ -135,16 +133,16 @@ class Lora(wiring.Component):
         # The batch has no sample yet; it is not to be used.
         anew = Signal(init=1)
         spoilt = Signal()
-        wait = Signal(range(COUNTED + 1))
+        wait = Signal(range(SETTLE + 1))
         within = Signal()
         length_error = Signal()
-        self._samples(m)
+        self._samples(m, engine)
         asks = engine.i
         m.d.comb += [
             engine.rate.eq(rate),
             # The half that is filled is the one of the next sample.
             asks.payload.buffer_select.eq(~self._buffer_select),
-            asks.payload.anew.eq(anew),
+            asks.payload.clear.eq(anew),
             engine.o.ready.eq(out.ready),
             out.valid.eq(engine.o.valid | tells),
             out.payload.values.eq(Mux(tells, 0, engine.o.payload.values.as_value())),
@@ -201,7 +199,7 @@ class Lora(wiring.Component):
                     with m.If(kind == _INFER):
                         m.next = "IDLE"
             with m.State("GRADIENTS"):
-                done, fits = self._gradients(m)
+                done, fits = self._gradients(m, engine)
                 with m.If(done):
                     m.next = "BACKWARD"
                     with m.If(~fits):
@@ -210,9 +208,9 @@ class Lora(wiring.Component):
             with m.State("BACKWARD"):
                 m.d.comb += [asks.payload.program.eq(Program.BACKWARD), asks.valid.eq(1)]
                 with m.If(asks.ready):
-                    m.next = "LEARN"
-            with m.State("LEARN"):
-                m.d.comb += [asks.payload.program.eq(Program.LEARN), asks.valid.eq(1)]
+                    m.next = "ACCUMULATE"
+            with m.State("ACCUMULATE"):
+                m.d.comb += [asks.payload.program.eq(Program.ACCUMULATE), asks.valid.eq(1)]
                 with m.If(asks.ready):
                     m.d.sync += anew.eq(0)
                     m.next = "IDLE"
@@ -228,7 +226,7 @@ class Lora(wiring.Component):
             with m.State("ANSWER"):
                 # Not before the program is over, and what saturated counted.
                 with m.If(~asks.ready):
-                    m.d.sync += wait.eq(COUNTED)
+                    m.d.sync += wait.eq(SETTLE)
                 with m.Elif(wait != 0):
                     m.d.sync += wait.eq(wait - 1)
                 with m.Else():
@@ -249,10 +247,11 @@ class Lora(wiring.Component):
             m.d.sync += length_error.eq(1)
         return m
 
-    def _samples(self, m):
+    def _samples(self, m, engine):
         """Take the next sample's vectors while there is room for them."""
-        loader, given = self._loader, self.i_x
-        wiring.connect(m, loader.o, self._engine.i_put)
+        given = self.i_x
+        m.submodules.loader = loader = VectorLoader(self.config.engine)
+        wiring.connect(m, loader.o, engine.i_put)
         m.d.comb += [
             loader.buffer_select.eq(self._buffer_select),
             loader.i.payload.eq(given.payload),
@@ -262,9 +261,9 @@ class Lora(wiring.Component):
         with m.If(loader.done | loader.length_error):
             m.d.sync += [self._full.eq(1), self._bad.eq(loader.length_error)]
 
-    def _gradients(self, m):
+    def _gradients(self, m, engine):
         """Take a sample's gradients; return when they are over, and whether they were right."""
-        given, to, classes = self.i_gradient, self._engine.i_gradient, self.config.classes
+        given, to, classes = self.i_gradient, engine.i_gradient, self.config.classes
         number = Signal(range(classes + 1))
         ends, beyond, moved = number == classes - 1, number == classes, Signal()
         m.d.comb += [

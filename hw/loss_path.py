@@ -4,6 +4,7 @@ from amaranth.hdl import Array, Module, Mux, Shape, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.gradient_writer import gradient_layout
 from seedbed.hw.layer_writer import outputs_layout
 from seedbed.hw.softmax_loss import SoftmaxLoss
 from seedbed.spec.instantft import InstantFtConfig
@@ -23,7 +24,7 @@ class LossPath(wiring.Component):
     -------
     label : In
         Of the sample, steady while its logits come.
-    learns : In(1)
+    trains : In(1)
         Whether gradients are wanted; steady from the logits to the result.
     i : In(stream of struct)
         ``values``, ``count``, ``last``, from the engine.
@@ -39,15 +40,13 @@ class LossPath(wiring.Component):
         self.config = config
         loss = config.softmax_loss
         best = Shape.cast(range(loss.classes))
-        self._loss = SoftmaxLoss(loss)
         result = {"best": best, "loss": signed(loss.logits.width)}
-        gradient = {"gradient": signed(loss.gradients.width), "last": 1}
         super().__init__(
             {
                 "label": In(best),
-                "learns": In(1),
+                "trains": In(1),
                 "i": In(stream.Signature(outputs_layout(config.engine))),
-                "o_gradient": Out(stream.Signature(data.StructLayout(gradient))),
+                "o_gradient": Out(stream.Signature(gradient_layout(config.engine))),
                 "o": Out(stream.Signature(data.StructLayout(result))),
                 "saturated": Out(1),
             }
@@ -55,7 +54,7 @@ class LossPath(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.softmax = loss = self._loss
+        m.submodules.softmax = loss = SoftmaxLoss(self.config.softmax_loss)
         logits, out, gradient = self.i, loss.o, self.o_gradient
         way = Signal(range(max(2, self.config.ways)))
         ends = Signal()
@@ -70,10 +69,10 @@ class LossPath(wiring.Component):
         with m.If(loss.i.valid & loss.i.ready):
             m.d.sync += way.eq(Mux(ends, 0, way + 1))
         m.d.comb += [
-            gradient.valid.eq(out.valid & self.learns & ~self.o.valid),
+            gradient.valid.eq(out.valid & self.trains & ~self.o.valid),
             gradient.payload.gradient.eq(out.payload.gradient),
             gradient.payload.last.eq(out.payload.last),
-            out.ready.eq((gradient.ready | ~self.learns) & ~self.o.valid),
+            out.ready.eq((gradient.ready | ~self.trains) & ~self.o.valid),
         ]
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)

@@ -101,9 +101,9 @@ class MacArray(wiring.Component):
     o : Out(stream of struct)
         ``sums`` (ways x signed(accumulator_width)), once per frame.
     products : Out(ways * lanes x signed(weight_width + activation_width))
-        Only with ``config.products``. In cycle t + 2, the products of the beat that was transferred
-        in cycle t, way by way, including blocks that are off. Without a transfer in cycle t they
-        are undefined. The port is the multipliers' output register, without a handshake.
+        Only with ``config.products``. ``product_latency`` cycles, 2, after a beat was transferred,
+        its products, way by way, including blocks that are off. Without a transfer they are
+        undefined. The port is the multipliers' output register, without a handshake.
 
     A frame without ``last`` has no result; the next ``first`` clears its sums. Beats of which only
     the products are needed, as in an outer product, are therefore sent without ``last``.
@@ -113,6 +113,7 @@ class MacArray(wiring.Component):
     """
 
     interval = 1
+    product_latency = 2
 
     def __init__(self, config: MacArrayConfig):
         self.config = config
@@ -125,7 +126,6 @@ class MacArray(wiring.Component):
             product = signed(config.weight_width + config.activation_width)
             members["products"] = Out(data.ArrayLayout(product, config.ways * config.lanes))
         super().__init__(members)
-        self._fifo = SyncFIFO(width=self._sums.size, depth=self.results)
 
     @property
     def latency(self) -> int:
@@ -139,7 +139,7 @@ class MacArray(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.fifo = fifo = self._fifo
+        m.submodules.fifo = fifo = SyncFIFO(width=self._sums.size, depth=self.results)
         fire = Signal()
         result_fire = Signal()
         in_flight = Signal(range(self.results + 1))

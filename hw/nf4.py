@@ -92,20 +92,20 @@ class Nf4(wiring.Component):
 
     def __init__(self, config: Nf4Config):
         self.config = config
-        self._quantise = Nf4Quantise(config)
-        self._dequantise = Nf4Dequantise(config)
-        members: dict[str, wiring.Member] = {}
-        for part, i, o in (
-            (self._quantise, "i_values", "o_codes"),
-            (self._dequantise, "i_codes", "o_values"),
-        ):
-            members |= {i: part.signature.members["i"], o: part.signature.members["o"]}
-        super().__init__(members)
+        lanes, fetched = config.lanes, config.dequantise_lanes
+        super().__init__(
+            {
+                "i_values": In(stream.Signature(values_layout(config, lanes))),
+                "o_codes": Out(stream.Signature(codes_layout(config, lanes))),
+                "i_codes": In(stream.Signature(codes_layout(config, fetched))),
+                "o_values": Out(stream.Signature(values_layout(config, fetched))),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.quantise = quantise = self._quantise
-        m.submodules.dequantise = dequantise = self._dequantise
+        m.submodules.quantise = quantise = Nf4Quantise(self.config)
+        m.submodules.dequantise = dequantise = Nf4Dequantise(self.config)
         for outer, inner in (
             (self.i_values, quantise.i),
             (self.o_codes, quantise.o),

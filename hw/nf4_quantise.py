@@ -81,9 +81,6 @@ class Nf4Quantise(wiring.Component):
         # At least one bit each: Verilog has no signals of width 0.
         fields = {"peak": config.peak_width, "final": range(max(2, self._beats)), "last": 1}
         self._block = data.StructLayout(fields)
-        width = config.lanes * config.values.width
-        self._rows = SyncFIFOBuffered(width=width, depth=self.rows)
-        self._blocks = SyncFIFO(width=self._block.size, depth=self.rows)
 
     @property
     def interval(self) -> int:
@@ -111,8 +108,9 @@ class Nf4Quantise(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.rows = rows = self._rows
-        m.submodules.blocks = self._blocks
+        width = self.config.lanes * self.config.values.width
+        m.submodules.rows = rows = SyncFIFOBuffered(width=width, depth=self.rows)
+        m.submodules.blocks = blocks = SyncFIFO(width=self._block.size, depth=self.rows)
         fire = Signal()
         m.d.comb += [
             self.i.ready.eq(rows.w_rdy),
@@ -120,13 +118,13 @@ class Nf4Quantise(wiring.Component):
             rows.w_en.eq(fire),
             rows.w_data.eq(self.i.payload.values),
         ]
-        self._collect(m, fire)
-        self._count(m)
+        self._collect(m, fire, blocks)
+        self._count(m, rows, blocks)
         return m
 
-    def _collect(self, m: Module, fire: Signal) -> None:
+    def _collect(self, m: Module, fire: Signal, blocks: SyncFIFO) -> None:
         """Find the peak of each block."""
-        config, blocks = self.config, self._blocks
+        config = self.config
         beat = Signal(self._block["final"].shape)
         ends = Signal()
         m.d.comb += ends.eq(self.i.payload.last | (beat == self._beats - 1))
@@ -167,9 +165,9 @@ class Nf4Quantise(wiring.Component):
         increment = sign | value[:shift].any()
         return Cat(increment, value[shift:-1] ^ sign.replicate(self.config.peak_width))
 
-    def _count(self, m: Module) -> None:
+    def _count(self, m: Module, rows: SyncFIFOBuffered, blocks: SyncFIFO) -> None:
         """Count the thresholds that each number exceeds; a pending output beat stalls this."""
-        config, rows, blocks = self.config, self._rows, self._blocks
+        config = self.config
         enable = Signal()
         m.d.comb += enable.eq(~self.o.valid | self.o.ready)
         block = data.View(self._block, blocks.r_data)

@@ -15,8 +15,8 @@ __all__ = ["ACCUMULATORS", "ParameterMemory"]
 ACCUMULATORS = 2
 #: Rows of a block RAM that is as wide as two numbers.
 BLOCK = 512
-#: Memories that share a copy of their address: copies for fewer took more lines than there were.
-SHARING = 16
+#: Memories that share a copy of their address: with fewer, there were more nets than routes.
+FANOUT = 16
 
 
 class ParameterMemory(wiring.Component):
@@ -33,22 +33,22 @@ class ParameterMemory(wiring.Component):
         What to read, each cycle: the frozen network's rows, or a page of the adapters'; ``blank``
         gives 0 instead.
     o : Out(ways * lanes numbers)
-        The row that was asked for ``LATENCY`` cycles before.
+        The row that was asked for ``latency`` cycles before.
     write, write_page, write_row : In
         Writes a row of a page.
     load, load_trainable, load_page, load_row, pair : In
         Writes the ``pair``-th two numbers of a row.
     values : In
-        A row, ``WRITTEN`` cycles behind ``write``; or, ``LOADED`` cycles behind a ``load``, two
-        numbers in their places. Never both at once.
+        A row, ``write_latency`` cycle after ``write``; or, ``load_latency`` cycles after a
+        ``load``, two numbers in their places. Never both at once.
 
     A row is not to be read in the cycle that writes it: what then comes is anything.
     """
 
     #: Cycles from an address to its row: a register on both sides of the memories.
-    LATENCY = 3
-    WRITTEN = 1
-    LOADED = 2
+    latency = 3
+    write_latency = 1
+    load_latency = 2
 
     def __init__(self, config: EngineConfig):
         self.config = config
@@ -75,13 +75,7 @@ class ParameterMemory(wiring.Component):
                 "values": In(wide),
             }
         )
-        self.depth = self._pages() if config.lora else plan.frozen_rows
-        shape = data.ArrayLayout(signed(self.width), 2)
-        # Without it, yosys builds what a read of a row that is being written shows, in registers.
-        attrs = {"no_rw_check": True}
-        self._memories = [
-            Memory(shape=shape, depth=self.depth, init=[], attrs=attrs) for _ in range(count // 2)
-        ]
+        self.depth = self._pages() if config.pages else plan.frozen_rows
 
     def _pages(self) -> int:
         """Lay out the pages, and return how many rows there are.
@@ -89,7 +83,7 @@ class ParameterMemory(wiring.Component):
         They begin at multiples of a power of two, as large a one as takes no block RAM more than
         pages right behind each other: what is above it is all that is added for an address.
         """
-        plan, pages = self.config.plan, ACCUMULATORS + 1
+        plan, pages = self.config.plan, self.config.pages
         trainable = max(plan.trainable_rows, 2)
         self._bits = (trainable - 1).bit_length()
         fewest = -(-(plan.frozen_rows + pages * trainable) // BLOCK)
@@ -104,7 +98,7 @@ class ParameterMemory(wiring.Component):
 
     def _address(self, trainable, page, row):
         """Return where a row stands."""
-        if not self.config.lora:
+        if not self.config.pages:
             return row
         low, high = row[: self._low], row[self._low : self._bits]
         # A page of one power of two has its number above its rows'.
@@ -126,11 +120,19 @@ class ParameterMemory(wiring.Component):
         m.d.comb += read_row.eq(self._address(self.trainable, self.page, self.row))
         m.d.sync += write_row.eq(Mux(self.write, written, self._address(*loaded)))
         # One address for a hundred memories.
-        read_rows = replicate(m, read_row, len(self._memories), "read_row", fanout=SHARING)
+        count = len(self.o) // 2
+        read_rows = replicate(m, read_row, count, "read_row", fanout=FANOUT)
         blank = delayed(m, self.blank, 1, "blank")
-        blanks = replicate(m, blank, len(self._memories), "blank") if self.config.lora else []
-        for k, memory in enumerate(self._memories):
-            m.submodules[f"pair_{k}"] = memory
+        blanks = replicate(m, blank, count, "blank") if self.config.pages else []
+        for k in range(count):
+            # Without the attribute, yosys adds logic that defines what a read of a row shows while
+            # it is written.
+            m.submodules[f"pair_{k}"] = memory = Memory(
+                shape=data.ArrayLayout(signed(self.width), 2),
+                depth=self.depth,
+                init=[],
+                attrs={"no_rw_check": True},
+            )
             read, write = memory.read_port(), memory.write_port()
             lanes = slice(2 * k, 2 * k + 2)
             writes = Signal(name=f"writes_{k}")

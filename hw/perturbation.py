@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Shape, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw import prng_pool, urng_array
 from seedbed.hw.gf2 import product
 from seedbed.hw.prng_pool import PrngPool
 from seedbed.hw.scale_lut import ScaleLut
@@ -76,24 +77,20 @@ class Perturbation(wiring.Component):
 
     def __init__(self, config: PerturbationConfig):
         self.config = config
-        if config.source == "urng":
-            self._array, self._scale = UrngArray(config.array), ScaleLut(config.scale)
-        else:
-            self._pool = PrngPool(config.pool)
         members = {
             "i": In(stream.Signature(command_layout(config))),
             "o": Out(stream.Signature(beat_layout(config))),
         }
         if config.source == "pool":
-            members["i_pool"] = In(self._pool.i_pool.signature.flip())
+            members["i_pool"] = In(stream.Signature(prng_pool.number_layout(config.pool)))
         super().__init__(members)
 
     @property
     def latency(self) -> int:
         """Cycles from the command to the first beat."""
         if self.config.source == "urng":
-            return self._array.latency
-        return 1 + self._pool.latency
+            return urng_array.latency(self.config.array)
+        return 1 + prng_pool.latency(self.config.pool)
 
     def elaborate(self, platform):
         m = Module()
@@ -146,8 +143,8 @@ class Perturbation(wiring.Component):
 
     def _from_array(self, m, busy, start):
         """Connect the array; return the term that its scale adds to the exponent."""
-        m.submodules.array = array = self._array
-        m.submodules.scale = scale = self._scale
+        m.submodules.array = array = UrngArray(self.config.array)
+        m.submodules.scale = scale = ScaleLut(self.config.scale)
         fire = Signal()
         count, last = self._countdown(m, start, fire)
         m.d.comb += [
@@ -176,7 +173,7 @@ class Perturbation(wiring.Component):
 
     def _from_pool(self, m, busy, start):
         """Connect the pool; its numbers are already scaled, so the exponent's term is 0."""
-        m.submodules.pool = pool = self._pool
+        m.submodules.pool = pool = PrngPool(self.config.pool)
         wiring.connect(m, wiring.flipped(self.i_pool), pool.i_pool)
         index = Signal.like(self.i.payload.seed)
         requesting = Signal()

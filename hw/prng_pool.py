@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from seedbed.spec import PoolConfig
 
-__all__ = ["PrngPool", "at_least"]
+__all__ = ["PrngPool", "at_least", "beat_layout", "latency", "number_layout"]
 
 
 def at_least(value: Value, bound: int) -> Value:
@@ -18,6 +18,23 @@ def at_least(value: Value, bound: int) -> Value:
     for k in range(len(value)):
         result = value[k] & result if bound >> k & 1 else value[k] | result
     return result if bound < 1 << len(value) else Const(0)
+
+
+def beat_layout(config: PoolConfig) -> data.StructLayout:
+    """Return the layout of a beat at the port ``o``."""
+    lanes = data.ArrayLayout(signed(config.width), config.lanes)
+    count = Shape.cast(range(config.lanes + 1))
+    return data.StructLayout({"lanes": lanes, "count": count, "last": 1})
+
+
+def number_layout(config: PoolConfig) -> data.StructLayout:
+    """Return the layout of a number that is loaded, see :class:`PrngPool`."""
+    return data.StructLayout({"number": signed(config.width), "last": 1})
+
+
+def latency(config: PoolConfig) -> int:
+    """Return :attr:`PrngPool.latency`."""
+    return 2 if config.register else 1
 
 
 class PrngPool(wiring.Component):
@@ -59,24 +76,20 @@ class PrngPool(wiring.Component):
 
     def __init__(self, config: PoolConfig):
         self.config = config
-        count = Shape.cast(range(config.lanes + 1))
+        count = beat_layout(config)["count"].shape
         request = {"seek": 1, "start": Shape.cast(range(config.size)), "count": count, "last": 1}
-        lanes = data.ArrayLayout(signed(config.width), config.lanes)
-        number = {"number": signed(config.width), "last": 1}
         super().__init__(
             {
                 "i": In(stream.Signature(data.StructLayout(request))),
-                "i_pool": In(stream.Signature(data.StructLayout(number))),
-                "o": Out(
-                    stream.Signature(data.StructLayout({"lanes": lanes, "count": count, "last": 1}))
-                ),
+                "i_pool": In(stream.Signature(number_layout(config))),
+                "o": Out(stream.Signature(beat_layout(config))),
             }
         )
 
     @property
     def latency(self) -> int:
         """Cycles from a request to its beat."""
-        return 2 if self.config.register else 1
+        return latency(self.config)
 
     @property
     def load_interval(self) -> int:

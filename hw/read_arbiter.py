@@ -54,6 +54,7 @@ class ReadArbiter(wiring.Component):
             for reader in reversed(first):
                 found = Mux(reader.request, reader[field], found)
             m.d.comb += self.o[field].eq(found)
-        requests = [reader.request for reader in (*first, last)]
-        m.d.comb += self.conflict.eq(sum(requests[1:], requests[0]) > 1)
+        if first:
+            requests = [reader.request for reader in (*first, last)]
+            m.d.comb += self.conflict.eq(sum(requests[1:], requests[0]) > 1)
         return m

@@ -4,13 +4,14 @@ from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw import seedlm_lane
 from seedbed.hw.beat_fifo import BeatFifo
 from seedbed.hw.delay_line import delayed
 from seedbed.hw.replicate import replicate
 from seedbed.hw.seedlm_lane import SeedlmLane
 from seedbed.spec import SeedlmDecompressConfig
 
-__all__ = ["SeedlmDecompress", "beat_layout", "blocks_layout"]
+__all__ = ["SeedlmDecompress", "beat_layout", "blocks_layout", "latency"]
 
 #: Registers from the lanes to the FIFOs, and from the FIFOs' level to the lanes' enables.
 TO_FIFO = 2
@@ -37,6 +38,11 @@ def beat_layout(config: SeedlmDecompressConfig) -> data.StructLayout:
             "last": 1,
         }
     )
+
+
+def latency(config: SeedlmDecompressConfig) -> int:
+    """Return :attr:`SeedlmDecompress.latency`."""
+    return seedlm_lane.latency(config) + (TO_FIFO + 2 if config.queue else 0)
 
 
 class SeedlmDecompress(wiring.Component):
@@ -75,7 +81,6 @@ class SeedlmDecompress(wiring.Component):
 
     def __init__(self, config: SeedlmDecompressConfig):
         self.config = config
-        self._lanes = [SeedlmLane(config) for _ in range(config.blocks)]
         super().__init__(
             {
                 "i": In(stream.Signature(blocks_layout(config))),
@@ -86,11 +91,12 @@ class SeedlmDecompress(wiring.Component):
     @property
     def latency(self) -> int:
         """Cycles from packed blocks to their weights."""
-        return self._lanes[0].latency + (TO_FIFO + 2 if self.config.queue else 0)
+        return latency(self.config)
 
     def elaborate(self, platform):
         m = Module()
-        length = self._lanes[0].latency
+        lanes = [SeedlmLane(self.config) for _ in range(self.config.blocks)]
+        length = lanes[0].latency
         valid = Signal(length)
         last = Signal(length)
         enable = Signal(reset_less=True)
@@ -100,18 +106,18 @@ class SeedlmDecompress(wiring.Component):
                 valid.eq(Cat(self.i.valid, valid)),
                 last.eq(Cat(self.i.payload.last, last)),
             ]
-        for k, lane in enumerate(self._lanes):
+        for k, lane in enumerate(lanes):
             m.submodules[f"lane_{k}"] = lane
             m.d.comb += lane.block.eq(self.i.payload.blocks[k])
         if self.config.queue:
-            self._connect_fifos(m, enable, valid, last)
+            self._connect_fifos(m, lanes, enable, valid, last)
             return m
         m.d.comb += [
             enable.eq(~valid[-1] | self.o.ready),
             self.o.valid.eq(valid[-1]),
             self.o.payload.last.eq(last[-1]),
         ]
-        for k, lane in enumerate(self._lanes):
+        for k, lane in enumerate(lanes):
             m.d.comb += [
                 lane.enable.eq(enable.replicate(len(lane.enable))),
                 self._block(k).eq(Cat(lane.weights, lane.exponent)),
@@ -123,14 +129,14 @@ class SeedlmDecompress(wiring.Component):
         beat, size = self.o.payload, self.config.block
         return Cat(*(beat.weights[size * k + c] for c in range(size)), beat.exponents[k])
 
-    def _connect_fifos(self, m, enable, valid, last):
+    def _connect_fifos(self, m, lanes, enable, valid, last):
         """Connect the pipeline to FIFOs in lockstep, one per lane and one for ``last``.
 
         ``ready`` is the only net that reaches all lanes within one cycle, and ends at registers. A
         reset is delayed as much as the last beat before it; the FIFO of ``last``, which drives
         ``valid``, is kept in reset meanwhile.
         """
-        widths = [*(len(self._block(k)) for k in range(len(self._lanes))), 1]
+        widths = [*(len(self._block(k)) for k in range(len(lanes))), 1]
         fifos = [BeatFifo(width, FIFO_DEPTH) for width in widths]
         last_fifo = fifos[-1]
         has_room = self._fan_out(m, last_fifo.level <= THRESHOLD, "room")
@@ -149,7 +155,7 @@ class SeedlmDecompress(wiring.Component):
                 fifo.write.eq(writes[k]),
                 fifo.ready.eq(self.o.ready),
             ]
-        for k, lane in enumerate(self._lanes):
+        for k, lane in enumerate(lanes):
             enables = replicate(m, has_room[k], len(lane.enable), f"enable_{k}", fanout=1)
             m.d.comb += [
                 lane.enable.eq(Cat(enables)),
@@ -170,7 +176,7 @@ class SeedlmDecompress(wiring.Component):
         One more is for the FIFO of ``last``. The first register is one, the second is one for every
         ``LANES_PER_COPY`` lanes.
         """
-        count = len(self._lanes) + 1
+        count = self.config.blocks + 1
         (one,) = replicate(m, value, 1, name)
         few = replicate(m, one, count, f"{name}_few", fanout=LANES_PER_COPY)
         return [replicate(m, part, 1, f"{name}_{k}")[0] for k, part in enumerate(few)]

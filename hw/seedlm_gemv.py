@@ -6,7 +6,7 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw import mac_array
+from seedbed.hw import mac_array, seedlm_decompress
 from seedbed.hw.activation_memory import ActivationMemory
 from seedbed.hw.seedlm_decompress import SeedlmDecompress
 from seedbed.spec import SeedlmGemvConfig
@@ -98,10 +98,6 @@ class SeedlmGemv(wiring.Component):
                 "o": Out(stream.Signature(result_layout(config))),
             }
         )
-        self._memory = ActivationMemory(config)
-        self._decompress = SeedlmDecompress(config.decompress)
-        # One more than the credit: an aborted job needs an entry for its last result.
-        self._mac = mac_array.MacArray(replace(config.mac, results=self._limit + 1))
 
     @property
     def plain_latency(self) -> int:
@@ -111,7 +107,7 @@ class SeedlmGemv(wiring.Component):
     @property
     def latency(self) -> int:
         """Cycles from the last beat of a row of packed weights to its result."""
-        return self.plain_latency + self._decompress.latency
+        return self.plain_latency + seedlm_decompress.latency(self.config.decompress)
 
     @property
     def _limit(self) -> int:
@@ -120,9 +116,11 @@ class SeedlmGemv(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.memory = memory = self._memory
-        m.submodules.decompress = self._decompress
-        m.submodules.mac = mac = self._mac
+        m.submodules.memory = memory = ActivationMemory(self.config)
+        m.submodules.decompress = decompress = SeedlmDecompress(self.config.decompress)
+        # One more than the credit: an aborted job needs an entry for its last result.
+        results = replace(self.config.mac, results=self._limit + 1)
+        m.submodules.mac = mac = mac_array.MacArray(results)
         config, command, weights = self.config, self.i.payload, self.i_weights.payload
         rows = Signal(config.row_width)
         plain = Signal()
@@ -233,13 +231,13 @@ class SeedlmGemv(wiring.Component):
             self.o.payload.status.eq(Mux(error_result, status, 0)),
             self.o.payload.last.eq(error_result | (flushing & last_in_flight)),
         ]
-        self._multiply(m, held, held_valid, plain)
+        self._multiply(m, memory, decompress, mac, held, held_valid, plain)
         return m
 
-    def _multiply(self, m, held, held_valid, plain):
+    def _multiply(self, m, memory, decompress, mac, held, held_valid, plain):
         """Connect the multipliers to the decompressor or, for plain weights, to the beat."""
-        config, decompress, memory = self.config, self._decompress, self._memory
-        packed, beat = decompress.o.payload, self._mac.i.payload
+        config = self.config
+        packed, beat = decompress.o.payload, mac.i.payload
         valid = Signal()
         last = Signal()
         first = Signal(init=1)
@@ -252,7 +250,7 @@ class SeedlmGemv(wiring.Component):
             decompress.o.ready.eq(1),
             valid.eq(Mux(plain, held_valid, decompress.o.valid)),
             last.eq(Mux(plain, held.last, packed.last)),
-            self._mac.i.valid.eq(valid),
+            mac.i.valid.eq(valid),
             beat.first.eq(first),
             beat.last.eq(last),
             beat.activations.eq(memory.o),

@@ -54,8 +54,6 @@ class SeedlmGemvAxi(wiring.Component):
     def __init__(self, config: SeedlmGemvConfig):
         self.config = config
         lane = octets(config.activation_width)
-        self._gemv = SeedlmGemv(config)
-        self._lite = AxiLite(ADDRESS_BITS)
         super().__init__(
             {"aclk": In(1), "aresetn": In(1)}
             | lite_members("s_axi_control", ADDRESS_BITS)
@@ -68,8 +66,8 @@ class SeedlmGemvAxi(wiring.Component):
         m = Module()
         m.domains.sync = sync = ClockDomain()
         m.d.comb += [sync.clk.eq(self.aclk), sync.rst.eq(~self.aresetn)]
-        m.submodules.gemv = gemv = self._gemv
-        m.submodules.lite = lite = self._lite
+        m.submodules.gemv = gemv = SeedlmGemv(self.config)
+        m.submodules.lite = lite = AxiLite(ADDRESS_BITS)
         for name, member in lite_members("bus", ADDRESS_BITS).items():
             inner = getattr(lite, name)
             outer = getattr(self, name.replace("bus", "s_axi_control"))

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 from seedbed.hw.seedlm_delay_lines import DelayLines
 from seedbed.spec import SeedlmDecompressConfig
 
-__all__ = ["SeedlmLane"]
+__all__ = ["SeedlmLane", "latency"]
 
 
 def _span(count):
@@ -51,6 +51,33 @@ class _Scheduled:
         return self._steps[stage]
 
 
+def _cuts(config):
+    """Return every m > 0 whose N is needed: where words begin or end."""
+    begins = range(0, config.latent * config.block, config.latent)
+    return sorted({*begins[1:], *(begin + config.word_bits for begin in begins)})
+
+
+def _rows(config):
+    """Return slot and bits of each addition to acc: one bit, or two without a cut between."""
+    edge = config.latent - 1
+    rows, slot, first_bit = [], edge + 1, edge
+    for cut in _cuts(config):
+        while first_bit < cut + edge:
+            rows.append((slot, range(first_bit, min(first_bit + 2, cut + edge))))
+            slot, first_bit = slot + 1, rows[-1][1].stop
+    return rows
+
+
+def latency(config: SeedlmDecompressConfig) -> int:
+    """Return :attr:`SeedlmLane.latency`."""
+    stage = config.additions
+    # After the last row come the edges of its cut and, in a separate stage, the subtraction.
+    slot, _ = _rows(config)[-1]
+    if config.latent > 1:
+        slot += 1 + stage * (config.latent // 2 - 1)
+    return -(-(slot + 1) // stage) + 1
+
+
 class SeedlmLane(wiring.Component):
     """Decompresses a block a cycle, see :mod:`seedbed.hw.seedlm_decompress`.
 
@@ -81,11 +108,7 @@ class SeedlmLane(wiring.Component):
     def __init__(self, config: SeedlmDecompressConfig):
         self.config = config
         self._stage = config.additions
-        # After the last row come the edges of its cut and, in a separate stage, the subtraction.
-        slot, _ = self._rows()[-1]
-        if config.latent > 1:
-            slot += 1 + self._stage * (config.latent // 2 - 1)
-        self._final = -(-(slot + 1) // self._stage) * self._stage
+        self._final = self._stage * (self.latency - 1)
         super().__init__(
             {
                 "block": In(config.block_bits),
@@ -98,23 +121,7 @@ class SeedlmLane(wiring.Component):
     @property
     def latency(self) -> int:
         """Cycles from a block to its weights."""
-        return self._final // self._stage + 1
-
-    def _cuts(self):
-        """Return every m > 0 whose N is needed: where words begin or end."""
-        config = self.config
-        begins = range(0, config.latent * config.block, config.latent)
-        return sorted({*begins[1:], *(begin + config.word_bits for begin in begins)})
-
-    def _rows(self):
-        """Return slot and bits of each addition to acc: one bit, or two without a cut between."""
-        edge = self.config.latent - 1
-        rows, slot, first_bit = [], edge + 1, edge
-        for cut in self._cuts():
-            while first_bit < cut + edge:
-                rows.append((slot, range(first_bit, min(first_bit + 2, cut + edge))))
-                slot, first_bit = slot + 1, rows[-1][1].stop
-        return rows
+        return latency(self.config)
 
     def elaborate(self, platform):
         m = Module()
@@ -149,7 +156,7 @@ class SeedlmLane(wiring.Component):
         """Return b_0, b_1, .., each computed a stage before it is added."""
         config = self.config
         width, skipped = config.width, 1 + config.width - config.word_bits
-        slots = {skipped + j: slot for slot, places in self._rows() for j in places}
+        slots = {skipped + j: slot for slot, places in _rows(self.config) for j in places}
         string = [scheduled(f"x{n}", 0, 1, self.block[n]) for n in range(width)]
         for n in range(width, width + config.block * config.latent):
             slot = max(0, slots.get(n, 0) - self._stage)
@@ -182,8 +189,8 @@ class SeedlmLane(wiring.Component):
         triple = scheduled("triple", edge, _span(3 * (2**latent - 1)), triple)
         slot = latent - len(edges)
         acc = apply_edge("start", add, scheduled("zero", slot, 1, 0), slot, 1, of_acc, 0)
-        low, cuts = [], dict.fromkeys(self._cuts())
-        for slot, places in self._rows():
+        low, cuts = [], dict.fromkeys(_cuts(self.config))
+        for slot, places in _rows(self.config):
             terms = [once.at(slot), once.at(slot) << 1, triple.at(slot)]
             change = _select([bits[j].at(slot) for j in places], terms)
             size, stop = len(places), places.stop

@@ -7,10 +7,15 @@ from amaranth.lib.wiring import In, Out
 from seedbed.hw.gf2 import product
 from seedbed.spec import LfsrConfig, UrngConfig, gf2
 
-__all__ = ["UrngArray"]
+__all__ = ["UrngArray", "latency"]
 
 #: Lanes per clock-enable LUT, approximately.
 LANES_PER_ENABLE = 11
+
+
+def latency(config: UrngConfig) -> int:
+    """Return :attr:`UrngArray.latency`."""
+    return 1 if config.seeding == "serial" else config.lanes
 
 
 class UrngArray(wiring.Component):
@@ -81,7 +86,7 @@ class UrngArray(wiring.Component):
     @property
     def latency(self) -> int:
         """Cycles from the end of the seed to the first beat."""
-        return 1 if self.config.seeding == "serial" else self.config.lanes
+        return latency(self.config)
 
     def elaborate(self, platform):
         m = Module()

@@ -6,7 +6,6 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.activation_store import ActivationStore
 from seedbed.hw.step_constants import select
 from seedbed.hw.store_writes import put_layout
 from seedbed.spec.engine import EngineConfig
@@ -50,7 +49,7 @@ class VectorLoader(wiring.Component):
             {
                 "buffer_select": In(1),
                 "i": In(stream.Signature(vectors_layout(config))),
-                "o": Out(stream.Signature(put_layout(config, ActivationStore.width(config)))),
+                "o": Out(stream.Signature(put_layout(config))),
                 "done": Out(1),
                 "length_error": Out(1),
             }
@@ -60,7 +59,7 @@ class VectorLoader(wiring.Component):
         m = Module()
         plan, given, put = self.config.plan, self.i, self.o
         ways = plan.ways
-        vectors = [r for name, r in plan.regions.items() if name[0] == "x" or name == "logits"]
+        vectors = plan.schedule.inputs
         lengths = [region.shape[2] for region in vectors]
         beats = [-(-length // ways) for length in lengths]
         number = Signal(range(len(vectors)))
@@ -75,10 +74,12 @@ class VectorLoader(wiring.Component):
             length - (count - 1) * ways for length, count in zip(lengths, beats, strict=True)
         )
         first = rom(region.first for region in vectors)
+        # A number in the store may be wider than a value.
+        pairs = zip(put.payload.values, given.payload.values, strict=True)
         m.d.comb += [
             put.valid.eq(given.valid & ~drops),
             given.ready.eq(put.ready | drops),
-            put.payload.values.eq(given.payload.values),
+            *(to.eq(value) for to, value in pairs),
             put.payload.address.eq(
                 first + beat * ways + (self.buffer_select << (len(put.payload.address) - 1))
             ),

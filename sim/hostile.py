@@ -82,7 +82,7 @@ def _command(config: InstantFtConfig, **fields: int) -> int:
 
 def _image(config: InstantFtConfig, random: Random) -> list[int]:
     layout = instantft.sample_layout(config)
-    rows, columns, channels = config.engine.plan.regions["x0"].shape
+    rows, columns, channels = config.engine.plan.image.shape
     beats = rows * -(-columns * channels // config.ways)
     if random.random() < 0.1:
         beats = max(1, beats + random.choice((-7, -1, 1, 2, 9)))

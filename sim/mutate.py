@@ -27,10 +27,9 @@ _FLAGS = ["-CFLAGS", "-std=c++17 -O0 -I.."]
 def _mutants(top: str, text: str, *, count: int, seed: int, folder: Path) -> list[str]:
     """Write ``mutants.v``, all mutants selected by the input ``mutsel``; return the mutations."""
     (folder / "core.v").write_text(text)
-    # 0 selects the unmodified core. Registers and memories are left out: a mutation of a register's
-    # output would change its initial value, and one of the logic before it has the same effect.
-    # A memory's cell has ports, such as its reset, that Yosys supports in some states only; its
-    # inputs are outputs of other cells.
+    # 0 selects the unmodified core. Registers are left out: a mutation of a register's output would
+    # change its initial value; a mutation of the logic before it has the same effect. A memory's
+    # cell has ports, such as its reset, that Yosys does not accept in every state.
     bits = (count + 1).bit_length()
     (folder / "mutate.ys").write_text(
         f"read_verilog core.v\nprep -flatten -top {top}\nwrite_rtlil prepared.il\n"

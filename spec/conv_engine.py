@@ -74,7 +74,7 @@ class ConvEngineConfig:
     @property
     def image_beats(self) -> int:
         """Beats of an image: every row of it begins with a beat of its own."""
-        rows, columns, channels = self.engine.plan.regions["x0"].shape
+        rows, columns, channels = self.engine.plan.image.shape
         return rows * -(-columns * channels // self.ways)
 
     @property

@@ -78,6 +78,11 @@ class EngineConfig:
         )
 
     @property
+    def pages(self) -> int:
+        """Pages of the trainable rows: two of parameters, which an update swaps; accumulators."""
+        return 3 if self.plan.schedule else 0
+
+    @property
     def fractions(self) -> tuple[int, ...]:
         """Fraction bits of the weights: the frozen network's, and trainable ones if they differ."""
         others = [self.lora.parameters.fraction] if self.lora else []

@@ -167,7 +167,9 @@ class InstantFtConfig:
         Raises ``ValueError`` for blocks that do not fit it, and for maps that are kept with
         padding: their numbers do not follow each other.
         """
-        for region in self.engine.plan.cached:
+        schedule = self.engine.plan.schedule
+        assert schedule
+        for region in schedule.cached:
             if region.first != region.origin or region.stride != region.shape[1] * region.shape[2]:
                 raise ValueError(
                     f"{region.name} has padding between its rows, and cannot be cached: use other "

@@ -7,8 +7,12 @@ weights has ``ways`` times ``lanes`` numbers, one vector for each of so many out
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-__all__ = ["Plan", "Region", "Run", "Step"]
+if TYPE_CHECKING:
+    from seedbed.spec.schedule import AdapterSchedule
+
+__all__ = ["Plan", "Region", "Step"]
 
 
 @dataclass(frozen=True)
@@ -154,48 +158,36 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
-    """Outer products of ``ways`` numbers at the address ``left`` and ``count`` rows from ``right``.
-
-    They are added to the accumulators of the adapters' rows from ``row`` on. ``copy`` says that the
-    same products are in another run's rows too, transposed.
-    """
-
-    left: int
-    right: int
-    count: int
-    row: int
-    copy: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Regions of half the store, steps, runs, and sizes of the memories, in rows.
+    """Regions of a buffer of the store, steps, and sizes of the memories, in rows.
 
-    ``base``, ``forward`` and ``backward`` are the numbers of the first step and of the one behind
-    the last. ``blank`` are the rows of adapters that are B, in two forms: as the steps ``z`` and
-    ``dh`` read it. In the step ``z`` the frozen network's logits go through too, with weights of 1.
+    Parameters
+    ----------
+    inputs
+        What layers and adapters take, the image first.
+    base
+        The frozen network's steps: the first one, and the one after the last.
+    output
+        The step whose outputs are the engine's.
+    schedule
+        How the trainable rows are trained, if there are any.
     """
 
     lanes: int
     ways: int
     regions: dict[str, Region]
+    inputs: tuple[Region, ...]
     steps: tuple[Step, ...]
-    runs: tuple[Run, ...]
     base: tuple[int, int]
-    forward: tuple[int, int]
-    backward: tuple[int, int]
+    output: Step
     frozen_rows: int
-    trainable_rows: int
-    blank: tuple[int, ...]
+    trainable_rows: int = 0
+    schedule: "AdapterSchedule | None" = None
 
     @property
-    def cached(self) -> tuple[Region, ...]:
-        """Return what a forward cache keeps: all but the image, the logits last."""
-        return (
-            *(r for n, r in self.regions.items() if n[0] == "x" and n != "x0"),
-            self.regions["logits"],
-        )
+    def image(self) -> Region:
+        """Return what the first layer takes."""
+        return self.inputs[0]
 
     @property
     def skews(self) -> list[tuple[int, ...]]:
@@ -204,15 +196,6 @@ class Plan:
 
     @property
     def store_rows(self) -> int:
-        """Rows of half the store, a power of two."""
+        """Rows of a buffer of the store, a power of two."""
         last = max(region.first // self.lanes + region.rows for region in self.regions.values())
         return 1 << (last - 1).bit_length()
-
-    @property
-    def output(self) -> Step:
-        """Return the step whose outputs are the engine's."""
-        return self.steps[-1] if not self.runs else self.step("z")
-
-    def step(self, name: str) -> Step:
-        """Return the adapters' step of that name; a layer may have the same."""
-        return next(step for step in self.steps if step.trainable and step.name == name)

@@ -1,22 +1,27 @@
 """How layers are laid out in an engine's memories: from networks and adapters to a plan."""
 
-from math import prod
 from typing import TYPE_CHECKING
 
+from seedbed.spec.adapter_schedule import place_adapters, place_hidden
 from seedbed.spec.checks import require_int
 from seedbed.spec.network import Layer
-from seedbed.spec.plan import Plan, Region, Run, Step
+from seedbed.spec.plan import Plan, Region, Step
 
 if TYPE_CHECKING:
     from seedbed.spec.lora import LoraConfig
 
-__all__ = ["plan"]
+__all__ = ["Builder", "plan"]
 
 #: A region begins at a multiple of this many numbers at least: codes of a beat of the cache.
 ALIGN = 32
 
 
-class _Builder:
+class Builder:
+    """Places regions one after the other in the store, and rows of weights in the memories.
+
+    ``rows`` counts rows of weights, of the frozen ones and of those that are trainable.
+    """
+
     def __init__(self, lanes: int, ways: int):
         self.lanes, self.ways = lanes, ways
         self.unit = max(lanes, ALIGN)
@@ -119,10 +124,9 @@ class _Builder:
     def dense(
         self, name: str, source: int, pieces: int, outputs: int, target: int, **fields
     ) -> Step:
-        """Add a layer of the adapters."""
+        """Add a layer without bias, from and to plain vectors."""
         return self.add(
             name=name,
-            trainable=True,
             groups=-(-outputs // self.ways),
             window=source,
             pieces=pieces,
@@ -139,7 +143,8 @@ def plan(
     """Return the plan of a frozen network, of adapters, or of adapters beside a network.
 
     Regions are ``x0`` .. for what layers and adapters take, ``logits`` for the network's outputs;
-    with adapters ``h``, right before ``logits``, ``z``, ``dz`` and ``dh``.
+    those of adapters are :mod:`seedbed.spec.adapter_schedule`'s. Who adds a step says whether its
+    rows are trainable.
 
     Raises ``TypeError`` or ``ValueError`` if ``lanes`` is no power of two in 8..64, or ``ways``
     none in 1..16, more than ``lanes``, or no divisor of the rank.
@@ -151,10 +156,10 @@ def plan(
             raise ValueError(f"{name} must be a power of two, not {count}")
     if lora and lora.rank % ways:
         raise ValueError(f"ways must divide the rank, {lora.rank}, not {ways}")
-    made = _Builder(lanes, ways)
+    made = Builder(lanes, ways)
     if layers:
         shapes = [layers[0].inputs, *(layer.shape for layer in layers)]
-        sources = [
+        inputs = [
             made.image(f"x{k}", layer, shape)
             for k, (layer, shape) in enumerate(zip(layers, shapes, strict=False))
         ]
@@ -162,49 +167,23 @@ def plan(
         last = (height, width, outputs)
     else:
         assert lora is not None
-        sources = [made.vector(f"x{k}", width) for k, width in enumerate(lora.widths)]
+        inputs = [made.vector(f"x{k}", width) for k, width in enumerate(lora.widths)]
         last = (1, 1, lora.classes)
-    if lora:
-        inner = len(sources) * lora.rank
-        h = made.before("h", inner)
-    classes = prod(last)
+    hidden = place_hidden(made, len(inputs), lora) if lora else None
     logits = made.map("logits", last)
-    for layer, source, target in zip(layers, sources, [*sources[1:], logits], strict=False):
+    for layer, source, target in zip(layers, inputs, [*inputs[1:], logits], strict=False):
         made.layer(layer, source, target)
     base = (0, len(made.steps))
-    if not lora:
-        return Plan(
-            lanes=lanes, ways=ways, regions=made.regions, steps=tuple(made.steps), runs=(),
-            base=base, forward=(0, 0), backward=(0, 0), frozen_rows=made.rows[False],
-            trainable_rows=0, blank=(),
-        )  # fmt: skip
-    z, dz, dh = (made.vector(n, k) for n, k in [("z", classes), ("dz", classes), ("dh", inner)])
-    ends = []
-    for k, source in enumerate(sources):
-        target = h.first + k * lora.rank
-        ends.append(made.dense(f"h{k}", source.first, source.rows, lora.rank, target, waits=k == 0))
-    # From h to the end of the logits, with what is between them.
-    through = (logits.first - h.first) // lanes
-    out = made.dense("z", h.first, through + logits.rows, classes, z.first)
-    back = made.dense("dh", dz.first, dz.rows, inner, dh.first, gradient=True)
-    runs: list[Run] = []
-    blank: list[int] = []
-    for g in range(out.groups(ways)):
-        row = out.weights + g * out.beats
-        runs.append(Run(left=dz.first + g * ways, right=h.first, count=h.rows, row=row))
-        blank += range(row, row + h.rows)
-    for g in range(back.groups(ways)):
-        row = back.weights + g * back.beats
-        left = h.first + g * ways
-        runs.append(Run(left=left, right=dz.first, count=dz.rows, row=row, copy=True))
-        blank += range(row, row + dz.rows)
-    for k, (source, step) in enumerate(zip(sources, ends, strict=True)):
-        for g in range(step.groups(ways)):
-            left, row = dh.first + k * lora.rank + g * ways, step.weights + g * step.beats
-            runs.append(Run(left=left, right=source.first, count=source.rows, row=row))
-    first, behind = base[1], len(made.steps)
+    schedule = hidden and lora and place_adapters(made, tuple(inputs), hidden, logits, lora)
     return Plan(
-        lanes=lanes, ways=ways, regions=made.regions, steps=tuple(made.steps), runs=tuple(runs),
-        base=base, forward=(first, behind - 1), backward=(behind - 1, behind),
-        frozen_rows=made.rows[False], trainable_rows=made.rows[True], blank=tuple(blank),
-    )  # fmt: skip
+        lanes=lanes,
+        ways=ways,
+        regions=made.regions,
+        inputs=tuple(inputs),
+        steps=tuple(made.steps),
+        base=base,
+        output=schedule.output if schedule else made.steps[-1],
+        frozen_rows=made.rows[False],
+        trainable_rows=made.rows[True],
+        schedule=schedule,
+    )

@@ -153,7 +153,11 @@ def test_reset_in_the_middle_of_parameters():
 @pytest.mark.parametrize(
     ("params", "error", "sentence"),
     [
-        ({"network": "lenet"}, ValueError, r"network must be one of lenet5, tiny, not 'lenet'"),
+        (
+            {"network": "lenet"},
+            ValueError,
+            r"network must be one of lenet5, lenet5_padded, tiny, not 'lenet'",
+        ),
         ({"lanes": 128}, ValueError, r"lanes must be in 8\.\.64, not 128"),
         ({"lanes": 48}, ValueError, r"lanes must be a power of two, not 48"),
         ({"ways": 32}, ValueError, r"ways must be in 1\.\.16, not 32"),

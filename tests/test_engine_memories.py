@@ -1,13 +1,18 @@
-"""Holds the engine's memories to their word: no row is read in the cycle that writes it."""
+"""Checks how the engine's memories are used: by one reader at a time, and by none that writes."""
 
 from random import Random
+from typing import ClassVar
 
 import numpy as np
 import pytest
+from amaranth.hdl import Assert
 from amaranth.lib import memory
 
 from seedbed.flow.registry import CORES
-from seedbed.hw import activation_store, parameter_memory
+from seedbed.hw import activation_store, inference_pipeline, layer_engine, parameter_memory
+from seedbed.hw.delay_line import delayed
+from seedbed.hw.read_arbiter import ReadArbiter
+from seedbed.hw.train_adapters import TrainAdapters
 from seedbed.sim.case import Case
 from seedbed.sim.cases.instantft import Session
 from seedbed.sim.harness import simulate
@@ -51,3 +56,62 @@ def test_what_a_read_shows_of_a_write_in_the_same_cycle_is_not_used(name, monkey
         monkeypatch.setattr(module, "Memory", Through)
     simulate(core.component(config), case)
     assert Through.reads
+
+
+class Watched(ReadArbiter):
+    """Ends the simulation where two readers ask in the same cycle."""
+
+    asked: ClassVar[set[str]] = set()
+
+    def elaborate(self, platform):
+        m = super().elaborate(platform)
+        m.d.sync += Assert(~self.conflict)
+        Watched.asked |= set(self.readers)
+        return m
+
+
+@pytest.mark.parametrize("name", ["conv_engine", "lora", "instantft"])
+def test_one_reader_asks_at_a_time(name, monkeypatch):
+    core = CORES[name]
+    config = core.configure(core.small)
+    case = {"instantft": job}.get(name, core.case)(config, Random(8))
+    monkeypatch.setattr(Watched, "asked", set())
+    monkeypatch.setattr(inference_pipeline, "ReadArbiter", Watched)
+    simulate(core.component(config), case)
+    readers = () if name == "conv_engine" else ("factor_reads", "gradient_reads", "cache_reads")
+    assert Watched.asked >= {"steps", *readers}
+
+
+def test_a_conflict_ends_the_simulation(monkeypatch):
+    """What the test above would see."""
+
+    class Eager(TrainAdapters):
+        def elaborate(self, platform):
+            m = super().elaborate(platform)
+            m.d.comb += self.factor_reads.request.eq(1)
+            return m
+
+    monkeypatch.setattr(inference_pipeline, "ReadArbiter", Watched)
+    monkeypatch.setattr(layer_engine, "TrainAdapters", Eager)
+    core = CORES["lora"]
+    config = core.configure(core.small)
+    with pytest.raises(AssertionError, match="Assertion violated"):
+        simulate(core.component(config), core.case(config, Random(8)))
+
+
+def test_accumulators_settle_in_the_cycles_that_their_parts_take(monkeypatch):
+    """The trainer's latency, a sum of others, ends in the cycle after the last row is written."""
+
+    class Checked(TrainAdapters):
+        def elaborate(self, platform):
+            m = super().elaborate(platform)
+            settled = delayed(m, self.settling, 1, "before", reset=True) & ~self.settling
+            announced = delayed(m, self.row_write.write, 2, "announced", reset=True)
+            idle = ~self.settling & ~self.updating
+            m.d.sync += [Assert(~settled | announced), Assert(~idle | ~self.row_write.write)]
+            return m
+
+    monkeypatch.setattr(layer_engine, "TrainAdapters", Checked)
+    core = CORES["lora"]
+    config = core.configure(core.small)
+    simulate(core.component(config), core.case(config, Random(8)))

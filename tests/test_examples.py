@@ -60,3 +60,18 @@ def test_the_axi_system_computes_a_product_and_can_fail(tmp_path, monkeypatch, c
     (tmp_path / "short.v").write_text(short)
     tools.run("IVERILOG", "-o", "system", files[0], "short.v", files[2], cwd=tmp_path)
     assert re.search("status 000000[1-7]2, not 00000002", tools.run("VVP", "system", cwd=tmp_path))
+
+
+@pytest.mark.skipif(not tools.there("IVERILOG"), reason="Icarus Verilog is not installed")
+def test_the_tutorial_prints_what_its_page_shows(tmp_path, kept):
+    page = (EXAMPLES.parent / "docs" / "tutorial.md").read_text()
+    for language, name in (("verilog", "top.v"), ("systemverilog", "top_tb.v")):
+        (source,) = re.findall(rf"^```{language}\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+        (tmp_path / name).write_text(source)
+    write(CORES["urng_array"], {"lanes": 7}, tmp_path, kept=kept)
+    files = ("top_tb.v", "top.v", "urng_array.v")
+    tools.run("IVERILOG", "-g2005", "-o", "sim", *files, cwd=tmp_path)
+    said = tools.run("VVP", "sim", cwd=tmp_path)
+    sums = "\n".join(re.findall(r"sum \d+", said))
+    assert sums.count("\n") == 3
+    assert f"```text\n{sums}\n```" in page

@@ -35,7 +35,7 @@ module engine(
   mac mac(clk, w, x, p);
 endmodule
 module lanes(input clk, we, input [9:0] a, b, input [35:0] d, output [{products}:0] p);
-  engine engine(clk, we, a, b, d, p);
+  engine pipeline(clk, we, a, b, d, p);
 endmodule
 """
 MEMORY = """\
@@ -65,10 +65,10 @@ def test_cores_have_an_engine_of_these_names(tmp_path, kept):
     core = find("lora")
     text = verilog.write(core, core.small, tmp_path, kept=kept).read_text()
     modules = dict(re.findall(r"^module (\w+)(.*?)^endmodule", text, re.DOTALL | re.MULTILINE))
-    for path in ("engine", "engine.memory", "engine.store"):
+    for path in ("engine", "engine.pipeline", "engine.pipeline.memory", "engine.pipeline.store"):
         assert f"\n  lora_{path.replace('.', '_')} {path.split('.')[-1]} (" in text
-    assert " pair_0 [" in modules["lora_engine_memory"]
-    assert " bank_0 [" in modules["lora_engine_store"]
+    assert " pair_0 [" in modules["lora_engine_pipeline_memory"]
+    assert " bank_0 [" in modules["lora_engine_pipeline_store"]
 
 
 def test_each_multiplier_stands_by_the_memory_of_its_lane(mapped):
@@ -85,13 +85,13 @@ def test_each_multiplier_stands_by_the_memory_of_its_lane(mapped):
     assert all(sorted(set(kinds)) == ["DP16KD", "MULT18X18D"] for kinds in columns.values())
     # One way: four lanes in the first row, and four in the second, from left to right.
     for row, pairs in ((0, (0, 1)), (1, (2, 3))):
-        line = [memories[f"engine.memory.pair_{k}.0.{n}"] for k in pairs for n in (0, 1)]
+        line = [memories[f"pipeline.memory.pair_{k}.0.{n}"] for k in pairs for n in (0, 1)]
         assert {int(y) for _, y, _ in line} == {COLUMNS.rows[row][1]}
         assert [int(x) for x, _, _ in line] == sorted({int(x) for x, _, _ in line})
 
 
 def test_what_has_another_shape_is_left_alone(mapped):
-    del mapped["cells"]["engine.memory.pair_3.0.1"]
+    del mapped["cells"]["pipeline.memory.pair_3.0.1"]
     assert floorplan.arrange(mapped, COLUMNS) == {}
 
 

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from seedbed.golden.fixed import Saturations
+from seedbed.hw import layer_engine
 from seedbed.hw.instantft import COUNTERS, InstantFt
+from seedbed.hw.train_adapters import TrainAdapters
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.instantft import Fault, Session, case
 from seedbed.sim.harness import Stalls, simulate, with_stalls
@@ -300,16 +302,23 @@ def test_reset_in_the_middle_of_a_job():
     played.run(process)
 
 
-def test_reset_in_the_middle_of_an_update():
+def test_reset_in_the_middle_of_an_update(monkeypatch):
     """The old adapters or the new ones, never a mixture: in every twentieth cycle of an update."""
     script = loaded(SMALL)
     setup = script.phases()
-    seen = []
+    seen, trainers = [], []
+
+    class Trainer(TrainAdapters):
+        def elaborate(self, platform):
+            trainers.append(self)
+            return super().elaborate(platform)
+
+    monkeypatch.setattr(layer_engine, "TrainAdapters", Trainer)
 
     async def process(ctx):
         for phase in setup:
             await played.run_phase(ctx, phase)
-        busy = played.dut._engine._moves
+        busy = trainers[0].updating
         for cycle in range(0, 1000, 20):
             states = snapshots(script, lambda: script.train([[0]], batch=1, rate=RATE))
             [job] = script.phases()

@@ -14,14 +14,14 @@ def ends(count):
 
 
 async def fill(ctx, dut, row, number, **where):
-    """Load two numbers of a row: the word comes ``LOADED`` cycles later."""
+    """Load two numbers of a row: the word comes ``load_latency`` cycles later."""
     for name, value in where.items():
         ctx.set(getattr(dut, name), value)
     ctx.set(dut.load, 1)
     ctx.set(dut.load_row, row)
     await ctx.tick()
     ctx.set(dut.load, 0)
-    await ctx.tick().repeat(dut.LOADED - 1)
+    await ctx.tick().repeat(dut.load_latency - 1)
     ctx.set(dut.values[0], number)
     await ctx.tick()
 
@@ -30,7 +30,7 @@ async def read(ctx, dut, row, trainable, page):
     ctx.set(dut.trainable, trainable)
     ctx.set(dut.page, page)
     ctx.set(dut.row, row)
-    await ctx.tick().repeat(dut.LATENCY)
+    await ctx.tick().repeat(dut.latency)
     return ctx.get(dut.o[0])
 
 

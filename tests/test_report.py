@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from seedbed.flow import paper, plot_style
-from seedbed.flow.report import plots, ratio, report, tables
+from seedbed.flow.report import aims, plots, ratio, report, tables
+from seedbed.flow.report.sections import sections
+from seedbed.flow.report.table import format_figure
 from seedbed.flow.row import Row, command
 
 TOOLS = {"yosys": "Yosys 0.1"}
@@ -184,12 +186,12 @@ def test_published_accuracies_stand_beside_the_demonstration():
         command="seedbed demo zo",
         paper=paper.demo("gaussian"),
     )
-    (table,) = [t for t in tables.sections([demo.to_json()]) if "fine-tuning" in t.title]
+    (table,) = [t for t in sections([demo.to_json()]) if "fine-tuning" in t.title]
     assert table.lines == [["demo zo", "gaussian, k = 16", "81.5", "90.4", "93.1"]]
 
 
 def test_aims_are_met_or_missed(rows):
-    table = tables.verdicts([r.to_json() for r in rows], "", "")
+    table = aims.aims_table([r.to_json() for r in rows], "", "")
     assert [(line[-4], line[-1]) for line in table.lines] == [
         ("LUT", "missed"),
         ("FF", "met"),
@@ -202,17 +204,17 @@ def test_aims_are_met_or_missed(rows):
 def test_the_first_screen_says_what_was_checked_and_what_is_missed(rows, tmp_path):
     rows.append(row("lfsr", "default", {}, None, kind="simulation", cycles=5))
     rows.append(row("lfsr", "default", {}, None, kind="proof", proved=1))
-    said = tables.summary([r.to_json() for r in rows])
+    said = aims.summary([r.to_json() for r in rows])
     assert said == (
-        "Measured of 3 cores: 2 checks (1 simulation, 1 proof). Of 3 aims, 2 met, 1 missed: "
+        "Measured: 3 cores: 2 checks (1 simulation, 1 proof). Of 3 aims, 2 met, 1 missed: "
         "urng_array 31 x 8 on xcup, LUT: 40, not <= 36."
     )
     report.build(rows, tmp_path)
     for name in ("report.md", "report.html"):
-        head, _, _ = (tmp_path / name).read_text().partition("Drawn from")
+        head, _, _ = (tmp_path / name).read_text().partition("Made from")
         assert "Of 3 aims, 2 met, 1 missed" in head
-    assert tables.summary([r.to_json() for r in rows[1:2]]) == (
-        "Measured of 1 core: 0 checks. No aim was measured."
+    assert aims.summary([r.to_json() for r in rows[1:2]]) == (
+        "Measured: 1 core: 0 checks. No aim was measured."
     )
 
 
@@ -272,7 +274,7 @@ def test_every_figure_of_data_or_seeds_names_them():
     ]
     rows[2] = replace(rows[2], seeds=[0, 1, 4], aim={"accuracy_mean": [">=", 90]})
     rows[3] = replace(rows[3], seeds=[7])
-    found = {table.title: table for table in tables.sections([each.to_json() for each in rows])}
+    found = {table.title: table for table in sections([each.to_json() for each in rows])}
 
     def named(title):
         table = found[title]
@@ -294,13 +296,13 @@ def test_sizes_join_a_job_with_what_it_ran_on():
         row("instantft", "16", {"lanes": 16}, "ecp5", lut=1),
         row("instantft", "8", lanes, None, kind="job", job_cycles=2_000_000, pass_cycles=99.5),
     ]
-    table = tables.sizes([r.to_json() for r in rows], "", "")
+    table = tables.job_resources([r.to_json() for r in rows], "", "")
     assert table.header[-3:] == ["cycles per job", "cycles per cached sample", "job, ms"]
     assert [line[2:] for line in table.lines] == [
         ["ecp5", "9", "8", "7", "6", "50.0", "2,000,000", "99.5", "40.0"],
         ["xcup", "5", "8", "7", "6", "", "2,000,000", "99.5", ""],
     ]
-    assert tables.sizes([rows[0].to_json()], "", "") is None
+    assert tables.job_resources([rows[0].to_json()], "", "") is None
 
 
 def test_status_counts_what_was_done(rows):
@@ -327,8 +329,8 @@ def test_status_counts_what_was_done(rows):
         (2.5, "2.50"),
     ],
 )
-def test_show(value, text):
-    assert tables.show(value) == text
+def test_format_figure(value, text):
+    assert format_figure(value) == text
 
 
 def test_summary_says_what_is_checked_and_what_is_missed(rows):
@@ -349,8 +351,8 @@ def test_a_surviving_mutant_has_a_line_of_its_own():
     )
     row = {"core": "lfsr", "config": "14 bits", "kind": "mutation"}
     row["figures"] = {"mutants": 2, "killed": 1, "survivors": [command]}
-    table = tables.surviving([row], "", "")
+    table = tables.surviving_mutants([row], "", "")
     (line,) = table.lines
     assert line[:3] == ["lfsr", "14 bits", "const1 at B[4]"]
     assert line[4] == "2609.9-2609.14"
-    assert tables.surviving([{**row, "figures": {"survivors": []}}], "", "") is None
+    assert tables.surviving_mutants([{**row, "figures": {"survivors": []}}], "", "") is None

@@ -8,8 +8,9 @@ from seedbed.flow import paper
 from seedbed.flow.demos import gemv_cycles as flow
 from seedbed.flow.emit.verilog import write, write_packed
 from seedbed.flow.registry import CORES
-from seedbed.flow.report import tables
+from seedbed.flow.report.aims import aims_table
 from seedbed.flow.report.kinds import plain as plain_params
+from seedbed.flow.report.sections import sections
 from seedbed.flow.row import Row
 from seedbed.hw.seedlm_gemv import SeedlmGemv
 from seedbed.sim import gemv_cycles
@@ -153,11 +154,11 @@ def test_cycles_are_compared_with_the_papers():
         command="seedbed measure", paper=paper.beside("seedlm_gemv", params, "cycles", None),
         aim=paper.aims("seedlm_gemv", params, "cycles", None),
     )  # fmt: skip
-    (table,) = [t for t in tables.sections([row.to_json()]) if t.title == "Matrix-vector products"]
+    (table,) = [t for t in sections([row.to_json()]) if t.title == "Matrix-vector products"]
     assert table.lines[0] == [
         "4 bits", "512 x 512", "2,342", "2,341", "8,594", "8,593", "4.67", "3.67",
     ]  # fmt: skip
-    assert len(tables.verdicts([row.to_json()], "", "").lines) == 6
+    assert len(aims_table([row.to_json()], "", "").lines) == 6
     other = plain_params(CORES["seedlm_gemv"], {"word_bits": 8})
     assert paper.beside("seedlm_gemv", other, "cycles", None) is None
 

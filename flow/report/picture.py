@@ -26,12 +26,12 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
     ("urng_array", 2.1, 5.3, 2.7, 1.3, "core", "urng_array", "$2^k-1$ LFSRs, rotating"),
     ("lfsr", 2.1, 7.25, 2.7, 0.85, "core", "lfsr", "one step: a GF(2) matrix"),
     ("scale_lut", 5.6, 6.9, 2.2, 1.2, "core", "scale_lut", "exponent of the\nbeat, by state"),
-    ("prng_pool", 2.1, 3.4, 2.7, 1.3, "core", "prng_pool", "numbers made before,\nin memory banks"),
+    ("prng_pool", 2.1, 3.4, 2.7, 1.3, "core", "prng_pool", "pre-generated,\nin memory banks"),
     (
         "perturbation", 5.6, 4.0, 2.2, 2.1, "core", "perturbation",
         "$k\\,\\epsilon\\,z$: exactly $d$\nnumbers, then last",
     ),
-    ("weights", 8.7, 4.4, 2.3, 1.3, "out", "your design", "weights on the way\nto multipliers"),
+    ("weights", 8.7, 4.4, 2.3, 1.3, "out", "your design", "weights of the\nmultipliers"),
     (
         "skid_buffer", 8.7, 3.25, 2.3, 0.9, "core", "skid_buffer",
         "a register slice for any stream",
@@ -44,7 +44,7 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
     ("mac_array", 5.6, 9.4, 2.2, 1.3, "core", "mac_array", "one multiplier\na lane"),
     (
         "seedlm_gemv", 8.7, 9.4, 2.3, 1.3, "core", "seedlm_gemv",
-        "all of it, and the\nvector: $y = W x$",
+        "decompress and multiply:\n$y = W x$",
     ),
     (
         "forward_cache", 2.1, 12.0, 2.7, 1.3, "core", "forward_cache",
@@ -62,7 +62,7 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
     ("lora", 5.6, 14.0, 2.2, 1.3, "core", "lora", "adapters, and\ntheir training"),
     (
         "instantft", 8.7, 14.0, 2.3, 1.3, "core", "instantft",
-        "all of it, with\nadapters and SGD",
+        "network, cache,\nadapters, loss, SGD",
     ),
     ("tree_grng", 8.7, 6.9, 2.3, 1.2, "other", "tree_grng", "Gaussian baseline,\nto compare with"),
     ("spec", 0, 0.9, 1.7, 1.0, "floor", "spec/", "configurations"),
@@ -157,10 +157,13 @@ def draw(kind: str = "svg") -> bytes:
         axes.set_ylim(0, 16.2)
         axes.set_axis_off()
         for y, text in (
-            (15.75, "Cores: what fine-tuning adds"),
+            (15.75, "Cores of fine-tuning"),
             (11.15, "Cores: from packed weights to a matrix-vector product"),
             (8.55, "Cores: streams from a seed to a perturbation"),
-            (2.95, "House: one configuration drives RTL and model; imports run from left to right"),
+            (
+                2.95,
+                "Packages: one configuration drives RTL and model; imports run from left to right",
+            ),
         ):
             axes.text(-0.1, y, text, size=12, weight="bold", va="center", color="#1c2530")
         _arrows(axes, _boxes(axes))

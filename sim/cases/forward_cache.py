@@ -7,7 +7,7 @@ import numpy as np
 
 from seedbed.golden.forward_cache import ForwardCache
 from seedbed.hw import bursts as commands
-from seedbed.hw import entry_mover, forward_cache
+from seedbed.hw import forward_cache_layouts
 from seedbed.sim.case import TIMEOUT_CYCLES, Case, Phase
 from seedbed.spec import FORWARD_CACHE_KINDS, FORWARD_CACHE_STATUS, ForwardCacheConfig
 
@@ -21,7 +21,7 @@ def codes_payloads(
     config: ForwardCacheConfig, lanes: int, codes: np.ndarray, peaks: np.ndarray, last: int
 ) -> list[int]:
     """Return beats of codes (beats, lanes) with their peaks; ``last`` stands with that beat."""
-    layout = entry_mover.codes_layout(config, lanes)
+    layout = forward_cache_layouts.codes_layout(config, lanes)
     return [
         layout.const({"codes": row.tolist(), "peak": int(peak), "last": k == last}).as_bits()
         for k, (row, peak) in enumerate(zip(codes, peaks, strict=True))
@@ -93,7 +93,7 @@ class Session:
 
     def _ask(self, kind: str, index: int, status: str) -> None:
         fields = {"index": index, "kind": FORWARD_CACHE_KINDS.index(kind)}
-        self.payloads["i"].append(forward_cache.request_layout().const(fields).as_bits())
+        self.payloads["i"].append(forward_cache_layouts.request_layout().const(fields).as_bits())
         self.payloads["o"].append(FORWARD_CACHE_STATUS.index(status))
 
     def _command(self, bursts: list[tuple[int, int]], *, write: bool) -> None:
@@ -109,7 +109,7 @@ class Session:
     def unknown(self, index: int) -> None:
         """Ask for what no kind stands for."""
         fields = {"index": index, "kind": len(FORWARD_CACHE_KINDS)}
-        self.payloads["i"].append(forward_cache.request_layout().const(fields).as_bits())
+        self.payloads["i"].append(forward_cache_layouts.request_layout().const(fields).as_bits())
         self.payloads["o"].append(FORWARD_CACHE_STATUS.index("range"))
 
     def clear(self) -> None:
@@ -135,7 +135,7 @@ class Session:
         if good:
             body, bursts = body + words[:heads], codes + peaks
         self._command(bursts, write=True)
-        layout = entry_mover.write_layout(config)
+        layout = forward_cache_layouts.write_layout(config)
         self.payloads["o_write"] += [
             layout.const({"data": word, "last": end}).as_bits()
             for word, end in zip(body, self._ends(bursts), strict=True)
@@ -178,7 +178,7 @@ class Session:
         return int.from_bytes(self.rng.bytes(self.config.beat_bytes), "little")
 
     def _read_beat(self, word: int, *, after: int, last: bool, error: bool = False) -> None:
-        layout = entry_mover.read_layout(self.config)
+        layout = forward_cache_layouts.read_layout(self.config)
         fields = {"data": word, "error": error, "last": last}
         self.payloads["i_read"].append(layout.const(fields).as_bits())
         self.after["i_read"]["o_command"].append(after)

@@ -8,9 +8,9 @@ import numpy as np
 
 from seedbed.golden import engine
 from seedbed.golden.lora import Lora
+from seedbed.hw.gradient_writer import gradient_layout
 from seedbed.hw.lora import command_layout, result_layout
 from seedbed.hw.parameter_loader import words_layout
-from seedbed.hw.store_writes import gradient_layout
 from seedbed.hw.vector_loader import vectors_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.spec import LORA_KINDS, LORA_STATUS, LoraConfig

@@ -170,7 +170,7 @@ def numbers(dut: ActivationStore) -> Module:
     m.d.comb += Assert(age <= APART)
     # What is read in the cycle that writes it is anything.
     seen, addressed, skew, content = known & ~hit, dut.address, dut.skew, kept
-    for _ in range(dut.LATENCY):
+    for _ in range(dut.latency):
         seen, addressed, skew, content = (
             past(m, value) for value in (seen, addressed, skew, content)
         )

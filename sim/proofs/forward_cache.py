@@ -6,7 +6,7 @@ from amaranth.hdl import Assert, Assume, Const, Module, Mux, Signal, Value
 from amaranth.hdl._ast import AnySeq
 
 from seedbed.hw.bursts import Bursts
-from seedbed.hw.entry_mover import EntryMover
+from seedbed.hw.entry_converter import EntryConverter
 from seedbed.hw.forward_cache import ForwardCache
 from seedbed.sim.proofs.bench import cover, free_inputs, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
@@ -91,11 +91,11 @@ def answers(dut: ForwardCache) -> Module:
     config = dut.config
     for port in (dut.o, dut.o_codes, dut.o_write, dut.o_command):
         stream_rules(m, port)
-    control, mover = inside["fsm_state"], inside["mover.fsm_state"]
-    stores, status, beyond = inside["stores"], inside["status"], inside["beyond"]
-    full, left, idle = inside["mover.full"], inside["mover.left"], inside["mover.idle"]
-    awaited, busy = inside["awaited"], inside["bursts.busy"]
-    lost, timed_out = inside["mover.lost"], inside["timed_out"]
+    control, converter = inside["fsm_state"], inside["converter.fsm_state"]
+    stores, status, out_of_range = inside["stores"], inside["status"], inside["out_of_range"]
+    full, left, idle = inside["converter.full"], inside["converter.left"], inside["converter.idle"]
+    outstanding, busy = inside["monitor.writes"], inside["bursts.busy"]
+    lost, timed_out = inside["converter.lost"], inside["monitor.timed_out"]
     command = dut.o_command.payload
     asks = Signal()
     wrong = Signal()
@@ -122,11 +122,11 @@ def answers(dut: ForwardCache) -> Module:
     with m.If(timed_out & _at(control, "DRAIN")):
         m.d.sync += reading.eq(0)
     # Of a fetch, the beats of the entry: memory's, or substitutes after a fault.
-    steps = _at(mover, "HEADS", "FETCH") & inside["mover.steps"]
+    steps = _at(converter, "HEADS", "FETCH") & inside["converter.steps"]
     with m.If(transfer(dut.o_write) | steps):
         m.d.sync += moved.eq(moved + 1)
-    fetches = _at(mover, "HEADS", "FETCH")
-    last = inside["mover.ends"]
+    fetches = _at(converter, "HEADS", "FETCH")
+    last = inside["converter.ends"]
     failed = (answered & error) | (
         fetches
         & transfer(dut.i_read)
@@ -135,7 +135,7 @@ def answers(dut: ForwardCache) -> Module:
     with m.If(failed):
         m.d.sync += wrong.eq(1)
     with m.If(_at(control, "LOOK")):
-        m.d.sync += distrusted.eq(inside["distrusts"] & ~beyond)
+        m.d.sync += distrusted.eq(inside["distrusts"] & ~out_of_range)
     with m.If(transfer(dut.i) | transfer(dut.o)):
         m.d.sync += [substituted.eq(0), distrusted.eq(0)]
     with m.Elif(steps & ~transfer(dut.i_read)):
@@ -146,8 +146,8 @@ def answers(dut: ForwardCache) -> Module:
         Assert(~asks | ~(substituted | (lost & _at(control, "LAST"))) | (status != DONE)),
         Assert(~dut.o.valid | asks),
         Assert(control < len(_codes(control))),
-        Assert(mover < len(_codes(mover))),
-        Assert(awaited == owed),
+        Assert(converter < len(_codes(converter))),
+        Assert(outstanding == owed),
         Assert(~asks | ~wrong | (status != DONE)),
     ]
     with m.If(dut.o.valid):
@@ -160,11 +160,11 @@ def answers(dut: ForwardCache) -> Module:
         with m.If((status == DONE) & (inside["kind"] <= STORE)):
             m.d.comb += Assert(commanded == config.beats)
     # Nothing waits for itself: a port is open, or the next cycle is another.
-    opened = [dut.i.ready, dut.i_codes.ready, awaited != 0, fetches & dut.i_read.ready]
+    opened = [dut.i.ready, dut.i_codes.ready, outstanding != 0, fetches & dut.i_read.ready]
     offered = [p.valid for p in (dut.o, dut.o_codes, dut.o_write, dut.o_command)]
     goes = [
         inside["over"],
-        inside["mover.loads"],
+        inside["converter.loads"],
         inside["bursts.pending"],
         idle & ~busy & _at(control, "CODES"),
         _at(control, "RESET", "CLEAR", "SEEK", "LOOK"),
@@ -173,39 +173,39 @@ def answers(dut: ForwardCache) -> Module:
     ]
     m.d.comb += Assert(sum([*opened, *offered, *goes], Const(0)) != 0)
     # What an induction has to know.
-    part = Mux(_at(mover, "CODES", "PEAKS", "HEADS", "FETCH"), left + 1, 0)
-    rest = Mux(_at(mover, "HEADS"), config.code_beats, 0)
+    part = Mux(_at(converter, "CODES", "PEAKS", "HEADS", "FETCH"), left + 1, 0)
+    rest = Mux(_at(converter, "HEADS"), config.code_beats, 0)
     comes = moved + part + rest + (full & stores)
     ahead = Mux(inside["bursts.pending"], inside["bursts.rest"] + 1, 0)
     ahead = ahead + Mux(dut.o_command.valid, command.length + 1, 0) + commanded
     m.d.comb += [
-        Assert(_at(control, "CODES", "LAST") | (idle & ~busy & (awaited == 0))),
+        Assert(_at(control, "CODES", "LAST") | (idle & ~busy & (outstanding == 0))),
         Assert(~distrusted | (_at(control, "LAST", "DRAIN", "ANSWER") & (status == MEMORY))),
-        Assert(~_at(control, "LAST", "DRAIN") | beyond | (inside["kind"] <= STORE)),
+        Assert(~_at(control, "LAST", "DRAIN") | out_of_range | (inside["kind"] <= STORE)),
         Assert(~_at(control, "LAST", "DRAIN", "ANSWER") | stores | (status != FRAME)),
-        Assert(idle | (inside["mover.writes"] == stores)),
+        Assert(idle | (inside["converter.writes"] == stores)),
         Assert(~dut.o_command.valid | (command.write == stores)),
-        Assert(~_at(mover, "CODES") | _at(control, "CODES")),
-        Assert(~_at(mover, "PEAKS", "HEADS", "FETCH") | _at(control, "LAST")),
-        Assert(~_at(mover, "PEAKS") | stores),
-        Assert(~_at(mover, "HEADS") | ~full),
-        Assert(~_at(control, "LOOK") | (inside["kind"] <= CLEAR) | beyond),
-        Assert(~_at(mover, "HEADS", "FETCH") | ~stores),
-        Assert(~_at(control, "CODES") | (stores & (status != RANGE) & ~beyond)),
+        Assert(~_at(converter, "CODES") | _at(control, "CODES")),
+        Assert(~_at(converter, "PEAKS", "HEADS", "FETCH") | _at(control, "LAST")),
+        Assert(~_at(converter, "PEAKS") | stores),
+        Assert(~_at(converter, "HEADS") | ~full),
+        Assert(~_at(control, "LOOK") | (inside["kind"] <= CLEAR) | out_of_range),
+        Assert(~_at(converter, "HEADS", "FETCH") | ~stores),
+        Assert(~_at(control, "CODES") | (stores & (status != RANGE) & ~out_of_range)),
         Assert(~_at(control, "CODES", "LAST", "DRAIN") | (status != MISS)),
-        Assert(~_at(control, "LAST", "DRAIN") | (beyond == (status == RANGE))),
+        Assert(~_at(control, "LAST", "DRAIN") | (out_of_range == (status == RANGE))),
         Assert(owed <= commanded),
-        Assert(~_at(mover, "PEAKS", "HEADS") | (left < config.peak_beats)),
-        Assert(~_at(mover, "CODES", "FETCH") | (left < config.code_beats)),
-        Assert(~_at(mover, "CODES") | (status != FRAME)),
+        Assert(~_at(converter, "PEAKS", "HEADS") | (left < config.peak_beats)),
+        Assert(~_at(converter, "CODES", "FETCH") | (left < config.code_beats)),
+        Assert(~_at(converter, "CODES") | (status != FRAME)),
     ]
     # Until something goes wrong, each burst that is left has its last beat to come.
     page, bits = config.page, config.page.bit_length() - 1
-    bursts_left = Mux(part != 0, inside["mover.column"] + part + rest + page - 1, 0) >> bits
+    bursts_left = Mux(part != 0, inside["converter.column"] + part + rest + page - 1, 0) >> bits
     unsent = inside["bursts.address"][:bits] + inside["bursts.rest"] + page
     uncommanded = Mux(inside["bursts.pending"], unsent >> bits, 0) + dut.o_command.valid
     m.d.comb += [
-        Assert(inside["reads"] == reading),
+        Assert(inside["monitor.reads"] == reading),
         Assert(_at(control, "LAST", "DRAIN") | (reading == 0)),
         Assert(~stores | (reading == 0)),
         Assert(stores | (reading + uncommanded <= config.most_bursts(config.beats))),
@@ -246,40 +246,40 @@ WRONG_ENTRY = Mutant(
 )
 EAGER = Mutant(
     name="a store is answered before memory has",
-    old="over.eq(mover.idle & ~bursts.busy & (awaited == 0))",
-    new="over.eq(mover.idle & ~bursts.busy)",
+    old="over.eq(converter.idle & ~bursts.busy & (monitor.writes == 0))",
+    new="over.eq(converter.idle & ~bursts.busy)",
 )
 FORGIVES = Mutant(
     name="an error is not looked at",
-    old="answered & response.payload.error",
-    new="answered & 0",
+    old="monitor.answered & self.i_response.payload.error",
+    new="monitor.answered & 0",
 )
 OVERRUNS = Mutant(
     name="the commands for peaks do not wait",
-    old="m.If(mover.idle & ~bursts.busy)",
-    new="m.If(mover.idle)",
+    old="m.If(converter.idle & ~bursts.busy)",
+    new="m.If(converter.idle)",
 )
 BREAKS_OFF = Mutant(
     name="a broken frame is not waited for",
-    old="with m.If(status != _FRAME):",
-    new="with m.If(status == _DONE):",
+    old="with m.If(self._status != _FRAME):",
+    new="with m.If(self._status == _DONE):",
 )
 BELIEVES_LAST = Mutant(
     name="a burst of another length is not noticed",
-    old="fetches & (read.payload.last != ends)",
-    new="fetches & 0",
-    part=EntryMover,
+    old="self._fetches & (read.payload.last != self._ends)",
+    new="self._fetches & 0",
+    part=EntryConverter,
 )
 LEAVES_BEATS = Mutant(
     name="beats of a burst that went wrong are not waited for",
-    old="m.If(silent & ((reads == 0) | timed_out))",
-    new="m.If(silent)",
+    old="drained.eq(monitor.silent & ((monitor.reads == 0) | timed_out))",
+    new="drained.eq(monitor.silent)",
 )
 TAKES_ANYTHING = Mutant(
     name="a fetch goes on though nothing comes",
-    old="comes.eq(read.valid | self.lost)",
-    new="comes.eq(1)",
-    part=EntryMover,
+    old="self._comes.eq(read.valid | self.lost)",
+    new="self._comes.eq(1)",
+    part=EntryConverter,
 )
 TINY = ForwardCacheConfig(
     lengths=(9,),

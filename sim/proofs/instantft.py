@@ -18,7 +18,7 @@ def pixels(dut: ImageLoader) -> Module:
     m, inside = free_inputs(dut)
     m.d.comb += dut.buffer_select.eq(AnySeq(1))
     plan, given, put = dut.config.plan, dut.i, dut.o
-    region, ways = plan.regions["x0"], plan.ways
+    region, ways = plan.image, plan.ways
     rows, along = region.shape[0], region.shape[1] * region.shape[2]
     y, x = Signal(range(rows)), Signal(range(along + ways))
     over = Signal()

@@ -3,7 +3,7 @@
 from amaranth.hdl import Assert, Assume, Const, Module, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
 
-from seedbed.hw.adapter_runs import AdapterRuns
+from seedbed.hw.outer_products import OuterProducts
 from seedbed.hw.vector_loader import VectorLoader
 from seedbed.sim.proofs.bench import cover, free_inputs, past, transfer
 from seedbed.sim.prove import Mutant, Proof
@@ -20,30 +20,32 @@ def chosen(number, values):
     return found
 
 
-def runs(dut: AdapterRuns) -> Module:
-    """Count runs and their rows by themselves: its left factors first, then row by row."""
+def products(dut: OuterProducts) -> Module:
+    """Count outer products and their rows: the left factors first, then row by row."""
     m, inside = free_inputs(dut)
     plan, beat = dut.config.plan, dut.beat
+    products = plan.schedule.outer_products
     m.d.comb += [
         dut.start.eq(AnySeq(1)),
         dut.buffer_select.eq(AnyConst(1)),
         Assume(~dut.start | ~dut.busy),
     ]
-    number, done = Signal(range(len(plan.runs) + 1)), Signal(range(99))
+    number, done = Signal(range(len(products) + 1)), Signal(range(99))
     busy = Signal()
-    count = chosen(number, (run.count for run in plan.runs))
+    count = chosen(number, (p.count for p in products))
     with m.If(busy):
         m.d.sync += done.eq(done + 1)
         with m.If(done == count):
             m.d.sync += [done.eq(0), number.eq(number + 1)]
-            m.d.sync += busy.eq(number != len(plan.runs) - 1)
+            m.d.sync += busy.eq(number != len(products) - 1)
     with m.If(dut.start):
         m.d.sync += [busy.eq(1), number.eq(0), done.eq(0)]
-    left = chosen(number, (run.left for run in plan.runs))
-    right = chosen(number, (run.right for run in plan.runs)) + (done - 1) * plan.lanes
+    left = chosen(number, (p.left for p in products))
+    right = chosen(number, (p.right for p in products)) + (done - 1) * plan.lanes
     top = dut.buffer_select << (len(beat.address) - 1)
-    row = chosen(number, (run.row for run in plan.runs)) + done - 1
+    row = chosen(number, (p.row for p in products)) + done - 1
     begins = done == 0
+    counts = chosen(number, (not p.duplicate for p in products))
     m.d.comb += [
         Assert(beat.left == past(m, busy & begins)),
         Assert(beat.right == past(m, busy & ~begins)),
@@ -51,15 +53,13 @@ def runs(dut: AdapterRuns) -> Module:
             ~(beat.left | beat.right) | (beat.address == past(m, Mux(begins, left, right) + top))
         ),
         Assert(~beat.right | (beat.row == past(m, row))),
-        Assert(
-            ~beat.right | (beat.counts == past(m, chosen(number, (not r.copy for r in plan.runs))))
-        ),
+        Assert(~beat.right | (beat.counts == past(m, counts))),
         # What an induction has to know.
         Assert(dut.busy == busy),
     ]
     with m.If(busy):
         m.d.comb += [
-            Assert(number < len(plan.runs)),
+            Assert(number < len(products)),
             Assert(done <= count),
             Assert(inside["number"] == number),
             Assert(inside["left"] == Mux(begins, 0, count + 1 - done)),
@@ -76,7 +76,7 @@ def vectors(dut: VectorLoader) -> Module:
     m.d.comb += dut.buffer_select.eq(AnySeq(1))
     plan, given, put = dut.config.plan, dut.i, dut.o
     ways = plan.ways
-    regions = [r for name, r in plan.regions.items() if name[0] == "x"] + [plan.regions["logits"]]
+    regions = plan.schedule.inputs
     lengths = [region.shape[2] for region in regions]
     vector, place = Signal(range(len(regions))), Signal(range(max(lengths) + ways))
     over = Signal()
@@ -126,18 +126,18 @@ TINY = LoraConfig(widths=(9, 3), classes=3, rank=2, lanes=8, ways=2).engine
 
 PROOFS = (
     Proof(
-        name="lora_runs",
+        name="lora_outer_products",
         core="lora",
-        says="Outer products are walked run by run: the factors that are held first, then each "
-        "row once, with the accumulators' row that is its own.",
-        component=AdapterRuns,
+        says="Outer products are walked one by one: the factors that are held first, then each row "
+        "once, with the accumulators' row that is its own.",
+        component=OuterProducts,
         config=TINY,
-        harness=runs,
+        harness=products,
         depth=2,
         reach=28,
         mutants=(
             Mutant(
-                name="a run has a row too few",
+                name="an outer product has a row too few",
                 old="with m.If(left == 1):",
                 new="with m.If(left <= 2):",
             ),
@@ -148,8 +148,8 @@ PROOFS = (
             ),
             Mutant(
                 name="what is there twice counts twice",
-                old="rom([not run.copy for run in runs])",
-                new="rom([1 for run in runs])",
+                old="rom([not product.duplicate for product in products])",
+                new="rom([1 for product in products])",
             ),
         ),
     ),

@@ -4,6 +4,7 @@ from amaranth.hdl import Array, Assert, Assume, Cat, Const, Module, Mux, Shape, 
 from amaranth.hdl._ast import AnyConst
 from amaranth.lib import data
 
+from seedbed.hw import prng_pool
 from seedbed.hw.gf2 import product
 from seedbed.hw.perturbation import Perturbation
 from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
@@ -34,7 +35,7 @@ def length(dut: Perturbation) -> Module:
     # The beats in flight, oldest first: the pool has one more than the output.
     beats = [(dut.o.valid, dut.o.payload)]
     if config.source == "pool":
-        pool = data.View(dut._pool.o.payload.shape(), inside["pool.beat"])
+        pool = data.View(prng_pool.beat_layout(config.pool), inside["pool.beat"])
         beats.append((inside["pool.valid"], pool))
     ended = Const(0)
     remaining = remaining_total
@@ -95,8 +96,8 @@ def replay(dut: Perturbation) -> Module:
     with m.Elif(inside["array.advance"]):
         m.d.sync += lane.eq(Mux(lane == 0, n - 1, lane - 1))
     states = [inside[f"array.state_{j}"] for j in range(n)]
-    shape = dut._scale.o.payload.shape()
-    scales = Array(Const(e, shape) for e in config.scale.exponents)
+    scale = inside["scale.o__payload"]
+    scales = Array(Const(e, scale.shape()) for e in config.scale.exponents)
     counter = LfsrConfig(width=n.bit_length())
     counts = Array(Const(gf2.apply(counter.jump(k), 1), counter.width) for k in range(n))
     busy = inside["busy"]
@@ -116,7 +117,7 @@ def replay(dut: Perturbation) -> Module:
         m.d.comb += Assert(inside["negative"] == command.negative)
         with m.If(count != 1):
             first = product(array.lfsr.matrix, Array(states)[lane])
-            m.d.comb += Assert(dut._scale.o.payload == scales[first])
+            m.d.comb += Assert(scale == scales[first])
         with m.If(count == 0):
             above = scales[Array(states)[lane]] - config.scale.least
             m.d.comb += Assert(inside["above"] == above)

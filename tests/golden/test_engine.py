@@ -40,7 +40,9 @@ def test_lenet5_in_cycles_and_rows():
     made = plan(lanes=32, ways=4, layers=LENET5.layers, lora=lora(LENET5))
     assert [step.cycles(4) for step in made.steps[:5]] == [1568, 2000, 390, 84, 9]
     assert (made.frozen_rows, made.trainable_rows) == (505, 101)
-    assert [made.step(name).cycles(4) for name in ("h0", "h4", "z", "dh")] == [33, 3, 6, 5]
+    schedule = made.schedule
+    steps = schedule.a[0][1], schedule.a[4][1], schedule.output, schedule.back
+    assert [step.cycles(4) for step in steps] == [33, 3, 6, 5]
     assert made.store_rows == 128
     alone = plan(lanes=32, ways=4, lora=lora(LENET5))
     assert alone.trainable_rows == 93
@@ -122,7 +124,7 @@ def test_windows_meet_their_weights():
 def test_adapters_come_back():
     rng = np.random.default_rng(2)
     for network, made in plans():
-        if not made.runs:
+        if not made.schedule:
             continue
         config = lora(network, rank=16)
         a = [rng.integers(1, 99, (16, width)) for width in config.widths]

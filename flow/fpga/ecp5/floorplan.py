@@ -15,8 +15,8 @@ from seedbed.flow.fpga.ecp5.multiplier_registers import MULTIPLIER
 
 __all__ = ["Columns", "arrange"]
 
-_MEMORY = re.compile(r".*engine\.memory\.pair_(\d+)\.(\d+)\.(\d+)")
-_BANK = re.compile(r".*engine\.store\.bank_\d+\.0\.0")
+_MEMORY = re.compile(r".*pipeline\.memory\.pair_(\d+)\.(\d+)\.(\d+)")
+_BANK = re.compile(r".*pipeline\.store\.bank_\d+\.0\.0")
 #: Cells between a memory's output and a multiplier: registers, and what chooses between two.
 _BETWEEN = ("TRELLIS_FF", "LUT4", "PFUMX")
 _DEPTH = 5
@@ -57,9 +57,10 @@ def arrange(module: dict[str, Any], columns: Columns) -> dict[str, str]:
     """Return a site for each lane's multipliers, and for its parameters' memories, by their names.
 
     ``module`` is yosys's JSON of a mapped core that has a
-    :class:`~seedbed.hw.layer_engine.LayerEngine` with one memory a multiplier. Lanes go from left
-    to right; three ways have a row each, and the lanes of another are spread over the rows, four
-    and four. Nothing is given where the core is another one or does not fit.
+    :class:`~seedbed.hw.inference_pipeline.InferencePipeline` with one memory a multiplier, found by
+    the names of its submodules. Lanes go from left to right; three ways have a row each, and the
+    lanes of another are spread over the rows, four and four. Nothing is given where the core is
+    another one or does not fit.
     """
     cells = module["cells"]
     lanes = sum(_BANK.fullmatch(name) is not None for name in cells)
