@@ -13,7 +13,7 @@ __all__ = ["Nf4Quantise", "codes_layout", "later", "values_layout"]
 #: Thresholds between the sixteen levels.
 LIMITS = 15
 #: Lanes per copy of the thresholds.
-SHARING = 16
+LANES_PER_COPY = 16
 
 
 def values_layout(config: Nf4Config, lanes: int) -> data.StructLayout:
@@ -208,7 +208,7 @@ class Nf4Quantise(wiring.Component):
         stage(2)
         # Fan-out from a multiplier, whose site is fixed, to all lanes.
         limits = [
-            replicate(m, limit, config.lanes, f"limit_{t}", fanout=SHARING, enable=enable)
+            replicate(m, limit, config.lanes, f"limit_{t}", fanout=LANES_PER_COPY, enable=enable)
             for t, limit in enumerate(limits)
         ]
         stage(3)

@@ -35,8 +35,8 @@ def test_emitted_verilog_matches_model(core, params, tmp_path, kept):
         whole, whole.stem, case, inputs=inputs, outputs=outputs,
         stalls=True, seed=11, build=BUILD,
     )  # fmt: skip
-    came = max(len(p) for phase in case.phases for p in phase.outputs.values())
-    assert done["cycles"] > done["tests"] * came
+    beats = max(len(p) for phase in case.phases for p in phase.outputs.values())
+    assert done["cycles"] > done["tests"] * beats
 
 
 #: A core whose outputs each break one rule.

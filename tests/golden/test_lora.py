@@ -149,7 +149,7 @@ def test_an_accumulator_stays_at_its_end_until_it_is_drawn_back(form):
     assert model.accumulate(one, x).tolist() == [[0]]
     assert model.accumulate(-np.abs(one), x).tolist() == [[form.low]]
     assert model.saturations.count == 5
-    # Not twice the end, and so no more than a little beyond it.
+    # The sum is 10/8 of the limit: it saturates.
     assert model.accumulate(np.abs(one[:2]), x[:2] * 5 // 8).tolist() == [[form.high]]
     assert model.saturations.count == 6
 
