@@ -21,7 +21,7 @@ def _whole(name: str, numbers: np.ndarray) -> np.ndarray:
 
 
 def _places(step: Step, region: Region, layer: Layer | None) -> np.ndarray:
-    """Return where each weight of an output stands in its frame, counted from its first beat.
+    """Return the place of each weight of an output in its frame, counted from its first beat.
 
     For a layer of the network in the order of its weights' columns; for an adapter in the order of
     its input, rows, columns, channels.
@@ -46,7 +46,7 @@ def frozen_rows(
 ) -> np.ndarray:
     """Return the frozen network's rows, int64 (frozen_rows, ways, lanes).
 
-    ``parameters`` are integers. A bias stands in a frame's last lane, whose activation is 1.
+    ``parameters`` are integers. A bias is in a frame's last lane, whose activation is 1.
     """
     found = np.zeros((plan.frozen_rows, plan.ways, plan.lanes), np.int64)
     for layer, step, region in zip(layers, plan.steps, plan.inputs, strict=False):

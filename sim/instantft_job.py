@@ -18,7 +18,7 @@ from seedbed.sim import tools, verilate
 from seedbed.sim.harness import Mismatch
 from seedbed.spec.instantft import INSTANTFT_KINDS, INSTANTFT_STATUS, InstantFtConfig
 
-__all__ = ["MAIN", "Act", "Memory", "Told", "executable", "play"]
+__all__ = ["MAIN", "Act", "ActResult", "Memory", "executable", "play"]
 
 #: Feeds the core and plays its memory: some million cycles, so no Python in the loop.
 MAIN = Path(__file__).with_suffix(".cpp")
@@ -63,7 +63,7 @@ class Act:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class ActResult:
     """What came of an act: cycles, how it ended, results by sample, parameters, counters.
 
     ``when`` has the cycle of each result, from the act's first; ``status`` is ``None`` without a
@@ -187,7 +187,7 @@ def _job(
     return np.concatenate([np.asarray(part, np.int64) for part in found]).astype("<u4").tobytes()
 
 
-def _results(config: InstantFtConfig, raw: bytes, acts: Iterable[Act]) -> list[Told]:
+def _results(config: InstantFtConfig, raw: bytes, acts: Iterable[Act]) -> list[ActResult]:
     """Return what the bench's output says of each act."""
     numbers, at = np.frombuffer(raw, "<u4"), 0
 
@@ -209,7 +209,7 @@ def _results(config: InstantFtConfig, raw: bytes, acts: Iterable[Act]) -> list[T
         ended = parts.pop("status")[~samples]
         gave = take(int(take(1)[0, 0]), -(-given.size // 32))
         found.append(
-            Told(
+            ActResult(
                 cycles=cycles,
                 status=INSTANTFT_STATUS[ended[0]] if act.kind else None,
                 when=came[samples, 0],
@@ -237,8 +237,8 @@ def play(
     seed: int,
     pauses: int = 0,
     memory: Memory = Memory(),
-    tell: Callable[[int], None] = lambda results: None,
-) -> list[Told]:
+    progress: Callable[[int], None] = lambda results: None,
+) -> list[ActResult]:
     """Play ``acts`` one after the other, from reset; return what came of each.
 
     Parameters
@@ -251,28 +251,28 @@ def play(
         Of the memory's latencies and gaps, and of the pauses.
     pauses
         Of 16 cycles, in so many every port pauses, at random; 0 is as fast as the core is.
-    tell
+    progress
         Called with the number of results so far, a few times a second.
 
-    Raises :class:`Mismatch` where the core stands still or breaks its memory's rules. An
+    Raises :class:`Mismatch` where nothing is transferred for long or breaks its memory's rules. An
     interruption ends the simulation too.
     """
     packed = _images(config, images, labels)
     with TemporaryDirectory(dir=bench.parent, prefix="job-") as name:
-        job, told = Path(name) / "job.bin", Path(name) / "told.bin"
+        job, results = Path(name) / "job.bin", Path(name) / "results.bin"
         job.write_bytes(_job(config, packed, acts, memory, seed=seed, pauses=pauses))
         with subprocess.Popen(
-            [bench, job, told], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [bench, job, results], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
             assert process.stdout
             assert process.stderr
             try:
                 for line in process.stdout:
-                    tell(int(line))
+                    progress(int(line))
                 problem = process.stderr.read().strip()
             except BaseException:
                 process.kill()
                 raise
         if process.returncode:
             raise Mismatch(f"the simulation ended with {process.returncode}: {problem}")
-        return _results(config, told.read_bytes(), acts)
+        return _results(config, results.read_bytes(), acts)

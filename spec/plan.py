@@ -1,7 +1,7 @@
 """Where layers lie in an engine's memories, and the steps that run them there.
 
 Everything is in rows of ``lanes`` numbers. Activations of an image are a map (rows, columns,
-channels) in a half of the store, so that a window's row of a convolution is contiguous. A row of
+channels) in a buffer of the store, so that a window's row of a convolution is contiguous. A row of
 weights has ``ways`` times ``lanes`` numbers, one vector for each of so many outputs.
 """
 
@@ -64,7 +64,7 @@ class Step:
     pieces, reads, jump
         Beats along a window's row, and how many such there are; addresses between them.
     skew
-        Rows that each lane reads behind the one that it would: several of a window's rows at once.
+        Rows by which each lane reads further on: several of a window's rows at once.
     height, width, pool
         Of the pooled map, and the side of the square that a maximum is taken over.
     outputs

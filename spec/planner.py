@@ -35,7 +35,7 @@ class Builder:
         return self.map(name, (1, 1, length))
 
     def before(self, name: str, length: int) -> Region:
-        """Place a plain vector so that what is placed next begins with the row behind it."""
+        """Place a plain vector so that what is placed next begins with the row after it."""
         rows = -(-length // self.lanes)
         self.free += -rows * self.lanes % self.unit
         return self.vector(name, length)
@@ -140,7 +140,7 @@ class Builder:
 def plan(
     *, lanes: int, ways: int, layers: tuple[Layer, ...] = (), lora: "LoraConfig | None" = None
 ) -> Plan:
-    """Return the plan of a frozen network, of adapters, or of adapters beside a network.
+    """Return the plan of a frozen network, of adapters, or of both.
 
     Regions are ``x0`` .. for what layers and adapters take, ``logits`` for the network's outputs;
     those of adapters are :mod:`seedbed.spec.adapter_schedule`'s. Who adds a step says whether its

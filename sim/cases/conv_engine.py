@@ -68,7 +68,7 @@ def result_payloads(config: ConvEngineConfig, outputs: np.ndarray, saturated: in
         for start in range(0, channels, ways):
             found.append(position[start : start + ways].tolist())
     return [
-        # What is beyond the count is what sums of rows of zeros are.
+        # What is after the count is what sums of rows of zeros are.
         layout.const(
             {
                 "values": values + [0] * (ways - len(values)),

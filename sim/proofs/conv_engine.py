@@ -186,7 +186,8 @@ def numbers(dut: ActivationStore) -> Module:
     return m
 
 
-#: Each of the seven loops turns somewhere; windows in several beats, and several rows in one.
+#: Each of the seven loops has several iterations somewhere; windows in several beats, and
+#: several rows in one.
 LOOPS = ConvEngineConfig(
     network=NetworkConfig(
         (
