@@ -51,13 +51,15 @@ def frozen_rows(
     found = np.zeros((plan.frozen_rows, plan.ways, plan.lanes), np.int64)
     for layer, step, region in zip(layers, plan.steps, plan.inputs, strict=False):
         places = _places(step, region, layer)
-        names = (f"{layer.name}.{part}" for part in ("weight", "bias"))
-        weights, bias = (_whole(name, parameters[name]) for name in names)
+        parts = ("weight", "bias") if layer.bias else ("weight",)
+        names = (f"{layer.name}.{part}" for part in parts)
+        weights, *bias = (_whole(name, parameters[name]) for name in names)
         for k in range(step.outputs):
             group, way = divmod(k, plan.ways)
             frame = np.zeros(step.beats * plan.lanes, np.int64)
             frame[places] = weights[k]
-            frame[-1] = bias[k]
+            for numbers in bias:
+                frame[-1] = numbers[k]
             at = step.weights + group * step.beats
             found[at : at + step.beats, way] = frame.reshape(-1, plan.lanes)
     return found

@@ -149,7 +149,7 @@ def gradients(
         if layer in weights:
             rows = flat.transpose(1, 0, 2).reshape(layer.outputs, -1)
             found[f"{name}.weight"] = rows @ step.seen.reshape(-1, layer.fan_in)
-        if layer in biases:
+        if layer.bias and layer in biases:
             found[f"{name}.bias"] = flat.sum(axis=(0, 2))
         dh = None
         if step.h is not None:

@@ -87,8 +87,8 @@ def cost(config: NetworkConfig, method: Method, *, rank: int = 4, as_printed: bo
     ``as_printed`` adds, to the backward pass of adapters that skip, gradients of the layers'
     outputs: nothing needs them, but the printed figure has them.
     """
-    trained = sum(layer.parameters - layer.outputs for layer in selected(config, method.weights))
-    trained += sum(layer.outputs for layer in selected(config, method.biases))
+    trained = sum(layer.outputs * layer.fan_in for layer in selected(config, method.weights))
+    trained += sum(layer.outputs * layer.bias for layer in selected(config, method.biases))
     adapted = selected(config, method.adapters)
     a = {layer: rank * adapter(config, method, layer)[0] for layer in adapted}
     b = {layer: rank * adapter(config, method, layer)[1] for layer in adapted}
@@ -97,11 +97,13 @@ def cost(config: NetworkConfig, method: Method, *, rank: int = 4, as_printed: bo
     outputs = {layer: prod(layer.convolved) for layer in config.layers}
     pooled = {layer: prod(layer.shape) for layer in config.layers if layer.pool > 1}
     relus = sum(outputs[layer] for layer in config.layers if layer.relu)
-    forward = 2 * config.macs + sum(outputs.values()) + relus + 2 * extra
+    biases = sum(outputs[layer] for layer in config.layers if layer.bias)
+    forward = 2 * config.macs + biases + relus + 2 * extra
     forward += sum((layer.pool**2 - 1) * count for layer, count in pooled.items())
 
     backward = 2 * sum(layer.macs for layer in selected(config, method.weights))
-    backward += sum(outputs[layer] for layer in selected(config, method.biases))
+    biased = [layer for layer in selected(config, method.biases) if layer.bias]
+    backward += sum(outputs[layer] for layer in biased)
     backward += 2 * (sum(a.values()) + 2 * sum(b.values()))
     later = config.layers[1:]
     if method.deep:

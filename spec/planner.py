@@ -81,14 +81,14 @@ class Builder:
         plain = (0,) * self.lanes
         if layer.kind == "dense":
             used = {address - source.first for address in source.addresses()}
-            pieces = source.rows + (source.rows * self.lanes - 1 in used)
+            pieces = source.rows + (layer.bias and source.rows * self.lanes - 1 in used)
             shape: dict = {"window": source.first, "pieces": pieces, "skew": plain}
         else:
             row, lines = layer.kernel * layer.inputs[0], self._lines(layer)
             reads = -(-layer.kernel // lines)
-            # The last lane of the last beat must be free for the bias.
+            # With a bias, the last lane of the last beat must be free.
             left = (layer.kernel - lines * (reads - 1)) * row if lines > 1 else row
-            pieces = left // self.lanes + 1
+            pieces = -(-(left + layer.bias) // self.lanes)
             if lines > 1 and pieces > 1:
                 reads, pieces = reads + 1, 1
             extra = (source.stride - row) // self.lanes
@@ -117,7 +117,7 @@ class Builder:
             target=target.origin,
             target_line=target.stride,
             relu=layer.relu,
-            bias=True,
+            bias=layer.bias,
             **shape,
         )
 

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
@@ -38,12 +39,20 @@ SQUARES = NetworkConfig(
 )
 #: An image in one beat, that it does not fill.
 DENSE = NetworkConfig((Layer(name="a", kind="dense", inputs=(5, 1, 3), outputs=4, relu=False),))
+#: No biases, so that beats may be full: a window of a whole beat, and a vector of one.
+BARE = NetworkConfig(
+    (
+        Layer(name="a", kind="conv", inputs=(2, 3, 3), outputs=4, kernel=2, bias=False),
+        Layer(name="b", kind="dense", inputs=(16, 1, 1), outputs=3, bias=False, relu=False),
+    )
+)
 CONFIGS = [
     ConvEngineConfig(network="tiny", lanes=16),
     ConvEngineConfig(network="tiny", lanes=8, ways=2, values=Q8_16),
     ConvEngineConfig(network=MAP, lanes=16, ways=4, values=Fixed(12, 8), weights=Fixed(10, 7)),
     ConvEngineConfig(network=SQUARES, lanes=8, ways=1, weights=Fixed(9, 0)),
     ConvEngineConfig(network=DENSE, lanes=32, ways=2),
+    ConvEngineConfig(network=BARE, lanes=8, ways=2),
 ]
 SMALL = CONFIGS[1]
 
@@ -84,6 +93,14 @@ def test_lenet5_in_cycles():
     assert (config.image_beats, config.parameter_beats) == (196, 32320)
     assert dut.latency == dut.interval == 4051 + 5 * (10 + 9) + 5
     simulate(dut, Case(phases=[]))
+
+
+def test_without_biases_beats_are_full():
+    steps = ConvEngineConfig(network=BARE, lanes=8, ways=2).engine.plan.steps
+    layers = [replace(layer, bias=True) for layer in BARE.layers]
+    biased = ConvEngineConfig(network=NetworkConfig(tuple(layers)), lanes=8, ways=2)
+    assert [step.beats for step in steps] == [1, 2]
+    assert [step.beats for step in biased.engine.plan.steps] == [2, 3]
 
 
 def test_without_parameters():

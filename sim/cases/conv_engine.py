@@ -20,7 +20,8 @@ def drawn(config: ConvEngineConfig, rng: np.random.Generator, *, peak: float = 1
         deviation = config.weights.one * peak * (3 / layer.fan_in) ** 0.5
         weights = rng.normal(0, deviation, (layer.outputs, layer.fan_in))
         bias = rng.normal(0, config.weights.one * peak / 2, layer.outputs)
-        for part, numbers in (("weight", weights), ("bias", bias)):
+        parts = [("weight", weights), ("bias", bias)]
+        for part, numbers in parts if layer.bias else parts[:1]:
             whole = np.rint(numbers).astype(np.int64)
             parameters[f"{layer.name}.{part}"] = whole.clip(config.weights.low, config.weights.high)
     return ConvEngine(config, parameters)
