@@ -35,9 +35,9 @@ def _places(step: Step, region: Region, layer: Layer | None) -> np.ndarray:
     side, row = layer.kernel, layer.kernel * channels
     channel, line, column = np.indices((channels, side, side)).reshape(3, -1)
     along = column * channels + channel
-    if step.jump == region.stride or step.pieces > 1:
+    if step.read_stride == region.stride or step.pieces > 1:
         return line * step.pieces * step.lanes + along
-    lines = step.jump // region.stride
+    lines = step.read_stride // region.stride
     return line // lines * step.lanes + line % lines * row + along
 
 

@@ -99,11 +99,11 @@ class Builder:
             pad = layer.padding
             shape = {
                 "window": source.origin - pad * (source.stride + layer.inputs[0]),
-                "column": layer.inputs[0],
-                "line": source.stride,
+                "column_stride": layer.inputs[0],
+                "row_stride": source.stride,
                 "pieces": pieces,
                 "reads": reads,
-                "jump": lines * source.stride,
+                "read_stride": lines * source.stride,
                 "skew": skew,
             }
         channels, height, width = layer.shape
@@ -115,7 +115,7 @@ class Builder:
             pool=layer.pool,
             outputs=channels,
             target=target.origin,
-            target_line=target.stride,
+            target_row_stride=target.stride,
             relu=layer.relu,
             bias=layer.bias,
             **shape,

@@ -5,7 +5,11 @@ from random import Random
 import numpy as np
 import pytest
 
+from seedbed.hw import mac_array
+from seedbed.hw.activation_store import ActivationStore
 from seedbed.hw.conv_engine import ConvEngine, image_layout
+from seedbed.hw.layer_sequencer import LayerSequencer
+from seedbed.hw.step_constants import StepConstants
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.conv_engine import (
     case,
@@ -19,6 +23,7 @@ from seedbed.sim.cases.conv_engine import (
 from seedbed.sim.harness import in_turn, simulate
 from seedbed.sim.reset_bench import ResetBench
 from seedbed.spec import ConvEngineConfig
+from seedbed.spec.engine import FRAMES
 from seedbed.spec.fixed import Q8_16, Fixed
 from seedbed.spec.network import LENET5, Layer, NetworkConfig
 
@@ -93,6 +98,14 @@ def test_lenet5_in_cycles():
     assert (config.image_beats, config.parameter_beats) == (196, 32320)
     assert dut.latency == dut.interval == 4051 + 5 * (10 + 9) + 5
     simulate(dut, Case(phases=[]))
+
+
+@pytest.mark.parametrize("lanes", [8, 64])
+def test_frames_in_flight_never_hold_up_the_sequencer(lanes):
+    """A frame of one beat each cycle, from its issue until it has left the array."""
+    config = ConvEngineConfig(network="tiny", lanes=lanes).engine
+    issue = LayerSequencer.latency - StepConstants.latency
+    assert issue + ActivationStore.latency + mac_array.latency(config.mac) < FRAMES
 
 
 def test_without_biases_beats_are_full():
