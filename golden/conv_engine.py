@@ -55,8 +55,9 @@ def frozen(
     found = []
     for layer in network.layers:
         found.append(flat(x))
-        matrix, bias = (parameters[f"{layer.name}.{part}"] for part in ("weight", "bias"))
-        sums = matmul(patches(layer, x), matrix.T) + (bias << values.fraction)
+        sums = matmul(patches(layer, x), parameters[f"{layer.name}.weight"].T)
+        if layer.bias:
+            sums = sums + (parameters[f"{layer.name}.bias"] << values.fraction)
         y = saturations.requantize(sums, weights.fraction, values)
         y = y.transpose(0, 2, 1).reshape(len(x), *layer.convolved)
         x = tiled(layer, np.maximum(y, 0) if layer.relu else y).max(axis=-1)

@@ -21,7 +21,7 @@ def _whole(name: str, numbers: np.ndarray) -> np.ndarray:
 
 
 def _places(step: Step, region: Region, layer: Layer | None) -> np.ndarray:
-    """Return where each weight of an output stands in its frame, counted from its first beat.
+    """Return the place of each weight of an output in its frame, counted from its first beat.
 
     For a layer of the network in the order of its weights' columns; for an adapter in the order of
     its input, rows, columns, channels.
@@ -35,9 +35,9 @@ def _places(step: Step, region: Region, layer: Layer | None) -> np.ndarray:
     side, row = layer.kernel, layer.kernel * channels
     channel, line, column = np.indices((channels, side, side)).reshape(3, -1)
     along = column * channels + channel
-    if step.jump == region.stride or step.pieces > 1:
+    if step.read_stride == region.stride or step.pieces > 1:
         return line * step.pieces * step.lanes + along
-    lines = step.jump // region.stride
+    lines = step.read_stride // region.stride
     return line // lines * step.lanes + line % lines * row + along
 
 
@@ -46,18 +46,20 @@ def frozen_rows(
 ) -> np.ndarray:
     """Return the frozen network's rows, int64 (frozen_rows, ways, lanes).
 
-    ``parameters`` are integers. A bias stands in a frame's last lane, whose activation is 1.
+    ``parameters`` are integers. A bias is in a frame's last lane, whose activation is 1.
     """
     found = np.zeros((plan.frozen_rows, plan.ways, plan.lanes), np.int64)
     for layer, step, region in zip(layers, plan.steps, plan.inputs, strict=False):
         places = _places(step, region, layer)
-        names = (f"{layer.name}.{part}" for part in ("weight", "bias"))
-        weights, bias = (_whole(name, parameters[name]) for name in names)
+        parts = ("weight", "bias") if layer.bias else ("weight",)
+        names = (f"{layer.name}.{part}" for part in parts)
+        weights, *bias = (_whole(name, parameters[name]) for name in names)
         for k in range(step.outputs):
             group, way = divmod(k, plan.ways)
             frame = np.zeros(step.beats * plan.lanes, np.int64)
             frame[places] = weights[k]
-            frame[-1] = bias[k]
+            for numbers in bias:
+                frame[-1] = numbers[k]
             at = step.weights + group * step.beats
             found[at : at + step.beats, way] = frame.reshape(-1, plan.lanes)
     return found

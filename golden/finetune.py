@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from seedbed.golden.network import Parameters, gathered, linear, slope, tiled, unpooled
-from seedbed.spec.finetune import METHODS, Method, adapter, chosen
+from seedbed.spec.finetune import METHODS, Method, adapter, selected
 from seedbed.spec.network import Layer, NetworkConfig
 
 __all__ = ["begin", "frozen", "gradients", "logits", "predict", "train"]
@@ -29,7 +29,7 @@ def begin(
     a is (rank, inputs) from N(0, deviation^2), b is (outputs, rank) and 0.
     """
     found = dict(parameters)
-    for layer in chosen(config, method.adapters):
+    for layer in selected(config, method.adapters):
         inputs, outputs = adapter(config, method, layer)
         kind = parameters[f"{layer.name}.weight"].dtype
         found[f"{layer.name}.a"] = rng.normal(0, deviation, (rank, inputs)).astype(kind)
@@ -52,12 +52,12 @@ def _forward(
     config: NetworkConfig, method: Method, parameters: Mapping[str, np.ndarray], x: np.ndarray
 ) -> tuple[list[Step], np.ndarray]:
     """Return the layers' steps and the last one's outputs, without adapters that skip."""
-    beside = method.adapters != "skip"
+    parallel = method.adapters != "skip"
     steps = []
     for layer in config.layers:
         seen, y = linear(layer, parameters, x)
         h = None
-        if beside and f"{layer.name}.a" in parameters:
+        if parallel and f"{layer.name}.a" in parameters:
             h = x.reshape(len(x), -1) @ parameters[f"{layer.name}.a"].T
             y = y + (h @ parameters[f"{layer.name}.b"].T).reshape(y.shape)
         if layer.relu:
@@ -138,7 +138,7 @@ def gradients(
         return skip_gradients(config, parameters, frozen(config, parameters, x), labels)
     steps, z = _forward(config, method, parameters, x)
     delta = slope(z, labels)
-    weights, biases = chosen(config, method.weights), chosen(config, method.biases)
+    weights, biases = selected(config, method.weights), selected(config, method.biases)
     found: Parameters = {}
     for step in reversed(steps):
         layer, name, n = step.layer, step.layer.name, len(x)
@@ -149,7 +149,7 @@ def gradients(
         if layer in weights:
             rows = flat.transpose(1, 0, 2).reshape(layer.outputs, -1)
             found[f"{name}.weight"] = rows @ step.seen.reshape(-1, layer.fan_in)
-        if layer in biases:
+        if layer.bias and layer in biases:
             found[f"{name}.bias"] = flat.sum(axis=(0, 2))
         dh = None
         if step.h is not None:
@@ -175,7 +175,7 @@ def train(
     rate: float,
     cache: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Parameters:
-    """Return the parameters after SGD: each batch moves them by ``rate`` times its summed gradient.
+    """Return the parameters after SGD: each batch subtracts ``rate`` times its gradient.
 
     Parameters
     ----------

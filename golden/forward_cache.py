@@ -11,7 +11,7 @@ __all__ = ["ForwardCache"]
 class ForwardCache:
     """Packs entries into bytes and back, and says which bursts a transfer takes.
 
-    Codes are uint8 of shape (..., sum of the lengths), all vectors of an image behind one another;
+    Codes are uint8 of shape (..., sum of the lengths), all vectors of an image one after the other;
     peaks are integers of shape (..., blocks). What lies in front are images.
 
     Parameters
@@ -22,7 +22,7 @@ class ForwardCache:
 
     def __init__(self, config: ForwardCacheConfig):
         self.config = config
-        # Where each code stands among those of whole beats, and each of their blocks.
+        # The place of each code among those of whole beats, and each of their blocks.
         lanes = config.beat_bits // 4
         places, blocks, first, block = [], [], 0, 0
         for length, beats in zip(config.lengths, config.vector_beats, strict=True):

@@ -26,7 +26,8 @@ def init(config: NetworkConfig, rng: np.random.Generator) -> Parameters:
     for layer in config.layers:
         weights = rng.normal(0, (2 / layer.fan_in) ** 0.5, (layer.outputs, layer.fan_in))
         found[f"{layer.name}.weight"] = weights.astype(np.float32)
-        found[f"{layer.name}.bias"] = np.zeros(layer.outputs, np.float32)
+        if layer.bias:
+            found[f"{layer.name}.bias"] = np.zeros(layer.outputs, np.float32)
     return found
 
 
@@ -59,7 +60,9 @@ def linear(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the layer's patches, and its outputs before ReLU and pooling."""
     seen = patches(layer, x)
-    y = times(seen, parameters[f"{layer.name}.weight"].T) + parameters[f"{layer.name}.bias"]
+    y = times(seen, parameters[f"{layer.name}.weight"].T)
+    if layer.bias:
+        y = y + parameters[f"{layer.name}.bias"]
     return seen, y.transpose(0, 2, 1).reshape(len(x), *layer.convolved)
 
 
@@ -135,7 +138,8 @@ def gradients(
         flat = delta.reshape(len(x), layer.outputs, -1)
         rows = flat.transpose(1, 0, 2).reshape(layer.outputs, -1)
         found[f"{layer.name}.weight"] = product(rows, seen.reshape(-1, layer.fan_in))
-        found[f"{layer.name}.bias"] = rows.sum(axis=1)
+        if layer.bias:
+            found[f"{layer.name}.bias"] = rows.sum(axis=1)
         if layer is not config.layers[0]:
             spread = product(flat.transpose(0, 2, 1), parameters[f"{layer.name}.weight"])
             delta = gathered(layer, spread)

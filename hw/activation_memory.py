@@ -74,28 +74,28 @@ class ActivationMemory(wiring.Component):
         # The group that is written next, one bit each, and its row.
         place = Signal(groups, init=1)
         row = Signal.like(self.last_row)
-        moved = Signal()
+        fire = Signal()
         ends = Signal()
         full = Signal()
         whole = Signal()
         m.d.comb += [
             self.i.ready.eq(loading),
-            moved.eq(self.i.valid & loading),
+            fire.eq(self.i.valid & loading),
             ends.eq(left <= config.group),
             full.eq(Mux(self.plain, place[config.plain_lanes // config.group - 1], place[-1])),
-            self.fault.eq(moved & (self.i.payload.last != ends)),
-            whole.eq((padding | (moved & ends & self.i.payload.last)) & full),
+            self.fault.eq(fire & (self.i.payload.last != ends)),
+            whole.eq((padding | (fire & ends & self.i.payload.last)) & full),
         ]
         m.d.sync += self.done.eq(whole & ~self.start)
         write = Signal(groups)
         at = Signal.like(row)
         lanes = Signal(self.i.payload.lanes.shape(), reset_less=True)
-        m.d.sync += [write.eq(Mux(moved | padding, place, 0)), at.eq(row)]
+        m.d.sync += [write.eq(Mux(fire | padding, place, 0)), at.eq(row)]
         for j, (lane, given) in enumerate(zip(lanes, self.i.payload.lanes, strict=True)):
             m.d.sync += lane.eq(given)
             with m.If(padding | (left <= j)):
                 m.d.sync += lane.eq(0)
-        with m.If(moved | padding):
+        with m.If(fire | padding):
             m.d.sync += [
                 left.eq(left - config.group),
                 place.eq(Mux(full, 1, place << 1)),
@@ -107,7 +107,7 @@ class ActivationMemory(wiring.Component):
             m.d.sync += [left.eq(self.columns), place.eq(1), row.eq(0)]
         with m.If(self.start | whole | self.fault):
             m.d.sync += [loading.eq(self.start), padding.eq(0)]
-        with m.Elif(moved & ends):
+        with m.Elif(fire & ends):
             m.d.sync += [loading.eq(0), padding.eq(1)]
         for g, depth in enumerate(self._depths):
             shape = self.i.payload.lanes.shape()

@@ -13,11 +13,11 @@ __all__ = ["ActivationStore"]
 
 
 class ActivationStore(wiring.Component):
-    """Two halves of ``plan.store_rows`` rows of ``lanes`` numbers, a bank a lane.
+    """Two buffers of ``plan.store_rows`` rows of ``lanes`` numbers, a bank per lane.
 
-    A read gives the numbers at ``address`` and behind it, one a lane, wherever the address is:
+    A read gives the numbers from ``address`` on, one per lane, whatever the address is:
     every bank has a row of its own, and what comes out is rotated. With ``skew``, lanes read
-    whole rows further on, as the plan's step of that number says. A write puts up to ``ways``
+    whole rows further on, as the plan's ``skews`` say. A write puts up to ``ways``
     numbers at any address, or ``config.fill`` at a multiple of as many.
 
     Parameters
@@ -33,7 +33,7 @@ class ActivationStore(wiring.Component):
         What was asked for ``latency`` cycles before.
     write, target, count, values : In
         Writes the first ``count`` of ``values``; seen by reads of the next cycle on. What is read
-        in this cycle, and written, is anything.
+        in the cycle that writes it is undefined.
     fill, filling : In
         With ``write``: take ``filling`` instead, all of it.
     """
@@ -83,7 +83,7 @@ class ActivationStore(wiring.Component):
             for _ in range(lanes)
         ]
         low = (lanes - 1).bit_length()
-        # Addresses come from far.
+        # Addresses have long routes.
         addresses = replicate(m, self.address, lanes, "address")
         skews = replicate(m, self.skew, lanes, "skew")
         rotation = delay_line(m, addresses[0][:low], self.latency - 2, "rotation")
@@ -105,18 +105,18 @@ class ActivationStore(wiring.Component):
         high = low
         for stage in range(self.STAGES):
             down = high - -(-high // (self.STAGES - stage))
-            turns = replicate(m, rotation[2 + stage][down:high], lanes, f"stage_{stage}")
-            turned = []
-            for k, by in enumerate(turns):
-                kept = Signal(level[0].shape(), name=f"turned_{stage}_{k}", reset_less=True)
+            amounts = replicate(m, rotation[2 + stage][down:high], lanes, f"stage_{stage}")
+            rotated = []
+            for k, by in enumerate(amounts):
+                kept = Signal(level[0].shape(), name=f"rotated_{stage}_{k}", reset_less=True)
                 some = [level[(k + (n << down)) % lanes] for n in range(1 << (high - down))]
                 m.d.sync += kept.eq(Array(some)[by])
-                turned.append(kept)
-            level, high = turned, down
+                rotated.append(kept)
+            level, high = rotated, down
         m.d.comb += [lane.eq(kept) for lane, kept in zip(self.lanes, level, strict=True)]
         return m
 
-    def _further(self, m, b: int, turn, skew) -> Signal:
+    def _further(self, m, b: int, rotation, skew) -> Signal:
         """Return the rows that bank ``b`` reads further on: the skew of the lane it is for."""
         lanes, skews = self.config.plan.lanes, self.config.plan.skews
         most = max(max(rows) for rows in skews)
@@ -124,7 +124,9 @@ class ActivationStore(wiring.Component):
         with m.Switch(skew):
             for number, rows in enumerate(skews[1:], start=1):
                 with m.Case(number):
-                    m.d.comb += found.eq(Array(rows[(b - k) % lanes] for k in range(lanes))[turn])
+                    m.d.comb += found.eq(
+                        Array(rows[(b - k) % lanes] for k in range(lanes))[rotation]
+                    )
         return found
 
     def _next(self, place, b: int) -> Value:
@@ -134,14 +136,14 @@ class ActivationStore(wiring.Component):
     def _write(self, m, low: int, banks):
         """Write numbers to banks, a cycle later: which ones, by their places from the target."""
         lanes, ways, fill = len(banks), len(self.values), self.config.fill
-        # Numbers come from far, too, and are written as late as addresses are read.
+        # Numbers have long routes, too: they are written a cycle later.
         kept = {}
         for name in ("target", "values", "fill", "filling"):
             value = getattr(self, name)
             kept[name] = Signal.like(value, name=f"{name}_kept", reset_less=True)
             m.d.sync += kept[name].eq(value)
         at = kept["target"][:low]
-        # What every bank of so many may be given, for they are whole turns of the values.
+        # Every group of as many banks gets the same numbers: it is a multiple of the values.
         width = (ways - 1).bit_length()
         values = Array(kept["values"])
         given = []
@@ -150,10 +152,10 @@ class ActivationStore(wiring.Component):
             m.d.sync += given[k].eq(Mux(kept["fill"], filling, values[(k - at)[:width]]))
         # A write that meets a reset may still happen: it goes to where it was to go.
         names = ("write", "fill", "count", "target")
-        told = data.StructLayout({name: len(getattr(self, name)) for name in names})
-        copies = replicate(m, Cat(getattr(self, name) for name in names), lanes, "told")
+        control = data.StructLayout({name: len(getattr(self, name)) for name in names})
+        copies = replicate(m, Cat(getattr(self, name) for name in names), lanes, "control")
         for b, (bank, copy) in enumerate(zip(banks, copies, strict=True)):
-            port, here = bank.write_port(), data.View(told, copy)
+            port, here = bank.write_port(), data.View(control, copy)
             row, at = here.target[low:], here.target[:low]
             place = Signal(low, name=f"place_{b}")
             filled = at[(fill - 1).bit_length() :] == b // fill

@@ -10,7 +10,7 @@ __all__ = ["BurstMonitor"]
 
 
 class BurstMonitor(wiring.Component):
-    """Knows what a memory still owes, and notices what nobody asked for.
+    """Counts outstanding bursts, and detects beats and responses that belong to none.
 
     Parameters
     ----------

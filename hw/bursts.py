@@ -41,10 +41,10 @@ class Bursts(wiring.Component):
     start : In(1)
         A pulse, while not ``busy``, and with it:
     index, skip, rest, write : In
-        The entry, how many of its beats lie before the part, and the part's beats - 1; what
+        The entry, how many of its beats come before the part, and the part's beats - 1; what
         ``write`` of its commands is.
     column : Out
-        Where in a page the part's first beat stands; at all times.
+        Where in a page the part's first beat is; at all times.
     busy : Out(1)
         Not all of the part's commands have been taken.
     o : Out(stream of struct)

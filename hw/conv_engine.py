@@ -35,7 +35,7 @@ class ConvEngine(wiring.Component):
     """Runs a table of layers in integers, by the maths of :class:`~seedbed.spec.ConvEngineConfig`.
 
     All layers run one after the other on the same ``ways`` times ``lanes`` multipliers. While an
-    image is computed, the next one is taken into the other half of the store.
+    image is computed, the next one is taken into the other buffer of the store.
 
     Parameters
     ----------
@@ -55,12 +55,12 @@ class ConvEngine(wiring.Component):
     o : Out(stream of struct)
         A frame an image: ``values`` (ways x signed(values.width)), ``count`` of them, the outputs
         in the order of rows, columns, channels, groups of channels at a time; ``status``; with
-        ``last``, ``saturated``: how many outputs of all layers were beyond their format, before
+        ``last``, ``saturated``: how many outputs of all layers did not fit their format, before
         pooling, else 0.
 
     Errors: an image that could not be run gives one beat, of ``count`` 0, whose ``status`` says
     why, by its place in :data:`~seedbed.spec.CONV_ENGINE_STATUS`. ``image``: its ``last`` was
-    missing or too early; what is too much is dropped, and the next image begins behind it.
+    missing or too early; what is too much is dropped, and the next image begins after it.
     ``parameters``: the last packet of parameters was too short or too long, or was broken off by a
     reset, or none has come. The results of other images are not touched by it.
 

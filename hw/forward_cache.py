@@ -31,7 +31,7 @@ class ForwardCache(wiring.Component):
     memory as :class:`~seedbed.spec.ForwardCacheConfig` says. One request runs at a time. A fetch
     reads an entry from its first beat to its last, peaks first, so that each beat of codes leaves
     with its peak; a store writes the codes as they come, and the peaks, which are then known,
-    behind them. One bit an entry says whether it is a hit. The bits are cleared after reset, one a
+    after them. One bit an entry says whether it is a hit. The bits are cleared after reset, one a
     cycle, and requests wait for that.
 
     Parameters
@@ -56,8 +56,8 @@ class ForwardCache(wiring.Component):
     o_command : Out(stream of struct)
         A burst: ``address`` (of its first beat, in beats), ``write``, ``length`` (beats - 1).
     o_write : Out(stream of struct)
-        ``data`` (beat_bits bits) and ``last`` (of a burst), in the order of the commands, be it
-        before or after their transfer.
+        ``data`` (beat_bits bits) and ``last`` (of a burst), in the order of the commands, before
+        or after their transfer.
     i_response : In(stream of struct)
         ``error``, one a burst that was written.
     i_read : In(stream of struct)

@@ -86,20 +86,20 @@ class GradientUpdate(wiring.Component):
         """Shift the products, and add them to the row: two stages."""
         lora = self.config.lora
         gather = lora.gradients.fraction + lora.values.fraction - lora.accumulators.fraction
-        move = lora.rate_fraction + lora.accumulators.fraction - lora.parameters.fraction
+        scale = lora.rate_fraction + lora.accumulators.fraction - lora.parameters.fraction
         updates = replicate(m, self.update, len(self.products), "updates")
         totals = []
         for k, (product, row) in enumerate(zip(self.products, self.row, strict=True)):
-            gathered, moved = product.shift_right(gather), product.shift_right(move)
-            shape = signed(max(len(gathered), len(moved)))
+            gathered, scaled = product.shift_right(gather), product.shift_right(scale)
+            shape = signed(max(len(gathered), len(scaled)))
             step = Signal(shape, name=f"step_{k}", reset_less=True)
             carry = Signal(name=f"carry_{k}", reset_less=True)
             # Above the product's bits, there is its sign.
             sign = len(product) - 1
-            under = [product[min(s - 1, sign)] if s else 0 for s in (gather, move)]
+            under = [product[min(s - 1, sign)] if s else 0 for s in (gather, scale)]
             m.d.sync += [
-                step.eq(Mux(updates[k], ~moved, gathered)),
-                carry.eq(Mux(updates[k], ~under[1] if move else 1, under[0])),
+                step.eq(Mux(updates[k], ~scaled, gathered)),
+                carry.eq(Mux(updates[k], ~under[1] if scale else 1, under[0])),
             ]
             total = Signal(signed(max(len(step), len(row)) + 1), name=f"total_{k}", reset_less=True)
             m.d.sync += total.eq(row + step + carry)

@@ -56,35 +56,35 @@ class ImageLoader(wiring.Component):
         beat = Signal(range(beats))
         row = Signal(range(rows))
         offset = Signal(range(rows * region.stride + along))
-        drops = Signal()
-        moved = Signal()
+        discard = Signal()
+        fire = Signal()
         ends = Signal()
-        turns = Signal()
+        row_last = Signal()
         # A number in the store may be wider than a value.
         pairs = zip(put.payload.values, given.payload.values, strict=True)
         m.d.comb += [
-            put.valid.eq(given.valid & ~drops),
-            given.ready.eq(put.ready | drops),
+            put.valid.eq(given.valid & ~discard),
+            given.ready.eq(put.ready | discard),
             *(to.eq(value) for to, value in pairs),
             put.payload.address.eq(
                 region.origin + offset + (self.buffer_select << (len(put.payload.address) - 1))
             ),
             put.payload.count.eq(ways),
-            moved.eq(given.valid & given.ready),
-            turns.eq(beat == beats - 1),
-            ends.eq(turns & (row == rows - 1) & ~drops),
-            self.done.eq(moved & given.payload.last & ends),
-            self.length_error.eq(moved & given.payload.last & ~ends),
+            fire.eq(given.valid & given.ready),
+            row_last.eq(beat == beats - 1),
+            ends.eq(row_last & (row == rows - 1) & ~discard),
+            self.done.eq(fire & given.payload.last & ends),
+            self.length_error.eq(fire & given.payload.last & ~ends),
         ]
-        with m.If(turns):
+        with m.If(row_last):
             m.d.comb += put.payload.count.eq(along - (beats - 1) * ways)
-        with m.If(moved):
+        with m.If(fire):
             m.d.sync += [beat.eq(beat + 1), offset.eq(offset + ways)]
-            with m.If(turns):
+            with m.If(row_last):
                 step = region.stride - (beats - 1) * ways
                 m.d.sync += [beat.eq(0), row.eq(row + 1), offset.eq(offset + step)]
             with m.If(ends):
-                m.d.sync += drops.eq(1)
+                m.d.sync += discard.eq(1)
             with m.If(given.payload.last):
-                m.d.sync += [beat.eq(0), row.eq(0), offset.eq(0), drops.eq(0)]
+                m.d.sync += [beat.eq(0), row.eq(0), offset.eq(0), discard.eq(0)]
         return m

@@ -27,9 +27,9 @@ class InstantFt(wiring.Component):
     """Fine-tunes a frozen network by adapters that all end in its logits, with no host in between.
 
     A job has ``samples`` images an epoch. Each image is classified, and in training its gradients
-    are accumulated; behind every ``batch`` of them, and at an epoch's end, the adapters move. What
-    the network makes of an image comes from the cache, or goes there: at a miss the network runs,
-    its outputs are stored as 4-bit codes, and read back, so that training never sees others.
+    are accumulated; after every ``batch`` of them, and at an epoch's end, the adapters are updated.
+    The network's activations come from the cache, or go there: at a miss the network runs, its
+    outputs are stored as 4-bit codes, and read back, so that training never sees others.
 
     While a sample is trained, the next one's image is taken and its activations are fetched.
 
@@ -65,7 +65,7 @@ class InstantFt(wiring.Component):
     Errors: ``status`` by its place in :data:`~seedbed.spec.instantft.INSTANTFT_STATUS`. A job ends
     at the first of them: the batch it was in leaves no trace in the adapters, and samples are taken
     and dropped until the next command. Of a packet that is shorter or longer than its rows, the
-    next command tells, and does nothing else; adapters are the old ones then.
+    next command reports it, and does nothing else; adapters are the old ones then.
 
     A reset loses the batch it was in, and what the cache has; network and adapters stay.
     Latency and throughput: see docs/cores/instantft.md for cycles of each phase.

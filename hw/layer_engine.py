@@ -25,7 +25,7 @@ ROW_READERS = ("adapter_reads", *ROW_READS)
 
 
 class Program(IntEnum):
-    """What the engine can be told to do."""
+    """What the engine runs."""
 
     BASE = 0
     FORWARD = 1

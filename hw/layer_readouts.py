@@ -20,7 +20,7 @@ def rows_layout(config: EngineConfig) -> data.StructLayout:
 
 
 class AdapterReadout(wiring.Component):
-    """Gives the adapters out, two numbers at a time; a row stands while its words go.
+    """Gives the adapters out, two numbers at a time; its address is steady meanwhile.
 
     Members
     -------
@@ -36,7 +36,7 @@ class AdapterReadout(wiring.Component):
         ``word`` (two numbers) and ``last``.
 
     Words come from the lanes over multiplexers of four neighbours with a register each: one of all
-    would have lines across the device. Throughput: a word every 2 + ``stages`` cycles.
+    would have nets across the device. Throughput: a word every 2 + ``stages`` cycles.
     """
 
     def __init__(self, config: EngineConfig):
@@ -99,12 +99,12 @@ class AdapterReadout(wiring.Component):
 
 
 class CacheReadout(wiring.Component):
-    """Gives the vectors that a cache keeps, a row of lanes at a time; an address stands as long.
+    """Gives the vectors that a cache keeps, a row of lanes at a time; its address is steady.
 
     Members
     -------
     start, buffer_select : In
-        Begins, in a half of the store, which is steady while it is ``busy``.
+        Begins, in a buffer of the store, which is steady while it is ``busy``.
     busy : Out(1)
         Until the last row has been taken.
     address : Out

@@ -40,8 +40,8 @@ class LayerSequencer(wiring.Component):
     not wait. Throughput: a beat a cycle within a step.
     """
 
-    latency = StepConstants.LATENCY + 1
-    interval = StepConstants.LATENCY
+    latency = StepConstants.latency + 1
+    interval = StepConstants.latency
 
     def __init__(self, config: EngineConfig):
         self.config = config

@@ -120,132 +120,149 @@ class Lora(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.engine = engine = LayerEngine(self.config.engine)
-        command, out = self.i.payload, self.o
+        # A sample's vectors are in this buffer of the store, or their packet had another length.
         self._buffer_select = Signal()
         self._full = Signal()
         self._bad = Signal()
-        kind = Signal(3, reset_less=True)
-        rate = Signal(self.config.rate_width, reset_less=True)
-        status = Signal(3, reset_less=True)
+        self._kind = Signal(3, name="kind", reset_less=True)
+        self._status = Signal(3, name="status", reset_less=True)
         # Logits that have not left; an answer without logits.
-        owes = Signal()
-        tells = Signal()
+        self._pending = Signal(name="pending")
+        self._answering = Signal(name="answering")
         # The batch has no sample yet; it is not to be used.
-        anew = Signal(init=1)
-        spoilt = Signal()
-        wait = Signal(range(SETTLE + 1))
-        within = Signal()
-        length_error = Signal()
-        self._samples(m, engine)
-        asks = engine.i
+        self._empty = Signal(name="batch_empty", init=1)
+        self._failed = Signal(name="batch_failed")
+        self._length_error = Signal(name="length_error")
+        rate = Signal(self.config.rate_width, reset_less=True)
         m.d.comb += [
             engine.rate.eq(rate),
-            # The half that is filled is the one of the next sample.
-            asks.payload.buffer_select.eq(~self._buffer_select),
-            asks.payload.clear.eq(anew),
-            engine.o.ready.eq(out.ready),
-            out.valid.eq(engine.o.valid | tells),
-            out.payload.values.eq(Mux(tells, 0, engine.o.payload.values.as_value())),
-            out.payload.count.eq(Mux(tells, 0, engine.o.payload.count)),
-            out.payload.last.eq(tells | engine.o.payload.last),
-            out.payload.status.eq(status),
+            # The buffer that is filled is the one of the next sample.
+            engine.i.payload.buffer_select.eq(~self._buffer_select),
+            engine.i.payload.clear.eq(self._empty),
         ]
-        rests, words = Signal(), self.i_parameters
-        wiring.connect(m, engine.o_parameters, wiring.flipped(self.o_parameters))
         m.d.sync += self.saturations.eq(self.saturations + engine.saturated)
-        with m.If(out.valid & out.ready & out.payload.last):
-            m.d.sync += [owes.eq(0), tells.eq(0)]
+        wiring.connect(m, engine.o_parameters, wiring.flipped(self.o_parameters))
+        self._samples(m, engine)
+        self._answers(m, engine)
+        resting = Signal()
+        held = self._parameters(m, engine, resting)
         with m.FSM() as fsm:
-            with m.State("IDLE"):
-                m.d.comb += self.i.ready.eq(rests & ~within & ~words.valid)
-                with m.If(self.i.valid & self.i.ready):
-                    m.d.sync += [
-                        kind.eq(command.kind),
-                        rate.eq(command.rate),
-                        status.eq(Mux(length_error, _PARAMETERS, _OK)),
-                        length_error.eq(0),
-                    ]
-                    with m.Switch(command.kind):
-                        with m.Case(_TRAIN, _INFER):
-                            m.next = "SAMPLE"
-                        with m.Case(_UPDATE):
-                            m.d.sync += [anew.eq(1), spoilt.eq(0)]
-                            with m.If(spoilt):
-                                m.d.sync += status.eq(_GRADIENTS)
-                            m.next = "MOVE"
-                            with m.If(anew | spoilt):
-                                m.next = "ANSWER"
-                        with m.Case(_CLEAR, _READ):
-                            m.next = "MOVE"
-                        with m.Default():
-                            m.d.sync += status.eq(_COMMAND)
-                            m.next = "ANSWER"
-            with m.State("SAMPLE"):
-                m.d.comb += [
-                    asks.payload.program.eq(Program.FORWARD),
-                    asks.payload.buffer_select.eq(self._buffer_select),
-                    asks.valid.eq(self._full & ~self._bad),
-                ]
-                with m.If(self._full & self._bad):
-                    m.d.sync += [status.eq(_SAMPLE), self._full.eq(0)]
-                    m.next = "ANSWER"
-                with m.If(asks.valid & asks.ready):
-                    m.d.sync += [
-                        self._full.eq(0),
-                        self._buffer_select.eq(~self._buffer_select),
-                        owes.eq(1),
-                    ]
-                    m.next = "GRADIENTS"
-                    with m.If(kind == _INFER):
-                        m.next = "IDLE"
-            with m.State("GRADIENTS"):
-                done, fits = self._gradients(m, engine)
-                with m.If(done):
-                    m.next = "BACKWARD"
-                    with m.If(~fits):
-                        m.d.sync += spoilt.eq(1)
-                        m.next = "IDLE"
-            with m.State("BACKWARD"):
-                m.d.comb += [asks.payload.program.eq(Program.BACKWARD), asks.valid.eq(1)]
-                with m.If(asks.ready):
-                    m.next = "ACCUMULATE"
-            with m.State("ACCUMULATE"):
-                m.d.comb += [asks.payload.program.eq(Program.ACCUMULATE), asks.valid.eq(1)]
-                with m.If(asks.ready):
-                    m.d.sync += anew.eq(0)
-                    m.next = "IDLE"
-            with m.State("MOVE"):
-                programs = {_UPDATE: Program.UPDATE, _CLEAR: Program.CLEAR, _READ: Program.READ}
-                with m.Switch(kind):
-                    for code, program in programs.items():
-                        with m.Case(code):
-                            m.d.comb += asks.payload.program.eq(program)
-                m.d.comb += asks.valid.eq(1)
-                with m.If(asks.ready):
-                    m.next = "ANSWER"
-            with m.State("ANSWER"):
-                # Not before the program is over, and what saturated counted.
-                with m.If(~asks.ready):
-                    m.d.sync += wait.eq(SETTLE)
-                with m.Elif(wait != 0):
-                    m.d.sync += wait.eq(wait - 1)
-                with m.Else():
-                    m.d.sync += tells.eq(1)
-                    m.next = "IDLE"
-        # Parameters come between commands, whose answers have left.
+            m.d.comb += resting.eq(fsm.ongoing("IDLE") & ~self._pending & ~self._answering)
+            self._command_state(m, resting & ~held, rate)
+            self._sample_states(m, engine)
+            self._program_states(m, engine)
+        return m
+
+    def _ask(self, m, engine, program) -> Signal:
+        """Ask the engine for a program in this state; return whether it has taken it."""
+        m.d.comb += [engine.i.payload.program.eq(program), engine.i.valid.eq(1)]
+        return engine.i.ready
+
+    def _answers(self, m, engine):
+        """Give out logits, or the one beat of an answer without."""
+        out, answering = self.o, self._answering
         m.d.comb += [
-            rests.eq(fsm.ongoing("IDLE") & ~owes & ~tells),
-            engine.i_parameters.valid.eq(words.valid & rests),
+            engine.o.ready.eq(out.ready),
+            out.valid.eq(engine.o.valid | answering),
+            out.payload.values.eq(Mux(answering, 0, engine.o.payload.values.as_value())),
+            out.payload.count.eq(Mux(answering, 0, engine.o.payload.count)),
+            out.payload.last.eq(answering | engine.o.payload.last),
+            out.payload.status.eq(self._status),
+        ]
+        with m.If(out.valid & out.ready & out.payload.last):
+            m.d.sync += [self._pending.eq(0), answering.eq(0)]
+
+    def _parameters(self, m, engine, resting):
+        """Take packets between commands whose answers have left; return whether one comes."""
+        words, within = self.i_parameters, Signal()
+        m.d.comb += [
+            engine.i_parameters.valid.eq(words.valid & resting),
             engine.i_parameters.payload.word.eq(words.payload.word),
             engine.i_parameters.payload.last.eq(words.payload.last),
             engine.i_parameters.payload.trainable.eq(1),
-            words.ready.eq(engine.i_parameters.ready & rests),
+            words.ready.eq(engine.i_parameters.ready & resting),
         ]
         with m.If(words.valid & words.ready):
             m.d.sync += within.eq(~words.payload.last)
         with m.If(engine.length_error):
-            m.d.sync += length_error.eq(1)
-        return m
+            m.d.sync += self._length_error.eq(1)
+        return within | words.valid
+
+    def _command_state(self, m, ready, rate):
+        """Take a command."""
+        command, failed = self.i.payload, self._failed
+        with m.State("IDLE"):
+            m.d.comb += self.i.ready.eq(ready)
+            with m.If(self.i.valid & self.i.ready):
+                m.d.sync += [
+                    self._kind.eq(command.kind),
+                    rate.eq(command.rate),
+                    self._status.eq(Mux(self._length_error, _PARAMETERS, _OK)),
+                    self._length_error.eq(0),
+                ]
+                with m.Switch(command.kind):
+                    with m.Case(_TRAIN, _INFER):
+                        m.next = "SAMPLE"
+                    with m.Case(_UPDATE):
+                        m.d.sync += [self._empty.eq(1), failed.eq(0)]
+                        with m.If(failed):
+                            m.d.sync += self._status.eq(_GRADIENTS)
+                        m.next = "PROGRAM"
+                        with m.If(self._empty | failed):
+                            m.next = "ANSWER"
+                    with m.Case(_CLEAR, _READ):
+                        m.next = "PROGRAM"
+                    with m.Default():
+                        m.d.sync += self._status.eq(_COMMAND)
+                        m.next = "ANSWER"
+
+    def _sample_states(self, m, engine):
+        """Run a sample forward; then, in training, back, and accumulate its gradients."""
+        with m.State("SAMPLE"), m.If(self._full):
+            with m.If(self._bad):
+                m.d.sync += [self._status.eq(_SAMPLE), self._full.eq(0)]
+                m.next = "ANSWER"
+            with m.Else():
+                m.d.comb += engine.i.payload.buffer_select.eq(self._buffer_select)
+                with m.If(self._ask(m, engine, Program.FORWARD)):
+                    m.d.sync += [
+                        self._full.eq(0),
+                        self._buffer_select.eq(~self._buffer_select),
+                        self._pending.eq(1),
+                    ]
+                    m.next = "GRADIENTS"
+                    with m.If(self._kind == _INFER):
+                        m.next = "IDLE"
+        with m.State("GRADIENTS"):
+            done, fits = self._gradients(m, engine)
+            with m.If(done):
+                m.next = "BACKWARD"
+                with m.If(~fits):
+                    m.d.sync += self._failed.eq(1)
+                    m.next = "IDLE"
+        with m.State("BACKWARD"), m.If(self._ask(m, engine, Program.BACKWARD)):
+            m.next = "ACCUMULATE"
+        with m.State("ACCUMULATE"), m.If(self._ask(m, engine, Program.ACCUMULATE)):
+            m.d.sync += self._empty.eq(0)
+            m.next = "IDLE"
+
+    def _program_states(self, m, engine):
+        """Run the program of a command without a sample, and answer."""
+        wait = Signal(range(SETTLE + 1))
+        programs = {_UPDATE: Program.UPDATE, _CLEAR: Program.CLEAR, _READ: Program.READ}
+        with m.State("PROGRAM"), m.Switch(self._kind):
+            for kind, program in programs.items():
+                with m.Case(kind), m.If(self._ask(m, engine, program)):
+                    m.next = "ANSWER"
+        with m.State("ANSWER"):
+            # Not before the program is over, and what saturated counted.
+            with m.If(~engine.i.ready):
+                m.d.sync += wait.eq(SETTLE)
+            with m.Elif(wait != 0):
+                m.d.sync += wait.eq(wait - 1)
+            with m.Else():
+                m.d.sync += self._answering.eq(1)
+                m.next = "IDLE"
 
     def _samples(self, m, engine):
         """Take the next sample's vectors while there is room for them."""
@@ -265,16 +282,16 @@ class Lora(wiring.Component):
         """Take a sample's gradients; return when they are over, and whether they were right."""
         given, to, classes = self.i_gradient, engine.i_gradient, self.config.classes
         number = Signal(range(classes + 1))
-        ends, beyond, moved = number == classes - 1, number == classes, Signal()
+        ends, complete, fire = number == classes - 1, number == classes, Signal()
         m.d.comb += [
-            to.valid.eq(given.valid & ~beyond),
+            to.valid.eq(given.valid & ~complete),
             to.payload.gradient.eq(given.payload.gradient),
             to.payload.last.eq(given.payload.last | ends),
-            given.ready.eq(to.ready | beyond),
-            moved.eq(given.valid & given.ready),
+            given.ready.eq(to.ready | complete),
+            fire.eq(given.valid & given.ready),
         ]
-        with m.If(moved & ~beyond):
+        with m.If(fire & ~complete):
             m.d.sync += number.eq(number + 1)
-        with m.If(moved & given.payload.last):
+        with m.If(fire & given.payload.last):
             m.d.sync += number.eq(0)
-        return moved & given.payload.last, ends
+        return fire & given.payload.last, ends

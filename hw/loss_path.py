@@ -31,9 +31,9 @@ class LossPath(wiring.Component):
     o_gradient : Out(stream of struct)
         ``gradient``, ``last``, to the engine.
     o : Out(stream of struct)
-        ``best``, ``loss``: one a sample, behind its gradients.
+        ``best``, ``loss``: one a sample, after its gradients.
     saturated : Out(1)
-        In the cycle of a result, whether its loss was beyond the format.
+        In the cycle of a result, whether its loss did not fit the format.
     """
 
     def __init__(self, config: InstantFtConfig):

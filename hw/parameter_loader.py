@@ -53,23 +53,23 @@ class ParameterLoader(wiring.Component):
         m = Module()
         plan, given = self.config.plan, self.i
         pairs = plan.ways * plan.lanes // 2
-        beyond = Signal()
+        complete = Signal()
         ends = Signal()
-        moved = Signal()
+        fire = Signal()
         rows = Mux(given.payload.trainable, plan.trainable_rows, plan.frozen_rows)
         m.d.comb += [
             given.ready.eq(self.accepts),
-            moved.eq(given.valid & given.ready),
+            fire.eq(given.valid & given.ready),
             ends.eq((self.pair == pairs - 1) & (self.row == rows - 1)),
-            self.load.eq(moved & ~beyond),
-            self.length_error.eq(moved & given.payload.last & (beyond | ~ends)),
+            self.load.eq(fire & ~complete),
+            self.length_error.eq(fire & given.payload.last & (complete | ~ends)),
         ]
         with m.If(self.load):
             m.d.sync += self.pair.eq(self.pair + 1)
             with m.If(self.pair == pairs - 1):
                 m.d.sync += [self.pair.eq(0), self.row.eq(self.row + 1)]
             with m.If(ends):
-                m.d.sync += beyond.eq(1)
-        with m.If(moved & given.payload.last):
-            m.d.sync += [self.pair.eq(0), self.row.eq(0), beyond.eq(0)]
+                m.d.sync += complete.eq(1)
+        with m.If(fire & given.payload.last):
+            m.d.sync += [self.pair.eq(0), self.row.eq(0), complete.eq(0)]
         return m

@@ -23,7 +23,7 @@ class ParameterMemory(wiring.Component):
     """Rows of ``ways`` times ``lanes`` numbers, one read and one written a cycle.
 
     Adapters have two pages: an update reads one and writes the other, so that the old ones are
-    whole until the new ones are. Accumulators are the third page. The frozen network's rows stand
+    whole until the new ones are. Accumulators are the third page. The frozen network's rows come
     before them in the same memories: none of the four is ever read together with another, and one
     output a lane is one line to the array. Two neighbouring lanes share a memory.
 
@@ -42,7 +42,7 @@ class ParameterMemory(wiring.Component):
         A row, ``write_latency`` cycle after ``write``; or, ``load_latency`` cycles after a
         ``load``, two numbers in their places. Never both at once.
 
-    A row is not to be read in the cycle that writes it: what then comes is anything.
+    A row is not to be read in the cycle that writes it: its content is then undefined.
     """
 
     #: Cycles from an address to its row: a register on both sides of the memories.
@@ -81,7 +81,7 @@ class ParameterMemory(wiring.Component):
         """Lay out the pages, and return how many rows there are.
 
         They begin at multiples of a power of two, as large a one as takes no block RAM more than
-        pages right behind each other: what is above it is all that is added for an address.
+        pages without gaps: what is above it is all that is added for an address.
         """
         plan, pages = self.config.plan, self.config.pages
         trainable = max(plan.trainable_rows, 2)
@@ -97,7 +97,7 @@ class ParameterMemory(wiring.Component):
         return depth
 
     def _address(self, trainable, page, row):
-        """Return where a row stands."""
+        """Return a row's address in the memories."""
         if not self.config.pages:
             return row
         low, high = row[: self._low], row[self._low : self._bits]
@@ -107,15 +107,15 @@ class ParameterMemory(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # Writes come from far: their addresses are registers, and so is who is meant.
-        late = {
+        # Writes have long routes: addresses and enables are registered.
+        loads = {
             name: delayed(m, getattr(self, name), 1, name, reset=name == "load")
             for name in ("load", "load_trainable", "load_page", "load_row", "pair")
         }
         depth = (self.depth - 1).bit_length()
         read_row = Signal(depth)
         write_row = Signal(depth, reset_less=True)
-        loaded = [late[f"load_{name}"] for name in ("trainable", "page", "row")]
+        loaded = [loads[f"load_{name}"] for name in ("trainable", "page", "row")]
         written = self._address(1, self.write_page, self.write_row)
         m.d.comb += read_row.eq(self._address(self.trainable, self.page, self.row))
         m.d.sync += write_row.eq(Mux(self.write, written, self._address(*loaded)))
@@ -137,7 +137,7 @@ class ParameterMemory(wiring.Component):
             lanes = slice(2 * k, 2 * k + 2)
             writes = Signal(name=f"writes_{k}")
             given = Signal(read.data.shape(), name=f"given_{k}", reset_less=True)
-            m.d.sync += writes.eq(self.write | (late["load"] & (late["pair"] == k)))
+            m.d.sync += writes.eq(self.write | (loads["load"] & (loads["pair"] == k)))
             m.d.comb += [
                 read.addr.eq(read_rows[k]),
                 write.addr.eq(write_row),

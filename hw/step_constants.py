@@ -36,7 +36,7 @@ class StepConstants:
     """
 
     #: Cycles from ``start`` to the first one of a step, and from a step's last one to the next one.
-    LATENCY = 3
+    latency = 3
 
     def __init__(self, m: Module, *, start: Value, first: Value, stop: Value, done: Value):
         self._m = m

@@ -20,7 +20,7 @@ def vectors_layout(config: EngineConfig) -> data.StructLayout:
 
 
 class VectorLoader(wiring.Component):
-    """Counts through what adapters take, and the frozen network's logits behind it.
+    """Counts through what adapters take, and then the frozen network's logits.
 
     Parameters
     ----------
@@ -64,9 +64,9 @@ class VectorLoader(wiring.Component):
         beats = [-(-length // ways) for length in lengths]
         number = Signal(range(len(vectors)))
         beat = Signal(range(max(beats)))
-        drops = Signal()
-        moved = Signal()
-        turns = Signal()
+        discard = Signal()
+        fire = Signal()
+        vector_last = Signal()
         ends = Signal()
 
         rom = partial(select, number)
@@ -77,25 +77,25 @@ class VectorLoader(wiring.Component):
         # A number in the store may be wider than a value.
         pairs = zip(put.payload.values, given.payload.values, strict=True)
         m.d.comb += [
-            put.valid.eq(given.valid & ~drops),
-            given.ready.eq(put.ready | drops),
+            put.valid.eq(given.valid & ~discard),
+            given.ready.eq(put.ready | discard),
             *(to.eq(value) for to, value in pairs),
             put.payload.address.eq(
                 first + beat * ways + (self.buffer_select << (len(put.payload.address) - 1))
             ),
-            put.payload.count.eq(Mux(turns, rest, ways)),
-            moved.eq(given.valid & given.ready),
-            turns.eq(beat == rom(count - 1 for count in beats)),
-            ends.eq(turns & (number == len(vectors) - 1) & ~drops),
-            self.done.eq(moved & given.payload.last & ends),
-            self.length_error.eq(moved & given.payload.last & ~ends),
+            put.payload.count.eq(Mux(vector_last, rest, ways)),
+            fire.eq(given.valid & given.ready),
+            vector_last.eq(beat == rom(count - 1 for count in beats)),
+            ends.eq(vector_last & (number == len(vectors) - 1) & ~discard),
+            self.done.eq(fire & given.payload.last & ends),
+            self.length_error.eq(fire & given.payload.last & ~ends),
         ]
-        with m.If(moved):
+        with m.If(fire):
             m.d.sync += beat.eq(beat + 1)
-            with m.If(turns):
+            with m.If(vector_last):
                 m.d.sync += [beat.eq(0), number.eq(number + 1)]
             with m.If(ends):
-                m.d.sync += drops.eq(1)
+                m.d.sync += discard.eq(1)
             with m.If(given.payload.last):
-                m.d.sync += [beat.eq(0), number.eq(0), drops.eq(0)]
+                m.d.sync += [beat.eq(0), number.eq(0), discard.eq(0)]
         return m

@@ -15,7 +15,7 @@ from seedbed.sim import cpp_bench
 from seedbed.sim.harness import Mismatch
 from seedbed.spec.instantft import INSTANTFT_KINDS, INSTANTFT_STATUS, InstantFtConfig
 
-__all__ = ["MAIN", "Act", "Memory", "Told", "executable", "play"]
+__all__ = ["MAIN", "Act", "ActResult", "Memory", "executable", "play"]
 
 #: Feeds the core and plays its memory: some million cycles, so no Python in the loop.
 MAIN = Path(__file__).with_suffix(".cpp")
@@ -57,7 +57,7 @@ class Act:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class ActResult:
     """What came of an act: cycles, how it ended, results by sample, parameters, counters.
 
     ``when`` has the cycle of each result, from the act's first; ``status`` is ``None`` without a
@@ -166,7 +166,7 @@ def _job(
     return np.concatenate([np.asarray(part, np.int64) for part in found]).astype("<u4").tobytes()
 
 
-def _results(config: InstantFtConfig, raw: bytes, acts: Iterable[Act]) -> list[Told]:
+def _results(config: InstantFtConfig, raw: bytes, acts: Iterable[Act]) -> list[ActResult]:
     """Return what the bench's output says of each act."""
     numbers, at = np.frombuffer(raw, "<u4"), 0
 
@@ -188,7 +188,7 @@ def _results(config: InstantFtConfig, raw: bytes, acts: Iterable[Act]) -> list[T
         ended = parts.pop("status")[~samples]
         gave = take(int(take(1)[0, 0]), -(-given.size // 32))
         found.append(
-            Told(
+            ActResult(
                 cycles=cycles,
                 status=INSTANTFT_STATUS[ended[0]] if act.kind else None,
                 when=came[samples, 0],
@@ -216,8 +216,8 @@ def play(
     seed: int,
     pauses: int = 0,
     memory: Memory = Memory(),
-    tell: Callable[[int], None] = lambda results: None,
-) -> list[Told]:
+    progress: Callable[[int], None] = lambda results: None,
+) -> list[ActResult]:
     """Play ``acts`` one after the other, from reset; return what came of each.
 
     Parameters
@@ -230,10 +230,10 @@ def play(
         Of the memory's latencies and gaps, and of the pauses.
     pauses
         Of 16 cycles, in so many every port pauses, at random; 0 is as fast as the core is.
-    tell
+    progress
         Called with the number of results so far, a few times a second.
 
-    Raises :class:`Mismatch` where the core stands still or breaks its memory's rules. An
+    Raises :class:`Mismatch` where nothing is transferred for long or breaks its memory's rules. An
     interruption ends the simulation too.
     """
     packed = _images(config, images, labels)
@@ -241,7 +241,7 @@ def play(
     try:
         _, found = cpp_bench.run(
             bench, "job.bin", "results.bin", files={"job.bin": job}, output="results.bin",
-            progress=lambda line: tell(int(line)),
+            progress=lambda line: progress(int(line)),
         )  # fmt: skip
     except cpp_bench.BenchFailed as failure:
         raise Mismatch(f"the simulation ended with {failure.status}: {failure.message}") from None

@@ -1,4 +1,4 @@
-"""The whole job of fine-tuning on the emitted Verilog, held against the model bit for bit."""
+"""The whole job of fine-tuning on the emitted Verilog, checked against the model bit for bit."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import numpy as np
 from seedbed.golden.engine import adapter_rows, frozen_rows
 from seedbed.golden.instantft import InstantFt
 from seedbed.sim.harness import Mismatch
-from seedbed.sim.instantft_job import Act, Memory, Told, play
+from seedbed.sim.instantft_job import Act, ActResult, Memory, play
 from seedbed.spec.instantft import InstantFtConfig
 
 __all__ = ["Done", "Whole", "run"]
@@ -67,7 +67,7 @@ class Whole:
         return adapter_rows(self.config.engine.plan, a, b, self.config.adapters.one)
 
     def acts(self) -> dict[str, Act]:
-        """Return what the core is told to do, in order."""
+        """Return what the core is results to do, in order."""
         config, count = self.config, len(self.images)
         plan, layers = config.engine.plan, config.network.layers
         look = Act(
@@ -122,13 +122,14 @@ def run(
     seed: int,
     pauses: int = 0,
     memory: Memory | None = None,
-    tell: Callable[[float], None] = lambda share: None,
+    progress: Callable[[float], None] = lambda share: None,
 ) -> Done:
-    """Run ``job`` and hold all that came of it against the model, bit for bit.
+    """Run ``job`` and check all its results against the model, bit for bit.
 
-    ``tell`` is called with the share that is done; all else is as :func:`~.instantft_job.play` has
-    it. Where the memory has a fault, the training ends with it, and the adapters must be as the
-    batches before left them. Raises :class:`Mismatch` with the first batch that differs.
+    ``progress`` is called with the share that is done; the other parameters are those of
+    :func:`~.instantft_job.play`. Where the memory has a fault, the training ends with it, and the
+    adapters must be as the batches before left them. Raises :class:`Mismatch` with the first batch
+    that differs.
     """
     memory = memory or Memory()
     acts = job.acts()
@@ -136,24 +137,24 @@ def run(
     work = np.cumsum([*look, *[_BASE] * job.tuned, *[1] * (later + 2), *look])
 
     def share(results: int) -> None:
-        tell(work[min(results, len(work) - 1)] / work[-1])
+        progress(work[min(results, len(work) - 1)] / work[-1])
 
     began = perf_counter()
     came = play(
         bench, job.config, job.images, job.labels, list(acts.values()),
-        seed=seed, pauses=pauses, memory=memory, tell=share,
+        seed=seed, pauses=pauses, memory=memory, progress=share,
     )  # fmt: skip
     seconds = perf_counter() - began
-    told = dict(zip(acts, came, strict=True))
-    losses = _check(job, told, faulty=memory.fault is not None)
-    train = told["train"]
+    results = dict(zip(acts, came, strict=True))
+    losses = _check(job, results, faulty=memory.fault is not None)
+    train = results["train"]
     fill = int(train.when[job.tuned - 1]) if len(train.when) >= job.tuned else train.cycles
     cycles = {
-        "load": told["network"].cycles + told["adapters"].cycles,
+        "load": results["network"].cycles + results["adapters"].cycles,
         "fill": fill,
         "cached": train.cycles - fill,
-        "read": told["read"].cycles,
-        "infer": told["before"].cycles + told["after"].cycles,
+        "read": results["read"].cycles,
+        "infer": results["before"].cycles + results["after"].cycles,
     }
     assert train.status is not None
     return Done(
@@ -161,8 +162,8 @@ def run(
         cycles=cycles,
         counters=train.counters,
         losses=losses,
-        before=told["before"].best == job.labels,
-        after=told["after"].best == job.labels,
+        before=results["before"].best == job.labels,
+        after=results["after"].best == job.labels,
         seconds=seconds,
     )
 
@@ -172,11 +173,11 @@ def _same(what: str, found: object, wanted: object) -> None:
         raise Mismatch(f"{what}: {found}, and of the model {wanted}")
 
 
-def _check(job: Whole, told: dict[str, Told], *, faulty: bool) -> np.ndarray:
+def _check(job: Whole, results: dict[str, ActResult], *, faulty: bool) -> np.ndarray:
     """Return the batches' sums of losses; raise :class:`Mismatch` where anything differs."""
-    train, model = told["train"], job.model()
+    train, model = results["train"], job.model()
     for name in ("before", "read", "after"):
-        _same(f"status of {name!r}", told[name].status, "ok")
+        _same(f"status of {name!r}", results[name].status, "ok")
     _same("status of the training", train.status, "memory" if faulty else "ok")
     seen = model.base(job.images[: job.tuned])
     misses = model.saturations.count
@@ -186,7 +187,7 @@ def _check(job: Whole, told: dict[str, Told], *, faulty: bool) -> np.ndarray:
         found = [model.predict(part) for part in (seen, rest) if part is not None]
         return np.concatenate(found)
 
-    _classified("before training", told["before"], classes())
+    _classified("before training", results["before"], classes())
     batches = train.counters["batches"]
     if not faulty:
         _same("batches", batches, len(job.order))
@@ -210,21 +211,21 @@ def _check(job: Whole, told: dict[str, Told], *, faulty: bool) -> np.ndarray:
     for name, value in counted.items():
         _same(f"counted {name}", train.counters[name], value)
     rows = job.rows(model)
-    read = told["read"].parameters
+    read = results["read"].parameters
     if read.size != rows.size or (read != rows.ravel()).any():
         raise Mismatch(
             f"the adapters after batch {batches} are not the model's: "
             f"{(read != rows.ravel()).sum() if read.size == rows.size else read.size} of "
             f"{rows.size} numbers"
         )
-    _classified("after training", told["after"], classes())
+    _classified("after training", results["after"], classes())
     return found
 
 
-def _classified(when: str, told: Told, wanted: np.ndarray) -> None:
-    _same(f"classified {when}", len(told.best), len(wanted))
-    wrong = np.flatnonzero(told.best != wanted)
+def _classified(when: str, results: ActResult, wanted: np.ndarray) -> None:
+    _same(f"classified {when}", len(results.best), len(wanted))
+    wrong = np.flatnonzero(results.best != wanted)
     if len(wrong):
         k = wrong[0]
-        raise Mismatch(f"image {k}, {when}, is of class {told.best[k]}, the model's {wanted[k]}")
-    _same(f"hits {when}", int(told.hit.sum()), 0)
+        raise Mismatch(f"image {k}, {when}, is of class {results.best[k]}, the model's {wanted[k]}")
+    _same(f"hits {when}", int(results.hit.sum()), 0)

@@ -31,8 +31,8 @@ class EngineConfig:
     lora
         The adapters, if there are any.
 
-    Raises ``ValueError`` for a format of values, or of adapters, that 1 is beyond, and for whatever
-    :class:`MacArrayConfig` refuses.
+    Raises ``ValueError`` for a format of values, or of adapters, that 1 does not fit, and for
+    whatever :class:`MacArrayConfig` refuses.
     """
 
     plan: Plan
@@ -57,7 +57,7 @@ class EngineConfig:
         return max([self.values.width] + ([self.lora.gradients.width] if self.lora else []))
 
     def _mac(self) -> MacArrayConfig:
-        # The array's factors are whatever stands at its two sides.
+        # The array's factors are whatever comes to its two sides.
         weights, activations = [self.weights.width], [self.values.width]
         if self.lora:
             # Outer products have activations and gradients for weights; updates accumulators.

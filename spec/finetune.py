@@ -9,7 +9,7 @@ from math import prod
 from seedbed.spec.checks import require_choice
 from seedbed.spec.network import Layer, NetworkConfig
 
-__all__ = ["METHODS", "Cost", "Method", "adapter", "chosen", "cost"]
+__all__ = ["METHODS", "Cost", "Method", "adapter", "cost", "selected"]
 
 WHICH = ("none", "last", "all")
 #: Bytes of a number.
@@ -20,7 +20,7 @@ FLOAT = 4
 class Method:
     """What is trained: weights, biases and adapters of ``all`` layers, of the ``last`` or ``none``.
 
-    An adapter is beside its layer, from the layer's input to its output before ReLU, both flat;
+    An adapter is parallel to its layer, from its input to its output before ReLU, both flat;
     ``skip`` has one from each layer's input to the last layer's output instead. Raises
     ``ValueError`` for another word.
     """
@@ -51,7 +51,7 @@ METHODS = {
 }
 
 
-def chosen(config: NetworkConfig, which: str) -> tuple[Layer, ...]:
+def selected(config: NetworkConfig, which: str) -> tuple[Layer, ...]:
     """Return the layers that a word of :class:`Method` means."""
     return {"none": (), "last": config.layers[-1:]}.get(which, config.layers)
 
@@ -87,9 +87,9 @@ def cost(config: NetworkConfig, method: Method, *, rank: int = 4, as_printed: bo
     ``as_printed`` adds, to the backward pass of adapters that skip, gradients of the layers'
     outputs: nothing needs them, but the printed figure has them.
     """
-    trained = sum(layer.parameters - layer.outputs for layer in chosen(config, method.weights))
-    trained += sum(layer.outputs for layer in chosen(config, method.biases))
-    adapted = chosen(config, method.adapters)
+    trained = sum(layer.outputs * layer.fan_in for layer in selected(config, method.weights))
+    trained += sum(layer.outputs * layer.bias for layer in selected(config, method.biases))
+    adapted = selected(config, method.adapters)
     a = {layer: rank * adapter(config, method, layer)[0] for layer in adapted}
     b = {layer: rank * adapter(config, method, layer)[1] for layer in adapted}
     extra = sum(a.values()) + sum(b.values())
@@ -97,11 +97,13 @@ def cost(config: NetworkConfig, method: Method, *, rank: int = 4, as_printed: bo
     outputs = {layer: prod(layer.convolved) for layer in config.layers}
     pooled = {layer: prod(layer.shape) for layer in config.layers if layer.pool > 1}
     relus = sum(outputs[layer] for layer in config.layers if layer.relu)
-    forward = 2 * config.macs + sum(outputs.values()) + relus + 2 * extra
+    biases = sum(outputs[layer] for layer in config.layers if layer.bias)
+    forward = 2 * config.macs + biases + relus + 2 * extra
     forward += sum((layer.pool**2 - 1) * count for layer, count in pooled.items())
 
-    backward = 2 * sum(layer.macs for layer in chosen(config, method.weights))
-    backward += sum(outputs[layer] for layer in chosen(config, method.biases))
+    backward = 2 * sum(layer.macs for layer in selected(config, method.weights))
+    biased = [layer for layer in selected(config, method.biases) if layer.bias]
+    backward += sum(outputs[layer] for layer in biased)
     backward += 2 * (sum(a.values()) + 2 * sum(b.values()))
     later = config.layers[1:]
     if method.deep:

@@ -15,7 +15,7 @@ from seedbed.spec.softmax_loss import SoftmaxLossConfig
 
 __all__ = ["CACHES", "INSTANTFT_KINDS", "INSTANTFT_STATUS", "InstantFtConfig"]
 
-#: What the core is told to do, by code: fine-tune, classify, make every B 0, give the adapters out,
+#: Commands of the core, by code: fine-tune, classify, make every B 0, give the adapters out,
 #: or forget what the cache has.
 INSTANTFT_KINDS = ("train", "infer", "clear", "read", "forget")
 #: How a command ended, by code: well, or what was wrong first: the command, a sample of the wrong
@@ -33,7 +33,7 @@ class InstantFtConfig:
     A sample is trained on what the cache gives back, at a miss too: what an epoch does, so, does
     not depend on which samples are in the cache. An image is never cached: it comes with each use.
     A byte v of it is the integer v (1 + 2^8), v / 255 to 2^-16 of it, in a format of 16 bits
-    behind the point, and is cut or extended for others. What a layer takes or gives is flat in the
+    after the point, and is cut or extended for others. What a layer takes or gives is flat in the
     order of rows, columns, channels: so adapters see it, and so the cache has it.
 
     Parameters
@@ -173,7 +173,7 @@ class InstantFtConfig:
             if region.first != region.origin or region.stride != region.shape[1] * region.shape[2]:
                 raise ValueError(
                     f"{region.name} has padding between its rows, and cannot be cached: use other "
-                    "lanes, or a network without padding behind its first layer"
+                    "lanes, or a network without padding after its first layer"
                 )
         return ForwardCacheConfig(
             lengths=self.cached,

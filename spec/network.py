@@ -27,7 +27,7 @@ class Layer:
     Parameters
     ----------
     name
-        Prefix of its parameters, ``NAME.weight`` and ``NAME.bias``.
+        Prefix of its parameters, ``NAME.weight`` and, with a bias, ``NAME.bias``.
     kind
         ``conv`` (stride 1) or ``dense`` (which takes its input flat, channel by channel).
     inputs
@@ -36,6 +36,8 @@ class Layer:
         Channels, or units, that go out.
     kernel, padding
         ``conv`` only: side of the square kernel, and zeros put around the input.
+    bias
+        Whether a parameter is added to each output.
     relu
         Whether negative outputs become 0.
     pool
@@ -48,6 +50,7 @@ class Layer:
     outputs: int
     kernel: int = 1
     padding: int = 0
+    bias: bool = True
     relu: bool = True
     pool: int = 1
 
@@ -59,6 +62,7 @@ class Layer:
         require_int("padding", self.padding, 0, 65535)
         require_int("kernel", self.kernel, 1, min(self.inputs[1:]) + 2 * self.padding)
         require_int("padding", self.padding, 0, self.kernel - 1)
+        require_bool("bias", self.bias)
         require_bool("relu", self.relu)
         require_int("pool", self.pool, 1, 8)
         if any(side % self.pool for side in self.convolved[1:]):
@@ -89,7 +93,7 @@ class Layer:
     @property
     def parameters(self) -> int:
         """Weights and biases."""
-        return self.outputs * (self.fan_in + 1)
+        return self.outputs * (self.fan_in + self.bias)
 
     @property
     def macs(self) -> int:

@@ -1,7 +1,7 @@
 """Where layers lie in an engine's memories, and the steps that run them there.
 
 Everything is in rows of ``lanes`` numbers. Activations of an image are a map (rows, columns,
-channels) in a half of the store, so that a window's row of a convolution is contiguous. A row of
+channels) in a buffer of the store, so that a window's row of a convolution is contiguous. A row of
 weights has ``ways`` times ``lanes`` numbers, one vector for each of so many outputs.
 """
 
@@ -54,23 +54,23 @@ class Step:
     Parameters
     ----------
     trainable
-        Whether the weights are the adapters'.
+        Whether the weights are trainable rows.
     weights
         Their first row; each group has ``beats`` rows.
     window
         Address of the first window.
-    column, line
-        Addresses from a window to the next column's and to the next line's.
-    pieces, reads, jump
+    column_stride, row_stride
+        Addresses from a window to that of the next column, and of the next row.
+    pieces, reads, read_stride
         Beats along a window's row, and how many such there are; addresses between them.
     skew
-        Rows that each lane reads behind the one that it would: several of a window's rows at once.
+        Rows by which each lane reads further on: several of a window's rows at once.
     height, width, pool
         Of the pooled map, and the side of the square that a maximum is taken over.
     outputs
         Channels.
-    target, target_line
-        Address of the first output, and from one line of the map to the next.
+    target, target_row_stride
+        Address of the first output, and from one row of the map to the next.
     relu, bias
         Whether negative outputs become 0; whether the last lane of a frame's last beat is 1.
     gradient
@@ -83,18 +83,18 @@ class Step:
     trainable: bool = False
     weights: int
     window: int
-    column: int = 0
-    line: int = 0
+    column_stride: int = 0
+    row_stride: int = 0
     pieces: int
     reads: int = 1
-    jump: int = 0
+    read_stride: int = 0
     skew: tuple[int, ...]
     height: int = 1
     width: int = 1
     pool: int = 1
     outputs: int
     target: int
-    target_line: int = 0
+    target_row_stride: int = 0
     relu: bool = False
     bias: bool = False
     gradient: bool = False
@@ -108,7 +108,7 @@ class Step:
     @property
     def rewind(self) -> int:
         """Addresses from a frame's first beat to its last."""
-        return (self.pieces - 1) * self.lanes + (self.reads - 1) * self.jump
+        return (self.pieces - 1) * self.lanes + (self.reads - 1) * self.read_stride
 
     def loops(self, ways: int) -> tuple[int, ...]:
         """Return the iterations of the loops over beats, innermost first.
@@ -126,15 +126,17 @@ class Step:
     def strides(self) -> tuple[int, ...]:
         """Address increments after a beat, by the one of :meth:`loops` that continues."""
         pool = self.pool - 1
-        square = pool * (self.line + self.column)
+        square = pool * (self.row_stride + self.column_stride)
         return (
             self.lanes,
-            self.jump - (self.pieces - 1) * self.lanes,
-            self.column - self.rewind,
-            self.line - pool * self.column - self.rewind,
+            self.read_stride - (self.pieces - 1) * self.lanes,
+            self.column_stride - self.rewind,
+            self.row_stride - pool * self.column_stride - self.rewind,
             -square - self.rewind,
-            self.pool * self.column - square - self.rewind,
-            self.pool * (self.line - (self.width - 1) * self.column) - square - self.rewind,
+            self.pool * self.column_stride - square - self.rewind,
+            self.pool * (self.row_stride - (self.width - 1) * self.column_stride)
+            - square
+            - self.rewind,
         )
 
     @property
@@ -146,7 +148,7 @@ class Step:
         """Return the target's increments after a square, by the outer three of its loops."""
         back = (self.groups(ways) - 1) * ways
         column = self.outputs - back
-        return ways, column, self.target_line - (self.width - 1) * self.outputs - back
+        return ways, column, self.target_row_stride - (self.width - 1) * self.outputs - back
 
     def groups(self, ways: int) -> int:
         """Return how many groups of ``ways`` outputs there are."""

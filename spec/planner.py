@@ -35,7 +35,7 @@ class Builder:
         return self.map(name, (1, 1, length))
 
     def before(self, name: str, length: int) -> Region:
-        """Place a plain vector so that what is placed next begins with the row behind it."""
+        """Place a plain vector so that what is placed next begins with the row after it."""
         rows = -(-length // self.lanes)
         self.free += -rows * self.lanes % self.unit
         return self.vector(name, length)
@@ -81,14 +81,14 @@ class Builder:
         plain = (0,) * self.lanes
         if layer.kind == "dense":
             used = {address - source.first for address in source.addresses()}
-            pieces = source.rows + (source.rows * self.lanes - 1 in used)
+            pieces = source.rows + (layer.bias and source.rows * self.lanes - 1 in used)
             shape: dict = {"window": source.first, "pieces": pieces, "skew": plain}
         else:
             row, lines = layer.kernel * layer.inputs[0], self._lines(layer)
             reads = -(-layer.kernel // lines)
-            # The last lane of the last beat must be free for the bias.
+            # With a bias, the last lane of the last beat must be free.
             left = (layer.kernel - lines * (reads - 1)) * row if lines > 1 else row
-            pieces = left // self.lanes + 1
+            pieces = -(-(left + layer.bias) // self.lanes)
             if lines > 1 and pieces > 1:
                 reads, pieces = reads + 1, 1
             extra = (source.stride - row) // self.lanes
@@ -99,11 +99,11 @@ class Builder:
             pad = layer.padding
             shape = {
                 "window": source.origin - pad * (source.stride + layer.inputs[0]),
-                "column": layer.inputs[0],
-                "line": source.stride,
+                "column_stride": layer.inputs[0],
+                "row_stride": source.stride,
                 "pieces": pieces,
                 "reads": reads,
-                "jump": lines * source.stride,
+                "read_stride": lines * source.stride,
                 "skew": skew,
             }
         channels, height, width = layer.shape
@@ -115,9 +115,9 @@ class Builder:
             pool=layer.pool,
             outputs=channels,
             target=target.origin,
-            target_line=target.stride,
+            target_row_stride=target.stride,
             relu=layer.relu,
-            bias=True,
+            bias=layer.bias,
             **shape,
         )
 
@@ -140,7 +140,7 @@ class Builder:
 def plan(
     *, lanes: int, ways: int, layers: tuple[Layer, ...] = (), lora: "LoraConfig | None" = None
 ) -> Plan:
-    """Return the plan of a frozen network, of adapters, or of adapters beside a network.
+    """Return the plan of a frozen network, of adapters, or of both.
 
     Regions are ``x0`` .. for what layers and adapters take, ``logits`` for the network's outputs;
     those of adapters are :mod:`seedbed.spec.adapter_schedule`'s. Who adds a step says whether its

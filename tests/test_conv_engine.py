@@ -1,10 +1,15 @@
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
 import numpy as np
 import pytest
 
+from seedbed.hw import mac_array
+from seedbed.hw.activation_store import ActivationStore
 from seedbed.hw.conv_engine import ConvEngine, image_layout
+from seedbed.hw.layer_sequencer import LayerSequencer
+from seedbed.hw.step_constants import StepConstants
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.conv_engine import (
     case,
@@ -18,6 +23,7 @@ from seedbed.sim.cases.conv_engine import (
 from seedbed.sim.harness import simulate, with_stalls
 from seedbed.sim.reset_bench import ResetBench
 from seedbed.spec import ConvEngineConfig
+from seedbed.spec.engine import FRAMES
 from seedbed.spec.fixed import Q8_16, Fixed
 from seedbed.spec.network import LENET5, Layer, NetworkConfig
 
@@ -38,12 +44,20 @@ SQUARES = NetworkConfig(
 )
 #: An image in one beat, that it does not fill.
 DENSE = NetworkConfig((Layer(name="a", kind="dense", inputs=(5, 1, 3), outputs=4, relu=False),))
+#: No biases, so that beats may be full: a window of a whole beat, and a vector of one.
+BARE = NetworkConfig(
+    (
+        Layer(name="a", kind="conv", inputs=(2, 3, 3), outputs=4, kernel=2, bias=False),
+        Layer(name="b", kind="dense", inputs=(16, 1, 1), outputs=3, bias=False, relu=False),
+    )
+)
 CONFIGS = [
     ConvEngineConfig(network="tiny", lanes=16),
     ConvEngineConfig(network="tiny", lanes=8, ways=2, values=Q8_16),
     ConvEngineConfig(network=MAP, lanes=16, ways=4, values=Fixed(12, 8), weights=Fixed(10, 7)),
     ConvEngineConfig(network=SQUARES, lanes=8, ways=1, weights=Fixed(9, 0)),
     ConvEngineConfig(network=DENSE, lanes=32, ways=2),
+    ConvEngineConfig(network=BARE, lanes=8, ways=2),
 ]
 SMALL = CONFIGS[1]
 
@@ -84,6 +98,22 @@ def test_lenet5_in_cycles():
     assert (config.image_beats, config.parameter_beats) == (196, 32320)
     assert dut.latency == dut.interval == 4051 + 5 * (10 + 9) + 5
     simulate(dut, Case(phases=[]))
+
+
+@pytest.mark.parametrize("lanes", [8, 64])
+def test_frames_in_flight_never_hold_up_the_sequencer(lanes):
+    """A frame of one beat each cycle, from its issue until it has left the array."""
+    config = ConvEngineConfig(network="tiny", lanes=lanes).engine
+    issue = LayerSequencer.latency - StepConstants.latency
+    assert issue + ActivationStore.latency + mac_array.latency(config.mac) < FRAMES
+
+
+def test_without_biases_beats_are_full():
+    steps = ConvEngineConfig(network=BARE, lanes=8, ways=2).engine.plan.steps
+    layers = [replace(layer, bias=True) for layer in BARE.layers]
+    biased = ConvEngineConfig(network=NetworkConfig(tuple(layers)), lanes=8, ways=2)
+    assert [step.beats for step in steps] == [1, 2]
+    assert [step.beats for step in biased.engine.plan.steps] == [2, 3]
 
 
 def test_without_parameters():

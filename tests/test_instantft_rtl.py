@@ -148,7 +148,7 @@ def an_interruption_ends_the_simulation(kept, bench, job):
 
     before = set(bench.parent.iterdir())
     with pytest.raises(KeyboardInterrupt):
-        kept.run(bench, replace(job, order=job.order * 200), seed=1, tell=interrupt)
+        kept.run(bench, replace(job, order=job.order * 200), seed=1, progress=interrupt)
     assert set(bench.parent.iterdir()) == before
 
 

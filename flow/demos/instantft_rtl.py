@@ -111,7 +111,7 @@ def measure(
         with threadpool_limits(1):
             found = instantft_whole.run(
                 bench, job, seed=seed, pauses=STALLS if stalls else 0, memory=memory,
-                tell=lambda share: tell("fine-tuning in the RTL", share),
+                progress=lambda share: tell("fine-tuning in the RTL", share),
             )  # fmt: skip
         return {
             "data": split.name,

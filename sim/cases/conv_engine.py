@@ -20,7 +20,8 @@ def drawn(config: ConvEngineConfig, rng: np.random.Generator, *, peak: float = 1
         deviation = config.weights.one * peak * (3 / layer.fan_in) ** 0.5
         weights = rng.normal(0, deviation, (layer.outputs, layer.fan_in))
         bias = rng.normal(0, config.weights.one * peak / 2, layer.outputs)
-        for part, numbers in (("weight", weights), ("bias", bias)):
+        parts = [("weight", weights), ("bias", bias)]
+        for part, numbers in parts if layer.bias else parts[:1]:
             whole = np.rint(numbers).astype(np.int64)
             parameters[f"{layer.name}.{part}"] = whole.clip(config.weights.low, config.weights.high)
     return ConvEngine(config, parameters)
@@ -68,7 +69,7 @@ def result_payloads(config: ConvEngineConfig, outputs: np.ndarray, saturated: in
         for start in range(0, channels, ways):
             found.append(position[start : start + ways].tolist())
     return [
-        # What is beyond the count is what sums of rows of zeros are.
+        # What is after the count is what sums of rows of zeros are.
         layout.const(
             {
                 "values": values + [0] * (ways - len(values)),

@@ -20,7 +20,7 @@ OUTPUTS = ("o", "o_codes", "o_command", "o_write")
 def codes_payloads(
     config: ForwardCacheConfig, lanes: int, codes: np.ndarray, peaks: np.ndarray, last: int
 ) -> list[int]:
-    """Return beats of codes (beats, lanes) with their peaks; ``last`` stands with that beat."""
+    """Return beats of codes (beats, lanes) with their peaks; ``last`` is set in that beat."""
     layout = forward_cache_layouts.codes_layout(config, lanes)
     return [
         layout.const({"codes": row.tolist(), "peak": int(peak), "last": k == last}).as_bits()
@@ -78,7 +78,7 @@ class Session:
         return self.model.pack(codes, self.rng.integers(0, 1 << config.peak_width, config.blocks))
 
     def frame(self, entry: np.ndarray, last: int | None = None) -> list[int]:
-        """Return a store's frame of ``entry``, whose ``last`` stands at that beat.
+        """Return a store's frame of ``entry``, whose ``last`` is set in that beat.
 
         The peak of a block's last beat counts alone, so others' are random.
         """
@@ -107,7 +107,7 @@ class Session:
         return [k == beats - 1 for _, beats in bursts for k in range(beats)]
 
     def unknown(self, index: int) -> None:
-        """Ask for what no kind stands for."""
+        """Request a kind that does not exist."""
         fields = {"index": index, "kind": len(FORWARD_CACHE_KINDS)}
         self.payloads["i"].append(forward_cache_layouts.request_layout().const(fields).as_bits())
         self.payloads["o"].append(FORWARD_CACHE_STATUS.index("range"))
@@ -256,7 +256,7 @@ def _places(session: Session) -> list[int]:
 
 
 def case(config: ForwardCacheConfig, random: Random) -> Case:
-    """Return requests back to back, then every fault with good requests behind it."""
+    """Return requests back to back, then every fault, followed by good requests."""
     session = Session(config=config, rng=np.random.default_rng(random.getrandbits(32)))
     places = _places(session)
     for index in places:

@@ -60,7 +60,7 @@ class Session:
 
     ``images`` and ``labels`` are drawn, one for each entry of the cache. ``phases`` returns all
     that was asked since the last call. A new phase begins where the core must be done with the one
-    before: behind a packet of parameters, and behind a command that failed, once until it has and
+    before: after a packet of parameters, and after a command that failed, once until it has and
     once until the next is taken, for samples are dropped until then.
     """
 
@@ -68,7 +68,7 @@ class Session:
     rng: np.random.Generator
     #: What the weights of the network and of the adapters are multiplied with.
     gain: float = 1.0
-    drops: bool = field(default=False, init=False)
+    discarding: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         config, rng = self.config, self.rng
@@ -83,7 +83,7 @@ class Session:
         self.images = rng.integers(0, 256, (config.entries, *shape), np.uint8)
         self.labels = rng.integers(0, config.lora.classes, config.entries)
         self.known: dict[int, Seen] = {}
-        # Entries in the cache are whole beats: what is behind a vector's end is a number too.
+        # Entries in the cache are whole beats: what is after a vector's end is a number too.
         cache, lanes = config.forward_cache, config.forward_cache.beat_bits // 4
         self._padded = [beats * lanes for beats in cache.vector_beats]
         self._nf4 = Nf4(config.nf4)
@@ -134,16 +134,16 @@ class Session:
         layout = instantft.command_layout(self.config)
         given = {"kind": kind} | dict.fromkeys(names, 0) | fields
         self.payloads["i"].append(layout.const(given).as_bits())
-        if self.drops:
+        if self.discarding:
             self._cut()
-        self.drops = False
+        self.discarding = False
 
     def ends(self, status: str = "ok") -> None:
         """Expect the beat that ends a command."""
         self._tells({"status": INSTANTFT_STATUS.index(status), "last": 1})
         if status != "ok":
             self._cut()
-            self.drops = True
+            self.discarding = True
 
     def order(self, kind: str, status: str = "ok", **fields: int) -> None:
         """Send a command that has no samples, or none that come to anything."""
@@ -280,7 +280,7 @@ class Session:
 
 
 def case(config: InstantFtConfig, random: Random) -> Case:
-    """Return jobs of all kinds, then every fault with a good job behind it."""
+    """Return jobs of all kinds, then every fault followed by a good job."""
     session = Session(config=config, rng=np.random.default_rng(random.getrandbits(32)))
     rate = config.lora.rate(0.02)
     last = config.entries - 1

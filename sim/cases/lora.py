@@ -32,7 +32,7 @@ class Session:
     rng: np.random.Generator
     model: Lora = field(init=False)
     batch: list = field(default_factory=list)
-    spoilt: bool = False
+    batch_error: bool = False
     length_error: bool = False
 
     def __post_init__(self) -> None:
@@ -131,21 +131,21 @@ class Session:
             for k, value in enumerate(sent)
         ]
         if gradients:
-            self.spoilt = True
+            self.batch_error = True
         else:
             self.batch.append((x, [part[0] for part in h], dz))
 
     def update(self, rate: int) -> None:
         """End the batch."""
         self._command("update", rate)
-        if self.spoilt:
+        if self.batch_error:
             self._count(rate)
             self._answer(status="gradients")
         else:
             if self.batch:
                 self._move(self.model, rate)
             self._answer()
-        self.batch, self.spoilt = [], False
+        self.batch, self.batch_error = [], False
 
     def _move(self, model: Lora, rate: int) -> None:
         inputs, hidden, dz = zip(*self.batch, strict=True)

@@ -56,8 +56,10 @@ def walk(dut: LayerSequencer) -> Module:
     piece, read, x, y, group, column, line = at
     address = row = fits = Const(0, 1)
     for k, s in enumerate(steps):
-        here = s.window + (line * s.pool + y) * s.line + (column * s.pool + x) * s.column
-        here = here + read * s.jump + piece * lanes
+        here = (
+            s.window + (line * s.pool + y) * s.row_stride + (column * s.pool + x) * s.column_stride
+        )
+        here = here + read * s.read_stride + piece * lanes
         rows = s.weights + group * s.beats + read * s.pieces + piece
         address, row = Mux(number == k, here, address), Mux(number == k, rows, row)
         within = Const(1, 1)
@@ -186,7 +188,8 @@ def numbers(dut: ActivationStore) -> Module:
     return m
 
 
-#: Each of the seven loops turns somewhere; windows in several beats, and several rows in one.
+#: Each of the seven loops has several iterations somewhere; windows in several beats, and
+#: several rows in one.
 LOOPS = ConvEngineConfig(
     network=NetworkConfig(
         (

@@ -68,7 +68,7 @@ def bursts(dut: Bursts) -> Module:
             place.eq(dut.index * config.beats + dut.skip),
             write.eq(dut.write),
         ]
-    # What is not commanded yet lies behind the command that waits.
+    # What is not commanded yet comes after the command that waits.
     ahead = Mux(dut.o.valid, command.length + 1, 0)
     with m.If(inside["pending"]):
         m.d.comb += [

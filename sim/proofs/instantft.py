@@ -21,32 +21,32 @@ def pixels(dut: ImageLoader) -> Module:
     region, ways = plan.image, plan.ways
     rows, along = region.shape[0], region.shape[1] * region.shape[2]
     y, x = Signal(range(rows)), Signal(range(along + ways))
-    over = Signal()
-    turns = x + ways >= along
-    final = turns & (y == rows - 1) & ~over
+    complete = Signal()
+    row_last = x + ways >= along
+    final = row_last & (y == rows - 1) & ~complete
     place = region.origin + y * region.stride + x
     buffer_select = dut.buffer_select << (len(put.payload.address) - 1)
     m.d.comb += [
-        Assert(put.valid == (given.valid & ~over)),
-        Assert(given.ready == (put.ready | over)),
+        Assert(put.valid == (given.valid & ~complete)),
+        Assert(given.ready == (put.ready | complete)),
         Assert(dut.done == (transfer(given) & given.payload.last & final)),
         Assert(dut.length_error == (transfer(given) & given.payload.last & ~final)),
     ]
     with m.If(put.valid):
         m.d.comb += [
             Assert(put.payload.address == place + buffer_select),
-            Assert(put.payload.count == Mux(turns, along - x, ways)),
+            Assert(put.payload.count == Mux(row_last, along - x, ways)),
             Assert(put.payload.values.as_value() == given.payload.values.as_value()),
         ]
     with m.If(transfer(given)):
-        m.d.sync += [x.eq(Mux(turns, 0, x + ways)), over.eq(over | final)]
-        with m.If(turns):
+        m.d.sync += [x.eq(Mux(row_last, 0, x + ways)), complete.eq(complete | final)]
+        with m.If(row_last):
             m.d.sync += y.eq(Mux(y == rows - 1, 0, y + 1))
         with m.If(given.payload.last):
-            m.d.sync += [x.eq(0), y.eq(0), over.eq(0)]
+            m.d.sync += [x.eq(0), y.eq(0), complete.eq(0)]
     # What an induction has to know.
-    m.d.comb += Assert(inside["drops"] == over)
-    with m.If(~over):
+    m.d.comb += Assert(inside["discard"] == complete)
+    with m.If(~complete):
         m.d.comb += [
             Assert(inside["row"] == y),
             Assert(inside["beat"] * ways == x),
@@ -56,8 +56,8 @@ def pixels(dut: ImageLoader) -> Module:
     cover(
         m,
         dut.done,
-        dut.length_error & ~over,
-        dut.length_error & over,
+        dut.length_error & ~complete,
+        dut.length_error & complete,
         transfer(put) & past(m, dut.done),
     )
     return m
@@ -89,8 +89,8 @@ def packets(dut: ParameterLoader) -> Module:
     kept = Mux(kind, plan.trainable_rows, plan.frozen_rows) * pairs
     m.d.comb += [
         Assert((count == 0) | (count <= kept)),
-        Assert(inside["beyond"] == ((count != 0) & (count == kept))),
-        Assert(inside["beyond"] | (dut.row * pairs + dut.pair == count)),
+        Assert(inside["complete"] == ((count != 0) & (count == kept))),
+        Assert(inside["complete"] | (dut.row * pairs + dut.pair == count)),
         Assert(dut.pair < pairs),
     ]
     fits = transfer(given) & given.payload.last & ~dut.length_error
@@ -119,7 +119,7 @@ SHORT = InstantFtConfig(
 ).engine
 
 OVERFULL = Mutant(
-    name="what is left over of a row's last beat is written",
+    name="what is left complete of a row's last beat is written",
     old="put.payload.count.eq(along - (beats - 1) * ways)",
     new="put.payload.count.eq(ways)",
 )
@@ -130,23 +130,23 @@ DENSE = Mutant(
 )
 EARLY = Mutant(
     name="an image may end with any row",
-    old="ends.eq(turns & (row == rows - 1) & ~drops)",
-    new="ends.eq(turns & ~drops)",
+    old="ends.eq(row_last & (row == rows - 1) & ~discard)",
+    new="ends.eq(row_last & ~discard)",
 )
 SPILLS = Mutant(
     name="what is too much is written",
-    old="put.valid.eq(given.valid & ~drops)",
+    old="put.valid.eq(given.valid & ~discard)",
     new="put.valid.eq(given.valid)",
 )
 LONG = Mutant(
     name="a packet that is too long fits",
-    old="(beyond | ~ends)",
-    new="(~beyond & ~ends)",
+    old="(complete | ~ends)",
+    new="(~complete & ~ends)",
 )
 KEEPS = Mutant(
     name="a short packet's place is kept for the next",
-    old="m.d.sync += [self.pair.eq(0), self.row.eq(0), beyond.eq(0)]",
-    new="m.d.sync += beyond.eq(0)",
+    old="m.d.sync += [self.pair.eq(0), self.row.eq(0), complete.eq(0)]",
+    new="m.d.sync += complete.eq(0)",
 )
 
 PROOFS = (

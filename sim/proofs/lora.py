@@ -1,4 +1,4 @@
-"""Proofs of the adapters' ways in, and of the walk over their outer products."""
+"""Proofs of the adapters' ways in, and of the walk complete their outer products."""
 
 from amaranth.hdl import Assert, Assume, Const, Module, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
@@ -79,14 +79,14 @@ def vectors(dut: VectorLoader) -> Module:
     regions = plan.schedule.inputs
     lengths = [region.shape[2] for region in regions]
     vector, place = Signal(range(len(regions))), Signal(range(max(lengths) + ways))
-    over = Signal()
+    complete = Signal()
     length = chosen(vector, lengths)
-    turns = place + ways >= length
-    final = turns & (vector == len(regions) - 1) & ~over
+    vector_last = place + ways >= length
+    final = vector_last & (vector == len(regions) - 1) & ~complete
     half = dut.buffer_select << (len(put.payload.address) - 1)
     m.d.comb += [
-        Assert(put.valid == (given.valid & ~over)),
-        Assert(given.ready == (put.ready | over)),
+        Assert(put.valid == (given.valid & ~complete)),
+        Assert(given.ready == (put.ready | complete)),
         Assert(dut.done == (transfer(given) & given.payload.last & final)),
         Assert(dut.length_error == (transfer(given) & given.payload.last & ~final)),
     ]
@@ -94,17 +94,17 @@ def vectors(dut: VectorLoader) -> Module:
         first = chosen(vector, (region.first for region in regions))
         m.d.comb += [
             Assert(put.payload.address == first + place + half),
-            Assert(put.payload.count == Mux(turns, length - place, ways)),
+            Assert(put.payload.count == Mux(vector_last, length - place, ways)),
             Assert(put.payload.values.as_value() == given.payload.values.as_value()),
         ]
     with m.If(transfer(given)):
-        m.d.sync += [place.eq(Mux(turns, 0, place + ways)), over.eq(over | final)]
-        with m.If(turns):
+        m.d.sync += [place.eq(Mux(vector_last, 0, place + ways)), complete.eq(complete | final)]
+        with m.If(vector_last):
             m.d.sync += vector.eq(Mux(vector == len(regions) - 1, 0, vector + 1))
         with m.If(given.payload.last):
-            m.d.sync += [place.eq(0), vector.eq(0), over.eq(0)]
-    m.d.comb += Assert(inside["drops"] == over)
-    with m.If(~over):
+            m.d.sync += [place.eq(0), vector.eq(0), complete.eq(0)]
+    m.d.comb += Assert(inside["discard"] == complete)
+    with m.If(~complete):
         m.d.comb += [
             Assert(vector < len(regions)),
             Assert(place < length),
@@ -114,8 +114,8 @@ def vectors(dut: VectorLoader) -> Module:
     cover(
         m,
         dut.done,
-        dut.length_error & ~over,
-        dut.length_error & over,
+        dut.length_error & ~complete,
+        dut.length_error & complete,
         transfer(put) & past(m, dut.done),
     )
     return m
@@ -164,18 +164,18 @@ PROOFS = (
         reach=14,
         mutants=(
             Mutant(
-                name="what is left over of a vector's last beat is written",
-                old="put.payload.count.eq(Mux(turns, rest, ways))",
+                name="what is left complete of a vector's last beat is written",
+                old="put.payload.count.eq(Mux(vector_last, rest, ways))",
                 new="put.payload.count.eq(ways)",
             ),
             Mutant(
                 name="a sample may end with any vector",
-                old="ends.eq(turns & (number == len(vectors) - 1) & ~drops)",
-                new="ends.eq(turns & ~drops)",
+                old="ends.eq(vector_last & (number == len(vectors) - 1) & ~discard)",
+                new="ends.eq(vector_last & ~discard)",
             ),
             Mutant(
                 name="what is too much is written",
-                old="put.valid.eq(given.valid & ~drops)",
+                old="put.valid.eq(given.valid & ~discard)",
                 new="put.valid.eq(given.valid)",
             ),
         ),

@@ -112,8 +112,8 @@ def test_windows_meet_their_weights():
                 seen = []
                 for read in range(step.reads):
                     for piece in range(step.pieces):
-                        at = step.window + y * step.line + column * step.column
-                        at += read * step.jump + piece * made.lanes
+                        at = step.window + y * step.row_stride + column * step.column_stride
+                        at += read * step.read_stride + piece * made.lanes
                         rows_on = np.array(step.skew) * made.lanes
                         seen += store[(at + np.arange(made.lanes) + rows_on) % len(store)].tolist()
                 window = padded[:, y : y + side, column : column + side].ravel()

@@ -103,3 +103,15 @@ def test_names_are_refused():
         named("lenet")
     with pytest.raises(TypeError, match=f"{NAMES}, not 5"):
         named(5)
+
+
+def test_a_layer_may_have_no_bias():
+    layer = Layer(name="a", kind="dense", inputs=(4, 1, 1), outputs=3, bias=False)
+    assert layer.parameters == 12
+    config = NetworkConfig((layer,))
+    parameters = network.init(config, np.random.default_rng(1))
+    assert list(parameters) == ["a.weight"]
+    x = np.ones((2, 4, 1, 1), np.float32)
+    assert list(network.gradients(config, parameters, x, np.array([0, 1]))) == ["a.weight"]
+    with pytest.raises(TypeError, match="bias must be"):
+        Layer(name="a", kind="dense", inputs=(4, 1, 1), outputs=3, bias=1)
