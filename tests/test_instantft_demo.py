@@ -133,13 +133,13 @@ def test_digits_stand_in_the_middle_as_those_of_mnist():
 
 def test_a_pool_runs_what_is_not_kept_and_that_once(tmp_path, task, monkeypatch):
     jobs = [Job("InstantFT", "exact", 90.0, seed) for seed in range(2)]
-    pool.perform(task, jobs[:1], tmp_path, workers=1, progress=False)
+    pool.run_jobs(task, jobs[:1], tmp_path, workers=1, progress=False)
     run = instantft_job.Task.run
     ran = []
     monkeypatch.setattr(
         instantft_job.Task, "run", lambda self, job: ran.append(job) or run(self, job)
     )
-    done = pool.perform(task, [*jobs, *jobs], tmp_path, workers=1, progress=False)
+    done = pool.run_jobs(task, [*jobs, *jobs], tmp_path, workers=1, progress=False)
     assert ran == jobs[1:]
     assert set(done) == set(jobs)
 

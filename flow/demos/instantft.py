@@ -13,7 +13,7 @@ from seedbed.flow.demos.data import digits, mnist
 from seedbed.flow.demos.instantft_job import FIXED, Job, Settings, Task, prepare
 from seedbed.flow.demos.instantft_plots import draw, show
 from seedbed.flow.files import write_atomic
-from seedbed.flow.pool import bar, perform
+from seedbed.flow.pool import bar, run_jobs
 from seedbed.spec.finetune import METHODS, cost
 from seedbed.spec.network import LENET5
 
@@ -88,7 +88,7 @@ def run_instantft(
 
     wanted = [job for what in (*TABLE, *TIMED) for job in jobs(what, angle)]
     wanted += [job for degrees in ANGLES for what in SWEPT for job in jobs(what, degrees)]
-    done = perform(task, wanted, folder, workers=workers, progress=shown)
+    done = run_jobs(task, wanted, folder, workers=workers, progress=shown)
     result = {
         "command": f"seedbed demo instantft --angle {angle:g} --seeds {seeds}"
         + ("" if data is None else " --data DIR"),

@@ -15,7 +15,7 @@ from seedbed.flow.emit import verilog
 from seedbed.flow.files import write_atomic
 from seedbed.flow.progress import Bar
 from seedbed.flow.report import jobs
-from seedbed.flow.row import Row, kept_rows
+from seedbed.flow.row import Row, load_rows
 
 __all__ = ["clocks", "rows", "run_rtl"]
 
@@ -88,7 +88,7 @@ def run_rtl(
 def clocks(build: Path, lanes: int) -> dict[str, float]:
     """Return the median Fmax in MHz by target, as far as LeNet-5's core was placed and routed."""
     plan = jobs.plan(build, kinds={"place"}, cores={CORE})
-    rows = jobs.kept([job for job in plan if job.params in ({}, {"lanes": lanes})])
+    rows = jobs.cached([job for job in plan if job.params in ({}, {"lanes": lanes})])
     return {
         str(row.target): row.figures["fmax_mhz"] for row in rows if row.params["lanes"] == lanes
     }
@@ -133,7 +133,7 @@ def rows(folder: Path) -> list[Row]:
 
     The same job on the digits is among what is measured.
     """
-    return kept_rows(folder.glob("mnist/instantft_rtl.json"), _rows)
+    return load_rows(folder.glob("mnist/instantft_rtl.json"), _rows)
 
 
 def _rows(result: dict[str, Any]) -> list[Row]:
@@ -150,7 +150,7 @@ def _rows(result: dict[str, Any]) -> list[Row]:
             seeds=[result["seed"]],
             tools=result["tools"],
             command=result["command"],
-            paper=paper.beside(CORE, params, "job", None),
+            paper=paper.reference(CORE, params, "job", None),
             aim=paper.aims(CORE, params, "job", None),
         )
     ]

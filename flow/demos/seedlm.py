@@ -27,7 +27,7 @@ from seedbed.flow.demos.zo_job import flat, prepare
 from seedbed.flow.emit import verilog
 from seedbed.flow.files import write_atomic
 from seedbed.flow.progress import Bar
-from seedbed.flow.row import Row, kept_rows
+from seedbed.flow.row import Row, load_rows
 from seedbed.golden import network
 from seedbed.golden.seedlm_gemv import SeedlmGemv
 from seedbed.sim import gemv_cycles
@@ -255,7 +255,7 @@ def _show(result: dict[str, Any], console: Console) -> None:
 
 def rows(folder: Path) -> list[Row]:
     """Return the report's rows of every demonstration that is kept below ``folder``."""
-    return kept_rows(folder.glob("*/seedlm.json"), _rows)
+    return load_rows(folder.glob("*/seedlm.json"), _rows)
 
 
 def _rows(result: dict[str, Any]) -> list[Row]:

@@ -29,7 +29,7 @@ from seedbed.flow.demos.zo_plots import draw, show
 from seedbed.flow.files import write_atomic
 from seedbed.flow.pool import bar
 from seedbed.flow.processes import workers as processes
-from seedbed.flow.row import Row, kept_rows
+from seedbed.flow.row import Row, load_rows
 from seedbed.golden.zo import SOURCES
 
 __all__ = ["DEFAULTS", "RATES", "SEEDS", "SETTINGS", "SWEEPS", "rows", "run_zo"]
@@ -235,7 +235,7 @@ def rows(folder: Path) -> list[Row]:
     One for each source and number of samples a class, of kind ``demo``, and one for each point of
     the sweeps, of kind ``sweep``.
     """
-    return kept_rows(folder.glob("*/zo.json"), _rows)
+    return load_rows(folder.glob("*/zo.json"), _rows)
 
 
 def _rows(result: dict[str, Any]) -> list[Row]:
@@ -269,6 +269,6 @@ def _row(result: dict[str, Any], kind: str, each: dict[str, Any]) -> Row:
         command=result["command"],
         params=params,
         seeds=list(range(each["seeds"])),
-        paper=paper.demo(source) if kind == "demo" else None,
+        paper=paper.demo_reference(source) if kind == "demo" else None,
         aim=paper.aims(CORE, params, kind, None),
     )

@@ -1,4 +1,7 @@
-"""Draws docs/architecture.svg: ``python -m seedbed.flow.report.picture docs/architecture.svg``."""
+"""The block diagram of the documentation.
+
+``python -m seedbed.flow.report.block_diagram docs/architecture.svg`` draws it.
+"""
 
 import sys
 from io import BytesIO
@@ -20,7 +23,7 @@ STYLES = {
     "out": ("#ffffff", "#6b7785"),
 }
 
-#: Each box: name, left, bottom, width, height, style, title, lines below it.
+#: Each box: name, left, bottom, width, height, style, title, text.
 BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
     ("seed", 0, 5.5, 1.3, 0.9, "out", "seed", "one word"),
     ("urng_array", 2.1, 5.3, 2.7, 1.3, "core", "urng_array", "$2^k-1$ LFSRs, rotating"),
@@ -97,7 +100,7 @@ ARROWS: list[tuple[tuple[str, str], tuple[str, str], str]] = [
     (("sim", "e"), ("flow", "w"), ""),
 ]
 
-#: Where a side's arrows end, as shares of the box's width and height.
+#: Ends of arrows on each side, as fractions of the box's width and height.
 SIDES = {
     "e": (1, 0.5), "w": (0, 0.5), "n": (0.5, 1), "s": (0.5, 0),
     "ne": (1, 0.8), "nw": (0, 0.75), "sw": (0, 0.25),
@@ -146,9 +149,9 @@ def _arrows(axes: Axes, places: dict[str, tuple[float, float, float, float]]) ->
 
 
 def draw(kind: str = "svg") -> bytes:
-    """Return the picture; the same version of matplotlib gives the same bytes.
+    """Return the diagram; the same version of matplotlib gives the same bytes.
 
-    Texts are outlines, so that the picture looks alike wherever it is shown.
+    Text is drawn as outlines, independent of installed fonts.
     """
     with rc_context({"svg.hashsalt": "seedbed", "svg.fonttype": "path"}):
         figure = Figure(figsize=(11, 15.1), facecolor="white")
