@@ -8,7 +8,7 @@ from amaranth.hdl import Fragment, Module
 from amaranth.lib import wiring
 
 from seedbed.flow.registry import CORES
-from seedbed.flow.report import docs, picture, tables
+from seedbed.flow.report import block_diagram, docs, tables
 from seedbed.flow.settings import read
 from seedbed.sim.verilate import lint
 
@@ -92,11 +92,11 @@ def test_the_readme_is_short():
 
 
 @pytest.mark.parametrize("name", CORES)
-def test_every_core_is_in_docs_and_picture(name):
+def test_every_core_is_in_docs_and_block_diagram(name):
     text = (ROOT / "docs" / "cores" / f"{name}.md").read_text()
     assert "<!-- generated: resources -->" in text
     assert f"(cores/{name}.md)" in (ROOT / "docs" / "index.md").read_text()
-    assert name in {box[0] for box in picture.BOXES}
+    assert name in {box[0] for box in block_diagram.BOXES}
 
 
 @pytest.mark.parametrize("name", CORES)
@@ -106,15 +106,15 @@ def test_the_ports_on_a_page_are_those_of_the_core(name):
     assert docs.fill(block, [], name) == block
 
 
-def test_picture_is_drawn_alike_every_time():
-    first = picture.draw()
+def test_block_diagram_is_reproducible():
+    first = block_diagram.draw()
     assert first.startswith(b"<?xml")
-    assert first == picture.draw()
+    assert first == block_diagram.draw()
 
 
 def test_arrows_join_boxes():
-    names = {box[0] for box in picture.BOXES}
-    ends = {end for start, stop, _ in picture.ARROWS for end in (start[0], stop[0])}
+    names = {box[0] for box in block_diagram.BOXES}
+    ends = {end for start, stop, _ in block_diagram.ARROWS for end in (start[0], stop[0])}
     assert ends <= names
 
 
@@ -146,7 +146,7 @@ def test_a_block_without_rows_says_so():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (PAGE.replace("resources", "sources"), "no block is named 'sources'"),
+        (PAGE.replace("resources", "sources"), "no block is called 'sources'"),
         (PAGE.replace("<!-- end -->", ""), "has no '<!-- end -->'"),
         (PAGE.replace("<!-- end -->", "") + PAGE, "has no '<!-- end -->'"),
     ],
@@ -161,7 +161,7 @@ def test_pages_are_filled_on_disk_or_not_at_all(tmp_path):
     page.parent.mkdir(parents=True)
     page.write_text(PAGE)
     (tmp_path / "README.md").write_text("<!-- generated: nothing -->\n<!-- end -->\n")
-    with pytest.raises(ValueError, match="no block is named 'nothing'"):
+    with pytest.raises(ValueError, match="no block is called 'nothing'"):
         docs.docs({"rows": [ROW]}, tmp_path)
     assert page.read_text() == PAGE
     (tmp_path / "README.md").write_text("<!-- generated: cores -->\n<!-- end -->\n")

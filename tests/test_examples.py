@@ -39,7 +39,7 @@ def test_the_plain_verilog_bench_passes_and_can_fail(tmp_path, monkeypatch, kept
 def test_the_amaranth_design_matches_the_model_and_is_emitted(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(EXAMPLES / "noise.py"), run_name="__main__")
-    assert "100 beats as the model's" in capsys.readouterr().out
+    assert "100 beats are equal to the model's" in capsys.readouterr().out
     text = (tmp_path / "noise.v").read_text()
     assert re.search(r"^module noise\(", text, re.MULTILINE)
 
@@ -48,7 +48,8 @@ def test_the_amaranth_design_matches_the_model_and_is_emitted(tmp_path, monkeypa
 def test_the_axi_system_computes_a_product_and_can_fail(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(EXAMPLES / "axi_system.py"), run_name="__main__")
-    assert "8 x 64 weights at 4 bits; the product's error is 0.1" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "8 x 64 weights with 4 bits each; relative error of the product: 0.1" in printed
     files = [EXAMPLES / "axi_system_tb.v", EXAMPLES / "axi_system.v", "seedlm_gemv_axi.v"]
     tools.run("IVERILOG", "-g2005", "-o", "system", *files, cwd=tmp_path)
     assert "8 rows, 0 errors, 99 cycles" in tools.run("VVP", "system", cwd=tmp_path)

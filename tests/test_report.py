@@ -23,7 +23,7 @@ def row(core, config, params, target, kind="synthesis", **figures):
         figures=figures,
         tools=TOOLS,
         command=command("synth", core, params, "--target", str(target)),
-        paper=paper.beside(core, params, kind, target),
+        paper=paper.reference(core, params, kind, target),
         aim=paper.aims(core, params, kind, target),
     )
 
@@ -80,9 +80,9 @@ def test_command_quotes_what_a_shell_would_break():
 
 
 def test_paper_figures_are_the_printed_ones():
-    beside = paper.beside("urng_array", {**ARRAY, "width": 14}, "synthesis", "xcup")
-    assert (beside["table"], beside["row"]) == ("Table 6", "Ours O-t-F (OPT)")
-    assert (beside["figures"]["lut"], beside["figures"]["ff"]) == (32, 512)
+    found = paper.reference("urng_array", {**ARRAY, "width": 14}, "synthesis", "xcup")
+    assert (found["table"], found["row"]) == ("Table 6", "Ours O-t-F (OPT)")
+    assert (found["figures"]["lut"], found["figures"]["ff"]) == (32, 512)
     # 1,024 baseline generators of 130 LUT and 68 FF.
     mezo = paper.published("Table 6", "MeZO")["figures"]
     assert (mezo["lut"], mezo["ff"]) == (1024 * 130, 1024 * 68)
@@ -91,8 +91,8 @@ def test_paper_figures_are_the_printed_ones():
 @pytest.mark.parametrize(
     ("params", "target"), [(ARRAY, "ecp5"), ({**ARRAY, "leap": 8}, "xcup"), ({}, "xcup")]
 )
-def test_what_the_paper_did_not_build_stands_beside_nothing(params, target):
-    assert paper.beside("urng_array", params, "synthesis", target) is None
+def test_other_designs_have_no_reference(params, target):
+    assert paper.reference("urng_array", params, "synthesis", target) is None
 
 
 def test_ratios_a_beat_and_a_fresh_number(rows):
@@ -166,7 +166,7 @@ def test_nothing_is_left_behind_in_a_folder_that_cannot_be(rows, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
 
-def test_what_a_perturbation_takes_over_its_array(rows):
+def test_lut_of_a_perturbation_beyond_its_array(rows):
     params = {"source": "urng", "lanes": 31, "width": 8, "leap": 1}
     array = row("urng_array", "31 x 8", {**ARRAY, "repair": False}, "xcup", lut=40)
     whole = row("perturbation", "31 x 8", params, "xcup", lut=133)
@@ -177,14 +177,14 @@ def test_what_a_perturbation_takes_over_its_array(rows):
     assert ratio.ratios([array, other]) == []
 
 
-def test_published_accuracies_stand_beside_the_demonstration():
+def test_the_demonstration_has_published_accuracies():
     demo = Row(
         core="demo zo",
         config="gaussian, k = 16",
         kind="demo",
         figures={"accuracy_mean": 81.5},
         command="seedbed demo zo",
-        paper=paper.demo("gaussian"),
+        paper=paper.demo_reference("gaussian"),
     )
     (table,) = [t for t in sections([demo.to_json()]) if "fine-tuning" in t.title]
     assert table.lines == [["demo zo", "gaussian, k = 16", "81.5", "90.4", "93.1"]]
@@ -244,9 +244,9 @@ DECOMPRESS = {"blocks": 16, "block": 8, "latent": 3, "width": 16}
     ],
 )  # fmt: skip
 def test_every_system_has_a_plot(stem, measured, monkeypatch):
-    """A figure that is not there has a word in its place."""
+    """A missing figure has a label in its place."""
     words = []
-    monkeypatch.setattr(plots, "absent", lambda *found, **_: words.append(found[2]))
+    monkeypatch.setattr(plots, "label_missing", lambda *found, **_: words.append(found[2]))
     drawn = {name: plot([measured.to_json()]) for name, _, plot in plots.PLOTS}
     assert drawn[stem].startswith(b"\x89PNG")
     if "relative_error" in measured.figures:
@@ -344,7 +344,7 @@ def test_summary_says_what_is_checked_and_what_is_missed(rows):
     assert "'make formal'" in next(line for line in lines if line.startswith("Not checked so far"))
 
 
-def test_a_surviving_mutant_has_a_line_of_its_own():
+def test_each_surviving_mutant_has_a_line():
     command = (
         "mutate -ctrl mutsel 7 18 -mode const1 -module top -cell $flatten\\\\core.$or$core.v:9$2 "
         "-port B -portbit 4 -wire core.x -src core.v:127.15-127.19 -src core.v:2609.9-2609.14"

@@ -144,14 +144,14 @@ def test_cycles_of_the_emitted_verilog(tmp_path, monkeypatch):
 
 def test_cycles_are_compared_with_the_papers():
     params = plain_params(CORES["seedlm_gemv"], {})
-    printed = paper.beside("seedlm_gemv", params, "cycles", None)["figures"]
+    printed = paper.reference("seedlm_gemv", params, "cycles", None)["figures"]
     figures = {name: value + 1 for name, value in printed.items()}
     for side in flow.SIDES:
         ratio = printed[f"plain_cycles_{side}"] / printed[f"cycles_{side}"]
         assert round(ratio, 2) == printed[f"speed_up_{side}"]
     row = Row(
         core="seedlm_gemv", config="4 bits", kind="cycles", params=params, figures=figures,
-        command="seedbed measure", paper=paper.beside("seedlm_gemv", params, "cycles", None),
+        command="seedbed measure", paper=paper.reference("seedlm_gemv", params, "cycles", None),
         aim=paper.aims("seedlm_gemv", params, "cycles", None),
     )  # fmt: skip
     (table,) = [t for t in sections([row.to_json()]) if t.title == "Matrix-vector products"]
@@ -160,7 +160,7 @@ def test_cycles_are_compared_with_the_papers():
     ]  # fmt: skip
     assert len(aims_table([row.to_json()], "", "").lines) == 6
     other = plain_params(CORES["seedlm_gemv"], {"word_bits": 8})
-    assert paper.beside("seedlm_gemv", other, "cycles", None) is None
+    assert paper.reference("seedlm_gemv", other, "cycles", None) is None
 
 
 @pytest.mark.parametrize(

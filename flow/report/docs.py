@@ -115,7 +115,7 @@ def fill(text: str, rows: list[dict[str, Any]], stem: str) -> str:
     for name in starts:
         if name not in BLOCKS:
             raise ValueError(
-                f"{stem}: no block is named {name!r}; known blocks are {', '.join(BLOCKS)}"
+                f"{stem}: no block is called {name!r}; known blocks are {', '.join(BLOCKS)}"
             )
     # The body of a block without an end would contain the next marker.
     bodies = [block["body"] for block in _BLOCK.finditer(text)]
