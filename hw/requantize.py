@@ -30,9 +30,7 @@ def saturate(m: Module, number: Value, form: Fixed, name: str) -> tuple[Signal, 
 
 
 class Requantize(wiring.Component):
-    """Shifts sums to the right, rounds half up, and saturates::
-
-        o = clamp(floor(i / 2^shift + 1/2), form)
+    """Shifts sums to the right, rounds half up, saturates: clamp(floor(i / 2^shift + 1/2), form).
 
     Parameters
     ----------
