@@ -1,9 +1,9 @@
-# Everything goes through the command line `seedbed`; this file sets it up and calls it.
+# Sets up the environment and runs the command line `seedbed`.
 
 PYTHON ?= python3
 VENV := .venv
 SEEDBED := $(VENV)/bin/seedbed
-# Packages are compiled when they are imported: that is a third of the work.
+# Packages are compiled at import: compilation would take a third of the installation time.
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 READY := $(VENV)/.ready
 TESTED := $(VENV)/.tested
@@ -13,12 +13,12 @@ SOURCES := $(wildcard spec/*.py hw/*.py flow/registry.py flow/emit/*.py)
 .DEFAULT_GOAL := all
 .PHONY: all setup verilog sim cocotb formal mutate synth demo report docs html test lint clean help
 
-all: verilog  ## the main job: Verilog, demonstration, simulation, synthesis, report
+all: verilog  ## Verilog, demonstration, simulation, synthesis, report
 	@$(SEEDBED) demo zo --seeds 8
 	@$(SEEDBED) report
 	@echo "The Verilog of every core is in build/verilog, the demonstration's plots are in build/demo."
 
-setup: $(READY)  ## the environment alone: .venv/bin/seedbed afterwards
+setup: $(READY)  ## only the environment: .venv/bin/seedbed
 
 EXTRAS := all
 $(READY): pyproject.toml constraints.txt
@@ -26,33 +26,33 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, not " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) --editable '.[$(EXTRAS)]'
-	@echo "Preparing the tools: the first time, each is compiled for this machine (about a minute) ..."
+	@echo "Preparing the tools: each is compiled on first use (about a minute) ..."
 	@$(SEEDBED) doctor
 	@echo $(EXTRAS) > $@
 
-# What tests and checks need, too: at once where nothing is there.
+# With the packages for tests and checks: in one step on a first installation.
 $(TESTED): EXTRAS := all,dev
 $(TESTED): $(READY)
-	@grep -q dev $(READY) || { echo "Adding what tests and checks need ..." && $(PIP) --editable '.[$(EXTRAS)]'; }
+	@grep -q dev $(READY) || { echo "Adding the packages for tests and checks ..." && $(PIP) --editable '.[$(EXTRAS)]'; }
 	@touch $@
 
-verilog: $(READY)  ## every core's Verilog, to build/verilog
+verilog: $(READY)  ## Verilog of every core, to build/verilog
 	@$(MAKE) --silent --jobs=2 $(CORES:%=build/verilog/%.v)
 
 build/verilog/%.v: $(READY) $(SOURCES)
 	@$(SEEDBED) verilog $*
 
-sim: $(READY)  ## every configuration against its golden model, in Amaranth's simulator
+sim: $(READY)  ## simulation of every configuration against its golden model, in Amaranth
 	@$(SEEDBED) measure --kind simulation
 
-cocotb: $(READY) build/verilog/urng_array.v  ## the emitted Verilog of every core, in cocotb under Verilator
+cocotb: $(READY) build/verilog/urng_array.v  ## simulation of the emitted Verilog of every core, in cocotb under Verilator
 	@$(SEEDBED) measure --kind cocotb
 	@cd build && ../$(VENV)/bin/python ../docs/examples/cocotb_urng_array.py verilog/urng_array.v
 
-formal: $(READY)  ## the proofs, with their covers and mutants
+formal: $(READY)  ## formal proofs, with covers and mutants
 	@$(SEEDBED) measure --kind proof
 
-mutate: $(READY)  ## how many mutants the simulator bench notices
+mutate: $(READY)  ## mutation testing of the simulation testbenches
 	@$(SEEDBED) measure --kind mutation
 
 synth: $(READY)  ## synthesis, place and route
@@ -62,25 +62,25 @@ demo: $(READY)  ## zeroth-order fine-tuning, and compressed weights, on embedded
 	@$(SEEDBED) demo zo
 	@$(SEEDBED) demo seedlm
 
-report: $(READY)  ## measure what is not measured yet, and write build/report
+report: $(READY)  ## run the measurements that are not cached, and write build/report
 	@$(SEEDBED) report $(REPORT)
 
-docs: demo  ## the report of everything, and the generated parts of README and docs
+docs: demo  ## full report, and the generated blocks of README and docs
 	@$(SEEDBED) report --all --docs .
 
-html: $(TESTED)  ## the documentation site, to build/html: no network, warnings are errors
+html: $(TESTED)  ## documentation site, to build/html; no network, warnings are errors
 	@$(VENV)/bin/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going docs build/html
-	@echo "The site begins at build/html/index.html."
+	@echo "The first page is build/html/index.html."
 
 test: $(TESTED)  ## all tests
 	@$(VENV)/bin/python -m pytest -q $(TESTS)
 
-lint: $(TESTED)  ## style, types, and the direction of imports
+lint: $(TESTED)  ## style and types
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy
 
-clean:  ## remove what was built; the environment stays
+clean:  ## remove build files, not the environment
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
 help:  ## this list

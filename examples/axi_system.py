@@ -1,6 +1,6 @@
-"""Writes what axi_system.v needs: the core's Verilog, a compressed matrix, a vector, their product.
+"""Writes the files for axi_system.v: Verilog of the core, matrix, vector, expected product.
 
-Run it as: python axi_system.py, and then what examples/README.md says.
+Run ``python axi_system.py``, then the commands in examples/README.md.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from seedbed.sim.tools import setup_environment
 from seedbed.spec import SeedlmGemvConfig
 
 ROWS, COLUMNS = 8, 64
-#: As `seedbed verilog seedlm_gemv_axi` with a --set for each.
+#: The same as --set options of `seedbed verilog seedlm_gemv_axi`.
 PARAMETERS = {"beat_bits": 64, "columns": 256, "row_width": 16}
 
 
@@ -38,10 +38,11 @@ def main() -> None:
     }
     for name, each in words.items():
         Path(name).write_text("".join(f"{word:016x}\n" for word in each.reshape(-1)))
-    # A sum is in units of 2^-8 / (2^15 - 1) of the weights.
+    # The LSB of a sum is 2^-8 / (2^15 - 1).
     product = sums * 2.0**-8 / (config.half - 1)
     error = np.linalg.norm(product - matrix @ vector) / np.linalg.norm(matrix @ vector)
-    print(f"{ROWS} x {COLUMNS} weights at 4 bits; the product's error is {error:.3f}")
+    size = f"{ROWS} x {COLUMNS} weights with 4 bits each"
+    print(f"{size}; relative error of the product: {error:.3f}")
 
 
 if __name__ == "__main__":

@@ -1,25 +1,25 @@
-// An AXI system around seedlm_gemv_axi, with logic in place of a processor and of DMA channels.
+// AXI system with seedlm_gemv_axi. Simple logic replaces the processor and the DMA channels.
 //
-// A sequencer writes the job's shape to the registers of the core and starts it. Two memories feed
-// the vector and the compressed matrix as AXI4-Streams, a third one takes the results. At the end
-// the status register is read. axi_system.py writes the contents of the memories.
+// A sequencer writes the matrix shape to the registers of the core and starts the job. Two memories
+// send the vector and the compressed matrix as AXI4-Streams; a third memory stores the results. At
+// the end, the status register is read. axi_system.py writes the memory contents.
 module axi_system #(
     parameter COLUMNS = 64,
     parameter ROWS = 8,
-    parameter VECTOR_BEATS = 16,    // four activations of 16 bits a beat
-    parameter ROW_BEATS = 4         // two blocks of eight weights a beat
+    parameter VECTOR_BEATS = 16,    // four 16-bit activations per beat
+    parameter ROW_BEATS = 4         // two blocks of eight weights per beat
 ) (
     input  wire                    clk,
     input  wire                    resetn,
-    output reg                     done,      // the job has ended, and status holds
-    output reg              [31:0] status,    // what the core's status register said then
+    output reg                     done,      // job finished, status valid
+    output reg              [31:0] status,    // status register of the core at the end of the job
     input  wire [$clog2(ROWS)-1:0] row,
-    output wire             [63:0] result     // of that row, signed
+    output wire             [63:0] result     // result of the row, signed
 );
     // Registers of the core, by byte address.
     localparam CONTROL = 5'h00, STATUS = 5'h04, COLUMNS_AT = 5'h08, ROWS_AT = 5'h0C, MODE = 5'h10;
 
-    // ---- The processor's part: four writes, then a read once the results are there. -------------
+    // ---- Processor: four register writes, then a status read after the last result. -------------
     reg   [2:0] step;
     reg         awvalid, wvalid, arvalid;
     wire        awready, wready, bvalid, arready, rvalid;
@@ -38,7 +38,7 @@ module axi_system #(
         endcase
     end
 
-    // Whether a write is in flight, until its response.
+    // Write in flight, until its response.
     reg pending;
     always @(posedge clk)
         if (!resetn || bvalid) pending <= 0;
@@ -54,7 +54,7 @@ module axi_system #(
             if (wvalid && wready) wvalid <= 0;
             if (arvalid && arready) arvalid <= 0;
             if (step < 4) begin
-                // A write is over with its response; the next one begins after it.
+                // The next write starts after the response.
                 if (bvalid) step <= step + 1;
                 else if (!awvalid && !wvalid && !pending) {awvalid, wvalid} <= 2'b11;
             end else if (step == 4 && collected) begin
@@ -67,7 +67,7 @@ module axi_system #(
         end
     end
 
-    // ---- The DMA channels' part: two memories as streams, and one for the results. --------------
+    // ---- DMA channels: two memories as stream sources, and one for the results. -----------------
     reg [63:0] vector [0:VECTOR_BEATS-1];
     reg [63:0] weights [0:ROWS*ROW_BEATS-1];
     reg [63:0] results [0:ROWS-1];

@@ -1,4 +1,4 @@
-// A bench of axi_system: one job, whose results are compared with those of the golden model.
+// Testbench of axi_system: one job; the results are compared with those of the golden model.
 `timescale 1ns / 1ps
 
 module axi_system_tb;
@@ -28,7 +28,7 @@ module axi_system_tb;
         repeat (4) @(negedge clk);
         resetn = 1'b1;
         while (!done && cycles < 10000) @(negedge clk);
-        // Bit 0 busy, bit 1 done, bits 6..4 how the job ended: 0 is ok.
+        // Bit 0: busy, bit 1: done, bits 6..4: status of the job, 0 is ok.
         if (status !== 32'h2) begin
             $display("status %h, not 00000002", status);
             errors = errors + 1;

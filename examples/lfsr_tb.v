@@ -1,5 +1,5 @@
-// A plain Verilog bench for the emitted lfsr.v: a seed in, random back-pressure, words compared
-// with those of the golden model, which lfsr_words.py writes to lfsr_words.hex.
+// Testbench for the emitted lfsr.v: one seed, random back-pressure. The words are compared with
+// those of the golden model, which lfsr_words.py writes to lfsr_words.hex.
 `timescale 1ns / 1ps
 
 module lfsr_tb;
@@ -32,7 +32,7 @@ module lfsr_tb;
 
     always #5 clk = ~clk;
 
-    // Stimulus changes between the active edges: there is no race with the core.
+    // The stimulus changes at the falling edge, so that there is no race with the core.
     always @(negedge clk) o_ready <= $random;
 
     initial begin

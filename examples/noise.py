@@ -1,7 +1,7 @@
 """An Amaranth design with two cores: uniform numbers through a register slice.
 
-Run it as: python noise.py. It simulates the design, compares the numbers with the golden model's,
-and writes noise.v.
+Run ``python noise.py``. It simulates the design, compares the numbers with those of the golden
+model, and writes noise.v.
 """
 
 from pathlib import Path
@@ -20,9 +20,9 @@ from seedbed.spec import SkidBufferConfig, UrngConfig
 
 
 class Noise(wiring.Component):
-    """A vector of ``lanes`` numbers a beat; ready may come from deep logic.
+    """``lanes`` random numbers per beat; ready may be driven by deep logic.
 
-    The default seeds are kept: nothing is connected to ``i_seeds``, so that its valid stays 0.
+    The array uses its default seeds: ``i_seeds`` is not connected, and its valid is 0.
     """
 
     def __init__(self, config: UrngConfig):
@@ -41,24 +41,24 @@ class Noise(wiring.Component):
 
 
 def simulate(config: UrngConfig, beats: int) -> list[list[int]]:
-    """Return the first ``beats`` of the design."""
+    """Return the first ``beats`` beats of the design."""
     design = Noise(config)
     found: list[list[int]] = []
 
-    async def take(ctx):
+    async def receive(ctx):
         for _ in range(beats):
             words = await stream_get(ctx, design.o)
             found.append([words[lane] for lane in range(config.lanes)])
 
     simulator = Simulator(design)
     simulator.add_clock(1e-8)
-    simulator.add_testbench(take)
+    simulator.add_testbench(receive)
     simulator.run()
     return found
 
 
 async def stream_get(ctx, port):
-    """Transfer one beat and return its payload."""
+    """Transfer one beat, and return its payload."""
     ctx.set(port.ready, 1)
     (payload,) = await ctx.tick().sample(port.payload).until(port.valid)
     ctx.set(port.ready, 0)
@@ -71,7 +71,7 @@ def main() -> None:
     assert simulate(config, 100) == Model(config).beats(100).tolist()
     setup_environment()  # finds the yosys that came with seedbed
     Path("noise.v").write_text(verilog.convert(Noise(config), name="noise"))
-    print("100 beats as the model's; the design is noise.v")
+    print("100 beats are equal to the model's; the design is in noise.v")
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""From a core's name to a file: command line, Verilog, synthesis, reports."""
+"""Command line, Verilog generation, synthesis, place and route, reports."""

@@ -1,4 +1,4 @@
-"""Results that are computed once: a second run does only what changed."""
+"""Cache of results: a second run computes only what changed."""
 
 import ast
 import importlib
@@ -22,26 +22,26 @@ def memo(
     key: Mapping[str, Any],
     compute: Callable[[], dict[str, Any]],
     *,
-    holds: Callable[[dict[str, Any]], bool] = lambda result: True,
+    is_valid: Callable[[dict[str, Any]], bool] = lambda result: True,
 ) -> dict[str, Any]:
-    """Return ``compute()``, or what it returned when it was last called with this ``key``.
+    """Return ``compute()``, or its cached result for this ``key``.
 
     Parameters
     ----------
     folder
-        Where the results are kept, one JSON file each.
+        Folder of the cache, one JSON file per result.
     kind
-        What sort of result it is; first part of the file's name.
+        Kind of the result; prefix of the file name.
     key
-        Everything that the result depends on, as JSON values: the Verilog's hash, options, seeds,
-        the tools' versions.
+        Everything that the result depends on, as JSON values: hash of the Verilog, options, seeds,
+        tool versions.
     compute
-        Gives the result, a dictionary of JSON values. If it raises, nothing is kept.
-    holds
-        Tells whether a kept result still holds: that files which are part of it are there.
+        Computes the result, a dictionary of JSON values. Nothing is cached if it raises.
+    is_valid
+        Whether a cached result is valid: for example, that files which belong to it exist.
 
-    An entry that is damaged, or belongs to another key, is computed again. A fresh result is
-    returned as it is read back, so that first and second call return the same.
+    An entry that is damaged, or belongs to another key, is computed again. A new result is
+    returned as read back from JSON, so that the first and the second call return the same.
     """
     wanted = json.loads(json.dumps(key))
     digest = sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()
@@ -51,17 +51,17 @@ def memo(
         found = entry["result"] if entry["key"] == wanted else None
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         found = None
-    if isinstance(found, dict) and holds(found):
+    if isinstance(found, dict) and is_valid(found):
         return found
     text = json.dumps({"key": wanted, "result": compute()}, indent=1, sort_keys=True)
     write_atomic(path, text + "\n")
     return json.loads(text)["result"]
 
 
-def _home(module: str, name: str) -> str:
-    """Return the module that ``from module import name`` gets its source text from.
+def _defining_module(module: str, name: str) -> str:
+    """Return the module that defines what ``from module import name`` imports.
 
-    A package hands on what its modules hold: of one configuration nothing depends on the others.
+    A package re-exports names of its modules. The result depends on the defining module alone.
     """
     found = importlib.import_module(module)
     if not hasattr(found, "__path__"):
@@ -73,8 +73,8 @@ def _home(module: str, name: str) -> str:
 
 
 @cache
-def _read(name: str) -> tuple[str, frozenset[str]]:
-    """Return a module's source text, and the modules of this project that it imports from."""
+def _source(name: str) -> tuple[str, frozenset[str]]:
+    """Return a module's source text, and the modules of this project that it imports."""
     file = getattr(importlib.import_module(name), "__file__", None)
     if file is None:
         return "", frozenset()
@@ -82,18 +82,18 @@ def _read(name: str) -> tuple[str, frozenset[str]]:
     imports = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "seedbed":
-            imports |= {_home(node.module or "", alias.name) for alias in node.names}
+            imports |= {_defining_module(node.module or "", alias.name) for alias in node.names}
     return text, frozenset(imports)
 
 
 def code(name: str, seen: set[str] | None = None) -> str:
-    """Return the source text of a module of this project and of those that it imports.
+    """Return the source text of a module and of the modules of this project that it imports.
 
-    As part of a key it makes a result depend on the code that gave it, and on no other.
+    In a key, it makes the result depend on the code that computed it.
     """
     seen = set() if seen is None else seen
     if name in seen:
         return ""
     seen.add(name)
-    text, imports = _read(name)
+    text, imports = _source(name)
     return text + "".join(code(module, seen) for module in sorted(imports))

@@ -1,4 +1,4 @@
-"""The command line: every core and every step by name."""
+"""The command line."""
 
 import json
 import os
@@ -19,14 +19,15 @@ from rich.text import Text
 
 from seedbed.flow import registry, settings
 from seedbed.flow.compress import cli as checkpoints
+from seedbed.flow.demos.elasticzo_cli import demo_elasticzo
 from seedbed.flow.demos.instantft_cli import demo_instantft
 from seedbed.flow.emit import handoff, port_docs, verilog
-from seedbed.flow.files import naming, require_output, whole
+from seedbed.flow.files import atomic_path, os_error_path, require_output
 from seedbed.flow.options import BUILD, Build, CoreName, Data, Force, Json, Settings, show_table
 from seedbed.flow.progress import status
 from seedbed.flow.registry import CORES, WRAPPERS
-from seedbed.flow.report import tables
 from seedbed.flow.report.kinds import KINDS, in_cocotb, plain
+from seedbed.flow.report.sections import sections
 from seedbed.flow.synth_cli import constrain, synthesize
 from seedbed.sim import tools
 from seedbed.sim.harness import Mismatch, Stalls, simulate
@@ -38,16 +39,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help=(
-        "RTL cores with which a small FPGA learns: elaborate them as Verilog, simulate, prove and "
-        "synthesize them. 'seedbed COMMAND -h' explains a command and its options."
+        "RTL cores for on-device learning on FPGAs: generate Verilog, simulate, prove and "
+        "synthesize. 'seedbed COMMAND -h' explains a command and its options."
     ),
 )
 out = Console()
-#: Progress and errors, so that standard output holds results alone.
+#: Progress and errors; standard output is for results.
 err = Console(stderr=True)
 
 Name = Annotated[
-    str, typer.Option("--name", help="Call the top module and the file so, and not as the core.")
+    str,
+    typer.Option("--name", help="The name of the top module and the file; by default the core's."),
 ]
 
 
@@ -67,7 +69,7 @@ def start(
         ),
     ] = False,
 ) -> None:
-    """Without a command, show which there are."""
+    """Without a command, show the help."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -79,7 +81,7 @@ def list_cores(
 ) -> None:
     """List the cores with their parameters and default values.
 
-    Those with AXI ports come last: 'seedbed verilog' and 'seedbed ports' take them.
+    AXI wrappers come last; 'verilog', 'ports', 'cocotb' and 'synth' accept them.
     """
     cores = [*CORES.values(), *WRAPPERS.values()]
     if names:
@@ -98,13 +100,13 @@ def list_cores(
         print(json.dumps(listed, indent=1))
         return
     rows = [[core.name, core.title, settings.shown(core), core.paper] for core in cores]
-    show_table(out, ["core", "what it is", "parameters", "source"], rows)
+    show_table(out, ["core", "description", "parameters", "source"], rows)
 
 
 @app.command("verilog")
 def emit(
     core: CoreName,
-    set_: Settings = [],  # noqa: B006 - typer's way to say "none"
+    set_: Settings = [],  # noqa: B006 - typer's idiom for an empty default
     output: Annotated[Path, typer.Option("-o", "--output", help="Write to this folder.")] = (
         BUILD / "verilog"
     ),
@@ -114,21 +116,20 @@ def emit(
     ] = False,
     sources: Annotated[
         bool,
-        typer.Option("--sources", help="Note the line of Python at each signal, as a comment."),
+        typer.Option("--sources", help="Add the line of Python at each signal, as a comment."),
     ] = False,
     force: Force = False,
 ) -> None:
     """Write a core's Verilog to a file, and print the file's name.
 
-    A file that this command wrote is written again. Any other file of that name stays, unless
-    --force is given.
+    A file that this command wrote is overwritten. Any other file is overwritten only with --force.
     """
-    # A testbench needs a golden model; what has AXI ports has that of the core inside.
+    # A testbench needs a golden model; an AXI wrapper has none.
     found = registry.find(core) if fusesoc else registry.find_verilog(core)
     params = settings.read(found, set_)
     found.configure(params)
     path = output / f"{name or found.name}.v"
-    require_output(path, force=force or _emitted(path))
+    require_output(path, force=force or _is_emitted(path))
     if fusesoc:
         files = handoff.fusesoc(found, params, output, name=name, sources=sources)
         print("\n".join(map(str, files)))
@@ -136,8 +137,8 @@ def emit(
         print(verilog.write(found, params, output, name=name, sources=sources))
 
 
-def _emitted(path: Path) -> bool:
-    """Tell whether a file is one that ``seedbed verilog`` wrote."""
+def _is_emitted(path: Path) -> bool:
+    """Return whether ``seedbed verilog`` wrote a file."""
     if not path.is_file():
         return False
     with path.open(errors="replace") as file:
@@ -146,11 +147,11 @@ def _emitted(path: Path) -> bool:
 
 @app.command("ports")
 def list_ports(core: CoreName, set_: Settings = []) -> None:  # noqa: B006
-    """List the ports of a core's Verilog: direction, number format and meaning of each."""
+    """List the ports of a core's Verilog with direction, number format and description."""
     found = registry.find_verilog(core)
     config = found.configure(settings.read(found, set_))
-    lines = port_docs.lines(port_docs.described(core, found.signature(config)))
-    show_table(out, port_docs.HEADER, lines)
+    ports = port_docs.describe(core, found.signature(config))
+    show_table(out, port_docs.HEADER, port_docs.table_rows(ports))
 
 
 @app.command("testbench")
@@ -161,9 +162,9 @@ def write_bench(
         BUILD / "testbench"
     ),
     name: Name = "",
-    seed: Annotated[int, typer.Option(help="Draw the stimulus from this seed.")] = 1,
+    seed: Annotated[int, typer.Option(help="The seed of the stimulus.")] = 1,
 ) -> None:
-    """Write a core's Verilog with a testbench in plain Verilog, which any simulator runs."""
+    """Write a core's Verilog with a testbench in plain Verilog, for any simulator."""
     found = registry.find(core)
     params = settings.read(found, set_)
     paths = handoff.bench(found, params, output, name=name, seed=seed)
@@ -186,7 +187,7 @@ def sim(
     force: Force = False,
     json_: Json = False,
 ) -> None:
-    """Simulate a core against its golden model, bit for bit, with every sort of stalls."""
+    """Simulate a core against its golden model, bit-exact, without and with stalls."""
     found = registry.find(core)
     params = settings.read(found, set_)
     config = found.configure(params)
@@ -195,12 +196,12 @@ def sim(
     case = found.case(config, Random(seed))
     inputs, outputs = found.streams(config)
     runs: list[dict[str, Any]] = []
-    with status(err, f"simulating {core}") as tell:
+    with status(err, f"simulating {core}") as update:
         for stalls in Stalls:
-            tell(f"simulating {core}, stalls: {stalls.value}")
+            update(f"simulating {core}, stalls: {stalls.value}")
             with _waveform(vcd if stalls is Stalls.NONE else None) as wave:
                 result = simulate(found.component(config), case, stalls=stalls, seed=seed, vcd=wave)
-            counts = {port: len(moved) for port, moved in result.transfers.items()}
+            counts = {port: len(beats) for port, beats in result.transfers.items()}
             runs.append({"stalls": stalls.value, "cycles": result.cycles, "transfers": counts})
     if json_:
         result = {"core": core, "params": plain(found, params), "seed": seed, "runs": runs}
@@ -208,18 +209,18 @@ def sim(
         return
     lines = [[run["stalls"], run["cycles"], *run["transfers"].values()] for run in runs]
     show_table(out, ["stalls", "cycles", *inputs, *outputs], lines)
-    out.print(f"{core} matches its model bit for bit, seed {seed}.")
+    out.print(f"{core} is bit-exact with its model, seed {seed}.")
 
 
 @contextmanager
 def _waveform(path: Path | None) -> Iterator[Path | None]:
-    """Provide a name for a waveform, which is at ``path`` when it has an end: also a wrong one."""
+    """Provide a temporary name for a waveform, renamed to ``path`` also after a mismatch."""
     if path is None:
         yield None
         return
     mismatch = None
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole(path) as part, naming(path):
+    with atomic_path(path) as part, os_error_path(path):
         try:
             yield part
         except Mismatch as problem:
@@ -240,7 +241,7 @@ def cocotb(
     found = registry.find_verilog(core)
     params = settings.read(found, set_)
     path = verilog.write(found, params, build / "verilog", kept=build / "cache")
-    with status(err, f"building and running {core} under Verilator"), naming(build):
+    with status(err, f"building and running {core} under Verilator"), os_error_path(build):
         result = in_cocotb(found, params, path, seed=seed, build=build, waves=waves)
     out.print(f"{core}: {result['tests']} tests, {result['cycles']} cycles, seed {seed}: passed.")
     if waves:
@@ -251,34 +252,36 @@ app.command("synth")(synthesize)
 app.command()(constrain)
 
 
-def _measured(build: Path, **chosen: Any) -> None:
-    """Measure what is chosen, where it is not measured already, and print its tables."""
+def _measure(build: Path, **selection: Any) -> None:
+    """Run the selected measurements that are not cached, and print their tables."""
     from seedbed.flow.report import jobs
 
-    plan = jobs.plan(build, **chosen)
+    plan = jobs.plan(build, **selection)
     if not plan:
-        raise ValueError(f"nothing of that kind is measured of {', '.join(chosen['cores'])}")
+        raise ValueError(
+            f"there are no measurements of that kind for {', '.join(selection['cores'])}"
+        )
     _print([row.to_json() for row in jobs.measure(plan, err)])
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    for section in tables.sections(rows):
+    for section in sections(rows):
         show_table(out, section.header, section.lines, title=section.title)
 
 
 @app.command()
 def formal(core: CoreName, build: Build = BUILD) -> None:
-    """Prove what is claimed of a core by induction, with covers and failing mutants."""
-    _measured(build, kinds={"proof"}, cores={registry.find(core).name})
+    """Prove a core's properties by k-induction, with covers and failing mutants."""
+    _measure(build, kinds={"proof"}, cores={registry.find(core).name})
 
 
 @app.command()
 def mutate(core: CoreName, build: Build = BUILD) -> None:
-    """Count how many mutants of a core's netlist its simulation case notices.
+    """Count the mutants of a core's netlist that its simulation detects.
 
-    The core is in the configuration that the project measures it in, a small one.
+    The core has the small configuration that the registry lists for mutation.
     """
-    _measured(build, kinds={"mutation"}, cores={registry.find(core).name})
+    _measure(build, kinds={"mutation"}, cores={registry.find(core).name})
 
 
 @app.command()
@@ -299,14 +302,15 @@ def measure(
     ] = None,
     build: Build = BUILD,
 ) -> None:
-    """Measure the chosen kinds of the chosen cores, as the registry lists them, and print them."""
+    """Run the measurements that the registry lists, by kind and core, and print them."""
     for name in kind or ():
         if name not in KINDS:
             raise ValueError(
-                f"kind must be one of {', '.join(KINDS)}, not {name!r}{registry.meant(name, KINDS)}"
+                f"kind must be one of {', '.join(KINDS)}, not {name!r}"
+                f"{registry.suggestion(name, KINDS)}"
             )
     cores = {registry.find(name).name for name in core} if core else set(CORES)
-    _measured(build, kinds=set(kind) if kind else None, cores=cores)
+    _measure(build, kinds=set(kind) if kind else None, cores=cores)
 
 
 @app.command()
@@ -315,43 +319,41 @@ def statistics(
     set_: Settings = [],  # noqa: B006
     bytes_: Annotated[
         int,
-        typer.Option(
-            "--bytes", min=1000, max=1 << 32, help="The number of bytes of words that are tested."
-        ),
+        typer.Option("--bytes", min=1000, max=1 << 32, help="The number of bytes to test."),
     ] = 27_000_000,
     build: Build = BUILD,
 ) -> None:
-    """Write a core's words to a file, and test them with dieharder, where that is installed."""
+    """Write a core's words to a file, and test them with dieharder, if it is installed."""
     from seedbed.flow.report import dieharder, jobs
 
     found = registry.find(core)
     config = found.configure(settings.read(found, set_))
     tools.find("DIEHARDER")
-    with naming(build):
+    with os_error_path(build):
         path = dieharder.write_words(core, config, bytes_, build / "statistics")
-    with status(err, f"testing {bytes_:,} bytes of {core}: minutes"):
+    with status(err, f"testing {bytes_:,} bytes of {core}; this takes minutes"):
         lines = dieharder.lines(path, build)
     rows = [[line.name, line.size, f"{line.p:.6f}", line.verdict.lower()] for line in lines]
     show_table(out, ["test", "bits or words", "p-value", "verdict"], rows)
     failed = sum(line.verdict == "FAILED" for line in lines)
     out.print(f"{failed} of {len(lines)} lines failed; the words are in {path}", soft_wrap=True)
-    # What a report of everything has of it, too.
-    kept = [
+    # The same measurement of a full report.
+    listed = [
         job
         for job in jobs.plan(build, kinds={"dieharder"}, cores={core})
         if bytes_ == dieharder.LENGTH and found.configure(job.params) == config
     ]
-    _print([row.to_json() for row in jobs.measure(kept, err)])
+    _print([row.to_json() for row in jobs.measure(listed, err)])
 
 
 @app.command()
 def report(
     quick: Annotated[
-        bool, typer.Option("--quick", help="Measure only what takes seconds.")
+        bool, typer.Option("--quick", help="Run only the measurements that take seconds.")
     ] = False,
     all_: Annotated[
         bool,
-        typer.Option("--all", help="Measure everything: also cocotb, proofs and mutation."),
+        typer.Option("--all", help="Run all measurements, also cocotb, proofs and mutation."),
     ] = False,
     docs: Annotated[
         Path | None,
@@ -363,57 +365,59 @@ def report(
     ] = None,
     build: Build = BUILD,
 ) -> None:
-    """Measure what is not measured yet, and write the report: JSON, Markdown, HTML and plots.
+    """Run the measurements that are not cached, and write the report.
 
-    The report also has what other commands measured, where it still holds.
+    The report is JSON, Markdown, HTML and plots. It includes the valid cached results of other
+    commands.
     """
     from seedbed.flow.demos import instantft_rtl_demo, seedlm, zo
     from seedbed.flow.report import docs as pages
     from seedbed.flow.report import jobs
-    from seedbed.flow.report import report as drawn
+    from seedbed.flow.report import report as document_files
 
     everything = jobs.plan(build)
     main = [job for job in everything if job.main and (not quick or job.kind in jobs.QUICK)]
     jobs.measure(everything if all_ else main, err)
-    kept = build / "demo"
-    demonstrated = [*zo.rows(kept), *seedlm.rows(kept), *instantft_rtl_demo.rows(kept)]
-    path = drawn.build(jobs.kept(everything) + demonstrated, build / "report")
+    folder = build / "demo"
+    demos = [*zo.rows(folder), *seedlm.rows(folder), *instantft_rtl_demo.rows(folder)]
+    path = document_files.build(jobs.cached(everything) + demos, build / "report")
     document = json.loads(path.read_text())
     if docs is not None:
         pages.docs(document, docs)
-    for line in drawn.summary(document["rows"]):
+    for line in document_files.summary(document["rows"]):
         out.print(line, markup=False, highlight=False, soft_wrap=True)
     names = "report.html, report.md, report.json and plots"
     out.print(f"The tables are in {path.parent}: {names}.", soft_wrap=True)
 
 
 app.add_typer(checkpoints.app)
-demos = typer.Typer(help="Run whole jobs on real data.")
-app.add_typer(demos, name="demo")
-demos.command("instantft")(demo_instantft)
+demo_app = typer.Typer(help="Run complete jobs on real data.")
+app.add_typer(demo_app, name="demo")
+demo_app.command("instantft")(demo_instantft)
+demo_app.command("elasticzo")(demo_elasticzo)
 
 
-@demos.command("zo")
+@demo_app.command("zo")
 def demo_zo(
     data: Data = None,
     seeds: Annotated[
-        int, typer.Option(min=1, help="The number of runs for each row of the table.")
+        int, typer.Option(min=1, help="The number of runs per row of the table.")
     ] = 16,
     build: Build = BUILD,
 ) -> None:
-    """Fine-tune a small classifier by zeroth-order SGD with five sources of perturbations."""
+    """Fine-tune a small classifier by zeroth-order SGD with five perturbation sources."""
     from seedbed.flow.demos import zo
 
     folder = build / "demo" / ("digits" if data is None else "mnist")
     zo.run_zo(data, folder, seeds=seeds, console=out)
 
 
-@demos.command("seedlm")
+@demo_app.command("seedlm")
 def demo_seedlm(
     data: Data = None,
     build: Build = BUILD,
 ) -> None:
-    """Compress a trained network, and multiply one of its layers in the emitted Verilog."""
+    """Compress a trained network, and compute one of its layers in the emitted Verilog."""
     from seedbed.flow.demos import seedlm
 
     folder = build / "demo" / ("digits" if data is None else "mnist")
@@ -422,13 +426,13 @@ def demo_seedlm(
 
 @app.command()
 def doctor() -> None:
-    """Show which tools there are, in which versions, and how to get those that are missing."""
+    """Show the tools and their versions, and how to install missing ones."""
     rows = []
     missing = 0
-    with status(err, "asking the tools: a first call of each may take half a minute") as tell:
+    with status(err, "checking the tools; the first call of each may take half a minute") as update:
         for name, (default, remedy) in tools.TOOLS.items():
             called = os.environ.get(name, default)
-            tell(f"asking {called}: its first call may take half a minute")
+            update(f"checking {called}; its first call may take half a minute")
             try:
                 rows.append([name, called, tools.version(name)])
             except tools.ToolMissing:
@@ -440,22 +444,24 @@ def doctor() -> None:
     for name, (default, remedy) in tools.OPTIONAL.items():
         called = os.environ.get(name, default)
         found = (
-            tools.version(name) if tools.there(name) else f"not there, for one command: {remedy}"
+            tools.version(name)
+            if tools.there(name)
+            else f"missing, needed by one command only: {remedy}"
         )
         rows.append([name, called, found])
-    show_table(out, ["tool", "called as", "version, or how to get it"], rows)
-    kept = f"Caches are in {user_cache_path()}; XDG_CACHE_HOME names another folder."
-    out.print(kept, soft_wrap=True)
+    show_table(out, ["tool", "called as", "version, or how to install it"], rows)
+    caches = f"Caches are in {user_cache_path()}; XDG_CACHE_HOME sets another folder."
+    out.print(caches, soft_wrap=True)
     if missing:
         raise typer.Exit(1)
 
 
-#: What typer raises for a command line that it cannot read; it exports only classes below it.
+#: Base class of typer's usage errors; typer exports only its subclasses.
 UsageError: Any = typer.BadParameter.__base__
 
 
 def main() -> None:
-    """Run the command line: what is refused is one sentence on standard error and status 2."""
+    """Run the command line. Bad input: one sentence on standard error and status 2."""
     handler = signal.getsignal(signal.SIGINT)
     interrupted = False
 
@@ -468,23 +474,23 @@ def main() -> None:
         signal.signal(signal.SIGINT, interrupt)
     try:
         tools.setup_environment()
-        # What typer makes of an interruption from the keyboard is 130.
+        # typer returns 130 after a keyboard interrupt.
         code = app(standalone_mode=False) or 0
     except BaseException as problem:
-        # A package that is half loaded, or a library, may have made another exception of it.
+        # A partly imported package, or a library, may have raised another exception for it.
         if interrupted or isinstance(problem, KeyboardInterrupt | typer.Abort):
             code = 130
         else:
-            code = _refuse(problem)
-    # From here on there is nothing to clean up, and nothing that a traceback could tell.
+            code = _report_error(problem)
+    # From here on there is nothing to clean up, and a traceback would not help.
     signal.signal(signal.SIGINT, signal.SIG_DFL if code == 130 else handler)
     if code == 130:
-        err.print("interrupted: what was finished is kept")
+        err.print("interrupted: finished work is kept")
     sys.exit(code)
 
 
-def _refuse(problem: BaseException) -> int:
-    """Print what is wrong in one sentence, and return the exit status."""
+def _report_error(problem: BaseException) -> int:
+    """Print an error message of one sentence, and return the exit status."""
     sentence = str(problem)
     if isinstance(problem, UsageError):
         sentence = problem.format_message()
@@ -496,5 +502,5 @@ def _refuse(problem: BaseException) -> int:
     elif not isinstance(problem, AssertionError | RuntimeError | TypeError | ValueError):
         raise problem
     err.print(f"error: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
-    # An assertion is not bad input: the core, or a proof of it, does not hold.
+    # An assertion is a failed check of a core or a proof, not bad input.
     return 1 if isinstance(problem, AssertionError) else 2

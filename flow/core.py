@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""What the registry says of a core: its names, its classes, and what is measured of it."""
+"""Registry entries: a core's names and classes, and the configurations that are measured."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -12,16 +12,16 @@ from amaranth.lib.wiring import In, Out, Signature
 from seedbed.sim.case import Case
 from seedbed.sim.harness import stream_ports
 
-__all__ = ["Core", "UnknownCore", "Variant", "meant"]
+__all__ = ["Core", "UnknownCore", "Variant", "suggestion"]
 
 
 class UnknownCore(ValueError):
-    """There is no core of that name; the message lists those that are."""
+    """There is no core of that name; the message lists the known cores."""
 
 
-def meant(word: str, known: Iterable[str]) -> str:
-    """Return a question after the word that is most alike, or nothing where none is alike."""
-    found = get_close_matches(word, list(known), n=1, cutoff=0.7)
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return " (did you mean ...?)" with the closest known name, or "" if none is close."""
+    found = get_close_matches(name, list(known), n=1, cutoff=0.7)
     return f" (did you mean {found[0]!r}?)" if found else ""
 
 
@@ -32,14 +32,14 @@ class Variant:
     Parameters
     ----------
     params
-        What differs from the configuration class's own defaults.
+        Parameters that differ from the defaults of the configuration class.
     targets, placed
-        The targets that it is synthesized for, and those that it is placed and routed on.
+        The targets for synthesis, and those for place and route.
     kinds
-        What else is measured of it; see :data:`seedbed.flow.report.kinds.KINDS`.
+        Further measurements; see :data:`seedbed.flow.report.kinds.KINDS`.
     main
-        What ``make`` measures of it, a report of everything has the rest: of ``synthesis`` and
-        ``place``, what the papers' family takes, and the ECP5 where it is placed.
+        The measurements of ``make``; ``seedbed report --all`` has the others. ``synthesis`` is
+        for the papers' family, and also for the ECP5 if ``place`` is in the list.
     """
 
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -48,19 +48,19 @@ class Variant:
     kinds: tuple[str, ...] = ("simulation",)
     main: tuple[str, ...] = ()
 
-    def makes(self, kind: str, target: str | None) -> bool:
-        """Tell whether ``make`` measures a kind of it, on a target."""
-        shown = (None, "xcup", "ecp5") if "place" in self.main else (None, "xcup")
-        return kind in self.main and target in shown
+    def is_main(self, kind: str, target: str | None) -> bool:
+        """Return whether ``make`` runs a kind of measurement on a target."""
+        targets = (None, "xcup", "ecp5") if "place" in self.main else (None, "xcup")
+        return kind in self.main and target in targets
 
 
 @dataclass(frozen=True, kw_only=True)
 class Core:
-    """One core: its names, its classes, the case that tests it, and what is measured of it.
+    """One core: its names and classes, its test case, and the configurations that are measured.
 
-    ``small`` is a configuration that tests of every core take, where the defaults take too long.
-    A core with AXI ports has the name of the core ``inside``, with its model and case, and the
-    module of a cocotb ``bench`` that drives its ports with AXI models.
+    ``small`` is a configuration for tests of all cores, where the defaults take too long. A core
+    with AXI ports wraps the core ``inside`` and shares its model and test case; ``bench`` is the
+    module of a cocotb testbench that drives its ports with AXI models.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Core:
     bench: str = ""
 
     def signature(self, config: Any) -> Signature:
-        """Return what ports the core has, without elaborating it."""
+        """Return the core's signature without elaborating it."""
         # Only its ports: it builds its parts when it is elaborated, which Amaranth would miss.
         return self.component(config).signature
 
@@ -85,20 +85,19 @@ class Core:
         return [n for n, f in ports.items() if f is In], [n for n, f in ports.items() if f is Out]
 
     def require(self, names: Iterable[str]) -> None:
-        """Raise ``ValueError`` for a name that is none of the configuration's parameters."""
+        """Raise ``ValueError`` for a name that is not a parameter of the configuration."""
         known = [f.name for f in fields(self.config) if f.init]
         for name in names:
             if name not in known:
                 raise ValueError(
-                    f"{self.name} has no parameter {name!r}{meant(name, known)}; "
+                    f"{self.name} has no parameter {name!r}{suggestion(name, known)}; "
                     f"it has {', '.join(known)}"
                 )
 
     def configure(self, params: Mapping[str, Any] = MappingProxyType({})) -> Any:
         """Return the configuration with ``params`` set.
 
-        Raises ``ValueError`` for a name that the configuration does not have, and whatever the
-        configuration itself refuses.
+        Raises ``ValueError`` for an unknown name, and the errors of the configuration.
         """
         self.require(params)
         return self.config(**params)

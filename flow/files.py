@@ -1,34 +1,41 @@
-"""Files that are either whole or not there, and never in place of a user's by mistake."""
+"""Atomic file writes, and checks of output paths."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["PERMISSIONS", "naming", "require_folder", "require_output", "whole", "write_atomic"]
+__all__ = [
+    "PERMISSIONS",
+    "atomic_path",
+    "os_error_path",
+    "require_folder",
+    "require_output",
+    "write_atomic",
+]
 
-#: What ``open`` gives a new file; the mask can only be read by setting it.
+#: Permissions of a new file. The umask can be read only by setting it.
 _mask = os.umask(0o022)
 os.umask(_mask)
 PERMISSIONS = 0o666 & ~_mask
 
 
 def require_folder(path: Path) -> Path:
-    """Return ``path``, a folder that is there or can be made; refuse any other, before any work."""
-    there = path.absolute()
-    while not there.exists():
-        there = there.parent
-    if not there.is_dir():
+    """Return ``path``, a folder that exists or can be created; raise ``OSError`` otherwise."""
+    existing = path.absolute()
+    while not existing.exists():
+        existing = existing.parent
+    if not existing.is_dir():
         raise NotADirectoryError(20, "Not a directory", str(path))
-    if not os.access(there, os.W_OK | os.X_OK):
+    if not os.access(existing, os.W_OK | os.X_OK):
         raise PermissionError(13, "Permission denied", str(path))
     return path
 
 
 def require_output(path: Path, *, force: bool) -> Path:
-    """Return ``path``, a file that may be written; refuse one that is there already.
+    """Return ``path``, a file that can be written.
 
-    With ``force`` it is overwritten. Raises ``OSError``, and ``ValueError`` for such a file.
+    Raises ``OSError``, and ``ValueError`` for an existing file without ``force``.
     """
     if path.is_dir():
         raise IsADirectoryError(21, "Is a directory", str(path))
@@ -39,8 +46,8 @@ def require_output(path: Path, *, force: bool) -> Path:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Let an ``OSError`` from an open file name ``path``, as one from opening it does."""
+def os_error_path(path: Path) -> Iterator[None]:
+    """Add ``path`` to an ``OSError`` without a file name, such as one from a write."""
     try:
         yield
     except OSError as problem:
@@ -50,8 +57,8 @@ def naming(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """Provide a temporary name beside ``path``, which it gets if all goes well; else it goes."""
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Provide a temporary path in the same folder, renamed to ``path`` on success, else removed."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         yield part
@@ -61,18 +68,18 @@ def whole(path: Path) -> Iterator[Path]:
 
 
 def write_atomic(path: Path, content: str | bytes) -> Path:
-    """Write ``content`` under a temporary name beside ``path``, then rename; makes the folder.
+    """Write ``content`` to a temporary file, then rename it to ``path``; create the folder.
 
-    A file that holds the same content already is left alone, its date included. Raises ``OSError``
-    that names a file, with nothing left behind.
+    A file with the same content is not written, so that its date is unchanged. Raises ``OSError``
+    with a file name, and leaves no temporary file.
     """
     raw = content.encode() if isinstance(content, str) else content
     if path.is_file() and path.read_bytes() == raw:
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole(path) as part, naming(path), part.open("wb") as file:
+    with atomic_path(path) as part, os_error_path(path), part.open("wb") as file:
         file.write(raw)
         file.flush()
-        # Or the name could reach the disk before the content, and a power cut leave it empty.
+        # Without it, the rename could reach the disk before the content: empty after a power cut.
         os.fsync(file.fileno())
     return path

@@ -1,4 +1,4 @@
-"""What several commands have in common: options, and how a table is printed."""
+"""Options and table output shared by several commands."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -29,7 +29,7 @@ Settings = Annotated[
 Build = Annotated[
     Path,
     typer.Option(
-        callback=require_folder, help="The folder of intermediate files and of kept results."
+        callback=require_folder, help="The folder of intermediate files and cached results."
     ),
 ]
 Data = Annotated[
@@ -37,7 +37,7 @@ Data = Annotated[
     typer.Option(
         exists=True,
         file_okay=False,
-        help="The folder with MNIST's IDX files. Without it, scikit-learn's digits are taken.",
+        help="The folder with MNIST's IDX files. Without it, scikit-learn's digits are used.",
     ),
 ]
 Force = Annotated[
@@ -51,14 +51,14 @@ Json = Annotated[
 def show_table(
     console: Console, header: Iterable[str], lines: Iterable[Iterable[Any]], *, title: str = ""
 ) -> None:
-    """Print a table of which nothing is cut off: on a terminal cells have several lines.
+    """Print a table without truncation.
 
-    Elsewhere, as in a file, a row is one line, however long.
+    On a terminal, long cells wrap. Elsewhere, as in a file, each row is one line.
     """
     table = Table(title=title or None, title_justify="left")
     for name in header:
         table.add_column(Text(name), overflow="fold")
     for line in lines:
         table.add_row(*(c if isinstance(c, Text) else Text(str(c)) for c in line))
-    # Wider than any table, which takes what it needs.
+    # Wider than any table; the table uses only the width that it needs.
     (console if console.is_terminal else Console(file=console.file, width=1 << 16)).print(table)

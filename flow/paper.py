@@ -1,9 +1,18 @@
-"""Published figures, as printed, and the figures that this project set itself."""
+"""Published reference figures, and the aims of this project."""
 
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["AIMS", "INSTANTFT", "PEZO", "SEEDLM", "aims", "beside", "demo", "published"]
+__all__ = [
+    "AIMS",
+    "INSTANTFT",
+    "PEZO",
+    "SEEDLM",
+    "aims",
+    "demo_reference",
+    "published",
+    "reference",
+]
 
 PEZO = (
     "Perturbation-efficient Zeroth-order Optimization for Hardware-friendly On-device Training "
@@ -17,14 +26,14 @@ INSTANTFT = (
     "2025)"
 )
 
-#: Sections 5.2 and 5.3: 0.36 s at 200 MHz for 10 epochs of 1,024 images, turned by 90 degrees.
+#: Sections 5.2 and 5.3: 0.36 s at 200 MHz for 10 epochs of 1,024 images, rotated by 90 degrees.
 INSTANTFT_5: dict[str, dict[str, float]] = {
     "0.36 s at 200 MHz": {
         "job_cycles": 72_000_000, "pass_cycles": 7030, "accuracy_after": 91.8,
     },
 }  # fmt: skip
 
-#: Table 4, "FPGA resource utilization comparison", of 128 weights a cycle on a Virtex-7.
+#: Table 4, "FPGA resource utilization comparison", of 128 weights per cycle on a Virtex-7.
 SEEDLM_TABLE_4: dict[str, dict[str, float]] = {
     "LSFR Decompress PreMAC": {"lut": 67034, "ff": 45407, "bram": 144, "dsp": 0},
     "Fix2Float, of these": {"lut": 12292, "ff": 13448, "bram": 0, "dsp": 0},
@@ -50,7 +59,7 @@ PEZO_TABLE_6: dict[str, dict[str, float]] = {
     "Ours O-t-F (OPT)": {"lut": 32, "ff": 512, "bram": 1, "power_w": 0.626, "fmax_mhz": 700},
 }
 
-#: Table 3, accuracy in percent of RoBERTa-large on SST-2 with k samples a class.
+#: Table 3, accuracy in percent of RoBERTa-large on SST-2 with k samples per class.
 PEZO_TABLE_3: dict[str, dict[str, float]] = {
     "Gaussian": {"accuracy_k16": 90.4, "accuracy_k256": 93.1},
     "Rademacher (+1, -1)": {"accuracy_k16": 51.9, "accuracy_k256": 50.5},
@@ -58,8 +67,8 @@ PEZO_TABLE_3: dict[str, dict[str, float]] = {
     "Ours": {"accuracy_k16": 90.7, "accuracy_k256": 92.9},
 }
 
-#: Which row of Table 3 a source of the demonstration stands beside.
-DEMO = {
+#: Reference row of Table 3 for each perturbation source of the demonstration.
+DEMO_REFERENCES = {
     "gaussian": "Gaussian",
     "rademacher": "Rademacher (+1, -1)",
     "unscaled": "Uniform",
@@ -67,7 +76,7 @@ DEMO = {
     "pre-generated": "Ours",
 }
 
-#: Paper and rows of each table.
+#: Source and rows of each table.
 TABLES: dict[str, tuple[str, dict[str, dict[str, float]]]] = {
     "Table 3": (PEZO, PEZO_TABLE_3),
     "Table 6": (PEZO, PEZO_TABLE_6),
@@ -76,11 +85,11 @@ TABLES: dict[str, tuple[str, dict[str, dict[str, float]]]] = {
     "InstantFT, section 5": (INSTANTFT, INSTANTFT_5),
 }
 
-#: The paper's matrix-vector product: blocks of 4 bits a weight, 64 bytes a beat.
+#: The paper's matrix-vector product: blocks of 4 bits per weight, 64 bytes per beat.
 GEMV = {"beat_bits": 512, "block": 8, "latent": 3, "width": 16, "word_bits": 16}
 
-#: Which row a synthesized design stands beside: core, parameters that it must have, table, row.
-BESIDE: list[tuple[str, dict[str, Any], str, str]] = [
+#: References of synthesized designs: core, required parameters, table, row.
+REFERENCES: list[tuple[str, dict[str, Any], str, str]] = [
     (core, {"lanes": 31, "width": width} | extra, "Table 6", row)
     for core, extra in (("urng_array", {"leap": 1}), ("perturbation", {"source": "urng"}))
     for width, row in ((8, "Ours O-t-F (RoBERTa)"), (14, "Ours O-t-F (OPT)"))
@@ -98,7 +107,7 @@ BESIDE: list[tuple[str, dict[str, Any], str, str]] = [
     ("seedlm_gemv", GEMV, "SeedLM, Table 4", "Total"),
 ]
 
-#: What the project set itself: core, parameters, kind, target, and a relation by figure.
+#: Aims of the project: core, parameters, kind, target, and a relation by figure.
 AIMS: list[tuple[str, dict[str, Any], str, str | None, dict[str, list]]] = [
     (
         "urng_array",
@@ -180,47 +189,46 @@ AIMS: list[tuple[str, dict[str, Any], str, str | None, dict[str, list]]] = [
 ]
 
 
-def _fits(wanted: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
+def _matches(wanted: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
     return all(params.get(name) == value for name, value in wanted.items())
 
 
 def published(table: str, row: str) -> dict[str, Any]:
-    """Return one row of a paper's table, in the form that a report row holds."""
+    """Return one row of a paper's table, in the format of a report row."""
     source, rows = TABLES[table]
     return {"source": source, "table": table, "row": row, "figures": dict(rows[row])}
 
 
-def beside(
+def reference(
     core: str, params: Mapping[str, Any], kind: str, target: str | None
 ) -> dict[str, Any] | None:
-    """Return the published row that a measurement stands beside, or ``None``.
+    """Return the published reference of a measurement, or ``None``.
 
-    The papers' devices are an UltraScale+ and a Virtex-7, both of LUT6, so that only ``xcup`` is
-    comparable.
+    The papers' devices, UltraScale+ and Virtex-7, have LUT6: only ``xcup`` is comparable.
     """
-    if (core, kind) == ("seedlm_gemv", "cycles") and _fits(GEMV, params):
+    if (core, kind) == ("seedlm_gemv", "cycles") and _matches(GEMV, params):
         return published("SeedLM, Table 5", "SeedLM, Reference, Speed Up")
     if (core, kind) == ("instantft", "job"):
         found = published("InstantFT, section 5", "0.36 s at 200 MHz")
         if params.get("data") != "mnist":
-            # Of other images the same work is done, but another accuracy is reached.
+            # Cycles do not depend on the images; accuracy does.
             del found["figures"]["accuracy_after"]
         return found
-    for name, wanted, table, row in BESIDE:
-        if (name, kind, target) == (core, "synthesis", "xcup") and _fits(wanted, params):
+    for name, wanted, table, row in REFERENCES:
+        if (name, kind, target) == (core, "synthesis", "xcup") and _matches(wanted, params):
             return published(table, row)
     return None
 
 
-def demo(source: str) -> dict[str, Any] | None:
-    """Return the published accuracies that a source stands beside: another network and task."""
-    return published("Table 3", DEMO[source]) if source in DEMO else None
+def demo_reference(source: str) -> dict[str, Any] | None:
+    """Return the published accuracies of a source, for another network and task."""
+    return published("Table 3", DEMO_REFERENCES[source]) if source in DEMO_REFERENCES else None
 
 
 def aims(core: str, params: Mapping[str, Any], kind: str, target: str | None) -> dict[str, list]:
-    """Return what the project wants of a measurement: relation and value, by figure."""
+    """Return the aims for a measurement: relation and value, by figure."""
     found: dict[str, list] = {}
     for name, wanted, of_kind, of_target, figures in AIMS:
-        if (name, of_kind, of_target) == (core, kind, target) and _fits(wanted, params):
+        if (name, of_kind, of_target) == (core, kind, target) and _matches(wanted, params):
             found |= figures
     return found

@@ -1,4 +1,4 @@
-"""What all plots have in common: colours, frames, legends outside, and the same bytes again."""
+"""Common style of all plots: colours, frames, legends; reproducible output."""
 
 from io import BytesIO
 
@@ -6,9 +6,9 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-__all__ = ["NEUTRAL", "OTHER", "OURS", "PAPER", "absent", "legend", "panels", "png"]
+__all__ = ["NEUTRAL", "OTHER", "OURS", "PAPER", "label_missing", "legend", "panels", "png"]
 
-#: Colours of what is measured here, of the papers' figures, of another design, and of references.
+#: Colours of measured figures, published figures, other designs, and reference lines.
 OURS, PAPER, OTHER, NEUTRAL = "#1f5f99", "#c8862a", "#3d8f6e", "#6b7683"
 
 
@@ -17,7 +17,7 @@ def panels(
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure of ``width`` x ``height`` inches with ``count`` axes side by side.
 
-    It needs no screen. The margins keep points off the frame.
+    It needs no display. The margins keep points off the frame.
     """
     figure = Figure(figsize=(width, height), layout="constrained")
     found = list(figure.subplots(1, count, squeeze=False, sharex=sharex, sharey=sharey)[0])
@@ -32,15 +32,17 @@ def panels(
     return figure, found
 
 
-def absent(axes: Axes, place: tuple[float, float], text: str, *, upright: bool = False) -> None:
-    """Write ``text`` where a bar would begin whose figure is not there."""
+def label_missing(
+    axes: Axes, place: tuple[float, float], text: str, *, upright: bool = False
+) -> None:
+    """Write ``text`` in place of a bar without a figure."""
     kind = {"rotation": 90, "ha": "center"} if upright else {"va": "center"}
     shift = (0, 4) if upright else (4, 0)
     axes.annotate(text, place, shift, textcoords="offset points", fontsize=7, color=NEUTRAL, **kind)
 
 
 def legend(figure: Figure, *, columns: int = 3) -> None:
-    """Put one legend of all axes below them; a name is in it once."""
+    """Draw one legend for all axes below them, without duplicates."""
     named: dict[str, Artist] = {}
     for axes in figure.axes:
         handles, labels = axes.get_legend_handles_labels()
@@ -54,6 +56,6 @@ def legend(figure: Figure, *, columns: int = 3) -> None:
 def png(figure: Figure) -> bytes:
     """Return the figure as a PNG file's content."""
     buffer = BytesIO()
-    # No version in the file: the same rows give the same bytes.
+    # No version in the file: equal rows give equal bytes.
     figure.savefig(buffer, format="png", dpi=130, metadata={"Software": None})
     return buffer.getvalue()

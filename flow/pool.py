@@ -1,4 +1,4 @@
-"""Runs of one task in several processes, each kept as soon as it is done."""
+"""Parallel runs of one task in several processes; each result is cached as it completes."""
 
 from collections.abc import Iterable
 from concurrent.futures import as_completed
@@ -15,88 +15,88 @@ from seedbed.flow.cache import memo
 from seedbed.flow.processes import workers as processes
 from seedbed.flow.progress import Bar
 
-__all__ = ["Task", "bar", "perform"]
+__all__ = ["Task", "bar", "run_jobs"]
 
 
 class Task(Protocol):
-    """What all runs share; it and the jobs, frozen dataclasses, are sent to the processes."""
+    """Data shared by all runs. It and the jobs are frozen dataclasses, sent to the processes."""
 
     @property
     def digest(self) -> str:
-        """A hash of everything that a result depends on beside its job, the code included."""
+        """A hash of everything that a result depends on besides its job, code included."""
 
     def run(self, job: Any) -> dict[str, Any]:
-        """Do one job, and return a dictionary of JSON values."""
+        """Run one job, and return a dictionary of JSON values."""
 
 
-class _NotKeptError(Exception):
-    """Raised in place of running."""
+class _NotCachedError(Exception):
+    """There is no cached result."""
 
 
-def _kept(task: Task, job: Any, folder: Path, *, may_run: bool = False) -> dict[str, Any]:
+def _cached(task: Task, job: Any, folder: Path, *, may_run: bool = False) -> dict[str, Any]:
     def compute() -> dict[str, Any]:
         if not may_run:
-            raise _NotKeptError
+            raise _NotCachedError
         return task.run(job)
 
     return memo(folder, "run", {"task": task.digest, "job": asdict(job)}, compute)
 
 
-_here: list[tuple[Task, Path]] = []
+_worker_state: list[tuple[Task, Path]] = []
 
 
-def _begin(task: Task, folder: Path) -> None:
-    """Take what this process works on, in one thread."""
+def _init_worker(task: Task, folder: Path) -> None:
+    """Set the task of this worker process, and limit it to one thread."""
     threadpool_limits(1)
-    _here[:] = [(task, folder)]
+    _worker_state[:] = [(task, folder)]
 
 
-def _run_here(job: Any) -> dict[str, Any]:
-    task, folder = _here[0]
-    return _kept(task, job, folder, may_run=True)
+def _run_in_worker(job: Any) -> dict[str, Any]:
+    task, folder = _worker_state[0]
+    return _cached(task, job, folder, may_run=True)
 
 
 def bar(shown: bool) -> Bar:
-    """Return a progress bar on standard error, or one that is not shown."""
+    """Return a progress bar on standard error, or a hidden one."""
     return Bar(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
         console=Console(stderr=True) if shown else None,
     )  # fmt: skip
 
 
-def perform(
+def run_jobs(
     task: Task,
     wanted: Iterable[Any],
     folder: Path,
     *,
     workers: int,
     progress: bool,
-    what: str = "fine-tuning",
+    description: str = "fine-tuning",
 ) -> dict[Any, dict[str, Any]]:
-    """Return every job's result, from ``folder`` where it holds; the others are run and kept.
+    """Return the result of every job. Results are cached in ``folder``.
 
-    With one worker they are run in this process.
+    With one worker, the jobs run in this process.
     """
     done: dict[Any, dict[str, Any]] = {}
     todo = []
     for job in dict.fromkeys(wanted):
         try:
-            done[job] = _kept(task, job, folder)
-        except _NotKeptError:
+            done[job] = _cached(task, job, folder)
+        except _NotCachedError:
             todo.append(job)
     if not todo:
         return done
     with bar(progress) as shown:
-        line = shown.add_task(what, total=len(done) + len(todo), completed=len(done))
+        line = shown.add_task(description, total=len(done) + len(todo), completed=len(done))
         if workers == 1:
             for job in todo:
                 with threadpool_limits(1):
-                    done[job] = _kept(task, job, folder, may_run=True)
+                    done[job] = _cached(task, job, folder, may_run=True)
                 shown.advance(line)
             return done
         count = min(workers, len(todo))
-        with processes(count, get_context("spawn"), _begin, task, folder) as pool:
-            waiting = {pool.submit(_run_here, job): job for job in todo}
+        with processes(count, get_context("spawn"), _init_worker, task, folder) as pool:
+            waiting = {pool.submit(_run_in_worker, job): job for job in todo}
             for future in as_completed(waiting):
                 done[waiting[future]] = future.result()
                 shown.advance(line)

@@ -1,4 +1,4 @@
-"""Worker processes that end with the command, quietly, whenever that is interrupted."""
+"""Worker processes that end when the command ends or is interrupted."""
 
 import os
 import signal
@@ -14,50 +14,50 @@ from typing import Any
 __all__ = ["workers"]
 
 
-def _nothing() -> None:
+def _noop() -> None:
     """Do nothing."""
 
 
-def _begin(begin: Callable[..., None], *arguments: Any) -> None:
-    """Let a worker process end with its parent, and with what it runs itself."""
+def _start_worker(initializer: Callable[..., None], *arguments: Any) -> None:
+    """Make a worker process end with its parent, together with the tools that it runs."""
     parent = parent_process()
 
-    def follow() -> None:
+    def exit_with_parent() -> None:
         if parent is not None:
             parent.join()
             os._exit(1)
 
-    # A killed parent cannot end its workers, and they would wait for work forever.
-    threading.Thread(target=follow, daemon=True).start()
-    signal.signal(signal.SIGTERM, _end)
-    begin(*arguments)
+    # A killed parent cannot terminate its workers; they would wait for work forever.
+    threading.Thread(target=exit_with_parent, daemon=True).start()
+    signal.signal(signal.SIGTERM, _end_worker)
+    initializer(*arguments)
 
 
-def _end(*_: object) -> None:
-    """End a worker: by an exception, so that a tool that it waits for is ended, too."""
-    # A second one could come before the tool is ended.
+def _end_worker(*_: object) -> None:
+    """End a worker by an exception, so that the tool that it waits for is terminated, too."""
+    # A second signal could arrive before the tool is terminated.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    # Of queues that break meanwhile nobody wants to read.
+    # Suppresses messages about queues that break meanwhile.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     sys.exit(1)
 
 
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Put off an interruption from the keyboard, and let processes begun here never have one.
+def _deferred_interrupt() -> Iterator[None]:
+    """Defer SIGINT in this process, and block it in the processes that are started here.
 
-    They inherit that it is blocked. This process needs a handler as well: the signal may come to
-    another of its threads.
+    They inherit the signal mask. This process needs a handler as well, because the signal may be
+    delivered to another of its threads.
     """
-    came: list[int] = []
-    handler = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    received: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, frame: received.append(number))
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         signal.signal(signal.SIGINT, handler)
-    if came:
+    if received:
         raise KeyboardInterrupt
 
 
@@ -65,19 +65,19 @@ def _uninterrupted() -> Iterator[None]:
 def workers(
     count: int,
     context: BaseContext | None = None,
-    begin: Callable[..., None] = _nothing,
+    initializer: Callable[..., None] = _noop,
     *arguments: Any,
 ) -> Iterator[ProcessPoolExecutor]:
-    """Provide an executor of ``count`` processes, each of which has called ``begin(*arguments)``.
+    """Provide an executor of ``count`` processes, each started with ``initializer(*arguments)``.
 
-    An interruption from the keyboard comes to this process alone, and ends the workers with the
-    tools that they run. After any other exception, what has begun is finished.
+    SIGINT reaches this process alone, which terminates the workers and the tools that they run.
+    After any other exception, running tasks are finished.
     """
-    executor = ProcessPoolExecutor(count, context, _begin, (begin, *arguments))
+    executor = ProcessPoolExecutor(count, context, _start_worker, (initializer, *arguments))
     try:
-        with _uninterrupted():
+        with _deferred_interrupt():
             for _ in range(count):
-                executor.submit(_nothing)
+                executor.submit(_noop)
         yield executor
     except KeyboardInterrupt:
         for child in active_children():

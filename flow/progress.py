@@ -1,4 +1,4 @@
-"""How far a long run is: a bar on a terminal, and elsewhere, as in a log, a line now and then."""
+"""Progress of long runs: a bar on a terminal, periodic lines elsewhere, as in a log."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,64 +11,64 @@ from rich.progress import Progress, ProgressColumn, TaskID
 
 __all__ = ["PERIOD", "Bar", "status"]
 
-#: Seconds between lines where there is no terminal.
+#: Seconds between lines without a terminal.
 PERIOD = 30.0
 
 
-def _line(console: Console, text: str, began: float) -> None:
-    passed = f"{monotonic() - began:,.0f} s"
-    console.print(f"{text} ({passed})", markup=False, highlight=False, soft_wrap=True)
+def _print_line(console: Console, text: str, start: float) -> None:
+    elapsed = f"{monotonic() - start:,.0f} s"
+    console.print(f"{text} ({elapsed})", markup=False, highlight=False, soft_wrap=True)
 
 
 class Bar(Progress):
-    """A bar for each task; a line of one task at most each ``PERIOD`` where there is no terminal.
+    """A bar per task on a terminal; elsewhere at most one line per ``PERIOD``.
 
     Parameters
     ----------
     columns
-        What the bar shows.
+        Columns of the bar.
     console
-        Where it is shown; ``None`` shows nothing.
+        Output console; ``None`` for no output.
     """
 
     def __init__(self, *columns: ProgressColumn, console: Console | None):
         shown = console or Console(quiet=True)
         super().__init__(*columns, console=shown, transient=True, disable=not shown.is_terminal)
-        self._began = self._told = monotonic()
+        self._start = self._last_line = monotonic()
 
     def update(self, task_id: TaskID, **changes: Any) -> None:  # type: ignore[override]
         super().update(task_id, **changes)
-        self._tell(task_id)
+        self._print_progress(task_id)
 
     def advance(self, task_id: TaskID, advance: float = 1) -> None:
         super().advance(task_id, advance)
-        self._tell(task_id)
+        self._print_progress(task_id)
 
-    def _tell(self, task_id: TaskID) -> None:
-        if self.console.is_terminal or monotonic() - self._told < PERIOD:
+    def _print_progress(self, task_id: TaskID) -> None:
+        if self.console.is_terminal or monotonic() - self._last_line < PERIOD:
             return
-        self._told = monotonic()
+        self._last_line = monotonic()
         task = next(task for task in self.tasks if task.id == task_id)
-        _line(self.console, f"{task.description}: {task.percentage:.1f} %", self._began)
+        _print_line(self.console, f"{task.description}: {task.percentage:.1f} %", self._start)
 
 
 @contextmanager
 def status(console: Console, text: str) -> Iterator[Callable[[str], None]]:
-    """Show what is going on; call what this provides with what goes on next."""
+    """Show the current activity; provide a function that updates its text."""
     if console.is_terminal:
         with console.status(text) as shown:
             yield shown.update
         return
-    current, ended, began = [text], Event(), monotonic()
+    current, ended, start = [text], Event(), monotonic()
 
-    def tell() -> None:
+    def print_lines() -> None:
         while not ended.wait(PERIOD):
-            _line(console, current[0], began)
+            _print_line(console, current[0], start)
 
-    thread = Thread(target=tell, daemon=True)
+    thread = Thread(target=print_lines, daemon=True)
     thread.start()
     try:
-        yield lambda following: current.__setitem__(0, following)
+        yield lambda text: current.__setitem__(0, text)
     finally:
         ended.set()
         thread.join()

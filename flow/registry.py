@@ -1,9 +1,9 @@
-"""The cores: everything that the command line, the tests, the docs and the reports walk over."""
+"""The list of cores, used by the command line, the tests, the docs and the reports."""
 
 from collections.abc import Mapping
 
 from seedbed import spec
-from seedbed.flow.core import Core, UnknownCore, Variant, meant
+from seedbed.flow.core import Core, UnknownCore, Variant, suggestion
 from seedbed.hw.conv_engine import ConvEngine
 from seedbed.hw.forward_cache import ForwardCache
 from seedbed.hw.forward_cache_axi import ForwardCacheAxi
@@ -42,25 +42,34 @@ from seedbed.sim.cases import (
     urng_array,
 )
 
-__all__ = ["CORES", "WRAPPERS", "Core", "UnknownCore", "Variant", "find", "find_verilog", "meant"]
+__all__ = [
+    "CORES",
+    "WRAPPERS",
+    "Core",
+    "UnknownCore",
+    "Variant",
+    "find",
+    "find_verilog",
+    "suggestion",
+]
 
 
-#: Every target there is, for one configuration of a core; and the checks that one has.
-EVERY = ("xcup", "ecp5", "ice40", "gowin")
+#: All targets, for one configuration of each core; and the checks of that configuration.
+ALL_TARGETS = ("xcup", "ecp5", "ice40", "gowin")
 CHECKED = ("simulation", "cocotb")
-#: What ``make`` measures of a configuration, in minutes for all of them.
-SHOWN = ("simulation",)
-COUNTED = (*SHOWN, "synthesis", "statistics", "activity")
-PLACED = (*COUNTED, "place", "speed")
-#: And where ready is behind a LUT, and without a floorplan.
-AGAIN = ("place_ready", "place_free")
-#: A decompressor, and a matrix-vector product, small enough to be simulated in full and placed.
+#: Measurements of ``make``, which takes minutes for all cores.
+SIMULATED = ("simulation",)
+SYNTHESIZED = (*SIMULATED, "synthesis", "statistics", "activity")
+PLACED = (*SYNTHESIZED, "place", "speed")
+#: Place and route with ready driven by a LUT, and without a floorplan.
+PLACE_VARIANTS = ("place_ready", "place_free")
+#: A decompressor and a matrix-vector product, small enough for simulation, and place and route.
 SMALL_BLOCKS = {"block": 3, "latent": 2, "width": 8}
 SMALL_GEMV = {"beat_bits": 64, "columns": 256, "row_width": 16}
-#: A network, and adapters, small enough for the same.
+#: A network and adapters of that size.
 SMALL_NETWORK = {"network": "tiny", "lanes": 8, "ways": 2}
 SMALL_ADAPTERS = {"widths": (9, 6), "classes": 5, "lanes": 8, "ways": 2}
-#: A fine-tuning core with which every command can be simulated.
+#: A fine-tuning core, small enough to simulate every command.
 SMALL_FINE_TUNING = {"network": "tiny", "rank": 2, "entries": 4, "lanes": 8, "ways": 2}
 
 CORES: dict[str, Core] = {
@@ -76,7 +85,7 @@ CORES: dict[str, Core] = {
             variants={
                 "14 bits": Variant(
                     params={"width": 14},
-                    targets=EVERY,
+                    targets=ALL_TARGETS,
                     placed=("ecp5",),
                     kinds=(*CHECKED, "place_ready", "mutation"),
                     main=PLACED,
@@ -93,15 +102,29 @@ CORES: dict[str, Core] = {
             paper="PeZO, section 3.1",
             variants={
                 "31 x 8": Variant(
-                    targets=EVERY,
+                    targets=ALL_TARGETS,
                     placed=("ecp5", "ecp5-8"),
-                    kinds=(*CHECKED, "mutation", "statistics", "dieharder", "activity", *AGAIN),
+                    kinds=(
+                        *CHECKED,
+                        "mutation",
+                        "statistics",
+                        "dieharder",
+                        "activity",
+                        *PLACE_VARIANTS,
+                    ),
                     main=PLACED,
                 ),
                 "31 x 14": Variant(
                     params={"width": 14},
                     placed=("ecp5", "ecp5-8"),
-                    kinds=("simulation", "statistics", "dieharder", "activity", "speed", *AGAIN),
+                    kinds=(
+                        "simulation",
+                        "statistics",
+                        "dieharder",
+                        "activity",
+                        "speed",
+                        *PLACE_VARIANTS,
+                    ),
                     main=PLACED,
                 ),
                 "31 x 14, leap 3": Variant(
@@ -110,13 +133,13 @@ CORES: dict[str, Core] = {
                     kinds=("simulation", "statistics", "dieharder"),
                 ),
                 "31 x 8, leap 8": Variant(
-                    params={"leap": 8}, kinds=("simulation", "statistics"), main=COUNTED
+                    params={"leap": 8}, kinds=("simulation", "statistics"), main=SYNTHESIZED
                 ),
                 "31 x 14, leap 14": Variant(
                     params={"width": 14, "leap": 14},
                     placed=("ecp5", "ecp5-8"),
                     kinds=("simulation", "statistics", "dieharder", "place_ready"),
-                    main=COUNTED,
+                    main=SYNTHESIZED,
                 ),
                 "31 x 8, grown": Variant(params={"seeding": "grown"}),
                 "31 x 14, grown": Variant(params={"width": 14, "seeding": "grown"}),
@@ -125,7 +148,7 @@ CORES: dict[str, Core] = {
         ),
         Core(
             name="scale_lut",
-            title="Power-of-two scaling exponents by the first generator's state",
+            title="Lookup table of power-of-two scaling exponents",
             config=spec.ScaleConfig,
             component=ScaleLut,
             case=scale_lut.case,
@@ -137,9 +160,9 @@ CORES: dict[str, Core] = {
                 "31 x 8": Variant(kinds=("simulation", "mutation")),
                 "31 x 14": Variant(
                     params={"width": 14},
-                    targets=EVERY,
+                    targets=ALL_TARGETS,
                     kinds=(*CHECKED, "statistics"),
-                    main=COUNTED,
+                    main=SYNTHESIZED,
                 ),
                 "31 x 14, value": Variant(
                     params={"width": 14, "rounding": "value"}, kinds=("simulation", "statistics")
@@ -148,14 +171,14 @@ CORES: dict[str, Core] = {
         ),
         Core(
             name="prng_pool",
-            title="Pool of pre-generated numbers, read as a circle",
+            title="Circular buffer of pre-generated random numbers",
             config=spec.PoolConfig,
             component=PrngPool,
             case=prng_pool.case,
             paper="PeZO, section 3.1",
             variants={
                 "8 lanes x 12": Variant(
-                    targets=EVERY, placed=("ecp5",), kinds=CHECKED, main=COUNTED
+                    targets=ALL_TARGETS, placed=("ecp5",), kinds=CHECKED, main=SYNTHESIZED
                 ),
                 "8 lanes x 12, no output register": Variant(params={"register": False}),
                 "8 lanes x 12, 4 banks": Variant(params={"banks": 4}),
@@ -167,7 +190,7 @@ CORES: dict[str, Core] = {
         ),
         Core(
             name="perturbation",
-            title="Stream of perturbations k eps z, named by a seed",
+            title="Generator of perturbation streams k eps z from a seed",
             config=spec.PerturbationConfig,
             component=Perturbation,
             case=perturbation.case,
@@ -177,34 +200,39 @@ CORES: dict[str, Core] = {
                     params={"width": 8},
                     placed=("ecp5",),
                     kinds=("simulation", "mutation"),
-                    main=COUNTED,
+                    main=SYNTHESIZED,
                 ),
                 "31 x 14": Variant(
-                    targets=EVERY, placed=("ecp5",), kinds=(*CHECKED, "place_ready"), main=PLACED
+                    targets=ALL_TARGETS,
+                    placed=("ecp5",),
+                    kinds=(*CHECKED, "place_ready"),
+                    main=PLACED,
                 ),
                 "31 x 14, leap 14": Variant(params={"leap": 14}, targets=("xcup",)),
-                "pool, 8 lanes x 12": Variant(params={"source": "pool"}, kinds=CHECKED, main=SHOWN),
+                "pool, 8 lanes x 12": Variant(
+                    params={"source": "pool"}, kinds=CHECKED, main=SIMULATED
+                ),
             },
         ),
         Core(
             name="tree_grng",
-            title="Gaussian generator as a binary tree, the baseline to compare with",
+            title="Gaussian generator with a binary tree (baseline)",
             config=spec.TreeGrngConfig,
             component=TreeGrng,
             case=tree_grng.case,
             paper="TreeGRNG (DATE 2024); PeZO, Table 6",
             variants={
                 "published": Variant(
-                    targets=EVERY,
+                    targets=ALL_TARGETS,
                     placed=("ecp5",),
                     kinds=(*CHECKED, "statistics", "activity", "place_ready", "mutation"),
-                    main=COUNTED,
+                    main=SYNTHESIZED,
                 ),
                 "compact": Variant(
                     params={"tree": "compact"},
                     placed=("ecp5",),
                     kinds=("simulation", "statistics", "activity"),
-                    main=COUNTED,
+                    main=SYNTHESIZED,
                 ),
                 "repaired, compact": Variant(
                     params={"lfsrs": "repaired", "tree": "compact"},
@@ -219,7 +247,7 @@ CORES: dict[str, Core] = {
         ),
         Core(
             name="skid_buffer",
-            title="Register slice of a stream, without a path from ready to ready",
+            title="Register slice of a stream, without a combinational ready path",
             config=spec.SkidBufferConfig,
             component=SkidBuffer,
             case=skid_buffer.case,
@@ -227,7 +255,7 @@ CORES: dict[str, Core] = {
             variants={
                 "248 bits": Variant(
                     params={"width": 248},
-                    targets=EVERY,
+                    targets=ALL_TARGETS,
                     placed=("ecp5",),
                     kinds=(*CHECKED, "place_ready", "mutation"),
                     main=PLACED,
@@ -236,7 +264,7 @@ CORES: dict[str, Core] = {
         ),
         Core(
             name="seedlm_decompress",
-            title="Decompressor of weights that are kept as LFSR seeds",
+            title="Decompressor of weights stored as LFSR seeds",
             config=spec.SeedlmDecompressConfig,
             component=SeedlmDecompress,
             case=seedlm_decompress.case,
@@ -252,7 +280,10 @@ CORES: dict[str, Core] = {
                     kinds=("statistics",),
                 ),
                 "4 bits x 2": Variant(
-                    targets=EVERY, placed=("ecp5",), kinds=(*CHECKED, "place_ready"), main=COUNTED
+                    targets=ALL_TARGETS,
+                    placed=("ecp5",),
+                    kinds=(*CHECKED, "place_ready"),
+                    main=SYNTHESIZED,
                 ),
                 "4 bits x 16, one addition a stage": Variant(
                     params={"blocks": 16, "additions": 1}, targets=("xcup",), kinds=()
@@ -285,13 +316,13 @@ CORES: dict[str, Core] = {
         ),
         Core(
             name="mac_array",
-            title="Multipliers in parallel, summed by block, beat and frame",
+            title="Multiply-accumulate array with sums by block, beat and frame",
             config=spec.MacArrayConfig,
             component=MacArray,
             case=mac_array.case,
             paper="SeedLM, section 4.2",
             variants={
-                "32 lanes": Variant(kinds=CHECKED, main=COUNTED),
+                "32 lanes": Variant(kinds=CHECKED, main=SYNTHESIZED),
                 "128 lanes": Variant(
                     params={"lanes": 128, "blocks": 16, "weight_peak": 3 << 18},
                     kinds=(),
@@ -304,7 +335,7 @@ CORES: dict[str, Core] = {
                         "activation_width": 8,
                         "exponent_width": 0,
                     },
-                    targets=EVERY,
+                    targets=ALL_TARGETS,
                     placed=("ecp5",),
                     kinds=("simulation", "mutation"),
                 ),
@@ -321,7 +352,7 @@ CORES: dict[str, Core] = {
         ),
         Core(
             name="seedlm_gemv",
-            title="Matrix-vector product at the speed at which packed weights come",
+            title="Matrix-vector product of compressed weights at memory bandwidth",
             config=spec.SeedlmGemvConfig,
             component=SeedlmGemv,
             case=seedlm_gemv.case,
@@ -335,7 +366,7 @@ CORES: dict[str, Core] = {
                     params=SMALL_GEMV,
                     placed=("ecp5",),
                     kinds=("simulation", "mutation"),
-                    main=SHOWN,
+                    main=SIMULATED,
                 ),
                 "3 bits, 8 bytes": Variant(
                     params={"block": 12, "latent": 4, **SMALL_GEMV, "beat_bits": 72}, targets=()
@@ -345,7 +376,7 @@ CORES: dict[str, Core] = {
         ),
         Core(
             name="nf4",
-            title="4-bit NormalFloat vectors, quantised and dequantised by blocks",
+            title="4-bit NormalFloat quantiser and dequantiser, block by block",
             config=spec.Nf4Config,
             component=Nf4,
             case=nf4.case,
@@ -354,19 +385,21 @@ CORES: dict[str, Core] = {
             variants={
                 "32 lanes": Variant(placed=("ecp5",), kinds=CHECKED),
                 "8 lanes": Variant(
-                    params={"lanes": 8}, kinds=("simulation", "mutation"), main=COUNTED
+                    params={"lanes": 8}, kinds=("simulation", "mutation"), main=SYNTHESIZED
                 ),
             },
         ),
         Core(
             name="softmax_loss",
-            title="Softmax, cross-entropy loss and its gradient by tables",
+            title="Softmax, cross-entropy loss and its gradient by lookup tables",
             config=spec.SoftmaxLossConfig,
             component=SoftmaxLoss,
             case=softmax_loss.case,
             paper="InstantFT, section 4.1",
             variants={
-                "10 classes": Variant(placed=("ecp5",), kinds=(*CHECKED, "mutation"), main=COUNTED),
+                "10 classes": Variant(
+                    placed=("ecp5",), kinds=(*CHECKED, "mutation"), main=SYNTHESIZED
+                ),
             },
         ),
         Core(
@@ -378,13 +411,13 @@ CORES: dict[str, Core] = {
             paper="InstantFT, sections 3.1 and 3.2",
             variants={
                 "1024 images of LeNet-5": Variant(
-                    placed=("ecp5",), kinds=(*CHECKED, "mutation"), main=COUNTED
+                    placed=("ecp5",), kinds=(*CHECKED, "mutation"), main=SYNTHESIZED
                 ),
             },
         ),
         Core(
             name="conv_engine",
-            title="Frozen convolutional network in integers, layer by layer on one array",
+            title="Inference engine for a frozen convolutional network in integers",
             config=spec.ConvEngineConfig,
             component=ConvEngine,
             case=conv_engine.case,
@@ -394,7 +427,7 @@ CORES: dict[str, Core] = {
                     params=SMALL_NETWORK,
                     placed=("ecp5",),
                     kinds=(*CHECKED, "mutation"),
-                    main=SHOWN,
+                    main=SIMULATED,
                 ),
                 "LeNet-5, 32 lanes": Variant(kinds=()),
             },
@@ -402,7 +435,7 @@ CORES: dict[str, Core] = {
         ),
         Core(
             name="lora",
-            title="Low-rank adapters into the logits, and their training",
+            title="Low-rank adapters on the logits, with training",
             config=spec.LoraConfig,
             component=Lora,
             case=lora.case,
@@ -412,7 +445,7 @@ CORES: dict[str, Core] = {
                     params=SMALL_ADAPTERS,
                     placed=("ecp5",),
                     kinds=(*CHECKED, "mutation"),
-                    main=SHOWN,
+                    main=SIMULATED,
                 ),
                 "LeNet-5, 32 lanes": Variant(kinds=()),
             },
@@ -420,7 +453,7 @@ CORES: dict[str, Core] = {
         ),
         Core(
             name="instantft",
-            title="Fine-tuning of a frozen network by adapters, with a cache of activations",
+            title="Fine-tuning of a frozen network by adapters, with an activation cache",
             config=spec.InstantFtConfig,
             component=InstantFt,
             case=instantft.case,
@@ -430,7 +463,7 @@ CORES: dict[str, Core] = {
                     params=SMALL_FINE_TUNING,
                     placed=("ecp5",),
                     kinds=(*CHECKED, "mutation"),
-                    main=SHOWN,
+                    main=SIMULATED,
                 ),
                 "LeNet-5, 32 lanes": Variant(placed=("ecp5",), kinds=("job",)),
                 "LeNet-5, 16 lanes": Variant(
@@ -449,7 +482,7 @@ CORES: dict[str, Core] = {
 }
 
 
-#: Cores with AXI ports around another core, for designs with such buses.
+#: AXI wrappers of cores.
 WRAPPERS: dict[str, Core] = {
     core.name: core
     for core in [
@@ -470,7 +503,7 @@ WRAPPERS: dict[str, Core] = {
                 "row_width": 8,
             },
             inside="seedlm_gemv",
-            bench="seedbed.sim.axi_bench",
+            bench="seedbed.sim.seedlm_gemv_axi_bench",
         ),
         Core(
             name="forward_cache_axi",
@@ -501,19 +534,19 @@ WRAPPERS: dict[str, Core] = {
 
 
 def find(name: str, cores: Mapping[str, Core] = CORES) -> Core:
-    """Return the one of ``cores`` called ``name``, or raise :class:`UnknownCore`."""
+    """Return the core ``name`` of ``cores``, or raise :class:`UnknownCore`."""
     if name in WRAPPERS and name not in cores:
         raise UnknownCore(
-            f"{name} has AXI ports, and is for 'verilog', 'ports', 'cocotb' and 'synth'; this "
+            f"{name} is an AXI wrapper, for 'verilog', 'ports', 'cocotb' and 'synth'; this "
             f"command takes the core inside, {WRAPPERS[name].inside!r}"
         )
     if name not in cores:
         raise UnknownCore(
-            f"no core is called {name!r}{meant(name, cores)}; there are {', '.join(cores)}"
+            f"no core is called {name!r}{suggestion(name, cores)}; there are {', '.join(cores)}"
         )
     return cores[name]
 
 
 def find_verilog(name: str) -> Core:
-    """Return the core or wrapper called ``name``, or raise :class:`UnknownCore`."""
+    """Return the core or wrapper ``name``, or raise :class:`UnknownCore`."""
     return find(name, CORES | WRAPPERS)

@@ -1,4 +1,4 @@
-"""One measurement as a row of the report, and what every figure is called and counted in."""
+"""Report rows: one measurement each; names and units of all figures."""
 
 import json
 import shlex
@@ -10,11 +10,11 @@ from typing import Any
 
 from seedbed.flow.settings import text
 
-__all__ = ["UNITS", "Row", "command", "kept_rows"]
+__all__ = ["UNITS", "Row", "command", "load_rows"]
 
-#: Every figure that a row may hold, with its unit ("" for a plain number).
+#: Units of all figures ("" for a dimensionless number).
 UNITS: dict[str, str] = {
-    # Synthesis, placing and routing
+    # Synthesis, place and route
     "lut": "LUT",
     "lut_carry": "LUT",
     "ff": "FF",
@@ -37,16 +37,16 @@ UNITS: dict[str, str] = {
     "lut_per_lane_more": "LUT/lane",
     # Simulation, proof, mutation
     "runs": "runs",
-    # Cycles of a matrix-vector product, by the matrix's side: packed, plain, and their ratio
+    # Cycles of a matrix-vector product by matrix size: compressed, uncompressed, and their ratio
     **{f"cycles_{side}": "cycles" for side in (512, 1024, 2048)},
     **{f"plain_cycles_{side}": "cycles" for side in (512, 1024, 2048)},
     **{f"speed_up_{side}": "times" for side in (512, 1024, 2048)},
     "cycles": "cycles",
-    # A whole job of fine-tuning: all of it, by phase, and of a sample from the cache
+    # A fine-tuning job: total, by phase, and per cached sample
     **{f"{part}_cycles": "cycles" for part in ("job", "load", "fill", "cached", "read")},
     "pass_cycles": "cycles/sample",
     "cycles_per_second": "cycles/s",
-    # Images that a network is tuned on, and those that its accuracy is of
+    # Training images and held-out images
     "images": "images",
     "held_images": "images",
     "beats": "beats",
@@ -64,7 +64,7 @@ UNITS: dict[str, str] = {
     "lane_by_lag": "",
     "generator_by_lag": "",
     "any_pair_by_lag": "",
-    # Lines of dieharder's table: in all, failed, weak, and failed by PCG64 over as many bytes
+    # Lines of dieharder's table: all, failed, weak; failed by PCG64 with as many bytes
     **{name: "lines" for name in ("tests", "failed", "weak", "reference_failed")},
     "failing": "",
     "bytes": "bytes",
@@ -112,28 +112,28 @@ UNITS: dict[str, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """What was measured of one configuration, and how to measure it again.
+    """Figures of one configuration, and the command that reproduces them.
 
     Parameters
     ----------
     core, config, params
-        The core's name, its variant's name, and all of the configuration's parameters; ``data``
-        among them says what images or numbers the figures are of, where that may be more than one.
+        The core's name, its variant's name, and all parameters of the configuration; the
+        parameter ``data`` names the data set, where there are several.
     kind
-        ``synthesis``, ``place``, ``place_ready`` (ready behind a LUT), ``place_free`` (without a
+        ``synthesis``, ``place``, ``place_ready`` (ready driven by a LUT), ``place_free`` (without a
         floorplan), ``ratio``, ``simulation``, ``cocotb``, ``cycles``, ``job``, ``proof``,
         ``mutation``, ``statistics``, ``dieharder``, ``activity``, ``speed``, ``demo``, ``sweep`` or
         ``weights``.
     figures
-        Values by name, each name one of :data:`UNITS`: numbers, texts or lists of numbers.
+        Values by name (a key of :data:`UNITS`): numbers, text or lists of numbers.
     command
-        The line that measures it again.
+        The command that reproduces the row.
     target, seeds, tools
-        FPGA family, seeds of whatever was random, versions by tool; where there are any.
+        FPGA family, random seeds, tool versions; where there are any.
     paper
         ``{"source", "table", "row", "figures"}`` of the published figures, or ``None``.
     aim
-        What the project set itself: a relation and a value, by figure.
+        The project's aim: a relation and a value, by figure.
 
     Raises ``ValueError`` for a figure that has no unit or no value.
     """
@@ -153,7 +153,7 @@ class Row:
     def __post_init__(self) -> None:
         for name, value in self.figures.items():
             if name not in UNITS:
-                raise ValueError(f"{name!r} is not a figure of the report: name it in UNITS")
+                raise ValueError(f"{name!r} is not a figure of the report: add it to UNITS")
             if value is None or value != value:
                 raise ValueError(f"{name} of {self.core} has no value: leave it out")
 
@@ -162,19 +162,18 @@ class Row:
         return {**asdict(self), "units": {name: UNITS[name] for name in self.figures}}
 
 
-def kept_rows(paths: Iterable[Path], make: Callable[[dict[str, Any]], list[Row]]) -> list[Row]:
-    """Return what ``make`` makes of each JSON file that a demonstration wrote.
+def load_rows(paths: Iterable[Path], convert: Callable[[dict[str, Any]], list[Row]]) -> list[Row]:
+    """Return the rows that ``convert`` returns for the JSON files of demonstrations.
 
-    One that is damaged, or of another version, is left out with a word on standard error: the
-    demonstration writes it again, and the rest of a report does not wait for that.
+    A file that is damaged, or of another version, is skipped with a message on standard error.
     """
     found: list[Row] = []
     for path in sorted(paths):
         try:
-            found += make(json.loads(path.read_bytes()))
+            found += convert(json.loads(path.read_bytes()))
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             print(
-                f"{path} is damaged or of another version, and left out: run its demonstration "
+                f"{path} is damaged or of another version, and is skipped: run its demonstration "
                 f"again",
                 file=sys.stderr,
             )

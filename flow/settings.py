@@ -1,4 +1,4 @@
-"""Parameters as the command line takes them, and as it shows them: one is the other's way back."""
+"""Parameters as text: parsing of ``--set`` options, and the inverse."""
 
 import re
 from collections.abc import Iterable
@@ -10,19 +10,19 @@ from seedbed.spec.fixed import Fixed
 
 __all__ = ["DEFAULT", "defaults", "read", "shown", "text"]
 
-#: Stands for a parameter's default, and is what one that follows from others is shown as.
+#: Text of a default value, and of a parameter that is derived from others.
 DEFAULT = "default"
 
 
 def text(value: Any) -> str:
-    """Return a parameter's value as ``--set`` takes it."""
+    """Return a parameter's value in the syntax of ``--set``."""
     if value is None:
         return DEFAULT
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def defaults(core: Core) -> dict[str, str]:
-    """Return the default of each of the core's parameters, as ``--set`` takes it."""
+    """Return the core's parameters and defaults, in the syntax of ``--set``."""
     return {f.name: text(f.default) for f in fields(core.config) if f.init}
 
 
@@ -32,11 +32,11 @@ def shown(core: Core) -> str:
 
 
 def read(core: Core, words: Iterable[str]) -> dict[str, Any]:
-    """Return ``name=value`` words as parameters of the core.
+    """Parse ``name=value`` words as parameters of the core.
 
-    A value is read as its parameter's type says; what cannot be is left as text, for the
-    configuration to refuse. Raises ``ValueError`` for a word without an equals sign, a name that
-    comes twice or that the core does not have, and a number format that there is not.
+    A value is parsed by the type of its parameter. A value that cannot be parsed stays text, and
+    the configuration rejects it. Raises ``ValueError`` for a word without an equals sign, a
+    duplicate or unknown name, and an invalid number format.
     """
     known = {f.name: f for f in fields(core.config) if f.init}
     given: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The commands that synthesize, place and constrain."""
+"""The commands ``synth`` and ``constrain``."""
 
 import json
 from pathlib import Path
@@ -9,9 +9,9 @@ from rich.console import Console
 
 from seedbed.flow import registry, settings
 from seedbed.flow.emit import verilog
-from seedbed.flow.files import naming, require_folder, require_output
+from seedbed.flow.files import os_error_path, require_folder, require_output
 from seedbed.flow.fpga import place, placement_files, synth, targets
-from seedbed.flow.fpga.constrain import constrain as fix
+from seedbed.flow.fpga.constrain import constrain as constrain_netlist
 from seedbed.flow.options import BUILD, Build, CoreName, Force, Json, Settings, show_table
 from seedbed.flow.progress import status
 from seedbed.flow.report.kinds import plain
@@ -30,14 +30,14 @@ def synthesize(
     set_: Settings = [],  # noqa: B006
     seeds: Annotated[
         int,
-        typer.Option(min=0, help="The number of seeds of place and route. 0 leaves it out."),
+        typer.Option(min=0, help="The number of place and route seeds. 0: synthesis only."),
     ] = 3,
     ready: Annotated[
         str,
-        typer.Option(help="What drives ready in the harness: register, or logic (a LUT of four)."),
+        typer.Option(help="Driver of ready in the harness: register, or logic (a LUT4)."),
     ] = "register",
     floorplan: Annotated[
-        bool, typer.Option(help="Use the core's floorplan, where the project has one.")
+        bool, typer.Option(help="Use the core's floorplan, if there is one.")
     ] = True,
     constraints: Annotated[
         Path | None,
@@ -46,23 +46,23 @@ def synthesize(
     json_: Json = False,
     build: Build = BUILD,
 ) -> None:
-    """Synthesize a core, and place and route it where an open tool can."""
+    """Synthesize a core, and place and route it if an open tool supports the target."""
     found = registry.find_verilog(core)
     params = settings.read(found, set_)
     found.configure(params)
-    chosen = targets.find(target)
+    fpga = targets.find(target)
     place.require_ready(ready)
     if constraints:
-        _require_placed(chosen, seeds)
+        _require_placed(fpga, seeds)
         require_folder(constraints)
     path = verilog.write(found, params, build / "verilog", kept=build / "cache")
-    with status(err, f"synthesizing {core} for {target}") as tell, naming(build):
+    with status(err, f"synthesizing {core} for {target}") as update, os_error_path(build):
         counts = synth.synthesize(path, core, target=target, build=build / "synth")
         fmax = None
-        if seeds and chosen.place:
+        if seeds and fpga.place:
             placement = place.Placement(
-                path, core, target=chosen, build=build / "synth",
-                ready=ready, floorplanned=floorplan, progress=tell,
+                path, core, target=fpga, build=build / "synth",
+                ready=ready, floorplanned=floorplan, progress=update,
             )  # fmt: skip
             fmax = placement.measure(seeds)
             if constraints:
@@ -88,11 +88,11 @@ def synthesize(
     show_table(out, header, [line])
     cells = [f"{count} {cell}" for cell, count in sorted(counts["cells"].items())]
     if counts["lut_carry"]:
-        cells.append(f"{counts['lut_carry']} LUT that lead into carry chains")
+        cells.append(f"{counts['lut_carry']} route-through LUT of carry chains")
     out.print(", ".join(cells))
     if constraints:
         out.print(
-            f"The placement is in {constraints}; place.sh there gives its frequency again.",
+            f"The placement is in {constraints}; its place.sh reproduces the frequency.",
             soft_wrap=True,
         )
 
@@ -100,29 +100,31 @@ def synthesize(
 def _require_placed(target: targets.Target, seeds: int) -> None:
     if target.place is None:
         placed = ", ".join(t.name for t in targets.TARGETS.values() if t.place)
-        raise ValueError(f"{target.name} is not placed, and has no constraints: {placed} are")
+        raise ValueError(
+            f"constraints need a target with place and route, {placed}, not {target.name}"
+        )
     if not seeds:
         raise ValueError("seeds must be 1 or more where constraints are to be written, not 0")
 
 
 def constrain(
     netlist: Annotated[
-        Path, typer.Argument(help="The flat design, as 'synth_ecp5 -json' writes it.")
+        Path, typer.Argument(help="The flat design, written by 'synth_ecp5 -json'.")
     ],
     instance: Annotated[
         str, typer.Option(help="The path of the urng_array in the design, such as train.noise.")
     ],
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="Write the design with its sites to this file.")
+        Path, typer.Option("-o", "--output", help="Write the constrained design to this file.")
     ],
     target: Annotated[str, typer.Option(help="A target that has a floorplan.")] = "ecp5",
     at: Annotated[
         str | None,
-        typer.Option(help="The column and row of the floorplan's corner, such as 80,11."),
+        typer.Option(help="Column and row of the floorplan's corner tile, such as 80,11."),
     ] = None,
     force: Force = False,
 ) -> None:
-    """Fix the sites of a urng_array's lanes in a design of yours, for nextpnr."""
+    """Constrain the lanes of a urng_array in your design to a floorplan, for nextpnr."""
     corner = None
     if at is not None:
         column, comma, row = at.partition(",")
@@ -130,5 +132,5 @@ def constrain(
             raise ValueError(f"at must be a column and a row, such as 80,11, not {at!r}")
         corner = int(column), int(row)
     require_output(output, force=force)
-    cells = fix(netlist, instance, target=target, at=corner, out=output)
-    out.print(f"{cells} cells of {instance} have sites in {output}", soft_wrap=True)
+    cells = constrain_netlist(netlist, instance, target=target, at=corner, out=output)
+    out.print(f"{cells} cells of {instance} are constrained in {output}", soft_wrap=True)

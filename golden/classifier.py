@@ -1,7 +1,7 @@
 """A small multi-layer perceptron over one flat parameter vector.
 
-Zeroth-order optimization sees a network as one vector theta of d numbers and a loss; so does this
-module. Backpropagation is here only to pre-train, and as the reference that the papers print.
+Zeroth-order optimization treats a network as one vector theta of d numbers and a loss; so does this
+module. Backpropagation is only for pre-training, and for the papers' reference results.
 """
 
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ class Mlp:
     sizes
         Inputs, hidden units, .., classes; (64, 32, 10) has d = 64 x 32 + 32 + 32 x 10 + 10 = 2410.
 
-    theta is laid out layer by layer: the weights row by row (one row an input), then the biases.
-    Axes before its last one are networks of their own, each tried on the same images.
-    Arithmetic is in the type of the images, so that float32 images give float32 passes.
+    theta is stored layer by layer: the weights row by row (one row per input), then the biases.
+    Axes before its last one are separate networks, evaluated on the same images. Arithmetic has the
+    type of the images, so that float32 images give float32 passes.
     """
 
     sizes: tuple[int, ...]
@@ -62,20 +62,20 @@ class Mlp:
         return x @ weights + biases[..., None, :]
 
     def loss(self, theta: np.ndarray, x: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Return the mean cross-entropy over the images, one a network."""
+        """Return the mean cross-entropy over the images, one per network."""
         z = self.logits(theta, x)
         z -= z.max(axis=-1, keepdims=True)
         picked = z[..., np.arange(len(x)), labels]
         return (np.log(np.exp(z).sum(axis=-1)) - picked).mean(axis=-1)
 
     def accuracy(self, theta: np.ndarray, x: np.ndarray, labels: np.ndarray) -> float:
-        """Return the share of images, 0..1, whose largest output is their label's."""
+        """Return the fraction of images, 0..1, whose largest output is their label's."""
         return float((self.logits(theta, x).argmax(axis=1) == labels).mean())
 
     def gradient(self, theta: np.ndarray, x: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Return the gradient of the loss by backpropagation, laid out as ``theta``, float64.
+        """Return the gradient of the loss by backpropagation, in the order of ``theta``, float64.
 
-        Of float32 images it is the same on any machine: see :mod:`seedbed.golden.exact`.
+        For float32 images it is the same on every machine: see :mod:`seedbed.golden.exact`.
         """
         layers = self.layers(theta.astype(x.dtype, copy=False))
         inputs = [x]

@@ -13,15 +13,15 @@ class Saturations:
     def __init__(self) -> None:
         self.count = 0
 
-    def fit(self, numbers: np.ndarray, form: Fixed) -> np.ndarray:
+    def saturate(self, numbers: np.ndarray, form: Fixed) -> np.ndarray:
         """Return the integers, clipped to the format's range."""
-        fitted = np.clip(numbers, form.low, form.high)
-        self.count += int(np.count_nonzero(fitted != numbers))
-        return fitted
+        saturated = np.clip(numbers, form.low, form.high)
+        self.count += int(np.count_nonzero(saturated != numbers))
+        return saturated
 
     def requantize(self, numbers: np.ndarray, shift: int, form: Fixed) -> np.ndarray:
         """Return the integers divided by 2^shift, rounded half up and saturated."""
-        return self.fit(rounded(numbers, shift), form)
+        return self.saturate(rounded(numbers, shift), form)
 
 
 def rounded(numbers: np.ndarray, shift: int) -> np.ndarray:

@@ -22,7 +22,7 @@ class Lora:
     a, b
         Integers of the parameters' format: for each adapter (rank, width) and (classes, rank).
     saturations
-        Counts what saturates.
+        Counter of saturated numbers.
     """
 
     def __init__(
@@ -33,8 +33,8 @@ class Lora:
         saturations: Saturations | None = None,
     ):
         self.config = config
-        self.a = [_fitting("a", part, config.parameters) for part in a]
-        self.b = [_fitting("b", part, config.parameters) for part in b]
+        self.a = [_checked("a", part, config.parameters) for part in a]
+        self.b = [_checked("b", part, config.parameters) for part in b]
         self.saturations = Saturations() if saturations is None else saturations
 
     @classmethod
@@ -45,7 +45,7 @@ class Lora:
         deviation: float,
         saturations: Saturations | None = None,
     ) -> "Lora":
-        """Return adapters with A from N(0, deviation^2), made by the host, and B = 0."""
+        """Return adapters with A from N(0, deviation^2), computed by the host, and B = 0."""
         a = [
             to_fixed(rng.normal(0, deviation, (config.rank, width)), config.parameters)
             for width in config.widths
@@ -66,11 +66,13 @@ class Lora:
             Logits of the frozen network.
         """
         fraction, form = self.config.parameters.fraction, self.config.values
-        x, base = [_fitting("x", part, form) for part in x], _fitting("base", base, form)
-        fit = self.saturations.requantize
-        h = [fit(matmul(part, a.T), fraction, form) for part, a in zip(x, self.a, strict=True)]
+        x, base = [_checked("x", part, form) for part in x], _checked("base", base, form)
+        requantize = self.saturations.requantize
+        h = [
+            requantize(matmul(part, a.T), fraction, form) for part, a in zip(x, self.a, strict=True)
+        ]
         delta = sum(matmul(part, b.T) for part, b in zip(h, self.b, strict=True))
-        return h, fit((base << fraction) + delta, fraction, form)
+        return h, requantize((base << fraction) + delta, fraction, form)
 
     def update(
         self,
@@ -79,31 +81,31 @@ class Lora:
         dz: np.ndarray,
         rate: int,
     ) -> None:
-        """Move A and B against the gradients of a batch.
+        """Update A and B by gradient descent with the gradients of a batch.
 
         Parameters
         ----------
         x, h
-            The adapters' inputs and what :meth:`forward` gave for them.
+            The adapters' inputs and hidden values, from :meth:`forward`.
         dz
             Gradients of the logits, (samples, classes).
         rate
-            M, as the configuration's ``rate`` gives it.
+            M, see :meth:`LoraConfig.rate`.
         """
         config = self.config
-        x = [_fitting("x", part, config.values) for part in x]
-        h = [_fitting("h", part, config.values) for part in h]
-        dz = _fitting("dz", dz, config.gradients)
+        x = [_checked("x", part, config.values) for part in x]
+        h = [_checked("h", part, config.values) for part in h]
+        dz = _checked("dz", dz, config.gradients)
         rate = int(require_integers("rate", rate, 0, (1 << config.rate_width) - 1))
         for i, (seen, inner) in enumerate(zip(x, h, strict=True)):
             dh = self.saturations.requantize(
                 matmul(dz, self.b[i]), config.parameters.fraction, config.gradients
             )
-            self.b[i] = self._moved(self.b[i], self.accumulate(dz, inner), rate)
-            self.a[i] = self._moved(self.a[i], self.accumulate(dh, seen), rate)
+            self.b[i] = self._updated(self.b[i], self.accumulate(dz, inner), rate)
+            self.a[i] = self._updated(self.a[i], self.accumulate(dh, seen), rate)
 
     def accumulate(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """Return the sum over the samples of the outer products, each rounded, as they come.
+        """Return the sum over the samples of the outer products, each rounded, in order.
 
         (samples, m) and (samples, n) give (m, n).
         """
@@ -114,14 +116,15 @@ class Lora:
             return products.sum(axis=0)
         total = np.zeros(products.shape[1:], np.int64)
         for product in products:
-            total = self.saturations.fit(total + product, form)
+            total = self.saturations.saturate(total + product, form)
         return total
 
-    def _moved(self, parameters: np.ndarray, gradient: np.ndarray, rate: int) -> np.ndarray:
+    def _updated(self, parameters: np.ndarray, gradient: np.ndarray, rate: int) -> np.ndarray:
         config = self.config
         shift = config.rate_fraction + config.accumulators.fraction - config.parameters.fraction
-        return self.saturations.fit(parameters - rounded(rate * gradient, shift), config.parameters)
+        updated = parameters - rounded(rate * gradient, shift)
+        return self.saturations.saturate(updated, config.parameters)
 
 
-def _fitting(name: str, numbers: np.ndarray, form: Fixed) -> np.ndarray:
+def _checked(name: str, numbers: np.ndarray, form: Fixed) -> np.ndarray:
     return require_integers(name, numbers, form.low, form.high)

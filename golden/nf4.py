@@ -41,7 +41,7 @@ class Nf4:
         return codes.reshape(*x.shape[:-1], -1)[..., : x.shape[-1]], peaks
 
     def dequantise(self, codes: np.ndarray, peaks: np.ndarray) -> np.ndarray:
-        """Return the values that the codes stand for, int64 of their shape."""
+        """Return the values that the codes represent, int64 of their shape."""
         config = self.config
         codes = require_integers("codes", codes, 0, 15)
         peaks = require_integers("peaks", peaks, 0, (1 << config.peak_width) - 1)
@@ -50,18 +50,18 @@ class Nf4:
         return blocks.reshape(*codes.shape[:-1], -1)[..., : codes.shape[-1]]
 
     def through(self, x: np.ndarray) -> np.ndarray:
-        """Return what is left of ``x`` after both."""
+        """Return ``x`` quantised and dequantised."""
         return self.dequantise(*self.quantise(x))
 
     def _blocked(self, x: np.ndarray) -> np.ndarray:
-        """Return ``x`` of shape (..., blocks, block), filled with zeros at its end."""
+        """Return ``x`` of shape (..., blocks, block), padded with zeros."""
         blocks, length = self.config.blocks(x.shape[-1]), x.shape[-1]
         fill = [(0, 0)] * (x.ndim - 1) + [(0, blocks * self.config.block - length)]
         return np.pad(x, fill).reshape(*x.shape[:-1], blocks, self.config.block)
 
 
 def through(x: np.ndarray, block: int) -> np.ndarray:
-    """Return what is left of real numbers, shape (..., length), with exact levels and peaks."""
+    """Return real numbers quantised and dequantised, with exact levels and peaks."""
     length = x.shape[-1]
     fill = [(0, 0)] * (x.ndim - 1) + [(0, -length % block)]
     blocks = np.pad(x, fill).reshape(*x.shape[:-1], -1, block)

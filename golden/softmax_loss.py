@@ -11,13 +11,13 @@ from seedbed.spec.softmax_loss import SoftmaxLossConfig
 __all__ = ["SoftmaxLoss", "SoftmaxLossResult"]
 
 
-#: Below every logit, by more than any format's greatest.
+#: Less than every logit, by more than the range of any format.
 FAR = -(1 << 50)
 
 
 @dataclass(frozen=True)
 class SoftmaxLossResult:
-    """Of each sample: class, probabilities, gradient of the logits (samples, classes), and loss."""
+    """Per sample: class, probabilities and gradients (samples, classes), and loss."""
 
     classes: np.ndarray
     probabilities: np.ndarray
@@ -33,7 +33,7 @@ class SoftmaxLoss:
     config
         :class:`~seedbed.spec.softmax_loss.SoftmaxLossConfig`.
     saturations
-        Counts what saturates: losses and gradients.
+        Counter of saturated losses and gradients.
     """
 
     def __init__(self, config: SoftmaxLossConfig, saturations: Saturations | None = None):
@@ -50,8 +50,8 @@ class SoftmaxLoss:
     ) -> SoftmaxLossResult:
         """Return everything for logits (samples, classes) and labels (samples,), all int64.
 
-        ``present``, of the logits' shape, says which of them there are; without it all are. One
-        that is missing counts as if it were far below all others.
+        ``present``, of the logits' shape, flags the logits that exist; by default all do. A missing
+        logit counts as minus infinity.
         """
         config, bits = self.config, self.config.probability_bits
         logits = require_integers("logits", logits, config.logits.low, config.logits.high)
@@ -67,7 +67,7 @@ class SoftmaxLoss:
         powers = np.full(len(total), self._least)
         for n in list(config.floors)[1:]:
             powers += total >= 1 << n
-        # The bits behind the leading one, of which there are powers[k].
+        # The powers[k] bits after the leading one.
         shown = (total << config.index_bits >> powers) - (1 << config.index_bits)
         scaled = exps * self._reciprocals[shown][:, None] >> powers[:, None]
         probabilities = np.minimum(scaled, (1 << bits) - 1)
@@ -78,5 +78,5 @@ class SoftmaxLoss:
             config.gradients,
         )
         losses = self._logs[shown] + self._floors[powers - self._least] + differences[hit]
-        losses = self.saturations.fit(np.maximum(losses, 0), config.logits)
+        losses = self.saturations.saturate(np.maximum(losses, 0), config.logits)
         return SoftmaxLossResult(logits.argmax(axis=1), probabilities, gradients, losses)

@@ -1,11 +1,11 @@
-"""Zeroth-order SGD, and the five sources of perturbations that it is tried with.
+"""Zeroth-order SGD, and the five sources of perturbations that are compared.
 
-PeZO (ICCAD 2025), Eq. 1 and 2, with q = 1: two losses a step give the slope along one perturbation,
+PeZO (ICCAD 2025), Eq. 1 and 2, with q = 1: two losses per step give the slope along a perturbation,
 
     g = (L(theta + eps z) - L(theta - eps z)) / (2 eps),    theta' = theta - eta g z.
 
-In hardware z is never kept: it is named by its seed, and made anew for each of its three uses. The
-same seed gives the same bits, and so it is made once a step here.
+In hardware z is never stored: it is identified by its seed, and generated again for each of its
+three uses. The same seed gives the same bits, so here it is generated once per step.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,28 +21,28 @@ from seedbed.spec import PerturbationConfig, UrngConfig
 
 __all__ = ["SOURCES", "Run", "Source", "make_source", "step", "train"]
 
-#: Takes parameters of shape (networks, d), and gives each network's loss.
+#: Maps parameters of shape (networks, d) to each network's loss.
 Loss = Callable[[np.ndarray], np.ndarray]
 
 
 class Source(Protocol):
-    """Perturbations z of any length, each named by its seed; the same seed gives the same z."""
+    """Perturbations z of any length, identified by a seed; the same seed gives the same z."""
 
     def numbers(self, seed: int, d: int) -> np.ndarray:
         """Return the d numbers of the perturbation ``seed``, float64."""
 
     def seeds(self, rng: np.random.Generator, d: int) -> Iterator[int]:
-        """Yield the seed of each step of a run, without end: a new step is a new seed."""
+        """Yield a seed for each step of a run, endlessly."""
 
 
-def drawn(rng: np.random.Generator, first: int, stop: int) -> Iterator[int]:
-    """Yield independent seeds in ``first .. stop - 1``, without end."""
+def random_seeds(rng: np.random.Generator, first: int, stop: int) -> Iterator[int]:
+    """Yield independent seeds in ``first .. stop - 1``, endlessly."""
     while True:
         yield int(rng.integers(first, stop))
 
 
 class Gaussian:
-    """N(0, 1) in double precision: what MeZO draws, and hardware would have to."""
+    """N(0, 1) in double precision, as in MeZO."""
 
     def numbers(self, seed: int, d: int) -> np.ndarray:
         """See :class:`Source`."""
@@ -50,7 +50,7 @@ class Gaussian:
 
     def seeds(self, rng: np.random.Generator, d: int) -> Iterator[int]:
         """See :class:`Source`."""
-        return drawn(rng, 0, 2**63)
+        return random_seeds(rng, 0, 2**63)
 
 
 class Rademacher(Gaussian):
@@ -62,7 +62,7 @@ class Rademacher(Gaussian):
 
 
 class Unscaled:
-    """The array's words as the integers s - 2^(b-1) that they are: the replacement done naively."""
+    """The array's words as integers s - 2^(b-1), without scaling: the naive replacement."""
 
     def __init__(self, *, lanes: int = 31, width: int = 14):
         self.array = UrngArray(UrngConfig(lanes=lanes, width=width, seeding="grown"))
@@ -76,7 +76,7 @@ class Unscaled:
 
     def seeds(self, rng: np.random.Generator, d: int) -> Iterator[int]:
         """See :class:`Source`."""
-        return drawn(rng, 1, 2**self.array.config.width)
+        return random_seeds(rng, 1, 2**self.array.config.width)
 
 
 class OnTheFly:
@@ -93,11 +93,11 @@ class OnTheFly:
     def seeds(self, rng: np.random.Generator, d: int) -> Iterator[int]:
         """See :class:`Source`."""
         allowed = self.model.config.seeds
-        return drawn(rng, allowed.start, allowed.stop)
+        return random_seeds(rng, allowed.start, allowed.stop)
 
 
 class PreGenerated:
-    """PeZO's circular pool, whose numbers were scaled before: the core's golden model."""
+    """PeZO's circular pool of scaled numbers: the core's golden model."""
 
     def __init__(self, *, size: int = 4095):
         self.model = Perturbation(PerturbationConfig(source="pool", size=size))
@@ -107,7 +107,7 @@ class PreGenerated:
         return self.model.values(seed=seed, d=d)
 
     def seeds(self, rng: np.random.Generator, d: int) -> Iterator[int]:
-        """See :class:`Source`; a perturbation starts where the one before it has ended."""
+        """See :class:`Source`; a perturbation starts where the previous one ended."""
         seed = int(rng.integers(self.model.config.size))
         while True:
             yield seed
@@ -139,18 +139,18 @@ def step(
 ) -> tuple[np.ndarray, float]:
     """Return theta after one step along the perturbation ``seed``, and the mean of both losses."""
     z = source.numbers(seed, len(theta))
-    moved = eps * z
-    plus, minus = map(float, loss(np.stack([theta + moved, theta - moved])))
+    offset = eps * z
+    plus, minus = map(float, loss(np.stack([theta + offset, theta - offset])))
     slope = (plus - minus) / (2 * eps)
     return theta - rate * slope * z, (plus + minus) / 2
 
 
 @dataclass(frozen=True)
 class Run:
-    """What came of a run: the last finite theta, the loss of every step, and where it diverged.
+    """Result of a run: the last finite theta, the loss of every step, and where it diverged.
 
-    ``diverged`` counts the steps before a loss or a parameter left float64's or the images' range;
-    it is ``None`` for a run that came to its end, and the losses after it are missing.
+    ``diverged`` counts the steps before an overflow of a loss or of a parameter, after which there
+    are no losses. It is ``None`` for a run without an overflow.
     """
 
     theta: np.ndarray
@@ -175,18 +175,18 @@ def train(
     batches
         A loss for every step: the same network on the step's batch.
     source
-        Gives every step its seed, drawn with ``rng``, and that seed's numbers.
+        Source of every step's seed, with ``rng``, and of that seed's numbers.
     eps, rate
         epsilon of Eq. 1, eta of Eq. 2.
     """
     losses: list[float] = []
     seeds = source.seeds(rng, len(theta))
-    # Runs that diverge are a result here, and stop at the first number that is not finite.
+    # A run that diverges is a valid result, and ends at the first number that is not finite.
     with np.errstate(over="ignore", invalid="ignore"):
         for loss, seed in zip(islice(batches, steps), seeds, strict=False):
-            moved, level = step(loss, theta, source, seed, eps=eps, rate=rate)
-            if not (np.isfinite(level) and np.isfinite(moved).all()):
+            updated, level = step(loss, theta, source, seed, eps=eps, rate=rate)
+            if not (np.isfinite(level) and np.isfinite(updated).all()):
                 return Run(theta, np.array(losses), len(losses))
-            theta = moved
+            theta = updated
             losses.append(level)
     return Run(theta, np.array(losses), None)

@@ -1,10 +1,10 @@
-"""The AXI4-Lite side of a block of registers, and members with AXI's names."""
+"""AXI4-Lite interface of a register block, and members with AXI names."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Member, Out
 
-__all__ = ["AxiLite", "axi_memory", "axi_stream", "keep", "lite_members", "octets"]
+__all__ = ["AxiLite", "axi_memory", "axi_stream", "lite_members", "octets", "write_register"]
 
 _OKAY, _SLVERR = 0b00, 0b10
 
@@ -12,7 +12,7 @@ _OKAY, _SLVERR = 0b00, 0b10
 def axi_stream(name: str, bits: int, flow: wiring.Flow, *, user: int = 0) -> dict[str, Member]:
     """Return the members of an AXI4-Stream called ``name``: tdata, tlast, tvalid, tready.
 
-    ``user`` is the width of tuser, if there is one.
+    ``user`` is the width of tuser; 0 means none.
     """
     fields = {"tdata": bits, "tlast": 1, "tvalid": 1} | ({"tuser": user} if user else {})
     back = In if flow is Out else Out
@@ -38,7 +38,7 @@ def octets(bits: int) -> int:
 
 
 def axi_memory(name: str, address_bits: int, bits: int) -> dict[str, Member]:
-    """Return the members of an AXI4 port called ``name``, a manager's, with ``bits`` of data."""
+    """Return the members of an AXI4 manager port called ``name``, with ``bits`` of data."""
     address = {
         "id": Out(1), "addr": Out(address_bits), "len": Out(8), "size": Out(3), "burst": Out(2),
         "lock": Out(1), "cache": Out(4), "prot": Out(3), "valid": Out(1), "ready": In(1),
@@ -54,28 +54,28 @@ def axi_memory(name: str, address_bits: int, bits: int) -> dict[str, Member]:
 
 
 class AxiLite(wiring.Component):
-    """Turns AXI4-Lite into one write or read of a 32-bit word at a time.
+    """Converts AXI4-Lite to writes and reads of one 32-bit word at a time.
 
     Parameters
     ----------
     address_bits
-        Of a byte address, from 3 up; its low two bits are not looked at.
+        Bits of a byte address, 3 or more; the low two bits are ignored.
 
     Members
     -------
     bus_awaddr .. bus_rready
         The AXI4-Lite port, a subordinate.
     write, write_word, write_data, write_strobe : Out
-        A pulse, and with it the word's address (in words), data and byte strobes.
+        A pulse, with the word's address (in words), data and byte strobes.
     write_refused : In(1)
-        With the pulse: whether it is answered with SLVERR.
+        With the pulse: whether the response is SLVERR.
     read_word : Out
-        The word that is asked for.
+        The address (in words) of a read.
     read_data, read_refused : In
-        What it holds, in the same cycle.
+        The word's data, and whether the response is SLVERR, in the same cycle.
 
-    No output depends on an input of the same cycle. Throughput: a write and a read every other
-    cycle, if the answers are taken at once.
+    There is no combinational path from input to output. Throughput: a write and a read every other
+    cycle, if the responses are accepted at once.
     """
 
     def __init__(self, address_bits: int):
@@ -89,45 +89,45 @@ class AxiLite(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # Address and data are taken together, once both are there and the last answer has gone.
-        writes = Signal()
-        reads = Signal()
+        # Address and data are accepted together, after the transfer of the previous response.
+        write_fire = Signal()
+        read_fire = Signal()
         m.d.comb += [
-            self.bus_awready.eq(writes),
-            self.bus_wready.eq(writes),
-            self.write.eq(writes),
+            self.bus_awready.eq(write_fire),
+            self.bus_wready.eq(write_fire),
+            self.write.eq(write_fire),
             self.write_word.eq(self.bus_awaddr[2:]),
             self.write_data.eq(self.bus_wdata),
             self.write_strobe.eq(self.bus_wstrb),
-            self.bus_arready.eq(reads),
+            self.bus_arready.eq(read_fire),
             self.read_word.eq(self.bus_araddr[2:]),
         ]
         m.d.sync += [
-            writes.eq(self.bus_awvalid & self.bus_wvalid & ~writes & ~self.bus_bvalid),
-            reads.eq(self.bus_arvalid & ~reads & ~self.bus_rvalid),
+            write_fire.eq(self.bus_awvalid & self.bus_wvalid & ~write_fire & ~self.bus_bvalid),
+            read_fire.eq(self.bus_arvalid & ~read_fire & ~self.bus_rvalid),
         ]
         with m.If(self.bus_bready):
             m.d.sync += self.bus_bvalid.eq(0)
-        with m.If(writes):
-            answer = self.write_refused.replicate(2) & _SLVERR | _OKAY
-            m.d.sync += [self.bus_bvalid.eq(1), self.bus_bresp.eq(answer)]
+        with m.If(write_fire):
+            response = self.write_refused.replicate(2) & _SLVERR | _OKAY
+            m.d.sync += [self.bus_bvalid.eq(1), self.bus_bresp.eq(response)]
         with m.If(self.bus_rready):
             m.d.sync += self.bus_rvalid.eq(0)
-        with m.If(reads):
-            answer = self.read_refused.replicate(2) & _SLVERR | _OKAY
+        with m.If(read_fire):
+            response = self.read_refused.replicate(2) & _SLVERR | _OKAY
             m.d.sync += [
                 self.bus_rvalid.eq(1),
-                self.bus_rresp.eq(answer),
+                self.bus_rresp.eq(response),
                 self.bus_rdata.eq(self.read_data),
             ]
         return m
 
 
-def keep(m, lite: AxiLite, register: Signal, busy, *, zeros: int = 0) -> None:
-    """Write to a register, in the case of its word: the bytes that are strobed.
+def write_register(m, lite: AxiLite, register: Signal, busy, *, zeros: int = 0) -> None:
+    """Write the strobed bytes to a register; the statements belong into the case of its word.
 
-    Refused while ``busy``, and where the word holds more than the register, or anything but 0 in
-    its low bits, so many of them.
+    The write is refused while ``busy``, if the value has more bits than the register, and if the
+    low ``zeros`` bits are not 0.
     """
     old = Signal(32, name=f"old_{register.name}")
     m.d.comb += old.eq(register)

@@ -1,4 +1,4 @@
-"""The forward cache behind AXI4 and AXI4-Stream ports."""
+"""The forward cache with AXI4 and AXI4-Stream ports."""
 
 from amaranth.hdl import Cat, ClockDomain, Const, Module, Signal, Value
 from amaranth.lib import wiring
@@ -8,26 +8,26 @@ from seedbed.hw.axi import axi_memory, axi_stream
 from seedbed.hw.forward_cache import ForwardCache
 from seedbed.spec import ForwardCacheConfig
 
-__all__ = ["ADDRESS_BITS", "ForwardCacheAxi", "join_memory"]
+__all__ = ["ADDRESS_BITS", "ForwardCacheAxi", "connect_memory"]
 
 ADDRESS_BITS = 32
-#: Bits of an address below the boundaries that AXI's bursts must not cross.
+#: Bits of an offset in a page of 4 KiB, whose boundary an AXI burst must not cross.
 PAGE_BITS = 12
 
 _INCREASING = 0b01
-#: Normal memory, not cached but buffered on the way.
+#: Normal, non-cacheable, bufferable memory.
 _BUFFERABLE = 0b0011
 
 
-def join_memory(m, ports, core, base, beat_bytes: int):
-    """Join a core's ports to the memory and the five channels of the AXI4 port ``m_axi``.
+def connect_memory(m, ports, core, base, beat_bytes: int):
+    """Connect a core's memory ports to the five channels of the AXI4 port ``m_axi``.
 
-    ``base`` is where the core's memory begins, in bytes; its low bits are not looked at.
+    ``base`` is the byte address of the core's memory; its low 12 bits are ignored.
     """
     command, write = core.o_command, core.o_write
     response, read = core.i_response, core.i_read
     size = beat_bytes.bit_length() - 1
-    # The base is whole pages, so that only the pages are added.
+    # The base is page-aligned, so that the adder has the page bits only.
     offset = Signal(ADDRESS_BITS)
     m.d.comb += offset.eq(Cat(Const(0, size), command.payload.address))
     pages = base[PAGE_BITS:] + offset[PAGE_BITS:]
@@ -75,18 +75,18 @@ class ForwardCacheAxi(wiring.Component):
     aclk, aresetn : In(1)
         Clock, and synchronous reset, active low.
     base_address : In(32)
-        Where the cache begins in memory: its low 12 bits are not looked at. It must not change
-        while a request runs, and ``bytes`` of memory from there on are the cache's alone.
+        Byte address of the cache in memory; the low 12 bits are ignored. It must be stable during a
+        request. The ``bytes`` of memory from there on must not be used otherwise.
     s_axis_request_* : AXI4-Stream, 24 bits
-        Bits 15..0: the index, 17..16: the kind, see seedbed.spec.FORWARD_CACHE_KINDS. tlast is not
-        looked at.
+        Bits 15..0: the index, 17..16: the kind, see seedbed.spec.FORWARD_CACHE_KINDS. tlast is
+        ignored.
     m_axis_answer_* : AXI4-Stream, 8 bits
-        The status, see seedbed.spec.FORWARD_CACHE_STATUS, one a request; tlast is 1.
+        The status, see seedbed.spec.FORWARD_CACHE_STATUS, one per request; tlast is 1.
     s_axis_codes_*, m_axis_codes_* : AXI4-Stream
-        One entry a packet: ``store_lanes`` or ``fetch_lanes`` codes of 4 bits a beat, the peak of
-        their block in tuser.
+        One entry per packet: ``store_lanes`` or ``fetch_lanes`` codes of 4 bits per beat, their
+        block's peak in tuser.
     m_axi_* : AXI4, ``beat_bits`` bits of data
-        Memory: bursts of whole beats at rising addresses, all with identifier 0.
+        Memory: incrementing bursts of whole beats, all with identifier 0.
     """
 
     def __init__(self, config: ForwardCacheConfig):
@@ -126,5 +126,5 @@ class ForwardCacheAxi(wiring.Component):
             self.m_axis_codes_tvalid.eq(fetched.valid),
             fetched.ready.eq(self.m_axis_codes_tready),
         ]
-        join_memory(m, self, cache, self.base_address, self.config.beat_bytes)
+        connect_memory(m, self, cache, self.base_address, self.config.beat_bytes)
         return m

@@ -4,8 +4,8 @@ from amaranth.hdl import Cat, ClockDomain, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.axi import AxiLite, axi_memory, axi_stream, keep, lite_members, octets
-from seedbed.hw.forward_cache_axi import ADDRESS_BITS, PAGE_BITS, join_memory
+from seedbed.hw.axi import AxiLite, axi_memory, axi_stream, lite_members, octets, write_register
+from seedbed.hw.forward_cache_axi import ADDRESS_BITS, PAGE_BITS, connect_memory
 from seedbed.hw.instantft import COUNTERS, InstantFt
 from seedbed.spec.instantft import InstantFtConfig
 
@@ -115,7 +115,7 @@ class InstantFtAxi(wiring.Component):
             adapters.ready.eq(self.m_axis_adapters_tready),
         ]
         base = self._registers(m, lite, core)
-        join_memory(m, self, core, base, self.config.forward_cache.beat_bytes)
+        connect_memory(m, self, core, base, self.config.forward_cache.beat_bytes)
         return m
 
     def _registers(self, m, lite, core) -> Signal:
@@ -143,7 +143,9 @@ class InstantFtAxi(wiring.Component):
                     m.d.sync += [pending.eq(1), busy.eq(1), done.eq(0)]
             for name, register in (kept | {"base": base}).items():
                 with m.Case(REGISTERS[name] >> 2):
-                    keep(m, lite, register, busy, zeros=PAGE_BITS if register is base else 0)
+                    write_register(
+                        m, lite, register, busy, zeros=PAGE_BITS if register is base else 0
+                    )
         shown = kept | {"base": base, "status": Cat(busy, done, Const(0, 2), status)}
         shown |= {f"counted_{name}": getattr(core.counters, name) for name in COUNTERS}
         with m.Switch(lite.read_word):

@@ -1,4 +1,4 @@
-"""Low-rank adapters into the last layer: forward, backward, gradients of a batch, and its step."""
+"""Low-rank adapters into the last layer: forward pass, backward pass and update of a batch."""
 
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
@@ -35,11 +35,12 @@ def result_layout(config: LoraConfig) -> data.StructLayout:
 
 
 class Lora(wiring.Component):
-    """Adapters A_i and B_i of a network that is outside the core, and their training.
+    """Adapters A_i and B_i of a network that is elsewhere, and their training.
 
-    It computes what :class:`~seedbed.spec.LoraConfig` says, one command after the other. A sample's
-    vectors are taken while the sample before is computed. Adapters stay in the core; an update
-    writes the new ones to another page, and the pages are swapped when all are there.
+    It executes one command after the other; :class:`~seedbed.spec.LoraConfig` defines the results.
+    A sample's vectors are accepted while the previous sample is computed. The adapters are stored
+    in the core, in a ping-pong buffer: an update writes the new ones to the inactive buffer, and
+    the buffers are swapped at its end.
 
     Parameters
     ----------
@@ -49,41 +50,42 @@ class Lora(wiring.Component):
     Members
     -------
     i : In(stream of struct)
-        ``kind``, by its place in :data:`~seedbed.spec.LORA_KINDS`, and ``rate``, M of an update.
-        ``train`` and ``infer`` use up a packet of ``i_x``, ``train`` also one of ``i_gradient``;
-        ``update`` ends the batch that the ``train`` since the last one are.
+        ``kind``, an index of :data:`~seedbed.spec.LORA_KINDS`, and ``rate``, M of an update.
+        ``train`` and ``infer`` read a packet of ``i_x``, ``train`` also one of ``i_gradient``.
+        ``update`` ends a batch, which is all ``train`` commands since the previous ``update``.
     i_parameters : In(stream of struct)
         ``word`` (2 x signed(parameters.width)) and ``last``: the rows that
-        :func:`seedbed.golden.engine.adapter_rows` packs. They are taken between commands, before
-        the next one begins, and are used when the last one has come.
+        :func:`seedbed.golden.engine.adapter_rows` packs. They are accepted between commands, and
+        take effect with ``last``.
     i_x : In(stream of struct)
         ``values`` (ways x signed(values.width)), ``last`` with a sample's last beat: x_0, x_1 and
-        so on, then the frozen network's logits. Each begins with a beat of its own; what is left
-        over of its last beat counts for nothing.
+        so on, then the frozen network's logits. Each begins in a new beat; the unused part of its
+        last beat is ignored.
     i_gradient : In(stream of struct)
         ``gradient`` of one logit (signed(gradients.width)), ``last``, in the order of the classes.
     o : Out(stream of struct)
-        An answer a command: of ``train`` and ``infer`` the logits, ``values`` (ways x
-        signed(values.width)), ``count`` of them; else one beat of ``count`` 0; with ``status`` and,
-        in the answer's last beat, ``last``.
+        One response per command, with ``status`` and, in its last beat, ``last``. For ``train`` and
+        ``infer`` it is the logits: ``values`` (ways x signed(values.width)), of which ``count`` are
+        valid. For other commands it is one beat of ``count`` 0.
     o_parameters : Out(stream of struct)
-        ``word`` and ``last``, of ``read``: as ``i_parameters`` takes them.
+        ``word`` and ``last``: the response to ``read``, in the format of ``i_parameters``.
     saturations : Out(32)
-        Numbers that did not fit their format since reset, modulo 2^32. With the answer of an
-        ``update``, all of its batch are in it.
+        Saturated numbers since reset, modulo 2^32. At the response to an ``update`` it includes the
+        whole batch.
 
-    Errors: ``status``, by its place in :data:`~seedbed.spec.LORA_STATUS`. ``command``: there is no
-    such kind. ``sample``: the packet of ``i_x`` was too short or too long, and is dropped; there is
-    one beat and no logits, and no gradients are taken. ``gradients``: of an ``update``; a packet of
-    ``i_gradient`` in its batch was too short or too long, and the batch is dropped.
-    ``parameters``: a packet of ``i_parameters`` before it was too short or too long, and was
-    dropped; the command was done, with the old ones. An update without samples changes nothing.
-    After a reset, adapters are those of the last update or packet that was whole, and a new batch
-    begins.
+    Errors: ``status`` is an index of :data:`~seedbed.spec.LORA_STATUS`. ``command``: an undefined
+    kind. ``sample``: the packet of ``i_x`` was too short or too long, and is discarded; the
+    response is one beat without logits, and no gradients are read. ``gradients``: response to an
+    ``update``; a packet of ``i_gradient`` in its batch was too short or too long, and the batch is
+    discarded.
+    ``parameters``: a packet of ``i_parameters`` before the command was too short or too long, and
+    was discarded; the command was executed with the old parameters. An update without samples
+    changes nothing. After a reset, the adapters are those of the last complete update or packet,
+    and a new batch begins.
 
-    Latency: ``latency`` cycles from a sample's last beat to its last logits, if nothing else runs.
-    Throughput: a sample every ``interval`` cycles, if gradients follow the logits at once and its
-    vectors are there.
+    Latency: ``latency`` cycles from a sample's last beat to its last logits, if the core is idle.
+    Throughput: a sample every ``interval`` cycles, if gradients follow the logits at once and the
+    sample's vectors have been accepted.
     Source: InstantFT, sections 2.2, 3.2 and 4.1, Eq. 1 and 3.
     """
 

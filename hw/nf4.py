@@ -11,14 +11,14 @@ __all__ = ["Nf4", "Nf4Dequantise", "Nf4Quantise", "codes_layout", "values_layout
 
 
 class Nf4Dequantise(wiring.Component):
-    """The numbers that codes stand for, a multiplier a lane.
+    """The numbers that codes represent, with one multiplier per lane.
 
     With the integer levels L_c of f fraction bits and s bits that a peak does not have::
 
         x_k' = floor(peak L_c 2^s / 2^f + 1/2), c = code_k
 
-    Three stages, which a beat that waits at the output stops: the level looked up, the product, and
-    what is rounded of it.
+    Three pipeline stages: the look-up of the level, the product, and the rounding. A pending output
+    beat stalls them.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class Nf4Dequantise(wiring.Component):
     i : In(stream of struct)
         ``codes`` (dequantise_lanes x unsigned(4)), ``peak`` (unsigned(peak_width)), ``last``.
     o : Out(stream of struct)
-        ``values`` (dequantise_lanes x signed(values.width)), ``last``; a beat for each.
+        ``values`` (dequantise_lanes x signed(values.width)), ``last``; one beat per input beat.
 
     Latency: ``latency`` cycles, 3. Throughput: a beat every cycle.
     Source: InstantFT, section 3.2; QLoRA (arXiv:2305.14314), section 3.
@@ -51,28 +51,28 @@ class Nf4Dequantise(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, beat = self.config, self.i.payload
-        step = Signal()
-        m.d.comb += [step.eq(~self.o.valid | self.o.ready), self.i.ready.eq(step)]
+        enable = Signal()
+        m.d.comb += [enable.eq(~self.o.valid | self.o.ready), self.i.ready.eq(enable)]
         shape = signed(config.level_fraction + 2)
         levels = Array(Const(level, shape) for level in config.levels)
-        cut = config.level_fraction - config.shift
-        peak = later(m, step, beat.peak, "peak")
+        shift = config.level_fraction - config.shift
+        peak = later(m, enable, beat.peak, "peak")
         for lane, code in enumerate(beat.codes):
-            level = later(m, step, levels[code], f"level_{lane}")
-            product = later(m, step, peak * level, f"product_{lane}")
-            rounded = (product + (1 << cut >> 1)) >> cut
-            value = later(m, step, rounded[: config.values.width], f"value_{lane}")
+            level = later(m, enable, levels[code], f"level_{lane}")
+            product = later(m, enable, peak * level, f"product_{lane}")
+            rounded = (product + (1 << shift >> 1)) >> shift
+            value = later(m, enable, rounded[: config.values.width], f"value_{lane}")
             m.d.comb += self.o.payload.values[lane].eq(value)
         valid, last = self.i.valid, beat.last
         for k in range(1, self.latency + 1):
-            valid = later(m, step, valid, f"valid_{k}", reset=True)
-            last = later(m, step, last, f"last_{k}")
+            valid = later(m, enable, valid, f"valid_{k}", reset=True)
+            last = later(m, enable, last, f"last_{k}")
         m.d.comb += [self.o.valid.eq(valid), self.o.payload.last.eq(last)]
         return m
 
 
 class Nf4(wiring.Component):
-    """Both ways of 4-bit NormalFloat vectors, :class:`Nf4Quantise` beside :class:`Nf4Dequantise`.
+    """Quantiser and dequantiser of 4-bit NormalFloat: :class:`Nf4Quantise`, :class:`Nf4Dequantise`.
 
     Parameters
     ----------
@@ -82,11 +82,11 @@ class Nf4(wiring.Component):
     Members
     -------
     i_values, o_codes
-        Streams of the quantiser, ``lanes`` numbers a beat.
+        Streams of the quantiser, ``lanes`` numbers per beat.
     i_codes, o_values
-        Streams of the dequantiser, ``dequantise_lanes`` numbers a beat.
+        Streams of the dequantiser, ``dequantise_lanes`` numbers per beat.
 
-    Latency and throughput: those of the two, which share nothing.
+    Latency and throughput: those of the two, which share no logic.
     Source: InstantFT, section 3.2; QLoRA (arXiv:2305.14314), section 3.
     """
 

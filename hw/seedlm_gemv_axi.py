@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, ClockDomain, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.axi import AxiLite, axi_stream, keep, lite_members, octets
+from seedbed.hw.axi import AxiLite, axi_stream, lite_members, octets, write_register
 from seedbed.hw.seedlm_gemv import SeedlmGemv
 from seedbed.spec import SeedlmGemvConfig
 
@@ -129,7 +129,7 @@ class SeedlmGemvAxi(wiring.Component):
             for name, register in registers.items():
                 with m.Case(REGISTERS[name] >> 2):
                     # A pending command must not change.
-                    keep(m, lite, register, pending)
+                    write_register(m, lite, register, pending)
         with m.Switch(lite.read_word):
             with m.Case(REGISTERS["status"] >> 2):
                 m.d.comb += [

@@ -11,8 +11,8 @@ from seedbed.spec import SoftmaxLossConfig
 
 __all__ = ["SoftmaxLoss", "logit_layout", "result_layout"]
 
-#: What goes along with an exponential through the second pass.
-_MARK = data.StructLayout({"valid": 1, "hit": 1, "last": 1})
+#: Flags that are pipelined with an exponential in the second pass.
+_FLAGS = data.StructLayout({"valid": 1, "hit": 1, "last": 1})
 
 
 def logit_layout(config: SoftmaxLossConfig) -> data.StructLayout:
@@ -34,9 +34,9 @@ def result_layout(config: SoftmaxLossConfig) -> data.StructLayout:
     )
 
 
-def _chosen(ways: Value, values: list[Value]) -> Value:
-    """Return that of the values whose bit of ``ways``, the only one, is set."""
-    return reduce(or_, (Mux(way, value, 0) for way, value in zip(ways, values, strict=True)))
+def _select(one_hot: Value, values: list[Value]) -> Value:
+    """Return the value that ``one_hot`` selects."""
+    return reduce(or_, (Mux(bit, value, 0) for bit, value in zip(one_hot, values, strict=True)))
 
 
 class SoftmaxLoss(wiring.Component):
@@ -48,10 +48,10 @@ class SoftmaxLoss(wiring.Component):
         p_k = min(e_k reciprocal(f) / 2^n, 1 - 2^-P)
         gradient_k = p_k - [k = t],  loss = log(1 + f) + log(2^n) + d_t
 
-    Three passes over a sample. The first takes the logits and finds the greatest. The second
-    looks one exponential up a cycle, keeps it, and adds it to the sum. The third multiplies each
-    by the sum's reciprocal. While it does, the next sample's logits are taken. What is rounded
-    where stands in the configuration; the gradient cannot saturate in any format it allows.
+    Three passes over a sample. The first stores the logits and finds the greatest. The second
+    looks up one exponential per cycle, stores it, and adds it to the sum. The third multiplies each
+    by the sum's reciprocal. The next sample's logits are accepted during the third. The
+    configuration defines the rounding; the gradient cannot saturate in any format it allows.
 
     Parameters
     ----------
@@ -61,17 +61,17 @@ class SoftmaxLoss(wiring.Component):
     Members
     -------
     i : In(stream of struct)
-        ``logit`` (signed(logits.width)), one a beat; ``label`` (0..classes - 1), that of the beat
-        with ``last`` counts. A frame is a sample; it may have fewer logits than classes.
+        ``logit`` (signed(logits.width)), one per beat; ``label`` (0..classes - 1), which is read
+        with ``last``. A frame is a sample; it may have fewer logits than classes.
     o : Out(stream of struct)
         ``gradient`` (signed(gradients.width)), one for each logit, in their order, and ``last``.
         ``best`` (the class: lowest index of the greatest logit), ``loss`` (signed(logits.width))
-        and ``saturated`` (how many of the sample's numbers saturated: only the loss can) hold in
-        every beat of the frame.
+        and ``saturated`` (how many of the sample's numbers saturated: only the loss can) are the
+        same in every beat of the frame.
 
-    A class that was given no logit has one of minus infinity. If it is the label, the loss
-    saturates, and no gradient has the -1. Logits beyond ``classes`` are dropped: the frame is the
-    sample of the first ones, with the label that came with ``last``.
+    A class without a logit counts as minus infinity. If it is the label, the loss saturates, and no
+    gradient has the -1. Logits after the first ``classes`` are discarded; the label is still the
+    one with ``last``.
 
     Latency: n + 7 cycles from the last of n logits to the first gradient, and 2 n + 6 to the last
     one, which is ``latency`` for all classes. Throughput: a sample every ``latency`` cycles.
@@ -86,7 +86,7 @@ class SoftmaxLoss(wiring.Component):
                 "o": Out(stream.Signature(result_layout(config))),
             }
         )
-        # Half of the last place of the exponentials' index, in the logits' format.
+        # Half of the least significant bit of the exponentials' index, in the logits' format.
         self._half = 1 << (config.logits.fraction - config.exp_fraction) >> 1
 
     @property
@@ -97,22 +97,24 @@ class SoftmaxLoss(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        # A sample leaves the first pass when ``busy`` lets it, and is ``busy`` until it is given.
+        # ``busy`` is 1 from the end of a sample's second pass to its last gradient's transfer.
         busy = Signal()
-        leaves = Signal()
-        m.d.comb += leaves.eq(self.o.valid & self.o.ready & self.o.payload.last)
+        sample_done = Signal()
+        m.d.comb += sample_done.eq(self.o.valid & self.o.ready & self.o.payload.last)
         word = data.StructLayout({"exp": config.probability_bits, "hit": 1})
-        m.submodules.kept = kept = memory.Memory(shape=word, depth=config.classes, init=[])
-        difference, mark = self._take(m, busy)
-        total, count, ended = self._add(m, kept.write_port(), difference, mark, leaves)
-        ways, floor, entry = self._normalize(m, total)
-        self._give(m, kept.read_port(), ways, entry.reciprocal, count, ended)
-        self._lose(m, difference, mark, floor, entry.log, leaves)
-        m.d.sync += busy.eq((busy | mark.last) & ~leaves)
+        m.submodules.stored_exps = exps = memory.Memory(shape=word, depth=config.classes, init=[])
+        difference, flags = self._first_pass(m, busy)
+        total, count, ended = self._second_pass(
+            m, exps.write_port(), difference, flags, sample_done
+        )
+        one_hot, log_floor, entry = self._normalize(m, total)
+        self._third_pass(m, exps.read_port(), one_hot, entry.reciprocal, count, ended)
+        self._loss(m, difference, flags, log_floor, entry.log, sample_done)
+        m.d.sync += busy.eq((busy | flags.last) & ~sample_done)
         return m
 
-    def _take(self, m, busy):
-        """Take a sample's logits; then, once not ``busy``, show the differences one by one."""
+    def _first_pass(self, m, busy):
+        """First pass: store a sample's logits; then, unless ``busy``, read the differences."""
         config, beat = self.config, self.i.payload
         width = config.logits.width + 1
         m.submodules.logits = logits = memory.Memory(
@@ -120,77 +122,82 @@ class SoftmaxLoss(wiring.Component):
         )
         write, read = logits.write_port(), logits.read_port(domain="comb")
         full = Signal()
-        moved = Signal()
-        stored = Signal()
-        taken = Signal(range(config.classes + 1))
-        place = Signal(range(config.classes))
-        top = Signal(signed(config.logits.width), reset_less=True)
+        fire = Signal()
+        store = Signal()
+        stored_count = Signal(range(config.classes + 1))
+        read_index = Signal(range(config.classes))
+        greatest = Signal(signed(config.logits.width), reset_less=True)
         best = Signal.like(self.o.payload.best, reset_less=True)
         label = Signal.like(beat.label, reset_less=True)
         difference = Signal(width)
-        mark = Signal(_MARK)
+        flags = Signal(_FLAGS)
         m.d.comb += [
             self.i.ready.eq(~full),
-            moved.eq(self.i.valid & self.i.ready),
-            stored.eq(moved & (taken != config.classes)),
-            write.en.eq(stored),
-            write.addr.eq(taken),
-            # With its sign changed and the half added, so that one addition is left.
+            fire.eq(self.i.valid & self.i.ready),
+            store.eq(fire & (stored_count != config.classes)),
+            write.en.eq(store),
+            write.addr.eq(stored_count),
+            # Negated, with the half added, so that a difference needs one addition.
             write.data.eq(self._half - beat.logit),
-            read.addr.eq(place),
-            difference.eq(top + read.data),
-            mark.valid.eq(full & ~busy),
-            mark.hit.eq(mark.valid & (place == label)),
-            mark.last.eq(mark.valid & (place + 1 == taken)),
+            read.addr.eq(read_index),
+            difference.eq(greatest + read.data),
+            flags.valid.eq(full & ~busy),
+            flags.hit.eq(flags.valid & (read_index == label)),
+            flags.last.eq(flags.valid & (read_index + 1 == stored_count)),
         ]
-        with m.If(stored):
-            m.d.sync += taken.eq(taken + 1)
-            with m.If((taken == 0) | (beat.logit > top)):
-                m.d.sync += [top.eq(beat.logit), best.eq(taken)]
-        with m.If(moved):
+        with m.If(store):
+            m.d.sync += stored_count.eq(stored_count + 1)
+            with m.If((stored_count == 0) | (beat.logit > greatest)):
+                m.d.sync += [greatest.eq(beat.logit), best.eq(stored_count)]
+        with m.If(fire):
             m.d.sync += [label.eq(beat.label), full.eq(beat.last)]
-        with m.If(mark.valid):
-            m.d.sync += place.eq(place + 1)
-        with m.If(mark.last):
-            m.d.sync += [full.eq(0), taken.eq(0), place.eq(0), self.o.payload.best.eq(best)]
-        return difference, mark
+        with m.If(flags.valid):
+            m.d.sync += read_index.eq(read_index + 1)
+        with m.If(flags.last):
+            m.d.sync += [
+                full.eq(0),
+                stored_count.eq(0),
+                read_index.eq(0),
+                self.o.payload.best.eq(best),
+            ]
+        return difference, flags
 
-    def _add(self, m, write, difference, mark, leaves):
-        """Look the exponentials up, keep them, and add them up."""
-        config, cut = self.config, self.config.logits.fraction - self.config.exp_fraction
+    def _second_pass(self, m, write, difference, flags, sample_done):
+        """Second pass: look up the exponentials, store them, and add them."""
+        config, shift = self.config, self.config.logits.fraction - self.config.exp_fraction
         m.submodules.exps = table = memory.Memory(
             shape=config.probability_bits, depth=1 << config.exp_bits, init=config.exps
         )
         read = table.read_port()
-        inside = Signal(reset_less=True)
+        in_table = Signal(reset_less=True)
         exp = Signal(config.probability_bits, reset_less=True)
         total = Signal(range(config.sums[1] + 1))
         count = Signal(range(config.classes + 1))
-        looked = Signal(_MARK)
-        found = Signal(_MARK)
+        flags_d1 = Signal(_FLAGS)
+        flags_d2 = Signal(_FLAGS)
         ended = Signal()
         m.d.comb += [
-            read.addr.eq(difference[cut:]),
-            write.en.eq(found.valid),
+            read.addr.eq(difference[shift:]),
+            write.en.eq(flags_d2.valid),
             write.addr.eq(count),
             write.data.exp.eq(exp),
-            write.data.hit.eq(found.hit),
+            write.data.hit.eq(flags_d2.hit),
         ]
         m.d.sync += [
-            inside.eq(difference >> cut < 1 << config.exp_bits),
-            exp.eq(Mux(inside, read.data, 0)),
-            looked.eq(mark),
-            found.eq(looked),
-            ended.eq(found.last),
+            in_table.eq(difference >> shift < 1 << config.exp_bits),
+            exp.eq(Mux(in_table, read.data, 0)),
+            flags_d1.eq(flags),
+            flags_d2.eq(flags_d1),
+            ended.eq(flags_d2.last),
         ]
-        with m.If(found.valid):
+        with m.If(flags_d2.valid):
             m.d.sync += [total.eq(total + exp), count.eq(count + 1)]
-        with m.If(leaves):
+        with m.If(sample_done):
             m.d.sync += [total.eq(0), count.eq(0)]
         return total, count, ended
 
     def _normalize(self, m, total):
-        """Look up what depends on the sum: one bit for each n, and two cycles later the tables."""
+        """Return n of the sum, one-hot, its floor and, two cycles later, the tables' entry."""
         config, bits = self.config, self.config.index_bits
         entry = data.StructLayout(
             {
@@ -205,94 +212,96 @@ class SoftmaxLoss(wiring.Component):
             init=[{"reciprocal": reciprocal, "log": log} for reciprocal, log in rows],
         )
         read = table.read_port()
-        floors = {n: floor - self._half for n, floor in config.floors.items()}
-        # The sum's leading one; it is never below the least n, whose bit need not be looked at.
-        leading, above = [], Const(0)
+        floors = {n: log_floor - self._half for n, log_floor in config.floors.items()}
+        # The sum's leading one. It is at the least n or above: the bit of the least n is unused.
+        leading, higher = [], Const(0)
         for n in reversed(floors):
-            leading.insert(0, (total[n] | (n == min(floors))) & ~above)
-            above = above | total[n]
-        leads = Signal(len(floors))
-        ways = Signal(len(floors), reset_less=True)
-        floor = Signal(Shape.cast(range(min(floors.values()), max(floors.values()) + 1)))
-        shown = Signal(entry, reset_less=True)
+            leading.insert(0, (total[n] | (n == min(floors))) & ~higher)
+            higher = higher | total[n]
+        leading_one = Signal(len(floors))
+        one_hot = Signal(len(floors), reset_less=True)
+        log_floor = Signal(Shape.cast(range(min(floors.values()), max(floors.values()) + 1)))
+        entry_register = Signal(entry, reset_less=True)
         m.d.comb += [
-            leads.eq(Cat(leading)),
-            read.addr.eq(_chosen(leads, [total[n - bits : n] for n in floors])),
+            leading_one.eq(Cat(leading)),
+            read.addr.eq(_select(leading_one, [total[n - bits : n] for n in floors])),
         ]
         m.d.sync += [
-            ways.eq(leads),
-            floor.eq(_chosen(leads, [Const(value, floor.shape()) for value in floors.values()])),
-            shown.eq(read.data),
+            one_hot.eq(leading_one),
+            log_floor.eq(
+                _select(leading_one, [Const(value, log_floor.shape()) for value in floors.values()])
+            ),
+            entry_register.eq(read.data),
         ]
-        return ways, floor, shown
+        return one_hot, log_floor, entry_register
 
-    def _give(self, m, read, ways, reciprocal, count, ended):
-        """Multiply the exponentials by the reciprocal, shift, and give the gradients out."""
+    def _third_pass(self, m, read, one_hot, reciprocal, count, ended):
+        """Third pass: multiply the exponentials by the reciprocal, shift, and output gradients."""
         config, bits = self.config, self.config.probability_bits
-        gives = Signal()
-        moves = Signal()
-        step = Signal(range(config.classes))
+        reading = Signal()
+        enable = Signal()
+        index = Signal(range(config.classes))
         product = Signal(2 * bits, reset_less=True)
         hit = Signal(reset_less=True)
-        marks = [
-            Signal(data.StructLayout({"valid": 1, "last": 1}), name=f"mark_{k}") for k in range(3)
+        stages = [
+            Signal(data.StructLayout({"valid": 1, "last": 1}), name=f"stage_{k}") for k in range(3)
         ]
         m.d.comb += [
-            moves.eq(~self.o.valid | self.o.ready),
-            marks[0].valid.eq(gives),
-            marks[0].last.eq(gives & (step + 1 == count)),
-            read.addr.eq(step),
-            read.en.eq(moves & gives),
+            enable.eq(~self.o.valid | self.o.ready),
+            stages[0].valid.eq(reading),
+            stages[0].last.eq(reading & (index + 1 == count)),
+            read.addr.eq(index),
+            read.en.eq(enable & reading),
         ]
         scaled = Signal(bits + 1)
         probability = Signal(bits)
-        behind = bits - config.gradients.fraction
+        dropped_bits = bits - config.gradients.fraction
         m.d.comb += [
-            scaled.eq(_chosen(ways, [product[n : n + bits + 1] for n in config.floors])),
+            scaled.eq(_select(one_hot, [product[n : n + bits + 1] for n in config.floors])),
             probability.eq(Mux(scaled[bits], (1 << bits) - 1, scaled)),
         ]
-        rounds = probability[behind - 1] if behind else Const(0)
-        # The probability is below 1: what is taken away is its sign, if anything.
+        half_bit = probability[dropped_bits - 1] if dropped_bits else Const(0)
+        # The probability is below 1: subtracting 1 at the label sets the sign bits.
         sign = hit.replicate(config.gradients.width - config.gradients.fraction)
-        gradient = Cat(probability[behind:], sign).as_signed()
-        with m.If(moves):
+        gradient = Cat(probability[dropped_bits:], sign).as_signed()
+        with m.If(enable):
             m.d.sync += [
-                marks[1].eq(marks[0]),
+                stages[1].eq(stages[0]),
                 product.eq(read.data.exp * reciprocal),
                 hit.eq(read.data.hit),
-                marks[2].eq(marks[1]),
-                self.o.payload.gradient.eq(gradient + rounds),
-                self.o.payload.last.eq(marks[2].last),
-                self.o.valid.eq(marks[2].valid),
+                stages[2].eq(stages[1]),
+                self.o.payload.gradient.eq(gradient + half_bit),
+                self.o.payload.last.eq(stages[2].last),
+                self.o.valid.eq(stages[2].valid),
             ]
-            with m.If(gives):
-                m.d.sync += step.eq(step + 1)
-            with m.If(marks[0].last):
-                m.d.sync += [gives.eq(0), step.eq(0)]
+            with m.If(reading):
+                m.d.sync += index.eq(index + 1)
+            with m.If(stages[0].last):
+                m.d.sync += [reading.eq(0), index.eq(0)]
         with m.If(ended):
-            m.d.sync += gives.eq(1)
+            m.d.sync += reading.eq(1)
 
-    def _lose(self, m, difference, mark, floor, log, leaves):
-        """Add the loss up and saturate it."""
+    def _loss(self, m, difference, flags, log_floor, log, sample_done):
+        """Add the loss's terms and saturate it."""
         config = self.config
         width = config.logits.width
         distance = Signal(width + 1, reset_less=True)
-        labelled = Signal()
+        label_seen = Signal()
         highest = (2 << width) + max(config.floors.values()) + max(config.logs)
         base = Signal(signed(highest.bit_length() + 1), reset_less=True)
         loss = Signal.like(base)
-        beyond = Signal()
-        m.d.comb += beyond.eq(~labelled | (~loss[-1] & loss[width - 1 : -1].any()))
-        # Nothing here waits: sum and distance stay as they are until the sample has left.
+        overflow = Signal()
+        m.d.comb += overflow.eq(~label_seen | (~loss[-1] & loss[width - 1 : -1].any()))
+        # Without an enable: sum and distance are stable until the sample's last transfer.
         m.d.sync += [
-            base.eq(floor + distance),
+            base.eq(log_floor + distance),
             loss.eq(base + log),
-            self.o.payload.saturated.eq(beyond),
+            self.o.payload.saturated.eq(overflow),
             self.o.payload.loss.eq(
-                Mux(beyond, config.logits.high, Mux(loss[-1], 0, loss[: width - 1]))
+                Mux(overflow, config.logits.high, Mux(loss[-1], 0, loss[: width - 1]))
             ),
         ]
-        with m.If(mark.hit):
-            m.d.sync += [distance.eq(difference), labelled.eq(1)]
-        with m.If(leaves):
-            m.d.sync += labelled.eq(0)
+        with m.If(flags.hit):
+            m.d.sync += [distance.eq(difference), label_seen.eq(1)]
+        with m.If(sample_done):
+            m.d.sync += label_seen.eq(0)

@@ -1,4 +1,4 @@
-"""RTL cores, generated from Python, with which a small FPGA learns."""
+"""RTL cores, generated from Python, for on-device training on FPGAs."""
 
 from importlib.metadata import version
 

@@ -7,11 +7,11 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line; an interruption while it is loaded is one line and status 130."""
+    """Run the command line; an interruption during loading prints one line, with status 130."""
     handler = signal.getsignal(signal.SIGINT)
     if handler is signal.default_int_handler:
-        # A package that is half loaded could take an exception for a failed import. There is
-        # nothing to clean up yet.
+        # A partly loaded package could treat an exception as a failed import. There is nothing to
+        # clean up yet.
         signal.signal(signal.SIGINT, _end)
     from seedbed.flow import cli
 

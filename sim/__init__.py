@@ -1,1 +1,1 @@
-"""Where RTL meets golden models: cases, benches, proofs."""
+"""Verification of RTL against golden models: cases, testbenches, proofs."""

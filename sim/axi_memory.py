@@ -1,4 +1,4 @@
-"""Models of an AXI4 memory that fails where it is told to."""
+"""Models of an AXI4 memory with error injection."""
 
 from random import Random
 
@@ -7,26 +7,25 @@ from cocotbext.axi import AxiRamRead, AxiRamWrite, AxiResp
 __all__ = ["FailingReads", "FailingWrites"]
 
 
-class _Refused(Exception):
-    """The model answers SLVERR where this is raised."""
+class _SlaveError(Exception):
+    """The model's response is SLVERR."""
 
 
 class FailingWrites(AxiRamWrite):
-    """Fails at the address ``bad``."""
+    """The response to a burst with the address ``bad`` is SLVERR."""
 
     bad: int | None = None
 
     async def _write(self, address, data):
         if address == self.bad:
-            raise _Refused
+            raise _SlaveError
         await super()._write(address, data)
 
 
 class FailingReads(AxiRamRead):
-    """Fails at the address ``bad``, with random data in that beat.
+    """The response of the beat at the address ``bad`` is SLVERR, with random data.
 
-    The next burst has ``extra`` beats more than it was asked for, or fewer, and RLAST with the
-    final one.
+    The next burst has ``extra`` beats more than requested, or fewer, and RLAST with the last one.
     """
 
     bad: int | None = None
@@ -36,14 +35,14 @@ class FailingReads(AxiRamRead):
         super().__init__(*args, **kwargs)
         self._random = Random(seed)
         self._burst: list = []
-        self._send, self.r_channel.send = self.r_channel.send, self._shaped
+        self._send, self.r_channel.send = self.r_channel.send, self._send_beat
 
     async def _read(self, address, length):
         if address == self.bad:
-            raise _Refused
+            raise _SlaveError
         return await super()._read(address, length)
 
-    async def _shaped(self, beat):
+    async def _send_beat(self, beat):
         if beat.rresp != AxiResp.OKAY:
             beat.rdata = self._random.getrandbits(8 * self.byte_lanes)
         self._burst.append(beat)

@@ -1,7 +1,7 @@
-"""Checksums of cached files that external tools write: not every tool notices a full disk.
+"""Checksums of cached files that external tools write: some tools do not detect a full disk.
 
 The SHA-256 of a finished file is stored next to it, in the format of ``sha256sum``. A file that is
-empty, truncated or changed, or has no checksum, is built again by whoever needs it.
+empty, truncated or changed, or has no checksum, is built again.
 """
 
 from hashlib import file_digest

@@ -1,7 +1,7 @@
 // Streams one job of a matrix-vector product through the emitted core and counts its cycles.
 //
 // bench COMMAND VECTOR WEIGHTS ROWS RESULTS: files of payloads, each of whole 32-bit words, low
-// word first; no port waits. Prints the cycles from the first beat of weights to the last result,
+// word first; no port pauses. Prints the cycles from the first beat of weights to the last result,
 // both included.
 #include <cstdlib>
 #include <fstream>
@@ -21,8 +21,8 @@ template <class T> struct Source {
         valid = at < words.size();
         if (valid) set(payload, &words[at]);
     }
-    bool moves() const { return valid && ready; }
-    void step(bool moved) { at += moved ? size : 0; }
+    bool fire() const { return valid && ready; }
+    void step(bool fired) { at += fired ? size : 0; }
 };
 template <class T> Source<T> source(CData& valid, CData& ready, T& payload, const char* path) {
     return {valid, ready, payload, read(path), words(payload)};
@@ -47,9 +47,9 @@ int main(int argc, char** argv) {
         vector.offer();
         weights.offer();
         top.eval();
-        const bool moved[] = {command.moves(), vector.moves(), weights.moves()};
-        if (moved[2] && first < 0) first = cycle;
-        if (moved[2]) waited = 0;
+        const bool fired[] = {command.fire(), vector.fire(), weights.fire()};
+        if (fired[2] && first < 0) first = cycle;
+        if (fired[2]) waited = 0;
         if (top.o_valid) {
             get(top.o_payload, result.data());
             results.write(reinterpret_cast<char*>(result.data()), 4 * result.size());
@@ -59,9 +59,9 @@ int main(int argc, char** argv) {
         top.eval();
         top.clk = 0;
         top.eval();
-        command.step(moved[0]);
-        vector.step(moved[1]);
-        weights.step(moved[2]);
+        command.step(fired[0]);
+        vector.step(fired[1]);
+        weights.step(fired[2]);
     }
     results.close();
     return results ? 0 : 4;

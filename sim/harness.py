@@ -1,4 +1,4 @@
-"""Runs a case against a component in Amaranth's simulator, with stalls and a protocol monitor."""
+"""Runs a case on a component in Amaranth's simulator, with stalls and a protocol monitor."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -14,21 +14,29 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In
 from amaranth.sim import Simulator
 
-from seedbed.sim.apart import apart
 from seedbed.sim.case import TIMEOUT_CYCLES, Case
 from seedbed.sim.pins import Pins
+from seedbed.sim.split import split
 
-__all__ = ["Mismatch", "Result", "Stalls", "in_turn", "payload_bits", "simulate", "stream_ports"]
+__all__ = [
+    "Mismatch",
+    "Result",
+    "Stalls",
+    "payload_bits",
+    "simulate",
+    "stream_ports",
+    "with_stalls",
+]
 
 T = TypeVar("T")
 
 
 class Mismatch(AssertionError):
-    """The component broke the case or the stream rules; the message holds the seed to repeat it."""
+    """A wrong response or a broken stream rule; the message has the seed that repeats the run."""
 
 
 class Stalls(Enum):
-    """Which side waits at random."""
+    """Which side of the handshakes pauses at random."""
 
     NONE = "none"
     VALID = "valid"
@@ -36,24 +44,24 @@ class Stalls(Enum):
     BOTH = "both"
 
 
-def in_turn(configs: Sequence[T]) -> list[tuple[T, Stalls]]:
-    """Pair each configuration with a kind of random stalls, turn by turn.
+def with_stalls(configs: Sequence[T]) -> list[tuple[T, Stalls]]:
+    """Pair each configuration with one kind of random stalls, cyclically.
 
-    For cores that take long, and whose latency and throughput are tested without stalls.
+    This is for slow simulations whose latency and throughput are tested without stalls.
     """
     return list(zip(configs, cycle([Stalls.BOTH, Stalls.READY, Stalls.VALID])))
 
 
 @dataclass
 class Result:
-    """What the run showed: cycles in all, and the cycle of every transfer, by port."""
+    """The total of cycles, and the cycle of every transfer, by port."""
 
     cycles: int = 0
     transfers: dict[str, list[int]] = field(default_factory=dict)
 
 
 def stream_ports(signature: wiring.Signature) -> Iterator[tuple[str, wiring.Flow]]:
-    """Yield name and direction of each stream at a component's top level."""
+    """Yield name and direction of each stream of a component."""
     for name, member in signature.members.items():
         if member.is_signature and isinstance(member.signature, stream.Signature):
             yield name, member.flow
@@ -65,23 +73,23 @@ def payload_bits(signature: wiring.Signature, name: str) -> int:
 
 
 class _Monitor:
-    """Holds an output to the stream rules: once valid, it stays, unchanged, until it is taken."""
+    """Checks the stream rules of an output: a valid beat is stable until its transfer."""
 
     def __init__(self, port: str):
         self.port = port
         self.pending: int | None = None
 
-    def see(self, valid: int, ready: int, payload: int) -> None:
+    def check(self, valid: int, ready: int, payload: int) -> None:
         if self.pending is not None:
             if not valid:
-                raise Mismatch(f"{self.port}: valid fell before the beat was taken")
+                raise Mismatch(f"{self.port}: valid fell before the transfer")
             if payload != self.pending:
-                raise Mismatch(f"{self.port}: the payload changed while it waited")
+                raise Mismatch(f"{self.port}: the payload changed before the transfer")
         self.pending = payload if valid and not ready else None
 
 
 class _Bench:
-    """Drives every port once a cycle; one instance a run."""
+    """Drives every port in each cycle; one instance per run."""
 
     def __init__(self, dut, case: Case, stalls: Stalls, random: Random):
         self.case, self.random = case, random
@@ -89,10 +97,10 @@ class _Bench:
         self.outputs = {
             n: getattr(dut, n) for n, flow in stream_ports(dut.signature) if flow is not In
         }
-        self.holds_valid = stalls in (Stalls.VALID, Stalls.BOTH)
-        self.holds_ready = stalls in (Stalls.READY, Stalls.BOTH)
-        # Ready that waits for valid: a core whose valid waits for ready hangs.
-        self.patient = stalls is Stalls.READY
+        self.pauses_valid = stalls in (Stalls.VALID, Stalls.BOTH)
+        self.pauses_ready = stalls in (Stalls.READY, Stalls.BOTH)
+        # Ready waits for valid: a core whose valid waits for ready then times out.
+        self.ready_after_valid = stalls is Stalls.READY
         self.result = Result(transfers={name: [] for name in [*self.inputs, *self.outputs]})
         self.monitors = {name: _Monitor(name) for name in self.outputs}
         self.offered: dict[str, bool] = dict.fromkeys(self.inputs, False)
@@ -101,38 +109,40 @@ class _Bench:
         self.ticks: Any = None
 
     async def cycle(self, ctx, send, ready) -> dict[str, int | None]:
-        """Run one cycle; return each port's payload if it was transferred."""
+        """Run one cycle; return each port's transferred payload, or None."""
         if self.ticks is None:
             self.ticks = aiter(ctx.tick().sample(*self.pins.sampled))
         for name in self.inputs:
             if send.get(name) and not self.offered[name]:
-                self.offered[name] = not (self.holds_valid and self.random.random() < 0.5)
+                self.offered[name] = not (self.pauses_valid and self.random.random() < 0.5)
                 if self.offered[name]:
                     self.pins.put(name, "valid", 1)
                     self.pins.put(name, "payload", send[name][0])
-        if self.patient:
+        if self.ready_after_valid:
             self.pins.settle(ctx)
         for name, valid in self.valid.items():
-            self.pins.put(name, "ready", ready(name, ctx.get(valid) if self.patient else 0))
+            self.pins.put(
+                name, "ready", ready(name, ctx.get(valid) if self.ready_after_valid else 0)
+            )
         self.pins.settle(ctx)
         _, _, *seen = await anext(self.ticks)
-        moved: dict[str, int | None] = {}
+        fired: dict[str, int | None] = {}
         for name, (valid, ready_now, payload) in self.pins.ports(seen).items():
             if name in self.monitors:
-                self.monitors[name].see(valid, ready_now, payload)
-            moved[name] = payload if valid and ready_now else None
-            if moved[name] is not None:
+                self.monitors[name].check(valid, ready_now, payload)
+            fired[name] = payload if valid and ready_now else None
+            if fired[name] is not None:
                 self.result.transfers[name].append(self.result.cycles)
                 if name in self.inputs:
                     self.offered[name] = False
                     self.pins.put(name, "valid", 0)
         self.result.cycles += 1
-        return moved
+        return fired
 
     def ready(self, wanted: bool, valid: int) -> bool:
-        if not self.holds_ready:
+        if not self.pauses_ready:
             return wanted
-        return wanted and (not self.patient or bool(valid)) and self.random.random() < 0.5
+        return wanted and (not self.ready_after_valid or bool(valid)) and self.random.random() < 0.5
 
     async def run(self, ctx) -> None:
         for number, phase in enumerate(self.case.phases):
@@ -143,23 +153,23 @@ class _Bench:
             while any(send.values()) or any(expect.values()):
                 sending = any(send.values())
                 draining = phase.drain and sending
-                moved = await self.cycle(
+                fired = await self.cycle(
                     ctx,
                     {
-                        name: left
-                        for name, left in send.items()
-                        if left
-                        and phase.may_send(name, len(phase.inputs[name]) - len(left), transfers)
+                        name: queue
+                        for name, queue in send.items()
+                        if queue
+                        and phase.may_send(name, len(phase.inputs[name]) - len(queue), transfers)
                     },
                     lambda name, valid, d=draining, e=expect: self.ready(
                         d or bool(e.get(name)), valid
                     ),
                 )
                 waited += 1
-                for name, payload in moved.items():
+                for name, payload in fired.items():
                     if payload is None:
                         continue
-                    # What is thrown away is no progress: a seed that is never taken shows.
+                    # Discarded beats are no progress: a seed that is never accepted times out.
                     if name in self.inputs:
                         waited = 0
                         send[name].pop(0)
@@ -168,12 +178,12 @@ class _Bench:
                         transfers[name] += 1
                         self.compare(phase, number, name, expect[name].pop(0), payload)
                 if waited > TIMEOUT_CYCLES:
-                    left = {n: len(p) for n, p in (send | expect).items() if p}
-                    raise Mismatch(f"phase {number} hangs with payloads left at {left}")
+                    counts = {n: len(p) for n, p in (send | expect).items() if p}
+                    raise Mismatch(f"phase {number} timed out with payloads left at {counts}")
         for _ in range(20 if self.case.quiet else 0):
-            moved = await self.cycle(ctx, {}, lambda *_: True)
+            fired = await self.cycle(ctx, {}, lambda *_: True)
             for name in self.outputs:
-                if moved[name] is not None:
+                if fired[name] is not None:
                     raise Mismatch(f"{name}: a beat after the last one")
 
     def compare(self, phase, number: int, name: str, expected: int, payload: int) -> None:
@@ -197,25 +207,25 @@ def simulate(
     seed: int = 1,
     vcd: Path | None = None,
 ) -> Result:
-    """Run ``case`` against ``component`` bit for bit, from reset.
+    """Run ``case`` on ``component``, bit-exactly, from the reset state.
 
     Parameters
     ----------
     component
-        Anything whose top-level members are streams.
+        A component whose top-level members are streams.
     case
-        What to send and what must come.
+        The stimulus and the expected response.
     stalls, seed
-        Which side waits, in about half of the cycles, drawn from ``seed``.
+        Which side pauses, in about half of the cycles, and the random seed.
     vcd
-        Where to write the waveform, if anywhere.
+        Where to write the waveform, if one is wanted.
 
-    Raises :class:`Mismatch` at the first beat that differs, at a broken stream rule, or when
-    nothing moves for ``TIMEOUT_CYCLES`` cycles.
+    Raises :class:`Mismatch` at the first beat that differs, at a broken stream rule, or after
+    ``TIMEOUT_CYCLES`` cycles without a transfer.
     """
     bench = _Bench(component, case, stalls, Random(seed))
-    # A waveform has the modules as they were written.
-    simulator = Simulator(component if vcd else apart(component))
+    # A waveform keeps the modules of the design.
+    simulator = Simulator(component if vcd else split(component))
     simulator.add_clock(1e-8)
     simulator.add_testbench(bench.run)
     with simulator.write_vcd(str(vcd)) if vcd else nullcontext():

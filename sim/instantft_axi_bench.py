@@ -1,42 +1,23 @@
-"""The bench of the fine-tuning core's AXI ports, with the models of cocotbext-axi.
+"""Testbench of the fine-tuning core's AXI ports, see :mod:`seedbed.sim.axi_bench`.
 
-It runs inside the simulator: :func:`seedbed.sim.verilate.play` starts it, and ``SEEDBED_RUN`` names
-the file that says which parameters the Verilog has and the seed. Every channel pauses at random.
-What is to be sent and what must come is a :class:`~seedbed.sim.cases.instantft.Session`'s.
+A :class:`~seedbed.sim.cases.instantft.Session` has the stimulus and the expected response.
 """
 
-import os
-from json import loads
-from pathlib import Path
-from random import Random
-
 import cocotb
-import numpy as np
 from amaranth.lib import data
-from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles, with_timeout
-from cocotbext.axi import (
-    AxiBus,
-    AxiLiteBus,
-    AxiLiteMaster,
-    AxiResp,
-    AxiStreamBus,
-    AxiStreamFrame,
-    AxiStreamSink,
-    AxiStreamSource,
-)
-from cocotbext.axi.sparse_memory import SparseMemory
+from cocotb.triggers import ClockCycles
+from cocotbext.axi import AxiResp, AxiStreamFrame
 
 from seedbed.hw.instantft import command_layout, result_layout, sample_layout
 from seedbed.hw.instantft_axi import REGISTERS
 from seedbed.hw.parameter_loader import packet_layout, words_layout
-from seedbed.sim.axi_memory import FailingReads, FailingWrites
+from seedbed.sim.axi_bench import AxiBench
 from seedbed.sim.cases.instantft import Fault, Session
 from seedbed.spec.instantft import InstantFtConfig
 
 __all__ = ["TESTS", "Bench"]
 
-#: What to run, in this order or any other.
+#: The tests, which do not depend on their order.
 TESTS = ("trains_and_classifies", "refuses", "answers_faults", "recovers_from_reset")
 BASE = 0x0003_5000
 RATE = 80000
@@ -51,51 +32,20 @@ def _fields(layout: data.StructLayout, payloads: list[int]) -> list[dict]:
     return found
 
 
-class Bench:
-    """Models on every port of ``dut``, each with pauses of its own, and a memory behind it."""
+class Bench(AxiBench):
+    """Runs the script of a session, with a memory at ``BASE``."""
 
     def __init__(self, dut):
-        setup = loads(Path(os.environ["SEEDBED_RUN"]).read_text())
-        self.dut, self.seed = dut, setup["seed"]
-        self.config = InstantFtConfig(**setup["params"])
-        self.script = Session(config=self.config, rng=np.random.default_rng(self.seed))
-        ports = {"reset": dut.aresetn, "reset_active_level": False, "clock": dut.aclk}
-        self.control = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axi_control"), **ports)
-        self.parameters = AxiStreamSource(
-            AxiStreamBus.from_prefix(dut, "s_axis_parameters"), **ports
-        )
-        self.samples = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis_samples"), **ports)
-        self.results = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis_results"), **ports)
-        self.adapters = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis_adapters"), **ports)
-        self.memory, bus = SparseMemory(1 << 32), AxiBus.from_prefix(dut, "m_axi")
-        self.writes = FailingWrites(bus.write, size=1 << 32, mem=self.memory, **ports)
-        self.reads = FailingReads(bus.read, size=1 << 32, mem=self.memory, **ports)
-        self.streams = [self.parameters, self.samples, self.results, self.adapters]
-        channels = list(self.streams)
-        for write, read in (
-            (self.control.write_if, self.control.read_if),
-            (self.writes, self.reads),
-        ):
-            channels += [write.aw_channel, write.w_channel, write.b_channel]
-            channels += [read.ar_channel, read.r_channel]
-            for model in (write, read):
-                model.log.setLevel("ERROR")
-        for k, channel in enumerate(channels):
-            random = Random(f"{self.seed} {k}")
-            channel.set_pause_generator(iter(lambda r=random: r.random() < 0.5, None))
-            channel.log.setLevel("ERROR")
-        Clock(dut.aclk, 10, unit="ns").start()
+        super().__init__(dut, InstantFtConfig, registers=REGISTERS, memory=True)
+        self.script = Session(config=self.config, rng=self.rng)
+        self.parameters, self.samples = self.source("parameters"), self.source("samples")
+        self.results, self.adapters = self.sink("results"), self.sink("adapters")
 
     async def reset(self) -> None:
-        """Reset the core and whatever the models had under way; the cache has nothing then."""
-        self.dut.aresetn.value = 0
-        await ClockCycles(self.dut.aclk, 3)
-        for model in self.streams:
-            model.clear()
+        """Reset the core; the cache is empty afterwards."""
         self.script.known.clear()
         self.script.memory.entries.clear()
-        self.dut.aresetn.value = 1
-        await ClockCycles(self.dut.aclk, 2)
+        await super().reset()
 
     async def begin(self) -> None:
         """Reset the core, and load network and adapters."""
@@ -104,16 +54,6 @@ class Bench:
         for trainable in (False, True):
             self.script.load(trainable=trainable)
         await self.plays()
-
-    async def write(self, name: str, value: int, *, refused: bool = False) -> None:
-        """Write a register and check the answer."""
-        write = self.control.write(REGISTERS[name], value.to_bytes(4, "little"))
-        done = await with_timeout(write, 100, "us")
-        assert done.resp == (AxiResp.SLVERR if refused else AxiResp.OKAY), f"{name} = {value}"
-
-    async def read(self, name: str) -> int:
-        """Return what a register holds."""
-        return await with_timeout(self.control.read_dword(REGISTERS[name]), 100, "us")
 
     def _send(self, source, beats: list[tuple[bytes, int, int]]) -> None:
         """Send beats of bytes, tuser and last, as packets."""
@@ -151,7 +91,7 @@ class Bench:
             self._send(
                 self.parameters, [(_word(b["word"]), b["trainable"], b["last"]) for b in beats]
             )
-            await with_timeout(self.parameters.wait(), 1000, "us")
+            await self.sent(self.parameters)
             commands = list(phase.inputs["i"])
             results = _fields(result_layout(config), phase.outputs["o"])
             read = _fields(words_layout(config.engine), phase.outputs["o_parameters"])
@@ -172,7 +112,7 @@ class Bench:
             for beat in read:
                 octets += _word(beat["word"])
                 if beat["last"]:
-                    frame = await with_timeout(self.adapters.recv(), 1000, "us")
+                    frame = await self.receive(self.adapters)
                     assert bytes(frame.tdata) == octets
                     octets = b""
         assert self.results.empty()
@@ -183,7 +123,7 @@ class Bench:
 
     async def ends(self, beats: list[dict]) -> None:
         """Take a command's packet of results and compare it, then the status."""
-        frame = await with_timeout(self.results.recv(compact=False), 1000, "us")
+        frame = await self.receive(self.results, compact=False)
         size = len(self.dut.m_axis_results_tdata) // 8
         words = [frame.tdata[k : k + size] for k in range(0, len(frame.tdata), size)]
         losses = [int.from_bytes(word, "little", signed=True) for word in words]

@@ -1,11 +1,8 @@
 """Jobs of fine-tuning on the emitted Verilog under Verilator, with no Python in the loop."""
 
-import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 from amaranth.hdl import Shape
@@ -14,7 +11,7 @@ from amaranth.lib import data
 from seedbed.golden.engine import words
 from seedbed.hw import bursts, instantft
 from seedbed.hw.parameter_loader import packet_layout, words_layout
-from seedbed.sim import tools, verilate
+from seedbed.sim import cpp_bench
 from seedbed.sim.harness import Mismatch
 from seedbed.spec.instantft import INSTANTFT_KINDS, INSTANTFT_STATUS, InstantFtConfig
 
@@ -22,9 +19,6 @@ __all__ = ["MAIN", "Act", "ActResult", "Memory", "executable", "play"]
 
 #: Feeds the core and plays its memory: some million cycles, so no Python in the loop.
 MAIN = Path(__file__).with_suffix(".cpp")
-_FLAGS = ["-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert"]
-# A fifth faster with -O3 for the machine at hand, but twice as long to build.
-_FLAGS += ["-CFLAGS", "-std=c++17 -O1 -I."]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,23 +75,8 @@ class ActResult:
 
 
 def executable(verilog: Path, *, build: Path) -> Path:
-    """Build the core in ``verilog``, with packed payloads, with the bench; return the executable.
-
-    There is one folder below ``build`` for each text of the Verilog and the bench; what is there
-    already is not built again. Raises ``RuntimeError`` with the last lines of a failing build.
-    """
-    texts = [path.read_text() for path in (verilog, MAIN, verilate.STREAMS)]
-    texts += [tools.version("VERILATOR"), *_FLAGS]
-    digest = sha256("\n".join([*texts, tools.version("CXX")]).encode()).hexdigest()[:16]
-    folder = build.resolve() / f"instantft-{digest}"
-
-    def make(scratch: Path) -> None:
-        verilate.build(
-            scratch, "--top-module", verilog.stem, "-o", "bench",
-            verilog.resolve(), MAIN.resolve(), flags=_FLAGS,
-        )  # fmt: skip
-
-    return verilate.built(folder, "bench", make)
+    """Build the core in ``verilog``, with packed payloads; see :func:`cpp_bench.executable`."""
+    return cpp_bench.executable(MAIN, verilog, verilog.stem, build=build, flags=cpp_bench.OPTIMISED)
 
 
 def _numbers(layout: data.StructLayout, name: str) -> tuple[int, int, Shape]:
@@ -258,21 +237,12 @@ def play(
     interruption ends the simulation too.
     """
     packed = _images(config, images, labels)
-    with TemporaryDirectory(dir=bench.parent, prefix="job-") as name:
-        job, results = Path(name) / "job.bin", Path(name) / "results.bin"
-        job.write_bytes(_job(config, packed, acts, memory, seed=seed, pauses=pauses))
-        with subprocess.Popen(
-            [bench, job, results], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as process:
-            assert process.stdout
-            assert process.stderr
-            try:
-                for line in process.stdout:
-                    progress(int(line))
-                problem = process.stderr.read().strip()
-            except BaseException:
-                process.kill()
-                raise
-        if process.returncode:
-            raise Mismatch(f"the simulation ended with {process.returncode}: {problem}")
-        return _results(config, results.read_bytes(), acts)
+    job = _job(config, packed, acts, memory, seed=seed, pauses=pauses)
+    try:
+        _, found = cpp_bench.run(
+            bench, "job.bin", "results.bin", files={"job.bin": job}, output="results.bin",
+            progress=lambda line: progress(int(line)),
+        )  # fmt: skip
+    except cpp_bench.BenchFailed as failure:
+        raise Mismatch(f"the simulation ended with {failure.status}: {failure.message}") from None
+    return _results(config, found, acts)

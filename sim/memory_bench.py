@@ -1,4 +1,4 @@
-"""A bench of a component with a memory behind it that keeps what it is given."""
+"""Testbench of a component with an external memory, whose contents a reset keeps."""
 
 from collections.abc import Awaitable, Callable
 from random import Random
@@ -15,16 +15,16 @@ PORTS = ("o_command", "o_write", "i_response", "i_read")
 
 
 class MemoryBench(ResetBench):
-    """Plays phases on the ports of ``dut`` that do not go to the memory; all ports pause at random.
+    """Runs phases on the ports of ``dut`` other than the memory's; all ports pause at random.
 
     Parameters
     ----------
     dut
-        The component, with the ports of the forward cache to a memory.
+        The component, with the memory ports of the forward cache.
     page
-        Beats between two boundaries that no burst crosses.
+        Beats per page; no burst may cross a page boundary.
     seed
-        Where latencies and pauses are drawn from.
+        Of latencies and pauses.
     """
 
     def __init__(self, dut: wiring.Component, page: int, seed: int):
@@ -38,11 +38,11 @@ class MemoryBench(ResetBench):
         super().run(process, self.memory.run)
 
     async def reset(self, ctx, *, memory: bool = True) -> None:
-        """Reset the component, and the memory too or all of it but bursts that it answers."""
+        """Reset the component and, with ``memory``, discard the memory's outstanding responses."""
         self._resets_memory = memory
         await super().reset(ctx)
 
-    def drop(self, ctx) -> None:
-        """Take back what waits at the inputs, and break off what the memory has under way."""
-        super().drop(ctx)
-        self.memory.drop(ctx, answers=self._resets_memory)
+    def clear_inputs(self, ctx) -> None:
+        """Set valid of all inputs to 0, and discard the memory's bursts."""
+        super().clear_inputs(ctx)
+        self.memory.abort(ctx, responses=self._resets_memory)

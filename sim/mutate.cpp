@@ -1,7 +1,6 @@
-// Plays one case on every mutant of a core: as the cocotb bench does, but a mutant takes
-// milliseconds. Usage: bench CASE FIRST LAST SEED; prints a line for each mutant.
+// Runs one case on every mutant of a core, as the cocotb testbench does, in milliseconds each.
+// Usage: bench CASE FIRST LAST SEED; prints a line for each mutant.
 #include <algorithm>
-#include <cstdint>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -11,29 +10,11 @@
 #include <random>
 #include <sstream>
 #include <string>
-#include <vector>
 
 #include "Vtop.h"
-#include "verilated.h"
-// Lists the streams: INPUTS(P) and OUTPUTS(P) call P(name, bits) for each.
+// INPUTS(P) and OUTPUTS(P) call P(name) for each stream.
 #include "ports.h"
-
-using Words = std::vector<uint32_t>;
-
-template <class T> Words get(const T& port, int count) {
-    Words words(count);
-    for (int k = 0; k < count; k++) words[k] = uint32_t(uint64_t(port) >> (32 * k));
-    return words;
-}
-template <std::size_t N> Words get(const VlWide<N>& port, int) {
-    return Words(port.data(), port.data() + N);
-}
-template <class T> void set(T& port, const Words& words) {
-    port = T(words[0] | (words.size() > 1 ? uint64_t(words[1]) << 32 : 0));
-}
-template <std::size_t N> void set(VlWide<N>& port, const Words& words) {
-    std::copy(words.begin(), words.end(), port.data());
-}
+#include "streams.h"
 
 struct Port {
     std::string name;
@@ -48,7 +29,7 @@ struct Port {
 struct Phase {
     bool drain;
     std::map<std::string, std::vector<Words>> payloads;
-    // By input and output: how many of the output's transfers each beat of the input comes after.
+    // By input and output: how many transfers of the output must precede each beat of the input.
     std::map<std::string, std::map<std::string, std::vector<std::size_t>>> after;
 };
 
@@ -61,20 +42,20 @@ struct Mismatch {
     std::string what;
 };
 
-// A reset is due: the case is broken off here.
+// Ends a case early, for a reset.
 struct Interrupted {};
 
 class Bench {
   public:
-    Bench(const Case& played, int mutant, unsigned seed) : played(played), random(seed) {
+    Bench(const Case& stimulus, int mutant, unsigned seed) : stimulus(stimulus), random(seed) {
         top.mutsel = mutant;
         top.eval();
-#define INPUT(name, bits) ADD(name, bits, true)
-#define OUTPUT(name, bits) ADD(name, bits, false)
-#define ADD(stem, bits, input)                                                                \
-    ports.push_back({#stem, input, top.stem##_valid, top.stem##_ready,              \
-                     [this] { return get(top.stem##_payload, (bits + 31) / 32); },       \
-                     [this](const Words& w) { set(top.stem##_payload, w); }});
+#define INPUT(name) ADD(name, true)
+#define OUTPUT(name) ADD(name, false)
+#define ADD(stem, input)                                                                       \
+    ports.push_back({#stem, input, top.stem##_valid, top.stem##_ready,                         \
+                     [this] { return get(top.stem##_payload); },                               \
+                     [this](const Words& w) { set(top.stem##_payload, w.data()); }});
         INPUTS(INPUT)
         OUTPUTS(OUTPUT)
     }
@@ -91,14 +72,14 @@ class Bench {
         top.rst = 0;
     }
 
-    // Plays the case, with each port waiting in half of the cycles if `stalls`.
-    // Breaks off after so many cycles or input beats; -1 is never.
-    void play(bool stalls, long cycles = -1, long beats = -1) {
+    // Runs the case; with `stalls`, each port pauses in half of the cycles.
+    // Ends early after so many cycles or input beats; -1 is never.
+    void run(bool stalls, long cycles = -1, long beats = -1) {
         this->stalls = stalls;
         cycles_left = cycles;
         beats_left = beats;
-        for (const Phase& phase : played.phases) play(phase);
-        for (int k = 0; played.quiet && k < 20; k++)
+        for (const Phase& phase : stimulus.phases) run(phase);
+        for (int k = 0; stimulus.quiet && k < 20; k++)
             for (Port* port : cycle({}, always, always))
                 throw Mismatch{port->name + ": a beat after the last one"};
     }
@@ -108,7 +89,7 @@ class Bench {
 
   private:
     Vtop top;
-    const Case& played;
+    const Case& stimulus;
     std::mt19937 random;
     std::vector<Port> ports;
     bool stalls = false;
@@ -128,45 +109,47 @@ class Bench {
                              const std::function<bool(const Port&)>& wanted) {
         if (cycles_left-- == 0 || beats_left == 0) throw Interrupted{};
         for (Port& port : ports) {
-            auto payloads = send.find(port.name);
-            if (!port.input || port.offered || payloads == send.end()) continue;
-            if (payloads->second.empty() || !may_send(port) || (stalls && flip())) continue;
+            auto queue = send.find(port.name);
+            if (!port.input || port.offered || queue == send.end()) continue;
+            if (queue->second.empty() || !may_send(port) || (stalls && flip())) continue;
             port.offered = port.valid = 1;
-            port.drive(payloads->second.front());
+            port.drive(queue->second.front());
         }
         top.eval();
-        // Half of the stalled cycles wait for valid: a core whose valid waits for ready hangs.
+        // In half of the stalled cycles ready waits for valid: a core whose valid waits for ready
+        // times out.
         for (Port& port : ports)
             if (!port.input)
                 port.ready = wanted(port) && !(stalls && (flip() || (!port.valid && flip())));
         top.eval();
-        std::vector<Port*> moved;
+        std::vector<Port*> fired;
         for (Port& port : ports) {
             if (!port.input) monitor(port);
-            if (port.valid && port.ready) moved.push_back(&port);
+            if (port.valid && port.ready) fired.push_back(&port);
         }
-        taken.clear();
-        for (Port* port : moved) taken[port->name] = port->payload();
+        payloads.clear();
+        for (Port* port : fired) payloads[port->name] = port->payload();
         clock();
-        for (Port* port : moved)
+        for (Port* port : fired)
             if (port->input) {
                 port->valid = port->offered = 0;
                 beats_left--;
             }
-        return moved;
+        return fired;
     }
 
-    std::map<std::string, Words> taken;
+    // Of the last cycle's transfers.
+    std::map<std::string, Words> payloads;
 
     void monitor(Port& port) {
-        if (port.pending && !port.valid) throw Mismatch{port.name + ": valid fell"};
+        if (port.pending && !port.valid) throw Mismatch{port.name + ": valid fell before its transfer"};
         if (port.pending && port.payload() != *port.pending)
-            throw Mismatch{port.name + ": the payload changed while it waited"};
+            throw Mismatch{port.name + ": the payload changed before its transfer"};
         port.pending.reset();
         if (port.valid && !port.ready) port.pending = port.payload();
     }
 
-    void play(const Phase& phase) {
+    void run(const Phase& phase) {
         auto rest = phase.payloads;
         auto any = [&](bool input) {
             return std::any_of(ports.begin(), ports.end(), [&](const Port& port) {
@@ -184,37 +167,29 @@ class Bench {
         };
         for (int waited = 0; any(true) || any(false); waited++) {
             bool draining = phase.drain && any(true);
-            auto moved = cycle(rest, may_send, [&](const Port& port) {
+            auto fired = cycle(rest, may_send, [&](const Port& port) {
                 return draining || !rest[port.name].empty();
             });
-            for (Port* port : moved) {
-                auto& payloads = rest[port->name];
+            for (Port* port : fired) {
+                auto& left = rest[port->name];
                 if (!port->input && draining) continue;
                 waited = 0;
                 transfers[port->name]++;
-                if (!port->input && payloads.front() != taken[port->name])
+                if (!port->input && left.front() != payloads[port->name])
                     throw Mismatch{port->name + ": a wrong payload"};
-                payloads.erase(payloads.begin());
+                left.erase(left.begin());
             }
-            if (waited > 5000) throw Mismatch{"hangs"};
+            if (waited > 5000) throw Mismatch{"timed out"};
         }
     }
 };
 
-Words parse(const std::string& hex, int count) {
-    Words words(count);
-    for (std::size_t k = 0; k < hex.size(); k++) {
-        std::size_t digit = hex.size() - 1 - k;
-        words[k / 8] |= uint32_t(std::stoi(hex.substr(digit, 1), nullptr, 16)) << (4 * (k % 8));
-    }
-    return words;
-}
-
-// Lines of words: "case QUIET RETAINS", "phase DRAIN", "port NAME" and its payloads in hex,
+// Lines of words: "case QUIET RETAINS"; "phase DRAIN"; "port NAME" and its payloads in hex;
 // "after INPUT OUTPUT" and a count for each beat of the input.
-Case read(const char* path) {
-    std::map<std::string, int> counts;
-#define COUNT(name, bits) counts[#name] = (bits + 31) / 32;
+Case read_case(const char* path) {
+    Vtop top;
+    std::map<std::string, std::size_t> counts;
+#define COUNT(name) counts[#name] = words(top.name##_payload);
     INPUTS(COUNT)
     OUTPUTS(COUNT)
     Case result{};
@@ -242,47 +217,47 @@ Case read(const char* path) {
     return result;
 }
 
-// Cycles after a reset that show whether it worked.
+// Cycles after a reset in which its effect is checked.
 const long FIRST = 20;
 
 long inputs(const Phase& phase) {
     long beats = 0;
-#define BEATS(name, bits)                                                                      \
+#define BEATS(name)                                                                      \
     if (auto found = phase.payloads.find(#name); found != phase.payloads.end())                \
         beats += found->second.size();
     INPUTS(BEATS)
     return beats;
 }
 
-std::string verdict(const Case& played, int mutant, unsigned seed) {
+std::string verdict(const Case& stimulus, int mutant, unsigned seed) {
     try {
-        for (bool stalls : {false, true}) Bench(played, mutant, seed).play(stalls);
-        // Then resets anywhere, half of them just after an input beat: it plays like new.
+        for (bool stalls : {false, true}) Bench(stimulus, mutant, seed).run(stalls);
+        // Then resets at random cycles, half of them just after an input beat, and the case again.
         long cycles = 1, beats = 0;
-        for (const Phase& phase : played.phases) {
+        for (const Phase& phase : stimulus.phases) {
             std::size_t most = 0;
             for (auto& [name, payloads] : phase.payloads) most = std::max(most, payloads.size());
             cycles += most;
             beats += inputs(phase);
-            if (played.retains) break;
+            if (stimulus.retains) break;
         }
-        Bench bench(played, mutant, seed + 1);
+        Bench bench(stimulus, mutant, seed + 1);
         for (int k = 0; k < 8; k++) {
             bench.reset();
             try {
                 bool by_beat = beats && k % 2;
-                bench.play(true, by_beat ? -1 : 1 + bench.below(cycles),
+                bench.run(true, by_beat ? -1 : 1 + bench.below(cycles),
                            by_beat ? 1 + bench.below(beats) : -1);
             } catch (Interrupted&) {
             }
             bench.reset();
             try {
-                bench.play(true, FIRST);
+                bench.run(true, FIRST);
             } catch (Interrupted&) {
             }
         }
         bench.reset();
-        bench.play(true);
+        bench.run(true);
     } catch (Mismatch& mismatch) {
         return "killed " + mismatch.what;
     }
@@ -291,7 +266,7 @@ std::string verdict(const Case& played, int mutant, unsigned seed) {
 
 int main(int argc, char** argv) {
     if (argc != 5) return 2;
-    Case played = read(argv[1]);
+    const Case stimulus = read_case(argv[1]);
     for (int mutant = std::stoi(argv[2]); mutant <= std::stoi(argv[3]); mutant++)
-        std::cout << mutant << " " << verdict(played, mutant, std::stoul(argv[4])) << std::endl;
+        std::cout << mutant << " " << verdict(stimulus, mutant, std::stoul(argv[4])) << std::endl;
 }

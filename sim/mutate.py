@@ -1,4 +1,4 @@
-"""Mutation score: how many small faults in a core's netlist its bench notices."""
+"""Mutation score: how many small faults in a core's netlist its testbench detects."""
 
 import re
 import shutil
@@ -12,24 +12,24 @@ from amaranth.lib.wiring import In
 
 from seedbed.sim import tools, verilate
 from seedbed.sim.case import Case
-from seedbed.sim.harness import payload_bits, stream_ports
+from seedbed.sim.harness import stream_ports
 from seedbed.sim.ports import packed
 
 __all__ = ["run"]
 
-#: Plays the case on each mutant: thousands of runs, so no Python in the loop.
+#: Runs the case on each mutant.
 MAIN = Path(__file__).with_name("mutate.cpp")
-#: Seconds for a proof of equivalence: where one takes longer, the mutant counts as a survivor.
+#: Seconds for a proof of equivalence; after a time-out the mutant counts as a survivor.
 LIMIT = 30.0
 _FLAGS = ["-CFLAGS", "-std=c++17 -O0 -I.."]
 
 
 def _mutants(top: str, text: str, *, count: int, seed: int, folder: Path) -> list[str]:
-    """Write ``mutants.v``, all mutants behind the input ``mutsel``; return what each one is."""
+    """Write ``mutants.v``, all mutants selected by the input ``mutsel``; return the mutations."""
     (folder / "core.v").write_text(text)
-    # Value 0 is the core as it is. A mutation of a register's output would part it from its initial
-    # value; one of the logic in front of it does the same. A memory's cell has ports, such as its
-    # reset, that Yosys does not take in every state. Its inputs are outputs of other cells.
+    # 0 selects the unmodified core. Registers are left out: a mutation of a register's output would
+    # change its initial value; a mutation of the logic before it has the same effect. A memory's
+    # cell has ports, such as its reset, that Yosys does not accept in every state.
     bits = (count + 1).bit_length()
     (folder / "mutate.ys").write_text(
         f"read_verilog core.v\nprep -flatten -top {top}\nwrite_rtlil prepared.il\n"
@@ -56,14 +56,13 @@ def _stimulus(case: Case) -> str:
 def _ports(signature: wiring.Signature) -> str:
     lists: dict[str, list[str]] = {"INPUTS": [], "OUTPUTS": []}
     for name, flow in stream_ports(signature):
-        bits = payload_bits(signature, name)
-        lists["INPUTS" if flow is In else "OUTPUTS"].append(f"P({name}, {bits})")
+        lists["INPUTS" if flow is In else "OUTPUTS"].append(f"P({name})")
     return "".join(f"#define {name}(P) {' '.join(ports)}\n" for name, ports in lists.items())
 
 
 def _build(folder: Path) -> Path:
     objects = folder / "obj"
-    # What a build that was broken off left would be taken for built.
+    # Objects of an interrupted build would be used as they are.
     shutil.rmtree(objects, ignore_errors=True)
     verilate.build(
         objects, "--top-module", "top", "-o", "bench", "mutants.v", MAIN.resolve(),
@@ -73,10 +72,10 @@ def _build(folder: Path) -> Path:
 
 
 def equivalent(top: str, mutation: str, folder: Path) -> bool:
-    """Tell whether yosys proves that a mutant behaves as the core does, whatever is fed to it.
+    """Return whether yosys proves that a mutant is equivalent to the core for all inputs.
 
-    By induction over pairs of equally named registers and wires. A ``False`` says only that this
-    did not succeed, in ``LIMIT`` seconds.
+    The proof is by induction over pairs of equally named registers and wires. ``False`` means that
+    there is no proof within ``LIMIT`` seconds.
     """
     plain = re.sub(r" -ctrl mutsel \d+ \d+", "", mutation)
     (folder / "equivalent.ys").write_text(
@@ -100,28 +99,29 @@ def equivalent(top: str, mutation: str, folder: Path) -> bool:
 def run(
     core, params, *, verilog: Path, build: Path, count: int = 100, seed: int = 1
 ) -> dict[str, Any]:
-    """Break a core in ``count`` small ways, one at a time, and play its case on each.
+    """Run a core's case on ``count`` mutants of its netlist.
 
-    yosys draws the mutations evenly over the netlist of the emitted Verilog: a bit of a cell's port
-    inverted, tied, or swapped with another one. The case is the one that every simulator plays,
-    from power-up without stalls and with both sides stalling, then broken off by resets and whole.
+    yosys distributes the mutations evenly over the netlist of the emitted Verilog: a bit of a
+    cell's port is inverted, tied, or swapped with another one. The case is the same in every
+    simulator. It is run from power-up without and with stalls, then with resets in the middle, and
+    once more.
 
     Parameters
     ----------
     core, params
         An entry of :data:`seedbed.flow.registry.CORES` and its parameters.
     verilog
-        What :func:`seedbed.flow.emit.verilog.write` wrote of it.
+        The emitted Verilog, see :func:`seedbed.flow.emit.verilog.write`.
     build
         Folder for netlists, the Verilator build and its output.
     count, seed
         How many mutants to draw, and the seed of drawing and of stalls.
 
     Returns ``figures`` (mutants, killed, score_percent, survivors: those that are not proven
-    equivalent to the core), ``equivalent`` and ``killed`` (each mutation, and how it was noticed),
+    equivalent to the core), ``equivalent`` and ``killed`` (each mutation, and how it was detected),
     ``seed`` and ``tools``. Mutants that yosys proves equivalent cannot be killed by any bench; they
     do not count for the score.
-    Raises ``RuntimeError`` if the core as it is fails its case, or a tool breaks down.
+    Raises ``RuntimeError`` if the unmodified core fails its case, or if a tool fails.
     """
     config = core.configure(params)
     folder = build / core.name
@@ -137,12 +137,12 @@ def run(
     command = [str(bench), "case.txt", "0", str(len(mutations)), str(seed)]
     done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"the bench of the mutants of {core.name} broke off, in {folder}")
+        raise RuntimeError(f"the testbench of the mutants of {core.name} failed, in {folder}")
     printed = done.stdout
     (folder / "verdicts.txt").write_text(printed)
     verdicts = [line.split(" ", 2)[1:] for line in printed.splitlines()]
     if len(verdicts) != len(mutations) + 1 or verdicts[0] != ["survives"]:
-        raise RuntimeError(f"{core.name} as it is fails its case: {' '.join(verdicts[0])}")
+        raise RuntimeError(f"the unmodified {core.name} fails its case: {' '.join(verdicts[0])}")
     survivors = [m for m, v in zip(mutations, verdicts[1:], strict=True) if v == ["survives"]]
     same = [mutation for mutation in survivors if equivalent(top, mutation, folder)]
     score = len(mutations) - len(survivors)

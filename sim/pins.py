@@ -1,4 +1,4 @@
-"""What a testbench drives, set all at once."""
+"""Sets all signals that a testbench drives at once."""
 
 from collections.abc import Iterable, Mapping
 
@@ -10,8 +10,8 @@ __all__ = ["Pins"]
 class Pins:
     """Valid and payload of a component's input streams, and ready of its outputs.
 
-    The simulator lets the whole design settle after each value that is set. What is put here is
-    set at once, by :meth:`settle`, which a large core takes a fifth less time for.
+    The simulator settles the whole design after each value that is set. Here all values are set at
+    once, by :meth:`settle`, which takes a fifth less time for a large core.
 
     Parameters
     ----------
@@ -27,42 +27,42 @@ class Pins:
         }
         parts |= {(name, "ready"): port.ready for name, port in outputs.items()}
         self._all = Cat(parts.values())
-        self._places: dict[tuple[str, str], tuple[int, int]] = {}
+        self._fields: dict[tuple[str, str], tuple[int, int]] = {}
         offset = 0
         for key, part in parts.items():
-            self._places[key] = offset, (1 << len(part)) - 1
+            self._fields[key] = offset, (1 << len(part)) - 1
             offset += len(part)
-        self._wanted = self._shown = 0
+        self._next = self._current = 0
         self._inputs, self._outputs = list(inputs), list(outputs)
-        #: What a testbench samples at each tick: all else at the ports is driven here.
+        #: The ports' other signals, which a testbench samples at each tick.
         self.sampled = [Value.cast(port.ready) for port in inputs.values()]
         for port in outputs.values():
             self.sampled += [Value.cast(port.valid), Value.cast(port.payload)]
 
     def put(self, name: str, part: str, value: int) -> None:
-        """Have the bits of ``value`` there from the next :meth:`settle` on."""
-        offset, mask = self._places[name, part]
-        self._wanted = self._wanted & ~(mask << offset) | (value & mask) << offset
+        """Set the bits of ``value`` at the next :meth:`settle`."""
+        offset, mask = self._fields[name, part]
+        self._next = self._next & ~(mask << offset) | (value & mask) << offset
 
     def get(self, name: str, part: str) -> int:
-        """Return what was put there last; 0 at first."""
-        offset, mask = self._places[name, part]
-        return self._wanted >> offset & mask
+        """Return the value put last; 0 at first."""
+        offset, mask = self._fields[name, part]
+        return self._next >> offset & mask
 
     def settle(self, ctx) -> None:
-        """Set what was put."""
-        if self._wanted != self._shown:
-            ctx.set(self._all, self._wanted)
-            self._shown = self._wanted
+        """Set all values."""
+        if self._next != self._current:
+            ctx.set(self._all, self._next)
+            self._current = self._next
 
-    def ports(self, seen: Iterable[int]) -> dict[str, tuple[int, int, int]]:
-        """Return valid, ready and payload of each port, inputs first, where ``sampled`` was so."""
-        values = iter(seen)
-        found = {
+    def ports(self, samples: Iterable[int]) -> dict[str, tuple[int, int, int]]:
+        """Return valid, ready and payload of each port, inputs first, from samples."""
+        values = iter(samples)
+        states = {
             name: (self.get(name, "valid"), next(values), self.get(name, "payload"))
             for name in self._inputs
         }
         for name in self._outputs:
             valid, payload = next(values), next(values)
-            found[name] = valid, self.get(name, "ready"), payload
-        return found
+            states[name] = valid, self.get(name, "ready"), payload
+        return states

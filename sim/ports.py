@@ -1,4 +1,4 @@
-"""What the ports of a core's emitted Verilog are called, and a module that packs them again."""
+"""Names of the ports of emitted Verilog, and a wrapper with packed payloads."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,22 +12,22 @@ __all__ = ["Port", "packed", "ports"]
 
 @dataclass(frozen=True, kw_only=True)
 class Port:
-    """A port of the emitted Verilog, or a field of a payload, which is a port of its own.
+    """A port of the emitted Verilog: a signal, or a field of a payload.
 
     Parameters
     ----------
     name
-        In Verilog.
+        Its name in Verilog.
     is_input
-        Whether it is driven from outside.
+        Whether it is an input.
     shape
-        In Amaranth.
+        Its shape in Amaranth.
     member
-        The signal of Amaranth's that it is a part of: its path, joined by two underscores.
+        The Amaranth signal that contains it: the path, joined by two underscores.
     offset
-        Its lowest bit there.
+        Its lowest bit in that signal.
     whole
-        The bits that the signal has.
+        The width of that signal.
     """
 
     name: str
@@ -64,8 +64,8 @@ class Port:
 def ports(signature: wiring.Signature) -> list[Port]:
     """Return the ports of a component, in the order of its signature, without clock and reset.
 
-    The fields of a struct are ports of their own: ``values`` and ``last`` of the stream ``o`` are
-    ``o_values`` and ``o_last``, beside ``o_valid`` and ``o_ready``. Any other payload is one port,
+    The fields of a struct are separate ports: ``values`` and ``last`` of the stream ``o`` are
+    ``o_values`` and ``o_last``, next to ``o_valid`` and ``o_ready``. Any other payload is one port,
     ``o_payload``. Arrays are vectors with element 0 lowest.
     """
     found = []
@@ -88,9 +88,9 @@ def ports(signature: wiring.Signature) -> list[Port]:
 
 
 def _fields(shape: ShapeLike, offset: int = 0) -> Iterator[tuple[list[str], ShapeLike, int]]:
-    """Yield path, shape and lowest bit of each field of a struct, and of those in its fields.
+    """Yield path, shape and lowest bit of each field of a struct, recursively.
 
-    What is no struct is one field without a name.
+    Another shape is one field without a name.
     """
     if not isinstance(shape, data.StructLayout):
         yield [], shape, offset
@@ -103,7 +103,7 @@ def _fields(shape: ShapeLike, offset: int = 0) -> Iterator[tuple[list[str], Shap
 def packed(top: str, signature: wiring.Signature) -> str:
     """Return a Verilog module ``TOP_packed`` around a core: each payload is one vector again.
 
-    Benches that take any core's payloads as numbers drive this one. It has no logic.
+    Testbenches that are the same for all cores drive this module. It has no logic.
     """
     found = ports(signature)
     signals = {port.signal: port for port in found}

@@ -22,15 +22,15 @@ __all__ = ["Mutant", "Proof", "ProofFailed", "check", "run"]
 
 
 class ProofFailed(AssertionError):
-    """Something that was to be proven is not; the message says what, and where the logs are."""
+    """A proof failed; the message says which, and where the logs are."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """One way to break a component: ``old``, which its source holds once, becomes ``new``.
+    """An error injected into a component: ``old``, which is in its source once, becomes ``new``.
 
-    The source is that of the component's own module, or of ``part``, which that module imports;
-    others that import from it do not see the change.
+    The source is that of the component's module, or of the class ``part``, which that module
+    imports; other modules are unchanged.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Mutant:
     part: type | None = None
 
     def apply(self, component: type[wiring.Component]) -> type[wiring.Component]:
-        """Return the broken component; raises ``ValueError`` where the source does not fit."""
+        """Return the mutant; raise ``ValueError`` unless ``old`` is in the source once."""
         part = self.part or component
         source = inspect.getsource(sys.modules[part.__module__])
         if source.count(self.old) != 1:
@@ -47,16 +47,16 @@ class Mutant:
                 f"mutant {self.name!r}: {part.__module__} must hold {self.old!r} once, "
                 f"not {source.count(self.old)} times"
             )
-        broken = _load(part, source.replace(self.old, self.new))
+        mutant_module = _load(part, source.replace(self.old, self.new))
         if part is component:
-            return getattr(broken, component.__name__)
-        around = _load(component, inspect.getsource(sys.modules[component.__module__]))
-        setattr(around, part.__name__, getattr(broken, part.__name__))
-        return getattr(around, component.__name__)
+            return getattr(mutant_module, component.__name__)
+        parent = _load(component, inspect.getsource(sys.modules[component.__module__]))
+        setattr(parent, part.__name__, getattr(mutant_module, part.__name__))
+        return getattr(parent, component.__name__)
 
 
 def _load(part: type, source: str) -> ModuleType:
-    """Return the module of ``part``, made of another source."""
+    """Return the module of ``part`` with another source."""
     module = ModuleType(part.__module__)
     exec(compile(source, inspect.getfile(part), "exec"), vars(module))
     return module
@@ -64,24 +64,24 @@ def _load(part: type, source: str) -> ModuleType:
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """One statement about one configuration of a component.
+    """One property of one configuration of a component.
 
     Parameters
     ----------
     name, core, says
-        What to call it, whose it is, and the statement as a sentence.
+        Its name, its core, and the property as a sentence.
     component, config
         The component's class and its configuration.
     harness
-        From an instance to a module around it that drives its inputs (AnySeq, AnyConst), states
-        what may be assumed, and asserts and covers. See :mod:`seedbed.sim.proofs.bench`.
+        A function from an instance to a module that drives its inputs (AnySeq, AnyConst), and has
+        the assumptions, assertions and covers. See :mod:`seedbed.sim.proofs.bench`.
     depth
         k of the induction.
     reach
         Cycles within which every cover must be reached and every mutant must fail.
     mutants
-        What must *not* be provable. A proof without one proves nothing: an undriven clock or an
-        assumption that contradicts another makes everything true.
+        Components for which the proof must fail. They are required, because an undriven clock or
+        contradictory assumptions would make every property true.
     """
 
     name: str
@@ -95,14 +95,14 @@ class Proof:
     mutants: tuple[Mutant, ...]
 
     def rtlil(self, mutant: Mutant | None = None) -> str:
-        """Return the harness, around the component or its mutant, as RTLIL."""
+        """Return the harness with the component or its mutant, as RTLIL."""
         component = mutant.apply(self.component) if mutant else self.component
         module = self.harness(component(self.config))
         return rtlil.convert(module, name="top", ports=[ClockSignal()], emit_src=False)
 
 
-#: From a design as Amaranth writes it to one state machine: memories have no clocked reads, every
-#: register is initialised or free, and what nothing drives is free.
+#: Converts Amaranth's design to one state machine: memories have no clocked reads, every register
+#: is initialised or free, and undriven signals are free.
 PREPARE = """\
 read_rtlil {name}.il
 prep -flatten -top top
@@ -118,7 +118,7 @@ dffunmap
 write_smt2 -wires {name}.smt2
 design -reset
 """
-#: Seconds that the solver has for one question.
+#: Seconds per call of the solver.
 TIMEOUT = 100
 
 
@@ -135,9 +135,9 @@ def _prepare(proof: Proof, folder: Path) -> dict[str, Mutant]:
 
 
 def _solve(folder: Path, name: str, steps: int, *mode: str) -> tuple[str, str]:
-    """Ask the solver about ``name``; return PASS, FAIL or ERROR, and all that it said.
+    """Run the solver on ``name``; return PASS, FAIL or ERROR, and its output.
 
-    It stands in ``folder`` in a log, beside the trace of what fails.
+    ``folder`` has the output as a log, and the trace of a failure.
     """
     stem = "".join([name, *mode])
     # One trace, or one for each cover.
@@ -148,8 +148,8 @@ def _solve(folder: Path, name: str, steps: int, *mode: str) -> tuple[str, str]:
     ]  # fmt: skip
     log = folder / f"{stem}.log"
     with log.open("w") as file:
-        # A timeout of the solver's own takes twice as long to an answer. In a group of processes
-        # of its own, so that the solver ends with what started it.
+        # With the solver's option for a time-out it takes twice as long. It is in a new process
+        # group, so that it can be ended with its parent.
         process = subprocess.Popen(
             command, cwd=folder, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
         )
@@ -160,17 +160,17 @@ def _solve(folder: Path, name: str, steps: int, *mode: str) -> tuple[str, str]:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-    said = log.read_text()
-    ends = {"Status: PASSED": "PASS", "Status: FAILED": "FAIL"}
-    return next((ends[text] for text in ends if text in said), "ERROR"), said
+    output = log.read_text()
+    verdicts = {"Status: PASSED": "PASS", "Status: FAILED": "FAIL"}
+    return next((verdicts[text] for text in verdicts if text in output), "ERROR"), output
 
 
 def run(proof: Proof, build: Path) -> dict[str, Any]:
-    """Run one proof below ``build`` and return what came of it, ready for JSON.
+    """Run one proof below ``build`` and return its result, ready for JSON.
 
-    ``status`` is ``proven`` only if induction closes, every cover is reached (there is at least
-    one) and every mutant fails; anything else, a solver that gives up included, is ``failed``, and
-    ``why`` says what. Raises ``ToolMissing``, or ``RuntimeError`` if yosys itself breaks down.
+    ``status`` is ``proven`` only if the induction holds, every cover is reached (there is at least
+    one) and every mutant fails. Otherwise, also after a time-out, it is ``failed``, and ``why`` has
+    the reasons. Raises ``ToolMissing``, or ``RuntimeError`` if yosys fails.
     """
     folder = build / proof.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -182,8 +182,8 @@ def run(proof: Proof, build: Path) -> dict[str, Any]:
         status, _ = _solve(folder, "prove", proof.depth, *mode)
         if status != "PASS":
             why.append(f"{part}: {status}")
-    status, said = _solve(folder, "cover", proof.reach, "-c")
-    reached = said.count("Reached cover statement")
+    status, output = _solve(folder, "cover", proof.reach, "-c")
+    reached = output.count("Reached cover statement")
     if status != "PASS" or not reached:
         why.append(f"covers: {status}, {reached} reached")
     survivors = [m.name for k, m in mutants.items() if _solve(folder, k, proof.reach)[0] != "FAIL"]

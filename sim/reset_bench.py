@@ -1,4 +1,4 @@
-"""A bench that plays phases one by one and resets in between, with the component open to view."""
+"""Testbench for phases with resets in between, with access to the component's signals."""
 
 from collections.abc import Awaitable, Callable, Collection
 from random import Random
@@ -8,25 +8,25 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 from amaranth.sim import Simulator
 
-from seedbed.sim.apart import apart
 from seedbed.sim.case import Phase
 from seedbed.sim.harness import stream_ports
 from seedbed.sim.pins import Pins
+from seedbed.sim.split import split
 
 __all__ = ["ResetBench"]
 
 
 class ResetBench:
-    """Plays phases on the streams of ``dut``.
+    """Runs phases on the streams of ``dut``.
 
     Parameters
     ----------
     dut
         The component.
     random
-        Where pauses of every port are drawn from, in about half of the cycles; none without it.
+        Generator of pauses of every port, in about half of the cycles; without it there are none.
     others
-        Streams that are not played.
+        Streams that are not driven.
     """
 
     def __init__(
@@ -45,15 +45,15 @@ class ResetBench:
     def run(
         self, process: Callable[..., Awaitable[None]], *background: Callable[..., Awaitable[None]]
     ) -> None:
-        """Run ``process(ctx)`` in the simulator, and others beside it until it ends."""
-        simulator = Simulator(apart(ResetInserter({"sync": self._reset})(self.dut)))
+        """Run ``process(ctx)`` in the simulator, with background processes."""
+        simulator = Simulator(split(ResetInserter({"sync": self._reset})(self.dut)))
         simulator.add_clock(1e-8)
         for other in background:
             simulator.add_testbench(other, background=True)
         simulator.add_testbench(process)
         simulator.run()
 
-    async def play(
+    async def run_phase(
         self,
         ctx,
         phase: Phase,
@@ -61,29 +61,29 @@ class ResetBench:
         cycles: int = 20000,
         until: Signal | None = None,
     ) -> dict[str, list[int]]:
-        """Send what ``phase`` has; return what came until as much as it expects has.
+        """Send the inputs of ``phase``; return the output beats when all expected ones came.
 
-        It ends after so many cycles at the latest, or when ``until`` is 1.
+        It ends after ``cycles`` cycles at the latest, or when ``until`` is 1.
         """
         pins = self._pins
         send = {name: list(phase.inputs.get(name, [])) for name in self._inputs}
-        came: dict[str, list[int]] = {name: [] for name in self._outputs}
+        received: dict[str, list[int]] = {name: [] for name in self._outputs}
         ticks = aiter(ctx.tick().sample(*pins.sampled))
         for _ in range(cycles):
             if until is not None:
                 pins.settle(ctx)
                 if ctx.get(until):
                     break
-            transfers = {name: len(beats) for name, beats in came.items()}
-            for name, left in send.items():
-                if not left or pins.get(name, "valid"):
+            transfers = {name: len(beats) for name, beats in received.items()}
+            for name, queue in send.items():
+                if not queue or pins.get(name, "valid"):
                     continue
-                beat = len(phase.inputs[name]) - len(left)
-                if phase.may_send(name, beat, transfers) and self._goes():
-                    pins.put(name, "payload", left[0])
+                beat = len(phase.inputs[name]) - len(queue)
+                if phase.may_send(name, beat, transfers) and self._unpaused():
+                    pins.put(name, "payload", queue[0])
                     pins.put(name, "valid", 1)
-            for name in came:
-                pins.put(name, "ready", self._goes())
+            for name in received:
+                pins.put(name, "ready", self._unpaused())
             pins.settle(ctx)
             _, _, *seen = await anext(ticks)
             for name, (valid, ready, payload) in pins.ports(seen).items():
@@ -91,31 +91,31 @@ class ResetBench:
                     send[name].pop(0)
                     pins.put(name, "valid", 0)
                 elif valid and ready:
-                    came[name].append(payload)
+                    received[name].append(payload)
             if not any(send.values()) and all(
-                len(came[name]) >= len(phase.outputs.get(name, [])) for name in came
+                len(received[name]) >= len(phase.outputs.get(name, [])) for name in received
             ):
                 break
         pins.settle(ctx)
-        return came
+        return received
 
-    def _goes(self) -> bool:
+    def _unpaused(self) -> bool:
         return self._random is None or self._random.random() < 0.5
 
     def expected(self, phase: Phase) -> dict[str, list[int]]:
-        """Return what ``play`` returns where all comes as it should."""
+        """Return what :meth:`run_phase` returns without an error."""
         return {name: list(phase.outputs.get(name, [])) for name in self._outputs}
 
-    def drop(self, ctx) -> None:
-        """Take back what waits at the inputs."""
+    def clear_inputs(self, ctx) -> None:
+        """Set valid of all inputs to 0."""
         for name in self._inputs:
             self._pins.put(name, "valid", 0)
         self._pins.settle(ctx)
 
     async def reset(self, ctx) -> None:
-        """Reset the component, and :meth:`drop` what is under way."""
+        """Reset the component, and clear its inputs."""
         ctx.set(self._reset, 1)
         await ctx.tick()
-        self.drop(ctx)
+        self.clear_inputs(ctx)
         await ctx.tick()
         ctx.set(self._reset, 0)

@@ -1,22 +1,22 @@
-// Runs a script on a core's streams, with a memory that fails where the script says so.
+// Runs a script on a core's streams, with a memory with error injection.
 //
 // bench SCRIPT SEED; a step is a line of words, payloads in hexadecimal:
 //   define NAME .. end      steps that `call NAME` runs
 //   send PORT PAYLOAD ..    queues beats for an input
-//   drop                    forgets what is queued and not offered
+//   drop                    discards queued beats that are not offered yet
 //   expect PORT PAYLOAD ..  beats that an output must give next
 //   ignore 0|1              whether beats that are not expected are ignored, or an error
 //   done                    runs until all queues are empty and all expected beats have come
 //   until PORT BIT          runs until a beat of an output has that bit set
 //   cycles COUNT            runs so many cycles
-//   fault AFTER KIND COUNT  what goes wrong with a burst, AFTER others of its direction: of a read,
+//   fault AFTER KIND COUNT  an error of a burst, AFTER others of its direction: of a read,
 //                           error (in beat COUNT, which then has random data), short or long (by
 //                           COUNT beats); of a write, response
-//   heal                    nothing else goes wrong that has not yet
-//   stray COUNT             beats that nobody asked for, or with 0 a response
-//   forget COUNT            in so many cycles, the memory forgets what it has to answer
-//   reset 0|1               resets the core; with 1, the memory forgets that too
-// Exit 1: a wrong beat, a broken stream rule, or nothing moves; what it was is on standard error.
+//   heal                    cancels the errors that have not occurred yet
+//   stray COUNT             unrequested read beats, or with 0 a response
+//   forget COUNT            in so many cycles, the memory drops outstanding reads and responses
+//   reset 0|1               resets the core; with 1, the memory drops those too
+// Exit 1: a wrong beat, a broken stream rule, or a time-out; standard error has the message.
 #include <deque>
 #include <fstream>
 #include <functional>
@@ -51,7 +51,7 @@ struct Stream {
     std::deque<Words> queue = {};
     std::optional<Words> pending = {};
     Words last = {};
-    bool moved = false;
+    bool fired = false;
 };
 
 struct Fault {
@@ -110,8 +110,8 @@ class Bench {
             } else if (word == "until") {
                 in >> name >> count;
                 Stream& stream = streams.at(name);
-                stream.moved = false;
-                steps([&] { return stream.moved && bit(stream.last.data(), count); });
+                stream.fired = false;
+                steps([&] { return stream.fired && bit(stream.last.data(), count); });
             } else if (word == "cycles") {
                 in >> count;
                 for (; count; count--) cycle();
@@ -149,7 +149,7 @@ class Bench {
     Random random;
     std::map<std::string, Stream> streams;
     bool ignores = false;
-    // The memory: cells by address of a beat; bursts and answers in order.
+    // The memory: cells by address of a beat; bursts and responses in order.
     std::map<uint32_t, Words> cells;
     std::deque<Burst> reads, writes;
     std::deque<Words> written;
@@ -158,15 +158,6 @@ class Bench {
     uint64_t strays = 0, forgets = 0;
 
     static bool memory(const std::string& name) { return name == "i_read" || name == "i_response"; }
-
-    static Words parse(const std::string& hex, std::size_t count) {
-        Words found(count);
-        for (std::size_t k = 0; k < hex.size(); k++) {
-            const std::size_t digit = hex.size() - 1 - k;
-            found[k / 8] |= uint32_t(std::stoul(hex.substr(digit, 1), nullptr, 16)) << (4 * (k % 8));
-        }
-        return found;
-    }
 
     static std::string hex(const Words& from) {
         std::ostringstream out;
@@ -198,7 +189,7 @@ class Bench {
             if (stream.input && !memory(name)) stream.valid = 0;
             stream.queue.clear();
         }
-        // A burst that is written goes with the core: see the contract of the memory's ports.
+        // Write bursts end with a reset of the core, as the memory's ports define.
         writes.clear();
         written.clear();
         faults.clear();
@@ -210,19 +201,19 @@ class Bench {
 
     template <class Until> void steps(Until until) {
         for (uint64_t waited = 0; !until(); waited++) {
-            if (waited > 300000) throw Failure{"nothing moves"};
+            if (waited > 300000) throw Failure{"timed out"};
             if (cycle()) waited = 0;
         }
     }
 
-    // One cycle; returns whether a beat that is not the memory's moved.
+    // One cycle; returns whether there was a transfer at a port other than the memory's.
     bool cycle() {
         if (forgets && now >= forgets) forget();
         for (auto& [name, stream] : streams) {
-            const bool goes = stream.random.below(4) != 0;
+            const bool unpaused = stream.random.below(4) != 0;
             if (!stream.input) {
-                stream.ready = goes;
-            } else if (!stream.valid && goes) {
+                stream.ready = unpaused;
+            } else if (!stream.valid && unpaused) {
                 std::optional<Words> next;
                 if (name == "i_read") {
                     next = read();
@@ -238,24 +229,24 @@ class Bench {
         top.eval();
         bool progress = false;
         for (auto& [name, stream] : streams) {
-            stream.moved = stream.valid && stream.ready;
-            if (stream.moved) stream.last = stream.get();
-            if (stream.moved && !memory(name)) progress = true;
+            stream.fired = stream.valid && stream.ready;
+            if (stream.fired) stream.last = stream.get();
+            if (stream.fired && !memory(name)) progress = true;
             if (!stream.input) check(name, stream);
         }
         clock();
         for (auto& [name, stream] : streams)
-            if (stream.input && stream.moved) stream.valid = 0, top.eval();
+            if (stream.input && stream.fired) stream.valid = 0, top.eval();
         return progress;
     }
 
     void check(const std::string& name, Stream& stream) {
-        if (stream.pending && !stream.valid) throw Failure{name + ": valid fell"};
+        if (stream.pending && !stream.valid) throw Failure{name + ": valid fell before its transfer"};
         if (stream.pending && stream.get() != *stream.pending)
-            throw Failure{name + ": the payload changed while it waited"};
+            throw Failure{name + ": the payload changed before its transfer"};
         stream.pending.reset();
         if (stream.valid && !stream.ready) stream.pending = stream.get();
-        if (!stream.moved) return;
+        if (!stream.fired) return;
         if (name == "o_command") {
             command(stream.last);
         } else if (name == "o_write") {

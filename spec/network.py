@@ -6,7 +6,16 @@ from math import prod
 
 from seedbed.spec.checks import require_bool, require_choice, require_int, require_ints
 
-__all__ = ["LENET5", "LENET5_PADDED", "NETWORKS", "TINY", "Layer", "NetworkConfig", "named"]
+__all__ = [
+    "LENET5",
+    "LENET5_PADDED",
+    "LENET_DIGITS",
+    "NETWORKS",
+    "TINY",
+    "Layer",
+    "NetworkConfig",
+    "named",
+]
 
 KINDS = ("conv", "dense")
 
@@ -166,6 +175,17 @@ LENET5_PADDED = NetworkConfig(
     )
 )
 
+#: The same for images of 8 x 8.
+LENET_DIGITS = NetworkConfig(
+    (
+        _conv("conv1", (1, 8, 8), 6, 2),
+        _conv("conv2", (6, 4, 4), 16, 2),
+        _dense("fc1", 64, 32),
+        _dense("fc2", 32, 24),
+        _dense("fc3", 24, 10, relu=False),
+    )
+)
+
 #: Small enough to be simulated in full: a bit of everything that LeNet-5 has.
 TINY = NetworkConfig(
     (
@@ -177,7 +197,12 @@ TINY = NetworkConfig(
 )
 
 #: Networks that a configuration may name, as on the command line.
-NETWORKS = {"lenet5": LENET5, "lenet5_padded": LENET5_PADDED, "tiny": TINY}
+NETWORKS = {
+    "lenet5": LENET5,
+    "lenet5_padded": LENET5_PADDED,
+    "lenet_digits": LENET_DIGITS,
+    "tiny": TINY,
+}
 
 
 def named(network: NetworkConfig | str) -> NetworkConfig:

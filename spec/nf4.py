@@ -7,8 +7,8 @@ from seedbed.spec.fixed import Q6_12, Fixed, require_format
 
 __all__ = ["NF4_LEVELS", "Nf4Config"]
 
-#: The sixteen levels, code by code. Source: QLoRA (arXiv:2305.14314), appendix E, in the digits
-#: that its implementation, bitsandbytes, has.
+#: The sixteen levels, code by code. Source: QLoRA (arXiv:2305.14314), appendix E, as in its
+#: implementation, bitsandbytes.
 NF4_LEVELS = (
     -1.0,
     -0.6961928009986877,
@@ -31,7 +31,7 @@ NF4_LEVELS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Nf4Config:
-    """A block of numbers is its peak and a code of 4 bits each, with no division anywhere.
+    """A block is stored as its peak and a code of 4 bits per number, without a division.
 
     With integer levels L_c = round(level 2^level_fraction), f = level_fraction and
     s = values.width - 1 - peak_width, a block x is::
@@ -40,24 +40,24 @@ class Nf4Config:
         code_k = how many c = 0 .. 14 have x_k > floor(peak (L_c + L_(c+1)) 2^s / 2^(f + 1))
         x_k'   = floor(peak L_c 2^s / 2^f + 1/2), c = code_k
 
-    The peak is rounded up, so that it is never below a number of its block, but for those within
-    2^s of the format's end. No result overflows. A vector's last block may be shorter.
+    The peak is rounded up, so that it is at least the greatest magnitude of its block, except
+    within 2^s of the format's end. No result overflows. A vector's last block may be shorter.
 
     Parameters
     ----------
     block
-        Numbers a block, 1..4096.
+        Numbers per block, 1..4096.
     values
         Format of the numbers, 5..32 bits.
     peak_width
         Bits of a peak, unsigned, 4..values.width - 1.
     level_fraction
-        Bits behind the point of a level, 6..16.
+        Fractional bits of a level, 6..16.
     lanes, dequantise_lanes
-        Numbers a beat of the quantiser and of the dequantiser, 1..256, each a divisor of ``block``.
-        0 stands for the greatest power of two that is one, up to 32 and 8.
+        Numbers per beat of the quantiser and of the dequantiser, 1..256, each a divisor of
+        ``block``. 0 means the greatest such power of two up to 32 and 8.
     thresholds
-        Limits that a number is compared with in a cycle, a divisor of 15.
+        Thresholds that a number is compared with per cycle, a divisor of 15.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     Source: QLoRA (arXiv:2305.14314), section 3 and appendix E.
@@ -79,9 +79,9 @@ class Nf4Config:
         require_int("level_fraction", self.level_fraction, 6, 16)
         if self.shift > self.level_fraction:
             raise ValueError(
-                f"a peak of {self.peak_width} bits stands for numbers of {self.values.width} bits "
-                f"with {self.shift} bits cut off, but only level_fraction = {self.level_fraction} "
-                "may be"
+                f"peak_width must be at most level_fraction bits less than a magnitude has: "
+                f"{self.peak_width} is {self.shift} less than {self.values.width - 1}, but "
+                f"level_fraction is {self.level_fraction}"
             )
         for name, most in {"lanes": 32, "dequantise_lanes": 8}.items():
             if is_zero(getattr(self, name)):
@@ -98,7 +98,7 @@ class Nf4Config:
 
     @property
     def shift(self) -> int:
-        """Low bits of a number that its block's peak does not have."""
+        """Low bits of a number that a peak does not have."""
         return self.values.width - 1 - self.peak_width
 
     @property

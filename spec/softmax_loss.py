@@ -16,32 +16,32 @@ class SoftmaxLossConfig:
     With F the logits' fraction, P probability_bits, E exp_fraction and G the gradients' fraction::
 
         m = max z, class = its lowest index, d_k = m - z_k
-        e_k = exps[floor(d_k 2^E / 2^F + 1/2)], and 0 beyond the table
+        e_k = exps[floor(d_k 2^E / 2^F + 1/2)], and 0 after the table's end
         s = sum of e_k = 2^n (1 + f), 0 <= f < 1, and i = floor(f 2^index_bits)
         p_k = min(floor(e_k reciprocals[i] / 2^n), 2^P - 1)
         dz_k = (p_k - 2^P [k = t]) 2^G / 2^P, rounded half up
         loss = (logs[i] + floors[n]) + d_t, saturated
 
-    The divisions are all shifts, and n is a leading-zero count. e_k and p_k have P bits.
+    All divisions are shifts, and n is a leading-zero count. e_k and p_k have P bits.
 
     Parameters
     ----------
     classes
-        Logits a sample, 2..256.
+        Logits per sample, 2..256.
     logits
         Format of the logits and of the loss.
     gradients
-        Format of the gradient; at least 2 bits before the point.
+        Format of the gradient; at least 2 integer bits.
     probability_bits
-        Bits of exponentials and probabilities, all of them behind the point, 8..18.
+        Bits of exponentials and probabilities, all of them fractional, 8..18.
     exp_bits, exp_fraction
-        The exponentials' table has 2^exp_bits entries (6..12), 2^exp_fraction of them (0..F) to a
-        difference of 1. Beyond 2^(exp_bits - exp_fraction) they are 0.
+        The exponentials' table has 2^exp_bits entries (6..12), 2^exp_fraction of them (0..F) per
+        difference of 1. From 2^(exp_bits - exp_fraction) on exponentials are 0.
     index_bits
         The tables of reciprocals and logarithms have 2^index_bits entries, 4..12.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
-    Source: InstantFT, section 4.1, where softmax is by tables; their sizes are this project's.
+    Source: InstantFT, section 4.1, which uses tables for softmax; their sizes are this project's.
     """
 
     classes: int = 10
@@ -65,7 +65,7 @@ class SoftmaxLossConfig:
 
     @property
     def exps(self) -> tuple[int, ...]:
-        """exp(-i / 2^exp_fraction), 1 being 2^probability_bits - 1."""
+        """exp(-i / 2^exp_fraction), scaled so that 1 is 2^probability_bits - 1."""
         top = (1 << self.probability_bits) - 1
         return tuple(
             round(top * exp(-i / (1 << self.exp_fraction))) for i in range(1 << self.exp_bits)
@@ -79,12 +79,12 @@ class SoftmaxLossConfig:
 
     @property
     def reciprocals(self) -> tuple[int, ...]:
-        """2^P / (1 + f) in the middle of each interval of f."""
+        """2^P / (1 + f) at the middle of each interval of f."""
         return tuple(round((1 << self.probability_bits) / middle) for middle in self._middles)
 
     @property
     def logs(self) -> tuple[int, ...]:
-        """ln(1 + f) in the middle of each interval of f, in the logits' format."""
+        """ln(1 + f) at the middle of each interval of f, in the logits' format."""
         return tuple(round(self.logits.one * log(middle)) for middle in self._middles)
 
     @property

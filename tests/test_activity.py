@@ -72,7 +72,7 @@ def test_beats_are_counted_where_they_are_valid_and_inputs_stay_quiet(build):
 
 def test_a_core_that_waits_for_input_is_refused(build):
     silent = HALF.replace("o_ready & ~o_valid", "i_valid")
-    with pytest.raises(RuntimeError, match="half gave no beat in 10 cycles without input"):
+    with pytest.raises(RuntimeError, match="half transferred no output beat in 10 cycles"):
         measure(build, silent, "half", numbers_per_beat=1, cycles=10)
 
 

@@ -98,11 +98,11 @@ def test_a_full_disk_keeps_nothing_and_names_the_file(tmp_path, compute, monkeyp
 
 
 def test_a_result_whose_files_are_gone_is_computed_again(tmp_path, compute):
-    assert memo(tmp_path, "synth", KEY, compute, holds=lambda result: False)["call"] == 1
-    assert memo(tmp_path, "synth", KEY, compute, holds=lambda result: result["call"] != 1)[
+    assert memo(tmp_path, "synth", KEY, compute, is_valid=lambda result: False)["call"] == 1
+    assert memo(tmp_path, "synth", KEY, compute, is_valid=lambda result: result["call"] != 1)[
         "call"
     ] == 2  # fmt: skip
-    assert memo(tmp_path, "synth", KEY, compute, holds=lambda result: True)["call"] == 2
+    assert memo(tmp_path, "synth", KEY, compute, is_valid=lambda result: True)["call"] == 2
 
 
 def test_code_holds_what_a_module_imports():

@@ -40,7 +40,7 @@ def carry4(s):
 def test_a_lut_at_each_place_takes_nothing():
     luts = [cell("LUT2", I0=[1], I1=[2], O=[10]), cell("LUT6", I0=[1], O=[11]),
             cell("INV", I=[3], O=[12]), cell("LUT6_2", I0=[1], O5=[20], O6=[13])]  # fmt: skip
-    assert carries.beside_carry4(module(*luts, carry4([10, 11, 12, 13]))) == 0
+    assert carries.carry4_route_throughs(module(*luts, carry4([10, 11, 12, 13]))) == 0
 
 
 @pytest.mark.parametrize(
@@ -55,24 +55,24 @@ def test_a_lut_at_each_place_takes_nothing():
     ids=lambda driver: driver["type"],
 )
 def test_another_driver_takes_a_lut(driver):
-    assert carries.beside_carry4(module(driver, carry4([10, "0", "1", "x"]))) == 1
+    assert carries.carry4_route_throughs(module(driver, carry4([10, "0", "1", "x"]))) == 1
 
 
 def test_a_port_takes_a_lut_at_each_place():
-    assert carries.beside_carry4(module(carry4([2, 2, 3, "0"]))) == 3
+    assert carries.carry4_route_throughs(module(carry4([2, 2, 3, "0"]))) == 3
 
 
 def test_a_lut_is_at_one_place():
     """The same XOR at two places of one chain, and again in another, of eight bits."""
     lut = cell("LUT2", I0=[1], I1=[2], O=[10])
     eight = cell("CARRY8", CI=["0"], DI=["0"] * 8, S=[10, *["0"] * 7], O=[60], CO=[61])
-    assert carries.beside_carry4(module(lut, carry4([10, 10, "0", "0"]), eight)) == 2
+    assert carries.carry4_route_throughs(module(lut, carry4([10, 10, "0", "0"]), eight)) == 2
 
 
 def test_other_inputs_take_none():
     fed = carry4(["0"] * 4)
     fed["connections"] |= {"CI": [70], "CYINIT": [71], "DI": [72, 73, 74, 75]}
-    assert carries.beside_carry4(module(fed)) == 0
+    assert carries.carry4_route_throughs(module(fed)) == 0
 
 
 @pytest.fixture(scope="module")

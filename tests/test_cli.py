@@ -287,7 +287,7 @@ def test_verilog_is_written_once_and_whole(tmp_path):
 def test_sim_writes_a_waveform(tmp_path):
     done = run("sim", "lfsr", "--vcd", "run.vcd", "--seed", "3", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "bit for bit, seed 3" in done.stdout
+    assert "bit-exact with its model, seed 3" in done.stdout
     assert (tmp_path / "run.vcd").read_text().startswith("$")
 
 

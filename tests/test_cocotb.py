@@ -10,21 +10,21 @@ from seedbed.sim import tools, verilate
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.checksum import intact, record
 from seedbed.sim.harness import Mismatch
-from seedbed.sim.verilate import play, run
+from seedbed.sim.verilate import run, run_tests
 
 ROOT = Path(__file__).parents[1]
 # Executables are kept from run to run: they are found by the text of the Verilog.
 BUILD = ROOT / "build" / "cocotb"
 
 
-#: Cores with ports of all sorts; `make cocotb`, also in CI, plays all cores.
+#: Cores with many kinds of ports; `make cocotb`, also in CI, runs all cores.
 NAMES = ("urng_array", "prng_pool", "seedlm_decompress", "mac_array", "softmax_loss")
-PLAYED = [(CORES[name], CORES[name].small) for name in NAMES]
+RUN = [(CORES[name], CORES[name].small) for name in NAMES]
 QUEUED = {**CORES["seedlm_decompress"].small, "additions": 1, "queue": True}
-PLAYED += [(CORES["seedlm_decompress"], QUEUED)]
+RUN += [(CORES["seedlm_decompress"], QUEUED)]
 
 
-@pytest.mark.parametrize(("core", "params"), PLAYED, ids=lambda part: getattr(part, "name", None))
+@pytest.mark.parametrize(("core", "params"), RUN, ids=lambda part: getattr(part, "name", None))
 def test_emitted_verilog_matches_model(core, params, tmp_path, kept):
     verilog = write(core, params, tmp_path, kept=kept)
     config = core.configure(params)
@@ -35,35 +35,12 @@ def test_emitted_verilog_matches_model(core, params, tmp_path, kept):
         whole, whole.stem, case, inputs=inputs, outputs=outputs,
         stalls=True, seed=11, build=BUILD,
     )  # fmt: skip
-    came = max(len(p) for phase in case.phases for p in phase.outputs.values())
-    assert done["cycles"] > done["tests"] * came
+    beats = max(len(p) for phase in case.phases for p in phase.outputs.values())
+    assert done["cycles"] > done["tests"] * beats
 
 
-# A module that breaks one rule a port: a bench that does not notice is worth nothing.
-FAULTY = """
-module faulty(input clk, input rst,
-    output reg [7:0] o_changes_payload, output o_changes_valid, input o_changes_ready,
-    output reg [7:0] o_falls_payload, output reg o_falls_valid, input o_falls_ready,
-    output reg [7:0] o_keeps_payload, output o_keeps_valid, input o_keeps_ready,
-    output reg [7:0] o_waits_payload, output o_waits_valid, input o_waits_ready,
-    output reg [7:0] o_counts_payload, output o_counts_valid, input o_counts_ready,
-    input [7:0] i_payload, input i_valid, output i_ready);
-  assign o_changes_valid = 1, o_keeps_valid = 1, o_counts_valid = 1, i_ready = 0;
-  assign o_waits_valid = o_waits_ready;
-  initial begin
-    o_changes_payload = 0; o_falls_payload = 0; o_falls_valid = 1;
-    o_keeps_payload = 0; o_waits_payload = 0; o_counts_payload = 0;
-  end
-  always @(posedge clk) begin
-    o_changes_payload <= rst ? 0 : o_changes_payload + 1;
-    o_falls_valid <= rst ? 1 : ~o_falls_valid;
-    o_falls_payload <= rst ? 0 : o_falls_payload + (o_falls_valid & o_falls_ready);
-    o_keeps_payload <= o_keeps_payload + o_keeps_ready;
-    o_waits_payload <= rst ? 0 : o_waits_payload + o_waits_ready;
-    o_counts_payload <= rst ? 0 : o_counts_payload + o_counts_ready;
-  end
-endmodule
-"""
+#: A core whose outputs each break one rule.
+FAULTY = Path(__file__).with_name("faulty.v")
 
 
 def expects(port, payloads=range(40), *, quiet=False, drain=False, **inputs):
@@ -73,27 +50,25 @@ def expects(port, payloads=range(40), *, quiet=False, drain=False, **inputs):
 
 FAULTS = [
     # stalls, case, message
-    (True, expects("o_changes"), "o_changes: the payload changed while it waited"),
-    (True, expects("o_falls"), "o_falls: valid fell before the beat was taken"),
-    (False, expects("o_keeps"), "plays_case_after_resets: o_keeps, phase 0, beat 0"),
-    (True, expects("o_waits"), "o_waits, phase 0 hangs: . beats of 40 came"),
+    (True, expects("o_changes"), "o_changes: the payload changed before the transfer"),
+    (True, expects("o_falls"), "o_falls: valid fell before the transfer"),
+    (False, expects("o_keeps"), "runs_case_after_resets: o_keeps, phase 0, beat 0"),
+    (True, expects("o_waits"), "o_waits, phase 0 timed out: . beats of 40"),
     (False, expects("o_counts", quiet=True), "o_counts: a beat after the last one"),
-    (False, expects("o_counts", i=[1]), "hangs: not all inputs were accepted"),
-    (False, expects("o_counts", i=[1], drain=True), "hangs: not all inputs were accepted"),
+    (False, expects("o_counts", i=[1]), "timed out: not all inputs were accepted"),
+    (False, expects("o_counts", i=[1], drain=True), "timed out: not all inputs were accepted"),
     (True, expects("o_counts", [0, 1, 7]), "o_counts, phase 0, beat 2"),
     (True, expects("o_counts", [7]), "expected 0x7\n  got      0x0\n.* seed=5"),
 ]
 
 
-def test_bench_notices_faults(tmp_path):
-    """All on one executable: it is the build that takes time."""
-    verilog = tmp_path / "faulty.v"
-    verilog.write_text(FAULTY)
+def test_bench_detects_errors():
+    """All on one executable, because the build takes most of the time."""
     for stalls, case, message in FAULTS:
         [phase] = case.phases
         with pytest.raises(Mismatch, match=message):
             run(
-                verilog, "faulty", case, inputs=list(phase.inputs), outputs=list(phase.outputs),
+                FAULTY, "faulty", case, inputs=list(phase.inputs), outputs=list(phase.outputs),
                 stalls=stalls, seed=5, build=BUILD,
             )  # fmt: skip
 
@@ -109,13 +84,14 @@ def test_verilog_that_does_not_build(tmp_path):
 
 
 def test_example_of_the_docs(tmp_path, monkeypatch, kept):
-    """Its test, on an executable that is there; `make cocotb` calls the whole example."""
+    """Its test, on a cached executable; `make cocotb` runs the whole example."""
     example = ROOT / "docs" / "examples" / "cocotb_urng_array.py"
     assert f"```python\n{example.read_text()}```" in (ROOT / "docs" / "cocotb.md").read_text()
     verilog = write(CORES["urng_array"], {}, tmp_path, kept=kept)
     monkeypatch.syspath_prepend(example.parent)
     tests = ["words_follow_the_model"]
-    assert play(verilog, "urng_array", example.stem, tests, {}, seed=1, build=BUILD)["cycles"] > 100
+    done = run_tests(verilog, "urng_array", example.stem, tests, {}, seed=1, build=BUILD)
+    assert done["cycles"] > 100
 
 
 PLAIN = ["-CFLAGS", "-O0"]
@@ -123,7 +99,7 @@ PLAIN = ["-CFLAGS", "-O0"]
 
 @pytest.fixture
 def build_wires(tmp_path):
-    """Build, in the folder of that name, the least that there is."""
+    """Build a minimal module, in the folder of that name."""
     verilog, program = tmp_path / "wires.v", tmp_path / "main.cpp"
     verilog.write_text("module wires(input i, output o);\n  assign o = i;\nendmodule\n")
     program.write_text('#include "Vtop.h"\nint main() { return 0; }\n')
@@ -136,8 +112,8 @@ def build_wires(tmp_path):
     return build
 
 
-def test_what_was_compiled_once_on_a_machine_is_used(tmp_path, build_wires, monkeypatch):
-    """Also by an environment that is newer: an object from 1970, that is none, stops the build."""
+def test_the_runtime_compiled_before_is_used(tmp_path, build_wires, monkeypatch):
+    """Also if the environment is newer: an invalid object file of 1970 fails the build."""
     monkeypatch.setattr(verilate, "user_cache_path", lambda *_, **__: tmp_path / "home")
     kept = verilate._runtime(PLAIN) / "verilated.o"
     kept.parent.mkdir(parents=True)
@@ -146,7 +122,7 @@ def test_what_was_compiled_once_on_a_machine_is_used(tmp_path, build_wires, monk
     os.utime(kept, (0, 0))
     with pytest.raises(RuntimeError, match=r"verilated\.o: file format not recognized"):
         build_wires("objects")
-    # What a crash left is not used, and is replaced by what the next build compiles.
+    # A file of an interrupted build is not used, and the next build replaces it.
     kept.write_text("")
     objects = tmp_path / "again"
 
@@ -163,9 +139,8 @@ def test_what_was_compiled_once_on_a_machine_is_used(tmp_path, build_wires, monk
 
 
 def test_headers_are_compiled_as_a_core_is(tmp_path, build_wires):
-    """The compiler leaves compiled headers alone, in silence, where one flag is another."""
-    # The first of them, on a new machine, compiles the headers; the last one finds a
-    # folder that was used.
+    """The compiler silently ignores precompiled headers if a flag differs."""
+    # The first build, on a new machine, compiles the headers; the last one has a used folder.
     for name in ("first", "second", "second"):
         build_wires(name)
     again = ["-f", "Vtop.mk", "--always-make", "main.o", "Vtop__ALL.o", "OPT_FAST="]

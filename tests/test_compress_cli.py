@@ -273,7 +273,7 @@ def test_interrupted_from_the_keyboard(tmp_path):
         time.sleep(0.01)
     os.killpg(started.pid, signal.SIGINT)
     told = started.communicate()[1].strip()
-    assert (started.returncode, told) == (130, "interrupted: what was finished is kept")
+    assert (started.returncode, told) == (130, "interrupted: finished work is kept")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out.journal", "out.part"]
     done = run(*words[len(CLI) :], cwd=tmp_path)
     assert done.returncode == 0
@@ -311,7 +311,7 @@ def test_interrupted_before_there_is_anything(folder):
         time.sleep(0.001)
     os.killpg(started.pid, signal.SIGINT)
     told = started.communicate()[1]
-    assert (started.returncode, told) == (130, "interrupted: what was finished is kept\n")
+    assert (started.returncode, told) == (130, "interrupted: finished work is kept\n")
     assert sorted(path.name for path in folder.iterdir()) == ["in", "script"]
 
 

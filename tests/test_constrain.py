@@ -59,7 +59,7 @@ def test_lanes_of_a_users_design_get_sites_that_the_placer_takes(ready, load, tm
     taken = json.loads(netlist.read_text())
     taken["modules"]["top"]["cells"]["other"] = {**other, "connections": {}, "port_directions": {}}
     (tmp_path / "taken.json").write_text(json.dumps(taken))
-    with pytest.raises(ValueError, match="is the site of other: give another corner"):
+    with pytest.raises(ValueError, match="is the site of other: choose another corner"):
         constrain(tmp_path / "taken.json", "first.noise", target="ecp5", at=(80, 24), out=out)
 
 

@@ -20,7 +20,7 @@ from seedbed.sim.cases.conv_engine import (
     ran,
     word_payloads,
 )
-from seedbed.sim.harness import in_turn, simulate
+from seedbed.sim.harness import simulate, with_stalls
 from seedbed.sim.reset_bench import ResetBench
 from seedbed.spec import ConvEngineConfig
 from seedbed.spec.engine import FRAMES
@@ -62,7 +62,7 @@ CONFIGS = [
 SMALL = CONFIGS[1]
 
 
-@pytest.mark.parametrize(("config", "stalls"), in_turn(CONFIGS))
+@pytest.mark.parametrize(("config", "stalls"), with_stalls(CONFIGS))
 def test_matches_model(config, stalls):
     simulate(ConvEngine(config), case(config, Random(5), count=2), stalls=stalls, seed=5)
 
@@ -152,11 +152,11 @@ def test_reset_in_the_middle(cycles):
     broken, whole = (Phase(inputs={"i": i}, outputs={"o": o}) for i, o in (first, second))
 
     async def process(ctx):
-        await bench.play(ctx, packet)
-        came = await bench.play(ctx, broken, cycles=cycles)
+        await bench.run_phase(ctx, packet)
+        came = await bench.run_phase(ctx, broken, cycles=cycles)
         assert len(came["o"]) < len(broken.outputs["o"])
         await bench.reset(ctx)
-        assert await bench.play(ctx, whole) == whole.outputs
+        assert await bench.run_phase(ctx, whole) == whole.outputs
 
     bench = ResetBench(ConvEngine(SMALL))
     bench.run(process)
@@ -169,12 +169,12 @@ def test_reset_in_the_middle_of_parameters():
     whole = Phase(inputs={"i": image}, outputs={"o": results})
 
     async def process(ctx):
-        await bench.play(ctx, packet)
-        await bench.play(ctx, packet, cycles=30)
+        await bench.run_phase(ctx, packet)
+        await bench.run_phase(ctx, packet, cycles=30)
         await bench.reset(ctx)
-        assert await bench.play(ctx, refused) == refused.outputs
-        await bench.play(ctx, packet)
-        assert await bench.play(ctx, whole) == whole.outputs
+        assert await bench.run_phase(ctx, refused) == refused.outputs
+        await bench.run_phase(ctx, packet)
+        assert await bench.run_phase(ctx, whole) == whole.outputs
 
     bench = ResetBench(ConvEngine(SMALL))
     bench.run(process)

@@ -79,7 +79,7 @@ def test_files_of_other_words_have_other_names(tmp_path):
 
 
 def test_refuses_other_cores_and_lengths(tmp_path):
-    with pytest.raises(ValueError, match=r"those of lfsr and urng_array, not of prng_pool"):
+    with pytest.raises(ValueError, match=r"for lfsr and urng_array, not for prng_pool"):
         dieharder.write_words("prng_pool", PoolConfig(), 1000, tmp_path)
     with pytest.raises(ValueError, match=r"bytes must be in 1000\.\.4294967296, not 999"):
         dieharder.write_words("lfsr", LfsrConfig(), 999, tmp_path)
@@ -105,7 +105,7 @@ def test_lines_are_read_and_kept(script, tmp_path):
 def test_a_silent_tool_is_an_error(script, tmp_path):
     script.write_text("#!/bin/sh\necho dieharder version 1\n")
     (tmp_path / "words.raw").write_bytes(b"words")
-    with pytest.raises(RuntimeError, match="dieharder said nothing of its test"):
+    with pytest.raises(RuntimeError, match="dieharder printed no result of its test"):
         dieharder.lines(tmp_path / "words.raw", tmp_path)
 
 
@@ -130,7 +130,7 @@ def test_a_row_is_kept_for_the_report(script, tmp_path, called):
     assert not code, err
     assert "2 of 28 lines failed" in out
     plan = jobs.plan(tmp_path, kinds={"dieharder"}, cores={"urng_array"})
-    assert jobs.kept(plan) == []
+    assert jobs.cached(plan) == []
     row = kinds.KINDS["dieharder"].row(plan[0])
     assert row.figures["bytes"] == dieharder.LENGTH
     assert row.tools["dieharder"] == "dieharder version 9.8.7"

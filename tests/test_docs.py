@@ -8,13 +8,14 @@ from amaranth.hdl import Fragment, Module
 from amaranth.lib import wiring
 
 from seedbed.flow.registry import CORES
-from seedbed.flow.report import docs, picture, tables
+from seedbed.flow.report import block_diagram, docs, tables
 from seedbed.flow.settings import read
 from seedbed.sim.verilate import lint
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
     ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
     ROOT / "examples" / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
@@ -61,30 +62,59 @@ def test_verilog_examples_fit_the_core(page, tmp_path, ports_of):
         assert list(filter(wrong.search, lint(path, top, waivers=None))) == []
 
 
+def anchors(page):
+    """Return what a link into a page may name after its ``#``, as GitHub and the site have it."""
+    found = re.findall(
+        r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.S | re.M), re.M
+    )
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
-        if not target.startswith(("http", "#")):
-            assert (page.parent / target.partition("#")[0]).exists(), target
+        if target.startswith("http"):
+            continue
+        path, _, anchor = target.partition("#")
+        other = page.parent / path if path else page
+        assert other.exists(), target
+        assert not anchor or anchor in anchors(other), target
+
+
+def test_a_link_to_no_heading_is_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# One thing\n\n```sh\n# no heading\n```\n\n## Look-up tables, `lut`\n")
+    assert anchors(page) == {"one-thing", "look-up-tables-lut"}
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
 
 
 @pytest.mark.parametrize("name", CORES)
-def test_every_core_is_in_docs_and_picture(name):
+def test_every_core_is_in_docs_and_block_diagram(name):
     text = (ROOT / "docs" / "cores" / f"{name}.md").read_text()
     assert "<!-- generated: resources -->" in text
     assert f"(cores/{name}.md)" in (ROOT / "docs" / "index.md").read_text()
-    assert name in {box[0] for box in picture.BOXES}
+    assert name in {box[0] for box in block_diagram.BOXES}
 
 
-def test_picture_is_drawn_alike_every_time():
-    first = picture.draw()
+@pytest.mark.parametrize("name", CORES)
+def test_the_ports_on_a_page_are_those_of_the_core(name):
+    page = ROOT / "docs" / "cores" / f"{name}.md"
+    (block,) = re.findall(r"<!-- generated: ports -->.*?<!-- end -->", page.read_text(), re.DOTALL)
+    assert docs.fill(block, [], name) == block
+
+
+def test_block_diagram_is_reproducible():
+    first = block_diagram.draw()
     assert first.startswith(b"<?xml")
-    assert first == picture.draw()
+    assert first == block_diagram.draw()
 
 
 def test_arrows_join_boxes():
-    names = {box[0] for box in picture.BOXES}
-    ends = {end for start, stop, _ in picture.ARROWS for end in (start[0], stop[0])}
+    names = {box[0] for box in block_diagram.BOXES}
+    ends = {end for start, stop, _ in block_diagram.ARROWS for end in (start[0], stop[0])}
     assert ends <= names
 
 
@@ -102,6 +132,11 @@ def test_blocks_are_filled_and_nothing_else_is_touched():
     assert "1,234" in once
     assert "old" not in once
     assert docs.fill(once, [ROW], "lfsr") == once
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_markers_of_every_page_are_whole(page):
+    docs.fill(page.read_text(), [], page.stem)
 
 
 def test_a_block_without_rows_says_so():

@@ -39,7 +39,7 @@ def test_the_plain_verilog_bench_passes_and_can_fail(tmp_path, monkeypatch, kept
 def test_the_amaranth_design_matches_the_model_and_is_emitted(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(EXAMPLES / "noise.py"), run_name="__main__")
-    assert "100 beats as the model's" in capsys.readouterr().out
+    assert "100 beats are equal to the model's" in capsys.readouterr().out
     text = (tmp_path / "noise.v").read_text()
     assert re.search(r"^module noise\(", text, re.MULTILINE)
 
@@ -48,7 +48,8 @@ def test_the_amaranth_design_matches_the_model_and_is_emitted(tmp_path, monkeypa
 def test_the_axi_system_computes_a_product_and_can_fail(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(EXAMPLES / "axi_system.py"), run_name="__main__")
-    assert "8 x 64 weights at 4 bits; the product's error is 0.1" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "8 x 64 weights with 4 bits each; relative error of the product: 0.1" in printed
     files = [EXAMPLES / "axi_system_tb.v", EXAMPLES / "axi_system.v", "seedlm_gemv_axi.v"]
     tools.run("IVERILOG", "-g2005", "-o", "system", *files, cwd=tmp_path)
     assert "8 rows, 0 errors, 99 cycles" in tools.run("VVP", "system", cwd=tmp_path)
@@ -60,3 +61,18 @@ def test_the_axi_system_computes_a_product_and_can_fail(tmp_path, monkeypatch, c
     (tmp_path / "short.v").write_text(short)
     tools.run("IVERILOG", "-o", "system", files[0], "short.v", files[2], cwd=tmp_path)
     assert re.search("status 000000[1-7]2, not 00000002", tools.run("VVP", "system", cwd=tmp_path))
+
+
+@pytest.mark.skipif(not tools.there("IVERILOG"), reason="Icarus Verilog is not installed")
+def test_the_tutorial_prints_what_its_page_shows(tmp_path, kept):
+    page = (EXAMPLES.parent / "docs" / "tutorial.md").read_text()
+    for language, name in (("verilog", "top.v"), ("systemverilog", "top_tb.v")):
+        (source,) = re.findall(rf"^```{language}\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+        (tmp_path / name).write_text(source)
+    write(CORES["urng_array"], {"lanes": 7}, tmp_path, kept=kept)
+    files = ("top_tb.v", "top.v", "urng_array.v")
+    tools.run("IVERILOG", "-g2005", "-o", "sim", *files, cwd=tmp_path)
+    said = tools.run("VVP", "sim", cwd=tmp_path)
+    sums = "\n".join(re.findall(r"sum \d+", said))
+    assert sums.count("\n") == 3
+    assert f"```text\n{sums}\n```" in page

@@ -149,6 +149,7 @@ COMMANDS = [
     ("explore --bits 3", "report"),
     ("demo zo", "report"),
     ("demo seedlm", "compress"),
+    ("demo elasticzo", "report"),
     ("demo instantft", "report"),
     ("demo instantft --rtl", "report"),
 ]

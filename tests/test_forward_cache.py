@@ -8,7 +8,7 @@ from seedbed.golden.forward_cache import ForwardCache as Model
 from seedbed.hw.forward_cache import ForwardCache
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.forward_cache import Session, case
-from seedbed.sim.harness import in_turn, simulate
+from seedbed.sim.harness import simulate, with_stalls
 from seedbed.sim.memory_bench import MemoryBench
 from seedbed.spec import FORWARD_CACHE_STATUS, ForwardCacheConfig
 
@@ -41,7 +41,7 @@ CONFIGS = [
 SMALL = CONFIGS[0]
 
 
-@pytest.mark.parametrize(("config", "stalls"), in_turn(CONFIGS), ids=str)
+@pytest.mark.parametrize(("config", "stalls"), with_stalls(CONFIGS), ids=str)
 def test_matches_model(config, stalls):
     simulate(ForwardCache(config), case(config, Random(5)), stalls=stalls, seed=5)
 
@@ -116,7 +116,7 @@ def test_behind_a_slow_memory():
     phase = script.phase()
 
     async def process(ctx):
-        assert await played.play(ctx, phase) == played.expected(phase)
+        assert await played.run_phase(ctx, phase) == played.expected(phase)
 
     played = bench(config, 3)
     played.run(process)
@@ -147,10 +147,10 @@ def test_reset_in_the_middle(cycles, memory):
     after = script.phase()
 
     async def process(ctx):
-        done = await played.play(ctx, before, cycles=cycles)
+        done = await played.run_phase(ctx, before, cycles=cycles)
         assert len(done["o"]) < len(before.outputs["o"])
         await played.reset(ctx, memory=memory)
-        assert await played.play(ctx, after) == played.expected(after)
+        assert await played.run_phase(ctx, after) == played.expected(after)
 
     played = bench(config, cycles)
     played.run(process)

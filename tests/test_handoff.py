@@ -1,4 +1,4 @@
-"""What others take: heads with ports that say what they are, testbenches, a FuseSoC core."""
+"""Handoff files: Verilog headers with port descriptions, testbenches, a FuseSoC core file."""
 
 import os
 import re
@@ -20,40 +20,40 @@ HEAD = re.compile(r"^module \w+ \(\n(.*?)^\);", re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", CORES | WRAPPERS)
-def test_every_port_says_what_it_is(name):
+def test_every_port_has_a_description(name):
     core = (CORES | WRAPPERS)[name]
     for variant in [{}, *(v.params for v in core.variants.values())]:
-        found = port_docs.described(name, core.signature(core.configure(variant)))
-        assert all(each.meaning and each.format for each in found)
-        says = [each.meaning for each in found if not each.port.name.endswith(("valid", "ready"))]
-        assert len(set(says)) > 1 or len(says) == 1
+        found = port_docs.describe(name, core.signature(core.configure(variant)))
+        assert all(each.description and each.format for each in found)
+        data = [each for each in found if not each.port.name.endswith(("valid", "ready"))]
+        assert len({each.description for each in data}) > 1 or len(data) == 1
 
 
 @pytest.mark.parametrize("name", CORES)
-def test_pages_have_the_ports(name):
+def test_pages_have_the_port_tables(name):
     page = ROOT / "docs" / "cores" / f"{name}.md"
     assert "<!-- generated: ports -->" in page.read_text()
     assert docs.BLOCKS["ports"]([], name) in page.read_text()
 
 
-def test_a_head_says_how_it_was_made(tmp_path, kept):
+def test_header_has_command_latency_and_throughput(tmp_path, kept):
     core = CORES["seedlm_decompress"]
     params = settings.read(core, ["blocks=1", "queue=true"])
     text = write(core, params, tmp_path, name="unpack", kept=kept).read_text()
-    head, _, rest = text.partition("\nmodule unpack")
-    # The module's own files, and nothing of another name.
+    header, _, rest = text.partition("\nmodule unpack")
+    # Every parameter that was set, and the name of the top module.
     assert "seedbed verilog seedlm_decompress --set blocks=1 --set queue=True --name unpack" in (
-        head.replace("\n//  ", "")
+        header.replace("\n//  ", "")
     )
-    for words in ("Parameters: ", "Latency: 20 cycles", "a beat every cycle", "Apache-2.0"):
-        assert words in head
+    for words in ("Parameters: ", "Latency: 20 cycles", "1 beat per cycle", "Apache-2.0"):
+        assert words in header
     assert "signed(21), element 0 lowest" in rest
     assert "localparam O_WEIGHTS_WIDTH = 168;" in rest
     again = settings.read(core, ["blocks=1", "queue=True"])
     assert again == params
 
 
-def test_two_configurations_are_in_one_design(tmp_path, kept):
+def test_two_configurations_fit_in_one_design(tmp_path, kept):
     core = CORES["tree_grng"]
     first = write(core, {"tree": "compact"}, tmp_path, name="first", kept=kept)
     second = write(core, {}, tmp_path, name="second", kept=kept)
@@ -71,30 +71,30 @@ def test_signals_name_their_source_lines(tmp_path, kept):
     number, line = next(
         (n, line)
         for n, line in enumerate((ROOT / "hw" / "scale_lut.py").read_text().splitlines(), 1)
-        if line.strip().startswith("take = Signal")
+        if line.strip().startswith("fire = Signal")
     )
     assert line
-    assert f"  wire take;  // seedbed/hw/scale_lut.py:{number}\n" in text
+    assert f"  wire fire;  // seedbed/hw/scale_lut.py:{number}\n" in text
     assert str(ROOT) not in text
     assert re.sub(r"  // seedbed/hw/\w+\.py:\d+$", "", text, flags=re.MULTILINE) == bare
 
 
 def test_ports_are_listed(tmp_path, called):
-    code, told, _ = called(["ports", "prng_pool", "--set", "width=9"], tmp_path)
+    code, listed, _ = called(["ports", "prng_pool", "--set", "width=9"], tmp_path)
     assert not code
-    lanes = next(line for line in told.splitlines() if "o_lanes" in line)
+    lanes = next(line for line in listed.splitlines() if "o_lanes" in line)
     assert "out" in lanes
-    assert "8 x signed(9)" in " ".join(told.split())
+    assert "8 x signed(9)" in " ".join(listed.split())
     assert not called(["ports", "instantft_axi"], tmp_path)[0]
 
 
 @pytest.mark.parametrize("name", ["nf4", "perturbation"])
-def test_a_testbench_is_whole(name, tmp_path, called):
-    """What is written runs with no more than what is in the folder."""
+def test_a_testbench_is_complete(name, tmp_path, called):
+    """The testbench runs with the files of its folder alone."""
     words = ["testbench", name, "--name", "mine", "-o", "bench"]
-    code, told, _ = called(words, tmp_path)
+    code, printed, _ = called(words, tmp_path)
     assert not code
-    paths = [tmp_path / line for line in told.splitlines()]
+    paths = [tmp_path / line for line in printed.splitlines()]
     assert {path.name for path in paths} >= {"mine.v", "mine_tb.v"}
     assert all(path.is_file() for path in paths)
     command = verilog_bench.verilator(paths[1], [paths[0]])

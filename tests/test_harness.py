@@ -1,4 +1,4 @@
-"""The bench itself: each kind of fault is noticed, by the stalls that are there for it."""
+"""The testbench detects each kind of error, with the stalls that reveal it."""
 
 from random import Random
 
@@ -8,9 +8,9 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.flow.registry import CORES
-from seedbed.sim.apart import apart
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.harness import Mismatch, Stalls, simulate
+from seedbed.sim.split import split
 
 CASE = Case(
     phases=[Phase(inputs={"i": list(range(20))}, outputs={"o": list(range(1, 21))})], quiet=True
@@ -18,7 +18,7 @@ CASE = Case(
 
 
 class Increment(wiring.Component):
-    """Adds one to each beat, through a register; ``fault`` breaks one thing."""
+    """Adds one to each beat, with a register; ``fault`` injects an error."""
 
     def __init__(self, fault=""):
         self.fault = fault
@@ -48,14 +48,14 @@ class Increment(wiring.Component):
         if self.fault == "too many":
             with m.If((beats == 20) & self.o.ready):
                 m.d.sync += full.eq(1)
-        if self.fault == "hangs":
+        if self.fault == "stops":
             with m.If(beats == 9):
                 m.d.comb += [self.i.ready.eq(0), self.o.valid.eq(0)]
         return m
 
 
 @pytest.mark.parametrize("stalls", Stalls)
-def test_passes_what_is_right(stalls):
+def test_passes_a_correct_component(stalls):
     simulate(Increment(), CASE, stalls=stalls, seed=2)
 
 
@@ -63,14 +63,14 @@ def test_passes_what_is_right(stalls):
     ("fault", "stalls", "sentence"),
     [
         ("wrong", Stalls.NONE, r"o, phase 0, beat 6 of the run:\n  expected 7\n  got      8"),
-        ("changes", Stalls.READY, "o: the payload changed while it waited"),
-        ("falls", Stalls.READY, "o: valid fell before the beat was taken"),
-        ("waits", Stalls.READY, "phase 0 hangs with payloads left at"),
+        ("changes", Stalls.READY, "o: the payload changed before the transfer"),
+        ("falls", Stalls.READY, "o: valid fell before the transfer"),
+        ("waits", Stalls.READY, "phase 0 timed out with payloads left at"),
         ("too many", Stalls.NONE, "o: a beat after the last one"),
-        ("hangs", Stalls.NONE, "phase 0 hangs with payloads left at"),
+        ("stops", Stalls.NONE, "phase 0 timed out with payloads left at"),
     ],
 )
-def test_notices(fault, stalls, sentence):
+def test_detects(fault, stalls, sentence):
     with pytest.raises(Mismatch, match=sentence) as caught:
         simulate(Increment(fault), CASE, stalls=stalls, seed=2)
     assert f"stalls={stalls.value} seed=2" in str(caught.value)
@@ -91,8 +91,8 @@ def test_case_survives_json():
     assert Case.from_json(CASE.to_json()) == CASE
 
 
-class Watched(wiring.Component):
-    """Drives bits of a word in several places, the last of which counts, and watches it."""
+class Asserting(wiring.Component):
+    """Drives bits of a word in several statements, and asserts on it."""
 
     i: In(stream.Signature(4))
     o: Out(stream.Signature(4))
@@ -110,28 +110,28 @@ class Watched(wiring.Component):
         return m
 
 
-def test_statements_that_are_parted_do_what_they_did():
-    def plays(payloads):
+def test_split_statements_behave_the_same():
+    def run(payloads):
         case = Case(phases=[Phase(inputs={"i": payloads}, outputs={"o": payloads})])
-        return simulate(Watched(), case, stalls=Stalls.BOTH)
+        return simulate(Asserting(), case, stalls=Stalls.BOTH)
 
-    assert len(plays([*range(9), *range(10, 16)]).transfers["o"]) == 15
+    assert len(run([*range(9), *range(10, 16)]).transfers["o"]) == 15
     with pytest.raises(AssertionError, match="nine"):
-        plays(list(range(16)))
-    design = apart(Watched())
+        run(list(range(16)))
+    design = split(Asserting())
     groups = [inner.statements["comb"] for inner, _, _ in design.subfragments]
     assert sorted(map(len, groups)) == [1, 1, 1, 2]
     assert len(design.statements["comb"]) == 1
 
 
 @pytest.mark.parametrize("name", ["nf4", "perturbation", "prng_pool"])
-def test_cores_are_the_same_when_parted(name, tmp_path):
-    """Cycle by cycle: with a waveform, the core is simulated as it was written."""
+def test_split_cores_behave_the_same(name, tmp_path):
+    """Compared cycle by cycle: with a waveform, the core is not split."""
     core = CORES[name]
     config = core.configure(core.small)
-    whole, parted = (
+    unsplit, splitted = (
         simulate(core.component(config), core.case(config, Random(2)), stalls=Stalls.BOTH, vcd=vcd)
         for vcd in (tmp_path / "whole.vcd", None)
     )
-    assert whole == parted
-    assert whole.cycles > 200
+    assert unsplit == splitted
+    assert unsplit.cycles > 200

@@ -1,4 +1,4 @@
-"""Holds the house to its own rules: imports one way, one stem a core, nothing left out."""
+"""Checks the project's structure: imports one way, one stem per core, nothing missing."""
 
 import ast
 import re

@@ -134,5 +134,5 @@ class Clashing(wiring.Component):
 
 def test_ports_of_one_name_are_refused():
     text = rtlil.convert(Clashing(), name="clashing", emit_src=False)
-    with pytest.raises(ValueError, match=r"the ports i_+word and i_+word would both be called i"):
+    with pytest.raises(ValueError, match=r"the ports i_+word and i_+word would both be named i"):
         legalize(text)

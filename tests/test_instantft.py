@@ -9,7 +9,7 @@ from seedbed.hw.instantft import COUNTERS, InstantFt
 from seedbed.hw.train_adapters import TrainAdapters
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.instantft import Fault, Session, case
-from seedbed.sim.harness import Stalls, in_turn, simulate
+from seedbed.sim.harness import Stalls, simulate, with_stalls
 from seedbed.sim.memory_bench import MemoryBench
 from seedbed.spec.fixed import Q8_16, Fixed
 from seedbed.spec.instantft import INSTANTFT_STATUS, InstantFtConfig
@@ -64,7 +64,7 @@ def test_job_matches_model():
     simulate(InstantFt(SMALL), Case(phases=script.phases(), quiet=True))
 
 
-@pytest.mark.parametrize(("config", "stalls"), in_turn(CONFIGS))
+@pytest.mark.parametrize(("config", "stalls"), with_stalls(CONFIGS))
 def test_configurations_match_model(config, stalls):
     script = loaded(config)
     script.train([[0, 2], [2, 0]], batch=2, rate=RATE)
@@ -95,14 +95,14 @@ def test_behind_a_slow_memory():
 
     async def process(ctx):
         for phase in first:
-            assert await played.play(ctx, phase) == played.expected(phase)
+            assert await played.run_phase(ctx, phase) == played.expected(phase)
         seen = counters(ctx, played.dut)
         assert seen.pop("cycles") > 1000
         assert seen == {
             "samples": 6, "hits": 3, "misses": 3, "batches": 4, "saturations": saturated,
         }  # fmt: skip
         for phase in second:
-            assert await played.play(ctx, phase) == played.expected(phase)
+            assert await played.run_phase(ctx, phase) == played.expected(phase)
         seen = counters(ctx, played.dut)
         assert (seen["samples"], seen["misses"]) == (2, 2)
         assert seen["batches"] == seen["hits"] == 0
@@ -129,14 +129,14 @@ NARROW = {
 def test_saturates_as_the_model_does(monkeypatch):
     """Both ends of every format are reached, and as many numbers are counted."""
     ends = set()
-    fit = Saturations.fit
+    fit = Saturations.saturate
 
     def watched(self, numbers, form):
         beyond = [np.any(numbers < form.low), np.any(numbers > form.high)]
         ends.update((form, end) for end in (0, 1) if beyond[end])
         return fit(self, numbers, form)
 
-    monkeypatch.setattr(Saturations, "fit", watched)
+    monkeypatch.setattr(Saturations, "saturate", watched)
     config = InstantFtConfig(network=MICRO, lanes=8, ways=2, rank=2, entries=4, **NARROW)
     script = session(config, seed=4, gain=6.0)
     rng, form = script.rng, config.adapters
@@ -157,7 +157,7 @@ def test_saturates_as_the_model_does(monkeypatch):
 
     async def process(ctx):
         for phase in phases:
-            assert await played.play(ctx, phase) == played.expected(phase)
+            assert await played.run_phase(ctx, phase) == played.expected(phase)
         assert counters(ctx, played.dut)["saturations"] == counted
 
     played = bench(config, 4)
@@ -269,7 +269,7 @@ async def intact(played, ctx, script, states):
     for k, (a, b) in enumerate(states):
         script.model.lora.a, script.model.lora.b = list(a), list(b)
         found[tuple(words_of(script).outputs["o_parameters"])] = k
-    came = await played.play(ctx, words_of(script))
+    came = await played.run_phase(ctx, words_of(script))
     now = found[tuple(came["o_parameters"])]
     script.model.lora.a, script.model.lora.b = (list(part) for part in states[now])
     return now
@@ -283,12 +283,12 @@ def test_reset_in_the_middle_of_a_job():
 
     async def process(ctx):
         for phase in setup:
-            await played.play(ctx, phase)
+            await played.run_phase(ctx, phase)
         for memory in (True, False, False, False):
             epochs = [[0, 1, 2], [2, 0, 1]]
             states = snapshots(script, lambda e=epochs: script.train(e, batch=2, rate=RATE))
             [job] = script.phases()
-            came = await played.play(ctx, job, cycles=random.randint(50, 2500))
+            came = await played.run_phase(ctx, job, cycles=random.randint(50, 2500))
             await played.reset(ctx, memory=memory)
             results = len(came["o"])
             # Batches are of two, one, two and one sample.
@@ -296,7 +296,7 @@ def test_reset_in_the_middle_of_a_job():
             assert await intact(played, ctx, script, states) in (over - 1, over)
         script.train([[1, 2]], batch=2, rate=RATE)
         phase = script.phases()[-1]
-        assert await played.play(ctx, phase) == played.expected(phase)
+        assert await played.run_phase(ctx, phase) == played.expected(phase)
 
     played = bench(SMALL, 1)
     played.run(process)
@@ -317,12 +317,12 @@ def test_reset_in_the_middle_of_an_update(monkeypatch):
 
     async def process(ctx):
         for phase in setup:
-            await played.play(ctx, phase)
+            await played.run_phase(ctx, phase)
         busy = trainers[0].updating
         for cycle in range(0, 1000, 20):
             states = snapshots(script, lambda: script.train([[0]], batch=1, rate=RATE))
             [job] = script.phases()
-            await played.play(ctx, job, until=busy)
+            await played.run_phase(ctx, job, until=busy)
             for _ in range(cycle):
                 await ctx.tick()
             over = not ctx.get(busy)
@@ -347,12 +347,12 @@ def test_reset_in_the_middle_of_a_packet(trainable):
 
     async def process(ctx):
         for phase in setup:
-            await played.play(ctx, phase)
+            await played.run_phase(ctx, phase)
         script.model.lora.a = [a + 1 for a in script.model.lora.a]
         script.load(trainable=trainable)
         [packet] = script.phases()
         for cycles in (9, 150):
-            await played.play(ctx, packet, cycles=cycles)
+            await played.run_phase(ctx, packet, cycles=cycles)
             await played.reset(ctx)
             assert await intact(played, ctx, script, old) == 0
 

@@ -69,7 +69,7 @@ def task(tmp_path_factory):
     return found
 
 
-def test_what_is_kept_hangs_on_everything(task, monkeypatch):
+def test_cached_results_depend_on_all_inputs(task, monkeypatch):
     changed = [
         replace(task, settings=replace(SETTINGS, rate=0.03)),
         replace(task, images=task.images[::-1].copy()),
@@ -131,15 +131,15 @@ def test_digits_stand_in_the_middle_as_those_of_mnist():
     assert to_bytes(np.array([-0.1, 0, 0.5, 1, 1.2])).tolist() == [0, 0, 128, 255, 255]
 
 
-def test_a_pool_runs_what_is_not_kept_and_that_once(tmp_path, task, monkeypatch):
+def test_a_pool_runs_each_uncached_job_once(tmp_path, task, monkeypatch):
     jobs = [Job("InstantFT", "exact", 90.0, seed) for seed in range(2)]
-    pool.perform(task, jobs[:1], tmp_path, workers=1, progress=False)
+    pool.run_jobs(task, jobs[:1], tmp_path, workers=1, progress=False)
     run = instantft_job.Task.run
     ran = []
     monkeypatch.setattr(
         instantft_job.Task, "run", lambda self, job: ran.append(job) or run(self, job)
     )
-    done = pool.perform(task, [*jobs, *jobs], tmp_path, workers=1, progress=False)
+    done = pool.run_jobs(task, [*jobs, *jobs], tmp_path, workers=1, progress=False)
     assert ran == jobs[1:]
     assert set(done) == set(jobs)
 

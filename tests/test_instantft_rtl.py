@@ -10,7 +10,8 @@ from rich.console import Console
 from seedbed.flow import paper, registry
 from seedbed.flow.demos import instantft_rtl, instantft_rtl_demo
 from seedbed.flow.demos.instantft_job import Settings, Task
-from seedbed.flow.report import jobs, kinds, tables
+from seedbed.flow.report import jobs, kinds
+from seedbed.flow.report.sections import sections
 from seedbed.golden import network
 from seedbed.sim import instantft_whole
 from seedbed.sim.harness import Mismatch
@@ -189,10 +190,10 @@ def test_the_papers_job_alone_is_in_the_report(tmp_path, change):
     (row,) = instantft_rtl_demo.rows(tmp_path)
     assert row.aim == {"job_cycles": ["<=", 12e6], "pass_cycles": ["<=", 400]}
     assert row.paper == paper.published("InstantFT, section 5", "0.36 s at 200 MHz")
-    (table,) = [t for t in tables.sections([row.to_json()]) if t.title == "Fine-tuning in the RTL"]
+    (table,) = [t for t in sections([row.to_json()]) if t.title == "Fine-tuning in the RTL"]
     told = dict(zip(table.header, table.lines[0], strict=True))
     wanted = {
-        "data": "mnist", "images tuned on": "1,024", "held out": "900", "seeds": "0",
+        "data": "mnist", "training images": "1,024", "held-out images": "900", "seeds": "0",
         "paper, cycles per job": "72,000,000", "paper, cycles per sample": "7,030",
         "paper, RotMNIST %": "91.8",
     }  # fmt: skip
@@ -211,9 +212,9 @@ def test_an_accuracy_of_other_images_has_none_of_the_paper_beside_it(monkeypatch
     )
     (row,) = jobs._rows(job)
     assert row.paper["figures"] == {"job_cycles": 72_000_000, "pass_cycles": 7030}
-    (table,) = [t for t in tables.sections([row.to_json()]) if t.title == "Fine-tuning in the RTL"]
+    (table,) = [t for t in sections([row.to_json()]) if t.title == "Fine-tuning in the RTL"]
     told = dict(zip(table.header, table.lines[0], strict=True))
-    assert (told["data"], told["held out"], told["seeds"]) == ("digits", "273", "0")
+    assert (told["data"], told["held-out images"], told["seeds"]) == ("digits", "273", "0")
     assert told["paper, cycles per job"] == "72,000,000"
     assert not any("RotMNIST" in heading for heading in told)
 

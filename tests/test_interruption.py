@@ -66,7 +66,7 @@ def test_while_the_command_line_is_loaded(library, tmp_path):
     os.killpg(started.pid, signal.SIGINT)
     out, told = started.communicate()
     assert (started.returncode, out) == (130, "")
-    assert told in {"interrupted\n", "interrupted: what was finished is kept\n"}
+    assert told in {"interrupted\n", "interrupted: finished work is kept\n"}
 
 
 @pytest.mark.parametrize("everybody", [True, False], ids=["terminal", "kill"])
@@ -79,7 +79,7 @@ def test_workers_and_their_tools_end_at_once(everybody, tmp_path):
         time.sleep(0.01)
     (os.killpg if everybody else os.kill)(started.pid, signal.SIGINT)
     told = started.communicate()
-    assert (started.returncode, *told) == (130, "", "interrupted: what was finished is kept\n")
+    assert (started.returncode, *told) == (130, "", "interrupted: finished work is kept\n")
     # A tool that ran on would sleep for minutes.
     until = time.monotonic() + 30
     while running(started.pid):
@@ -104,7 +104,7 @@ cli.main()
 """
     started = start([sys.executable, "-c", code, "break"], tmp_path)
     told = started.communicate()
-    assert (started.returncode, *told) == (130, "", "interrupted: what was finished is kept\n")
+    assert (started.returncode, *told) == (130, "", "interrupted: finished work is kept\n")
 
 
 def test_the_package_knows_its_version():

@@ -15,7 +15,7 @@ from seedbed.flow.emit import verilog
 from seedbed.flow.files import write_atomic
 from seedbed.flow.fpga import harness, nextpnr, place, synth, targets
 from seedbed.flow.registry import CORES
-from seedbed.flow.row import Row, kept_rows
+from seedbed.flow.row import Row, load_rows
 from seedbed.sim import checksum, gemv_cycles, instantft_job, tools, verilate
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -140,7 +140,7 @@ def test_a_damaged_placement_is_placed_again(tmp_path, monkeypatch, damage):
     monkeypatch.setattr(tools, "run", tool)
 
     def placed():
-        return tmp_path / nextpnr.place_alone(target, [], tmp_path, "design.json", 1)
+        return tmp_path / nextpnr.place_only(target, [], tmp_path, "design.json", 1)
 
     wanted = placed().read_bytes()
     placed().write_bytes(damage(wanted))
@@ -273,12 +273,12 @@ def test_a_damaged_demonstration_is_left_out_of_the_report(tmp_path, capsys):
     }.items():
         (tmp_path / f"{name}.json").write_text(text)
     (tmp_path / "good.json").write_text('{"rows": [1]}')
-    found = kept_rows(tmp_path.glob("*.json"), lambda result: [row for _ in result["rows"]])
+    found = load_rows(tmp_path.glob("*.json"), lambda result: [row for _ in result["rows"]])
     assert found == [row]
     told = capsys.readouterr().err.splitlines()
     assert [Path(line.split()[0]).name for line in told] == [f"{name}.json" for name in "abcde"]
     assert told[0].endswith(
-        "a.json is damaged or of another version, and left out: run its demonstration again"
+        "a.json is damaged or of another version, and is skipped: run its demonstration again"
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from seedbed.hw.lora import Lora
 from seedbed.sim.case import Case
 from seedbed.sim.cases.lora import Session, case, half
-from seedbed.sim.harness import in_turn, simulate
+from seedbed.sim.harness import simulate, with_stalls
 from seedbed.sim.reset_bench import ResetBench
 from seedbed.spec import LoraConfig
 from seedbed.spec.fixed import Q8_16, Fixed
@@ -29,7 +29,7 @@ CONFIGS = [
 SMALL, NARROW = CONFIGS[:2]
 
 
-@pytest.mark.parametrize(("config", "stalls"), in_turn(CONFIGS))
+@pytest.mark.parametrize(("config", "stalls"), with_stalls(CONFIGS))
 def test_matches_model(config, stalls):
     simulate(Lora(config), case(config, Random(5), samples=2), stalls=stalls, seed=5)
 
@@ -44,19 +44,19 @@ def test_saturations_are_counted(config):
 
     async def process(ctx):
         script.load()
-        await bench.play(ctx, script.phase())
+        await bench.run_phase(ctx, script.phase())
         for samples in (3, 1, 0, 2):
             for _ in range(samples):
                 script.sample(train=True)
             script.sample(train=False)
             script.update(half(config))
             phase = script.phase()
-            assert await bench.play(ctx, phase) == phase.outputs
+            assert await bench.run_phase(ctx, phase) == phase.outputs
             assert ctx.get(bench.dut.saturations) == script.model.saturations.count
         script.sample(train=True, gradients=1)
         script.sample(train=True)
         script.update(half(config))
-        await bench.play(ctx, script.phase())
+        await bench.run_phase(ctx, script.phase())
         assert ctx.get(bench.dut.saturations) == script.model.saturations.count
         assert config is not NARROW or script.model.saturations.count > 20
 
@@ -74,7 +74,7 @@ def test_reset_in_the_middle():
         script.update(rate)
         script.read()
         phase = script.phase()
-        assert await bench.play(ctx, phase) == phase.outputs
+        assert await bench.run_phase(ctx, phase) == phase.outputs
 
     async def process(ctx):
         script.load()
@@ -84,7 +84,7 @@ def test_reset_in_the_middle():
             for _ in range(3):
                 broken.sample(train=True)
             broken.update(rate)
-            came = await bench.play(ctx, broken.phase(), cycles=cycles)
+            came = await bench.run_phase(ctx, broken.phase(), cycles=cycles)
             # The last answer is there when the update has been done.
             assert len(came["o"]) < 3 * 3 + 1
             await bench.reset(ctx)
@@ -101,15 +101,15 @@ def test_reset_in_the_middle_of_parameters():
 
     async def process(ctx):
         script.load()
-        await bench.play(ctx, script.phase())
+        await bench.run_phase(ctx, script.phase())
         other = session(SMALL, seed=2)
         other.load()
-        await bench.play(ctx, other.phase(), cycles=100)
+        await bench.run_phase(ctx, other.phase(), cycles=100)
         await bench.reset(ctx)
         script.read()
         script.sample(train=False)
         phase = script.phase()
-        assert await bench.play(ctx, phase) == phase.outputs
+        assert await bench.run_phase(ctx, phase) == phase.outputs
 
     bench = ResetBench(Lora(SMALL))
     bench.run(process)

@@ -77,8 +77,8 @@ CASES = {
 
 #: Mistakes that would show.
 WRONG = {
-    "a bit with a reset": ("_without", lambda self, bit, reset: bit),
-    "an enable of some bits": ("_alike", lambda self, registers: True),
+    "a bit with a reset": ("_and_not", lambda self, bit, reset: bit),
+    "an enable of some bits": ("_same_control_set", lambda self, registers: True),
 }
 
 

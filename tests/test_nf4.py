@@ -8,8 +8,8 @@ from seedbed.flow.registry import CORES
 from seedbed.golden.nf4 import Nf4 as Model
 from seedbed.hw.nf4 import Nf4, Nf4Dequantise, Nf4Quantise
 from seedbed.sim.case import Case, Phase
-from seedbed.sim.cases.nf4 import case, codes_payloads, drawn, values_payloads
-from seedbed.sim.harness import in_turn, simulate
+from seedbed.sim.cases.nf4 import case, codes_payloads, random_vector, values_payloads
+from seedbed.sim.harness import simulate, with_stalls
 from seedbed.sim.verilate import lint
 from seedbed.spec import Nf4Config
 from seedbed.spec.fixed import Q8_16, Fixed
@@ -17,12 +17,12 @@ from seedbed.spec.fixed import Q8_16, Fixed
 CONFIGS = [
     Nf4Config(),
     Nf4Config(values=Q8_16, lanes=8, dequantise_lanes=2, thresholds=5),
-    # A beat a block; one number a beat; no power of two, and a beat a cycle.
+    # One beat per block; one number per beat; no power of two, and one beat per cycle.
     Nf4Config(block=8, lanes=8, dequantise_lanes=4, thresholds=15),
     Nf4Config(block=5, lanes=1, dequantise_lanes=1, thresholds=15),
     Nf4Config(block=1, thresholds=1),
     Nf4Config(block=21, lanes=7, dequantise_lanes=3, thresholds=15),
-    # No bit cut off; as many as there may be, so that nothing is rounded; few bits.
+    # Peaks with all bits; with as few bits as allowed, without rounding; narrow formats.
     Nf4Config(block=12, values=Fixed(12, 8), peak_width=11, level_fraction=6, thresholds=1),
     Nf4Config(block=8, values=Fixed(12, 8), peak_width=5, level_fraction=6),
     Nf4Config(block=8, values=Fixed(5, 2), peak_width=4, level_fraction=16),
@@ -30,7 +30,7 @@ CONFIGS = [
 ]
 
 
-@pytest.mark.parametrize(("config", "stalls"), in_turn(CONFIGS), ids=str)
+@pytest.mark.parametrize(("config", "stalls"), with_stalls(CONFIGS), ids=str)
 def test_matches_model(config, stalls):
     simulate(Nf4(config), case(config, Random(5), beats=60), stalls=stalls, seed=5)
 
@@ -39,7 +39,7 @@ def quantised(config, lengths):
     """Return a case of the quantiser alone, with vectors of such lengths, and its beats."""
     rng, phase = np.random.default_rng(7), Phase(inputs={"i": []}, outputs={"o": []})
     for length in lengths:
-        x = drawn(config, rng, length)
+        x = random_vector(config, rng, length)
         filled = np.pad(x, (0, -length % config.lanes))
         phase.inputs["i"] += values_payloads(config, x, config.lanes)
         phase.outputs["o"] += codes_payloads(config, *Model(config).quantise(filled), config.lanes)
@@ -52,19 +52,19 @@ def quantised(config, lengths):
 def test_quantiser_latency_and_throughput(lanes, beats, thresholds):
     config = Nf4Config(block=lanes * beats, lanes=lanes, thresholds=thresholds)
     dut = Nf4Quantise(config)
-    plays, total = quantised(config, [12 * config.block, lanes, lanes, 5 * config.block])
-    moved = simulate(dut, plays).transfers
-    first = moved["i"][beats - 1] + dut.latency
+    stimulus, total = quantised(config, [12 * config.block, lanes, lanes, 5 * config.block])
+    transfers = simulate(dut, stimulus).transfers
+    first = transfers["i"][beats - 1] + dut.latency
     assert dut.interval == 15 // thresholds
-    assert moved["o"] == [first + dut.interval * t for t in range(total)]
+    assert transfers["o"] == [first + dut.interval * t for t in range(total)]
 
 
-def test_what_the_cache_keeps_of_an_image():
+def test_vectors_of_a_cache_entry():
     """The outputs of LeNet-5's five layers, one after the other."""
     config = Nf4Config()
-    plays, beats = quantised(config, [1176, 400, 120, 84, 10])
+    stimulus, beats = quantised(config, [1176, 400, 120, 84, 10])
     assert beats == 58
-    assert simulate(Nf4Quantise(config), plays).transfers["o"][-1] < 310
+    assert simulate(Nf4Quantise(config), stimulus).transfers["o"][-1] < 310
 
 
 @pytest.mark.parametrize("lanes", [1, 8])
@@ -78,24 +78,28 @@ def test_dequantiser_latency_and_throughput(lanes):
         inputs={"i": codes_payloads(config, codes, peaks, lanes)},
         outputs={"o": values_payloads(config, values, lanes)},
     )
-    moved = simulate(dut, Case(phases=[phase], quiet=True)).transfers
-    assert moved["i"] == list(range(moved["i"][0], moved["i"][0] + 320 // lanes * dut.interval))
-    assert moved["o"] == [cycle + dut.latency for cycle in moved["i"]]
+    transfers = simulate(dut, Case(phases=[phase], quiet=True)).transfers
+    assert transfers["i"] == list(
+        range(transfers["i"][0], transfers["i"][0] + 320 // lanes * dut.interval)
+    )
+    assert transfers["o"] == [cycle + dut.latency for cycle in transfers["i"]]
 
 
-def test_quantiser_takes_the_next_block_while_its_output_waits():
-    """A block and what comes in beside it, and no more: the rest waits at the door."""
+def test_quantiser_accepts_the_next_block_while_its_output_is_stalled():
+    """A block and the beats after it are accepted until the FIFO is full, and no more."""
     config = Nf4Config(block=8, lanes=4)
-    plays, _ = quantised(config, [160])
+    stimulus, _ = quantised(config, [160])
     dut = Nf4Quantise(config)
-    stopped = Phase(inputs={"i": plays.phases[0].inputs["i"][:4]})
-    rest = Phase(inputs={"i": plays.phases[0].inputs["i"][4:]}, outputs=plays.phases[0].outputs)
-    moved = simulate(dut, Case(phases=[stopped, rest], quiet=True)).transfers
-    assert moved["i"][3] < moved["o"][0]
+    stopped = Phase(inputs={"i": stimulus.phases[0].inputs["i"][:4]})
+    rest = Phase(
+        inputs={"i": stimulus.phases[0].inputs["i"][4:]}, outputs=stimulus.phases[0].outputs
+    )
+    transfers = simulate(dut, Case(phases=[stopped, rest], quiet=True)).transfers
+    assert transfers["i"][3] < transfers["o"][0]
 
 
 @pytest.mark.parametrize("thresholds", [1, 15])
-def test_counters_that_count_nothing_have_a_bit(thresholds, tmp_path):
+def test_counters_have_at_least_one_bit(thresholds, tmp_path):
     path = write(CORES["nf4"], {"block": 1, "thresholds": thresholds}, tmp_path)
     assert lint(path, "nf4") == []
 

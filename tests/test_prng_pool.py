@@ -9,7 +9,7 @@ from seedbed.golden.prng_pool import Request
 from seedbed.hw.prng_pool import PrngPool
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.prng_pool import case, pack_beats, pack_numbers, pack_requests
-from seedbed.sim.harness import Stalls, in_turn, simulate
+from seedbed.sim.harness import Stalls, simulate, with_stalls
 from seedbed.spec import PoolConfig
 
 CONFIGS = [
@@ -30,7 +30,7 @@ CONFIGS = [
 ]
 
 
-@pytest.mark.parametrize(("config", "stalls"), in_turn(CONFIGS), ids=str)
+@pytest.mark.parametrize(("config", "stalls"), with_stalls(CONFIGS), ids=str)
 def test_matches_model(config, stalls):
     full = config.size <= 100
     simulate(PrngPool(config), case(config, Random(7), full=full), stalls=stalls, seed=7)

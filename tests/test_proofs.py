@@ -87,6 +87,13 @@ def test_mutant_must_fit():
         Mutant(name="x", old="no such text", new="").apply(Lfsr)
 
 
+def test_every_mutant_applies():
+    """The sample above applies the mutants of a few proofs only."""
+    for proof in PROOFS:
+        for mutant in proof.mutants:
+            mutant.apply(proof.component)
+
+
 def test_documented():
     """docs/formal.md has every statement, and none that is not proven."""
     page = Path(__file__).parents[1] / "docs" / "formal.md"

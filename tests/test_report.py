@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from seedbed.flow import paper, plot_style
-from seedbed.flow.report import plots, ratio, report, tables
+from seedbed.flow.report import aims, plots, ratio, report, tables
+from seedbed.flow.report.sections import sections
+from seedbed.flow.report.table import format_figure
 from seedbed.flow.row import Row, command
 
 TOOLS = {"yosys": "Yosys 0.1"}
@@ -21,7 +23,7 @@ def row(core, config, params, target, kind="synthesis", **figures):
         figures=figures,
         tools=TOOLS,
         command=command("synth", core, params, "--target", str(target)),
-        paper=paper.beside(core, params, kind, target),
+        paper=paper.reference(core, params, kind, target),
         aim=paper.aims(core, params, kind, target),
     )
 
@@ -78,9 +80,9 @@ def test_command_quotes_what_a_shell_would_break():
 
 
 def test_paper_figures_are_the_printed_ones():
-    beside = paper.beside("urng_array", {**ARRAY, "width": 14}, "synthesis", "xcup")
-    assert (beside["table"], beside["row"]) == ("Table 6", "Ours O-t-F (OPT)")
-    assert (beside["figures"]["lut"], beside["figures"]["ff"]) == (32, 512)
+    found = paper.reference("urng_array", {**ARRAY, "width": 14}, "synthesis", "xcup")
+    assert (found["table"], found["row"]) == ("Table 6", "Ours O-t-F (OPT)")
+    assert (found["figures"]["lut"], found["figures"]["ff"]) == (32, 512)
     # 1,024 baseline generators of 130 LUT and 68 FF.
     mezo = paper.published("Table 6", "MeZO")["figures"]
     assert (mezo["lut"], mezo["ff"]) == (1024 * 130, 1024 * 68)
@@ -89,8 +91,8 @@ def test_paper_figures_are_the_printed_ones():
 @pytest.mark.parametrize(
     ("params", "target"), [(ARRAY, "ecp5"), ({**ARRAY, "leap": 8}, "xcup"), ({}, "xcup")]
 )
-def test_what_the_paper_did_not_build_stands_beside_nothing(params, target):
-    assert paper.beside("urng_array", params, "synthesis", target) is None
+def test_other_designs_have_no_reference(params, target):
+    assert paper.reference("urng_array", params, "synthesis", target) is None
 
 
 def test_ratios_a_beat_and_a_fresh_number(rows):
@@ -164,7 +166,7 @@ def test_nothing_is_left_behind_in_a_folder_that_cannot_be(rows, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
 
-def test_what_a_perturbation_takes_over_its_array(rows):
+def test_lut_of_a_perturbation_beyond_its_array(rows):
     params = {"source": "urng", "lanes": 31, "width": 8, "leap": 1}
     array = row("urng_array", "31 x 8", {**ARRAY, "repair": False}, "xcup", lut=40)
     whole = row("perturbation", "31 x 8", params, "xcup", lut=133)
@@ -175,21 +177,21 @@ def test_what_a_perturbation_takes_over_its_array(rows):
     assert ratio.ratios([array, other]) == []
 
 
-def test_published_accuracies_stand_beside_the_demonstration():
+def test_the_demonstration_has_published_accuracies():
     demo = Row(
         core="demo zo",
         config="gaussian, k = 16",
         kind="demo",
         figures={"accuracy_mean": 81.5},
         command="seedbed demo zo",
-        paper=paper.demo("gaussian"),
+        paper=paper.demo_reference("gaussian"),
     )
-    (table,) = [t for t in tables.sections([demo.to_json()]) if "fine-tuning" in t.title]
+    (table,) = [t for t in sections([demo.to_json()]) if "fine-tuning" in t.title]
     assert table.lines == [["demo zo", "gaussian, k = 16", "81.5", "90.4", "93.1"]]
 
 
 def test_aims_are_met_or_missed(rows):
-    table = tables.verdicts([r.to_json() for r in rows], "", "")
+    table = aims.aims_table([r.to_json() for r in rows], "", "")
     assert [(line[-4], line[-1]) for line in table.lines] == [
         ("LUT", "missed"),
         ("FF", "met"),
@@ -202,17 +204,17 @@ def test_aims_are_met_or_missed(rows):
 def test_the_first_screen_says_what_was_checked_and_what_is_missed(rows, tmp_path):
     rows.append(row("lfsr", "default", {}, None, kind="simulation", cycles=5))
     rows.append(row("lfsr", "default", {}, None, kind="proof", proved=1))
-    said = tables.summary([r.to_json() for r in rows])
+    said = aims.summary([r.to_json() for r in rows])
     assert said == (
-        "Measured of 3 cores: 2 checks (1 simulation, 1 proof). Of 3 aims, 2 met, 1 missed: "
+        "Measured: 3 cores: 2 checks (1 simulation, 1 proof). Of 3 aims, 2 met, 1 missed: "
         "urng_array 31 x 8 on xcup, LUT: 40, not <= 36."
     )
     report.build(rows, tmp_path)
     for name in ("report.md", "report.html"):
-        head, _, _ = (tmp_path / name).read_text().partition("Drawn from")
+        head, _, _ = (tmp_path / name).read_text().partition("Made from")
         assert "Of 3 aims, 2 met, 1 missed" in head
-    assert tables.summary([r.to_json() for r in rows[1:2]]) == (
-        "Measured of 1 core: 0 checks. No aim was measured."
+    assert aims.summary([r.to_json() for r in rows[1:2]]) == (
+        "Measured: 1 core: 0 checks. No aim was measured."
     )
 
 
@@ -242,9 +244,9 @@ DECOMPRESS = {"blocks": 16, "block": 8, "latent": 3, "width": 16}
     ],
 )  # fmt: skip
 def test_every_system_has_a_plot(stem, measured, monkeypatch):
-    """A figure that is not there has a word in its place."""
+    """A missing figure has a label in its place."""
     words = []
-    monkeypatch.setattr(plots, "absent", lambda *found, **_: words.append(found[2]))
+    monkeypatch.setattr(plots, "label_missing", lambda *found, **_: words.append(found[2]))
     drawn = {name: plot([measured.to_json()]) for name, _, plot in plots.PLOTS}
     assert drawn[stem].startswith(b"\x89PNG")
     if "relative_error" in measured.figures:
@@ -272,7 +274,7 @@ def test_every_figure_of_data_or_seeds_names_them():
     ]
     rows[2] = replace(rows[2], seeds=[0, 1, 4], aim={"accuracy_mean": [">=", 90]})
     rows[3] = replace(rows[3], seeds=[7])
-    found = {table.title: table for table in tables.sections([each.to_json() for each in rows])}
+    found = {table.title: table for table in sections([each.to_json() for each in rows])}
 
     def named(title):
         table = found[title]
@@ -294,13 +296,13 @@ def test_sizes_join_a_job_with_what_it_ran_on():
         row("instantft", "16", {"lanes": 16}, "ecp5", lut=1),
         row("instantft", "8", lanes, None, kind="job", job_cycles=2_000_000, pass_cycles=99.5),
     ]
-    table = tables.sizes([r.to_json() for r in rows], "", "")
+    table = tables.job_resources([r.to_json() for r in rows], "", "")
     assert table.header[-3:] == ["cycles per job", "cycles per cached sample", "job, ms"]
     assert [line[2:] for line in table.lines] == [
         ["ecp5", "9", "8", "7", "6", "50.0", "2,000,000", "99.5", "40.0"],
         ["xcup", "5", "8", "7", "6", "", "2,000,000", "99.5", ""],
     ]
-    assert tables.sizes([rows[0].to_json()], "", "") is None
+    assert tables.job_resources([rows[0].to_json()], "", "") is None
 
 
 def test_status_counts_what_was_done(rows):
@@ -327,8 +329,8 @@ def test_status_counts_what_was_done(rows):
         (2.5, "2.50"),
     ],
 )
-def test_show(value, text):
-    assert tables.show(value) == text
+def test_format_figure(value, text):
+    assert format_figure(value) == text
 
 
 def test_summary_says_what_is_checked_and_what_is_missed(rows):
@@ -342,15 +344,15 @@ def test_summary_says_what_is_checked_and_what_is_missed(rows):
     assert "'make formal'" in next(line for line in lines if line.startswith("Not checked so far"))
 
 
-def test_a_surviving_mutant_has_a_line_of_its_own():
+def test_each_surviving_mutant_has_a_line():
     command = (
         "mutate -ctrl mutsel 7 18 -mode const1 -module top -cell $flatten\\\\core.$or$core.v:9$2 "
         "-port B -portbit 4 -wire core.x -src core.v:127.15-127.19 -src core.v:2609.9-2609.14"
     )
     row = {"core": "lfsr", "config": "14 bits", "kind": "mutation"}
     row["figures"] = {"mutants": 2, "killed": 1, "survivors": [command]}
-    table = tables.surviving([row], "", "")
+    table = tables.surviving_mutants([row], "", "")
     (line,) = table.lines
     assert line[:3] == ["lfsr", "14 bits", "const1 at B[4]"]
     assert line[4] == "2609.9-2609.14"
-    assert tables.surviving([{**row, "figures": {"survivors": []}}], "", "") is None
+    assert tables.surviving_mutants([{**row, "figures": {"survivors": []}}], "", "") is None

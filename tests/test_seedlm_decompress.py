@@ -9,7 +9,7 @@ from seedbed.golden import seedlm
 from seedbed.hw.seedlm_decompress import SeedlmDecompress
 from seedbed.sim.case import Case
 from seedbed.sim.cases.seedlm_decompress import case, corners, phase
-from seedbed.sim.harness import Mismatch, in_turn, simulate
+from seedbed.sim.harness import Mismatch, simulate, with_stalls
 from seedbed.spec import SeedlmDecompressConfig
 
 CONFIGS = [
@@ -36,7 +36,7 @@ CONFIGS = [
 ]
 
 
-@pytest.mark.parametrize(("config", "stalls"), in_turn(CONFIGS), ids=str)
+@pytest.mark.parametrize(("config", "stalls"), with_stalls(CONFIGS), ids=str)
 def test_matches_model(config, stalls):
     beats = case(config, Random(3), beats=40)
     simulate(SeedlmDecompress(config), beats, stalls=stalls, seed=3)

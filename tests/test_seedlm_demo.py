@@ -6,7 +6,7 @@ import pytest
 
 from seedbed.flow.demos import seedlm
 from seedbed.flow.demos.data import DataError
-from seedbed.flow.report import tables
+from seedbed.flow.report.sections import sections
 from seedbed.spec import SeedlmConfig
 
 #: A search and a core of seconds.
@@ -30,8 +30,8 @@ def test_weights_go_through_file_and_rtl_into_the_report(tmp_path, monkeypatch):
     assert found.config == "digits, small"
     assert found.figures["accuracy_after"] == row["accuracy"]
     report = json.loads(json.dumps([found.to_json()]))
-    titles = [table.title for table in tables.sections(report)]
-    assert titles == ["Compressed networks", "To measure it again"]
+    titles = [table.title for table in sections(report)]
+    assert titles == ["Compressed networks", "Commands"]
 
 
 def test_a_folder_without_data_is_refused(tmp_path):

@@ -8,14 +8,15 @@ from seedbed.flow import paper
 from seedbed.flow.demos import gemv_cycles as flow
 from seedbed.flow.emit.verilog import write, write_packed
 from seedbed.flow.registry import CORES
-from seedbed.flow.report import tables
+from seedbed.flow.report.aims import aims_table
 from seedbed.flow.report.kinds import plain as plain_params
+from seedbed.flow.report.sections import sections
 from seedbed.flow.row import Row
 from seedbed.hw.seedlm_gemv import SeedlmGemv
 from seedbed.sim import gemv_cycles
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.seedlm_gemv import Job, case, command, phase, results
-from seedbed.sim.harness import Mismatch, in_turn, simulate
+from seedbed.sim.harness import Mismatch, simulate, with_stalls
 from seedbed.spec import SeedlmGemvConfig
 
 SMALL = {"block": 4, "latent": 2, "width": 8, "beat_bits": 48, "columns": 64, "row_width": 8}
@@ -35,7 +36,7 @@ CONFIGS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("config", "stalls"), in_turn(CONFIGS), ids=str)
+@pytest.mark.parametrize(("config", "stalls"), with_stalls(CONFIGS), ids=str)
 def test_matches_model(config, stalls):
     simulate(SeedlmGemv(config), case(config, Random(5)), stalls=stalls, seed=5)
 
@@ -143,23 +144,23 @@ def test_cycles_of_the_emitted_verilog(tmp_path, monkeypatch):
 
 def test_cycles_are_compared_with_the_papers():
     params = plain_params(CORES["seedlm_gemv"], {})
-    printed = paper.beside("seedlm_gemv", params, "cycles", None)["figures"]
+    printed = paper.reference("seedlm_gemv", params, "cycles", None)["figures"]
     figures = {name: value + 1 for name, value in printed.items()}
     for side in flow.SIDES:
         ratio = printed[f"plain_cycles_{side}"] / printed[f"cycles_{side}"]
         assert round(ratio, 2) == printed[f"speed_up_{side}"]
     row = Row(
         core="seedlm_gemv", config="4 bits", kind="cycles", params=params, figures=figures,
-        command="seedbed measure", paper=paper.beside("seedlm_gemv", params, "cycles", None),
+        command="seedbed measure", paper=paper.reference("seedlm_gemv", params, "cycles", None),
         aim=paper.aims("seedlm_gemv", params, "cycles", None),
     )  # fmt: skip
-    (table,) = [t for t in tables.sections([row.to_json()]) if t.title == "Matrix-vector products"]
+    (table,) = [t for t in sections([row.to_json()]) if t.title == "Matrix-vector products"]
     assert table.lines[0] == [
         "4 bits", "512 x 512", "2,342", "2,341", "8,594", "8,593", "4.67", "3.67",
     ]  # fmt: skip
-    assert len(tables.verdicts([row.to_json()], "", "").lines) == 6
+    assert len(aims_table([row.to_json()], "", "").lines) == 6
     other = plain_params(CORES["seedlm_gemv"], {"word_bits": 8})
-    assert paper.beside("seedlm_gemv", other, "cycles", None) is None
+    assert paper.reference("seedlm_gemv", other, "cycles", None) is None
 
 
 @pytest.mark.parametrize(

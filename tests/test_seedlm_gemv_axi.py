@@ -16,7 +16,7 @@ def test_wrappers_are_emitted_and_nothing_else():
     assert find_verilog(NAME) is WRAPPERS[NAME]
     assert find_verilog("seedlm_gemv") is CORES["seedlm_gemv"]
     with pytest.raises(
-        UnknownCore, match=f"{NAME} has AXI ports, .* the core inside, 'seedlm_gemv'"
+        UnknownCore, match=f"{NAME} is an AXI wrapper, .* the core inside, 'seedlm_gemv'"
     ):
         find(NAME)
 

@@ -70,10 +70,47 @@ def test_every_component_is_in_the_reference():
     assert {core.component.__module__ for core in CORES.values()} <= set(modules)
 
 
-def test_ports_have_a_heading_that_numpydoc_knows():
-    lines = ["Members", "-------", "o", "    The output.", "Members of a club"]
-    reference.members(None, "class", "X", None, None, lines)
-    assert lines == ["Attributes", "----------", "o", "    The output.", "Members of a club"]
+def test_docstrings_are_read_as_they_are_meant():
+    lines = """
+Add.
+
+Parameters
+----------
+a, b
+    Numbers.
+
+Members
+-------
+o : Out(8)
+bus_awaddr .. bus_rready
+    The bus.
+
+Latency: 1 cycle. Members of
+the sum are integers.
+"""
+    assert (
+        reference.sections(lines.splitlines())
+        == """
+Add.
+
+Parameters
+----------
+a, b
+    Numbers.
+
+Attributes
+----------
+o : Out(8)
+bus_awaddr .. bus_rready
+    The bus.
+
+
+Notes
+-----
+Latency: 1 cycle. Members of
+the sum are integers.""".splitlines()
+    )
+    assert reference.sections(["Add.", "", "In words."]) == ["Add.", "", "In words."]
 
 
 @pytest.mark.parametrize(

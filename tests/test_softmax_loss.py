@@ -4,8 +4,8 @@ import pytest
 
 from seedbed.hw.softmax_loss import SoftmaxLoss, result_layout
 from seedbed.sim.case import Case, Phase
-from seedbed.sim.cases.softmax_loss import answer, case, frame
-from seedbed.sim.harness import in_turn, simulate
+from seedbed.sim.cases.softmax_loss import case, frame, response
+from seedbed.sim.harness import simulate, with_stalls
 from seedbed.spec import SoftmaxLossConfig
 from seedbed.spec.fixed import Q8_16, Fixed
 
@@ -14,10 +14,10 @@ CONFIGS = [
     SoftmaxLossConfig(logits=Q8_16),
     SoftmaxLossConfig(classes=2),
     SoftmaxLossConfig(classes=3, exp_bits=7, exp_fraction=4, index_bits=6),
-    # Exponentials to the last bit; probabilities and gradients as fine as one another.
+    # Exponentials with all bits; probabilities and gradients of equal resolution.
     SoftmaxLossConfig(classes=5, logits=Fixed(12, 6), exp_bits=9, exp_fraction=6),
     SoftmaxLossConfig(classes=4, probability_bits=12, index_bits=11),
-    # A table that no difference leaves; gradients without a fraction; the widest product.
+    # A table for every difference; gradients without a fraction; the widest product.
     SoftmaxLossConfig(classes=6, logits=Fixed(8, 4), exp_bits=12, exp_fraction=4),
     SoftmaxLossConfig(classes=3, gradients=Fixed(2, 0), probability_bits=8, index_bits=4),
     SoftmaxLossConfig(classes=17, gradients=Fixed(20, 18), probability_bits=18, index_bits=12),
@@ -25,7 +25,7 @@ CONFIGS = [
 ]
 
 
-@pytest.mark.parametrize(("config", "stalls"), in_turn(CONFIGS), ids=str)
+@pytest.mark.parametrize(("config", "stalls"), with_stalls(CONFIGS), ids=str)
 def test_matches_model(config, stalls):
     simulate(SoftmaxLoss(config), case(config, Random(5), samples=12), stalls=stalls, seed=5)
 
@@ -36,53 +36,55 @@ def test_latency_and_throughput(classes):
     dut = SoftmaxLoss(config)
     logits = [100 * k for k in range(classes)]
     phase = Phase(
-        inputs={"i": frame(config, logits, 1) * 5}, outputs={"o": answer(config, logits, 1) * 5}
+        inputs={"i": frame(config, logits, 1) * 5}, outputs={"o": response(config, logits, 1) * 5}
     )
-    moved = simulate(dut, Case(phases=[phase], quiet=True)).transfers
-    end = moved["i"][classes - 1]
-    assert moved["o"][:classes] == list(range(end + classes + 7, end + dut.latency + 1))
-    # One sample after the other, each as late as the first: the next logits come meanwhile.
-    assert moved["o"][classes:] == [cycle + dut.latency for cycle in moved["o"][:-classes]]
-    assert moved["i"][classes] == end + classes + 1
+    transfers = simulate(dut, Case(phases=[phase], quiet=True)).transfers
+    end = transfers["i"][classes - 1]
+    assert transfers["o"][:classes] == list(range(end + classes + 7, end + dut.latency + 1))
+    # Successive samples, all with the same latency: the next logits are accepted meanwhile.
+    assert transfers["o"][classes:] == [cycle + dut.latency for cycle in transfers["o"][:-classes]]
+    assert transfers["i"][classes] == end + classes + 1
 
 
 def test_a_short_sample_is_faster():
     config = SoftmaxLossConfig()
-    phase = Phase(inputs={"i": frame(config, [5, 7], 0)}, outputs={"o": answer(config, [5, 7], 0)})
-    moved = simulate(SoftmaxLoss(config), Case(phases=[phase], quiet=True)).transfers
-    assert moved["o"] == [moved["i"][1] + 9, moved["i"][1] + 10]
+    phase = Phase(
+        inputs={"i": frame(config, [5, 7], 0)}, outputs={"o": response(config, [5, 7], 0)}
+    )
+    transfers = simulate(SoftmaxLoss(config), Case(phases=[phase], quiet=True)).transfers
+    assert transfers["o"] == [transfers["i"][1] + 9, transfers["i"][1] + 10]
 
 
-def test_logits_are_taken_while_gradients_wait():
+def test_logits_are_accepted_while_gradients_are_stalled():
     config = SoftmaxLossConfig(classes=3)
     one, two = [5, 7, 700], [9000, 0, 1]
     phases = [
         Phase(inputs={"i": frame(config, one, 0) + frame(config, two, 2)}),
-        Phase(outputs={"o": answer(config, one, 0) + answer(config, two, 2)}),
+        Phase(outputs={"o": response(config, one, 0) + response(config, two, 2)}),
     ]
     simulate(SoftmaxLoss(config), Case(phases=phases, quiet=True))
 
 
-def shown(config, logits, label):
+def run_sample(config, logits, label):
     """Run one sample, against the model, and return its beats."""
-    beats = answer(config, logits, label)
+    beats = response(config, logits, label)
     phase = Phase(inputs={"i": frame(config, logits, label)}, outputs={"o": beats})
     simulate(SoftmaxLoss(config), Case(phases=[phase], quiet=True))
     return [result_layout(config).from_bits(beat) for beat in beats]
 
 
 def test_a_label_without_a_logit():
-    """Its logit counts as minus infinity: the loss is beyond any format."""
+    """Its logit counts as minus infinity: the loss saturates in every format."""
     config = SoftmaxLossConfig(logits=Q8_16)
     for label in (2, 15):
-        first, second = shown(config, [5, 5], label)
+        first, second = run_sample(config, [5, 5], label)
         assert (first.gradient, second.gradient) == (2048, 2048)
         assert (second.loss, second.saturated, second.best) == (Q8_16.high, 1, 0)
 
 
-def test_logits_beyond_the_classes_are_dropped():
+def test_logits_after_the_first_classes_are_discarded():
     config = SoftmaxLossConfig(classes=2, logits=Q8_16)
-    beats = shown(config, [5, 5, Q8_16.high, 7], 1)
+    beats = run_sample(config, [5, 5, Q8_16.high, 7], 1)
     assert [beat.gradient for beat in beats] == [2048, -2048]
     assert [beat.last for beat in beats] == [0, 1]
     assert {(beat.best, beat.loss, beat.saturated) for beat in beats} == {(0, 45410, 0)}

@@ -1,6 +1,7 @@
-"""The testbench in plain Verilog: it must notice what it is there for."""
+"""The testbench in plain Verilog detects errors of a core."""
 
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -13,36 +14,8 @@ from seedbed.sim import tools, verilog_bench
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.harness import Mismatch
 
-# A module that breaks one rule a port.
-FAULTY = """
-module faulty(input clk, input rst,
-    output [7:0] o_changes_payload, output o_changes_valid, input o_changes_ready,
-    output [7:0] o_falls_payload, output o_falls_valid, input o_falls_ready,
-    output [7:0] o_keeps_payload, output o_keeps_valid, input o_keeps_ready,
-    output [7:0] o_waits_payload, output o_waits_valid, input o_waits_ready,
-    output [7:0] o_counts_payload, output o_counts_valid, input o_counts_ready,
-    output [7:0] o_partly_payload, output o_partly_valid, input o_partly_ready,
-    output [7:0] o_unknown_payload, output o_unknown_valid, input o_unknown_ready,
-    output [7:0] o_repeats_payload, output o_repeats_valid, input o_repeats_ready,
-    input [7:0] i_payload, input i_valid, output i_ready,
-    input [7:0] i_open_payload, input i_open_valid, output i_open_ready);
-  reg [7:0] now = 0, keeps = 0, waits = 0, counts = 0, falls = 0, repeats = 0;
-  assign o_changes_payload = now, o_falls_payload = falls, o_keeps_payload = keeps;
-  assign o_waits_payload = waits, o_counts_payload = counts, o_repeats_payload = repeats;
-  assign o_partly_payload = 8'b0000000x, o_unknown_payload = 0;
-  assign o_changes_valid = 1, o_keeps_valid = 1, o_counts_valid = 1, o_partly_valid = 1;
-  assign o_falls_valid = now[0], o_waits_valid = o_waits_ready, o_repeats_valid = 1;
-  assign o_unknown_valid = 1'bx, i_ready = 0, i_open_ready = ^i_open_payload;
-  always @(posedge clk) begin
-    now <= rst ? 0 : now + 1;
-    falls <= rst ? 0 : falls + (o_falls_valid & o_falls_ready);
-    keeps <= keeps + o_keeps_ready;
-    waits <= rst ? 0 : waits + o_waits_ready;
-    counts <= rst ? 0 : counts + o_counts_ready;
-    repeats <= rst ? 0 : repeats + (o_repeats_ready & ~now[2]);
-  end
-endmodule
-"""
+#: A core whose outputs each break one rule.
+FAULTY = Path(__file__).with_name("faulty.v")
 
 
 def expects(port, payloads=range(40), *, quiet=False, drain=False, **inputs):
@@ -55,16 +28,16 @@ FAULTS = [
     ({}, expects("o_changes"), "o_changes changed before its transfer"),
     ({}, expects("o_falls"), "o_falls changed before its transfer"),
     ({"cycles": 200}, expects("o_keeps"), "o_keeps, phase 0, beat 0: expected 00, got"),
-    ({"seed": 2}, expects("o_waits"), "phase 0 hangs"),
+    ({"seed": 2}, expects("o_waits"), "phase 0 timed out"),
     ({}, expects("o_counts", quiet=True), "o_counts, a beat after the last one"),
-    ({}, expects("o_counts", i=[1]), "phase 0 hangs"),
-    ({}, expects("o_counts", i=[1], drain=True), "phase 0 hangs"),
+    ({}, expects("o_counts", i=[1]), "phase 0 timed out"),
+    ({}, expects("o_counts", i=[1], drain=True), "phase 0 timed out"),
     ({"stalls": 0}, expects("o_repeats"), "o_repeats, phase 0, beat 5: expected 05, got 04"),
     ({}, expects("o_counts", [0, 1, 7]), "o_counts, phase 0, beat 2: expected 07, got 02"),
     ({"seed": 5}, expects("o_counts", [7]), r"expected 07, got 00 \(seed 5\)"),
     ({"reset": 0}, expects("o_partly", [0]), "o_partly, an unknown payload 0X in cycle 1 "),
     ({"reset": 0}, expects("o_unknown", [0]), "o_unknown_valid is unknown in cycle 1 "),
-    ({"unknown": 1}, expects("o_counts", i_open=[3]), "i_open_ready is unknown|phase 0 hangs"),
+    ({"unknown": 1}, expects("o_counts", i_open=[3]), "i_open_ready is unknown|phase 0 timed out"),
 ]
 
 
@@ -84,21 +57,17 @@ def icarus():
 
 
 @pytest.mark.parametrize(("settings", "case", "message"), FAULTS)
-def test_bench_notices_faults(settings, case, message, tmp_path, icarus):
-    (tmp_path / "faulty.v").write_text(FAULTY)
-    command = verilog_bench.icarus(
-        bench(tmp_path, case), [tmp_path / "faulty.v"], generation="2005"
-    )
+def test_bench_detects_errors(settings, case, message, tmp_path, icarus):
+    command = verilog_bench.icarus(bench(tmp_path, case), [FAULTY], generation="2005")
     with pytest.raises(Mismatch, match=message):
         verilog_bench.run(command, tmp_path, **settings)
 
 
-def test_a_core_that_does_all_right_passes(tmp_path, icarus):
-    (tmp_path / "faulty.v").write_text(FAULTY)
+def test_a_correct_output_passes(tmp_path, icarus):
     path = bench(tmp_path, expects("o_counts", range(30)))
     for generation in verilog_bench.GENERATIONS:
-        command = verilog_bench.icarus(path, [tmp_path / "faulty.v"], generation=generation)
-        # Two cycles of reset, then a beat a cycle.
+        command = verilog_bench.icarus(path, [FAULTY], generation=generation)
+        # Two cycles of reset, then a beat per cycle.
         assert verilog_bench.run(command, tmp_path, stalls=0) == 32
         slow = verilog_bench.run(command, tmp_path, seed=2)
         assert 50 < slow < 120
@@ -106,7 +75,7 @@ def test_a_core_that_does_all_right_passes(tmp_path, icarus):
         assert verilog_bench.run(command, tmp_path, cycles=1000) >= 1000
 
 
-# A memory's master: an answer that comes before its command shows in the next command.
+# A memory's manager: a response before its command sets a bit of the next command.
 EARLY = """
 module early(input clk, input rst,
     output [7:0] o_payload, output o_valid, input o_ready,
@@ -123,7 +92,7 @@ endmodule
 """
 
 
-def test_answers_come_after_their_commands(tmp_path, icarus):
+def test_responses_come_after_their_commands(tmp_path, icarus):
     (tmp_path / "early.v").write_text(EARLY)
     ports = {"i": In(stream.Signature(8)), "o": Out(stream.Signature(8))}
     one = Phase(
@@ -142,8 +111,8 @@ def test_answers_come_after_their_commands(tmp_path, icarus):
         verilog_bench.run(command(replace(one, after={})), tmp_path)
 
 
-def test_a_testbench_that_does_not_end_is_no_success(tmp_path):
-    with pytest.raises(RuntimeError, match="the testbench came to no end:\nhello"):
+def test_a_testbench_without_a_verdict_is_an_error(tmp_path):
+    with pytest.raises(RuntimeError, match="the testbench printed no verdict:\nhello"):
         verilog_bench.run(["echo", "hello"], tmp_path)
 
 

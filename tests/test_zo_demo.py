@@ -7,7 +7,7 @@ from rich.console import Console
 
 from seedbed.flow.demos import zo, zo_job
 from seedbed.flow.demos.data import Split, digits
-from seedbed.flow.demos.zo_job import Job, NotKeptError, Settings, kept, prepare, run
+from seedbed.flow.demos.zo_job import Job, NotCachedError, Settings, cached_run, prepare, run
 from seedbed.golden.zo import SOURCES, Run
 
 SETTINGS = Settings(hidden=4, shots=(4, 8), steps=10, rate=4e-3, eps=2**-7, pre_steps=30)
@@ -64,12 +64,12 @@ def test_whole_demonstration(tmp_path, small, monkeypatch):
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*.*")} == before
 
 
-def test_what_is_kept_hangs_on_everything(tmp_path, task, monkeypatch):
+def test_cached_results_depend_on_all_inputs(tmp_path, task, monkeypatch):
     job = Job("gaussian", (), 4, 0)
-    with pytest.raises(NotKeptError):
-        kept(task, job, tmp_path)
-    first = kept(task, job, tmp_path, may_run=True)
-    assert kept(task, job, tmp_path) == first
+    with pytest.raises(NotCachedError):
+        cached_run(task, job, tmp_path)
+    first = cached_run(task, job, tmp_path, may_run=True)
+    assert cached_run(task, job, tmp_path) == first
     changed = [
         (task, Job("gaussian", (), 4, 1)),
         (task, Job("gaussian", (), 8, 0)),
@@ -79,11 +79,11 @@ def test_what_is_kept_hangs_on_everything(tmp_path, task, monkeypatch):
         (prepare(other_images(), SETTINGS), job),
     ]
     for other_task, other_job in changed:
-        with pytest.raises(NotKeptError):
-            kept(other_task, other_job, tmp_path)
+        with pytest.raises(NotCachedError):
+            cached_run(other_task, other_job, tmp_path)
     monkeypatch.setattr(zo_job, "code", lambda name: "another")
-    with pytest.raises(NotKeptError):
-        kept(prepare(digits(), SETTINGS), job, tmp_path)
+    with pytest.raises(NotCachedError):
+        cached_run(prepare(digits(), SETTINGS), job, tmp_path)
 
 
 def other_images():

@@ -10,8 +10,9 @@
     select -> state: next
     state.s -> select.s
 
-A line names a block, its column and row, its kind and its text; ``|`` starts a new line of text. An
-arrow joins two blocks, by the sides that are given (``n``, ``s``, ``e``, ``w``), with a text.
+A line names a block, its column and row, its kind and its text; ``|`` starts a new line of text.
+An arrow (``->`` or ``<->``) joins two blocks, by the sides that are given (``n``, ``s``, ``e``,
+``w``), with a text.
 """
 
 import hashlib
@@ -48,7 +49,7 @@ SIDES = {"n": (0, 1), "s": (0, -1), "e": (1, 0), "w": (-1, 0)}
 #: How far a way around stays away from the blocks, and how far lines of text are apart.
 AROUND, LINE = 0.55, 0.36
 _BLOCK = re.compile(r"(\w+)\s+(-?[\d.]+),(-?[\d.]+)\s+(\w+)\s+(.+)")
-_ARROW = re.compile(r"(\w+)(?:\.([nsew]))?\s*->\s*(\w+)(?:\.([nsew]))?(?::\s*(.+))?")
+_ARROW = re.compile(r"(\w+)(?:\.([nsew]))?\s*(<?->)\s*(\w+)(?:\.([nsew]))?(?::\s*(.+))?")
 
 Point = tuple[float, float]
 
@@ -113,8 +114,8 @@ def _end(block: Any, place: Point, side: str) -> Point:
 
 
 def _arrow(
-    drawing: Any, found: dict[str, tuple[Any, Point]], start: str, leave: str | None, stop: str,
-    enter: str | None, text: str | None,
+    drawing: Any, found: dict[str, tuple[Any, Point]], start: str, leave: str | None, kind: str,
+    stop: str, enter: str | None, text: str | None,
 ) -> None:  # fmt: skip
     for name in (start, stop):
         if name not in found:
@@ -125,8 +126,9 @@ def _arrow(
     ends = [_end(*found[start], leave), _end(*found[stop], enter)]
     route = _route(ends[0], leave, ends[1], enter)
     for k, (here, there) in enumerate(pairwise(route)):
-        last = k == len(route) - 2
-        drawing.add(elements.Line(arrow="->" if last else None).at(here).to(there))
+        heads = ("<" if k == 0 and kind == "<->" else "") + (">" if k == len(route) - 2 else "")
+        arrow = {"": None, "<": "<-", ">": "->", "<>": "<->"}[heads]
+        drawing.add(elements.Line(arrow=arrow).at(here).to(there))
     if text:
         # Beside the longest part of the way.
         here, there = max(pairwise(route), key=lambda two: math.dist(*two))

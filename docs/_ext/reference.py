@@ -18,6 +18,8 @@ from typer.main import get_command
 
 from seedbed.flow.cli import app as command_line
 
+_FIELD = re.compile(r"\*{0,2}\w+(, \*{0,2}\w+)*( : .+)?")
+
 
 def command_pages() -> str:
     """Return what typer writes of every command and its options, as Markdown."""
@@ -56,11 +58,31 @@ class Api(SphinxDirective):
         return nested_parse_to_nodes(self.state, content, allow_section_headings=True)
 
 
-def members(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Rename the section of a component's ports to one that numpydoc knows."""
-    for k, line in enumerate(lines[:-1]):
-        if line == "Members" and set(lines[k + 1]) == {"-"}:
-            lines[k : k + 2] = ["Attributes", "----------"]
+def sections(lines: list[str]) -> list[str]:
+    """Return a docstring as numpydoc reads it.
+
+    Ports (``Members``) are called attributes. Sentences after the fields of a section would be
+    read as further fields: they become notes at the end.
+    """
+    found: list[str] = []
+    notes: list[str] = []
+    fields = prose = False
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        if below and set(below) == {"-"}:
+            fields, prose = True, False
+            line = "Attributes" if line == "Members" else line
+        elif set(line) == {"-"}:
+            line = "-" * len(found[-1])
+        elif fields and line and not line.startswith(" "):
+            # A field is a name, or several, with " : " and a type; or has a text below it.
+            prose = not (_FIELD.fullmatch(line) or below.startswith(" "))
+        (notes if prose else found).append(line)
+    return [*found, "", "Notes", "-----", *notes] if notes else found
+
+
+def tidy(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Change a docstring before numpydoc reads it."""
+    lines[:] = sections(lines)
 
 
 def signature(
@@ -77,7 +99,7 @@ def signature(
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directives."""
     # numpydoc does its part at 500.
-    app.connect("autodoc-process-docstring", members, priority=400)
+    app.connect("autodoc-process-docstring", tidy, priority=400)
     app.connect("autodoc-process-signature", signature)
     app.add_directive("commands", Commands)
     app.add_directive("api", Api)

@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 from safetensors import SafetensorError, TensorSpec, safe_open, serialize_file
 
-from seedbed.flow.files import PERMISSIONS, naming
+from seedbed.flow.files import PERMISSIONS, os_error_path
 
 __all__ = ["FLOATS", "Checkpoint", "CheckpointError", "Entry", "apart"]
 
@@ -149,7 +149,7 @@ class Checkpoint:
 
     def read(self, offset: int, size: int) -> bytes:
         """Return ``size`` bytes from ``offset`` of the file."""
-        with naming(self.path):
+        with os_error_path(self.path):
             found = os.pread(self._file.fileno(), size, offset)
         if len(found) != size:
             raise CheckpointError(f"{self.path} has become shorter while it was read")
@@ -157,7 +157,7 @@ class Checkpoint:
 
     def write(self, offset: int, payload: bytes) -> None:
         """Write ``payload`` at ``offset``, which lies in a tensor of the created file."""
-        with naming(self.path):
+        with os_error_path(self.path):
             written = 0
             while written < len(payload):
                 view = memoryview(payload)[written:]
@@ -172,7 +172,7 @@ class Checkpoint:
 
     def sync(self) -> None:
         """Return when what was written is on the disk."""
-        with naming(self.path):
+        with os_error_path(self.path):
             os.fsync(self._file.fileno())
 
     def stamp(self) -> tuple[int, int]:

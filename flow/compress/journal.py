@@ -8,7 +8,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Self
 
-from seedbed.flow.files import naming
+from seedbed.flow.files import os_error_path
 
 __all__ = ["Journal"]
 
@@ -49,7 +49,7 @@ class Journal:
         self.done: dict[int, tuple] = {}
         self._file = open(path, "a+b", buffering=0)  # noqa: SIM115
         try:
-            with naming(path):
+            with os_error_path(path):
                 self._lock()
                 self._begin(json.loads(json.dumps(run)))
         except BaseException:
@@ -96,7 +96,7 @@ class Journal:
 
     def add(self, index: int, crc: int, *sums: float) -> None:
         """Note a piece as finished."""
-        with naming(self.path):
+        with os_error_path(self.path):
             self._write((index, crc, *sums))
         self.done[index] = (crc, *sums)
 

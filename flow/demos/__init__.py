@@ -1,1 +1,1 @@
-"""Whole jobs on real data, as the papers have them."""
+"""Demonstrations: the papers' jobs on real data."""

@@ -17,14 +17,14 @@ CLASSES = 10
 
 
 class DataError(ValueError):
-    """A data file is missing or is not what it should be; the message is one sentence."""
+    """A data file is missing or invalid; the message is one sentence."""
 
 
 @dataclass(frozen=True)
 class Split:
     """Three disjoint sets of upright images (count, side, side), float32 in 0..1, and labels.
 
-    ``pre`` is for pre-training, ``tune`` holds what fine-tuning may see, ``test`` is held out.
+    ``pre`` is for pre-training, ``tune`` for fine-tuning, ``test`` is held out.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Split:
 
 
 def digits() -> Split:
-    """Return scikit-learn's 1797 digits of 8 x 8: 500 to pre-train, 597 to tune, 700 to test."""
+    """Return scikit-learn's 1797 digits of 8 x 8: 500 for ``pre``, 597 ``tune``, 700 ``test``."""
     images, labels = load_digits(return_X_y=True)
     images = (images.reshape(-1, 8, 8) / 16).astype(np.float32)
     order = np.random.default_rng(0).permutation(len(labels))
@@ -50,7 +50,8 @@ def digits() -> Split:
 def mnist(folder: Path) -> Split:
     """Return MNIST from its four IDX files in ``folder``, plain or gzipped.
 
-    Of the training images five sixths pre-train and the others tune; the test images are held out.
+    Five sixths of the training images are ``pre``, the others ``tune``; the test images are held
+    out.
     Raises :class:`DataError`.
     """
     if not folder.is_dir():
@@ -63,18 +64,20 @@ def mnist(folder: Path) -> Split:
 
 def _pair(folder: Path, prefix: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the images, scaled to 0..1, and the labels of one of MNIST's two sets."""
-    pictures = _find(folder, f"{prefix}-images-idx3-ubyte")
-    names = _find(folder, f"{prefix}-labels-idx1-ubyte")
-    images, labels = read_idx(pictures, "images"), read_idx(names, "labels")
+    image_file = _find(folder, f"{prefix}-images-idx3-ubyte")
+    label_file = _find(folder, f"{prefix}-labels-idx1-ubyte")
+    images, labels = read_idx(image_file, "images"), read_idx(label_file, "labels")
     if len(images) != len(labels):
-        raise DataError(f"{pictures} has {len(images)} images, but {names} {len(labels)} labels")
+        raise DataError(
+            f"{image_file} has {len(images)} images, but {label_file} has {len(labels)} labels"
+        )
     if images.shape[1:] != (28, 28):
         raise DataError(
-            f"{pictures} has images of {images.shape[1]} x {images.shape[2]}, but MNIST's are "
+            f"{image_file} has images of {images.shape[1]} x {images.shape[2]}, but MNIST's are "
             f"28 x 28"
         )
     if labels.max(initial=0) >= CLASSES:
-        raise DataError(f"{names} has the label {labels.max()}, but MNIST's are 0..9")
+        raise DataError(f"{label_file} has the label {labels.max()}, but MNIST's are 0..9")
     return images.astype(np.float32) / 255, labels.astype(np.int64)
 
 
@@ -88,9 +91,9 @@ def _find(folder: Path, stem: str) -> Path:
 def read_idx(path: Path, kind: str) -> np.ndarray:
     """Return the bytes of an IDX file, shaped as its header says.
 
-    ``kind`` is ``images`` (three dimensions) or ``labels`` (one). A name that ends in ``.gz`` is
-    decompressed. Raises :class:`DataError` for a file of another kind, and for one that is shorter
-    or longer than its header says. Source: the format's description on MNIST's page (LeCun et al.).
+    ``kind`` is ``images`` (three dimensions) or ``labels`` (one). A file with the suffix ``.gz`` is
+    decompressed. Raises :class:`DataError` for a file of another kind or of the wrong length.
+    Source: the format's description on MNIST's page (LeCun et al.).
     """
     opened = gzip.open if path.suffix == ".gz" else open
     try:
@@ -117,7 +120,7 @@ def read_idx(path: Path, kind: str) -> np.ndarray:
 
 
 def rotated(images: np.ndarray, degrees: float) -> np.ndarray:
-    """Return the images turned about their centre, anticlockwise, in bilinear interpolation."""
+    """Return the images rotated about their centre, anticlockwise, by bilinear interpolation."""
     return rotate(images, degrees, axes=(2, 1), reshape=False, order=1)
 
 

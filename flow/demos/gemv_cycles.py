@@ -1,4 +1,4 @@
-"""Cycles of the paper's matrix-vector products, packed and plain."""
+"""Cycles of the paper's matrix-vector products, with compressed and uncompressed weights."""
 
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,12 @@ SIDES = (512, 1024, 2048)
 def measure(
     verilog: Path, top: str, config: SeedlmGemvConfig, *, seed: int, build: Path
 ) -> dict[str, Any]:
-    """Return the cycles of each size, packed and plain, and how many times fewer packed takes.
+    """Return the cycles of each matrix size, compressed and uncompressed, and the speed-up.
 
-    They count from the first beat of weights that is taken to the last result, both included, in
-    simulation of ``top`` of ``verilog``, with no port waiting. Every result is compared with the
-    model's. Raises :class:`~seedbed.sim.harness.Mismatch` where one differs, and ``RuntimeError``
-    where the Verilog does not build.
+    The cycles count from the first transfer of weights to the last result, both included, in a
+    simulation of ``top`` of ``verilog`` without stalls. All results are compared with the model.
+    Raises :class:`~seedbed.sim.harness.Mismatch` if one differs, and ``RuntimeError`` if the
+    Verilog does not build.
     """
     bench = gemv_cycles.executable(verilog, top, build=build)
     rng = np.random.default_rng(seed)

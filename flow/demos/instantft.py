@@ -1,4 +1,4 @@
-"""The InstantFT demonstration: LeNet-5 is turned out of its depth, and fine-tuned back."""
+"""The InstantFT demonstration: LeNet-5 is fine-tuned on rotated images."""
 
 import json
 from dataclasses import asdict
@@ -13,14 +13,14 @@ from seedbed.flow.demos.data import digits, mnist
 from seedbed.flow.demos.instantft_job import FIXED, Job, Settings, Task, prepare
 from seedbed.flow.demos.instantft_plots import draw, show
 from seedbed.flow.files import write_atomic
-from seedbed.flow.pool import bar, perform
+from seedbed.flow.pool import bar, run_jobs
 from seedbed.spec.finetune import METHODS, cost
 from seedbed.spec.network import LENET5
 
 __all__ = ["ANGLES", "SEEDS", "SETTINGS", "run_instantft"]
 
-#: Pre-training by data set: steps and rates of Adam. All else is the paper's, but the digits'
-#: learning rate: a network pre-trained on 500 of them has activations more than twice as large.
+#: Pre-training by data set: steps and rates of Adam. All other settings are the paper's, except the
+#: digits' learning rate: a network pre-trained on 500 digits has activations over twice as large.
 SETTINGS = {
     "digits": Settings(phases=((500, 1e-3), (250, 2e-4)), rate=0.02),
     "mnist": Settings(phases=((2000, 1e-3), (1000, 2e-4))),
@@ -28,15 +28,15 @@ SETTINGS = {
 #: Angles of Figure 7a, in degrees.
 ANGLES = (15, 30, 45, 60, 75, 90)
 SEEDS = 3
-#: What Figure 7a has of each angle, beside the accuracy before: method and cache. A method whose
-#: network is frozen gives the same with the exact cache as without, in less time.
-SWEPT = (
+#: Curves of Figure 7a: method and cache. For a frozen network, the exact cache gives the same
+#: result as no cache, in less time.
+ANGLE_SWEEP = (
     *((name, "exact" if name == "InstantFT" else "none") for name in METHODS),
     (FIXED, "nf4"),
 )
-#: What the table has, with and without NF4.
+#: Rows of the table, with and without NF4.
 TABLE = tuple((name, cache) for name in ("InstantFT", FIXED) for cache in ("exact", "nf4"))
-#: What Figure 1 has.
+#: Points of Figure 1.
 TIMED = (*((name, "none") for name in METHODS), ("InstantFT", "exact"))
 Result = dict[str, Any]
 
@@ -50,26 +50,26 @@ def run_instantft(
     workers: int = 2,
     console: Console | None = None,
 ) -> Result:
-    """Pre-train, rotate, fine-tune; write ``out/instantft.json`` and the plots beside it.
+    """Pre-train, rotate, fine-tune; write ``out/instantft.json`` and the plots to ``out``.
 
     Parameters
     ----------
     data
-        A folder with MNIST's IDX files; ``None`` takes scikit-learn's digits, made 28 x 28.
+        A folder with MNIST's IDX files; ``None``: scikit-learn's digits, scaled to 28 x 28.
     out
-        Made if needed. The pre-trained network and the results of single runs are kept in its
-        ``instantft_cache``, so that an interrupted demonstration goes on where it was.
+        Created if needed. Its ``instantft_cache`` holds the pre-trained network and the results of
+        single runs, so that an interrupted demonstration can be resumed.
     angle
-        Degrees of the tables and of Figure 1, 15..90.
+        Rotation angle of the tables and of Figure 1, 15..90 degrees.
     seeds
-        Runs a figure.
+        Runs per figure.
     workers
-        Processes.
+        Number of processes.
     console
-        Takes the tables, while standard error shows the progress; ``None`` shows nothing.
+        Output of the tables; progress goes to standard error. ``None``: no output.
 
-    Returns what the JSON holds. Raises ``ValueError`` for bad numbers or data, ``OSError`` where
-    ``out`` cannot be written.
+    Returns the content of the JSON file. Raises ``ValueError`` for bad numbers or data, and
+    ``OSError`` if ``out`` cannot be written.
     """
     for name, value in {"seeds": seeds, "workers": workers}.items():
         if value < 1:
@@ -83,12 +83,14 @@ def run_instantft(
         line = progress.add_task("pre-training", total=sum(steps for steps, _ in settings.phases))
         task = prepare(split, settings, folder, lambda steps: progress.advance(line, steps))
 
-    def jobs(what: tuple[str, str], degrees: float) -> list[Job]:
-        return [Job(*what, float(degrees), seed) for seed in range(seeds)]
+    def jobs(variant: tuple[str, str], degrees: float) -> list[Job]:
+        return [Job(*variant, float(degrees), seed) for seed in range(seeds)]
 
-    wanted = [job for what in (*TABLE, *TIMED) for job in jobs(what, angle)]
-    wanted += [job for degrees in ANGLES for what in SWEPT for job in jobs(what, degrees)]
-    done = perform(task, wanted, folder, workers=workers, progress=shown)
+    wanted = [job for variant in (*TABLE, *TIMED) for job in jobs(variant, angle)]
+    wanted += [
+        job for degrees in ANGLES for variant in ANGLE_SWEEP for job in jobs(variant, degrees)
+    ]
+    done = run_jobs(task, wanted, folder, workers=workers, progress=shown)
     result = {
         "command": f"seedbed demo instantft --angle {angle:g} --seeds {seeds}"
         + ("" if data is None else " --data DIR"),
@@ -101,9 +103,11 @@ def run_instantft(
         "settings": asdict(settings),
         "cache_bytes": cache_bytes(task),
         "costs": {name: asdict(cost(LENET5, method)) for name, method in METHODS.items()},
-        "table": [summary(jobs(what, angle), done) for what in TABLE],
-        "times": [summary(jobs(what, angle), done) for what in TIMED],
-        "angles": [summary(jobs(what, each), done) for each in ANGLES for what in SWEPT],
+        "table": [summary(jobs(variant, angle), done) for variant in TABLE],
+        "times": [summary(jobs(variant, angle), done) for variant in TIMED],
+        "angles": [
+            summary(jobs(variant, degrees), done) for degrees in ANGLES for variant in ANGLE_SWEEP
+        ],
     }
     result["gaps"] = gaps(result["table"])
     write_atomic(out / "instantft.json", json.dumps(result, indent=1, allow_nan=False) + "\n")
@@ -114,7 +118,7 @@ def run_instantft(
 
 
 def cache_bytes(task: Task) -> dict[str, int]:
-    """Return the forward cache's bytes for all tuned images, as float32, exact and NF4."""
+    """Return the forward cache's bytes for all training images, as float32, exact and NF4."""
     found = {"float32": 4 * sum(task.config("exact").cached) * task.count}
     for cache in ("exact", "nf4"):
         found[cache] = -(-task.config(cache).entry_bits // 8) * task.count
@@ -122,7 +126,7 @@ def cache_bytes(task: Task) -> dict[str, int]:
 
 
 def summary(group: list[Job], done: dict[Job, dict[str, Any]]) -> Result:
-    """Return means over the seeds, accuracies in percent, and what each seed gave."""
+    """Return means over the seeds, accuracies in percent, and the accuracy of each seed."""
     results = [done[job] for job in group]
     found: Result = {
         "method": group[0].method,
@@ -141,7 +145,7 @@ def summary(group: list[Job], done: dict[Job, dict[str, Any]]) -> Result:
 
 
 def gaps(table: list[Result]) -> dict[str, float]:
-    """Return points of held-out accuracy that fixed point costs, and that NF4 does."""
+    """Return the loss of held-out accuracy by fixed point and by NF4, in percentage points."""
     held = {(row["method"], row["cache"]): row["after_held"] for row in table}
     return {
         "fixed_point_with_nf4": held["InstantFT", "exact"] - held[FIXED, "nf4"],

@@ -1,4 +1,4 @@
-"""The command line's demonstration of InstantFT."""
+"""The command ``demo instantft``."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,14 +13,12 @@ __all__ = ["demo_instantft"]
 
 def demo_instantft(
     data: Data = None,
-    angle: Annotated[
-        float, typer.Option(help="The degrees by which the images are rotated, 15..90.")
-    ] = 90,
+    angle: Annotated[float, typer.Option(help="The rotation of the images, 15..90 degrees.")] = 90,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="The number of runs for a figure, by default 3.")
+        int | None, typer.Option(min=1, help="The number of runs per figure, by default 3.")
     ] = None,
     rtl: Annotated[
-        bool, typer.Option("--rtl", help="Run one whole job on the emitted Verilog, bit for bit.")
+        bool, typer.Option("--rtl", help="Run one complete job on the emitted Verilog, bit-exact.")
     ] = False,
     images: Annotated[
         int | None, typer.Option(help="With --rtl: the number of images, by default 1024.")
@@ -35,19 +33,19 @@ def demo_instantft(
         int | None, typer.Option(help="With --rtl: the seed of the job, by default 0.")
     ] = None,
     stalls: Annotated[
-        bool, typer.Option("--stalls", help="With --rtl: let all ports pause at random.")
+        bool, typer.Option("--stalls", help="With --rtl: stall all ports at random.")
     ] = False,
     build: Build = Path("build"),
 ) -> None:
-    """Fine-tune LeNet-5 on rotated images: InstantFT in float and fixed point, and five others.
+    """Fine-tune LeNet-5 on rotated images with InstantFT, float and fixed point, and five others.
 
     With --rtl, InstantFT runs in the emitted core, and its cycles are counted.
     """
     from seedbed.flow.demos import instantft, instantft_rtl_demo
 
     folder = build / "demo" / ("digits" if data is None else "mnist")
-    own = {"images": images, "epochs": epochs, "lanes": lanes, "seed": seed}
-    given = {name: value for name, value in own.items() if value is not None}
+    options = {"images": images, "epochs": epochs, "lanes": lanes, "seed": seed}
+    given = {name: value for name, value in options.items() if value is not None}
     if stalls:
         given["stalls"] = True
     if rtl:

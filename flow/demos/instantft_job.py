@@ -1,4 +1,4 @@
-"""One run of the InstantFT demonstration, as a process of its own can do it."""
+"""One run of the InstantFT demonstration, executable in a separate process."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -22,18 +22,19 @@ from seedbed.spec.network import LENET5
 
 __all__ = ["FIXED", "Job", "Settings", "Task", "prepare"]
 
-#: The method that is trained in fixed point; the others are those of ``METHODS``.
+#: The method with fixed-point training; the others are those of ``METHODS``.
 FIXED = "fixed point"
-#: Of an image, and of the zeros around a digit, as MNIST has them.
+#: Side of an image, and zero margin around a digit, as in MNIST.
 SIDE, MARGIN = 28, 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What all runs on a data set share.
+    """Settings of all runs on a data set.
 
-    ``phases`` are the steps and rates of pre-training by Adam; ``images`` are tuned on at most,
-    and as many held out; ``deviation`` is that of the adapters' A.
+    ``phases`` are the steps and rates of pre-training by Adam; ``images`` is the maximum number of
+    training images and of held-out images; ``deviation`` is the standard deviation of the
+    adapters' A.
     """
 
     phases: tuple[tuple[int, float], ...]
@@ -58,7 +59,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Task:
-    """The pre-trained network and upright images that it has not seen: what jobs start from."""
+    """Start of all jobs: the pre-trained network, and upright images not used for it."""
 
     settings: Settings
     parameters: dict[str, np.ndarray]
@@ -76,7 +77,7 @@ class Task:
 
     @property
     def count(self) -> int:
-        """Images that are tuned on, and as many held out."""
+        """Number of training images, and of held-out images."""
         return min(self.settings.images, len(self.labels) // 2)
 
     def config(self, cache: str) -> InstantFtConfig:
@@ -86,20 +87,20 @@ class Task:
     def run(self, job: Job) -> dict[str, Any]:
         """Fine-tune; return accuracies before and after, 0..1, and seconds of processor time.
 
-        In floating point also whether it diverged: numbers left their range. In fixed point they
-        cannot; it has the mean loss of the last epoch, and how many numbers were saturated.
-        Accuracies are those of inference, which does not go through the cache. Images, adapters
-        and batches have a generator each, so that all methods see the same images in one order.
+        Floating point also returns whether training diverged (infinity or NaN). Fixed point
+        returns the mean loss of the last epoch and the count of saturated numbers. Accuracies are
+        those of inference, which does not use the cache. Images, adapters and batches have
+        separate random generators, so that all methods see the same images in the same order.
         """
-        chosen, start, order = (np.random.default_rng([job.seed, k]) for k in range(3))
-        picked = chosen.permutation(len(self.labels))[: 2 * self.count]
+        image_rng, start, order = (np.random.default_rng([job.seed, k]) for k in range(3))
+        picked = image_rng.permutation(len(self.labels))[: 2 * self.count]
         images, labels = to_bytes(rotated(self.images[picked], job.angle)), self.labels[picked]
         settings, count = self.settings, self.count
-        turns = batches(count, settings.batch, settings.epochs, order)
+        schedule = batches(count, settings.batch, settings.epochs, order)
         run = self._fixed if job.method == FIXED else self._float
-        # A network that diverged may overflow until its run ends.
+        # A diverged network may overflow until its run ends.
         with np.errstate(over="ignore", invalid="ignore"):
-            return run(job, start, images, labels, turns)
+            return run(job, start, images, labels, schedule)
 
     def _fixed(
         self,
@@ -107,20 +108,20 @@ class Task:
         start: np.random.Generator,
         images: np.ndarray,
         labels: np.ndarray,
-        turns: Iterator[np.ndarray],
+        schedule: Iterator[np.ndarray],
     ) -> dict[str, Any]:
         config, count = self.config(job.cache), self.count
         core = InstantFt(config, quantised(config, self.parameters), start, self.settings.deviation)
-        seen = core.base(images)
-        before = core.predict(seen) == labels
-        began = process_time()
-        losses = core.train(core.cached(seen[:count]), labels[:count], turns, self.settings.rate)
-        seconds = process_time() - began
-        after = core.predict(seen) == labels
+        base = core.base(images)
+        before = core.predict(base) == labels
+        start_time = process_time()
+        losses = core.train(core.cached(base[:count]), labels[:count], schedule, self.settings.rate)
+        seconds = process_time() - start_time
+        after = core.predict(base) == labels
         last = losses[-(len(losses) // self.settings.epochs) :].sum() / count
         return {
-            **_shares("before", before, count),
-            **_shares("after", after, count),
+            **_accuracies("before", before, count),
+            **_accuracies("after", after, count),
             "seconds": seconds,
             "loss": float(last) / config.values.one,
             "saturations": core.saturations.count,
@@ -132,7 +133,7 @@ class Task:
         start: np.random.Generator,
         images: np.ndarray,
         labels: np.ndarray,
-        turns: Iterator[np.ndarray],
+        schedule: Iterator[np.ndarray],
     ) -> dict[str, Any]:
         settings, count, method = self.settings, self.count, METHODS[job.method]
         x = images[:, None].astype(np.float32) / np.float32(255)
@@ -150,33 +151,33 @@ class Task:
             "nf4": partial(nf4.through, block=self.config("nf4").block),
         }
 
-        def right(theta: dict[str, np.ndarray]) -> np.ndarray:
+        def correct(theta: dict[str, np.ndarray]) -> np.ndarray:
             return finetune.predict(LENET5, method, theta, x) == labels
 
-        before = right(theta)
-        began = process_time()
+        before = correct(theta)
+        start_time = process_time()
         theta = finetune.train(
             LENET5,
             method,
             theta,
             x[:count],
             labels[:count],
-            turns,
+            schedule,
             rate=settings.rate / settings.batch,
             cache=caches[job.cache],
         )
-        seconds = process_time() - began
-        after = right(theta)
+        seconds = process_time() - start_time
+        after = correct(theta)
         return {
-            **_shares("before", before, count),
-            **_shares("after", after, count),
+            **_accuracies("before", before, count),
+            **_accuracies("after", after, count),
             "seconds": seconds,
             "diverged": not all(np.isfinite(value).all() for value in theta.values()),
         }
 
 
-def _shares(when: str, right: np.ndarray, count: int) -> dict[str, float]:
-    return {f"{when}_tuned": right[:count].mean(), f"{when}_held": right[count:].mean()}
+def _accuracies(when: str, correct: np.ndarray, count: int) -> dict[str, float]:
+    return {f"{when}_tuned": correct[:count].mean(), f"{when}_held": correct[count:].mean()}
 
 
 def to_bytes(images: np.ndarray) -> np.ndarray:
@@ -185,7 +186,7 @@ def to_bytes(images: np.ndarray) -> np.ndarray:
 
 
 def sized(images: np.ndarray) -> np.ndarray:
-    """Return images of 28 x 28: smaller ones as MNIST's are, 20 x 20 by bilinear zoom in zeros."""
+    """Return images of 28 x 28; smaller ones are scaled to 20 x 20 and zero-padded, as in MNIST."""
     if images.shape[1] == SIDE:
         return images
     factor = (SIDE - 2 * MARGIN) / images.shape[1]
@@ -194,10 +195,10 @@ def sized(images: np.ndarray) -> np.ndarray:
 
 
 def prepare(split: Split, settings: Settings, folder: Path, advance: Callable[[int], None]) -> Task:
-    """Pre-train on the upright images, or take the result that ``folder`` keeps of it.
+    """Pre-train on the upright images, or load the cached result from ``folder``.
 
-    ``advance`` is told the steps as they are done. What is tuned and held out is drawn from the
-    test images or, where they are too few, from all that pre-training has not seen.
+    ``advance`` is called with the number of completed steps. Training and held-out images are
+    drawn from the test images or, if they are too few, from all images not used for pre-training.
     """
     x, labels = to_bytes(sized(split.pre[0]))[:, None] / np.float32(255), split.pre[1]
     images, names = split.test

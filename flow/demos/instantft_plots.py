@@ -1,4 +1,4 @@
-"""Tables and plots of the InstantFT demonstration, drawn from its result alone."""
+"""Tables and plots of the InstantFT demonstration, made from its result."""
 
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ from seedbed.flow.plot_style import legend, panels, png
 
 __all__ = ["LABELS", "draw", "show"]
 
-#: How tables and plots call a method and its cache, and its colour (Okabe and Ito, colour-blind
-#: safe) and mark.
+#: Label of a method and its cache in tables and plots, colour (Okabe and Ito, colour-blind safe)
+#: and marker.
 LABELS = {
     ("FT-All", "none"): ("FT-All", "#000000", "s"),
     ("FT-Last", "none"): ("FT-Last", "#E69F00", "^"),
@@ -31,20 +31,20 @@ Result = dict[str, Any]
 
 
 def label(row: Result) -> tuple[str, str, str]:
-    """Return name, colour and mark of a row."""
+    """Return name, colour and marker of a row."""
     return LABELS[row["method"], row["cache"]]
 
 
-def spread(row: Result, name: str) -> str:
-    """Return the mean and, where there are several seeds, the standard deviation."""
+def mean_std(row: Result, name: str) -> str:
+    """Return the mean and, with several seeds, the standard deviation, as text."""
     deviation = row[f"{name}_std"]
     return f"{row[name]:.1f}" + ("" if deviation is None else f" ({deviation:.1f})")
 
 
 def show(result: Result, console: Console) -> None:
-    """Print accuracies before and after, and the six methods beside each other."""
+    """Print a table of accuracies before and after, and a table of the six methods."""
     columns = {
-        "before_tuned": "tuned, before",
+        "before_tuned": "training, before",
         "after_tuned": "after",
         "before_held": "held-out, before",
         "after_held": "after",
@@ -53,7 +53,7 @@ def show(result: Result, console: Console) -> None:
     runs = f"mean (std) of {seeds} seeds" if seeds > 1 else "one seed"
     table = Table(
         title=f"Accuracy in %, {result['data']} rotated by {result['angle']:g} degrees, {runs}",
-        caption=f"{result['tuned']} images tuned on, {result['held']} held out; upright: "
+        caption=f"{result['tuned']} training images, {result['held']} held out; upright: "
         f"{result['upright']:.1f}; forward cache: {result['cache_bytes']['nf4']:,} bytes as NF4, "
         f"{result['cache_bytes']['float32']:,} as float32",
     )
@@ -65,13 +65,13 @@ def show(result: Result, console: Console) -> None:
         kind = "fixed point" if row["method"] == FIXED else "float"
         cache = "with NF4" if row["cache"] == "nf4" else "without NF4"
         counted = str(row["saturations"]) if row["method"] == FIXED else ""
-        cells = (spread(row, name) for name in columns)
+        cells = (mean_std(row, name) for name in columns)
         table.add_row(f"{kind}, {cache}", *cells, counted)
     console.print(table)
     table = Table(
-        title="The methods in floating point, for one sample forward and backward",
-        caption="seconds: processor time here, of one thread, for all epochs; diverged: runs whose "
-        "numbers left their range, which count in the accuracy",
+        title="The methods in floating point; operations per sample, forward and backward",
+        caption="seconds: processor time of one thread for all epochs; diverged: runs with "
+        "infinity or NaN, included in the accuracy",
     )
     table.add_column("method")
     titles = ("trained", "forward", "backward", "memory", "seconds", "held-out", "diverged")
@@ -87,7 +87,7 @@ def show(result: Result, console: Console) -> None:
             f"{costs['backward'] / 1e6:.3f} M",
             f"{costs['memory'] / 1e3:.1f} KB",
             f"{row['seconds']:.2f}",
-            spread(row, "after_held"),
+            mean_std(row, "after_held"),
             f"{row['diverged']} of {seeds}" if row["diverged"] else "",
         )
     console.print(table)

@@ -1,4 +1,4 @@
-"""The paper's whole job on the emitted Verilog: LeNet-5 fine-tuned on rotated images."""
+"""The paper's complete job on the emitted Verilog: LeNet-5 fine-tuned on rotated images."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -24,12 +24,12 @@ from seedbed.spec.instantft import InstantFtConfig
 
 __all__ = ["measure", "require", "row_figures"]
 
-#: Of 16 cycles, in so many every port and the memory pause in a job with stalls.
+#: Stalled cycles of 16, at every port and at the memory, in a job with stalls.
 STALLS = 8
 
 
 def require(config: InstantFtConfig, *, images: int, epochs: int, angle: float, seed: int) -> None:
-    """Refuse numbers with which there is no job; the message says what is allowed."""
+    """Raise ``ValueError`` for a job that is out of range."""
     if not 1 <= images <= config.entries:
         raise ValueError(f"images must be in 1..{config.entries}, the cache's, not {images}")
     if not 1 <= epochs <= 65535:
@@ -52,31 +52,31 @@ def measure(
     angle: float = 90,
     seed: int = 0,
     stalls: bool = False,
-    tell: Callable[[str, float], None] = lambda what, share: None,
+    progress: Callable[[str, float], None] = lambda step, share: None,
 ) -> dict[str, Any]:
-    """Run the job on ``verilog`` and return cycles, accuracies and all that they depend on.
+    """Run the job on ``verilog``; return cycles, accuracies, settings and tool versions.
 
     Parameters
     ----------
     verilog, config
-        The emitted core, and what it was emitted from.
+        The emitted core and its configuration.
     data
-        A folder with MNIST's IDX files; ``None`` takes scikit-learn's digits, made 28 x 28.
+        A folder with MNIST's IDX files; ``None``: scikit-learn's digits, scaled to 28 x 28.
     build, folder
-        Where the executable and the result are kept, and where the pre-trained network is.
+        Folder of the executable and the cached result, and folder of the pre-trained network.
     images, epochs, angle
-        How many images are tuned on, how often, and how far they are turned. As many others are
-        held out, or what is left of the data.
+        Number of training images, epochs, and rotation in degrees. As many other images, or the
+        remaining ones, are held out.
     seed
-        Of the images, the adapters, the order of the batches, and the memory.
+        Seed of the images, the adapters, the order of the batches, and the memory.
     stalls
-        Whether all ports pause in half of the cycles, instead of none but the memory's in an eighth
-        of them.
-    tell
-        Is told what goes on, and the share of it that is done.
+        Whether all ports stall in half of the cycles; by default only the memory stalls, in an
+        eighth of the cycles.
+    progress
+        Called with the current step and its completed share, 0..1.
 
-    Raises ``ValueError`` for bad numbers or data, ``RuntimeError`` where the Verilog does not
-    build, and :class:`~seedbed.sim.harness.Mismatch` where any bit is not the model's.
+    Raises ``ValueError`` for bad numbers or data, ``RuntimeError`` if the Verilog does not
+    build, and :class:`~seedbed.sim.harness.Mismatch` if a bit differs from the model.
     """
     require(config, images=images, epochs=epochs, angle=angle, seed=seed)
     split = digits() if data is None else mnist(data)
@@ -86,7 +86,7 @@ def measure(
     def advance(more: int) -> None:
         nonlocal done
         done += more
-        tell("pre-training", done / steps)
+        progress("pre-training", done / steps)
 
     with threadpool_limits(1):
         task = prepare(split, settings, folder, advance)
@@ -105,13 +105,13 @@ def measure(
     }
 
     def compute() -> dict[str, Any]:
-        tell("building the simulation", 0)
-        whole = write_packed(verilog, registry.find("instantft"), config)
-        bench = instantft_job.executable(whole, build=build / "job")
+        progress("building the simulation", 0)
+        packed = write_packed(verilog, registry.find("instantft"), config)
+        bench = instantft_job.executable(packed, build=build / "job")
         with threadpool_limits(1):
             found = instantft_whole.run(
                 bench, job, seed=seed, pauses=STALLS if stalls else 0, memory=memory,
-                progress=lambda share: tell("fine-tuning in the RTL", share),
+                progress=lambda share: progress("fine-tuning in the RTL", share),
             )  # fmt: skip
         return {
             "data": split.name,
@@ -137,9 +137,9 @@ def _whole(
     config: InstantFtConfig, task: Task, *, images: int, epochs: int, angle: float, seed: int
 ) -> Whole:
     """Return the job; images, adapters and batches are drawn as in the model's demonstration."""
-    chosen, _, order = (np.random.default_rng([seed, k]) for k in range(3))
+    image_rng, _, order = (np.random.default_rng([seed, k]) for k in range(3))
     tuned = min(images, len(task.labels) - 1)
-    picked = chosen.permutation(len(task.labels))[: 2 * tuned]
+    picked = image_rng.permutation(len(task.labels))[: 2 * tuned]
     return Whole(
         config=config,
         weights=quantised(config, task.parameters),
@@ -154,7 +154,7 @@ def _whole(
 
 
 def _figures(job: Whole, done: Done) -> dict[str, Any]:
-    """Return what the job took and what came of it; accuracies in percent."""
+    """Return cycles, losses and accuracies in percent."""
     cycles, count = done.cycles, job.tuned
     by_epoch = np.array_split(done.losses, job.epochs)
     found: dict[str, Any] = {
@@ -167,14 +167,14 @@ def _figures(job: Whole, done: Done) -> dict[str, Any]:
     }
     if job.epochs > 1:
         found["pass_cycles"] = cycles["cached"] / (count * (job.epochs - 1))
-    for when, right in (("before", done.before), ("after", done.after)):
-        found[f"{when}_tuned"] = 100 * float(right[:count].mean())
-        found[f"{when}_held"] = 100 * float(right[count:].mean())
+    for when, correct in (("before", done.before), ("after", done.after)):
+        found[f"{when}_tuned"] = 100 * float(correct[:count].mean())
+        found[f"{when}_held"] = 100 * float(correct[count:].mean())
     return found
 
 
 def row_figures(found: dict[str, Any]) -> dict[str, Any]:
-    """Return what a report's row has of a result of :func:`measure`."""
+    """Return the figures of a report row from a result of :func:`measure`."""
     return {
         "images": found["tuned"],
         "held_images": found["held"],

@@ -1,4 +1,4 @@
-"""The demonstration of the fine-tuning core: the whole job, its cycles, and the report's rows."""
+"""Demonstration of the fine-tuning core: the complete job, its cycles, and report rows."""
 
 import json
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ from seedbed.flow.emit import verilog
 from seedbed.flow.files import write_atomic
 from seedbed.flow.progress import Bar
 from seedbed.flow.report import jobs
-from seedbed.flow.row import Row, kept_rows
+from seedbed.flow.row import Row, load_rows
 
 __all__ = ["clocks", "rows", "run_rtl"]
 
 CORE = "instantft"
-#: The phases of a job, and what happens in each.
+#: The phases of a job, and their descriptions.
 PHASES = {
     "load": "load the network and the adapters",
     "fill": "first epoch: the network runs, the cache fills",
@@ -42,19 +42,19 @@ def run_rtl(
     stalls: bool = False,
     console: Console | None = None,
 ) -> dict[str, Any]:
-    """Emit the core, run the whole job on it, and write ``out/instantft_rtl.json``.
+    """Emit the core, run the complete job, and write ``out/instantft_rtl.json``.
 
     Parameters
     ----------
     out
-        Made if needed; the pre-trained network is kept in its ``instantft_cache``.
+        Created if needed; its ``instantft_cache`` holds the pre-trained network.
     build
-        Folder of the Verilog, the executable and kept results.
+        Folder of the Verilog, the executable and cached results.
     console
-        Takes the tables, while standard error shows the progress; ``None`` shows nothing.
+        Output of the tables; progress goes to standard error. ``None``: no output.
 
-    The other parameters, and what is raised, are those of
-    :func:`~seedbed.flow.demos.instantft_rtl.measure`. Returns what the JSON holds.
+    The other parameters and the exceptions are those of
+    :func:`~seedbed.flow.demos.instantft_rtl.measure`. Returns the content of the JSON file.
     """
     core, params = registry.find(CORE), {"lanes": lanes}
     config = core.configure(params)
@@ -62,13 +62,13 @@ def run_rtl(
     with Bar(
         TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
         console=None if console is None else Console(stderr=True),
-    ) as progress:  # fmt: skip
-        line = progress.add_task(f"emitting {CORE}, {lanes} lanes", total=1)
+    ) as bar:  # fmt: skip
+        line = bar.add_task(f"emitting {CORE}, {lanes} lanes", total=1)
         path = verilog.write(core, params, build / "emitted" / f"{CORE}-{lanes}-lanes")
         found = measure(
             path, config, data, build=build, folder=out / "instantft_cache", images=images,
             epochs=epochs, angle=angle, seed=seed, stalls=stalls,
-            tell=lambda what, share: progress.update(line, description=what, completed=share),
+            progress=lambda step, share: bar.update(line, description=step, completed=share),
         )  # fmt: skip
     options = {"images": images, "epochs": epochs, "angle": f"{angle:g}", "lanes": lanes}
     words = [f"--{name} {value}" for name, value in (options | {"seed": seed}).items()]
@@ -86,54 +86,54 @@ def run_rtl(
 
 
 def clocks(build: Path, lanes: int) -> dict[str, float]:
-    """Return the median Fmax in MHz by target, as far as LeNet-5's core was placed and routed."""
+    """Return the median Fmax in MHz by target, from cached place and route results."""
     plan = jobs.plan(build, kinds={"place"}, cores={CORE})
-    rows = jobs.kept([job for job in plan if job.params in ({}, {"lanes": lanes})])
+    rows = jobs.cached([job for job in plan if job.params in ({}, {"lanes": lanes})])
     return {
         str(row.target): row.figures["fmax_mhz"] for row in rows if row.params["lanes"] == lanes
     }
 
 
 def show(result: Mapping[str, Any], console: Console) -> None:
-    """Print the job's cycles by phase, and what came of it."""
+    """Print the job's cycles by phase, and accuracies."""
     tuned, epochs = result["tuned"], result["epochs"]
     table = Table(
-        "phase", "cycles", "samples", "a sample",
+        "phase", "cycles", "samples", "cycles per sample",
         title=f"{tuned:,} images, {epochs} epochs, {result['lanes']} lanes", title_justify="left",
     )  # fmt: skip
     samples = {"fill": tuned, "cached": tuned * (epochs - 1)}
-    for phase, what in PHASES.items():
+    for phase, description in PHASES.items():
         cycles, count = result["cycles"][phase], samples.get(phase)
         each = (f"{count:,}", f"{cycles / count:,.1f}") if count else ("", "")
-        table.add_row(what, f"{cycles:,}", *each)
-    table.add_row("the whole job", f"{result['job_cycles']:,}", "", "")
+        table.add_row(description, f"{cycles:,}", *each)
+    table.add_row("total", f"{result['job_cycles']:,}", "", "")
     console.print(table)
     console.print(
-        "Every batch's losses, every class, the counters and the adapters are the model's, bit for "
-        f"bit.\nSimulated at {result['cycles_per_second']:,.0f} cycles a second, seed "
+        "Losses of all batches, classes, counters and adapters are bit-exact with the model.\n"
+        f"Simulated at {result['cycles_per_second']:,.0f} cycles per second, seed "
         f"{result['seed']}.\nAccuracy on {result['held']:,} held-out images of {result['data']}, "
-        f"turned by {result['angle']:g} degrees: {result['before_held']:.1f} % before, "
-        f"{result['after_held']:.1f} % after; on those tuned on {result['before_tuned']:.1f} and "
-        f"{result['after_tuned']:.1f} %."
+        f"rotated by {result['angle']:g} degrees: {result['before_held']:.1f} % before, "
+        f"{result['after_held']:.1f} % after; on the training images "
+        f"{result['before_tuned']:.1f} and {result['after_tuned']:.1f} %."
     )
     for target, mhz in result["clocks"].items():
         console.print(
-            f"At the {mhz:.1f} MHz of place and route on {target}, these cycles are "
-            f"{result['job_cycles'] / mhz / 1e3:,.1f} ms, with a memory like the simulated one."
+            f"At {mhz:.1f} MHz (place and route on {target}), the job takes "
+            f"{result['job_cycles'] / mhz / 1e3:,.1f} ms, with the simulated memory."
         )
     if not result["clocks"]:
         console.print(
-            "For milliseconds, place and route the core: "
+            "For the duration in milliseconds, place and route the core: "
             f"seedbed measure --kind place --core {CORE}"
         )
 
 
 def rows(folder: Path) -> list[Row]:
-    """Return the report's row of the paper's job on MNIST, if it is kept below ``folder``.
+    """Return the report row of the paper's job on MNIST, if its result is in ``folder``.
 
-    The same job on the digits is among what is measured.
+    The same job on the digits is one of the measurements.
     """
-    return kept_rows(folder.glob("mnist/instantft_rtl.json"), _rows)
+    return load_rows(folder.glob("mnist/instantft_rtl.json"), _rows)
 
 
 def _rows(result: dict[str, Any]) -> list[Row]:
@@ -150,7 +150,7 @@ def _rows(result: dict[str, Any]) -> list[Row]:
             seeds=[result["seed"]],
             tools=result["tools"],
             command=result["command"],
-            paper=paper.beside(CORE, params, "job", None),
+            paper=paper.reference(CORE, params, "job", None),
             aim=paper.aims(CORE, params, "job", None),
         )
     ]

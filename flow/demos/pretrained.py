@@ -1,4 +1,4 @@
-"""Networks that demonstrations start from, trained once."""
+"""Pre-trained networks of the demonstrations, cached."""
 
 import base64
 from collections.abc import Callable, Mapping
@@ -21,10 +21,10 @@ def pretrained(
     settings: Mapping[str, Any],
     train: Callable[[], dict[str, np.ndarray]],
 ) -> dict[str, np.ndarray]:
-    """Return the float32 parameters that ``train()`` gives, or what ``folder`` keeps of them.
+    """Return the float32 parameters of ``train()``, from the cache in ``folder`` if valid.
 
-    They hold for the same images, labels, ``settings`` (JSON values), NumPy and code of
-    :mod:`seedbed.golden.network`.
+    They are valid for the same images, labels, ``settings`` (JSON values), NumPy version and code
+    of :mod:`seedbed.golden.network`.
     """
     key = {
         "images": sha256(images.tobytes() + labels.tobytes()).hexdigest(),

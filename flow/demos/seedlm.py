@@ -1,4 +1,4 @@
-"""Real weights through all of SeedLM: trained, compressed to a file, and multiplied in the RTL."""
+"""The SeedLM demonstration: train, compress to a file, and multiply in the RTL."""
 
 import json
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from seedbed.flow.demos.zo_job import flat, prepare
 from seedbed.flow.emit import verilog
 from seedbed.flow.files import write_atomic
 from seedbed.flow.progress import Bar
-from seedbed.flow.row import Row, kept_rows
+from seedbed.flow.row import Row, load_rows
 from seedbed.golden import network
 from seedbed.golden.seedlm_gemv import SeedlmGemv
 from seedbed.sim import gemv_cycles
@@ -37,28 +37,25 @@ from seedbed.spec.network import LENET5, Layer, NetworkConfig
 
 __all__ = ["CONFIGS", "rows", "run_seedlm"]
 
-#: What is tried: the paper's two configurations, and shorter words at 4 bits.
+#: The paper's two configurations, and shorter words at 4 bits.
 CONFIGS: dict[str, SeedlmConfig] = {
     "4 bits": SEEDLM[4],
     "4 bits, 8-bit words": replace(SEEDLM[4], word_bits=8),
     "3 bits": SEEDLM[3],
 }
-#: What the report calls the demonstration.
+#: Name of the demonstration in the report.
 CORE = "demo seedlm"
-#: Bits of a beat of weights in the RTL: a core that Verilator builds in seconds.
+#: Bits per beat of weights in the RTL, for a core that Verilator builds in seconds.
 BEAT = 128
-#: Adam's steps for LeNet-5, images a step, and its rate.
+#: Adam for LeNet-5: steps, images per step, and rate.
 STEPS, BATCH, RATE = 4000, 64, 1e-3
-#: Of the networks' first weights and batches.
+#: Seed of initial weights and batches.
 SEED = 0
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A network with its parameters, the held-out images that it is judged by, and one layer.
-
-    ``layer`` is the dense layer that goes through the RTL.
-    """
+    """A trained network, the held-out images, and the dense ``layer`` to compute in the RTL."""
 
     config: NetworkConfig
     parameters: dict[str, np.ndarray]
@@ -70,28 +67,28 @@ class Trained:
 def run_seedlm(
     data: Path | None, out: Path, *, build: Path, console: Console | None = None
 ) -> dict[str, Any]:
-    """Train, compress, judge, and multiply; write ``out/seedlm.json``.
+    """Train, compress, measure accuracy, and multiply; write ``out/seedlm.json``.
 
-    The digits take the pre-trained classifier of the zeroth-order demonstration, MNIST a LeNet-5.
-    Its weights go to a safetensors file, which is compressed with each of :data:`CONFIGS` and
-    decompressed again; accuracy is that of the floating-point network with the weights that come
-    back. Then one dense layer, as it stands in the compressed file, multiplies the activations of
-    a held-out image in the emitted Verilog of :class:`~seedbed.hw.seedlm_gemv.SeedlmGemv`, held
-    against the golden model bit for bit.
+    The digits use the pre-trained classifier of the zeroth-order demonstration, MNIST a LeNet-5.
+    The weights are written to a safetensors file, which is compressed with each of :data:`CONFIGS`
+    and decompressed again. The accuracy is that of the floating-point network with the
+    decompressed weights. One dense layer of the compressed file is multiplied with the activations
+    of a held-out image in the emitted Verilog of :class:`~seedbed.hw.seedlm_gemv.SeedlmGemv`, and
+    checked against the golden model, bit-exact.
 
     Parameters
     ----------
     data
-        A folder with MNIST's IDX files; ``None`` takes scikit-learn's digits.
+        A folder with MNIST's IDX files; ``None``: scikit-learn's digits.
     out
-        Made if needed. Keeps the trained network, and gets the compressed files.
+        Created if needed. Folder of the cached network and the compressed files.
     build
-        Where the Verilog is emitted and built.
+        Build folder of the Verilog.
     console
-        Takes the table, while standard error shows the progress; ``None`` shows nothing.
+        Output of the table; progress goes to standard error. ``None``: no output.
 
-    Returns what the JSON holds. Raises ``ValueError`` for bad data, ``OSError`` where ``out``
-    cannot be written, and :class:`~seedbed.sim.harness.Mismatch` if the RTL is not the model.
+    Returns the content of the JSON file. Raises ``ValueError`` for bad data, ``OSError`` if ``out``
+    cannot be written, and :class:`~seedbed.sim.harness.Mismatch` if the RTL differs from the model.
     """
     split = digits() if data is None else mnist(data)
     out.mkdir(parents=True, exist_ok=True)
@@ -105,7 +102,7 @@ def run_seedlm(
         stem = name.replace(" ", "-").replace(",", "")
         packed, restored = out / f"{stem}.safetensors", out / f"{stem}-restored.safetensors"
         with workers.processes(1) as pool:
-            *_, whole = run.compress(
+            *_, total = run.compress(
                 plain, packed, Options(config=config), pool=pool, console=progress
             )
         decompress(packed, restored, console=progress)
@@ -113,9 +110,9 @@ def run_seedlm(
         measured.append(
             {
                 "config": name,
-                "bits": whole.bits,
-                "error": whole.error,
-                "plain": whole.plain,
+                "bits": total.bits,
+                "error": total.error,
+                "plain": total.plain,
                 "accuracy": _accuracy(trained, load_file(restored)),
                 **multiplied,
             }
@@ -141,7 +138,7 @@ def _accuracy(trained: Trained, parameters: dict[str, np.ndarray]) -> float:
 
 
 def _classifier(split: Split) -> Trained:
-    """Return the perceptron that the zeroth-order demonstration starts from."""
+    """Return the pre-trained perceptron of the zeroth-order demonstration."""
     task = prepare(split, SETTINGS[split.name])
     layers, parameters = [], {}
     views = task.model.layers(task.theta)
@@ -154,7 +151,7 @@ def _classifier(split: Split) -> Trained:
                 relu=k < len(views),
             )
         )  # fmt: skip
-        # The library writes what lies in memory, whatever the strides say.
+        # safetensors writes the buffer and ignores strides.
         parameters[f"{name}.weight"] = np.ascontiguousarray(weights.T, np.float32)
         parameters[f"{name}.bias"] = biases.astype(np.float32)
     images = flat(split.test[0])[:, :, None, None]
@@ -162,7 +159,7 @@ def _classifier(split: Split) -> Trained:
 
 
 def _lenet5(split: Split, out: Path, console: Console) -> Trained:
-    """Return a trained LeNet-5, kept in ``out``."""
+    """Return a trained LeNet-5, cached in ``out``."""
     images, labels = split.pre[0][:, None], split.pre[1]
     parameters = pretrained(
         out / "seedlm_cache", images, labels, {"steps": STEPS, "batch": BATCH, "rate": RATE},
@@ -193,25 +190,27 @@ def _train(images: np.ndarray, labels: np.ndarray, console: Console) -> dict[str
 
 
 def _multiply(trained: Trained, path: Path, build: Path) -> dict[str, Any]:
-    """Multiply one layer's packed weights in the emitted Verilog, and return what came of it."""
+    """Multiply one layer's compressed weights in the emitted Verilog; return cycles and error."""
     name = f"{trained.layer}.weight"
     with Checkpoint(path) as file:
         packed = Packed.of(file)
         weights, entry = packed.tensors[name], file.tensors[name + SUFFIX]
         raw = np.frombuffer(file.read(entry.offset, entry.nbytes), np.uint8).reshape(entry.shape)
     blocks = unpack_rows(packed.config, raw, weights.blocks(packed.config))
-    chosen = {f.name: getattr(packed.config, f.name) for f in fields(SeedlmConfig) if f.init}
-    config = SeedlmGemvConfig(**chosen, beat_bits=BEAT)
-    seen = next(
+    params = {f.name: getattr(packed.config, f.name) for f in fields(SeedlmConfig) if f.init}
+    config = SeedlmGemvConfig(**params, beat_bits=BEAT)
+    activations = next(
         patches[0, 0]
         for layer, patches, _ in network.forward(
             trained.config, trained.parameters, trained.images[:1]
         )
         if layer.name == trained.layer
     )
-    # The power of two that uses all bits of an activation.
-    exponent = config.activation_width - 1 - ceil(log2(float(np.abs(seen).max()) * (1 + 2**-15)))
-    x = np.rint(seen.astype(np.float64) * 2.0**exponent).astype(np.int64)
+    # Scale the activations by a power of two to their full range.
+    exponent = (
+        config.activation_width - 1 - ceil(log2(float(np.abs(activations).max()) * (1 + 2**-15)))
+    )
+    x = np.rint(activations.astype(np.float64) * 2.0**exponent).astype(np.int64)
     model = SeedlmGemv(config)
     vector = np.zeros(-(-len(x) // config.group) * config.group, np.int64)
     vector[: len(x)] = x
@@ -222,12 +221,12 @@ def _multiply(trained: Trained, path: Path, build: Path) -> dict[str, Any]:
     )  # fmt: skip
     core = registry.find("seedlm_gemv")
     folder = build / "emitted" / f"seedlm_gemv-{path.stem}"
-    path = verilog.write(core, chosen | {"beat_bits": BEAT}, folder)
-    whole = verilog.write_packed(path, core, config)
-    bench = gemv_cycles.executable(whole, whole.stem, build=build / "cycles")
+    path = verilog.write(core, params | {"beat_bits": BEAT}, folder)
+    wrapper = verilog.write_packed(path, core, config)
+    bench = gemv_cycles.executable(wrapper, wrapper.stem, build=build / "cycles")
     cycles = gemv_cycles.run(bench, config, job)
     value = job.sums * 2.0 ** (weights.scale - 8 - exponent) / (config.half - 1)
-    exact = trained.parameters[name].astype(np.float64) @ seen
+    exact = trained.parameters[name].astype(np.float64) @ activations
     error = float(np.linalg.norm(value - exact) / np.linalg.norm(exact))
     return {"products": job.rows * job.columns, "cycles": cycles, "product_error": error}
 
@@ -235,16 +234,16 @@ def _multiply(trained: Trained, path: Path, build: Path) -> dict[str, Any]:
 def _show(result: dict[str, Any], console: Console) -> None:
     table = Table(
         title=f"SeedLM on real weights: {result['data']}, {result['parameters']} parameters",
-        caption=f"{result['layer']} was multiplied in the emitted Verilog, bit for bit as the "
-        f"golden model does; its error is that of the product, from all causes.",
+        caption=f"{result['layer']} was multiplied in the emitted Verilog, bit-exact with the "
+        f"golden model. The product error includes all rounding.",
     )
     table.add_column("weights")
-    for head in ("bits a weight", "relative error", "block floating point"):
+    for head in ("bits per weight", "relative error", "block floating point"):
         table.add_column(head, justify="right")
     table.add_column("accuracy %", justify="right")
     table.add_column("cycles", justify="right")
-    table.add_column("error of the product", justify="right")
-    table.add_row("as trained, 32 bits", "32", "", "", f"{result['before']:.2f}", "", "")
+    table.add_column("product error", justify="right")
+    table.add_row("uncompressed, 32 bits", "32", "", "", f"{result['before']:.2f}", "", "")
     for row in result["rows"]:
         table.add_row(
             row["config"], f"{row['bits']:.2f}", f"{row['error']:.4f}", f"{row['plain']:.4f}",
@@ -254,8 +253,8 @@ def _show(result: dict[str, Any], console: Console) -> None:
 
 
 def rows(folder: Path) -> list[Row]:
-    """Return the report's rows of every demonstration that is kept below ``folder``."""
-    return kept_rows(folder.glob("*/seedlm.json"), _rows)
+    """Return the report rows of all demonstration results in ``folder``."""
+    return load_rows(folder.glob("*/seedlm.json"), _rows)
 
 
 def _rows(result: dict[str, Any]) -> list[Row]:

@@ -1,4 +1,4 @@
-"""The zeroth-order fine-tuning demonstration: PeZO's Table 3 and Figures 3 and 4, in small."""
+"""The zeroth-order fine-tuning demonstration: PeZO's Table 3 and Figures 3 and 4, reduced."""
 
 import json
 from collections.abc import Iterable
@@ -17,31 +17,31 @@ from seedbed.flow.demos.data import digits, mnist
 from seedbed.flow.demos.zo_job import (
     BACKPROP,
     Job,
-    NotKeptError,
+    NotCachedError,
     Settings,
     Task,
-    begin,
-    kept,
+    cached_run,
+    init_worker,
     prepare,
-    run_here,
+    run_in_worker,
 )
 from seedbed.flow.demos.zo_plots import draw, show
 from seedbed.flow.files import write_atomic
 from seedbed.flow.pool import bar
 from seedbed.flow.processes import workers as processes
-from seedbed.flow.row import Row, kept_rows
+from seedbed.flow.row import Row, load_rows
 from seedbed.golden.zo import SOURCES
 
 __all__ = ["DEFAULTS", "RATES", "SEEDS", "SETTINGS", "SWEEPS", "rows", "run_zo"]
 
-#: Hyperparameters by data set, the same for all sources. The digits' rate is below the Gaussian's
-#: best: it is one at which all but the unscaled source are stable. :data:`RATES` shows the others.
+#: Hyperparameters by data set, the same for all sources. The digits' rate is below the best rate of
+#: the Gaussian: all sources but the unscaled one are stable at it. :data:`RATES` has other rates.
 SETTINGS = {
     "digits": Settings(hidden=32, shots=(16, 40), steps=5000, rate=3e-3, eps=2**-7),
     "mnist": Settings(hidden=16, shots=(16, 256), steps=6000, rate=1e-3, eps=2**-7),
 }
 
-#: The parameters that each source has in the table.
+#: Parameters of each source in the table.
 DEFAULTS: dict[str, dict[str, int]] = {
     "gaussian": {},
     "on-the-fly": {"lanes": 31, "width": 14},
@@ -51,8 +51,8 @@ DEFAULTS: dict[str, dict[str, int]] = {
     BACKPROP: {},
 }
 
-#: What PeZO's Figures 3 and 4 vary: source, parameter, its values. 4 bits have 15 states, and so
-#: drive 15 lanes at most.
+#: Sweeps of PeZO's Figures 3 and 4: source, parameter, values. 4 bits have 15 states, and drive 15
+#: lanes at most.
 SWEEPS: dict[str, tuple[str, str, list[dict[str, int]]]] = {
     "lanes": ("on-the-fly", "lanes", [{"lanes": 2**k - 1, "width": 14} for k in range(2, 7)]),
     "pool": ("pre-generated", "size", [{"size": 2**k - 1} for k in range(8, 17, 2)]),
@@ -62,17 +62,16 @@ SWEEPS: dict[str, tuple[str, str, list[dict[str, int]]]] = {
         [{"lanes": min(31, 2**b - 1), "width": b} for b in range(4, 17, 2)],
     ),
 }
-#: Multiples of the rate that these sources are also tried at: what is near the Gaussian at one rate
-#: need not be at another.
+#: Multiples of the rate for a sweep of these sources: the gap to the Gaussian depends on the rate.
 RATES = (2 / 3, 1.0, 4 / 3, 2.0)
-RATED = ("gaussian", "on-the-fly", "pre-generated")
-#: What the report calls the demonstration.
+RATE_SWEEP = ("gaussian", "on-the-fly", "pre-generated")
+#: Name of the demonstration in the report.
 CORE = "demo zo"
-#: A loss that no run comes back from: ten times that of guessing among ten classes.
+#: Loss above which a run counts as diverged: ten times that of guessing among ten classes.
 LIMIT = 10 * log(10)
-#: Runs a row of the table: enough for a standard error of about a third of a point.
+#: Runs per row of the table: a standard error of about a third of a percentage point.
 SEEDS = 16
-#: Runs that the sweeps have at most.
+#: Maximum number of runs per point of a sweep.
 SWEEP_SEEDS = 5
 
 
@@ -85,24 +84,24 @@ def run_zo(
     workers: int = 2,
     console: Console | None = None,
 ) -> dict[str, Any]:
-    """Fine-tune with every source, and write ``out/zo.json`` and the plots beside it.
+    """Fine-tune with every source; write ``out/zo.json`` and the plots to ``out``.
 
     Parameters
     ----------
     data
-        A folder with MNIST's IDX files; ``None`` takes scikit-learn's digits.
+        A folder with MNIST's IDX files; ``None``: scikit-learn's digits.
     out
-        Made if needed. Results of single runs are kept in its ``zo_cache``, so that an interrupted
-        demonstration goes on where it was, and a later one does only what changed.
+        Created if needed. Its ``zo_cache`` holds the results of single runs, so that an interrupted
+        demonstration can be resumed, and a later one runs only what changed.
     seeds, steps
-        Runs a row of the table, and steps a run (``None``: the data set's own).
+        Runs per row of the table, and steps per run (``None``: those of the data set).
     workers
-        Processes.
+        Number of processes.
     console
-        Takes the tables, while standard error shows the progress; ``None`` shows nothing.
+        Output of the tables; progress goes to standard error. ``None``: no output.
 
-    Returns what the JSON holds. Raises ``ValueError`` for bad numbers or data, ``OSError`` where
-    ``out`` cannot be written.
+    Returns the content of the JSON file. Raises ``ValueError`` for bad numbers or data, and
+    ``OSError`` if ``out`` cannot be written.
     """
     for name, value in {"seeds": seeds, "steps": steps, "workers": workers}.items():
         if value is not None and value < 1:
@@ -123,17 +122,17 @@ def run_zo(
     few = min(seeds, SWEEP_SEEDS)
     rates = {
         (source, eta): jobs(source, DEFAULTS[source], settings.shots[-1], few, eta)
-        for source in RATED
+        for source in RATE_SWEEP
         for eta in RATES
     }
     groups = [*table.values(), *(g for groups in sweeps.values() for g in groups), *rates.values()]
     wanted = dict.fromkeys(job for group in groups for job in group)
-    done = perform(task, wanted, out / "zo_cache", workers, console is not None)
+    done = run_jobs(task, wanted, out / "zo_cache", workers, console is not None)
 
     measured = {key: summary(task, group, done) for key, group in table.items()}
     varied = {name: [summary(task, g, done) for g in groups] for name, groups in sweeps.items()}
     for each in (*measured.values(), *(point for points in varied.values() for point in points)):
-        # Against the same seeds: a sweep has fewer of them than the table.
+        # Compared for the same seeds: a sweep has fewer seeds than the table.
         gaussian = measured["gaussian", each["shots"]]["accuracies"]
         each["gap"] = each["mean"] - mean(gaussian[: each["seeds"]])
     rated = {key: summary(task, group, done) for key, group in rates.items()}
@@ -177,14 +176,14 @@ def jobs(
 def summary(task: Task, group: list[Job], done: dict[Job, dict[str, Any]]) -> dict[str, Any]:
     """Return the figures of one source: accuracies in percent, losses as means over the seeds.
 
-    A run has diverged if its numbers left their range, or its loss (the mean over the last tenth of
-    the steps) is above :data:`LIMIT`. Such a run counts in the accuracy and not in the loss.
+    A run has diverged if a number is infinite or NaN, or if its loss (the mean over the last tenth
+    of the steps) is above :data:`LIMIT`. It is included in the accuracy, not in the loss.
     """
     results = [done[job] for job in group]
     accuracies = [100 * result["accuracy"] for result in results]
     runs = [result["losses"] for result in results if group[0].source != BACKPROP]
     finals = [mean(run[-max(1, len(run) // 10) :]) if run else inf for run in runs]
-    sane = [final for final in finals if final <= LIMIT]
+    converged = [final for final in finals if final <= LIMIT]
     curves = [run for run, final in zip(runs, finals, strict=True) if final <= LIMIT]
     return {
         "source": group[0].source,
@@ -196,33 +195,33 @@ def summary(task: Task, group: list[Job], done: dict[Job, dict[str, Any]]) -> di
         "mean": mean(accuracies),
         "std": stdev(accuracies) if len(group) > 1 else None,
         "accuracies": accuracies,
-        "diverged": len(finals) - len(sane),
-        "loss": mean(sane) if sane else None,
-        "loss_std": stdev(sane) if len(sane) > 1 else None,
+        "diverged": len(finals) - len(converged),
+        "loss": mean(converged) if converged else None,
+        "loss_std": stdev(converged) if len(converged) > 1 else None,
         "curve": [mean(points) for points in zip(*curves, strict=True)],
     }
 
 
-def perform(
+def run_jobs(
     task: Task, wanted: Iterable[Job], folder: Path, workers: int, progress: bool
 ) -> dict[Job, dict[str, Any]]:
-    """Return every job's result, from ``folder`` where it holds; the others are run and kept."""
+    """Return the result of every job. Results are cached in ``folder``."""
     done: dict[Job, dict[str, Any]] = {}
     todo = []
     for job in wanted:
         try:
-            done[job] = kept(task, job, folder)
-        except NotKeptError:
+            done[job] = cached_run(task, job, folder)
+        except NotCachedError:
             todo.append(job)
     if not todo:
         return done
     count = min(workers, len(todo))
     with (
         bar(progress) as line,
-        processes(count, get_context("spawn"), begin, task, folder) as pool,
+        processes(count, get_context("spawn"), init_worker, task, folder) as pool,
     ):
         shown = line.add_task("fine-tuning", total=len(done) + len(todo), completed=len(done))
-        waiting = {pool.submit(run_here, job): job for job in todo}
+        waiting = {pool.submit(run_in_worker, job): job for job in todo}
         for future in as_completed(waiting):
             done[waiting[future]] = future.result()
             line.advance(shown)
@@ -230,12 +229,12 @@ def perform(
 
 
 def rows(folder: Path) -> list[Row]:
-    """Return the report's rows of every demonstration that is kept below ``folder``.
+    """Return the report rows of all demonstration results in ``folder``.
 
-    One for each source and number of samples a class, of kind ``demo``, and one for each point of
-    the sweeps, of kind ``sweep``.
+    Each source and number of samples per class has a row of kind ``demo``, and each point of the
+    sweeps a row of kind ``sweep``.
     """
-    return kept_rows(folder.glob("*/zo.json"), _rows)
+    return load_rows(folder.glob("*/zo.json"), _rows)
 
 
 def _rows(result: dict[str, Any]) -> list[Row]:
@@ -248,7 +247,7 @@ def _row(result: dict[str, Any], kind: str, each: dict[str, Any]) -> Row:
     source, shots = each["source"], each["shots"]
     chosen: dict[str, Any] = {n: each[n] for n in ("lanes", "width", "size", "rate") if n in each}
     varied = ", ".join(f"{name} {value:g}" for name, value in chosen.items())
-    what = f"{source} ({varied})" if kind == "sweep" else source
+    label = f"{source} ({varied})" if kind == "sweep" else source
     params = {"source": source, "shots": shots, "data": result["data"], "d": result["d"], **chosen}
     figures = {
         # Ten classes.
@@ -263,12 +262,12 @@ def _row(result: dict[str, Any], kind: str, each: dict[str, Any]) -> Row:
     }
     return Row(
         core=CORE,
-        config=f"{result['data']}, {what}, k = {shots}",
+        config=f"{result['data']}, {label}, k = {shots}",
         kind=kind,
         figures={name: value for name, value in figures.items() if value is not None},
         command=result["command"],
         params=params,
         seeds=list(range(each["seeds"])),
-        paper=paper.demo(source) if kind == "demo" else None,
+        paper=paper.demo_reference(source) if kind == "demo" else None,
         aim=paper.aims(CORE, params, kind, None),
     )

@@ -1,4 +1,4 @@
-"""One run of the fine-tuning demonstration, as a process of its own can do it."""
+"""One run of the fine-tuning demonstration, executable in a separate process."""
 
 import hashlib
 import signal
@@ -19,27 +19,27 @@ from seedbed.golden.zo import Loss, make_source, train
 __all__ = [
     "BACKPROP",
     "Job",
-    "NotKeptError",
+    "NotCachedError",
     "Settings",
     "Task",
-    "begin",
-    "kept",
+    "cached_run",
+    "init_worker",
     "prepare",
     "run",
-    "run_here",
+    "run_in_worker",
 ]
 
 BACKPROP = "backpropagation"
-#: Points of a loss curve; each is the mean over as many steps as there are steps to a point.
+#: Points of a loss curve; each is the mean over the same number of steps.
 POINTS = 50
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What all runs on a data set share, whatever the source of their perturbations.
+    """Settings of all runs on a data set, the same for all perturbation sources.
 
-    ``shots`` are the training samples a class of the table's columns; ``degrees`` the rotation
-    that fine-tuning has to cope with; ``eps`` and ``rate`` those of Eq. 1 and 2.
+    ``shots`` are the training samples per class of the table's columns; ``degrees`` is the rotation
+    of the images; ``eps`` and ``rate`` are those of Eq. 1 and 2.
     """
 
     hidden: int
@@ -57,7 +57,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Job:
-    """A source with its parameters, the samples a class, and the seed of everything random.
+    """A source with its parameters, the samples per class, and the random seed.
 
     ``eta`` multiplies the settings' rate.
     """
@@ -71,7 +71,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Task:
-    """The pre-trained network and the rotated images, flat: what every job starts from."""
+    """Start of all jobs: the pre-trained network, and the rotated images as vectors."""
 
     settings: Settings
     model: Mlp
@@ -122,12 +122,12 @@ def flat(images: np.ndarray) -> np.ndarray:
 def run(task: Task, job: Job) -> dict[str, Any]:
     """Fine-tune, and return the held-out accuracy, the loss curve and the step of divergence.
 
-    Images, batches and perturbation seeds have a generator each, so that all sources see the same
-    images in the same order.
+    Images, batches and perturbation seeds have separate random generators, so that all sources see
+    the same images in the same order.
     """
     settings, model = task.settings, task.model
-    chosen, order, seeds = (np.random.default_rng([job.seed, k]) for k in range(3))
-    images = few_shot(task.tune[1], job.shots, chosen)
+    image_rng, order, seeds = (np.random.default_rng([job.seed, k]) for k in range(3))
+    images = few_shot(task.tune[1], job.shots, image_rng)
     x, labels = (part[images] for part in task.tune)
     if job.source == BACKPROP:
         theta = adam(
@@ -147,7 +147,7 @@ def run(task: Task, job: Job) -> dict[str, Any]:
             picked = order.integers(len(x), size=settings.batch)
             yield partial(model.loss, x=x[picked], labels=labels[picked])
 
-    # A network that diverged may overflow once more when it is tried.
+    # A diverged network may overflow once more in the test.
     with np.errstate(over="ignore", invalid="ignore"):
         done = train(
             batches(),
@@ -159,8 +159,8 @@ def run(task: Task, job: Job) -> dict[str, Any]:
             rng=seeds,
         )
         accuracy = model.accuracy(done.theta, *task.test)
-    whole = done.diverged is None
-    points = np.array_split(done.losses, min(POINTS, settings.steps)) if whole else []
+    finite = done.diverged is None
+    points = np.array_split(done.losses, min(POINTS, settings.steps)) if finite else []
     return {
         "accuracy": accuracy,
         "losses": [float(part.mean()) for part in points],
@@ -168,35 +168,35 @@ def run(task: Task, job: Job) -> dict[str, Any]:
     }
 
 
-class NotKeptError(Exception):
-    """Raised in place of running."""
+class NotCachedError(Exception):
+    """There is no cached result."""
 
 
-def kept(task: Task, job: Job, folder: Path, *, may_run: bool = False) -> dict[str, Any]:
-    """Return :func:`run`'s result from ``folder``, where it is kept as long as it holds.
+def cached_run(task: Task, job: Job, folder: Path, *, may_run: bool = False) -> dict[str, Any]:
+    """Return the result of :func:`run`, cached in ``folder``.
 
-    Raises :class:`NotKeptError` where it is not there, unless ``may_run``.
+    Raises :class:`NotCachedError` if it is not cached, unless ``may_run``.
     """
 
     def compute() -> dict[str, Any]:
         if not may_run:
-            raise NotKeptError
+            raise NotCachedError
         return run(task, job)
 
     return memo(folder, "run", {"task": task.digest, "job": asdict(job)}, compute)
 
 
-_here: list[tuple[Task, Path]] = []
+_worker_state: list[tuple[Task, Path]] = []
 
 
-def begin(task: Task, folder: Path) -> None:
-    """Take what :func:`run_here` works on; one thread, and interrupts are the parent's."""
+def init_worker(task: Task, folder: Path) -> None:
+    """Set the task of :func:`run_in_worker`, limit to one thread, and ignore SIGINT."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threadpool_limits(1)
-    _here[:] = [(task, folder)]
+    _worker_state[:] = [(task, folder)]
 
 
-def run_here(job: Job) -> dict[str, Any]:
-    """Run a job on what this process has begun with, and keep its result."""
-    task, folder = _here[0]
-    return kept(task, job, folder, may_run=True)
+def run_in_worker(job: Job) -> dict[str, Any]:
+    """Run a job of this worker's task, and cache its result."""
+    task, folder = _worker_state[0]
+    return cached_run(task, job, folder, may_run=True)

@@ -1,4 +1,4 @@
-"""Tables and plots of the fine-tuning demonstration, drawn from its result alone."""
+"""Tables and plots of the fine-tuning demonstration, made from its result."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from seedbed.flow.plot_style import legend, panels, png
 
 __all__ = ["LABELS", "draw", "show"]
 
-#: How tables and plots call the sources, with a colour-blind-safe colour each (Okabe and Ito).
+#: Labels of the sources in tables and plots, and colours (Okabe and Ito, colour-blind safe).
 LABELS = {
     "gaussian": ("Gaussian (MeZO)", "#000000"),
     "on-the-fly": ("PeZO, on the fly", "#0072B2"),
@@ -25,7 +25,7 @@ Result = dict[str, Any]
 
 
 def show(result: Result, console: Console) -> None:
-    """Print the table of sources, and one for each sweep and for the rates."""
+    """Print the table of sources, and a table for each sweep and for the rates."""
     shots = result["settings"]["shots"]
     table = Table(
         title="Held-out accuracy in % after zeroth-order fine-tuning: mean (std) over the seeds",
@@ -39,39 +39,39 @@ def show(result: Result, console: Console) -> None:
     table.add_column("diverged", justify="right")
     for source in dict.fromkeys(row["source"] for row in result["rows"]):
         cells = [LABELS[source][0]]
-        rows = [at(result, source, k) for k in shots]
+        rows = [find_row(result, source, k) for k in shots]
         for row in rows:
-            cells += [spread(row), "" if source == "gaussian" else f"{row['gap']:+.1f}"]
+            cells += [mean_std(row), "" if source == "gaussian" else f"{row['gap']:+.1f}"]
         diverged, runs = (sum(row[name] for row in rows) for name in ("diverged", "seeds"))
         table.add_row(*cells, f"{diverged} of {runs}" if diverged else "")
     console.print(table)
     for name, sweep in result["sweeps"].items():
-        table = Table(title=f"{LABELS[sweep['source']][0]}: accuracy and loss against {name}")
+        table = Table(title=f"{LABELS[sweep['source']][0]}: accuracy and loss by {name}")
         table.add_column(name, justify="right")
         table.add_column("accuracy", justify="right")
         table.add_column("training loss", justify="right")
         for row in sweep["rows"]:
             loss = "diverged" if row["loss"] is None else f"{row['loss']:.3f}"
-            table.add_row(str(row[sweep["parameter"]]), spread(row), loss)
+            table.add_row(str(row[sweep["parameter"]]), mean_std(row), loss)
         console.print(table)
-    table = Table(title=f"Accuracy against the learning rate, k = {shots[-1]}")
+    table = Table(title=f"Accuracy by learning rate, k = {shots[-1]}")
     rated = {(row["source"], row["rate"]): row for row in result["rates"]}
     sources = list(dict.fromkeys(source for source, _ in rated))
     table.add_column("rate", justify="right")
     for source in sources:
         table.add_column(LABELS[source][0], justify="right")
     for rate in dict.fromkeys(rate for _, rate in rated):
-        table.add_row(f"{rate:g}", *(spread(rated[source, rate]) for source in sources))
+        table.add_row(f"{rate:g}", *(mean_std(rated[source, rate]) for source in sources))
     console.print(table)
 
 
-def at(result: Result, source: str, shots: int) -> Result:
-    """Return the row of a source at ``shots`` samples a class."""
+def find_row(result: Result, source: str, shots: int) -> Result:
+    """Return the row of a source with ``shots`` samples per class."""
     return next(r for r in result["rows"] if r["source"] == source and r["shots"] == shots)
 
 
-def spread(row: Result) -> str:
-    """Return the mean and, where there are several seeds, the standard deviation."""
+def mean_std(row: Result) -> str:
+    """Return the mean and, with several seeds, the standard deviation, as text."""
     return f"{row['mean']:.1f}" + (f" ({row['std']:.1f})" if row["std"] is not None else "")
 
 
@@ -99,10 +99,10 @@ def draw(result: Result, out: Path) -> list[Path]:
 
 
 def draw_losses(result: Result, axes: Axes, shots: int) -> None:
-    """Draw the training loss against the step; a source that diverged is named in the legend."""
+    """Draw the training loss over the steps; the legend lists diverged sources."""
     steps = result["settings"]["steps"]
     for source, (label, colour) in LABELS.items():
-        row = at(result, source, shots)
+        row = find_row(result, source, shots)
         curve = row["curve"]
         if curve:
             places = [(i + 0.5) * steps / len(curve) for i in range(len(curve))]
@@ -110,21 +110,21 @@ def draw_losses(result: Result, axes: Axes, shots: int) -> None:
         elif row["diverged"]:
             axes.plot([], [], color=colour, linestyle=":", label=f"{label}: diverged")
     axes.set(
-        title=f"k = {shots} samples a class",
+        title=f"k = {shots} samples per class",
         xlabel="Step",
         ylabel="Training loss (cross-entropy)",
         yscale="log",
     )
     low, high = axes.get_ylim()
     ticks = [t for t in (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 20) if low <= t <= high]
-    # Losses that hardly move have the ticks of matplotlib.
+    # Losses with a small range have matplotlib's ticks.
     if len(ticks) > 1:
         axes.minorticks_off()
         axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
 
 
 def draw_rates(result: Result, axes: Axes) -> None:
-    """Draw the accuracy against the rate, for the Gaussian and both PeZO sources."""
+    """Draw the accuracy over the rate, for the Gaussian and both PeZO sources."""
     for source in dict.fromkeys(row["source"] for row in result["rates"]):
         rows = [row for row in result["rates"] if row["source"] == source]
         label, colour = LABELS[source]
@@ -146,13 +146,13 @@ def draw_rates(result: Result, axes: Axes) -> None:
 
 
 def draw_sweep(result: Result, name: str, axes: Axes, figure: str, label: str) -> None:
-    """Draw accuracy (``mean``) or ``loss`` against a parameter, with the Gaussian's as a line."""
+    """Draw accuracy (``mean``) or ``loss`` over a parameter, with the Gaussian as a reference."""
     sweep = result["sweeps"][name]
     deviation = "std" if figure == "mean" else "loss_std"
     rows = [row for row in sweep["rows"] if row[figure] is not None]
     places = [row[sweep["parameter"]] for row in rows]
     title, colour = LABELS[sweep["source"]]
-    gaussian = at(result, "gaussian", result["settings"]["shots"][-1])
+    gaussian = find_row(result, "gaussian", result["settings"]["shots"][-1])
     if gaussian[figure] is not None:
         axes.axhline(gaussian[figure], color="black", linestyle="--", label=LABELS["gaussian"][0])
     axes.errorbar(

@@ -1,1 +1,1 @@
-"""From a core's configuration to Verilog that other tools read."""
+"""Verilog generation: from a core's configuration to portable Verilog."""

@@ -1,4 +1,4 @@
-"""Module deduplication: one module in place of all that are equal but for their names."""
+"""Module deduplication: modules that differ only in name become one module."""
 
 import re
 
@@ -9,10 +9,10 @@ _CELL = re.compile(r"^(  cell )(\S+)", re.MULTILINE)
 
 
 def deduplicate(rtlil: str) -> str:
-    """Return the RTLIL text with one module for all that differ in nothing but their name.
+    """Return the RTLIL text with one module in place of all that differ only in name.
 
-    Amaranth elaborates every submodule for itself. A thousand equal ones would be read, mapped and
-    simulated a thousand times; users would find as many modules in their file.
+    Amaranth elaborates every submodule separately. Without this step, the tools would read, map
+    and simulate a thousand equal modules, and the file would hold a thousand copies.
     """
     while True:
         first: dict[str, str] = {}
@@ -30,8 +30,8 @@ def deduplicate(rtlil: str) -> str:
         if not duplicates:
             return rtlil
 
-        # What used duplicates may have become equal now.
-        def named(cell: re.Match[str], duplicates=duplicates) -> str:
+        # Modules that instantiate duplicates may be equal now.
+        def renamed(cell: re.Match[str], duplicates=duplicates) -> str:
             return cell[1] + duplicates.get(cell[2], cell[2])
 
-        rtlil = _CELL.sub(named, rtlil)
+        rtlil = _CELL.sub(renamed, rtlil)

@@ -1,4 +1,4 @@
-"""What goes with a core's Verilog into other people's flows: a testbench, and a FuseSoC file."""
+"""Files for other tool flows: a core's Verilog with a testbench and a FuseSoC core file."""
 
 import re
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ from seedbed.sim import verilog_bench
 
 __all__ = ["bench", "fusesoc"]
 
-#: FuseSoC's description of a core, in its format CAPI2. Any Verilator since 5.0 knows the options;
-#: the project's own lint is stricter, with waivers that name rules of newer ones.
+#: FuseSoC core file (CAPI2). Verilator 5.0 and newer accept the lint options. The project's own
+#: lint is stricter; its waivers name rules of newer versions.
 _CORE = """\
 CAPI=2:
 name: seedbed::{name}:{version}
@@ -46,7 +46,7 @@ targets:
   sim:
     <<: *default
     filesets: [rtl, testbench]
-    description: The core against vectors of its golden model
+    description: Testbench with test vectors of the golden model
     default_tool: icarus
     toplevel: {name}_tb
 """
@@ -63,7 +63,7 @@ def bench(
 ) -> list[Path]:
     """Write a core's Verilog, a testbench in plain Verilog and its vectors; return their paths.
 
-    The vectors are the stimulus of the core's case, and what the golden model makes of it.
+    The vectors are the stimulus of the core's test case and the outputs of the golden model.
     """
     config = core.configure(params)
     path = verilog.write(core, params, folder, name=name, sources=sources)
@@ -81,9 +81,9 @@ def fusesoc(
     name: str = "",
     sources: bool = False,
 ) -> list[Path]:
-    """Write :func:`bench`, and a FuseSoC file with the targets ``lint`` and ``sim``.
+    """Write the files of :func:`bench` and a FuseSoC file with the targets ``lint`` and ``sim``.
 
-    Returns the paths of the Verilog and of that file.
+    Returns the paths of the Verilog file and of the FuseSoC file.
     """
     path, _, *vectors = bench(core, params, folder, name=name, sources=sources)
     lines = (f"      - {v.name}: {{file_type: user, copyto: {v.name}}}" for v in vectors)

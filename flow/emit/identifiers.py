@@ -1,4 +1,4 @@
-"""Gives everything in a design a name that Verilog needs no escape for."""
+"""Renames the signals, cells and modules of a design to plain Verilog identifiers."""
 
 import re
 from collections.abc import Iterator
@@ -11,19 +11,20 @@ _MEMORY = re.compile(r'( *parameter \\MEMID )"\\(\\\S+)"')
 
 
 def legalize(rtlil: str) -> str:
-    r"""Return Amaranth's RTLIL text with plain identifiers for names.
+    r"""Return Amaranth's RTLIL text with plain Verilog identifiers.
 
-    The port ``i__payload`` becomes ``i_payload``, the signal ``values$3`` ``values_3``, and the
-    unnamed ``$3`` ``_3_``, which yosys takes for unnamed as well. Wires that repeat a field of
-    another one are left out: for yosys, a wire ``\word[0]`` is also a bit of the wire ``\word``,
-    and commands that split vectors stop there.
+    The port ``i__payload`` becomes ``i_payload``, the signal ``values$3`` becomes ``values_3``, and
+    the unnamed signal ``$3`` becomes ``_3_``, which yosys treats as unnamed as well. Wires that
+    duplicate a field of another wire are removed: for yosys, a wire ``\word[0]`` is also a bit of
+    the wire ``\word``, and commands that split vectors fail on it.
 
-    Raises ``ValueError`` where two ports of the top module would have one name.
+    Raises ``ValueError`` if two ports of the top module would get the same name.
     """
     lines = rtlil.splitlines()
     modules = _declared(lines)
-    called = _distinct([], list(modules))
-    return "\n".join(_renamed(lines, called, {m: _distinct(*n) for m, n in modules.items()})) + "\n"
+    module_names = _unique([], list(modules))
+    names = {module: _unique(*found) for module, found in modules.items()}
+    return "\n".join(_renamed(lines, module_names, names)) + "\n"
 
 
 def _is_field(name: str) -> bool:
@@ -31,14 +32,14 @@ def _is_field(name: str) -> bool:
 
 
 def _declared(lines: list[str]) -> dict[str, tuple[list[str], list[str]]]:
-    """Return, of each module, the names of the top's ports, and of all else."""
+    """Return two lists of names for each module: ports of the top, and everything else."""
     modules: dict[str, tuple[list[str], list[str]]] = {}
     for line in lines:
         match line.split():
             case ["module", module]:
-                firm, others = modules[module] = [], []
+                port_names, others = modules[module] = [], []
             case ["wire", *kind, name] if {"input", "output"} & {*kind} and "." not in module:
-                firm.append(name)
+                port_names.append(name)
             case ["wire" | "memory", *_, name] if not _is_field(name):
                 others.append(name)
             case ["cell", kind, name] if kind.startswith("\\"):
@@ -50,17 +51,17 @@ def _legalize(name: str) -> str:
     return f"_{name[1:]}_" if name[0] == "$" else re.sub(r"[\W_]+", "_", name[1:]).strip("_")
 
 
-def _distinct(firm: list[str], others: list[str]) -> dict[str, str]:
-    """Return plain names; where two of the ``others`` would be the same, one has a number."""
+def _unique(port_names: list[str], others: list[str]) -> dict[str, str]:
+    """Return plain names; duplicates among ``others`` get a numeric suffix."""
     found: dict[str, str] = {}
     owners: dict[str, str] = {}
-    # A name that is plain stays.
-    for name in [*firm, *sorted(others, key=lambda name: _legalize(name) != name[1:])]:
+    # Names that are plain already are unchanged.
+    for name in [*port_names, *sorted(others, key=lambda name: _legalize(name) != name[1:])]:
         new, number = _legalize(name), 1
         while new in owners:
-            if name in firm:
+            if name in port_names:
                 both = f"{owners[new][1:]} and {name[1:]}"
-                raise ValueError(f"the ports {both} would both be called {new}: rename one of them")
+                raise ValueError(f"the ports {both} would both be named {new}: rename one of them")
             number += 1
             new = f"{_legalize(name)}_{number}"
         owners[new] = name
@@ -69,14 +70,14 @@ def _distinct(firm: list[str], others: list[str]) -> dict[str, str]:
 
 
 def _renamed(
-    lines: list[str], modules: dict[str, str], inside: dict[str, dict[str, str]]
+    lines: list[str], modules: dict[str, str], names_of: dict[str, dict[str, str]]
 ) -> Iterator[str]:
     names: dict[str, str] = {}
 
     def renamed(text: str) -> str:
         return _NAME.sub(lambda found: names[found[0]], text)
 
-    # What the lines are in: a cell's type, whose pins are its own; and attributes of what follows.
+    # The type of the cell that the line is in, which names its pins; pending attributes.
     cell = ""
     attributes: list[str] = []
     for line in lines:
@@ -90,7 +91,7 @@ def _renamed(
             case ["connect", name, *_] if not cell and _is_field(name):
                 continue
             case ["module", name]:
-                names = inside[name]
+                names = names_of[name]
                 line = f"module {modules[name]}"
             case ["cell", kind, name]:
                 cell = kind
@@ -100,7 +101,7 @@ def _renamed(
                 connect = _CONNECT.fullmatch(line)
                 assert connect, line
                 head, _, rest = connect.groups()
-                line = f"{head}{inside[cell][pin] if cell in inside else pin}{renamed(rest)}"
+                line = f"{head}{names_of[cell][pin] if cell in names_of else pin}{renamed(rest)}"
             case ["parameter", *_]:
                 if memory := _MEMORY.fullmatch(line):
                     line = f'{memory[1]}"\\{names[memory[2]]}"'

@@ -1,4 +1,4 @@
-"""The head of an emitted module: its ports in order, each with what it means."""
+"""The header of an emitted module: ANSI port declarations with a comment each."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,38 +7,38 @@ from seedbed.sim.ports import Port
 
 __all__ = ["declare"]
 
-_HEAD = r"^module {top}\((?P<ports>[^;]*)\);\n(?P<body>.*?)^endmodule\n"
+_HEADER = r"^module {top}\((?P<ports>[^;]*)\);\n(?P<body>.*?)^endmodule\n"
 
 
-def declare(text: str, top: str, ports: Sequence[Port], says: Mapping[str, str]) -> str:
-    """Return Yosys's Verilog with the ports of the module ``top`` declared in its head.
+def declare(text: str, top: str, ports: Sequence[Port], comments: Mapping[str, str]) -> str:
+    """Return Yosys's Verilog with the ports of the module ``top`` declared in its header.
 
-    Yosys writes their names there, and a declaration and a wire or register of each in the body.
-    ``says`` has a comment for a port by its name. The lengths of vectors are local parameters.
+    Yosys lists only the names in the header and declares direction and type in the body.
+    ``comments`` maps port names to comments. Vector widths become local parameters.
     """
-    found = re.search(_HEAD.format(top=top), text, re.MULTILINE | re.DOTALL)
+    found = re.search(_HEADER.format(top=top), text, re.MULTILINE | re.DOTALL)
     assert found is not None
     body = found["body"]
     declared: dict[str, str] = {}
     for name in (name.strip() for name in found["ports"].split(",")):
-        way = re.search(rf"^  ((?:input|output) (?:\[.*?\] )?){name};\n", body, re.MULTILINE)
+        port = re.search(rf"^  ((?:input|output) (?:\[.*?\] )?){name};\n", body, re.MULTILINE)
         kind = re.search(
             rf"^  (wire|reg) (?:signed )?(?:\[.*?\] )?{name}( = [^;]*)?;\n", body, re.MULTILINE
         )
-        assert way is not None
+        assert port is not None
         assert kind is not None
-        body = body.replace(way[0], "", 1).replace(kind[0], "", 1)
-        direction, _, size = way[1].partition(" ")
+        body = body.replace(port[0], "", 1).replace(kind[0], "", 1)
+        direction, _, size = port[1].partition(" ")
         declared[name] = f"{direction} {kind[1]} {size}{name}{kind[2] or ''}"
     lines = []
     for number, (name, line) in enumerate(declared.items()):
         comma = "," if number < len(declared) - 1 else ""
-        comment = f"  // {says[name]}" if says.get(name) else ""
+        comment = f"  // {comments[name]}" if comments.get(name) else ""
         lines.append(f"  {line}{comma}{comment}\n")
-    sizes = [
+    widths = [
         f"  localparam {port.name.upper()}_WIDTH = {port.width};\n"
         for port in ports
         if port.width > 1
     ]
-    head = f"module {top} (\n{''.join(lines)});\n{''.join(sizes)}{body}endmodule\n"
-    return text[: found.start()] + head + text[found.end() :]
+    header = f"module {top} (\n{''.join(lines)});\n{''.join(widths)}{body}endmodule\n"
+    return text[: found.start()] + header + text[found.end() :]

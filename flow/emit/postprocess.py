@@ -1,4 +1,4 @@
-"""What Yosys's Verilog needs besides, so that every tool reads it alike."""
+"""Portability fixes for the Verilog that Yosys writes."""
 
 import re
 from collections.abc import Callable
@@ -7,13 +7,13 @@ __all__ = ["BLOCK", "postprocess"]
 
 _MODULE = re.compile(r"^module .*?^endmodule\n", re.MULTILINE | re.DOTALL)
 
-#: A register of Yosys's, one a module, that is 0 from the start: every ``always @*`` reads it.
+#: A register that Yosys adds to a module, initialised to 0: every ``always @*`` reads it.
 _TRIGGER = re.compile(r"\\\$auto\$verilog_backend\.cc:\d+:dump_module\$\d+ ")
-_DECLARED = re.compile(rf"^  reg {_TRIGGER.pattern} = 0;\n", re.MULTILINE)
-#: What Yosys writes of a part of a signal, where others are assigned in an ``always`` of their own.
+_TRIGGER_DECLARATION = re.compile(rf"^  reg {_TRIGGER.pattern} = 0;\n", re.MULTILINE)
+#: Assignment of part of a signal whose other bits are assigned in separate ``always`` blocks.
 _PART = re.compile(r"^  always @\*\n    (\S.* = .*;)\n", re.MULTILINE)
 _WAKE = "if (_starts_) begin end"
-_STARTS = """\
+_START_SIGNAL = """\
   reg _starts_;
   // verilator lint_off INITIALDLY
   initial _starts_ <= 1'b0;
@@ -22,49 +22,51 @@ _STARTS = """\
 
 _KEPT = re.compile(r"^  \(\* keep = 32'd1 \*\)\n  reg (?:signed )?(?:\[.*?\] )?(\w+)", re.MULTILINE)
 
-#: What Yosys escapes: words of the language, and names that it made itself.
+#: Escaped identifiers: Verilog keywords, and names that Yosys generated.
 _ESCAPED = re.compile(r"\\(?:(\w+)|\$\S+?:(\w+)\$(\d+)) ")
 
-#: A register that is loaded from a signal without a name of its own.
-_LOADED = re.compile(r"^    (\w+) <= (_\d+_);\n", re.MULTILINE)
+#: A register that is loaded from an unnamed signal.
+_NEXT_VALUE = re.compile(r"^    (\w+) <= (_\d+_);\n", re.MULTILINE)
 
-#: A block of initial values, and the most lines that one gets.
+#: A block of initial values, and the maximum number of lines in one.
 _INITIAL = re.compile(r"^  initial begin\n((?:    .*;\n)+)  end\n", re.MULTILINE)
 BLOCK = 1024
 
 
 def postprocess(text: str) -> str:
-    """Return the Verilog that Yosys wrote of Amaranth's modules, as tools of all sorts need it."""
+    """Return the Verilog that Yosys wrote, in a form that all supported tools read alike."""
+    steps: tuple[Callable[[str], str], ...] = (
+        _run_at_time_zero, _mark_kept_registers, _unescape, _name_next_values, _split_initial,
+    )  # fmt: skip
 
     def module(found: re.Match[str]) -> str:
-        made = found[0]
-        steps: tuple[Callable[[str], str], ...] = (_started, _marked, _unescaped, _named, _split)
+        result = found[0]
         for step in steps:
-            made = step(made)
-        return made
+            result = step(result)
+        return result
 
     return _MODULE.sub(module, text)
 
 
-def _started(module: str) -> str:
-    """Have every ``always @*`` run at time 0.
+def _run_at_time_zero(module: str) -> str:
+    """Make every ``always @*`` run at time 0.
 
-    It waits for a change of what it reads. A declaration's initial value is none in SystemVerilog,
-    and an assignment in ``initial`` may come before the wait: a nonblocking one comes after it,
-    in whatever order processes start.
+    ``always @*`` waits for a change of a signal that it reads. In SystemVerilog, an initial value
+    in a declaration is no change, and a blocking assignment in ``initial`` may precede the wait. A
+    nonblocking assignment follows the wait, whatever the order of the processes.
     """
-    module = _TRIGGER.sub("_starts_", _DECLARED.sub("", module))
+    module = _TRIGGER.sub("_starts_", _TRIGGER_DECLARATION.sub("", module))
     module = _PART.sub(rf"  always @* begin\n    {_WAKE}\n    \1\n  end\n", module)
     if _WAKE not in module:
         return module
     head, body = module.split(";\n", 1)
-    return f"{head};\n{_STARTS}{body}"
+    return f"{head};\n{_START_SIGNAL}{body}"
 
 
-def _marked(module: str) -> str:
-    """Mark, of registers that are to be kept, the ``always`` as well.
+def _mark_kept_registers(module: str) -> str:
+    """Copy the ``keep`` attribute of a register to its ``always`` block.
 
-    Yosys has a register's mark at the wire, and merges equal flip-flops that have none themselves.
+    Yosys attaches the attribute to the wire, and merges equal flip-flops without it.
     """
     names = _KEPT.findall(module)
     if not names:
@@ -73,35 +75,35 @@ def _marked(module: str) -> str:
     return re.sub(clocked, r"  (* keep = 32'd1 *)\n  \1", module, flags=re.MULTILINE)
 
 
-def _unescaped(module: str) -> str:
-    """Give what is escaped a name without escapes, ending in an underscore.
+def _unescape(module: str) -> str:
+    """Rename escaped identifiers to plain ones that end in an underscore.
 
-    No name of :func:`seedbed.flow.emit.identifiers.legalize` ends so.
+    Names from :func:`seedbed.flow.emit.identifiers.legalize` do not end in an underscore.
     """
     return _ESCAPED.sub(lambda n: f"{n[1]}_" if n[1] else f"_{n[2]}_{n[3]}_", module)
 
 
-def _named(module: str) -> str:
-    """Call the next value of a register ``NAME_next``.
+def _name_next_values(module: str) -> str:
+    """Name the next value of a register ``NAME_next``.
 
-    Yosys's own ``autoname`` joins the operators on the path to a signal that has a name, to words
-    of a hundred letters and more: all other temporary signals keep their numbers.
+    Other temporary signals keep their numbers: Yosys's ``autoname`` would concatenate the
+    operators on the path to a named signal into names of a hundred letters and more.
     """
-    taken = set(re.findall(r"\w+", module))
+    used = set(re.findall(r"\w+", module))
     new = {}
-    for register, value in _LOADED.findall(module):
+    for register, value in _NEXT_VALUE.findall(module):
         name = f"{register}_next"
-        if name not in taken and not register.startswith("_"):
+        if name not in used and not register.startswith("_"):
             new[value] = name
-            taken.add(name)
+            used.add(name)
     return re.sub(r"\b_\d+_\b", lambda found: new.get(found[0], found[0]), module)
 
 
-def _split(module: str) -> str:
-    """Make several ``initial`` blocks of a long one.
+def _split_initial(module: str) -> str:
+    """Split a long ``initial`` block into several.
 
-    Yosys takes apart what a memory holds in a time that grows with the square of the block's lines:
-    16,384 of them take half a minute.
+    Yosys's run time for memory contents grows with the square of the lines in a block: 16,384 lines
+    take half a minute.
     """
 
     def split(found: re.Match[str]) -> str:

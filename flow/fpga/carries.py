@@ -1,42 +1,42 @@
-"""The look-up tables that carry chains take, and that no cell of the netlist stands for.
+"""Route-through LUTs of carry chains, which are not cells of the netlist.
 
-A carry cell is beside look-up tables, and some of its inputs come through them alone. Where what
-drives such an input is not a look-up table that can be placed there, one is taken to pass it on.
+Some inputs of a carry cell are reachable only through the LUT in the same site. If the driver of
+such an input is not a LUT that can be placed there, the placer uses that LUT as a route-through.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["Module", "beside_carry4", "none"]
+__all__ = ["Module", "carry4_route_throughs", "no_route_throughs"]
 
-#: A module as yosys's ``write_json`` has it.
+#: A module in the format of yosys's ``write_json``.
 Module = Mapping[str, Any]
 
-#: Outputs that a look-up table of UltraScale+ has at O6.
+#: Name of the O6 output, by LUT cell of UltraScale+.
 _O6 = {**{f"LUT{inputs}": "O" for inputs in range(1, 7)}, "LUT6_2": "O6", "INV": "O"}
 
 
-def none(module: Module) -> int:
-    """Return 0, where a carry cell reaches its inputs, or holds its look-up tables, itself.
+def no_route_throughs(module: Module) -> int:
+    """Return 0: carry cells of the family need no route-through LUTs.
 
-    A CCU2C of ECP5 holds two LUT4, an ALU of Gowin is one: they are counted as cells. An SB_CARRY
-    of iCE40 has the inputs of the LUT beside it, which may then be any with inputs to spare.
+    A CCU2C of ECP5 contains two LUT4 and an ALU of Gowin contains one; both are counted as cells.
+    An SB_CARRY of iCE40 shares the inputs of the LUT in its logic cell.
     """
     return 0
 
 
-def beside_carry4(module: Module) -> int:
-    """Return the LUTs of UltraScale+ that pass a signal on to the S input of a carry cell.
+def carry4_route_throughs(module: Module) -> int:
+    """Return the number of route-through LUTs at the S inputs of UltraScale+ carry cells.
 
-    S[k] comes from O6 of the LUT at the same place, and from nowhere else. So one is taken where a
-    flip-flop, a port or a carry drives it, and where its LUT is at another place: one LUT is at one
-    place. DI[k] comes from O5 of that LUT, or from the slice's bypass input, and CI from the carry
-    below, or from the bypass input of the first place: neither takes a LUT. A constant is not
-    counted: no signal is passed on. Source: AMD, UltraScale Architecture CLB (UG574).
+    S[k] is driven only by O6 of the LUT in the same position. A route-through is needed if a
+    flip-flop, a port or a carry drives it, or if the driving LUT is in another position. DI[k] is
+    driven by O5 of that LUT or by the slice's bypass input, CI by the previous carry or by the
+    bypass input of the first position: neither needs a LUT. Constants are not counted. Source:
+    AMD, UltraScale Architecture CLB (UG574).
     """
     cells = module["cells"].values()
     free = {cell["connections"][_O6[cell["type"]]][0] for cell in cells if cell["type"] in _O6}
-    taken = 0
+    count = 0
     for cell in cells:
         if cell["type"] not in ("CARRY4", "CARRY8"):
             continue
@@ -44,5 +44,5 @@ def beside_carry4(module: Module) -> int:
             if bit in free:
                 free.remove(bit)
             elif not isinstance(bit, str):
-                taken += 1
-    return taken
+                count += 1
+    return count

@@ -1,4 +1,4 @@
-"""Writes a core's placement into a design of its user's."""
+"""Placement constraints for a core inside a user's design."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ __all__ = ["constrain"]
 def constrain(
     netlist: Path, instance: str, *, target: str, at: tuple[int, int] | None, out: Path
 ) -> int:
-    """Fix the sites of a generator array's lanes in a design, and return how many cells have one.
+    """Assign sites to the lanes of a generator array in a design; return the number of cells.
 
     Parameters
     ----------
@@ -23,14 +23,14 @@ def constrain(
     instance
         The path of the :class:`~seedbed.hw.urng_array.UrngArray` in it, such as ``train.noise``.
     target
-        A target with room for a ring (:mod:`seedbed.flow.fpga.ecp5.ring_placement`).
+        A target with an area for a ring (:mod:`seedbed.flow.fpga.ecp5.ring_placement`).
     at
-        Column and row of the tile in its corner; the target's own without it.
+        Column and row of the corner tile; by default the target's.
     out
-        The same design with attributes ``BEL`` of these cells, for the placer.
+        The output file: the design with a ``BEL`` attribute on each of these cells.
 
-    Raises ``ValueError`` for a file that is no such design, where no lanes are found in it, and
-    where a cell has one of the sites already.
+    Raises ``ValueError`` for a file that is no such design, if no lanes are found, and if a site
+    is assigned to another cell already.
     """
     area = targets.find(target).ring
     if area is None:
@@ -49,7 +49,9 @@ def constrain(
     taken = {cell["attributes"].get("BEL"): name for name, cell in cells.items()}
     for name, site in places.items():
         if taken.get(site, name) != name:
-            raise ValueError(f"{netlist}: {site} is the site of {taken[site]}: give another corner")
+            raise ValueError(
+                f"{netlist}: {site} is the site of {taken[site]}: choose another corner"
+            )
         cells[name]["attributes"]["BEL"] = site
     write_atomic(out, json.dumps(design, indent=1))
     return len(places)

@@ -1,40 +1,39 @@
-"""The design that a core is placed in: two pins, and registers at every port."""
+"""Place-and-route harness: two pins, and registers at every port of the core."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 __all__ = ["INSTANCE", "wrap"]
 
-#: The core's name inside.
+#: Instance name of the core.
 INSTANCE = "core"
-#: What a core's clock may be called: the second one beside AXI ports.
+#: Clock ports; the second one is that of cores with AXI ports.
 CLOCKS = ("clk", "aclk")
 
-#: Nets that one register of the folding tree takes in, and registers that ready may be behind: one
-#: LUT4.
-FOLD = 4
+#: Inputs of a register of the XOR tree, and registers that drive ready through logic: one LUT4.
+FAN_IN = 4
 
 
 def _range(width: int) -> str:
     return f"[{width - 1}:0]"
 
 
-def _is_behind(name: str, ready: str) -> bool:
+def _is_through_lut(name: str, ready: str) -> bool:
     return ready == "logic" and name.endswith("_ready")
 
 
 def _inputs(ports: Mapping[str, Any], ready: str) -> dict[str, list[int]]:
     """Return the bits of the shift register that drive each input, least significant first.
 
-    Single bits (reset, valid, ready: the nets with the widest fan-out) take the middle, so that
-    neither pin pulls them away from the core.
+    Single bits (reset, valid, ready: the nets with the largest fan-out) are in the middle of the
+    shift register, away from both pins.
     """
     inputs = {n: len(p["bits"]) for n, p in ports.items() if p["direction"] == "input"}
     for name in CLOCKS:
         inputs.pop(name, None)
     wide = [(name, i) for name, width in inputs.items() if width > 1 for i in range(width)]
     single = [name for name, width in inputs.items() if width == 1]
-    inputs |= {name: FOLD for name in single if _is_behind(name, ready)}
+    inputs |= {name: FAN_IN for name in single if _is_through_lut(name, ready)}
     single_bits = [(name, i) for name in single for i in range(inputs[name])]
     half = len(wide) // 2
     places: dict[str, list[int]] = {name: [0] * width for name, width in inputs.items()}
@@ -53,21 +52,21 @@ def wrap(
 ) -> str:
     """Return Verilog of a module ``name`` with the pins ``clk`` and ``q`` around a mapped core.
 
-    Inputs come from the bits of one shift register. Every net that drives an output is folded, four
-    at a time and a register each time, into one bit, which feeds the shift register and leaves at
-    ``q``; a net that comes out of logic or a memory is captured in a register of its own first. So
-    every path of the core starts and ends at a register, none is left out, what the harness adds is
-    one LUT4 between two registers, and no input pin pulls the core towards the chip's edge.
+    A shift register drives the inputs. A pipelined XOR tree of LUT4s reduces all nets that drive an
+    output to one bit, which feeds the shift register and drives ``q``. A net driven by logic or a
+    memory is registered first. Every path of the core starts and ends at a register and is timed.
+    The harness adds one LUT4 between two registers, and no input pin pulls the core towards the
+    edge of the chip.
 
     Parameters
     ----------
     top, module
-        The core's name, and what yosys's ``write_json`` says of it, mapped.
+        The core's name, and its mapped netlist as yosys's ``write_json`` gives it.
     is_register
         Whether a cell type is a flip-flop.
     ready
-        Where inputs called ``*_ready`` come from: each from a ``register``, or through ``logic``,
-        one LUT4, from four of them.
+        Driver of inputs named ``*_ready``: a ``register``, or ``logic``, one LUT4 of four
+        registers.
     """
     ports = module["ports"]
     registers = {
@@ -79,7 +78,7 @@ def wrap(
     places = _inputs(ports, ready)
     shift = max(sum(map(len, places.values())), 1)
     outputs = {n: p["bits"] for n, p in ports.items() if p["direction"] == "output"}
-    # A bit that shows twice, as in a tiled beat, is one net; a string is a constant.
+    # A bit that occurs twice, as in a tiled beat, is one net; a string is a constant.
     nets = {bit: f"{n}[{i}]" for n, bits in outputs.items() for i, bit in enumerate(bits)}
     direct = [net for bit, net in nets.items() if bit in registers]
     captured = [net for bit, net in nets.items() if isinstance(bit, int) and bit not in registers]
@@ -88,7 +87,7 @@ def wrap(
     pins = []
     for n, at in places.items():
         bits = f"{{{', '.join(f's[{i}]' for i in reversed(at))}}}"
-        pins.append(f".{n}({'^' if _is_behind(n, ready) else ''}{bits})")
+        pins.append(f".{n}({'^' if _is_through_lut(n, ready) else ''}{bits})")
     pins += [f".{n}({n})" for n in outputs]
     pins += [f".{n}(clk)" for n in CLOCKS if n in ports]
     body += [f"{top} {INSTANCE}({', '.join(pins)});"]
@@ -98,7 +97,7 @@ def wrap(
     level = [*direct, *(f"c[{i}]" for i in range(len(captured)))]
     depth = 0
     while len(level) > 1:
-        groups = [level[i : i + FOLD] for i in range(0, len(level), FOLD)]
+        groups = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
         body += [f"reg {_range(len(groups))} f{depth};", "always @(posedge clk) begin"]
         body += [f"  f{depth}[{i}] <= {' ^ '.join(group)};" for i, group in enumerate(groups)]
         body += ["end"]

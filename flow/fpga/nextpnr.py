@@ -1,4 +1,4 @@
-"""nextpnr: placed and routed to a frequency, in one call of the tool or in several."""
+"""Place and route with nextpnr, in one call of the tool or in separate calls."""
 
 import json
 import re
@@ -13,15 +13,15 @@ from seedbed.flow.fpga.synth import complete, keep
 from seedbed.sim import tools
 from seedbed.sim.checksum import intact
 
-__all__ = ["ROUTE", "asked", "place_alone", "run"]
+__all__ = ["ROUTE", "place_only", "run", "with_target_frequency"]
 
-#: For a design that is placed already.
+#: Arguments for a design that is placed already.
 ROUTE = ("--no-pack", "--no-place")
 _FREQUENCY = re.compile(r'("target_freq": ")\d+')
 
 
 def run(target: targets.Target, arguments: list[str], folder: Path, seed: int) -> dict[str, Any]:
-    """Run the tool in ``folder`` to a timing report, and return what it says."""
+    """Run the tool in ``folder``, and return Fmax and critical path of its timing report."""
     report = folder / f"report-{seed}.json"
     with suppress(FileNotFoundError):
         report.unlink()
@@ -34,13 +34,13 @@ def run(target: targets.Target, arguments: list[str], folder: Path, seed: int) -
         raise RuntimeError(f"{report} is truncated: is the disk full?") from problem
 
 
-def place_alone(
+def place_only(
     target: targets.Target, arguments: list[str], folder: Path, design: str, seed: int
 ) -> str:
-    """Place a large design, and return the name of the file that has it.
+    """Place a large design without routing it, and return the name of the output file.
 
-    Routed in a second call, so that a placement is not lost with a routing that is stopped.
-    Router 2 ended so with LeNet-5's fine-tuning core, and did not in a call that had placed it.
+    Routing is a second call, so that an interrupted routing does not lose the placement. Router 2
+    finished LeNet-5's fine-tuning core only in a separate call.
     """
     name = f"placed-{seed}-{design}"
     if not intact(folder / name):
@@ -56,15 +56,15 @@ def place_alone(
 
 
 @contextmanager
-def asked(placed: Path, mhz: int) -> Iterator[str]:
-    """Give the name of a copy of a placed design that asks for another frequency.
+def with_target_frequency(placed: Path, mhz: int) -> Iterator[str]:
+    """Provide the name of a copy of a placed design with another target frequency.
 
-    The tool takes the one that stands in the file, whatever its command says.
+    The tool uses the frequency in the file and ignores that of its command line.
     """
-    copy = placed.with_name(f"asked-{placed.name}")
+    copy = placed.with_name(f"{mhz}-mhz-{placed.name}")
     text, found = _FREQUENCY.subn(rf"\g<1>{mhz}000000", placed.read_text(), count=1)
     if not found:
-        raise RuntimeError(f"no frequency is asked for in {placed}")
+        raise RuntimeError(f"{placed} has no target frequency")
     try:
         copy.write_text(text)
         yield copy.name
@@ -73,7 +73,7 @@ def asked(placed: Path, mhz: int) -> Iterator[str]:
 
 
 def _report(report: dict[str, Any]) -> dict[str, Any]:
-    """Return ``mhz`` of the one clock of nextpnr's report, and its critical path in short."""
+    """Return ``mhz`` of the only clock of nextpnr's report, and its critical path."""
     clocks = report["fmax"]
     if len(clocks) != 1:
         raise RuntimeError(f"expected one clock in the placer's report, not {len(clocks)}")

@@ -1,4 +1,4 @@
-"""From a mapped core to MHz: placed and routed, by the tools' own timing."""
+"""Place and route of a mapped core: Fmax by the tools' static timing analysis."""
 
 import json
 import re
@@ -10,26 +10,25 @@ from seedbed.flow.cache import memo
 from seedbed.flow.files import write_atomic
 from seedbed.flow.fpga import harness, nextpnr, targets
 from seedbed.flow.fpga.ecp5 import floorplan, ring_placement
-from seedbed.flow.fpga.synth import Progress, complete, digest, keep, map_core, tell, yosys
+from seedbed.flow.fpga.synth import Progress, complete, digest, keep, map_core, notify, yosys
 from seedbed.sim import tools
 from seedbed.sim.checksum import intact
 
 __all__ = ["Placement", "place", "require_ready"]
 
 HARNESS = "seedbed_harness"
-#: Asked of the placer, in MHz: more than any core reaches, so that it never stops trying.
-ASKED = 400
-#: What an input called ready comes from.
+#: Target frequency in MHz: above the Fmax of any core, so that the tool keeps optimising.
+TARGET_MHZ = 400
+#: Drivers of an input named ready.
 READY = ("register", "logic")
-#: From so many cells on, a target's arguments for large designs are used.
+#: Number of cells from which a target's arguments for large designs apply.
 LARGE = 30_000
-#: In a second routing of a large design, nets that miss their timing are ripped up and routed
-#: again. It is asked for so much more than the first one reached: at 400 MHz every net misses its
-#: timing, and none stays.
-MORE = 1.2
-AGAIN = ("--tmg-ripup",)
+#: The second routing of a large design rips up nets that miss their timing. Its target frequency is
+#: the Fmax of the first routing times this factor: at 400 MHz, every net would be ripped up.
+REROUTE_FACTOR = 1.2
+RIP_UP = ("--tmg-ripup",)
 
-# The harness is mapped around a black box, so that what is placed is the very netlist counted.
+# The core is a black box while the harness is mapped, so that the counted netlist is placed.
 _WRAP = """\
 read_verilog harness.v
 {synth} -top {name}
@@ -50,15 +49,15 @@ class Placement:
     verilog, top
         A file of Verilog, and the core in it.
     target
-        A target with a tool that places.
+        A target with a place and route tool.
     build
-        Where results are kept, and found again.
+        Folder of cached results.
     ready
-        What an input called ready comes from, see :func:`harness.wrap`.
+        Driver of inputs named ready, see :func:`harness.wrap`.
     floorplanned
-        Whether the core's floorplan is used, where it has one.
+        Whether the core's floorplan, if any, is used.
     progress
-        Called with what is being done.
+        Called with a description of each step.
 
     Raises as :func:`map_core`.
     """
@@ -94,7 +93,7 @@ class Placement:
         )
         self._script = _WRAP.format(top=top, name=HARNESS, synth=target.synth)
         self.large = bool(target.large) and len(module["cells"]) >= LARGE
-        self.arguments = [*target.device, "--freq", str(ASKED), "--timing-allow-fail", "-q"]
+        self.arguments = [*target.device, "--freq", str(TARGET_MHZ), "--timing-allow-fail", "-q"]
         self.arguments += target.large if self.large else ()
         self.key: dict[str, Any] = {
             "mapped": digest((mapped / "mapped.il").read_bytes()),
@@ -107,17 +106,17 @@ class Placement:
         if self.large:
             if target.columns and floorplanned:
                 self.places = floorplan.arrange(module, target.columns)
-            # Two calls of the tool, see `nextpnr.place_alone`.
+            # Two calls of the tool, see `nextpnr.place_only`.
             self.key |= {"pins": target.pins, "places": self.places, "steps": 2}
         elif floorplanned and target.ring:
             self.places = ring_placement.arrange(module, target.ring)
             if self.places:
                 self.key |= {"places": self.places}
-        # The same core may be placed in another way at the same time.
+        # Other placements of the same core may run at the same time.
         self.folder = mapped / f"place-{digest(repr(self.key))[:16]}"
 
     def design(self) -> str:
-        """Return the name of the design in ``folder``: the core in its harness, with its sites."""
+        """Return the name of the design in ``folder``: core, harness and site constraints."""
         path = self.folder / "design.json"
         if not intact(path):
             write_atomic(self.folder / "harness.v", self._harness)
@@ -129,16 +128,16 @@ class Placement:
         return path.name
 
     def placed(self, seed: int) -> str:
-        """Return the name of a large design in ``folder`` that is placed, and not routed."""
+        """Return the name of the placed and unrouted design in ``folder``."""
         assert self.large
-        return nextpnr.place_alone(self.target, self.arguments, self.folder, self.design(), seed)
+        return nextpnr.place_only(self.target, self.arguments, self.folder, self.design(), seed)
 
     def measure(self, seeds: int) -> dict[str, Any]:
-        """Return the clock frequency that the core reaches with the seeds 1 .. ``seeds``, in MHz.
+        """Return the Fmax of the core over the seeds 1 .. ``seeds``, in MHz.
 
-        Keys: ``median``, ``min``, ``max``, ``seeds`` and ``mhz`` (a value a seed, the tool's own),
-        ``median_seed``, ``critical`` (the slowest path of that seed: start, end and which part of
-        it is routing), ``harness`` (true), ``device`` and ``tools``.
+        Keys: ``median``, ``min``, ``max``, ``seeds`` and ``mhz`` (one value per seed, by the tool),
+        ``median_seed``, ``critical`` (critical path of that seed: start, end and share of routing
+        delay), ``harness`` (true), ``device`` and ``tools``.
         """
         numbers = list(range(1, seeds + 1))
         results = [self.result(seed, of=seeds) for seed in numbers]
@@ -158,35 +157,35 @@ class Placement:
         }
 
     def result(self, seed: int, *, of: int) -> dict[str, Any]:
-        """Return what a seed gives, of so many: ``mhz``, ``critical``, and ``asked`` in MHz.
+        """Return ``mhz``, ``critical`` and ``asked``, the target frequency in MHz, of a seed.
 
-        A large design is routed twice, and the faster one counts.
+        ``of`` is the number of seeds. A large design is routed twice; the better result counts.
         """
         key = {**self.key, "seed": seed}
         found = memo(self.cache, "place", key, lambda: self._run(seed, of))
-        found = {**found, "asked": ASKED}
+        found = {**found, "asked": TARGET_MHZ}
         if self.large:
-            asked = round(MORE * found["mhz"])
-            key |= {"again": AGAIN, "asked": asked}
-            second = memo(self.cache, "route", key, lambda: self._again(seed, of, asked))
+            asked = round(REROUTE_FACTOR * found["mhz"])
+            key |= {"again": RIP_UP, "asked": asked}
+            second = memo(self.cache, "route", key, lambda: self._reroute(seed, of, asked))
             found = max(found, {**second, "asked": asked}, key=lambda result: result["mhz"])
         return found
 
     def _run(self, seed: int, of: int) -> dict[str, Any]:
         name = self.design()
-        tell(self.progress, f"placing {self.top} on {self.target.name}, seed {seed} of {of}")
+        notify(self.progress, f"placing {self.top} on {self.target.name}, seed {seed} of {of}")
         if self.large:
             files = ["--json", self.placed(seed), *nextpnr.ROUTE, "--log", f"route-{seed}.log"]
         else:
             files = ["--json", name, "--log", f"place-{seed}.log"]
         return nextpnr.run(self.target, [*self.arguments, *files], self.folder, seed)
 
-    def _again(self, seed: int, of: int, asked: int) -> dict[str, Any]:
+    def _reroute(self, seed: int, of: int, asked: int) -> dict[str, Any]:
         placed = self.placed(seed)
         where = f"{self.top} on {self.target.name} for {asked} MHz"
-        tell(self.progress, f"routing {where}, seed {seed} of {of}")
-        with nextpnr.asked(self.folder / placed, asked) as name:
-            files = ["--json", name, *nextpnr.ROUTE, *AGAIN, "--log", f"again-{seed}.log"]
+        notify(self.progress, f"routing {where}, seed {seed} of {of}")
+        with nextpnr.with_target_frequency(self.folder / placed, asked) as name:
+            files = ["--json", name, *nextpnr.ROUTE, *RIP_UP, "--log", f"again-{seed}.log"]
             return nextpnr.run(self.target, [*self.arguments, *files], self.folder, seed)
 
 
@@ -201,32 +200,32 @@ def place(
     floorplanned: bool = True,
     progress: Progress = None,
 ) -> dict[str, Any] | None:
-    """Return what :meth:`Placement.measure` gives, or ``None`` where no open tool places.
+    """Return the result of :meth:`Placement.measure`, or ``None`` without an open tool.
 
     The core is ``top`` of the file ``verilog``; the other arguments are those of
     :class:`Placement`. Raises ``ValueError`` for less than one seed.
     """
-    chosen = targets.find(target)
+    found = targets.find(target)
     require_ready(ready)
     if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
         raise ValueError(f"seeds must be an integer of 1 or more, not {seeds!r}")
-    if chosen.place is None:
+    if found.place is None:
         return None
     placement = Placement(
-        verilog, top, target=chosen, build=build, ready=ready, floorplanned=floorplanned,
+        verilog, top, target=found, build=build, ready=ready, floorplanned=floorplanned,
         progress=progress,
     )  # fmt: skip
     return placement.measure(seeds)
 
 
 def require_ready(ready: str) -> None:
-    """Refuse what is not in :data:`READY`, with ``ValueError``."""
+    """Raise ``ValueError`` for a value that is not in :data:`READY`."""
     if ready not in READY:
         raise ValueError(f"ready must be one of {', '.join(READY)}, not {ready!r}")
 
 
 def _arrange(path: Path, places: dict[str, str]) -> None:
-    """Fix the sites of the core's cells in a design."""
+    """Assign sites to the core's cells in a design."""
     design = json.loads(path.read_text())
     cells = design["modules"][HARNESS]["cells"]
     for name, site in places.items():

@@ -1,4 +1,4 @@
-"""Writes down a placement: the design, the site of every cell, and the command that routes it."""
+"""Files that reproduce a placement: the design, the sites of the cells, and the command."""
 
 import json
 import shlex
@@ -7,7 +7,7 @@ from typing import Any
 
 from seedbed.flow.files import write_atomic
 from seedbed.flow.fpga import harness, nextpnr
-from seedbed.flow.fpga.place import AGAIN, ASKED, Placement
+from seedbed.flow.fpga.place import RIP_UP, TARGET_MHZ, Placement
 from seedbed.sim import tools
 
 __all__ = ["write"]
@@ -23,14 +23,17 @@ cd "$(dirname "$0")"
 
 
 def write(placement: Placement, seed: int, *, of: int, folder: Path) -> list[Path]:
-    """Write the placement of one of so many seeds, which has a result, to ``folder``.
+    """Write the placement of ``seed``, one of ``of`` seeds with results, to ``folder``.
 
-    Returns the paths of four files. ``harness.v``: what the core is in. ``design.json``: the core
-    in its harness, mapped, with the sites of its floorplan, if there is one; of a large core also
-    with all others. ``sites.json``: the site of each of the core's own cells, by its
-    name in that design below ``core``. ``place.sh``: the command that reaches the
-    figure again. A core that is not large is placed once more. Raises ``RuntimeError`` where that
-    does not give the figure again.
+    Returns the paths of four files:
+
+    - ``harness.v``: the harness of the core.
+    - ``design.json``: the mapped core in its harness, with the sites of its floorplan, if any. For
+      a large core, it has the sites of all cells.
+    - ``sites.json``: the site of each cell of the core, by its name below ``core``.
+    - ``place.sh``: the command that reproduces the frequency.
+
+    A core that is not large is placed again. Raises ``RuntimeError`` if the frequency differs.
     """
     target, here = placement.target, placement.folder
     assert target.place is not None
@@ -41,8 +44,8 @@ def write(placement: Placement, seed: int, *, of: int, folder: Path) -> list[Pat
     if placement.large:
         design = here / placement.placed(seed)
         asked = result["asked"]
-        options += nextpnr.ROUTE if asked == ASKED else (*nextpnr.ROUTE, *AGAIN)
-        with nextpnr.asked(design, asked) as copy:
+        options += nextpnr.ROUTE if asked == TARGET_MHZ else (*nextpnr.ROUTE, *RIP_UP)
+        with nextpnr.with_target_frequency(design, asked) as copy:
             files["design.json"] = (here / copy).read_text()
         sites = _sites(json.loads(files["design.json"]))
     else:
@@ -50,8 +53,8 @@ def write(placement: Placement, seed: int, *, of: int, folder: Path) -> list[Pat
         again = ["--json", design.name, "--log", f"sites-{seed}.log", "--write", written.name]
         found = nextpnr.run(target, [*placement.arguments, *again], here, seed)
         if found["mhz"] != result["mhz"]:
-            both = f"{found['mhz']} MHz, and gave {result['mhz']} MHz before"
-            raise RuntimeError(f"seed {seed} of {placement.top} gives {both}")
+            both = f"{found['mhz']} MHz, and reached {result['mhz']} MHz before"
+            raise RuntimeError(f"seed {seed} of {placement.top} reaches {both}")
         files["design.json"] = design.read_text()
         sites = _sites(json.loads(written.read_text()))
         written.unlink()
@@ -71,7 +74,7 @@ def write(placement: Placement, seed: int, *, of: int, folder: Path) -> list[Pat
 def _sites(design: dict[str, Any]) -> dict[str, str]:
     """Return the sites of the core's cells in a placed design."""
     start = f"{harness.INSTANCE}."
-    # The tool has a name of its own for the module.
+    # The tool renames the module.
     ((_, module),) = design["modules"].items()
     cells = module["cells"]
     found = {name: cell["attributes"].get("NEXTPNR_BEL") for name, cell in cells.items()}

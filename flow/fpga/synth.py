@@ -1,4 +1,4 @@
-"""From emitted Verilog to LUT, FF, BRAM and DSP: yosys's own figures."""
+"""Synthesis with yosys: resources of the emitted Verilog."""
 
 import json
 import os
@@ -16,12 +16,12 @@ from seedbed.flow.fpga.ecp5 import multiplier_registers
 from seedbed.sim import tools
 from seedbed.sim.checksum import intact, record
 
-__all__ = ["Progress", "complete", "digest", "keep", "map_core", "synthesize", "tell", "yosys"]
+__all__ = ["Progress", "complete", "digest", "keep", "map_core", "notify", "synthesize", "yosys"]
 
 Progress = Callable[[str], None] | None
 
-# yosys's command for the family, and names for the netlist that are plain identifiers, the same in
-# every file that is written of the mapped core.
+# yosys's command for the family. Names become plain identifiers, the same in all files of the
+# mapped core.
 _MAP = """\
 read_verilog core.v
 {keep}{synth}
@@ -30,16 +30,16 @@ rename -enumerate -pattern net_% w:$*
 rename -unescape w:*
 {write}"""
 
-# Where a target takes seconds to read what it knows of memories: a core without any does without.
-_LOOK = """\
+# A target whose memory libraries take seconds to load: skipped for a core without memories.
+_COUNT_MEMORIES = """\
 read_verilog core.v
 proc
 tee -q -o memories.part select -count t:$mem*
 """
-_WITHOUT = """\
+_NO_MEMORIES = """\
 {synth} -top {top} -run begin:{memories}
 select -assert-none t:$mem*
-{synth} -run {behind}:"""
+{synth} -run {following}:"""
 
 _WRITE = """\
 tee -q -o stat.part stat -json
@@ -49,15 +49,15 @@ write_rtlil -selected rtlil.part
 write_verilog -selected -noattr -norename netlist.part
 """
 
-# Read again, for what is not yosys's work.
-_AGAIN = """\
+# Reads the netlist back after registers were moved into multipliers.
+_READ_BACK = """\
 read_verilog -lib {models}
 read_json packed.json
 hierarchy -check -top {top}
 opt_clean
 {write}"""
 
-#: The files of a mapped core: the name under which yosys writes each, and its last line.
+#: Files of a mapped core: the temporary name of each, and its last line.
 MAPPED = {
     "netlist.v": ("netlist.part", "endmodule"),
     "mapped.json": ("mapped.part", "}"),
@@ -65,7 +65,7 @@ MAPPED = {
     "stat.json": ("stat.part", "}"),
 }
 
-# A module that stands this often in a core is mapped once, and dissolved afterwards.
+# A module with this many instances is mapped once and flattened afterwards.
 _MANY = 256
 _CELL = re.compile(rb"^  \\?(\S+) +\\?\S+ \($", re.MULTILINE)
 _KEEP = "setattr -mod -set keep_hierarchy 1 {name}\n"
@@ -77,17 +77,17 @@ def digest(text: str | bytes) -> str:
     return sha256(text.encode() if isinstance(text, str) else text).hexdigest()
 
 
-def tell(progress: Progress, text: str) -> None:
-    """Say what is being done, to whoever wants to know."""
+def notify(progress: Progress, text: str) -> None:
+    """Call the progress callback, if there is one."""
     if progress is not None:
         progress(text)
 
 
 def yosys(folder: Path, stem: str, script: str) -> None:
-    """Run ``script`` in ``folder``, then give what it wrote as ``NAME.part`` the names it is for.
+    """Run ``script`` in ``folder``; the output files are called ``NAME.part``.
 
-    Paths are relative: a yosys under WASI sees a /tmp of its own. It also loses its standard output
-    when ABC returns, so that the log is what tells of an error.
+    Paths are relative, because a yosys under WASI has a separate /tmp. It also loses its standard
+    output when ABC returns, so that errors are read from the log.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{stem}.ys").write_text(script)
@@ -106,48 +106,50 @@ def yosys(folder: Path, stem: str, script: str) -> None:
 
 
 def _scripts(verilog: bytes, top: str, target: str) -> list[str]:
-    """Return yosys's script that maps ``top`` of a Verilog text to ``target``.
+    """Return the yosys scripts that map ``top`` of a Verilog text to ``target``.
 
-    Behind it, for a target whose memories take long to read, that for a core without any.
+    A target with slow memory libraries has a second script, for cores without memories.
     """
-    chosen = targets.find(target)
+    found = targets.find(target)
     used = Counter(_CELL.findall(verilog))
-    many = [name.decode() for name, times in used.items() if times >= _MANY]
-    ways = [f"{chosen.synth} -top {top}"]
-    if chosen.memories:
-        memories, behind = chosen.memories
-        ways.append(_WITHOUT.format(synth=chosen.synth, top=top, memories=memories, behind=behind))
+    repeated = [name.decode() for name, times in used.items() if times >= _MANY]
+    commands = [f"{found.synth} -top {top}"]
+    if found.memories:
+        memories, following = found.memories
+        commands.append(
+            _NO_MEMORIES.format(synth=found.synth, top=top, memories=memories, following=following)
+        )
     return [
         _MAP.format(
-            synth=way,
-            keep="".join(_KEEP.format(name=name) for name in many),
+            synth=command,
+            keep="".join(_KEEP.format(name=name) for name in repeated),
             write=_WRITE.format(top=top),
-            dissolve="".join(_DISSOLVE.format(name=name) for name in many)
-            + "flatten\n" * bool(many),
+            dissolve="".join(_DISSOLVE.format(name=name) for name in repeated)
+            + "flatten\n" * bool(repeated),
         )
-        for way in ways
+        for command in commands
     ]
 
 
 def _map(folder: Path, scripts: list[str]) -> None:
-    """Run the one of :func:`_scripts` that fits the core."""
-    chosen, *without = scripts
-    if without:
-        yosys(folder, "look", _LOOK)
+    """Run the script of :func:`_scripts` for a core with or without memories."""
+    script, *no_memories = scripts
+    if no_memories:
+        yosys(folder, "memories", _COUNT_MEMORIES)
         if (folder / "memories.part").read_text().startswith("0 "):
-            (chosen,) = without
+            (script,) = no_memories
         (folder / "memories.part").unlink()
-    yosys(folder, "map", chosen)
+    yosys(folder, "map", script)
 
 
-def _again(top: str, target: str) -> str:
-    """Return yosys's script for a netlist of multipliers with registers, if the target has them."""
+def _read_back_script(top: str, target: str) -> str:
+    """Return the yosys script that reads back a packed netlist, "" if the target needs none."""
     models = targets.find(target).models
-    return _AGAIN.format(top=top, models=models, write=_WRITE.format(top=top)) if models else ""
+    return _READ_BACK.format(top=top, models=models, write=_WRITE.format(top=top)) if models else ""
 
 
 def _pack(folder: Path, top: str, script: str) -> None:
-    """Move registers into multipliers, and write the netlist that this gives."""
+    """Move registers into multipliers, and write the packed netlist."""
     complete(folder / "mapped.part")
     text = (folder / "mapped.part").read_text()
     if multiplier_registers.MULTIPLIER not in text:
@@ -161,7 +163,7 @@ def _pack(folder: Path, top: str, script: str) -> None:
 def complete(path: Path, end: str = "}") -> None:
     """Raise ``RuntimeError`` if the last line of a tool's output file is not ``end``.
 
-    On a full disk the tools truncate the file and report success.
+    On a full disk, the tools truncate the file and report success.
     """
     with path.open("rb") as file:
         file.seek(max(file.seek(0, os.SEEK_END) - 64, 0))
@@ -170,7 +172,7 @@ def complete(path: Path, end: str = "}") -> None:
 
 
 def keep(folder: Path, part: str, name: str) -> None:
-    """Give a complete file its name, and record its checksum."""
+    """Rename a complete output file, and record its checksum."""
     os.replace(folder / part, folder / name)
     record(folder / name)
 
@@ -178,25 +180,25 @@ def keep(folder: Path, part: str, name: str) -> None:
 def map_core(
     verilog: Path, top: str, *, target: str, build: Path, progress: Progress = None
 ) -> Path:
-    """Map ``top`` of ``verilog`` to ``target``; return the folder with what yosys wrote.
+    """Map ``top`` of ``verilog`` to ``target``; return the folder of the output files.
 
-    It holds ``stat.json``, ``mapped.json``, ``mapped.il`` and ``netlist.v``, of the core alone:
-    without pads and clock buffers, with registers in the multipliers where a target has such
-    (:mod:`seedbed.flow.fpga.ecp5.multiplier_registers`). There is a folder below ``build`` for each
-    text of the Verilog, target and version of yosys; one that is there already is used, if it is
-    intact. Raises :class:`targets.UnknownTarget`, :class:`tools.ToolMissing`, ``OSError``, or
-    ``RuntimeError`` where yosys fails.
+    The folder holds ``stat.json``, ``mapped.json``, ``mapped.il`` and ``netlist.v`` of the core,
+    without pads and clock buffers, and with registers in the multipliers of targets that have them
+    (:mod:`seedbed.flow.fpga.ecp5.multiplier_registers`). ``build`` has one folder per Verilog text,
+    target and yosys version; an existing intact folder is used. Raises
+    :class:`targets.UnknownTarget`, :class:`tools.ToolMissing`, ``OSError``, or ``RuntimeError`` if
+    yosys fails.
     """
     text = verilog.read_bytes()
-    scripts, again = _scripts(text, top, target), _again(top, target)
-    name = digest(text + f"{tools.version('YOSYS')}\n{''.join(scripts)}{again}".encode())
+    scripts, read_back = _scripts(text, top, target), _read_back_script(top, target)
+    name = digest(text + f"{tools.version('YOSYS')}\n{''.join(scripts)}{read_back}".encode())
     folder = build / f"{top}-{target}-{name[:16]}"
     if not all(intact(folder / name) for name in MAPPED):
-        tell(progress, f"synthesizing {top} for {target}")
+        notify(progress, f"synthesizing {top} for {target}")
         write_atomic(folder / "core.v", text)
         _map(folder, scripts)
-        if again:
-            _pack(folder, top, again)
+        if read_back:
+            _pack(folder, top, read_back)
         for part, end in MAPPED.values():
             complete(folder / part, end)
         for name, (part, _) in MAPPED.items():
@@ -207,41 +209,42 @@ def map_core(
 def synthesize(
     verilog: Path, top: str, *, target: str, build: Path, progress: Progress = None
 ) -> dict[str, Any]:
-    """Return what ``top`` of ``verilog`` occupies on ``target``, as yosys maps it.
+    """Return the resources of ``top`` of ``verilog`` on ``target``, as mapped by yosys.
 
-    ``lut`` counts every look-up table, with those that hold bits and those of carry chains
-    (:mod:`seedbed.flow.fpga.targets`). ``lut_carry`` counts the look-up tables of carry chains that
-    are no cells of the netlist (:mod:`seedbed.flow.fpga.carries`). ``ff``, ``bram`` and ``dsp``
-    count cells; ``cells`` is the number of each cell type, as yosys's ``stat`` gives it; ``tools``
-    is the version of yosys; ``command`` is yosys's command. Results are kept in ``build``. Raises
+    ``lut`` counts all LUTs, with those used as memory and those of carry chains
+    (:mod:`seedbed.flow.fpga.targets`). ``lut_carry`` counts the route-through LUTs of carry chains,
+    which are not cells of the netlist (:mod:`seedbed.flow.fpga.carries`). ``ff``, ``bram`` and
+    ``dsp`` count cells; ``cells`` is the number of cells by type, as in yosys's ``stat``; ``tools``
+    is the version of yosys; ``command`` is yosys's command. Results are cached in ``build``. Raises
     as :func:`map_core`.
     """
-    chosen = targets.find(target)
+    found = targets.find(target)
     key = {
         "verilog": digest(verilog.read_bytes()),
         "top": top,
-        "script": "".join(_scripts(verilog.read_bytes(), top, target)) + _again(top, target),
-        "tables": [dict(chosen.lut), chosen.ff, chosen.bram, chosen.dsp, chosen.free],
-        "carries": digest(code(chosen.carries.__module__)),
+        "script": "".join(_scripts(verilog.read_bytes(), top, target))
+        + _read_back_script(top, target),
+        "tables": [dict(found.lut), found.ff, found.bram, found.dsp, found.uncounted],
+        "carries": digest(code(found.route_throughs.__module__)),
         "yosys": tools.version("YOSYS"),
     }
 
     def compute() -> dict[str, Any]:
         folder = map_core(verilog, top, target=target, build=build, progress=progress)
-        # Flattened: the top module is all there is.
+        # Flattened: the top module is the only one.
         modules = json.loads((folder / "stat.json").read_text())["modules"]
         cells = modules[f"\\{top}"].get("num_cells_by_type", {})
         cells = {cell: n for cell, n in cells.items() if cell != "$scopeinfo"}
-        counted = chosen.count(cells)
+        counted = found.count(cells)
         netlist = json.loads((folder / "mapped.json").read_text())["modules"][top]
-        taken = chosen.carries(netlist)
+        through = found.route_throughs(netlist)
         return {
             **counted,
-            "lut": counted["lut"] + taken,
-            "lut_carry": taken,
+            "lut": counted["lut"] + through,
+            "lut_carry": through,
             "cells": cells,
             "tools": {"yosys": key["yosys"]},
-            "command": chosen.synth,
+            "command": found.synth,
         }
 
     return memo(build / "cache", "synth", key, compute)

@@ -1,4 +1,4 @@
-"""The FPGA families: how yosys maps to them, what their cells occupy, and what places them."""
+"""FPGA families: synthesis commands, resource tables, place and route tools."""
 
 import re
 from collections import Counter
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from seedbed.flow.fpga.carries import Module, beside_carry4, none
+from seedbed.flow.fpga.carries import Module, carry4_route_throughs, no_route_throughs
 from seedbed.flow.fpga.ecp5.floorplan import Columns
 from seedbed.flow.fpga.ecp5.ring_placement import Area
 
@@ -14,7 +14,7 @@ __all__ = ["TARGETS", "Target", "UnknownTarget", "find"]
 
 
 class UnknownTarget(ValueError):
-    """There is no target of that name; the message lists those that are."""
+    """There is no target of that name; the message lists the known targets."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,29 +26,29 @@ class Target:
     synth
         yosys's command, without pads: a core's ports are nets of a larger design.
     memories
-        The step of ``synth`` that maps memories, and the one behind it, where the first takes
-        seconds for a core that has none.
+        The step of ``synth`` that maps memories, and the following step, for a target on which the
+        first takes seconds even for a core without memories.
     lut
-        Look-up tables that one cell takes away from others, by cell type: the logic ones,
-        inverters, and those that hold bits. Wide multiplexers inside a slice take none.
+        LUTs occupied by one cell, by cell type: logic, inverters and LUTs used as memory. Wide
+        multiplexers inside a slice occupy none.
     ff, bram, dsp
-        Cell types that count as one each, as regular expressions. A block memory counts one
+        Cell types that count as one each, as regular expressions. A block memory counts as one,
         whatever its size.
-    free
-        Cell types that occupy nothing of the above.
-    carries
-        Counts the look-up tables that a module's carry cells take and no cell stands for.
+    uncounted
+        Cell types that occupy none of these resources, as a regular expression.
+    route_throughs
+        Returns the number of route-through LUTs of a module's carry chains, which are not cells.
     models
-        yosys's models of the cells, where its multipliers' registers are left to us
+        yosys's cell models, for a target whose multiplier registers yosys leaves unused
         (:mod:`seedbed.flow.fpga.ecp5.multiplier_registers`).
     place, device
-        The tool that places and routes (a name of :data:`seedbed.sim.tools.TOOLS`) and its
-        arguments; ``None`` where no open one gives a clock frequency to be trusted.
+        The place and route tool (a name of :data:`seedbed.sim.tools.TOOLS`) and its arguments;
+        ``None`` without an open tool whose timing analysis is complete.
     large, pins, columns
-        For designs of tens of thousands of cells: further arguments, where the clock pin is, and
-        where multipliers and memories may be arranged (:mod:`seedbed.flow.fpga.ecp5.floorplan`).
+        For designs of tens of thousands of cells: further arguments, the location of the clock
+        pin, and the sites of multipliers and memories (:mod:`seedbed.flow.fpga.ecp5.floorplan`).
     ring
-        For designs below that: where lanes that hand on their states may be arranged
+        For smaller designs: the area for the lanes of a generator array
         (:mod:`seedbed.flow.fpga.ecp5.ring_placement`).
     """
 
@@ -59,8 +59,8 @@ class Target:
     ff: str
     bram: str
     dsp: str
-    free: str
-    carries: Callable[[Module], int] = none
+    uncounted: str
+    route_throughs: Callable[[Module], int] = no_route_throughs
     models: str = ""
     memories: tuple[str, ...] = ()
     place: str | None = None
@@ -73,7 +73,7 @@ class Target:
     def count(self, cells: Mapping[str, int]) -> dict[str, int]:
         """Return ``lut``, ``ff``, ``bram`` and ``dsp`` for cells by type.
 
-        Raises ``RuntimeError`` for a cell type that is in no table: nothing goes uncounted.
+        Raises ``RuntimeError`` for a cell type that is in no table.
         """
         total = Counter(lut=0, ff=0, bram=0, dsp=0)
         for cell, number in cells.items():
@@ -81,13 +81,13 @@ class Target:
                 total["lut"] += self.lut[cell] * number
                 continue
             kinds = [k for k in ("ff", "bram", "dsp") if re.fullmatch(getattr(self, k), cell)]
-            if not kinds and not re.fullmatch(self.free, cell):
+            if not kinds and not re.fullmatch(self.uncounted, cell):
                 raise RuntimeError(f"{number} cells {cell} of {self.title} are in no table")
             total.update({kind: number for kind in kinds})
         return dict(total)
 
 
-#: UltraScale+: LUT6. What a carry cell takes beside LUT cells depends on what drives it.
+#: UltraScale+: LUT6. Route-through LUTs of carry cells depend on their drivers.
 _XCUP = {
     **{f"LUT{n}": 1 for n in range(1, 7)}, "LUT6_2": 1, "INV": 1, "CFGLUT5": 1,
     "SRL16": 1, "SRL16E": 1, "SRLC16": 1, "SRLC16E": 1, "SRLC32E": 1,
@@ -95,8 +95,8 @@ _XCUP = {
     "RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1D": 4, "RAM256X1D": 8,
     "RAM32M": 4, "RAM64M": 4, "RAM32M16": 8, "RAM64M8": 8, "RAM32X16DR8": 8, "RAM64X8SW": 8,
 }  # fmt: skip
-#: ECP5: LUT4. A CCU2C is a slice in carry mode, both LUT4 of it; a 16 x 4 memory takes the four
-#: that hold its bits and the two of the slice that writes them.
+#: ECP5: LUT4. A CCU2C is a slice in carry mode with both of its LUT4. A 16 x 4 memory takes four
+#: LUT4 for the bits and the two LUT4 of the slice with the write port.
 _ECP5 = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 6}
 #: Gowin: LUT4. An ALU is a LUT4 in carry mode.
 _GOWIN = {
@@ -112,14 +112,14 @@ _LFE5U_85F = Target(
     ff="TRELLIS_FF",
     bram="DP16KD|PDPW16KD",
     dsp="MULT(18X18|9X9)D",
-    free=r"PFUMX|L6MUX21|ALU54B|GND|VCC|\$scopeinfo",
+    uncounted=r"PFUMX|L6MUX21|ALU54B|GND|VCC|\$scopeinfo",
     models="+/lattice/cells_sim_ecp5.v +/lattice/cells_bb_ecp5.v",
     place="NEXTPNR_ECP5",
     device=("--85k", "--package", "CABGA381", "--speed", "6"),
-    # The default ones, HeAP and router 1, place and route small designs. With a core of 50,000
-    # cells HeAP's lines were a fifth longer, and router 1 took apart again nearly every line that
-    # it routed. Router 2 may find no way to the clock network from a pin that is not its own.
-    # Alone it leaves a line of six tiles with a way of 7 ns around others, see `place.MORE`.
+    # The defaults, HeAP and router 1, place and route small designs. For a core of 50,000 cells,
+    # HeAP's wire length was a fifth larger, and router 1 ripped up nearly every net that it routed.
+    # Router 2 may find no route to the clock network from a pin without dedicated clock routing. On
+    # its own, it leaves a net of six tiles with a detour of 7 ns, see `place.REROUTE_FACTOR`.
     large=("--placer", "static", "--router", "router2"),
     pins='LOCATE COMP "clk" SITE "G2";\n',
     columns=Columns(
@@ -128,7 +128,7 @@ _LFE5U_85F = Target(
         memories=((0, "EBR0"), (2, "EBR1"), (4, "EBR2"), (6, "EBR3")),
         rows=((10, 22), (34, 46), (58, 70)),
     ),
-    # Between two rows of memories.
+    # Between two rows of block memories.
     ring=Area(x=80, y=11, columns=32, rows=11),
 )
 
@@ -144,8 +144,8 @@ TARGETS: dict[str, Target] = {
             ff="FD[RSCP]E(_1)?",
             bram="RAMB(18|36)E2|URAM288",
             dsp="DSP48E2",
-            free=r"MUXF[789]|CARRY[48]|GND|VCC|\$scopeinfo",
-            carries=beside_carry4,
+            uncounted=r"MUXF[789]|CARRY[48]|GND|VCC|\$scopeinfo",
+            route_throughs=carry4_route_throughs,
         ),
         _LFE5U_85F,
         replace(
@@ -157,7 +157,7 @@ TARGETS: dict[str, Target] = {
         replace(
             _LFE5U_85F,
             name="ecp5-45",
-            title="ECP5 of half the size (45F), speed grade 6",
+            title="ECP5 45F, speed grade 6",
             device=("--45k", *_LFE5U_85F.device[1:]),
             columns=None,
             ring=None,
@@ -170,7 +170,7 @@ TARGETS: dict[str, Target] = {
             ff="SB_DFF.*",
             bram="SB_RAM40_4K.*|SB_SPRAM256KA",
             dsp="SB_MAC16",
-            free=r"SB_CARRY|\$scopeinfo",
+            uncounted=r"SB_CARRY|\$scopeinfo",
             place="NEXTPNR_ICE40",
             device=("--hx8k", "--package", "ct256"),
         ),
@@ -182,9 +182,9 @@ TARGETS: dict[str, Target] = {
             ff="DFF.*",
             bram="(SP|SDP|DP)(B|X9|X9B)?|pROM(X9)?",
             dsp="MULT.*|ALU54D",
-            free=r"MUX2_LUT[5678]|GND|VCC|GSR|\$scopeinfo",
-            # No place: nextpnr-himbaechel 0.11 times neither clock enable nor data of a DFFRE or
-            # DFFSE, so that a core's paths do not show in the frequency that it gives.
+            uncounted=r"MUX2_LUT[5678]|GND|VCC|GSR|\$scopeinfo",
+            # No place: nextpnr-himbaechel 0.11 has no timing arcs for clock enable and data of
+            # DFFRE and DFFSE, so that its Fmax does not cover a core's paths.
         ),
     ]
 }
@@ -194,6 +194,6 @@ def find(name: str) -> Target:
     """Return the target called ``name``, or raise :class:`UnknownTarget`."""
     if name not in TARGETS:
         close = get_close_matches(name, TARGETS, n=1)
-        meant = f" (did you mean {close[0]!r}?)" if close else ""
-        raise UnknownTarget(f"no target is called {name!r}{meant}; there are {', '.join(TARGETS)}")
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        raise UnknownTarget(f"no target is called {name!r}{hint}; there are {', '.join(TARGETS)}")
     return TARGETS[name]

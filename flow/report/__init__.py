@@ -1,1 +1,1 @@
-"""Measurements, and the report that is drawn from them."""
+"""Measurements, and the report that is made from them."""

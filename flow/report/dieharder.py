@@ -1,8 +1,8 @@
-"""Statistical tests of a core's words by dieharder, where it is installed.
+"""Statistical tests of a core's words with dieharder, an optional tool.
 
-dieharder reads a file of words, and begins again at its start where a test needs more. So a
-generator of numpy's is asked the same questions about as many bytes: what it fails, too, is the
-file's length.
+dieharder reads a file of words, and starts again at its beginning if a test needs more. A numpy
+generator with the same number of bytes is the reference: a test that it fails, too, fails because
+of the file's length.
 """
 
 import re
@@ -26,12 +26,12 @@ from seedbed.spec.checks import require_int
 
 __all__ = ["LENGTH", "Line", "figures", "lines", "write_words"]
 
-#: Bytes of a file: nearly all of the 27.55 million that a period of 31 lanes of 14 bits has.
+#: Bytes of a file: nearly the whole period of 31 lanes of 14 bits, 27.55 million bytes.
 LENGTH = 27_000_000
-#: dieharder's numbers of Diehard's tests, of STS's, and of its own; but for those of RGB that take
-#: hours, or ask for other parameters each time.
+#: dieharder's numbers of the Diehard, STS and dieharder tests, without RGB tests that take hours or
+#: need separate parameters.
 TESTS = (*range(18), 100, 101, 102, *range(204, 210))
-#: Beats that are made at a time; a multiple of 8, so that they are whole bytes.
+#: Beats per chunk; a multiple of 8, so that chunks are whole bytes.
 CHUNK = 1 << 12
 
 _LINE = re.compile(
@@ -62,33 +62,33 @@ def _lfsr(config: LfsrConfig) -> Iterator[np.ndarray]:
         yield np.array([next(words) for _ in range(CHUNK)])
 
 
-#: Cores whose words are uniform, and what gives them, beats at a time.
+#: Cores with uniform words, and generators of their beats in chunks.
 WORDS: dict[str, Callable[[Any], Iterator[np.ndarray]]] = {"lfsr": _lfsr, "urng_array": _array}
 
 
 def write_words(core: str, config: Any, count: int, folder: Path) -> Path:
     """Write the first ``count`` bytes of a core's words to a file of ``folder``; return its path.
 
-    Each word has ``width`` bits, the lowest first; lanes and beats follow one another without a
-    gap. Raises ``ValueError`` for another core than those of ``WORDS``, and another count than of
-    1,000 to 2^32 bytes.
+    Each word has ``width`` bits, the least significant first; lanes and beats are packed without
+    gaps. Raises ``ValueError`` for a core that is not in ``WORDS``, and a count that is not in
+    1,000 .. 2^32 bytes.
     """
     if core not in WORDS:
         raise ValueError(
-            f"the statistics of uniform words are those of {' and '.join(WORDS)}, not of {core}"
+            f"statistics of uniform words are available for {' and '.join(WORDS)}, not for {core}"
         )
     require_int("bytes", count, 1000, 1 << 32)
     path = folder / f"{core}-{sha256(repr((config, count)).encode()).hexdigest()[:12]}.raw"
     folder.mkdir(parents=True, exist_ok=True)
-    left = count
+    remaining = count
     with path.open("wb") as file:
         for beats in WORDS[core](config):
             octets = beats.astype("<u4").reshape(-1, 1).view(np.uint8)
             bits = np.unpackbits(octets, axis=1, count=config.width, bitorder="little")
-            packed = np.packbits(bits, bitorder="little")[:left]
+            packed = np.packbits(bits, bitorder="little")[:remaining]
             file.write(packed.tobytes())
-            left -= len(packed)
-            if not left:
+            remaining -= len(packed)
+            if not remaining:
                 return path
     raise AssertionError("words have no end")
 
@@ -101,10 +101,10 @@ def _reference(count: int, folder: Path) -> Path:
 
 
 def lines(path: Path, build: Path) -> list[Line]:
-    """Return what dieharder says of a file; kept in ``build`` by what is in the file.
+    """Return dieharder's results for a file, cached in ``build`` by the file's content.
 
-    Raises :class:`~seedbed.sim.tools.ToolMissing` without dieharder, and ``RuntimeError`` where it
-    says nothing.
+    Raises :class:`~seedbed.sim.tools.ToolMissing` without dieharder, and ``RuntimeError`` if its
+    output has no results.
     """
     key = {
         "words": sha256(path.read_bytes()).hexdigest(),
@@ -113,14 +113,14 @@ def lines(path: Path, build: Path) -> list[Line]:
     }
 
     def test(number: int) -> list[dict[str, Any]]:
-        # 201 is a file of words as they are.
+        # Generator 201 is a file of raw words.
         words = ("-g", "201", "-f", path.name, "-d", str(number))
         found = [
             Line(line["name"], int(line["size"]), float(line["p"]), line["verdict"])
             for line in _LINE.finditer(tools.run("DIEHARDER", *words, cwd=path.parent))
         ]
         if not found:
-            raise RuntimeError(f"dieharder said nothing of its test {number}")
+            raise RuntimeError(f"dieharder printed no result of its test {number}")
         return [asdict(line) for line in found]
 
     def compute() -> dict[str, Any]:
@@ -131,9 +131,9 @@ def lines(path: Path, build: Path) -> list[Line]:
 
 
 def figures(core: str, config: Any, build: Path, count: int = LENGTH) -> dict[str, Any]:
-    """Return how many of dieharder's lines fail for a core, which, and how many for PCG64.
+    """Return the number of failed lines for a core, the failed tests, and those of PCG64.
 
-    ``period_bytes`` are those after which the file begins again. Raises as :func:`write_words` and
+    ``period_bytes`` is the period of the words in bytes. Raises as :func:`write_words` and
     :func:`lines`.
     """
     folder = build / "statistics"

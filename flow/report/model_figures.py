@@ -1,4 +1,4 @@
-"""Measurements of the golden models: how their numbers correlate, and how fast they come."""
+"""Measurements of the golden models: correlation and moments of their numbers, and speed."""
 
 import tracemalloc
 from collections import Counter
@@ -13,7 +13,7 @@ from seedbed.spec import ScaleConfig, TreeGrngConfig, UrngConfig
 
 __all__ = ["correlation", "gaussian", "scales", "speed"]
 
-#: Beats whose products are summed at a time.
+#: Beats per chunk of the sums.
 CHUNK = 1 << 15
 
 
@@ -35,28 +35,28 @@ def _correlations(words: np.ndarray, beats: int, lags: int) -> np.ndarray:
 
 
 def correlation(config: UrngConfig, *, lags: int = 8, limit: int = 1 << 25) -> dict[str, Any]:
-    """Return the array's correlation coefficients, the largest ``|r|`` of each sort.
+    """Return the array's correlation coefficients, the largest ``|r|`` of each kind.
 
     Measured on the words of the model; the signed numbers ``word - 2**(b - 1)`` have the same
-    coefficients. A *lane* is a position in the beat, what a multiplier behind the port sees; a
-    *generator* is one LFSR, followed as rotation moves it from lane to lane. With x_j(t) for lane
-    j at beat t, the figures are the largest ``|r|`` of
+    coefficients. A *lane* is a position in the beat, the input of one multiplier. A *generator* is
+    one LFSR, tracked as the rotation shifts it from lane to lane. With x_j(t) for lane j at beat t,
+    the figures are the largest ``|r|`` of
 
     - ``lane_autocorrelation``: x_j(t) with x_j(t + k), over lanes and lags k = 1 .. ``lags``;
     - ``generator_autocorrelation``: the same of each generator;
     - ``lane_to_lane``: x_a(t) with x_b(t), over pairs of lanes in one beat;
-    - ``any_pair``: x_a(t) with x_b(t + k), over all pairs of lanes, equal ones included, and lags:
-      what the other three cannot see, such as a beat that shows the last one's words again;
+    - ``any_pair``: x_a(t) with x_b(t + k), over all pairs of lanes, a = b included, and lags. It
+      detects, for example, a beat that repeats the words of the previous beat;
 
-    and the same by lag as lists. ``beats`` says over how many beats: the array's whole period,
-    unless that is more than ``limit`` numbers.
+    and the same by lag as lists. ``beats`` is the number of beats: the array's whole period, up to
+    ``limit`` numbers.
     """
     lanes = config.lanes
     beats = min(config.period, max(limit // lanes, 1))
     words = UrngArray(config).beats(beats + lags)[:, :lanes]
     generators = np.empty_like(words)
     for start in range(0, len(words), CHUNK):
-        # Beat t shows generator i at lane (i - t) mod n.
+        # Beat t has generator i in lane (i - t) mod n.
         times = np.arange(start, min(start + CHUNK, len(words)))[:, None]
         at = (np.arange(lanes) - times) % lanes
         generators[times[:, 0]] = np.take_along_axis(words[times[:, 0]], at, axis=1)
@@ -78,10 +78,10 @@ def correlation(config: UrngConfig, *, lags: int = 8, limit: int = 1 << 25) -> d
 
 
 def scales(config: ScaleConfig) -> dict[str, Any]:
-    """Return which exponents the table holds, and how many states have the commonest of them.
+    """Return the exponents of the table, and the share of the most frequent one.
 
-    A generator passes through every state once a period, so that a share of the states is a share
-    of the beats. State 0 does not occur.
+    A generator passes through every state once per period: shares of states are shares of beats.
+    State 0 does not occur.
     """
     found = Counter(config.exponents[1:])
     ((_, most),) = found.most_common(1)
@@ -92,10 +92,10 @@ def scales(config: ScaleConfig) -> dict[str, Any]:
 
 
 def gaussian(config: TreeGrngConfig, *, count: int = 2**20) -> dict[str, Any]:
-    """Return the moments of a Gaussian generator's numbers, and how they depend on one another.
+    """Return the moments of a Gaussian generator's numbers, and measures of dependence.
 
-    ``magnitude_lag_1`` is the correlation of ``|x|`` with the next one's, 0 for a good generator;
-    ``signs_repeat_after`` the numbers after which the signs are the same again, if that is seen.
+    ``magnitude_lag_1`` is the correlation of ``|x|`` with that of the next number, 0 for
+    independent numbers. ``signs_repeat_after`` is the period of the signs, if it is detected.
     """
     numbers = TreeGrng(config).numbers(count).reshape(count, -1)[:, 0].astype(np.float64)
     centred = (numbers - numbers.mean()) / numbers.std()
@@ -115,11 +115,11 @@ def gaussian(config: TreeGrngConfig, *, count: int = 2**20) -> dict[str, Any]:
 
 
 def speed(config: UrngConfig, *, numbers: int = 10**8) -> dict[str, Any]:
-    """Return the seconds that the model takes for ``numbers`` words, and its memory.
+    """Return the run time of the model for ``numbers`` words, and its peak memory.
 
-    ``seconds`` are the clock's, ``cpu_seconds`` the process's, both with the model's tables built.
-    ``peak_mib`` is the most that was allocated at once; as tracing allocations slows them down, a
-    second run of at most a tenth of the numbers gives it.
+    ``seconds`` is wall-clock time and ``cpu_seconds`` processor time, both including the model's
+    tables. ``peak_mib`` is the peak of allocated memory. Tracing slows allocations down, so that
+    it is measured in a second run with a tenth of the numbers.
     """
     clock, busy = perf_counter(), process_time()
     for _ in UrngArray(config).chunks(numbers):

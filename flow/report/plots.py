@@ -1,6 +1,6 @@
-"""The report's plots, drawn from its JSON rows alone; each returns PNG bytes, or None without data.
+"""The report's plots, drawn from its JSON rows; each returns PNG bytes, or None without data.
 
-A bar or point that nobody measured is not drawn; a word is in its place.
+A missing bar has a label in its place.
 """
 
 from collections.abc import Callable, Iterable
@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from seedbed.flow.plot_style import NEUTRAL, OTHER, OURS, PAPER, absent, legend, panels, png
+from seedbed.flow.plot_style import NEUTRAL, OTHER, OURS, PAPER, label_missing, legend, panels, png
 
 __all__ = ["PLOTS"]
 
@@ -27,7 +27,7 @@ def _bars(
     *,
     text: Callable[[float], str] = "{:,}".format,
 ) -> None:
-    """Draw upright bars, a group for each of ``groups``; of name, colour, values, what if none."""
+    """Draw vertical bars by group; a series is name, colour, values, label of a missing bar."""
     width = 0.8 / len(series)
     for k, (name, color, values, otherwise) in enumerate(series):
         places = [g + (k - (len(series) - 1) / 2) * width for g in range(len(groups))]
@@ -38,7 +38,7 @@ def _bars(
         axes.bar_label(bars, [text(v) for _, v in there], padding=2, fontsize=7, rotation=90)
         for place, value in zip(places, values, strict=True):
             if value is None:
-                absent(axes, (place, axes.get_ylim()[0]), otherwise, upright=True)
+                label_missing(axes, (place, axes.get_ylim()[0]), otherwise, upright=True)
     axes.set_xticks(range(len(groups)), groups)
     axes.grid(visible=False, axis="x")
 
@@ -62,8 +62,8 @@ def resources(rows: Rows) -> bytes | None:
                     bars = axes.barh(place + shift, value, 0.36, color=color)
                     axes.bar_label(bars, [f"{value:,}"], padding=3, fontsize=8)
                 else:
-                    absent(axes, (1, place + shift), otherwise if value is None else "0")
-        # Room for the label of the longest bar; a log axis has no zero to start at.
+                    label_missing(axes, (1, place + shift), otherwise if value is None else "0")
+        # Space for the label of the longest bar; a log axis has no zero.
         axes.set_xlim(left=1, right=axes.get_xlim()[1] * 6)
         axes.set_xlabel(f"{name.upper()} (log scale)")
         axes.set_yticks(range(len(found)), [label(r) for r in found], fontsize=8)
@@ -76,7 +76,7 @@ def resources(rows: Rows) -> bytes | None:
 
 
 def fmax(rows: Rows) -> bytes | None:
-    """Fmax of every placed design: the median as a point, the range over the seeds as a line."""
+    """Fmax of every placed design: median as a point, range over the seeds as a line."""
     found = [r for r in rows if r["kind"] == "place" and "fmax_mhz" in r["figures"]]
     if not found:
         return None
@@ -104,7 +104,7 @@ def fmax(rows: Rows) -> bytes | None:
 
 
 def autocorrelation(rows: Rows) -> bytes | None:
-    """Largest |r| by lag: of one generator with itself, and of any two lanes; a panel a width."""
+    """Largest |r| by lag: of one generator with itself, and of any two lanes; a panel per width."""
     found = [r for r in rows if r["kind"] == "statistics" and "generator_by_lag" in r["figures"]]
     if not found:
         return None
@@ -113,7 +113,7 @@ def autocorrelation(rows: Rows) -> bytes | None:
     for axes, width in zip(row_of_panels, widths, strict=True):
         for row in [r for r in found if r["params"]["width"] == width]:
             single = row["params"]["leap"] == 1
-            # One name in the legend for all panels.
+            # One legend entry for all panels.
             wide = row["params"]["leap"] == width and not single
             leap = "leap = width" if wide else f"leap {row['params']['leap']}"
             for name, style, text in (
@@ -135,10 +135,10 @@ def autocorrelation(rows: Rows) -> bytes | None:
 
 
 def decompressor(rows: Rows) -> bytes | None:
-    """What a weight a cycle costs, and what its bits are worth; a panel each, where measured."""
+    """LUT per weight and cycle, and relative error; one panel each, where measured."""
     rows = list(rows)
     cores = [r for r in rows if r["core"] == "seedlm_decompress"]
-    # The paper's decompressor, of 128 weights a cycle.
+    # The paper's decompressor has 128 weights per cycle.
     sized = [r for r in cores if r["kind"] == "synthesis" and r["paper"]]
     judged = [r for r in cores if "relative_error" in r["figures"]]
     count = bool(sized) + bool(judged)
@@ -156,7 +156,7 @@ def decompressor(rows: Rows) -> bytes | None:
             label="in the paper",
         )  # fmt: skip
         _bars(axes, names, [("measured here", OURS, ours, "")], text="{:.0f}".format)
-        axes.set_ylabel("LUT of xcup, for one weight a cycle")
+        axes.set_ylabel("LUT of xcup per weight and cycle")
         axes.set_ylim(bottom=0)
     if judged:
         axes = free.pop(0)
@@ -177,7 +177,7 @@ def decompressor(rows: Rows) -> bytes | None:
 
 
 def products(rows: Rows) -> bytes | None:
-    """Cycles of matrix-vector products by the matrix, packed and plain, and how often they go."""
+    """Cycles of matrix-vector products by matrix size, compressed and not, and the speed-up."""
     found = [r for r in rows if r["kind"] == "cycles"]
     if not found:
         return None
@@ -194,7 +194,7 @@ def products(rows: Rows) -> bytes | None:
                     if None in values:
                         continue
                     plain = figure_name == "plain_cycles"
-                    what = "plain weights" if plain else "packed weights"
+                    what = "uncompressed weights" if plain else "compressed weights"
                     axes.plot(
                         sides, values, "--" if plain else "-", marker=mark, color=color, ms=5,
                         label=f"{what}, {who}{name}",
@@ -205,14 +205,14 @@ def products(rows: Rows) -> bytes | None:
         axes.minorticks_off()
         axes.set_xlabel("matrix")
     cycles.set_yscale("log")
-    cycles.set_ylabel("cycles of a product (log scale)")
-    times.set_ylabel("cycles with plain weights / with packed ones")
+    cycles.set_ylabel("cycles per product (log scale)")
+    times.set_ylabel("cycles uncompressed / compressed")
     legend(figure, columns=4)
     return png(figure)
 
 
 def finetuning(rows: Rows) -> bytes | None:
-    """Cycles of a whole job and of a cached sample, and accuracy before and after, by lanes."""
+    """Cycles per job and per cached sample, and accuracy before and after, by lanes."""
     found = [r for r in rows if r["kind"] == "job"]
     if not found:
         return None
@@ -222,8 +222,8 @@ def finetuning(rows: Rows) -> bytes | None:
     ]
     figure, (job, sample, accuracy) = panels(3, 12, 4.4)
     for axes, name, text in (
-        (job, "job_cycles", "cycles of the whole job"),
-        (sample, "pass_cycles", "cycles of a cached sample"),
+        (job, "job_cycles", "cycles per job"),
+        (sample, "pass_cycles", "cycles per cached sample"),
     ):
         _bars(
             axes, names, [("measured here", OURS, [r["figures"].get(name) for r in found], "none")],
@@ -256,7 +256,7 @@ def finetuning(rows: Rows) -> bytes | None:
 
 
 def demo(rows: Rows) -> bytes | None:
-    """Accuracy after fine-tuning by source, mean and deviation; a panel a data set and k."""
+    """Accuracy after fine-tuning by source, mean and std; one panel per data set and k."""
     found = [r for r in rows if r["kind"] == "demo" and "accuracy_mean" in r["figures"]]
     if not found:
         return None
@@ -280,7 +280,7 @@ def demo(rows: Rows) -> bytes | None:
         before = [v["accuracy_before"] for v in chosen.values() if "accuracy_before" in v]
         if before:
             axes.axvline(before[0], color=NEUTRAL, linestyle="--", label="before fine-tuning")
-        axes.set_title(f"{group[0]} {group[1]} samples a class".strip(), fontsize=10)
+        axes.set_title(f"{group[0]} {group[1]} samples per class".strip(), fontsize=10)
         axes.set_xlabel("accuracy in %")
     row_of_panels[0].set_yticks(range(len(sources)), sources)
     row_of_panels[0].set_ylim(len(sources) - 0.4, -0.6)
@@ -288,13 +288,17 @@ def demo(rows: Rows) -> bytes | None:
     return png(figure)
 
 
-#: Each plot's file stem, its caption, and what draws it.
+#: File stem, caption and function of each plot.
 PLOTS: list[tuple[str, str, Callable[[Rows], bytes | None]]] = [
-    ("resources", "LUT and FF compared with the papers'", resources),
+    ("resources", "LUT and FF compared with the papers", resources),
     ("fmax", "Fmax over the seeds of place and route", fmax),
     ("autocorrelation", "Correlation of the generator array by lag", autocorrelation),
     ("demo", "Accuracy after zeroth-order fine-tuning", demo),
-    ("decompressor", "Decompressor: area of a weight a cycle, and error of its bits", decompressor),
-    ("products", "Matrix-vector products: cycles, and speed-up by packed weights", products),
-    ("finetuning", "Fine-tuning in the RTL: cycles of the job, and accuracy", finetuning),
+    (
+        "decompressor",
+        "Decompressor: area per weight and cycle, and compression error",
+        decompressor,
+    ),
+    ("products", "Matrix-vector products: cycles, and speed-up by compressed weights", products),
+    ("finetuning", "Fine-tuning in the RTL: cycles per job, and accuracy", finetuning),
 ]

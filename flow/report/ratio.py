@@ -1,4 +1,4 @@
-"""What designs of the same report cost beside one another: a beat, a fresh number, a lane."""
+"""Cost ratios between designs of one report: per beat, per new number, per lane."""
 
 from collections.abc import Iterable
 
@@ -8,23 +8,23 @@ from seedbed.flow.row import Row
 __all__ = ["ratios"]
 
 BASELINE, OURS = "tree_grng", "urng_array"
-#: Where the baseline is compared: the family of the paper's device.
+#: Target of the comparison: the family of the paper's device.
 DEVICE = "xcup"
-#: Lanes of the beat that is compared: the paper's tile.
+#: Lanes of the compared beat: the paper's tile.
 BEAT = 1024
 
 
 def ratios(rows: Iterable[Row]) -> list[Row]:
-    """Return how often the array's LUT and FF go into the baseline's, on the same target and tools.
+    """Return the ratios of LUT and FF, baseline to array, for the same target and tools.
 
-    *A beat* is of 1,024 lanes: for the baseline as many generators (one that was measured with
-    fewer is counted as often as it takes), for the array its lanes repeated, as wiring. *A number*
-    divides both by the fresh numbers that they make a beat. Of a perturbation from such an array it
-    is told how many LUT a lane it takes beyond the array alone.
+    Ratios per *beat* are for 1,024 lanes: as many generators for the baseline (a measurement with
+    fewer is scaled), and the array's lanes repeated by wiring. Ratios per *number* divide both by
+    the new numbers per beat. A perturbation with such an array has a row with its additional LUT
+    per lane.
     """
     rows = [row for row in rows if row.kind == "synthesis"]
-    found = _surplus(rows)
-    arrays = [row for row in rows if row.core == OURS and _plain(row)]
+    found = _perturbation_overhead(rows)
+    arrays = [row for row in rows if row.core == OURS and _is_published_design(row)]
     for baseline in [row for row in rows if row.core == BASELINE and row.target == DEVICE]:
         for ours in arrays:
             if (baseline.target, baseline.tools) != (ours.target, ours.tools):
@@ -52,13 +52,13 @@ def ratios(rows: Iterable[Row]) -> list[Row]:
     return found
 
 
-def _plain(row: Row) -> bool:
-    """Tell whether an array is seeded serially and repairs nothing: the paper's, or with a leap."""
+def _is_published_design(row: Row) -> bool:
+    """Return whether an array has serial seeding and no repair, as in the paper; any leap."""
     return row.params.get("seeding") == "serial" and not row.params.get("repair")
 
 
-def _surplus(rows: list[Row]) -> list[Row]:
-    """Return what a perturbation takes over the array that PeZO builds it of, a LUT a lane."""
+def _perturbation_overhead(rows: list[Row]) -> list[Row]:
+    """Return the LUT per lane of a perturbation beyond those of its array."""
     found = []
     for whole in [row for row in rows if row.core == "perturbation"]:
         wanted = {name: whole.params.get(name) for name in ("lanes", "width", "leap")}

@@ -1,4 +1,4 @@
-"""The report: JSON rows, and Markdown, HTML and plots that are drawn from that JSON alone."""
+"""The report: JSON rows, and Markdown, HTML and plots made from that JSON alone."""
 
 import json
 from base64 import b64encode
@@ -10,9 +10,11 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from seedbed.flow.files import write_atomic
-from seedbed.flow.report import tables
+from seedbed.flow.report import aims, tables
 from seedbed.flow.report.plots import PLOTS
 from seedbed.flow.report.ratio import ratios
+from seedbed.flow.report.sections import sections
+from seedbed.flow.report.table import markdown
 from seedbed.flow.row import Row
 
 __all__ = ["build", "document", "draw", "summary"]
@@ -21,7 +23,7 @@ __all__ = ["build", "document", "draw", "summary"]
 def document(rows: Iterable[Row]) -> dict[str, Any]:
     """Return the report as plain JSON values: version, versions of the tools, and the rows.
 
-    Ratios between the designs among ``rows`` are added as rows of their own.
+    Ratios between the designs among ``rows`` are added as further rows.
     """
     rows = list(rows)
     plain = [row.to_json() for row in [*rows, *ratios(rows)]]
@@ -30,10 +32,10 @@ def document(rows: Iterable[Row]) -> dict[str, Any]:
 
 
 def draw(report: dict[str, Any], folder: Path) -> list[Path]:
-    """Write report.md, report.html and the plots to ``folder``; return what was written.
+    """Write report.md, report.html and the plots to ``folder``; return the paths.
 
-    The page holds its plots itself, so that it can be read without the folder and without a
-    network. A plot that nothing was measured for is not there.
+    The plots are embedded in the page, so that it needs no other file and no network. Plots
+    without measurements are omitted.
     """
     written, plots = [], []
     for stem, caption, plot in PLOTS:
@@ -51,49 +53,49 @@ def draw(report: dict[str, Any], folder: Path) -> list[Path]:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.globals["markdown"] = tables.markdown
+    templates.globals["markdown"] = markdown
     for name in ("report.md", "report.html"):
         text = templates.get_template(f"{name}.j2").render(
             version=report["version"],
             tools=report["tools"],
-            summary=tables.summary(report["rows"]),
-            sections=tables.sections(report["rows"]),
+            summary=aims.summary(report["rows"]),
+            sections=sections(report["rows"]),
             plots=plots,
         )
         written.append(write_atomic(folder / name, text))
     return written
 
 
-#: What a summary says of each kind that checks something, and the target of ``make`` that does it.
+#: Summary text of each kind of check, and the ``make`` target that runs it.
 CHECKS = {
-    "simulation": ("simulated against the models, bit for bit", "sim"),
-    "cocotb": ("simulated as emitted Verilog in cocotb, bit for bit", "cocotb"),
+    "simulation": ("simulated, bit-exact with the models", "sim"),
+    "cocotb": ("simulated as emitted Verilog in cocotb, bit-exact", "cocotb"),
     "proof": ("proven by induction", "formal"),
-    "mutation": ("broken on purpose, which the simulation notices", "mutate"),
+    "mutation": ("mutated, mutants detected by simulation", "mutate"),
     "synthesis": ("synthesized", "synth"),
     "place": ("placed and routed", "synth"),
 }
 
 
 def summary(rows: list[dict[str, Any]]) -> list[str]:
-    """Return in a few lines what the rows have checked, and which aims are missed."""
-    lines, left = ["Checked:"], []
-    for kind, (done, target) in CHECKS.items():
+    """Return a summary of the checks, and the missed aims, as lines of text."""
+    lines, unchecked = ["Checked:"], []
+    for kind, (verb, target) in CHECKS.items():
         found = [row for row in rows if row["kind"] == kind]
         if not found:
-            left.append(f"'make {target}'")
+            unchecked.append(f"'make {target}'")
             continue
         cores = len({row["core"] for row in found})
         targets = ", ".join(dict.fromkeys(row["target"] for row in found if row["target"]))
-        parts = [f"{cores} core{'s' * (cores > 1)} {done}", tables.done(kind, found), targets]
+        parts = [f"{cores} core{'s' * (cores > 1)} {verb}", tables.amount(kind, found), targets]
         lines.append(f"  {'; '.join(filter(None, parts))}")
-    if left:
-        lines.append(f"Not checked so far: {', '.join(dict.fromkeys(left))}.")
-    if aims := tables.verdicts(rows, "", ""):
-        missed = [line for line in aims.lines if line[-1] == "missed"]
-        lines.append(f"Aims: {len(aims.lines) - len(missed)} of {len(aims.lines)} are met.")
+    if unchecked:
+        lines.append(f"Not checked so far: {', '.join(dict.fromkeys(unchecked))}.")
+    if found := aims.aims_table(rows, "", ""):
+        missed = [line for line in found.lines if line[-1] == "missed"]
+        lines.append(f"Aims: {len(found.lines) - len(missed)} of {len(found.lines)} are met.")
         for line in missed:
-            cells = dict(zip(aims.header, line, strict=True))
+            cells = dict(zip(found.header, line, strict=True))
             where = f" on {cells['target']}" if cells.get("target") else ""
             lines.append(
                 f"  missed: {cells['design']}{where}, {cells['figure']}: {cells['measured']}, "
@@ -103,7 +105,7 @@ def summary(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def build(rows: Iterable[Row], folder: Path) -> Path:
-    """Write report.json and all that is drawn from it to ``folder``; return the JSON's path.
+    """Write report.json, tables and plots to ``folder``; return the path of the JSON file.
 
     Every file is written under a temporary name and renamed. Raises ``OSError`` where ``folder``
     cannot be written.

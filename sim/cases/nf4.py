@@ -1,4 +1,4 @@
-"""Case of 4-bit NormalFloat: vectors of all lengths, blocks of zeros, the format's ends, limits."""
+"""Case of 4-bit NormalFloat: vectors of many lengths, zeros, format limits, thresholds."""
 
 from random import Random
 
@@ -9,11 +9,11 @@ from seedbed.hw.nf4 import codes_layout, values_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.spec import Nf4Config
 
-__all__ = ["case", "codes_payloads", "drawn", "values_payloads"]
+__all__ = ["case", "codes_payloads", "random_vector", "values_payloads"]
 
 
 def _rows(numbers: np.ndarray, lanes: int) -> np.ndarray:
-    """Return a vector as rows of ``lanes``, filled with zeros at its end."""
+    """Return a vector as rows of ``lanes``, padded with zeros."""
     return np.pad(numbers, (0, -len(numbers) % lanes)).reshape(-1, lanes)
 
 
@@ -29,7 +29,7 @@ def values_payloads(config: Nf4Config, x: np.ndarray, lanes: int) -> list[int]:
 def codes_payloads(
     config: Nf4Config, codes: np.ndarray, peaks: np.ndarray, lanes: int
 ) -> list[int]:
-    """Return a vector's codes and peaks, one a block, as the payloads of its beats."""
+    """Return a vector's codes and its blocks' peaks as the payloads of its beats."""
     layout, rows = codes_layout(config, lanes), _rows(codes, lanes).tolist()
     return [
         layout.const(
@@ -43,8 +43,8 @@ def codes_payloads(
     ]
 
 
-def drawn(config: Nf4Config, rng: np.random.Generator, length: int) -> np.ndarray:
-    """Return a vector whose blocks are of all sizes: zeros, ends of the format, limits met."""
+def random_vector(config: Nf4Config, rng: np.random.Generator, length: int) -> np.ndarray:
+    """Return a random vector with blocks of many magnitudes: zeros, format limits, thresholds."""
     form = config.values
     x = np.zeros(length, np.int64)
     for k in range(0, length, config.block):
@@ -57,7 +57,7 @@ def drawn(config: Nf4Config, rng: np.random.Generator, length: int) -> np.ndarra
         if kind == 1:
             block[rng.random(len(block)) < 0.3] = rng.choice([form.low, form.high])
         if kind == 2:
-            # Numbers at a limit and one beyond it; the peak stays what it was.
+            # Numbers equal to a threshold and one above it; the peak is unchanged.
             peak = int(Nf4(config).quantise(block)[1][0])
             limits = peak * np.array(config.middles) >> (config.level_fraction + 1 - config.shift)
             at = rng.choice(limits, len(block)) + rng.integers(0, 2, len(block))
@@ -66,7 +66,7 @@ def drawn(config: Nf4Config, rng: np.random.Generator, length: int) -> np.ndarra
 
 
 def case(config: Nf4Config, random: Random, *, beats: int = 120) -> Case:
-    """Return vectors of one beat, of blocks in full and in part, and codes at random."""
+    """Return vectors of one beat, of whole and of partial blocks, and random codes."""
     rng = np.random.default_rng(random.getrandbits(32))
     model, lanes, back = Nf4(config), config.lanes, config.dequantise_lanes
     block = config.block
@@ -76,7 +76,7 @@ def case(config: Nf4Config, random: Random, *, beats: int = 120) -> Case:
     inputs: dict[str, list[int]] = {"i_values": [], "i_codes": []}
     outputs: dict[str, list[int]] = {"o_codes": [], "o_values": []}
     for length in lengths:
-        x = drawn(config, rng, length)
+        x = random_vector(config, rng, length)
         padded = _rows(x, lanes).reshape(-1)
         codes, peaks = model.quantise(padded)
         inputs["i_values"] += values_payloads(config, x, lanes)

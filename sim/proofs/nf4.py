@@ -1,4 +1,4 @@
-"""Proofs of 4-bit NormalFloat: peaks, codes and numbers, each straight from its definition."""
+"""Proofs of 4-bit NormalFloat: peaks, codes and numbers, each by its definition."""
 
 from amaranth.hdl import Assert, Module, Mux, Signal, Value
 
@@ -13,21 +13,21 @@ from seedbed.spec.fixed import Fixed
 __all__ = ["PROOFS"]
 
 
-def _line(m: Module, step, value, steps: int) -> list[Signal]:
-    """Return ``value`` as it was one step before, two, and so on."""
-    line = []
-    for _ in range(steps):
+def _delays(m: Module, enable, value, stages: int) -> list[Signal]:
+    """Return ``value`` delayed by one stage, by two, and so on."""
+    taps = []
+    for _ in range(stages):
         value = Value.cast(value)
         before = Signal(value.shape())
-        with m.If(step):
+        with m.If(enable):
             m.d.sync += before.eq(value)
-        line.append(before)
+        taps.append(before)
         value = before
-    return line
+    return taps
 
 
 def peaks(dut: Nf4Quantise) -> Module:
-    """Keep the greatest magnitude of each block, in units of a peak, from the definition."""
+    """Track the greatest magnitude of each block, in units of a peak, by definition."""
     m, inside = free_inputs(dut)
     config, beat = dut.config, dut.i.payload
     unit, most = 1 << config.shift, (1 << config.peak_width) - 1
@@ -35,164 +35,164 @@ def peaks(dut: Nf4Quantise) -> Module:
     for value in beat.values:
         size = (Mux(value < 0, -value, value).as_unsigned() + unit - 1) >> config.shift
         largest = Mux(size > largest, size, largest)
-    # As many registers as the tree has stages, and one with what has come of the block.
-    moved, ends = transfer(dut.i), Signal()
+    # As many registers as the tree has stages, and one for the block's greatest so far.
+    fire, ends = transfer(dut.i), Signal()
     begins, last = Signal(init=1), config.block // config.lanes - 1
     m.d.comb += [
         ends.eq(beat.last | (inside["beat"] == last)),
         Assert(begins == (inside["beat"] == 0)),
         Assert(inside["beat"] <= last),
     ]
-    with m.If(moved):
+    with m.If(fire):
         m.d.sync += begins.eq(ends)
-    line = [moved, moved & ends, begins, largest]
-    valid, closes, first, size = ([v, *_line(m, 1, v, dut.stages)][-1] for v in line)
-    kept = Signal(size.shape())
+    signals = [fire, fire & ends, begins, largest]
+    valid, closes, first, size = ([v, *_delays(m, 1, v, dut.stages)][-1] for v in signals)
+    greatest = Signal(size.shape())
     with m.If(valid):
-        m.d.sync += kept.eq(Mux(~first & (kept > size), kept, size))
+        m.d.sync += greatest.eq(Mux(~first & (greatest > size), greatest, size))
     key, written = inside["greatest"], inside["block"][: config.peak_width]
-    done = _line(m, 1, closes, 1)[0]
+    done = _delays(m, 1, closes, 1)[0]
     m.d.comb += [
         Assert(inside["done"] == done),
-        Assert(key[1:] + key[0] == kept),
-        Assert(written == Mux(kept > most, most, kept)),
+        Assert(key[1:] + key[0] == greatest),
+        Assert(written == Mux(greatest > most, most, greatest)),
     ]
-    cover(m, done & (kept > most), done & (kept == 1))
+    cover(m, done & (greatest > most), done & (greatest == 1))
     return m
 
 
 def codes(dut: Nf4Quantise) -> Module:
-    """Count the limits that each number exceeds, from the row and the peak that are at hand."""
+    """Count the thresholds that each number exceeds, from its row and peak."""
     m, inside = free_inputs(dut)
-    config, per, step = dut.config, dut.config.thresholds, inside["step"]
+    config, per, enable = dut.config, dut.config.thresholds, inside["enable"]
     stream_rules(m, dut.o)
     fifo_invariants(m, inside, "blocks", dut.rows)
     rows, ready = inside["rows.inner_level"], inside["rows.r_rdy"]
-    # A block is one row: each that has come in and has not been compared is at one of these places.
-    coming = [inside[f"ends_{k}"] for k in range(dut.stages)] + [inside["done"]]
-    going = [inside[f"final_at_{k}"] for k in range(1, 4)]
+    # A block is one row: each row that is not yet compared is in one of these stages.
+    incoming = [inside[f"ends_{k}"] for k in range(dut.stages)] + [inside["done"]]
+    in_pipeline = [inside[f"final_at_{k}"] for k in range(1, 4)]
     m.d.comb += [
-        Assert(rows + ready == sum([*coming, *going], inside["blocks.level"])),
-        Assert(ready | (rows == coming[0])),
+        Assert(rows + ready == sum([*incoming, *in_pipeline], inside["blocks.level"])),
+        Assert(ready | (rows == incoming[0])),
         Assert(rows < dut.rows),
         Assert(inside["beat"] == 0),
         Assert(ready | ~inside["final_at_3"]),
         Assert(inside["blocks.w_rdy"] | ~inside["done"]),
     ]
-    # What is at each of the five stages: whether anything, which group of limits, of which row.
-    there = [inside["blocks.r_rdy"], *_line(m, step, inside["blocks.r_rdy"], 5)]
-    group = [inside["group"], *_line(m, step, inside["group"], 5)]
-    row = [None, None, None, inside["rows.r_data"], *_line(m, step, inside["rows.r_data"], 2)]
+    # At each of the five stages: valid, the group of thresholds, and the row.
+    valid_at = [inside["blocks.r_rdy"], *_delays(m, enable, inside["blocks.r_rdy"], 5)]
+    group = [inside["group"], *_delays(m, enable, inside["group"], 5)]
+    row = [None, None, None, inside["rows.r_data"], *_delays(m, enable, inside["rows.r_data"], 2)]
     first_peak = inside["blocks.r_data"][: config.peak_width]
     peak = [first_peak, *(inside[f"peak_at_{k}"] for k in range(1, 6))]
-    final = [there[k] & (group[k] == dut.interval - 1) for k in range(6)]
-    m.d.comb += Assert(Mux(there[0], group[0] < dut.interval, group[0] == 0))
+    final = [valid_at[k] & (group[k] == dut.interval - 1) for k in range(6)]
+    m.d.comb += Assert(Mux(valid_at[0], group[0] < dut.interval, group[0] == 0))
     for k in range(1, 6):
-        # The groups of a row follow each other, with the peak and the row in their places.
-        goes_on = there[k] & ~final[k]
-        follows = (group[k - 1] == group[k] + 1) & (peak[k - 1] == peak[k])
+        # The groups of a row are consecutive, with the same peak and row.
+        continues = valid_at[k] & ~final[k]
+        consecutive = (group[k - 1] == group[k] + 1) & (peak[k - 1] == peak[k])
         if k > 3:
-            follows &= row[k - 1] == row[k]
+            consecutive &= row[k - 1] == row[k]
         m.d.comb += [
             Assert(inside[f"final_at_{k}"] == final[k]),
-            Assert(goes_on == (there[k - 1] & (group[k - 1] != 0))),
-            Assert(~goes_on | follows),
+            Assert(continues == (valid_at[k - 1] & (group[k - 1] != 0))),
+            Assert(~continues | consecutive),
         ]
         if k < 5:
-            m.d.comb += Assert(~there[k] | (inside[f"first_at_{k}"] == (group[k] == 0)))
-    cut = config.level_fraction + 1 - config.shift
+            m.d.comb += Assert(~valid_at[k] | (inside[f"first_at_{k}"] == (group[k] == 0)))
+    shift = config.level_fraction + 1 - config.shift
 
     def limit(k: int, c: int) -> Value:
-        return (peak[k] * config.middles[c]) >> cut
+        return (peak[k] * config.middles[c]) >> shift
 
     values = dut.i.payload.values.shape()
     for g in range(dut.interval):
-        here = [there[k] & (group[k] == g) for k in range(6)]
+        at_group = [valid_at[k] & (group[k] == g) for k in range(6)]
         for t, c in enumerate(range(g * per, (g + 1) * per)):
             m.d.comb += [
-                Assert(~here[1] | (inside[f"middle_{t}"] == config.middles[c])),
-                Assert(~here[2] | (inside[f"limit_{t}"] == limit(2, c))),
-                Assert(~here[3] | (inside[f"limit_{t}_copy_0"] == limit(3, c))),
+                Assert(~at_group[1] | (inside[f"middle_{t}"] == config.middles[c])),
+                Assert(~at_group[2] | (inside[f"limit_{t}"] == limit(2, c))),
+                Assert(~at_group[3] | (inside[f"limit_{t}_copy_0"] == limit(3, c))),
             ]
             for lane, value in enumerate(values(row[4])):
                 more = inside[f"exceeds_{lane}"][t]
-                m.d.comb += Assert(~here[4] | (more == (value > limit(4, c))))
+                m.d.comb += Assert(~at_group[4] | (more == (value > limit(4, c))))
         for value, code in zip(values(row[5]), dut.o.payload.codes, strict=True):
             found = [value > limit(5, c) for c in range((g + 1) * per)]
-            m.d.comb += Assert(~here[5] | (code == sum(found[1:], found[0])))
+            m.d.comb += Assert(~at_group[5] | (code == sum(found[1:], found[0])))
     cover(m, transfer(dut.o) & (dut.o.payload.codes[0] == 15), ~dut.i.ready)
     return m
 
 
 def numbers(dut: Nf4Dequantise) -> Module:
-    """Form each number straight from the definition, and send it after."""
+    """Compute each number by definition, and delay it."""
     m, inside = free_inputs(dut)
-    config, step = dut.config, inside["step"]
+    config, enable = dut.config, inside["enable"]
     stream_rules(m, dut.o)
-    valid = [dut.i.valid, *_line(m, step, dut.i.valid, 3)]
-    last = [dut.i.payload.last, *_line(m, step, dut.i.payload.last, 3)]
-    peak = [dut.i.payload.peak, *_line(m, step, dut.i.payload.peak, 3)]
+    valid = [dut.i.valid, *_delays(m, enable, dut.i.valid, 3)]
+    last = [dut.i.payload.last, *_delays(m, enable, dut.i.payload.last, 3)]
+    peak = [dut.i.payload.peak, *_delays(m, enable, dut.i.payload.peak, 3)]
     m.d.comb += [Assert(inside[f"valid_{k}"] == valid[k]) for k in range(1, 4)]
     m.d.comb += [Assert(inside[f"last_{k}"] == last[k]) for k in range(1, 4)]
     m.d.comb += Assert(inside["peak"] == peak[1])
     for lane, given in enumerate(dut.i.payload.codes):
-        code = [given, *_line(m, step, given, 3)]
+        code = [given, *_delays(m, enable, given, 3)]
         for c, level in enumerate(config.levels):
-            here = [valid[k] & (code[k] == c) for k in range(4)]
-            whole = (peak[3] * level) << (config.shift + 1)
-            half_up = (whole + (1 << config.level_fraction)) >> (config.level_fraction + 1)
+            at_group = [valid[k] & (code[k] == c) for k in range(4)]
+            doubled = (peak[3] * level) << (config.shift + 1)
+            half_up = (doubled + (1 << config.level_fraction)) >> (config.level_fraction + 1)
             m.d.comb += [
-                Assert(~here[1] | (inside[f"level_{lane}"] == level)),
-                Assert(~here[2] | (inside[f"product_{lane}"] == peak[2] * level)),
-                Assert(~here[3] | (dut.o.payload.values[lane] == half_up)),
+                Assert(~at_group[1] | (inside[f"level_{lane}"] == level)),
+                Assert(~at_group[2] | (inside[f"product_{lane}"] == peak[2] * level)),
+                Assert(~at_group[3] | (dut.o.payload.values[lane] == half_up)),
             ]
     cover(m, transfer(dut.o) & dut.o.payload.last & (dut.o.payload.values[0] < 0))
     return m
 
 
-ROUNDS_DOWN = Mutant(
-    name="a peak is cut and not rounded up",
-    old="up = sign | value[:shift].any()",
-    new="up = sign",
+TRUNCATES = Mutant(
+    name="a peak is truncated",
+    old="increment = sign | value[:shift].any()",
+    new="increment = sign",
 )
 WRAPS = Mutant(
     name="the greatest peak wraps around",
-    old="cut + (up & ~cut.all())",
-    new="cut + up",
+    old="truncated + (increment & ~truncated.all())",
+    new="truncated + increment",
 )
-CARRIES_ON = Mutant(
-    name="a block begins with the peak of the last one",
+NO_RESTART = Mutant(
+    name="a block begins with the previous block's peak",
     old="Mux(first, keys[0], _greatest(greatest, *keys))",
     new="_greatest(greatest, *keys)",
 )
 EQUAL_COUNTS = Mutant(
-    name="a limit that is met counts",
+    name="a threshold that is equal counts",
     old="value > limit",
     new="value >= limit",
 )
-KEEPS_COUNT = Mutant(
-    name="a count begins with the last one",
-    old='Mux(line["first"], 0, code)',
+NO_CLEAR = Mutant(
+    name="a count is not cleared",
+    old='Mux(pipeline["first"], 0, code)',
     new="code",
 )
 LEAVES_EARLY = Mutant(
-    name="a row leaves before its last limits",
-    old='rows.r_en.eq(step & line["final"])',
-    new='rows.r_en.eq(step & line["first"])',
+    name="a row is read before its last thresholds",
+    old='rows.r_en.eq(enable & pipeline["final"])',
+    new='rows.r_en.eq(enable & pipeline["first"])',
 )
-RUNS_ON = Mutant(
-    name="a beat does not wait",
-    old="step.eq(~self.o.valid | self.o.ready)",
-    new="step.eq(1)",
+NO_STALL = Mutant(
+    name="the pipeline does not stall",
+    old="enable.eq(~self.o.valid | self.o.ready)",
+    new="enable.eq(1)",
 )
-CUTS = Mutant(
-    name="a number is cut and not rounded",
-    old="(product + (1 << cut >> 1)) >> cut",
-    new="product >> cut",
+TRUNCATES_NUMBER = Mutant(
+    name="a number is truncated",
+    old="(product + (1 << shift >> 1)) >> shift",
+    new="product >> shift",
 )
 
 TINY = {"values": Fixed(6, 2), "peak_width": 4, "level_fraction": 6}
-WAITS = "a beat waits, unchanged, until it is taken."
+STABLE = "a valid beat is stable until its transfer."
 
 PROOFS = tuple(
     Proof(
@@ -214,8 +214,8 @@ PROOFS = tuple(
             peaks,
             3,
             12,
-            "A block's peak is its greatest magnitude, rounded up, of as many beats as it has.",
-            (ROUNDS_DOWN, WRAPS, CARRIES_ON),
+            "A block's peak is the greatest magnitude of its beats, rounded up.",
+            (TRUNCATES, WRAPS, NO_RESTART),
         ),
         (
             "1",
@@ -224,8 +224,8 @@ PROOFS = tuple(
             codes,
             1,
             20,
-            f"A code is how many limits its number exceeds; no row is lost; {WAITS}",
-            (EQUAL_COUNTS, KEEPS_COUNT, LEAVES_EARLY, RUNS_ON),
+            f"A code is how many thresholds its number exceeds; no row is lost; {STABLE}",
+            (EQUAL_COUNTS, NO_CLEAR, LEAVES_EARLY, NO_STALL),
         ),
         (
             "2",
@@ -234,8 +234,8 @@ PROOFS = tuple(
             numbers,
             1,
             12,
-            f"A number is its level times the peak, rounded; {WAITS}",
-            (CUTS, RUNS_ON),
+            f"A number is its level times the peak, rounded; {STABLE}",
+            (TRUNCATES_NUMBER, NO_STALL),
         ),
     ]
 )

@@ -66,7 +66,7 @@ def length(dut: Perturbation) -> Module:
 
 
 def replay(dut: Perturbation) -> Module:
-    """Compare the first beats of two commands with one seed, whatever happened in between.
+    """Compare the first beats of two commands with one seed, with any activity in between.
 
     The signs, eps and lengths of the commands may differ. Seeds are assumed not to be zero.
     """
@@ -209,7 +209,7 @@ SAYS = {
         "A command gives exactly d numbers, the last with `last`, before the next is accepted; "
         "a valid beat is stable until its transfer."
     ),
-    replay: f"The same seed gives the same first {FIRST} beats of z, whatever k, eps and d are.",
+    replay: f"The same seed gives the same first {FIRST} beats of z, for all k, eps and d.",
 }
 
 PROOFS = tuple(

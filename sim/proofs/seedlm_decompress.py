@@ -161,8 +161,8 @@ def queued(dut: SeedlmDecompress) -> Module:
 
 EDGES_ADDED = Mutant(
     name="the edges of a cut are added",
-    old='apply_edge(f"cut{cut}", sub,',
-    new='apply_edge(f"cut{cut}", add,',
+    old='f"cut{cut}", sub,',
+    new='f"cut{cut}", add,',
 )
 NO_LOWER = Mutant(
     name="the second weight's lower cut is left out",

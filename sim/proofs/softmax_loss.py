@@ -1,4 +1,4 @@
-"""Proofs of softmax: what belongs to which sample, the class, and the gradient's arithmetic."""
+"""Proofs of softmax: the frames of samples, the class, and the gradient's arithmetic."""
 
 from amaranth.hdl import Assert, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
@@ -16,74 +16,76 @@ GIVEN = data.StructLayout({"valid": 1, "last": 1})
 
 
 def one_end(m: Module, dut: SoftmaxLoss, inside: dict[str, Signal]) -> Value:
-    """Assert that a ``busy`` sample has one mark of its end, in one stage, and nothing behind it.
+    """Assert that exactly one stage has the end of a ``busy`` sample, and that none is after it.
 
-    Return whether it is still in the stages that add.
+    Return whether the end is still in the second pass.
     """
-    looked, found = (READ(inside[name]) for name in ("looked", "found"))
-    first, second = (GIVEN(inside[name]) for name in ("mark_1", "mark_2"))
-    ended, gives = inside["ended"], inside["gives"]
+    flags_d1, flags_d2 = (READ(inside[name]) for name in ("flags_d1", "flags_d2"))
+    first, second = (GIVEN(inside[name]) for name in ("stage_1", "stage_2"))
+    ended, reading = inside["ended"], inside["reading"]
     ends = dut.o.valid & dut.o.payload.last
-    marks = [looked.last, found.last, ended, gives, first.last, second.last, ends]
-    adds = looked.last | found.last | ended
+    ends_in_stage = [flags_d1.last, flags_d2.last, ended, reading, first.last, second.last, ends]
+    in_second_pass = flags_d1.last | flags_d2.last | ended
     m.d.comb += [
-        Assert(sum(marks, Const(0)) == inside["busy"]),
-        *(Assert(stage.valid | ~stage.last) for stage in (looked, found, first, second)),
+        Assert(sum(ends_in_stage, Const(0)) == inside["busy"]),
+        *(Assert(stage.valid | ~stage.last) for stage in (flags_d1, flags_d2, first, second)),
         Assert(dut.o.valid | ~dut.o.payload.last),
-        Assert(~inside["busy"] | looked.last | ~looked.valid),
-        Assert(~inside["busy"] | looked.last | found.last | ~found.valid),
-        Assert((inside["busy"] & ~adds) | ~(first.valid | second.valid | dut.o.valid)),
+        Assert(~inside["busy"] | flags_d1.last | ~flags_d1.valid),
+        Assert(~inside["busy"] | flags_d1.last | flags_d2.last | ~flags_d2.valid),
+        Assert((inside["busy"] & ~in_second_pass) | ~(first.valid | second.valid | dut.o.valid)),
         Assert(~(second.last | ends) | ~first.valid),
         Assert(~ends | ~second.valid),
     ]
-    return adds
+    return in_second_pass
 
 
 def frames(dut: SoftmaxLoss) -> Module:
-    """Count each sample's logits at one port and its gradients at the other."""
+    """Count each sample's logits at the input and its gradients at the output."""
     m, inside = free_inputs(dut)
     stream_rules(m, dut.o)
     classes = dut.config.classes
-    taken, place, count, step = (inside[name] for name in ("taken", "place", "count", "step"))
-    full, busy, gives = (inside[name] for name in ("full", "busy", "gives"))
-    mark, looked, found = (READ(inside[name]) for name in ("mark", "looked", "found"))
-    flying = dut.o.valid + sum(GIVEN(inside[name]).valid for name in ("mark_1", "mark_2"))
-    given, owed, came = (Signal(range(classes + 1)) for _ in range(3))
+    stored_count, read_index, count, index = (
+        inside[name] for name in ("stored_count", "read_index", "count", "index")
+    )
+    full, busy, reading = (inside[name] for name in ("full", "busy", "reading"))
+    flags, flags_d1, flags_d2 = (READ(inside[name]) for name in ("flags", "flags_d1", "flags_d2"))
+    in_flight = dut.o.valid + sum(GIVEN(inside[name]).valid for name in ("stage_1", "stage_2"))
+    given, expected, output_count = (Signal(range(classes + 1)) for _ in range(3))
     with m.If(transfer(dut.i) & (given != classes)):
         m.d.sync += given.eq(given + 1)
     with m.If(transfer(dut.o)):
-        m.d.sync += came.eq(came + 1)
-        m.d.comb += Assert(dut.o.payload.last == (came + 1 == owed))
-    with m.If(mark.last):
-        m.d.sync += [owed.eq(given), given.eq(0), came.eq(0)]
-    adds = one_end(m, dut, inside)
+        m.d.sync += output_count.eq(output_count + 1)
+        m.d.comb += Assert(dut.o.payload.last == (output_count + 1 == expected))
+    with m.If(flags.last):
+        m.d.sync += [expected.eq(given), given.eq(0), output_count.eq(0)]
+    in_second_pass = one_end(m, dut, inside)
     m.d.comb += [
-        Assert(given == taken),
-        Assert(taken <= classes),
-        Assert(Mux(full, place < taken, place == 0)),
-        Assert(Mux(gives, step < count, step == 0)),
-        Assert(count + looked.valid + found.valid == Mux(busy, owed, place)),
+        Assert(given == stored_count),
+        Assert(stored_count <= classes),
+        Assert(Mux(full, read_index < stored_count, read_index == 0)),
+        Assert(Mux(reading, index < count, index == 0)),
+        Assert(count + flags_d1.valid + flags_d2.valid == Mux(busy, expected, read_index)),
     ]
     with m.If(busy):
         m.d.comb += [
-            Assert(place == 0),
-            Assert(owed != 0),
-            Assert(came + flying == Mux(adds, 0, Mux(gives, step, count))),
+            Assert(read_index == 0),
+            Assert(expected != 0),
+            Assert(output_count + in_flight == Mux(in_second_pass, 0, Mux(reading, index, count))),
         ]
     cover(
         m,
-        transfer(dut.o) & dut.o.payload.last & (owed == classes) & full,
-        transfer(dut.o) & dut.o.payload.last & (owed == 1),
+        transfer(dut.o) & dut.o.payload.last & (expected == classes) & full,
+        transfer(dut.o) & dut.o.payload.last & (expected == 1),
         transfer(dut.i) & (given == classes) & busy,
     )
     return m
 
 
 def best(dut: SoftmaxLoss) -> Module:
-    """Keep all logits of the sample that is taken, and compare them with one another."""
+    """Store all logits of the current sample, and compare them with one another."""
     m, inside = free_inputs(dut)
     classes = dut.config.classes
-    mark, taken = READ(inside["mark"]), inside["taken"]
+    flags, stored_count = READ(inside["flags"]), inside["stored_count"]
     logits = [Signal(signed(dut.config.logits.width), name=f"z_{k}") for k in range(classes)]
     given, due = Signal(range(classes + 1)), Signal(range(classes))
     for k, logit in enumerate(logits):
@@ -96,13 +98,13 @@ def best(dut: SoftmaxLoss) -> Module:
             greatest = greatest & ((given <= j) | (logit >= other))
         lowest, top = Mux(greatest, k, lowest), Mux(greatest, logit, top)
     with m.If(given != 0):
-        m.d.comb += [Assert(inside["best"] == lowest), Assert(inside["top"] == top)]
-    with m.If(mark.last):
+        m.d.comb += [Assert(inside["best"] == lowest), Assert(inside["greatest"] == top)]
+    with m.If(flags.last):
         m.d.sync += [due.eq(lowest), given.eq(0)]
     m.d.comb += [
-        Assert(given == taken),
+        Assert(given == stored_count),
         Assert(given <= classes),
-        Assert(Mux(inside["full"], inside["place"] < taken, inside["place"] == 0)),
+        Assert(Mux(inside["full"], inside["read_index"] < stored_count, inside["read_index"] == 0)),
         Assert(dut.o.payload.best == due),
     ]
     cover(m, dut.o.valid & (due == classes - 1), dut.o.valid & (due == 1))
@@ -110,22 +112,22 @@ def best(dut: SoftmaxLoss) -> Module:
 
 
 def gradients(dut: SoftmaxLoss) -> Module:
-    """Form each gradient from its product and the sum, straight from the definition."""
+    """Compute each gradient from its product and the sum, by definition."""
     m, inside = free_inputs(dut)
     config, bits = dut.config, dut.config.probability_bits
-    total, gives, moves = inside["total"], inside["gives"], inside["moves"]
-    first, second = GIVEN(inside["mark_1"]), GIVEN(inside["mark_2"])
+    total, reading, enable = inside["total"], inside["reading"], inside["enable"]
+    first, second = GIVEN(inside["stage_1"]), GIVEN(inside["stage_2"])
     least, *others = config.floors
-    ways, divided = Value.cast(1), inside["product"] >> least
+    one_hot, divided = Value.cast(1), inside["product"] >> least
     for k, n in enumerate(others, 1):
-        ways = Mux(total >= 1 << n, 1 << k, ways)
+        one_hot = Mux(total >= 1 << n, 1 << k, one_hot)
         divided = Mux(total >= 1 << n, inside["product"] >> n, divided)
-    behind = bits - config.gradients.fraction
+    dropped_bits = bits - config.gradients.fraction
     probability = Mux(divided >= 1 << bits, (1 << bits) - 1, divided)
-    apart = probability - (inside["hit"] << bits) + (1 << behind >> 1)
-    gradient, valid = past(m, apart >> behind), past(m, moves & second.valid)
+    difference = probability - (inside["hit"] << bits) + (1 << dropped_bits >> 1)
+    gradient, valid = past(m, difference >> dropped_bits), past(m, enable & second.valid)
     one_end(m, dut, inside)
-    m.d.comb += Assert(~(gives | first.valid | second.valid) | (inside["ways"] == ways))
+    m.d.comb += Assert(~(reading | first.valid | second.valid) | (inside["one_hot"] == one_hot))
     with m.If(valid):
         m.d.comb += Assert(dut.o.payload.gradient == gradient)
     cover(
@@ -164,22 +166,22 @@ PROOFS = tuple(
             6,
             16,
             "A sample gives a gradient for each of its logits, at most `classes`, the last with "
-            "`last`; a beat waits, unchanged, until it is taken.",
+            "`last`; a valid beat is stable until its transfer.",
             (
                 Mutant(
-                    name="logits beyond the classes are stored",
-                    old="stored.eq(moved & (taken != config.classes))",
-                    new="stored.eq(moved)",
+                    name="logits after the first classes are stored",
+                    old="store.eq(fire & (stored_count != config.classes))",
+                    new="store.eq(fire)",
                 ),
                 Mutant(
-                    name="a sample does not wait for the one before",
-                    old="mark.valid.eq(full & ~busy)",
-                    new="mark.valid.eq(full)",
+                    name="a sample's second pass begins while the previous one is busy",
+                    old="flags.valid.eq(full & ~busy)",
+                    new="flags.valid.eq(full)",
                 ),
                 Mutant(
-                    name="gradients move on while one waits",
-                    old="moves.eq(~self.o.valid | self.o.ready)",
-                    new="moves.eq(1)",
+                    name="the third pass does not stall",
+                    old="enable.eq(~self.o.valid | self.o.ready)",
+                    new="enable.eq(1)",
                 ),
             ),
         ),
@@ -190,14 +192,14 @@ PROOFS = tuple(
             "The class is the lowest index of the greatest logit.",
             (
                 Mutant(
-                    name="the last of equal logits wins",
-                    old="beat.logit > top",
-                    new="beat.logit >= top",
+                    name="the last of equal logits is the class",
+                    old="beat.logit > greatest",
+                    new="beat.logit >= greatest",
                 ),
                 Mutant(
-                    name="a sample goes on with the greatest of the last one",
-                    old="(taken == 0) | (beat.logit > top)",
-                    new="beat.logit > top",
+                    name="the greatest is not cleared between samples",
+                    old="(stored_count == 0) | (beat.logit > greatest)",
+                    new="beat.logit > greatest",
                 ),
             ),
         ),
@@ -213,10 +215,10 @@ PROOFS = tuple(
                     old="Mux(scaled[bits], (1 << bits) - 1, scaled)",
                     new="scaled",
                 ),
-                Mutant(name="cut off", old="gradient + rounds", new="gradient"),
+                Mutant(name="truncated", old="gradient + half_bit", new="gradient"),
                 Mutant(
-                    name="a one behind the leading one counts",
-                    old="(total[n] | (n == min(floors))) & ~above",
+                    name="ones after the leading one count",
+                    old="(total[n] | (n == min(floors))) & ~higher",
                     new="(total[n] | (n == min(floors)))",
                 ),
             ),

@@ -1,4 +1,4 @@
-"""What comes into a model is whole numbers that its formats hold: all else is refused, by name."""
+"""Models refuse inputs that are not integers in the range of their format, by name."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Training gives the same network on any machine: no order of summation shows in a product."""
+"""Training gives the same network on every machine: products do not depend on the order."""
 
 import os
 import subprocess
@@ -30,7 +30,7 @@ print(sha256(raw).hexdigest())
 
 
 def test_training_does_not_depend_on_the_processor():
-    """OpenBLAS adds in another order for an old processor, which the environment may name."""
+    """OpenBLAS has another order of summation for an old processor, selected by a variable."""
     cores = ("", "Prescott")
     run = [sys.executable, "-c", TRAIN]
     calls = [

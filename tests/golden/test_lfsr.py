@@ -2,7 +2,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seedbed.golden.lfsr import Lfsr, cycle, step
@@ -26,6 +26,7 @@ def test_full_period(width):
     assert np.array_equal(step(config, states), np.roll(states, -1))
 
 
+@settings(deadline=None)
 @given(width=WIDTHS, leap=st.integers(1, 24), data=st.data())
 def test_leap_is_so_many_steps(width, leap, data):
     """The matrix of a leap, a jump ahead and back: all the same as single steps."""
@@ -39,6 +40,7 @@ def test_leap_is_so_many_steps(width, leap, data):
     assert gf2.apply(config.jump(-leap), int(state)) == seed
 
 
+@settings(deadline=None)
 @given(width=WIDTHS, data=st.data())
 def test_steps_are_linear(width, data):
     config = LfsrConfig(width=width)

@@ -53,13 +53,13 @@ class Plain:
         self.a, self.b = ([part.tolist() for part in parts] for parts in (a, b))
         self.count = 0
 
-    def fit(self, number, form):
+    def saturate(self, number, form):
         fitted = min(max(number, form.low), form.high)
         self.count += fitted != number
         return fitted
 
     def r(self, number, shift, form):
-        return self.fit(floor(Fraction(number, 2**shift) + Fraction(1, 2)), form)
+        return self.saturate(floor(Fraction(number, 2**shift) + Fraction(1, 2)), form)
 
     def forward(self, x, base):
         c = self.config
@@ -97,12 +97,12 @@ class Plain:
                     for m, g in enumerate(left):
                         for n, v in enumerate(right):
                             added = floor(Fraction(g * v, 2**product) + Fraction(1, 2))
-                            sums[m][n] = self.fit(sums[m][n] + added, c.accumulators)
+                            sums[m][n] = self.saturate(sums[m][n] + added, c.accumulators)
             for parameters, sums in ((self.a[i], a), (self.b[i], b)):
                 for row, gradient in zip(parameters, sums, strict=True):
                     for n, g in enumerate(gradient):
                         step = floor(Fraction(rate * g, 2**down) + Fraction(1, 2))
-                        row[n] = self.fit(row[n] - step, c.parameters)
+                        row[n] = self.saturate(row[n] - step, c.parameters)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_an_accumulator_stays_at_its_end_until_it_is_drawn_back(form):
     assert model.accumulate(one, x).tolist() == [[0]]
     assert model.accumulate(-np.abs(one), x).tolist() == [[form.low]]
     assert model.saturations.count == 5
-    # Not twice the end, and so no more than a little beyond it.
+    # The sum is 10/8 of the limit: it saturates.
     assert model.accumulate(np.abs(one[:2]), x[:2] * 5 // 8).tolist() == [[form.high]]
     assert model.saturations.count == 6
 

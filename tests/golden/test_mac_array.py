@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seedbed.golden.mac_array import MacArray, wrap
@@ -21,6 +21,7 @@ def test_by_hand():
     assert found == -10 * 4 - 5 + 3 * 8
 
 
+@settings(deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(1, 4))
 def test_is_the_sum_of_python_integers(random, beats):
     def draw(width, count):

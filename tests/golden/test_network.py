@@ -95,7 +95,7 @@ def test_names():
     assert str(NetworkConfig(LENET5.layers[-1:])).startswith("NetworkConfig(")
 
 
-NAMES = "network must be one of lenet5, lenet5_padded, tiny"
+NAMES = "network must be one of lenet5, lenet5_padded, lenet_digits, tiny"
 
 
 def test_names_are_refused():

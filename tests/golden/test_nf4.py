@@ -1,4 +1,4 @@
-"""NF4: the published levels, the nearest of them, and peaks that no number exceeds."""
+"""NF4: the published levels, the nearest level, and peaks that no number exceeds."""
 
 from statistics import NormalDist
 
@@ -22,7 +22,7 @@ FORMATS = pytest.mark.parametrize("form", [Q6_12, Q8_16], ids=str)
 
 
 def test_levels_are_quantiles_of_a_normal_distribution():
-    """QLoRA's construction: quantiles evenly apart on each half, the zero shared, scaled to 1."""
+    """QLoRA's construction: evenly spaced quantiles of each half, a common zero, scaled to 1."""
     offset = 1 - (1 / 32 + 1 / 30) / 2
     upper = [NormalDist().inv_cdf(p) for p in np.linspace(offset, 0.5, 9)]
     lower = [-NormalDist().inv_cdf(p) for p in np.linspace(offset, 0.5, 8)[:-1]]
@@ -39,9 +39,9 @@ def test_codes_are_the_nearest_levels(config):
     codes, peaks = Nf4(config).quantise(x)
     assert codes.shape == x.shape
     assert peaks.shape == (20, config.blocks(100))
-    spread = np.repeat(peaks, config.block, axis=1)[:, :100]
+    scaled_peaks = np.repeat(peaks, config.block, axis=1)[:, :100]
     levels = np.array(config.levels) << config.shift
-    distances = np.abs((x << config.level_fraction)[..., None] - spread[..., None] * levels)
+    distances = np.abs((x << config.level_fraction)[..., None] - scaled_peaks[..., None] * levels)
     taken = np.take_along_axis(distances, codes[..., None].astype(int), axis=-1)[..., 0]
     np.testing.assert_array_equal(taken, distances.min(axis=-1))
 
@@ -57,7 +57,7 @@ def test_peaks_are_the_least_that_no_number_exceeds(config):
     assert ((peaks[:, 0] - 1) * unit < greatest).all()
 
 
-def test_the_ends_of_the_format_stay_inside_it():
+def test_the_format_limits_do_not_overflow():
     for config in CONFIGS:
         form, model = config.values, Nf4(config)
         x = np.array([form.low, form.high, 0])[:, None]
@@ -71,19 +71,19 @@ def test_the_ends_of_the_format_stay_inside_it():
         assert form.low <= back.min() <= back.max() <= form.high
 
 
-@pytest.mark.parametrize(("form", "peak", "near"), [(Q6_12, 2048, 1), (Q8_16, 512, 3)])
-def test_a_worked_block(form, peak, near):
+@pytest.mark.parametrize(("form", "peak", "tolerance"), [(Q6_12, 2048, 1), (Q8_16, 512, 3)])
+def test_a_worked_block(form, peak, tolerance):
     """Peak 1.0 is 2,048 units of 2^-11 or 512 of 2^-9; levels come back to 2^-15 and rounding."""
     config = Nf4Config(block=17, values=form)
     exact = np.array([round(level * form.one) for level in NF4_LEVELS])
     codes, peaks = Nf4(config).quantise(exact)
     assert peaks.tolist() == [peak]
     assert codes.tolist() == list(range(16))
-    np.testing.assert_allclose(Nf4(config).dequantise(codes, peaks), exact, atol=near)
+    np.testing.assert_allclose(Nf4(config).dequantise(codes, peaks), exact, atol=tolerance)
 
 
 def test_equal_distances_go_to_the_lower_level():
-    """Levels of two bits behind the point are multiples of 1/4, so that their middles occur."""
+    """Levels of two fractional bits are multiples of 1/4, so that their middles occur."""
     config = Nf4Config(block=2, values=Fixed(12, 8), peak_width=11, level_fraction=6)
     assert config.shift == 0
     c = 9
@@ -95,18 +95,18 @@ def test_equal_distances_go_to_the_lower_level():
 @FORMATS
 @settings(max_examples=50, deadline=None)
 @given(st.data())
-def test_what_comes_back_is_near(form, data):
-    """Within half the widest gap of levels times the peak, and what rounding adds."""
+def test_dequantised_numbers_are_close(form, data):
+    """Within half the widest gap of levels times the peak, plus the rounding."""
     numbers = data.draw(st.lists(st.integers(form.low, form.high), min_size=1, max_size=150))
     config, x = Nf4Config(values=form), np.array(numbers)
     codes, peaks = Nf4(config).quantise(x)
-    spread = np.repeat(peaks, config.block)[: len(x)] << config.shift
+    scaled_peaks = np.repeat(peaks, config.block)[: len(x)] << config.shift
     error = np.abs(Nf4(config).dequantise(codes, peaks) - x)
-    assert (error <= 0.1520 * spread + (1 << config.shift)).all()
+    assert (error <= 0.1520 * scaled_peaks + (1 << config.shift)).all()
 
 
 @FORMATS
-def test_real_numbers_go_the_same_way(form):
+def test_real_numbers_give_the_same_result(form):
     rng = np.random.default_rng(3)
     x = rng.normal(size=(30, 100))
     ours = Nf4(Nf4Config(values=form)).through(np.rint(x * form.one).astype(int)) / form.one
@@ -122,7 +122,7 @@ def test_bits_of_a_vector():
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         ({"block": 0}, r"block must be in 1\.\.4096, not 0"),
         ({"peak_width": 18}, r"peak_width must be in 4\.\.17, not 18"),
@@ -131,17 +131,17 @@ def test_bits_of_a_vector():
         ({"level_fraction": 5}, r"level_fraction must be in 6\.\.16, not 5"),
         (
             {"peak_width": 10, "level_fraction": 6},
-            "7 bits cut off, but only level_fraction = 6 may be",
+            "10 is 7 less than 17, but level_fraction is 6",
         ),
         (
             {"peak_width": 8, "values": Q8_16},
-            "15 bits cut off, but only level_fraction = 14 may be",
+            "8 is 15 less than 23, but level_fraction is 14",
         ),
         ({"values": Fixed(33, 16)}, r"the values' width must be in 5\.\.32, not 33"),
     ],
 )
-def test_bad_configurations(change, says):
-    with pytest.raises(ValueError, match=says):
+def test_bad_configurations(change, message):
+    with pytest.raises(ValueError, match=message):
         Nf4Config(**change)
 
 

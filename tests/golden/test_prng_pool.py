@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seedbed.golden.prng_pool import PrngPool, Request
@@ -66,6 +66,7 @@ def test_every_size_fits():
 starts = st.integers(0, SMALL.size - 1)
 
 
+@settings(deadline=None)
 @given(starts, st.integers(0, 60), st.integers(0, 60))
 def test_two_perturbations_are_one_walk(start, first, second):
     model = PrngPool(SMALL)
@@ -78,6 +79,7 @@ def test_two_perturbations_are_one_walk(start, first, second):
     assert both.tolist() == walk
 
 
+@settings(deadline=None)
 @given(starts, st.integers(1, 60), st.integers(1, 60))
 def test_requests_walk_on_by_what_they_use(start, first, second):
     model = PrngPool(SMALL)
@@ -89,6 +91,7 @@ def test_requests_walk_on_by_what_they_use(start, first, second):
     assert sum(request.last for request in asked) == 2
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(-2048, 2047), max_size=SMALL.size))
 def test_load_replaces_the_first_numbers(numbers):
     model = PrngPool(SMALL)

@@ -10,7 +10,7 @@ from seedbed.spec.scale_lut import expected_norm
 
 
 def test_expected_norm_is_the_gamma_formula():
-    """Eq. 4 as it stands, where the gamma function does not overflow."""
+    """Eq. 4 as printed, where the gamma function does not overflow."""
     for d in (1, 2, 31, 255):
         direct = math.sqrt(2) * math.gamma((d + 1) / 2) / math.gamma(d / 2) if d < 300 else 0
         assert math.isclose(expected_norm(d), direct, rel_tol=1e-12)

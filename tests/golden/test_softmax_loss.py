@@ -1,4 +1,4 @@
-"""Softmax and cross-entropy by tables: near the real ones, and whole at the formats' ends."""
+"""Softmax and cross-entropy by tables: close to the exact values, correct at format limits."""
 
 from math import log
 
@@ -13,7 +13,7 @@ CONFIGS = {
     "default": (SoftmaxLossConfig(), 0.0025, 0.005),
     "Q8.16": (SoftmaxLossConfig(logits=Q8_16), 0.0025, 0.005),
     "small tables": (SoftmaxLossConfig(exp_bits=7, exp_fraction=4, index_bits=6), 0.02, 0.04),
-    # With so many, what is beyond the table of exponentials adds up.
+    # With so many classes, exponentials after the table's end add up.
     "many classes": (SoftmaxLossConfig(classes=100, gradients=Fixed(18, 14)), 0.01, 0.02),
 }
 FORMATS = pytest.mark.parametrize("form", [Q6_12, Q8_16], ids=str)
@@ -38,8 +38,8 @@ def test_near_the_real_ones(name):
     error = np.abs(result.probabilities / 2**config.probability_bits - p)
     assert error.max() < bound
     expected = p - np.eye(config.classes)[labels]
-    apart = np.abs(result.gradients / config.gradients.one - expected)
-    assert apart.max() < bound + 1 / config.gradients.one
+    errors = np.abs(result.gradients / config.gradients.one - expected)
+    assert errors.max() < bound + 1 / config.gradients.one
     assert np.abs(result.losses / config.logits.one - losses).max() < loss_bound
     np.testing.assert_array_equal(result.classes, p.argmax(axis=1))
     assert model.saturations.count == 0

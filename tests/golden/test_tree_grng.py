@@ -4,7 +4,7 @@ from math import erf, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seedbed.golden.lfsr import cycle
@@ -113,6 +113,7 @@ def test_repaired_periods_have_no_common_factor():
     assert config.period == np.prod(np.array(periods, dtype=object))
 
 
+@settings(deadline=None)
 @given(st.sampled_from(LFSRS), st.integers(0, 40), st.integers(1, 40))
 def test_two_runs_are_one(lfsrs, first, second):
     config = TreeGrngConfig(lfsrs=lfsrs, instances=2)
@@ -120,6 +121,7 @@ def test_two_runs_are_one(lfsrs, first, second):
     np.testing.assert_array_equal(np.vstack([parts.numbers(first), parts.numbers(second)]), whole)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(LFSRS), st.integers(2, 300))
 def test_instances_are_evenly_spaced_phases_of_one_sequence(lfsrs, instances):
     config = TreeGrngConfig(lfsrs=lfsrs, instances=instances)

@@ -83,9 +83,9 @@ def test_pool_goes_on_where_it_ended():
 
 def test_step_is_equations_1_and_2():
     theta, recorded = np.array([1.0, -2.0, 0.5]), Recorded()
-    moved, level = step(quadratic, theta, recorded, 1, eps=0.25, rate=0.1)
+    updated, level = step(quadratic, theta, recorded, 1, eps=0.25, rate=0.1)
     # A quadratic's central difference is exact: dL/dtheta_1 = 2 * 2 * -2.
-    np.testing.assert_allclose(moved, [1.0, -2.0 + 0.1 * 8, 0.5])
+    np.testing.assert_allclose(updated, [1.0, -2.0 + 0.1 * 8, 0.5])
     assert level == pytest.approx(quadratic(theta) + 2 * 0.25**2)
     assert recorded.asked == [(1, 3)], "the same for both losses and the update"
 

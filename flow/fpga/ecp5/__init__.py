@@ -1,1 +1,1 @@
-"""Steps for the ECP5 alone: placement constraints, and registers of multipliers."""
+"""ECP5-specific steps: placement constraints and registers in multipliers."""

@@ -1,8 +1,8 @@
-"""Where the multipliers and the memories of a large array stand on a device.
+"""Floorplan of the multipliers and block memories of a large MAC array.
 
-A placer spreads what is to stand together: it sees block memories and multipliers as points, and
-moves them to sites, which stand in a few rows, in the end. Lines of a LeNet-5 fine-tuning core were
-then half as long again, and could not be routed.
+An analytical placer treats block memories and multipliers as points and legalises them to their
+few rows of sites at the end, which separates connected cells. For a LeNet-5 fine-tuning core, nets
+became 1.5 times as long and routing failed.
 """
 
 import re
@@ -17,7 +17,7 @@ __all__ = ["Columns", "arrange"]
 
 _MEMORY = re.compile(r".*pipeline\.memory\.pair_(\d+)\.(\d+)\.(\d+)")
 _BANK = re.compile(r".*pipeline\.store\.bank_\d+\.0\.0")
-#: Cells between a memory's output and a multiplier: registers, and what chooses between two.
+#: Cells between a memory's output and a multiplier: registers and multiplexers.
 _BETWEEN = ("TRELLIS_FF", "LUT4", "PFUMX")
 _DEPTH = 5
 _SHARED = ("CE", "CLK", "LSR", "RST")
@@ -43,7 +43,7 @@ class Columns:
     rows: tuple[tuple[int, int], ...]
 
     def sites(self, row: int) -> list[tuple[str, str]]:
-        """Return the multiplier and the memory of each column of a row."""
+        """Return the multiplier site and the memory site of each column of a row."""
         y, below = self.rows[row]
         fours = list(zip(self.multipliers, self.memories, strict=True))
         return [
@@ -54,17 +54,17 @@ class Columns:
 
 
 def arrange(module: dict[str, Any], columns: Columns) -> dict[str, str]:
-    """Return a site for each lane's multipliers, and for its parameters' memories, by their names.
+    """Return a site for each lane's multipliers and parameter memories, by cell name.
 
     ``module`` is yosys's JSON of a mapped core that has a
-    :class:`~seedbed.hw.inference_pipeline.InferencePipeline` with one memory a multiplier, found by
-    the names of its submodules. Lanes go from left to right; three ways have a row each, and the
-    lanes of another are spread over the rows, four and four. Nothing is given where the core is
-    another one or does not fit.
+    :class:`~seedbed.hw.inference_pipeline.InferencePipeline` with one memory per multiplier, found
+    by the names of its submodules. Lanes run from left to right. Three ways have a row each; the
+    lanes of a fourth are distributed over the rows in groups of four. Returns an empty dictionary
+    if the core is another one or does not fit.
     """
     cells = module["cells"]
     lanes = sum(_BANK.fullmatch(name) is not None for name in cells)
-    # Two to a pair of lanes: what is deeper has more, what is less deep one.
+    # Two per pair of lanes, more for a deeper memory, one for a shallower one.
     matches = filter(None, map(_MEMORY.fullmatch, cells))
     memories = [k[0] for k in sorted(matches, key=lambda k: [int(part) for part in k.groups()])]
     multipliers = _multipliers(cells, memories)
@@ -82,14 +82,14 @@ def arrange(module: dict[str, Any], columns: Columns) -> dict[str, str]:
         if len(chosen) > len(sites):
             return {}
         for place, index in enumerate(chosen):
-            # The free columns between them, for what else multiplies and remembers.
+            # Unused columns are evenly spaced, for other multipliers and memories.
             bels = sites[(2 * place + 1) * len(sites) // (2 * len(chosen))]
             places |= zip((multipliers[memories[index]], memories[index]), bels, strict=True)
     return places
 
 
 def _multipliers(cells: dict[str, Any], memories: list[str]) -> dict[str, str]:
-    """Return the one multiplier that a memory's bits go to, for those that have one."""
+    """Return the multiplier that each memory drives, for memories that drive exactly one."""
     drivers = {bit: name for name, cell in cells.items() for bit in _bits(cell, "output")}
     found: dict[str, list[str]] = {name: [] for name in memories}
     for name, cell in cells.items():
@@ -108,7 +108,7 @@ def _multipliers(cells: dict[str, Any], memories: list[str]) -> dict[str, str]:
 
 
 def _bits(cell: dict[str, Any], direction: str) -> Iterator[Any]:
-    """Yield what is at a cell's ports, but for those that all registers share."""
+    """Yield the nets at a cell's ports, without clock, enable and reset."""
     for port, bits in cell["connections"].items():
         if cell["port_directions"][port] == direction and not port.startswith(_SHARED):
             yield from bits

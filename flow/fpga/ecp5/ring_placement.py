@@ -1,7 +1,8 @@
-"""Where the lanes of a generator array stand on a device: on a ring that is folded once.
+"""Folded ring placement of the lanes of a generator array.
 
-A placer that looks for short lines has no reason to put what enables a lane near its registers:
-ready then goes four to nine tiles to a LUT, and four to nine tiles from it, in one cycle.
+A placer that minimises wire length does not place the clock enable logic of a lane near its
+registers: ready is then routed over four to nine tiles to a LUT, and over four to nine tiles from
+it, in one cycle.
 """
 
 import itertools
@@ -16,28 +17,28 @@ __all__ = ["Area", "arrange"]
 _STATE = re.compile(r"state_(\d+)")
 _VALID_NET = re.compile(r"valid_\d+")
 _REGISTER = "TRELLIS_FF"
-#: A LUT6 is four LUT4 and the multiplexers between them: in two slices, as is the register behind.
+#: A LUT6 is four LUT4 and multiplexers, in two slices; its register is in the second.
 _LUT6 = {
     ("D1", "BLUT"): "SLICEC.K0",
     ("D1", "ALUT"): "SLICEC.K1",
     ("D0", "BLUT"): "SLICED.K0",
     ("D0", "ALUT"): "SLICED.K1",
 }
-#: A LUT5 is two, in the slice of that register.
+#: A LUT5 is two LUT4 in the slice of that register.
 _LUT5 = {"BLUT": "SLICED.K0", "ALUT": "SLICED.K1"}
-#: With two taps it is one, in that slice as well.
+#: An LFSR with two taps needs one LUT4, in the same slice.
 _LUT4 = "SLICED.K1"
-_BEHIND = "SLICED.FF1"
-#: Registers in the slices beside a LUT6, and in a tile without one.
-_BESIDE = [f"SLICE{name}.FF{k}" for name in "AB" for k in (0, 1)]
-_ALONE = [f"SLICE{name}.FF{k}" for name in "ABCD" for k in (0, 1)]
-#: What enables lanes, and the register that says whether their state is valid.
+_LUT_REGISTER = "SLICED.FF1"
+#: Free registers of a tile with a LUT6, and of a tile without one.
+_WITH_LUT6 = [f"SLICE{name}.FF{k}" for name in "AB" for k in (0, 1)]
+_WITHOUT_LUT6 = [f"SLICE{name}.FF{k}" for name in "ABCD" for k in (0, 1)]
+#: The LUT of the clock enable of lanes, and the register of their valid bit.
 _ENABLE, _VALID = "SLICED.K0", "SLICED.FF0"
 
 
 @dataclass(frozen=True)
 class Area:
-    """A rectangle of tiles that have slices and nothing else: its corner, and its size."""
+    """A rectangle of logic tiles: its corner and its size."""
 
     x: int
     y: int
@@ -46,14 +47,15 @@ class Area:
 
 
 def arrange(module: dict[str, Any], area: Area, path: str = "") -> dict[str, str]:
-    """Return a site for each register, LUT and enable of an array's lanes, by their names.
+    """Return a site for each register, LUT and clock enable of an array's lanes, by cell name.
 
     ``module`` is yosys's JSON of a mapped :class:`~seedbed.hw.urng_array.UrngArray`, ``serial``,
-    with one new bit a lane: ``leap`` 1; or of a flat design that has one as its instance ``path``.
-    Each lane stands by the one that its state goes to: half of them from left to right above a row
-    of tiles, the others back again below it. In that row are the enables, each in the middle of its
-    lanes, and room for what the array is connected with. An enable that is merged with logic of the
-    design is left to the placer. Nothing is given where the core is another one or does not fit.
+    with ``leap`` 1, or of a flat design with such an array as its instance ``path``. Each lane is
+    adjacent to the lane that receives its state: one half runs from left to right above a middle
+    row of tiles, the other half runs back below it. The middle row holds the clock enables, each
+    in the centre of its lanes, and free tiles for connected logic. A clock enable that is merged
+    with other logic of the design is not constrained. Returns an empty dictionary if the core is
+    another one or does not fit.
     """
     cells = module["cells"]
     before = f"{path}." if path else ""
@@ -96,7 +98,7 @@ def arrange(module: dict[str, Any], area: Area, path: str = "") -> dict[str, str
         column, side = (lane, -1) if lane < half else (lanes - 1 - lane, 1)
         x = area.x + column
         last = states[lane, width - 1]
-        # A bit behind logic of its own would have to stand by that.
+        # A bit with separate input logic would have to be next to that logic.
         if any(driver(states[lane, bit], "DI") not in shifted for bit in range(width - 1)):
             return {}
         logic = driver(last, "DI")
@@ -109,7 +111,7 @@ def arrange(module: dict[str, Any], area: Area, path: str = "") -> dict[str, str
                 luts = {driver(logic, lut): site for lut, site in _LUT5.items()}
             case _:
                 return {}
-        # In a design that loads constants, say, one is not there.
+        # A LUT may be missing, for example in a design that loads constants.
         luts.pop("", None)
         places |= {name: f"X{x}/Y{middle + side}/{site}" for name, site in luts.items()}
         for bit, (row, site) in zip(reversed(range(width)), _registers(side), strict=False):
@@ -132,22 +134,22 @@ def arrange(module: dict[str, Any], area: Area, path: str = "") -> dict[str, str
 
 
 def _rows(width: int) -> int:
-    """Return the rows of tiles above the one in the middle, and below it."""
-    return 1 + max(0, -(-(width - 3 - len(_BESIDE)) // len(_ALONE)))
+    """Return the rows of tiles above the middle row, and below it."""
+    return 1 + max(0, -(-(width - 3 - len(_WITH_LUT6)) // len(_WITHOUT_LUT6)))
 
 
 def _registers(side: int) -> Iterator[tuple[int, str]]:
-    """Yield rows, from the middle one, and registers for a lane's bits, the last one's first."""
-    yield side, _BEHIND
-    # Two in the row that both sides share.
-    yield from ((0, site) for site in (_BESIDE[:2] if side < 0 else _BESIDE[2:]))
-    yield from ((side, site) for site in _BESIDE)
+    """Yield rows, from the middle one, and registers for a lane's bits, the last bit first."""
+    yield side, _LUT_REGISTER
+    # Two in the middle row, which both sides share.
+    yield from ((0, site) for site in (_WITH_LUT6[:2] if side < 0 else _WITH_LUT6[2:]))
+    yield from ((side, site) for site in _WITH_LUT6)
     for row in itertools.count(2):
-        yield from ((side * row, site) for site in _ALONE)
+        yield from ((side * row, site) for site in _WITHOUT_LUT6)
 
 
 def _fits(cells: dict[str, Any], places: dict[str, str]) -> bool:
-    """Return whether each is a cell for its site."""
+    """Return whether each cell is of the type of its site."""
     kinds = {True: "TRELLIS_FF", False: "LUT4"}
     return all(
         name in cells and cells[name]["type"] == kinds[".FF" in site]

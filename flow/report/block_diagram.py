@@ -1,4 +1,7 @@
-"""Draws docs/architecture.svg: ``python -m seedbed.flow.report.picture docs/architecture.svg``."""
+"""The block diagram of the documentation.
+
+``python -m seedbed.flow.report.block_diagram docs/architecture.svg`` draws it.
+"""
 
 import sys
 from io import BytesIO
@@ -20,55 +23,58 @@ STYLES = {
     "out": ("#ffffff", "#6b7785"),
 }
 
-#: Each box: name, left, bottom, width, height, style, title, lines below it.
+#: Each box: name, left, bottom, width, height, style, title, text.
 BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
     ("seed", 0, 5.5, 1.3, 0.9, "out", "seed", "one word"),
     ("urng_array", 2.1, 5.3, 2.7, 1.3, "core", "urng_array", "$2^k-1$ LFSRs, rotating"),
     ("lfsr", 2.1, 7.25, 2.7, 0.85, "core", "lfsr", "one step: a GF(2) matrix"),
     ("scale_lut", 5.6, 6.9, 2.2, 1.2, "core", "scale_lut", "exponent of the\nbeat, by state"),
-    ("prng_pool", 2.1, 3.4, 2.7, 1.3, "core", "prng_pool", "numbers made before,\nin memory banks"),
+    (
+        "prng_pool", 2.1, 3.4, 2.7, 1.3, "core", "prng_pool",
+        "pre-generated numbers\nin memory banks",
+    ),
     (
         "perturbation", 5.6, 4.0, 2.2, 2.1, "core", "perturbation",
         "$k\\,\\epsilon\\,z$: exactly $d$\nnumbers, then last",
     ),
-    ("weights", 8.7, 4.4, 2.3, 1.3, "out", "your design", "weights on the way\nto multipliers"),
+    ("weights", 8.7, 4.4, 2.3, 1.3, "out", "your design", "weight stream\nto multipliers"),
     (
         "skid_buffer", 8.7, 3.25, 2.3, 0.9, "core", "skid_buffer",
-        "a register slice for any stream",
+        "register slice for streams",
     ),
-    ("memory", 0, 9.6, 1.3, 0.9, "out", "memory", "64 bytes\na cycle"),
+    ("memory", 0, 9.6, 1.3, 0.9, "out", "memory", "64 bytes\nper cycle"),
     (
         "seedlm_decompress", 2.1, 9.4, 2.7, 1.3, "core", "seedlm_decompress",
-        "blocks: a seed and\na few coefficients",
+        "blocks: seed and\ncoefficients",
     ),
-    ("mac_array", 5.6, 9.4, 2.2, 1.3, "core", "mac_array", "one multiplier\na lane"),
+    ("mac_array", 5.6, 9.4, 2.2, 1.3, "core", "mac_array", "one multiplier\nper lane"),
     (
         "seedlm_gemv", 8.7, 9.4, 2.3, 1.3, "core", "seedlm_gemv",
-        "all of it, and the\nvector: $y = W x$",
+        "matrix-vector\nproduct $y = W x$",
     ),
     (
         "forward_cache", 2.1, 12.0, 2.7, 1.3, "core", "forward_cache",
-        "an entry an image,\nin external memory",
+        "one entry per image,\nin external memory",
     ),
-    ("nf4", 5.6, 12.0, 2.2, 1.3, "core", "nf4", "activations to\n4 bits, and back"),
+    ("nf4", 5.6, 12.0, 2.2, 1.3, "core", "nf4", "activations to\nand from 4 bits"),
     (
         "softmax_loss", 8.7, 12.0, 2.3, 1.3, "core", "softmax_loss",
-        "class, loss, and\nits gradient",
+        "class, loss and\ngradient",
     ),
     (
         "conv_engine", 2.1, 14.0, 2.7, 1.3, "core", "conv_engine",
-        "a frozen network,\nall layers on one array",
+        "frozen network,\nall layers on one array",
     ),
-    ("lora", 5.6, 14.0, 2.2, 1.3, "core", "lora", "adapters, and\ntheir training"),
+    ("lora", 5.6, 14.0, 2.2, 1.3, "core", "lora", "adapters and\ntheir training"),
     (
         "instantft", 8.7, 14.0, 2.3, 1.3, "core", "instantft",
-        "all of it, with\nadapters and SGD",
+        "complete core with\nadapters and SGD",
     ),
-    ("tree_grng", 8.7, 6.9, 2.3, 1.2, "other", "tree_grng", "Gaussian baseline,\nto compare with"),
+    ("tree_grng", 8.7, 6.9, 2.3, 1.2, "other", "tree_grng", "Gaussian generator,\nbaseline"),
     ("spec", 0, 0.9, 1.7, 1.0, "floor", "spec/", "configurations"),
     ("hw", 2.6, 1.6, 2.0, 1.0, "floor", "hw/", "RTL, Amaranth"),
     ("golden", 2.6, 0.2, 2.0, 1.0, "floor", "golden/", "models, NumPy"),
-    ("sim", 5.5, 0.9, 2.3, 1.0, "floor", "sim/", "bit for bit, proofs"),
+    ("sim", 5.5, 0.9, 2.3, 1.0, "floor", "sim/", "bit-exact tests, proofs"),
     ("flow", 8.7, 0.9, 2.3, 1.0, "floor", "flow/", "Verilog, synthesis,\nreport"),
 ]  # fmt: skip
 
@@ -79,7 +85,7 @@ ARROWS: list[tuple[tuple[str, str], tuple[str, str], str]] = [
     (("seed", "s"), ("prng_pool", "w"), ""),
     (("urng_array", "ne"), ("scale_lut", "w"), "state         "),
     (("scale_lut", "s"), ("perturbation", "n"), ""),
-    (("urng_array", "e"), ("perturbation", "nw"), "n numbers\na beat"),
+    (("urng_array", "e"), ("perturbation", "nw"), "n numbers\nper beat"),
     (("prng_pool", "e"), ("perturbation", "sw"), "or"),
     (("perturbation", "e"), ("weights", "w"), "stream"),
     (("memory", "e"), ("seedlm_decompress", "w"), ""),
@@ -97,7 +103,7 @@ ARROWS: list[tuple[tuple[str, str], tuple[str, str], str]] = [
     (("sim", "e"), ("flow", "w"), ""),
 ]
 
-#: Where a side's arrows end, as shares of the box's width and height.
+#: Ends of arrows on each side, as fractions of the box's width and height.
 SIDES = {
     "e": (1, 0.5), "w": (0, 0.5), "n": (0.5, 1), "s": (0.5, 0),
     "ne": (1, 0.8), "nw": (0, 0.75), "sw": (0, 0.25),
@@ -146,9 +152,9 @@ def _arrows(axes: Axes, places: dict[str, tuple[float, float, float, float]]) ->
 
 
 def draw(kind: str = "svg") -> bytes:
-    """Return the picture; the same version of matplotlib gives the same bytes.
+    """Return the diagram; the same version of matplotlib gives the same bytes.
 
-    Texts are outlines, so that the picture looks alike wherever it is shown.
+    Text is drawn as outlines, independent of installed fonts.
     """
     with rc_context({"svg.hashsalt": "seedbed", "svg.fonttype": "path"}):
         figure = Figure(figsize=(11, 15.1), facecolor="white")
@@ -157,10 +163,10 @@ def draw(kind: str = "svg") -> bytes:
         axes.set_ylim(0, 16.2)
         axes.set_axis_off()
         for y, text in (
-            (15.75, "Cores: what fine-tuning adds"),
-            (11.15, "Cores: from packed weights to a matrix-vector product"),
-            (8.55, "Cores: streams from a seed to a perturbation"),
-            (2.95, "House: one configuration drives RTL and model; imports run from left to right"),
+            (15.75, "Cores: fine-tuning"),
+            (11.15, "Cores: from compressed weights to a matrix-vector product"),
+            (8.55, "Cores: from a seed to a perturbation stream"),
+            (2.95, "Packages: one configuration for RTL and model; imports run from left to right"),
         ):
             axes.text(-0.1, y, text, size=12, weight="bold", va="center", color="#1c2530")
         _arrows(axes, _boxes(axes))

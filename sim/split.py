@@ -1,33 +1,33 @@
-"""Takes a design apart, so that Amaranth's simulator has less to do."""
+"""Splits a design into smaller fragments, which Amaranth's simulator runs faster."""
 
 from collections import defaultdict
 
 from amaranth.hdl import Fragment
 
-__all__ = ["apart"]
+__all__ = ["split"]
 
 
-def apart(design: object) -> Fragment:
-    """Elaborate ``design``, and part combinational statements that drive nothing in common.
+def split(design: object) -> Fragment:
+    """Elaborate ``design``, and split combinational statements by the signals that they drive.
 
-    The simulator evaluates all combinational statements of a module whenever one of its inputs has
-    changed: a large module several times a cycle. Here, those that drive the same signals become a
-    fragment, in their order, and are evaluated when one of *their* inputs has changed: large cores
-    take two thirds of the time. What each signal is driven by stays the same; only scopes of a
-    waveform are others.
+    The simulator evaluates all combinational statements of a module whenever one of the module's
+    inputs changes: several times a cycle in a large module. Here, the statements that drive the
+    same signals become a fragment, in their order, which is evaluated only when one of *their*
+    inputs changes. Large cores take two thirds of the time. The behaviour is the same; only the
+    scopes in a waveform differ.
     """
     top = Fragment.get(design, None)
     waiting = [top]
     while waiting:
         fragment = waiting.pop()
         waiting += [inner for inner, _, _ in fragment.subfragments]
-        # Memories and instances are fragments of their own kinds, and stay what they are.
+        # Memories and instances are fragments of other classes, which are left unchanged.
         if type(fragment) is Fragment:
-            _part(fragment)
+            _split_comb(fragment)
     return top
 
 
-def _part(fragment: Fragment) -> None:
+def _split_comb(fragment: Fragment) -> None:
     parents: dict[int, int] = {}
 
     def root(signal: int) -> int:
@@ -47,7 +47,7 @@ def _part(fragment: Fragment) -> None:
         if driven:
             groups[root(driven[0])].append(statement)
         else:
-            # Assertions and the like.
+            # Assertions, for example, drive nothing.
             fragment.add_statements("comb", statement)
     for group in groups.values():
         part = Fragment(src_loc=fragment.src_loc)

@@ -1,0 +1,177 @@
+"""The report's sections: one list for Markdown, HTML and the terminal."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from seedbed.flow.report import aims, tables
+from seedbed.flow.report.table import JsonRow, Table, from_rows
+
+__all__ = ["SECTIONS", "sections"]
+
+
+def of_kind(
+    *kinds: str, figure: str = "", reference: Mapping[str, str] = MappingProxyType({})
+) -> Callable[[list[JsonRow], str, str], Table | None]:
+    """Return a function that makes a table of the rows of ``kinds`` that have ``figure``."""
+
+    def make(rows: list[JsonRow], title: str, text: str) -> Table | None:
+        pool = tables.merge_designs(rows) if "synthesis" in kinds else rows
+        found = [row for row in pool if row["kind"] in kinds]
+        found = [row for row in found if not figure or figure in row["figures"]]
+        return from_rows(title, text, found, reference) if found else None
+
+    return make
+
+
+#: The sections in order: title, introduction, and the function that makes the table.
+SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]]] = [
+    (
+        "Compared with the papers",
+        "PeZO's Table 6: Vivado, ZCU102. seedbed: yosys for the same family (xcup), every cell "
+        "counted. The paper's on-the-fly rows include the scale table; perturbation includes it, "
+        "urng_array does not. The paper's baseline draws 1,024 new Gaussian numbers per cycle; its "
+        "own rows repeat 31 uniform numbers. The ratios count both. SeedLM's Table 4: Virtex-7, "
+        "with a conversion to FP16; seedbed computes in integers. No open place and route supports "
+        "xcup, so that no Fmax is given.",
+        tables.paper_comparison,
+    ),
+    ("Aims", "Target values of the project, and the measured values.", aims.aims_table),
+    (
+        "Matrix-vector products",
+        "Cycles from the first beat of weights to the last result, both included, simulated on the "
+        "emitted Verilog with random weights and activations. The reference is SeedLM's Table 5. "
+        "It counts from the first memory read, and its uncompressed weights are FP16.",
+        tables.matrix_vector,
+    ),
+    (
+        "Fine-tuning in the RTL",
+        "Cycles of InstantFT's complete job of 10 epochs, simulated on the emitted Verilog and "
+        "bit-exact with the model: network and adapters are loaded, trained and read back. "
+        "Accuracy is measured on held-out images, rotated by 90 degrees, of scikit-learn's digits "
+        "or of MNIST. The paper's cycles are its 0.36 s at 200 MHz. Its accuracy is that of MNIST "
+        "(RotMNIST), and is given for rows of MNIST only.",
+        of_kind(
+            "job",
+            reference={
+                "job_cycles": "paper, cycles per job",
+                "pass_cycles": "paper, cycles per sample",
+                "accuracy_after": "paper, RotMNIST %",
+            },
+        ),
+    ),
+    (
+        "Lanes, cycles and area",
+        "The same job by number of lanes, with the resources of the core. Milliseconds are "
+        "simulated cycles divided by the median Fmax of place and route with these seeds. The "
+        "memory is a model with 16 bytes per cycle. No figure was measured on a device.",
+        tables.job_resources,
+    ),
+    (
+        "Ratios",
+        "Cost of the baseline divided by the cost of the array, from one run with the same tools: "
+        "per beat of 1,024 lanes, where the array repeats its numbers, and per new number. The "
+        "last column is the cost of a complete perturbation beyond the array, per lane.",
+        of_kind("ratio"),
+    ),
+    (
+        "Resources",
+        "All cells after synthesis. Route-through LUTs only pass a signal into a carry chain: a "
+        "carry cell of UltraScale+ needs one where no LUT drives its input. Fmax is the median "
+        "over the seeds of place and route, with its range. The mapped core is placed between "
+        "registers instead of pads, and its ready comes from a register. In the column 'ready from "
+        "a LUT4', ready comes from a LUT4 of four registers.",
+        of_kind(*tables.DESIGN),
+    ),
+    (
+        "Correlation",
+        "Largest |r| over the whole period of the array. A lane is a position in the beat. A "
+        "generator is one LFSR, tracked through the rotation. 'Any pair' covers all pairs of "
+        "lanes, 1 to 8 beats apart.",
+        of_kind("statistics", figure="lane_to_lane"),
+    ),
+    (
+        "Statistical tests",
+        "dieharder on the core's words, packed without gaps. At the end of the file, dieharder "
+        "starts again from its beginning. The reference is numpy's PCG64 with the same number of "
+        "bytes.",
+        of_kind("dieharder"),
+    ),
+    (
+        "Scaling exponents",
+        "Contents of the scale table over all states.",
+        of_kind("statistics", figure="exponents"),
+    ),
+    (
+        "Gaussian generators",
+        "Moments of the baseline's numbers in LSB (sigma is 32 LSB), and the dependence between "
+        "numbers: as published, and with longer registers.",
+        of_kind("statistics", figure="sigma_lsb"),
+    ),
+    (
+        "Compression",
+        "Relative error of SeedLM's blocks on Gaussian weights, compared with block floating point "
+        "in the same number of bits, with the exponent rule as printed in the paper, and with "
+        "weights of a small standard deviation without a scale per tensor.",
+        of_kind("statistics", figure="relative_error"),
+    ),
+    (
+        "Speed of the compressor",
+        "Two processes on Gaussian weights, in the same run as a direct NumPy implementation of "
+        "Algorithm 1.",
+        of_kind("speed", figure="times_literal"),
+    ),
+    (
+        "Compressed networks",
+        "Accuracy on the held-out images before and after compression, and multiplications of one "
+        "layer in the emitted Verilog, bit-exact with the golden model. The seed is that of "
+        "training.",
+        of_kind("weights"),
+    ),
+    ("Switching activity", "Net toggles in the simulated, mapped netlist.", of_kind("activity")),
+    (
+        "Zeroth-order fine-tuning",
+        "Accuracy on the held-out images, over the seeds, after fine-tuning with each source of "
+        "perturbations. The reference is PeZO's Table 3, for another network and other data: "
+        "RoBERTa-large on SST-2 with k samples per class.",
+        of_kind(
+            "demo",
+            reference={"accuracy_k16": "paper, k = 16", "accuracy_k256": "paper, k = 256"},
+        ),
+    ),
+    (
+        "Parameter sweeps",
+        "The same by number of generators, bits, size of the pool and learning rate, as in PeZO's "
+        "Figures 3 and 4.",
+        of_kind("sweep"),
+    ),
+    (
+        "Speed of the golden models",
+        "Single-threaded, on the machine that made the report.",
+        of_kind("speed", figure="numbers"),
+    ),
+    ("Status of the cores", "Checks of each core.", tables.status),
+    (
+        "Proofs",
+        "By k-induction, each with a reached cover and a failing mutant.",
+        of_kind("proof"),
+    ),
+    ("Mutation", "Mutants of the netlist that the testbench detects.", of_kind("mutation")),
+    (
+        "Surviving mutants",
+        "Neither detected by the testbench nor proven to be equivalent: a bit inverted (inv), tied "
+        "(const0, const1), or inverted while another one is 0 or 1 (cnot0, cnot1).",
+        tables.surviving_mutants,
+    ),
+    (
+        "Simulation",
+        "Outputs are bit-exact with the golden model.",
+        of_kind("simulation", "cocotb"),
+    ),
+    ("Commands", "The command that reproduces each row.", tables.commands),
+]
+
+
+def sections(rows: list[JsonRow]) -> list[Table]:
+    """Return the report's tables, without those that have no rows."""
+    made = (make(rows, title, text) for title, text, make in SECTIONS)
+    return [table for table in made if table]
