@@ -213,7 +213,7 @@ def test_parameters_wait_for_what_still_runs():
     script = loaded(SMALL)
     script.train([[0, 1]], batch=2, rate=RATE, fault=Fault(1, "index"))
     *first, job = script.phases()
-    script.drops = False
+    script.discarding = False
     script.load(trainable=True)
     script.order("read")
     packet, read = script.phases()
@@ -264,7 +264,7 @@ async def intact(played, ctx, script, states):
     """Read the adapters behind a reset: they must be one of ``states``; go on from there."""
     script.known.clear()
     script.memory.entries.clear()
-    script.drops = False
+    script.discarding = False
     found = {}
     for k, (a, b) in enumerate(states):
         script.model.lora.a, script.model.lora.b = list(a), list(b)
