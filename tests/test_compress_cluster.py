@@ -118,7 +118,7 @@ def test_what_is_lost_in_the_middle(source, wanted, machines, tmp_path, monkeypa
     assert (tmp_path / "out").read_bytes() == wanted
     assert not (tmp_path / "out.journal").exists()
     monkeypatch.setattr(workers, "PATIENCE", 3)
-    kept = "; what was finished is kept, and the"
+    kept = "; finished work is kept, and the"
     with pytest.raises(RuntimeError, match=f"at .* has no workers{kept}"):
         spread("again", 1, begun[2])
     worker()

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from rich.console import Console
 from safetensors.numpy import load_file, save_file
 
-from seedbed.flow.compress.checkpoint import FLOATS, Checkpoint, CheckpointError, Entry, apart
+from seedbed.flow.compress.checkpoint import (
+    FLOATS,
+    Checkpoint,
+    CheckpointError,
+    Entry,
+    require_target,
+)
 from seedbed.flow.compress.decompress import decompress
 from seedbed.flow.compress.packed import KEY, Packed, Weights, pack_rows, unpack_rows
 from seedbed.flow.compress.pieces import cut, decode
@@ -81,11 +87,11 @@ def test_creation_is_the_same_each_time(tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda raw: b"", "a is not a whole safetensors file: "),
-        (lambda raw: raw[:5], "a is not a whole safetensors file: "),
-        (lambda raw: raw[:-1], "a is not a whole safetensors file: "),
-        (lambda raw: raw + b"\0", "a is not a whole safetensors file: "),
-        (lambda raw: raw.replace(b'"F32"', b'"X32"'), "a is not a whole safetensors file: "),
+        (lambda raw: b"", "a is not a complete safetensors file: "),
+        (lambda raw: raw[:5], "a is not a complete safetensors file: "),
+        (lambda raw: raw[:-1], "a is not a complete safetensors file: "),
+        (lambda raw: raw + b"\0", "a is not a complete safetensors file: "),
+        (lambda raw: raw.replace(b'"F32"', b'"X32"'), "a is not a complete safetensors file: "),
     ],
 )
 def test_broken_files_are_refused(change, sentence, tmp_path):
@@ -99,7 +105,7 @@ def test_file_that_shrinks_is_refused(tmp_path):
     save_file({"a": np.zeros((2, 2), np.float32)}, tmp_path / "a")
     with Checkpoint(tmp_path / "a") as file:
         (tmp_path / "a").write_bytes(b"")
-        with pytest.raises(CheckpointError, match="has become shorter while it was read"):
+        with pytest.raises(CheckpointError, match="was truncated while it was read"):
             file.read(file.tensors["a"].offset, 16)
 
 
@@ -108,11 +114,11 @@ def test_targets_that_cannot_be(tmp_path):
     source.write_bytes(b"")
     (tmp_path / "link").symlink_to(source)
     with pytest.raises(ValueError, match="link is the input itself; the output must be another"):
-        apart(source, tmp_path / "link")
+        require_target(source, tmp_path / "link")
     with pytest.raises(IsADirectoryError):
-        apart(source, tmp_path)
+        require_target(source, tmp_path)
     with pytest.raises(FileNotFoundError):
-        apart(source, tmp_path / "none" / "b")
+        require_target(source, tmp_path / "none" / "b")
 
 
 @settings(max_examples=60, deadline=None)
@@ -194,10 +200,10 @@ def test_decompressed_file_has_the_originals_names(size, version, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"version": 3}, "a is of the packed form's version 3, but 1 and 2 can be read"),
-        ({"version": 0}, "a is of the packed form's version 0, but 1 and 2 can be read"),
-        ({"version": True}, "a is of the packed form's version True, but 1 and 2 can be read"),
-        ({"version": None}, "a is of the packed form's version None"),
+        ({"version": 3}, "a has version 3 of the packed format, but 1 and 2 can be read"),
+        ({"version": 0}, "a has version 0 of the packed format, but 1 and 2 can be read"),
+        ({"version": True}, "a has version True of the packed format, but 1 and 2 can be read"),
+        ({"version": None}, "a has version None of the packed format"),
         ({"version": [[[[]]]]}, "a: its metadata must be an object, nested at most 4 levels deep"),
         ({"block": 0}, "a: block must be in 1..32, not 0"),
         ({"width": "many"}, "a: width must be an integer in 3..20, not 'many'"),
@@ -244,7 +250,7 @@ def test_a_tensor_of_the_formats_own_name_is_refused(tmp_path):
     name = "__metadata__"
     packed = Packed(SMALL, "fit", {name: Weights((2, 4), "F32")}).to_metadata()
     save_file({f"{name}.seedlm": np.ones((2, 3), np.uint8)}, tmp_path / "a", metadata=packed)
-    with pytest.raises(CheckpointError, match="a: tensor '__metadata__' has a name that no tensor"):
+    with pytest.raises(CheckpointError, match="a: tensor '__metadata__' has a reserved name"):
         decompress(tmp_path / "a", tmp_path / "b", console=QUIET)
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
@@ -281,7 +287,7 @@ def test_other_files_are_refused(tmp_path):
         decompress(tmp_path / "a", tmp_path / "b", console=QUIET)
     both = {"a.seedlm": np.zeros((2, 3), np.uint8), "a": np.zeros((2, 4), np.float32)}
     save_file(both, tmp_path / "a", metadata=packed)
-    with pytest.raises(CheckpointError, match="'a' is there packed and as it was"):
+    with pytest.raises(CheckpointError, match="'a' is in the file both packed and unpacked"):
         decompress(tmp_path / "a", tmp_path / "b", console=QUIET)
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 

@@ -260,7 +260,7 @@ def test_grid_is_the_paper_s_equation():
     }
     assert all(config.bits_per_weight == 3 for config in grid(3))
     assert SEEDLM[3] in grid(3)
-    with pytest.raises(ValueError, match=r"^no block has exactly 4 bits a weight"):
+    with pytest.raises(ValueError, match=r"^no block has exactly 4 bits per weight"):
         grid(4, widths=[5])
 
 

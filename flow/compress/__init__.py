@@ -1,1 +1,1 @@
-"""Compression of checkpoints: the search, the files, the work split over processes."""
+"""Compression of checkpoints: seed search, file format, parallel execution."""

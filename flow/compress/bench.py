@@ -1,4 +1,4 @@
-"""How fast the search is, beside Algorithm 1 written literally in NumPy, in one run."""
+"""Speed of the search compared with a direct NumPy implementation of Algorithm 1."""
 
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -14,9 +14,9 @@ from seedbed.spec import SeedlmConfig
 
 __all__ = ["bench"]
 
-#: The model whose time is projected, in weights.
+#: Weights of the model for the projected time.
 WEIGHTS = 7e9
-#: Timed runs of each search, of which the best counts.
+#: Timed runs of each search; the best one counts.
 REPEATS = 5
 
 
@@ -27,11 +27,11 @@ def _blocks(config: SeedlmConfig, count: int, seed: int) -> np.ndarray:
 def _run(
     config: SeedlmConfig, rule: str, seconds: float, seed: int, start: Barrier
 ) -> tuple[float, float, bool]:
-    """Time both searches in this process, each while all others time the same one."""
+    """Time both searches in this process, in step with the other processes."""
     try:
         return _timed(config, rule, seconds, seed, start)
     except BaseException:
-        # Or the others would wait for this one.
+        # Otherwise the other processes would wait for this one.
         start.abort()
         raise
 
@@ -42,13 +42,13 @@ def _timed(
     work, found, rates = [], [], [0.0, 0.0]
     for run, least in ((seedlm.search, 16), (search, 256)):
         blocks = _blocks(config, least, seed)
-        # Tables and compiled code are made here, outside the time.
+        # Tables and compilation are outside the timed runs.
         run(config, blocks, rule=rule)
         begin = perf_counter()
         found.append(run(config, blocks, rule=rule))
         count = max(least, int(seconds * least / (perf_counter() - begin)))
         work.append((run, _blocks(config, count, seed)))
-    # In turns, so that what else the machine does falls on both.
+    # Alternating, so that other load affects both.
     for _ in range(REPEATS):
         for k, (run, blocks) in enumerate(work):
             start.wait()
@@ -62,14 +62,14 @@ def _timed(
 def bench(
     config: SeedlmConfig, *, rule: str = "fit", jobs: int = 2, seconds: float = 1.0, seed: int = 1
 ) -> dict[str, Any]:
-    """Return blocks a second of both searches on Gaussian weights, and what follows from them.
+    """Return the blocks per second of both searches on Gaussian weights, and derived figures.
 
-    ``jobs`` processes work at the same time, all with the literal search, then all with the fast
-    one, so that both have as many processors, in turns of about ``seconds`` of which each one's
-    best counts. Tables, compilation and the start of processes are outside the time. The figures
-    are ``literal`` and ``fast`` in blocks a second over all processes, ``fast_one_process``,
-    ``ratio``, ``hours`` projected for 7 billion weights, and ``same``: whether both gave the same
-    blocks.
+    ``jobs`` processes run at the same time, alternating between the direct and the fast search, so
+    that both have the same number of processors. A run takes about ``seconds``; the best one
+    counts. Tables, compilation and the start of processes are not timed. The figures are
+    ``literal`` (direct search) and ``fast`` in blocks per second over all processes,
+    ``fast_one_process``, ``ratio``, ``hours`` projected for 7 billion weights, and ``same``:
+    whether both found the same blocks.
     """
     context = get_context("spawn")
     with context.Manager() as manager, ProcessPoolExecutor(jobs, context) as pool:

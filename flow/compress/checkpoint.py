@@ -1,4 +1,4 @@
-"""Safetensors files of any size, in a few megabytes: read in pieces, created and then filled."""
+"""Safetensors files of any size in a few megabytes of memory: read and written in pieces."""
 
 import mmap
 import os
@@ -14,12 +14,12 @@ from safetensors import SafetensorError, TensorSpec, safe_open, serialize_file
 
 from seedbed.flow.files import PERMISSIONS, os_error_path
 
-__all__ = ["FLOATS", "Checkpoint", "CheckpointError", "Entry", "apart"]
+__all__ = ["FLOATS", "Checkpoint", "CheckpointError", "Entry", "require_target"]
 
-#: What a tensor's weights are in NumPy, where they can be compressed.
+#: NumPy dtypes of compressible tensors, by the format's names.
 FLOATS = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype(ml_dtypes.bfloat16)}
 
-#: The format's name of a dtype: the library's name for it when it writes, and bits an element.
+#: By the format's name of a dtype: the library's name in writing, and bits per element.
 DTYPES = {
     "BOOL": ("bool", 8), "U8": ("uint8", 8), "I8": ("int8", 8),
     "U16": ("uint16", 16), "I16": ("int16", 16), "F16": ("float16", 16), "BF16": ("bfloat16", 16),
@@ -30,16 +30,16 @@ DTYPES = {
     "F8_E8M0": ("float8_e8m0fnu", 8), "F4": ("float4_e2m1fn_x2", 4),
 }  # fmt: skip
 
-#: Bytes that a copy moves at once.
+#: Bytes per step of a copy.
 CHUNK = 1 << 20
 
 
 class CheckpointError(ValueError):
-    """A file is not what it should be; the message is one sentence that names it."""
+    """A file is invalid; the message is one sentence with its name."""
 
 
-def apart(source: Path, target: Path) -> None:
-    """Refuse a target that cannot be written, before hours of work for it."""
+def require_target(source: Path, target: Path) -> None:
+    """Raise an exception if ``target`` cannot be written, before hours of work."""
     if target.is_dir():
         raise IsADirectoryError(21, "Is a directory", str(target))
     if not target.parent.is_dir():
@@ -52,7 +52,7 @@ def apart(source: Path, target: Path) -> None:
 
 @dataclass(frozen=True)
 class Entry:
-    """A tensor of a file: the format's name of its dtype, its shape, and where its bytes are."""
+    """A tensor of a file: the format's name of its dtype, its shape, and its offset."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -60,23 +60,24 @@ class Entry:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the tensor."""
+        """Size of the tensor in bytes."""
         return prod(self.shape) * DTYPES[self.dtype][1] // 8
 
 
 class Checkpoint:
-    """An open safetensors file, whose bytes are moved only where they are asked for.
+    """An open safetensors file, read and written on demand.
 
-    The library checks the file and reads its header. Bytes are then read where the format puts
-    them, one tensor after the other behind the header, because the library's own slices keep what
-    they touched in memory.
+    The library checks the file and reads its header. The data is then read at its file offset: the
+    tensors follow the header in order. The library's slices are not used, because they keep pages
+    in memory.
 
     Members
     -------
     path, tensors, metadata
         The file's name; an :class:`Entry` of each tensor by its name; strings by their keys.
 
-    Raises :class:`CheckpointError` for what is not a whole safetensors file, and ``OSError``.
+    Raises :class:`CheckpointError` for a file that is no complete safetensors file, and
+    ``OSError``.
     """
 
     def __init__(self, path: Path, *, writable: bool = False) -> None:
@@ -89,7 +90,9 @@ class Checkpoint:
                 self.tensors = self._entries(opened)
         except SafetensorError as problem:
             self.close()
-            raise CheckpointError(f"{path} is not a whole safetensors file: {problem}") from problem
+            raise CheckpointError(
+                f"{path} is not a complete safetensors file: {problem}"
+            ) from problem
         except BaseException:
             self.close()
             raise
@@ -106,7 +109,7 @@ class Checkpoint:
                     f"allowed are {', '.join(DTYPES)}"
                 )
             if dtype == "F4" and shape[-1] % 2:
-                # The library writes these in pairs along the last dimension.
+                # The library writes F4 in pairs along the last dimension.
                 raise CheckpointError(
                     f"{self.path}: tensor {name!r} is of F4 in the shape {list(shape)}, which "
                     f"cannot be written again; its last dimension must be even"
@@ -119,9 +122,9 @@ class Checkpoint:
     def create(cls, path: Path, tensors: Mapping[str, Entry], metadata: Mapping[str, str]) -> Self:
         """Write a file of zeros with these tensors, and return it open for writing.
 
-        The library writes it, so that all of the room it needs is taken at once; its zeros are
-        one mapping of nothing, so that it takes no memory. Give one key of ``metadata`` at most
-        where the same bytes are wanted each time: the library writes several in any order.
+        The library writes the file, so that its space is allocated at once. The zeros are one
+        anonymous mapping, which takes no memory. ``metadata`` should have at most one key: the
+        library writes several keys in arbitrary order, and the file would not be reproducible.
         """
         size = max((entry.nbytes for entry in tensors.values()), default=0)
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
@@ -131,7 +134,7 @@ class Checkpoint:
             for name, entry in tensors.items():
                 shape = entry.shape
                 if entry.dtype == "F4":
-                    # The library counts these in pairs.
+                    # The library counts F4 in pairs.
                     shape = (*shape[:-1], shape[-1] // 2)
                 specs[name] = TensorSpec(
                     dtype=DTYPES[entry.dtype][0],
@@ -143,7 +146,7 @@ class Checkpoint:
                 serialize_file(specs, path, metadata=dict(metadata))
             except SafetensorError as problem:
                 raise OSError(f"{path} cannot be written: {problem}") from problem
-            # The library lets nobody else read it.
+            # The library creates the file without permissions for others.
             path.chmod(PERMISSIONS)
         return cls(path, writable=True)
 
@@ -152,11 +155,11 @@ class Checkpoint:
         with os_error_path(self.path):
             found = os.pread(self._file.fileno(), size, offset)
         if len(found) != size:
-            raise CheckpointError(f"{self.path} has become shorter while it was read")
+            raise CheckpointError(f"{self.path} was truncated while it was read")
         return found
 
     def write(self, offset: int, payload: bytes) -> None:
-        """Write ``payload`` at ``offset``, which lies in a tensor of the created file."""
+        """Write ``payload`` at ``offset``, inside a tensor of the created file."""
         with os_error_path(self.path):
             written = 0
             while written < len(payload):
@@ -164,19 +167,19 @@ class Checkpoint:
                 written += os.pwrite(self._file.fileno(), view, offset + written)
 
     def copy(self, name: str, target: "Checkpoint") -> None:
-        """Copy a tensor as it is into the tensor of the same name of ``target``."""
-        source, there = self.tensors[name], target.tensors[name]
+        """Copy a tensor unmodified to the tensor of the same name in ``target``."""
+        source, destination = self.tensors[name], target.tensors[name]
         for begin in range(0, source.nbytes, CHUNK):
             size = min(CHUNK, source.nbytes - begin)
-            target.write(there.offset + begin, self.read(source.offset + begin, size))
+            target.write(destination.offset + begin, self.read(source.offset + begin, size))
 
     def sync(self) -> None:
-        """Return when what was written is on the disk."""
+        """Flush all writes to the disk."""
         with os_error_path(self.path):
             os.fsync(self._file.fileno())
 
     def stamp(self) -> tuple[int, int]:
-        """Return the file's size and date, which tell whether it was written to meanwhile."""
+        """Return the file's size and modification time, to detect concurrent writes."""
         found = os.fstat(self._file.fileno())
         return found.st_size, found.st_mtime_ns
 

@@ -1,4 +1,4 @@
-"""The command line's part for checkpoints: compress, decompress, inspect, explore."""
+"""The commands for checkpoints: compress, decompress, inspect, explore."""
 
 import json
 import os
@@ -30,18 +30,18 @@ Source = Annotated[Path, typer.Argument(metavar="IN", help="The safetensors file
 Target = Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")]
 
 
-def configuration(bits: int | None, **chosen: int | None) -> SeedlmConfig:
-    """Return the paper's configuration of ``bits`` a weight, with what is chosen in place of it.
+def configuration(bits: int | None, **options: int | None) -> SeedlmConfig:
+    """Return the paper's configuration with ``bits`` per weight, modified by ``options``.
 
-    Raises ``ValueError`` if neither says what a block is.
+    Raises ``ValueError`` if the block is not fully specified.
     """
-    given = {name: value for name, value in chosen.items() if value is not None}
+    given = {name: value for name, value in options.items() if value is not None}
     if bits is None:
-        lacking = [name for name in ("block", "latent", "width") if name not in given]
-        if lacking:
+        missing = [name for name in ("block", "latent", "width") if name not in given]
+        if missing:
             raise ValueError(
                 f"give --bits, one of {', '.join(map(str, SEEDLM))}, or else also "
-                f"{' and '.join('--' + name for name in lacking)}"
+                f"{' and '.join('--' + name for name in missing)}"
             )
         return SeedlmConfig(**given)
     if bits not in SEEDLM:
@@ -57,47 +57,47 @@ def compress(
     source: Source,
     target: Target,
     bits: Annotated[
-        int | None, typer.Option(help="The bits a weight takes: 3 or 4, as in the paper.")
+        int | None, typer.Option(help="The bits per weight: 3 or 4, as in the paper.")
     ] = None,
     tensors: Annotated[
         str,
         typer.Option(
             metavar="GLOB",
-            help="Compress only tensors whose names match, and that have two dimensions or more.",
+            help="Compress only tensors with matching names; they need two or more dimensions.",
         ),
     ] = "*",
     scale: Annotated[
         str,
         typer.Option(
-            help=f"The scale of a tensor, {' or '.join(SCALES)}: a power of two of its own, or "
+            help=f"The scale of a tensor, {' or '.join(SCALES)}: a power of two per tensor, or "
             "none, as in the paper."
         ),
     ] = "auto",
     rule: Annotated[
         str, typer.Option(help=f"The rule for exponents: {' or '.join(RULES)}.")
     ] = "fit",
-    block: Annotated[int | None, typer.Option(help="The weights in a block, C.")] = None,
-    latent: Annotated[int | None, typer.Option(help="The coefficients in a block, P.")] = None,
+    block: Annotated[int | None, typer.Option(help="The weights per block, C.")] = None,
+    latent: Annotated[int | None, typer.Option(help="The coefficients per block, P.")] = None,
     width: Annotated[int | None, typer.Option(help="The bits of a seed, K.")] = None,
     word_bits: Annotated[
         int | None,
-        typer.Option(help="The number of top bits of a word that count. By default, all do."),
+        typer.Option(help="The number of used most significant bits of a word. By default, all."),
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option(min=1, help="The number of processes. By default, one for each processor."),
+        typer.Option(min=1, help="The number of processes. By default, one per processor."),
     ] = None,
     cluster: Annotated[
         str | None,
         typer.Option(
-            metavar="ADDRESS", help="The address of a dask scheduler, whose workers search."
+            metavar="ADDRESS", help="The address of a dask scheduler; its workers search."
         ),
     ] = None,
     dry_run: Annotated[
         bool,
         typer.Option(
             "--dry-run",
-            help="Write nothing; estimate sizes, time and errors from a sample of the weights.",
+            help="Write no file; estimate sizes, time and errors from a sample of the weights.",
         ),
     ] = False,
     force: Force = False,
@@ -105,19 +105,19 @@ def compress(
 ) -> None:
     """Compress a checkpoint's matrices into seeds and coefficients.
 
-    A run that was interrupted continues if it is called again with the same options.
+    An interrupted run is resumed by the same command.
     """
     from seedbed.flow.compress import run, workers
-    from seedbed.flow.compress.checkpoint import apart
+    from seedbed.flow.compress.checkpoint import require_target
     from seedbed.flow.compress.plan import Options, count
 
     config = configuration(bits, block=block, latent=latent, width=width, word_bits=word_bits)
     options = Options(config=config, rule=rule, scale=scale, tensors=tensors)
     if cluster is not None and (jobs is not None or dry_run):
         raise ValueError(f"give {'--jobs' if jobs else '--dry-run'} or --cluster, not both")
-    # Before processes start: a file that cannot be compressed needs none, a small one not many.
+    # Checked before processes start. A small file needs fewer processes.
     pieces = count(source, options)
-    apart(source, target)
+    require_target(source, target)
     if not dry_run:
         require_output(target, force=force)
     processors = len(os.sched_getaffinity(0))
@@ -134,7 +134,7 @@ def compress(
 
 
 def _estimate(source: Path, options: "Options", processes: int, *, as_json: bool) -> None:
-    """Print what a compression would give and take."""
+    """Print estimates of sizes, errors and time."""
     from seedbed.flow.compress.sample import estimate
 
     with status(err, "searching a sample"):
@@ -152,7 +152,7 @@ def _estimate(source: Path, options: "Options", processes: int, *, as_json: bool
         f"{found.source_bytes:,} bytes of tensors would become {found.target_bytes:,} "
         f"({share:.1f} %).\n"
         f"The search of {found.blocks:,} blocks would take {_duration(found.blocks / rate)} with "
-        f"{processes} process{'es' * (processes > 1)}, at {rate:,.0f} blocks a second.\n"
+        f"{processes} process{'es' * (processes > 1)}, at {rate:,.0f} blocks per second.\n"
         f"Errors and speed are estimated from {found.sampled:,} blocks. Nothing was written.",
         highlight=False, soft_wrap=True,
     )  # fmt: skip
@@ -166,7 +166,7 @@ def _duration(seconds: float) -> str:
 
 
 def _plain(row: "Summary") -> dict[str, Any]:
-    """Return a summary as JSON values; the errors of what passes through are ``null``."""
+    """Return a summary as JSON values; errors of uncompressed tensors are ``null``."""
     return {
         "tensor": row.name,
         "shape": list(row.shape),
@@ -183,18 +183,25 @@ def _table(summaries: Iterable["Summary"]) -> None:
     lines = []
     for row in summaries:
         if row.error is None:
-            own = 8 * FLOATS[row.dtype].itemsize
-            told = [f"{own:.3f}", f"passed through: blocks take {row.bits:.3f}", ""]
+            width = 8 * FLOATS[row.dtype].itemsize
+            figures = [f"{width:.3f}", f"not compressed: blocks need {row.bits:.3f}", ""]
         else:
-            told = [f"{row.bits:.3f}", f"{row.error:.4f}", f"{row.plain:.4f}"]
-        lines.append([row.name, _shape(row.shape), row.dtype, *told])
-    header = ["tensor", "shape", "dtype", "bits a weight", "relative error", "block floating point"]
+            figures = [f"{row.bits:.3f}", f"{row.error:.4f}", f"{row.plain:.4f}"]
+        lines.append([row.name, _shape(row.shape), row.dtype, *figures])
+    header = [
+        "tensor",
+        "shape",
+        "dtype",
+        "bits per weight",
+        "relative error",
+        "block floating point",
+    ]
     show_table(out, header, lines)
 
 
 @app.command()
 def decompress(source: Source, target: Target, force: Force = False) -> None:
-    """Write the weights of a compressed checkpoint with their names, shapes and dtypes."""
+    """Decompress a checkpoint, with the original names, shapes and dtypes."""
     from seedbed.flow.compress import decompress as restore
 
     require_output(target, force=force)
@@ -206,14 +213,14 @@ def inspect(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The compressed checkpoint.")],
     json_: Json = False,
 ) -> None:
-    """Show what a compressed checkpoint holds."""
+    """Show the content of a compressed checkpoint."""
     from seedbed.flow.compress.checkpoint import Checkpoint
     from seedbed.flow.compress.packed import SUFFIX, Packed
 
     with Checkpoint(file) as read:
         packed = Packed.of(read)
         config = packed.config
-        held = {name + SUFFIX for name in packed.tensors}
+        compressed = {name + SUFFIX for name in packed.tensors}
         rows = []
         for name, weights in packed.tensors.items():
             entry = weights.entry(config)
@@ -229,7 +236,7 @@ def inspect(
                     "scale": weights.scale,
                 }
             )
-        kept = [
+        unchanged = [
             {
                 "tensor": name,
                 "shape": list(entry.shape),
@@ -237,7 +244,7 @@ def inspect(
                 "bytes": entry.nbytes,
             }
             for name, entry in sorted(read.tensors.items())
-            if name not in held
+            if name not in compressed
         ]
     if json_:
         result = {
@@ -245,11 +252,20 @@ def inspect(
             "configuration": asdict(config),
             "rule": packed.rule,
             "compressed": rows,
-            "unchanged": kept,
+            "unchanged": unchanged,
         }
         print(json.dumps(result, indent=1))
         return
-    header = ["tensor", "shape", "packed as", "dtype", "blocks", "bytes", "bits a weight", "scale"]
+    header = [
+        "tensor",
+        "shape",
+        "packed as",
+        "dtype",
+        "blocks",
+        "bytes",
+        "bits per weight",
+        "scale",
+    ]
     lines = [
         [
             row["tensor"], _shape(row["shape"]), _shape(row["matrix"]), row["dtype"], row["blocks"],
@@ -259,13 +275,13 @@ def inspect(
     ]  # fmt: skip
     lines += [
         [row["tensor"], _shape(row["shape"]), "", row["dtype"], "", row["bytes"], "unchanged", ""]
-        for row in kept
+        for row in unchanged
     ]
     show_table(out, header, lines)
     out.print(
         f"Version {packed.version}: blocks of {config.block} weights in {config.block_bits} bits, "
         f"{config.latent} coefficients, seeds of {config.width} bits, words of "
-        f"{config.word_bits}, taps {config.taps}; exponents by the rule {packed.rule}."
+        f"{config.word_bits}, taps {config.taps}; exponent rule {packed.rule}."
     )
 
 
@@ -275,9 +291,9 @@ def _shape(shape: Sequence[int]) -> str:
 
 @app.command()
 def explore(
-    bits: Annotated[int, typer.Option(help="The bits a weight takes.")],
+    bits: Annotated[int, typer.Option(help="The bits per weight.")],
     samples: Annotated[
-        int, typer.Option(min=1, help="The number of vectors for each configuration.")
+        int, typer.Option(min=1, help="The number of vectors per configuration.")
     ] = 4000,
     seed: Annotated[int, typer.Option(help="The seed of the vectors.")] = 1,
     rule: Annotated[
@@ -285,9 +301,9 @@ def explore(
     ] = "paper",
     build: Build = Path("build"),
 ) -> None:
-    """Compare all blocks (C, P, K) of so many bits a weight on Gaussian vectors.
+    """Compare all block parameters (C, P, K) for a number of bits per weight.
 
-    The result is a table and a plot.
+    The relative errors on Gaussian vectors are printed as a table and plotted.
     """
     from seedbed.flow.compress import explore as grid
 
@@ -305,11 +321,11 @@ def explore(
             *(row[name] for name in ("block", "latent", "width")),
             f"{row['relative_error']:.4f}",
             f"{row['ratio']:.3f}",
-            "the paper's" if row["published"] else "",
+            "paper" if row["published"] else "",
         ]
         for row in rows
     ]
     path = build / "explore" / f"seedlm_{bits}_{rule}.png"
     grid.plot(rows, path)
-    show_table(out, ["C", "P", "K", "relative error", "over the best", ""], lines)
-    out.print(f"The plot is {path}.")
+    show_table(out, ["C", "P", "K", "relative error", "ratio to best", ""], lines)
+    out.print(f"The plot is in {path}.")

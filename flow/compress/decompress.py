@@ -1,10 +1,10 @@
-"""Decompress a checkpoint, piece by piece."""
+"""Decompression of a checkpoint, piece by piece."""
 
 from pathlib import Path
 
 from rich.console import Console
 
-from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError, Entry, apart
+from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError, Entry, require_target
 from seedbed.flow.compress.packed import SUFFIX, Packed
 from seedbed.flow.compress.pieces import PIECE, Piece, decode, pieces, place
 from seedbed.flow.compress.progress import bar
@@ -16,14 +16,15 @@ __all__ = ["decompress"]
 def decompress(source: Path, target: Path, *, console: Console, size: int = PIECE) -> None:
     """Write the weights of ``source``, which :func:`compress` wrote, to ``target``.
 
-    Names, shapes, dtypes and metadata are the original's. ``console`` and ``size`` are as there.
-    Raises :class:`CheckpointError`, which names the tensor and the block, and ``OSError``.
+    Names, shapes, dtypes and metadata are the original's. ``console`` and ``size`` are those of
+    :func:`compress`. Raises :class:`CheckpointError` with the tensor and the block, and
+    ``OSError``.
     """
     with Checkpoint(source) as read:
-        apart(source, target)
+        require_target(source, target)
         packed = Packed.of(read)
-        kept = read.tensors.keys() - {name + SUFFIX for name in packed.tensors}
-        tensors = {name: read.tensors[name] for name in kept}
+        unchanged = read.tensors.keys() - {name + SUFFIX for name in packed.tensors}
+        tensors = {name: read.tensors[name] for name in unchanged}
         tensors |= {
             name: Entry(weights.dtype, weights.shape) for name, weights in packed.tensors.items()
         }
@@ -33,7 +34,7 @@ def decompress(source: Path, target: Path, *, console: Console, size: int = PIEC
                 for piece in pieces(packed, size):
                     _restore(read, written, packed, piece)
                     shown.advance(task, piece.rows * piece.blocks(packed.config))
-                for name in kept:
+                for name in unchanged:
                     read.copy(name, written)
                 written.sync()
 

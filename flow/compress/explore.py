@@ -1,4 +1,4 @@
-"""Which blocks are best at so many bits a weight: the paper's search over C, P and K, repeated."""
+"""Comparison of block parameters: the paper's search over C, P and K at fixed bits per weight."""
 
 from collections.abc import Callable, Iterable
 from math import sqrt
@@ -18,16 +18,16 @@ from seedbed.spec.seedlm import NIBBLE, SEEDLM
 
 __all__ = ["WIDTHS", "explore", "grid", "plot"]
 
-#: Seeds of 4 to 16 bits. A bit more doubles time and memory; up to 20 can be asked for.
+#: Seeds of 4 to 16 bits. Each bit doubles time and memory; the limit is 20.
 WIDTHS = range(4, 17)
-#: What a configuration allows.
+#: Ranges that a configuration allows.
 BLOCKS, LATENTS = range(1, 33), range(1, 9)
 
 
 def grid(bits: int, *, widths: Iterable[int] = WIDTHS) -> list[SeedlmConfig]:
     """Return every configuration with ``bits`` C = K + 4 + 4 P, for K of ``widths``, P of 1 .. 8.
 
-    Raises ``ValueError`` when there is none: 56 bits are all that a block of one weight can have.
+    Raises ``ValueError`` if there is none: a block of one weight has at most 56 bits.
     """
     require_int("bits", bits, 1, 56)
     found = []
@@ -37,7 +37,7 @@ def grid(bits: int, *, widths: Iterable[int] = WIDTHS) -> list[SeedlmConfig]:
             if rest == 0 and block in BLOCKS:
                 found.append(SeedlmConfig(block=block, latent=latent, width=width))
     if not found:
-        raise ValueError(f"no block has exactly {bits} bits a weight with these widths")
+        raise ValueError(f"no block has exactly {bits} bits per weight with these widths")
     return found
 
 
@@ -50,25 +50,24 @@ def explore(
     rule: str = "paper",
     progress: Callable[[int, int], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return a row for each configuration of ``bits`` a weight, the best first.
+    """Return a row for each configuration with ``bits`` per weight, the best first.
 
-    Each compresses ``samples`` standard normal vectors of C weights, equal ones for equal C. Its
-    ``relative_error`` is sqrt(sum |w - U t|^2 / sum |w|^2), ``ratio`` that over the best one's,
-    and ``published`` says whether it is the paper's choice. 4000 samples tell errors apart that
-    differ by 1 %. Small seeds do badly where P and 2^K - 1 have a factor in common: the rows of U
-    repeat.
+    Each compresses ``samples`` standard normal vectors of C weights, the same ones for equal C.
+    ``relative_error`` is sqrt(sum |w - U t|^2 / sum |w|^2), ``ratio`` its ratio to the best, and
+    ``published`` is true for the paper's choice. 4000 samples resolve errors that differ by 1 %.
+    Small seeds have large errors if P and 2^K - 1 have a common factor: the rows of U repeat.
 
     Parameters
     ----------
     bits
-        M of the paper, bits a weight.
+        M of the paper, bits per weight.
     samples, seed
-        How many vectors, and the seed they come from.
+        Number of vectors, and their random seed.
     widths
-        K to try.
+        Values of K.
     rule
-        For the exponents, of ``RULES``. Only with the paper's, which wastes bits of coefficients,
-        are its blocks the best at both 3 and 4 bits: ``fit`` makes more coefficients pay.
+        Exponent rule, one of ``RULES``. The paper's blocks are the best at both 3 and 4 bits only
+        with its rule, which wastes bits of coefficients; ``fit`` favours more coefficients.
     progress
         Called with the number of configurations done and in all.
 
@@ -102,10 +101,10 @@ def explore(
 
 
 def plot(rows: list[dict[str, Any]], path: Path) -> None:
-    """Write the errors by K to a PNG, a line for each P, the paper's choice marked."""
+    """Plot the errors over K to a PNG, one line per P, with the paper's choice marked."""
     figure, (axes,) = panels(1, 8, 4.8)
     latents = sorted({row["latent"] for row in rows})
-    # Dark to light: the order of P shows without the legend.
+    # Dark to light, in the order of P.
     colors = colormaps["viridis"](np.linspace(0, 0.9, len(latents)))
     for latent, color in zip(latents, colors, strict=True):
         line = sorted((r for r in rows if r["latent"] == latent), key=lambda row: row["width"])
@@ -120,8 +119,8 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("{x:g}")
-    axes.set_xlabel(f"K, bits of the seed, of blocks of (K + 4 + 4 P) / {first['bits']} weights")
+    axes.set_xlabel(f"K, bits of the seed; blocks of (K + 4 + 4 P) / {first['bits']} weights")
     axes.set_ylabel("relative error, Gaussian weights (log scale)")
-    axes.set_title(f"{first['bits']} bits a weight, exponents by the rule {first['rule']}", size=10)
+    axes.set_title(f"{first['bits']} bits per weight, exponent rule {first['rule']}", size=10)
     legend(figure, columns=5)
     write_atomic(path, png(figure))

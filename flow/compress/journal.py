@@ -1,4 +1,4 @@
-"""What an interrupted run has finished, so that the next one goes on from there."""
+"""Journal of finished pieces, to resume an interrupted run."""
 
 import fcntl
 import json
@@ -14,34 +14,34 @@ __all__ = ["Journal"]
 
 
 def _piece(line: bytes) -> tuple[int, tuple] | None:
-    """Return a finished piece's number and what is told of it, or ``None`` for a damaged line."""
+    """Return a finished piece's index and entry, or ``None`` for a damaged line."""
     try:
         index, crc, *sums = json.loads(line)
-        good = type(index) is type(crc) is int and len(sums) == 3 and all(map(isfinite, sums))
+        valid = type(index) is type(crc) is int and len(sums) == 3 and all(map(isfinite, sums))
     except (ValueError, TypeError, OverflowError, RecursionError):
         return None
-    return (index, (crc, *sums)) if good else None
+    return (index, (crc, *sums)) if valid else None
 
 
 class Journal:
-    """A file of lines: what run it belongs to, then a finished piece each.
+    """A text file: the first line identifies the run, each further line is a finished piece.
 
-    A line that is written survives the process's end, and one that was cut short or damaged is as
-    if it had never been. A second run at the same time is refused.
+    Written lines survive the end of the process. Truncated or damaged lines are ignored. A second
+    concurrent run is an error.
 
     Parameters
     ----------
     path
-        The journal's file, made if it is not there.
+        The journal's file, created if needed.
     run
-        All that the result depends on, as JSON values.
+        Everything that the result depends on, as JSON values.
 
     Members
     -------
     done
-        By a finished piece's number: its bytes' CRC-32, and its three sums of squares.
+        Finished pieces by index: CRC-32 of the bytes, and three sums of squares.
 
-    Raises ``ValueError`` if the journal is another run's, and ``OSError``.
+    Raises ``ValueError`` if the journal belongs to another run, and ``OSError``.
     """
 
     def __init__(self, path: Path, run: Mapping[str, Any]) -> None:
@@ -51,7 +51,7 @@ class Journal:
         try:
             with os_error_path(path):
                 self._lock()
-                self._begin(json.loads(json.dumps(run)))
+                self._load(json.loads(json.dumps(run)))
         except BaseException:
             self.close()
             raise
@@ -64,11 +64,11 @@ class Journal:
                 f"{self.path} is in use: another run writes the same file"
             ) from problem
 
-    def _begin(self, run: dict[str, Any]) -> None:
+    def _load(self, run: dict[str, Any]) -> None:
         self._file.seek(0)
-        whole = self._file.read()
-        kept = whole[: whole.rfind(b"\n") + 1]
-        lines = kept.splitlines()
+        content = self._file.read()
+        complete = content[: content.rfind(b"\n") + 1]
+        lines = complete.splitlines()
         if not lines:
             os.ftruncate(self._file.fileno(), 0)
             self._write(run)
@@ -86,16 +86,16 @@ class Journal:
                 f"{' and '.join(other)}; remove it to start afresh"
             )
         self.done = dict(filter(None, map(_piece, lines[1:])))
-        os.ftruncate(self._file.fileno(), len(kept))
+        os.ftruncate(self._file.fileno(), len(complete))
 
     def _write(self, value: Any) -> None:
         line = memoryview(json.dumps(value).encode() + b"\n")
-        # A full disk may take part of it; to write the rest then says so.
+        # A full disk may accept part of it; the next write then raises the error.
         while line:
             line = line[os.write(self._file.fileno(), line) :]
 
     def add(self, index: int, crc: int, *sums: float) -> None:
-        """Note a piece as finished."""
+        """Record a finished piece."""
         with os_error_path(self.path):
             self._write((index, crc, *sums))
         self.done[index] = (crc, *sums)
@@ -104,7 +104,7 @@ class Journal:
         self._file.close()
 
     def remove(self) -> None:
-        """Remove the file, before anybody else may lock it."""
+        """Remove the file before its lock is released."""
         self.path.unlink(missing_ok=True)
         self.close()
 

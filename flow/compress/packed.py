@@ -1,4 +1,4 @@
-"""The packed form of a checkpoint: which tensors are what, and the blocks' bits in their rows."""
+"""The packed format of a checkpoint: metadata, and bit packing of blocks in rows."""
 
 import json
 from collections.abc import Mapping
@@ -13,30 +13,29 @@ from seedbed.spec import RULES, SeedlmConfig
 
 __all__ = ["KEY", "SUFFIX", "VERSION", "Packed", "Weights", "pack_rows", "unpack_rows"]
 
-#: Of the packed form. A reader knows those before it: in version 1, a row of blocks is the tensor's
-#: last dimension; since version 2, each tensor says as which matrix it is packed.
+#: Version of the packed format. Earlier versions can be read: in version 1, a row of blocks is the
+#: tensor's last dimension; since version 2, the metadata of each tensor gives its matrix shape.
 VERSION = 2
-#: The packed tensor's name is the original's and this.
+#: Suffix of the packed tensor's name.
 SUFFIX = ".seedlm"
-#: The metadata's only key: the library writes several in no fixed order.
+#: The only key of the metadata: the library writes several keys in arbitrary order.
 KEY = "seedlm"
-#: Where the format keeps its metadata, among the tensors.
+#: Reserved name of the metadata among the tensors.
 RESERVED = "__metadata__"
 FIELDS = ("block", "latent", "width", "word_bits", "taps")
-#: Powers of two that take any number of the three dtypes to any other.
+#: Exponents of scales, enough for all numbers of the three dtypes.
 SCALES = range(-300, 301)
-#: Nesting depth of lists and objects in the metadata.
+#: Maximum nesting depth of lists and objects in the metadata.
 LEVELS = 4
 
 
 @dataclass(frozen=True)
 class Weights:
-    """A tensor that is packed, as it was: shape and dtype, and what its rows of blocks take.
+    """A packed tensor: original shape and dtype, scale and matrix shape.
 
     ``scale`` is the exponent of the power of two by which decoded weights are multiplied.
-    ``matrix`` is the rows and columns as which the weights are packed, in the order in which they
-    are stored: by default the first dimension and all others, so that a kernel's small ones fill
-    whole blocks.
+    ``matrix`` is the shape of the packed matrix, in storage order: by default the first dimension
+    by the product of all others, so that a kernel's small dimensions fill whole blocks.
     """
 
     shape: tuple[int, ...]
@@ -50,16 +49,16 @@ class Weights:
 
     @property
     def rows(self) -> int:
-        """Rows of blocks."""
+        """Rows of the matrix."""
         return self.matrix[0]
 
     @property
     def columns(self) -> int:
-        """Weights a row."""
+        """Weights per row."""
         return self.matrix[1]
 
     def blocks(self, config: SeedlmConfig) -> int:
-        """Blocks a row; the last one's weights beyond the row are zeros that are dropped again."""
+        """Blocks per row; the last block is padded with zeros."""
         return -(-self.columns // config.block)
 
     def entry(self, config: SeedlmConfig) -> Entry:
@@ -69,18 +68,18 @@ class Weights:
 
 @dataclass(frozen=True)
 class Packed:
-    """What a packed checkpoint says of itself, in its metadata.
+    """Metadata of a packed checkpoint.
 
     Parameters
     ----------
     config, rule
-        The blocks' configuration, and the rule by which the search found exponents.
+        Configuration of the blocks, and exponent rule of the search.
     tensors
         The packed tensors by their original names.
     metadata
-        The original's.
+        Metadata of the original file.
     version
-        Of the form in which it stands in the file that was read.
+        Format version of the file.
     """
 
     config: SeedlmConfig
@@ -91,11 +90,11 @@ class Packed:
 
     @property
     def blocks(self) -> int:
-        """Blocks of all tensors."""
+        """Number of blocks of all tensors."""
         return sum(each.rows * each.blocks(self.config) for each in self.tensors.values())
 
     def to_metadata(self) -> dict[str, str]:
-        """Return the strings that stand in the file."""
+        """Return the metadata as strings for the file."""
         document = {
             "version": VERSION,
             **{name: getattr(self.config, name) for name in FIELDS},
@@ -107,9 +106,9 @@ class Packed:
 
     @classmethod
     def of(cls, file: Checkpoint) -> "Packed":
-        """Return what ``file`` says of itself, checked against the tensors that it holds.
+        """Return the metadata of ``file``, checked against its tensors.
 
-        Raises :class:`CheckpointError`, which names the file and where it applies the tensor.
+        Raises :class:`CheckpointError` with the file and, if applicable, the tensor.
         """
         document = cls._document(file)
         if not isinstance(document["taps"], list):
@@ -125,17 +124,17 @@ class Packed:
                 f"{file.path}: rule must be one of {', '.join(RULES)}, not {document['rule']!r}"
             )
         tensors = {}
-        for name, told in document["tensors"].items():
+        for name, entry in document["tensors"].items():
             where = f"{file.path}: tensor {name!r}"
-            tensors[name] = _weights(told, where, document["version"])
+            tensors[name] = _weights(entry, where, document["version"])
             if name == RESERVED:
-                raise CheckpointError(f"{where} has a name that no tensor of such a file may have")
+                raise CheckpointError(f"{where} has a reserved name")
             if name in file.tensors:
-                raise CheckpointError(f"{where} is there packed and as it was")
+                raise CheckpointError(f"{where} is in the file both packed and unpacked")
             found = file.tensors.get(name + SUFFIX)
             if found is None:
                 raise CheckpointError(f"{where} has no packed tensor {name + SUFFIX!r}")
-            _fits(found, tensors[name], config, where)
+            _require_shape(found, tensors[name], config, where)
         metadata = document["metadata"]
         for text in (*metadata, *metadata.values()):
             if not _writable(text):
@@ -161,7 +160,7 @@ class Packed:
         version = document.get("version") if isinstance(document, dict) else None
         if type(version) is not int or not 1 <= version <= VERSION:
             raise CheckpointError(
-                f"{file.path} is of the packed form's version {version!r}, but "
+                f"{file.path} has version {version!r} of the packed format, but "
                 f"{' and '.join(map(str, range(1, VERSION + 1)))} can be read"
             )
         for name in (*FIELDS, "rule", "tensors", "metadata"):
@@ -182,20 +181,20 @@ def _nested_deeper(value: Any, levels: int) -> bool:
 
 
 def _writable(text: Any) -> bool:
-    """Return whether ``text`` is a string without lone surrogates, which UTF-8 does not have."""
+    """Return whether ``text`` is a string without lone surrogates, which UTF-8 cannot encode."""
     return isinstance(text, str) and text == text.encode(errors="ignore").decode()
 
 
-def _sizes(told: Any) -> bool:
-    """Return whether ``told`` is a list of positive integers."""
-    return isinstance(told, list) and all(type(size) is int and size > 0 for size in told)
+def _is_shape(value: Any) -> bool:
+    """Return whether ``value`` is a list of positive integers."""
+    return isinstance(value, list) and all(type(size) is int and size > 0 for size in value)
 
 
-def _weights(told: Any, where: str, version: int) -> Weights:
-    """Return a tensor's metadata, or say what is wrong with it."""
-    told = told if isinstance(told, dict) else {}
-    shape, dtype, scale = told.get("shape"), told.get("dtype"), told.get("scale")
-    if not _sizes(shape) or len(shape) < 2:
+def _weights(entry: Any, where: str, version: int) -> Weights:
+    """Return a tensor's metadata, or raise :class:`CheckpointError`."""
+    entry = entry if isinstance(entry, dict) else {}
+    shape, dtype, scale = entry.get("shape"), entry.get("dtype"), entry.get("scale")
+    if not _is_shape(shape) or len(shape) < 2:
         raise CheckpointError(f"{where} has the shape {shape!r}, not two or more positive integers")
     if not isinstance(dtype, str) or dtype not in FLOATS:
         raise CheckpointError(f"{where} was of {dtype!r}; allowed are {', '.join(FLOATS)}")
@@ -203,8 +202,8 @@ def _weights(told: Any, where: str, version: int) -> Weights:
         raise CheckpointError(
             f"{where}: its scale must be an integer in {SCALES[0]}..{SCALES[-1]}, not {scale!r}"
         )
-    matrix = [prod(shape[:-1]), shape[-1]] if version == 1 else told.get("matrix")
-    if not _sizes(matrix) or len(matrix) != 2 or prod(matrix) != prod(shape):
+    matrix = [prod(shape[:-1]), shape[-1]] if version == 1 else entry.get("matrix")
+    if not _is_shape(matrix) or len(matrix) != 2 or prod(matrix) != prod(shape):
         raise CheckpointError(
             f"{where} is packed as the matrix {matrix!r}, not as rows and columns of its "
             f"{prod(shape)} weights"
@@ -213,7 +212,7 @@ def _weights(told: Any, where: str, version: int) -> Weights:
     return Weights(tuple(shape), dtype, scale, (rows, columns))
 
 
-def _fits(found: Entry, weights: Weights, config: SeedlmConfig, where: str) -> None:
+def _require_shape(found: Entry, weights: Weights, config: SeedlmConfig, where: str) -> None:
     needed = weights.entry(config)
     if found.dtype != needed.dtype:
         raise CheckpointError(f"{where} is packed in {found.dtype}, but blocks are stored in U8")
@@ -228,8 +227,8 @@ def _fits(found: Entry, weights: Weights, config: SeedlmConfig, where: str) -> N
 def pack_rows(config: SeedlmConfig, packed: np.ndarray) -> np.ndarray:
     """Return the bytes, uint8 (rows, n), of packed blocks, uint64 (rows, blocks).
 
-    A row is one string of bits, the first block and its lowest bit first, the lowest bit of a byte
-    first, and filled up with zeros to a whole byte.
+    A row is one bit string: blocks in order, least significant bit first, padded with zeros to a
+    whole byte.
     """
     rows, blocks = packed.shape
     raw = np.ascontiguousarray(packed, "<u8").view(np.uint8).reshape(rows, blocks, 8)

@@ -1,4 +1,4 @@
-"""Pieces of a checkpoint's tensors: small enough to hold many, large enough to send about."""
+"""Pieces of a checkpoint's tensors: the units of parallel work."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,17 +25,16 @@ __all__ = [
     "place",
 ]
 
-#: Weights a piece, about, in full blocks: a second's work for the search, and what an interruption
-#: loses.
+#: Approximate weights per piece, in full blocks: a second of search, lost on an interruption.
 PIECE = 1 << 15
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Part of a tensor's row, or whole rows of it: ``columns`` weights in each of its ``rows``.
+    """Part of a row or several rows of a tensor: ``columns`` weights in each of ``rows``.
 
-    ``first`` is where it begins, as a row and a weight of it; ``plain`` and ``packed`` are offsets
-    in bytes in the tensor as it was and in the packed one.
+    ``first`` is the row and column of its first weight; ``plain`` and ``packed`` are byte offsets
+    in the original and in the packed tensor.
     """
 
     name: str
@@ -46,32 +45,32 @@ class Piece:
     packed: int
 
     def nbytes(self, weights: Weights) -> int:
-        """Bytes of the weights as they were."""
+        """Bytes of the original weights."""
         return self.rows * self.columns * FLOATS[weights.dtype].itemsize
 
     def blocks(self, config: SeedlmConfig) -> int:
-        """Blocks in each row."""
+        """Blocks per row."""
         return -(-self.columns // config.block)
 
     def row_bytes(self, config: SeedlmConfig) -> int:
-        """Bytes of each packed row."""
+        """Bytes per packed row."""
         return -(-self.blocks(config) * config.block_bits // 8)
 
     def block(self, config: SeedlmConfig, k: int) -> str:
-        """Say where the piece's block ``k`` is in the tensor."""
+        """Return the position of the piece's block ``k`` in the tensor, as text."""
         row, column = divmod(k, self.blocks(config))
         return f"row {self.first[0] + row}, block {self.first[1] // config.block + column}"
 
 
 def cut(config: SeedlmConfig, name: str, weights: Weights, size: int = PIECE) -> Iterator[Piece]:
-    """Yield the pieces of a tensor, in order, of about as many blocks as ``size`` weights fill.
+    """Yield the pieces of a tensor, in order, with about as many blocks as ``size`` weights fill.
 
-    Each is whole rows, or where a row is longer a part of it that ends with a byte. What a piece
-    takes is the search of its blocks, however few weights are in them.
+    A piece is several whole rows, or a byte-aligned part of a longer row. Its run time depends on
+    the number of blocks, also of partly filled ones.
     """
     columns, item = weights.columns, FLOATS[weights.dtype].itemsize
     row_bytes = weights.entry(config).shape[1]
-    # Eight blocks end with a byte, whatever a block's bits.
+    # Eight blocks of any size end at a byte boundary.
     step = max(size // (8 * config.block), 1) * 8 * config.block
     if columns > step:
         for row in range(weights.rows):
@@ -87,7 +86,7 @@ def cut(config: SeedlmConfig, name: str, weights: Weights, size: int = PIECE) ->
 
 
 def pieces(packed: Packed, size: int = PIECE) -> Iterator[Piece]:
-    """Yield the pieces of all packed tensors; their order numbers them."""
+    """Yield the pieces of all packed tensors; their order defines the index."""
     for name, weights in packed.tensors.items():
         yield from cut(packed.config, name, weights, size)
 
@@ -104,7 +103,7 @@ def place(file: Checkpoint, piece: Piece) -> int:
 
 @dataclass(frozen=True)
 class Work:
-    """A piece to search, complete in itself, so that any process anywhere can do it."""
+    """A self-contained piece of work for any process or machine."""
 
     config: SeedlmConfig
     rule: str
@@ -118,8 +117,8 @@ class Work:
 class Found:
     """A piece's packed bytes, and three sums of squares over its weights.
 
-    ``error`` is of the difference from the decoded weights, ``plain`` of that from block floating
-    point at the same bits, ``energy`` of the weights themselves.
+    ``error`` sums the differences to the decoded weights, ``plain`` the differences to block
+    floating point with the same bits, ``energy`` the weights.
     """
 
     raw: bytes
@@ -130,7 +129,7 @@ class Found:
 
 def encode(work: Work) -> Found:
     """Search the piece's blocks."""
-    # Here, because the search takes a second to load, and only a worker needs it.
+    # Imported here: the search takes a second to load, and only workers need it.
     from seedbed.flow.compress.search import block_floating_point, search
 
     config, rows = work.config, floats(work.raw, work.dtype).reshape(-1, work.columns)
@@ -140,7 +139,7 @@ def encode(work: Work) -> Found:
     blocks = padded.reshape(-1, config.block)
     found = search(config, blocks, rule=work.rule)
     decoded = seedlm.decode(config, *found).reshape(padded.shape)
-    # What is decoded beyond a row's end is dropped, and is no error.
+    # Weights decoded after the end of a row are dropped and do not count.
     wrong = (decoded - padded)[:, : work.columns]
     squares = (wrong**2).sum(), block_floating_point(config, blocks).sum(), (padded**2).sum()
     packed = seedlm.pack(config, *found).reshape(len(rows), count)
@@ -149,16 +148,16 @@ def encode(work: Work) -> Found:
 
 
 def decode(config: SeedlmConfig, piece: Piece, weights: Weights, raw: bytes) -> bytes:
-    """Return a packed piece's weights as bytes of the tensor's dtype, nearest values, no infinity.
+    """Return a packed piece's weights as bytes of the tensor's dtype, rounded and saturated.
 
-    Raises ``ValueError`` that names the block whose seed is zero.
+    Raises ``ValueError`` with the position of a block whose seed is zero.
     """
     rows = np.frombuffer(raw, np.uint8).reshape(piece.rows, -1)
     packed = unpack_rows(config, rows, piece.blocks(config))
     seeds, exponents, coefficients = seedlm.unpack(config, packed)
     if not seeds.all():
         place = piece.block(config, int(np.flatnonzero(seeds.ravel() == 0)[0]))
-        raise ValueError(f"{place}: its seed is 0, but no register starts from that")
+        raise ValueError(f"{place}: its seed is 0, which is no valid LFSR state")
     decoded = seedlm.decode(config, seeds, exponents, coefficients).reshape(piece.rows, -1)
     dtype = FLOATS[weights.dtype]
     most = float(ml_dtypes.finfo(dtype).max)

@@ -1,4 +1,4 @@
-"""What a checkpoint's compression will be, from one reading of it."""
+"""Plan of a checkpoint's compression: tensors, scales and hash, from one pass over the file."""
 
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -20,17 +20,17 @@ __all__ = ["Options", "count", "plan", "require_finite", "scale_of", "select"]
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What is compressed, and how; all that the result depends on beside the input.
+    """Options of a compression: everything that the result depends on besides the input.
 
     Parameters
     ----------
     config, rule
-        The blocks' configuration, and the search's rule for exponents, of ``RULES``.
+        Configuration of the blocks, and exponent rule of the search, of ``RULES``.
     scale
-        Of ``SCALES``: ``auto`` gives each tensor a power of two of its own, ``none`` is the paper.
+        One of ``SCALES``: ``auto`` gives each tensor a power-of-two scale, ``none`` is the paper.
     tensors
-        A pattern, as of files, of the names of those that are compressed, where they are of a
-        floating type with two dimensions or more, and smaller in blocks. All others pass through.
+        A glob pattern for the names of tensors to compress. A tensor is compressed if it has a
+        floating type, two or more dimensions, and is smaller in blocks. All others are copied.
     """
 
     config: SeedlmConfig
@@ -49,10 +49,10 @@ class Options:
 def plan(
     read: Checkpoint, options: Options, console: Console, size: int
 ) -> tuple[Packed, dict[str, Weights], str]:
-    """Read all weights once: find each tensor's scale, refuse what is not finite, hash them.
+    """Read all weights once: find the scale of each tensor, check for finite values, hash them.
 
-    Returns what the file will be, the tensors that pass through because they would not shrink, and
-    the hash.
+    Returns the metadata of the new file, the tensors that are copied because they would not
+    shrink, and the hash. Raises :class:`CheckpointError`.
     """
     tensors, incompressible = select(read, options)
     digest = sha256()
@@ -75,7 +75,7 @@ def plan(
 
 
 def scale_of(peak: float, options: Options) -> int:
-    """Return the exponent of the power of two of a tensor whose largest weight is ``peak``."""
+    """Return the exponent of the scale of a tensor whose peak magnitude is ``peak``."""
     if options.scale == "none":
         return 0
     from seedbed.flow.compress.search import tensor_scale
@@ -84,14 +84,14 @@ def scale_of(peak: float, options: Options) -> int:
 
 
 def count(source: Path, options: Options) -> int:
-    """Return into how many pieces a file is cut for the search, from its header alone."""
+    """Return the number of pieces of a file, from its header alone."""
     with Checkpoint(source) as read:
         tensors, _ = select(read, options)
         return sum(1 for item in tensors.items() for _ in cut(options.config, *item))
 
 
 def select(read: Checkpoint, options: Options) -> tuple[dict[str, Weights], dict[str, Weights]]:
-    """Return the tensors to compress, and those whose blocks would be as large or larger."""
+    """Return the tensors to compress, and those that would not shrink."""
     if KEY in read.metadata:
         raise CheckpointError(f"{read.path} is compressed already")
     found: dict[str, Weights] = {}
@@ -125,7 +125,7 @@ def select(read: Checkpoint, options: Options) -> tuple[dict[str, Weights], dict
 
 
 def require_finite(values: np.ndarray, where: str, piece: Piece, config: SeedlmConfig) -> None:
-    """Refuse weights of a piece that are not finite; ``where`` names file and tensor."""
+    """Raise :class:`CheckpointError` for weights that are not finite; ``where`` is the tensor."""
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):
         row, column = divmod(int(wrong[0]), piece.columns)

@@ -1,4 +1,4 @@
-"""The bar that shows how far a long run is."""
+"""Progress bar with throughput and remaining time."""
 
 from rich.console import Console
 from rich.progress import (
@@ -17,7 +17,7 @@ __all__ = ["bar"]
 
 
 class _Rate(ProgressColumn):
-    """Things a second, of late."""
+    """Current throughput."""
 
     def __init__(self, unit: str) -> None:
         super().__init__()
@@ -29,9 +29,9 @@ class _Rate(ProgressColumn):
 
 
 def bar(console: Console, unit: str = "blocks") -> Bar:
-    """Return a bar whose tasks count ``unit``, with how many a second and the time left.
+    """Return a bar whose tasks count ``unit``, with throughput and remaining time.
 
-    Where there is no terminal, a line tells it now and then.
+    Without a terminal, it prints a line periodically.
     """
     return Bar(
         TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.1f} %"),

@@ -1,4 +1,4 @@
-"""Compress a checkpoint, piece by piece, from where it was interrupted."""
+"""Compression of a checkpoint, piece by piece, with resumption after an interruption."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from zlib import crc32
 
 from rich.console import Console
 
-from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError, Entry, apart
+from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError, Entry, require_target
 from seedbed.flow.compress.journal import Journal
 from seedbed.flow.compress.packed import SUFFIX, Packed, Weights
 from seedbed.flow.compress.pieces import PIECE, Found, Piece, Work, encode, pieces, place
@@ -22,11 +22,11 @@ __all__ = ["Summary", "compress", "relative"]
 
 @dataclass(frozen=True)
 class Summary:
-    """What became of a tensor: bits a weight, and root mean square errors over the weights' own.
+    """Result of a tensor: bits per weight, and errors relative to the RMS of the weights.
 
-    ``plain`` is the error of block floating point at the same bits, which needs no search. A tensor
-    that passed through, because it would not be smaller in blocks, has the ``bits`` that they would
-    take, and no errors.
+    ``plain`` is the error of block floating point with the same bits, which needs no search. A
+    tensor that is copied, because it would not shrink, has the ``bits`` that blocks would need,
+    and no errors.
     """
 
     name: str
@@ -40,24 +40,24 @@ class Summary:
 def compress(
     source: Path, target: Path, options: Options, *, pool: Pool, console: Console, size: int = PIECE
 ) -> list[Summary]:
-    """Write ``source``, compressed, to ``target``, and return what became of its tensors.
+    """Compress ``source`` to ``target``, and return a summary of each tensor.
 
-    The file is written beside ``target``, with a journal, until it is whole; a run that was
-    interrupted goes on from there. Its bytes depend on ``source`` and ``options`` alone.
+    A partial file and a journal are written to the folder of ``target``; an interrupted run is
+    resumed from them. The result depends on ``source`` and ``options`` alone.
 
     Parameters
     ----------
     pool
-        Who searches; see :mod:`seedbed.flow.compress.workers`.
+        Workers of the search; see :mod:`seedbed.flow.compress.workers`.
     console
-        Where progress is shown.
+        Output of the progress.
     size
-        Weights a piece, about.
+        Approximate weights per piece.
 
     Raises :class:`CheckpointError`, ``OSError``, and ``ValueError`` for a journal of another run.
     """
     with Checkpoint(source) as read:
-        apart(source, target)
+        require_target(source, target)
         stamp = read.stamp()
         packed, incompressible, digest = plan(read, options, console, size)
         run = {
@@ -73,7 +73,7 @@ def compress(
         part = target.with_name(target.name + ".part")
         with Journal(target.with_name(target.name + ".journal"), run) as journal:
             try:
-                with _begin(part, read, packed) as written:
+                with _open_part(part, read, packed) as written:
                     _search(read, written, packed, journal, pool=pool, console=console, size=size)
                     for name in read.tensors.keys() - packed.tensors.keys():
                         read.copy(name, written)
@@ -90,8 +90,8 @@ def compress(
             return _summaries(packed, incompressible, journal, size)
 
 
-def _begin(part: Path, read: Checkpoint, packed: Packed) -> Checkpoint:
-    """Open what an interrupted run has written, or begin it."""
+def _open_part(part: Path, read: Checkpoint, packed: Packed) -> Checkpoint:
+    """Open the partial file of an interrupted run, or create it."""
     tensors = {
         name: Entry(entry.dtype, entry.shape)
         for name, entry in read.tensors.items()
@@ -115,19 +115,19 @@ def _search(
     read: Checkpoint, written: Checkpoint, packed: Packed, journal: Journal,
     *, pool: Pool, console: Console, size: int,
 ) -> None:  # fmt: skip
-    """Search all pieces that are not finished, and write what is found into its place."""
+    """Search all unfinished pieces, and write the results."""
     config = packed.config
     finished = 0
     for index, piece in enumerate(pieces(packed, size)):
         if index in journal.done:
-            # What a journal tells and the disk has not kept is done again.
+            # A journalled piece that was not written to the disk is searched again.
             raw = written.read(place(written, piece), piece.rows * piece.row_bytes(config))
             if crc32(raw) == journal.done[index][0]:
                 finished += piece.rows * piece.blocks(config)
             else:
                 del journal.done[index]
     if finished:
-        console.print(f"going on: {finished} of {packed.blocks} blocks were finished before")
+        console.print(f"resuming: {finished} of {packed.blocks} blocks are finished")
 
     def tasks() -> Iterator[tuple[tuple[int, Piece], Work]]:
         for index, piece in enumerate(pieces(packed, size)):
@@ -150,24 +150,24 @@ def _search(
 def _summaries(
     packed: Packed, incompressible: dict[str, Weights], journal: Journal, size: int
 ) -> list[Summary]:
-    """Return a summary a tensor, and of all compressed ones together if they are more than one."""
+    """Return a summary per tensor, and a total if several are compressed."""
     sums: dict[str, list[tuple[float, ...]]] = {name: [] for name in packed.tensors}
     for index, piece in enumerate(pieces(packed, size)):
         sums[piece.name].append(journal.done[index][1:])
     rows, bits, counts = [], 0, 0
     for name, weights in (packed.tensors | incompressible).items():
-        taken, count = 8 * weights.entry(packed.config).nbytes, prod(weights.shape)
+        size_bits, count = 8 * weights.entry(packed.config).nbytes, prod(weights.shape)
         errors = relative(sums[name]) if name in sums else ()
         if errors:
-            bits, counts = bits + taken, counts + count
-        rows.append(Summary(name, weights.shape, weights.dtype, taken / count, *errors))
+            bits, counts = bits + size_bits, counts + count
+        rows.append(Summary(name, weights.shape, weights.dtype, size_bits / count, *errors))
     if len(sums) > 1:
-        everything = [piece for name in sums for piece in sums[name]]
-        rows.append(Summary("all of them", (counts,), "", bits / counts, *relative(everything)))
+        all_pieces = [piece for name in sums for piece in sums[name]]
+        rows.append(Summary("total", (counts,), "", bits / counts, *relative(all_pieces)))
     return rows
 
 
 def relative(sums: list[tuple[float, ...]]) -> tuple[float, float]:
-    """Return both errors of a :class:`Summary` from the three sums of squares of its parts."""
+    """Return both errors of a :class:`Summary` from the three sums of squares of its pieces."""
     error, plain, energy = (sum(column) for column in zip(*sums, strict=True))
     return (sqrt(error / energy), sqrt(plain / energy)) if energy else (0.0, 0.0)

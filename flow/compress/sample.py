@@ -1,4 +1,4 @@
-"""What a compression would give and take, from a sample of its blocks."""
+"""Estimate of a compression's sizes, errors and time from a sample of its blocks."""
 
 from dataclasses import dataclass
 from math import prod
@@ -16,17 +16,17 @@ from seedbed.flow.compress.run import Summary, relative
 
 __all__ = ["Estimate", "estimate"]
 
-#: Blocks of the sample, about, and of each tensor at least: some seconds of work.
+#: Approximate blocks of the sample, and minimum per tensor: some seconds of work.
 SAMPLE, FEW = 1 << 14, 64
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What is known before a compression.
+    """Estimate of a compression.
 
-    ``tensors`` are the summaries that it would end with, errors from ``sampled`` of the ``blocks``.
+    ``tensors`` are the expected summaries, with errors from ``sampled`` of the ``blocks``.
     ``source_bytes`` and ``target_bytes`` are those of all tensors, without the files' headers.
-    ``blocks_per_second`` is what one process did.
+    ``blocks_per_second`` is the throughput of one process.
     """
 
     tensors: list[Summary]
@@ -38,14 +38,14 @@ class Estimate:
 
 
 def estimate(source: Path, options: Options, *, seed: int = 1) -> Estimate:
-    """Compress a few random rows of each tensor of ``source``, and return what follows from them.
+    """Compress a few random rows of each tensor of ``source``, and return an estimate.
 
-    Raises as :func:`seedbed.flow.compress.run.compress`, for what the sample meets.
+    Raises as :func:`seedbed.flow.compress.run.compress`, for the sampled rows.
     """
     config, random = options.config, Random(seed)
     with Checkpoint(source) as read:
         tensors, incompressible = select(read, options)
-        # What the first search of a process prepares is not a block's time.
+        # The first search of a process builds tables, which are not timed.
         encode(Work(config, options.rule, "F32", 0, config.block, bytes(4 * config.block)))
         quota = max(SAMPLE // len(tensors), FEW)
         found = {}
@@ -58,9 +58,9 @@ def estimate(source: Path, options: Options, *, seed: int = 1) -> Estimate:
                 // work.columns
                 * -(-work.columns // config.block)
             )
-            began = perf_counter()
+            start = perf_counter()
             found[name] = encode(work)
-            seconds += perf_counter() - began
+            seconds += perf_counter() - start
         source_bytes = sum(entry.nbytes for entry in read.tensors.values())
     rows, saved, blocks = [], 0, 0
     for name, weights in (tensors | incompressible).items():
@@ -80,7 +80,7 @@ def _sums(found: Found) -> tuple[float, float, float]:
 def _work(
     read: Checkpoint, name: str, weights: Weights, options: Options, quota: int, random: Random
 ) -> Work:
-    """Return as many random rows of a tensor, or beginnings of rows, as have ``quota`` blocks."""
+    """Return random rows, or starts of rows, of a tensor with ``quota`` blocks in total."""
     config, item = options.config, FLOATS[weights.dtype].itemsize
     columns = min(weights.columns, quota * config.block)
     count = min(max(quota * config.block // columns, 1), weights.rows)

@@ -1,23 +1,22 @@
-"""The search of SeedLM's encoder, exact and fast, and what is put beside it.
+"""The search of SeedLM's encoder, exact and fast; block floating point for comparison.
 
-The error of a block for a seed s is at least what is left of w off the space of U(s), however its
-coefficients are rounded::
+The error of a block for a seed s is at least the distance of w to the column space of U(s),
+whatever the rounding of its coefficients::
 
     |w - U(s) q 2^e|^2 >= |w|^2 - |Q(s)' w|^2,    U(s) = Q(s) R(s), Q(s) orthonormal
 
-The words of U(s) follow each other in the generator's one cycle, and those of its column p + 1 are
-the next after those of column p. So column p + 1 of a seed is column p of the seed that follows it,
-and U(s)' w for all seeds is P views of one convolution, C products a seed; Q(s)' w is the
-triangle R(s)'^-1 of it, P (P + 1) / 2 more. Where U(s) is nearly singular, for one seed in a
-hundred, float32 does not bear that, and Q(s)' w is a product of its own.
+The words of U(s) are consecutive words of the generator's single cycle, and the words of column
+p + 1 follow those of column p by one step. Column p + 1 of a seed is therefore column p of the next
+seed, and U(s)' w for all seeds is P views of one convolution: C products per seed. Q(s)' w is the
+triangle R(s)'^-1 applied to it: P (P + 1) / 2 more products. If U(s) is nearly singular, for one
+seed in a hundred, float32 is not accurate enough, and Q(s)' w is computed separately.
 
-Of 65,535 seeds a handful have a bound below the least error of all. Only these, the most promising
-first, go through Algorithm 1, in float64 and operation by operation as
-:func:`seedbed.golden.seedlm.search` does, so that the results are the same bit for bit: seeds,
-exponents and coefficients.
+Of 65,535 seeds, a handful have a bound below the least error. Only these, in order of the bound, go
+through Algorithm 1. It runs in float64 with the same operations as
+:func:`seedbed.golden.seedlm.search`, so that seeds, exponents and coefficients are bit-exact.
 
-Where rounding costs as much as the block itself, the bound spares little and the search is hardly
-faster than the literal one: weights far below 2^-8 without a scale of their own, and C <= P.
+If the rounding error is as large as the block, the bound excludes few seeds, and the search is
+hardly faster than the direct one: weights far below 2^-8 without a scale per tensor, and C <= P.
 """
 
 from collections.abc import Callable
@@ -35,26 +34,26 @@ from seedbed.spec.seedlm import NIBBLE, RULES
 __all__ = ["block_floating_point", "search", "tensor_scale"]
 
 # Compiled code depends on these sizes; numba keeps it for as long as this file stays the same.
-#: Products a tile, whose words stay in the first cache while a batch of blocks passes over it.
+#: Products per tile; its words stay in the L1 cache for a batch of blocks.
 WIDE = 256
-#: Seeds a tile: the further columns of the last ones, 7 at most, come after it.
+#: Seeds per tile; up to 7 further columns of the last seeds follow.
 TILE = WIDE - 8
-#: Blocks that share a pass over the tiles; an even number.
+#: Blocks per pass over the tiles; an even number.
 BATCH = 64
 #: The largest magnitude of a scaled tensor is below 2^PEAK: see ``tensor_scale``.
 PEAK = 7
-#: The rows of triangles that code is made for, and their elements: the paper's P, and any.
+#: Sizes of triangles with specialised code, and their elements: the paper's P, and the maximum.
 SIZES = (3, 4, 8)
 TRIANGLES = tuple(n * (n + 1) // 2 for n in SIZES)
-#: As many values, by whose number the compiler knows a size.
+#: Tuples whose length is a compile-time constant.
 ROWS = tuple((0,) * n for n in SIZES)
 _STRICT = {"nogil": True, "error_model": "numpy"}
-#: Sums in any order and fused: only where the bound's margin allows for it.
+#: Reordered and fused sums: only where the margin of the bound allows it.
 _LOOSE = {**_STRICT, "fastmath": True}
 
 
 def _compiled(**options: Any) -> Callable[[Callable], Callable]:
-    """Return numba's decorator; code is kept between processes where there is a folder for it."""
+    """Return numba's decorator, with a cache of compiled code if there is a folder for it."""
 
     def compiled(function: Callable) -> Callable:
         try:
@@ -67,7 +66,7 @@ def _compiled(**options: Any) -> Callable[[Callable], Callable]:
 
 @_compiled(**_LOOSE)
 def _products(columns, first, second, sums):
-    """Put the products of a tile's columns with the weights of two blocks into ``sums``."""
+    """Store the products of a tile's columns and the weights of two blocks in ``sums``."""
     a, b = sums[0], sums[1]
     for c in range(0, len(columns), 4):
         q0, q1, q2, q3 = columns[c], columns[c + 1], columns[c + 2], columns[c + 3]
@@ -85,7 +84,7 @@ def _products(columns, first, second, sums):
 
 @_compiled(**_LOOSE)
 def _by_triangle(triangle, sums, energies, rows):
-    """Put the squares of triangle times sums into ``energies``; ``rows`` is of a known length."""
+    """Store |triangle times sums|^2 in ``energies``; the length of ``rows`` is constant."""
     a, b, x, y = sums[0], sums[1], energies[0], energies[1]
     for j in range(TILE):
         energy_a = energy_b = np.float32(0)
@@ -103,7 +102,7 @@ def _by_triangle(triangle, sums, energies, rows):
 
 @_compiled(**_LOOSE)
 def _energies(t, tile, first, second, sums, energies):
-    """Put |Q' w|^2 of a tile's seeds into ``energies``, for two blocks that share the loads."""
+    """Store |Q' w|^2 of a tile's seeds in ``energies``, for two blocks that share the loads."""
     if tile < len(t.triangle):
         _products(t.words[tile], first, second, sums)
         triangle = t.triangle[tile]
@@ -124,7 +123,7 @@ def _energies(t, tile, first, second, sums, energies):
 
 @_compiled(**_STRICT)
 def _top(bits):
-    """Return the greatest of a tile's energies by their bits, which order alike from zero on."""
+    """Return the maximum energy of a tile as bits; non-negative floats order like their bits."""
     top = np.int32(0)
     for j in range(TILE):
         top = max(top, bits[j])
@@ -133,7 +132,7 @@ def _top(bits):
 
 @_compiled(**_STRICT)
 def _encode(block, inverse, words, limits, power, scale, q):
-    """Fill in q and return the error and the exponent's place: Algorithm 1 for one seed."""
+    """Store q, and return the error and the exponent's index: Algorithm 1 for one seed."""
     latent, size = inverse.shape
     peak = 0.0
     for p in range(latent):
@@ -159,20 +158,20 @@ def _encode(block, inverse, words, limits, power, scale, q):
 
 @_compiled(**_STRICT)
 def _best(block, scaled, factor, tops, sums, energies, limits, t, q, kept):
-    """Fill in the best coefficients and return their seed and their exponent's place."""
+    """Store the best coefficients, and return their seed and exponent index."""
     count = len(q) * len(block)
     square = 0.0
     for weight in block:
         square += (weight * factor) * (weight * factor)
     found, place, least, enough = len(t.place), 0, np.inf, np.inf
-    for turn in range(len(tops) + 1):
+    for step in range(len(tops) + 1):
         tile = 0
         for k in range(len(tops)):
             if tops[k] > tops[tile]:
                 tile = k
-        if turn == 0:
-            # The greatest energy of all alone, as the limit that it sets spares most others; its
-            # tile has another turn.
+        if step == 0:
+            # The maximum energy first: its limit excludes most other seeds. Its tile is visited
+            # again later.
             enough = tops[tile] - t.margin * square
         elif tops[tile] < enough:
             break
@@ -196,7 +195,7 @@ def _best(block, scaled, factor, tops, sums, energies, limits, t, q, kept):
 
 @_compiled(**_STRICT)
 def _search(blocks, limits, t, scaled, tops, sums, energies, seeds, exponents, coefficients):
-    """Fill in seeds, exponents and coefficients, a batch of blocks at a time."""
+    """Store seeds, exponents and coefficients, one batch of blocks at a time."""
     factors = np.empty(BATCH)
     bits, top_bits = energies.view(np.int32), tops.view(np.int32)
     q = np.empty(coefficients.shape[1])
@@ -206,7 +205,7 @@ def _search(blocks, limits, t, scaled, tops, sums, energies, seeds, exponents, c
         scaled[:] = 0
         for n in range(count):
             block = blocks[start + n]
-            # To 0.5 .. 1 by a power of two, which float32 holds whatever the weights' scale.
+            # Scaled to 0.5 .. 1 by a power of two, within the range of float32.
             factors[n] = ldexp(1.0, -frexp(np.abs(block).max())[1])
             for c in range(len(block)):
                 scaled[n, c] = block[c] * factors[n]
@@ -230,17 +229,17 @@ def _search(blocks, limits, t, scaled, tops, sums, energies, seeds, exponents, c
 def search(
     config: SeedlmConfig, blocks: np.ndarray, *, rule: str = "fit"
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return seeds (uint32), exponents (int8) and coefficients (int8, P a block).
+    """Return seeds (uint32), exponents (int8) and coefficients (int8, P per block).
 
-    The result is that of :func:`seedbed.golden.seedlm.search`, bit for bit, whatever else is in
-    ``blocks``. It runs on one processor and without Python's lock.
+    The result of a block is bit-exact with :func:`seedbed.golden.seedlm.search`, independent of
+    the other blocks. The search runs on one processor, without Python's global lock.
 
     Parameters
     ----------
     config
-        The blocks' configuration; any. Its tables are made at the first call and kept.
+        The blocks' configuration. Its tables are computed at the first call and cached.
     blocks
-        (n, C) finite weights, the tensor's own scale taken off; of float32's range.
+        (n, C) finite weights, divided by the tensor's scale, in the range of float32.
     rule
         One of ``RULES``.
 
@@ -259,27 +258,27 @@ def search(
 
 
 def tensor_scale(peak: float) -> int:
-    """Return s of the power of two 2^s that ``--scale auto`` takes off a tensor; 0 for zeros.
+    """Return s of the scale 2^s by which ``--scale auto`` divides a tensor; 0 for zeros.
 
-    ``peak`` is max|w| over the tensor: it is the same in whatever pieces the tensor is read, and
-    max|w| 2^-s is in 64 .. 128. There the largest block's exponent is 5 or so, of 7 at most, and
-    a weight of a thousandth of the peak still has one above -8.
+    ``peak`` is max|w| over the tensor, independent of the pieces in which it is read. max|w| 2^-s
+    is in 64 .. 128. The largest exponent of a block is then about 5, of 7 at most, and a weight of
+    a thousandth of the peak has an exponent above -8.
     """
     return frexp(peak)[1] - PEAK if peak else 0
 
 
 def block_floating_point(config: SeedlmConfig, blocks: np.ndarray) -> np.ndarray:
-    """Return the squared error of each block in block floating point of as many bits, (n,) float64.
+    """Return the squared error per block of block floating point with as many bits, (n,) float64.
 
-    The plain way to spend the bits of a block, for comparison, made as good as they allow: an
-    exponent of 4 bits, the best of the 16 by trial, and for each of the C weights one of the most
-    levels L with 4 + log2(L^C) <= ``block_bits``, evenly spaced around zero, which is one of them.
-    L need not be a power of two: 11 at the paper's 4 bits, 6 at 3 bits. The exponents reach as
-    high as those of SeedLM's coefficients would with L = 16.
+    The reference for comparison, optimised for the number of bits: a 4-bit exponent, the best of
+    16, and for each of the C weights one of L evenly spaced levels around zero, zero included. L is
+    the largest number with 4 + log2(L^C) <= ``block_bits``, not necessarily a power of two: 11 at
+    the paper's 4 bits, 6 at 3 bits. The range of the exponents is that of SeedLM's coefficients
+    for L = 16.
     """
     blocks = check(config, blocks, RULES[0])
     spare = config.block_bits - NIBBLE
-    # A root in floating point may be off by one where it is a whole number.
+    # A floating-point root may be off by one if the exact root is an integer.
     levels = round(2 ** (spare / config.block))
     levels -= levels**config.block > 1 << spare
     low, high = -(levels // 2), (levels - 1) // 2

@@ -1,4 +1,4 @@
-"""What the search of SeedLM's encoder needs of a configuration, made once."""
+"""Precomputed tables of the search of SeedLM's encoder."""
 
 from functools import lru_cache
 from math import sqrt
@@ -12,16 +12,16 @@ from seedbed.spec import SeedlmConfig
 
 __all__ = ["Tables", "aligned", "tables"]
 
-#: How far R(s)'^-1 may enlarge float32's errors. Of 65,535 seeds at (C, P) = (8, 3), 65,024 stay
-#: below 20, and the others are beyond 1,000.
+#: Limit of the error amplification of R(s)'^-1 in float32. Of 65,535 seeds at (C, P) = (8, 3),
+#: 65,024 are below 20, and the others above 1,000.
 STRAIN = 32.0
 
 
 class Tables(NamedTuple):
-    """What the search of a configuration needs, beside the configuration.
+    """Tables of the search for a configuration.
 
-    A slot is a step of the generator's cycle; after these come the seeds whose U(s) is nearly
-    singular, once more.
+    A slot is a step of the generator's cycle. The seeds whose U(s) is nearly singular follow in
+    additional slots.
     """
 
     words: np.ndarray  #: (tiles, C + pad, wide) float32, column 0 of V(s) - 2^(B - 1) by slot
@@ -37,7 +37,7 @@ class Tables(NamedTuple):
 
 
 def aligned(*shape: int) -> np.ndarray:
-    """Return zeros, float32, at the start of a cache line: vectors across two lines cost twice."""
+    """Return float32 zeros aligned to a cache line: unaligned vector accesses cost twice."""
     size = int(np.prod(shape))
     buffer = np.zeros(size + 16, np.float32)
     start = -buffer.ctypes.data % 64 // 4
@@ -45,12 +45,12 @@ def aligned(*shape: int) -> np.ndarray:
 
 
 def _triangles(config: SeedlmConfig, seeds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return R(s)'^-1 for the words of each seed, and how far it enlarges errors.
+    """Return R(s)'^-1 for the words of each seed, and its error amplification.
 
     An error of z = V(s)' w is at most some share of |v_k| |w| in its element k, so that element p
     of R'^-1 z is off by that share of sum over k of |R'^-1_pk| |v_k|.
     """
-    # In this mode an array, and no pair as NumPy's annotations say.
+    # NumPy's annotations give a pair; in this mode, the result is an array.
     r = cast(np.ndarray, np.linalg.qr(words(config, seeds) - float(config.half), mode="r"))
     diagonal = np.abs(np.diagonal(r, axis1=1, axis2=2))
     singular = (diagonal <= SINGULAR * diagonal.max()).any(axis=1) | (r.shape[1] < r.shape[2])
@@ -63,16 +63,16 @@ def _triangles(config: SeedlmConfig, seeds: np.ndarray) -> tuple[np.ndarray, np.
 
 @lru_cache(maxsize=1)
 def tables(config: SeedlmConfig, tile: int, wide: int, triangles: tuple[int, ...]) -> Tables:
-    """Return the tables; the last configuration's are kept, about 10 C P 2^K bytes.
+    """Return the tables. Those of the last configuration are cached: about 10 C P 2^K bytes.
 
     Parameters
     ----------
     config
         The blocks' configuration.
     tile, wide
-        Seeds a tile, and products: as many more as a seed has further columns, or above.
+        Seeds per tile, and products per tile: larger by at least the further columns of a seed.
     triangles
-        Allowed numbers of elements of a triangle, of which the least that is enough is taken.
+        Allowed numbers of elements of a triangle; the smallest sufficient one is used.
     """
     order, latent = config.lfsr.order, config.latent
     rank, columns = min(config.block, latent), -(-config.block // 4) * 4
@@ -80,7 +80,7 @@ def tables(config: SeedlmConfig, tile: int, wide: int, triangles: tuple[int, ...
     place = np.zeros(order + 1, np.int64)
     place[states] = np.arange(order)
     tiles = -(-order // tile)
-    # A seed's words begin with the state after it.
+    # The words of a seed start with the following state.
     run = np.resize(np.roll(states, -1), tiles * tile + wide + config.block * latent)
     word = (run >> np.uint32(config.width - config.word_bits)).astype(np.int64) - config.half
     column = aligned(tiles, columns, wide)
@@ -101,7 +101,7 @@ def tables(config: SeedlmConfig, tile: int, wide: int, triangles: tuple[int, ...
     basis = aligned(-(-len(rest) // tile), rank, columns, wide)
     for k, rows in enumerate(basis):
         here = rest[k * tile : (k + 1) * tile]
-        # Of U and not of its inverse: Q R is U but for the last bits, however near to singular.
+        # Computed from U, not from its inverse: Q R equals U up to rounding, also near singularity.
         q, _ = np.linalg.qr(bases(config, here))
         rows[:, : config.block, : len(here)] = q.transpose(2, 1, 0)
     seed = np.zeros((tiles + len(basis)) * tile, np.int64)

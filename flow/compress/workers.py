@@ -1,4 +1,4 @@
-"""Who does the work: this process, several, or those of a dask.distributed cluster."""
+"""Worker pools: this process, several processes, or a dask.distributed cluster."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -20,26 +20,26 @@ from seedbed.flow.processes import workers
 
 __all__ = ["Pool", "cluster", "processes", "results"]
 
-#: Seconds to wait for a scheduler, and for a cluster that has lost its last worker to get one.
+#: Timeout in seconds for a scheduler, and for a cluster without workers.
 PATIENCE = 30.0
-KEPT = "what was finished is kept, and the same command goes on from there"
+RESUME = "finished work is kept, and the same command resumes it"
 
 
-def _nothing() -> None:
+def _noop() -> None:
     """Do nothing."""
 
 
 @dataclass(frozen=True)
 class Pool:
-    """An executor, how many pieces to give it ahead, and what may raise if it has no workers."""
+    """An executor, its queue depth in pieces, and a check that raises if workers are lost."""
 
     executor: Executor
     ahead: int = 1
-    check: Callable[[], None] = _nothing
+    check: Callable[[], None] = _noop
 
 
-class _Here(Executor):
-    """Does the work at once, where it is asked for."""
+class _SynchronousExecutor(Executor):
+    """Runs each task at once, in this process."""
 
     def submit(self, fn: Callable, /, *args: Any, **kwargs: Any) -> Future:
         future: Future = Future()
@@ -52,21 +52,21 @@ class _Here(Executor):
 
 @contextmanager
 def processes(jobs: int) -> Iterator[Pool]:
-    """Provide ``jobs`` processes of this machine; one is this process itself.
+    """Provide ``jobs`` local processes; with one job, the work runs in this process.
 
-    Raises ``RuntimeError`` if one of them ends without a result.
+    Raises ``RuntimeError`` if a process ends without a result.
     """
     if jobs < 1:
         raise ValueError(f"jobs must be 1 or more, not {jobs}")
     if jobs == 1:
-        yield Pool(_Here())
+        yield Pool(_SynchronousExecutor())
         return
     try:
         with workers(jobs, get_context("spawn")) as executor:
             yield Pool(executor, 2 * jobs)
     except BrokenProcessPool as problem:
         raise RuntimeError(
-            f"a worker process was ended from outside, perhaps for want of memory; {KEPT}"
+            f"a worker process was killed, possibly out of memory; {RESUME}"
         ) from problem
 
 
@@ -74,14 +74,14 @@ def processes(jobs: int) -> Iterator[Pool]:
 def cluster(address: str) -> Iterator[Pool]:
     """Provide the workers of the dask.distributed cluster whose scheduler is at ``address``.
 
-    A piece whose worker is lost is done again by another. Raises ``ModuleNotFoundError`` without
-    the extra ``cluster``, and ``RuntimeError`` if no scheduler answers or has no worker, and if
-    either is lost for good.
+    A piece of a lost worker is assigned to another worker. Raises ``ModuleNotFoundError`` without
+    the extra ``cluster``, and ``RuntimeError`` if there is no scheduler or no worker, or if either
+    is lost permanently.
     """
     from distributed import Client, KilledWorker
     from distributed.comm import CommClosedError
 
-    # One sentence is raised here for what the library would log in pages.
+    # Errors are raised here as one sentence; the library would log pages.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:
         client = Client(address, timeout=PATIENCE / 3, set_as_default=False)
@@ -92,29 +92,29 @@ def cluster(address: str) -> Iterator[Pool]:
     def check() -> None:
         nonlocal lost
         if client.status != "running":
-            raise RuntimeError(f"the dask scheduler at {address!r} was lost; {KEPT}")
+            raise RuntimeError(f"the dask scheduler at {address!r} was lost; {RESUME}")
         if client.nthreads():
             lost = None
             return
         lost = lost or monotonic()
         if monotonic() - lost > PATIENCE:
-            raise RuntimeError(f"the dask scheduler at {address!r} has no workers; {KEPT}")
+            raise RuntimeError(f"the dask scheduler at {address!r} has no workers; {RESUME}")
 
     with client:
         try:
-            # Equal pieces are found equal by name, unless told that they are not.
+            # With pure=True, equal pieces would share one result by name.
             executor = client.get_executor(pure=False)
             yield Pool(executor, 4 * max(sum(client.nthreads().values()), 1), check)
         except ImportError as problem:
             raise RuntimeError(f"a worker of the dask cluster lacks {problem.name}") from problem
         except (CancelledError, KilledWorker, CommClosedError) as problem:
-            raise RuntimeError(f"the dask cluster at {address!r} was lost; {KEPT}") from problem
+            raise RuntimeError(f"the dask cluster at {address!r} was lost; {RESUME}") from problem
 
 
 def results(pool: Pool, work: Callable, tasks: Iterable[tuple[Any, Any]]) -> Iterator[tuple]:
-    """Yield ``key, work(task)`` for each key and task, in the order in which they are done.
+    """Yield ``key, work(task)`` for each key and task, in order of completion.
 
-    Tasks are taken when there is room, so that few are in memory at a time.
+    Tasks are consumed as the queue empties, so that few are in memory at a time.
     """
     pending: dict[Future, Any] = {}
 
