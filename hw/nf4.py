@@ -4,7 +4,8 @@ from amaranth.hdl import Array, Const, Module, Signal, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.nf4_quantise import Nf4Quantise, codes_layout, later, values_layout
+from seedbed.hw.delay_line import delayed
+from seedbed.hw.nf4_quantise import Nf4Quantise, codes_layout, values_layout
 from seedbed.spec import Nf4Config
 
 __all__ = ["Nf4", "Nf4Dequantise", "Nf4Quantise", "codes_layout", "values_layout"]
@@ -56,17 +57,16 @@ class Nf4Dequantise(wiring.Component):
         shape = signed(config.level_fraction + 2)
         levels = Array(Const(level, shape) for level in config.levels)
         shift = config.level_fraction - config.shift
-        peak = later(m, enable, beat.peak, "peak")
+        peak = delayed(m, beat.peak, 1, "peak", enable=enable)
         for lane, code in enumerate(beat.codes):
-            level = later(m, enable, levels[code], f"level_{lane}")
-            product = later(m, enable, peak * level, f"product_{lane}")
+            level = delayed(m, levels[code], 1, f"level_{lane}", enable=enable)
+            product = delayed(m, peak * level, 1, f"product_{lane}", enable=enable)
             rounded = (product + (1 << shift >> 1)) >> shift
-            value = later(m, enable, rounded[: config.values.width], f"value_{lane}")
+            rounded = rounded[: config.values.width]
+            value = delayed(m, rounded, 1, f"value_{lane}", enable=enable)
             m.d.comb += self.o.payload.values[lane].eq(value)
-        valid, last = self.i.valid, beat.last
-        for k in range(1, self.latency + 1):
-            valid = later(m, enable, valid, f"valid_{k}", reset=True)
-            last = later(m, enable, last, f"last_{k}")
+        valid = delayed(m, self.i.valid, self.latency, "valid", enable=enable, reset=True)
+        last = delayed(m, beat.last, self.latency, "last", enable=enable)
         m.d.comb += [self.o.valid.eq(valid), self.o.payload.last.eq(last)]
         return m
 

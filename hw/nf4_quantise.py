@@ -5,10 +5,11 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.delay_line import delay_line, delayed
 from seedbed.hw.replicate import replicate
 from seedbed.spec import Nf4Config
 
-__all__ = ["Nf4Quantise", "codes_layout", "later", "values_layout"]
+__all__ = ["Nf4Quantise", "codes_layout", "values_layout"]
 
 #: Thresholds between the sixteen levels.
 LIMITS = 15
@@ -26,15 +27,6 @@ def codes_layout(config: Nf4Config, lanes: int) -> data.StructLayout:
     """Return the layout of a beat of codes."""
     codes = data.ArrayLayout(4, lanes)
     return data.StructLayout({"codes": codes, "peak": config.peak_width, "last": 1})
-
-
-def later(m: Module, enable, value, name: str, *, reset: bool = False) -> Signal:
-    """Return a register of ``value`` with a clock enable."""
-    value = Value.cast(value)
-    register = Signal(value.shape(), reset_less=not reset, name=name)
-    with m.If(enable):
-        m.d.sync += register.eq(value)
-    return register
 
 
 class Nf4Quantise(wiring.Component):
@@ -135,9 +127,9 @@ class Nf4Quantise(wiring.Component):
         names = ("ends", "valid", "first", "final", "last")
         for k in range(self.stages):
             pairs = [keys[j : j + 2] for j in range(0, len(keys), 2)]
-            keys = [later(m, 1, _greatest(*pair), f"key_{k}") for pair in pairs]
+            keys = [delayed(m, _greatest(*pair), 1, f"key_{k}") for pair in pairs]
             pipeline = [
-                later(m, 1, value, f"{name}_{k}", reset=name == "ends")
+                delayed(m, value, 1, f"{name}_{k}", reset=name == "ends")
                 for name, value in zip(names, pipeline, strict=True)
             ]
         ends, valid, first, final, last = pipeline
@@ -149,10 +141,10 @@ class Nf4Quantise(wiring.Component):
         block = Signal(self._block)
         m.d.comb += [
             blocks.w_data.eq(block),
-            blocks.w_en.eq(later(m, 1, ends, "done", reset=True)),
+            blocks.w_en.eq(delayed(m, ends, 1, "done", reset=True)),
             block.peak.eq(truncated + (increment & ~truncated.all())),
-            block.final.eq(later(m, 1, final, "done_final")),
-            block.last.eq(later(m, 1, last, "done_last")),
+            block.final.eq(delayed(m, final, 1, "done_final")),
+            block.last.eq(delayed(m, last, 1, "done_last")),
         ]
 
     def _key(self, value: Value) -> Value:
@@ -167,9 +159,43 @@ class Nf4Quantise(wiring.Component):
 
     def _count(self, m: Module, rows: SyncFIFOBuffered, blocks: SyncFIFO) -> None:
         """Count the thresholds that each number exceeds; a pending output beat stalls this."""
-        config = self.config
         enable = Signal()
         m.d.comb += enable.eq(~self.o.valid | self.o.ready)
+        group, flags = self._walk(m, enable, blocks)
+        taps = {
+            name: delay_line(m, value, 5, name, enable=enable, reset=name == "final")
+            for name, value in flags.items()
+        }
+        shift = self.config.level_fraction + 1 - self.config.shift
+        limits = []
+        for t in range(self.config.thresholds):
+            middle = delayed(m, self._middle(group, t), 1, f"middle_{t}", enable=enable)
+            product = (taps["peak"][1] * middle)[shift:].as_signed()
+            limit = delayed(m, product, 1, f"limit_{t}", enable=enable)
+            # Fan-out from a multiplier, whose site is fixed, to all lanes.
+            limits.append(
+                replicate(
+                    m, limit, self.config.lanes, f"limit_{t}", fanout=LANES_PER_COPY, enable=enable
+                )
+            )
+        m.d.comb += rows.r_en.eq(enable & taps["final"][3])
+        values = data.View(self.i.payload.values.shape(), rows.r_data)
+        codes = Signal(self.o.payload.codes.shape(), reset_less=True)
+        for lane, value in enumerate(values):
+            comparisons = Cat(value > limit[lane] for limit in limits)
+            exceeds = delayed(m, comparisons, 1, f"exceeds_{lane}", enable=enable)
+            count = sum(exceeds[1:], exceeds[0])
+            with m.If(enable):
+                m.d.sync += codes[lane].eq(Mux(taps["first"][4], 0, codes[lane]) + count)
+        m.d.comb += [
+            self.o.valid.eq(taps["final"][5]),
+            self.o.payload.codes.eq(codes),
+            self.o.payload.peak.eq(taps["peak"][5]),
+            self.o.payload.last.eq(taps["last"][5]),
+        ]
+
+    def _walk(self, m: Module, enable: Signal, blocks: SyncFIFO) -> tuple[Signal, dict[str, Value]]:
+        """Return the group of thresholds of this cycle, and what is pipelined with it."""
         block = data.View(self._block, blocks.r_data)
         group = Signal(range(max(2, self.interval)))
         row = Signal(self._block["final"].shape)
@@ -184,53 +210,12 @@ class Nf4Quantise(wiring.Component):
             m.d.sync += group.eq(Mux(final, 0, group + 1))
             with m.If(final):
                 m.d.sync += row.eq(Mux(block_done, 0, row + 1))
-        pipeline = {
+        return group, {
             "final": final & blocks.r_rdy,
             "first": group == 0,
             "peak": block.peak,
             "last": block.last & block_done,
         }
-
-        def stage(k: int) -> None:
-            for name, value in pipeline.items():
-                pipeline[name] = later(m, enable, value, f"{name}_at_{k}", reset=name == "final")
-
-        middles = [
-            later(m, enable, self._middle(group, t), f"middle_{t}")
-            for t in range(config.thresholds)
-        ]
-        stage(1)
-        shift = config.level_fraction + 1 - config.shift
-        limits = [
-            later(m, enable, (pipeline["peak"] * middle)[shift:].as_signed(), f"limit_{t}")
-            for t, middle in enumerate(middles)
-        ]
-        stage(2)
-        # Fan-out from a multiplier, whose site is fixed, to all lanes.
-        limits = [
-            replicate(m, limit, config.lanes, f"limit_{t}", fanout=LANES_PER_COPY, enable=enable)
-            for t, limit in enumerate(limits)
-        ]
-        stage(3)
-        m.d.comb += rows.r_en.eq(enable & pipeline["final"])
-        values = data.View(self.i.payload.values.shape(), rows.r_data)
-        exceeds = [
-            later(m, enable, Cat(value > limit[lane] for limit in limits), f"exceeds_{lane}")
-            for lane, value in enumerate(values)
-        ]
-        stage(4)
-        codes = Signal(self.o.payload.codes.shape(), reset_less=True)
-        with m.If(enable):
-            for code, more in zip(codes, exceeds, strict=True):
-                count = sum(more[1:], more[0])
-                m.d.sync += code.eq(Mux(pipeline["first"], 0, code) + count)
-        stage(5)
-        m.d.comb += [
-            self.o.valid.eq(pipeline["final"]),
-            self.o.payload.codes.eq(codes),
-            self.o.payload.peak.eq(pipeline["peak"]),
-            self.o.payload.last.eq(pipeline["last"]),
-        ]
 
     def _middle(self, group: Signal, t: int) -> Value:
         """Return the middle between two levels that multiplier ``t`` is to multiply."""

@@ -40,6 +40,31 @@ def result_layout(config: SeedlmGemvConfig) -> data.StructLayout:
     return data.StructLayout(fields)
 
 
+class _Job:
+    """Signals of the job that runs, which its states, its counters and its data path share."""
+
+    def __init__(self, limit: int):
+        self.plain = Signal()
+        self.status = Signal(3)
+        # Decoded states: one of these is 1, or none while idle.
+        self.loading = Signal()
+        self.running = Signal()
+        self.flushing = Signal()
+        self.aborting = Signal()
+        self.draining = Signal()
+        self.discard = Signal()
+        self.accepts = Signal()
+        # Rows that were accepted whole and have no result yet.
+        self.in_flight = Signal(range(limit + 2))
+        self.fire = Signal()
+        self.row_error = Signal()
+        self.row_accepted = Signal()
+        self.last_row = Signal()
+        self.result_fire = Signal()
+        self.last_in_flight = Signal()
+        self.error_result = Signal()
+
+
 class SeedlmGemv(wiring.Component):
     """y = W x, exact in integers; W is streamed once, a beat per cycle, and x is stored.
 
@@ -121,118 +146,116 @@ class SeedlmGemv(wiring.Component):
         # One more than the credit: an aborted job needs an entry for its last result.
         results = replace(self.config.mac, results=self._limit + 1)
         m.submodules.mac = mac = mac_array.MacArray(results)
-        config, command, weights = self.config, self.i.payload, self.i_weights.payload
-        rows = Signal(config.row_width)
-        plain = Signal()
-        status = Signal(3)
-        # Rows that were accepted whole and have no result yet, and the next beat of the row.
-        in_flight = Signal(range(self._limit + 2))
-        beat = Signal.like(memory.last_row)
-        accepts = Signal()
-        clear = Signal()
-        shape_error = Signal()
-        # Decoded states: one of these is 1, or none while idle.
-        loading = Signal()
-        running = Signal()
-        flushing = Signal()
-        aborting = Signal()
-        draining = Signal()
-        discard = Signal()
-        error_result = Signal()
-        fire = Signal()
-        row_end = Signal()
-        row_error = Signal()
-        row_accepted = Signal()
-        result_fire = Signal()
-        last_in_flight = Signal()
+        weights = self.i_weights.payload
+        job = _Job(self._limit)
         held = Signal(weights.shape(), reset_less=True)
         held_valid = Signal()
+        self._count(m, memory, job)
+        self._sequence(m, memory, job)
+        m.d.comb += [
+            self.i_vector.ready.eq(job.discard | (job.loading & memory.i.ready)),
+            memory.i.valid.eq(job.loading & self.i_vector.valid),
+            memory.i.payload.eq(self.i_vector.payload),
+            memory.start.eq(job.accepts),
+            memory.columns.eq(self.i.payload.columns),
+            memory.plain.eq(job.plain),
+        ]
+        m.d.sync += [
+            # An aborted job ends its row with an arbitrary beat, so that the pipeline is empty
+            # for the next job. The result of that row becomes the job's last result.
+            held_valid.eq(job.fire | job.aborting),
+            held.data.eq(weights.data),
+            held.last.eq(job.row_accepted),
+        ]
+        m.d.comb += [
+            job.error_result.eq(job.draining & job.last_in_flight),
+            self.o.valid.eq(mac.o.valid),
+            mac.o.ready.eq(self.o.ready),
+            self.o.payload.sum.eq(Mux(job.error_result, 0, mac.o.payload.sums[0])),
+            self.o.payload.status.eq(Mux(job.error_result, job.status, 0)),
+            self.o.payload.last.eq(job.error_result | (job.flushing & job.last_in_flight)),
+        ]
+        self._multiply(m, memory, decompress, mac, held, held_valid, job.plain)
+        return m
+
+    def _count(self, m, memory, job):
+        """Count the rows of a job, the beats of a row, and the rows without a result."""
+        command, weights = self.i.payload, self.i_weights.payload
+        rows = Signal(self.config.row_width)
+        beat = Signal.like(memory.last_row)
+        row_end = Signal()
+        m.d.comb += [
+            self.i_weights.ready.eq(job.discard | (job.running & (job.in_flight != self._limit))),
+            job.fire.eq(job.running & self.i_weights.valid & self.i_weights.ready),
+            row_end.eq(beat == memory.last_row),
+            job.row_error.eq(job.fire & (weights.last != row_end)),
+            job.row_accepted.eq(job.aborting | (job.fire & (weights.last | row_end))),
+            job.last_row.eq(job.row_accepted & (rows == 1)),
+            job.result_fire.eq(self.o.valid & self.o.ready),
+            job.last_in_flight.eq(job.in_flight == 1),
+        ]
+        with m.If(job.accepts):
+            m.d.sync += [job.plain.eq(command.plain), rows.eq(command.rows), beat.eq(0)]
+        with m.If(job.fire):
+            m.d.sync += beat.eq(Mux(job.row_accepted, 0, beat + 1))
+            with m.If(job.row_accepted):
+                m.d.sync += rows.eq(rows - 1)
+        m.d.sync += job.in_flight.eq(job.in_flight + job.row_accepted - job.result_fire)
+
+    def _sequence(self, m, memory, job):
+        """Walk through the states of a job, from its command to its last result."""
+        config, command = self.config, self.i.payload
+        clear = Signal()
+        shape_error = Signal()
         m.d.comb += [
             clear.eq(self.i.valid & command.clear),
             shape_error.eq(
                 (command.columns == 0) | (command.columns > config.columns) | (command.rows == 0)
             ),
-            self.i_vector.ready.eq(discard | (loading & memory.i.ready)),
-            memory.i.valid.eq(loading & self.i_vector.valid),
-            memory.i.payload.eq(self.i_vector.payload),
-            memory.start.eq(accepts),
-            memory.columns.eq(command.columns),
-            memory.plain.eq(plain),
-            self.i_weights.ready.eq(discard | (running & (in_flight != self._limit))),
-            fire.eq(running & self.i_weights.valid & self.i_weights.ready),
-            row_end.eq(beat == memory.last_row),
-            row_error.eq(fire & (weights.last != row_end)),
-            row_accepted.eq(aborting | (fire & (weights.last | row_end))),
-            result_fire.eq(self.o.valid & self.o.ready),
-            last_in_flight.eq(in_flight == 1),
-            error_result.eq(draining & last_in_flight),
-        ]
-        with m.If(accepts):
-            m.d.sync += [plain.eq(command.plain), rows.eq(command.rows), beat.eq(0)]
-        with m.If(fire):
-            m.d.sync += beat.eq(Mux(row_accepted, 0, beat + 1))
-            with m.If(row_accepted):
-                m.d.sync += rows.eq(rows - 1)
-        m.d.sync += [
-            in_flight.eq(in_flight + row_accepted - result_fire),
-            # An aborted job ends its row with an arbitrary beat, so that the pipeline is empty
-            # for the next job. The result of that row becomes the job's last result.
-            held_valid.eq(fire | aborting),
-            held.data.eq(weights.data),
-            held.last.eq(row_accepted),
         ]
         with m.FSM():
             for state in ("IDLE", "DISCARD"):
                 with m.State(state):
                     m.d.comb += [
                         self.i.ready.eq(1),
-                        accepts.eq(self.i.valid & ~command.clear),
-                        discard.eq(state == "DISCARD"),
+                        job.accepts.eq(self.i.valid & ~command.clear),
+                        job.discard.eq(state == "DISCARD"),
                     ]
                     with m.If(clear):
                         m.next = "IDLE"
-                    with m.Elif(accepts & shape_error):
-                        m.d.sync += status.eq(_SHAPE)
+                    with m.Elif(job.accepts & shape_error):
+                        m.d.sync += job.status.eq(_SHAPE)
                         m.next = "ABORT"
-                    with m.Elif(accepts):
+                    with m.Elif(job.accepts):
                         m.next = "LOAD"
             with m.State("LOAD"):
-                m.d.comb += [loading.eq(1), self.i.ready.eq(command.clear)]
+                m.d.comb += [job.loading.eq(1), self.i.ready.eq(command.clear)]
                 with m.If(memory.done):
                     m.next = "RUN"
                 with m.If(memory.fault | clear):
-                    m.d.sync += status.eq(Mux(memory.fault, _VECTOR, _CLEARED))
+                    m.d.sync += job.status.eq(Mux(memory.fault, _VECTOR, _CLEARED))
                     m.next = "ABORT"
             with m.State("RUN"):
-                m.d.comb += [running.eq(1), self.i.ready.eq(command.clear)]
+                m.d.comb += [job.running.eq(1), self.i.ready.eq(command.clear)]
                 with m.If(clear):
-                    m.d.sync += status.eq(_CLEARED)
+                    m.d.sync += job.status.eq(_CLEARED)
                     m.next = "ABORT"
-                with m.If(row_accepted & (rows == 1)):
+                with m.If(job.last_row):
                     m.next = "FLUSH"
-                with m.If(row_error):
-                    m.d.sync += status.eq(_ROW)
+                with m.If(job.row_error):
+                    m.d.sync += job.status.eq(_ROW)
                     m.next = "DRAIN"
             with m.State("FLUSH"):
-                m.d.comb += flushing.eq(1)
-                with m.If(result_fire & last_in_flight):
+                m.d.comb += job.flushing.eq(1)
+                with m.If(job.result_fire & job.last_in_flight):
                     m.next = "IDLE"
             with m.State("ABORT"):
-                m.d.comb += [aborting.eq(1), discard.eq(1)]
+                m.d.comb += [job.aborting.eq(1), job.discard.eq(1)]
                 m.next = "DRAIN"
             with m.State("DRAIN"):
-                m.d.comb += [draining.eq(1), discard.eq(1)]
-                with m.If(result_fire & last_in_flight):
+                m.d.comb += [job.draining.eq(1), job.discard.eq(1)]
+                with m.If(job.result_fire & job.last_in_flight):
                     m.next = "DISCARD"
-        m.d.comb += [
-            self.o.valid.eq(mac.o.valid),
-            mac.o.ready.eq(self.o.ready),
-            self.o.payload.sum.eq(Mux(error_result, 0, mac.o.payload.sums[0])),
-            self.o.payload.status.eq(Mux(error_result, status, 0)),
-            self.o.payload.last.eq(error_result | (flushing & last_in_flight)),
-        ]
-        self._multiply(m, memory, decompress, mac, held, held_valid, plain)
-        return m
 
     def _multiply(self, m, memory, decompress, mac, held, held_valid, plain):
         """Connect the multipliers to the decompressor or, for plain weights, to the beat."""

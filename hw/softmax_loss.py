@@ -7,6 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.delay_line import delayed
 from seedbed.spec import SoftmaxLossConfig
 
 __all__ = ["SoftmaxLoss", "logit_layout", "result_layout"]
@@ -173,8 +174,7 @@ class SoftmaxLoss(wiring.Component):
         exp = Signal(config.probability_bits, reset_less=True)
         total = Signal(range(config.sums[1] + 1))
         count = Signal(range(config.classes + 1))
-        flags_d1 = Signal(_FLAGS)
-        flags_d2 = Signal(_FLAGS)
+        flags_d2 = delayed(m, flags, 2, "flags", reset=True)
         ended = Signal()
         m.d.comb += [
             read.addr.eq(difference[shift:]),
@@ -186,8 +186,6 @@ class SoftmaxLoss(wiring.Component):
         m.d.sync += [
             in_table.eq(difference >> shift < 1 << config.exp_bits),
             exp.eq(Mux(in_table, read.data, 0)),
-            flags_d1.eq(flags),
-            flags_d2.eq(flags_d1),
             ended.eq(flags_d2.last),
         ]
         with m.If(flags_d2.valid):
@@ -219,21 +217,16 @@ class SoftmaxLoss(wiring.Component):
             leading.insert(0, (total[n] | (n == min(floors))) & ~higher)
             higher = higher | total[n]
         leading_one = Signal(len(floors))
-        one_hot = Signal(len(floors), reset_less=True)
         log_floor = Signal(Shape.cast(range(min(floors.values()), max(floors.values()) + 1)))
-        entry_register = Signal(entry, reset_less=True)
         m.d.comb += [
             leading_one.eq(Cat(leading)),
             read.addr.eq(_select(leading_one, [total[n - bits : n] for n in floors])),
         ]
-        m.d.sync += [
-            one_hot.eq(leading_one),
-            log_floor.eq(
-                _select(leading_one, [Const(value, log_floor.shape()) for value in floors.values()])
-            ),
-            entry_register.eq(read.data),
-        ]
-        return one_hot, log_floor, entry_register
+        m.d.sync += log_floor.eq(
+            _select(leading_one, [Const(value, log_floor.shape()) for value in floors.values()])
+        )
+        one_hot = delayed(m, leading_one, 1, "one_hot")
+        return one_hot, log_floor, delayed(m, read.data, 1, "entry")
 
     def _third_pass(self, m, read, one_hot, reciprocal, count, ended):
         """Third pass: multiply the exponentials by the reciprocal, shift, and output gradients."""

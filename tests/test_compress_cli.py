@@ -54,7 +54,9 @@ def folder(tmp_path):
 
 def test_there_and_back(folder):
     done = run("compress", "in", "out", *SMALL, "--jobs", "1", cwd=folder)
-    assert (done.returncode, done.stderr) == (0, "")
+    # A slow machine has progress lines there.
+    lines = [line for line in done.stderr.splitlines() if "%" not in line]
+    assert (done.returncode, lines) == (0, [])
     # 8 blocks of 17 bits for 30 weights, in 17 bytes.
     for words in (
         ["[bold]w", "40 x 30", "F32", "4.533"],

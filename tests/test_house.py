@@ -136,3 +136,13 @@ def test_seconds_of_a_job_are_said_to_be_of_a_simulation(path):
         assert "simulat" in around
         assert "measured.md" in around or path.name == "measured.md"
         assert re.search("nextpnr|placed", around)
+
+
+def test_cores_are_in_files_and_methods_that_can_be_read_at_once():
+    for path in sorted((ROOT / "hw").glob("*.py")):
+        text = path.read_text()
+        assert text.count("\n") <= 300, path.name
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                lines = node.end_lineno - node.lineno + 1
+                assert lines <= 60, f"{path.name}: {node.name} has {lines} lines"

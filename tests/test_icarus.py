@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """The emitted Verilog in Icarus Verilog, as Verilog and as SystemVerilog."""
 
 import re

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 from dataclasses import replace
 
 import pytest

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 import os
 import re
 import subprocess

@@ -53,7 +53,7 @@ def peaks(dut: Nf4Quantise) -> Module:
     key, written = inside["greatest"], inside["block"][: config.peak_width]
     done = _delays(m, 1, closes, 1)[0]
     m.d.comb += [
-        Assert(inside["done"] == done),
+        Assert(inside["done_d1"] == done),
         Assert(key[1:] + key[0] == greatest),
         Assert(written == Mux(greatest > most, most, greatest)),
     ]
@@ -69,22 +69,22 @@ def codes(dut: Nf4Quantise) -> Module:
     fifo_invariants(m, inside, "blocks", dut.rows)
     rows, ready = inside["rows.inner_level"], inside["rows.r_rdy"]
     # A block is one row: each row that is not yet compared is in one of these stages.
-    incoming = [inside[f"ends_{k}"] for k in range(dut.stages)] + [inside["done"]]
-    in_pipeline = [inside[f"final_at_{k}"] for k in range(1, 4)]
+    incoming = [inside[f"ends_{k}_d1"] for k in range(dut.stages)] + [inside["done_d1"]]
+    in_pipeline = [inside[f"final_d{k}"] for k in range(1, 4)]
     m.d.comb += [
         Assert(rows + ready == sum([*incoming, *in_pipeline], inside["blocks.level"])),
         Assert(ready | (rows == incoming[0])),
         Assert(rows < dut.rows),
         Assert(inside["beat"] == 0),
-        Assert(ready | ~inside["final_at_3"]),
-        Assert(inside["blocks.w_rdy"] | ~inside["done"]),
+        Assert(ready | ~inside["final_d3"]),
+        Assert(inside["blocks.w_rdy"] | ~inside["done_d1"]),
     ]
     # At each of the five stages: valid, the group of thresholds, and the row.
     valid_at = [inside["blocks.r_rdy"], *_delays(m, enable, inside["blocks.r_rdy"], 5)]
     group = [inside["group"], *_delays(m, enable, inside["group"], 5)]
     row = [None, None, None, inside["rows.r_data"], *_delays(m, enable, inside["rows.r_data"], 2)]
     first_peak = inside["blocks.r_data"][: config.peak_width]
-    peak = [first_peak, *(inside[f"peak_at_{k}"] for k in range(1, 6))]
+    peak = [first_peak, *(inside[f"peak_d{k}"] for k in range(1, 6))]
     final = [valid_at[k] & (group[k] == dut.interval - 1) for k in range(6)]
     m.d.comb += Assert(Mux(valid_at[0], group[0] < dut.interval, group[0] == 0))
     for k in range(1, 6):
@@ -94,12 +94,12 @@ def codes(dut: Nf4Quantise) -> Module:
         if k > 3:
             consecutive &= row[k - 1] == row[k]
         m.d.comb += [
-            Assert(inside[f"final_at_{k}"] == final[k]),
+            Assert(inside[f"final_d{k}"] == final[k]),
             Assert(continues == (valid_at[k - 1] & (group[k - 1] != 0))),
             Assert(~continues | consecutive),
         ]
         if k < 5:
-            m.d.comb += Assert(~valid_at[k] | (inside[f"first_at_{k}"] == (group[k] == 0)))
+            m.d.comb += Assert(~valid_at[k] | (inside[f"first_d{k}"] == (group[k] == 0)))
     shift = config.level_fraction + 1 - config.shift
 
     def limit(k: int, c: int) -> Value:
@@ -110,12 +110,12 @@ def codes(dut: Nf4Quantise) -> Module:
         at_group = [valid_at[k] & (group[k] == g) for k in range(6)]
         for t, c in enumerate(range(g * per, (g + 1) * per)):
             m.d.comb += [
-                Assert(~at_group[1] | (inside[f"middle_{t}"] == config.middles[c])),
-                Assert(~at_group[2] | (inside[f"limit_{t}"] == limit(2, c))),
+                Assert(~at_group[1] | (inside[f"middle_{t}_d1"] == config.middles[c])),
+                Assert(~at_group[2] | (inside[f"limit_{t}_d1"] == limit(2, c))),
                 Assert(~at_group[3] | (inside[f"limit_{t}_copy_0"] == limit(3, c))),
             ]
             for lane, value in enumerate(values(row[4])):
-                more = inside[f"exceeds_{lane}"][t]
+                more = inside[f"exceeds_{lane}_d1"][t]
                 m.d.comb += Assert(~at_group[4] | (more == (value > limit(4, c))))
         for value, code in zip(values(row[5]), dut.o.payload.codes, strict=True):
             found = [value > limit(5, c) for c in range((g + 1) * per)]
@@ -132,9 +132,9 @@ def numbers(dut: Nf4Dequantise) -> Module:
     valid = [dut.i.valid, *_delays(m, enable, dut.i.valid, 3)]
     last = [dut.i.payload.last, *_delays(m, enable, dut.i.payload.last, 3)]
     peak = [dut.i.payload.peak, *_delays(m, enable, dut.i.payload.peak, 3)]
-    m.d.comb += [Assert(inside[f"valid_{k}"] == valid[k]) for k in range(1, 4)]
-    m.d.comb += [Assert(inside[f"last_{k}"] == last[k]) for k in range(1, 4)]
-    m.d.comb += Assert(inside["peak"] == peak[1])
+    m.d.comb += [Assert(inside[f"valid_d{k}"] == valid[k]) for k in range(1, 4)]
+    m.d.comb += [Assert(inside[f"last_d{k}"] == last[k]) for k in range(1, 4)]
+    m.d.comb += Assert(inside["peak_d1"] == peak[1])
     for lane, given in enumerate(dut.i.payload.codes):
         code = [given, *_delays(m, enable, given, 3)]
         for c, level in enumerate(config.levels):
@@ -142,8 +142,8 @@ def numbers(dut: Nf4Dequantise) -> Module:
             doubled = (peak[3] * level) << (config.shift + 1)
             half_up = (doubled + (1 << config.level_fraction)) >> (config.level_fraction + 1)
             m.d.comb += [
-                Assert(~at_group[1] | (inside[f"level_{lane}"] == level)),
-                Assert(~at_group[2] | (inside[f"product_{lane}"] == peak[2] * level)),
+                Assert(~at_group[1] | (inside[f"level_{lane}_d1"] == level)),
+                Assert(~at_group[2] | (inside[f"product_{lane}_d1"] == peak[2] * level)),
                 Assert(~at_group[3] | (dut.o.payload.values[lane] == half_up)),
             ]
     cover(m, transfer(dut.o) & dut.o.payload.last & (dut.o.payload.values[0] < 0))
@@ -172,13 +172,13 @@ EQUAL_COUNTS = Mutant(
 )
 NO_CLEAR = Mutant(
     name="a count is not cleared",
-    old='Mux(pipeline["first"], 0, code)',
-    new="code",
+    old='Mux(taps["first"][4], 0, codes[lane])',
+    new="codes[lane]",
 )
 LEAVES_EARLY = Mutant(
     name="a row is read before its last thresholds",
-    old='rows.r_en.eq(enable & pipeline["final"])',
-    new='rows.r_en.eq(enable & pipeline["first"])',
+    old='rows.r_en.eq(enable & taps["final"][3])',
+    new='rows.r_en.eq(enable & taps["first"][3])',
 )
 NO_STALL = Mutant(
     name="the pipeline does not stall",

@@ -101,8 +101,8 @@ def jobs(dut: SeedlmGemv) -> Module:
 
 NO_CREDIT = Mutant(
     name="rows are accepted without credit",
-    old="discard | (running & (in_flight != self._limit))",
-    new="discard | running",
+    old="job.discard | (job.running & (job.in_flight != self._limit))",
+    new="job.discard | job.running",
 )
 NO_ENTRY = Mutant(
     name="an aborted job has no entry for its last result",
@@ -111,18 +111,18 @@ NO_ENTRY = Mutant(
 )
 ANY_END = Mutant(
     name="any row may be the last result",
-    old="self.o.payload.last.eq(error_result | (flushing & last_in_flight))",
-    new="self.o.payload.last.eq(error_result | flushing)",
+    old="job.error_result | (job.flushing & job.last_in_flight)",
+    new="job.error_result | job.flushing",
 )
 ROW_NOT_ENDED = Mutant(
     name="an error leaves its row without an end",
-    old="row_accepted.eq(aborting | (fire & (weights.last | row_end)))",
-    new="row_accepted.eq(aborting | (fire & row_end))",
+    old="job.row_accepted.eq(job.aborting | (job.fire & (weights.last | row_end)))",
+    new="job.row_accepted.eq(job.aborting | (job.fire & row_end))",
 )
 ONE_SHORT = Mutant(
     name="a job ends a row early",
-    old="with m.If(row_accepted & (rows == 1)):",
-    new="with m.If(row_accepted & (rows <= 2)):",
+    old="job.row_accepted & (rows == 1)",
+    new="job.row_accepted & (rows <= 2)",
 )
 TINY = SeedlmGemvConfig(
     block=2, latent=1, width=3, beat_bits=16, plain_width=8, activation_width=2, columns=4,

@@ -127,7 +127,7 @@ def gradients(dut: SoftmaxLoss) -> Module:
     difference = probability - (inside["hit"] << bits) + (1 << dropped_bits >> 1)
     gradient, valid = past(m, difference >> dropped_bits), past(m, enable & second.valid)
     one_end(m, dut, inside)
-    m.d.comb += Assert(~(reading | first.valid | second.valid) | (inside["one_hot"] == one_hot))
+    m.d.comb += Assert(~(reading | first.valid | second.valid) | (inside["one_hot_d1"] == one_hot))
     with m.If(valid):
         m.d.comb += Assert(dut.o.payload.gradient == gradient)
     cover(
