@@ -35,7 +35,7 @@ class Network:
     exponents: dict[str, int]
 
     def copy(self) -> "Network":
-        """Return a network of its own."""
+        """Return a copy that shares no arrays."""
         return Network({n: w.copy() for n, w in self.weights.items()}, dict(self.exponents))
 
 

@@ -16,7 +16,7 @@ class ActivationStore(wiring.Component):
     """Two buffers of ``plan.store_rows`` rows of ``lanes`` numbers, a bank per lane.
 
     A read gives the numbers from ``address`` on, one per lane, whatever the address is:
-    every bank has a row of its own, and what comes out is rotated. With ``skew``, lanes read
+    every bank has a separate row address, and the output is rotated. With ``skew``, lanes read
     whole rows further on, as the plan's ``skews`` say. A write puts up to ``ways``
     numbers at any address, or ``config.fill`` at a multiple of as many.
 

@@ -50,8 +50,8 @@ class ConvEngine(wiring.Component):
         images, before the next one begins, and stay over a reset.
     i : In(stream of struct)
         ``values`` (ways x signed(values.width)), ``last`` with an image's last beat: row by row,
-        column by column, channel by channel. Every row begins with a beat of its own; what is left
-        over of its last beat counts for nothing.
+        column by column, channel by channel. Every row begins in a new beat. The unused part of its
+        last beat is ignored.
     o : Out(stream of struct)
         A frame an image: ``values`` (ways x signed(values.width)), ``count`` of them, the outputs
         in the order of rows, columns, channels, groups of channels at a time; ``status``; with

@@ -25,7 +25,7 @@ class ImageLoader(wiring.Component):
         Of the store, steady during an image.
     i : In(stream of struct)
         ``values`` (ways numbers), ``last``: row by row, column by column, channel by channel. Every
-        row begins with a beat of its own; what is left over of its last one counts for nothing.
+        row begins in a new beat. The unused part of its last beat is ignored.
     o : Out(stream of struct)
         ``address``, ``values``, ``count``: to the engine.
     done, length_error : Out(1)

@@ -50,7 +50,7 @@ class InstantFt(wiring.Component):
         ``adapter_rows``. Taken between commands, which wait for its end. Adapters are the new ones
         from there on.
     i_samples : In(stream of struct)
-        ``pixels`` (ways x 8 bits; every row of the image begins with a beat of its own), ``last``;
+        ``pixels`` (ways x 8 bits; every row of the image begins in a new beat), ``last``;
         ``label`` and ``index`` (of the image, in the cache), which count with the first beat.
     o : Out(stream of struct)
         A beat a sample, ``best`` (the class), ``loss`` (in the values' format) and ``hit``; then

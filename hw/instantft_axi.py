@@ -1,4 +1,4 @@
-"""The fine-tuning core behind AXI4, AXI4-Stream and AXI4-Lite ports."""
+"""The fine-tuning core with AXI4, AXI4-Stream and AXI4-Lite ports."""
 
 from amaranth.hdl import Cat, ClockDomain, Const, Module, Signal
 from amaranth.lib import wiring

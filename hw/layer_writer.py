@@ -105,7 +105,7 @@ class LayerWriter(wiring.Component):
         return m
 
     def _frames(self, m) -> list:
-        """Count a step's frames; return what each stage of the pipeline knows of its own."""
+        """Count a step's frames; return the constants of each pipeline stage."""
         plan = self.config.plan
         steps, ways = plan.steps, plan.ways
         done = Signal()

@@ -32,8 +32,8 @@ class VectorLoader(wiring.Component):
     buffer_select : In(1)
         Of the store, steady during a packet.
     i : In(stream of struct)
-        ``values`` (ways numbers), ``last``. Every vector begins with a beat of its own, whose rest
-        counts for nothing in the vector's last one.
+        ``values`` (ways numbers), ``last``. Every vector begins in a new beat. The unused part of
+        its last beat is ignored.
     o : Out(stream of struct)
         ``address``, ``values``, ``count``: to the engine.
     done, length_error : Out(1)

@@ -189,7 +189,7 @@ async def refuses(dut):
 
 @cocotb.test()
 async def answers_faults(dut):
-    """Wrong images, indices, packets and commands; good jobs behind them."""
+    """Wrong images, indices, packets and commands; good jobs after them."""
     bench = Bench(dut)
     await bench.begin()
     script = bench.script

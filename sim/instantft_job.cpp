@@ -1,7 +1,7 @@
-// Plays a whole job on the emitted fine-tuning core, with a memory of its own, and counts cycles.
+// Runs a whole job on the emitted fine-tuning core, with a modelled memory, and counts cycles.
 //
 // bench JOB RESULTS: files of 32-bit words, laid out as sim/instantft_job.py says. Prints how many
-// results came, from time to time. Exit 3: the core stands still; 4: it breaks its memory's rules.
+// results came, from time to time. Exit 3: the core has timed out; 4: it breaks its memory's rules.
 #include <chrono>
 #include <deque>
 #include <fstream>
@@ -44,7 +44,7 @@ struct Burst {
     bool error;
 };
 
-// A memory that answers in the order of its commands, each after a latency of its own.
+// A memory that answers in the order of its commands, each after a random latency.
 struct Memory {
     uint32_t beat_words, address_bits, least, most;
     int64_t fault;
@@ -63,7 +63,7 @@ struct Memory {
         const uint64_t due = now + least + random.below(most - least + 1);
         (write ? writes : reads).push_back({write, at, length, due, bursts++ == fault});
     }
-    // Put beats that came into the burst they belong to, which may come behind them.
+    // Put beats that came into the burst they belong to, which may come after them.
     void store(uint64_t now) {
         while (!writes.empty() && !data.empty()) {
             Burst& burst = writes.front();
@@ -136,7 +136,7 @@ int main(int argc, char** argv) try {
     Words burst(words(top.o_command_payload)), written(words(top.o_write_payload));
     Words fetched(beat_words + 1);
 
-    uint64_t cycle = 0, moved_last = 0, told = 0;
+    uint64_t cycle = 0, last_transfer = 0, reported = 0;
     auto when = std::chrono::steady_clock::now();
     auto edge = [&] {
         top.clk = 1;
@@ -182,19 +182,19 @@ int main(int argc, char** argv) try {
             const bool moved[] = {command.moves(), parameters.moves(), samples.moves(),
                                   response.moves(), reading.moves()};
             for (bool one : moved)
-                if (one) moved_last = cycle;
+                if (one) last_transfer = cycle;
             if (top.o_valid && top.o_ready) {
                 get(top.o_payload, result.data());
                 came.push_back(uint32_t(cycle - begun));
                 came.insert(came.end(), result.begin(), result.end());
                 answered |= bit(result.data(), result_last);
-                told++;
-                moved_last = cycle;
+                reported++;
+                last_transfer = cycle;
             }
             if (top.o_parameters_valid && top.o_parameters_ready) {
                 get(top.o_parameters_payload, parameter.data());
                 gave.insert(gave.end(), parameter.begin(), parameter.end());
-                moved_last = cycle;
+                last_transfer = cycle;
             }
             if (top.o_command_valid && top.o_command_ready) {
                 get(top.o_command_payload, burst.data());
@@ -214,11 +214,11 @@ int main(int argc, char** argv) try {
             }
             if (moved[3]) response.valid = 0;
             if (moved[4]) reading.valid = 0;
-            if (cycle - moved_last > 1000000) throw Broken{3, "nothing moves"};
+            if (cycle - last_transfer > 1000000) throw Broken{3, "no transfer for 1,000,000 cycles"};
             if (!(++cycle & 0x1fff)) {
                 const auto now = std::chrono::steady_clock::now();
                 if (now - when > std::chrono::milliseconds(200))
-                    when = now, std::cout << told << std::endl;
+                    when = now, std::cout << reported << std::endl;
             }
         }
         put({uint32_t(cycle - begun), uint32_t(came.size() / (1 + result.size()))});

@@ -73,7 +73,7 @@ class ConvEngineConfig:
 
     @property
     def image_beats(self) -> int:
-        """Beats of an image: every row of it begins with a beat of its own."""
+        """Beats of an image: every row begins in a new beat."""
         rows, columns, channels = self.engine.plan.image.shape
         return rows * -(-columns * channels // self.ways)
 

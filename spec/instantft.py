@@ -56,7 +56,7 @@ class InstantFtConfig:
     cache
         One of ``CACHES``.
     block, peak_width
-        Of the cache's :class:`Nf4Config`: each layer's output has blocks of its own.
+        Of the cache's :class:`Nf4Config`: each layer's output has separate blocks.
     batch
         Samples between two updates, 1..256. A last batch of fewer is updated from at the same rate,
         so that each sample weighs the same; it is the host that says how many.

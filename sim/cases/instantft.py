@@ -254,7 +254,7 @@ class Session:
         self.ends()
 
     def _score(self, part: Sequence[int], hits: Sequence[int]):
-        """Tell what comes of known samples; return what an update needs."""
+        """Expect the results of known samples; return what an update needs."""
         if not part:
             return None
         each = [self.known[number] for number in part]
