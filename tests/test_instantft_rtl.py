@@ -138,7 +138,7 @@ def a_memory_that_fails_ends_the_training(kept, bench, job):
 
 def a_core_that_stands_still_is_told(bench, job):
     acts = [Act(kind="infer", fields=(("samples", 3), ("epochs", 1)), images=[0, 1])]
-    with pytest.raises(Mismatch, match="ended with 3: nothing moves"):
+    with pytest.raises(Mismatch, match="ended with 3: no transfer for 1,000,000 cycles"):
         play(bench, job.config, job.images, job.labels, acts, seed=1)
 
 
