@@ -15,7 +15,7 @@ from seedbed.flow.cache import memo
 from seedbed.flow.processes import workers as processes
 from seedbed.flow.progress import Bar
 
-__all__ = ["Task", "bar", "run_jobs"]
+__all__ = ["NotCachedError", "Task", "bar", "cached_run", "run_jobs"]
 
 
 class Task(Protocol):
@@ -29,14 +29,19 @@ class Task(Protocol):
         """Run one job, and return a dictionary of JSON values."""
 
 
-class _NotCachedError(Exception):
+class NotCachedError(Exception):
     """There is no cached result."""
 
 
-def _cached(task: Task, job: Any, folder: Path, *, may_run: bool = False) -> dict[str, Any]:
+def cached_run(task: Task, job: Any, folder: Path, *, may_run: bool = False) -> dict[str, Any]:
+    """Return a job's result, cached in ``folder``.
+
+    Raises :class:`NotCachedError` if it is not cached, unless ``may_run``.
+    """
+
     def compute() -> dict[str, Any]:
         if not may_run:
-            raise _NotCachedError
+            raise NotCachedError
         return task.run(job)
 
     return memo(folder, "run", {"task": task.digest, "job": asdict(job)}, compute)
@@ -53,7 +58,7 @@ def _init_worker(task: Task, folder: Path) -> None:
 
 def _run_in_worker(job: Any) -> dict[str, Any]:
     task, folder = _worker_state[0]
-    return _cached(task, job, folder, may_run=True)
+    return cached_run(task, job, folder, may_run=True)
 
 
 def bar(shown: bool) -> Bar:
@@ -81,8 +86,8 @@ def run_jobs(
     todo = []
     for job in dict.fromkeys(wanted):
         try:
-            done[job] = _cached(task, job, folder)
-        except _NotCachedError:
+            done[job] = cached_run(task, job, folder)
+        except NotCachedError:
             todo.append(job)
     if not todo:
         return done
@@ -91,7 +96,7 @@ def run_jobs(
         if workers == 1:
             for job in todo:
                 with threadpool_limits(1):
-                    done[job] = _cached(task, job, folder, may_run=True)
+                    done[job] = cached_run(task, job, folder, may_run=True)
                 shown.advance(line)
             return done
         count = min(workers, len(todo))

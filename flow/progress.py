@@ -7,9 +7,19 @@ from time import monotonic
 from typing import Any
 
 from rich.console import Console
-from rich.progress import Progress, ProgressColumn, TaskID
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
-__all__ = ["PERIOD", "Bar", "status"]
+__all__ = ["PERIOD", "Bar", "status", "throughput_bar"]
 
 #: Seconds between lines without a terminal.
 PERIOD = 30.0
@@ -50,6 +60,30 @@ class Bar(Progress):
         self._last_line = monotonic()
         task = next(task for task in self.tasks if task.id == task_id)
         _print_line(self.console, f"{task.description}: {task.percentage:.1f} %", self._start)
+
+
+class _Rate(ProgressColumn):
+    """Current throughput."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self.unit = unit
+
+    def render(self, task: Task) -> Text:
+        speed = task.speed or 0.0
+        return Text(f"{speed:,.{0 if speed >= 10 else 1}f} {self.unit}/s")
+
+
+def throughput_bar(console: Console | None, unit: str = "blocks") -> Bar:
+    """Return a bar whose tasks count ``unit``, with throughput and remaining time.
+
+    Without a terminal, it prints a line periodically.
+    """
+    return Bar(
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.1f} %"),
+        _Rate(unit), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn(),
+        console=console,
+    )  # fmt: skip
 
 
 @contextmanager

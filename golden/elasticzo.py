@@ -112,6 +112,13 @@ def _log2_of_sum(exponents: np.ndarray, fraction: int) -> np.ndarray:
     return (whole - POWER_BITS << fraction) + _logarithms(fraction)[mantissa]
 
 
+def _exponents(logits: np.ndarray, exponents: np.ndarray, fraction: int) -> np.ndarray:
+    """Return floor(47274 logits 2^(exponents - 15) 2^fraction) of (samples, classes)."""
+    scaled = LOG2_E * logits
+    shift = np.clip(exponents - 15 + fraction, -40, 30)[:, None]
+    return np.where(shift < 0, scaled >> np.maximum(-shift, 0), scaled << np.maximum(shift, 0))
+
+
 def loss_sign(
     plus: tuple[np.ndarray, np.ndarray],
     minus: tuple[np.ndarray, np.ndarray],
@@ -139,11 +146,10 @@ def loss_sign(
         Bits.
     """
     rows = np.arange(len(labels))
-    terms = []
-    for logits, exponents in (plus, minus):
-        difference = LOG2_E * (logits - logits[rows, labels][:, None])
-        shift = np.clip(exponents - 15 + fraction, -40, 30)[:, None]
-        terms.append(np.where(shift < 0, difference >> -shift, difference << np.maximum(shift, 0)))
+    terms = [
+        _exponents(logits - logits[rows, labels][:, None], exponents, fraction)
+        for logits, exponents in (plus, minus)
+    ]
     top = np.maximum(terms[0].max(axis=1), terms[1].max(axis=1)) - (RANGE << fraction)
     a, b = (_log2_of_sum(np.maximum(e - top[:, None], 0), fraction) for e in terms)
     return int(np.sign((a - b).sum()))
@@ -164,8 +170,7 @@ def loss_gradient(logits: np.ndarray, exponents: np.ndarray, labels: np.ndarray)
     which pseudo-stochastic rounding leaves 7.
     """
     rows = np.arange(len(labels))
-    shift = np.clip(exponents - 15, -40, 30)[:, None]
-    e = np.where(shift < 0, (LOG2_E * logits) >> -shift, (LOG2_E * logits) << np.maximum(shift, 0))
+    e = _exponents(logits, exponents, 0)
     e = np.maximum(e - (e.max(axis=1, keepdims=True) - RANGE), 0)
     large = (1 << e) - 1
     s = np.maximum(-exponents, 0)[:, None]
@@ -262,16 +267,15 @@ class ElasticZo:
             for name, each in z.items():
                 weights[name] = np.clip(weights[name] + each, -LIMIT, LIMIT)
         passes = [*self._map(lambda each: self.forward(each, images, first), perturbations)]
-        last = passes[-1]
-        sign = exact = 0
+        outcomes = [(each.logits, each.exponents) for each in passes]
+        losses = [loss(*outcome, labels) for outcome in outcomes]
+        sign = 0
         if trained:
-            plus, minus = ((each.logits, each.exponents) for each in passes)
-            sign = loss_sign(plus, minus, labels, fraction=config.fraction)
-            exact = int(np.sign(loss(*plus, labels) - loss(*minus, labels)))
+            sign = loss_sign(outcomes[0], outcomes[-1], labels, fraction=config.fraction)
             self._update(z, sign, phase)
         if config.partition < len(config.layers):
-            self._backpropagate(last, labels, phase)
-        return StepResult(sign, exact, loss(last.logits, last.exponents, labels))
+            self._backpropagate(passes[-1], labels, phase)
+        return StepResult(sign, int(np.sign(losses[0] - losses[-1])), losses[-1])
 
     def _update(self, z: dict[str, np.ndarray], sign: int, phase: Phase) -> None:
         """Subtract g z, rounded to one bit."""

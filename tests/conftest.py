@@ -91,7 +91,7 @@ def called(monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["seedbed", *words])
         with pytest.raises(SystemExit) as left:
             main()
-        told = capsys.readouterr()
-        return left.value.code, told.out, told.err
+        printed = capsys.readouterr()
+        return left.value.code, printed.out, printed.err
 
     return call

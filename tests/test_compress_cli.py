@@ -274,8 +274,8 @@ def test_interrupted_from_the_keyboard(tmp_path):
         assert started.poll() is None
         time.sleep(0.01)
     os.killpg(started.pid, signal.SIGINT)
-    told = started.communicate()[1].strip()
-    assert (started.returncode, told) == (130, "interrupted: finished work is kept")
+    printed = started.communicate()[1].strip()
+    assert (started.returncode, printed) == (130, "interrupted: finished work is kept")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out.journal", "out.part"]
     done = run(*words[len(CLI) :], cwd=tmp_path)
     assert done.returncode == 0
@@ -312,8 +312,8 @@ def test_interrupted_before_there_is_anything(folder):
         assert started.poll() is None
         time.sleep(0.001)
     os.killpg(started.pid, signal.SIGINT)
-    told = started.communicate()[1]
-    assert (started.returncode, told) == (130, "interrupted: finished work is kept\n")
+    printed = started.communicate()[1]
+    assert (started.returncode, printed) == (130, "interrupted: finished work is kept\n")
     assert sorted(path.name for path in folder.iterdir()) == ["in", "script"]
 
 

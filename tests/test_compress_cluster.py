@@ -48,13 +48,13 @@ def wanted(source):
 @pytest.fixture
 def machines(tmp_path):
     """A scheduler and two workers: their processes, its first, how another begins, its address."""
-    begun, told = [], tmp_path / "scheduler"
+    begun, printed = [], tmp_path / "scheduler"
     # So long is a result asked for whose worker was lost in the meantime; half a minute by default.
     env = os.environ | {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s"}
 
     def begin(name, *words):
         log = open(tmp_path / f"log{len(begun)}", "w")  # noqa: SIM115
-        local = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(told)]
+        local = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(printed)]
         command = [sys.executable, "-m", f"distributed.cli.dask_{name}", *local, *words]
         begun.append(subprocess.Popen(command, stdout=log, stderr=log, env=env))
         log.close()
@@ -66,17 +66,17 @@ def machines(tmp_path):
     worker()
     worker()
     try:
-        yield begun, worker, told
+        yield begun, worker, printed
     finally:
         for each in begun:
             each.kill()
             each.wait()
 
 
-def address(told, workers):
+def address(printed, workers):
     for _ in range(600):
         try:
-            with distributed.Client(scheduler_file=str(told), set_as_default=False) as client:
+            with distributed.Client(scheduler_file=str(printed), set_as_default=False) as client:
                 client.wait_for_workers(workers, timeout=60)
                 return client.scheduler.address
         except (OSError, ValueError):
@@ -104,10 +104,10 @@ def after(journal, more, action):
 
 def test_what_is_lost_in_the_middle(source, wanted, machines, tmp_path, monkeypatch):
     """A worker; then the other one, which was the last; then the scheduler."""
-    begun, worker, told = machines
+    begun, worker, printed = machines
 
     def spread(name, count, who):
-        with cluster(address(told, count)) as pool:
+        with cluster(address(printed, count)) as pool:
             lost = after(tmp_path / f"{name}.journal", 4, who.kill)
             compress(source, tmp_path / name, pool)
             lost.join()

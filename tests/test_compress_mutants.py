@@ -128,16 +128,16 @@ def test_whatever_is_wrong_is_one_sentence_that_names_the_file(data, original, t
     source.write_bytes(data.draw(mutants(original)))
     try:
         decompress(source, target, console=Console(quiet=True))
-        told = None
+        printed = None
     except CheckpointError as refused:
-        told = str(refused)
-    if told is None:
+        printed = str(refused)
+    if printed is None:
         Checkpoint(target).close()
         target.unlink()
     else:
-        assert told.startswith(str(source))
-        assert "\n" not in told
-        assert "' object " not in told
+        assert printed.startswith(str(source))
+        assert "\n" not in printed
+        assert "' object " not in printed
         # It can be printed, whatever was in the file.
-        assert told.encode()
+        assert printed.encode()
     assert [path.name for path in tmp_path.iterdir()] == ["packed"]

@@ -77,10 +77,10 @@ def test_lanes_of_a_users_design_get_sites_that_the_placer_takes(ready, load, tm
 def test_other_files_are_refused(text, sentence, tmp_path, called):
     (tmp_path / "design.json").write_text(text)
     words = ["constrain", "design.json", "--instance", "first.noise", "-o", "out.json"]
-    code, _, told = called(words, tmp_path)
+    code, _, printed = called(words, tmp_path)
     assert code == 2
-    assert "design.json" in told
-    assert sentence in " ".join(told.split())
+    assert "design.json" in printed
+    assert sentence in " ".join(printed.split())
     assert not (tmp_path / "out.json").exists()
 
 
@@ -93,6 +93,6 @@ def test_other_files_are_refused(text, sentence, tmp_path, called):
 )
 def test_bad_options_are_refused(option, sentence, tmp_path, called):
     words = ["constrain", "design.json", "--instance", "a", "-o", "out.json", *option]
-    code, _, told = called(words, tmp_path)
+    code, _, printed = called(words, tmp_path)
     assert code == 2
-    assert sentence in " ".join(told.split())
+    assert sentence in " ".join(printed.split())

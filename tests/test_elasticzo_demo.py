@@ -54,9 +54,9 @@ def test_another_seed_is_another_training(tmp_path):
 
 
 def test_the_command_prints_a_table(called, tmp_path):
-    code, told, _ = called(["demo", "elasticzo", "--epochs", "1", "--build", "b"], tmp_path)
+    code, printed, _ = called(["demo", "elasticzo", "--epochs", "1", "--build", "b"], tmp_path)
     assert not code
-    assert "ElasticZO-INT8, full-zo, digits" in told
+    assert "ElasticZO-INT8, full-zo, digits" in printed
     assert (tmp_path / "b" / "demo" / "digits" / "elasticzo-full-zo.png").is_file()
 
 
@@ -71,6 +71,6 @@ def test_the_command_prints_a_table(called, tmp_path):
     ],
 )
 def test_bad_input_is_one_sentence(called, tmp_path, words, sentence):
-    code, _, told = called(["demo", "elasticzo", *words], tmp_path)
+    code, _, printed = called(["demo", "elasticzo", *words], tmp_path)
     assert code == 2
-    assert sentence in told
+    assert sentence in printed

@@ -49,9 +49,9 @@ def kept(monkeypatch):
     calls = []
 
     def played(bench, config, images, labels, acts, **options):
-        told = play(bench, config, images, labels, acts, **options)
-        calls.append(SimpleNamespace(bench=bench, told=told))
-        return told
+        printed = play(bench, config, images, labels, acts, **options)
+        calls.append(SimpleNamespace(bench=bench, printed=printed))
+        return printed
 
     monkeypatch.setattr(instantft_whole, "play", played)
     jobs = []
@@ -83,7 +83,7 @@ def test_short_job_bit_by_bit(tmp_path, kept, monkeypatch):
     again = instantft_rtl_demo.run_rtl(None, tmp_path / "out", build=tmp_path, **options)
     assert again == json.loads(json.dumps(result))
     (job,), (call,) = kept.jobs, kept.calls
-    differences_are_told(job, call.told)
+    differences_are_told(job, call.printed)
     # Without the images that it is held against.
     small = replace(job, images=job.images[:IMAGES], labels=job.labels[:IMAGES])
     a_memory_that_fails_ends_the_training(kept, call.bench, small)
@@ -91,9 +91,9 @@ def test_short_job_bit_by_bit(tmp_path, kept, monkeypatch):
     an_interruption_ends_the_simulation(kept, call.bench, small)
 
 
-def differences_are_told(job, told):
+def differences_are_told(job, printed):
     """Nothing that came may be changed: each is seen, and the first batch that differs is named."""
-    acts = dict(zip(job.acts(), told, strict=True))
+    acts = dict(zip(job.acts(), printed, strict=True))
     instantft_whole._check(job, acts, faulty=False)
 
     def changed(act, name, at=None, **counters):
@@ -191,13 +191,13 @@ def test_the_papers_job_alone_is_in_the_report(tmp_path, change):
     assert row.aim == {"job_cycles": ["<=", 12e6], "pass_cycles": ["<=", 400]}
     assert row.paper == paper.published("InstantFT, section 5", "0.36 s at 200 MHz")
     (table,) = [t for t in sections([row.to_json()]) if t.title == "Fine-tuning in the RTL"]
-    told = dict(zip(table.header, table.lines[0], strict=True))
+    printed = dict(zip(table.header, table.lines[0], strict=True))
     wanted = {
         "data": "mnist", "training images": "1,024", "held-out images": "900", "seeds": "0",
         "paper, cycles per job": "72,000,000", "paper, cycles per sample": "7,030",
         "paper, RotMNIST %": "91.8",
     }  # fmt: skip
-    assert {name: told[name] for name in wanted} == wanted
+    assert {name: printed[name] for name in wanted} == wanted
 
 
 def test_an_accuracy_of_other_images_has_none_of_the_paper_beside_it(monkeypatch, tmp_path):
@@ -213,10 +213,10 @@ def test_an_accuracy_of_other_images_has_none_of_the_paper_beside_it(monkeypatch
     (row,) = jobs._rows(job)
     assert row.paper["figures"] == {"job_cycles": 72_000_000, "pass_cycles": 7030}
     (table,) = [t for t in sections([row.to_json()]) if t.title == "Fine-tuning in the RTL"]
-    told = dict(zip(table.header, table.lines[0], strict=True))
-    assert (told["data"], told["held-out images"], told["seeds"]) == ("digits", "273", "0")
-    assert told["paper, cycles per job"] == "72,000,000"
-    assert not any("RotMNIST" in heading for heading in told)
+    printed = dict(zip(table.header, table.lines[0], strict=True))
+    assert (printed["data"], printed["held-out images"], printed["seeds"]) == ("digits", "273", "0")
+    assert printed["paper, cycles per job"] == "72,000,000"
+    assert not any("RotMNIST" in heading for heading in printed)
 
 
 def test_other_lanes_have_no_aims():

@@ -64,9 +64,9 @@ def test_while_the_command_line_is_loaded(library, tmp_path):
         assert started.poll() is None
         time.sleep(0.001)
     os.killpg(started.pid, signal.SIGINT)
-    out, told = started.communicate()
+    out, printed = started.communicate()
     assert (started.returncode, out) == (130, "")
-    assert told in {"interrupted\n", "interrupted: finished work is kept\n"}
+    assert printed in {"interrupted\n", "interrupted: finished work is kept\n"}
 
 
 @pytest.mark.parametrize("everybody", [True, False], ids=["terminal", "kill"])
@@ -78,8 +78,8 @@ def test_workers_and_their_tools_end_at_once(everybody, tmp_path):
         assert started.poll() is None
         time.sleep(0.01)
     (os.killpg if everybody else os.kill)(started.pid, signal.SIGINT)
-    told = started.communicate()
-    assert (started.returncode, *told) == (130, "", "interrupted: finished work is kept\n")
+    printed = started.communicate()
+    assert (started.returncode, *printed) == (130, "", "interrupted: finished work is kept\n")
     # A tool that ran on would sleep for minutes.
     until = time.monotonic() + 30
     while running(started.pid):
@@ -103,8 +103,8 @@ cli.app.command("break")(broken)
 cli.main()
 """
     started = start([sys.executable, "-c", code, "break"], tmp_path)
-    told = started.communicate()
-    assert (started.returncode, *told) == (130, "", "interrupted: finished work is kept\n")
+    printed = started.communicate()
+    assert (started.returncode, *printed) == (130, "", "interrupted: finished work is kept\n")
 
 
 def test_the_package_knows_its_version():

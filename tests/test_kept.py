@@ -195,7 +195,7 @@ def test_a_damaged_design_is_wrapped_again(tmp_path, mapped, monkeypatch, damage
 @damage
 def test_damaged_verilog_is_emitted_again(tmp_path, monkeypatch, damage):
     calls = []
-    monkeypatch.setattr(verilog, "emit", lambda core, params, name: calls.append(core) or LFSR)
+    monkeypatch.setattr(verilog, "emit", lambda core, params, **_: calls.append(core) or LFSR)
 
     def write():
         return verilog.write(CORES["lfsr"], {}, tmp_path / "out", kept=tmp_path / "kept")
@@ -275,9 +275,9 @@ def test_a_damaged_demonstration_is_left_out_of_the_report(tmp_path, capsys):
     (tmp_path / "good.json").write_text('{"rows": [1]}')
     found = load_rows(tmp_path.glob("*.json"), lambda result: [row for _ in result["rows"]])
     assert found == [row]
-    told = capsys.readouterr().err.splitlines()
-    assert [Path(line.split()[0]).name for line in told] == [f"{name}.json" for name in "abcde"]
-    assert told[0].endswith(
+    printed = capsys.readouterr().err.splitlines()
+    assert [Path(line.split()[0]).name for line in printed] == [f"{name}.json" for name in "abcde"]
+    assert printed[0].endswith(
         "a.json is damaged or of another version, and is skipped: run its demonstration again"
     )
 

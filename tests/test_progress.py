@@ -14,7 +14,7 @@ def console():
     return Console(file=StringIO(), width=40)
 
 
-def told(console):
+def printed(console):
     return console.file.getvalue().splitlines()
 
 
@@ -27,7 +27,7 @@ def test_a_bar_becomes_lines_with_time_between_them(console, monkeypatch):
             bar.advance(task)
             now += 20
         bar.update(task, advance=1, description="reading")
-    assert told(console) == [
+    assert printed(console) == [
         "searching the [blocks] of a tensor with a long name: 37.5 % (40 s)",
         "reading: 62.5 % (80 s)",
     ]
@@ -43,9 +43,9 @@ def test_a_bar_of_nobody(capsys, monkeypatch):
 def test_a_status_is_told_again_and_ends(console, monkeypatch):
     monkeypatch.setattr(progress, "PERIOD", 0.01)
     with progress.status(console, "building") as tell:
-        while not told(console):
+        while not printed(console):
             pass
         tell("running")
-        while "running (0 s)" not in told(console):
+        while "running (0 s)" not in printed(console):
             pass
-    assert set(told(console)) == {"building (0 s)", "running (0 s)"}
+    assert set(printed(console)) == {"building (0 s)", "running (0 s)"}

@@ -186,9 +186,9 @@ def test_a_placement_is_written_with_what_gives_it_again(build, tmp_path, monkey
     assert {p.name for p in written} == {"harness.v", "design.json", "sites.json", "place.sh"}
     cells = json.loads((placement.folder.parent / "mapped.json").read_text())
     cells = cells["modules"]["lfsr"]["cells"]
-    told = json.loads((tmp_path / "sites.json").read_text())
-    assert set(told) == set(cells)
-    assert all(re.match(r"X\d+/Y\d+/SLICE", site) for site in told.values())
+    printed = json.loads((tmp_path / "sites.json").read_text())
+    assert set(printed) == set(cells)
+    assert all(re.match(r"X\d+/Y\d+/SLICE", site) for site in printed.values())
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     subprocess.run(["sh", tmp_path / "place.sh"], check=True, capture_output=True)
     (clock,) = json.loads((tmp_path / "report.json").read_text())["fmax"].values()

@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from seedbed.flow import pool
 from seedbed.flow.demos import zo, zo_job
 from seedbed.flow.demos.data import Split, digits
-from seedbed.flow.demos.zo_job import Job, NotCachedError, Settings, cached_run, prepare, run
+from seedbed.flow.demos.zo_job import Job, Settings, prepare, run
+from seedbed.flow.pool import NotCachedError, cached_run
 from seedbed.golden.zo import SOURCES, Run
 
 SETTINGS = Settings(hidden=4, shots=(4, 8), steps=10, rate=4e-3, eps=2**-7, pre_steps=30)
@@ -59,7 +61,7 @@ def test_whole_demonstration(tmp_path, small, monkeypatch):
 
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*.*")}
     # Nothing is left to run, so that no process may be started.
-    monkeypatch.setattr(zo, "processes", None)
+    monkeypatch.setattr(pool, "processes", None)
     assert zo.run_zo(None, out, seeds=2) == result
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*.*")} == before
 

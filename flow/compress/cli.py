@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from seedbed.flow.compress.progress import bar
 from seedbed.flow.files import require_output
 from seedbed.flow.options import Build, Force, Json, show_table
-from seedbed.flow.progress import status
+from seedbed.flow.progress import status, throughput_bar
 from seedbed.spec import RULES, SCALES, SEEDLM, SeedlmConfig
 
 __all__ = ["app"]
@@ -307,7 +306,7 @@ def explore(
     """
     from seedbed.flow.compress import explore as grid
 
-    with bar(err, "configurations") as shown:
+    with throughput_bar(err, "configurations") as shown:
         task = shown.add_task("exploring", total=None)
         rows = grid.explore(
             bits,

@@ -7,8 +7,8 @@ from rich.console import Console
 from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError, Entry, require_target
 from seedbed.flow.compress.packed import SUFFIX, Packed
 from seedbed.flow.compress.pieces import PIECE, Piece, decode, pieces, place
-from seedbed.flow.compress.progress import bar
 from seedbed.flow.files import atomic_path
+from seedbed.flow.progress import throughput_bar
 
 __all__ = ["decompress"]
 
@@ -28,7 +28,7 @@ def decompress(source: Path, target: Path, *, console: Console, size: int = PIEC
         tensors |= {
             name: Entry(weights.dtype, weights.shape) for name, weights in packed.tensors.items()
         }
-        with atomic_path(target) as part, bar(console) as shown:
+        with atomic_path(target) as part, throughput_bar(console) as shown:
             task = shown.add_task("decompressing", total=packed.blocks)
             with Checkpoint.create(part, tensors, packed.metadata) as written:
                 for piece in pieces(packed, size):

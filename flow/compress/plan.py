@@ -12,7 +12,7 @@ from rich.console import Console
 from seedbed.flow.compress.checkpoint import FLOATS, Checkpoint, CheckpointError
 from seedbed.flow.compress.packed import KEY, SUFFIX, Packed, Weights
 from seedbed.flow.compress.pieces import Piece, cut, floats
-from seedbed.flow.compress.progress import bar
+from seedbed.flow.progress import throughput_bar
 from seedbed.spec import RULES, SCALES, SeedlmConfig
 
 __all__ = ["Options", "count", "plan", "require_finite", "scale_of", "select"]
@@ -56,7 +56,7 @@ def plan(
     """
     tensors, incompressible = select(read, options)
     digest = sha256()
-    with bar(console) as shown:
+    with throughput_bar(console) as shown:
         total = sum(weights.rows * weights.blocks(options.config) for weights in tensors.values())
         task = shown.add_task("reading", total=total)
         for name, weights in tensors.items():

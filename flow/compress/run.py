@@ -14,8 +14,8 @@ from seedbed.flow.compress.journal import Journal
 from seedbed.flow.compress.packed import SUFFIX, Packed, Weights
 from seedbed.flow.compress.pieces import PIECE, Found, Piece, Work, encode, pieces, place
 from seedbed.flow.compress.plan import Options, plan
-from seedbed.flow.compress.progress import bar
 from seedbed.flow.compress.workers import Pool, results
+from seedbed.flow.progress import throughput_bar
 
 __all__ = ["Summary", "compress", "relative"]
 
@@ -138,7 +138,7 @@ def _search(
             work = Work(config, packed.rule, weights.dtype, weights.scale, piece.columns, raw)
             yield (index, piece), work
 
-    with bar(console) as shown:
+    with throughput_bar(console) as shown:
         task = shown.add_task("searching", total=packed.blocks, completed=finished)
         found: Found
         for (index, piece), found in results(pool, encode, tasks()):

@@ -14,23 +14,14 @@ from zipfile import BadZipFile
 import numpy as np
 from matplotlib.axes import Axes
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
-from rich.text import Text
 from threadpoolctl import threadpool_limits
 
 from seedbed.flow.cache import code
 from seedbed.flow.demos.data import Split, digits, mnist
 from seedbed.flow.files import write_atomic
 from seedbed.flow.plot_style import OTHER, OURS, legend, panels, png
-from seedbed.flow.progress import Bar
+from seedbed.flow.progress import throughput_bar
 from seedbed.golden.elasticzo import ElasticZo, Network, batches, drawn, init
 from seedbed.spec.checks import require_choice, require_int
 from seedbed.spec.elasticzo import ElasticZoConfig, phases_of
@@ -146,7 +137,8 @@ def run_elasticzo(
     history: list[dict[str, float]] = kept[1] if kept else []
     start = kept[0] if kept else init(config, np.random.default_rng(settings.seed))
     phases = phases_of(settings.epochs, settings.magnitude)
-    with threadpool_limits(1), ThreadPoolExecutor(2) as threads, _bar(console) as shown:
+    progress = throughput_bar(Console(stderr=True) if console is not None else None, "images")
+    with threadpool_limits(1), ThreadPoolExecutor(2) as threads, progress as shown:
         trainer = ElasticZo(config, start, drawn(settings.seed), parallel=threads.map)
         total = settings.epochs * len(labels)
         line = shown.add_task("training", total=total, completed=len(history) * len(labels))
@@ -222,22 +214,6 @@ def _load(path: Path) -> tuple[Network, list[dict[str, float]]] | None:
     except (OSError, ValueError, KeyError, EOFError, BadZipFile):
         return None
     return Network(weights, state["exponents"]), state["history"]
-
-
-class _Speed(ProgressColumn):
-    """Images a second."""
-
-    def render(self, task: Task) -> Text:
-        """Return nothing before a first speed is known."""
-        return Text(f"{task.speed:,.0f} images/s" if task.speed else "")
-
-
-def _bar(console: Console | None) -> Bar:
-    return Bar(
-        TextColumn("{task.description}"), BarColumn(), _Speed(), TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True) if console is not None else None,
-    )  # fmt: skip
 
 
 def _show(result: Result, console: Console) -> None:

@@ -1,11 +1,8 @@
 """The zeroth-order fine-tuning demonstration: PeZO's Table 3 and Figures 3 and 4, reduced."""
 
 import json
-from collections.abc import Iterable
-from concurrent.futures import as_completed
 from dataclasses import asdict, replace
 from math import inf, log
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -17,18 +14,13 @@ from seedbed.flow.demos.data import digits, mnist
 from seedbed.flow.demos.zo_job import (
     BACKPROP,
     Job,
-    NotCachedError,
     Settings,
     Task,
-    cached_run,
-    init_worker,
     prepare,
-    run_in_worker,
 )
 from seedbed.flow.demos.zo_plots import draw, show
 from seedbed.flow.files import write_atomic
-from seedbed.flow.pool import bar
-from seedbed.flow.processes import workers as processes
+from seedbed.flow.pool import run_jobs
 from seedbed.flow.row import Row, load_rows
 from seedbed.golden.zo import SOURCES
 
@@ -127,7 +119,7 @@ def run_zo(
     }
     groups = [*table.values(), *(g for groups in sweeps.values() for g in groups), *rates.values()]
     wanted = dict.fromkeys(job for group in groups for job in group)
-    done = run_jobs(task, wanted, out / "zo_cache", workers, console is not None)
+    done = run_jobs(task, wanted, out / "zo_cache", workers=workers, progress=console is not None)
 
     measured = {key: summary(task, group, done) for key, group in table.items()}
     varied = {name: [summary(task, g, done) for g in groups] for name, groups in sweeps.items()}
@@ -200,32 +192,6 @@ def summary(task: Task, group: list[Job], done: dict[Job, dict[str, Any]]) -> di
         "loss_std": stdev(converged) if len(converged) > 1 else None,
         "curve": [mean(points) for points in zip(*curves, strict=True)],
     }
-
-
-def run_jobs(
-    task: Task, wanted: Iterable[Job], folder: Path, workers: int, progress: bool
-) -> dict[Job, dict[str, Any]]:
-    """Return the result of every job. Results are cached in ``folder``."""
-    done: dict[Job, dict[str, Any]] = {}
-    todo = []
-    for job in wanted:
-        try:
-            done[job] = cached_run(task, job, folder)
-        except NotCachedError:
-            todo.append(job)
-    if not todo:
-        return done
-    count = min(workers, len(todo))
-    with (
-        bar(progress) as line,
-        processes(count, get_context("spawn"), init_worker, task, folder) as pool,
-    ):
-        shown = line.add_task("fine-tuning", total=len(done) + len(todo), completed=len(done))
-        waiting = {pool.submit(run_in_worker, job): job for job in todo}
-        for future in as_completed(waiting):
-            done[waiting[future]] = future.result()
-            line.advance(shown)
-    return done
 
 
 def rows(folder: Path) -> list[Row]:

@@ -1,17 +1,15 @@
 """One run of the fine-tuning demonstration, executable in a separate process."""
 
 import hashlib
-import signal
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from seedbed.flow.cache import code, memo
+from seedbed.flow.cache import code
 from seedbed.flow.demos.data import Split, few_shot, rotated
 from seedbed.golden.classifier import Mlp, adam
 from seedbed.golden.zo import Loss, make_source, train
@@ -19,14 +17,10 @@ from seedbed.golden.zo import Loss, make_source, train
 __all__ = [
     "BACKPROP",
     "Job",
-    "NotCachedError",
     "Settings",
     "Task",
-    "cached_run",
-    "init_worker",
     "prepare",
     "run",
-    "run_in_worker",
 ]
 
 BACKPROP = "backpropagation"
@@ -79,6 +73,10 @@ class Task:
     tune: tuple[np.ndarray, np.ndarray]
     test: tuple[np.ndarray, np.ndarray]
     upright: float
+
+    def run(self, job: Job) -> dict[str, Any]:
+        """See :func:`run`."""
+        return run(self, job)
 
     @cached_property
     def digest(self) -> str:
@@ -166,37 +164,3 @@ def run(task: Task, job: Job) -> dict[str, Any]:
         "losses": [float(part.mean()) for part in points],
         "diverged": done.diverged,
     }
-
-
-class NotCachedError(Exception):
-    """There is no cached result."""
-
-
-def cached_run(task: Task, job: Job, folder: Path, *, may_run: bool = False) -> dict[str, Any]:
-    """Return the result of :func:`run`, cached in ``folder``.
-
-    Raises :class:`NotCachedError` if it is not cached, unless ``may_run``.
-    """
-
-    def compute() -> dict[str, Any]:
-        if not may_run:
-            raise NotCachedError
-        return run(task, job)
-
-    return memo(folder, "run", {"task": task.digest, "job": asdict(job)}, compute)
-
-
-_worker_state: list[tuple[Task, Path]] = []
-
-
-def init_worker(task: Task, folder: Path) -> None:
-    """Set the task of :func:`run_in_worker`, limit to one thread, and ignore SIGINT."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threadpool_limits(1)
-    _worker_state[:] = [(task, folder)]
-
-
-def run_in_worker(job: Job) -> dict[str, Any]:
-    """Run a job of this worker's task, and cache its result."""
-    task, folder = _worker_state[0]
-    return cached_run(task, job, folder, may_run=True)

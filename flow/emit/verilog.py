@@ -110,12 +110,13 @@ def write(
     ``kept`` is a folder of cached results: the core is elaborated again only if an input changed.
     """
     path = folder / f"{name or core.name}.v"
+
+    def compute() -> dict[str, str]:
+        return {"text": emit(core, params, name=name, sources=sources)}
+
     if kept is None:
-        return write_atomic(path, emit(core, params, name=name, sources=sources))
-    assert not sources
-    found = memo(
-        kept, "verilog", _key(core, params, name), lambda: {"text": emit(core, params, name=name)}
-    )
+        return write_atomic(path, compute()["text"])
+    found = memo(kept, "verilog", _key(core, params, name, sources), compute)
     return write_atomic(path, found["text"])
 
 
@@ -128,12 +129,12 @@ def write_packed(verilog: Path, core: Core, config: Any) -> Path:
     return write_atomic(verilog.with_name(f"{core.name}_packed.v"), text)
 
 
-def _key(core: Core, params: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _key(core: Core, params: Mapping[str, Any], name: str, sources: bool) -> dict[str, Any]:
     """Return everything that the text depends on; of the registry only the core's entry."""
     parts = [code(name) for name in (core.component.__module__, *_EMIT_MODULES)]
     parts += [Path(__file__).read_text(), port_docs.TABLE.read_text()]
     return {
-        "core": [core.name, core.title, name, repr(sorted(params.items()))],
+        "core": [core.name, core.title, name, sources, repr(sorted(params.items()))],
         "code": sha256("".join(parts).encode()).hexdigest(),
         "versions": {
             "seedbed": version("seedbed"),
