@@ -5,8 +5,8 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.delay_line import delayed
+from seedbed.hw.fixed_requantize import overflows
 from seedbed.hw.replicate import replicate
-from seedbed.hw.requantize import overflows
 from seedbed.spec.engine import EngineConfig
 
 __all__ = ["GradientUpdate"]

@@ -7,9 +7,9 @@ from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.activation_store import ActivationStore
 from seedbed.hw.delay_line import delay_line
+from seedbed.hw.fixed_requantize import FixedRequantize
 from seedbed.hw.loop_nest import strided
 from seedbed.hw.pool import Pool
-from seedbed.hw.requantize import Requantize
 from seedbed.hw.step_constants import StepConstants
 from seedbed.spec.engine import EngineConfig
 
@@ -55,7 +55,7 @@ class LayerWriter(wiring.Component):
     step.
     """
 
-    latency = Requantize.latency + Pool.latency
+    latency = FixedRequantize.latency + Pool.latency
     #: Of the queue of outputs.
     output_latency = 1
 
@@ -146,7 +146,7 @@ class LayerWriter(wiring.Component):
     def _numbers(self, m, frames, fires):
         """Requantize the sums, and take the maxima."""
         config, frame = self.config, frames[0]
-        m.submodules.requantize = requantize = Requantize(
+        m.submodules.requantize = requantize = FixedRequantize(
             width=config.mac.accumulator_width,
             count=config.plan.ways,
             shifts=config.fractions,
@@ -157,7 +157,7 @@ class LayerWriter(wiring.Component):
             m.d.comb += requantize.shift.eq(frame.trainable)
         if len(config.output_forms) > 1:
             m.d.comb += requantize.form.eq(frame.gradient)
-        after = Requantize.latency
+        after = FixedRequantize.latency
         m.d.comb += [
             *(to.eq(total) for to, total in zip(requantize.i, self.i.payload.sums, strict=True)),
             *(

@@ -8,10 +8,10 @@ from amaranth.hdl import Module, Signal, signed
 from amaranth.sim import Simulator
 
 from seedbed.hw.delay_line import delay_line
+from seedbed.hw.fixed_requantize import FixedRequantize
 from seedbed.hw.loop_nest import LoopNest, strided
 from seedbed.hw.pool import Pool
 from seedbed.hw.read_arbiter import ReadArbiter
-from seedbed.hw.requantize import Requantize
 from seedbed.spec.fixed import Fixed
 
 
@@ -81,9 +81,9 @@ def test_loop_nest_walks_as_nested_loops_do(counts):
 
 @pytest.mark.parametrize("shifts", [(3,), (0, 4)])
 @pytest.mark.parametrize("forms", [(Fixed(5, 2),), (Fixed(6, 2), Fixed(4, 1))])
-def test_requantize_rounds_half_up_and_saturates(shifts, forms):
+def test_fixed_requantize_rounds_half_up_and_saturates(shifts, forms):
     """All sums of nine bits, by every shift, to every format; of two sums, one counts."""
-    dut = Requantize(width=9, count=2, shifts=shifts, forms=forms)
+    dut = FixedRequantize(width=9, count=2, shifts=shifts, forms=forms)
     choices = list(product(range(len(shifts)), range(len(forms)), range(-256, 256)))
 
     async def bench(ctx):

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from seedbed.hw.delay_line import delayed
 from seedbed.spec.fixed import Fixed
 
-__all__ = ["Requantize", "overflows", "saturate"]
+__all__ = ["FixedRequantize", "overflows", "saturate"]
 
 
 def overflows(number: Value, form: Fixed) -> Value:
@@ -29,7 +29,7 @@ def saturate(m: Module, number: Value, form: Fixed, name: str) -> tuple[Signal, 
     return fit, overflow
 
 
-class Requantize(wiring.Component):
+class FixedRequantize(wiring.Component):
     """Shifts sums to the right, rounds half up, saturates: clamp(floor(i / 2^shift + 1/2), form).
 
     Parameters
