@@ -15,6 +15,7 @@ from seedbed.hw.mac_array import MacArray
 from seedbed.hw.nf4 import Nf4
 from seedbed.hw.perturbation import Perturbation
 from seedbed.hw.prng_pool import PrngPool
+from seedbed.hw.requantize import Requantize
 from seedbed.hw.scale_lut import ScaleLut
 from seedbed.hw.seedlm_decompress import SeedlmDecompress
 from seedbed.hw.seedlm_gemv import SeedlmGemv
@@ -33,6 +34,7 @@ from seedbed.sim.cases import (
     nf4,
     perturbation,
     prng_pool,
+    requantize,
     scale_lut,
     seedlm_decompress,
     seedlm_gemv,
@@ -399,6 +401,26 @@ CORES: dict[str, Core] = {
             variants={
                 "10 classes": Variant(
                     placed=("ecp5",), kinds=(*CHECKED, "mutation"), main=SYNTHESIZED
+                ),
+            },
+        ),
+        Core(
+            name="requantize",
+            title="Requantizer of a layer's sums to int8, with a maximum search",
+            config=spec.RequantizeConfig,
+            component=Requantize,
+            case=requantize.case,
+            paper="ElasticZO, section 4.2; NITI",
+            variants={
+                "4 ways": Variant(
+                    placed=("ecp5",),
+                    kinds=(*CHECKED, "mutation"),
+                    main=SYNTHESIZED,
+                ),
+                "4 ways, pseudo-stochastic": Variant(
+                    params={"rounding": "pseudo-stochastic"},
+                    placed=("ecp5",),
+                    kinds=CHECKED,
                 ),
             },
         ),

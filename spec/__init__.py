@@ -13,6 +13,7 @@ from seedbed.spec.mac_array import MacArrayConfig
 from seedbed.spec.nf4 import Nf4Config
 from seedbed.spec.perturbation import PerturbationConfig
 from seedbed.spec.prng_pool import PoolConfig
+from seedbed.spec.requantize import RequantizeConfig
 from seedbed.spec.scale_lut import ScaleConfig
 from seedbed.spec.seedlm import RULES, SCALES, SEEDLM, SeedlmConfig
 from seedbed.spec.seedlm_decompress import SeedlmDecompressConfig
@@ -44,6 +45,7 @@ __all__ = [
     "Nf4Config",
     "PerturbationConfig",
     "PoolConfig",
+    "RequantizeConfig",
     "ScaleConfig",
     "SeedlmConfig",
     "SeedlmDecompressConfig",

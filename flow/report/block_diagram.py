@@ -70,6 +70,10 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
         "instantft", 8.7, 14.0, 2.3, 1.3, "core", "instantft",
         "complete core with\nadapters and SGD",
     ),
+    (
+        "requantize", 2.1, 16.8, 2.7, 1.3, "core", "requantize",
+        "sums of a layer\nto int8",
+    ),
     ("tree_grng", 8.7, 6.9, 2.3, 1.2, "other", "tree_grng", "Gaussian generator,\nbaseline"),
     ("spec", 0, 0.9, 1.7, 1.0, "floor", "spec/", "configurations"),
     ("hw", 2.6, 1.6, 2.0, 1.0, "floor", "hw/", "RTL, Amaranth"),
@@ -157,12 +161,13 @@ def draw(kind: str = "svg") -> bytes:
     Text is drawn as outlines, independent of installed fonts.
     """
     with rc_context({"svg.hashsalt": "seedbed", "svg.fonttype": "path"}):
-        figure = Figure(figsize=(11, 15.1), facecolor="white")
+        figure = Figure(figsize=(11, 17.7), facecolor="white")
         axes = figure.add_axes((0.02, 0.02, 0.96, 0.96))
         axes.set_xlim(-0.2, 11.2)
-        axes.set_ylim(0, 16.2)
+        axes.set_ylim(0, 19.0)
         axes.set_axis_off()
         for y, text in (
+            (18.55, "Cores: zeroth-order training in int8"),
             (15.75, "Cores: fine-tuning"),
             (11.15, "Cores: from compressed weights to a matrix-vector product"),
             (8.55, "Cores: from a seed to a perturbation stream"),
