@@ -42,12 +42,13 @@ class Network:
 @dataclass(frozen=True)
 class Pass:
     """A forward pass: logits and their exponents; of the layers that backpropagation trains,
-    patches and outputs before pooling.
+    patches, their exponents, and outputs before pooling.
 
-    ``logits`` is int64 of shape (samples, classes), ``exponents`` int64, one a sample.
+    ``logits`` is int64 of shape (samples, classes); exponents are int64, one a sample.
     """
 
     seen: list[np.ndarray]
+    scales: list[np.ndarray]
     outputs: list[np.ndarray]
     logits: np.ndarray
     exponents: np.ndarray
@@ -211,16 +212,17 @@ class ElasticZo:
         ``first`` are the first layer's patches, where they are known.
         """
         x, exponents = images, np.full(len(images), -7, np.int64)
-        seen, outputs = [], []
+        seen, scales, outputs = [], [], []
         for number, layer in enumerate(self.config.layers):
             columns = first if number == 0 and first is not None else patches(layer, x)
             sums = columns @ weights[layer.name].T
             y, x, shift = self._requantized(layer, sums, kept=number >= self.config.partition)
             if number >= self.config.partition:
                 seen.append(columns)
+                scales.append(exponents)
                 outputs.append(y)
             exponents = exponents + self.network.exponents[layer.name] + shift
-        return Pass(seen, outputs, x.reshape(len(x), -1).astype(np.int64), exponents)
+        return Pass(seen, scales, outputs, x.reshape(len(x), -1).astype(np.int64), exponents)
 
     def _requantized(
         self, layer: Layer, sums: np.ndarray, *, kept: bool
@@ -248,8 +250,13 @@ class ElasticZo:
     def step(self, number: int, images: np.ndarray, labels: np.ndarray, phase: Phase) -> StepResult:
         """Train on one batch, and return what it found.
 
-        ``number`` names the step's perturbation.
+        ``number`` names the step's perturbation. Raises ``ValueError`` for a batch of more samples
+        than configured.
         """
+        if len(labels) > self.config.batch:
+            raise ValueError(
+                f"a batch must have at most {self.config.batch} samples, not {len(labels)}"
+            )
         config, weights = self.config, self.network.weights
         trained = config.layers[: config.partition]
         z = {layer.name: self.source(number, layer, phase) for layer in trained}
@@ -288,22 +295,33 @@ class ElasticZo:
         """Update the layers after the partition by NITI's backpropagation."""
         config, weights = self.config, self.network.weights
         delta = loss_gradient(last.logits, last.exponents, labels).astype(np.float32)
-        tail = list(zip(config.layers[config.partition :], last.seen, last.outputs, strict=True))
-        for layer, seen, y in reversed(tail):
+        # A sample's errors are in units of 2^unit times that of the logits' errors.
+        unit = np.zeros(len(delta), np.int64)
+        tail = list(zip(config.tail, last.seen, last.scales, last.outputs, strict=True))
+        for layer, seen, scale, y in reversed(tail):
             delta = unpooled(layer, y, delta.reshape(len(y), *layer.shape)).reshape(y.shape)
             if layer.relu:
                 delta = delta * (y > 0)
             flat = delta.reshape(len(y), layer.outputs, -1)
-            rows = flat.transpose(1, 0, 2).reshape(layer.outputs, -1).astype(np.float64)
-            gradient = (rows @ seen.reshape(-1, layer.fan_in).astype(np.float64)).astype(np.int64)
-            if layer is not tail[0][0]:
+            gradient = _gradient(flat, seen, unit + _relative(scale, config.exponent_range))
+            if layer is not config.tail[0]:
                 error = gathered(layer, flat.transpose(0, 2, 1) @ weights[layer.name])
-                # One exponent for the batch: errors of samples are compared with each other.
-                delta = rounded(error, shift_of(error[None])[0], config.rounding)
-            shift = max(int(bit_width(np.abs(gradient).max())) - phase.update_bits, 0)
+                shift = self._error_shift(error)
+                delta = rounded(error, shift, config.rounding)
+                if config.alignment == "sample":
+                    unit = unit + shift
+            narrowed = max(int(bit_width(np.abs(gradient).max())) - phase.update_bits, 0)
             limit = (1 << phase.update_bits) - 1
-            update = pseudo_stochastic(gradient, np.int64(shift), limit=limit)
+            update = pseudo_stochastic(gradient, np.int64(narrowed), limit=limit)
             weights[layer.name] = _subtracted(weights[layer.name], update)
+
+    def _error_shift(self, error: np.ndarray) -> np.ndarray:
+        """Return by how many bits errors are shifted: one number, or one a sample."""
+        if self.config.alignment == "fixed":
+            return np.array(self.config.error_shift)
+        if self.config.alignment == "sample":
+            return shift_of(error)
+        return shift_of(error[None]).reshape(())
 
     def classify(self, images: np.ndarray) -> np.ndarray:
         """Return the class of each image."""
@@ -321,6 +339,22 @@ def _pooled(layer: Layer, y: np.ndarray) -> np.ndarray:
         return y
     rows = np.maximum.reduce([y[:, k::side] for k in range(side)])
     return np.maximum.reduce([rows[:, :, k::side] for k in range(side)])
+
+
+def _relative(exponents: np.ndarray, reach: int) -> np.ndarray:
+    """Return exponents relative to the first one, limited to -reach..reach, plus ``reach``."""
+    return np.clip(exponents - exponents[0], -reach, reach) + reach
+
+
+def _gradient(delta: np.ndarray, seen: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    """Return the sum over samples of errors, shifted left, times patches, as int64.
+
+    ``delta`` is (samples, outputs, positions), ``seen`` (samples, positions, fan_in). The sums stay
+    below 2^53, and are exact in float64.
+    """
+    shifted = np.ldexp(delta.astype(np.float64), shift[:, None, None])
+    rows = shifted.transpose(1, 0, 2).reshape(delta.shape[1], -1)
+    return (rows @ seen.reshape(rows.shape[1], -1).astype(np.float64)).astype(np.int64)
 
 
 def _subtracted(weights: np.ndarray, update: np.ndarray) -> np.ndarray:
