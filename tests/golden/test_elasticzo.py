@@ -6,7 +6,8 @@ from math import floor, log2
 import numpy as np
 import pytest
 
-from seedbed.golden.elasticzo import ElasticZo, drawn, init, loss, loss_gradient, loss_sign
+from seedbed.golden.elasticzo import ElasticZo, drawn, init
+from seedbed.golden.elasticzo_loss import loss, loss_gradient, loss_sign
 from seedbed.golden.network import gradients
 from seedbed.golden.niti import pseudo_stochastic
 from seedbed.spec.elasticzo import LIMIT, ElasticZoConfig, Phase, phases_of
@@ -219,7 +220,7 @@ def tail_gradients(config, network, last, labels):
     units, found = [0] * len(labels), {}
     for k in range(len(config.tail) - 1, -1, -1):
         layer, weights = config.tail[k], network.weights[config.tail[k].name].astype(int).tolist()
-        seen = last.seen[k].astype(int).reshape(len(labels), -1).tolist()
+        seen = last.seen[k].astype(int).reshape(layer.fan_in, -1).T.tolist()
         sums = [[0] * layer.fan_in for _ in range(layer.outputs)]
         reach = config.exponent_range
         for n, (error, x) in enumerate(zip(errors, seen, strict=True)):
