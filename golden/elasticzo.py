@@ -5,7 +5,7 @@ of its sums gives the same integers. Samples are the last axis in memory, whatev
 patches are then copied, and maxima taken, in long runs.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -14,15 +14,13 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from seedbed.golden.elasticzo_loss import loss, loss_gradient, loss_sign
+from seedbed.golden.elasticzo_sources import Source
 from seedbed.golden.network import gathered, unpooled
 from seedbed.golden.niti import bit_width, pseudo_stochastic, rounded, shift_of
 from seedbed.spec.elasticzo import LIMIT, ElasticZoConfig, Phase
 from seedbed.spec.network import Layer
 
-__all__ = ["ElasticZo", "Network", "Pass", "StepResult", "drawn", "init", "loss", "loss_sign"]
-
-#: Gives a perturbation of a layer's weights, int8 of its shape, from step, layer and phase.
-Source = Callable[[int, Layer, Phase], np.ndarray]
+__all__ = ["ElasticZo", "Network", "Pass", "StepResult", "batches", "init"]
 
 
 @dataclass
@@ -76,19 +74,6 @@ def init(config: ElasticZoConfig, rng: np.random.Generator) -> Network:
         values = np.clip(np.rint(np.ldexp(drawn, -exponent)), -LIMIT, LIMIT)
         weights[layer.name], exponents[layer.name] = values.astype(np.float32), exponent
     return Network(weights, exponents)
-
-
-def drawn(seed: int) -> Source:
-    """Return a source with a software generator: independent numbers for every weight."""
-
-    def perturbation(step: int, layer: Layer, phase: Phase) -> np.ndarray:
-        rng = np.random.default_rng([seed, step, *layer.name.encode()])
-        shape = layer.outputs, layer.fan_in
-        u = rng.integers(-phase.magnitude, phase.magnitude, shape, np.int8, endpoint=True)
-        u *= rng.integers(0, 256, shape, np.uint8) >= phase.zeros
-        return u
-
-    return perturbation
 
 
 class ElasticZo:

@@ -5,7 +5,16 @@ from dataclasses import dataclass
 from seedbed.spec.checks import require_bool, require_choice, require_int
 from seedbed.spec.network import NetworkConfig, named
 
-__all__ = ["ALIGNMENTS", "LIMIT", "LOG2_E", "ROUNDINGS", "ElasticZoConfig", "Phase", "phases_of"]
+__all__ = [
+    "ALIGNMENTS",
+    "GRAIN",
+    "LIMIT",
+    "LOG2_E",
+    "ROUNDINGS",
+    "ElasticZoConfig",
+    "Phase",
+    "phases_of",
+]
 
 #: Largest magnitude of a weight, an activation and an error.
 LIMIT = 127
@@ -13,6 +22,8 @@ LIMIT = 127
 LOG2_E = 47274
 ROUNDINGS = ("nearest", "pseudo-stochastic")
 ALIGNMENTS = ("batch", "sample", "fixed")
+#: In hardware p_zero is a multiple of 16/256: four random bits decide on a 0.
+GRAIN = 16
 #: Layers that backpropagation can train sample by sample: other alignments than ``batch``.
 MOST_STREAMED = 2
 
@@ -45,16 +56,31 @@ class Phase:
         require_int("update_bits", self.update_bits, 1, 7)
 
 
-def phases_of(epochs: int, magnitude: int) -> tuple[Phase, ...]:
+def phases_of(epochs: int, magnitude: int, *, grain: int = 1) -> tuple[Phase, ...]:
     """Return the paper's schedule, stretched or squeezed to a number of epochs.
 
     p_zero 0.33, 0.5, 0.9 and b_BP 5, 4, 3 from 0, 20 and 50 % of the epochs on.
     Source: ElasticZO, section 5.1.1, of 100 epochs.
+
+    Parameters
+    ----------
+    epochs
+        1..65535.
+    magnitude
+        r_max, 1..63.
+    grain
+        p_zero is rounded to a multiple of ``grain`` / 256, 1..16; hardware needs :data:`GRAIN`.
     """
     require_int("epochs", epochs, 1, 65535)
+    require_int("grain", grain, 1, GRAIN)
     rows = ((0, 84, 5), (20, 128, 4), (50, 230, 3))
     return tuple(
-        Phase(epoch=percent * epochs // 100, magnitude=magnitude, zeros=zeros, update_bits=bits)
+        Phase(
+            epoch=percent * epochs // 100,
+            magnitude=magnitude,
+            zeros=grain * round(zeros / grain),
+            update_bits=bits,
+        )
         for percent, zeros, bits in rows
     )
 

@@ -22,7 +22,8 @@ from seedbed.flow.demos.data import Split, digits, mnist
 from seedbed.flow.files import write_atomic
 from seedbed.flow.plot_style import OTHER, OURS, legend, panels, png
 from seedbed.flow.progress import throughput_bar
-from seedbed.golden.elasticzo import ElasticZo, Network, batches, drawn, init
+from seedbed.golden.elasticzo import ElasticZo, Network, batches, init
+from seedbed.golden.elasticzo_sources import drawn
 from seedbed.spec.checks import require_choice, require_int
 from seedbed.spec.elasticzo import ElasticZoConfig, phases_of
 from seedbed.spec.network import named

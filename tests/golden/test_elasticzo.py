@@ -6,8 +6,9 @@ from math import floor, log2
 import numpy as np
 import pytest
 
-from seedbed.golden.elasticzo import ElasticZo, drawn, init
+from seedbed.golden.elasticzo import ElasticZo, init
 from seedbed.golden.elasticzo_loss import loss, loss_gradient, loss_sign
+from seedbed.golden.elasticzo_sources import drawn
 from seedbed.golden.network import gradients
 from seedbed.golden.niti import pseudo_stochastic
 from seedbed.spec.elasticzo import LIMIT, ElasticZoConfig, Phase, phases_of
@@ -309,6 +310,12 @@ def test_the_schedule_is_the_papers():
     assert [phase.epoch for phase in phases] == [0, 20, 50]
     assert [round(phase.zeros / 256, 2) for phase in phases] == [0.33, 0.5, 0.9]
     assert [phase.update_bits for phase in phases] == [5, 4, 3]
+
+
+def test_in_hardware_p_zero_is_a_multiple_of_a_sixteenth():
+    assert [phase.zeros for phase in phases_of(100, 15, grain=16)] == [80, 128, 224]
+    with pytest.raises(ValueError, match=r"grain must be in 1\.\.16, not 17"):
+        phases_of(100, 15, grain=17)
 
 
 @pytest.mark.parametrize(
