@@ -22,6 +22,9 @@ from seedbed.spec.network import Layer
 
 __all__ = ["ElasticZo", "Network", "Pass", "StepResult", "batches", "init"]
 
+#: Images of a forward pass that evaluates: bounds the memory.
+CHUNK = 1000
+
 
 @dataclass
 class Network:
@@ -217,13 +220,15 @@ class ElasticZo:
             return shift_of(error)
         return shift_of(error[None]).reshape(())
 
-    def classify(self, images: np.ndarray) -> np.ndarray:
-        """Return the class of each image."""
-        found = [
-            self.forward(self.network.weights, images[k : k + 1000]).logits.argmax(axis=1)
-            for k in range(0, len(images), 1000)
-        ]
-        return np.concatenate(found)
+    def evaluate(self, images: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
+        """Return the mean loss in floating point, and the share of images classified correctly."""
+        losses, right = 0.0, 0
+        for k in range(0, len(images), CHUNK):
+            part = labels[k : k + CHUNK]
+            found = self.forward(self.network.weights, images[k : k + CHUNK])
+            losses += loss(found.logits, found.exponents, part) * len(part)
+            right += int((found.logits.argmax(axis=1) == part).sum())
+        return losses / len(labels), right / len(labels)
 
 
 def _patches(layer: Layer, x: np.ndarray) -> np.ndarray:

@@ -197,7 +197,7 @@ def _epoch(
     pictures, labels = images.test
     return {
         "loss": float(np.mean([each.loss for each in found])),
-        "accuracy": float(100 * (trainer.classify(pictures) == labels).mean()),
+        "accuracy": 100 * trainer.evaluate(pictures, labels)[1],
         "agreement": float(100 * np.mean([each.sign == each.exact for each in found])),
         "seconds": seconds,
     }

@@ -12,9 +12,26 @@ from seedbed.golden.elasticzo_sources import drawn
 from seedbed.golden.network import gradients
 from seedbed.golden.niti import pseudo_stochastic
 from seedbed.spec.elasticzo import LIMIT, ElasticZoConfig, Phase, phases_of
+from seedbed.spec.network import Layer, NetworkConfig
 
 PHASE = Phase(epoch=0, magnitude=15, zeros=84, update_bits=5)
 TINY = ElasticZoConfig(network="tiny", partition=4)
+#: No convolution, and three of them.
+MLP = NetworkConfig(
+    (
+        Layer(name="fc1", kind="dense", inputs=(1, 6, 6), outputs=12),
+        Layer(name="fc2", kind="dense", inputs=(12, 1, 1), outputs=7),
+        Layer(name="fc3", kind="dense", inputs=(7, 1, 1), outputs=5, relu=False),
+    )
+)
+CONVOLUTIONS = NetworkConfig(
+    (
+        Layer(name="a", kind="conv", inputs=(1, 6, 6), outputs=3, kernel=3, padding=1),
+        Layer(name="b", kind="conv", inputs=(3, 6, 6), outputs=4, kernel=3, padding=1, pool=2),
+        Layer(name="c", kind="conv", inputs=(4, 3, 3), outputs=4, kernel=2, relu=False),
+        Layer(name="d", kind="dense", inputs=(4, 2, 2), outputs=5, relu=False),
+    )
+)
 FULL_BP = replace(TINY, partition=0, alignment="batch")
 
 
@@ -73,6 +90,31 @@ def test_a_forward_pass_is_integer_arithmetic(rounding, pool_first, partition):
     found = trainer.forward(trainer.network.weights, images)
     for image, logits, exponent in zip(images, found.logits, found.exponents, strict=True):
         assert (logits.tolist(), exponent) == literal(config, trainer.network, image)
+
+
+@pytest.mark.parametrize("network", [MLP, CONVOLUTIONS])
+def test_other_networks_are_integer_arithmetic(network):
+    config = ElasticZoConfig(network=network, partition=len(network.layers) - 1)
+    trainer = made(config)
+    images, _ = batch(4)
+    found = trainer.forward(trainer.network.weights, images)
+    for image, logits, exponent in zip(images, found.logits, found.exponents, strict=True):
+        assert (logits.tolist(), exponent) == literal(config, trainer.network, image)
+
+
+@pytest.mark.parametrize("network", [MLP, CONVOLUTIONS])
+@pytest.mark.parametrize("tail", [0, 1, 2])
+def test_other_networks_learn(network, tail):
+    trainer = made(ElasticZoConfig(network=network, partition=len(network.layers) - tail))
+    images, labels = batch(64)
+    # Brighter at the label's row.
+    images[np.arange(64), 0, labels] = 127
+    before = trainer.evaluate(images, labels)
+    for k in range(150):
+        trainer.step(k, images, labels, PHASE)
+    after = trainer.evaluate(images, labels)
+    assert after[0] < (0.8 if tail else 0.95) * before[0]
+    assert after[1] > before[1]
 
 
 def printed(plus, minus, labels):
