@@ -127,20 +127,31 @@ def gradients(
     config: NetworkConfig, parameters: Mapping[str, np.ndarray], x: np.ndarray, labels: np.ndarray
 ) -> Parameters:
     """Return the gradients of the loss by backpropagation, under the parameters' names."""
-    steps = list(forward(config, parameters, x, product))
-    z = steps[-1][2].reshape(len(x), -1)
-    delta = (slope(z, labels) / len(z)).reshape(len(x), *config.layers[-1].shape)
+    return backward(config, parameters, list(forward(config, parameters, x, product)), labels)
+
+
+def backward(
+    config: NetworkConfig,
+    parameters: Mapping[str, np.ndarray],
+    steps: list[tuple[Layer, np.ndarray, np.ndarray]],
+    labels: np.ndarray,
+    first: int = 0,
+) -> Parameters:
+    """Return the gradients of layers from ``first`` on; ``steps`` are those of :func:`forward`."""
+    n = len(labels)
+    z = steps[-1][2].reshape(n, -1)
+    delta = (slope(z, labels) / n).reshape(n, *config.layers[-1].shape)
     found: Parameters = {}
-    for layer, seen, y in reversed(steps):
+    for layer, seen, y in reversed(steps[first:]):
         delta = unpooled(layer, y, delta).reshape(y.shape)
         if layer.relu:
             delta = delta * (y > 0)
-        flat = delta.reshape(len(x), layer.outputs, -1)
+        flat = delta.reshape(n, layer.outputs, -1)
         rows = flat.transpose(1, 0, 2).reshape(layer.outputs, -1)
         found[f"{layer.name}.weight"] = product(rows, seen.reshape(-1, layer.fan_in))
         if layer.bias:
             found[f"{layer.name}.bias"] = rows.sum(axis=1)
-        if layer is not config.layers[0]:
+        if layer is not config.layers[first]:
             spread = product(flat.transpose(0, 2, 1), parameters[f"{layer.name}.weight"])
             delta = gathered(layer, spread)
     return found

@@ -22,9 +22,11 @@ from seedbed.flow.demos.data import Split, digits, mnist
 from seedbed.flow.files import write_atomic
 from seedbed.flow.plot_style import OTHER, OURS, legend, panels, png
 from seedbed.flow.progress import throughput_bar
-from seedbed.golden.elasticzo import ElasticZo, Network, batches, drawn, init
+from seedbed.golden.elasticzo import ElasticZo, Network, batches, init
+from seedbed.golden.elasticzo_sources import drawn
 from seedbed.spec.checks import require_choice, require_int
 from seedbed.spec.elasticzo import ElasticZoConfig, phases_of
+from seedbed.spec.network import named
 
 __all__ = ["METHODS", "Settings", "run_elasticzo"]
 
@@ -74,10 +76,16 @@ class Settings:
 
     def config(self, network: str) -> ElasticZoConfig:
         """Return the configuration for a network."""
-        layers = len(ElasticZoConfig(network=network).layers)
+        layers = len(named(network).layers)
         tail = METHODS[self.method]
         partition = 0 if tail < 0 else layers - tail
-        return ElasticZoConfig(network=network, partition=partition, fraction=self.fraction)
+        return ElasticZoConfig(
+            network=network,
+            partition=partition,
+            fraction=self.fraction,
+            alignment="batch" if self.method == "full-bp" else "fixed",
+            batch=self.batch,
+        )
 
 
 @dataclass(frozen=True)
@@ -189,7 +197,7 @@ def _epoch(
     pictures, labels = images.test
     return {
         "loss": float(np.mean([each.loss for each in found])),
-        "accuracy": float(100 * (trainer.classify(pictures) == labels).mean()),
+        "accuracy": 100 * trainer.evaluate(pictures, labels)[1],
         "agreement": float(100 * np.mean([each.sign == each.exact for each in found])),
         "seconds": seconds,
     }

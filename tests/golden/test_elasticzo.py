@@ -6,13 +6,33 @@ from math import floor, log2
 import numpy as np
 import pytest
 
-from seedbed.golden.elasticzo import ElasticZo, drawn, init, loss, loss_gradient, loss_sign
+from seedbed.golden.elasticzo import ElasticZo, init
+from seedbed.golden.elasticzo_loss import loss, loss_gradient, loss_sign
+from seedbed.golden.elasticzo_sources import drawn
 from seedbed.golden.network import gradients
 from seedbed.golden.niti import pseudo_stochastic
 from seedbed.spec.elasticzo import LIMIT, ElasticZoConfig, Phase, phases_of
+from seedbed.spec.network import Layer, NetworkConfig
 
 PHASE = Phase(epoch=0, magnitude=15, zeros=84, update_bits=5)
 TINY = ElasticZoConfig(network="tiny", partition=4)
+#: No convolution, and three of them.
+MLP = NetworkConfig(
+    (
+        Layer(name="fc1", kind="dense", inputs=(1, 6, 6), outputs=12),
+        Layer(name="fc2", kind="dense", inputs=(12, 1, 1), outputs=7),
+        Layer(name="fc3", kind="dense", inputs=(7, 1, 1), outputs=5, relu=False),
+    )
+)
+CONVOLUTIONS = NetworkConfig(
+    (
+        Layer(name="a", kind="conv", inputs=(1, 6, 6), outputs=3, kernel=3, padding=1),
+        Layer(name="b", kind="conv", inputs=(3, 6, 6), outputs=4, kernel=3, padding=1, pool=2),
+        Layer(name="c", kind="conv", inputs=(4, 3, 3), outputs=4, kernel=2, relu=False),
+        Layer(name="d", kind="dense", inputs=(4, 2, 2), outputs=5, relu=False),
+    )
+)
+FULL_BP = replace(TINY, partition=0, alignment="batch")
 
 
 def batch(samples=3, seed=0):
@@ -64,12 +84,37 @@ def literal(config, network, image):
 @pytest.mark.parametrize("rounding", ["nearest", "pseudo-stochastic"])
 @pytest.mark.parametrize("partition", [0, 4])
 def test_a_forward_pass_is_integer_arithmetic(rounding, pool_first, partition):
-    config = replace(TINY, rounding=rounding, pool_first=pool_first, partition=partition)
+    config = replace(FULL_BP, rounding=rounding, pool_first=pool_first, partition=partition)
     trainer = made(config)
     images, _ = batch(4)
     found = trainer.forward(trainer.network.weights, images)
     for image, logits, exponent in zip(images, found.logits, found.exponents, strict=True):
         assert (logits.tolist(), exponent) == literal(config, trainer.network, image)
+
+
+@pytest.mark.parametrize("network", [MLP, CONVOLUTIONS])
+def test_other_networks_are_integer_arithmetic(network):
+    config = ElasticZoConfig(network=network, partition=len(network.layers) - 1)
+    trainer = made(config)
+    images, _ = batch(4)
+    found = trainer.forward(trainer.network.weights, images)
+    for image, logits, exponent in zip(images, found.logits, found.exponents, strict=True):
+        assert (logits.tolist(), exponent) == literal(config, trainer.network, image)
+
+
+@pytest.mark.parametrize("network", [MLP, CONVOLUTIONS])
+@pytest.mark.parametrize("tail", [0, 1, 2])
+def test_other_networks_learn(network, tail):
+    trainer = made(ElasticZoConfig(network=network, partition=len(network.layers) - tail))
+    images, labels = batch(64)
+    # Brighter at the label's row.
+    images[np.arange(64), 0, labels] = 127
+    before = trainer.evaluate(images, labels)
+    for k in range(150):
+        trainer.step(k, images, labels, PHASE)
+    after = trainer.evaluate(images, labels)
+    assert after[0] < (0.8 if tail else 0.95) * before[0]
+    assert after[1] > before[1]
 
 
 def printed(plus, minus, labels):
@@ -139,7 +184,7 @@ def test_the_gradient_of_the_loss_is_near_that_of_softmax():
 
 @pytest.mark.parametrize("partition", [0, 2, 3, 4])
 def test_each_layer_is_trained_by_its_own_way(partition):
-    config = replace(TINY, partition=partition)
+    config = replace(FULL_BP, partition=partition)
     trainer = made(config)
     before = trainer.network.copy()
     for number in range(20):
@@ -188,7 +233,7 @@ def test_in_place_and_on_the_way_agree_where_nothing_saturates():
 
 
 def test_backpropagation_learns():
-    config = replace(TINY, partition=0)
+    config = FULL_BP
     trainer = made(config)
     images, labels = batch(64)
     losses = [trainer.step(k, images, labels, PHASE).loss for k in range(60)]
@@ -196,7 +241,7 @@ def test_backpropagation_learns():
 
 
 def test_updates_by_backpropagation_follow_the_gradient_in_floating_point():
-    config = replace(TINY, partition=0)
+    config = FULL_BP
     trainer = made(config)
     images, labels = batch(256)
     before = trainer.network.copy()
@@ -212,11 +257,107 @@ def test_updates_by_backpropagation_follow_the_gradient_in_floating_point():
         assert found > 0.8, layer.name
 
 
+def tail_gradients(config, network, last, labels):
+    """The sums of NITI's gradients of the tail: loops over Python's integers."""
+    errors = loss_gradient(last.logits, last.exponents, labels).tolist()
+    units, found = [0] * len(labels), {}
+    for k in range(len(config.tail) - 1, -1, -1):
+        layer, weights = config.tail[k], network.weights[config.tail[k].name].astype(int).tolist()
+        seen = last.seen[k].astype(int).reshape(layer.fan_in, -1).T.tolist()
+        sums = [[0] * layer.fan_in for _ in range(layer.outputs)]
+        reach = config.exponent_range
+        for n, (error, x) in enumerate(zip(errors, seen, strict=True)):
+            relative = int(last.scales[k][n] - last.scales[k][0])
+            shift = units[n] + max(-reach, min(reach, relative)) + reach
+            for row, e in zip(sums, error, strict=True):
+                for column, v in enumerate(x):
+                    row[column] += (e << shift) * v
+        found[layer.name] = np.array(sums)
+        if k:
+            backwards = [
+                [
+                    sum(e * row[i] for e, row in zip(error, weights, strict=True))
+                    for i in range(len(x))
+                ]
+                for error, x in zip(errors, seen, strict=True)
+            ]
+            peaks = [max(map(abs, each)) for each in backwards]
+            if config.alignment == "batch":
+                peaks = [max(peaks)] * len(peaks)
+            shifts = [max(peak.bit_length() - 7, 0) for peak in peaks]
+            if config.alignment == "fixed":
+                shifts = [8] * len(peaks)
+            if config.alignment == "sample":
+                units = shifts
+            errors = [
+                [
+                    scalar_round(v, s, config.rounding) * (a > 0)
+                    for v, a in zip(each, x, strict=True)
+                ]
+                for each, s, x in zip(backwards, shifts, seen, strict=True)
+            ]
+    return found
+
+
+@pytest.mark.parametrize("reach", [0, 1, 3])
+@pytest.mark.parametrize("rounding", ["nearest", "pseudo-stochastic"])
+@pytest.mark.parametrize("alignment", ["batch", "sample", "fixed"])
+@pytest.mark.parametrize("partition", [2, 3])
+def test_gradients_of_the_tail_are_integer_arithmetic(partition, alignment, rounding, reach):
+    config = replace(
+        TINY, partition=partition, alignment=alignment, rounding=rounding, exponent_range=reach
+    )
+    trainer = made(config)
+    images, labels = batch(6)
+    # Of different brightness, so that exponents differ by more than 1.
+    images = np.floor(images * np.ldexp(1.0, -np.arange(6))[:, None, None, None]).astype(np.float32)
+    before = trainer.network.copy()
+    last = trainer.forward(before.weights, images)
+    assert any(np.ptp(each) > 1 for each in last.scales)
+    trainer._backpropagate(last, labels, PHASE)
+    for name, sums in tail_gradients(config, before, last, labels).items():
+        assert np.abs(sums).max() < 1 << (config.accumulator_bits - 1)
+        shift = max(int(np.abs(sums).max()).bit_length() - PHASE.update_bits, 0)
+        update = pseudo_stochastic(sums, np.int64(shift), limit=(1 << PHASE.update_bits) - 1)
+        wanted = np.clip(before.weights[name] - update, -LIMIT, LIMIT)
+        assert (trainer.network.weights[name] == wanted).all()
+
+
+@pytest.mark.parametrize(
+    ("alignment", "reach", "size", "bits"),
+    [("fixed", 0, 256, 23), ("fixed", 3, 256, 29), ("fixed", 3, 1, 21), ("sample", 3, 256, 40)],
+)
+def test_accumulators_hold_the_largest_gradient(alignment, reach, size, bits):
+    config = ElasticZoConfig(partition=3, alignment=alignment, exponent_range=reach, batch=size)
+    assert config.accumulator_bits == bits
+    peak = size * LIMIT**2 << 2 * reach
+    # Of 10 errors of 127 and weights of 127: 18 bits, 11 more than an error has.
+    peak <<= 11 if alignment == "sample" else 0
+    assert bits == peak.bit_length() + 1
+
+
+def test_full_zeroth_order_has_no_accumulators():
+    assert ElasticZoConfig(partition=5).accumulator_bits == 0
+
+
+def test_a_larger_batch_than_configured_is_refused():
+    trainer = made(replace(TINY, batch=4))
+    images, labels = batch(5)
+    with pytest.raises(ValueError, match="a batch must have at most 4 samples, not 5"):
+        trainer.step(0, images, labels, PHASE)
+
+
 def test_the_schedule_is_the_papers():
     phases = phases_of(100, 15)
     assert [phase.epoch for phase in phases] == [0, 20, 50]
     assert [round(phase.zeros / 256, 2) for phase in phases] == [0.33, 0.5, 0.9]
     assert [phase.update_bits for phase in phases] == [5, 4, 3]
+
+
+def test_in_hardware_p_zero_is_a_multiple_of_a_sixteenth():
+    assert [phase.zeros for phase in phases_of(100, 15, grain=16)] == [80, 128, 224]
+    with pytest.raises(ValueError, match=r"grain must be in 1\.\.16, not 17"):
+        phases_of(100, 15, grain=17)
 
 
 @pytest.mark.parametrize(
@@ -226,6 +367,10 @@ def test_the_schedule_is_the_papers():
         ("fraction", 9, r"fraction must be in 0\.\.8, not 9"),
         ("rounding", "up", "rounding must be one of nearest, pseudo-stochastic, not 'up'"),
         ("network", "vgg", "network must be one of"),
+        ("alignment", "tensor", "alignment must be one of batch, sample, fixed, not 'tensor'"),
+        ("partition", 2, "alignment must be batch where .* more than 2 layers, not 'fixed'"),
+        ("exponent_range", 8, r"exponent_range must be in 0\.\.7, not 8"),
+        ("batch", 0, r"batch must be in 1\.\.4096, not 0"),
     ],
 )
 def test_bad_configurations_are_refused(name, value, words):

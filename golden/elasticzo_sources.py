@@ -1,0 +1,99 @@
+"""Where perturbations of ElasticZO-INT8 come from: sources by name."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from seedbed.golden.urng_array import UrngArray
+from seedbed.spec import UrngConfig
+from seedbed.spec.elasticzo import GRAIN, ElasticZoConfig, Phase
+from seedbed.spec.network import Layer
+
+__all__ = ["HARDWARE", "SOURCES", "ArraySource", "Source", "drawn"]
+
+#: Gives a perturbation of a layer's weights, int8 of its shape, from step, layer and phase.
+Source = Callable[[int, Layer, Phase], np.ndarray]
+#: Multipliers that a row of weights feeds.
+ROW = 128
+#: Bits of the array's words: a sign, four that decide on a 0, and the magnitude.
+WIDTH = 14
+MASK_BITS = 4
+
+
+def drawn(seed: int) -> Source:
+    """Return a source with a software generator: independent numbers for every weight."""
+
+    def perturbation(step: int, layer: Layer, phase: Phase) -> np.ndarray:
+        rng = np.random.default_rng([seed, step, *layer.name.encode()])
+        shape = layer.outputs, layer.fan_in
+        u = rng.integers(-phase.magnitude, phase.magnitude, shape, np.int8, endpoint=True)
+        u *= rng.integers(0, 256, shape, np.uint8) >= phase.zeros
+        return u
+
+    return perturbation
+
+
+class ArraySource:
+    """A source with :class:`~seedbed.golden.urng_array.UrngArray`, of 14 bits at a leap of 3.
+
+    The weights of a layer, output by output, are rows of 128; each row takes the words of a beat.
+    A step grows the array from a word of its own. Of a word, bit 13 is the sign, bits 9 to 12
+    are at least n where the number is not 0 (p_zero = n / 16), and the lowest bits are the
+    magnitude, which is 2^c - 1 at most.
+
+    Parameters
+    ----------
+    seed
+        Of the steps' words.
+    config
+        :class:`~seedbed.spec.elasticzo.ElasticZoConfig`.
+    lanes
+        Generators, repeated over a row.
+    """
+
+    def __init__(self, seed: int, config: ElasticZoConfig, *, lanes: int):
+        self._seed = seed
+        self._array = UrngArray(
+            UrngConfig(lanes=lanes, width=WIDTH, leap=3, tile=ROW, seeding="grown")
+        )
+        rows = [-(-layer.outputs * layer.fan_in // ROW) for layer in config.layers]
+        starts = np.cumsum([0, *rows])
+        self._rows = {
+            layer.name: slice(start, start + count)
+            for layer, start, count in zip(config.layers, starts.tolist(), rows, strict=False)
+        }
+        self._total = int(starts[-1])
+        self._step: tuple[int, np.ndarray] | None = None
+
+    def __call__(self, step: int, layer: Layer, phase: Phase) -> np.ndarray:
+        """Return a layer's perturbation.
+
+        Raises ``ValueError`` for a p_zero or a magnitude that four and c bits cannot give.
+        """
+        if phase.zeros % GRAIN:
+            raise ValueError(
+                f"zeros must be a multiple of {GRAIN} with this source, not {phase.zeros}"
+            )
+        if phase.magnitude & (phase.magnitude + 1):
+            raise ValueError(f"magnitude must be 2^c - 1 with this source, not {phase.magnitude}")
+        if self._step is None or self._step[0] != step:
+            word = np.random.default_rng([self._seed, step]).integers(1, 1 << WIDTH)
+            self._array.grow(int(word))
+            self._step = step, self._array.beats(self._total)
+        words = self._step[1][self._rows[layer.name]].reshape(-1)[: layer.outputs * layer.fan_in]
+        mask = words >> WIDTH - 1 - MASK_BITS & (1 << MASK_BITS) - 1
+        magnitude = (words & phase.magnitude).astype(np.int8)
+        magnitude *= mask >= phase.zeros // GRAIN
+        found = np.where(words >> WIDTH - 1, magnitude, -magnitude)
+        return found.reshape(layer.outputs, layer.fan_in)
+
+
+#: Sources by name, made from a seed and a configuration. ``urng`` repeats 31 generators over a row,
+#: as in PeZO; ``urng-row`` has as many as a row, less one.
+SOURCES: dict[str, Callable[[int, ElasticZoConfig], Source]] = {
+    "software": lambda seed, config: drawn(seed),
+    "urng": lambda seed, config: ArraySource(seed, config, lanes=31),
+    "urng-row": lambda seed, config: ArraySource(seed, config, lanes=127),
+}
+#: Sources that hardware has: p_zero is a multiple of 1 / 16.
+HARDWARE = frozenset(SOURCES) - {"software"}
