@@ -23,6 +23,7 @@ from seedbed.flow.demos.elasticzo_cli import demo_elasticzo
 from seedbed.flow.demos.instantft_cli import demo_instantft
 from seedbed.flow.emit import handoff, port_docs, verilog
 from seedbed.flow.files import atomic_path, os_error_path, require_output
+from seedbed.flow.lutopt_cli import app as lutopt_app
 from seedbed.flow.options import BUILD, Build, CoreName, Data, Force, Json, Settings, show_table
 from seedbed.flow.progress import status
 from seedbed.flow.registry import CORES, WRAPPERS
@@ -391,6 +392,7 @@ def report(
 
 
 app.add_typer(checkpoints.app)
+app.add_typer(lutopt_app, name="lutopt")
 demo_app = typer.Typer(help="Run complete jobs on real data.")
 app.add_typer(demo_app, name="demo")
 demo_app.command("instantft")(demo_instantft)

@@ -144,6 +144,23 @@ AIMS: list[tuple[str, dict[str, Any], str, str | None, dict[str, list]]] = [
         | {"generator_autocorrelation": ["<", 0.03]},
     ),
     ("urng_array", {"width": 14}, "speed", None, {"seconds": ["<", 10]}),
+    *(
+        ("lutopt", {"lanes": 31, "width": 14, "seeding": "serial"}, kind, target, {name: aim})
+        for kind, target, name, aim in (
+            # 1.05 LUT a bit and 1.1 LUT4 a bit of 434.
+            ("synthesis", "xcup", "lut", ["<=", 455]),
+            ("synthesis", "ecp5", "lut", ["<=", 477]),
+            ("place", "ecp5", "fmax_mhz", [">=", 300]),
+        )
+    ),
+    (
+        "lutopt",
+        {"lanes": 31, "width": 14},
+        "statistics",
+        None,
+        {"lane_autocorrelation": ["<", 0.01], "lane_to_lane": ["<", 0.01]}
+        | {"any_pair": ["<", 0.01]},
+    ),
     ("prng_pool", {"lanes": 8, "banks": 8}, "synthesis", "xcup", {"bram": ["<=", 8]}),
     ("perturbation", {"lanes": 31}, "ratio", "xcup", {"lut_per_lane_more": ["<=", 3]}),
     *(

@@ -11,6 +11,7 @@ from seedbed.hw.instantft import InstantFt
 from seedbed.hw.instantft_axi import InstantFtAxi
 from seedbed.hw.lfsr import Lfsr
 from seedbed.hw.lora import Lora
+from seedbed.hw.lutopt import Lutopt
 from seedbed.hw.mac_array import MacArray
 from seedbed.hw.nf4 import Nf4
 from seedbed.hw.perturbation import Perturbation
@@ -30,6 +31,7 @@ from seedbed.sim.cases import (
     instantft,
     lfsr,
     lora,
+    lutopt,
     mac_array,
     nf4,
     perturbation,
@@ -146,6 +148,44 @@ CORES: dict[str, Core] = {
                 "31 x 8, grown": Variant(params={"seeding": "grown"}),
                 "31 x 14, grown": Variant(params={"width": 14, "seeding": "grown"}),
                 "31 x 8, repair": Variant(params={"repair": True}),
+            },
+        ),
+        Core(
+            name="lutopt",
+            title="LUT-optimised linear generator: k bits per beat from k LUTs",
+            config=spec.LutoptConfig,
+            component=Lutopt,
+            case=lutopt.case,
+            paper="Thomas and Luk, FPT 2005",
+            variants={
+                "31 x 14": Variant(
+                    targets=ALL_TARGETS,
+                    placed=("ecp5", "ecp5-8"),
+                    kinds=(
+                        *CHECKED,
+                        "statistics",
+                        "dieharder",
+                        "activity",
+                        "speed",
+                        "place_ready",
+                    ),
+                    main=PLACED,
+                ),
+                "31 x 8": Variant(
+                    params={"width": 8},
+                    placed=("ecp5",),
+                    kinds=("simulation", "statistics", "dieharder", "activity"),
+                    main=SYNTHESIZED,
+                ),
+                "8 x 5": Variant(
+                    params={"lanes": 8, "width": 5}, targets=(), kinds=("simulation", "mutation")
+                ),
+                "32 x 5": Variant(params={"lanes": 32, "width": 5}),
+                "128 x 5": Variant(params={"lanes": 128, "width": 5}, placed=("ecp5",)),
+                "128 x 7": Variant(params={"lanes": 128, "width": 7}, placed=("ecp5",)),
+                "31 x 14, word": Variant(
+                    params={"seeding": "word"}, placed=("ecp5",), kinds=CHECKED
+                ),
             },
         ),
         Core(

@@ -79,7 +79,7 @@ def test_files_of_other_words_have_other_names(tmp_path):
 
 
 def test_refuses_other_cores_and_lengths(tmp_path):
-    with pytest.raises(ValueError, match=r"for lfsr and urng_array, not for prng_pool"):
+    with pytest.raises(ValueError, match=r"for lfsr, urng_array, lutopt, not for prng_pool"):
         dieharder.write_words("prng_pool", PoolConfig(), 1000, tmp_path)
     with pytest.raises(ValueError, match=r"bytes must be in 1000\.\.4294967296, not 999"):
         dieharder.write_words("lfsr", LfsrConfig(), 999, tmp_path)

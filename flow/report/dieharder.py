@@ -19,9 +19,10 @@ import numpy as np
 
 from seedbed.flow.cache import memo
 from seedbed.golden.lfsr import Lfsr
+from seedbed.golden.lutopt import Lutopt
 from seedbed.golden.urng_array import UrngArray
 from seedbed.sim import tools
-from seedbed.spec import LfsrConfig, UrngConfig
+from seedbed.spec import LfsrConfig, LutoptConfig, UrngConfig
 from seedbed.spec.checks import require_int
 
 __all__ = ["LENGTH", "Line", "figures", "lines", "write_words"]
@@ -56,6 +57,12 @@ def _array(config: UrngConfig) -> Iterator[np.ndarray]:
         yield model.beats(CHUNK)
 
 
+def _lutopt(config: LutoptConfig) -> Iterator[np.ndarray]:
+    model = Lutopt(config)
+    while True:
+        yield model.beats(CHUNK)
+
+
 def _lfsr(config: LfsrConfig) -> Iterator[np.ndarray]:
     words = Lfsr(config).words()
     while True:
@@ -63,7 +70,11 @@ def _lfsr(config: LfsrConfig) -> Iterator[np.ndarray]:
 
 
 #: Cores with uniform words, and generators of their beats in chunks.
-WORDS: dict[str, Callable[[Any], Iterator[np.ndarray]]] = {"lfsr": _lfsr, "urng_array": _array}
+WORDS: dict[str, Callable[[Any], Iterator[np.ndarray]]] = {
+    "lfsr": _lfsr,
+    "urng_array": _array,
+    "lutopt": _lutopt,
+}
 
 
 def write_words(core: str, config: Any, count: int, folder: Path) -> Path:
@@ -75,7 +86,7 @@ def write_words(core: str, config: Any, count: int, folder: Path) -> Path:
     """
     if core not in WORDS:
         raise ValueError(
-            f"statistics of uniform words are available for {' and '.join(WORDS)}, not for {core}"
+            f"statistics of uniform words are available for {', '.join(WORDS)}, not for {core}"
         )
     require_int("bytes", count, 1000, 1 << 32)
     path = folder / f"{core}-{sha256(repr((config, count)).encode()).hexdigest()[:12]}.raw"
@@ -133,17 +144,19 @@ def lines(path: Path, build: Path) -> list[Line]:
 def figures(core: str, config: Any, build: Path, count: int = LENGTH) -> dict[str, Any]:
     """Return the number of failed lines for a core, the failed tests, and those of PCG64.
 
-    ``period_bytes`` is the period of the words in bytes. Raises as :func:`write_words` and
-    :func:`lines`.
+    ``period_bytes`` is the period of the words in bytes, where any file could have as many. Raises
+    as :func:`write_words` and :func:`lines`.
     """
     folder = build / "statistics"
     found = lines(write_words(core, config, count, folder), build)
     reference = lines(_reference(count, folder), build)
     failed = Counter(line.name for line in found if line.verdict == "FAILED")
     names = (f"{name} ({times})" if times > 1 else name for name, times in failed.items())
+    lanes = getattr(config, "tile", 0) or getattr(config, "lanes", 1)
+    period = config.period * lanes * config.width / 8
     return {
         "bytes": count,
-        "period_bytes": config.period * getattr(config, "tile", 1) * config.width / 8,
+        **({"period_bytes": period} if period < 2**64 else {}),
         "tests": len(found),
         "failed": failed.total(),
         "weak": sum(line.verdict == "WEAK" for line in found),

@@ -220,6 +220,7 @@ def _compression_speed(config: SeedlmDecompressConfig) -> dict[str, Any]:
 #: Statistics of a core's numbers, or of its table.
 STATISTICS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "urng_array": model_figures.correlation,
+    "lutopt": model_figures.linear_correlation,
     "scale_lut": model_figures.scales,
     "tree_grng": model_figures.gaussian,
     "seedlm_decompress": _compression_error,
@@ -239,6 +240,7 @@ RANDOM_SEEDS = {"seedlm_decompress": [BENCH_SEED]}
 #: Speed of a core's model, or of the compressor for its input.
 SPEED: dict[str, Callable[[Any], dict[str, Any]]] = {
     "urng_array": model_figures.speed,
+    "lutopt": model_figures.linear_speed,
     "seedlm_decompress": _compression_speed,
 }
 

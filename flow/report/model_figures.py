@@ -2,16 +2,18 @@
 
 import tracemalloc
 from collections import Counter
+from collections.abc import Callable
 from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 
+from seedbed.golden.lutopt import Lutopt
 from seedbed.golden.tree_grng import TreeGrng
 from seedbed.golden.urng_array import UrngArray
-from seedbed.spec import ScaleConfig, TreeGrngConfig, UrngConfig
+from seedbed.spec import LutoptConfig, ScaleConfig, TreeGrngConfig, UrngConfig
 
-__all__ = ["correlation", "gaussian", "scales", "speed"]
+__all__ = ["correlation", "gaussian", "linear_correlation", "linear_speed", "scales", "speed"]
 
 #: Beats per chunk of the sums.
 CHUNK = 1 << 15
@@ -60,21 +62,36 @@ def correlation(config: UrngConfig, *, lags: int = 8, limit: int = 1 << 25) -> d
         times = np.arange(start, min(start + CHUNK, len(words)))[:, None]
         at = (np.arange(lanes) - times) % lanes
         generators[times[:, 0]] = np.take_along_axis(words[times[:, 0]], at, axis=1)
-    by_lane = _correlations(words, beats, lags)
     own = _correlations(generators, beats, lags).diagonal(axis1=1, axis2=2).max(axis=1)
+    return {
+        **_by_lane(words, beats, lags),
+        "generator_autocorrelation": float(own[1:].max()),
+        "generator_by_lag": own[1:].tolist(),
+    }
+
+
+def _by_lane(words: np.ndarray, beats: int, lags: int) -> dict[str, Any]:
+    """Return the figures of :func:`correlation` that depend on lanes only."""
+    by_lane = _correlations(words, beats, lags)
     lists = {
         "lane_by_lag": by_lane.diagonal(axis1=1, axis2=2).max(axis=1)[1:].tolist(),
-        "generator_by_lag": own[1:].tolist(),
         "any_pair_by_lag": by_lane.max(axis=(1, 2))[1:].tolist(),
     }
     return {
         "beats": beats,
         "lane_autocorrelation": max(lists["lane_by_lag"]),
-        "generator_autocorrelation": max(lists["generator_by_lag"]),
-        "lane_to_lane": float((by_lane[0] - np.eye(lanes)).max()),
+        "lane_to_lane": float((by_lane[0] - np.eye(words.shape[1])).max()),
         "any_pair": max(lists["any_pair_by_lag"]),
         **lists,
     }
+
+
+def linear_correlation(
+    config: LutoptConfig, *, lags: int = 8, limit: int = 1 << 25
+) -> dict[str, Any]:
+    """Return the figures of :func:`correlation` for the first ``limit`` words of ``lutopt``."""
+    beats = max(limit // config.lanes, 1)
+    return _by_lane(Lutopt(config).beats(beats + lags), beats, lags)
 
 
 def scales(config: ScaleConfig) -> dict[str, Any]:
@@ -121,14 +138,32 @@ def speed(config: UrngConfig, *, numbers: int = 10**8) -> dict[str, Any]:
     tables. ``peak_mib`` is the peak of allocated memory. Tracing slows allocations down, so that
     it is measured in a second run with a tenth of the numbers.
     """
+
+    def generate(count: int) -> None:
+        for _ in UrngArray(config).chunks(count):
+            pass
+
+    return _speed(generate, numbers)
+
+
+def linear_speed(config: LutoptConfig, *, numbers: int = 10**7) -> dict[str, Any]:
+    """Return the figures of :func:`speed` for ``lutopt``."""
+
+    def generate(count: int) -> None:
+        model = Lutopt(config)
+        for _ in range(-(-count // (CHUNK * config.lanes))):
+            model.beats(CHUNK)
+
+    return _speed(generate, numbers)
+
+
+def _speed(generate: Callable[[int], None], numbers: int) -> dict[str, Any]:
     clock, busy = perf_counter(), process_time()
-    for _ in UrngArray(config).chunks(numbers):
-        pass
+    generate(numbers)
     seconds, cpu_seconds = perf_counter() - clock, process_time() - busy
     tracemalloc.start()
     try:
-        for _ in UrngArray(config).chunks(max(numbers // 10, 1)):
-            pass
+        generate(max(numbers // 10, 1))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

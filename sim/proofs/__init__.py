@@ -6,6 +6,7 @@ from seedbed.sim.proofs import (
     instantft,
     lfsr,
     lora,
+    lutopt,
     mac_array,
     nf4,
     perturbation,
@@ -27,6 +28,7 @@ PROOFS = tuple(
     for core in (
         lfsr,
         urng_array,
+        lutopt,
         scale_lut,
         prng_pool,
         perturbation,
