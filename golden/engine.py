@@ -9,7 +9,7 @@ from seedbed.spec.fixed import Fixed
 from seedbed.spec.network import Layer
 from seedbed.spec.plan import Plan, Region, Step
 
-__all__ = ["adapter_rows", "adapters", "frozen_rows", "words"]
+__all__ = ["adapter_rows", "adapters", "frozen_rows", "network_weights", "words"]
 
 
 #: What any number of an engine fits.
@@ -124,3 +124,19 @@ def adapters(plan: Plan, rows: np.ndarray) -> tuple[list[np.ndarray], list[np.nd
 def words(rows: np.ndarray) -> np.ndarray:
     """Return rows as the stream has them: (count, 2) numbers."""
     return rows.reshape(-1, 2)
+
+
+def network_weights(plan: Plan, layers: Sequence[Layer], rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Return each layer's weights (outputs, fan_in) from rows as :func:`frozen_rows` gives them.
+
+    ``rows`` may be the first ones only: then the layers are those that they hold whole.
+    """
+    found = {}
+    for layer, step, region in zip(layers, plan.steps, plan.inputs, strict=False):
+        if step.weights + step.beats * step.groups(plan.ways) > len(rows):
+            break
+        places = _places(step, region, layer)
+        frames = rows[step.weights :][: step.beats * step.groups(plan.ways)]
+        frames = frames.reshape(-1, step.beats, plan.ways, plan.lanes).transpose(0, 2, 1, 3)
+        found[layer.name] = frames.reshape(-1, step.beats * plan.lanes)[: step.outputs, places]
+    return found

@@ -6,9 +6,10 @@ from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.delay_line import delayed
 from seedbed.hw.image_loader import ImageLoader
-from seedbed.hw.inference_pipeline import InferencePipeline, cycles
+from seedbed.hw.inference_pipeline import InferencePipeline
 from seedbed.hw.parameter_loader import words_layout
 from seedbed.hw.parameter_memory import ParameterMemory
+from seedbed.hw.pipeline_timing import cycles
 from seedbed.hw.vector_loader import vectors_layout
 from seedbed.spec import CONV_ENGINE_STATUS, ConvEngineConfig
 

@@ -10,37 +10,18 @@ from seedbed.hw import mac_array
 from seedbed.hw.activation_store import ActivationStore
 from seedbed.hw.delay_line import delay_line, delayed
 from seedbed.hw.layer_sequencer import LayerSequencer
-from seedbed.hw.layer_writer import LayerWriter, outputs_layout
+from seedbed.hw.output_queue import outputs_layout, shift_members
 from seedbed.hw.parameter_loader import ParameterLoader, packet_layout
 from seedbed.hw.parameter_memory import ParameterMemory
 from seedbed.hw.pipeline_ports import direct_members, row_address, store_address
+from seedbed.hw.pipeline_timing import writer
 from seedbed.hw.read_arbiter import ReadArbiter, request_layout
 from seedbed.hw.replicate import replicate
 from seedbed.hw.store_writes import StoreWrites, fill_layout, put_layout
-from seedbed.hw.weight_stage import WeightStage
+from seedbed.hw.weight_stage import WeightStage, mark_layout
 from seedbed.spec.engine import EngineConfig
 
-__all__ = ["InferencePipeline", "cycles", "latency"]
-
-
-def latency(config: EngineConfig) -> int:
-    """Return the cycles from a beat of the sequencer to the outputs, in the store, that it ends."""
-    return ActivationStore.latency + mac_array.latency(config.mac) + LayerWriter.latency
-
-
-def cycles(config: EngineConfig, first: int, stop: int) -> int:
-    """Return the cycles of a plan's steps from ``start`` to the last outputs at port ``o``.
-
-    A step that waits begins when the outputs of the one before it have been written.
-    """
-    total, steps = LayerSequencer.latency, config.plan.steps[first:stop]
-    for k, step in enumerate(steps):
-        last = k == len(steps) - 1
-        waits = last or steps[k + 1].waits
-        total += step.cycles(config.plan.ways)
-        total += latency(config) if waits else LayerSequencer.interval - 1
-    # From the last beat, and not from the cycle after it.
-    return total - 1 + LayerWriter.output_latency
+__all__ = ["InferencePipeline"]
 
 
 class InferencePipeline(wiring.Component):
@@ -57,6 +38,8 @@ class InferencePipeline(wiring.Component):
     store_readers, row_readers
         Names of other readers of the activation store, and of the parameter memory, highest
         priority first; all of them come before the steps.
+    stage
+        What is between the parameter memory and the multipliers; by default, it passes rows on.
     puts, fill
         Streams that write to the store, see :class:`~seedbed.hw.store_writes.StoreWrites`.
 
@@ -94,13 +77,15 @@ class InferencePipeline(wiring.Component):
         ``outer`` and ``scale`` give no sums.
     saturated : Out
         How many outputs did not fit their format, in that cycle.
+    shift, shifted : Out
+        Only with ``config.dynamic``, see :class:`~seedbed.hw.dynamic_writer.DynamicWriter`.
     o : Out(stream of struct)
         Outputs of the plan's step ``output``: ``values`` (ways), ``count`` of them, ``last``. They
         must be taken before the next program with that step.
 
-    Latency: :func:`cycles`, and ``drain`` more until ``busy`` is 0. Throughput: a beat a cycle
-    within a step. A floorplan finds memories and multipliers by the names of submodules: ``store``,
-    ``memory`` and ``mac``.
+    Latency: :func:`~seedbed.hw.pipeline_timing.cycles`, and ``drain`` more until ``busy`` is 0.
+    Throughput: a beat a cycle within a step. A floorplan finds memories and multipliers by the
+    names of submodules: ``store``, ``memory`` and ``mac``.
     """
 
     #: Cycles from the last outputs at ``o`` to the first one that is not ``busy``.
@@ -114,8 +99,10 @@ class InferencePipeline(wiring.Component):
         row_readers: Sequence[str] = (),
         puts: Sequence[str] = ("i_put",),
         fill: bool = False,
+        stage: wiring.Component | None = None,
     ):
         self.config = config
+        self._stage = stage
         self._store_readers, self._row_readers = store_readers, row_readers
         self._puts, self._fill = puts, fill
         count = range(len(config.plan.steps) + 1)
@@ -132,6 +119,8 @@ class InferencePipeline(wiring.Component):
             "saturated": Out(range(config.plan.ways + 1)),
             "o": Out(stream.Signature(outputs_layout(config))),
         }
+        if config.dynamic:
+            ports |= shift_members(config)
         ports |= direct_members(config)
         ports |= {name: In(stream.Signature(put_layout(config))) for name in puts}
         if fill:
@@ -143,25 +132,28 @@ class InferencePipeline(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
+        m.submodules.weight_stage = stage = self._stage or WeightStage(config)
         m.submodules.store = store = ActivationStore(config)
         m.submodules.memory = memory = ParameterMemory(config)
         m.submodules.sequencer = sequencer = LayerSequencer(config)
-        m.submodules.writer = writer = LayerWriter(config)
+        m.submodules.writer = outputs = writer(config)(config)
         m.submodules.mac = mac = mac_array.MacArray(config.mac)
-        self._control(m, sequencer, writer)
-        self._write_store(m, store, writer)
+        self._control(m, sequencer, outputs)
+        self._write_store(m, store, outputs)
         self._write_rows(m, memory)
-        marks = self._read(m, sequencer, store, memory)
-        self._multiply(m, marks, store, memory, mac)
+        marks = self._read(m, sequencer, store, memory, stage)
+        self._multiply(m, marks, store, stage, mac)
         m.d.comb += [
-            writer.i.payload.sums.eq(mac.o.payload.sums),
-            writer.i.valid.eq(mac.o.valid),
-            mac.o.ready.eq(writer.i.ready),
+            outputs.i.payload.sums.eq(mac.o.payload.sums),
+            outputs.i.valid.eq(mac.o.valid),
+            mac.o.ready.eq(outputs.i.ready),
             sequencer.retired.eq(mac.o.valid & mac.o.ready),
-            sequencer.written.eq(writer.written),
-            self.saturated.eq(writer.saturated),
+            sequencer.written.eq(outputs.written),
+            self.saturated.eq(outputs.saturated),
         ]
-        wiring.connect(m, writer.o, wiring.flipped(self.o))
+        if config.dynamic:
+            m.d.comb += [self.shift.eq(outputs.shift), self.shifted.eq(outputs.shifted)]
+        wiring.connect(m, outputs.o, wiring.flipped(self.o))
         return m
 
     def _control(self, m, sequencer, writer):
@@ -219,12 +211,12 @@ class InferencePipeline(wiring.Component):
             memory.values.eq(self.row_values),
         ]
 
-    def _read(self, m, sequencer, store, memory):
+    def _read(self, m, sequencer, store, memory, stage):
         """Give the memories' addresses to their readers; return marks of the beat at the array."""
         config = self.config
         beats = delay_line(m, sequencer.beat, store.latency, "beat", reset=True)
         # A row is asked for later than activations, so that both are there at once.
-        early = beats[store.latency - memory.latency - WeightStage.latency]
+        early = beats[store.latency - memory.latency - stage.latency]
         m.submodules.store_arbiter = activations = ReadArbiter(
             store_address(config), (*self._store_readers, "steps")
         )
@@ -249,17 +241,17 @@ class InferencePipeline(wiring.Component):
             memory.row.eq(rows.o.row),
             memory.blank.eq(rows.o.blank),
             self.rows.eq(memory.o),
+            stage.i.eq(memory.o),
+            *(stage.mark[name].eq(beats[-1 - stage.latency][name]) for name in mark_layout(config)),
         ]
         return beats[-1]
 
-    def _multiply(self, m, marks, store, memory, mac):
+    def _multiply(self, m, marks, store, stage, mac):
         """Bring weights and activations to the multipliers."""
         config, beat = self.config, mac.i.payload
-        m.submodules.weight_stage = stage = WeightStage(config)
         lanes = list(store.lanes)
         lanes[-1] = Mux(marks.bias, config.values.one, lanes[-1])
         m.d.comb += [
-            stage.i.eq(memory.o),
             mac.i.valid.eq(marks.valid),
             beat.first.eq(marks.first),
             beat.last.eq(marks.last & marks.valid),

@@ -7,12 +7,13 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.gradient_writer import GradientWriter, gradient_layout
-from seedbed.hw.inference_pipeline import InferencePipeline, cycles
-from seedbed.hw.layer_readouts import AdapterReadout, CacheReadout, rows_layout
-from seedbed.hw.layer_writer import outputs_layout
+from seedbed.hw.inference_pipeline import InferencePipeline
+from seedbed.hw.layer_readouts import CacheReadout, RowReadout, rows_layout
 from seedbed.hw.outer_products import OuterProducts
+from seedbed.hw.output_queue import outputs_layout
 from seedbed.hw.parameter_loader import packet_layout, words_layout
 from seedbed.hw.pipeline_ports import direct_members
+from seedbed.hw.pipeline_timing import cycles
 from seedbed.hw.store_writes import fill_layout, put_layout
 from seedbed.hw.train_adapters import ROW_READS, STORE_READS, TrainAdapters
 from seedbed.spec.engine import EngineConfig
@@ -141,7 +142,7 @@ class LayerEngine(wiring.Component):
         )
         m.submodules.trainer = trainer = TrainAdapters(config)
         m.submodules.gradients = gradients = GradientWriter(config)
-        m.submodules.readout = readout = AdapterReadout(config)
+        m.submodules.readout = readout = RowReadout(config)
         m.submodules.scan = scan = CacheReadout(config)
         buffer_select = Signal()
         m.d.comb += [

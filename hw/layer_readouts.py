@@ -1,4 +1,4 @@
-"""Read-outs of an engine's memories: the adapters' rows, and the vectors that a cache keeps."""
+"""Read-outs of an engine's memories: trained rows, and the vectors that a cache keeps."""
 
 from amaranth.hdl import Array, Cat, Module, Signal, signed
 from amaranth.lib import data, stream, wiring
@@ -10,7 +10,7 @@ from seedbed.hw.parameter_memory import ParameterMemory
 from seedbed.spec.engine import EngineConfig
 from seedbed.spec.planner import ALIGN
 
-__all__ = ["AdapterReadout", "CacheReadout", "rows_layout"]
+__all__ = ["CacheReadout", "RowReadout", "rows_layout"]
 
 
 def rows_layout(config: EngineConfig) -> data.StructLayout:
@@ -19,8 +19,8 @@ def rows_layout(config: EngineConfig) -> data.StructLayout:
     return data.StructLayout({"values": values, "last": 1})
 
 
-class AdapterReadout(wiring.Component):
-    """Gives the adapters out, two numbers at a time; its address is steady meanwhile.
+class RowReadout(wiring.Component):
+    """Gives trained rows out, two numbers at a time; its address is steady meanwhile.
 
     Members
     -------
@@ -49,7 +49,7 @@ class AdapterReadout(wiring.Component):
             {
                 "start": In(1),
                 "busy": Out(1),
-                "row": Out(range(plan.trainable_rows)),
+                "row": Out(range(max(config.written_rows, 2))),
                 "given": In(numbers),
                 "o": Out(stream.Signature(words_layout(config))),
             }
@@ -78,7 +78,7 @@ class AdapterReadout(wiring.Component):
         over = Signal()
         m.d.comb += [
             ends.eq(pair == pairs - 1),
-            over.eq(ends & (self.row == plan.trainable_rows - 1)),
+            over.eq(ends & (self.row == self.config.written_rows - 1)),
             out.payload.word.eq(shown),
             out.payload.last.eq(over),
         ]

@@ -33,7 +33,7 @@ class LayerSequencer(wiring.Component):
         A frame has left the array: no more than ``FRAMES`` are in flight.
     beat : Out(struct)
         ``valid``, ``address``, ``skew``, ``row`` of the weights, ``trainable``, ``first`` and
-        ``last`` (of the frame), and ``bias``.
+        ``last`` (of the frame), ``bias``, and the ``step``.
 
     Latency: ``latency`` cycles from ``start`` to the first beat, 1 from ``written`` to a beat that
     waits for it; ``interval`` - 1 cycles without a beat between two steps of which the second does
@@ -57,6 +57,7 @@ class LayerSequencer(wiring.Component):
             "first": 1,
             "last": 1,
             "bias": 1,
+            "step": count,
         }
         super().__init__(
             {
@@ -107,6 +108,7 @@ class LayerSequencer(wiring.Component):
             beat.first.eq(nest.first[0] & nest.first[1]),
             beat.last.eq(frame_last),
             beat.bias.eq(bias & frame_last),
+            beat.step.eq(step.number),
         ]
         return m
 

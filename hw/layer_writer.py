@@ -1,26 +1,18 @@
 """Makes activations of sums, and says where each is written."""
 
 from amaranth.hdl import Module, Mux, ShapeLike, Signal, signed
-from amaranth.lib import data, stream, wiring
-from amaranth.lib.fifo import SyncFIFO
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import data, wiring
 
-from seedbed.hw.activation_store import ActivationStore
 from seedbed.hw.delay_line import delay_line
 from seedbed.hw.fixed_requantize import FixedRequantize
 from seedbed.hw.loop_nest import strided
+from seedbed.hw.output_queue import OutputQueue, writer_members
 from seedbed.hw.pool import Pool
 from seedbed.hw.step_constants import StepConstants
 from seedbed.spec.engine import EngineConfig
+from seedbed.spec.plan import Step
 
-__all__ = ["LayerWriter", "outputs_layout"]
-
-
-def outputs_layout(config: EngineConfig) -> data.StructLayout:
-    """Return the layout of a program's outputs: ``values``, ``count`` of which are valid, last."""
-    ways = config.plan.ways
-    values = data.ArrayLayout(signed(config.values.width), ways)
-    return data.StructLayout({"values": values, "count": range(ways + 1), "last": 1})
+__all__ = ["LayerWriter"]
 
 
 class LayerWriter(wiring.Component):
@@ -49,39 +41,22 @@ class LayerWriter(wiring.Component):
         How many numbers did not fit their format, in that cycle.
     o : Out(stream of struct)
         Outputs of the plan's step ``output``; they must be taken before the next program that has
-        this step. See :func:`outputs_layout`.
+        this step. See :func:`~seedbed.hw.output_queue.outputs_layout`.
 
-    Latency: ``latency``, and ``output_latency`` more to ``o``. Throughput: a frame a cycle within a
-    step.
+    Latency: ``latency``, and that of :class:`~seedbed.hw.output_queue.OutputQueue` more to ``o``.
+    Throughput: a frame a cycle within a step.
     """
 
     latency = FixedRequantize.latency + Pool.latency
-    #: Of the queue of outputs.
-    output_latency = 1
+
+    @classmethod
+    def step_latency(cls, config: EngineConfig, step: Step) -> int:
+        """Return the cycles from a step's last sums to its last outputs in the store."""
+        return cls.latency
 
     def __init__(self, config: EngineConfig):
         self.config = config
-        plan = config.plan
-        count = range(len(plan.steps) + 1)
-        number = data.ArrayLayout(signed(config.number), plan.ways)
-        sums = data.ArrayLayout(signed(config.mac.accumulator_width), plan.ways)
-        super().__init__(
-            {
-                "start": In(1),
-                "first": In(count),
-                "stop": In(count),
-                "buffer_select": In(1),
-                "i": In(stream.Signature(data.StructLayout({"sums": sums}))),
-                "write": Out(1),
-                "target": Out(ActivationStore.width(config)),
-                "count": Out(range(plan.ways + 1)),
-                "values": Out(number),
-                "written": Out(count),
-                "busy": Out(1),
-                "saturated": Out(range(plan.ways + 1)),
-                "o": Out(stream.Signature(outputs_layout(config))),
-            }
-        )
+        super().__init__(writer_members(config))
 
     def elaborate(self, platform):
         m = Module()
@@ -101,7 +76,14 @@ class LayerWriter(wiring.Component):
         ]
         with m.If(self.start):
             m.d.sync += self.written.eq(0)
-        self._outputs(m, is_output, last)
+        m.submodules.outputs = outputs = OutputQueue(self.config)
+        m.d.comb += [
+            outputs.push.eq(is_output),
+            outputs.values.eq(self.values),
+            outputs.count.eq(self.count),
+            outputs.last.eq(last),
+        ]
+        wiring.connect(m, outputs.o, wiring.flipped(self.o))
         return m
 
     def _frames(self, m) -> list:
@@ -170,22 +152,4 @@ class LayerWriter(wiring.Component):
             pool.i.eq(requantize.o),
             self.values.eq(pool.o),
             self.saturated.eq(requantize.saturated),
-        ]
-
-    def _outputs(self, m, is_output, last):
-        """Queue what is not only written, but also given out: there is room for all of it."""
-        plan, outputs = self.config.plan, self.o
-        layout = outputs.payload.shape()
-        step = plan.output
-        groups = step.groups(plan.ways) * step.height * step.width
-        m.submodules.fifo = fifo = SyncFIFO(width=layout.size, depth=groups)
-        beat = data.View(layout, fifo.w_data)
-        m.d.comb += [
-            *(to.eq(value) for to, value in zip(beat.values, self.values, strict=True)),
-            beat.count.eq(self.count),
-            beat.last.eq(last),
-            fifo.w_en.eq(is_output),
-            outputs.payload.eq(fifo.r_data),
-            outputs.valid.eq(fifo.r_rdy),
-            fifo.r_en.eq(outputs.ready),
         ]

@@ -5,9 +5,9 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.gradient_writer import gradient_layout
-from seedbed.hw.inference_pipeline import cycles
 from seedbed.hw.layer_engine import LayerEngine, Program, program_cycles
 from seedbed.hw.parameter_loader import words_layout
+from seedbed.hw.pipeline_timing import cycles
 from seedbed.hw.train_adapters import TrainAdapters
 from seedbed.hw.vector_loader import VectorLoader, vectors_layout
 from seedbed.spec import LORA_KINDS, LORA_STATUS, LoraConfig

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.gradient_writer import gradient_layout
-from seedbed.hw.layer_writer import outputs_layout
+from seedbed.hw.output_queue import outputs_layout
 from seedbed.hw.softmax_loss import SoftmaxLoss
 from seedbed.spec.instantft import InstantFtConfig
 

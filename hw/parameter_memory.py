@@ -66,7 +66,7 @@ class ParameterMemory(wiring.Component):
                 "o": Out(wide),
                 "write": In(1),
                 "write_page": In(2),
-                "write_row": In(range(max(plan.trainable_rows, 2))),
+                "write_row": In(range(max(config.written_rows, 2))),
                 "load": In(1),
                 "load_trainable": In(1),
                 "load_page": In(2),

@@ -27,7 +27,7 @@ def direct_members(config: EngineConfig) -> dict[str, wiring.Member]:
     plan, mac = config.plan, config.mac
     number, weight = signed(config.number), signed(mac.weight_width)
     row = data.ArrayLayout(weight, plan.ways * plan.lanes)
-    written = {"write": 1, "page": 2, "row": range(max(plan.trainable_rows, 2))}
+    written = {"write": 1, "page": 2, "row": range(max(config.written_rows, 2))}
     ports = {
         "load": Out(1),
         "loaded": Out(1),

@@ -12,7 +12,14 @@ from seedbed.hw.rounding_shifter import RoundingShifter
 from seedbed.spec import RequantizeConfig
 from seedbed.spec.requantize import VALUE_BITS
 
-__all__ = ["Requantize", "sums_layout", "values_layout"]
+__all__ = ["Requantize", "latency", "sums_layout", "values_layout"]
+
+
+def latency(config: RequantizeConfig) -> int:
+    """Return :attr:`Requantize.latency`."""
+    # The sum, the maximum, the begin of the reads; the buffer and a register after it. With
+    # the magnitudes of maxima, the peak is found one cycle later.
+    return 5 + config.pool_first + RoundingShifter.latency_of(config)
 
 
 def sums_layout(config: RequantizeConfig) -> data.StructLayout:
@@ -95,9 +102,7 @@ class Requantize(wiring.Component):
     @property
     def latency(self) -> int:
         """Cycles from a layer's last beat to its first output."""
-        # The sum, the maximum, the begin of the reads; the buffer and a register after it. With
-        # the magnitudes of maxima, the peak is found one cycle later.
-        return 5 + self.config.pool_first + RoundingShifter.latency_of(self.config)
+        return latency(self.config)
 
     def elaborate(self, platform):
         m = Module()

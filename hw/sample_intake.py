@@ -1,26 +1,42 @@
 """Takes samples: pixels to the store, label and index to registers."""
 
+from collections.abc import Mapping
+from typing import Protocol
+
 from amaranth.hdl import Cat, Module, Shape, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.image_loader import ImageLoader
 from seedbed.hw.store_writes import put_layout
-from seedbed.spec.instantft import InstantFtConfig
+from seedbed.spec.engine import EngineConfig
 
 __all__ = ["SampleIntake", "label_shape", "sample_layout"]
 
 
-def label_shape(config: InstantFtConfig) -> Shape:
+class Samples(Protocol):
+    """What a configuration says of samples."""
+
+    ways: int
+
+    @property
+    def engine(self) -> EngineConfig:
+        """Of the store that images are put into."""
+
+    @property
+    def sample_tags(self) -> Mapping[str, range]:
+        """What comes with an image, and its values: ``label`` at least."""
+
+
+def label_shape(config: Samples) -> Shape:
     """Return the shape of a class."""
-    return Shape.cast(range(config.softmax_loss.classes))
+    return Shape.cast(config.sample_tags["label"])
 
 
-def sample_layout(config: InstantFtConfig) -> data.StructLayout:
-    """Return the layout of a beat of an image, see :class:`~seedbed.hw.instantft.InstantFt`."""
+def sample_layout(config: Samples) -> data.StructLayout:
+    """Return the layout of a beat of an image: ``pixels``, tags such as its ``label``, ``last``."""
     pixels = data.ArrayLayout(8, config.ways)
-    fields = {"pixels": pixels, "label": label_shape(config), "index": 16, "last": 1}
-    return data.StructLayout(fields)
+    return data.StructLayout({"pixels": pixels, **config.sample_tags, "last": 1})
 
 
 class SampleIntake(wiring.Component):
@@ -29,7 +45,7 @@ class SampleIntake(wiring.Component):
     Parameters
     ----------
     config
-        :class:`~seedbed.spec.instantft.InstantFtConfig`.
+        Of the core, see :class:`Samples`.
 
     Members
     -------
@@ -41,15 +57,15 @@ class SampleIntake(wiring.Component):
     o : Out(stream of :func:`~seedbed.hw.store_writes.put_layout`)
     begins : Out(1)
         The first beat of a sample is transferred.
-    index, label : Out
-        Those of the sample, from the next cycle on.
+    TAG : Out
+        Of each of the sample's tags, from the next cycle on.
     done, length_error : Out(1)
         With the transfer of ``last``: the image was whole, or not.
 
     No latency. Throughput: a beat a cycle.
     """
 
-    def __init__(self, config: InstantFtConfig):
+    def __init__(self, config: Samples):
         self.config = config
         super().__init__(
             {
@@ -59,20 +75,17 @@ class SampleIntake(wiring.Component):
                 "i": In(stream.Signature(sample_layout(config))),
                 "o": Out(stream.Signature(put_layout(config.engine))),
                 "begins": Out(1),
-                "index": Out(16),
-                "label": Out(label_shape(config)),
                 "done": Out(1),
                 "length_error": Out(1),
             }
+            | {name: Out(values) for name, values in config.sample_tags.items()}
         )
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.image = image = ImageLoader(self.config.engine)
-        given, fraction = self.i, self.config.values.fraction
+        given, fraction = self.i, self.config.engine.values.fraction
         first = Signal(init=1)
-        index = Signal.like(self.index, reset_less=True)
-        label = Signal.like(self.label, reset_less=True)
         fire = given.valid & image.i.ready & self.enable
         wiring.connect(m, image.o, wiring.flipped(self.o))
         m.d.comb += [
@@ -81,8 +94,6 @@ class SampleIntake(wiring.Component):
             image.i.payload.last.eq(given.payload.last),
             given.ready.eq((image.i.ready & self.enable) | self.discard),
             self.begins.eq(fire & first),
-            self.index.eq(index),
-            self.label.eq(label),
             self.done.eq(image.done),
             self.length_error.eq(image.length_error),
         ]
@@ -92,6 +103,9 @@ class SampleIntake(wiring.Component):
             m.d.comb += to.eq(value)
         with m.If(fire):
             m.d.sync += first.eq(given.payload.last)
-        with m.If(self.begins):
-            m.d.sync += [index.eq(given.payload.index), label.eq(given.payload.label)]
+        for name, values in self.config.sample_tags.items():
+            kept = Signal(values, name=name, reset_less=True)
+            m.d.comb += getattr(self, name).eq(kept)
+            with m.If(self.begins):
+                m.d.sync += kept.eq(given.payload[name])
         return m

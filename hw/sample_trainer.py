@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 from seedbed.hw.gradient_writer import gradient_layout
 from seedbed.hw.job_control import handover_layout
 from seedbed.hw.layer_engine import Program, program_layout
-from seedbed.hw.layer_writer import outputs_layout
 from seedbed.hw.loss_path import LossPath
+from seedbed.hw.output_queue import outputs_layout
 from seedbed.hw.sample_intake import label_shape
 from seedbed.spec.instantft import InstantFtConfig
 
@@ -35,7 +35,7 @@ class SampleTrainer(wiring.Component):
         Taken when the sample before is done with: its buffer of the store is free again.
     o_program : Out(stream of :func:`~seedbed.hw.layer_engine.program_layout`)
         To the engine, which is ready when the program before is over.
-    i_logits : In(stream of :func:`~seedbed.hw.layer_writer.outputs_layout`)
+    i_logits : In(stream of :func:`~seedbed.hw.output_queue.outputs_layout`)
     o_gradient : Out(stream of :func:`~seedbed.hw.gradient_writer.gradient_layout`)
     o : Out(stream of :func:`classified_layout`)
         One a sample.

@@ -72,12 +72,12 @@ class StepConstants:
                     self._m.d.sync += kept.eq(value)
         return kept
 
-    def nest(self, loops: Iterable[Iterable[int]]) -> LoopNest:
+    def nest(self, loops: Iterable[Iterable[int]], name: str = "nest") -> LoopNest:
         """Return counters of the running step's loops: ``loops`` has the iterations by step."""
         m, loops = self._m, [list(loop) for loop in loops]
-        m.submodules.nest = nest = LoopNest([max(loop) for loop in loops])
+        m.submodules[name] = nest = LoopNest([max(loop) for loop in loops])
         m.d.comb += nest.load.eq(self.load)
         for k, loop in enumerate(loops):
-            limit = self.register(f"limit_{k}", [count - 1 for count in loop])
+            limit = self.register(f"{name}_limit_{k}", [count - 1 for count in loop])
             m.d.comb += nest.limits[f"loop_{k}"].eq(limit)
         return nest

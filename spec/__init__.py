@@ -23,6 +23,7 @@ from seedbed.spec.skid_buffer import SkidBufferConfig
 from seedbed.spec.softmax_loss import SoftmaxLossConfig
 from seedbed.spec.tree_grng import TreeGrngConfig
 from seedbed.spec.urng_array import UrngConfig
+from seedbed.spec.weight_perturb import WeightPerturbConfig
 
 __all__ = [
     "CONV_ENGINE_STATUS",
@@ -56,4 +57,5 @@ __all__ = [
     "SoftmaxLossConfig",
     "TreeGrngConfig",
     "UrngConfig",
+    "WeightPerturbConfig",
 ]

@@ -3,9 +3,11 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from seedbed.spec.elasticzo import LIMIT
 from seedbed.spec.fixed import Fixed
 from seedbed.spec.mac_array import MacArrayConfig
 from seedbed.spec.plan import Plan
+from seedbed.spec.requantize import RequantizeConfig
 
 if TYPE_CHECKING:
     from seedbed.spec.lora import LoraConfig
@@ -30,6 +32,9 @@ class EngineConfig:
         Format of the frozen network's parameters.
     lora
         The adapters, if there are any.
+    dynamic
+        Whether a sample's outputs of a step have one exponent, found after the last of them: int8.
+        Otherwise formats are static.
 
     Raises ``ValueError`` for a format of values, or of adapters, that 1 does not fit, and for
     whatever :class:`MacArrayConfig` refuses.
@@ -39,13 +44,14 @@ class EngineConfig:
     values: Fixed
     weights: Fixed
     lora: "LoraConfig | None" = None
+    dynamic: bool = False
     mac: MacArrayConfig = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         # A bias is a weight of an activation of 1, the logits' way to the adapters one of 1.
-        ones = {"values": self.values} | (
-            {"the adapters' parameters": self.lora.parameters} if self.lora else {}
-        )
+        ones = {} if self.dynamic else {"values": self.values}
+        if self.lora:
+            ones["the adapters' parameters"] = self.lora.parameters
         for name, form in ones.items():
             if form.one > form.high:
                 raise ValueError(f"the format of {name} must have room for 1, which {form} has not")
@@ -70,6 +76,7 @@ class EngineConfig:
             ways=self.plan.ways,
             products=self.lora is not None,
             weight_width=max(weights),
+            weight_peak=LIMIT if self.dynamic else 0,
             activation_width=max(activations),
             exponent_width=0,
             beats=max(step.beats for step in self.plan.steps),
@@ -83,6 +90,11 @@ class EngineConfig:
         return 3 if self.plan.schedule else 0
 
     @property
+    def written_rows(self) -> int:
+        """Rows that training writes: the trainable ones, or all where there is no schedule."""
+        return self.plan.trainable_rows if self.plan.schedule else self.plan.frozen_rows
+
+    @property
     def fractions(self) -> tuple[int, ...]:
         """Fraction bits of the weights: the frozen network's, and trainable ones if they differ."""
         others = [self.lora.parameters.fraction] if self.lora else []
@@ -92,6 +104,13 @@ class EngineConfig:
     def output_forms(self) -> tuple[Fixed, ...]:
         """Formats of a step's outputs: values, and gradients if there are any."""
         return (self.values, self.lora.gradients) if self.lora else (self.values,)
+
+    @property
+    def requantize(self) -> RequantizeConfig:
+        """Of the sums of a step, where formats are dynamic."""
+        ways = self.plan.ways
+        squares = (s.groups(ways) * s.width * s.height for s in self.plan.steps)
+        return RequantizeConfig(ways=ways, width=self.mac.accumulator_width, entries=max(squares))
 
     @property
     def fill(self) -> int:

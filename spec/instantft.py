@@ -135,6 +135,11 @@ class InstantFtConfig:
             object.__setattr__(self, name, config)
 
     @property
+    def sample_tags(self) -> dict[str, range]:
+        """What comes with an image."""
+        return {"label": range(self.lora.classes), "index": range(65536)}
+
+    @property
     def cached(self) -> tuple[int, ...]:
         """Lengths of what the cache keeps of a sample: all layers' outputs, the logits last."""
         return (*self.lora.widths[1:], self.lora.classes)

@@ -132,7 +132,7 @@ def walk(dut: LayerSequencer) -> Module:
             "frame_stride": [1 - s.beats for s in steps],
             "step_stride": [1 - s.beats * s.groups(ways) for s in steps],
             **{f"stride_{k}": [s.strides[k] for s in steps] for k in range(7)},
-            **{f"limit_{k}": [n - 1 for n in size] for k, size in enumerate(sizes)},
+            **{f"nest_limit_{k}": [n - 1 for n in size] for k, size in enumerate(sizes)},
         }
         for name, numbers in roms.items():
             for k, value in enumerate(numbers):

@@ -1,0 +1,124 @@
+"""The stage that perturbs rows of weights on their way to the multipliers, and updates them."""
+
+from enum import IntEnum
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from seedbed.hw.delay_line import delay_line
+from seedbed.hw.perturbation_rows import PerturbationRows, command_layout
+from seedbed.spec.elasticzo import LIMIT
+from seedbed.spec.weight_perturb import WeightPerturbConfig
+
+__all__ = ["Mode", "WeightPerturb", "clamped", "row_layout"]
+
+
+class Mode(IntEnum):
+    """What becomes of a row."""
+
+    PASS = 0
+    PERTURB = 1
+    UPDATE = 2
+
+
+def row_layout(config: WeightPerturbConfig) -> data.StructLayout:
+    """Return the layout of a row and what becomes of it, see :class:`WeightPerturb`."""
+    weights = data.ArrayLayout(signed(8), config.count)
+    row = range(max(config.rows, 2))
+    return data.StructLayout({"weights": weights, "mode": Mode, "subtract": 1, "row": row})
+
+
+def clamped(total: Value) -> Value:
+    """Return a sum of 9 bits, saturated to -127 .. 127."""
+    overflow = total[-1] ^ total[-2]
+    least = (total[:8] == 0x80) & ~overflow
+    return Mux(overflow, Mux(total[-1], -LIMIT, LIMIT), Mux(least, -LIMIT, total[:8].as_signed()))
+
+
+class WeightPerturb(wiring.Component):
+    """Adds numbers that a seed names to rows of int8 weights.
+
+    With weights w, and the perturbation z of :class:`~seedbed.spec.WeightPerturbConfig`::
+
+        PASS      o = clamp(w)
+        PERTURB   o = clamp(w + z), or clamp(w - z) with subtract
+        UPDATE    o = clamp(w + u), or clamp(w - u) with subtract
+        clamp(v) = min(max(v, -127), 127)
+
+    u is z rounded to one bit, -1, 0 or 1, pseudo-stochastically: with z's range 2^c - 1, its
+    magnitude is shifted right by c - 1, and the shifted bits decide, as in NITI. z is the same
+    at each pass over the rows: replay is a return to a mark, and the weights are never changed.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.WeightPerturbConfig`.
+
+    Members
+    -------
+    i_command : In(stream of struct)
+        ``kind``, ``seed`` (32 bits), ``magnitude`` (c) and ``zeros`` (n). ``SEED`` draws the
+        perturbations of a new step; ``REWIND`` returns to the first row that is not buffered, and
+        ``RESTART`` to row 0, for an update. Taken between rows, or while those that come are
+        buffered or passed on.
+    i : In(stream of struct)
+        ``weights`` (ways * lanes x signed(8)), ``mode``, ``subtract`` and ``row``. Buffered rows
+        come in any order; others that are perturbed in ascending order, each once after a
+        ``REWIND``. All rows of an update come in order after a ``RESTART``.
+    o : Out(stream of ArrayLayout(signed(8), ways * lanes))
+
+    Latency: ``latency`` cycles, 4. Throughput: a row a cycle. A row waits while the generator is
+    busy with a command, if it needs it: until ``rewind`` cycles after a ``REWIND`` or ``RESTART``.
+    Source: ElasticZO, Algorithm 2; the masks and the buffer are the library's.
+    """
+
+    latency = 4
+
+    def __init__(self, config: WeightPerturbConfig):
+        self.config = config
+        super().__init__(
+            {
+                "i_command": In(stream.Signature(command_layout(config))),
+                "i": In(stream.Signature(row_layout(config))),
+                "o": Out(stream.Signature(data.ArrayLayout(signed(8), config.count))),
+            }
+        )
+
+    @property
+    def rewind(self) -> int:
+        """Cycles from a command to return to a mark to the first row that needs the generator."""
+        return self.config.bits + 1 + 2
+
+    def elaborate(self, platform):
+        m = Module()
+        given, out = self.i, self.o
+        m.submodules.numbers = numbers = PerturbationRows(self.config)
+        wiring.connect(m, wiring.flipped(self.i_command), numbers.i_command)
+        advance, fire = Signal(), Signal()
+        valid = delay_line(m, fire, self.latency, "valid", enable=advance, reset=True)
+        m.d.comb += [
+            out.valid.eq(valid[-1]),
+            advance.eq(out.ready | ~out.valid),
+            numbers.advance.eq(advance),
+            numbers.empty.eq(~Cat(valid[1:]).any()),
+            numbers.request.eq(given.valid),
+            numbers.perturb.eq(given.payload.mode == Mode.PERTURB),
+            numbers.update.eq(given.payload.mode == Mode.UPDATE),
+            numbers.subtract.eq(given.payload.subtract),
+            numbers.row.eq(given.payload.row),
+            given.ready.eq(advance & numbers.ready),
+            fire.eq(given.valid & numbers.ready),
+        ]
+        rows = delay_line(m, given.payload.weights, numbers.latency, "weights", enable=advance)
+        for k, (weight, to) in enumerate(zip(rows[-1], out.payload, strict=True)):
+            total = Signal(signed(9), name=f"total_{k}", reset_less=True)
+            kept = Signal(signed(8), name=f"kept_{k}", reset_less=True)
+            sign = numbers.signs[k]
+            # One's complement, and a carry: the adder's LUTs take all of it.
+            addend = numbers.magnitudes[k] ^ sign.replicate(len(numbers.magnitudes[k]))
+            wide = Cat(addend, sign.replicate(9 - len(addend))).as_signed()
+            with m.If(advance):
+                m.d.sync += [total.eq(weight + wide + sign), kept.eq(clamped(total))]
+            m.d.comb += to.eq(kept)
+        return m
