@@ -11,6 +11,7 @@ from seedbed.hw.instantft import InstantFt
 from seedbed.hw.instantft_axi import InstantFtAxi
 from seedbed.hw.lfsr import Lfsr
 from seedbed.hw.lora import Lora
+from seedbed.hw.loss_sign import LossSign
 from seedbed.hw.mac_array import MacArray
 from seedbed.hw.nf4 import Nf4
 from seedbed.hw.perturbation import Perturbation
@@ -30,6 +31,7 @@ from seedbed.sim.cases import (
     instantft,
     lfsr,
     lora,
+    loss_sign,
     mac_array,
     nf4,
     perturbation,
@@ -421,6 +423,19 @@ CORES: dict[str, Core] = {
                     params={"rounding": "pseudo-stochastic"},
                     placed=("ecp5",),
                     kinds=CHECKED,
+                ),
+            },
+        ),
+        Core(
+            name="loss_sign",
+            title="Sign of a batch's loss difference from integer logits",
+            config=spec.LossSignConfig,
+            component=LossSign,
+            case=loss_sign.case,
+            paper="ElasticZO, section 4.3",
+            variants={
+                "10 classes": Variant(
+                    placed=("ecp5",), kinds=(*CHECKED, "mutation"), main=SYNTHESIZED
                 ),
             },
         ),

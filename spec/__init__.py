@@ -9,6 +9,7 @@ from seedbed.spec.forward_cache import (
 from seedbed.spec.instantft import INSTANTFT_KINDS, INSTANTFT_STATUS, InstantFtConfig
 from seedbed.spec.lfsr import TAPS, LfsrConfig
 from seedbed.spec.lora import LORA_KINDS, LORA_STATUS, LoraConfig
+from seedbed.spec.loss_sign import LossSignConfig
 from seedbed.spec.mac_array import MacArrayConfig
 from seedbed.spec.nf4 import Nf4Config
 from seedbed.spec.perturbation import PerturbationConfig
@@ -41,6 +42,7 @@ __all__ = [
     "InstantFtConfig",
     "LfsrConfig",
     "LoraConfig",
+    "LossSignConfig",
     "MacArrayConfig",
     "Nf4Config",
     "PerturbationConfig",
