@@ -11,6 +11,7 @@ from seedbed.hw.instantft import InstantFt
 from seedbed.hw.instantft_axi import InstantFtAxi
 from seedbed.hw.lfsr import Lfsr
 from seedbed.hw.lora import Lora
+from seedbed.hw.loss_sign import LossSign
 from seedbed.hw.lutopt import Lutopt
 from seedbed.hw.mac_array import MacArray
 from seedbed.hw.nf4 import Nf4
@@ -31,6 +32,7 @@ from seedbed.sim.cases import (
     instantft,
     lfsr,
     lora,
+    loss_sign,
     lutopt,
     mac_array,
     nf4,
@@ -461,6 +463,19 @@ CORES: dict[str, Core] = {
                     params={"rounding": "pseudo-stochastic"},
                     placed=("ecp5",),
                     kinds=CHECKED,
+                ),
+            },
+        ),
+        Core(
+            name="loss_sign",
+            title="Sign of a batch's loss difference from integer logits",
+            config=spec.LossSignConfig,
+            component=LossSign,
+            case=loss_sign.case,
+            paper="ElasticZO, section 4.3",
+            variants={
+                "10 classes": Variant(
+                    placed=("ecp5",), kinds=(*CHECKED, "mutation"), main=SYNTHESIZED
                 ),
             },
         ),

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from seedbed.golden.elasticzo_loss import loss, loss_gradient, loss_sign
+from seedbed.golden.elasticzo_loss import loss, loss_gradient
 from seedbed.golden.elasticzo_sources import Source
+from seedbed.golden.loss_sign import loss_sign
 from seedbed.golden.network import gathered, unpooled
 from seedbed.golden.niti import bit_width, pseudo_stochastic, rounded, shift_of
 from seedbed.spec.elasticzo import LIMIT, ElasticZoConfig, Phase

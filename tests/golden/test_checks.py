@@ -11,10 +11,12 @@ from seedbed.golden.forward_cache import ForwardCache
 from seedbed.golden.instantft import InstantFt, Seen
 from seedbed.golden.lfsr import Lfsr
 from seedbed.golden.lora import Lora
+from seedbed.golden.loss_sign import LossSign
 from seedbed.golden.mac_array import MacArray
 from seedbed.golden.nf4 import Nf4
 from seedbed.golden.perturbation import Perturbation
 from seedbed.golden.prng_pool import PrngPool
+from seedbed.golden.requantize import Requantize
 from seedbed.golden.scale_lut import ScaleLut
 from seedbed.golden.seedlm_decompress import decompress
 from seedbed.golden.seedlm_gemv import SeedlmGemv
@@ -27,10 +29,12 @@ from seedbed.spec import (
     InstantFtConfig,
     LfsrConfig,
     LoraConfig,
+    LossSignConfig,
     MacArrayConfig,
     Nf4Config,
     PerturbationConfig,
     PoolConfig,
+    RequantizeConfig,
     ScaleConfig,
     SeedlmConfig,
     SeedlmDecompressConfig,
@@ -50,6 +54,8 @@ LORA = Lora(
     LoraConfig(widths=(3,), classes=2, rank=4), [np.ones((4, 3), int)], [np.ones((2, 4), int)]
 )
 SOFTMAX = SoftmaxLoss(SoftmaxLossConfig(classes=2))
+REQUANTIZE = Requantize(RequantizeConfig())
+SIGN = LossSign(LossSignConfig(classes=2))
 CACHE = ForwardCache(ForwardCacheConfig(lengths=(3,)))
 MAC = MacArray(MacArrayConfig(lanes=2, blocks=1, activation_width=16))
 TINY_FT = InstantFtConfig(network="tiny", rank=2)
@@ -130,6 +136,18 @@ INPUTS = {
         lambda x: SOFTMAX.run(of((1, 2), x), of(1, 1)), Q6_12.low, Q6_12.high,
     ),
     "softmax_loss labels": (lambda x: SOFTMAX.run(of((1, 2), 1), of(1, x)), 0, 1),
+    "requantize sums": (
+        lambda x: REQUANTIZE.run(of((1, 4), x), *of((3, 1), 1)), -(2**24), 2**24 - 1,
+    ),
+    "loss_sign logits": (
+        lambda x: SIGN.run(of((2, 1, 2), x), of((2, 1), 1), of(1, 1)), -128, 127,
+    ),
+    "loss_sign exponents": (
+        lambda x: SIGN.run(of((2, 1, 2), 1), of((2, 1), x), of(1, 1)), -128, 127,
+    ),
+    "loss_sign labels": (
+        lambda x: SIGN.run(of((2, 1, 2), 1), of((2, 1), 1), of(1, x)), 0, 1,
+    ),
     "lora a": (
         lambda x: Lora(LORA.config, [of((4, 3), x)], [of((2, 4), 1)]), Q4_12.low, Q4_12.high,
     ),

@@ -1,13 +1,12 @@
 """ElasticZO-INT8 against plain integer loops, a floating-point loss, and its own algorithm."""
 
 from dataclasses import replace
-from math import floor, log2
 
 import numpy as np
 import pytest
 
 from seedbed.golden.elasticzo import ElasticZo, init
-from seedbed.golden.elasticzo_loss import loss, loss_gradient, loss_sign
+from seedbed.golden.elasticzo_loss import loss_gradient
 from seedbed.golden.elasticzo_sources import drawn
 from seedbed.golden.network import gradients
 from seedbed.golden.niti import pseudo_stochastic
@@ -115,56 +114,6 @@ def test_other_networks_learn(network, tail):
     after = trainer.evaluate(images, labels)
     assert after[0] < (0.8 if tail else 0.95) * before[0]
     assert after[1] > before[1]
-
-
-def printed(plus, minus, labels):
-    """Eq. 6 to 12 for each sample, in Python's integers."""
-    total = 0
-    for a, sa, b, sb, label in zip(*plus, *minus, labels, strict=True):
-        terms = []
-        for logits, s in ((a, sa), (b, sb)):
-            scaled = [47274 * (int(v) - int(logits[label])) for v in logits]
-            terms.append([floor(v * 2.0 ** (int(s) - 15)) for v in scaled])
-        p = max(map(max, terms)) - 10
-        sums = [sum(2 ** max(e - p, 0) for e in each) for each in terms]
-        total += floor(log2(sums[0])) - floor(log2(sums[1]))
-    return (total > 0) - (total < 0)
-
-
-def logits_of(rng, samples=8):
-    return rng.integers(-127, 128, (samples, 10)), rng.integers(-8, -2, samples)
-
-
-def test_the_sign_without_fraction_bits_is_as_printed():
-    rng = np.random.default_rng(3)
-    found = set()
-    for _ in range(200):
-        plus, minus = logits_of(rng), logits_of(rng)
-        labels = rng.integers(0, 10, 8)
-        sign = loss_sign(plus, minus, labels, fraction=0)
-        assert sign == printed(plus, minus, labels)
-        found.add(sign)
-    assert found == {-1, 0, 1}
-
-
-def test_fraction_bits_bring_the_sign_to_that_of_floating_point():
-    rng = np.random.default_rng(4)
-    agree = dict.fromkeys((0, 2, 4, 8), 0)
-    for _ in range(300):
-        plus = logits_of(rng, 32)
-        # A step changes logits little.
-        minus = np.clip(plus[0] + rng.integers(-4, 5, plus[0].shape), -127, 127), plus[1]
-        labels = rng.integers(0, 10, 32)
-        exact = np.sign(loss(*plus, labels) - loss(*minus, labels))
-        for fraction in agree:
-            agree[fraction] += loss_sign(plus, minus, labels, fraction=fraction) == exact
-    assert agree[0] < agree[2] < agree[4] <= agree[8]
-    assert agree[4] >= 0.95 * 300
-
-
-def test_equal_losses_have_the_sign_0():
-    both = logits_of(np.random.default_rng(5))
-    assert loss_sign(both, both, np.zeros(8, int), fraction=4) == 0
 
 
 def test_the_gradient_of_the_loss_is_near_that_of_softmax():
