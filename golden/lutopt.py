@@ -10,6 +10,9 @@ from seedbed.spec.lutopt import SEED_BITS, SEED_LEAST, WARM_UP, Rows, expansion
 
 __all__ = ["Lutopt", "load_beats", "matrix", "power"]
 
+#: Beats whose bits are kept at a time: bounds the memory.
+CHUNK = 4096
+
 
 def matrix(rows: Rows) -> np.ndarray:
     """Return A of state' = A state over GF(2), uint8: row r has ones at the taps of bit r."""
@@ -110,6 +113,10 @@ class Lutopt:
 
     def beats(self, count: int) -> np.ndarray:
         """Return the next ``count`` beats, uint32 of shape (count, n)."""
+        chunks = [self._beats(min(CHUNK, count - done)) for done in range(0, count, CHUNK)]
+        return np.concatenate([np.empty((0, self.config.lanes), np.uint32), *chunks])
+
+    def _beats(self, count: int) -> np.ndarray:
         states = np.empty((count, self.config.bits), np.uint8)
         state = self._state
         first, *rest = self._taps
