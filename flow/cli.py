@@ -407,7 +407,7 @@ def demo_zo(
     ] = 16,
     build: Build = BUILD,
 ) -> None:
-    """Fine-tune a small classifier by zeroth-order SGD with five perturbation sources."""
+    """Fine-tune a small classifier by zeroth-order SGD with several perturbation sources."""
     from seedbed.flow.demos import zo
 
     folder = build / "demo" / ("digits" if data is None else "mnist")

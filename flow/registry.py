@@ -253,6 +253,9 @@ CORES: dict[str, Core] = {
                     main=PLACED,
                 ),
                 "31 x 14, leap 14": Variant(params={"leap": 14}, targets=("xcup",)),
+                "lutopt, 31 x 14": Variant(
+                    params={"source": "lutopt"}, placed=("ecp5",), kinds=CHECKED
+                ),
                 "pool, 8 lanes x 12": Variant(
                     params={"source": "pool"}, kinds=CHECKED, main=SIMULATED
                 ),

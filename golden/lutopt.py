@@ -10,6 +10,9 @@ from seedbed.spec.lutopt import SEED_BITS, SEED_LEAST, WARM_UP, Rows, expansion
 
 __all__ = ["Lutopt", "load_beats", "matrix", "power"]
 
+#: Beats whose bits are kept at a time: bounds the memory.
+CHUNK = 4096
+
 
 def matrix(rows: Rows) -> np.ndarray:
     """Return A of state' = A state over GF(2), uint8: row r has ones at the taps of bit r."""
@@ -41,6 +44,22 @@ def load_beats(config: LutoptConfig, words: Sequence[int] | np.ndarray) -> list[
     ]
 
 
+def seeding(config: LutoptConfig) -> np.ndarray:
+    """Return the matrix from the first state of the expanding generator to the state, uint8."""
+    step = matrix(expansion())
+    inputs = np.zeros((config.lanes, len(step)), np.uint8)
+    for row, taps in zip(inputs, config.serial_taps, strict=True):
+        row[list(taps)] = 1
+    # Every bit as a sum of bits of that first state: of the generator, and of the lanes' chains.
+    state = np.eye(len(step), dtype=np.uint8)
+    chains = np.zeros((config.lanes, config.width, len(step)), np.uint8)
+    for _ in range(WARM_UP + config.width):
+        chains[:, 1:] = chains[:, :-1].copy()
+        chains[:, 0] = inputs @ state % 2
+        state = step @ state % 2
+    return chains.reshape(config.bits, len(step))
+
+
 class Lutopt:
     """n words of b bits a beat: the states themselves, from the loaded one on.
 
@@ -60,6 +79,7 @@ class Lutopt:
         ]
         self._weights = (1 << np.arange(config.width)).astype(np.uint32)
         self._state = np.zeros(config.bits + 1, np.uint8)
+        self._seeding = seeding(config)
         self.seed(0, checked=False)
 
     def load(self, words: Sequence[int] | np.ndarray) -> None:
@@ -83,16 +103,8 @@ class Lutopt:
         if checked and config.bits < SEED_LEAST:
             raise ValueError(f"a seed word needs {SEED_LEAST} bits or more, not {config.bits}")
         word = int(require_integers("seed", word, 0, 2**SEED_BITS - 1))
-        step = matrix(expansion())
-        inputs = np.zeros((config.lanes, len(step)), np.uint8)
-        for row, taps in zip(inputs, config.serial_taps, strict=True):
-            row[list(taps)] = 1
-        state = (word | 1 << SEED_BITS) >> np.arange(SEED_BITS + 1) & 1
-        words = np.zeros(config.lanes, np.int64)
-        for _ in range(WARM_UP + config.width):
-            words = (words << 1 | inputs @ state % 2) & (1 << config.width) - 1
-            state = step @ state % 2
-        self.load(words)
+        bits = (word | 1 << SEED_BITS) >> np.arange(SEED_BITS + 1) & 1
+        self._state[:-1] = self._seeding @ bits % 2
 
     @property
     def words(self) -> np.ndarray:
@@ -110,6 +122,10 @@ class Lutopt:
 
     def beats(self, count: int) -> np.ndarray:
         """Return the next ``count`` beats, uint32 of shape (count, n)."""
+        chunks = [self._beats(min(CHUNK, count - done)) for done in range(0, count, CHUNK)]
+        return np.concatenate([np.empty((0, self.config.lanes), np.uint32), *chunks])
+
+    def _beats(self, count: int) -> np.ndarray:
         states = np.empty((count, self.config.bits), np.uint8)
         state = self._state
         first, *rest = self._taps

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from seedbed.golden.checks import require_integers
+from seedbed.golden.lutopt import Lutopt
 from seedbed.golden.prng_pool import PrngPool
 from seedbed.golden.scale_lut import ScaleLut
 from seedbed.golden.urng_array import UrngArray
@@ -38,6 +39,9 @@ class Perturbation:
             assert config.scale is not None
             self._array = UrngArray(config.array)
             self._scale = ScaleLut(config.scale)
+        elif config.source == "lutopt":
+            assert config.lutopt is not None
+            self._lutopt = Lutopt(config.lutopt)
         else:
             assert config.pool is not None
             self._pool = PrngPool(config.pool)
@@ -64,6 +68,9 @@ class Perturbation:
             self._array.grow(seed)
             exponents += self._scale.lookup(self._array.first(count)) - config.scale.least
             lanes = self._array.beats(count).astype(np.int32) - (1 << (config.width - 1))
+        elif config.lutopt is not None:
+            self._lutopt.seed(seed)
+            lanes = self._lutopt.beats(count).astype(np.int32) - (1 << (config.width - 1))
         else:
             lanes = self._pool.take(seed, count * n).reshape(count, n)
         return Beats(lanes, counts, exponents)
@@ -78,9 +85,12 @@ class Perturbation:
         """Return the seed that continues the sequence after this perturbation.
 
         For the pool it is the index after the last number (the paper's leftover shift). For the
-        array it is the first word after as many beats, with the rotation at its start.
+        array it is the first word after as many beats, with the rotation at its start. Raises
+        ``ValueError`` for ``lutopt``, whose later states are not those of seed words.
         """
         seed, d = self._checked(seed, d)
+        if self.config.source == "lutopt":
+            raise ValueError("a perturbation of lutopt has no seed that continues it")
         if self.config.source == "pool":
             return (seed + d) % self.config.size
         return self._array.later(seed, -(-d // self.config.lanes))

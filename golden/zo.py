@@ -1,4 +1,4 @@
-"""Zeroth-order SGD, and the five sources of perturbations that are compared.
+"""Zeroth-order SGD, and the sources of perturbations that are compared.
 
 PeZO (ICCAD 2025), Eq. 1 and 2, with q = 1: two losses per step give the slope along a perturbation,
 
@@ -10,6 +10,7 @@ three uses. The same seed gives the same bits, so here it is generated once per 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, Protocol
 
@@ -82,8 +83,8 @@ class Unscaled:
 class OnTheFly:
     """PeZO's array of uniform generators, scaled beat by beat: the core's golden model."""
 
-    def __init__(self, *, lanes: int = 31, width: int = 14):
-        config = PerturbationConfig(source="urng", lanes=lanes, width=width)
+    def __init__(self, *, lanes: int = 31, width: int = 14, leap: int = 1):
+        config = PerturbationConfig(source="urng", lanes=lanes, width=width, leap=leap)
         self.model = Perturbation(config)
 
     def numbers(self, seed: int, d: int) -> np.ndarray:
@@ -94,6 +95,13 @@ class OnTheFly:
         """See :class:`Source`."""
         allowed = self.model.config.seeds
         return random_seeds(rng, allowed.start, allowed.stop)
+
+
+class Linear(OnTheFly):
+    """The LUT-optimised generator with a constant scale: the core's golden model."""
+
+    def __init__(self, *, lanes: int = 31, width: int = 14):
+        self.model = Perturbation(PerturbationConfig(source="lutopt", lanes=lanes, width=width))
 
 
 class PreGenerated:
@@ -118,6 +126,9 @@ class PreGenerated:
 SOURCES: dict[str, Callable[..., Source]] = {
     "gaussian": Gaussian,
     "on-the-fly": OnTheFly,
+    "leap-3": partial(OnTheFly, leap=3),
+    "leap-14": partial(OnTheFly, leap=14),
+    "lutopt": Linear,
     "pre-generated": PreGenerated,
     "unscaled": Unscaled,
     "rademacher": Rademacher,

@@ -4,8 +4,9 @@ from amaranth.hdl import Cat, Module, Mux, Shape, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw import prng_pool, urng_array
+from seedbed.hw import lutopt, prng_pool, urng_array
 from seedbed.hw.gf2 import product
+from seedbed.hw.lutopt import Lutopt
 from seedbed.hw.prng_pool import PrngPool
 from seedbed.hw.scale_lut import ScaleLut
 from seedbed.hw.urng_array import UrngArray
@@ -59,17 +60,17 @@ class Perturbation(wiring.Component):
     -------
     i : In(stream of struct)
         One command per perturbation: ``seed`` (``urng``: the array's first word, not zero;
-        ``pool``: the index of the first number), ``numbers`` (d; 0 gives one beat of count 0),
-        ``eps`` (signed exponent of two), ``negative`` (k = -1).
+        ``pool``: the index of the first number; ``lutopt``: any word of 32 bits), ``numbers`` (d;
+        0 gives one beat of count 0), ``eps`` (signed exponent of two), ``negative`` (k = -1).
     o : Out(stream of struct)
         ``lanes`` (n x signed(b)), ``count`` (how many lanes are valid: n, or fewer in the last
         beat), ``exponent`` (signed), ``negative``, ``last``.
     i_pool : In(stream of struct)
         ``pool`` only: new contents, already scaled; see :class:`~seedbed.hw.prng_pool.PrngPool`.
 
-    Latency: n cycles from the command to the first beat (``urng``: the array grows), or one more
-    than the pool's. Throughput: a beat every cycle; the next command is accepted after the last
-    beat.
+    Latency: n cycles from the command to the first beat (``urng``: the array grows), one more than
+    the pool's, or that of :class:`~seedbed.hw.lutopt.Lutopt`. Throughput: a beat every cycle; the
+    next command is accepted after the last beat.
     Source: PeZO (ICCAD 2025), sections 3.1 and 3.2; replay by seed as in MeZO.
     """
 
@@ -90,6 +91,8 @@ class Perturbation(wiring.Component):
         """Cycles from the command to the first beat."""
         if self.config.source == "urng":
             return urng_array.latency(self.config.array)
+        if self.config.source == "lutopt":
+            return lutopt.latency(self.config.lutopt)
         return 1 + prng_pool.latency(self.config.pool)
 
     def elaborate(self, platform):
@@ -111,7 +114,8 @@ class Perturbation(wiring.Component):
             ]
         with m.If(self.o.valid & self.o.ready & self.o.payload.last):
             m.d.sync += busy.eq(0)
-        source = self._from_array if self.config.source == "urng" else self._from_pool
+        sources = {"urng": self._from_array, "pool": self._from_pool, "lutopt": self._from_lutopt}
+        source = sources[self.config.source]
         m.d.comb += self.o.payload.exponent.eq(source(m, busy, start) + eps)
         return m
 
@@ -145,23 +149,12 @@ class Perturbation(wiring.Component):
         """Connect the array; return the term that its scale adds to the exponent."""
         m.submodules.array = array = UrngArray(self.config.array)
         m.submodules.scale = scale = ScaleLut(self.config.scale)
-        fire = Signal()
-        count, last = self._countdown(m, start, fire)
+        self._from_generator(m, busy, start, array.i_seeds, array.o)
         m.d.comb += [
-            array.i_seeds.valid.eq(start),
-            array.i_seeds.payload.eq(self.i.payload.seed),
-            # Between perturbations a beat of the previous one is pending and is discarded.
-            array.o.ready.eq(~busy | self.o.ready),
             scale.i.valid.eq(array.advance),
             scale.i.payload.eq(product(self.config.array.lfsr.matrix, array.ahead)),
             scale.o.ready.eq(array.advance),
-            self.o.valid.eq(busy & array.o.valid),
-            fire.eq(self.o.valid & self.o.ready),
-            self.o.payload.count.eq(count),
-            self.o.payload.last.eq(last),
         ]
-        for number, word in zip(self.o.payload.lanes, array.o.payload, strict=True):
-            m.d.comb += number.eq(Cat(word[:-1], ~word[-1]))
         if self.config.scale.style == "constant":
             return 0
         # A memory's clock-to-output delay is long, so the table's output is registered. It is read
@@ -170,6 +163,29 @@ class Perturbation(wiring.Component):
         with m.If(array.advance):
             m.d.sync += above.eq(scale.o.payload - self.config.scale.least)
         return above
+
+    def _from_lutopt(self, m, busy, start):
+        """Connect the linear generator; its scale is constant, so the exponent's term is 0."""
+        m.submodules.generator = generator = Lutopt(self.config.lutopt)
+        self._from_generator(m, busy, start, generator.i_seed, generator.o)
+        return 0
+
+    def _from_generator(self, m, busy, start, seeds, words):
+        """Connect a generator that never ends: its seeds, and its words as signed numbers."""
+        fire = Signal()
+        count, last = self._countdown(m, start, fire)
+        m.d.comb += [
+            seeds.valid.eq(start),
+            seeds.payload.eq(self.i.payload.seed),
+            # Between perturbations a beat of the previous one is pending and is discarded.
+            words.ready.eq(~busy | self.o.ready),
+            self.o.valid.eq(busy & words.valid),
+            fire.eq(self.o.valid & self.o.ready),
+            self.o.payload.count.eq(count),
+            self.o.payload.last.eq(last),
+        ]
+        for number, word in zip(self.o.payload.lanes, words.payload, strict=True):
+            m.d.comb += number.eq(Cat(word[:-1], ~word[-1]))
 
     def _from_pool(self, m, busy, start):
         """Connect the pool; its numbers are already scaled, so the exponent's term is 0."""

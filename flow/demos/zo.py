@@ -37,6 +37,9 @@ SETTINGS = {
 DEFAULTS: dict[str, dict[str, int]] = {
     "gaussian": {},
     "on-the-fly": {"lanes": 31, "width": 14},
+    "leap-3": {"lanes": 31, "width": 14},
+    "leap-14": {"lanes": 31, "width": 14},
+    "lutopt": {"lanes": 31, "width": 14},
     "pre-generated": {"size": 4095},
     "unscaled": {"lanes": 31, "width": 14},
     "rademacher": {},
@@ -56,7 +59,7 @@ SWEEPS: dict[str, tuple[str, str, list[dict[str, int]]]] = {
 }
 #: Multiples of the rate for a sweep of these sources: the gap to the Gaussian depends on the rate.
 RATES = (2 / 3, 1.0, 4 / 3, 2.0)
-RATE_SWEEP = ("gaussian", "on-the-fly", "pre-generated")
+RATE_SWEEP = ("gaussian", "on-the-fly", "leap-3", "leap-14", "lutopt", "pre-generated")
 #: Name of the demonstration in the report.
 CORE = "demo zo"
 #: Loss above which a run counts as diverged: ten times that of guessing among ten classes.

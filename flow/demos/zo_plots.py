@@ -16,6 +16,9 @@ __all__ = ["LABELS", "draw", "show"]
 LABELS = {
     "gaussian": ("Gaussian (MeZO)", "#000000"),
     "on-the-fly": ("PeZO, on the fly", "#0072B2"),
+    "leap-3": ("PeZO, leap 3", "#56B4E9"),
+    "leap-14": ("PeZO, leap 14", "#F0E442"),
+    "lutopt": ("LUT-optimised", "#E69F00"),
     "pre-generated": ("PeZO, pre-generated", "#D55E00"),
     "unscaled": ("Uniform, unscaled", "#CC79A7"),
     "rademacher": ("Rademacher (+1, -1)", "#009E73"),
@@ -124,7 +127,7 @@ def draw_losses(result: Result, axes: Axes, shots: int) -> None:
 
 
 def draw_rates(result: Result, axes: Axes) -> None:
-    """Draw the accuracy over the rate, for the Gaussian and both PeZO sources."""
+    """Draw the accuracy over the rate, for the sources with such a sweep."""
     for source in dict.fromkeys(row["source"] for row in result["rates"]):
         rows = [row for row in result["rates"] if row["source"] == source]
         label, colour = LABELS[source]

@@ -9,7 +9,7 @@ from typing import Any
 from seedbed.flow.cache import memo
 from seedbed.flow.files import write_atomic
 from seedbed.flow.fpga import harness, nextpnr, targets
-from seedbed.flow.fpga.ecp5 import floorplan, ring_placement
+from seedbed.flow.fpga.ecp5 import floorplan, linear_placement, ring_placement
 from seedbed.flow.fpga.synth import Progress, complete, digest, keep, map_core, notify, yosys
 from seedbed.sim import tools
 from seedbed.sim.checksum import intact
@@ -110,6 +110,7 @@ class Placement:
             self.key |= {"pins": target.pins, "places": self.places, "steps": 2}
         elif floorplanned and target.ring:
             self.places = ring_placement.arrange(module, target.ring)
+            self.places = self.places or linear_placement.arrange(module, target.ring)
             if self.places:
                 self.key |= {"places": self.places}
         # Other placements of the same core may run at the same time.

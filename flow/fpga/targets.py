@@ -49,7 +49,8 @@ class Target:
         pin, and the sites of multipliers and memories (:mod:`seedbed.flow.fpga.ecp5.floorplan`).
     ring
         For smaller designs: the area for the lanes of a generator array
-        (:mod:`seedbed.flow.fpga.ecp5.ring_placement`).
+        (:mod:`seedbed.flow.fpga.ecp5.ring_placement`), or for the bits of a linear generator
+        (:mod:`seedbed.flow.fpga.ecp5.linear_placement`).
     """
 
     name: str

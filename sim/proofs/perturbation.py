@@ -1,4 +1,4 @@
-"""Proofs of the stream of perturbations, with both of its sources."""
+"""Proofs of the stream of perturbations, with each of its sources."""
 
 from amaranth.hdl import Array, Assert, Assume, Cat, Const, Module, Mux, Shape, Signal
 from amaranth.hdl._ast import AnyConst
@@ -7,7 +7,14 @@ from amaranth.lib import data
 from seedbed.hw import prng_pool
 from seedbed.hw.gf2 import product
 from seedbed.hw.perturbation import Perturbation
-from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
+from seedbed.sim.proofs.bench import (
+    cover,
+    duplicates_equal,
+    free_inputs,
+    past,
+    stream_rules,
+    transfer,
+)
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import LfsrConfig, PerturbationConfig, gf2
 
@@ -22,6 +29,8 @@ def length(dut: Perturbation) -> Module:
     m, inside = free_inputs(dut)
     stream_rules(m, dut.o)
     config, lanes = dut.config, dut.config.lanes
+    if config.source == "lutopt":
+        duplicates_equal(m, inside, r"generator\.valid_\d+", inside["generator.valid"])
     busy, remaining_total = Signal(), Signal(config.count_width)
     with m.If(transfer(dut.i)):
         m.d.sync += [busy.eq(1), remaining_total.eq(dut.i.payload.numbers)]
@@ -163,8 +172,8 @@ def replay(dut: Perturbation) -> Module:
 
 ARRAY_RUNS_ON = Mutant(
     name="the array advances while a beat is pending",
-    old="array.o.ready.eq(~busy | self.o.ready)",
-    new="array.o.ready.eq(1)",
+    old="words.ready.eq(~busy | self.o.ready)",
+    new="words.ready.eq(1)",
 )
 SCALE_LATE = Mutant(
     name="the scale is that of the previous beat",
@@ -204,6 +213,7 @@ POOL_RUNS = Mutant(
 SIZES = {"count_width": 8, "eps_width": 2}
 URNG = PerturbationConfig(lanes=3, width=5, **SIZES)
 POOL = PerturbationConfig(source="pool", size=5, lanes=2, width=4, banks=2, **SIZES)
+LUTOPT = PerturbationConfig(source="lutopt", lanes=32, width=5, **SIZES)
 SAYS = {
     length: (
         "A command gives exactly d numbers, the last with `last`, before the next is accepted; "
@@ -221,12 +231,14 @@ PROOFS = tuple(
         config=config,
         harness=harness,
         depth=2,
-        reach=18,
+        # The first beat comes 22 cycles after the seed of the smallest `lutopt`.
+        reach=30 if config.source == "lutopt" else 18,
         mutants=mutants,
     )
     for config, harness, mutants in [
         (URNG, length, (ONE_SHORT, ONE_MORE, ANY_COMMAND, COMMAND_RUNS, ARRAY_RUNS_ON)),
         (URNG, replay, (ARRAY_RUNS_ON, SCALE_LATE)),
+        (LUTOPT, length, (ONE_SHORT, ONE_MORE, ANY_COMMAND, COMMAND_RUNS, ARRAY_RUNS_ON)),
         (POOL, length, (ONE_SHORT, ONE_MORE, REQUESTS_ON, COMMAND_RUNS, POOL_RUNS)),
     ]
 )

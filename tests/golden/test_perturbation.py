@@ -10,6 +10,8 @@ CONFIGS = {
     "urng 31 x 8, value": PerturbationConfig(width=8, rounding="value"),
     "urng 7 x 8, leap 8": PerturbationConfig(lanes=7, width=8, leap=8),
     "urng 3 x 5": PerturbationConfig(lanes=3, width=5, count_width=12, eps_width=3),
+    "lutopt 31 x 14": PerturbationConfig(source="lutopt"),
+    "lutopt 32 x 5": PerturbationConfig(source="lutopt", lanes=32, width=5),
     "pool 8 x 12": PerturbationConfig(source="pool"),
     "pool 5 x 9": PerturbationConfig(source="pool", lanes=5, width=9, size=13, banks=4),
 }
@@ -54,8 +56,16 @@ def test_next_seed_continues_the_array():
 def test_norm_is_a_gaussians():
     values = Model(CONFIGS["urng 31 x 14"]).values(seed=1, d=31 * 16383)
     assert abs(np.sqrt((values**2).mean()) - 1) < 0.2
+    lutopt = Model(CONFIGS["lutopt 31 x 14"]).values(seed=1, d=31 * 4000)
+    assert abs(np.sqrt((lutopt**2).mean()) - 2 / 3**0.5) < 0.01
+    assert abs(lutopt.mean()) < 0.02
     pool = Model(CONFIGS["pool 8 x 12"]).values(seed=0, d=4095)
     assert abs(np.sqrt((pool**2).mean()) - 1) < 0.001
+
+
+def test_lutopt_has_no_next_seed():
+    with pytest.raises(ValueError, match="lutopt has no seed that continues it"):
+        Model(CONFIGS["lutopt 31 x 14"]).next_seed(1, 5)
 
 
 @pytest.mark.parametrize(
