@@ -19,7 +19,7 @@ from rich.text import Text
 
 from seedbed.flow import registry, settings
 from seedbed.flow.compress import cli as checkpoints
-from seedbed.flow.demos.elasticzo_cli import demo_elasticzo
+from seedbed.flow.demos.elasticzo_cli import demo_elasticzo, demo_elasticzo_choices
 from seedbed.flow.demos.instantft_cli import demo_instantft
 from seedbed.flow.emit import handoff, port_docs, verilog
 from seedbed.flow.files import atomic_path, os_error_path, require_output
@@ -397,6 +397,7 @@ demo_app = typer.Typer(help="Run complete jobs on real data.")
 app.add_typer(demo_app, name="demo")
 demo_app.command("instantft")(demo_instantft)
 demo_app.command("elasticzo")(demo_elasticzo)
+demo_app.command("elasticzo-choices")(demo_elasticzo_choices)
 
 
 @demo_app.command("zo")

@@ -9,7 +9,7 @@ from seedbed.spec import UrngConfig
 from seedbed.spec.elasticzo import GRAIN, ElasticZoConfig, Phase
 from seedbed.spec.network import Layer
 
-__all__ = ["HARDWARE", "SOURCES", "ArraySource", "Source", "drawn"]
+__all__ = ["HARDWARE", "SOURCES", "ArraySource", "Source", "buffered", "drawn"]
 
 #: Gives a perturbation of a layer's weights, int8 of its shape, from step, layer and phase.
 Source = Callable[[int, Layer, Phase], np.ndarray]
@@ -29,6 +29,22 @@ def drawn(seed: int) -> Source:
         u = rng.integers(-phase.magnitude, phase.magnitude, shape, np.int8, endpoint=True)
         u *= rng.integers(0, 256, shape, np.uint8) >= phase.zeros
         return u
+
+    return perturbation
+
+
+def buffered(seed: int, *, rows: int) -> Source:
+    """Return a source with a buffer of rows, refilled each step, that all weight rows share.
+
+    Row n of a layer takes row n mod ``rows`` of the buffer: any row can be read again.
+    """
+
+    def perturbation(step: int, layer: Layer, phase: Phase) -> np.ndarray:
+        size = layer.outputs * layer.fan_in
+        buffer = Layer(name="buffer", kind="dense", inputs=(1, 1, ROW), outputs=rows)
+        found = drawn(seed)(step, buffer, phase)
+        repeated = np.resize(found, -(-size // ROW) * ROW)
+        return repeated[:size].reshape(layer.outputs, layer.fan_in)
 
     return perturbation
 
@@ -89,11 +105,13 @@ class ArraySource:
 
 
 #: Sources by name, made from a seed and a configuration. ``urng`` repeats 31 generators over a row,
-#: as in PeZO; ``urng-row`` has as many as a row, less one.
+#: as in PeZO; ``urng-row`` has as many as a row, less one. ``buffer`` has 31 rows of the software
+#: generator's numbers.
 SOURCES: dict[str, Callable[[int, ElasticZoConfig], Source]] = {
     "software": lambda seed, config: drawn(seed),
+    "buffer": lambda seed, config: buffered(seed, rows=31),
     "urng": lambda seed, config: ArraySource(seed, config, lanes=31),
     "urng-row": lambda seed, config: ArraySource(seed, config, lanes=127),
 }
 #: Sources that hardware has: p_zero is a multiple of 1 / 16.
-HARDWARE = frozenset(SOURCES) - {"software"}
+HARDWARE = frozenset({"urng", "urng-row"})

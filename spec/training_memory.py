@@ -5,13 +5,14 @@ layer, its ReLU and its pooling as three layers, each with an activation and an 
 exist at once: no buffer is used twice.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import prod
 
 from seedbed.spec.checks import require_int
+from seedbed.spec.elasticzo import ElasticZoConfig
 from seedbed.spec.network import Layer, NetworkConfig
 
-__all__ = ["TrainingMemory", "float_memory", "int8_memory"]
+__all__ = ["TrainingMemory", "float_memory", "int8_memory", "streamed_memory"]
 
 _FLOAT = 4
 _WIDE = 4
@@ -19,18 +20,19 @@ _WIDE = 4
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingMemory:
-    """Bytes of each kind of tensor; ``wide`` are the 32-bit sums of an int8 training."""
+    """Bytes of each kind of tensor; ``wide`` are the sums of an int8 training."""
 
     parameters: int
     activations: int
     gradients: int
     errors: int
     wide: int = 0
+    perturbations: int = 0
 
     @property
     def total(self) -> int:
         """Bytes in all."""
-        return self.parameters + self.activations + self.gradients + self.errors + self.wide
+        return sum(getattr(self, each.name) for each in fields(self))
 
 
 def _activations(layer: Layer) -> int:
@@ -87,4 +89,27 @@ def int8_memory(network: NetworkConfig, partition: int, batch: int) -> TrainingM
         gradients=sum(weights),
         errors=batch * sum(map(_activations, tail)),
         wide=_WIDE * (batch * (sums + errors) + sum(weights)),
+    )
+
+
+def streamed_memory(config: ElasticZoConfig) -> TrainingMemory:
+    """Return the bytes of an int8 training through which samples stream, whatever the batch.
+
+    Kept are: the weights, once; a sample, and the input and output of the largest layer; the pooled
+    sums of the largest layer, 32 bits each, until their shift is known; the perturbations of
+    convolutions, whose rows are read again; a sample's errors, and the sums of gradients.
+    """
+    layers, tail = config.layers, config.tail
+    sizes = [(prod(layer.inputs), prod(layer.shape)) for layer in layers]
+    perturbed = layers[: config.partition]
+    sums = sum(layer.outputs * layer.fan_in for layer in tail)
+    return TrainingMemory(
+        parameters=sum(layer.outputs * layer.fan_in for layer in layers),
+        activations=sizes[0][0] + max(map(sum, sizes)),
+        gradients=0,
+        errors=sum(prod(layer.shape) for layer in tail),
+        wide=_WIDE * max(size for _, size in sizes) + -(-sums * config.accumulator_bits // 8),
+        perturbations=sum(
+            layer.outputs * layer.fan_in for layer in perturbed if layer.kind == "conv"
+        ),
     )

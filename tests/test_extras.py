@@ -150,6 +150,7 @@ COMMANDS = [
     ("demo zo", "report"),
     ("demo seedlm", "compress"),
     ("demo elasticzo", "report"),
+    ("demo elasticzo-choices", "report"),
     ("demo instantft", "report"),
     ("demo instantft --rtl", "report"),
 ]

@@ -1,253 +1,137 @@
-"""The ElasticZO-INT8 demonstration: a network trained from random weights in 8-bit integers."""
+"""The ElasticZO demonstration: a network trained by forward passes, in 8-bit integers or float."""
 
-import hashlib
 import json
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
-from io import BytesIO
+from dataclasses import asdict, replace
 from pathlib import Path
-from time import perf_counter
+from statistics import mean, median
 from typing import Any
-from zipfile import BadZipFile
 
-import numpy as np
-from matplotlib.axes import Axes
 from rich.console import Console
 from rich.table import Table
-from threadpoolctl import threadpool_limits
 
-from seedbed.flow.cache import code
-from seedbed.flow.demos.data import Split, digits, mnist
+from seedbed.flow.demos.data import digits, mnist
+from seedbed.flow.demos.elasticzo_job import NETWORKS, Images, Settings, Task, load
+from seedbed.flow.demos.elasticzo_plots import draw
 from seedbed.flow.files import write_atomic
-from seedbed.flow.plot_style import OTHER, OURS, legend, panels, png
+from seedbed.flow.pool import run_jobs
 from seedbed.flow.progress import throughput_bar
-from seedbed.golden.elasticzo import ElasticZo, Network, batches, init
-from seedbed.golden.elasticzo_sources import drawn
-from seedbed.spec.checks import require_choice, require_int
-from seedbed.spec.elasticzo import ElasticZoConfig, phases_of
-from seedbed.spec.network import named
+from seedbed.spec.checks import require_int
 
-__all__ = ["METHODS", "Settings", "run_elasticzo"]
+__all__ = ["run_elasticzo"]
 
 Result = dict[str, Any]
 
-#: Layers at the end that backpropagation trains; -1 is all of them.
-METHODS = {"full-zo": 0, "cls2": 1, "cls1": 2, "full-bp": -1}
-#: Which network for which side of the images.
-NETWORKS = {8: "lenet_digits", 28: "lenet5_padded"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """What a training depends on beside its images.
-
-    Parameters
-    ----------
-    method
-        One of :data:`METHODS`.
-    epochs
-        Passes over the training images, 1..10,000; the schedule of the paper's 100 is scaled.
-    batch
-        Images of a batch, 1..4,096.
-    magnitude
-        r_max, 1..63. The paper tunes it among 1, 3, 7, 15, 31, 63.
-    fraction
-        Fraction bits in the sign of the loss difference, 0..8; the paper has 0.
-    seed
-        Of weights, batches and perturbations.
-    """
-
-    method: str = "full-zo"
-    epochs: int = 100
-    batch: int = 256
-    magnitude: int = 15
-    fraction: int = 4
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        require_choice("method", self.method, METHODS)
-        require_int("epochs", self.epochs, 1, 10_000)
-        require_int("batch", self.batch, 1, 4_096)
-        require_int("seed", self.seed, 0, (1 << 32) - 1)
-        # Refuses magnitude and fraction, before any work.
-        phases_of(self.epochs, self.magnitude)
-        self.config("lenet5_padded")
-
-    def config(self, network: str) -> ElasticZoConfig:
-        """Return the configuration for a network."""
-        layers = len(named(network).layers)
-        tail = METHODS[self.method]
-        partition = 0 if tail < 0 else layers - tail
-        return ElasticZoConfig(
-            network=network,
-            partition=partition,
-            fraction=self.fraction,
-            alignment="batch" if self.method == "full-bp" else "fixed",
-            batch=self.batch,
-        )
-
-
-@dataclass(frozen=True)
-class Images:
-    """Training and test images as int8 values with exponent -7, float32 (n, 1, side, side)."""
-
-    name: str
-    train: tuple[np.ndarray, np.ndarray]
-    test: tuple[np.ndarray, np.ndarray]
-
-    @classmethod
-    def of(cls, split: Split) -> "Images":
-        """Return all images that are not held out, and those that are."""
-        train = tuple(np.concatenate(parts) for parts in zip(split.pre, split.tune, strict=True))
-        return cls(split.name, (_int8(train[0]), train[1]), (_int8(split.test[0]), split.test[1]))
-
-    @property
-    def digest(self) -> str:
-        """A hash of the images and their labels."""
-        parts = [*self.train, *self.test]
-        return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
-
-
-def _int8(images: np.ndarray) -> np.ndarray:
-    """Return 0..1 as 0..127: the upper seven bits of a byte."""
-    return np.floor(np.rint(images * 255) / 2).astype(np.float32)[:, None]
-
 
 def run_elasticzo(
-    data: Path | None, out: Path, settings: Settings, *, console: Console | None
+    data: Path | None,
+    out: Path,
+    settings: Settings,
+    *,
+    seeds: int = 1,
+    jobs: int = 1,
+    degrees: float = 0,
+    start: Path | None = None,
+    resume: bool = False,
+    console: Console | None,
 ) -> Result:
-    """Train, from the last epoch that is kept on; write the result and a plot to ``out``.
+    """Train once for each seed; write the result and the plot to ``out``.
 
     Parameters
     ----------
     data
         A folder with the IDX files of MNIST or Fashion-MNIST; without it, scikit-learn's digits.
     out
-        Where ``elasticzo-METHOD.json``, the plot and the checkpoint of each epoch go.
+        Where ``elasticzo-ARITHMETIC-METHOD.json``, the plot and the checkpoint of each epoch go.
     settings
-        :class:`Settings`.
+        :class:`~seedbed.flow.demos.elasticzo_job.Settings`; its seed is the first one.
+    seeds
+        Trainings, 1..100.
+    jobs
+        Trainings at a time, 1..256. One training uses two threads.
+    degrees
+        Rotates the images, 0..180, and takes 1,024 to train on and as many to test on, as Table 2.
+    start
+        A checkpoint to start from, of the same network and arithmetic.
+    resume
+        Whether unfinished trainings go on from their checkpoints.
     console
         Takes the table, while standard error shows the progress; ``None`` shows nothing.
 
     Returns what the JSON holds. Raises as :func:`~seedbed.flow.demos.data.mnist`, and
-    ``ValueError`` for a batch of more images than there are.
+    ``ValueError`` for a batch of more images than there are, and for an unfinished training that is
+    not to be resumed.
     """
-    images = Images.of(digits() if data is None else mnist(data))
-    labels = images.train[1]
-    if settings.batch > len(labels):
-        raise ValueError(f"batch must be at most {len(labels)}, the images, not {settings.batch}")
+    require_int("seeds", seeds, 1, 100)
+    require_int("jobs", jobs, 1, 256)
+    if not 0 <= degrees <= 180:
+        raise ValueError(f"degrees must be in 0..180, not {degrees:g}")
+    images = Images.of(digits() if data is None else mnist(data), degrees=degrees)
+    if data is not None:
+        images = replace(images, name=data.resolve().name)
+    count = len(images.train[1])
+    if settings.batch > count:
+        raise ValueError(f"batch must be at most {count}, the images, not {settings.batch}")
     network = NETWORKS[images.train[0].shape[-1]]
-    config = settings.config(network)
-    key = f"{images.digest} {settings} {code(__name__)}"
-    checkpoint = out / f"elasticzo-{hashlib.sha256(key.encode()).hexdigest()[:16]}.npz"
-    kept = _load(checkpoint)
-    history: list[dict[str, float]] = kept[1] if kept else []
-    start = kept[0] if kept else init(config, np.random.default_rng(settings.seed))
-    phases = phases_of(settings.epochs, settings.magnitude)
-    progress = throughput_bar(Console(stderr=True) if console is not None else None, "images")
-    with threadpool_limits(1), ThreadPoolExecutor(2) as threads, progress as shown:
-        trainer = ElasticZo(config, start, drawn(settings.seed), parallel=threads.map)
-        total = settings.epochs * len(labels)
-        line = shown.add_task("training", total=total, completed=len(history) * len(labels))
-        for epoch in range(len(history), settings.epochs):
-            phase = [phase for phase in phases if phase.epoch <= epoch][-1]
-
-            def count(done: int, epoch: int = epoch) -> None:
-                where = f"epoch {epoch + 1} of {settings.epochs}"
-                shown.update(line, description=where, advance=done)
-
-            history.append(_epoch(trainer, images, settings, epoch, phase, count))
-            _save(checkpoint, trainer.network, history)
+    task = Task(images, network, out, resume, _start(start))
+    wanted = [replace(settings, seed=settings.seed + k) for k in range(seeds)]
+    if jobs > 1 and seeds > 1:
+        cache = out / "elasticzo_cache"
+        shown = console is not None
+        done = run_jobs(task, wanted, cache, workers=jobs, progress=shown, description="training")
+        runs = [done[job] for job in wanted]
+    else:
+        runs = _in_turn(task, wanted, console)
     result = {
         "data": images.name,
         "network": network,
-        "settings": asdict(settings),
-        "images": {"train": len(labels), "test": len(images.test[1])},
-        "history": history,
-        "accuracy": history[-1]["accuracy"],
-        "agreement": float(np.mean([each["agreement"] for each in history])),
+        "settings": {**asdict(settings), "degrees": degrees},
+        "images": {"train": count, "test": len(images.test[1])},
+        "seeds": [job.seed for job in wanted],
+        "runs": runs,
+        "accuracy": mean(run["history"][-1]["accuracy"] for run in runs),
+        "agreement": mean(each["agreement"] for run in runs for each in run["history"]),
     }
-    name = f"elasticzo-{settings.method}"
-    write_atomic(out / f"{name}.json", json.dumps(result, indent=1) + "\n")
-    write_atomic(out / f"{name}.png", _plot(result))
+    rotation = f"-rotated{degrees:g}" if degrees else ""
+    write_atomic(out / f"{settings.name}{rotation}.json", json.dumps(result, indent=1) + "\n")
+    write_atomic(out / f"elasticzo-{settings.arithmetic}{rotation}.png", draw(out, result))
     if console is not None:
         _show(result, console)
     return result
 
 
-def _epoch(
-    trainer: ElasticZo,
-    images: Images,
-    settings: Settings,
-    epoch: int,
-    phase: Any,
-    count: Callable[[int], None],
-) -> dict[str, float]:
-    """Train for one epoch; return losses, accuracy, signs as floating point has them, seconds."""
-    began = perf_counter()
-    rng = np.random.default_rng([settings.seed, epoch])
-    steps = len(images.train[1]) // settings.batch
-    found = []
-    for number, batch in enumerate(batches(rng, *images.train, settings.batch)):
-        found.append(trainer.step(epoch * steps + number, *batch, phase))
-        count(len(batch[1]))
-    count(len(images.train[1]) - steps * settings.batch)
-    seconds = perf_counter() - began
-    pictures, labels = images.test
-    return {
-        "loss": float(np.mean([each.loss for each in found])),
-        "accuracy": 100 * trainer.evaluate(pictures, labels)[1],
-        "agreement": float(100 * np.mean([each.sign == each.exact for each in found])),
-        "seconds": seconds,
-    }
-
-
-def _save(path: Path, network: Network, history: list[dict[str, float]]) -> None:
-    buffer = BytesIO()
-    weights = {name: values.astype(np.int8) for name, values in network.weights.items()}
-    text = json.dumps({"exponents": network.exponents, "history": history})
-    np.savez(buffer, **weights, state=np.frombuffer(text.encode(), np.uint8))
-    write_atomic(path, buffer.getvalue())
-
-
-def _load(path: Path) -> tuple[Network, list[dict[str, float]]] | None:
-    """Return a checkpoint, or ``None`` where there is none that can be read."""
-    if not path.is_file():
+def _start(path: Path | None) -> Any:
+    if path is None:
         return None
-    try:
-        with path.open("rb") as opened, np.load(opened) as file:
-            state = json.loads(file["state"].tobytes())
-            weights = {name: file[name].astype(np.float32) for name in state["exponents"]}
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile):
-        return None
-    return Network(weights, state["exponents"]), state["history"]
+    found = load(path)
+    if found is None:
+        raise ValueError(f"{path} is not a checkpoint of this demonstration")
+    return found[0]
+
+
+def _in_turn(task: Task, wanted: list[Settings], console: Console | None) -> list[Result]:
+    """Train one after the other, with both passes of a step at once, and a bar of images."""
+    bar = throughput_bar(Console(stderr=True) if console is not None else None, "images")
+    with bar as shown:
+        epochs = wanted[0].epochs * len(wanted)
+        line = shown.add_task("training", total=epochs * len(task.images.train[1]))
+        counted = replace(task, threads=2, count=lambda images: shown.advance(line, images))
+        return [counted.run(job) for job in wanted]
 
 
 def _show(result: Result, console: Console) -> None:
-    settings, last = result["settings"], result["history"][-1]
-    table = Table(title=f"ElasticZO-INT8, {settings['method']}, {result['data']}")
-    for head in ("epochs", "r_max", "loss", "test accuracy %", "signs as in float %", "s an epoch"):
-        table.add_column(head, justify="right")
-    seconds = np.median([each["seconds"] for each in result["history"]])
-    table.add_row(
-        str(settings["epochs"]), str(settings["magnitude"]), f"{last['loss']:.3f}",
-        f"{result['accuracy']:.2f}", f"{result['agreement']:.1f}", f"{seconds:.1f}",
-    )  # fmt: skip
+    settings = result["settings"]
+    rotation = f", rotated by {settings['degrees']:g} degrees" if settings["degrees"] else ""
+    name = {"int8": "ElasticZO-INT8", "float": "ElasticZO"}[settings["arithmetic"]]
+    table = Table(title=f"{name}, {settings['method']}, {result['data']}{rotation}")
+    heads = ("seed", "epochs", "before %", "loss", "test accuracy %", "signs as in float %")
+    for head in (*heads, "s an epoch", "checkpoint"):
+        table.add_column(head, justify="left" if head == "checkpoint" else "right")
+    for seed, run in zip(result["seeds"], result["runs"], strict=True):
+        history, last = run["history"], run["history"][-1]
+        table.add_row(
+            str(seed), str(settings["epochs"]), f"{run['before']['accuracy']:.2f}",
+            f"{last['loss']:.3f}", f"{last['accuracy']:.2f}",
+            f"{mean(each['agreement'] for each in history):.1f}",
+            f"{median(each['seconds'] for each in history):.1f}", run["checkpoint"],
+        )  # fmt: skip
     console.print(table)
-
-
-def _plot(result: Result) -> bytes:
-    """Draw loss and accuracy by epoch; the paper's Figure 3."""
-    figure, (left, right) = panels(2, 9, 3.6)
-    _curve(left, result, "loss", "Training loss (cross-entropy)", OURS)
-    _curve(right, result, "accuracy", "Test accuracy (%)", OTHER)
-    legend(figure)
-    return png(figure)
-
-
-def _curve(axes: Axes, result: Result, name: str, label: str, colour: str) -> None:
-    history = result["history"]
-    epochs = range(1, len(history) + 1)
-    axes.plot(epochs, [each[name] for each in history], color=colour, label=label)
-    axes.set(xlabel="Epoch", ylabel=label)

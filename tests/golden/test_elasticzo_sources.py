@@ -50,6 +50,15 @@ def test_rows_take_the_words_of_a_beat():
         assert source(3, layer, PHASE).reshape(-1).tolist() == wanted
 
 
+def test_rows_of_a_buffer_repeat():
+    source = SOURCES["buffer"](0, LENET)
+    *_, fc1, _, _ = LENET.layers
+    z = source(0, fc1, PHASE).reshape(-1)
+    assert (z[31 * 128 :] == z[: -31 * 128]).all()
+    assert (z[128:256] != z[:128]).any()
+    assert (source(1, fc1, PHASE).reshape(-1) != z).any()
+
+
 @pytest.mark.parametrize(
     ("magnitude", "zeros", "words"),
     [(15, 84, "zeros must be a multiple of 16 .* not 84"), (5, 80, "magnitude must be 2.c - 1")],

@@ -2,8 +2,9 @@
 
 import pytest
 
+from seedbed.spec.elasticzo import ElasticZoConfig
 from seedbed.spec.network import LENET5_PADDED
-from seedbed.spec.training_memory import float_memory, int8_memory
+from seedbed.spec.training_memory import float_memory, int8_memory, streamed_memory
 
 KI, MI = 1 << 10, 1 << 20
 BP, CLS1, CLS2, ZO = 0, 3, 4, 5
@@ -58,6 +59,20 @@ def test_int8_against_zeroth_order_and_float(batch, bp, cls2, cls1, smaller):
         more = int8_memory(LENET5_PADDED, partition, batch).total - least
         assert 100 * more / least == pytest.approx(percent, rel=0.03)
     assert round(float_memory(LENET5_PADDED, ZO, batch).total / least, 2) == smaller
+
+
+def test_streamed_samples_need_no_memory_for_a_batch():
+    found = streamed_memory(ElasticZoConfig(partition=CLS1))
+    assert found.parameters == 107_550
+    # A sample; conv1's input and pooled output.
+    assert found.activations == 28 * 28 + 28 * 28 + 6 * 14 * 14
+    # conv1's pooled sums; fc2's and fc3's gradients, 29 bits each.
+    assert found.wide == 4 * 6 * 14 * 14 + (84 * 120 + 10 * 84) * 29 / 8
+    assert found.errors == 84 + 10
+    assert found.perturbations == 6 * 25 + 16 * 150
+    full_zo = streamed_memory(ElasticZoConfig(partition=ZO))
+    assert full_zo.total == 107_550 + 2744 + 4704 + 2550
+    assert int8_memory(LENET5_PADDED, ZO, 256).total > 100 * full_zo.total
 
 
 def test_a_partition_that_is_no_layer_is_refused():
