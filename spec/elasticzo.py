@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from seedbed.spec.checks import require_bool, require_choice, require_int
 from seedbed.spec.network import NetworkConfig, named
 
-__all__ = ["LIMIT", "LOG2_E", "ROUNDINGS", "ElasticZoConfig", "Phase", "phases_of"]
+__all__ = ["ALIGNMENTS", "LIMIT", "LOG2_E", "ROUNDINGS", "ElasticZoConfig", "Phase", "phases_of"]
 
 #: Largest magnitude of a weight, an activation and an error.
 LIMIT = 127
 #: log2(e) in units of 2^-15. Source: ElasticZO, section 4.3; NITI.
 LOG2_E = 47274
 ROUNDINGS = ("nearest", "pseudo-stochastic")
+ALIGNMENTS = ("batch", "sample", "fixed")
+#: Layers that backpropagation can train sample by sample: other alignments than ``batch``.
+MOST_STREAMED = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +84,16 @@ class ElasticZoConfig:
     pool_first
         Whether the maximum of a pooling window is taken before sums are rounded, or after it, as in
         the paper.
+    alignment
+        The unit of the errors that backpropagation hands to the layer before, over the samples of
+        a batch. ``batch``: the shift of the largest error of the batch, known only after its last
+        sample. ``sample``: a shift of each sample's own, by which its gradient is shifted back.
+        ``fixed``: :attr:`error_shift`. Only ``batch`` takes more than two layers.
+    exponent_range
+        r: a sample's gradient is weighted by 2^e of its activations, relative to the first sample
+        of the batch, e limited to -r..r, 0..7. 0 ignores the exponents.
+    batch
+        The largest number of samples of a batch, 1..4096.
     in_place
         Whether perturbations are added to the stored weights, which saturates them, as Algorithm 2
         is printed; or on the way to the multipliers, which leaves them unchanged.
@@ -94,6 +107,9 @@ class ElasticZoConfig:
     fraction: int = 4
     rounding: str = "nearest"
     pool_first: bool = False
+    alignment: str = "fixed"
+    exponent_range: int = 3
+    batch: int = 256
     in_place: bool = False
 
     def __post_init__(self) -> None:
@@ -102,6 +118,14 @@ class ElasticZoConfig:
         require_int("fraction", self.fraction, 0, 8)
         require_choice("rounding", self.rounding, ROUNDINGS)
         require_bool("pool_first", self.pool_first)
+        require_choice("alignment", self.alignment, ALIGNMENTS)
+        if self.alignment != "batch" and len(self.tail) > MOST_STREAMED:
+            raise ValueError(
+                f"alignment must be batch where backpropagation trains more than {MOST_STREAMED} "
+                f"layers, not {self.alignment!r}"
+            )
+        require_int("exponent_range", self.exponent_range, 0, 7)
+        require_int("batch", self.batch, 1, 4096)
         require_bool("in_place", self.in_place)
 
     @property
@@ -114,3 +138,29 @@ class ElasticZoConfig:
     def classes(self) -> int:
         """Logits."""
         return self.layers[-1].outputs
+
+    @property
+    def tail(self):
+        """The layers that backpropagation trains."""
+        return self.layers[self.partition :]
+
+    @property
+    def error_shift(self) -> int:
+        """The shift of ``alignment`` ``fixed``, from a bound of the error before rounding.
+
+        Softmax less one-hot labels has a sum of magnitudes of at most 2, which is 256 in the unit
+        of the logits' errors, and a weight is at most 127. Rounding may exceed it, and is clamped.
+        """
+        return (2 * 128 * LIMIT).bit_length() - 7
+
+    @property
+    def accumulator_bits(self) -> int:
+        """Bits of a gradient's sum over a batch, with its sign; 0 where there is none."""
+        bits = 0
+        for layer in self.tail:
+            positions = layer.convolved[1] * layer.convolved[2]
+            peak = self.batch * positions * LIMIT**2 << 2 * self.exponent_range
+            if self.alignment == "sample" and layer is not self.tail[-1]:
+                peak <<= max((self.layers[-1].outputs * LIMIT**2).bit_length() - 7, 0)
+            bits = max(bits, peak.bit_length() + 1)
+        return bits

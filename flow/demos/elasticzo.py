@@ -25,6 +25,7 @@ from seedbed.flow.progress import throughput_bar
 from seedbed.golden.elasticzo import ElasticZo, Network, batches, drawn, init
 from seedbed.spec.checks import require_choice, require_int
 from seedbed.spec.elasticzo import ElasticZoConfig, phases_of
+from seedbed.spec.network import named
 
 __all__ = ["METHODS", "Settings", "run_elasticzo"]
 
@@ -74,10 +75,16 @@ class Settings:
 
     def config(self, network: str) -> ElasticZoConfig:
         """Return the configuration for a network."""
-        layers = len(ElasticZoConfig(network=network).layers)
+        layers = len(named(network).layers)
         tail = METHODS[self.method]
         partition = 0 if tail < 0 else layers - tail
-        return ElasticZoConfig(network=network, partition=partition, fraction=self.fraction)
+        return ElasticZoConfig(
+            network=network,
+            partition=partition,
+            fraction=self.fraction,
+            alignment="batch" if self.method == "full-bp" else "fixed",
+            batch=self.batch,
+        )
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,15 @@ from math import floor, log2
 import numpy as np
 import pytest
 
-from seedbed.golden.elasticzo import ElasticZo, drawn, init, loss, loss_gradient, loss_sign
+from seedbed.golden.elasticzo import ElasticZo, drawn, init
+from seedbed.golden.elasticzo_loss import loss, loss_gradient, loss_sign
 from seedbed.golden.network import gradients
 from seedbed.golden.niti import pseudo_stochastic
 from seedbed.spec.elasticzo import LIMIT, ElasticZoConfig, Phase, phases_of
 
 PHASE = Phase(epoch=0, magnitude=15, zeros=84, update_bits=5)
 TINY = ElasticZoConfig(network="tiny", partition=4)
+FULL_BP = replace(TINY, partition=0, alignment="batch")
 
 
 def batch(samples=3, seed=0):
@@ -64,7 +66,7 @@ def literal(config, network, image):
 @pytest.mark.parametrize("rounding", ["nearest", "pseudo-stochastic"])
 @pytest.mark.parametrize("partition", [0, 4])
 def test_a_forward_pass_is_integer_arithmetic(rounding, pool_first, partition):
-    config = replace(TINY, rounding=rounding, pool_first=pool_first, partition=partition)
+    config = replace(FULL_BP, rounding=rounding, pool_first=pool_first, partition=partition)
     trainer = made(config)
     images, _ = batch(4)
     found = trainer.forward(trainer.network.weights, images)
@@ -139,7 +141,7 @@ def test_the_gradient_of_the_loss_is_near_that_of_softmax():
 
 @pytest.mark.parametrize("partition", [0, 2, 3, 4])
 def test_each_layer_is_trained_by_its_own_way(partition):
-    config = replace(TINY, partition=partition)
+    config = replace(FULL_BP, partition=partition)
     trainer = made(config)
     before = trainer.network.copy()
     for number in range(20):
@@ -188,7 +190,7 @@ def test_in_place_and_on_the_way_agree_where_nothing_saturates():
 
 
 def test_backpropagation_learns():
-    config = replace(TINY, partition=0)
+    config = FULL_BP
     trainer = made(config)
     images, labels = batch(64)
     losses = [trainer.step(k, images, labels, PHASE).loss for k in range(60)]
@@ -196,7 +198,7 @@ def test_backpropagation_learns():
 
 
 def test_updates_by_backpropagation_follow_the_gradient_in_floating_point():
-    config = replace(TINY, partition=0)
+    config = FULL_BP
     trainer = made(config)
     images, labels = batch(256)
     before = trainer.network.copy()
@@ -210,6 +212,96 @@ def test_updates_by_backpropagation_follow_the_gradient_in_floating_point():
         update = before.weights[layer.name] - trainer.network.weights[layer.name]
         found = np.corrcoef(update.reshape(-1), wanted[f"{layer.name}.weight"].reshape(-1))[0, 1]
         assert found > 0.8, layer.name
+
+
+def tail_gradients(config, network, last, labels):
+    """The sums of NITI's gradients of the tail: loops over Python's integers."""
+    errors = loss_gradient(last.logits, last.exponents, labels).tolist()
+    units, found = [0] * len(labels), {}
+    for k in range(len(config.tail) - 1, -1, -1):
+        layer, weights = config.tail[k], network.weights[config.tail[k].name].astype(int).tolist()
+        seen = last.seen[k].astype(int).reshape(layer.fan_in, -1).T.tolist()
+        sums = [[0] * layer.fan_in for _ in range(layer.outputs)]
+        reach = config.exponent_range
+        for n, (error, x) in enumerate(zip(errors, seen, strict=True)):
+            relative = int(last.scales[k][n] - last.scales[k][0])
+            shift = units[n] + max(-reach, min(reach, relative)) + reach
+            for row, e in zip(sums, error, strict=True):
+                for column, v in enumerate(x):
+                    row[column] += (e << shift) * v
+        found[layer.name] = np.array(sums)
+        if k:
+            backwards = [
+                [
+                    sum(e * row[i] for e, row in zip(error, weights, strict=True))
+                    for i in range(len(x))
+                ]
+                for error, x in zip(errors, seen, strict=True)
+            ]
+            peaks = [max(map(abs, each)) for each in backwards]
+            if config.alignment == "batch":
+                peaks = [max(peaks)] * len(peaks)
+            shifts = [max(peak.bit_length() - 7, 0) for peak in peaks]
+            if config.alignment == "fixed":
+                shifts = [8] * len(peaks)
+            if config.alignment == "sample":
+                units = shifts
+            errors = [
+                [
+                    scalar_round(v, s, config.rounding) * (a > 0)
+                    for v, a in zip(each, x, strict=True)
+                ]
+                for each, s, x in zip(backwards, shifts, seen, strict=True)
+            ]
+    return found
+
+
+@pytest.mark.parametrize("reach", [0, 1, 3])
+@pytest.mark.parametrize("rounding", ["nearest", "pseudo-stochastic"])
+@pytest.mark.parametrize("alignment", ["batch", "sample", "fixed"])
+@pytest.mark.parametrize("partition", [2, 3])
+def test_gradients_of_the_tail_are_integer_arithmetic(partition, alignment, rounding, reach):
+    config = replace(
+        TINY, partition=partition, alignment=alignment, rounding=rounding, exponent_range=reach
+    )
+    trainer = made(config)
+    images, labels = batch(6)
+    # Of different brightness, so that exponents differ by more than 1.
+    images = np.floor(images * np.ldexp(1.0, -np.arange(6))[:, None, None, None]).astype(np.float32)
+    before = trainer.network.copy()
+    last = trainer.forward(before.weights, images)
+    assert any(np.ptp(each) > 1 for each in last.scales)
+    trainer._backpropagate(last, labels, PHASE)
+    for name, sums in tail_gradients(config, before, last, labels).items():
+        assert np.abs(sums).max() < 1 << (config.accumulator_bits - 1)
+        shift = max(int(np.abs(sums).max()).bit_length() - PHASE.update_bits, 0)
+        update = pseudo_stochastic(sums, np.int64(shift), limit=(1 << PHASE.update_bits) - 1)
+        wanted = np.clip(before.weights[name] - update, -LIMIT, LIMIT)
+        assert (trainer.network.weights[name] == wanted).all()
+
+
+@pytest.mark.parametrize(
+    ("alignment", "reach", "size", "bits"),
+    [("fixed", 0, 256, 23), ("fixed", 3, 256, 29), ("fixed", 3, 1, 21), ("sample", 3, 256, 40)],
+)
+def test_accumulators_hold_the_largest_gradient(alignment, reach, size, bits):
+    config = ElasticZoConfig(partition=3, alignment=alignment, exponent_range=reach, batch=size)
+    assert config.accumulator_bits == bits
+    peak = size * LIMIT**2 << 2 * reach
+    # Of 10 errors of 127 and weights of 127: 18 bits, 11 more than an error has.
+    peak <<= 11 if alignment == "sample" else 0
+    assert bits == peak.bit_length() + 1
+
+
+def test_full_zeroth_order_has_no_accumulators():
+    assert ElasticZoConfig(partition=5).accumulator_bits == 0
+
+
+def test_a_larger_batch_than_configured_is_refused():
+    trainer = made(replace(TINY, batch=4))
+    images, labels = batch(5)
+    with pytest.raises(ValueError, match="a batch must have at most 4 samples, not 5"):
+        trainer.step(0, images, labels, PHASE)
 
 
 def test_the_schedule_is_the_papers():
@@ -226,6 +318,10 @@ def test_the_schedule_is_the_papers():
         ("fraction", 9, r"fraction must be in 0\.\.8, not 9"),
         ("rounding", "up", "rounding must be one of nearest, pseudo-stochastic, not 'up'"),
         ("network", "vgg", "network must be one of"),
+        ("alignment", "tensor", "alignment must be one of batch, sample, fixed, not 'tensor'"),
+        ("partition", 2, "alignment must be batch where .* more than 2 layers, not 'fixed'"),
+        ("exponent_range", 8, r"exponent_range must be in 0\.\.7, not 8"),
+        ("batch", 0, r"batch must be in 1\.\.4096, not 0"),
     ],
 )
 def test_bad_configurations_are_refused(name, value, words):
