@@ -1,5 +1,6 @@
 """Validated configurations, tap tables and number formats, each with its source."""
 
+from seedbed.spec.bp_tail import BP_TAIL_ERRORS, BpTailConfig
 from seedbed.spec.conv_engine import CONV_ENGINE_STATUS, ConvEngineConfig
 from seedbed.spec.forward_cache import (
     FORWARD_CACHE_KINDS,
@@ -23,6 +24,7 @@ from seedbed.spec.tree_grng import TreeGrngConfig
 from seedbed.spec.urng_array import UrngConfig
 
 __all__ = [
+    "BP_TAIL_ERRORS",
     "CONV_ENGINE_STATUS",
     "FORWARD_CACHE_KINDS",
     "FORWARD_CACHE_STATUS",
@@ -35,6 +37,7 @@ __all__ = [
     "SCALES",
     "SEEDLM",
     "TAPS",
+    "BpTailConfig",
     "ConvEngineConfig",
     "ForwardCacheConfig",
     "InstantFtConfig",
