@@ -1,5 +1,6 @@
 """Validated configurations, tap tables and number formats, each with its source."""
 
+from seedbed.spec.bp_tail import BP_TAIL_ERRORS, BpTailConfig
 from seedbed.spec.conv_engine import CONV_ENGINE_STATUS, ConvEngineConfig
 from seedbed.spec.forward_cache import (
     FORWARD_CACHE_KINDS,
@@ -27,6 +28,7 @@ from seedbed.spec.urng_array import UrngConfig
 from seedbed.spec.weight_perturb import WeightPerturbConfig
 
 __all__ = [
+    "BP_TAIL_ERRORS",
     "CONV_ENGINE_STATUS",
     "FORWARD_CACHE_KINDS",
     "FORWARD_CACHE_STATUS",
@@ -39,6 +41,7 @@ __all__ = [
     "SCALES",
     "SEEDLM",
     "TAPS",
+    "BpTailConfig",
     "ConvEngineConfig",
     "ForwardCacheConfig",
     "InstantFtConfig",
