@@ -1,15 +1,28 @@
 """Where perturbations of ElasticZO-INT8 come from: sources by name."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
+from seedbed.golden.engine import network_weights
 from seedbed.golden.urng_array import UrngArray
+from seedbed.golden.weight_perturb import WeightPerturb
 from seedbed.spec import UrngConfig
 from seedbed.spec.elasticzo import GRAIN, ElasticZoConfig, Phase
 from seedbed.spec.network import Layer
+from seedbed.spec.zo_trainer import ZoTrainerConfig
 
-__all__ = ["HARDWARE", "SOURCES", "ArraySource", "Source", "buffered", "drawn"]
+__all__ = [
+    "HARDWARE",
+    "SOURCES",
+    "ArraySource",
+    "Source",
+    "StageSource",
+    "buffered",
+    "drawn",
+]
 
 #: Gives a perturbation of a layer's weights, int8 of its shape, from step, layer and phase.
 Source = Callable[[int, Layer, Phase], np.ndarray]
@@ -18,6 +31,9 @@ ROW = 128
 #: Bits of the array's words: a sign, four that decide on a 0, and the magnitude.
 WIDTH = 14
 MASK_BITS = 4
+#: Between the seeds of runs, and all seeds: the golden ratio's fraction of 2^32 bits.
+SPACING = 0x9E3779B9
+SEEDS = (1 << 32) - 1
 
 
 def drawn(seed: int) -> Source:
@@ -47,6 +63,14 @@ def buffered(seed: int, *, rows: int) -> Source:
         return repeated[:size].reshape(layer.outputs, layer.fan_in)
 
     return perturbation
+
+
+def _require_bits(phase: Phase) -> None:
+    """Refuse a p_zero or a magnitude that random bits do not give."""
+    if phase.zeros % GRAIN:
+        raise ValueError(f"zeros must be a multiple of {GRAIN} with this source, not {phase.zeros}")
+    if phase.magnitude & (phase.magnitude + 1):
+        raise ValueError(f"magnitude must be 2^c - 1 with this source, not {phase.magnitude}")
 
 
 class ArraySource:
@@ -86,12 +110,7 @@ class ArraySource:
 
         Raises ``ValueError`` for a p_zero or a magnitude that four and c bits cannot give.
         """
-        if phase.zeros % GRAIN:
-            raise ValueError(
-                f"zeros must be a multiple of {GRAIN} with this source, not {phase.zeros}"
-            )
-        if phase.magnitude & (phase.magnitude + 1):
-            raise ValueError(f"magnitude must be 2^c - 1 with this source, not {phase.magnitude}")
+        _require_bits(phase)
         if self._step is None or self._step[0] != step:
             word = np.random.default_rng([self._seed, step]).integers(1, 1 << WIDTH)
             self._array.grow(int(word))
@@ -104,14 +123,64 @@ class ArraySource:
         return found.reshape(layer.outputs, layer.fan_in)
 
 
+class StageSource:
+    """A source as :class:`~seedbed.golden.weight_perturb.WeightPerturb` has it.
+
+    Rows are those of the trainer's plan, and all of them are the numbers of a generator that is as
+    wide as a row. Steps have the seeds that follow that of the run.
+
+    Parameters
+    ----------
+    seed
+        Of the run, 0 .. 2^32 - 1.
+    config
+        :class:`~seedbed.spec.elasticzo.ElasticZoConfig`.
+    """
+
+    def __init__(self, seed: int, config: ElasticZoConfig):
+        core = ZoTrainerConfig(network=config.network)
+        self._perturb, self._rows = core.perturb, core.schedule.rows
+        # Where the weights of each layer are in all rows.
+        places = np.arange(self._rows * core.perturb.count)
+        rows = places.reshape(-1, core.ways, core.lanes)
+        self._places = network_weights(core.engine.plan, core.layers, rows)
+        # Runs with neighbouring seeds have no steps in common.
+        self._seed = seed * SPACING
+        self._step: tuple[int, np.ndarray] | None = None
+
+    @cache  # noqa: B019
+    def _stage(self, bits: int) -> WeightPerturb:
+        return WeightPerturb(replace(self._perturb, bits=bits))
+
+    def __call__(self, step: int, layer: Layer, phase: Phase) -> np.ndarray:
+        """Return a layer's perturbation.
+
+        Raises ``ValueError`` for a p_zero or a magnitude that four and c bits cannot give.
+        """
+        _require_bits(phase)
+        if self._step is None or self._step[0] != step:
+            # Sizes that a generator is known for.
+            bits = 4 if phase.magnitude < 16 else 6
+            stage = self._stage(bits)
+            z = stage.perturbation(
+                (self._seed + step) & SEEDS,
+                self._rows,
+                magnitude=phase.magnitude,
+                zeros=phase.zeros // GRAIN,
+            )
+            self._step = step, z.ravel()
+        return self._step[1][self._places[layer.name]]
+
+
 #: Sources by name, made from a seed and a configuration. ``urng`` repeats 31 generators over a row,
 #: as in PeZO; ``urng-row`` has as many as a row, less one. ``buffer`` has 31 rows of the software
-#: generator's numbers.
+#: generator's numbers; ``lutopt`` is the trainer's stage.
 SOURCES: dict[str, Callable[[int, ElasticZoConfig], Source]] = {
     "software": lambda seed, config: drawn(seed),
     "buffer": lambda seed, config: buffered(seed, rows=31),
     "urng": lambda seed, config: ArraySource(seed, config, lanes=31),
     "urng-row": lambda seed, config: ArraySource(seed, config, lanes=127),
+    "lutopt": StageSource,
 }
 #: Sources that hardware has: p_zero is a multiple of 1 / 16.
-HARDWARE = frozenset({"urng", "urng-row"})
+HARDWARE = frozenset({"urng", "urng-row", "lutopt"})

@@ -26,6 +26,7 @@ from seedbed.spec.softmax_loss import SoftmaxLossConfig
 from seedbed.spec.tree_grng import TreeGrngConfig
 from seedbed.spec.urng_array import UrngConfig
 from seedbed.spec.weight_perturb import WeightPerturbConfig
+from seedbed.spec.zo_trainer import ZO_TRAINER_KINDS, ZO_TRAINER_STATUS, ZoTrainerConfig
 
 __all__ = [
     "BP_TAIL_ERRORS",
@@ -41,6 +42,8 @@ __all__ = [
     "SCALES",
     "SEEDLM",
     "TAPS",
+    "ZO_TRAINER_KINDS",
+    "ZO_TRAINER_STATUS",
     "BpTailConfig",
     "ConvEngineConfig",
     "ForwardCacheConfig",
@@ -63,4 +66,5 @@ __all__ = [
     "TreeGrngConfig",
     "UrngConfig",
     "WeightPerturbConfig",
+    "ZoTrainerConfig",
 ]

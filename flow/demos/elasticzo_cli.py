@@ -31,7 +31,7 @@ def demo_elasticzo(
     ] = True,
     source: Annotated[
         str,
-        typer.Option(help="The source of perturbations in int8: software, buffer, urng, urng-row."),
+        typer.Option(help="The source in int8: software, buffer, urng, urng-row, lutopt."),
     ] = "software",
     epochs: Annotated[int, typer.Option(help="The number of passes over the images.")] = 100,
     batch: Annotated[

@@ -1,0 +1,133 @@
+"""Golden model of the core that trains a network in int8 by forward passes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from seedbed.golden import engine
+from seedbed.golden.checks import require_integers
+from seedbed.golden.elasticzo import ElasticZo, Network
+from seedbed.golden.loss_sign import loss_sign
+from seedbed.golden.weight_perturb import WeightPerturb
+from seedbed.spec.elasticzo import LIMIT
+from seedbed.spec.zo_trainer import ZoTrainerConfig
+
+__all__ = ["LogEntry", "ZoTrainer", "pixels"]
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """A step: all that its update depends on beside the weights before it."""
+
+    seed: int
+    magnitude: int
+    zeros: int
+    sign: int
+
+
+def pixels(images: np.ndarray) -> np.ndarray:
+    """Return bytes as activations of exponent -7: their upper seven bits."""
+    return (require_integers("images", images, 0, 255) >> 1).astype(np.float32)
+
+
+class ZoTrainer:
+    """The whole core; its state are the rows of the parameter memory.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.zo_trainer.ZoTrainerConfig`.
+    weights
+        Of each layer by name, integers -127..127 of shape (outputs, fan_in).
+    exponents
+        Of each layer's weights, by name.
+    """
+
+    def __init__(
+        self,
+        config: ZoTrainerConfig,
+        weights: Mapping[str, np.ndarray],
+        exponents: Mapping[str, int],
+    ):
+        self.config, self.exponents = config, dict(exponents)
+        self._perturb = WeightPerturb(config.perturb)
+        whole = {
+            f"{name}.weight": require_integers(name, numbers, -LIMIT, LIMIT)
+            for name, numbers in weights.items()
+        }
+        self.rows = engine.frozen_rows(config.engine.plan, config.layers, whole)
+
+    @property
+    def exponent(self) -> int:
+        """The sum of all layers' exponents, for the command."""
+        return sum(self.exponents.values())
+
+    @property
+    def weights(self) -> dict[str, np.ndarray]:
+        """The weights of each layer, int64 (outputs, fan_in)."""
+        return engine.network_weights(self.config.engine.plan, self.config.layers, self.rows)
+
+    def words(self) -> np.ndarray:
+        """Return the rows as the streams have them, int64 (parameter_beats, 2)."""
+        return engine.words(self.rows)
+
+    def _forward(self, rows: np.ndarray, images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return logits and exponents of images with the weights of some rows."""
+        config = self.config
+        weights = engine.network_weights(config.engine.plan, config.layers, rows)
+        network = Network({n: w.astype(np.float32) for n, w in weights.items()}, self.exponents)
+        # No perturbation is drawn by the model of the arithmetic.
+        model = ElasticZo(config.model, network, lambda *_: np.zeros(0, np.int8))
+        passed = model.forward(network.weights, pixels(images))
+        return passed.logits, passed.exponents
+
+    def infer(self, images: np.ndarray) -> np.ndarray:
+        """Return the class of each image (samples, C, H, W) of bytes."""
+        return self._forward(self.rows, images)[0].argmax(axis=1)
+
+    def step(
+        self, images: np.ndarray, labels: np.ndarray, *, seed: int, magnitude: int, zeros: int
+    ) -> tuple[np.ndarray, LogEntry]:
+        """Train on a batch; return the classes of the second pass, and the log's entry.
+
+        Parameters
+        ----------
+        images, labels
+            Bytes (samples, C, H, W), and classes.
+        seed
+            Of the perturbation.
+        magnitude
+            c: r_max is 2^c - 1.
+        zeros
+            n: p_zero is n / 16.
+        """
+        z = self._perturbation(seed, magnitude, zeros)
+        plus, minus = (
+            self._forward(self._with(self._perturb.perturbed(self._trained, z, k)), images)
+            for k in (1, -1)
+        )
+        sign = loss_sign(plus, minus, labels, fraction=self.config.fraction)
+        entry = LogEntry(seed, magnitude, zeros, sign)
+        self._update(z, entry)
+        return minus[0].argmax(axis=1), entry
+
+    def replay(self, entry: LogEntry) -> None:
+        """Make the update of a log's entry."""
+        self._update(self._perturbation(entry.seed, entry.magnitude, entry.zeros), entry)
+
+    @property
+    def _trained(self) -> np.ndarray:
+        return self.rows[: self.config.schedule.rows]
+
+    def _with(self, trained: np.ndarray) -> np.ndarray:
+        """Return the rows with others in place of those that are trained."""
+        return np.concatenate([trained, self.rows[len(trained) :]])
+
+    def _perturbation(self, seed: int, magnitude: int, zeros: int) -> np.ndarray:
+        rows = self.config.schedule.rows
+        return self._perturb.perturbation(seed, rows, magnitude=2**magnitude - 1, zeros=zeros)
+
+    def _update(self, z: np.ndarray, entry: LogEntry) -> None:
+        updated = self._perturb.updated(self._trained, z, entry.sign, 2**entry.magnitude - 1)
+        self.rows = self._with(updated)

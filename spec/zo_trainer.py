@@ -1,0 +1,130 @@
+"""Configuration of the core that trains a network in int8 by forward passes."""
+
+from dataclasses import dataclass, field, replace
+
+from seedbed.spec.checks import require_int
+from seedbed.spec.elasticzo import ElasticZoConfig
+from seedbed.spec.engine import EngineConfig
+from seedbed.spec.fixed import Fixed
+from seedbed.spec.loss_sign import LossSignConfig
+from seedbed.spec.network import NetworkConfig, named
+from seedbed.spec.planner import plan
+from seedbed.spec.weight_perturb import WeightPerturbConfig
+from seedbed.spec.zero_order import ZeroOrderSchedule, place_zero_order
+
+__all__ = ["PHASES", "ZO_TRAINER_KINDS", "ZO_TRAINER_STATUS", "ZoTrainerConfig"]
+
+#: Commands of the core, by code: train, classify, or give the weights out.
+ZO_TRAINER_KINDS = ("train", "infer", "read")
+#: How a command ended, by code: well, or what was wrong first: the command, a sample of the wrong
+#: length, a packet of parameters before it, or the schedule.
+ZO_TRAINER_STATUS = ("ok", "command", "sample", "parameters", "schedule")
+#: Entries of the schedule that a host gives.
+PHASES = 8
+#: Format of an activation and of a weight; exponents are a sample's and a layer's own.
+INT8 = Fixed(8, 7)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZoTrainerConfig:
+    """A network in int8 that is trained by the loss difference of two forward passes.
+
+    Numbers and rounding are those of :class:`~seedbed.spec.elasticzo.ElasticZoConfig`, with
+    rounding to nearest, and perturbation on the way to the multipliers; biases are not used.
+
+    Parameters
+    ----------
+    network
+        Layers, or a name of :data:`~seedbed.spec.network.NETWORKS`. The last one's outputs are the
+        logits, without ReLU and pooling.
+    lanes, ways
+        Of the core's array: ``ways`` outputs at a time, of ``lanes`` inputs each. Powers of two.
+    magnitude_bits
+        Bits of a perturbation's magnitude, 1..6: r_max is 2^c - 1 with c up to it.
+    fraction
+        Fraction bits of the sign of the loss difference, 0..8.
+    batch
+        The most samples between two updates, 1..4096.
+
+    Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
+    Source: ElasticZO, Algorithm 2 and section 4.
+    """
+
+    network: NetworkConfig | str = "lenet5_padded"
+    lanes: int = 32
+    ways: int = 4
+    magnitude_bits: int = 4
+    fraction: int = 4
+    batch: int = 256
+    engine: EngineConfig = field(init=False, repr=False, compare=False)
+    schedule: ZeroOrderSchedule = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        network = named(self.network)
+        object.__setattr__(self, "network", network)
+        last = network.layers[-1]
+        if last.relu or last.pool > 1 or last.kind != "dense":
+            raise ValueError(
+                f"{last.name} gives the logits: it must be dense, with neither ReLU nor pooling"
+            )
+        require_int("batch", self.batch, 1, 4096)
+        require_int("magnitude_bits", self.magnitude_bits, 1, 6)
+        made = plan(lanes=self.lanes, ways=self.ways, layers=self.layers)
+        engine = EngineConfig(plan=made, values=INT8, weights=INT8, dynamic=True)
+        object.__setattr__(self, "engine", engine)
+        schedule = place_zero_order(made, self.layers, len(self.layers))
+        object.__setattr__(self, "schedule", schedule)
+        # Both refuse what they cannot be made for.
+        _ = self.perturb, self.loss_sign
+
+    @property
+    def layers(self):
+        """The network's layers, without biases."""
+        return tuple(replace(layer, bias=False) for layer in named(self.network).layers)
+
+    @property
+    def model(self) -> ElasticZoConfig:
+        """The arithmetic."""
+        return ElasticZoConfig(
+            network=NetworkConfig(self.layers), partition=len(self.layers), fraction=self.fraction
+        )
+
+    @property
+    def classes(self) -> int:
+        """Logits."""
+        return self.layers[-1].outputs
+
+    @property
+    def perturb(self) -> WeightPerturbConfig:
+        """The perturbing stage."""
+        return WeightPerturbConfig(
+            lanes=self.lanes,
+            ways=self.ways,
+            bits=self.magnitude_bits,
+            rows=self.engine.plan.frozen_rows,
+            used=self.schedule.used,
+        )
+
+    @property
+    def loss_sign(self) -> LossSignConfig:
+        """The sign of the loss difference."""
+        return LossSignConfig(
+            classes=self.classes, ways=self.ways, fraction=self.fraction, batch=self.batch
+        )
+
+    @property
+    def sample_tags(self) -> dict[str, range]:
+        """What comes with an image."""
+        return {"label": range(self.classes)}
+
+    @property
+    def image_beats(self) -> int:
+        """Beats of an image: every row begins in a new beat."""
+        rows, columns, channels = self.engine.plan.image.shape
+        return rows * -(-columns * channels // self.ways)
+
+    @property
+    def parameter_beats(self) -> int:
+        """Beats of a packet of parameters, of two numbers each."""
+        plan = self.engine.plan
+        return plan.frozen_rows * plan.ways * plan.lanes // 2
