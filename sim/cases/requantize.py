@@ -82,13 +82,19 @@ def case(config: RequantizeConfig, random: Random, *, layers: int = 12) -> Case:
         for below in (-1, 0)
     ]
     each += [{"sums": alone(number)} for number in (0, low, -1 - low)]
+    # A bit alone above another one, and squares whose sums differ by one.
+    for _ in range(20):
+        above, below = sorted(rng.choice(config.width - 1, 2, replace=False).tolist())
+        each.append({"sums": alone((1 << above) + (1 << below))})
+    near = uniform(config.width - 2, 1) + rng.integers(-1, 2, (24, config.ways))
+    each.append({"sums": near, "square_last": np.arange(24) % 3 == 2})
     # Quotients of 127 that would be rounded up, and halves.
     most = config.most_shift
     halves = (rng.integers(-127, 128, (20, config.ways)) * 2 + 1 << most - 1).clip(low, -1 - low)
     each += [{"sums": halves}, {"sums": np.full((2, config.ways), -1 - low)}]
     # As many squares as there are entries, and more: those are discarded, but count.
-    each += [{"sums": uniform(9, config.entries)}]
-    each += [{"sums": np.concatenate([uniform(9, config.entries), alone(low)])}]
+    each += [{"sums": uniform(8, config.entries)}]
+    each += [{"sums": np.concatenate([uniform(8, config.entries), alone(low)])}]
     for _ in range(layers):
         beats = random.randrange(1, 40)
         every = random.choice([1, 2, 4, 9])
