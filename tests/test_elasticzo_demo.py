@@ -181,7 +181,9 @@ def test_rotated_images_are_as_many_as_the_papers():
 def test_choices_are_trained(tmp_path, monkeypatch):
     few = tuple(each for each in elasticzo_choices.CHOICES if each[1] in ("in place", "0"))
     monkeypatch.setattr(elasticzo_choices, "CHOICES", few)
-    found = run_choices(None, tmp_path, images=256, epochs=1, seeds=2, jobs=1, console=None)
+    found = run_choices(
+        None, tmp_path, images=256, epochs=1, batch=64, seeds=2, jobs=1, console=None
+    )
     assert [row["changes"] for row in found["rows"]] == [{"in_place": True}, {"fraction": 0}]
     assert all(len(row["accuracy"]) == 2 for row in found["rows"])
     assert json.loads((tmp_path / "elasticzo-choices.json").read_text()) == found

@@ -56,6 +56,7 @@ def run_choices(
     *,
     images: int,
     epochs: int,
+    batch: int,
     seeds: int,
     jobs: int,
     console: Console | None,
@@ -72,6 +73,8 @@ def run_choices(
         How many images to train on, drawn at random.
     epochs
         Passes over them.
+    batch
+        Images of a batch.
     seeds
         Trainings of each choice.
     jobs
@@ -80,13 +83,14 @@ def run_choices(
         Takes the table, while standard error shows the progress; ``None`` shows nothing.
     """
     require_int("images", images, 128, 60_000)
+    require_int("batch", batch, 1, 128)
     require_int("seeds", seeds, 1, 100)
     require_int("jobs", jobs, 1, 256)
     split = digits() if data is None else mnist(data)
     found = Images.of(split, limit=images)
     cache = out / "elasticzo_cache"
     task = Task(found, NETWORKS[found.train[0].shape[-1]], cache, resume=True)
-    base = Settings(epochs=epochs, batch=128)
+    base = Settings(epochs=epochs, batch=batch)
     groups = [
         [replace(_settings(method, changes, base), seed=seed) for seed in range(seeds)]
         for _, _, method, changes in CHOICES

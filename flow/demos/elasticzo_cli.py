@@ -86,8 +86,9 @@ def demo_elasticzo(
 
 def demo_elasticzo_choices(
     data: Data = None,
-    images: Annotated[int, typer.Option(help="The number of images to train on.")] = 6_000,
+    images: Annotated[int, typer.Option(help="The number of images to train on.")] = 15_000,
     epochs: Annotated[int, typer.Option(help="The number of passes over the images.")] = 10,
+    batch: Annotated[int, typer.Option(help="The number of images of a batch, 1 to 128.")] = 64,
     seeds: Annotated[int, typer.Option(help="The number of trainings of a choice.")] = 1,
     jobs: Jobs = 2,
     build: Build = BUILD,
@@ -96,6 +97,6 @@ def demo_elasticzo_choices(
     from seedbed.flow.demos.elasticzo_choices import run_choices
 
     run_choices(
-        data, _folder(build, data), images=images, epochs=epochs, seeds=seeds, jobs=jobs,
-        console=Console(),
+        data, _folder(build, data), images=images, epochs=epochs, batch=batch, seeds=seeds,
+        jobs=jobs, console=Console(),
     )  # fmt: skip
