@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from seedbed import spec
 from seedbed.flow.core import Core, UnknownCore, Variant, suggestion
+from seedbed.hw.bp_tail import BpTail
 from seedbed.hw.conv_engine import ConvEngine
 from seedbed.hw.forward_cache import ForwardCache
 from seedbed.hw.forward_cache_axi import ForwardCacheAxi
@@ -27,6 +28,7 @@ from seedbed.hw.softmax_loss import SoftmaxLoss
 from seedbed.hw.tree_grng import TreeGrng
 from seedbed.hw.urng_array import UrngArray
 from seedbed.sim.cases import (
+    bp_tail,
     conv_engine,
     forward_cache,
     instantft,
@@ -75,6 +77,8 @@ SMALL_GEMV = {"beat_bits": 64, "columns": 256, "row_width": 16}
 #: A network and adapters of that size.
 SMALL_NETWORK = {"network": "tiny", "lanes": 8, "ways": 2}
 SMALL_ADAPTERS = {"widths": (9, 6), "classes": 5, "lanes": 8, "ways": 2}
+#: Layers of a tail, small enough for simulation, and place and route.
+SMALL_TAIL = {"inputs": (9, 6), "classes": 5, "ways": 2, "row_lanes": 8}
 #: A fine-tuning core, small enough to simulate every command.
 SMALL_FINE_TUNING = {"network": "tiny", "rank": 2, "entries": 4, "lanes": 8, "ways": 2}
 
@@ -557,6 +561,24 @@ CORES: dict[str, Core] = {
                 ),
             },
             small=SMALL_FINE_TUNING,
+        ),
+        Core(
+            name="bp_tail",
+            title="Backpropagation of the last one or two dense layers in 8-bit integers",
+            config=spec.BpTailConfig,
+            component=BpTail,
+            case=bp_tail.case,
+            paper="ElasticZO, section 4; NITI",
+            variants={
+                "9 and 6, 4 lanes": Variant(
+                    params=SMALL_TAIL,
+                    kinds=(*CHECKED, "mutation"),
+                    main=SIMULATED,
+                ),
+                "120 and 84, 4 lanes": Variant(placed=("ecp5",), kinds=()),
+                "84, 4 lanes": Variant(params={"inputs": (84,)}, placed=("ecp5",), kinds=()),
+            },
+            small=SMALL_TAIL,
         ),
     ]
 }

@@ -19,7 +19,7 @@ __all__ = ["BpTail", "command_layout", "response_layout", "vector_layout", "weig
 
 def command_layout() -> data.StructLayout:
     """Return the layout of a beat at the port ``i_update``."""
-    return data.StructLayout({"update_bits": 3})
+    return data.StructLayout({"bits": 3})
 
 
 def _short(config: BpTailConfig, lane: int) -> list[int]:
@@ -60,7 +60,7 @@ class BpTail(wiring.Component):
         Only of two layers: the last layer's weights, a packet: ``values`` (2 x signed(8)), row by
         row, ``last``. They hold until the next packet.
     i_update : In(stream of struct)
-        After a batch: ``update_bits``, b, 1..7; 0 discards the gradients.
+        After a batch: ``bits``, b, 1..7; 0 discards the gradients.
     o : Out(stream of struct)
         After ``i_update``: ``values`` (2 x signed(8)), the updates of each layer, row by row, 0 in
         padding, and ``last``. ``label_error``, ``length_error`` and ``batch_error``, the same in
@@ -115,23 +115,21 @@ class BpTail(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, layers = self.config, len(self.config.inputs)
-        bases = vector_words(config)
         m.submodules.intake = intake = TailIntake(config)
         m.submodules.logits = logits = LogitError(config)
         m.submodules.products = products = TailProducts(config)
         m.submodules.update = update = TailUpdate(config)
-        m.submodules.walk = walk = RowWalk(
-            config, config.layers, bases[:layers], [config.classes, 0][-layers:]
-        )
+        m.submodules.walk = walk = RowWalk(config)
         if self._two:
             m.submodules.inner = InnerError(config)
-            m.submodules.weights = weights = TailWeights(config)
+            m.submodules.last_weights = weights = TailWeights(config)
             wiring.connect(m, wiring.flipped(self.i_weights), weights.i)
         wiring.connect(m, wiring.flipped(self.i), intake.i)
         wiring.connect(m, wiring.flipped(self.o), update.o)
         layer = Signal.like(walk.layer, name="layer")
         # The next sample is a batch's first; a walk adds to gradients.
-        first, walking = Signal(init=1), Signal()
+        first = Signal(init=1)
+        walking = Signal()
         self._sequence(m, layer, first, walking)
         m.d.comb += [
             walk.layer.eq(Mux(update.busy, update.layer, layer)),
@@ -140,8 +138,9 @@ class BpTail(wiring.Component):
             products.shift.eq(Mux(layer == 0, intake.shifts[0], intake.shifts[layers - 1])),
             intake.first.eq(first),
             products.read.enable.eq(update.read),
+            products.read.ce.eq(update.ce),
             products.read.address.eq(walk.address),
-            update.update_bits.eq(self.i_update.payload.update_bits),
+            update.update_bits.eq(self.i_update.payload.bits),
             update.empty.eq(first),
             update.padding.eq(walk.padding),
             update.last.eq(walk.last),
@@ -149,7 +148,7 @@ class BpTail(wiring.Component):
             logits.exponent.eq(intake.exponents[layers]),
             logits.label.eq(intake.label),
         ]
-        self._operands(m, layer, walking, bases)
+        self._operands(m, layer, walking)
         self._errors(m, walking)
         return m
 
@@ -158,7 +157,8 @@ class BpTail(wiring.Component):
         intake, logits, update = m.submodules.intake, m.submodules.logits, m.submodules.update
         walk, products, layers = m.submodules.walk, m.submodules.products, len(self.config.inputs)
         count = Signal(range(self.config.batch + 1))
-        full, load = Signal(), Signal()
+        full = Signal()
+        load = Signal()
         m.d.comb += [
             full.eq(count == self.config.batch),
             walk.load.eq(load | update.load),
@@ -204,7 +204,7 @@ class BpTail(wiring.Component):
 
     def _inner_states(self, m, layer):
         """States of the error of the layer before; a packet of weights is complete before it."""
-        inner, weights = m.submodules.inner, m.submodules.weights
+        inner, weights = m.submodules.inner, m.submodules.last_weights
         m.d.comb += weights.accept.eq(1)
         with m.State("INNER_START"), m.If(~weights.begun):
             m.d.comb += [inner.start.eq(1), weights.accept.eq(0)]
@@ -220,7 +220,7 @@ class BpTail(wiring.Component):
         intake, update = m.submodules.intake, m.submodules.update
         length_error = intake.complete & intake.length_error
         if self._two:
-            length_error = length_error | m.submodules.weights.length_error
+            length_error = length_error | m.submodules.last_weights.length_error
         found = Cat(
             intake.complete & intake.label_error,
             length_error | (update.start & intake.begun),
@@ -230,9 +230,9 @@ class BpTail(wiring.Component):
         m.d.comb += update.errors.eq(errors | found)
         m.d.sync += errors.eq(Mux(update.start, 0, errors | found))
 
-    def _operands(self, m, layer, walking, bases):
+    def _operands(self, m, layer, walking):
         """Connect the memories of vectors and weights to the multipliers."""
-        config = self.config
+        config, bases = self.config, vector_words(self.config)
         intake, logits, walk = m.submodules.intake, m.submodules.logits, m.submodules.walk
         products, step = m.submodules.products, m.submodules.products.step
         lane_bits = (config.lanes - 1).bit_length()
@@ -247,7 +247,7 @@ class BpTail(wiring.Component):
             for k, number in enumerate(intake.word)
         )
         if self._two:
-            inner, weights = m.submodules.inner, m.submodules.weights
+            inner, weights = m.submodules.inner, m.submodules.last_weights
             walking_d1 = delayed(m, walking, 1, "walking")
             place = Mux(inner.valid, bases[-3] + inner.word, place)
             numbers = Mux(walking_d1, numbers, weights.weights.as_value())

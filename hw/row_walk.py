@@ -8,7 +8,6 @@ from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.loop_nest import LoopNest, strided
 from seedbed.spec import BpTailConfig
-from seedbed.spec.bp_tail import TailLayer
 
 __all__ = ["RowWalk"]
 
@@ -23,14 +22,14 @@ class RowWalk(wiring.Component):
     ----------
     config
         :class:`~seedbed.spec.BpTailConfig`.
-    layers
-        The layers that may be walked.
-    word_bases, output_bases
-        What ``word`` and ``output`` are for the first one of each layer.
+    last_only
+        The walk is over the last layer only; ``word`` and ``output`` begin with 0. Otherwise,
+        words are those of all layers, one after the other, and the outputs of the first of two
+        layers come after those of the last one.
 
     Members
     -------
-    layer : In(range(layers))
+    layer : In
         Which layer. Steady from ``load`` to the last word.
     load : In(1)
         The first word of the layer is there in the next cycle.
@@ -50,14 +49,11 @@ class RowWalk(wiring.Component):
         The layer's last word.
     """
 
-    def __init__(
-        self,
-        config: BpTailConfig,
-        layers: Sequence[TailLayer],
-        word_bases: Sequence[int],
-        output_bases: Sequence[int],
-    ):
-        self.config, self._layers = config, layers
+    def __init__(self, config: BpTailConfig, *, last_only: bool = False):
+        self.config = config
+        layers = self._layers = config.layers[-1:] if last_only else config.layers
+        word_bases = [0, config.layers[0].words][: len(layers)]
+        output_bases = [config.classes, 0][-len(layers) :]
         self._bases = word_bases, output_bases
         self._row_words = config.row_lanes // config.lanes
         words = [

@@ -101,8 +101,12 @@ class TailIntake(wiring.Component):
         vector = Signal(range(len(lengths)))
         place = Signal(range(self._words[-1] * parts + 1))
         number = Signal(range(beat_parts))
-        excess, wrong = Signal(), Signal()
-        write_en, store, ends, bad = Signal(), Signal(), Signal(), Signal()
+        excess = Signal()
+        wrong = Signal()
+        write_en = Signal()
+        store = Signal()
+        ends = Signal()
+        bad = Signal()
         starts = [word * parts for word in self._words]
         stops = [
             start - (-length // part) for start, length in zip(starts[:-1], lengths, strict=True)

@@ -44,12 +44,13 @@ class TailProducts(wiring.Component):
     busy : Out(1)
         Steps are in the pipeline.
     read : In(struct)
-        ``enable`` and ``address``: a read of gradients, while there are no steps.
+        ``enable`` and ``address``: a read of gradients, while there are no steps. ``ce``: clock
+        enable of the register after the memory, 1 while there are steps.
     gradients : Out(lanes x signed(accumulator_bits))
-        Of the read, in the next cycle.
+        Of the read, after two enabled cycles.
 
     Latency: 4 cycles from a step to its sums. Throughput: a step a cycle; an address must not come
-    again within 5 cycles.
+    again within 4 cycles.
     """
 
     def __init__(self, config: BpTailConfig):
@@ -68,7 +69,7 @@ class TailProducts(wiring.Component):
                 "sums": Out(data.ArrayLayout(signed(self._bits), lanes)),
                 "captured": Out(1),
                 "busy": Out(1),
-                "read": In(data.StructLayout({"enable": 1, "address": address})),
+                "read": In(data.StructLayout({"enable": 1, "ce": 1, "address": address})),
                 "gradients": Out(data.ArrayLayout(signed(config.accumulator_bits), lanes)),
             }
         )
@@ -87,14 +88,16 @@ class TailProducts(wiring.Component):
         last = delay_line(m, step.last, LATENCY, "last")
         address = delay_line(m, step.address, LATENCY, "address")
         m.d.comb += [
-            read.addr.eq(Mux(self.read.enable, self.read.address, address[2])),
-            read.en.eq(self.read.enable | valid[2]),
-            self.gradients.eq(read.data),
+            read.addr.eq(Mux(self.read.enable, self.read.address, address[1])),
+            read.en.eq(self.read.enable | valid[1]),
             write.en.eq(valid[4] & gradient[4] & ~padding[4]),
             write.addr.eq(address[4]),
             self.captured.eq(valid[4] & ~gradient[4] & last[4]),
             self.busy.eq(Cat(valid).any()),
         ]
+        # Several block memories are selected from before this register.
+        with m.If(self.read.ce):
+            m.d.sync += self.gradients.eq(read.data)
         shifted = Signal(signed(8 + 2 * config.exponent_range), reset_less=True)
         m.d.sync += shifted.eq(self.error << Mux(gradient[1], self.shift, 0))
         keeps = Signal(2)
@@ -105,7 +108,7 @@ class TailProducts(wiring.Component):
                 signed(len(shifted) + len(number)), name=f"product_{k}", reset_less=True
             )
             total = Signal(signed(self._bits), name=f"sum_{k}", reset_less=True)
-            before = Mux(keeps[0], read.data[k], Mux(keeps[1], total, Const(0)))
+            before = Mux(keeps[0], self.gradients[k], Mux(keeps[1], total, Const(0)))
             m.d.sync += [number.eq(self.numbers[k]), product.eq(shifted * number)]
             with m.If(valid[3]):
                 m.d.sync += total.eq(before + product)

@@ -12,8 +12,8 @@ __all__ = ["TailUpdate", "response_layout"]
 #: Most bits of the magnitude of an update.
 UPDATE_BITS = 7
 #: Cycles from the last pair of the first walk to the shift, and from a pair to its updates.
-SETTLING = 4
-LATENCY = 5
+SETTLING = 5
+LATENCY = 6
 
 
 def response_layout() -> data.StructLayout:
@@ -56,8 +56,10 @@ class TailUpdate(wiring.Component):
         Of the word that it is at.
     read : Out(1)
         That word's gradients are read.
+    ce : Out(1)
+        Clock enable of the pipeline.
     gradients : In(lanes x signed(accumulator_bits))
-        In the next cycle with ``read``, and until then as they were.
+        After two enabled cycles.
     o : Out(stream of struct)
         ``values`` (two updates) and ``last``: all rows of all layers. The errors.
 
@@ -79,6 +81,7 @@ class TailUpdate(wiring.Component):
                 "padding": In(1),
                 "last": In(1),
                 "read": Out(1),
+                "ce": Out(1),
                 "gradients": In(data.ArrayLayout(signed(config.accumulator_bits), config.lanes)),
                 "o": Out(stream.Signature(response_layout())),
             }
@@ -103,9 +106,11 @@ class TailUpdate(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        # Clock enable of the pipeline.
-        ce, valid, ends = Signal(), Signal(), Signal()
-        rounding, settled = Signal(), Signal()
+        ce = self.ce
+        valid = Signal()
+        ends = Signal()
+        rounding = Signal()
+        settled = Signal()
         pair = Signal(range(config.lanes // 2))
         bits = Signal(3, reset_less=True)
         with m.If(self.start & ~self.busy):
@@ -117,16 +122,16 @@ class TailUpdate(wiring.Component):
         self._walk(m, ce, valid, ends, rounding, settled, pair)
         magnitudes, signs = self._magnitudes(m, ce, pair)
         peak = Signal(self._width, reset_less=True)
-        searching = delayed(m, valid & ~rounding, 2, "searching", enable=ce, reset=True)
+        searching = delayed(m, valid & ~rounding, LATENCY - 3, "searching", enable=ce, reset=True)
         with m.If(searching & ce):
             m.d.sync += peak.eq(peak | magnitudes[0] | magnitudes[1])
         with m.If(self.load & ~rounding):
             m.d.sync += peak.eq(0)
         values = self._round(m, ce, bits, self._shift(m, peak, bits, settled), magnitudes, signs)
-        valid_d4 = delayed(m, valid & rounding, LATENCY - 1, "valid", enable=ce, reset=True)
-        ends_d4 = delayed(m, ends & rounding, LATENCY - 1, "ends", enable=ce, reset=True)
+        valid_last = delayed(m, valid & rounding, LATENCY - 1, "valid", enable=ce, reset=True)
+        ends_last = delayed(m, ends & rounding, LATENCY - 1, "ends", enable=ce, reset=True)
         with m.If(ce):
-            m.d.sync += [self.o.valid.eq(valid_d4), self.o.payload.last.eq(ends_d4)]
+            m.d.sync += [self.o.valid.eq(valid_last), self.o.payload.last.eq(ends_last)]
             m.d.sync += [each.eq(v) for each, v in zip(self.o.payload.values, values, strict=True)]
         return m
 
@@ -139,7 +144,10 @@ class TailUpdate(wiring.Component):
         """Walk each layer to find the greatest gradient, and once more to round."""
         count = Signal(range(SETTLING))
         layers, lanes = len(self.config.inputs), self.config.lanes
-        word_ends, layer_ends, final, flushed = Signal(), Signal(), Signal(), Signal()
+        word_ends = Signal()
+        layer_ends = Signal()
+        final = Signal()
+        flushed = Signal()
         m.d.comb += [
             word_ends.eq(pair == lanes // 2 - 1),
             layer_ends.eq(word_ends & self.last),
@@ -180,16 +188,16 @@ class TailUpdate(wiring.Component):
                     m.next = "IDLE"
 
     def _magnitudes(self, m, ce, pair):
-        """Return magnitudes and signs of the pair of two cycles before."""
-        pair_d1 = delayed(m, pair, 1, "pair", enable=ce)
-        blank = delayed(m, self.padding | self.empty, 1, "blank", enable=ce)
+        """Return magnitudes and signs of the pair of three enabled cycles before."""
+        pair_d2 = delayed(m, pair, 2, "pair", enable=ce)
+        blank = delayed(m, self.padding | self.empty, 2, "blank", enable=ce)
         magnitudes, signs = [], []
         for k in range(2):
             gradient = Signal(signed(self._width + 1), name=f"gradient_{k}")
             magnitude = Signal(self._width, name=f"magnitude_{k}", reset_less=True)
             sign = Signal(name=f"sign_{k}", reset_less=True)
             words = Cat(self.gradients[n] for n in range(k, self.config.lanes, 2))
-            m.d.comb += gradient.eq(words.word_select(pair_d1, self._width + 1))
+            m.d.comb += gradient.eq(words.word_select(pair_d2, self._width + 1))
             with m.If(ce):
                 m.d.sync += sign.eq(gradient[-1])
                 m.d.sync += magnitude.eq(Mux(blank, 0, Mux(gradient[-1], -gradient, gradient)))

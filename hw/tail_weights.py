@@ -57,12 +57,15 @@ class TailWeights(wiring.Component):
         m = Module()
         config, given = self.config, self.i
         pairs = config.lanes // 2
-        m.submodules.walk = walk = RowWalk(config, config.layers[-1:], [0], [0])
+        m.submodules.walk = walk = RowWalk(config, last_only=True)
         m.submodules.memory = store = memory.Memory(
             shape=self.weights.shape(), depth=1 << len(self.word) + len(self.output), init=[]
         )
         read, write = store.read_port(), store.write_port(granularity=2)
-        fire, loaded, complete, ends = Signal(), Signal(), Signal(), Signal()
+        fire = Signal()
+        loaded = Signal()
+        complete = Signal()
+        ends = Signal()
         pair = Signal(range(pairs))
         m.d.comb += [
             given.ready.eq(self.accept & loaded),

@@ -79,6 +79,7 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
         "sign of the loss\ndifference",
     ),
     ("lutopt", 8.7, 5.9, 2.3, 0.8, "core", "lutopt", "one LUT per bit"),
+    ("bp_tail", 0, 13.0, 1.7, 1.3, "core", "bp_tail", "last layers\nin int8"),
     ("tree_grng", 8.7, 6.9, 2.3, 1.2, "other", "tree_grng", "Gaussian generator,\nbaseline"),
     ("spec", 0, 0.9, 1.7, 1.0, "floor", "spec/", "configurations"),
     ("hw", 2.6, 1.6, 2.0, 1.0, "floor", "hw/", "RTL, Amaranth"),

@@ -57,7 +57,7 @@ def weight_packet(config: BpTailConfig, weights: np.ndarray) -> list[int]:
 
 def command(update_bits: int) -> list[int]:
     """Return the payload of port ``i_update``."""
-    return [command_layout().const({"update_bits": update_bits}).as_bits()]
+    return [command_layout().const({"bits": update_bits}).as_bits()]
 
 
 def response(config: BpTailConfig, updates: Sequence[np.ndarray], **errors: int) -> list[int]:

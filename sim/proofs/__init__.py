@@ -1,6 +1,7 @@
 """Formal proofs: one module a core, each proof with a reached cover and a failing mutant."""
 
 from seedbed.sim.proofs import (
+    bp_tail,
     conv_engine,
     forward_cache,
     instantft,
@@ -46,6 +47,7 @@ PROOFS = tuple(
         conv_engine,
         lora,
         instantft,
+        bp_tail,
     )
     for proof in core.PROOFS
 )
