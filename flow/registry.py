@@ -27,6 +27,7 @@ from seedbed.hw.skid_buffer import SkidBuffer
 from seedbed.hw.softmax_loss import SoftmaxLoss
 from seedbed.hw.tree_grng import TreeGrng
 from seedbed.hw.urng_array import UrngArray
+from seedbed.hw.weight_perturb import WeightPerturb
 from seedbed.sim.cases import (
     bp_tail,
     conv_engine,
@@ -48,6 +49,7 @@ from seedbed.sim.cases import (
     softmax_loss,
     tree_grng,
     urng_array,
+    weight_perturb,
 )
 
 __all__ = [
@@ -79,6 +81,9 @@ SMALL_NETWORK = {"network": "tiny", "lanes": 8, "ways": 2}
 SMALL_ADAPTERS = {"widths": (9, 6), "classes": 5, "lanes": 8, "ways": 2}
 #: Layers of a tail, small enough for simulation, and place and route.
 SMALL_TAIL = {"inputs": (9, 6), "classes": 5, "ways": 2, "row_lanes": 8}
+#: The buffered rows of LeNet-5's convolutions, and a perturbing stage small enough to simulate.
+LENET_ROWS = (25,) * 2 + (30,) * 20
+SMALL_ROWS = {"lanes": 8, "ways": 2, "rows": 16, "used": (5, 8, 3)}
 #: A fine-tuning core, small enough to simulate every command.
 SMALL_FINE_TUNING = {"network": "tiny", "rank": 2, "entries": 4, "lanes": 8, "ways": 2}
 
@@ -484,6 +489,22 @@ CORES: dict[str, Core] = {
                 "10 classes": Variant(
                     placed=("ecp5",), kinds=(*CHECKED, "mutation"), main=SYNTHESIZED
                 ),
+            name="weight_perturb",
+            title="Weights perturbed and updated on their way to the multipliers, by seed",
+            config=spec.WeightPerturbConfig,
+            component=WeightPerturb,
+            case=weight_perturb.case,
+            paper="ElasticZO, Algorithm 2",
+            small=SMALL_ROWS,
+            variants={
+                "32 x 4": Variant(kinds=CHECKED),
+                "32 x 4, LeNet-5": Variant(
+                    params={"used": LENET_ROWS},
+                    placed=("ecp5",),
+                    kinds=("simulation",),
+                    main=SYNTHESIZED,
+                ),
+                "8 x 2": Variant(params=SMALL_ROWS, kinds=("simulation", "mutation")),
             },
         ),
         Core(

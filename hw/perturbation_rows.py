@@ -1,17 +1,19 @@
-"""Perturbations of rows of weights, by seed: a generator, its marks, and a buffer of rows."""
+"""Perturbations of rows of weights, by seed: a generator, and a buffer of rows."""
 
+from dataclasses import replace
 from enum import IntEnum
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.delay_line import delay_line
-from seedbed.hw.lutopt import Lutopt, LutoptSeeder
+from seedbed.hw.lutopt import Lutopt, latency
+from seedbed.spec.lutopt import LutoptConfig
 from seedbed.spec.weight_perturb import MASK_LANES, WeightPerturbConfig
 
-__all__ = ["Kind", "PerturbationRows", "command_layout"]
+__all__ = ["Kind", "PerturbationRows", "command_layout", "rewind"]
 
 
 class Kind(IntEnum):
@@ -29,16 +31,25 @@ def command_layout(config: WeightPerturbConfig) -> data.StructLayout:
 
 
 def row_numbers(config: WeightPerturbConfig) -> data.ArrayLayout:
-    """Return the layout of a row's numbers."""
+    """Return the layout of a row's numbers, before the range and the sign of a pass."""
     return data.ArrayLayout(data.StructLayout({"magnitude": config.bits, "sign": 1}), config.count)
 
 
-class PerturbationRows(wiring.Component):
-    """Gives the numbers of a row, ``latency`` cycles after it is requested.
+def _generator(config: WeightPerturbConfig) -> LutoptConfig:
+    return replace(config.generator, seeding="word")
 
-    A generator makes a row's bits in a cycle. Its state is saved at two marks, row 0 and the first
-    row that is not buffered, in a memory as deep as a weight has bits: the lanes are shift chains
-    while it is loaded. The buffer of rows is filled once after each seed.
+
+def rewind(config: WeightPerturbConfig) -> int:
+    """Return the cycles from a ``REWIND`` to the first row that needs the generator."""
+    return latency(_generator(config)) + config.buffered + 2
+
+
+class PerturbationRows(wiring.Component):
+    """Outputs the perturbations of a row, ``latency`` cycles after it is requested.
+
+    A generator computes a row's bits in a cycle. To go back, it is seeded again, and steps over the
+    buffered rows. The buffer of rows is filled once after each seed; its last entry stays 0, and is
+    read for rows that are not buffered.
 
     Parameters
     ----------
@@ -53,14 +64,14 @@ class PerturbationRows(wiring.Component):
     empty : In(1)
         No row is in the pipeline: a seed may be taken.
     request, perturb, update, subtract, row : In
-        A row; neither ``perturb`` nor ``update`` gives numbers of 0.
+        A row; with neither ``perturb`` nor ``update``, its perturbations are 0.
     ready : Out(1)
         The row is taken with ``advance``: the generator is not needed, or not busy.
     magnitudes, signs : Out
-        Of each weight; the sign is 1 where the number is to be subtracted.
+        Of each weight; the sign is 1 where the magnitude is to be subtracted.
     """
 
-    latency = 2
+    latency = 1
 
     def __init__(self, config: WeightPerturbConfig):
         self.config = config
@@ -83,185 +94,165 @@ class PerturbationRows(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        m.submodules.generator = generator = Lutopt(config.generator)
+        m.submodules.generator = generator = Lutopt(_generator(config))
         busy, seeding, filling = Signal(), Signal(), Signal()
-        filled = Signal(range(max(config.buffered, 2)))
-        buffered = self.row < config.buffered
+        skipped = Signal(range(max(config.buffered, 2)))
+        buffered = Signal()
+        m.d.comb += buffered.eq(self.row < config.buffered)
         needed = self.update | (self.perturb & ~buffered)
-        draw = self.request & needed & self.advance & ~busy
+        drawn = (self.request & needed & self.advance & ~busy) | filling
         m.d.comb += self.ready.eq(~seeding & (~needed | ~busy))
-        command = self._commands(m, generator, draw | filling, busy, seeding, filling, filled)
-        fields = dict.fromkeys(("fill", "drawn", "buffered", "update", "subtract"), 1)
-        mark = Signal(data.StructLayout(fields | {"row": len(self.row)}))
-        m.d.comb += [
-            mark.fill.eq(filling),
-            mark.drawn.eq(draw | filling),
-            mark.buffered.eq(self.request & self.perturb & buffered & ~filling),
-            mark.update.eq(self.update & ~filling),
-            mark.subtract.eq(self.subtract & ~filling),
-            mark.row.eq(Mux(filling, filled, self.row)),
-        ]
-        marks = delay_line(m, mark, 1, "mark", enable=self.advance)
-        made = self._numbers(m, generator.o.payload, command, marks)
-        self._outputs(m, made, marks)
+        command = self._commands(m, generator, drawn, busy, seeding, filling, skipped)
+        row = Signal.like(self.row)
+        m.d.comb += row.eq(Mux(filling, skipped, self.row))
+        update = self.update & ~filling
+        numbers = self._numbers(m, generator.o.payload, command, drawn, update, row)
+        if config.buffered:
+            numbers = self._buffer(m, numbers, filling, row, self.perturb & buffered)
+        self._outputs(m, numbers, command)
         return m
 
-    def _commands(self, m, generator, drawn, busy, seeding, filling, filled):
-        """Seed the generator, save and restore its state, fill the buffer; return the command."""
-        config, given, state = self.config, self.i_command, generator.i_state
-        width = config.bits + 1
+    def _commands(self, m, generator, drawn, busy, seeding, filling, skipped):
+        """Seed the generator, step over the buffered rows, fill the buffer; return the command."""
+        given, seed = self.i_command, generator.i_seed
         command = Signal(given.payload.shape(), reset_less=True)
-        m.submodules.seeder = seeder = LutoptSeeder(config.generator)
-        m.submodules.marks = marks = Memory(shape=config.count, depth=2 * width, init=[])
-        write, read = marks.write_port(), marks.read_port(domain="comb")
-        beat, mark = Signal(range(width)), Signal()
-        saving = Signal()
-        moved = state.valid & state.ready
+        skip, fill = Signal(), Signal()
+        stepping = Signal()
         m.d.comb += [
-            # A beat that meets a load is not stepped: it comes again.
-            generator.o.ready.eq(drawn | (busy & ~filling)),
-            seeder.i.payload.eq(given.payload.seed),
-            read.addr.eq(beat + Mux(mark, width, 0)),
-            write.addr.eq(read.addr),
-            write.data.eq(Cat(generator.saved)),
-            write.en.eq(saving & moved),
-            state.payload.bits.eq(Mux(saving, Cat(generator.saved), read.data)),
-            state.payload.last.eq(beat == width - 1),
+            generator.o.ready.eq(drawn | stepping | seed.valid),
+            seed.payload.eq(command.seed),
+            seeding.eq(busy & fill),
+            filling.eq(stepping & fill),
         ]
         with m.FSM():
             with m.State("IDLE"):
                 is_seed = given.payload.kind == Kind.SEED
-                m.d.comb += [
-                    given.ready.eq(~is_seed | (self.empty & ~self.request)),
-                    seeder.i.valid.eq(given.valid & given.ready & is_seed),
-                ]
+                m.d.comb += given.ready.eq(~is_seed | (self.empty & ~self.request))
                 with m.If(given.valid & given.ready):
-                    m.d.sync += mark.eq(given.payload.kind == Kind.REWIND)
-                    m.next = "LOAD"
+                    m.d.sync += [
+                        fill.eq(is_seed),
+                        skip.eq(given.payload.kind != Kind.RESTART),
+                    ]
                     with m.If(is_seed):
                         m.d.sync += command.eq(given.payload)
-                        m.next = "EXPAND"
-            self._states(m, busy, seeding, saving, (filling, filled), seeder.o, state, beat, mark)
+                    m.next = "SEED"
+            with m.State("SEED"):
+                m.d.comb += [busy.eq(1), seed.valid.eq(1)]
+                m.next = "EXPAND"
+            with m.State("EXPAND"):
+                # The state of row 0 is there one cycle before it may be drawn.
+                m.d.comb += busy.eq(1)
+                with m.If(generator.o.valid):
+                    m.next = "IDLE"
+                    if self.config.buffered:
+                        with m.If(skip):
+                            m.next = "SKIP"
+            if self.config.buffered:
+                with m.State("SKIP"):
+                    last = skipped == self.config.buffered - 1
+                    m.d.comb += [busy.eq(1), stepping.eq(1)]
+                    m.d.sync += skipped.eq(Mux(last, 0, skipped + 1))
+                    with m.If(last):
+                        m.next = "IDLE"
         return command
 
-    def _states(self, m, busy, seeding, saving, fill, seeds, state, beat, mark):
-        """Load the generator's state, save it, fill the buffer of rows."""
-        config = self.config
-        filling, filled = fill
-        moved = state.valid & state.ready
-        done = moved & state.payload.last
-        with m.State("EXPAND"):
-            m.d.comb += [
-                busy.eq(1),
-                seeding.eq(1),
-                state.valid.eq(seeds.valid),
-                state.payload.eq(seeds.payload),
-                seeds.ready.eq(state.ready),
-            ]
-            with m.If(done):
-                m.next = "SAVE"
-        with m.State("SAVE"):
-            # The state goes round: after as many beats as a weight has bits, it is as before.
-            m.d.comb += [busy.eq(1), seeding.eq(1), saving.eq(1), state.valid.eq(1)]
-            with m.If(moved):
-                m.d.sync += beat.eq(Mux(done, 0, beat + 1))
-            with m.If(done):
-                m.d.sync += mark.eq(1)
-                m.next = "IDLE"
-                with m.If(~mark):
-                    m.next = "FILL" if config.buffered else "SAVE"
-        with m.State("FILL"):
-            last = filled == max(config.buffered - 1, 0)
-            m.d.comb += [busy.eq(1), seeding.eq(1), filling.eq(1)]
-            m.d.sync += filled.eq(Mux(last, 0, filled + 1))
-            with m.If(last):
-                m.next = "SAVE"
-        with m.State("LOAD"):
-            m.d.comb += [busy.eq(1), state.valid.eq(1)]
-            with m.If(moved):
-                m.d.sync += beat.eq(Mux(done, 0, beat + 1))
-            with m.If(done):
-                m.next = "IDLE"
-
-    def _numbers(self, m, words, command, marks):
-        """Return the numbers made of the generator's words, in the cycle after they were drawn."""
+    def _numbers(self, m, words, command, drawn, update, row):
+        """Return registers of the generator's words, 0 where a lane is not perturbed."""
         config, bits, count = self.config, self.config.bits, self.config.count
-        # The range as a mask, and the place of its highest bit.
-        kept, top = Signal(bits), Signal(range(max(bits, 2)))
-        m.d.comb += [
-            *(kept[k].eq(command.magnitude > k) for k in range(bits)),
-            top.eq(command.magnitude - 1),
-        ]
-        used = self._used(m, marks[0].row)
-        made = Signal(row_numbers(config))
-        for k, number in enumerate(made):
+        shift = Signal(range(max(bits, 2)))
+        m.d.comb += shift.eq(Mux(update, command.magnitude - 1, 0))
+        select = self._selects(m, command.zeros[-1], drawn, row)
+        numbers = Signal(row_numbers(config), reset_less=True)
+        for k, number in enumerate(numbers):
             word = words[k]
-            mask = Signal(4, name=f"mask_{k}")
-            keep = Signal(name=f"keep_{k}", reset_less=True)
-            magnitude = Signal(bits, name=f"magnitude_{k}", reset_less=True)
-            sign = Signal(name=f"sign_{k}", reset_less=True)
-            places = [words[(k + o) % count][b % bits] for b, o in enumerate(MASK_LANES)]
-            m.d.comb += mask.eq(Cat(*reversed(places)))
-            with m.If(self.advance):
+            mask = [words[(k + o) % count][b % bits] for b, o in enumerate(MASK_LANES)]
+            # Whether the mask is at least n, from the least significant bit up.
+            least = Const(1)
+            for bit, zero in zip(mask[:0:-1], command.zeros[:-1], strict=True):
+                least = (bit & ~zero) | (least & (bit | ~zero))
+            clear = Signal(name=f"clear_{k}")
+            kept_if_any, kept_if_all = select[k % config.lanes]
+            m.d.comb += clear.eq(
+                Mux(
+                    kept_if_any,
+                    kept_if_all | ~(mask[0] | least),
+                    kept_if_all & ~(mask[0] & least),
+                )
+            )
+            with m.If(clear):
+                m.d.sync += number.eq(0)
+            with m.Elif(self.advance):
                 m.d.sync += [
-                    keep.eq((mask >= command.zeros) & (used > k % config.lanes) & marks[0].drawn),
-                    magnitude.eq(word[:bits] & kept),
-                    sign.eq(word[bits] ^ marks[0].subtract),
+                    number.magnitude.eq(Cat(self._rounded(m, word, shift, k), word[1:bits])),
+                    number.sign.eq(word[bits]),
                 ]
-            chosen = Mux(marks[1].update, self._rounded(m, magnitude, top, k), magnitude)
-            m.d.comb += [number.magnitude.eq(Mux(keep, chosen, 0)), number.sign.eq(sign & keep)]
-        return made
+        return numbers
 
-    def _used(self, m, row) -> Signal:
-        """Return how many lanes of a row have weights."""
+    def _selects(self, m, zero, drawn, row) -> list:
+        """Return, for each lane of a way, how its registers are cleared: two bits.
+
+        Clock enable, whether the lane is used, and the most significant bit of n are four cases:
+        unchanged (0), and cleared unless one of the last two bits of the comparison is 1 (1), or
+        both are (2), or in any case (3). With two bits, the last step of the comparison is a LUT
+        of four inputs, and the flip-flops' reset takes the result.
+        """
         config = self.config
-        used = Signal(range(config.lanes + 1))
-        m.d.comb += used.eq(config.lanes)
-        if config.buffered:
-            with m.If(row < config.buffered):
-                m.d.comb += used.eq(Array(config.used)[row])
-        return used
+        selects = {}
+        for used in sorted({*config.used, config.lanes}):
+            rows = [r for r, lanes in enumerate(config.used) if lanes >= used]
+            there = row >= config.buffered
+            for r in rows:
+                there = there | (row == r)
+            enabled = drawn & there if config.buffered else drawn
+            pair = [Signal(name=f"clear_{kind}_{used}") for kind in ("any", "all")]
+            for signal, one in zip(pair, (~zero, zero), strict=True):
+                signal.attrs["keep"] = True
+                m.d.comb += signal.eq(self.advance & (~enabled | one))
+            selects[used] = pair
+        return [selects[min(u for u in selects if u > lane)] for lane in range(config.lanes)]
 
-    def _rounded(self, m, magnitude, top, k) -> Signal:
-        """Return a magnitude below 2^(top + 1), shifted right by top, rounded by what is lost."""
+    def _rounded(self, m, word, shift, k) -> Signal:
+        """Return a magnitude below 2^(shift + 1), shifted right, rounded by what is lost."""
         up = Signal(name=f"up_{k}")
-        with m.Switch(top):
-            for shift in range(self.config.bits):
-                with m.Case(shift):
-                    lost, low = magnitude[:shift], shift // 2
-                    random = Cat(0, lost[:low]) if shift % 2 else lost[:low]
-                    m.d.comb += up.eq(magnitude[shift] | (lost[low:] > random))
+        with m.Switch(shift):
+            for count in range(self.config.bits):
+                with m.Case(count):
+                    lost, low = word[:count], count // 2
+                    random = Cat(0, lost[:low]) if count % 2 else lost[:low]
+                    m.d.comb += up.eq(word[count] | (lost[low:] > random))
         return up
 
-    def _outputs(self, m, made, marks):
-        """Give the generator's numbers, or the buffer's: those that are not meant are 0."""
-        drawn, shown = Signal(made.shape(), reset_less=True), Signal(made.shape(), reset_less=True)
-        with m.If(self.advance):
-            m.d.sync += drawn.eq(made)
-        if self.config.buffered:
-            m.submodules.buffer = buffer = Memory(
-                shape=made.shape(),
-                depth=self.config.buffered,
-                init=[],
-                attrs={"no_rw_check": True},
-            )
-            write, read = buffer.write_port(), buffer.read_port()
+    def _buffer(self, m, numbers, filling, row, buffered) -> list:
+        """Return the registers' numbers or the buffer's: those that are not meant are 0."""
+        depth = self.config.buffered + 1
+        # Few rows of many bits: LUT memory would take more LUTs than all else that a lane needs.
+        attrs = {"no_rw_check": True, "ram_style": "block", "syn_ramstyle": "block_ram"}
+        m.submodules.buffer = buffer = Memory(
+            shape=numbers.shape(), depth=depth, init=[], attrs=attrs
+        )
+        write, read = buffer.write_port(), buffer.read_port()
+        m.d.comb += [
+            write.en.eq(delay_line(m, filling, 1, "filling", reset=True)[-1]),
+            write.addr.eq(delay_line(m, row[: len(write.addr)], 1, "row")[-1]),
+            write.data.eq(numbers),
+            read.addr.eq(Mux(buffered, row[: len(read.addr)], depth - 1)),
+            read.en.eq(self.advance),
+        ]
+        return [
+            data.View(one.shape(), Value.cast(one) | Value.cast(other))
+            for one, other in zip(numbers, read.data, strict=True)
+        ]
+
+    def _outputs(self, m, numbers, command):
+        """Apply the range, the rounding to one bit, and the sign of the pass."""
+        bits = self.config.bits
+        kept = Signal(bits)
+        # An update has the rounded bit 0 only.
+        m.d.comb += kept.eq(Cat((command.magnitude > k) & ~self.update for k in range(bits)) | 1)
+        kept = delay_line(m, kept, 1, "kept", enable=self.advance)[-1]
+        subtract = delay_line(m, self.subtract, 1, "subtract", enable=self.advance)[-1]
+        for k, number in enumerate(numbers):
             m.d.comb += [
-                write.en.eq(marks[1].fill),
-                write.addr.eq(marks[1].row),
-                write.data.eq(made),
-                read.addr.eq(marks[0].row),
-                read.en.eq(self.advance),
-            ]
-            for to, number in zip(shown, read.data, strict=True):
-                sign = number.sign ^ marks[1].subtract
-                with m.If(self.advance):
-                    m.d.sync += Value.cast(to).eq(
-                        Mux(marks[1].buffered, Cat(number.magnitude, sign), 0)
-                    )
-        pairs = zip(drawn, shown, strict=True)
-        for k, (one, other) in enumerate(pairs):
-            m.d.comb += [
-                self.magnitudes[k].eq(one.magnitude | other.magnitude),
-                self.signs[k].eq(one.sign | other.sign),
+                self.magnitudes[k].eq(number.magnitude & kept),
+                self.signs[k].eq(number.sign ^ subtract),
             ]

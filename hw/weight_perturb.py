@@ -2,16 +2,16 @@
 
 from enum import IntEnum
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.delay_line import delay_line
-from seedbed.hw.perturbation_rows import PerturbationRows, command_layout
+from seedbed.hw.perturbation_rows import PerturbationRows, command_layout, rewind
 from seedbed.spec.elasticzo import LIMIT
 from seedbed.spec.weight_perturb import WeightPerturbConfig
 
-__all__ = ["Mode", "WeightPerturb", "clamped", "row_layout"]
+__all__ = ["Mode", "WeightPerturb", "row_layout"]
 
 
 class Mode(IntEnum):
@@ -27,13 +27,6 @@ def row_layout(config: WeightPerturbConfig) -> data.StructLayout:
     weights = data.ArrayLayout(signed(8), config.count)
     row = range(max(config.rows, 2))
     return data.StructLayout({"weights": weights, "mode": Mode, "subtract": 1, "row": row})
-
-
-def clamped(total: Value) -> Value:
-    """Return a sum of 9 bits, saturated to -127 .. 127."""
-    overflow = total[-1] ^ total[-2]
-    least = (total[:8] == 0x80) & ~overflow
-    return Mux(overflow, Mux(total[-1], -LIMIT, LIMIT), Mux(least, -LIMIT, total[:8].as_signed()))
 
 
 class WeightPerturb(wiring.Component):
@@ -87,8 +80,8 @@ class WeightPerturb(wiring.Component):
 
     @property
     def rewind(self) -> int:
-        """Cycles from a command to return to a mark to the first row that needs the generator."""
-        return self.config.bits + 1 + 2
+        """Cycles from a ``REWIND`` to the first row that needs the generator."""
+        return rewind(self.config)
 
     def elaborate(self, platform):
         m = Module()
@@ -112,13 +105,33 @@ class WeightPerturb(wiring.Component):
         ]
         rows = delay_line(m, given.payload.weights, numbers.latency, "weights", enable=advance)
         for k, (weight, to) in enumerate(zip(rows[-1], out.payload, strict=True)):
-            total = Signal(signed(9), name=f"total_{k}", reset_less=True)
-            kept = Signal(signed(8), name=f"kept_{k}", reset_less=True)
-            sign = numbers.signs[k]
-            # One's complement, and a carry: the adder's LUTs take all of it.
-            addend = numbers.magnitudes[k] ^ sign.replicate(len(numbers.magnitudes[k]))
-            wide = Cat(addend, sign.replicate(9 - len(addend))).as_signed()
-            with m.If(advance):
-                m.d.sync += [total.eq(weight + wide + sign), kept.eq(clamped(total))]
-            m.d.comb += to.eq(kept)
+            total = self._sum(weight, numbers.magnitudes[k], numbers.signs[k])
+            m.d.comb += to.eq(self._saturated(m, advance, weight[-1], total, k))
         return m
+
+    def _sum(self, weight, magnitude, sign) -> Value:
+        """Return the weight and the number, 8 bits that may wrap."""
+        addend = Cat(magnitude ^ sign.replicate(len(magnitude)), sign.replicate(8))[:8]
+        # One's complement, and a carry from below the least significant bit.
+        return (Cat(sign, weight) + Cat(sign, addend))[1:9]
+
+    def _saturated(self, m, advance, negative, total, k) -> Signal:
+        """Return a lane's sum, saturated: at 127 in one stage, at -127 in the next.
+
+        A synchronous set or reset of the registers takes no LUT in a bit's path. Numbers are
+        smaller than 64: the weight's sign and the sum's two most significant bits show a wrap.
+        """
+        names = [f"{name}_{k}" for name in ("sum", "upper", "lower")]
+        sums, upper, lower = (Signal(8, name=name, reset_less=True) for name in names)
+        negative = delay_line(m, negative, 2, f"negative_{k}", enable=advance)
+        above = ~negative[1] & sums[7] & ~sums[6]
+        # -128 as well, and -127, which stays so.
+        below = negative[2] & (upper[7] ^ upper[6]) & (upper[6] | ~upper[1:6].any())
+        with m.If(advance):
+            m.d.sync += [sums.eq(total), upper.eq(sums), lower.eq(upper)]
+        # Flip-flops of FPGAs reset whether enabled or not: the enable is in the condition.
+        with m.If(advance & above):
+            m.d.sync += upper.eq(LIMIT)
+        with m.If(advance & below):
+            m.d.sync += lower.eq(-LIMIT)
+        return lower
