@@ -63,7 +63,7 @@ class TailProducts(wiring.Component):
             {
                 "step": In(data.StructLayout(step)),
                 "clear": In(1),
-                "shift": In(range(2 * config.exponent_range + 1)),
+                "shift": In(range(max(2, 2 * config.exponent_range + 1))),
                 "error": In(signed(8)),
                 "numbers": In(data.ArrayLayout(signed(8), lanes)),
                 "sums": Out(data.ArrayLayout(signed(self._bits), lanes)),

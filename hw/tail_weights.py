@@ -66,7 +66,7 @@ class TailWeights(wiring.Component):
         loaded = Signal()
         complete = Signal()
         ends = Signal()
-        pair = Signal(range(pairs))
+        pair = Signal(range(max(2, pairs)))
         m.d.comb += [
             given.ready.eq(self.accept & loaded),
             fire.eq(given.valid & given.ready),
