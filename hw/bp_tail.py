@@ -274,8 +274,11 @@ class BpTail(wiring.Component):
     def _errors(self, m, walking):
         """The memory of errors: the logits', then those of the layer before."""
         config, logits = self.config, m.submodules.logits
+        # What is read while it is written is not used.
         depth = config.classes + config.layers[-1].words * config.lanes * self._two
-        m.submodules.errors = errors = memory.Memory(shape=signed(8), depth=depth, init=[])
+        m.submodules.errors = errors = memory.Memory(
+            shape=signed(8), depth=depth, init=[], attrs={"no_rw_check": True}
+        )
         write, read = errors.write_port(), errors.read_port()
         output = m.submodules.walk.output
         m.d.comb += [

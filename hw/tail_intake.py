@@ -168,8 +168,12 @@ class TailIntake(wiring.Component):
     def _memory(self, m, store, place, number, part):
         """The sample's words, of which ``part`` numbers are written at a time."""
         config, values = self.config, self.i.payload.values
+        # What is read while it is written is not used.
         m.submodules.vectors = vectors = memory.Memory(
-            shape=self.word.shape(), depth=max(2, self._words[-1]), init=[]
+            shape=self.word.shape(),
+            depth=max(2, self._words[-1]),
+            init=[],
+            attrs={"no_rw_check": True},
         )
         write, read = vectors.write_port(granularity=part), vectors.read_port()
         parts = config.lanes // part
