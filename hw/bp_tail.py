@@ -1,6 +1,6 @@
 """Backpropagation of a network's last one or two dense layers in int8, beside its forward pass."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -239,7 +239,7 @@ class BpTail(wiring.Component):
         valid, index = walking, logits.index
         place = bases[-2] + (index >> lane_bits)
         lane = delayed(m, index[:lane_bits], 1, "lane")
-        m.d.comb += logits.logit.eq(intake.word.as_value().word_select(lane, 8))
+        m.d.sync += logits.logit.eq(Array(intake.word)[lane])
         # The last lanes of an output's last word may have no input.
         partial = delayed(m, walk.partial, 1, "partial")
         numbers = Cat(
@@ -274,8 +274,11 @@ class BpTail(wiring.Component):
     def _errors(self, m, walking):
         """The memory of errors: the logits', then those of the layer before."""
         config, logits = self.config, m.submodules.logits
+        # What is read while it is written is not used.
         depth = config.classes + config.layers[-1].words * config.lanes * self._two
-        m.submodules.errors = errors = memory.Memory(shape=signed(8), depth=depth, init=[])
+        m.submodules.errors = errors = memory.Memory(
+            shape=signed(8), depth=depth, init=[], attrs={"no_rw_check": True}
+        )
         write, read = errors.write_port(), errors.read_port()
         output = m.submodules.walk.output
         m.d.comb += [

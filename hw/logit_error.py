@@ -54,7 +54,7 @@ class LogitError(wiring.Component):
     index : Out(range(classes))
         The class whose logit is read.
     logit : In(signed(8))
-        The logit of the ``index`` of the cycle before.
+        The logit of the ``index`` of two cycles before.
     write : Out(struct)
         ``enable``, ``address`` (the class) and ``error``. The label's is the last.
     done : Out(1)
@@ -88,9 +88,9 @@ class LogitError(wiring.Component):
 
         The lowest exponent takes longest.
         """
-        term = 5 if exponent > EXPONENT_SMALL else 5 + 2 * min(-exponent, -EXPONENT_LOW)
+        term = 6 if exponent > EXPONENT_SMALL else 6 + 2 * min(-exponent, -EXPONENT_LOW)
         # A class: its logit, its term and the addition, its term again, the share, the write.
-        return config.classes * (2 + (term + 1) + (term + SHARE_BITS + 1 + 1)) + 4
+        return config.classes * (3 + (term + 1) + (term + SHARE_BITS + 1 + 1)) + 4
 
     def elaborate(self, platform):
         m = Module()
@@ -152,6 +152,8 @@ class LogitError(wiring.Component):
             with m.If(self.start):
                 m.next = "READ"
         with m.State("READ"):
+            m.next = "FETCH"
+        with m.State("FETCH"):
             m.next = "LOAD"
         with m.State("LOAD"):
             finding = ~(self._summing | self._sharing)

@@ -1,6 +1,6 @@
 """The inputs of the tail's layers and the logits of a sample, and their memory."""
 
-from amaranth.hdl import Module, Mux, Shape, Signal, Value, signed
+from amaranth.hdl import Array, Module, Mux, Shape, Signal, signed
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -84,7 +84,9 @@ class TailIntake(wiring.Component):
                 "label": Out(Shape.cast(range(config.classes))),
                 "first": In(1),
                 "shifts": Out(
-                    data.ArrayLayout(range(2 * config.exponent_range + 1), len(config.inputs))
+                    data.ArrayLayout(
+                        range(max(2, 2 * config.exponent_range + 1)), len(config.inputs)
+                    )
                 ),
                 "address": In(range(self._words[-1])),
                 "word": Out(data.ArrayLayout(signed(8), config.lanes)),
@@ -100,7 +102,7 @@ class TailIntake(wiring.Component):
         lengths = (*config.inputs, config.classes)
         vector = Signal(range(len(lengths)))
         place = Signal(range(self._words[-1] * parts + 1))
-        number = Signal(range(beat_parts))
+        number = Signal(range(max(2, beat_parts)))
         excess = Signal()
         wrong = Signal()
         write_en = Signal()
@@ -166,11 +168,15 @@ class TailIntake(wiring.Component):
     def _memory(self, m, store, place, number, part):
         """The sample's words, of which ``part`` numbers are written at a time."""
         config, values = self.config, self.i.payload.values
+        # What is read while it is written is not used.
         m.submodules.vectors = vectors = memory.Memory(
-            shape=self.word.shape(), depth=max(2, self._words[-1]), init=[]
+            shape=self.word.shape(),
+            depth=max(2, self._words[-1]),
+            init=[],
+            attrs={"no_rw_check": True},
         )
         write, read = vectors.write_port(granularity=part), vectors.read_port()
-        parts, beat_parts = config.lanes // part, config.ways // part
+        parts = config.lanes // part
         inside = (parts - 1).bit_length()
         m.d.comb += [
             write.addr.eq(place >> inside),
@@ -178,8 +184,7 @@ class TailIntake(wiring.Component):
             read.addr.eq(self.address),
             self.word.eq(read.data),
         ]
-        if beat_parts > 1:
-            values = Value.cast(values).word_select(number, 8 * part)
-            m.d.comb += Value.cast(write.data).eq(values)
-        else:
-            m.d.comb += [each.eq(values[k % part]) for k, each in enumerate(write.data)]
+        for k, each in enumerate(write.data):
+            # The beat in each part of a word; or, of a beat's parts, the next one.
+            choices = [values[n] for n in range(k % part, len(values), part)]
+            m.d.comb += each.eq(Array(choices)[number] if len(choices) > 1 else choices[0])

@@ -63,7 +63,7 @@ class TailProducts(wiring.Component):
             {
                 "step": In(data.StructLayout(step)),
                 "clear": In(1),
-                "shift": In(range(2 * config.exponent_range + 1)),
+                "shift": In(range(max(2, 2 * config.exponent_range + 1))),
                 "error": In(signed(8)),
                 "numbers": In(data.ArrayLayout(signed(8), lanes)),
                 "sums": Out(data.ArrayLayout(signed(self._bits), lanes)),
@@ -77,8 +77,12 @@ class TailProducts(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, step = self.config, self.step
+        # What is read while it is written is not used.
         m.submodules.accumulators = accumulators = memory.Memory(
-            shape=self.gradients.shape(), depth=max(2, config.entries), init=[]
+            shape=self.gradients.shape(),
+            depth=max(2, config.entries),
+            init=[],
+            attrs={"no_rw_check": True},
         )
         read, write = accumulators.read_port(), accumulators.write_port()
         valid = delay_line(m, step.valid, LATENCY, "valid", reset=True)

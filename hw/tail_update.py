@@ -1,6 +1,6 @@
 """The updates of a batch: the greatest gradient of a layer, and pseudo-stochastic rounding."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -111,7 +111,7 @@ class TailUpdate(wiring.Component):
         ends = Signal()
         rounding = Signal()
         settled = Signal()
-        pair = Signal(range(config.lanes // 2))
+        pair = Signal(range(max(2, config.lanes // 2)))
         bits = Signal(3, reset_less=True)
         with m.If(self.start & ~self.busy):
             m.d.sync += bits.eq(self.update_bits)
@@ -196,8 +196,9 @@ class TailUpdate(wiring.Component):
             gradient = Signal(signed(self._width + 1), name=f"gradient_{k}")
             magnitude = Signal(self._width, name=f"magnitude_{k}", reset_less=True)
             sign = Signal(name=f"sign_{k}", reset_less=True)
-            words = Cat(self.gradients[n] for n in range(k, self.config.lanes, 2))
-            m.d.comb += gradient.eq(words.word_select(pair_d2, self._width + 1))
+            choices = [self.gradients[n] for n in range(k, self.config.lanes, 2)]
+            choice = Array(choices)[pair_d2] if len(choices) > 1 else choices[0]
+            m.d.comb += gradient.eq(choice)
             with m.If(ce):
                 m.d.sync += sign.eq(gradient[-1])
                 m.d.sync += magnitude.eq(Mux(blank, 0, Mux(gradient[-1], -gradient, gradient)))

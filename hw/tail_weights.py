@@ -58,15 +58,19 @@ class TailWeights(wiring.Component):
         config, given = self.config, self.i
         pairs = config.lanes // 2
         m.submodules.walk = walk = RowWalk(config, last_only=True)
+        # What is read while it is written is not used.
         m.submodules.memory = store = memory.Memory(
-            shape=self.weights.shape(), depth=1 << len(self.word) + len(self.output), init=[]
+            shape=self.weights.shape(),
+            depth=1 << len(self.word) + len(self.output),
+            init=[],
+            attrs={"no_rw_check": True},
         )
         read, write = store.read_port(), store.write_port(granularity=2)
         fire = Signal()
         loaded = Signal()
         complete = Signal()
         ends = Signal()
-        pair = Signal(range(pairs))
+        pair = Signal(range(max(2, pairs)))
         m.d.comb += [
             given.ready.eq(self.accept & loaded),
             fire.eq(given.valid & given.ready),

@@ -4,12 +4,15 @@ from random import Random
 import numpy as np
 import pytest
 
+from seedbed.flow.emit.verilog import write
+from seedbed.flow.registry import find
 from seedbed.golden.bp_tail import BpTail as Model
 from seedbed.hw.bp_tail import BpTail, weights_layout
 from seedbed.hw.logit_error import LogitError
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.bp_tail import case, command, packet, response, sample, weight_packet
 from seedbed.sim.harness import simulate, with_stalls
+from seedbed.sim.verilate import lint
 from seedbed.spec import BpTailConfig
 
 SMALL = BpTailConfig(inputs=(9, 6), classes=5, ways=2, row_lanes=8)
@@ -170,6 +173,11 @@ def test_the_inner_error_waits_for_the_end_of_the_weights():
         Phase(inputs={"i_update": command(3)}, outputs={"o": response(SMALL, model.update(3))}),
     ]
     simulate(BpTail(SMALL), Case(phases=phases, quiet=True))
+
+
+def test_verilog_without_exponents_and_with_one_pair_a_word_has_no_empty_vectors(tmp_path):
+    params = {"inputs": (5, 4), "classes": 4, "lanes": 2, "row_lanes": 8, "exponent_range": 0}
+    assert lint(write(find("bp_tail"), params, tmp_path), "bp_tail") == []
 
 
 def test_one_layer_needs_no_weights():
