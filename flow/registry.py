@@ -28,6 +28,7 @@ from seedbed.hw.softmax_loss import SoftmaxLoss
 from seedbed.hw.tree_grng import TreeGrng
 from seedbed.hw.urng_array import UrngArray
 from seedbed.hw.weight_perturb import WeightPerturb
+from seedbed.hw.zo_trainer import ZoTrainer
 from seedbed.sim.cases import (
     bp_tail,
     conv_engine,
@@ -50,6 +51,7 @@ from seedbed.sim.cases import (
     tree_grng,
     urng_array,
     weight_perturb,
+    zo_trainer,
 )
 
 __all__ = [
@@ -84,7 +86,8 @@ SMALL_TAIL = {"inputs": (9, 6), "classes": 5, "ways": 2, "row_lanes": 8}
 #: The buffered rows of LeNet-5's convolutions, and a perturbing stage small enough to simulate.
 LENET_ROWS = (25,) * 2 + (30,) * 20
 SMALL_ROWS = {"lanes": 8, "ways": 2, "rows": 16, "used": (5, 8, 3)}
-#: A fine-tuning core, small enough to simulate every command.
+#: A zeroth-order trainer, and a fine-tuning core, small enough to simulate every command.
+SMALL_TRAINING = {"network": "tiny", "lanes": 8, "ways": 2, "batch": 8}
 SMALL_FINE_TUNING = {"network": "tiny", "rank": 2, "entries": 4, "lanes": 8, "ways": 2}
 
 CORES: dict[str, Core] = {
@@ -489,6 +492,9 @@ CORES: dict[str, Core] = {
                 "10 classes": Variant(
                     placed=("ecp5",), kinds=(*CHECKED, "mutation"), main=SYNTHESIZED
                 ),
+            },
+        ),
+        Core(
             name="weight_perturb",
             title="Weights perturbed and updated on their way to the multipliers, by seed",
             config=spec.WeightPerturbConfig,
@@ -600,6 +606,24 @@ CORES: dict[str, Core] = {
                 "84, 4 lanes": Variant(params={"inputs": (84,)}, placed=("ecp5",), kinds=()),
             },
             small=SMALL_TAIL,
+        ),
+        Core(
+            name="zo_trainer",
+            title="Zeroth-order training of a network in int8",
+            config=spec.ZoTrainerConfig,
+            component=ZoTrainer,
+            case=zo_trainer.case,
+            paper="ElasticZO, Algorithm 2",
+            variants={
+                "tiny, 8 lanes": Variant(
+                    params=SMALL_TRAINING,
+                    placed=("ecp5",),
+                    kinds=(*CHECKED, "mutation"),
+                    main=SIMULATED,
+                ),
+                "LeNet-5, 32 lanes": Variant(placed=("ecp5",)),
+            },
+            small=SMALL_TRAINING,
         ),
     ]
 }

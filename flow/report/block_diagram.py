@@ -79,6 +79,10 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
         "sign of the loss\ndifference",
     ),
     ("lutopt", 8.7, 5.9, 2.3, 0.8, "core", "lutopt", "one LUT per bit"),
+    (
+        "zo_trainer", 8.7, 16.8, 2.3, 1.3, "core", "zo_trainer",
+        "zeroth-order training\nin int8",
+    ),
     ("bp_tail", 0, 13.0, 1.7, 1.3, "core", "bp_tail", "last layers\nin int8"),
     ("tree_grng", 8.7, 6.9, 2.3, 1.2, "other", "tree_grng", "Gaussian generator,\nbaseline"),
     ("spec", 0, 0.9, 1.7, 1.0, "floor", "spec/", "configurations"),
@@ -108,6 +112,7 @@ ARROWS: list[tuple[tuple[str, str], tuple[str, str], str]] = [
     (("lora", "e"), ("instantft", "w"), ""),
     (("softmax_loss", "n"), ("instantft", "s"), ""),
     (("requantize", "e"), ("loss_sign", "w"), "logits"),
+    (("loss_sign", "e"), ("zo_trainer", "w"), ""),
     (("spec", "e"), ("hw", "w"), ""),
     (("spec", "e"), ("golden", "w"), ""),
     (("hw", "e"), ("sim", "w"), ""),

@@ -1,0 +1,173 @@
+"""A network in int8 that is trained by forward passes, from samples to trained weights."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from seedbed.hw.delay_line import delayed
+from seedbed.hw.inference_pipeline import InferencePipeline
+from seedbed.hw.layer_readouts import RowReadout
+from seedbed.hw.parameter_loader import words_layout
+from seedbed.hw.parameter_memory import ParameterMemory
+from seedbed.hw.perturb_stage import PerturbStage
+from seedbed.hw.sample_intake import sample_layout
+from seedbed.hw.zero_order_update import ZeroOrderUpdate
+from seedbed.hw.zo_control import ZoControl, job_layout, status_layout
+from seedbed.hw.zo_schedule import entry_layout
+from seedbed.hw.zo_steps import ZoSteps, class_layout, log_layout
+from seedbed.spec.zo_trainer import ZoTrainerConfig
+
+__all__ = ["ZoTrainer"]
+
+
+class ZoTrainer(wiring.Component):
+    """Trains a network in int8 by zeroth order: Algorithm 2 of ElasticZO, without a host.
+
+    For each sample of a batch, the network runs with the weights theta + z and theta - z. The
+    perturbation z is the batch's, named by a seed, and is added on the way to the multipliers. With
+    g the sign of the difference of the batch's losses, the update is theta - g z, z rounded to one
+    bit: each weight is read and written once a step.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.zo_trainer.ZoTrainerConfig`.
+
+    Members
+    -------
+    i_parameters : In(stream of struct)
+        ``word`` (2 x signed(8)) and ``last``: the rows that
+        :meth:`seedbed.golden.zo_trainer.ZoTrainer.words` packs, whole. They are taken between
+        commands, and stay over a reset.
+    i_schedule : In(stream of struct)
+        1 to 8 entries: ``epoch`` from which it holds, ascending, the first 0; ``phase``, of
+        ``magnitude`` (c: r_max is 2^c - 1) and ``zeros`` (n: p_zero is n/16); ``last``. Taken
+        between commands.
+    i : In(stream of struct)
+        A command: ``kind``, by its place in :data:`~seedbed.spec.ZO_TRAINER_KINDS`; ``samples`` of
+        an epoch, ``epochs``, samples of a ``batch``; ``seed`` of the first batch, the following
+        have the following numbers; ``exponent``, the sum of the exponents of all layers' weights.
+    i_samples : In(stream of struct)
+        ``pixels`` (ways bytes, of which the upper 7 bits count), ``label``, ``last`` with an
+        image's last beat. Every row begins in a new beat.
+    o : Out(stream of struct)
+        ``best``, the class of each sample; while it is trained on, that of the second pass.
+        ``error``: its label is no class, or an exponent is too large: the sample does not count.
+    o_log : Out(stream of struct)
+        For each batch ``seed``, ``phase`` and ``sign`` (-1, 0, 1): with it, the first weights can
+        be trained again elsewhere. The update waits for its transfer.
+    o_parameters : Out(stream of struct)
+        ``word`` and ``last``, after a command to read: rows as ``i_parameters`` takes them. Lanes
+        without a weight have any number.
+    o_status : Out(stream of struct)
+        ``kind``, ``status`` by its place in :data:`~seedbed.spec.ZO_TRAINER_STATUS`, and the
+        ``steps`` of the command. One for each command.
+
+    Errors: a command that cannot be run, or a sample of the wrong length, ends the command with a
+    status; samples are discarded until the next one. A batch that is broken off does not change the
+    weights. An epoch's last batch may have fewer samples.
+
+    Throughput: a sample every two passes, see :func:`seedbed.hw.pipeline_timing.cycles`.
+    Source: ElasticZO, Algorithm 2 and section 4.
+    """
+
+    def __init__(self, config: ZoTrainerConfig):
+        self.config = config
+        words = words_layout(config.engine)
+        super().__init__(
+            {
+                "i_parameters": In(stream.Signature(words)),
+                "i_schedule": In(stream.Signature(entry_layout(config))),
+                "i": In(stream.Signature(job_layout(config))),
+                "i_samples": In(stream.Signature(sample_layout(config))),
+                "o": Out(stream.Signature(class_layout(config))),
+                "o_log": Out(stream.Signature(log_layout(config))),
+                "o_parameters": Out(stream.Signature(words)),
+                "o_status": Out(stream.Signature(status_layout())),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        m.submodules.control = control = ZoControl(config)
+        m.submodules.steps = steps = ZoSteps(config)
+        # Not a submodule of this module: the pipeline has it.
+        stage = PerturbStage(config)
+        m.submodules.pipeline = pipeline = InferencePipeline(
+            config.engine, row_readers=("readout_reads", "update_reads"), stage=stage
+        )
+        for name in ("i", "i_schedule", "i_samples"):
+            wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(control, name))
+        wiring.connect(m, control.o_status, wiring.flipped(self.o_status))
+        wiring.connect(m, control.o_put, pipeline.i_put)
+        wiring.connect(m, control.o_sample, steps.i)
+        for name in ("o", "o_log"):
+            wiring.connect(m, getattr(steps, name), wiring.flipped(getattr(self, name)))
+        wiring.connect(m, steps.o_command, stage.i_command)
+        wiring.connect(m, pipeline.o, steps.i_logits)
+        m.d.comb += [
+            control.steps.eq(steps.steps),
+            pipeline.start.eq(steps.start),
+            pipeline.first.eq(config.engine.plan.base[0]),
+            pipeline.stop.eq(config.engine.plan.base[1]),
+            pipeline.buffer_select.eq(steps.buffer_select),
+            steps.busy.eq(pipeline.busy),
+            steps.shift.eq(pipeline.shift),
+            steps.shifted.eq(pipeline.shifted),
+            stage.perturb.eq(steps.perturb),
+            stage.subtract.eq(steps.subtract),
+        ]
+        self._update(m, steps, pipeline, stage)
+        self._parameters(m, control, pipeline, stage)
+        return m
+
+    def _update(self, m, steps, pipeline, stage):
+        """Read rows, and write what the stage makes of them."""
+        m.submodules.update = update = ZeroOrderUpdate(self.config)
+        reads = pipeline.update_reads
+        m.d.comb += [
+            update.start.eq(steps.update),
+            steps.updating.eq(update.busy | steps.update),
+            reads.request.eq(update.read.valid),
+            reads.row.eq(update.read.row),
+            stage.update.eq(update.read),
+            pipeline.row_write.write.eq(update.write.valid),
+            pipeline.row_write.row.eq(update.write.row),
+        ]
+
+    def _parameters(self, m, control, pipeline, stage):
+        """Take packets of parameters between commands, and read rows out."""
+        words, within = self.i_parameters, Signal()
+        # A reset must not make a packet of parameters valid that is not whole.
+        whole = Signal(reset_less=True)
+        word = delayed(m, words.payload.word, ParameterMemory.load_latency, "word")
+        loading = delayed(
+            m, words.valid & words.ready, ParameterMemory.load_latency, "loading", reset=True
+        )
+        m.d.comb += [
+            pipeline.accepts.eq(control.idle),
+            pipeline.i_parameters.valid.eq(words.valid),
+            pipeline.i_parameters.payload.word.eq(words.payload.word),
+            pipeline.i_parameters.payload.last.eq(words.payload.last),
+            words.ready.eq(pipeline.i_parameters.ready),
+            control.hold.eq(within | words.valid),
+            control.whole.eq(whole),
+            pipeline.row_values.eq(stage.o),
+        ]
+        with m.If(loading):
+            m.d.comb += [value.eq(word[k % 2]) for k, value in enumerate(pipeline.row_values)]
+        with m.If(words.valid & words.ready):
+            m.d.sync += [
+                within.eq(~words.payload.last),
+                whole.eq(words.payload.last & ~pipeline.length_error),
+            ]
+        m.submodules.readout = readout = RowReadout(self.config.engine)
+        wiring.connect(m, readout.o, wiring.flipped(self.o_parameters))
+        m.d.comb += [
+            readout.start.eq(control.read),
+            control.reading.eq(readout.busy),
+            readout.given.eq(pipeline.rows),
+            pipeline.readout_reads.request.eq(readout.busy),
+            pipeline.readout_reads.row.eq(readout.row),
+        ]

@@ -1,0 +1,258 @@
+from random import Random
+
+import numpy as np
+import pytest
+
+from seedbed.flow.emit.verilog import write
+from seedbed.flow.registry import CORES
+from seedbed.golden.elasticzo import ElasticZo, Network
+from seedbed.golden.elasticzo_sources import SOURCES, StageSource
+from seedbed.golden.zo_trainer import ZoTrainer as Model
+from seedbed.hw.pipeline_timing import cycles
+from seedbed.hw.weight_perturb import WeightPerturb
+from seedbed.hw.zo_trainer import ZoTrainer
+from seedbed.sim import script
+from seedbed.sim.case import Case, Phase
+from seedbed.sim.cases.zo_trainer import (
+    case,
+    classified,
+    drawn,
+    job,
+    read_out,
+    sample_payloads,
+    schedule_payloads,
+    status,
+    training,
+    word_payloads,
+)
+from seedbed.sim.harness import Stalls, simulate, with_stalls
+from seedbed.sim.reset_bench import ResetBench
+from seedbed.spec.elasticzo import Phase as Schedule
+from seedbed.spec.network import Layer, NetworkConfig
+from seedbed.spec.zo_trainer import ZoTrainerConfig
+
+#: Nothing is read again: all rows come from the generator, in order.
+MLP = NetworkConfig(
+    (
+        Layer(name="a", kind="dense", inputs=(1, 3, 4), outputs=5),
+        Layer(name="b", kind="dense", inputs=(5, 1, 1), outputs=3, relu=False),
+    )
+)
+#: Three convolutions, one of them with a map of one pixel.
+THREE = NetworkConfig(
+    (
+        Layer(name="a", kind="conv", inputs=(1, 6, 6), outputs=3, kernel=3, padding=1, pool=2),
+        Layer(name="b", kind="conv", inputs=(3, 3, 3), outputs=4, kernel=2, padding=1),
+        Layer(name="c", kind="conv", inputs=(4, 4, 4), outputs=4, kernel=4),
+        Layer(name="d", kind="dense", inputs=(4, 1, 1), outputs=3, relu=False),
+    )
+)
+SMALL = ZoTrainerConfig(network="tiny", lanes=8, ways=2, batch=8)
+CONFIGS = [
+    SMALL,
+    ZoTrainerConfig(network="tiny", lanes=16, ways=4, magnitude_bits=3, fraction=0, batch=2),
+    ZoTrainerConfig(network=MLP, lanes=8, ways=2, batch=3),
+    ZoTrainerConfig(network=THREE, lanes=16, ways=1, batch=2),
+]
+SCHEDULE = [(0, 3, 4)]
+
+
+@pytest.mark.parametrize(("config", "stalls"), with_stalls(CONFIGS))
+def test_matches_model(config, stalls):
+    simulate(ZoTrainer(config), case(config, Random(7), samples=2), stalls=stalls, seed=7)
+
+
+def session(config=SMALL, seed=1):
+    """Return a generator, a model, and the phases that load parameters and a schedule."""
+    rng = np.random.default_rng(seed)
+    model = drawn(config, rng)
+    return (
+        rng,
+        model,
+        [
+            Phase(inputs={"i_parameters": word_payloads(config, model.words())}),
+            Phase(inputs={"i_schedule": schedule_payloads(config, SCHEDULE)}),
+        ],
+    )
+
+
+async def expect(bench, ctx, phase):
+    """Run a phase to its last transfer, and compare all outputs."""
+    came = await bench.run_phase(ctx, phase)
+    assert {name: beats for name, beats in came.items() if beats} == phase.outputs
+
+
+def test_a_sample_takes_two_passes_and_little_more():
+    rng, model, loaded = session()
+    phases = training(model, rng, samples=4, batch=4, schedule=SCHEDULE)
+    moved = simulate(ZoTrainer(SMALL), Case(phases=loaded + phases, quiet=True)).transfers
+    first, *_, last = moved["o"][:3]
+    one = cycles(SMALL.engine, *SMALL.engine.plan.base)
+    rewind = WeightPerturb(SMALL.perturb).rewind + 1
+    assert 2 * one < (last - first) / 2 <= 2 * (one + rewind) + 60
+
+
+def test_every_fault_ends_a_job_and_the_next_one_is_right():
+    config = SMALL
+    rng, model, loaded = session()
+    image = rng.integers(0, 256, config.layers[0].inputs)
+    good = {"samples": 1, "epochs": 1, "batch": 1, "exponent": model.exponent}
+    phases = [
+        Phase(
+            inputs={"i": [job(config, "infer", **good)]},
+            outputs={"o_status": [status("infer", "parameters")]},
+        ),
+        Phase(
+            inputs={"i": [job(config, "read")]},
+            outputs={"o_status": [status("read", "parameters")]},
+        ),
+        loaded[0],
+        Phase(
+            inputs={"i": [job(config, "train", **good)]},
+            outputs={"o_status": [status("train", "schedule")]},
+        ),
+    ]
+    wrong = [[(1, 3, 4)], [(0, 0, 4)], [(0, 5, 4)], [(0, 3, 4), (2, 1, 0), (2, 1, 0)]]
+    wrong.append([(k, 1, 0) for k in range(9)])
+    for entries in wrong:
+        phases += [
+            Phase(inputs={"i_schedule": schedule_payloads(config, entries)}),
+            Phase(
+                inputs={"i": [job(config, "train", **good)]},
+                outputs={"o_status": [status("train", "schedule")]},
+            ),
+        ]
+    phases.append(loaded[1])
+    for name in ({"samples": 0}, {"epochs": 0}, {"batch": 0}, {"batch": config.batch + 1}):
+        phases.append(
+            Phase(
+                inputs={"i": [job(config, "train", **good | name)]},
+                outputs={"o_status": [status("train", "command")]},
+            )
+        )
+    for beats in (config.image_beats - 1, config.image_beats + 2):
+        sent = sample_payloads(config, image, 0, rng, beats)
+        # A batch that is broken off leaves the weights as they were; what comes is discarded.
+        rest = sample_payloads(config, image, 0, rng)
+        phases += [
+            Phase(
+                inputs={"i": [job(config, "infer", **good)], "i_samples": sent + rest},
+                outputs={"o_status": [status("infer", "sample")]},
+            ),
+            read_out(model),
+        ]
+    phases += training(model, rng, samples=2, batch=2, schedule=SCHEDULE)
+    simulate(ZoTrainer(config), Case(phases=phases, quiet=True), stalls=Stalls.BOTH, seed=4)
+
+
+def test_a_label_that_is_no_class_is_reported_and_does_not_count():
+    config = SMALL
+    rng, model, loaded = session()
+    image = rng.integers(0, 256, (1, *config.layers[0].inputs))
+    fields = {"samples": 1, "epochs": 1, "batch": 1, "exponent": model.exponent}
+    sent = sample_payloads(config, image[0], config.classes, rng)
+    dut = ZoTrainer(config)
+
+    async def process(ctx):
+        for phase in loaded:
+            await bench.run_phase(ctx, phase)
+        run = Phase(
+            inputs={"i": [job(config, "train", **fields)], "i_samples": sent},
+            outputs={"o": [0], "o_log": [0], "o_status": [0]},
+        )
+        came = await bench.run_phase(ctx, run)
+        assert came["o"][0] & 1 << 3
+        assert came["o_status"] == [status("train", steps=1)]
+        await expect(bench, ctx, read_out(model))
+
+    bench = ResetBench(dut)
+    bench.run(process)
+
+
+@pytest.mark.parametrize("after", [40, 300, 700, 1100, 1200])
+def test_a_reset_in_the_middle(after):
+    """The weights are those of a step's start or end, or are loaded again."""
+    config = SMALL
+    rng, model, loaded = session()
+    schedule, run = training(model, rng, samples=2, batch=2, schedule=SCHEDULE)
+    del schedule
+    fresh = session()
+
+    async def process(ctx):
+        for phase in loaded:
+            await bench.run_phase(ctx, phase)
+        await bench.run_phase(ctx, run, cycles=after)
+        await bench.reset(ctx)
+        again = fresh[1]
+        for phase in (*fresh[2], *training(again, fresh[0], samples=2, batch=1, schedule=SCHEDULE)):
+            await expect(bench, ctx, phase)
+        await expect(bench, ctx, read_out(again))
+
+    bench = ResetBench(ZoTrainer(config))
+    bench.run(process)
+
+
+def test_a_log_is_replayed():
+    rng, model, _ = session()
+    other = Model(SMALL, model.weights, model.exponents)
+    images = rng.integers(0, 256, (6, *SMALL.layers[0].inputs))
+    labels = rng.integers(0, SMALL.classes, 6)
+    log = [
+        model.step(images, labels, seed=seed, magnitude=3, zeros=zeros)[1]
+        for seed, zeros in enumerate([0, 5, 15, 2, 2])
+    ]
+    assert {entry.sign for entry in log} > {0} or len({entry.sign for entry in log}) > 1
+    for entry in log:
+        other.replay(entry)
+    assert all((other.weights[name] == w).all() for name, w in model.weights.items())
+
+
+def test_the_core_trains_as_the_model_of_the_paper():
+    """The same steps as ElasticZo with the stage's source, on the network's weights."""
+    config = ZoTrainerConfig(network="lenet_digits")
+    rng = np.random.default_rng(2)
+    core = drawn(config, rng)
+    network = Network({n: w.astype(np.float32) for n, w in core.weights.items()}, core.exponents)
+    source = StageSource(0, config.model)
+    assert SOURCES["lutopt"] is StageSource
+    paper = ElasticZo(config.model, network, source)
+    images = rng.integers(0, 256, (16, 1, 8, 8))
+    labels = rng.integers(0, 10, 16)
+    phase = Schedule(epoch=0, magnitude=7, zeros=80, update_bits=5)
+    for step in range(6):
+        found = paper.step(step, (images >> 1).astype(np.float32), labels, phase)
+        _, entry = core.step(images, labels, seed=step, magnitude=3, zeros=5)
+        assert found.sign == entry.sign
+    assert all((network.weights[name] == w).all() for name, w in core.weights.items())
+
+
+def test_emitted_verilog_in_verilator(tmp_path, kept):
+    """A job of several epochs on the emitted core, small enough for every run of the tests."""
+    core = CORES["zo_trainer"]
+    config = core.configure(core.small)
+    path = write(core, core.small, tmp_path, kept=kept)
+    built = script.executable(path, core.name, core.signature(config), build=tmp_path)
+    rng, model, loaded = session(config)
+    phases = [
+        *loaded,
+        *training(model, rng, samples=24, batch=8, epochs=3, schedule=[(0, 4, 5), (2, 2, 14)]),
+        read_out(model),
+        classified(model, rng, 8),
+    ]
+    assert script.run(built, script.steps(phases), seed=3) > 72 * 2 * 170
+
+
+@pytest.mark.parametrize(
+    ("params", "sentence"),
+    [
+        ({"network": "lenet"}, r"network must be one of .*tiny, not 'lenet'"),
+        ({"batch": 0}, r"batch must be in 1\.\.4096, not 0"),
+        ({"magnitude_bits": 7}, r"magnitude_bits must be in 1\.\.6, not 7"),
+        ({"fraction": 9}, r"fraction must be in 0\.\.8, not 9"),
+        ({"lanes": 12}, r"lanes must be a power of two, not 12"),
+        ({"network": NetworkConfig(MLP.layers[:1])}, r"a gives the logits: it must be dense"),
+    ],
+)
+def test_refuses(params, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        ZoTrainerConfig(**params)
