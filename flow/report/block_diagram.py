@@ -74,6 +74,10 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
         "requantize", 2.1, 16.8, 2.7, 1.3, "core", "requantize",
         "sums of a layer\nto int8",
     ),
+    (
+        "weight_perturb", 5.6, 16.8, 2.2, 1.3, "core", "weight_perturb",
+        "clamp$(w + k z)$,\nrow by row",
+    ),
     ("lutopt", 8.7, 5.9, 2.3, 0.8, "core", "lutopt", "one LUT per bit"),
     ("tree_grng", 8.7, 6.9, 2.3, 1.2, "other", "tree_grng", "Gaussian generator,\nbaseline"),
     ("spec", 0, 0.9, 1.7, 1.0, "floor", "spec/", "configurations"),

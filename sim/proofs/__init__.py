@@ -19,6 +19,7 @@ from seedbed.sim.proofs import (
     softmax_loss,
     tree_grng,
     urng_array,
+    weight_perturb,
 )
 
 __all__ = ["PROOFS"]
@@ -40,6 +41,7 @@ PROOFS = tuple(
         nf4,
         softmax_loss,
         requantize,
+        weight_perturb,
         forward_cache,
         conv_engine,
         lora,
