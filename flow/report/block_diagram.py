@@ -79,7 +79,7 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
         "sign of the loss\ndifference",
     ),
     (
-        "weight_perturb", 2.1, 19.1, 2.2, 1.3, "core", "weight_perturb",
+        "weight_perturb", 2.1, 19.1, 2.7, 1.3, "core", "weight_perturb",
         "clamp$(w + k z)$,\nrow by row",
     ),
     ("lutopt", 8.7, 5.9, 2.3, 0.8, "core", "lutopt", "one LUT per bit"),
