@@ -29,6 +29,7 @@ from seedbed.hw.tree_grng import TreeGrng
 from seedbed.hw.urng_array import UrngArray
 from seedbed.hw.weight_perturb import WeightPerturb
 from seedbed.hw.zo_trainer import ZoTrainer
+from seedbed.hw.zo_trainer_axi import ZoTrainerAxi
 from seedbed.sim.cases import (
     bp_tail,
     conv_engine,
@@ -675,6 +676,18 @@ WRAPPERS: dict[str, Core] = {
             small=SMALL_FINE_TUNING,
             inside="instantft",
             bench="seedbed.sim.instantft_axi_bench",
+        ),
+        Core(
+            name="zo_trainer_axi",
+            title="zo_trainer with AXI4-Stream and AXI4-Lite ports",
+            config=spec.ZoTrainerConfig,
+            component=ZoTrainerAxi,
+            case=zo_trainer.case,
+            paper="ElasticZO, Algorithm 2",
+            variants={},
+            small=SMALL_TRAINING,
+            inside="zo_trainer",
+            bench="seedbed.sim.zo_trainer_axi_bench",
         ),
     ]
 }

@@ -1,10 +1,19 @@
 """AXI4-Lite interface of a register block, and members with AXI names."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Member, Out
 
-__all__ = ["AxiLite", "axi_memory", "axi_stream", "lite_members", "octets", "write_register"]
+__all__ = [
+    "AxiLite",
+    "axi_memory",
+    "axi_stream",
+    "connect_lite",
+    "lite_members",
+    "octets",
+    "strobed",
+    "write_register",
+]
 
 _OKAY, _SLVERR = 0b00, 0b10
 
@@ -123,17 +132,35 @@ class AxiLite(wiring.Component):
         return m
 
 
+def connect_lite(m: Module, component: wiring.Component, lite: AxiLite, name: str) -> None:
+    """Connect the AXI4-Lite port called ``name`` of a component to its register block."""
+    for member, port in lite.signature.members.items():
+        if member.startswith("bus_"):
+            inner, outer = getattr(lite, member), getattr(component, name + member[3:])
+            m.d.comb += inner.eq(outer) if port.flow is In else outer.eq(inner)
+
+
+def strobed(lite: AxiLite, old: Value) -> Value:
+    """Return the word that is written: bytes without a strobe are those of ``old``, of 32 bits."""
+    parts = [slice(k, k + 8) for k in range(0, 32, 8)]
+    bytes_ = zip(lite.write_strobe, parts, strict=True)
+    return Cat(Mux(strobe, lite.write_data[part], old[part]) for strobe, part in bytes_)
+
+
 def write_register(m, lite: AxiLite, register: Signal, busy, *, zeros: int = 0) -> None:
     """Write the strobed bytes to a register; the statements belong into the case of its word.
 
-    The write is refused while ``busy``, if the value has more bits than the register, and if the
-    low ``zeros`` bits are not 0.
+    A signed register is sign-extended to 32 bits. The write is refused while ``busy``, if the
+    register does not hold the value, and if the low ``zeros`` bits are not 0.
     """
     old = Signal(32, name=f"old_{register.name}")
     m.d.comb += old.eq(register)
-    parts = [slice(k, k + 8) for k in range(0, 32, 8)]
-    bytes_ = zip(lite.write_strobe, parts, strict=True)
-    new = Cat(Mux(strobe, lite.write_data[part], old[part]) for strobe, part in bytes_)
-    m.d.comb += lite.write_refused.eq(busy | new[len(register) :].any() | new[:zeros].any())
+    new = strobed(lite, old)
+    if register.shape().signed:
+        high = new[len(register) - 1 :]
+        unfit = high.any() & ~high.all()
+    else:
+        unfit = new[len(register) :].any()
+    m.d.comb += lite.write_refused.eq(busy | unfit | new[:zeros].any())
     with m.If(lite.write & ~lite.write_refused):
         m.d.sync += register.eq(new)

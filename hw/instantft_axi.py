@@ -4,7 +4,15 @@ from amaranth.hdl import Cat, ClockDomain, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.axi import AxiLite, axi_memory, axi_stream, lite_members, octets, write_register
+from seedbed.hw.axi import (
+    AxiLite,
+    axi_memory,
+    axi_stream,
+    connect_lite,
+    lite_members,
+    octets,
+    write_register,
+)
 from seedbed.hw.forward_cache_axi import ADDRESS_BITS, PAGE_BITS, connect_memory
 from seedbed.hw.instantft import COUNTERS, InstantFt
 from seedbed.spec.instantft import InstantFtConfig
@@ -80,10 +88,7 @@ class InstantFtAxi(wiring.Component):
         m.d.comb += [sync.clk.eq(self.aclk), sync.rst.eq(~self.aresetn)]
         m.submodules.core = core = InstantFt(self.config)
         m.submodules.lite = lite = AxiLite(REGISTER_BITS)
-        for name, member in lite_members("bus", REGISTER_BITS).items():
-            inner = getattr(lite, name)
-            outer = getattr(self, name.replace("bus", "s_axi_control"))
-            m.d.comb += inner.eq(outer) if member.flow is In else outer.eq(inner)
+        connect_lite(m, self, lite, "s_axi_control")
         size = octets(self.config.engine.word)
         parameters, samples = core.i_parameters, core.i_samples
         results, adapters = core.o, core.o_parameters

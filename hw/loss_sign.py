@@ -1,6 +1,6 @@
 """The sign of a batch's loss difference, from the integer logits of two passes."""
 
-from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value, signed
+from amaranth.hdl import Array, Cat, Module, Mux, Shape, Signal, Value, signed
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -174,7 +174,7 @@ class LossSign(wiring.Component):
         fire = Signal()
         at = data.View(address, write.addr)
         m.d.comb += [
-            logit.eq(beat.logits[way] if config.ways > 1 else beat.logits[0]),
+            logit.eq(Array(beat.logits)[way]),
             present.eq(self.i.valid & open_ & (way < beat.count)),
             store.eq(present & (stored_count != config.classes)),
             # The beat stays at the input until its last logit is stored.

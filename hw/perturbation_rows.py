@@ -163,7 +163,7 @@ class PerturbationRows(wiring.Component):
         shift = Signal(range(max(bits, 2)))
         m.d.comb += shift.eq(Mux(update, command.magnitude - 1, 0))
         select = self._selects(m, command.zeros[-1], drawn, row)
-        numbers = Signal(row_numbers(config), reset_less=True)
+        numbers = Signal(row_numbers(config), name="row_numbers", reset_less=True)
         for k, number in enumerate(numbers):
             word = words[k]
             mask = [words[(k + o) % count][b % bits] for b, o in enumerate(MASK_LANES)]

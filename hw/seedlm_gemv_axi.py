@@ -4,7 +4,14 @@ from amaranth.hdl import Cat, ClockDomain, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.axi import AxiLite, axi_stream, lite_members, octets, write_register
+from seedbed.hw.axi import (
+    AxiLite,
+    axi_stream,
+    connect_lite,
+    lite_members,
+    octets,
+    write_register,
+)
 from seedbed.hw.seedlm_gemv import SeedlmGemv
 from seedbed.spec import SeedlmGemvConfig
 
@@ -68,10 +75,7 @@ class SeedlmGemvAxi(wiring.Component):
         m.d.comb += [sync.clk.eq(self.aclk), sync.rst.eq(~self.aresetn)]
         m.submodules.gemv = gemv = SeedlmGemv(self.config)
         m.submodules.lite = lite = AxiLite(ADDRESS_BITS)
-        for name, member in lite_members("bus", ADDRESS_BITS).items():
-            inner = getattr(lite, name)
-            outer = getattr(self, name.replace("bus", "s_axi_control"))
-            m.d.comb += inner.eq(outer) if member.flow is In else outer.eq(inner)
+        connect_lite(m, self, lite, "s_axi_control")
         lane = octets(self.config.activation_width)
         vector, weights, result = gemv.i_vector, gemv.i_weights, gemv.o
         for j, to in enumerate(vector.payload.lanes):

@@ -236,7 +236,7 @@ class ZoSteps(wiring.Component):
     def _loss(self, m, sample, second, clear):
         """Give the logits to the loss; return it, and what enables that."""
         logits = self.i_logits
-        m.submodules.loss = loss = ResetInserter(clear)(LossSign(self.config.loss_sign))
+        m.submodules.loss_sign = loss = ResetInserter(clear)(LossSign(self.config.loss_sign))
         draining = Signal()
         exponent = Signal.like(self.exponent, reset_less=True)
         m.d.comb += self.exponent.eq(exponent)

@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from amaranth.lib import data
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, with_timeout
 from cocotbext.axi import (
@@ -29,10 +30,19 @@ from cocotbext.axi.sparse_memory import SparseMemory
 
 from seedbed.sim.axi_memory import FailingReads, FailingWrites
 
-__all__ = ["AxiBench"]
+__all__ = ["AxiBench", "fields"]
 
 #: Time-outs of a register access and of an AXI4-Stream packet, in microseconds.
 REGISTER_TIMEOUT, PACKET_TIMEOUT = 100, 1000
+
+
+def fields(layout: data.StructLayout, payloads: list[int]) -> list[dict]:
+    """Return the fields of beats as plain numbers."""
+    found = []
+    for payload in payloads:
+        beat = layout.from_bits(payload)
+        found.append({name: beat[name] for name in layout.members})
+    return found
 
 
 class AxiBench:
@@ -131,6 +141,17 @@ class AxiBench:
         """Return the value of a register."""
         access = self.control.read_dword(self.registers[name])
         return await with_timeout(access, REGISTER_TIMEOUT, "us")
+
+    def send_beats(self, source: AxiStreamSource, beats: list[tuple[bytes, int, int]]) -> None:
+        """Send beats of bytes, tuser and last, as packets."""
+        octets = b""
+        users: list[int] = []
+        for part, user, last in beats:
+            octets, users = octets + part, users + [user] * len(part)
+            if last:
+                source.send_nowait(AxiStreamFrame(octets, tuser=users))
+                octets, users = b"", []
+        assert not octets
 
     async def receive(self, sink: AxiStreamSink, *, compact: bool = True) -> AxiStreamFrame:
         """Return the next packet of a sink."""

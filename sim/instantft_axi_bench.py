@@ -4,14 +4,13 @@ A :class:`~seedbed.sim.cases.instantft.Session` has the stimulus and the expecte
 """
 
 import cocotb
-from amaranth.lib import data
 from cocotb.triggers import ClockCycles
-from cocotbext.axi import AxiResp, AxiStreamFrame
+from cocotbext.axi import AxiResp
 
 from seedbed.hw.instantft import command_layout, result_layout, sample_layout
 from seedbed.hw.instantft_axi import REGISTERS
 from seedbed.hw.parameter_loader import packet_layout, words_layout
-from seedbed.sim.axi_bench import AxiBench
+from seedbed.sim.axi_bench import AxiBench, fields
 from seedbed.sim.cases.instantft import Fault, Session
 from seedbed.spec.instantft import InstantFtConfig
 
@@ -21,15 +20,6 @@ __all__ = ["TESTS", "Bench"]
 TESTS = ("trains_and_classifies", "refuses", "answers_faults", "recovers_from_reset")
 BASE = 0x0003_5000
 RATE = 80000
-
-
-def _fields(layout: data.StructLayout, payloads: list[int]) -> list[dict]:
-    """Return the fields of beats as plain numbers."""
-    found = []
-    for payload in payloads:
-        beat = layout.from_bits(payload)
-        found.append({name: beat[name] for name in layout.members})
-    return found
 
 
 class Bench(AxiBench):
@@ -55,31 +45,20 @@ class Bench(AxiBench):
             self.script.load(trainable=trainable)
         await self.plays()
 
-    def _send(self, source, beats: list[tuple[bytes, int, int]]) -> None:
-        """Send beats of bytes, tuser and last, as packets."""
-        octets = b""
-        users: list[int] = []
-        for part, user, last in beats:
-            octets, users = octets + part, users + [user] * len(part)
-            if last:
-                source.send_nowait(AxiStreamFrame(octets, tuser=users))
-                octets, users = b"", []
-        assert not octets
-
     async def start(self, command: int) -> None:
         """Write a command to the registers and start it."""
-        [fields] = _fields(command_layout(self.config), [command])
-        for name, value in fields.items():
+        [values] = fields(command_layout(self.config), [command])
+        for name, value in values.items():
             await self.write(name, value)
         await self.write("control", 1)
 
     def send(self, phase) -> None:
         """Send the samples of a phase."""
-        self._send(
+        self.send_beats(
             self.samples,
             [
                 (bytes(b["pixels"]), b["label"] | b["index"] << 16, b["last"])
-                for b in _fields(sample_layout(self.config), phase.inputs["i_samples"])
+                for b in fields(sample_layout(self.config), phase.inputs["i_samples"])
             ],
         )
 
@@ -87,14 +66,14 @@ class Bench(AxiBench):
         """Play all that was asked of the script, and compare all that comes."""
         config, runs = self.config, False
         for phase in self.script.phases():
-            beats = _fields(packet_layout(config.engine), phase.inputs["i_parameters"])
-            self._send(
+            beats = fields(packet_layout(config.engine), phase.inputs["i_parameters"])
+            self.send_beats(
                 self.parameters, [(_word(b["word"]), b["trainable"], b["last"]) for b in beats]
             )
             await self.sent(self.parameters)
             commands = list(phase.inputs["i"])
-            results = _fields(result_layout(config), phase.outputs["o"])
-            read = _fields(words_layout(config.engine), phase.outputs["o_parameters"])
+            results = fields(result_layout(config), phase.outputs["o"])
+            read = fields(words_layout(config.engine), phase.outputs["o_parameters"])
             # One may have begun in the phase before, and ends in this one.
             if commands and not runs:
                 await self.start(commands.pop(0))
@@ -182,7 +161,7 @@ async def refuses(dut):
     for name in ("control", "kind", "batch", "base"):
         await bench.write(name, 1 << 12 if name == "base" else 1, refused=True)
     bench.send(phase)
-    await bench.ends(_fields(result_layout(bench.config), phase.outputs["o"]))
+    await bench.ends(fields(result_layout(bench.config), phase.outputs["o"]))
     bench.script.order("read")
     await bench.plays()
 

@@ -1,0 +1,35 @@
+import re
+from pathlib import Path
+
+from seedbed.flow.emit.verilog import write
+from seedbed.flow.registry import CORES, WRAPPERS, find_verilog
+from seedbed.flow.report.kinds import in_cocotb
+from seedbed.hw.zo_control import job_layout
+from seedbed.hw.zo_trainer_axi import REGISTERS
+from seedbed.sim.verilate import lint
+
+ROOT = Path(__file__).parents[1]
+NAME = "zo_trainer_axi"
+SMALL = WRAPPERS[NAME].small
+
+
+def test_the_wrapper_is_emitted():
+    assert find_verilog(NAME) is WRAPPERS[NAME]
+    assert find_verilog("zo_trainer") is CORES["zo_trainer"]
+
+
+def test_axi_ports_of_the_emitted_verilog(tmp_path):
+    verilog = write(WRAPPERS[NAME], SMALL, tmp_path)
+    assert lint(verilog, NAME) == []
+    done = in_cocotb(WRAPPERS[NAME], SMALL, verilog, seed=1, build=ROOT / "build")
+    assert done["tests"] == 4
+
+
+def test_every_field_of_a_command_has_a_register():
+    assert set(job_layout(WRAPPERS[NAME].configure(SMALL)).members) < set(REGISTERS)
+
+
+def test_the_page_lists_the_registers():
+    page = (ROOT / "docs" / "cores" / "zo_trainer.md").read_text()
+    found = re.findall(r"^\| (0x\w\w) \| `(\w+)`", page, re.MULTILINE)
+    assert {name: int(address, 16) for address, name in found} == REGISTERS
