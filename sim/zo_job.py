@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Whole jobs of zeroth-order training on the emitted Verilog, checked against the model."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
