@@ -151,6 +151,7 @@ def _entry(config: ZoTrainerConfig, raw: list[int]) -> LogEntry:
         "magnitude": range(1, config.magnitude_bits + 1),
         "zeros": range(16),
         "sign": range(-1, 2),
+        "update_bits": range(1, 8),
     }
     for name, allowed in limits.items():
         if getattr(entry, name) not in allowed:

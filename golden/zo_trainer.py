@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from seedbed.golden import engine
+from seedbed.golden.bp_tail import BpTail, pairs
 from seedbed.golden.checks import require_integers
-from seedbed.golden.elasticzo import ElasticZo, Network
+from seedbed.golden.elasticzo import ElasticZo, Network, Pass
 from seedbed.golden.loss_sign import loss_sign
 from seedbed.golden.weight_perturb import WeightPerturb
 from seedbed.spec.elasticzo import LIMIT
@@ -24,6 +25,7 @@ class LogEntry:
     magnitude: int
     zeros: int
     sign: int
+    update_bits: int = 1
 
 
 def pixels(images: np.ndarray) -> np.ndarray:
@@ -57,6 +59,7 @@ class ZoTrainer:
             for name, numbers in weights.items()
         }
         self.rows = engine.frozen_rows(config.engine.plan, config.layers, whole)
+        self._tail = BpTail(config.bp_tail) if config.bp_tail else None
 
     @property
     def exponent(self) -> int:
@@ -72,22 +75,28 @@ class ZoTrainer:
         """Return the rows as the streams have them, int64 (parameter_beats, 2)."""
         return engine.words(self.rows)
 
-    def _forward(self, rows: np.ndarray, images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return logits and exponents of images with the weights of some rows."""
+    def _forward(self, rows: np.ndarray, images: np.ndarray) -> Pass:
+        """Return the forward pass of images with the weights of some rows."""
         config = self.config
         weights = engine.network_weights(config.engine.plan, config.layers, rows)
         network = Network({n: w.astype(np.float32) for n, w in weights.items()}, self.exponents)
         # No perturbation is drawn by the model of the arithmetic.
         model = ElasticZo(config.model, network, lambda *_: np.zeros(0, np.int8))
-        passed = model.forward(network.weights, pixels(images))
-        return passed.logits, passed.exponents
+        return model.forward(network.weights, pixels(images))
 
     def infer(self, images: np.ndarray) -> np.ndarray:
         """Return the class of each image (samples, C, H, W) of bytes."""
-        return self._forward(self.rows, images)[0].argmax(axis=1)
+        return self._forward(self.rows, images).logits.argmax(axis=1)
 
     def step(
-        self, images: np.ndarray, labels: np.ndarray, *, seed: int, magnitude: int, zeros: int
+        self,
+        images: np.ndarray,
+        labels: np.ndarray,
+        *,
+        seed: int,
+        magnitude: int,
+        zeros: int,
+        update_bits: int = 1,
     ) -> tuple[np.ndarray, LogEntry]:
         """Train on a batch; return the classes of the second pass, and the log's entry.
 
@@ -101,19 +110,62 @@ class ZoTrainer:
             c: r_max is 2^c - 1.
         zeros
             n: p_zero is n / 16.
+        update_bits
+            b_BP: bits of the magnitude of the tail's updates.
         """
         z = self._perturbation(seed, magnitude, zeros)
         plus, minus = (
             self._forward(self._with(self._perturb.perturbed(self._trained, z, k)), images)
             for k in (1, -1)
         )
-        sign = loss_sign(plus, minus, labels, fraction=self.config.fraction)
-        entry = LogEntry(seed, magnitude, zeros, sign)
+        sign = loss_sign(
+            (plus.logits, plus.exponents),
+            (minus.logits, minus.exponents),
+            labels,
+            fraction=self.config.fraction,
+        )
+        entry = LogEntry(seed, magnitude, zeros, sign, update_bits)
         self._update(z, entry)
-        return minus[0].argmax(axis=1), entry
+        if self._tail:
+            self._backpropagate(self._tail, minus, labels, update_bits)
+        return minus.logits.argmax(axis=1), entry
+
+    def _backpropagate(self, tail: BpTail, passed: Pass, labels: np.ndarray, bits: int) -> None:
+        """Update the tail's rows from the second pass of a batch."""
+        config = self.config
+        tail.load(self.weights[config.layers[-1].name])
+        # As the store has them: rows, columns, channels; of a dense layer's outputs no difference.
+        vectors = [self._inputs(k, seen) for k, seen in enumerate(passed.seen)]
+        for n, label in enumerate(labels.tolist()):
+            tail.sample(
+                [vector[n] for vector in vectors],
+                [int(scale[n]) for scale in passed.scales],
+                passed.logits[n],
+                int(passed.exponents[n]),
+                label,
+            )
+        assert config.bp_tail
+        changes = pairs(config.bp_tail, tail.update(bits)).reshape(-1, config.ways, config.lanes)
+        rows = self.rows[config.schedule.rows :]
+        self.rows = np.concatenate([self._trained, np.clip(rows - changes, -LIMIT, LIMIT)])
+
+    def _inputs(self, k: int, seen: np.ndarray) -> np.ndarray:
+        """Return what the k-th layer of the tail takes, in the store's order, (samples, inputs)."""
+        return seen.reshape(seen.shape[0], -1).T[:, self._order(k)].astype(np.int64)
+
+    def _order(self, k: int) -> np.ndarray:
+        """Return the places of a layer's inputs in the order in which the store has them."""
+        channels, height, width = self.config.layers[self.config.partition + k - 1].shape
+        places = np.arange(channels * height * width).reshape(channels, height, width)
+        return places.transpose(1, 2, 0).ravel()
 
     def replay(self, entry: LogEntry) -> None:
-        """Make the update of a log's entry."""
+        """Make the update of a log's entry.
+
+        Raises ``ValueError`` with a tail: its updates depend on the samples.
+        """
+        if self._tail:
+            raise ValueError("a log replays zeroth-order training only: tail must be 0")
         self._update(self._perturbation(entry.seed, entry.magnitude, entry.zeros), entry)
 
     @property

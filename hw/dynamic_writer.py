@@ -2,10 +2,9 @@
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
-from amaranth.lib.wiring import Out
 
 from seedbed.hw.loop_nest import strided
-from seedbed.hw.output_queue import OutputQueue, writer_members
+from seedbed.hw.output_queue import OutputQueue, shift_members, writer_members
 from seedbed.hw.requantize import Requantize, latency
 from seedbed.hw.step_constants import StepConstants
 from seedbed.spec.engine import EngineConfig
@@ -36,6 +35,9 @@ class DynamicWriter(wiring.Component):
         By how many bits the outputs in ``write`` were shifted.
     shifted : Out(1)
         In the cycle with the last ``write`` of a step: ``shift`` is added to the exponent.
+    o_tap : Out(stream of struct)
+        All outputs: ``values``, ``count``, ``last`` of the ``step``, and its ``shift``. They are
+        written as they are transferred.
 
     Latency: ``step_latency`` from a step's last sums to its last outputs. Throughput: a frame a
     cycle, then a square a cycle.
@@ -46,10 +48,7 @@ class DynamicWriter(wiring.Component):
 
     def __init__(self, config: EngineConfig):
         self.config = config
-        super().__init__(
-            writer_members(config)
-            | {"shift": Out(range(config.requantize.most_shift + 1)), "shifted": Out(1)}
-        )
+        super().__init__(writer_members(config) | shift_members(config))
 
     @classmethod
     def step_latency(cls, config: EngineConfig, step: Step) -> int:
@@ -85,26 +84,37 @@ class DynamicWriter(wiring.Component):
             sums.payload.relu.eq(step.register("relu", [s.relu for s in steps])),
             sums.payload.last.eq(frames.last.all()),
             frames.advance.eq(given.valid & given.ready),
-            out.ready.eq(1),
-            fire.eq(out.valid),
+            self.o_tap.valid.eq(out.valid),
+            self.o_tap.payload.values.eq(out.payload.values),
+            self.o_tap.payload.count.eq(out.payload.count),
+            self.o_tap.payload.last.eq(out.payload.last),
+            self.o_tap.payload.shift.eq(out.payload.shift),
+            self.o_tap.payload.step.eq(step.number),
+            out.ready.eq(self.o_tap.ready),
+            fire.eq(out.valid & out.ready),
             squares.advance.eq(fire),
             done.eq(fire & out.payload.last),
         ]
+        self._outputs(m, out.payload, fire, done, address, is_output)
+        return m
+
+    def _outputs(self, m, given, fire, done, address, is_output):
+        """Write outputs, and queue those of the program."""
         pushed, last = Signal(), Signal(reset_less=True)
         m.d.sync += [
             self.write.eq(fire),
             self.target.eq(address),
-            self.count.eq(out.payload.count),
-            self.values.eq(out.payload.values),
-            self.shift.eq(out.payload.shift),
+            self.count.eq(given.count),
+            self.values.eq(given.values),
+            self.shift.eq(given.shift),
             self.shifted.eq(done),
             self.written.eq(self.written + done),
             pushed.eq(fire & is_output),
-            last.eq(out.payload.last),
+            last.eq(given.last),
         ]
         with m.If(self.start):
             m.d.sync += self.written.eq(0)
-        m.submodules.outputs = outputs = OutputQueue(config)
+        m.submodules.outputs = outputs = OutputQueue(self.config)
         m.d.comb += [
             outputs.push.eq(pushed),
             outputs.values.eq(self.values),
@@ -112,4 +122,3 @@ class DynamicWriter(wiring.Component):
             outputs.last.eq(last),
         ]
         wiring.connect(m, outputs.o, wiring.flipped(self.o))
-        return m

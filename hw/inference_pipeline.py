@@ -13,7 +13,12 @@ from seedbed.hw.layer_sequencer import LayerSequencer
 from seedbed.hw.output_queue import outputs_layout, shift_members
 from seedbed.hw.parameter_loader import ParameterLoader, packet_layout
 from seedbed.hw.parameter_memory import ParameterMemory
-from seedbed.hw.pipeline_ports import direct_members, row_address, store_address
+from seedbed.hw.pipeline_ports import (
+    direct_members,
+    row_address,
+    store_address,
+    word_write_layout,
+)
 from seedbed.hw.pipeline_timing import writer
 from seedbed.hw.read_arbiter import ReadArbiter, request_layout
 from seedbed.hw.replicate import replicate
@@ -77,7 +82,10 @@ class InferencePipeline(wiring.Component):
         ``outer`` and ``scale`` give no sums.
     saturated : Out
         How many outputs did not fit their format, in that cycle.
-    shift, shifted : Out
+    word_write : In(struct)
+        Only with ``config.dynamic``: ``write`` of a word, its ``row`` and ``pair``; the word comes
+        as with ``load``.
+    shift, shifted, o_tap : Out
         Only with ``config.dynamic``, see :class:`~seedbed.hw.dynamic_writer.DynamicWriter`.
     o : Out(stream of struct)
         Outputs of the plan's step ``output``: ``values`` (ways), ``count`` of them, ``last``. They
@@ -120,7 +128,7 @@ class InferencePipeline(wiring.Component):
             "o": Out(stream.Signature(outputs_layout(config))),
         }
         if config.dynamic:
-            ports |= shift_members(config)
+            ports |= shift_members(config) | {"word_write": In(word_write_layout(config))}
         ports |= direct_members(config)
         ports |= {name: In(stream.Signature(put_layout(config))) for name in puts}
         if fill:
@@ -152,7 +160,11 @@ class InferencePipeline(wiring.Component):
             self.saturated.eq(outputs.saturated),
         ]
         if config.dynamic:
-            m.d.comb += [self.shift.eq(outputs.shift), self.shifted.eq(outputs.shifted)]
+            m.d.comb += [
+                self.shift.eq(outputs.shift),
+                self.shifted.eq(outputs.shifted),
+            ]
+            wiring.connect(m, outputs.o_tap, wiring.flipped(self.o_tap))
         wiring.connect(m, outputs.o, wiring.flipped(self.o))
         return m
 
@@ -210,6 +222,13 @@ class InferencePipeline(wiring.Component):
             memory.write_row.eq(self.row_write.row),
             memory.values.eq(self.row_values),
         ]
+        if self.config.dynamic:
+            with m.If(self.word_write.write):
+                m.d.comb += [
+                    memory.load.eq(1),
+                    memory.load_row.eq(self.word_write.row),
+                    memory.pair.eq(self.word_write.pair),
+                ]
 
     def _read(self, m, sequencer, store, memory, stage):
         """Give the memories' addresses to their readers; return marks of the beat at the array."""

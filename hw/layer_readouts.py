@@ -24,12 +24,12 @@ class RowReadout(wiring.Component):
 
     Members
     -------
-    start : In(1)
-        Begins with row 0.
+    start, first : In
+        Begins with a row.
     busy : Out(1)
         Until the last word has been taken.
-    row : Out
-        What the memory is to read, while ``busy``.
+    row, pair : Out
+        What the memory is to read, while ``busy``, and which two numbers of it come next.
     given : In
         The memory's row, ``ParameterMemory.latency`` cycles later.
     o : Out(stream of struct)
@@ -48,8 +48,10 @@ class RowReadout(wiring.Component):
         super().__init__(
             {
                 "start": In(1),
+                "first": In(range(max(config.written_rows, 2))),
                 "busy": Out(1),
                 "row": Out(range(max(config.written_rows, 2))),
+                "pair": Out(range(plan.ways * plan.lanes // 2)),
                 "given": In(numbers),
                 "o": Out(stream.Signature(words_layout(config))),
             }
@@ -59,7 +61,7 @@ class RowReadout(wiring.Component):
         m = Module()
         plan, out = self.config.plan, self.o
         pairs = plan.ways * plan.lanes // 2
-        pair = Signal(range(pairs))
+        pair = self.pair
         fresh = ParameterMemory.latency + self.stages
         wait = Signal(range(fresh + 1), init=fresh)
         shown = Signal(out.payload.word.shape(), reset_less=True)
@@ -92,9 +94,9 @@ class RowReadout(wiring.Component):
             with m.If(ends):
                 m.d.sync += [pair.eq(0), self.row.eq(self.row + 1), wait.eq(fresh)]
             with m.If(over):
-                m.d.sync += [self.row.eq(0), self.busy.eq(0)]
+                m.d.sync += self.busy.eq(0)
         with m.If(self.start):
-            m.d.sync += self.busy.eq(1)
+            m.d.sync += [self.busy.eq(1), self.row.eq(self.first)]
         return m
 
 

@@ -42,11 +42,14 @@ def writer_members(config: EngineConfig) -> dict[str, wiring.Member]:
 
 
 def shift_members(config: EngineConfig) -> dict[str, wiring.Member]:
-    """Return the ports that say how outputs of dynamic formats are shifted.
+    """Return the ports of outputs of dynamic formats: how they are shifted, and what they are.
 
     See :class:`~seedbed.hw.dynamic_writer.DynamicWriter`.
     """
-    return {"shift": Out(range(config.requantize.most_shift + 1)), "shifted": Out(1)}
+    shift = range(config.requantize.most_shift + 1)
+    steps = range(len(config.plan.steps) + 1)
+    tap = data.StructLayout(dict(outputs_layout(config).members) | {"shift": shift, "step": steps})
+    return {"shift": Out(shift), "shifted": Out(1), "o_tap": Out(stream.Signature(tap))}
 
 
 class OutputQueue(wiring.Component):

@@ -116,7 +116,8 @@ class PerturbationRows(wiring.Component):
         """Seed the generator, step over the buffered rows, fill the buffer; return the command."""
         given, seed = self.i_command, generator.i_seed
         command = Signal(given.payload.shape(), reset_less=True)
-        skip, fill = Signal(), Signal()
+        skip = Signal()
+        fill = Signal()
         stepping = Signal()
         m.d.comb += [
             generator.o.ready.eq(drawn | stepping | seed.valid),

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from seedbed.hw.activation_store import ActivationStore
 from seedbed.spec.engine import EngineConfig
 
-__all__ = ["direct_members", "row_address", "store_address"]
+__all__ = ["direct_members", "row_address", "store_address", "word_write_layout"]
 
 
 def store_address(config: EngineConfig) -> dict[str, ShapeLike]:
@@ -20,6 +20,13 @@ def row_address(config: EngineConfig) -> dict[str, ShapeLike]:
     """Return what a read of the parameter memory needs, see :class:`ParameterMemory`."""
     rows = range(max(config.plan.frozen_rows, config.plan.trainable_rows, 2))
     return {"trainable": 1, "page": 2, "row": rows, "blank": 1}
+
+
+def word_write_layout(config: EngineConfig) -> data.StructLayout:
+    """Return the layout of a write of two numbers of a row."""
+    pair = range(config.plan.ways * config.plan.lanes // 2)
+    fields = {"write": 1, "row": range(max(config.written_rows, 2)), "pair": pair}
+    return data.StructLayout(fields)
 
 
 def direct_members(config: EngineConfig) -> dict[str, wiring.Member]:

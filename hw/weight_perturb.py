@@ -41,7 +41,7 @@ class WeightPerturb(wiring.Component):
 
     u is z rounded to one bit, -1, 0 or 1, pseudo-stochastically: with z's range 2^c - 1, its
     magnitude is shifted right by c - 1, and the shifted bits decide, as in NITI. z is the same
-    at each pass over the rows: replay is a return to a mark, and the weights are never changed.
+    at each pass over the rows: to go back is to seed again. The weights are never changed.
 
     Parameters
     ----------
@@ -111,9 +111,11 @@ class WeightPerturb(wiring.Component):
 
     def _sum(self, weight, magnitude, sign) -> Value:
         """Return the weight and the number, 8 bits that may wrap."""
-        addend = Cat(magnitude ^ sign.replicate(len(magnitude)), sign.replicate(8))[:8]
-        # One's complement, and a carry from below the least significant bit.
-        return (Cat(sign, weight) + Cat(sign, addend))[1:9]
+        # With one's complement and a borrow from below the least significant bit. The weight is the
+        # first operand, which carry chains take without a LUT.
+        plus = ~sign
+        addend = Cat(magnitude ^ plus.replicate(len(magnitude)), plus.replicate(8))[:8]
+        return (Cat(0, weight) - Cat(plus, addend))[1:9]
 
     def _saturated(self, m, advance, negative, total, k) -> Signal:
         """Return a lane's sum, saturated: at 127 in one stage, at -127 in the next.
@@ -121,17 +123,26 @@ class WeightPerturb(wiring.Component):
         A synchronous set or reset of the registers takes no LUT in a bit's path. Numbers are
         smaller than 64: the weight's sign and the sum's two most significant bits show a wrap.
         """
-        names = [f"{name}_{k}" for name in ("sum", "upper", "lower")]
-        sums, upper, lower = (Signal(8, name=name, reset_less=True) for name in names)
-        negative = delay_line(m, negative, 2, f"negative_{k}", enable=advance)
-        above = ~negative[1] & sums[7] & ~sums[6]
-        # -128 as well, and -127, which stays so.
-        below = negative[2] & (upper[7] ^ upper[6]) & (upper[6] | ~upper[1:6].any())
+        sums = Signal(8, name=f"sum_{k}", reset_less=True)
+        # A flip-flop of ECP5 powers up with the value that its set or reset gives it.
+        upper = Signal(signed(8), init=LIMIT, name=f"upper_{k}", reset_less=True)
+        lower = Signal(signed(8), init=-LIMIT, name=f"lower_{k}", reset_less=True)
+        negative = delay_line(m, negative, 1, f"negative_{k}", enable=advance)[-1]
+        above = ~negative & sums[7] & ~sums[6]
+        # A wrap, or a sum of -128 or -127 if no other bit is 1.
+        low = Signal(name=f"low_{k}", reset_less=True)
+        other = Signal(name=f"other_{k}", reset_less=True)
         with m.If(advance):
-            m.d.sync += [sums.eq(total), upper.eq(sums), lower.eq(upper)]
+            m.d.sync += [
+                low.eq(negative & (sums[7] ^ sums[6]) & (sums[6] | ~sums[1])),
+                other.eq(sums[2:6].any()),
+                sums.eq(total),
+                upper.eq(sums),
+                lower.eq(upper),
+            ]
         # Flip-flops of FPGAs reset whether enabled or not: the enable is in the condition.
         with m.If(advance & above):
             m.d.sync += upper.eq(LIMIT)
-        with m.If(advance & below):
+        with m.If(advance & low & (upper[6] | ~other)):
             m.d.sync += lower.eq(-LIMIT)
         return lower

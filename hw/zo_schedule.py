@@ -69,11 +69,7 @@ class ZoSchedule(wiring.Component):
                 (count == 0) & (given.payload.epoch == 0)
                 | (count != 0) & (given.payload.epoch > previous)
             ),
-            fits.eq(
-                (count < PHASES)
-                & (given.payload.phase.magnitude != 0)
-                & (given.payload.phase.magnitude <= self.config.magnitude_bits)
-            ),
+            fits.eq((count < PHASES) & self._fits(given.payload.phase)),
             write.en.eq(fire & (count < PHASES)),
             write.addr.eq(count),
             write.data.epoch.eq(given.payload.epoch),
@@ -96,6 +92,12 @@ class ZoSchedule(wiring.Component):
                 ]
         self._walk(m, read, entered)
         return m
+
+    def _fits(self, phase):
+        """Return whether the numbers of an entry are in their ranges."""
+        magnitude = phase.magnitude
+        fits = (magnitude != 0) & (magnitude <= self.config.magnitude_bits)
+        return fits & (phase.update_bits != 0) if self.config.tail else fits
 
     def _walk(self, m, read, entered):
         """Take the next entry in its epoch."""

@@ -22,8 +22,12 @@ IMAGE_EXPONENT = -7
 
 
 def phase_layout(config: ZoTrainerConfig) -> data.StructLayout:
-    """Return the layout of what a schedule says: ``magnitude``, as bits of r_max, ``zeros``."""
-    return data.StructLayout({"magnitude": range(config.magnitude_bits + 1), "zeros": 4})
+    """Return the layout of what a schedule says.
+
+    ``magnitude``, as bits of r_max, ``zeros``, and with a tail ``update_bits`` of its updates.
+    """
+    tail = {"update_bits": 3} if config.tail else {}
+    return data.StructLayout({"magnitude": range(config.magnitude_bits + 1), "zeros": 4} | tail)
 
 
 def handover_layout(config: ZoTrainerConfig) -> data.StructLayout:
@@ -77,11 +81,18 @@ class ZoSteps(wiring.Component):
         Of the update pass: a pulse, and whether it is busy.
     steps : Out(32)
         Updates, of sign 0 as well, since reset.
+    prepare, backpropagate, clear : Out(1), tail_busy : In(1)
+        Pulses before a batch and after its update, for the tail; what was broken off is dropped.
+    second : Out(1)
+        The second of a sample's two passes runs.
+    label, update_bits, exponent : Out
+        Of the sample and its batch; that of the outputs before those that come.
     """
 
     def __init__(self, config: ZoTrainerConfig):
         self.config = config
-        shifts = {name: member.flip() for name, member in shift_members(config.engine).items()}
+        members = shift_members(config.engine)
+        shifts = {name: members[name].flip() for name in ("shift", "shifted")}
         super().__init__(
             {
                 "i": In(stream.Signature(handover_layout(config))),
@@ -97,6 +108,14 @@ class ZoSteps(wiring.Component):
                 "update": Out(1),
                 "updating": In(1),
                 "steps": Out(32),
+                "prepare": Out(1),
+                "backpropagate": Out(1),
+                "clear": Out(1),
+                "tail_busy": In(1),
+                "second": Out(1),
+                "label": Out(label_shape(config)),
+                "update_bits": Out(3),
+                "exponent": Out(signed(EXPONENT.width + 2)),
             }
             | shifts
         )
@@ -104,12 +123,14 @@ class ZoSteps(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         sample = Signal(self.i.payload.shape(), reset_less=True)
-        second, negative, clear = Signal(), Signal(), Signal()
+        second, negative, clear = Signal(), Signal(), self.clear
         command, log = self.o_command, self.o_log
         loss, draining = self._loss(m, sample, second, clear)
         m.d.comb += [
             self.buffer_select.eq(sample.buffer_select),
             self.perturb.eq(sample.train),
+            self.second.eq(second & sample.train),
+            self.label.eq(sample.label),
             # theta + z, then theta - z; and g z, subtracted if g is 1.
             self.subtract.eq(Mux(self.updating, negative, second)),
             command.payload.seed.eq(sample.seed),
@@ -119,6 +140,8 @@ class ZoSteps(wiring.Component):
             log.payload.phase.eq(sample.phase),
             log.payload.sign.eq(loss.o.payload.sign),
         ]
+        if self.config.tail:
+            m.d.comb += self.update_bits.eq(sample.phase.update_bits)
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += self.i.ready.eq(1)
@@ -127,23 +150,7 @@ class ZoSteps(wiring.Component):
                     m.d.sync += sample.eq(self.i.payload)
                     m.next = "SEED"
             self._passes(m, sample, second, clear, draining)
-            with m.State("SIGN"):
-                m.d.comb += [log.valid.eq(loss.o.valid), loss.o.ready.eq(log.ready)]
-                with m.If(log.valid & log.ready):
-                    m.d.sync += [
-                        self.steps.eq(self.steps + 1),
-                        negative.eq(log.payload.sign > 0),
-                    ]
-                    m.next = "RESTART"
-                    with m.If(log.payload.sign == 0):
-                        m.next = "CLASS"
-            with m.State("RESTART"):
-                self._command(m, Kind.RESTART, "RESTARTED")
-            with m.State("RESTARTED"), m.If(command.ready):
-                m.d.comb += self.update.eq(1)
-                m.next = "UPDATE"
-            with m.State("UPDATE"), m.If(~self.updating):
-                m.next = "CLASS"
+            self._update(m, loss, negative)
             found = loss.o_classes
             # The class of the first of two passes is dropped.
             dropped = sample.train & ~found.payload.minus
@@ -164,6 +171,30 @@ class ZoSteps(wiring.Component):
         with m.If(self.o_command.ready):
             m.next = then
 
+    def _update(self, m, loss, negative):
+        """Log the sign, update the weights against it, and then the tail."""
+        command, log = self.o_command, self.o_log
+        with m.State("SIGN"):
+            m.d.comb += [log.valid.eq(loss.o.valid), loss.o.ready.eq(log.ready)]
+            with m.If(log.valid & log.ready):
+                m.d.sync += [
+                    self.steps.eq(self.steps + 1),
+                    negative.eq(log.payload.sign > 0),
+                ]
+                m.next = "RESTART"
+                with m.If(log.payload.sign == 0):
+                    m.next = "UPDATE"
+        with m.State("RESTART"):
+            self._command(m, Kind.RESTART, "RESTARTED")
+        with m.State("RESTARTED"), m.If(command.ready):
+            m.d.comb += self.update.eq(1)
+            m.next = "UPDATE"
+        with m.State("UPDATE"), m.If(~self.updating):
+            m.d.comb += self.backpropagate.eq(1)
+            m.next = "TAIL"
+        with m.State("TAIL"), m.If(~self.tail_busy):
+            m.next = "CLASS"
+
     def _passes(self, m, sample, second, clear, draining):
         """Run a pass, or two, and hand over the logits."""
         with m.State("SEED"):
@@ -172,9 +203,14 @@ class ZoSteps(wiring.Component):
             with m.If(~sample.train):
                 m.next = "START"
             with m.Elif(sample.first):
-                self._command(m, Kind.SEED, "REWIND")
+                self._command(m, Kind.SEED, "PREPARE")
             with m.Else():
                 m.next = "REWIND"
+        with m.State("PREPARE"):
+            m.d.comb += self.prepare.eq(1)
+            m.next = "PREPARED"
+        with m.State("PREPARED"), m.If(~self.tail_busy):
+            m.next = "REWIND"
         with m.State("REWIND"):
             self._command(m, Kind.REWIND, "REWOUND")
         # The stage is ready for a command when it is done with the last one.
@@ -202,7 +238,8 @@ class ZoSteps(wiring.Component):
         logits = self.i_logits
         m.submodules.loss = loss = ResetInserter(clear)(LossSign(self.config.loss_sign))
         draining = Signal()
-        exponent = Signal(signed(EXPONENT.width + 2), reset_less=True)
+        exponent = Signal.like(self.exponent, reset_less=True)
+        m.d.comb += self.exponent.eq(exponent)
         form = Fixed(EXPONENT_BITS, 0)
         fit, _ = saturate(m, exponent, form, "exponent")
         with m.If(self.start):

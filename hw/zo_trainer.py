@@ -5,16 +5,20 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.delay_line import delayed
+from seedbed.hw.fixed_requantize import saturate
 from seedbed.hw.inference_pipeline import InferencePipeline
 from seedbed.hw.layer_readouts import RowReadout
 from seedbed.hw.parameter_loader import words_layout
 from seedbed.hw.parameter_memory import ParameterMemory
 from seedbed.hw.perturb_stage import PerturbStage
 from seedbed.hw.sample_intake import sample_layout
+from seedbed.hw.train_tail import TrainTail
 from seedbed.hw.zero_order_update import ZeroOrderUpdate
 from seedbed.hw.zo_control import ZoControl, job_layout, status_layout
 from seedbed.hw.zo_schedule import entry_layout
 from seedbed.hw.zo_steps import ZoSteps, class_layout, log_layout
+from seedbed.spec.fixed import Fixed
+from seedbed.spec.loss_sign import EXPONENT_BITS
 from seedbed.spec.zo_trainer import ZoTrainerConfig
 
 __all__ = ["ZoTrainer"]
@@ -118,8 +122,13 @@ class ZoTrainer(wiring.Component):
             stage.perturb.eq(steps.perturb),
             stage.subtract.eq(steps.subtract),
         ]
+        m.submodules.readout = readout = RowReadout(config.engine)
         self._update(m, steps, pipeline, stage)
-        self._parameters(m, control, pipeline, stage)
+        self._parameters(m, control, pipeline, stage, readout)
+        if config.tail:
+            self._tail(m, control, steps, pipeline, readout)
+        else:
+            m.d.comb += pipeline.o_tap.ready.eq(1)
         return m
 
     def _update(self, m, steps, pipeline, stage):
@@ -136,7 +145,42 @@ class ZoTrainer(wiring.Component):
             pipeline.row_write.row.eq(update.write.row),
         ]
 
-    def _parameters(self, m, control, pipeline, stage):
+    def _tail(self, m, control, steps, pipeline, readout):
+        """Train the last layers by backpropagation: words of their rows go through the tail."""
+        m.submodules.tail = tail = TrainTail(self.config)
+        wiring.connect(m, pipeline.o_tap, tail.i_tap)
+        exponent, _ = saturate(
+            m, steps.exponent + pipeline.o_tap.payload.shift, Fixed(EXPONENT_BITS, 0), "exponent"
+        )
+        m.d.comb += [
+            tail.clear.eq(steps.clear),
+            tail.prepare.eq(steps.prepare),
+            tail.update.eq(steps.backpropagate),
+            tail.bits.eq(steps.update_bits),
+            steps.tail_busy.eq(tail.busy),
+            tail.taken.eq(steps.second),
+            tail.exponent.eq(exponent),
+            tail.label.eq(steps.label),
+            readout.start.eq(control.read | tail.read),
+            readout.first.eq(tail.first),
+            tail.row.eq(readout.row),
+            tail.pair.eq(readout.pair),
+            tail.i_words.payload.eq(readout.o.payload),
+            pipeline.word_write.eq(tail.write),
+        ]
+        # While the tail is busy, words are its.
+        with m.If(tail.busy):
+            m.d.comb += [
+                tail.i_words.valid.eq(readout.o.valid),
+                readout.o.ready.eq(tail.i_words.ready),
+                self.o_parameters.valid.eq(0),
+            ]
+        word = delayed(m, tail.word, ParameterMemory.load_latency, "changed")
+        written = delayed(m, tail.write.write, ParameterMemory.load_latency, "written", reset=True)
+        with m.If(written):
+            m.d.comb += [value.eq(word[k % 2]) for k, value in enumerate(pipeline.row_values)]
+
+    def _parameters(self, m, control, pipeline, stage, readout):
         """Take packets of parameters between commands, and read rows out."""
         words, within = self.i_parameters, Signal()
         # A reset must not make a packet of parameters valid that is not whole.
@@ -162,7 +206,6 @@ class ZoTrainer(wiring.Component):
                 within.eq(~words.payload.last),
                 whole.eq(words.payload.last & ~pipeline.length_error),
             ]
-        m.submodules.readout = readout = RowReadout(self.config.engine)
         wiring.connect(m, readout.o, wiring.flipped(self.o_parameters))
         m.d.comb += [
             readout.start.eq(control.read),

@@ -53,7 +53,7 @@ class Job:
     seed
         Of the first batch's perturbation.
     schedule
-        Entries (epoch, magnitude, zeros), the first of epoch 0.
+        Entries (epoch, magnitude, zeros, update bits of a tail), the first of epoch 0.
     classified
         Images that are classified after the training, by their places in ``images``.
     """
@@ -66,21 +66,27 @@ class Job:
     order: np.ndarray
     batch: int
     seed: int
-    schedule: Sequence[tuple[int, int, int]]
+    schedule: Sequence[tuple[int, int, int, int]]
     classified: np.ndarray
 
     def model(self) -> ZoTrainer:
         """Return the model with the first weights."""
         return ZoTrainer(self.config, self.weights, self.exponents)
 
-    def batches(self) -> Iterator[tuple[np.ndarray, int, int, int]]:
-        """Yield of each step the samples' places, seed, magnitude and zeros."""
+    def batches(self) -> Iterator[tuple[np.ndarray, dict[str, int]]]:
+        """Yield of each step the samples' places, and seed, magnitude, zeros and update bits."""
         seed = self.seed
         for epoch, samples in enumerate(self.order):
-            _, magnitude, zeros = [entry for entry in self.schedule if entry[0] <= epoch][-1]
+            _, *phase = [entry for entry in self.schedule if entry[0] <= epoch][-1]
+            fields = dict(zip(("magnitude", "zeros", "update_bits"), phase, strict=True))
             for at in range(0, len(samples), self.batch):
-                yield samples[at : at + self.batch], seed & 0xFFFFFFFF, magnitude, zeros
+                yield samples[at : at + self.batch], {"seed": seed & 0xFFFFFFFF, **fields}
                 seed += 1
+
+    def steps(self, model: ZoTrainer) -> Iterator[tuple[np.ndarray, LogEntry]]:
+        """Train a model; yield of each step the classes of the second pass, and the entry."""
+        for places, fields in self.batches():
+            yield model.step(self.images[places], self.labels[places], **fields)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,11 +328,8 @@ def _checked(job: Job, found: dict, seconds: float) -> Done:
     logged = zip(*(_field(layout, train["o_log"], name) for name in ("seed", "sign")), strict=True)
     log: list[LogEntry] = []
     at = 0
-    for step, (places, seed, magnitude, zeros) in enumerate(job.batches()):
-        best, entry = model.step(
-            job.images[places], job.labels[places], seed=seed, magnitude=magnitude, zeros=zeros
-        )
-        wrong = np.flatnonzero(classes[at : at + len(places)] != best)
+    for step, (best, entry) in enumerate(job.steps(model)):
+        wrong = np.flatnonzero(classes[at : at + len(best)] != best)
         if len(wrong):
             raise Mismatch(
                 f"step {step}: sample {wrong[0]} is of class {classes[at + wrong[0]]}, and in the "
@@ -339,7 +342,7 @@ def _checked(job: Job, found: dict, seconds: float) -> Done:
                 f"{(entry.seed, entry.sign)}"
             )
         log.append(entry)
-        at += len(places)
+        at += len(best)
     read = unpack(words_layout(config.engine), found["read"][1]["o_parameters"][:, 1:], "word")
     different = int((read != model.words()).sum())
     if different:

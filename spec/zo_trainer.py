@@ -1,7 +1,9 @@
 """Configuration of the core that trains a network in int8 by forward passes."""
 
 from dataclasses import dataclass, field, replace
+from math import prod
 
+from seedbed.spec.bp_tail import BpTailConfig
 from seedbed.spec.checks import require_int
 from seedbed.spec.elasticzo import ElasticZoConfig
 from seedbed.spec.engine import EngineConfig
@@ -37,6 +39,9 @@ class ZoTrainerConfig:
     network
         Layers, or a name of :data:`~seedbed.spec.network.NETWORKS`. The last one's outputs are the
         logits, without ReLU and pooling.
+    tail
+        How many layers at the end are trained by backpropagation, all of them dense, 0..2: Full ZO,
+        Cls2 and Cls1 of the paper.
     lanes, ways
         Of the core's array: ``ways`` outputs at a time, of ``lanes`` inputs each. Powers of two.
     magnitude_bits
@@ -51,6 +56,7 @@ class ZoTrainerConfig:
     """
 
     network: NetworkConfig | str = "lenet5_padded"
+    tail: int = 0
     lanes: int = 32
     ways: int = 4
     magnitude_bits: int = 4
@@ -69,13 +75,30 @@ class ZoTrainerConfig:
             )
         require_int("batch", self.batch, 1, 4096)
         require_int("magnitude_bits", self.magnitude_bits, 1, 6)
+        require_int("tail", self.tail, 0, min(2, len(network.layers) - 1))
+        self._check_tail(network)
         made = plan(lanes=self.lanes, ways=self.ways, layers=self.layers)
         engine = EngineConfig(plan=made, values=INT8, weights=INT8, dynamic=True)
         object.__setattr__(self, "engine", engine)
-        schedule = place_zero_order(made, self.layers, len(self.layers))
+        schedule = place_zero_order(made, self.layers, self.partition)
         object.__setattr__(self, "schedule", schedule)
         # Both refuse what they cannot be made for.
-        _ = self.perturb, self.loss_sign
+        _ = self.perturb, self.loss_sign, self.bp_tail
+
+    def _check_tail(self, network: NetworkConfig) -> None:
+        for layer in network.layers[len(network.layers) - self.tail :]:
+            if layer.kind != "dense":
+                raise ValueError(
+                    f"{layer.name} is trained by backpropagation: it must be dense, not "
+                    f"{layer.kind}"
+                )
+        before = network.layers[len(network.layers) - self.tail - 1]
+        channels, *pixels = before.shape
+        if self.tail and prod(pixels) > 1 and channels % self.ways:
+            raise ValueError(
+                f"ways must divide the channels before a tail, {channels} of {before.name}, not "
+                f"{self.ways}"
+            )
 
     @property
     def layers(self):
@@ -83,10 +106,39 @@ class ZoTrainerConfig:
         return tuple(replace(layer, bias=False) for layer in named(self.network).layers)
 
     @property
+    def partition(self) -> int:
+        """C: how many layers are trained by zeroth order, from the first."""
+        return len(self.layers) - self.tail
+
+    @property
+    def bp_tail(self) -> BpTailConfig | None:
+        """The layers that are trained by backpropagation, if there are any."""
+        if not self.tail:
+            return None
+        return BpTailConfig(
+            inputs=tuple(layer.fan_in for layer in self.layers[self.partition :]),
+            classes=self.classes,
+            batch=self.batch,
+            lanes=min(8, max(2, self.ways)),
+            ways=self.ways,
+            row_lanes=self.lanes,
+        )
+
+    @property
+    def tail_rows(self) -> range:
+        """Rows of weights that are trained by backpropagation."""
+        return range(self.schedule.rows, self.engine.plan.frozen_rows)
+
+    @property
+    def last_row(self) -> int:
+        """The first row of the last layer's weights."""
+        return self.engine.plan.steps[-1].weights
+
+    @property
     def model(self) -> ElasticZoConfig:
         """The arithmetic."""
         return ElasticZoConfig(
-            network=NetworkConfig(self.layers), partition=len(self.layers), fraction=self.fraction
+            network=NetworkConfig(self.layers), partition=self.partition, fraction=self.fraction
         )
 
     @property

@@ -17,7 +17,7 @@ SAMPLE = (
     "prng_pool_windows_5x4", "perturbation_replay_urng", "tree_grng_stream_published",
     "skid_buffer_beats", "seedlm_decompress_beats_5x1",
     "mac_array_sums_2x2", "seedlm_gemv_jobs", "nf4_peaks_2x2", "softmax_loss_best",
-    "requantize_nearest", "loss_sign_passes", "bp_tail_rows",
+    "requantize_nearest", "loss_sign_passes", "weight_perturb_replay", "bp_tail_rows",
     "forward_cache_bursts", "lora_outer_products", "instantft_packets",
 )  # fmt: skip
 PROVEN = [proof for proof in PROOFS if proof.name in SAMPLE]

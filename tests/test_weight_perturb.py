@@ -1,6 +1,5 @@
 from random import Random
 
-import numpy as np
 import pytest
 
 from seedbed.golden.weight_perturb import WeightPerturb as Model
@@ -79,30 +78,6 @@ def test_marks_are_kept_while_buffered_rows_pass():
     ]
     for stalls, _ in zip([s for _, s in with_stalls(range(3))], range(3), strict=True):
         simulate(WeightPerturb(config), Case(phases=phases, quiet=True), stalls=stalls, seed=1)
-
-
-@pytest.mark.parametrize("zeros", [0, 5, 8, 15])
-@pytest.mark.parametrize("magnitude", [1, 7, 15])
-def test_numbers_are_uniform_and_uncorrelated(zeros, magnitude):
-    """Each has its share of zeros; the sum of products of neighbours is that of chance."""
-    config = WeightPerturbConfig()
-    z = Model(config).perturbation(1, 2000, magnitude=magnitude, zeros=zeros).reshape(2000, -1)
-    counts = np.bincount(z.ravel() + magnitude, minlength=2 * magnitude + 1) / z.size
-    kept = 1 - zeros / 16
-    each = np.full(2 * magnitude + 1, kept / 2 / (magnitude + 1))
-    each[magnitude] = 1 - kept + kept / (magnitude + 1)
-    assert np.abs(counts - each).max() < 0.004
-    flat = z / z.std()
-    for lane in (1, 2, 3, 5, 40):
-        assert abs((flat * np.roll(flat, lane, axis=1)).mean()) < 0.01
-        assert abs((flat[lane:] * flat[:-lane]).mean()) < 0.01
-
-
-def test_unused_lanes_have_no_number():
-    z = Model(SMALL).perturbation(5, 4, magnitude=15, zeros=0)
-    for row, used in enumerate(SMALL.used):
-        assert not z[row, :, used:].any()
-        assert z[row, :, :used].any()
 
 
 @pytest.mark.parametrize(

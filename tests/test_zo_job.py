@@ -32,7 +32,7 @@ def small(tmp_path_factory):
         order=np.array([rng.permutation(BATCH * STEPS // 2) for _ in range(2)]),
         batch=BATCH,
         seed=0xFFFFFFF8,
-        schedule=[(0, 4, 5), (1, 3, 14)],
+        schedule=[(0, 4, 5, 1), (1, 3, 14, 1)],
         classified=np.arange(8),
     )
     return SimpleNamespace(bench=bench, job=job)
@@ -66,7 +66,7 @@ def test_twenty_steps_on_the_emitted_verilog(small):
 def test_ports_that_pause(small):
     few = replace(small.job, order=small.job.order[:, :40])
     done = zo_job.run(small.bench, few, seed=5, pauses=8)
-    assert [len(batch) for batch, *_ in few.batches()] == [32, 8] * 2
+    assert [len(batch) for batch, _ in few.batches()] == [32, 8] * 2
     assert len(done.log) == 4
 
 

@@ -5,11 +5,8 @@ import pytest
 
 from seedbed.flow.emit.verilog import write
 from seedbed.flow.registry import CORES
-from seedbed.golden.elasticzo import ElasticZo, Network
-from seedbed.golden.elasticzo_sources import SOURCES, StageSource
-from seedbed.golden.zo_trainer import ZoTrainer as Model
+from seedbed.hw.perturbation_rows import rewind
 from seedbed.hw.pipeline_timing import cycles
-from seedbed.hw.weight_perturb import WeightPerturb
 from seedbed.hw.zo_trainer import ZoTrainer
 from seedbed.sim import script
 from seedbed.sim.case import Case, Phase
@@ -27,7 +24,6 @@ from seedbed.sim.cases.zo_trainer import (
 )
 from seedbed.sim.harness import Stalls, simulate, with_stalls
 from seedbed.sim.reset_bench import ResetBench
-from seedbed.spec.elasticzo import Phase as Schedule
 from seedbed.spec.network import Layer, NetworkConfig
 from seedbed.spec.zo_trainer import ZoTrainerConfig
 
@@ -53,8 +49,10 @@ CONFIGS = [
     ZoTrainerConfig(network="tiny", lanes=16, ways=4, magnitude_bits=3, fraction=0, batch=2),
     ZoTrainerConfig(network=MLP, lanes=8, ways=2, batch=3),
     ZoTrainerConfig(network=THREE, lanes=16, ways=1, batch=2),
+    ZoTrainerConfig(network="tiny", tail=2, lanes=8, ways=2, batch=8),
+    ZoTrainerConfig(network="tiny", tail=1, lanes=16, ways=4, magnitude_bits=3, batch=2),
 ]
-SCHEDULE = [(0, 3, 4)]
+SCHEDULE = [(0, 3, 4, 5)]
 
 
 @pytest.mark.parametrize(("config", "stalls"), with_stalls(CONFIGS))
@@ -88,8 +86,8 @@ def test_a_sample_takes_two_passes_and_little_more():
     moved = simulate(ZoTrainer(SMALL), Case(phases=loaded + phases, quiet=True)).transfers
     first, *_, last = moved["o"][:3]
     one = cycles(SMALL.engine, *SMALL.engine.plan.base)
-    rewind = WeightPerturb(SMALL.perturb).rewind + 1
-    assert 2 * one < (last - first) / 2 <= 2 * (one + rewind) + 60
+    back = rewind(SMALL.perturb) + 1
+    assert 2 * one < (last - first) / 2 <= 2 * (one + back) + 60
 
 
 def test_every_fault_ends_a_job_and_the_next_one_is_right():
@@ -112,8 +110,8 @@ def test_every_fault_ends_a_job_and_the_next_one_is_right():
             outputs={"o_status": [status("train", "schedule")]},
         ),
     ]
-    wrong = [[(1, 3, 4)], [(0, 0, 4)], [(0, 5, 4)], [(0, 3, 4), (2, 1, 0), (2, 1, 0)]]
-    wrong.append([(k, 1, 0) for k in range(9)])
+    wrong = [[(1, 3, 4, 1)], [(0, 0, 4, 1)], [(0, 5, 4, 1)], [(0, 3, 4, 1), (2, 1, 0, 1)] * 2]
+    wrong.append([(k, 1, 0, 1) for k in range(9)])
     for entries in wrong:
         phases += [
             Phase(inputs={"i_schedule": schedule_payloads(config, entries)}),
@@ -192,40 +190,6 @@ def test_a_reset_in_the_middle(after):
     bench.run(process)
 
 
-def test_a_log_is_replayed():
-    rng, model, _ = session()
-    other = Model(SMALL, model.weights, model.exponents)
-    images = rng.integers(0, 256, (6, *SMALL.layers[0].inputs))
-    labels = rng.integers(0, SMALL.classes, 6)
-    log = [
-        model.step(images, labels, seed=seed, magnitude=3, zeros=zeros)[1]
-        for seed, zeros in enumerate([0, 5, 15, 2, 2])
-    ]
-    assert {entry.sign for entry in log} > {0} or len({entry.sign for entry in log}) > 1
-    for entry in log:
-        other.replay(entry)
-    assert all((other.weights[name] == w).all() for name, w in model.weights.items())
-
-
-def test_the_core_trains_as_the_model_of_the_paper():
-    """The same steps as ElasticZo with the stage's source, on the network's weights."""
-    config = ZoTrainerConfig(network="lenet_digits")
-    rng = np.random.default_rng(2)
-    core = drawn(config, rng)
-    network = Network({n: w.astype(np.float32) for n, w in core.weights.items()}, core.exponents)
-    source = StageSource(0, config.model)
-    assert SOURCES["lutopt"] is StageSource
-    paper = ElasticZo(config.model, network, source)
-    images = rng.integers(0, 256, (16, 1, 8, 8))
-    labels = rng.integers(0, 10, 16)
-    phase = Schedule(epoch=0, magnitude=7, zeros=80, update_bits=5)
-    for step in range(6):
-        found = paper.step(step, (images >> 1).astype(np.float32), labels, phase)
-        _, entry = core.step(images, labels, seed=step, magnitude=3, zeros=5)
-        assert found.sign == entry.sign
-    assert all((network.weights[name] == w).all() for name, w in core.weights.items())
-
-
 def test_emitted_verilog_in_verilator(tmp_path, kept):
     """A job of several epochs on the emitted core, small enough for every run of the tests."""
     core = CORES["zo_trainer"]
@@ -235,7 +199,9 @@ def test_emitted_verilog_in_verilator(tmp_path, kept):
     rng, model, loaded = session(config)
     phases = [
         *loaded,
-        *training(model, rng, samples=24, batch=8, epochs=3, schedule=[(0, 4, 5), (2, 2, 14)]),
+        *training(
+            model, rng, samples=24, batch=8, epochs=3, schedule=[(0, 4, 5, 1), (2, 2, 14, 1)]
+        ),
         read_out(model),
         classified(model, rng, 8),
     ]
@@ -250,6 +216,9 @@ def test_emitted_verilog_in_verilator(tmp_path, kept):
         ({"magnitude_bits": 7}, r"magnitude_bits must be in 1\.\.6, not 7"),
         ({"fraction": 9}, r"fraction must be in 0\.\.8, not 9"),
         ({"lanes": 12}, r"lanes must be a power of two, not 12"),
+        ({"tail": 3}, r"tail must be in 0\.\.2, not 3"),
+        ({"network": THREE, "tail": 2}, r"c is trained by backpropagation: it must be dense"),
+        ({"network": "tiny", "tail": 2, "ways": 8}, r"ways must divide the channels before a tail"),
         ({"network": NetworkConfig(MLP.layers[:1])}, r"a gives the logits: it must be dense"),
     ],
 )

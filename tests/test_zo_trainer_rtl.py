@@ -78,11 +78,14 @@ def test_a_training_is_counted(trained):
     assert 60 * sample < result["cycles"]["train"] < 60 * sample + 8 * sample
     assert 60_000 * sample < result["epoch_cycles"] < 60_235 * sample
     accesses = result["parameters"]
-    assert accesses["updates"] == sum(sign != 0 for *_, sign in result["log"]) > 0
+    assert accesses["updates"] == sum(entry[3] != 0 for entry in result["log"]) > 0
     assert accesses["writes_per_update"] == accesses["reads_per_update"] == [1, 1]
     assert accesses["reads_per_pass"] == [1, 36]
-    assert "--images 30 --batch 8 --epochs 2 --magnitude 7 --seed 3" in result["command"]
-    for part in (f"{result['job_cycles']:,}", "Writes of a parameter per update: 1."):
+    assert "--images 30 --batch 8 --epochs 2 --seed 3 --magnitude 7" in result["command"]
+    for part in (
+        f"{result['job_cycles']:,}",
+        "Writes of a parameter per update by zeroth order: 1.",
+    ):
         assert part in trained.shown
 
 
@@ -94,6 +97,24 @@ def test_another_batch_of_one_image_has_no_pass_between_two(trained, monkeypatch
     assert "perturbed_cycles" not in found
     assert found["steps"] == 2
     assert "bit-exact" in shown.getvalue()
+
+
+def test_a_tail_is_trained_and_has_no_log(tmp_path, monkeypatch):
+    small(monkeypatch)
+    shown = StringIO()
+    found = run(tmp_path, method="cls1", console=Console(file=shown, width=120))
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {f"elasticzo_rtl-cls1{end}" for end in (".json", "-first.npz", "-final.npz")}
+    first, final = (
+        load(tmp_path / "out" / f"elasticzo_rtl-cls1-{name}.npz")[0] for name in ("first", "final")
+    )
+    last = Small(network="tiny").layers[-1].name
+    assert (first[last] != final[last]).any()
+    accesses = found["parameters"]
+    assert accesses["writes_per_update"] == accesses["reads_per_update"] == [1, 1]
+    assert accesses["tail_writes_per_step"][1] == 1
+    assert "--method cls1" in found["command"]
+    assert "There is no log" in shown.getvalue()
 
 
 @pytest.fixture
@@ -164,7 +185,7 @@ def test_a_training_starts_from_a_checkpoint(files):
         (["--rtl", "--epochs", "0"], "epochs must be in 1..65535, not 0"),
         (["--rtl", "--seed", "-1"], "seed must be in 0..4294967295, not -1"),
         (["--rtl", "--magnitude", "5"], "magnitude must be one of 1, 3, 7, 15, not 5"),
-        (["--rtl", "--method", "cls1"], "core trains by full-zo alone: --rtl does not take cls1"),
+        (["--rtl", "--method", "full-bp"], "full-zo, cls2, cls1 with --rtl, not 'full-bp'"),
         (["--rtl", "--method", "all"], "must be one of full-zo, cls2, cls1, full-bp, not 'all'"),
         (["--rtl", "--float"], "--float does not go with --rtl"),
         (["--rtl", "--rotate", "30"], "--rotate does not go with --rtl"),
@@ -183,7 +204,8 @@ def test_bad_input_is_one_sentence(called, tmp_path, words, sentence):
 
 RESULT = {
     "lanes": 32, "data": "mnist", "seed": 0, "images": 1024, "epochs": 1, "batch": 32,
-    "network": "lenet5_padded", "job_cycles": 10, "step_cycles": 2.5, "sample_cycles": 3.5,
+    "network": "lenet5_padded", "method": "full-zo", "job_cycles": 10,
+    "step_cycles": 2.5, "sample_cycles": 3.5,
     "forward_cycles": 4.5, "perturbed_cycles": 5.5, "throughput_percent": 99.5,
     "epoch_cycles": 12_000_000, "cycles_per_second": 1e5,
     "parameters": {"reads_per_update": [1, 1], "writes_per_update": [1, 1]},
@@ -191,7 +213,9 @@ RESULT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("change", [{"epochs": 2}, {"batch": 64}, {"images": 64}])
+@pytest.mark.parametrize(
+    "change", [{"epochs": 2}, {"batch": 64}, {"images": 64}, {"method": "cls1"}]
+)
 def test_one_training_on_mnist_is_in_the_report(tmp_path, change):
     path = tmp_path / "mnist" / "elasticzo_rtl.json"
     path.parent.mkdir()
@@ -227,5 +251,5 @@ def test_images_are_scaled_to_the_network():
     job = zo_trainer_rtl.draw(ZoTrainerConfig(), zo_trainer_rtl.digits(), images=40)
     assert job.images.shape == (40 + zo_trainer_rtl.CLASSIFIED, 1, 28, 28)
     assert job.images[:, :, :4].max() == 0 < job.images.max()
-    assert job.schedule == [(0, 4, 14)]
-    assert [len(batch) for batch, *_ in job.batches()] == [32, 8]
+    assert job.schedule == [(0, 4, 14, 3)]
+    assert [len(batch) for batch, _ in job.batches()] == [32, 8]

@@ -35,7 +35,7 @@ def demo_elasticzo(
         typer.Option(help="The source in int8: software, buffer, urng, urng-row, lutopt."),
     ] = "software",
     rtl: Annotated[
-        bool, typer.Option("--rtl", help="Train on the emitted Verilog, bit-exact, by full-zo.")
+        bool, typer.Option("--rtl", help="Train on the emitted Verilog, bit-exact; not by full-bp.")
     ] = False,
     images: Annotated[
         int | None, typer.Option(help="With --rtl: the number of images, by default 1024.")

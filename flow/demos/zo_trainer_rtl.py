@@ -116,7 +116,8 @@ def draw(
         batch=batch,
         seed=seed,
         schedule=[
-            (epoch, magnitude.bit_length(), phase.zeros // GRAIN) for epoch, phase in phases.items()
+            (epoch, magnitude.bit_length(), phase.zeros // GRAIN, phase.update_bits)
+            for epoch, phase in phases.items()
         ],
         classified=np.arange(images, images + len(held)),
     )
@@ -199,7 +200,7 @@ def _cycles(job: Job, done: Done) -> dict[str, Any]:
         "cycles_per_second": sum(cycles.values()) / done.seconds,
     }
     # From a sample's class to the next one's, without an update between them.
-    last = np.cumsum([len(places) for places, *_ in job.batches()]) - 1
+    last = np.cumsum([len(places) for places, _ in job.batches()]) - 1
     inside = ~np.isin(np.arange(samples), last)
     between = np.diff(done.when["train"].astype(np.int64))[inside[1:] & inside[:-1]]
     others = np.diff(done.when["infer"].astype(np.int64))
@@ -217,8 +218,11 @@ def _cycles(job: Job, done: Done) -> dict[str, Any]:
 
 
 def _accesses(job: Job, done: Done) -> dict[str, Any]:
-    """Return the fewest and the most reads and writes of any row of parameters."""
-    steps, passes = len(done.log), 2 * job.order.size
+    """Return the fewest and the most reads and writes of any row of parameters.
+
+    Those of an update are of the rows that are trained by zeroth order.
+    """
+    steps, passes, rows = len(done.log), 2 * job.order.size, job.config.schedule.rows
     updates = sum(entry.sign != 0 for entry in done.log)
 
     def both(counts: np.ndarray, of: int) -> list[float]:
@@ -230,8 +234,10 @@ def _accesses(job: Job, done: Done) -> dict[str, Any]:
         "reads_per_step": both(done.reads["pass"] + done.reads["update"], steps),
     }
     if updates:
-        found["reads_per_update"] = both(done.reads["update"], updates)
-        found["writes_per_update"] = both(done.writes, updates)
+        found["reads_per_update"] = both(done.reads["update"][:rows], updates)
+        found["writes_per_update"] = both(done.writes[:, :rows], updates)
+    if job.config.tail:
+        found["tail_writes_per_step"] = both(done.writes[:, rows:], steps)
     return found
 
 

@@ -27,6 +27,7 @@ from seedbed.flow.report import jobs
 from seedbed.flow.row import Row, load_rows
 from seedbed.golden.training_log import LogError, TrainingLog, digest
 from seedbed.golden.zo_trainer import LogEntry
+from seedbed.sim.zo_job import Job
 from seedbed.spec.checks import require_choice
 from seedbed.spec.zo_trainer import ZoTrainerConfig
 
@@ -58,7 +59,7 @@ def run_rtl(
     build
         Folder of the Verilog, the executable and cached results.
     method
-        ``full-zo``: the core trains by zeroth order alone.
+        ``full-zo``, ``cls2`` or ``cls1``: with the latter two, there is no log.
     console
         Output of the tables; progress goes to standard error. ``None``: no output.
 
@@ -66,13 +67,15 @@ def run_rtl(
     :func:`~seedbed.flow.demos.zo_trainer_rtl.measure`. Returns the content of the JSON file.
     """
     require_choice("method", method, METHODS)
-    if method != "full-zo":
-        raise ValueError(f"the core trains by full-zo alone: --rtl does not take {method}")
+    if METHODS[method] not in range(3):
+        raise ValueError(f"method must be one of full-zo, cls2, cls1 with --rtl, not {method!r}")
     split = digits() if data is None else mnist(data)
     network = NETWORKS[split.test[0].shape[-1]]
     core = registry.find(CORE)
     # The default network is not set, so that the core is the one of the report.
     params = {} if network == ZoTrainerConfig.network else {"network": network}
+    if METHODS[method]:
+        params = {**params, "tail": METHODS[method]}
     config = core.configure(params)
     job = draw(config, split, **options)
     with Bar(
@@ -82,20 +85,17 @@ def run_rtl(
     ) as bar:  # fmt: skip
         line = bar.add_task(f"emitting {CORE}, {network}", total=1)
         path = verilog.write(
-            core, params, build / "emitted" / f"{CORE}-{network}", kept=build / "cache"
+            core, params, build / "emitted" / f"{CORE}-{network}-{method}", kept=build / "cache"
         )
         found = measure(
             path, job, build=build,
             progress=lambda step, share: bar.update(line, description=step, completed=share),
         )  # fmt: skip
-    log = TrainingLog(
-        config=config,
-        exponents=dict(job.exponents),
-        first=digest(job.weights),
-        entries=tuple(LogEntry(*entry) for entry in found["log"]),
-    )
-    final = log.replay(job.weights, job.exponents)
-    words = [f"--{name} {value}" for name, value in options.items() if name != "start"]
+    stem = out / (_STEM if method == "full-zo" else f"{_STEM}-{method}")
+    final = _final(job, found, stem)
+    given = {name: found[name] for name in ("images", "batch", "epochs", "seed")}
+    given |= {name: options[name] for name in ("magnitude",) if name in options}
+    words = [f"--{name} {value}" for name, value in ({"method": method} | given).items()]
     words += ["--start FILE"] * (options.get("start") is not None) + ["--data DIR"] * bool(data)
     result = {
         "command": " ".join(["seedbed demo elasticzo --rtl", *words]),
@@ -106,12 +106,31 @@ def run_rtl(
         "clocks": clocks(build, config),
     }
     for name, weights in (("first", job.weights), ("final", final)):
-        _save(out / f"{_STEM}-{name}.npz", weights, job.exponents)
-    write_atomic(out / f"{_STEM}.log", log.text())
-    write_atomic(out / f"{_STEM}.json", json.dumps(result, indent=1, allow_nan=False) + "\n")
+        _save(Path(f"{stem}-{name}.npz"), weights, job.exponents)
+    write_atomic(Path(f"{stem}.json"), json.dumps(result, indent=1, allow_nan=False) + "\n")
     if console is not None:
         show(result, out, console)
     return result
+
+
+def _final(job: Job, found: Mapping[str, Any], stem: Path) -> dict[str, np.ndarray]:
+    """Write the log, if one determines the final weights; return them.
+
+    The simulation has given the same weights: else there would be no result.
+    """
+    if job.config.tail:
+        model = job.model()
+        for _ in job.steps(model):
+            pass
+        return model.weights
+    log = TrainingLog(
+        config=job.config,
+        exponents=dict(job.exponents),
+        first=digest(job.weights),
+        entries=tuple(LogEntry(*entry) for entry in found["log"]),
+    )
+    write_atomic(Path(f"{stem}.log"), log.text())
+    return log.replay(job.weights, job.exponents)
 
 
 def _save(path: Path, weights: Mapping[str, np.ndarray], exponents: Mapping[str, int]) -> None:
@@ -174,11 +193,16 @@ def show(result: Mapping[str, Any], out: Path, console: Console) -> None:
             f"throughput."
         )
     accesses = result["parameters"]
-    for name, of in (("reads", "pass"), ("reads", "update"), ("writes", "update")):
-        if (counts := accesses.get(f"{name}_per_{of}")) is not None:
-            low, high = (f"{count:,.0f}" for count in counts)
-            number = low if low == high else f"{low} to {high}"
-            console.print(f"{name.capitalize()} of a parameter per {of}: {number}.")
+    descriptions = {
+        "reads_per_pass": "Reads of a parameter per pass",
+        "reads_per_update": "Reads of a parameter per update by zeroth order",
+        "writes_per_update": "Writes of a parameter per update by zeroth order",
+        "tail_writes_per_step": "Writes of a backpropagated parameter per step",
+    }
+    for name, description in descriptions.items():
+        if (counts := accesses.get(name)) is not None:
+            low, high = (f"{count:,.4g}" for count in counts)
+            console.print(f"{description}: {low if low == high else f'{low} to {high}'}.")
     console.print(
         f"Of {result['steps']:,} steps, {accesses['updates']:,} have a sign other than 0. Classes, "
         f"signs and weights are bit-exact with the model.\n"
@@ -191,7 +215,12 @@ def show(result: Mapping[str, Any], out: Path, console: Console) -> None:
             f"At {mhz:.1f} MHz (place and route on {target}), an epoch of MNIST takes "
             f"{result['epoch_cycles'] / mhz / 1e6:,.2f} s."
         )
-    console.print(f"The log and the weights before and after are in {out}.", soft_wrap=True)
+    if result["method"] == "full-zo":
+        files = "The log and the weights before and after"
+    else:
+        console.print("There is no log: it does not determine what backpropagation trains.")
+        files = "The weights before and after"
+    console.print(f"{files} are in {out}.", soft_wrap=True)
 
 
 def rows(folder: Path) -> list[Row]:
@@ -203,8 +232,8 @@ def rows(folder: Path) -> list[Row]:
 
 
 def _rows(result: dict[str, Any]) -> list[Row]:
-    job = tuple(result[name] for name in ("images", "epochs", "batch", "network"))
-    if job != (1024, 1, 32, "lenet5_padded"):
+    job = tuple(result[name] for name in ("images", "epochs", "batch", "network", "method"))
+    if job != (1024, 1, 32, "lenet5_padded", "full-zo"):
         return []
     return [
         Row(

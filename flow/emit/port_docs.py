@@ -83,7 +83,7 @@ def timing(core: str, component: Any) -> tuple[str, str]:
     entry = _table().get(core, {"latency": "not stated", "throughput": "not stated"})
     numbers = {
         name: getattr(component, name)
-        for name in ("latency", "plain_latency", "miss_latency", "update_latency")
+        for name in ("latency", "plain_latency", "miss_latency", "update_latency", "rewind")
         if hasattr(component, name)
     }
     latency = entry["latency"].format(**numbers)

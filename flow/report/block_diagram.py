@@ -78,12 +78,16 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
         "loss_sign", 5.6, 16.8, 2.2, 1.3, "core", "loss_sign",
         "sign of the loss\ndifference",
     ),
+    (
+        "weight_perturb", 2.1, 19.1, 2.7, 1.3, "core", "weight_perturb",
+        "clamp$(w + k z)$,\nrow by row",
+    ),
     ("lutopt", 8.7, 5.9, 2.3, 0.8, "core", "lutopt", "one LUT per bit"),
     (
         "zo_trainer", 8.7, 16.8, 2.3, 1.3, "core", "zo_trainer",
         "zeroth-order training\nin int8",
     ),
-    ("bp_tail", 0, 13.0, 1.7, 1.3, "core", "bp_tail", "last layers\nin int8"),
+    ("bp_tail", 5.6, 19.1, 2.2, 1.3, "core", "bp_tail", "last layers, by\nbackpropagation"),
     ("tree_grng", 8.7, 6.9, 2.3, 1.2, "other", "tree_grng", "Gaussian generator,\nbaseline"),
     ("spec", 0, 0.9, 1.7, 1.0, "floor", "spec/", "configurations"),
     ("hw", 2.6, 1.6, 2.0, 1.0, "floor", "hw/", "RTL, Amaranth"),
@@ -113,6 +117,8 @@ ARROWS: list[tuple[tuple[str, str], tuple[str, str], str]] = [
     (("softmax_loss", "n"), ("instantft", "s"), ""),
     (("requantize", "e"), ("loss_sign", "w"), "logits"),
     (("loss_sign", "e"), ("zo_trainer", "w"), ""),
+    (("weight_perturb", "s"), ("requantize", "n"), "weights"),
+    (("bp_tail", "e"), ("zo_trainer", "n"), ""),
     (("spec", "e"), ("hw", "w"), ""),
     (("spec", "e"), ("golden", "w"), ""),
     (("hw", "e"), ("sim", "w"), ""),
@@ -174,13 +180,13 @@ def draw(kind: str = "svg") -> bytes:
     Text is drawn as outlines, independent of installed fonts.
     """
     with rc_context({"svg.hashsalt": "seedbed", "svg.fonttype": "path"}):
-        figure = Figure(figsize=(11, 17.7), facecolor="white")
+        figure = Figure(figsize=(11, 19.9), facecolor="white")
         axes = figure.add_axes((0.02, 0.02, 0.96, 0.96))
         axes.set_xlim(-0.2, 11.2)
-        axes.set_ylim(0, 19.0)
+        axes.set_ylim(0, 21.4)
         axes.set_axis_off()
         for y, text in (
-            (18.55, "Cores: zeroth-order training in int8"),
+            (20.9, "Cores: zeroth-order training in int8"),
             (15.75, "Cores: fine-tuning"),
             (11.15, "Cores: from compressed weights to a matrix-vector product"),
             (8.55, "Cores: from a seed to a perturbation stream"),

@@ -51,7 +51,7 @@ def case(config: WeightPerturbConfig, random: Random, *, steps: int = 3) -> Case
         command(Kind.SEED, seed=seed, magnitude=bits, zeros=zeros)
         for k in (1, -1):
             command(Kind.REWIND)
-            again = rng.integers(config.buffered, size=20) if config.buffered else []
+            again = rng.integers(max(config.buffered, 1), size=20 * bool(config.buffered))
             rows = np.array([*again, *range(config.buffered, count)], int)
             weights = _rows(config, rng, len(rows))
             passed(weights, Mode.PERTURB, model.perturbed(weights, z[rows], k), rows, k < 0)

@@ -15,6 +15,9 @@ from seedbed.spec.zo_trainer import ZO_TRAINER_KINDS, ZO_TRAINER_STATUS, ZoTrain
 
 __all__ = ["case", "drawn", "job", "log_payload", "sample_payloads", "schedule_payloads", "status"]
 
+#: Entries: epoch, magnitude, zeros, and update bits, which only a tail has.
+Schedule = list[tuple[int, int, int, int]]
+
 
 def drawn(config: ZoTrainerConfig, rng: np.random.Generator) -> ZoTrainer:
     """Return a model with random weights, some of them at the ends of their range."""
@@ -54,18 +57,23 @@ def sample_payloads(
     ]
 
 
-def schedule_payloads(config: ZoTrainerConfig, entries: list[tuple[int, int, int]]) -> list[int]:
-    """Return a schedule of entries (epoch, magnitude, zeros)."""
+def _phase(config: ZoTrainerConfig, magnitude: int, zeros: int, bits: int) -> dict[str, int]:
+    tail = {"update_bits": bits} if config.tail else {}
+    return {"magnitude": magnitude, "zeros": zeros} | tail
+
+
+def schedule_payloads(config: ZoTrainerConfig, entries: Schedule) -> list[int]:
+    """Return a schedule of entries (epoch, magnitude, zeros, update bits)."""
     layout = entry_layout(config)
     return [
         layout.const(
             {
                 "epoch": epoch,
-                "phase": {"magnitude": magnitude, "zeros": zeros},
+                "phase": _phase(config, magnitude, zeros, bits),
                 "last": k == len(entries) - 1,
             }
         ).as_bits()
-        for k, (epoch, magnitude, zeros) in enumerate(entries)
+        for k, (epoch, magnitude, zeros, bits) in enumerate(entries)
     ]
 
 
@@ -82,7 +90,7 @@ def status(kind: str, name: str = "ok", steps: int = 0) -> int:
 
 def log_payload(config: ZoTrainerConfig, entry: LogEntry) -> int:
     """Return a step in the log."""
-    phase = {"magnitude": entry.magnitude, "zeros": entry.zeros}
+    phase = _phase(config, entry.magnitude, entry.zeros, entry.update_bits)
     fields = {"seed": entry.seed, "phase": phase, "sign": entry.sign}
     return log_layout(config).const(fields).as_bits()
 
@@ -100,7 +108,7 @@ def training(
     samples: int,
     batch: int,
     epochs: int = 1,
-    schedule: list[tuple[int, int, int]],
+    schedule: Schedule,
 ) -> list[Phase]:
     """Train the model; return the phases of a core that does the same."""
     config = model.config
@@ -114,7 +122,7 @@ def training(
     fields = {"samples": samples, "epochs": epochs, "batch": batch, "seed": seed}
     command = job(config, "train", **fields, exponent=model.exponent)
     for epoch in range(epochs):
-        _, magnitude, zeros = [entry for entry in schedule if entry[0] <= epoch][-1]
+        _, magnitude, zeros, bits = [entry for entry in schedule if entry[0] <= epoch][-1]
         for k in range(0, samples, batch):
             part = slice(k, k + batch)
             found, entry = model.step(
@@ -123,6 +131,7 @@ def training(
                 seed=(seed + steps) & 0xFFFFFFFF,
                 magnitude=magnitude,
                 zeros=zeros,
+                update_bits=bits,
             )
             classes += class_payloads(config, found)
             log.append(log_payload(config, entry))
@@ -169,10 +178,10 @@ def case(config: ZoTrainerConfig, random: Random, *, samples: int = 3) -> Case:
         Phase(inputs={"i_parameters": word_payloads(config, model.words())}),
         classified(model, rng, 2),
         *training(
-            model, rng, samples=samples, batch=2, epochs=2, schedule=[(0, top, 5), (1, 1, 0)]
+            model, rng, samples=samples, batch=2, epochs=2, schedule=[(0, top, 5, 5), (1, 1, 0, 1)]
         ),
         read_out(model),
-        *training(model, rng, samples=2, batch=1, schedule=[(0, max(top - 1, 1), 14)]),
+        *training(model, rng, samples=2, batch=1, schedule=[(0, max(top - 1, 1), 14, 7)]),
         classified(model, rng, 1),
         read_out(model),
     ]

@@ -21,6 +21,7 @@ from seedbed.sim.proofs import (
     softmax_loss,
     tree_grng,
     urng_array,
+    weight_perturb,
 )
 
 __all__ = ["PROOFS"]
@@ -43,6 +44,7 @@ PROOFS = tuple(
         softmax_loss,
         requantize,
         loss_sign,
+        weight_perturb,
         forward_cache,
         conv_engine,
         lora,

@@ -1,12 +1,11 @@
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from seedbed.golden.training_log import LogError, TrainingLog, digest
 from seedbed.golden.zo_trainer import LogEntry, ZoTrainer
-from seedbed.spec.elasticzo import ElasticZoConfig
 from seedbed.spec.zo_trainer import ZoTrainerConfig
 
 CONFIG = ZoTrainerConfig(network="tiny", lanes=8, ways=2, batch=8)
@@ -70,6 +69,7 @@ def test_what_is_damaged_is_named(trained):
         ({"seed": 1 << 32}, r"a step's seed must be in 0\.\.4294967295, not 4294967296"),
         ({"magnitude": 5}, r"a step's magnitude must be in 1\.\.4, not 5"),
         ({"zeros": 16}, r"a step's zeros must be in 0\.\.15, not 16"),
+        ({"update_bits": 0}, r"a step's update_bits must be in 1\.\.7, not 0"),
         ({"sign": 2}, r"a step's sign must be in -1\.\.1, not 2"),
         ({"sign": None}, r"a step's sign must be in -1\.\.1, not None"),
     ],
@@ -114,17 +114,8 @@ def test_a_header_that_lacks_a_field_is_refused(trained):
             TrainingLog.parse(lines + _end(lines))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tail(ZoTrainerConfig):
-    """Its last layer is trained by backpropagation."""
-
-    @property
-    def model(self):
-        return ElasticZoConfig(network="tiny", partition=len(self.layers) - 1)
-
-
 def test_layers_trained_by_backpropagation_are_refused():
-    config = Tail(network="tiny", lanes=8, ways=2)
+    config = replace(CONFIG, tail=1)
     entry = LogEntry(seed=0, magnitude=1, zeros=0, sign=1)
     with pytest.raises(LogError, match=r"does not determine \w+, trained by backpropagation"):
         TrainingLog(config=config, exponents={}, first="", entries=(entry,))
