@@ -95,8 +95,10 @@ class TrainingLog:
         if "".join(lines[:-1]) + _end("".join(lines[:-1])) != text:
             raise LogError("it is damaged: its checksum does not fit its lines")
         # From here on only another version, or a text made by hand, can be wrong.
-        if header.get("version") != _VERSION or header.get("fields") != _FIELDS:
+        if header.get("version") != _VERSION:
             raise LogError(f"it is of version {header.get('version')}, not {_VERSION}")
+        if header.get("fields") != _FIELDS:
+            raise LogError(f"its steps have {header.get('fields')}, not {_FIELDS}")
         try:
             config = _config(header["config"])
             entries = tuple(_entry(config, _json(line)) for line in lines[1:-1])

@@ -223,6 +223,7 @@ def test_one_training_on_mnist_is_in_the_report(tmp_path, change):
     assert zo_trainer_rtl_demo.rows(tmp_path) == []
     path.write_text(json.dumps(RESULT))
     (row,) = zo_trainer_rtl_demo.rows(tmp_path)
+    assert row.aim == {"throughput_percent": [">=", 98], "writes_per_update": ["<=", 1]}
     (table,) = [t for t in sections([row.to_json()]) if t.title.startswith("Zeroth-order training")]
     printed = dict(zip(table.header, table.lines[0], strict=True))
     assert printed["cycles per MNIST epoch"] == "12,000,000"

@@ -16,7 +16,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from seedbed.flow import registry
+from seedbed.flow import paper, registry
 from seedbed.flow.demos.data import digits, mnist
 from seedbed.flow.demos.elasticzo_job import METHODS, NETWORKS, save
 from seedbed.flow.demos.zo_trainer_rtl import checkpoint_weights, draw, measure, row_figures
@@ -235,15 +235,17 @@ def _rows(result: dict[str, Any]) -> list[Row]:
     job = tuple(result[name] for name in ("images", "epochs", "batch", "network", "method"))
     if job != (1024, 1, 32, "lenet5_padded", "full-zo"):
         return []
+    params = {name: result[name] for name in ("lanes", "data", "seed")}
     return [
         Row(
             core=CORE,
             config=f"LeNet-5, {result['lanes']} lanes, {result['data']}",
             kind="job",
-            params={name: result[name] for name in ("lanes", "data", "seed")},
+            params=params,
             figures=row_figures(result),
             seeds=[result["seed"]],
             tools=result["tools"],
             command=result["command"],
+            aim=paper.aims(CORE, params, "job", None),
         )
     ]

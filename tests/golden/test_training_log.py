@@ -89,7 +89,7 @@ def test_another_version_is_refused(trained, monkeypatch):
     monkeypatch.setattr("seedbed.golden.training_log._FIELDS", ["seed"])
     text = trained[3].text()
     monkeypatch.undo()
-    with pytest.raises(LogError, match="version"):
+    with pytest.raises(LogError, match=r"its steps have \['seed'\], not \['seed', 'magnitude'"):
         TrainingLog.parse(text)
 
 
