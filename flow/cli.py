@@ -19,7 +19,7 @@ from rich.text import Text
 
 from seedbed.flow import registry, settings
 from seedbed.flow.compress import cli as checkpoints
-from seedbed.flow.demos.elasticzo_cli import demo_elasticzo, demo_elasticzo_choices
+from seedbed.flow.demos.elasticzo_cli import demo_elasticzo, demo_elasticzo_choices, replay_log
 from seedbed.flow.demos.instantft_cli import demo_instantft
 from seedbed.flow.emit import handoff, port_docs, verilog
 from seedbed.flow.files import atomic_path, os_error_path, require_output
@@ -371,7 +371,7 @@ def report(
     The report is JSON, Markdown, HTML and plots. It includes the valid cached results of other
     commands.
     """
-    from seedbed.flow.demos import instantft_rtl_demo, seedlm, zo
+    from seedbed.flow.demos import instantft_rtl_demo, seedlm, zo, zo_trainer_rtl_demo
     from seedbed.flow.report import docs as pages
     from seedbed.flow.report import jobs
     from seedbed.flow.report import report as document_files
@@ -380,7 +380,8 @@ def report(
     main = [job for job in everything if job.main and (not quick or job.kind in jobs.QUICK)]
     jobs.measure(everything if all_ else main, err)
     folder = build / "demo"
-    demos = [*zo.rows(folder), *seedlm.rows(folder), *instantft_rtl_demo.rows(folder)]
+    demos = [*zo.rows(folder), *seedlm.rows(folder)]
+    demos += [*instantft_rtl_demo.rows(folder), *zo_trainer_rtl_demo.rows(folder)]
     path = document_files.build(jobs.cached(everything) + demos, build / "report")
     document = json.loads(path.read_text())
     if docs is not None:
@@ -398,6 +399,7 @@ app.add_typer(demo_app, name="demo")
 demo_app.command("instantft")(demo_instantft)
 demo_app.command("elasticzo")(demo_elasticzo)
 demo_app.command("elasticzo-choices")(demo_elasticzo_choices)
+app.command("replay-log")(replay_log)
 
 
 @demo_app.command("zo")

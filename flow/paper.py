@@ -201,6 +201,13 @@ AIMS: list[tuple[str, dict[str, Any], str, str | None, dict[str, list]]] = [
         None,
         {"job_cycles": ["<=", 12e6], "pass_cycles": ["<=", 400]},
     ),
+    (
+        "zo_trainer",
+        {"lanes": 32},
+        "job",
+        None,
+        {"throughput_percent": [">=", 98], "writes_per_update": ["<=", 1]},
+    ),
     ("demo zo", {"source": "on-the-fly"}, "demo", None, {"points_to_gaussian": [">=", -1]}),
     ("demo zo", {"source": "pre-generated"}, "demo", None, {"points_to_gaussian": [">=", -1]}),
 ]

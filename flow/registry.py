@@ -622,7 +622,7 @@ CORES: dict[str, Core] = {
                     kinds=(*CHECKED, "mutation"),
                     main=SIMULATED,
                 ),
-                "LeNet-5, 32 lanes": Variant(placed=("ecp5",)),
+                "LeNet-5, 32 lanes": Variant(placed=("ecp5",), kinds=("simulation", "job")),
             },
             small=SMALL_TRAINING,
         ),

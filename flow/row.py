@@ -46,6 +46,15 @@ UNITS: dict[str, str] = {
     **{f"{part}_cycles": "cycles" for part in ("job", "load", "fill", "cached", "read")},
     "pass_cycles": "cycles/sample",
     "cycles_per_second": "cycles/s",
+    # Zeroth-order training: cycles by step, sample and pass; throughput of perturbed passes; an
+    # epoch of MNIST; reads and writes of a parameter in an update
+    "step_cycles": "cycles/step",
+    "sample_cycles": "cycles/sample",
+    **{f"{name}_cycles": "cycles/pass" for name in ("forward", "perturbed")},
+    "throughput_percent": "%",
+    "epoch_cycles": "cycles",
+    "reads_per_update": "reads",
+    "writes_per_update": "writes",
     # Training images and held-out images
     "images": "images",
     "held_images": "images",

@@ -54,7 +54,7 @@ def executable(
     flags
         Further options of Verilator.
     files
-        Generated files by name: Verilog files, which are compiled too, and headers.
+        Generated files by name: Verilog files and Verilator's configurations, and headers.
     """
     files, flags = files or {}, [*flags, *_CFLAGS]
     texts = [path.read_text() for path in (verilog, main, verilate.STREAMS)]
@@ -65,7 +65,8 @@ def executable(
     def make(scratch: Path) -> None:
         for name, text in files.items():
             (scratch / name).write_text(text)
-        sources = [verilog, *(scratch / name for name in files if name.endswith(".v")), main]
+        compiled = (scratch / name for name in files if name.endswith((".v", ".vlt")))
+        sources = [verilog, *compiled, main]
         verilate.build(
             scratch, "--top-module", top, "-o", "bench", *(path.resolve() for path in sources),
             flags=flags,

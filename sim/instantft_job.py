@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from amaranth.hdl import Shape
-from amaranth.lib import data
 
 from seedbed.golden.engine import words
 from seedbed.hw import bursts, instantft
 from seedbed.hw.parameter_loader import packet_layout, words_layout
 from seedbed.sim import cpp_bench
 from seedbed.sim.harness import Mismatch
+from seedbed.sim.payloads import pack, unpack
 from seedbed.spec.instantft import INSTANTFT_KINDS, INSTANTFT_STATUS, InstantFtConfig
 
 __all__ = ["MAIN", "Act", "ActResult", "Memory", "executable", "play"]
@@ -79,37 +78,6 @@ def executable(verilog: Path, *, build: Path) -> Path:
     return cpp_bench.executable(MAIN, verilog, verilog.stem, build=build, flags=cpp_bench.OPTIMISED)
 
 
-def _numbers(layout: data.StructLayout, name: str) -> tuple[int, int, Shape]:
-    """Return where a field begins, how many numbers it has, and the shape of each."""
-    shape = layout[name].shape
-    inner = isinstance(shape, data.ArrayLayout)
-    each = Shape.cast(shape.elem_shape if inner else shape)
-    return layout[name].offset, shape.length if inner else 1, each
-
-
-def _pack(layout: data.StructLayout, count: int, **fields: np.ndarray | int) -> np.ndarray:
-    """Return ``count`` payloads of a layout as 32-bit words (count, words), low word first.
-
-    An array's numbers are the last dimension of its field.
-    """
-    bits = np.zeros((count, -(-layout.size // 32) * 32), np.uint8)
-    for name, value in fields.items():
-        at, length, each = _numbers(layout, name)
-        numbers = np.asarray(value, np.int64).reshape(-1, length, 1) >> np.arange(each.width) & 1
-        bits[:, at : at + length * each.width] = numbers.reshape(-1, length * each.width)
-    return np.packbits(bits, axis=1, bitorder="little").view("<u4")
-
-
-def _unpack(layout: data.StructLayout, found: np.ndarray, name: str) -> np.ndarray:
-    """Return a field of payloads as :func:`_pack` gives them: int64, (count, numbers)."""
-    at, length, each = _numbers(layout, name)
-    bits = np.unpackbits(found.astype("<u4").view(np.uint8), axis=1, bitorder="little")
-    scale = 1 << np.arange(each.width)
-    scale[-1] *= -1 if each.signed else 1
-    own = bits[:, at : at + length * each.width].reshape(len(found), length, each.width)
-    return own.astype(np.int64) @ scale
-
-
 def _images(config: InstantFtConfig, images: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the beats of every image, each with its place as its index: (images, beats, words)."""
     count, rows, columns = images.shape
@@ -117,7 +85,7 @@ def _images(config: InstantFtConfig, images: np.ndarray, labels: np.ndarray) -> 
     padded = np.zeros((count, rows, beats * config.ways), np.uint8)
     padded[..., :columns] = images
     beats *= rows
-    found = _pack(
+    found = pack(
         instantft.sample_layout(config),
         count * beats,
         pixels=padded.reshape(-1, config.ways),
@@ -156,12 +124,12 @@ def _job(
         last = np.arange(len(pairs)) == len(pairs) - 1
         found += [
             [len(pairs)],
-            _pack(loaded, len(pairs), word=pairs, trainable=act.trainable, last=last).ravel(),
+            pack(loaded, len(pairs), word=pairs, trainable=act.trainable, last=last).ravel(),
             [act.kind is not None],
         ]
         if act.kind is not None:
             kind = INSTANTFT_KINDS.index(act.kind)
-            found += [_pack(place, 1, kind=kind, **dict(act.fields)).ravel()]
+            found += [pack(place, 1, kind=kind, **dict(act.fields)).ravel()]
         found += [[len(act.images)], np.asarray(act.images)]
     return np.concatenate([np.asarray(part, np.int64) for part in found]).astype("<u4").tobytes()
 
@@ -181,7 +149,7 @@ def _results(config: InstantFtConfig, raw: bytes, acts: Iterable[Act]) -> list[A
         cycles, count = map(int, take(2)[:, 0])
         came = take(count, 1 + -(-results.size // 32))
         parts = {
-            name: _unpack(results, came[:, 1:], name)[:, 0]
+            name: unpack(results, came[:, 1:], name)[:, 0]
             for name in ("best", "loss", "hit", "status", "last")
         }
         samples = parts.pop("last") == 0
@@ -193,7 +161,7 @@ def _results(config: InstantFtConfig, raw: bytes, acts: Iterable[Act]) -> list[A
                 status=INSTANTFT_STATUS[ended[0]] if act.kind else None,
                 when=came[samples, 0],
                 **{name: part[samples] for name, part in parts.items()},
-                parameters=_unpack(given, gave, "word").ravel(),
+                parameters=unpack(given, gave, "word").ravel(),
                 counters=dict(
                     zip(
                         instantft.COUNTERS,

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seedbed.flow.demos import instantft_rtl_demo, seedlm, zo
+from seedbed.flow.demos import instantft_rtl_demo, seedlm, zo, zo_trainer_rtl_demo
 from seedbed.flow.demos.pretrained import pretrained
 from seedbed.flow.emit import verilog
 from seedbed.flow.files import write_atomic
@@ -285,7 +285,12 @@ def test_a_damaged_demonstration_is_left_out_of_the_report(tmp_path, capsys):
 @damage
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(zo, "zo"), (seedlm, "seedlm"), (instantft_rtl_demo, "instantft_rtl")],
+    [
+        (zo, "zo"),
+        (seedlm, "seedlm"),
+        (instantft_rtl_demo, "instantft_rtl"),
+        (zo_trainer_rtl_demo, "elasticzo_rtl"),
+    ],
 )
 def test_every_demonstration_is_read_so(tmp_path, capsys, module, name, damage):
     path = tmp_path / "mnist" / f"{name}.json"

@@ -6,9 +6,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from seedbed.flow.options import BUILD, Build, Data
+from seedbed.flow.files import require_output
+from seedbed.flow.options import BUILD, Build, Data, Force
 
-__all__ = ["demo_elasticzo", "demo_elasticzo_choices"]
+__all__ = ["demo_elasticzo", "demo_elasticzo_choices", "replay_log"]
 
 Jobs = Annotated[int, typer.Option(help="The number of trainings at a time.")]
 
@@ -33,10 +34,21 @@ def demo_elasticzo(
         str,
         typer.Option(help="The source in int8: software, buffer, urng, urng-row, lutopt."),
     ] = "software",
-    epochs: Annotated[int, typer.Option(help="The number of passes over the images.")] = 100,
+    rtl: Annotated[
+        bool, typer.Option("--rtl", help="Train on the emitted Verilog, bit-exact; not by full-bp.")
+    ] = False,
+    images: Annotated[
+        int | None, typer.Option(help="With --rtl: the number of images, by default 1024.")
+    ] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(help="The number of passes over the images, by default 100, with --rtl 1."),
+    ] = None,
     batch: Annotated[
         int | None,
-        typer.Option(help="The number of images of a batch, by default 256, with --float 32."),
+        typer.Option(
+            help="The number of images of a batch, by default 256, with --float or --rtl 32."
+        ),
     ] = None,
     magnitude: Annotated[
         int, typer.Option(help="The largest number of a perturbation in int8, 1 to 63.")
@@ -62,15 +74,35 @@ def demo_elasticzo(
 ) -> None:
     """Train LeNet-5 by forward passes, in 8-bit integers or in floating point.
 
-    Each completed epoch is kept: an interrupted training goes on with --resume.
+    Each completed epoch is kept: an interrupted training goes on with --resume. With --rtl, the
+    emitted core trains, its cycles, reads and writes are counted, and its log is written.
     """
+    if rtl:
+        others = {
+            "--float": not integers, "--source": source != "software", "--fraction": fraction != 4,
+            "--rate": rate != 1e-3, "--rotate": rotate != 0, "--seeds": seeds != 1,
+            "--jobs": jobs != 1, "--resume": resume,
+        }  # fmt: skip
+        if wrong := [name for name, given in others.items() if given]:
+            raise ValueError(f"{wrong[0]} does not go with --rtl")
+        from seedbed.flow.demos.zo_trainer_rtl_demo import run_rtl
+
+        numbers = {"images": images, "batch": batch, "epochs": epochs}
+        given = {name: value for name, value in numbers.items() if value is not None}
+        run_rtl(
+            data, _folder(build, data), build=build, method=method, **given, magnitude=magnitude,
+            seed=seed, start=start, console=Console(),
+        )  # fmt: skip
+        return
+    if images is not None:
+        raise ValueError("--images goes with --rtl")
     from seedbed.flow.demos.elasticzo import run_elasticzo
     from seedbed.flow.demos.elasticzo_job import Settings
 
     settings = Settings(
         arithmetic="int8" if integers else "float",
         method=method,
-        epochs=epochs,
+        epochs=100 if epochs is None else epochs,
         batch=(256 if integers else 32) if batch is None else batch,
         seed=seed,
         source=source,
@@ -100,3 +132,21 @@ def demo_elasticzo_choices(
         data, _folder(build, data), images=images, epochs=epochs, batch=batch, seeds=seeds,
         jobs=jobs, console=Console(),
     )  # fmt: skip
+
+
+def replay_log(
+    log: Annotated[
+        Path, typer.Argument(help="The log of a training.", exists=True, dir_okay=False)
+    ],
+    first: Annotated[
+        Path, typer.Argument(help="The first weights: an .npz file.", exists=True, dir_okay=False)
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The file of the final weights.")],
+    force: Force = False,
+) -> None:
+    """Make the final weights of a training in the RTL from its log and its first weights."""
+    from seedbed.flow.demos.zo_trainer_rtl_demo import replay
+
+    require_output(output, force=force)
+    steps = replay(log, first, output)
+    print(f"{output}: the weights after {steps} steps")

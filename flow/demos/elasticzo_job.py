@@ -26,7 +26,7 @@ from seedbed.spec.checks import require_choice, require_int
 from seedbed.spec.elasticzo import GRAIN, ElasticZoConfig, phases_of
 from seedbed.spec.network import named
 
-__all__ = ["ARITHMETICS", "METHODS", "Images", "Settings", "Task", "load"]
+__all__ = ["ARITHMETICS", "METHODS", "Images", "Settings", "Task", "load", "save"]
 
 #: Layers at the end that backpropagation trains; -1 is all of them.
 METHODS = {"full-zo": 0, "cls2": 1, "cls1": 2, "full-bp": -1}
@@ -255,7 +255,7 @@ class Task:
             for epoch in range(len(state["history"]), job.epochs):
                 found = self._epoch(trainer, job, epoch, schedule[epoch])
                 state["history"].append(found)
-                _save(path, _arrays(trainer), state)
+                save(path, _arrays(trainer), state)
         return {**state, "checkpoint": path.name}
 
     def _trainer(self, job: Settings, start: Arrays | None, stack: ExitStack) -> Any:
@@ -327,7 +327,8 @@ def _network(arrays: Arrays) -> Network:
     return Network(weights, {name: int(arrays[f"{name}.exponent"]) for name in names})
 
 
-def _save(path: Path, arrays: Arrays, state: dict[str, Any]) -> None:
+def save(path: Path, arrays: Arrays, state: dict[str, Any]) -> None:
+    """Write a checkpoint: arrays, and a state of JSON values."""
     buffer = BytesIO()
     text = json.dumps(state).encode()
     np.savez(buffer, **arrays, state=np.frombuffer(text, np.uint8))  # type: ignore[arg-type]

@@ -59,7 +59,7 @@ def _status(rows: list[dict[str, Any]], stem: str) -> str:
 def _resources(rows: list[dict[str, Any]], stem: str) -> str:
     own = [row for row in rows if row["core"] == stem]
     chosen = {"Compared with the papers", "Matrix-vector products", "Resources", "Correlation"}
-    chosen |= {"Scaling exponents", "Lanes, cycles and area"}
+    chosen |= {"Scaling exponents", "Lanes, cycles and area", "Zeroth-order training in the RTL"}
     return _tables(own, chosen)
 
 

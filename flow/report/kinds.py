@@ -276,14 +276,10 @@ def _cycles(job: Job) -> Row:
 
 def _job(job: Job) -> Row:
     # It imports plots and image data, which the command line does not load.
-    from seedbed.flow.demos import instantft_rtl
-
+    demo = import_module(f"seedbed.flow.demos.{job.core}_rtl")
     config = registry.find(job.core).configure(job.params)
-    found = instantft_rtl.measure(
-        emitted(job), config, None, build=job.build,
-        folder=job.build / "demo" / "digits" / "instantft_cache",
-    )  # fmt: skip
-    figures = instantft_rtl.row_figures(found)
+    found = demo.reported(emitted(job), config, job.build)
+    figures = demo.row_figures(found)
     row = _measured(job, figures, seeds=[found["seed"]], tools=found["tools"])
     return replace(row, params={**row.params, "data": found["data"]})
 
@@ -331,7 +327,7 @@ KINDS: dict[str, Kind] = {
     "speed": Kind(_speed, _MODEL, ("numba",)),
     "proof": Kind(_proof, ("seedbed.sim.prove", "seedbed.sim.proofs.{core}")),
     "cycles": Kind(_cycles, ("seedbed.sim.gemv_cycles", "seedbed.flow.demos.gemv_cycles")),
-    "job": Kind(_job, ("seedbed.flow.demos.instantft_rtl",)),
+    "job": Kind(_job, ("seedbed.flow.demos.{core}_rtl",)),
     "mutation": Kind(_mutation, ("seedbed.sim.mutate",)),
     "dieharder": Kind(_dieharder, ("seedbed.flow.report.dieharder",), tool="DIEHARDER"),
 }

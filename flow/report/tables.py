@@ -16,7 +16,7 @@ from seedbed.flow.report.table import (
 
 __all__ = [
     "DESIGN", "HIGHLIGHTS", "amount", "commands", "highlights", "job_resources", "matrix_vector",
-    "merge_designs", "paper_comparison", "status", "surviving_mutants",
+    "merge_designs", "paper_comparison", "status", "surviving_mutants", "zeroth_order",
 ]  # fmt: skip
 
 #: Kinds of rows with figures of a mapped design.
@@ -117,7 +117,8 @@ def matrix_vector(rows: list[JsonRow], title: str, text: str) -> Table | None:
 
 def job_resources(rows: list[JsonRow], title: str, text: str) -> Table | None:
     """Return resources and job duration of each design on which a complete job was run."""
-    ran = {(row["core"], row["config"]): row for row in rows if row["kind"] == "job"}
+    fine_tuned = [row for row in rows if row["kind"] == "job" and "pass_cycles" in row["figures"]]
+    ran = {(row["core"], row["config"]): row for row in fine_tuned}
     found = []
     for row in merge_designs(rows):
         job = ran.get((row["core"], row["config"]))
@@ -130,6 +131,27 @@ def job_resources(rows: list[JsonRow], title: str, text: str) -> Table | None:
             figures.pop(name, None)
         found.append({**row, "figures": figures, "params": job["params"]})
     return from_rows(title, text, found, {}) if found else None
+
+
+def zeroth_order(rows: list[JsonRow], title: str, text: str) -> Table | None:
+    """Return trainings by zeroth order; with the time of an epoch where the core was placed."""
+    found = []
+    for row in rows:
+        if row["kind"] != "job" or "epoch_cycles" not in row["figures"]:
+            continue
+        placed = [
+            {**row, "target": other["target"], "figures": row["figures"] | _epoch(row, other)}
+            for other in rows
+            if (other["kind"], other["core"], other["config"])
+            == ("place", row["core"], row["config"])
+        ]
+        found += placed or [row]
+    return from_rows(title, text, found, {}) if found else None
+
+
+def _epoch(row: JsonRow, placed: JsonRow) -> dict[str, float]:
+    mhz = placed["figures"]["fmax_mhz"]
+    return {"fmax_mhz": mhz, "epoch_s": row["figures"]["epoch_cycles"] / mhz / 1e6}
 
 
 def surviving_mutants(rows: list[JsonRow], title: str, text: str) -> Table | None:

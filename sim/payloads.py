@@ -1,0 +1,38 @@
+"""Many payloads at once, as words of 32 bits for testbenches in C++."""
+
+import numpy as np
+from amaranth.hdl import Shape
+from amaranth.lib import data
+
+__all__ = ["pack", "unpack"]
+
+
+def _numbers(layout: data.StructLayout, name: str) -> tuple[int, int, Shape]:
+    """Return the offset of a field, how many numbers it has, and the shape of each."""
+    shape = layout[name].shape
+    inner = isinstance(shape, data.ArrayLayout)
+    each = Shape.cast(shape.elem_shape if inner else shape)
+    return layout[name].offset, shape.length if inner else 1, each
+
+
+def pack(layout: data.StructLayout, count: int, **fields: np.ndarray | int) -> np.ndarray:
+    """Return ``count`` payloads of a layout as 32-bit words (count, words), low word first.
+
+    An array's numbers are the last dimension of its field.
+    """
+    bits = np.zeros((count, -(-layout.size // 32) * 32), np.uint8)
+    for name, value in fields.items():
+        at, length, each = _numbers(layout, name)
+        numbers = np.asarray(value, np.int64).reshape(-1, length, 1) >> np.arange(each.width) & 1
+        bits[:, at : at + length * each.width] = numbers.reshape(-1, length * each.width)
+    return np.packbits(bits, axis=1, bitorder="little").view("<u4")
+
+
+def unpack(layout: data.StructLayout, found: np.ndarray, name: str) -> np.ndarray:
+    """Return a field of payloads as :func:`pack` gives them: int64, (count, numbers)."""
+    at, length, each = _numbers(layout, name)
+    bits = np.unpackbits(found.astype("<u4").view(np.uint8), axis=1, bitorder="little")
+    scale = 1 << np.arange(each.width)
+    scale[-1] *= -1 if each.signed else 1
+    own = bits[:, at : at + length * each.width].reshape(len(found), length, each.width)
+    return own.astype(np.int64) @ scale

@@ -1,0 +1,373 @@
+# amaranth: UnusedElaboratable=no
+"""Whole jobs of zeroth-order training on the emitted Verilog, checked against the model."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+from amaranth.lib import data
+from amaranth.lib.wiring import In
+
+from seedbed.golden.zo_trainer import LogEntry, ZoTrainer
+from seedbed.hw.parameter_loader import words_layout
+from seedbed.hw.pipeline_ports import row_address
+from seedbed.hw.pipeline_timing import cycles as pass_cycles
+from seedbed.hw.read_arbiter import request_layout
+from seedbed.hw.sample_intake import sample_layout
+from seedbed.hw.zo_control import status_layout
+from seedbed.hw.zo_steps import class_layout, log_layout
+from seedbed.hw.zo_trainer import ZoTrainer as Core
+from seedbed.sim import cpp_bench
+from seedbed.sim.cases.zo_trainer import job, schedule_payloads
+from seedbed.sim.harness import Mismatch, stream_ports
+from seedbed.sim.payloads import pack, unpack
+from seedbed.sim.ports import packed
+from seedbed.spec.zo_trainer import ZO_TRAINER_STATUS, ZoTrainerConfig
+
+__all__ = ["MAIN", "Done", "Job", "executable", "run"]
+
+#: Feeds the core, and counts: some million cycles, so no Python in the loop.
+MAIN = Path(__file__).with_suffix(".cpp")
+#: Readers of the parameter memory whose reads are counted, by their ports of its arbiter.
+READERS = {"pass": "steps", "update": "update_reads"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A training: load weights, train, read weights out, and classify other images.
+
+    Parameters
+    ----------
+    config
+        Of the core.
+    weights, exponents
+        To start from, as :class:`~seedbed.golden.zo_trainer.ZoTrainer` takes them.
+    images, labels
+        Bytes (samples, C, H, W) and classes, of all images.
+    order
+        The samples of each epoch, by their places in ``images``: (epochs, samples).
+    batch
+        Samples between two updates.
+    seed
+        Of the first batch's perturbation.
+    schedule
+        Entries (epoch, magnitude, zeros, update bits of a tail), the first of epoch 0.
+    classified
+        Images that are classified after the training, by their places in ``images``.
+    """
+
+    config: ZoTrainerConfig
+    weights: Mapping[str, np.ndarray]
+    exponents: Mapping[str, int]
+    images: np.ndarray
+    labels: np.ndarray
+    order: np.ndarray
+    batch: int
+    seed: int
+    schedule: Sequence[tuple[int, int, int, int]]
+    classified: np.ndarray
+
+    def model(self) -> ZoTrainer:
+        """Return the model with the first weights."""
+        return ZoTrainer(self.config, self.weights, self.exponents)
+
+    def batches(self) -> Iterator[tuple[np.ndarray, dict[str, int]]]:
+        """Yield of each step the samples' places, and seed, magnitude, zeros and update bits."""
+        seed = self.seed
+        for epoch, samples in enumerate(self.order):
+            _, *phase = [entry for entry in self.schedule if entry[0] <= epoch][-1]
+            fields = dict(zip(("magnitude", "zeros", "update_bits"), phase, strict=True))
+            for at in range(0, len(samples), self.batch):
+                yield samples[at : at + self.batch], {"seed": seed & 0xFFFFFFFF, **fields}
+                seed += 1
+
+    def steps(self, model: ZoTrainer) -> Iterator[tuple[np.ndarray, LogEntry]]:
+        """Train a model; yield of each step the classes of the second pass, and the entry."""
+        for places, fields in self.batches():
+            yield model.step(self.images[places], self.labels[places], **fields)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """Results of a job that is bit-exact with the model, and what was counted.
+
+    Parameters
+    ----------
+    cycles
+        By phase: ``load``, ``train``, ``read``, ``infer``.
+    when
+        The cycle of each class, from the phase's first: of the samples trained on, and classified.
+    log
+        An entry for each step.
+    model
+        The model with the weights that were read out.
+    correct
+        Of the images classified, which ones had their labels.
+    reads
+        Of each row of the parameter memory in the training, by passes and by updates.
+    writes
+        Of each row of each of the memories side by side in the training: (memories, rows).
+    seconds
+        Of the simulation, by the clock.
+    """
+
+    cycles: dict[str, int]
+    when: dict[str, np.ndarray]
+    log: list[LogEntry]
+    model: ZoTrainer
+    correct: np.ndarray
+    reads: dict[str, np.ndarray]
+    writes: np.ndarray
+    seconds: float
+
+
+def _memories(config: ZoTrainerConfig) -> int:
+    """Return how many memories side by side have the parameters: two numbers of a row each."""
+    return config.ways * config.lanes // 2
+
+
+def _header(top: str, config: ZoTrainerConfig) -> str:
+    """Return the streams and the probes of the testbench."""
+    pipeline = f"top.rootp->{top}_packed__DOT__core__DOT__pipeline__DOT__"
+    row = request_layout(row_address(config.engine))["row"]
+    probes = []
+    for port in READERS.values():
+        signal = f"{pipeline}row_arbiter__DOT__{port}"
+        probes.append((f"{signal} & 1", f"{signal} >> {row.offset} & {(1 << row.width) - 1}"))
+    memory = f"{pipeline}memory__DOT__"
+    probes += [(f"{memory}writes_{k}", f"{memory}write_row") for k in range(_memories(config))]
+    names = list(stream_ports(Core(config).signature))
+    sides = {
+        "INPUTS": [f"P({name})" for name, way in names if way is In],
+        "OUTPUTS": [f"P({name})" for name, way in names if way is not In],
+        "PROBES": [f"P({enable}, {at})" for enable, at in probes],
+    }
+    lines = [f"#define {side}(P) {' '.join(calls)}" for side, calls in sides.items()]
+    return "\n".join([*lines, f"#define ROWS {1 << row.width}", ""])
+
+
+def executable(verilog: Path, top: str, config: ZoTrainerConfig, *, build: Path) -> Path:
+    """Build the core in ``verilog``; see :func:`seedbed.sim.cpp_bench.executable`."""
+    visible = [("row_arbiter", port) for port in READERS.values()]
+    visible += [("memory", "writes_*"), ("memory", "write_row")]
+    lines = [
+        f'public_flat_rd -module "{top}_pipeline_{module}" -var "{name}"\n'
+        for module, name in visible
+    ]
+    files = {
+        "ports.h": _header(top, config),
+        "packed.v": packed(top, Core(config).signature),
+        "visible.vlt": "`verilator_config\n" + "".join(lines),
+    }
+    return cpp_bench.executable(
+        MAIN, verilog, f"{top}_packed", build=build, flags=cpp_bench.OPTIMISED, files=files
+    )
+
+
+def _samples(config: ZoTrainerConfig, images: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the beats of images as words: (images, beats, words)."""
+    count, channels, height, width = images.shape
+    across = width * channels
+    rows = np.zeros((count, height, -(-across // config.ways) * config.ways), np.uint8)
+    rows[..., :across] = images.transpose(0, 2, 3, 1).reshape(count, height, across)
+    beats = config.image_beats
+    found = pack(
+        sample_layout(config),
+        count * beats,
+        pixels=rows.reshape(-1, config.ways),
+        label=np.repeat(labels, beats),
+        last=np.arange(count * beats) % beats == beats - 1,
+    )
+    return found.reshape(count, beats, -1)
+
+
+def _words(payloads: Sequence[int], bits: int) -> np.ndarray:
+    """Return payloads of so many bits as whole words, the low one first: (count, words)."""
+    size = -(-bits // 32) * 4
+    raw = b"".join(payload.to_bytes(size, "little") for payload in payloads)
+    return np.frombuffer(raw, "<u4").reshape(len(payloads), -1)
+
+
+class _Bench:
+    """Words of a job for the testbench, and what comes back.
+
+    The job's words: seed, pauses, phases; then for each phase and input, how many payloads and
+    their words, and for each output, how many payloads. The results' words: for each phase its
+    cycles; for each output, how many payloads, and cycle and words of each; for each probe, a count
+    for each row.
+    """
+
+    def __init__(self, job: Job):
+        config, core = job.config, Core(job.config)
+        ways = dict(stream_ports(core.signature))
+        self.inputs = [name for name, way in ways.items() if way is In]
+        self.outputs = [name for name in ways if name not in self.inputs]
+        self.layouts = {name: getattr(core, name).payload.shape() for name in ways}
+        self.rows = 1 << request_layout(row_address(config.engine))["row"].width
+        self.probes = len(READERS) + _memories(config)
+        self.phases = self._phases(job, job.model())
+
+    def _phases(self, of: Job, model: ZoTrainer) -> dict[str, tuple[dict, dict[str, int]]]:
+        """Return payloads for inputs, and how many come from outputs, by phase."""
+        config = of.config
+        beats = _samples(config, of.images, of.labels)
+        pairs = model.words()
+        last = np.arange(len(pairs)) == len(pairs) - 1
+        words = pack(words_layout(config.engine), len(pairs), word=pairs, last=last)
+        schedule = self._given("i_schedule", schedule_payloads(config, list(of.schedule)))
+        epochs, samples = of.order.shape
+        fields = {"samples": samples, "epochs": epochs, "batch": of.batch, "seed": of.seed}
+        train = job(config, "train", **fields, exponent=model.exponent)
+        count = len(of.classified)
+        infer = job(config, "infer", samples=count, epochs=1, exponent=model.exponent)
+
+        def command(given: int, which: np.ndarray | None = None) -> dict[str, np.ndarray]:
+            images = {} if which is None else {"i_samples": np.concatenate(beats[which])}
+            return {"i": self._given("i", [given])} | images
+
+        steps = sum(1 for _ in of.batches())
+        return {
+            "load": ({"i_parameters": words}, {}),
+            "schedule": ({"i_schedule": schedule}, {}),
+            "train": (
+                command(train, of.order.ravel()),
+                {"o": of.order.size, "o_log": steps, "o_status": 1},
+            ),
+            "read": (command(job(config, "read")), {"o_parameters": len(pairs), "o_status": 1}),
+            "infer": (command(infer, of.classified), {"o": count, "o_status": 1}),
+        }
+
+    def _given(self, port: str, payloads: Sequence[int]) -> np.ndarray:
+        return _words(payloads, self.layouts[port].size)
+
+    def text(self, *, seed: int, pauses: int) -> bytes:
+        """Return the job."""
+        parts: list[np.ndarray | list[int]] = [[seed, pauses, len(self.phases)]]
+        for given, wanted in self.phases.values():
+            for name in self.inputs:
+                payloads = given.get(name, np.zeros((0, 1), "<u4"))
+                parts += [[len(payloads)], payloads.ravel()]
+            parts.append([wanted.get(name, 0) for name in self.outputs])
+        return np.concatenate([np.asarray(part, "<u4") for part in parts]).tobytes()
+
+    def results(self, raw: bytes) -> Iterator[tuple[int, dict[str, np.ndarray], np.ndarray]]:
+        """Yield of each phase cycles, payloads by output after their cycles, and counts."""
+        numbers, at = np.frombuffer(raw, "<u4"), 0
+
+        def take(rows: int, columns: int) -> np.ndarray:
+            nonlocal at
+            at += rows * columns
+            return numbers[at - rows * columns : at].reshape(rows, columns)
+
+        for _ in self.phases:
+            cycles, found = int(take(1, 1)[0, 0]), {}
+            for name in self.outputs:
+                count = int(take(1, 1)[0, 0])
+                found[name] = take(count, 1 + -(-self.layouts[name].size // 32))
+            yield cycles, found, take(self.probes, self.rows)
+
+
+def run(
+    bench: Path,
+    job: Job,
+    *,
+    seed: int,
+    pauses: int = 0,
+    progress: Callable[[float], None] = lambda share: None,
+) -> Done:
+    """Run a job, and check classes, signs and weights against the model, bit for bit.
+
+    Parameters
+    ----------
+    bench
+        What :func:`executable` built.
+    seed
+        Of the pauses.
+    pauses
+        Of 16 cycles, in so many every port pauses, at random; 0 is as fast as the core is.
+    progress
+        Called with the share that is done, a few times a second.
+
+    Raises :class:`Mismatch` with the first step that differs, or where nothing is transferred for
+    long. An interruption ends the simulation too.
+    """
+    parts = _Bench(job)
+    one = pass_cycles(job.config.engine, *job.config.engine.plan.base)
+    total = (2 * job.order.size + len(job.classified)) * (one + 100)
+    total += 2 * job.config.parameter_beats * 16 // (16 - pauses)
+    began = perf_counter()
+    try:
+        _, raw = cpp_bench.run(
+            bench, "job.bin", "results.bin", output="results.bin",
+            files={"job.bin": parts.text(seed=seed, pauses=pauses)},
+            progress=lambda line: progress(min(int(line) / total, 1)),
+        )  # fmt: skip
+    except cpp_bench.BenchFailed as failure:
+        raise Mismatch(f"the simulation ended with {failure.status}: {failure.message}") from None
+    seconds = perf_counter() - began
+    found = dict(zip(parts.phases, parts.results(raw), strict=True))
+    return _checked(job, found, seconds)
+
+
+def _field(layout: data.StructLayout, found: np.ndarray, name: str) -> np.ndarray:
+    return unpack(layout, found[:, 1:], name)[:, 0]
+
+
+def _checked(job: Job, found: dict, seconds: float) -> Done:
+    """Return the results; raise :class:`Mismatch` where anything differs from the model."""
+    config, model = job.config, job.model()
+    for name in ("train", "read", "infer"):
+        status = int(_field(status_layout(), found[name][1]["o_status"], "status")[0])
+        if status:
+            raise Mismatch(f"{name} ended with the status {ZO_TRAINER_STATUS[status]!r}, not 'ok'")
+    _, train, counts = found["train"]
+    classes = _classes(config, train["o"])
+    layout = log_layout(config)
+    logged = zip(*(_field(layout, train["o_log"], name) for name in ("seed", "sign")), strict=True)
+    log: list[LogEntry] = []
+    at = 0
+    for step, (best, entry) in enumerate(job.steps(model)):
+        wrong = np.flatnonzero(classes[at : at + len(best)] != best)
+        if len(wrong):
+            raise Mismatch(
+                f"step {step}: sample {wrong[0]} is of class {classes[at + wrong[0]]}, and in the "
+                f"model of class {best[wrong[0]]}"
+            )
+        came = tuple(map(int, next(logged)))
+        if came != (entry.seed, entry.sign):
+            raise Mismatch(
+                f"step {step}: seed and sign are {came}, and in the model "
+                f"{(entry.seed, entry.sign)}"
+            )
+        log.append(entry)
+        at += len(best)
+    read = unpack(words_layout(config.engine), found["read"][1]["o_parameters"][:, 1:], "word")
+    different = int((read != model.words()).sum())
+    if different:
+        raise Mismatch(f"{different} of {read.size} weights are not the model's after the training")
+    others = found["infer"][1]["o"]
+    wanted = model.infer(job.images[job.classified])
+    wrong = np.flatnonzero(_classes(config, others) != wanted)
+    if len(wrong):
+        raise Mismatch(f"image {wrong[0]}, after the training, is not of the model's class")
+    rows = config.engine.plan.frozen_rows
+    return Done(
+        cycles={name: part[0] for name, part in found.items() if name != "schedule"},
+        when={"train": train["o"][:, 0], "infer": others[:, 0]},
+        log=log,
+        model=model,
+        correct=wanted == job.labels[job.classified],
+        reads={name: counts[k, :rows] for k, name in enumerate(READERS)},
+        writes=counts[len(READERS) :, :rows],
+        seconds=seconds,
+    )
+
+
+def _classes(config: ZoTrainerConfig, found: np.ndarray) -> np.ndarray:
+    """Return the classes of samples, of which none may have an error."""
+    errors = np.flatnonzero(_field(class_layout(config), found, "error"))
+    if len(errors):
+        raise Mismatch(f"sample {errors[0]} does not count")
+    return _field(class_layout(config), found, "best")

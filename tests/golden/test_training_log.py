@@ -1,0 +1,121 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from seedbed.golden.training_log import LogError, TrainingLog, digest
+from seedbed.golden.zo_trainer import LogEntry, ZoTrainer
+from seedbed.spec.zo_trainer import ZoTrainerConfig
+
+CONFIG = ZoTrainerConfig(network="tiny", lanes=8, ways=2, batch=8)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """First weights, their exponents, the final weights, and the log."""
+    rng = np.random.default_rng(1)
+    weights = {n.name: rng.integers(-127, 128, (n.outputs, n.fan_in)) for n in CONFIG.layers}
+    exponents = {layer.name: -9 for layer in CONFIG.layers}
+    model = ZoTrainer(CONFIG, weights, exponents)
+    images = rng.integers(0, 256, (8, *CONFIG.layers[0].inputs))
+    labels = rng.integers(0, CONFIG.classes, 8)
+    entries = tuple(
+        model.step(images, labels, seed=seed, magnitude=3, zeros=seed)[1] for seed in range(8)
+    )
+    assert {entry.sign for entry in entries} != {0}
+    log = TrainingLog(config=CONFIG, exponents=exponents, first=digest(weights), entries=entries)
+    return weights, exponents, model.weights, log
+
+
+def test_a_log_gives_the_final_weights(trained):
+    weights, exponents, final, log = trained
+    found = TrainingLog.parse(log.text())
+    assert found == log
+    replayed = found.replay(weights, exponents)
+    assert replayed.keys() == final.keys()
+    assert all((replayed[name] == values).all() for name, values in final.items())
+    assert any((replayed[name] != values).any() for name, values in weights.items())
+
+
+def test_any_byte_that_is_changed_or_missing_is_refused(trained):
+    text = trained[3].text()
+    rng = np.random.default_rng(2)
+    for at in rng.choice(len(text), 200, replace=False):
+        changed = chr(ord(text[at]) ^ 1)
+        with pytest.raises(LogError, match=r"not a training log|truncated|damaged"):
+            TrainingLog.parse(text[:at] + changed + text[at + 1 :])
+        with pytest.raises(LogError, match=r"not a training log|truncated|damaged"):
+            TrainingLog.parse(text[:at])
+
+
+def test_what_is_damaged_is_named(trained):
+    header, *steps, end = trained[3].text().splitlines(keepends=True)
+    for text, sentence in [
+        ("", "it is not a training log"),
+        ("{}\n", "it is not a training log"),
+        (header, "it is truncated: it does not end with a checksum"),
+        ("".join([header, *steps]), "it is truncated: it does not end with a checksum"),
+        ("".join([header, *steps[1:], end]), "it is damaged: its checksum does not fit its lines"),
+        ("".join([header, *steps, end, end]), "it is damaged: its checksum does not fit its lines"),
+    ]:
+        with pytest.raises(LogError, match=sentence):
+            TrainingLog.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"seed": 1 << 32}, r"a step's seed must be in 0\.\.4294967295, not 4294967296"),
+        ({"magnitude": 5}, r"a step's magnitude must be in 1\.\.4, not 5"),
+        ({"zeros": 16}, r"a step's zeros must be in 0\.\.15, not 16"),
+        ({"update_bits": 0}, r"a step's update_bits must be in 1\.\.7, not 0"),
+        ({"sign": 2}, r"a step's sign must be in -1\.\.1, not 2"),
+        ({"sign": None}, r"a step's sign must be in -1\.\.1, not None"),
+    ],
+)
+def test_steps_out_of_range_are_refused(trained, change, sentence):
+    entry = replace(trained[3].entries[0], **change)
+    with pytest.raises(LogError, match=sentence):
+        TrainingLog.parse(replace(trained[3], entries=(entry,)).text())
+
+
+def test_another_version_is_refused(trained, monkeypatch):
+    monkeypatch.setattr("seedbed.golden.training_log._VERSION", 2)
+    text = trained[3].text()
+    monkeypatch.undo()
+    with pytest.raises(LogError, match="it is of version 2, not 1"):
+        TrainingLog.parse(text)
+    monkeypatch.setattr("seedbed.golden.training_log._FIELDS", ["seed"])
+    text = trained[3].text()
+    monkeypatch.undo()
+    with pytest.raises(LogError, match=r"its steps have \['seed'\], not \['seed', 'magnitude'"):
+        TrainingLog.parse(text)
+
+
+def test_other_first_weights_are_refused(trained):
+    weights, exponents, _, log = trained
+    name = CONFIG.layers[0].name
+    other = weights | {name: weights[name] * [[-1]]}
+    with pytest.raises(LogError, match="the weights are not those that the training began with"):
+        log.replay(other, exponents)
+    with pytest.raises(LogError, match="exponents are not those that the training began with"):
+        log.replay(weights, exponents | {name: 3})
+
+
+def test_a_header_that_lacks_a_field_is_refused(trained):
+    from seedbed.golden.training_log import _end
+
+    header, *steps, _ = trained[3].text().splitlines(keepends=True)
+    for gone in ("config", "exponents", "weights"):
+        less = json.dumps({k: v for k, v in json.loads(header).items() if k != gone}) + "\n"
+        lines = "".join([less, *steps])
+        with pytest.raises(LogError, match="lacks a field"):
+            TrainingLog.parse(lines + _end(lines))
+
+
+def test_layers_trained_by_backpropagation_are_refused():
+    config = replace(CONFIG, tail=1)
+    entry = LogEntry(seed=0, magnitude=1, zeros=0, sign=1)
+    with pytest.raises(LogError, match=r"does not determine \w+, trained by backpropagation"):
+        TrainingLog(config=config, exponents={}, first="", entries=(entry,))
