@@ -8,12 +8,11 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
 from seedbed.sim import cpp_bench
-from seedbed.sim.case import Phase
 from seedbed.sim.harness import Mismatch, stream_ports
 from seedbed.sim.ports import packed
 from seedbed.spec import ForwardCacheConfig
 
-__all__ = ["executable", "run", "step", "steps"]
+__all__ = ["executable", "run", "step"]
 
 #: Runs the steps; its first lines define them.
 MAIN = Path(__file__).with_suffix(".cpp")
@@ -22,16 +21,6 @@ MAIN = Path(__file__).with_suffix(".cpp")
 def step(word: str, port: str = "", payloads: Iterable[int] = ()) -> str:
     """Return a step of a script as a line, with payloads in hexadecimal."""
     return " ".join([word, port, *(f"{payload:x}" for payload in payloads)])
-
-
-def steps(phases: Iterable[Phase]) -> list[str]:
-    """Return the steps that run phases one after the other, each to its last transfer."""
-    found = [step("ignore", "0")]
-    for phase in phases:
-        found += [step("expect", name, payloads) for name, payloads in phase.outputs.items()]
-        found += [step("send", name, payloads) for name, payloads in phase.inputs.items()]
-        found.append(step("done"))
-    return found
 
 
 def _ports(signature: wiring.Signature, memory: ForwardCacheConfig | None) -> str:

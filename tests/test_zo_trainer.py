@@ -3,16 +3,12 @@ from random import Random
 import numpy as np
 import pytest
 
-from seedbed.flow.emit.verilog import write
-from seedbed.flow.registry import CORES
 from seedbed.hw.perturbation_rows import rewind
 from seedbed.hw.pipeline_timing import cycles
 from seedbed.hw.zo_trainer import ZoTrainer
-from seedbed.sim import script
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.zo_trainer import (
     case,
-    classified,
     drawn,
     job,
     read_out,
@@ -188,24 +184,6 @@ def test_a_reset_in_the_middle(after):
 
     bench = ResetBench(ZoTrainer(config))
     bench.run(process)
-
-
-def test_emitted_verilog_in_verilator(tmp_path, kept):
-    """A job of several epochs on the emitted core, small enough for every run of the tests."""
-    core = CORES["zo_trainer"]
-    config = core.configure(core.small)
-    path = write(core, core.small, tmp_path, kept=kept)
-    built = script.executable(path, core.name, core.signature(config), build=tmp_path)
-    rng, model, loaded = session(config)
-    phases = [
-        *loaded,
-        *training(
-            model, rng, samples=24, batch=8, epochs=3, schedule=[(0, 4, 5, 1), (2, 2, 14, 1)]
-        ),
-        read_out(model),
-        classified(model, rng, 8),
-    ]
-    assert script.run(built, script.steps(phases), seed=3) > 72 * 2 * 170
 
 
 @pytest.mark.parametrize(
