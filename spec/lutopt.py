@@ -12,7 +12,6 @@ __all__ = [
     "SEED_LEAST",
     "WARM_UP",
     "LutoptConfig",
-    "Rows",
     "draw",
     "expansion",
     "factors",
