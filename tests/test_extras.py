@@ -147,6 +147,8 @@ COMMANDS = [
     ("decompress in out", "compress"),
     ("inspect in", "compress"),
     ("explore --bits 3", "report"),
+    ("lutopt search --lanes 4 --width 4", None),
+    ("replay-log none.log none.npz -o out.npz", None),
     ("demo zo", "report"),
     ("demo seedlm", "compress"),
     ("demo elasticzo", "report"),
@@ -173,7 +175,7 @@ def test_without_the_extras_a_command_works_or_names_one(line, extra, tmp_path):
         assert done.stderr.endswith(f": pip install 'seedbed[{extra}]' brings it\n")
         # Where measuring had begun, a line above it is empty: the progress that was shown.
         assert done.stderr.strip().count("\n") == 0
-    elif line.startswith(("constrain", "statistics")):
+    elif line.startswith(("constrain", "statistics", "replay-log")):
         # What they lack is a file, and a program that is no Python package.
         assert "seedbed[" not in done.stderr
     else:

@@ -40,9 +40,10 @@ def test_garbage_is_refused_by_name(core, name):
             assert re.search(rf"\b{name}\b", sentence), (word, sentence)
             assert "must" in sentence or "is no number format" in sentence, (word, sentence)
         else:
-            # Two of them mean something: a switch is one, and several numbers are.
+            # Some of them mean something: a switch, several numbers, none of them, and a seeding.
             assert type(params[name]) is type(default), (word, params)
-            assert (word, type(default)) in {("true", bool), ("1,2", tuple)}, (word, params)
+            meant = {("true", bool), ("1,2", tuple), ("", tuple), ("word", str)}
+            assert (word, type(default)) in meant, (word, params)
 
 
 @pytest.mark.parametrize("core", ALL.values(), ids=ALL)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from seedbed.golden.bp_tail import BpTail, pairs
-from seedbed.golden.elasticzo import ElasticZo, drawn, init
+from seedbed.golden.elasticzo import ElasticZo, init
+from seedbed.golden.elasticzo_sources import drawn
 from seedbed.spec.bp_tail import ERROR_SHIFT, BpTailConfig
 from seedbed.spec.elasticzo import LIMIT, ElasticZoConfig, Phase
 

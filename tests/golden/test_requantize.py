@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from seedbed.golden.elasticzo import ElasticZo, drawn, init
+from seedbed.golden.elasticzo import ElasticZo, init
+from seedbed.golden.elasticzo_sources import drawn
 from seedbed.golden.requantize import Requantize
 from seedbed.spec.elasticzo import ElasticZoConfig
 from seedbed.spec.requantize import RequantizeConfig
@@ -78,7 +79,8 @@ def test_layers_of_elasticzo_are_the_same(rounding):
         channels, height, width = layer.convolved
         for spread in (20, 1000, 100_000):
             sums = np.rint(rng.normal(0, spread, (1, height * width, channels)))
-            _, x, shift = model._requantized(layer, np.float32(sums), kept=False)
+            maps = np.float32(sums).reshape(1, height, width, channels).transpose(0, 3, 1, 2)
+            _, x, shift = model._requantized(layer, maps, kept=False)
             # Of each square in turn: its positions, for four channels, then for the next four.
             side = layer.pool
             y = np.pad(sums, ((0, 0), (0, 0), (0, -channels % 4)))
