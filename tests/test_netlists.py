@@ -33,7 +33,10 @@ SMALL = {name: core.small for name, core in CORES.items()} | {
 #: Cores that take seconds; others are left to CI.
 QUICK = ("lfsr", "urng_array", "scale_lut", "perturbation", "tree_grng", "seedlm_decompress")
 #: Cores that take minutes on each target: CI has one, `seedbed report --all` has xcup and ecp5.
-LARGE = {"seedlm_gemv": "gowin", "conv_engine": "ecp5", "lora": "ecp5", "instantft": "gowin"}
+LARGE = {
+    "seedlm_gemv": "gowin", "conv_engine": "ecp5", "lora": "ecp5", "instantft": "gowin",
+    "zo_trainer": "gowin",
+}  # fmt: skip
 
 
 def marked(cores, target_names, quick):
@@ -60,7 +63,7 @@ MODELS = {
 #: Cores with block memories and multipliers, which yosys has no models of: here without them.
 BLOCKS = (
     "prng_pool", "mac_array", "nf4", "softmax_loss", "requantize", "loss_sign", "weight_perturb",
-    "forward_cache",
+    "forward_cache", "bp_tail",
 )  # fmt: skip
 #: On one target each, these are simulated in `make test` as well.
 MAPPED = {"urng_array": "xcup", "tree_grng": "ecp5"}
