@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from amaranth.hdl import Assert, Assume, Cover
+from amaranth.hdl import Assert, Assume, Cover, Fragment
 
 from seedbed.flow.registry import CORES
 from seedbed.hw.lfsr import Lfsr
@@ -95,6 +95,12 @@ def test_every_mutant_applies():
     for proof in PROOFS:
         for mutant in proof.mutants:
             mutant.apply(proof.component)
+
+
+def test_every_harness_finds_its_signals():
+    """A register that was renamed is noticed here, not only in `make formal`."""
+    for proof in PROOFS:
+        Fragment.get(proof.harness(proof.component(proof.config)), None)
 
 
 def test_documented():

@@ -110,7 +110,7 @@ def rows(dut: WeightPerturb) -> Module:
         m.d.comb += Assert(inside["numbers.generator.valid"])
     with m.If(moved):
         m.d.comb += [
-            Assert(inside["numbers.numbers"][low : low + b + 1] == expected),
+            Assert(inside["numbers.row_numbers"][low : low + b + 1] == expected),
             Assert(inside["numbers.kept_d1"] == kept),
             Assert(inside["numbers.subtract_d1"] == minus),
             Assert(inside["weights_d1"] == weights),
