@@ -20,13 +20,16 @@ Schedule = list[tuple[int, int, int, int]]
 
 
 def drawn(config: ZoTrainerConfig, rng: np.random.Generator) -> ZoTrainer:
-    """Return a model with random weights, some of them at the ends of their range."""
+    """Return a model with random weights, some of them at the ends of their range.
+
+    With the exponents, most perturbations change the loss: most steps update weights.
+    """
     weights = {}
     for layer in config.layers:
         shape = layer.outputs, layer.fan_in
         numbers = rng.integers(-127, 128, shape)
         weights[layer.name] = np.where(rng.random(shape) < 0.1, 127, numbers)
-    return ZoTrainer(config, weights, {layer.name: -9 for layer in config.layers})
+    return ZoTrainer(config, weights, {layer.name: -7 for layer in config.layers})
 
 
 def word_payloads(config: ZoTrainerConfig, words: np.ndarray) -> list[int]:
