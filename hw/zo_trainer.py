@@ -42,7 +42,7 @@ class ZoTrainer(wiring.Component):
     i_parameters : In(stream of struct)
         ``word`` (2 x signed(8)) and ``last``: the rows that
         :meth:`seedbed.golden.zo_trainer.ZoTrainer.words` packs, whole. They are taken between
-        commands, and stay over a reset.
+        commands, and stay over a reset. After a reset in an update, they must come again.
     i_schedule : In(stream of struct)
         1 to 8 entries: ``epoch`` from which it holds, ascending, the first 0; ``phase``, of
         ``magnitude`` (c: r_max is 2^c - 1) and ``zeros`` (n: p_zero is n/16); ``last``. Taken
@@ -123,15 +123,17 @@ class ZoTrainer(wiring.Component):
             stage.subtract.eq(steps.subtract),
         ]
         m.submodules.readout = readout = RowReadout(config.engine)
-        self._update(m, steps, pipeline, stage)
-        self._parameters(m, control, pipeline, stage, readout)
+        # A reset must not make rows valid that are of two packets, or of both sides of an update.
+        whole = Signal(reset_less=True)
+        self._parameters(m, control, pipeline, stage, readout, whole)
+        self._update(m, steps, pipeline, stage, whole)
         if config.tail:
             self._tail(m, control, steps, pipeline, readout)
         else:
             m.d.comb += pipeline.o_tap.ready.eq(1)
         return m
 
-    def _update(self, m, steps, pipeline, stage):
+    def _update(self, m, steps, pipeline, stage, whole):
         """Read rows, and write what the stage makes of them."""
         m.submodules.update = update = ZeroOrderUpdate(self.config)
         reads = pipeline.update_reads
@@ -144,6 +146,11 @@ class ZoTrainer(wiring.Component):
             pipeline.row_write.write.eq(update.write.valid),
             pipeline.row_write.row.eq(update.write.row),
         ]
+        with m.If(steps.update | steps.backpropagate):
+            m.d.sync += whole.eq(0)
+        # The last word is written as many cycles later.
+        with m.If(delayed(m, steps.updated, ParameterMemory.load_latency, "updated", reset=True)):
+            m.d.sync += whole.eq(1)
 
     def _tail(self, m, control, steps, pipeline, readout):
         """Train the last layers by backpropagation: words of their rows go through the tail."""
@@ -180,11 +187,9 @@ class ZoTrainer(wiring.Component):
         with m.If(written):
             m.d.comb += [value.eq(word[k % 2]) for k, value in enumerate(pipeline.row_values)]
 
-    def _parameters(self, m, control, pipeline, stage, readout):
+    def _parameters(self, m, control, pipeline, stage, readout, whole):
         """Take packets of parameters between commands, and read rows out."""
         words, within = self.i_parameters, Signal()
-        # A reset must not make a packet of parameters valid that is not whole.
-        whole = Signal(reset_less=True)
         word = delayed(m, words.payload.word, ParameterMemory.load_latency, "word")
         loading = delayed(
             m, words.valid & words.ready, ParameterMemory.load_latency, "loading", reset=True
