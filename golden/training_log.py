@@ -3,12 +3,13 @@
 The first line is a JSON object: format, version, the core's configuration, the exponents of the
 layers' weights, the digest of the first weights, and the names of an entry's fields. A line for
 each step follows, the entry's fields as a JSON array. The last line is a JSON object with their
-number, and the SHA-256 of all lines before it.
+number, and the SHA-256 of all lines before it. A host that writes each line when its entry comes
+has a partial log after a loss of power: it gives the weights after its last whole line.
 """
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from hashlib import sha256
 from typing import Any
 
@@ -18,7 +19,7 @@ from seedbed.golden.zo_trainer import LogEntry, ZoTrainer
 from seedbed.spec.network import Layer, NetworkConfig
 from seedbed.spec.zo_trainer import ZoTrainerConfig
 
-__all__ = ["LogError", "TrainingLog", "digest"]
+__all__ = ["LogError", "TrainingJob", "TrainingLog", "digest"]
 
 _FORMAT, _VERSION = "seedbed training log", 1
 _FIELDS = [field.name for field in fields(LogEntry)]
@@ -83,25 +84,44 @@ class TrainingLog:
         return lines + _end(lines)
 
     @classmethod
-    def parse(cls, text: str) -> "TrainingLog":
-        """Return the log of a text, or raise :class:`LogError`."""
+    def parse(cls, text: str, *, partial: bool = False) -> "TrainingLog":
+        """Return the log of a text.
+
+        Parameters
+        ----------
+        text
+            As :meth:`text` returns it.
+        partial
+            Whether the text may be truncated after its first line. The log then ends with the last
+            whole line; without a checksum, only the format of its lines is checked.
+
+        Raises :class:`LogError` for another text.
+        """
         lines = text.splitlines(keepends=True)
         header = _json(lines[0]) if lines else None
         if not isinstance(header, dict) or header.get("format") != _FORMAT:
             raise LogError("it is not a training log")
         last = _json(lines[-1])
-        if len(lines) < 2 or not isinstance(last, dict) or "sha256" not in last:
-            raise LogError("it is truncated: it does not end with a checksum")
-        if "".join(lines[:-1]) + _end("".join(lines[:-1])) != text:
-            raise LogError("it is damaged: its checksum does not fit its lines")
-        # From here on only another version, or a text made by hand, can be wrong.
+        ends = lines[-1].endswith("\n")
+        if ends and len(lines) > 1 and isinstance(last, dict) and "sha256" in last:
+            steps = lines[1:-1]
+            if "".join([lines[0], *steps]) + _end("".join([lines[0], *steps])) != text:
+                raise LogError("it is damaged: its checksum does not fit its lines")
+        elif partial:
+            steps = lines[1:] if ends else lines[1:-1]
+        else:
+            raise LogError(
+                "it is truncated: it does not end with a checksum, and is only replayed as a "
+                "partial log"
+            )
+        # From here on only another version, a partial log, or a text made by hand can be wrong.
         if header.get("version") != _VERSION:
             raise LogError(f"it is of version {header.get('version')}, not {_VERSION}")
         if header.get("fields") != _FIELDS:
             raise LogError(f"its steps have {header.get('fields')}, not {_FIELDS}")
         try:
             config = _config(header["config"])
-            entries = tuple(_entry(config, _json(line)) for line in lines[1:-1])
+            entries = tuple(_entry(config, _json(line)) for line in steps)
             return cls(
                 config=config,
                 exponents={name: int(value) for name, value in header["exponents"].items()},
@@ -126,6 +146,58 @@ class TrainingLog:
         for entry in self.entries:
             model.replay(entry)
         return model.weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingJob:
+    """A command to train, and its schedule.
+
+    Parameters
+    ----------
+    samples, epochs, batch, seed
+        Fields of the command.
+    schedule
+        Entries (epoch, magnitude, zeros, update bits of a tail), the first of epoch 0.
+    """
+
+    samples: int
+    epochs: int
+    batch: int
+    seed: int
+    schedule: tuple[tuple[int, ...], ...]
+
+    @property
+    def steps(self) -> int:
+        """Updates of the whole job."""
+        return self.epochs * -(-self.samples // self.batch)
+
+    def remaining(self, steps: int) -> list["TrainingJob"]:
+        """Return the jobs that make the steps after the first ``steps``: at most two.
+
+        The first one has the last samples of an epoch, if it was broken off; the next one has the
+        epochs after it. Together they have the seeds and the schedule of this job.
+        """
+        each = -(-self.samples // self.batch)
+        epoch, inside = divmod(steps, each)
+        jobs = []
+        if inside:
+            samples = self.samples - inside * self.batch
+            rest = replace(self, samples=samples, epochs=1, schedule=self._from(epoch))
+            jobs.append(replace(rest, seed=self._seed(steps)))
+            epoch += 1
+        if epoch < self.epochs:
+            rest = replace(self, epochs=self.epochs - epoch, schedule=self._from(epoch))
+            jobs.append(replace(rest, seed=self._seed(epoch * each)))
+        return jobs
+
+    def _seed(self, steps: int) -> int:
+        return (self.seed + steps) & 0xFFFFFFFF
+
+    def _from(self, epoch: int) -> tuple[tuple[int, ...], ...]:
+        """Return the schedule from an epoch on."""
+        _, *phase = [entry for entry in self.schedule if entry[0] <= epoch][-1]
+        later = [(entry[0] - epoch, *entry[1:]) for entry in self.schedule if entry[0] > epoch]
+        return ((0, *phase), *later)
 
 
 def _end(lines: str) -> str:

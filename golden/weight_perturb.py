@@ -1,7 +1,5 @@
 """Golden model of the stage that perturbs and updates weights."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from seedbed.golden.checks import require_integers
@@ -38,23 +36,13 @@ class WeightPerturb:
         zeros
             n, 0..15.
         """
-        return self.perturbations([seed], rows, magnitude=magnitude, zeros=zeros)[0]
-
-    def perturbations(
-        self, seeds: Sequence[int], rows: int, *, magnitude: int, zeros: int
-    ) -> np.ndarray:
-        """Return :meth:`perturbation` of several seeds at once, int8 (seeds, rows, ways, lanes)."""
+        self._generator.seed(seed)
+        word = self._generator.beats(rows)
         config = self.config
-        word = np.empty((len(seeds), rows, config.count), np.uint32)
-        for beats, seed in zip(word, seeds, strict=True):
-            self._generator.seed(seed)
-            beats[:] = self._generator.beats(rows)
-        return self._numbers(word, magnitude, zeros).reshape(
-            len(seeds), rows, config.ways, config.lanes
-        )
+        return self._numbers(word, magnitude, zeros).reshape(rows, config.ways, config.lanes)
 
     def _numbers(self, word: np.ndarray, magnitude: int, zeros: int) -> np.ndarray:
-        """Return z of a generator's words (seeds, rows, count)."""
+        """Return z of a generator's words (rows, count)."""
         config = self.config
         word = word.astype(np.uint8)
         # The lanes after the last ones are the first ones.
@@ -66,8 +54,8 @@ class WeightPerturb:
         z = (word & magnitude & (1 << config.bits) - 1).astype(np.int8)
         z *= mask >= zeros
         np.negative(z, out=z, where=(word >> config.bits).astype(bool))
-        used = np.array(config.used[: z.shape[1]], int)[:, None]
-        z[:, : len(used)] *= np.arange(config.count) % config.lanes < used
+        used = np.array(config.used[: len(z)], int)[:, None]
+        z[: len(used)] *= np.arange(config.count) % config.lanes < used
         return z
 
     def perturbed(self, weights: np.ndarray, z: np.ndarray, k: int) -> np.ndarray:

@@ -19,7 +19,7 @@ __all__ = ["LogEntry", "ZoTrainer", "pixels"]
 
 @dataclass(frozen=True)
 class LogEntry:
-    """A step: all that its update depends on beside the weights before it."""
+    """A step: all that its update depends on, except for the weights before it."""
 
     seed: int
     magnitude: int

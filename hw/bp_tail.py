@@ -1,4 +1,4 @@
-"""Backpropagation of a network's last one or two dense layers in int8, beside its forward pass."""
+"""Backpropagation of a network's last one or two dense layers in int8, during forward passes."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, memory, stream, wiring

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from seedbed.hw.delay_line import delayed
 from seedbed.hw.image_loader import ImageLoader
 from seedbed.hw.inference_pipeline import InferencePipeline
-from seedbed.hw.parameter_loader import words_layout
+from seedbed.hw.parameter_loader import take_packets, words_layout
 from seedbed.hw.parameter_memory import ParameterMemory
 from seedbed.hw.pipeline_timing import cycles
 from seedbed.hw.vector_loader import vectors_layout
@@ -106,12 +106,15 @@ class ConvEngine(wiring.Component):
         free = Signal()
         fault = Signal()
         start = Signal()
+        word = delayed(m, self.i_parameters.payload.word, ParameterMemory.load_latency, "word")
+        idle = take_packets(m, self.i_parameters, pipeline, accepts=~pipeline.busy, whole=whole)
         m.d.comb += [
+            *(value.eq(word[k % 2]) for k, value in enumerate(pipeline.row_values)),
             loader.buffer_select.eq(buffer_select),
             loader.i.payload.eq(self.i.payload),
             loader.i.valid.eq(self.i.valid & ~pending),
             self.i.ready.eq(loader.i.ready & ~pending),
-            free.eq(pending & ~pipeline.o.valid & ~fault & self._parameters(m, pipeline, whole)),
+            free.eq(pending & ~pipeline.o.valid & ~fault & idle),
             start.eq(free & ~pipeline.busy),
             pipeline.start.eq(start & whole & ~bad),
             pipeline.first.eq(config.plan.base[0]),
@@ -128,25 +131,6 @@ class ConvEngine(wiring.Component):
                 m.d.sync += fault.eq(1)
         self._results(m, pipeline, start, fault, bad)
         return m
-
-    def _parameters(self, m, pipeline, whole):
-        """Take packets of parameters between images; return whether none comes."""
-        words, within = self.i_parameters, Signal()
-        word = delayed(m, words.payload.word, ParameterMemory.load_latency, "word")
-        m.d.comb += [
-            pipeline.accepts.eq(~pipeline.busy),
-            pipeline.i_parameters.valid.eq(words.valid),
-            pipeline.i_parameters.payload.word.eq(words.payload.word),
-            pipeline.i_parameters.payload.last.eq(words.payload.last),
-            words.ready.eq(pipeline.i_parameters.ready),
-            *(value.eq(word[k % 2]) for k, value in enumerate(pipeline.row_values)),
-        ]
-        with m.If(words.valid & words.ready):
-            m.d.sync += [
-                within.eq(~words.payload.last),
-                whole.eq(words.payload.last & ~pipeline.length_error),
-            ]
-        return ~within & ~words.valid
 
     def _results(self, m, pipeline, start, fault, bad):
         """Give out the outputs, or the one beat of an image that could not be run."""

@@ -1,12 +1,12 @@
 """Counts through packets of parameters, for a memory of rows."""
 
-from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.spec.engine import EngineConfig
 
-__all__ = ["ParameterLoader", "packet_layout", "words_layout"]
+__all__ = ["ParameterLoader", "packet_layout", "take_packets", "words_layout"]
 
 
 def words_layout(config: EngineConfig) -> data.StructLayout:
@@ -73,3 +73,36 @@ class ParameterLoader(wiring.Component):
         with m.If(fire & given.payload.last):
             m.d.sync += [self.pair.eq(0), self.row.eq(0), complete.eq(0)]
         return m
+
+
+def take_packets(m: Module, words, pipeline, *, accepts: Value, whole: Signal) -> Value:
+    """Connect a port of words to a pipeline that takes packets while ``accepts``.
+
+    Parameters
+    ----------
+    words
+        In(stream of :func:`words_layout`).
+    pipeline
+        :class:`~seedbed.hw.inference_pipeline.InferencePipeline`. Its ``row_values`` are left.
+    accepts
+        Whether words may come.
+    whole
+        A register: 1 if the last packet was as long as the rows. To tell it after a reset in a
+        packet, the register is without reset.
+
+    Returns whether no packet has begun, and none begins in this cycle.
+    """
+    within = Signal()
+    m.d.comb += [
+        pipeline.accepts.eq(accepts),
+        pipeline.i_parameters.valid.eq(words.valid),
+        pipeline.i_parameters.payload.word.eq(words.payload.word),
+        pipeline.i_parameters.payload.last.eq(words.payload.last),
+        words.ready.eq(pipeline.i_parameters.ready),
+    ]
+    with m.If(words.valid & words.ready):
+        m.d.sync += [
+            within.eq(~words.payload.last),
+            whole.eq(words.payload.last & ~pipeline.length_error),
+        ]
+    return ~within & ~words.valid

@@ -49,7 +49,7 @@ class ZoControl(wiring.Component):
     hold : In(1)
         No command is to be taken: a packet of parameters has begun.
     whole : In(1)
-        There are parameters, and the last packet was whole.
+        There are parameters: the last packet was whole, and no reset ended an update.
     read, reading : Out(1), In(1)
         A pulse that begins the read-out; whether it runs.
     steps : In(32)

@@ -83,6 +83,8 @@ class ZoSteps(wiring.Component):
         Updates, of sign 0 as well, since reset.
     prepare, backpropagate, clear : Out(1), tail_busy : In(1)
         Pulses before a batch and after its update, for the tail; what was broken off is dropped.
+    updated : Out(1)
+        A pulse: the update of the batch, and that of the tail, are over.
     second : Out(1)
         The second of a sample's two passes runs.
     label, update_bits, exponent : Out
@@ -112,6 +114,7 @@ class ZoSteps(wiring.Component):
                 "backpropagate": Out(1),
                 "clear": Out(1),
                 "tail_busy": In(1),
+                "updated": Out(1),
                 "second": Out(1),
                 "label": Out(label_shape(config)),
                 "update_bits": Out(3),
@@ -193,6 +196,7 @@ class ZoSteps(wiring.Component):
             m.d.comb += self.backpropagate.eq(1)
             m.next = "TAIL"
         with m.State("TAIL"), m.If(~self.tail_busy):
+            m.d.comb += self.updated.eq(1)
             m.next = "CLASS"
 
     def _passes(self, m, sample, second, clear, draining):

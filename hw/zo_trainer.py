@@ -8,7 +8,7 @@ from seedbed.hw.delay_line import delayed
 from seedbed.hw.fixed_requantize import saturate
 from seedbed.hw.inference_pipeline import InferencePipeline
 from seedbed.hw.layer_readouts import RowReadout
-from seedbed.hw.parameter_loader import words_layout
+from seedbed.hw.parameter_loader import take_packets, words_layout
 from seedbed.hw.parameter_memory import ParameterMemory
 from seedbed.hw.perturb_stage import PerturbStage
 from seedbed.hw.sample_intake import sample_layout
@@ -42,7 +42,7 @@ class ZoTrainer(wiring.Component):
     i_parameters : In(stream of struct)
         ``word`` (2 x signed(8)) and ``last``: the rows that
         :meth:`seedbed.golden.zo_trainer.ZoTrainer.words` packs, whole. They are taken between
-        commands, and stay over a reset.
+        commands, and stay over a reset. After a reset in an update, they must come again.
     i_schedule : In(stream of struct)
         1 to 8 entries: ``epoch`` from which it holds, ascending, the first 0; ``phase``, of
         ``magnitude`` (c: r_max is 2^c - 1) and ``zeros`` (n: p_zero is n/16); ``last``. Taken
@@ -123,15 +123,33 @@ class ZoTrainer(wiring.Component):
             stage.subtract.eq(steps.subtract),
         ]
         m.submodules.readout = readout = RowReadout(config.engine)
-        self._update(m, steps, pipeline, stage)
-        self._parameters(m, control, pipeline, stage, readout)
+        # A reset must not make rows valid that are of two packets, or of both sides of an update.
+        whole = Signal(reset_less=True)
+        self._parameters(m, control, pipeline, readout, whole)
+        self._update(m, steps, pipeline, stage, whole)
+        load, word = self._row_values(m, pipeline, stage)
         if config.tail:
-            self._tail(m, control, steps, pipeline, readout)
+            self._tail(m, control, steps, pipeline, readout, load, word)
         else:
             m.d.comb += pipeline.o_tap.ready.eq(1)
         return m
 
-    def _update(self, m, steps, pipeline, stage):
+    def _row_values(self, m, pipeline, stage):
+        """Write rows of an update, or words; return signals: a word is loaded, and which one."""
+        words = self.i_parameters
+        load, word = Signal(), Signal(words.payload.word.shape())
+        loaded = delayed(m, load, ParameterMemory.load_latency, "loaded", reset=True)
+        value = delayed(m, word, ParameterMemory.load_latency, "word")
+        m.d.comb += [
+            load.eq(words.valid & words.ready),
+            word.eq(words.payload.word),
+            pipeline.row_values.eq(stage.o),
+        ]
+        with m.If(loaded):
+            m.d.comb += [to.eq(value[k % 2]) for k, to in enumerate(pipeline.row_values)]
+        return load, word
+
+    def _update(self, m, steps, pipeline, stage, whole):
         """Read rows, and write what the stage makes of them."""
         m.submodules.update = update = ZeroOrderUpdate(self.config)
         reads = pipeline.update_reads
@@ -144,8 +162,13 @@ class ZoTrainer(wiring.Component):
             pipeline.row_write.write.eq(update.write.valid),
             pipeline.row_write.row.eq(update.write.row),
         ]
+        with m.If(steps.update | steps.backpropagate):
+            m.d.sync += whole.eq(0)
+        # The last word is written as many cycles later.
+        with m.If(delayed(m, steps.updated, ParameterMemory.load_latency, "updated", reset=True)):
+            m.d.sync += whole.eq(1)
 
-    def _tail(self, m, control, steps, pipeline, readout):
+    def _tail(self, m, control, steps, pipeline, readout, load, word):
         """Train the last layers by backpropagation: words of their rows go through the tail."""
         m.submodules.tail = tail = TrainTail(self.config)
         wiring.connect(m, pipeline.o_tap, tail.i_tap)
@@ -174,38 +197,14 @@ class ZoTrainer(wiring.Component):
                 tail.i_words.valid.eq(readout.o.valid),
                 readout.o.ready.eq(tail.i_words.ready),
                 self.o_parameters.valid.eq(0),
+                load.eq(tail.write.write),
+                word.eq(tail.word),
             ]
-        word = delayed(m, tail.word, ParameterMemory.load_latency, "changed")
-        written = delayed(m, tail.write.write, ParameterMemory.load_latency, "written", reset=True)
-        with m.If(written):
-            m.d.comb += [value.eq(word[k % 2]) for k, value in enumerate(pipeline.row_values)]
 
-    def _parameters(self, m, control, pipeline, stage, readout):
+    def _parameters(self, m, control, pipeline, readout, whole):
         """Take packets of parameters between commands, and read rows out."""
-        words, within = self.i_parameters, Signal()
-        # A reset must not make a packet of parameters valid that is not whole.
-        whole = Signal(reset_less=True)
-        word = delayed(m, words.payload.word, ParameterMemory.load_latency, "word")
-        loading = delayed(
-            m, words.valid & words.ready, ParameterMemory.load_latency, "loading", reset=True
-        )
-        m.d.comb += [
-            pipeline.accepts.eq(control.idle),
-            pipeline.i_parameters.valid.eq(words.valid),
-            pipeline.i_parameters.payload.word.eq(words.payload.word),
-            pipeline.i_parameters.payload.last.eq(words.payload.last),
-            words.ready.eq(pipeline.i_parameters.ready),
-            control.hold.eq(within | words.valid),
-            control.whole.eq(whole),
-            pipeline.row_values.eq(stage.o),
-        ]
-        with m.If(loading):
-            m.d.comb += [value.eq(word[k % 2]) for k, value in enumerate(pipeline.row_values)]
-        with m.If(words.valid & words.ready):
-            m.d.sync += [
-                within.eq(~words.payload.last),
-                whole.eq(words.payload.last & ~pipeline.length_error),
-            ]
+        idle = take_packets(m, self.i_parameters, pipeline, accepts=control.idle, whole=whole)
+        m.d.comb += [control.hold.eq(~idle), control.whole.eq(whole)]
         wiring.connect(m, readout.o, wiring.flipped(self.o_parameters))
         m.d.comb += [
             readout.start.eq(control.read),

@@ -11,7 +11,7 @@ from seedbed.hw import bursts, instantft
 from seedbed.hw.parameter_loader import packet_layout, words_layout
 from seedbed.sim import cpp_bench
 from seedbed.sim.harness import Mismatch
-from seedbed.sim.payloads import pack, unpack
+from seedbed.sim.payloads import image_beats, pack, unpack
 from seedbed.spec.instantft import INSTANTFT_KINDS, INSTANTFT_STATUS, InstantFtConfig
 
 __all__ = ["MAIN", "Act", "ActResult", "Memory", "executable", "play"]
@@ -80,15 +80,12 @@ def executable(verilog: Path, *, build: Path) -> Path:
 
 def _images(config: InstantFtConfig, images: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the beats of every image, each with its place as its index: (images, beats, words)."""
-    count, rows, columns = images.shape
-    beats = -(-columns // config.ways)
-    padded = np.zeros((count, rows, beats * config.ways), np.uint8)
-    padded[..., :columns] = images
-    beats *= rows
+    pixels = image_beats(images[:, None], config.ways)
+    count, beats, _ = pixels.shape
     found = pack(
         instantft.sample_layout(config),
         count * beats,
-        pixels=padded.reshape(-1, config.ways),
+        pixels=pixels,
         label=np.repeat(labels, beats),
         index=np.repeat(np.arange(count), beats),
         last=np.arange(count * beats) % beats == beats - 1,

@@ -1,10 +1,26 @@
-"""Many payloads at once, as words of 32 bits for testbenches in C++."""
+"""Beats of images; many payloads at once, as words of 32 bits for testbenches in C++."""
+
+from collections.abc import Callable
 
 import numpy as np
 from amaranth.hdl import Shape
 from amaranth.lib import data
 
-__all__ = ["pack", "unpack"]
+__all__ = ["image_beats", "pack", "unpack"]
+
+
+def image_beats(
+    images: np.ndarray, ways: int, rest: Callable[[tuple[int, ...]], np.ndarray] = np.zeros
+) -> np.ndarray:
+    """Return the beats of images (count, C, H, W), of their type: (count, beats, ways).
+
+    Row by row, column by column, channel by channel; every row begins in a new beat.
+    What is left over of a row's last beat counts for nothing: ``rest`` gives it, by its shape.
+    """
+    count, channels, height, width = images.shape
+    rows = images.transpose(0, 2, 3, 1).reshape(count, height, width * channels)
+    unused = rest((count, height, -rows.shape[-1] % ways)).astype(images.dtype)
+    return np.concatenate([rows, unused], axis=-1).reshape(count, -1, ways)
 
 
 def _numbers(layout: data.StructLayout, name: str) -> tuple[int, int, Shape]:

@@ -22,7 +22,7 @@ from seedbed.hw.zo_trainer import ZoTrainer as Core
 from seedbed.sim import cpp_bench
 from seedbed.sim.cases.zo_trainer import job, schedule_payloads
 from seedbed.sim.harness import Mismatch, stream_ports
-from seedbed.sim.payloads import pack, unpack
+from seedbed.sim.payloads import image_beats, pack, unpack
 from seedbed.sim.ports import packed
 from seedbed.spec.zo_trainer import ZO_TRAINER_STATUS, ZoTrainerConfig
 
@@ -168,15 +168,12 @@ def executable(verilog: Path, top: str, config: ZoTrainerConfig, *, build: Path)
 
 def _samples(config: ZoTrainerConfig, images: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the beats of images as words: (images, beats, words)."""
-    count, channels, height, width = images.shape
-    across = width * channels
-    rows = np.zeros((count, height, -(-across // config.ways) * config.ways), np.uint8)
-    rows[..., :across] = images.transpose(0, 2, 3, 1).reshape(count, height, across)
-    beats = config.image_beats
+    pixels = image_beats(images, config.ways)
+    count, beats, _ = pixels.shape
     found = pack(
         sample_layout(config),
         count * beats,
-        pixels=rows.reshape(-1, config.ways),
+        pixels=pixels,
         label=np.repeat(labels, beats),
         last=np.arange(count * beats) % beats == beats - 1,
     )

@@ -19,7 +19,7 @@ __all__ = ["PHASES", "ZO_TRAINER_KINDS", "ZO_TRAINER_STATUS", "ZoTrainerConfig"]
 #: Commands of the core, by code: train, classify, or give the weights out.
 ZO_TRAINER_KINDS = ("train", "infer", "read")
 #: How a command ended, by code: well, or what was wrong first: the command, a sample of the wrong
-#: length, a packet of parameters before it, or the schedule.
+#: length, a packet of parameters before it or a reset in an update, or the schedule.
 ZO_TRAINER_STATUS = ("ok", "command", "sample", "parameters", "schedule")
 #: Entries of the schedule that a host gives.
 PHASES = 8

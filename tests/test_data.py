@@ -112,10 +112,10 @@ def test_header_may_promise_anything(tmp_path):
 def test_rotation_is_anticlockwise_and_keeps_the_shape():
     image = np.zeros((2, 9, 9), np.float32)
     image[0, 4, 7] = 1
-    turned = rotated(image, 90)
-    assert turned.shape == image.shape
-    assert turned.dtype == np.float32
-    assert np.argwhere(turned > 0.5).tolist() == [[0, 1, 4]]
+    found = rotated(image, 90)
+    assert found.shape == image.shape
+    assert found.dtype == np.float32
+    assert np.argwhere(found > 0.5).tolist() == [[0, 1, 4]]
 
 
 def test_few_shot_is_balanced():

@@ -9,11 +9,21 @@ from amaranth.hdl import Assert
 from amaranth.lib import memory
 
 from seedbed.flow.registry import CORES
-from seedbed.hw import activation_store, inference_pipeline, layer_engine, parameter_memory
+from seedbed.hw import (
+    activation_store,
+    inference_pipeline,
+    layer_engine,
+    parameter_memory,
+    zo_trainer,
+)
 from seedbed.hw.delay_line import delayed
+from seedbed.hw.perturb_stage import PerturbStage
+from seedbed.hw.perturbation_rows import Kind
 from seedbed.hw.read_arbiter import ReadArbiter
 from seedbed.hw.train_adapters import TrainAdapters
-from seedbed.sim.case import Case
+from seedbed.hw.zo_steps import ZoSteps
+from seedbed.sim.case import Case, Phase
+from seedbed.sim.cases import zo_trainer as cases
 from seedbed.sim.cases.instantft import Session
 from seedbed.sim.harness import simulate
 
@@ -45,12 +55,25 @@ def job(config, random):
     return Case(phases=session.phases(), quiet=True)
 
 
-@pytest.mark.parametrize("name", ["conv_engine", "lora", "instantft"])
+def training(config, random):
+    """Return a short training whose step has an update."""
+    rng = np.random.default_rng(random.getrandbits(32))
+    model = cases.drawn(config, rng)
+    loaded = Phase(inputs={"i_parameters": cases.word_payloads(config, model.words())})
+    phases = cases.training(model, rng, samples=2, batch=2, schedule=[(0, 3, 0, 7)])
+    return Case(phases=[loaded, *phases, cases.read_out(model)], quiet=True)
+
+
+#: Cases that are shorter than the core's own.
+SHORT = {"instantft": job, "zo_trainer": training}
+
+
+@pytest.mark.parametrize("name", ["conv_engine", "lora", "instantft", "zo_trainer"])
 def test_what_a_read_shows_of_a_write_in_the_same_cycle_is_not_used(name, monkeypatch):
     """In a block RAM it is anything, and the memories are marked so for synthesis."""
     core = CORES[name]
     config = core.configure(core.small)
-    case = {"instantft": job}.get(name, core.case)(config, Random(7))
+    case = SHORT.get(name, core.case)(config, Random(7))
     Through.reads = 0
     for module in (activation_store, parameter_memory):
         monkeypatch.setattr(module, "Memory", Through)
@@ -70,16 +93,34 @@ class Watched(ReadArbiter):
         return m
 
 
-@pytest.mark.parametrize("name", ["conv_engine", "lora", "instantft"])
+class WatchedStage(PerturbStage):
+    """Ends the simulation where a row comes while the generator is busy."""
+
+    def elaborate(self, platform):
+        m = super().elaborate(platform)
+        m.d.sync += Assert(~self.conflict)
+        return m
+
+
+#: Readers of the parameter memory or of the activation store, before the steps.
+READERS = {
+    "conv_engine": (),
+    "lora": ("factor_reads", "gradient_reads", "cache_reads"),
+    "instantft": ("factor_reads", "gradient_reads", "cache_reads"),
+    "zo_trainer": ("readout_reads", "update_reads"),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
 def test_one_reader_asks_at_a_time(name, monkeypatch):
     core = CORES[name]
     config = core.configure(core.small)
-    case = {"instantft": job}.get(name, core.case)(config, Random(8))
+    case = SHORT.get(name, core.case)(config, Random(8))
     monkeypatch.setattr(Watched, "asked", set())
     monkeypatch.setattr(inference_pipeline, "ReadArbiter", Watched)
+    monkeypatch.setattr(zo_trainer, "PerturbStage", WatchedStage)
     simulate(core.component(config), case)
-    readers = () if name == "conv_engine" else ("factor_reads", "gradient_reads", "cache_reads")
-    assert Watched.asked >= {"steps", *readers}
+    assert Watched.asked >= {"steps", *READERS[name]}
 
 
 def test_a_conflict_ends_the_simulation(monkeypatch):
@@ -97,6 +138,26 @@ def test_a_conflict_ends_the_simulation(monkeypatch):
     config = core.configure(core.small)
     with pytest.raises(AssertionError, match="Assertion violated"):
         simulate(core.component(config), core.case(config, Random(8)))
+
+
+def test_a_row_that_the_generator_is_not_ready_for_ends_the_simulation(monkeypatch):
+    """What the test of the readers would see."""
+
+    class Hasty(ZoSteps):
+        def elaborate(self, platform):
+            m = super().elaborate(platform)
+            # An update does not wait until the generator has returned to row 0.
+            command = self.o_command
+            restarts = command.payload.kind == Kind.RESTART
+            m.d.comb += self.update.eq(command.valid & command.ready & restarts)
+            return m
+
+    monkeypatch.setattr(zo_trainer, "PerturbStage", WatchedStage)
+    monkeypatch.setattr(zo_trainer, "ZoSteps", Hasty)
+    core = CORES["zo_trainer"]
+    config = core.configure(core.small)
+    with pytest.raises(AssertionError, match="Assertion violated"):
+        simulate(core.component(config), training(config, Random(8)))
 
 
 def test_accumulators_settle_in_the_cycles_that_their_parts_take(monkeypatch):

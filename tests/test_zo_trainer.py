@@ -1,16 +1,23 @@
+from dataclasses import replace
 from random import Random
 
 import numpy as np
 import pytest
 
+from seedbed.golden.training_log import TrainingJob, TrainingLog, digest
+from seedbed.golden.zo_trainer import LogEntry
+from seedbed.golden.zo_trainer import ZoTrainer as Model
 from seedbed.hw.perturbation_rows import rewind
 from seedbed.hw.pipeline_timing import cycles
+from seedbed.hw.zo_steps import log_layout
 from seedbed.hw.zo_trainer import ZoTrainer
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.zo_trainer import (
     case,
+    class_payloads,
     drawn,
     job,
+    log_payload,
     read_out,
     sample_payloads,
     schedule_payloads,
@@ -184,6 +191,124 @@ def test_a_reset_in_the_middle(after):
 
     bench = ResetBench(ZoTrainer(config))
     bench.run(process)
+
+
+@pytest.mark.parametrize("config", [SMALL, CONFIGS[4]], ids=["full-zo", "cls2"])
+def test_weights_after_a_reset_are_of_one_side_of_an_update_or_are_refused(config):
+    random = Random(3)
+    rng, model, loaded = session(config)
+    fields = {"samples": 1, "epochs": 1, "batch": 1, "seed": 5, "exponent": model.exponent}
+    image = rng.integers(0, 256, (1, *config.layers[0].inputs))
+    before = word_payloads(config, model.words())
+    best, entry = model.step(image, np.array([1]), seed=5, magnitude=3, zeros=4, update_bits=5)
+    classes = class_payloads(config, best)
+    after = word_payloads(config, model.words())
+    assert entry.sign
+    assert before != after
+    # Until the log's entry is taken, which begins the update; then until the sample's class.
+    log = [log_payload(config, entry)]
+    sent = sample_payloads(config, image[0], 1, rng)
+    inputs = {"i": [job(config, "train", **fields)], "i_samples": sent}
+    train = Phase(inputs=inputs, outputs={"o_log": log})
+    rest = Phase(inputs={}, outputs={"o": [0]})
+    read = Phase(
+        inputs={"i": [job(config, "read")]}, outputs={"o_parameters": [0], "o_status": [0]}
+    )
+    outputs = {"o_log": log, "o": classes, "o_status": [status("train", steps=1)]}
+    every = Phase(inputs=inputs, outputs=outputs)
+    moved = simulate(ZoTrainer(config), Case(phases=[*loaded, every], quiet=True)).transfers
+    total = moved["o"][0] - moved["o_log"][0]
+    between = sorted(random.sample(range(8, total - 4), 2))
+    found = []
+
+    async def process(ctx):
+        for ticks in (0, *between, *range(total - 2, total + 5, 2)):
+            for phase in loaded:
+                await bench.run_phase(ctx, phase)
+            assert (await bench.run_phase(ctx, train))["o_log"] == log
+            if ticks:
+                await bench.run_phase(ctx, rest, cycles=ticks)
+            await bench.reset(ctx)
+            came = await bench.run_phase(ctx, read, cycles=config.parameter_beats * 8)
+            words = came["o_parameters"]
+            assert came["o_status"] == [status("read", "ok" if words else "parameters")]
+            found.append({str(before): "start", str(after): "end"}[str(words)] if words else "")
+            await bench.reset(ctx)
+
+    bench = ResetBench(ZoTrainer(config))
+    bench.run(process)
+    # In this order, each of them.
+    assert found == sorted(found, key=["start", "", "end"].index)
+    assert set(found) == {"start", "", "end"}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_job_goes_on_after_resets_at_any_cycle(seed):
+    """The host replays the entries of the log that came, and asks for what remains."""
+    config, random = SMALL, Random(seed)
+    rng, model, _ = session(seed=seed)
+    first, exponents = model.weights, model.exponents
+    images = rng.integers(0, 256, (3, *config.layers[0].inputs))
+    labels = rng.integers(0, config.classes, 3)
+    schedule = ((0, 3, 4, 1), (1, 2, 9, 1))
+    whole = TrainingJob(samples=3, epochs=2, batch=2, seed=(1 << 32) - 2, schedule=schedule)
+    log = TrainingLog(config=config, exponents=exponents, first=digest(first), entries=())
+    resets, parts = 0, []
+
+    async def process(ctx):
+        nonlocal log, resets
+        while rest := whole.remaining(len(log.entries)):
+            now = Model(config, log.replay(first, exponents), exponents)
+            part = rest[0]
+            phases = [
+                Phase(inputs={"i_parameters": word_payloads(config, now.words())}),
+                Phase(inputs={"i_schedule": schedule_payloads(config, list(part.schedule))}),
+                train(part, now.exponent),
+            ]
+            left = random.randrange(200, 2500)
+            for phase in phases:
+                came = await bench.run_phase(ctx, phase, cycles=left)
+            entries = tuple(logged(config, payload) for payload in came["o_log"])
+            parts.append(part.samples)
+            log = replace(log, entries=log.entries + entries)
+            if came["o_status"]:
+                assert came["o_status"] == [status("train", steps=len(entries))]
+            else:
+                resets += 1
+                await bench.reset(ctx)
+
+    def train(part, exponent):
+        fields = {"samples": part.samples, "epochs": part.epochs, "batch": part.batch}
+        # An epoch that was broken off goes on with its last samples.
+        places = [*range(3)][-part.samples :] * part.epochs
+        sent = [
+            payload
+            for place in places
+            for payload in sample_payloads(config, images[place], labels[place], rng)
+        ]
+        command = job(config, "train", **fields, seed=part.seed, exponent=exponent)
+        return Phase(inputs={"i": [command], "i_samples": sent}, outputs={"o_status": [0]})
+
+    bench = ResetBench(ZoTrainer(config))
+    bench.run(process)
+    steps = iter(range(whole.steps))
+    for epoch in range(whole.epochs):
+        _, magnitude, zeros, _ = schedule[epoch > 0]
+        for part in (slice(0, 2), slice(2, 3)):
+            at = (whole.seed + next(steps)) & 0xFFFFFFFF
+            model.step(images[part], labels[part], seed=at, magnitude=magnitude, zeros=zeros)
+    found = log.replay(first, exponents)
+    assert all((found[name] == values).all() for name, values in model.weights.items())
+    assert len(log.entries) == whole.steps
+    assert resets > 1
+    # An epoch was broken off.
+    assert 1 in parts
+
+
+def logged(config, payload):
+    """Return an entry of the log."""
+    fields = log_layout(config).from_bits(payload)
+    return LogEntry(fields.seed, fields.phase.magnitude, fields.phase.zeros, fields.sign)
 
 
 @pytest.mark.parametrize(

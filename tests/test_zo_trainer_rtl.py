@@ -166,6 +166,19 @@ def test_a_log_or_weights_that_are_not_right_are_refused(files, called, tmp_path
         assert not (tmp_path / "o.npz").exists()
 
 
+def test_a_truncated_log_is_replayed_on_request(files, called, tmp_path):
+    log, first, _ = files
+    lines = log.read_text().splitlines(keepends=True)
+    (tmp_path / "cut.log").write_text("".join([*lines[:6], lines[6][:4]]))
+    words = ["replay-log", "cut.log", str(first), "-o", "part.npz"]
+    code, _, printed = called(words, tmp_path)
+    assert code == 2
+    assert "does not end with a checksum, and is only replayed as a partial log" in printed
+    code, printed, _ = called([*words, "--partial"], tmp_path)
+    assert (code, printed) == (0, "part.npz: the weights after 5 steps\n")
+    assert load(tmp_path / "part.npz")[0].keys() == load(first)[0].keys()
+
+
 def test_a_training_starts_from_a_checkpoint(files):
     _, first, final = files
     config, kept = Small(network="tiny"), load(final)[0]

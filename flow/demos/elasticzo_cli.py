@@ -142,11 +142,15 @@ def replay_log(
         Path, typer.Argument(help="The first weights: an .npz file.", exists=True, dir_okay=False)
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The file of the final weights.")],
+    partial: Annotated[
+        bool,
+        typer.Option("--partial", help="Replay a truncated log up to its last whole step."),
+    ] = False,
     force: Force = False,
 ) -> None:
     """Make the final weights of a training in the RTL from its log and its first weights."""
     from seedbed.flow.demos.zo_trainer_rtl_demo import replay
 
     require_output(output, force=force)
-    steps = replay(log, first, output)
+    steps = replay(log, first, output, partial=partial)
     print(f"{output}: the weights after {steps} steps")

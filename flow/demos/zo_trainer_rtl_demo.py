@@ -138,7 +138,7 @@ def _save(path: Path, weights: Mapping[str, np.ndarray], exponents: Mapping[str,
     save(path, arrays | {f"{name}.exponent": np.array(e) for name, e in exponents.items()}, {})
 
 
-def replay(log: Path, first: Path, output: Path) -> int:
+def replay(log: Path, first: Path, output: Path, *, partial: bool = False) -> int:
     """Write the weights that a log makes of the first ones; return its number of steps.
 
     Parameters
@@ -147,11 +147,13 @@ def replay(log: Path, first: Path, output: Path) -> int:
         A file of :class:`~seedbed.golden.training_log.TrainingLog`.
     first, output
         Checkpoints of the demonstration in int8.
+    partial
+        Whether the log may be truncated: it is replayed up to its last whole step.
 
     Raises ``ValueError`` for a log that is damaged, truncated, or of other first weights.
     """
     try:
-        found = TrainingLog.parse(log.read_text())
+        found = TrainingLog.parse(log.read_text(), partial=partial)
     except (LogError, UnicodeDecodeError) as problem:
         reason = problem if isinstance(problem, LogError) else "it is not a training log"
         raise LogError(f"{log} cannot be replayed: {reason}") from problem

@@ -78,7 +78,7 @@ class _Samples:
         self.base = [-random.randrange(20) for _ in config.inputs]
 
     def vectors(self) -> list[list[int]]:
-        """Return inputs behind a ReLU, and logits."""
+        """Return inputs, which are outputs of a ReLU, and logits."""
         shapes = (*self.config.inputs, self.config.classes)
         found = [self.rng.integers(-127, 128, length).clip(0).tolist() for length in shapes[:-1]]
         found.append(self.rng.integers(-127, 128, shapes[-1]).tolist())

@@ -8,6 +8,7 @@ from seedbed.golden.conv_engine import ConvEngine
 from seedbed.hw.conv_engine import image_layout, result_layout
 from seedbed.hw.parameter_loader import words_layout
 from seedbed.sim.case import Case, Phase
+from seedbed.sim.payloads import image_beats
 from seedbed.spec import CONV_ENGINE_STATUS, ConvEngineConfig
 
 __all__ = ["case", "drawn", "fault", "image_payloads", "images", "result_payloads", "word_payloads"]
@@ -48,11 +49,10 @@ def image_payloads(
     config: ConvEngineConfig, x: np.ndarray, rng: np.random.Generator, beats: int = 0
 ) -> list[int]:
     """Return the packet of an image (C, H, W); ``beats`` is how many, if wrongly."""
-    rows = x.transpose(1, 2, 0).reshape(x.shape[1], -1)
     form, beats = config.values, beats or config.image_beats
-    # What is left over of a row's last beat counts for nothing.
-    rest = rng.integers(form.low, form.high + 1, (len(rows), -rows.shape[1] % config.ways))
-    given = np.concatenate([rows, rest], axis=1).reshape(-1, config.ways)
+    (given,) = image_beats(
+        x[None], config.ways, lambda shape: rng.integers(form.low, form.high + 1, shape)
+    )
     given = np.resize(given, (beats, config.ways))
     layout = image_layout(config)
     return [

@@ -14,6 +14,7 @@ from seedbed.hw import instantft
 from seedbed.hw.parameter_loader import packet_layout, words_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases import forward_cache
+from seedbed.sim.payloads import image_beats
 from seedbed.spec.instantft import INSTANTFT_KINDS, INSTANTFT_STATUS, InstantFtConfig
 
 __all__ = ["MEMORY", "Fault", "Session", "case"]
@@ -171,11 +172,9 @@ class Session:
     def sample(self, number: int, *, index: int | None = None, more: int = 0) -> None:
         """Send an image with its label, by so many beats too long."""
         config = self.config
-        lines = self.images[number].transpose(1, 2, 0).reshape(len(self.images[number][0]), -1)
-        along, ways = lines.shape[1], config.ways
-        lines = np.pad(lines, [(0, 0), (0, -along % ways)], constant_values=0xA5)
-        beats = lines.reshape(-1, ways).tolist()
-        beats = [beats[k % len(beats)] for k in range(len(beats) + more)]
+        images = self.images[number : number + 1]
+        (given,) = image_beats(images, config.ways, lambda shape: np.full(shape, 0xA5))
+        beats = np.resize(given, (len(given) + more, config.ways)).tolist()
         layout = instantft.sample_layout(config)
         fields = {
             "label": int(self.labels[number]),

@@ -11,6 +11,7 @@ from seedbed.hw.zo_control import job_layout, status_layout
 from seedbed.hw.zo_schedule import entry_layout
 from seedbed.hw.zo_steps import class_layout, log_layout
 from seedbed.sim.case import Case, Phase
+from seedbed.sim.payloads import image_beats
 from seedbed.spec.zo_trainer import ZO_TRAINER_KINDS, ZO_TRAINER_STATUS, ZoTrainerConfig
 
 __all__ = ["case", "drawn", "job", "log_payload", "sample_payloads", "schedule_payloads", "status"]
@@ -20,13 +21,16 @@ Schedule = list[tuple[int, int, int, int]]
 
 
 def drawn(config: ZoTrainerConfig, rng: np.random.Generator) -> ZoTrainer:
-    """Return a model with random weights, some of them at the ends of their range."""
+    """Return a model with random weights, some of them at the ends of their range.
+
+    With the exponents, most perturbations change the loss: most steps update weights.
+    """
     weights = {}
     for layer in config.layers:
         shape = layer.outputs, layer.fan_in
         numbers = rng.integers(-127, 128, shape)
         weights[layer.name] = np.where(rng.random(shape) < 0.1, 127, numbers)
-    return ZoTrainer(config, weights, {layer.name: -9 for layer in config.layers})
+    return ZoTrainer(config, weights, {layer.name: -7 for layer in config.layers})
 
 
 def word_payloads(config: ZoTrainerConfig, words: np.ndarray) -> list[int]:
@@ -42,11 +46,8 @@ def sample_payloads(
     config: ZoTrainerConfig, image: np.ndarray, label: int, rng: np.random.Generator, beats: int = 0
 ) -> list[int]:
     """Return the packet of an image (C, H, W) of bytes; ``beats`` is how many, if wrongly."""
-    rows = image.transpose(1, 2, 0).reshape(image.shape[1], -1)
     beats = beats or config.image_beats
-    # What is left over of a row's last beat counts for nothing.
-    rest = rng.integers(0, 256, (len(rows), -rows.shape[1] % config.ways))
-    given = np.concatenate([rows, rest], axis=1).reshape(-1, config.ways)
+    (given,) = image_beats(image[None], config.ways, lambda shape: rng.integers(0, 256, shape))
     given = np.resize(given, (beats, config.ways))
     layout = sample_layout(config)
     return [

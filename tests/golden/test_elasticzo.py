@@ -116,7 +116,7 @@ def test_other_networks_learn(network, tail):
     assert after[1] > before[1]
 
 
-def test_the_gradient_of_the_loss_is_near_that_of_softmax():
+def test_the_gradient_of_the_loss_is_close_to_that_of_softmax():
     rng = np.random.default_rng(6)
     logits, exponents, labels = (
         rng.integers(-127, 128, (50, 10)),

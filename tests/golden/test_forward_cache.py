@@ -73,13 +73,13 @@ def test_beats_are_the_bytes_and_each_has_its_peak(lanes):
     model = ForwardCache(SMALL)
     codes, peaks = drawn(SMALL, 2)
     packed = model.pack(codes, peaks)
-    beats, spread = model.beats(packed, lanes)
+    beats, repeated = model.beats(packed, lanes)
     assert beats.shape == (2, SMALL.code_beats * 16 // lanes, lanes)
     body = packed[:, SMALL.peak_beats * 8 :]
     flat = beats.reshape(2, -1)
     np.testing.assert_array_equal(flat[:, ::2] | flat[:, 1::2] << 4, body)
     # A block is a beat of memory here.
-    np.testing.assert_array_equal(spread, np.repeat(peaks, 16 // lanes, axis=1))
+    np.testing.assert_array_equal(repeated, np.repeat(peaks, 16 // lanes, axis=1))
 
 
 def test_quantised_activations_survive():

@@ -42,7 +42,7 @@ def core(config, *, network_seed=1, seed=2):
 
 
 @pytest.mark.parametrize("formats", FORMATS.values(), ids=FORMATS)
-def test_the_frozen_network_is_near_the_float_one(formats):
+def test_the_frozen_network_is_close_to_the_float_one(formats):
     """With the same weights: apart by the rounding of activations, and pixels of v / 255.004.
 
     The float network's are flat channel by channel, ours have the channels last.
@@ -85,7 +85,7 @@ def test_the_cache_is_as_small_as_the_published_one(formats):
 
 
 @pytest.mark.parametrize("formats", FORMATS.values(), ids=FORMATS)
-def test_the_cache_keeps_images_and_is_near_the_rest(formats):
+def test_the_cache_keeps_images_and_is_close_to_the_rest(formats):
     config = InstantFtConfig(network=SMALL, block=16, **formats)
     model, _ = core(config)
     seen = model.base(problem(np.random.default_rng(4))[0])
@@ -101,7 +101,7 @@ def test_the_cache_keeps_images_and_is_near_the_rest(formats):
 
 @pytest.mark.parametrize("cache", ["exact", "nf4"])
 @pytest.mark.parametrize("formats", FORMATS.values(), ids=FORMATS)
-def test_training_is_near_that_in_float(cache, formats):
+def test_training_is_close_to_that_in_float(cache, formats):
     """The same batches from the same adapters: losses and adapters within a few roundings."""
     rng = np.random.default_rng(5)
     config = InstantFtConfig(network=SMALL, cache=cache, **formats)

@@ -166,7 +166,7 @@ def test_adapters_start_without_effect(config):
 
 
 @pytest.mark.parametrize("config", SMALL.values(), ids=SMALL)
-def test_near_sgd_in_real_numbers(config):
+def test_close_to_sgd_in_real_numbers(config):
     """After a batch, to the rounding of parameters, gradients and products.
 
     Six h, each of half a unit and times B below 1/2, and the logits' own half are two units.

@@ -80,9 +80,9 @@ def test_samples_that_do_not_count():
     model = LossSign(config)
     assert model.run(logits[:, :2], exponents[:, :2], labels[:2]).sign == -1
     # The third and the fourth are too many: they would turn the sign.
-    turned = labels.copy()
-    turned[2:] = 1
-    result = model.run(logits, exponents, turned)
+    relabelled = labels.copy()
+    relabelled[2:] = 1
+    result = model.run(logits, exponents, relabelled)
     assert (result.sign, result.error) == (-1, True)
     assert not result.errors.any()
     assert result.classes.tolist() == [[0] * 4, [1] * 4]

@@ -77,11 +77,11 @@ def test_layers_of_elasticzo_are_the_same(rounding):
     model = ElasticZo(elasticzo, init(elasticzo, rng), drawn(0))
     for layer in elasticzo.layers:
         channels, height, width = layer.convolved
-        for spread in (20, 1000, 100_000):
-            sums = np.rint(rng.normal(0, spread, (1, height * width, channels)))
+        for deviation in (20, 1000, 100_000):
+            sums = np.rint(rng.normal(0, deviation, (1, height * width, channels)))
             maps = np.float32(sums).reshape(1, height, width, channels).transpose(0, 3, 1, 2)
             _, x, shift = model._requantized(layer, maps, kept=False)
-            # Of each square in turn: its positions, for four channels, then for the next four.
+            # Square by square: its positions, for four channels, then for the next four.
             side = layer.pool
             y = np.pad(sums, ((0, 0), (0, 0), (0, -channels % 4)))
             y = y.reshape(height // side, side, width // side, side, -1, 4)

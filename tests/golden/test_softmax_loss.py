@@ -26,7 +26,7 @@ def real(z, labels):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_near_the_real_ones(name):
+def test_close_to_the_real_ones(name):
     """The exponent's step is the error: half of it, 2^-8 by default, by p (1 - p) at most."""
     config, bound, loss_bound = CONFIGS[name]
     rng = np.random.default_rng(1)

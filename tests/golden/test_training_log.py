@@ -3,8 +3,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from seedbed.golden.training_log import LogError, TrainingLog, digest
+from seedbed.golden.training_log import LogError, TrainingJob, TrainingLog, digest
 from seedbed.golden.zo_trainer import LogEntry, ZoTrainer
 from seedbed.spec.zo_trainer import ZoTrainerConfig
 
@@ -61,6 +63,78 @@ def test_what_is_damaged_is_named(trained):
     ]:
         with pytest.raises(LogError, match=sentence):
             TrainingLog.parse(text)
+
+
+def test_a_truncated_log_is_replayed_on_request_up_to_its_last_whole_step(trained):
+    weights, exponents, final, log = trained
+    text = log.text()
+    lines = text.splitlines(keepends=True)
+    model = ZoTrainer(CONFIG, weights, exponents)
+    for count in range(len(log.entries) + 1):
+        start = sum(map(len, lines[: 1 + count]))
+        stop = start + len(lines[1 + count])
+        # A line counts with its end.
+        for at in (start, start + 1, (start + stop) // 2, stop - 1):
+            with pytest.raises(LogError, match=r"it is truncated: .* as a partial log"):
+                TrainingLog.parse(text[:at])
+            found = TrainingLog.parse(text[:at], partial=True)
+            assert found == replace(log, entries=log.entries[:count])
+        replayed = found.replay(weights, exponents)
+        assert all((replayed[name] == values).all() for name, values in model.weights.items())
+        if count < len(log.entries):
+            model.replay(log.entries[count])
+    assert all((model.weights[name] == values).all() for name, values in final.items())
+    assert TrainingLog.parse(text, partial=True) == log
+
+
+def test_a_damaged_log_is_refused_as_a_partial_one_too(trained):
+    header, *steps, end = trained[3].text().splitlines(keepends=True)
+    for lines, sentence in [
+        ([header[:-9]], "it is not a training log"),
+        ([header, *steps[1:], end], "it is damaged: its checksum does not fit its lines"),
+        ([header, steps[0][:-2], *steps[1:]], "it is damaged: its header or a step lacks a field"),
+        ([header, "\0" * 8, *steps], "it is damaged: its header or a step lacks a field"),
+        ([header, "[1, 9, 0, 1, 1]\n"], r"a step's magnitude must be in 1\.\.4, not 9"),
+    ]:
+        with pytest.raises(LogError, match=sentence):
+            TrainingLog.parse("".join(lines), partial=True)
+
+
+def made(job, skipped=0):
+    """Return seed, phase and samples of each step of a job."""
+    found = []
+    for epoch in range(job.epochs):
+        _, *phase = [entry for entry in job.schedule if entry[0] <= epoch][-1]
+        for at in range(0, job.samples, job.batch):
+            seed = (job.seed + len(found)) & 0xFFFFFFFF
+            stop = min(at + job.batch, job.samples)
+            found.append((seed, *phase, skipped + at, skipped + stop))
+    return found
+
+
+@given(
+    samples=st.integers(1, 9),
+    epochs=st.integers(1, 4),
+    batch=st.integers(1, 4),
+    seed=st.sampled_from([0, 7, (1 << 32) - 3]),
+    later=st.sets(st.integers(1, 5)),
+    data=st.data(),
+)
+def test_what_remains_of_a_job_has_its_seeds_its_samples_and_its_schedule(
+    samples, epochs, batch, seed, later, data
+):
+    schedule = tuple((epoch, 1 + epoch % 3, epoch, 5) for epoch in (0, *sorted(later)))
+    job = TrainingJob(samples=samples, epochs=epochs, batch=batch, seed=seed, schedule=schedule)
+    steps = data.draw(st.integers(0, job.steps))
+    rest = job.remaining(steps)
+    assert len(rest) <= 2
+    # Entries of a schedule ascend from epoch 0.
+    assert all(
+        [entry[0] for entry in each.schedule] == sorted({0, *(e[0] for e in each.schedule)})
+        for each in rest
+    )
+    found = [step for each in rest for step in made(each, samples - each.samples)]
+    assert found == made(job)[steps:]
 
 
 @pytest.mark.parametrize(

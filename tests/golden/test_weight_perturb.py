@@ -36,7 +36,7 @@ def test_unused_lanes_have_no_number():
 
 @pytest.mark.parametrize("magnitude", [1, 3, 7, 15])
 def test_an_update_is_the_sign_or_nothing(magnitude):
-    """The probability is that of the magnitude by its range's half, as near as the bits allow."""
+    """The probability is that of the magnitude by its range's half, as close as the bits allow."""
     model = WeightPerturb(WeightPerturbConfig(lanes=8, ways=2))
     z = model.perturbation(3, 500, magnitude=magnitude, zeros=0)
     weights = np.full(z.shape, 127)
