@@ -13,6 +13,7 @@ from seedbed.hw.instantft_axi import InstantFtAxi
 from seedbed.hw.lfsr import Lfsr
 from seedbed.hw.lora import Lora
 from seedbed.hw.loss_sign import LossSign
+from seedbed.hw.lut_dequantize import LutDequantize
 from seedbed.hw.lutopt import Lutopt
 from seedbed.hw.mac_array import MacArray
 from seedbed.hw.nf4 import Nf4
@@ -38,6 +39,7 @@ from seedbed.sim.cases import (
     lfsr,
     lora,
     loss_sign,
+    lut_dequantize,
     lutopt,
     mac_array,
     nf4,
@@ -371,6 +373,25 @@ CORES: dict[str, Core] = {
                     params={"block": 12, "latent": 4},
                     targets=("ecp5",),
                     placed=("ecp5",),
+                ),
+            },
+        ),
+        Core(
+            name="lut_dequantize",
+            title="Dequantizer of 4-bit codes with a table of 16 levels a row",
+            config=spec.LutDequantizeConfig,
+            component=LutDequantize,
+            case=lut_dequantize.case,
+            paper="SqueezeLLM, section 4.1",
+            small={"lanes": 2, "width": 5, "load": 4},
+            variants={
+                "16 lanes": Variant(
+                    targets=ALL_TARGETS, placed=("ecp5",), kinds=CHECKED, main=PLACED
+                ),
+                "16 lanes, 4 levels a beat": Variant(params={"load": 4}),
+                "128 lanes": Variant(params={"lanes": 128}, targets=("xcup",), kinds=()),
+                "2 lanes, 4 levels a beat": Variant(
+                    params={"lanes": 2, "width": 5, "load": 4}, targets=(), kinds=("mutation",)
                 ),
             },
         ),

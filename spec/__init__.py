@@ -11,6 +11,7 @@ from seedbed.spec.instantft import INSTANTFT_KINDS, INSTANTFT_STATUS, InstantFtC
 from seedbed.spec.lfsr import TAPS, LfsrConfig
 from seedbed.spec.lora import LORA_KINDS, LORA_STATUS, LoraConfig
 from seedbed.spec.loss_sign import LossSignConfig
+from seedbed.spec.lut_dequantize import LutDequantizeConfig
 from seedbed.spec.lutopt import LutoptConfig
 from seedbed.spec.mac_array import MacArrayConfig
 from seedbed.spec.nf4 import Nf4Config
@@ -51,6 +52,7 @@ __all__ = [
     "LfsrConfig",
     "LoraConfig",
     "LossSignConfig",
+    "LutDequantizeConfig",
     "LutoptConfig",
     "MacArrayConfig",
     "Nf4Config",

@@ -47,47 +47,51 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
         "seedlm_decompress", 2.1, 9.4, 2.7, 1.3, "core", "seedlm_decompress",
         "blocks: seed and\ncoefficients",
     ),
+    (
+        "lut_dequantize", 2.1, 11.1, 2.7, 1.3, "core", "lut_dequantize",
+        "4-bit codes and a\ntable of 16 levels",
+    ),
     ("mac_array", 5.6, 9.4, 2.2, 1.3, "core", "mac_array", "one multiplier\nper lane"),
     (
         "seedlm_gemv", 8.7, 9.4, 2.3, 1.3, "core", "seedlm_gemv",
         "matrix-vector\nproduct $y = W x$",
     ),
     (
-        "forward_cache", 2.1, 12.0, 2.7, 1.3, "core", "forward_cache",
+        "forward_cache", 2.1, 13.7, 2.7, 1.3, "core", "forward_cache",
         "one entry per image,\nin external memory",
     ),
-    ("nf4", 5.6, 12.0, 2.2, 1.3, "core", "nf4", "activations to\nand from 4 bits"),
+    ("nf4", 5.6, 13.7, 2.2, 1.3, "core", "nf4", "activations to\nand from 4 bits"),
     (
-        "softmax_loss", 8.7, 12.0, 2.3, 1.3, "core", "softmax_loss",
+        "softmax_loss", 8.7, 13.7, 2.3, 1.3, "core", "softmax_loss",
         "class, loss and\ngradient",
     ),
     (
-        "conv_engine", 2.1, 14.0, 2.7, 1.3, "core", "conv_engine",
+        "conv_engine", 2.1, 15.7, 2.7, 1.3, "core", "conv_engine",
         "frozen network,\nall layers on one array",
     ),
-    ("lora", 5.6, 14.0, 2.2, 1.3, "core", "lora", "adapters and\ntheir training"),
+    ("lora", 5.6, 15.7, 2.2, 1.3, "core", "lora", "adapters and\ntheir training"),
     (
-        "instantft", 8.7, 14.0, 2.3, 1.3, "core", "instantft",
+        "instantft", 8.7, 15.7, 2.3, 1.3, "core", "instantft",
         "complete core with\nadapters and SGD",
     ),
     (
-        "requantize", 2.1, 16.8, 2.7, 1.3, "core", "requantize",
+        "requantize", 2.1, 18.5, 2.7, 1.3, "core", "requantize",
         "sums of a layer\nto int8",
     ),
     (
-        "loss_sign", 5.6, 16.8, 2.2, 1.3, "core", "loss_sign",
+        "loss_sign", 5.6, 18.5, 2.2, 1.3, "core", "loss_sign",
         "sign of the loss\ndifference",
     ),
     (
-        "weight_perturb", 2.1, 19.1, 2.7, 1.3, "core", "weight_perturb",
+        "weight_perturb", 2.1, 20.8, 2.7, 1.3, "core", "weight_perturb",
         "clamp$(w + k z)$,\nrow by row",
     ),
     ("lutopt", 8.7, 5.9, 2.3, 0.8, "core", "lutopt", "one LUT per bit"),
     (
-        "zo_trainer", 8.7, 16.8, 2.3, 1.3, "core", "zo_trainer",
+        "zo_trainer", 8.7, 18.5, 2.3, 1.3, "core", "zo_trainer",
         "zeroth-order training\nin int8",
     ),
-    ("bp_tail", 5.6, 19.1, 2.2, 1.3, "core", "bp_tail", "last layers, by\nbackpropagation"),
+    ("bp_tail", 5.6, 20.8, 2.2, 1.3, "core", "bp_tail", "last layers, by\nbackpropagation"),
     ("tree_grng", 8.7, 6.9, 2.3, 1.2, "other", "tree_grng", "Gaussian generator,\nbaseline"),
     ("spec", 0, 0.9, 1.7, 1.0, "floor", "spec/", "configurations"),
     ("hw", 2.6, 1.6, 2.0, 1.0, "floor", "hw/", "RTL, Amaranth"),
@@ -109,6 +113,8 @@ ARROWS: list[tuple[tuple[str, str], tuple[str, str], str]] = [
     (("perturbation", "e"), ("weights", "w"), "stream"),
     (("memory", "e"), ("seedlm_decompress", "w"), ""),
     (("seedlm_decompress", "e"), ("mac_array", "w"), "weights"),
+    (("memory", "ne"), ("lut_dequantize", "w"), ""),
+    (("lut_dequantize", "e"), ("mac_array", "nw"), "or"),
     (("mac_array", "e"), ("seedlm_gemv", "w"), "sums"),
     (("forward_cache", "e"), ("nf4", "w"), "codes"),
     (("nf4", "ne"), ("instantft", "sw"), "activations              "),
@@ -180,15 +186,15 @@ def draw(kind: str = "svg") -> bytes:
     Text is drawn as outlines, independent of installed fonts.
     """
     with rc_context({"svg.hashsalt": "seedbed", "svg.fonttype": "path"}):
-        figure = Figure(figsize=(11, 19.9), facecolor="white")
+        figure = Figure(figsize=(11, 21.5), facecolor="white")
         axes = figure.add_axes((0.02, 0.02, 0.96, 0.96))
         axes.set_xlim(-0.2, 11.2)
-        axes.set_ylim(0, 21.4)
+        axes.set_ylim(0, 23.1)
         axes.set_axis_off()
         for y, text in (
-            (20.9, "Cores: zeroth-order training in int8"),
-            (15.75, "Cores: fine-tuning"),
-            (11.15, "Cores: from compressed weights to a matrix-vector product"),
+            (22.6, "Cores: zeroth-order training in int8"),
+            (17.45, "Cores: fine-tuning"),
+            (12.85, "Cores: from compressed weights to a matrix-vector product"),
             (8.55, "Cores: from a seed to a perturbation stream"),
             (2.95, "Packages: one configuration for RTL and model; imports run from left to right"),
         ):
