@@ -1,4 +1,4 @@
-"""The commands for checkpoints: compress, decompress, inspect, explore."""
+"""The commands for checkpoints: compress, decompress, inspect, sensitive, explore."""
 
 import json
 import os
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from seedbed.flow.compress.sensitive_cli import sensitive
 from seedbed.flow.files import require_output
 from seedbed.flow.options import Build, Force, Json, show_table
 from seedbed.flow.progress import status, throughput_bar
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from seedbed.flow.compress.run import Summary
 
 app = typer.Typer()
+app.command()(sensitive)
 out = Console()
 err = Console(stderr=True)
 
