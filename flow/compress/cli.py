@@ -94,6 +94,17 @@ def compress(
             metavar="ADDRESS", help="The address of a dask scheduler; its workers search."
         ),
     ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="MASK",
+            help="Keep the weights of this mask in 16 bits, as differences to the blocks; "
+            "'seedbed sensitive' writes masks.",
+        ),
+    ] = None,
+    keep_as: Annotated[
+        str, typer.Option(help="The format of the differences: float16, bfloat16 or int16.")
+    ] = "float16",
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -113,7 +124,9 @@ def compress(
     from seedbed.flow.compress.plan import Options, count
 
     config = configuration(bits, block=block, latent=latent, width=width, word_bits=word_bits)
-    options = Options(config=config, rule=rule, scale=scale, tensors=tensors)
+    options = Options(
+        config=config, rule=rule, scale=scale, tensors=tensors, keep=keep, keep_as=keep_as
+    )
     if cluster is not None and (jobs is not None or dry_run):
         raise ValueError(f"give {'--jobs' if jobs else '--dry-run'} or --cluster, not both")
     # Checked before processes start. A small file needs fewer processes.
@@ -216,15 +229,15 @@ def inspect(
 ) -> None:
     """Show the content of a compressed checkpoint."""
     from seedbed.flow.compress.checkpoint import Checkpoint
-    from seedbed.flow.compress.packed import SUFFIX, Packed
+    from seedbed.flow.compress.packed import Packed
 
     with Checkpoint(file) as read:
         packed = Packed.of(read)
         config = packed.config
-        compressed = {name + SUFFIX for name in packed.tensors}
+        compressed = packed.entries
         rows = []
         for name, weights in packed.tensors.items():
-            entry = weights.entry(config)
+            size = packed.nbytes(name, weights)
             rows.append(
                 {
                     "tensor": name,
@@ -232,9 +245,10 @@ def inspect(
                     "matrix": list(weights.matrix),
                     "dtype": weights.dtype,
                     "blocks": weights.rows * weights.blocks(config),
-                    "bytes": entry.nbytes,
-                    "bits_per_weight": 8 * entry.nbytes / (weights.rows * weights.columns),
+                    "bytes": size,
+                    "bits_per_weight": 8 * size / (weights.rows * weights.columns),
                     "scale": weights.scale,
+                    "kept": weights.kept,
                 }
             )
         unchanged = [
@@ -252,6 +266,7 @@ def inspect(
             "version": packed.version,
             "configuration": asdict(config),
             "rule": packed.rule,
+            "kept": packed.kept,
             "compressed": rows,
             "unchanged": unchanged,
         }
@@ -266,16 +281,28 @@ def inspect(
         "bytes",
         "bits per weight",
         "scale",
+        "kept",
     ]
     lines = [
         [
             row["tensor"], _shape(row["shape"]), _shape(row["matrix"]), row["dtype"], row["blocks"],
             row["bytes"], f"{row['bits_per_weight']:.3f}", f"2^{row['scale']}",
+            row["kept"],
         ]
         for row in rows
     ]  # fmt: skip
     lines += [
-        [row["tensor"], _shape(row["shape"]), "", row["dtype"], "", row["bytes"], "unchanged", ""]
+        [
+            row["tensor"],
+            _shape(row["shape"]),
+            "",
+            row["dtype"],
+            "",
+            row["bytes"],
+            "unchanged",
+            "",
+            "",
+        ]
         for row in unchanged
     ]
     show_table(out, header, lines)

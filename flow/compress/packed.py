@@ -9,17 +9,21 @@ from typing import Any
 import numpy as np
 
 from seedbed.flow.compress.checkpoint import FLOATS, Checkpoint, CheckpointError, Entry
+from seedbed.flow.compress.mask import INDICES
 from seedbed.spec import RULES, SeedlmConfig
 
-__all__ = ["KEY", "SUFFIX", "VERSION", "Packed", "Weights", "pack_rows", "unpack_rows"]
+__all__ = ["KEPT", "KEY", "SUFFIX", "VERSION", "Packed", "Weights", "pack_rows", "unpack_rows"]
 
 #: Version of the packed format. Earlier versions can be read: in version 1, a row of blocks is the
-#: tensor's last dimension; since version 2, the metadata of each tensor gives its matrix shape.
-VERSION = 2
+#: tensor's last dimension; since version 2, the metadata of each tensor gives its matrix shape;
+#: since version 3, some weights may be kept as differences to the blocks.
+VERSION = 3
 #: Suffix of the packed tensor's name.
 SUFFIX = ".seedlm"
 #: The only key of the metadata: the library writes several keys in arbitrary order.
 KEY = "seedlm"
+#: Formats of kept differences, by the names of the command line: the file's dtypes.
+KEPT = {"float16": "F16", "bfloat16": "BF16", "int16": "I16"}
 #: Reserved name of the metadata among the tensors.
 RESERVED = "__metadata__"
 FIELDS = ("block", "latent", "width", "word_bits", "taps")
@@ -31,7 +35,7 @@ LEVELS = 4
 
 @dataclass(frozen=True)
 class Weights:
-    """A packed tensor: original shape and dtype, scale and matrix shape.
+    """A packed tensor: original shape and dtype, scale, matrix shape, number of kept weights.
 
     ``scale`` is the exponent of the power of two by which decoded weights are multiplied.
     ``matrix`` is the shape of the packed matrix, in storage order: by default the first dimension
@@ -42,6 +46,7 @@ class Weights:
     dtype: str
     scale: int = 0
     matrix: tuple[int, int] = (0, 0)
+    kept: int = 0
 
     def __post_init__(self) -> None:
         if self.matrix == (0, 0):
@@ -65,6 +70,19 @@ class Weights:
         """Return the tensor that holds the blocks: uint8, rows of whole bytes."""
         return Entry("U8", (self.rows, -(-self.blocks(config) * config.block_bits // 8)))
 
+    def entries(self, name: str, config: SeedlmConfig, kept: str) -> dict[str, Entry]:
+        """Return all tensors of the file for this one: the blocks, and what is kept.
+
+        Kept weights are int32 indices in storage order, 16-bit differences of the format ``kept``,
+        and the exponent of the power of two by which these are multiplied.
+        """
+        found = {name + SUFFIX: self.entry(config)}
+        if self.kept:
+            found[f"{name}.kept.index"] = Entry("I32", (self.kept,))
+            found[f"{name}.kept.value"] = Entry(KEPT[kept], (self.kept,))
+            found[f"{name}.kept.scale"] = Entry("I32", (1,))
+        return found
+
 
 @dataclass(frozen=True)
 class Packed:
@@ -78,6 +96,8 @@ class Packed:
         The packed tensors by their original names.
     metadata
         Metadata of the original file.
+    kept
+        Format of kept differences, of ``KEPT``.
     version
         Format version of the file.
     """
@@ -86,6 +106,7 @@ class Packed:
     rule: str
     tensors: Mapping[str, Weights]
     metadata: Mapping[str, str] = field(default_factory=dict)
+    kept: str = "float16"
     version: int = VERSION
 
     @property
@@ -93,12 +114,25 @@ class Packed:
         """Number of blocks of all tensors."""
         return sum(each.rows * each.blocks(self.config) for each in self.tensors.values())
 
+    def nbytes(self, name: str, weights: Weights) -> int:
+        """Bytes of all tensors of the file for a tensor."""
+        return sum(e.nbytes for e in weights.entries(name, self.config, self.kept).values())
+
+    @property
+    def entries(self) -> dict[str, Entry]:
+        """All tensors of the file that hold packed ones."""
+        found: dict[str, Entry] = {}
+        for name, weights in self.tensors.items():
+            found |= weights.entries(name, self.config, self.kept)
+        return found
+
     def to_metadata(self) -> dict[str, str]:
         """Return the metadata as strings for the file."""
         document = {
             "version": VERSION,
             **{name: getattr(self.config, name) for name in FIELDS},
             "rule": self.rule,
+            "kept": self.kept,
             "tensors": {name: asdict(weights) for name, weights in self.tensors.items()},
             "metadata": dict(self.metadata),
         }
@@ -123,6 +157,11 @@ class Packed:
             raise CheckpointError(
                 f"{file.path}: rule must be one of {', '.join(RULES)}, not {document['rule']!r}"
             )
+        kept = "float16" if document["version"] < 3 else document.get("kept")
+        if not isinstance(kept, str) or kept not in KEPT:
+            raise CheckpointError(
+                f"{file.path}: kept must be one of {', '.join(KEPT)}, not {kept!r}"
+            )
         tensors = {}
         for name, entry in document["tensors"].items():
             where = f"{file.path}: tensor {name!r}"
@@ -131,17 +170,24 @@ class Packed:
                 raise CheckpointError(f"{where} has a reserved name")
             if name in file.tensors:
                 raise CheckpointError(f"{where} is in the file both packed and unpacked")
-            found = file.tensors.get(name + SUFFIX)
-            if found is None:
-                raise CheckpointError(f"{where} has no packed tensor {name + SUFFIX!r}")
-            _require_shape(found, tensors[name], config, where)
+            for part, needed in tensors[name].entries(name, config, kept).items():
+                found = file.tensors.get(part)
+                if found is None:
+                    raise CheckpointError(f"{where} has no packed tensor {part!r}")
+                if part == name + SUFFIX:
+                    _require_shape(found, tensors[name], config, where)
+                elif (found.dtype, found.shape) != (needed.dtype, needed.shape):
+                    raise CheckpointError(
+                        f"{where}: {part!r} is of {found.dtype} in the shape {list(found.shape)}, "
+                        f"not of {needed.dtype} in {list(needed.shape)}"
+                    )
         metadata = document["metadata"]
         for text in (*metadata, *metadata.values()):
             if not _writable(text):
                 raise CheckpointError(
                     f"{file.path}: the original's metadata must be Unicode text, not {text!r}"
                 )
-        return cls(config, document["rule"], tensors, metadata, document["version"])
+        return cls(config, document["rule"], tensors, metadata, kept, document["version"])
 
     @staticmethod
     def _document(file: Checkpoint) -> dict[str, Any]:
@@ -161,7 +207,7 @@ class Packed:
         if type(version) is not int or not 1 <= version <= VERSION:
             raise CheckpointError(
                 f"{file.path} has version {version!r} of the packed format, but "
-                f"{' and '.join(map(str, range(1, VERSION + 1)))} can be read"
+                f"1 to {VERSION} can be read"
             )
         for name in (*FIELDS, "rule", "tensors", "metadata"):
             if name not in document:
@@ -209,7 +255,10 @@ def _weights(entry: Any, where: str, version: int) -> Weights:
             f"{prod(shape)} weights"
         )
     rows, columns = matrix
-    return Weights(tuple(shape), dtype, scale, (rows, columns))
+    kept = 0 if version < 3 else entry.get("kept")
+    if type(kept) is not int or not 0 <= kept <= min(prod(shape), INDICES):
+        raise CheckpointError(f"{where}: its number of kept weights must not be {kept!r}")
+    return Weights(tuple(shape), dtype, scale, (rows, columns), kept)
 
 
 def _require_shape(found: Entry, weights: Weights, config: SeedlmConfig, where: str) -> None:

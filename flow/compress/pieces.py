@@ -23,6 +23,7 @@ __all__ = [
     "floats",
     "pieces",
     "place",
+    "to_bytes",
 ]
 
 #: Approximate weights per piece, in full blocks: a second of search, lost on an interruption.
@@ -43,6 +44,12 @@ class Piece:
     columns: int
     plain: int
     packed: int
+
+    def inside(self, weights: Weights, indices: np.ndarray) -> slice:
+        """Return which of the sorted ``indices`` of a tensor's weights are in this piece."""
+        first = self.first[0] * weights.columns + self.first[1]
+        ends = np.searchsorted(indices, [first, first + self.rows * self.columns])
+        return slice(int(ends[0]), int(ends[1]))
 
     def nbytes(self, weights: Weights) -> int:
         """Bytes of the original weights."""
@@ -147,8 +154,8 @@ def encode(work: Work) -> Found:
     return Found(pack_rows(config, packed).tobytes(), *sums)
 
 
-def decode(config: SeedlmConfig, piece: Piece, weights: Weights, raw: bytes) -> bytes:
-    """Return a packed piece's weights as bytes of the tensor's dtype, rounded and saturated.
+def decode(config: SeedlmConfig, piece: Piece, weights: Weights, raw: bytes) -> np.ndarray:
+    """Return a packed piece's weights as float64, exact, of shape (rows, columns).
 
     Raises ``ValueError`` with the position of a block whose seed is zero.
     """
@@ -159,7 +166,10 @@ def decode(config: SeedlmConfig, piece: Piece, weights: Weights, raw: bytes) -> 
         place = piece.block(config, int(np.flatnonzero(seeds.ravel() == 0)[0]))
         raise ValueError(f"{place}: its seed is 0, which is no valid LFSR state")
     decoded = seedlm.decode(config, seeds, exponents, coefficients).reshape(piece.rows, -1)
-    dtype = FLOATS[weights.dtype]
-    most = float(ml_dtypes.finfo(dtype).max)
-    found = np.ldexp(decoded[:, : piece.columns], weights.scale)
-    return found.clip(-most, most).astype(dtype).tobytes()
+    return np.ldexp(decoded[:, : piece.columns], weights.scale)
+
+
+def to_bytes(values: np.ndarray, dtype: str) -> bytes:
+    """Return weights as bytes of a tensor's dtype, rounded and saturated."""
+    most = float(ml_dtypes.finfo(FLOATS[dtype]).max)
+    return values.clip(-most, most).astype(FLOATS[dtype]).tobytes()

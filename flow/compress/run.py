@@ -1,17 +1,19 @@
 """Compression of a checkpoint, piece by piece, with resumption after an interruption."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from math import prod, sqrt
 from pathlib import Path
 from zlib import crc32
 
+import numpy as np
 from rich.console import Console
 
 from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError, Entry, require_target
 from seedbed.flow.compress.journal import Journal
-from seedbed.flow.compress.packed import SUFFIX, Packed, Weights
+from seedbed.flow.compress.kept import apply_mask, write_kept
+from seedbed.flow.compress.packed import Packed, Weights
 from seedbed.flow.compress.pieces import PIECE, Found, Piece, Work, encode, pieces, place
 from seedbed.flow.compress.plan import Options, plan
 from seedbed.flow.compress.workers import Pool, results
@@ -24,9 +26,9 @@ __all__ = ["Summary", "compress", "relative"]
 class Summary:
     """Result of a tensor: bits per weight, and errors relative to the RMS of the weights.
 
-    ``plain`` is the error of block floating point with the same bits, which needs no search. A
-    tensor that is copied, because it would not shrink, has the ``bits`` that blocks would need,
-    and no errors.
+    ``bits`` and ``error`` include kept weights. ``plain`` is the error of block floating point with
+    the same bits as the blocks, which needs no search. A tensor that is copied, because it would
+    not shrink, has the ``bits`` that blocks would need, and no errors.
     """
 
     name: str
@@ -60,6 +62,10 @@ def compress(
         require_target(source, target)
         stamp = read.stamp()
         packed, incompressible, digest = plan(read, options, console, size)
+        kept: dict[str, np.ndarray] = {}
+        mask = None
+        if options.keep is not None:
+            packed, kept, mask = apply_mask(options.keep, packed, source, options.keep_as)
         run = {
             "version of seedbed": version("seedbed"),
             "input": digest,
@@ -69,12 +75,14 @@ def compress(
             "scale": options.scale,
             "selection of tensors": list(packed.tensors),
             "size of pieces": size,
+            "kept weights": mask and [mask, packed.kept],
         }
         part = target.with_name(target.name + ".part")
         with Journal(target.with_name(target.name + ".journal"), run) as journal:
             try:
                 with _open_part(part, read, packed) as written:
                     _search(read, written, packed, journal, pool=pool, console=console, size=size)
+                    saved = write_kept(read, written, packed, kept, console, size)
                     for name in read.tensors.keys() - packed.tensors.keys():
                         read.copy(name, written)
                     written.sync()
@@ -87,7 +95,7 @@ def compress(
                 raise
             part.replace(target)
             journal.remove()
-            return _summaries(packed, incompressible, journal, size)
+            return _summaries(packed, incompressible, journal, size, saved)
 
 
 def _open_part(part: Path, read: Checkpoint, packed: Packed) -> Checkpoint:
@@ -97,8 +105,7 @@ def _open_part(part: Path, read: Checkpoint, packed: Packed) -> Checkpoint:
         for name, entry in read.tensors.items()
         if name not in packed.tensors
     }
-    for name, weights in packed.tensors.items():
-        tensors[name + SUFFIX] = weights.entry(packed.config)
+    tensors |= packed.entries
     metadata = packed.to_metadata()
     try:
         written = Checkpoint(part, writable=True)
@@ -148,15 +155,18 @@ def _search(
 
 
 def _summaries(
-    packed: Packed, incompressible: dict[str, Weights], journal: Journal, size: int
-) -> list[Summary]:
+    packed: Packed, incompressible: dict[str, Weights], journal: Journal, size: int,
+    saved: Mapping[str, float],
+) -> list[Summary]:  # fmt: skip
     """Return a summary per tensor, and a total if several are compressed."""
     sums: dict[str, list[tuple[float, ...]]] = {name: [] for name in packed.tensors}
     for index, piece in enumerate(pieces(packed, size)):
         sums[piece.name].append(journal.done[index][1:])
+    for name, less in saved.items():
+        sums[name].append((-less, 0.0, 0.0))
     rows, bits, counts = [], 0, 0
     for name, weights in (packed.tensors | incompressible).items():
-        size_bits, count = 8 * weights.entry(packed.config).nbytes, prod(weights.shape)
+        size_bits, count = 8 * packed.nbytes(name, weights), prod(weights.shape)
         errors = relative(sums[name]) if name in sums else ()
         if errors:
             bits, counts = bits + size_bits, counts + count
@@ -170,4 +180,5 @@ def _summaries(
 def relative(sums: list[tuple[float, ...]]) -> tuple[float, float]:
     """Return both errors of a :class:`Summary` from the three sums of squares of its pieces."""
     error, plain, energy = (sum(column) for column in zip(*sums, strict=True))
-    return (sqrt(error / energy), sqrt(plain / energy)) if energy else (0.0, 0.0)
+    # What kept weights save may round below zero.
+    return (sqrt(max(error, 0.0) / energy), sqrt(plain / energy)) if energy else (0.0, 0.0)

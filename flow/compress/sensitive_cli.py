@@ -80,8 +80,8 @@ def sensitive(
             {"tensor": r.name, "shape": list(r.shape), "kept": r.kept, "share": r.share}
             for r in found.rows
         ]
-        top = [{"fraction": f, "share": share} for f, share in shares.items()]
-        print(json.dumps({"tensors": rows, "squared_gradient": top}, indent=1))
+        listed = [{"fraction": f, "share": share} for f, share in shares.items()]
+        print(json.dumps({"tensors": rows, "squared_gradient": listed}, indent=1))
         return
     lines = [
         [
