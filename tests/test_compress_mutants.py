@@ -11,12 +11,13 @@ from rich.console import Console
 
 from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError
 from seedbed.flow.compress.decompress import decompress
-from seedbed.flow.compress.packed import KEY, Packed, Weights
+from seedbed.flow.compress.packed import KEY, Packed, Weights, format_name
 from seedbed.spec import SeedlmConfig
+from seedbed.spec.packing import GroupsConfig, Lut4Config
 
 #: How many are tried; CI asks for more.
 MUTANTS = int(os.environ.get("SEEDBED_MUTANTS", "200"))
-CONFIG = SeedlmConfig(block=4, latent=2, width=5)
+CONFIGS = [SeedlmConfig(block=4, latent=2, width=5), Lut4Config(), GroupsConfig()]
 WEIGHTS = {"w": Weights((2, 3, 10), "BF16", -3, kept=3), "k": Weights((4, 2, 3, 3), "F32")}
 #: What is kept of ``w``: indices, differences, and their scale.
 INDICES = (np.array([0, 29, 59], "<i4"), np.array([1.5, -2, 1], "<f2"), np.array([-4], "<i4"))
@@ -26,9 +27,9 @@ KEPT = {"kept": ("F32", [2, 3], 24), "none": ("I8", [0, 4], 0), "pair": ("F4", [
 #: Values that JSON allows and nobody writes.
 odd = st.sampled_from(
     [None, True, False, 0, 1, -1, 2, 7, 2**31, 2**63, 2**64, 10**30, 0.5, 1e999, float("nan"), "",
-     "w", "k", "int16", "F32", "F4", "BF16", "__metadata__", "w.seedlm", "\ud800", "\0", "é",
-     "[" * 100_000, [], {}, [[]], [0], [1, 60], [6, 10], [0, 3], [2, 3, 5, 2], [1] * 70, {"": []},
-     {"\udfff": "a"}]
+     "w", "k", "int16", "lut4", "F32", "F4", "BF16", "__metadata__", "w.seedlm", "\ud800",
+     "\0", "é", "[" * 100_000, [], {}, [[]], [0], [1, 60], [6, 10], [0, 3], [2, 3, 5, 2], [1] * 70,
+     {"": []}, {"\udfff": "a"}]
 )  # fmt: skip
 
 
@@ -75,22 +76,23 @@ def file(header, payload):
     return len(raw).to_bytes(8, "little") + raw + payload
 
 
-@pytest.fixture(scope="module")
-def original():
+@pytest.fixture(scope="module", params=CONFIGS, ids=format_name)
+def original(request):
     """The header, the document in its metadata, and the tensors' bytes of a good file."""
     rng = np.random.default_rng(4)
-    document = json.loads(Packed(CONFIG, "fit", WEIGHTS, {"by": "me"}).to_metadata()[KEY])
+    most = 60 if isinstance(request.param, GroupsConfig) else 128
+    document = json.loads(Packed(request.param, "fit", WEIGHTS, {"by": "me"}).to_metadata()[KEY])
     header, payload = {}, b""
     entries = {
         name: (entry.dtype, entry.shape, entry.nbytes)
-        for name, entry in Packed(CONFIG, "fit", WEIGHTS).entries.items()
+        for name, entry in Packed(request.param, "fit", WEIGHTS).entries.items()
     }
     chosen = dict(zip([n for n in entries if ".kept." in n], INDICES, strict=True))
     for name, (dtype, shape, size) in (entries | KEPT).items():
         offsets = [len(payload), len(payload) + size]
         header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": offsets}
-        # Odd bytes: no seed is zero.
-        random = bytes(rng.integers(0, 128, size, np.uint8) * 2 + 1)
+        # Odd bytes, of a scale below those of an infinity: no seed is zero, and scales are finite.
+        random = bytes(rng.integers(0, most, size, np.uint8) * 2 + 1)
         payload += chosen[name].tobytes() if name in chosen else random
     return header, document, payload
 

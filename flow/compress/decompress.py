@@ -46,7 +46,7 @@ def _restore(
     read: Checkpoint, written: Checkpoint, packed: Packed, piece: Piece, kept: Kept
 ) -> None:
     weights = packed.tensors[piece.name]
-    raw = read.read(place(read, piece), piece.rows * piece.row_bytes(packed.config))
+    raw = read.read(place(read, packed.config, piece), piece.rows * piece.row_bytes(packed.config))
     try:
         found = decode(packed.config, piece, weights, raw)
     except ValueError as problem:

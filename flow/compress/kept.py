@@ -104,7 +104,8 @@ def write_kept(
                     continue
                 raw = read.read(read.tensors[name].offset + piece.plain, piece.nbytes(weights))
                 blocks = written.read(
-                    place(written, piece), piece.rows * piece.row_bytes(packed.config)
+                    place(written, packed.config, piece),
+                    piece.rows * piece.row_bytes(packed.config),
                 )
                 wrong = floats(raw, weights.dtype) - decode(
                     packed.config, piece, weights, blocks

@@ -10,10 +10,10 @@ import numpy as np
 from rich.console import Console
 
 from seedbed.flow.compress.checkpoint import FLOATS, Checkpoint, CheckpointError
-from seedbed.flow.compress.packed import KEPT, KEY, Packed, Weights
+from seedbed.flow.compress.packed import KEPT, KEY, Config, Packed, Weights
 from seedbed.flow.compress.pieces import Piece, cut, floats
 from seedbed.flow.progress import throughput_bar
-from seedbed.spec import RULES, SCALES, SeedlmConfig
+from seedbed.spec import RULES, SCALES
 
 __all__ = ["Options", "count", "plan", "require_finite", "scale_of", "select"]
 
@@ -25,7 +25,8 @@ class Options:
     Parameters
     ----------
     config, rule
-        Configuration of the blocks, and exponent rule of the search, of ``RULES``.
+        Configuration of the blocks, which is the format, and exponent rule of SeedLM's search, of
+        ``RULES``.
     scale
         One of ``SCALES``: ``auto`` gives each tensor a power-of-two scale, ``none`` is the paper.
     tensors
@@ -35,7 +36,7 @@ class Options:
         File of the mask of kept weights, and format of their differences, of ``KEPT``.
     """
 
-    config: SeedlmConfig
+    config: Config
     rule: str = "fit"
     scale: str = "auto"
     tensors: str = "*"
@@ -130,7 +131,7 @@ def select(read: Checkpoint, options: Options) -> tuple[dict[str, Weights], dict
     return found, incompressible
 
 
-def require_finite(values: np.ndarray, where: str, piece: Piece, config: SeedlmConfig) -> None:
+def require_finite(values: np.ndarray, where: str, piece: Piece, config: Config) -> None:
     """Raise :class:`CheckpointError` for weights that are not finite; ``where`` is the tensor."""
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):

@@ -13,11 +13,12 @@ from rich.console import Console
 from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError, Entry, require_target
 from seedbed.flow.compress.journal import Journal
 from seedbed.flow.compress.kept import apply_mask, write_kept
-from seedbed.flow.compress.packed import Packed, Weights
+from seedbed.flow.compress.packed import Config, Packed, Weights
 from seedbed.flow.compress.pieces import PIECE, Found, Piece, Work, encode, pieces, place
 from seedbed.flow.compress.plan import Options, plan
 from seedbed.flow.compress.workers import Pool, results
 from seedbed.flow.progress import throughput_bar
+from seedbed.spec import SeedlmConfig
 
 __all__ = ["Summary", "compress", "relative"]
 
@@ -27,8 +28,8 @@ class Summary:
     """Result of a tensor: bits per weight, and errors relative to the RMS of the weights.
 
     ``bits`` and ``error`` include kept weights. ``plain`` is the error of block floating point with
-    the same bits as the blocks, which needs no search. A tensor that is copied, because it would
-    not shrink, has the ``bits`` that blocks would need, and no errors.
+    the same bits as SeedLM's blocks; other formats have none. A tensor that is copied, because it
+    would not shrink, has the ``bits`` that blocks would need, and no errors.
     """
 
     name: str
@@ -122,13 +123,15 @@ def _search(
     read: Checkpoint, written: Checkpoint, packed: Packed, journal: Journal,
     *, pool: Pool, console: Console, size: int,
 ) -> None:  # fmt: skip
-    """Search all unfinished pieces, and write the results."""
+    """Pack all unfinished pieces, and write the results."""
     config = packed.config
     finished = 0
     for index, piece in enumerate(pieces(packed, size)):
         if index in journal.done:
             # A journalled piece that was not written to the disk is searched again.
-            raw = written.read(place(written, piece), piece.rows * piece.row_bytes(config))
+            raw = written.read(
+                place(written, packed.config, piece), piece.rows * piece.row_bytes(config)
+            )
             if crc32(raw) == journal.done[index][0]:
                 finished += piece.rows * piece.blocks(config)
             else:
@@ -146,10 +149,10 @@ def _search(
             yield (index, piece), work
 
     with throughput_bar(console) as shown:
-        task = shown.add_task("searching", total=packed.blocks, completed=finished)
+        task = shown.add_task("compressing", total=packed.blocks, completed=finished)
         found: Found
         for (index, piece), found in results(pool, encode, tasks()):
-            written.write(place(written, piece), found.raw)
+            written.write(place(written, packed.config, piece), found.raw)
             journal.add(index, crc32(found.raw), found.error, found.plain, found.energy)
             shown.advance(task, piece.rows * piece.blocks(config))
 
@@ -167,18 +170,21 @@ def _summaries(
     rows, bits, counts = [], 0, 0
     for name, weights in (packed.tensors | incompressible).items():
         size_bits, count = 8 * packed.nbytes(name, weights), prod(weights.shape)
-        errors = relative(sums[name]) if name in sums else ()
+        errors = relative(sums[name], packed.config) if name in sums else ()
         if errors:
             bits, counts = bits + size_bits, counts + count
         rows.append(Summary(name, weights.shape, weights.dtype, size_bits / count, *errors))
     if len(sums) > 1:
         all_pieces = [piece for name in sums for piece in sums[name]]
-        rows.append(Summary("total", (counts,), "", bits / counts, *relative(all_pieces)))
+        rows.append(
+            Summary("total", (counts,), "", bits / counts, *relative(all_pieces, packed.config))
+        )
     return rows
 
 
-def relative(sums: list[tuple[float, ...]]) -> tuple[float, float]:
+def relative(sums: list[tuple[float, ...]], config: Config) -> tuple[float, float | None]:
     """Return both errors of a :class:`Summary` from the three sums of squares of its pieces."""
     error, plain, energy = (sum(column) for column in zip(*sums, strict=True))
     # What kept weights save may round below zero.
-    return (sqrt(max(error, 0.0) / energy), sqrt(plain / energy)) if energy else (0.0, 0.0)
+    roots = [sqrt(max(square, 0.0) / energy) if energy else 0.0 for square in (error, plain)]
+    return roots[0], roots[1] if isinstance(config, SeedlmConfig) else None

@@ -70,7 +70,7 @@ def estimate(source: Path, options: Options, *, seed: int = 1) -> Estimate:
     rows, saved, blocks = [], 0, 0
     for name, weights in (dict(packed.tensors) | incompressible).items():
         taken, count = packed.nbytes(name, weights), prod(weights.shape)
-        errors = relative([_sums(found[name])]) if name in found else ()
+        errors = relative([_sums(found[name])], config) if name in found else ()
         rows.append(Summary(name, weights.shape, weights.dtype, 8 * taken / count, *errors))
         if name in found:
             saved += count * FLOATS[weights.dtype].itemsize - taken
