@@ -1,6 +1,7 @@
 """Configuration of SeedLM's blocks of weights, each a seed and a few coefficients."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from seedbed.spec.checks import is_zero, require_int
 from seedbed.spec.lfsr import LfsrConfig
@@ -52,6 +53,8 @@ class SeedlmConfig:
     word_bits: int = 0
     taps: tuple[int, ...] | None = None
     lfsr: LfsrConfig = field(init=False, repr=False)
+    #: Bytes of a packed row before its blocks.
+    header: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         require_int("block", self.block, 1, 32)

@@ -11,21 +11,25 @@ from rich.console import Console
 
 from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError
 from seedbed.flow.compress.decompress import decompress
-from seedbed.flow.compress.packed import KEY, Packed, Weights
+from seedbed.flow.compress.packed import KEY, Packed, Weights, format_name
 from seedbed.spec import SeedlmConfig
+from seedbed.spec.packing import GroupsConfig, Lut4Config
 
 #: How many are tried; CI asks for more.
 MUTANTS = int(os.environ.get("SEEDBED_MUTANTS", "200"))
-CONFIG = SeedlmConfig(block=4, latent=2, width=5)
-WEIGHTS = {"w": Weights((2, 3, 10), "BF16", -3), "k": Weights((4, 2, 3, 3), "F32")}
+CONFIGS = [SeedlmConfig(block=4, latent=2, width=5), Lut4Config(), GroupsConfig()]
+WEIGHTS = {"w": Weights((2, 3, 10), "BF16", -3, kept=3), "k": Weights((4, 2, 3, 3), "F32")}
+#: What is kept of ``w``: indices, differences, and their scale.
+INDICES = (np.array([0, 29, 59], "<i4"), np.array([1.5, -2, 1], "<f2"), np.array([-4], "<i4"))
 #: What stands beside them, two numbers of half a byte among it.
 KEPT = {"kept": ("F32", [2, 3], 24), "none": ("I8", [0, 4], 0), "pair": ("F4", [2], 1)}
 
 #: Values that JSON allows and nobody writes.
 odd = st.sampled_from(
     [None, True, False, 0, 1, -1, 2, 7, 2**31, 2**63, 2**64, 10**30, 0.5, 1e999, float("nan"), "",
-     "w", "k", "F32", "F4", "BF16", "__metadata__", "w.seedlm", "\ud800", "\0", "é", "[" * 100_000,
-     [], {}, [[]], [0], [1, 60], [6, 10], [0, 3], [2, 3, 5, 2], [1] * 70, {"": []}, {"\udfff": "a"}]
+     "w", "k", "int16", "lut4", "F32", "F4", "BF16", "__metadata__", "w.seedlm", "\ud800",
+     "\0", "é", "[" * 100_000, [], {}, [[]], [0], [1, 60], [6, 10], [0, 3], [2, 3, 5, 2], [1] * 70,
+     {"": []}, {"\udfff": "a"}]
 )  # fmt: skip
 
 
@@ -55,7 +59,13 @@ def changed(draw, value):
     elif way == "remove":
         del where[path[-1]]
     elif isinstance(where, dict):
-        where[draw(st.sampled_from(["__metadata__", "\ud800", "v", "", "kept", "w.seedlm"]))] = new
+        where[
+            draw(
+                st.sampled_from(
+                    ["__metadata__", "\ud800", "v", "", "kept", "w.seedlm", "w.kept.index"]
+                )
+            )
+        ] = new
     else:
         where.append(new)
     return copy
@@ -66,19 +76,24 @@ def file(header, payload):
     return len(raw).to_bytes(8, "little") + raw + payload
 
 
-@pytest.fixture(scope="module")
-def original():
+@pytest.fixture(scope="module", params=CONFIGS, ids=format_name)
+def original(request):
     """The header, the document in its metadata, and the tensors' bytes of a good file."""
     rng = np.random.default_rng(4)
-    document = json.loads(Packed(CONFIG, "fit", WEIGHTS, {"by": "me"}).to_metadata()[KEY])
+    most = 60 if isinstance(request.param, GroupsConfig) else 128
+    document = json.loads(Packed(request.param, "fit", WEIGHTS, {"by": "me"}).to_metadata()[KEY])
     header, payload = {}, b""
-    entries = {f"{n}.seedlm": ("U8", e.shape, e.nbytes) for n, e in
-               ((n, w.entry(CONFIG)) for n, w in WEIGHTS.items())}  # fmt: skip
+    entries = {
+        name: (entry.dtype, entry.shape, entry.nbytes)
+        for name, entry in Packed(request.param, "fit", WEIGHTS).entries.items()
+    }
+    chosen = dict(zip([n for n in entries if ".kept." in n], INDICES, strict=True))
     for name, (dtype, shape, size) in (entries | KEPT).items():
         offsets = [len(payload), len(payload) + size]
         header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": offsets}
-        # Odd bytes: no seed is zero.
-        payload += bytes(rng.integers(0, 128, size, np.uint8) * 2 + 1)
+        # Odd bytes, of a scale below those of an infinity: no seed is zero, and scales are finite.
+        random = bytes(rng.integers(0, most, size, np.uint8) * 2 + 1)
+        payload += chosen[name].tobytes() if name in chosen else random
     return header, document, payload
 
 

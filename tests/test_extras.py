@@ -146,6 +146,7 @@ COMMANDS = [
     ("compress in out --bits 4", "compress"),
     ("decompress in out", "compress"),
     ("inspect in", "compress"),
+    ("sensitive in grad -o mask", "compress"),
     ("explore --bits 3", "report"),
     ("lutopt search --lanes 4 --width 4", None),
     ("replay-log none.log none.npz -o out.npz", None),

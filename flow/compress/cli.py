@@ -1,4 +1,4 @@
-"""The commands for checkpoints: compress, decompress, inspect, explore."""
+"""The commands for checkpoints: compress, decompress, inspect, sensitive, explore."""
 
 import json
 import os
@@ -10,18 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from seedbed.flow.compress.sensitive_cli import sensitive
 from seedbed.flow.files import require_output
 from seedbed.flow.options import Build, Force, Json, show_table
 from seedbed.flow.progress import status, throughput_bar
 from seedbed.spec import RULES, SCALES, SEEDLM, SeedlmConfig
+from seedbed.spec.packing import GroupsConfig, Lut4Config
 
 __all__ = ["app"]
 
 if TYPE_CHECKING:
+    from seedbed.flow.compress.packed import Config, Packed
     from seedbed.flow.compress.plan import Options
     from seedbed.flow.compress.run import Summary
 
 app = typer.Typer()
+app.command()(sensitive)
 out = Console()
 err = Console(stderr=True)
 
@@ -29,12 +33,19 @@ Source = Annotated[Path, typer.Argument(metavar="IN", help="The safetensors file
 Target = Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")]
 
 
-def configuration(bits: int | None, **options: int | None) -> SeedlmConfig:
-    """Return the paper's configuration with ``bits`` per weight, modified by ``options``.
+def configuration(
+    bits: int | None, format_: str = "seedlm", group: int | None = None, **options: int | None
+) -> "Config":
+    """Return the configuration of a format; for SeedLM, the paper's with ``bits`` per weight.
 
-    Raises ``ValueError`` if the block is not fully specified.
+    ``options`` modify SeedLM's blocks. Raises ``ValueError`` if the block is not fully specified,
+    and for an option of another format.
     """
     given = {name: value for name, value in options.items() if value is not None}
+    if format_ != "seedlm":
+        return _other_format(bits, format_, group, given)
+    if group is not None:
+        raise ValueError("--group needs --format groups")
     if bits is None:
         missing = [name for name in ("block", "latent", "width") if name not in given]
         if missing:
@@ -51,12 +62,41 @@ def configuration(bits: int | None, **options: int | None) -> SeedlmConfig:
     )
 
 
+def _other_format(
+    bits: int | None, format_: str, group: int | None, given: dict[str, int]
+) -> "Config":
+    if format_ not in ("lut4", "groups"):
+        raise ValueError(f"format must be one of seedlm, lut4, groups, not {format_!r}")
+    if given:
+        names = " and ".join("--" + name.replace("_", "-") for name in given)
+        raise ValueError(f"{names} needs --format seedlm, not {format_}")
+    if bits not in (None, 4):
+        raise ValueError(f"the format {format_} has 4 bits per code, not {bits}")
+    if format_ == "groups":
+        return GroupsConfig() if group is None else GroupsConfig(group=group)
+    if group is not None:
+        raise ValueError("--group needs --format groups")
+    return Lut4Config()
+
+
 @app.command()
 def compress(
     source: Source,
     target: Target,
     bits: Annotated[
         int | None, typer.Option(help="The bits per weight: 3 or 4, as in the paper.")
+    ] = None,
+    format_: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="The format: seedlm, seeds and coefficients; lut4, 16 levels per row by k-means; "
+            "groups, rounding to nearest with a scale per group.",
+        ),
+    ] = "seedlm",
+    group: Annotated[
+        int | None,
+        typer.Option(help="The weights per group of --format groups: 32 or 128. By default, 32."),
     ] = None,
     tensors: Annotated[
         str,
@@ -92,6 +132,17 @@ def compress(
             metavar="ADDRESS", help="The address of a dask scheduler; its workers search."
         ),
     ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="MASK",
+            help="Keep the weights of this mask in 16 bits, as differences to the blocks; "
+            "'seedbed sensitive' writes masks.",
+        ),
+    ] = None,
+    keep_as: Annotated[
+        str, typer.Option(help="The format of the differences: float16, bfloat16 or int16.")
+    ] = "float16",
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -102,7 +153,7 @@ def compress(
     force: Force = False,
     json_: Json = False,
 ) -> None:
-    """Compress a checkpoint's matrices into seeds and coefficients.
+    """Compress a checkpoint's matrices to 3 or 4 bits per weight, by default into seeds.
 
     An interrupted run is resumed by the same command.
     """
@@ -110,8 +161,12 @@ def compress(
     from seedbed.flow.compress.checkpoint import require_target
     from seedbed.flow.compress.plan import Options, count
 
-    config = configuration(bits, block=block, latent=latent, width=width, word_bits=word_bits)
-    options = Options(config=config, rule=rule, scale=scale, tensors=tensors)
+    config = configuration(
+        bits, format_, group, block=block, latent=latent, width=width, word_bits=word_bits
+    )
+    options = Options(
+        config=config, rule=rule, scale=scale, tensors=tensors, keep=keep, keep_as=keep_as
+    )
     if cluster is not None and (jobs is not None or dry_run):
         raise ValueError(f"give {'--jobs' if jobs else '--dry-run'} or --cluster, not both")
     # Checked before processes start. A small file needs fewer processes.
@@ -185,7 +240,8 @@ def _table(summaries: Iterable["Summary"]) -> None:
             width = 8 * FLOATS[row.dtype].itemsize
             figures = [f"{width:.3f}", f"not compressed: blocks need {row.bits:.3f}", ""]
         else:
-            figures = [f"{row.bits:.3f}", f"{row.error:.4f}", f"{row.plain:.4f}"]
+            figures = [f"{row.bits:.3f}", f"{row.error:.4f}"]
+            figures.append("" if row.plain is None else f"{row.plain:.4f}")
         lines.append([row.name, _shape(row.shape), row.dtype, *figures])
     header = [
         "tensor",
@@ -214,15 +270,15 @@ def inspect(
 ) -> None:
     """Show the content of a compressed checkpoint."""
     from seedbed.flow.compress.checkpoint import Checkpoint
-    from seedbed.flow.compress.packed import SUFFIX, Packed
+    from seedbed.flow.compress.packed import Packed
 
     with Checkpoint(file) as read:
         packed = Packed.of(read)
         config = packed.config
-        compressed = {name + SUFFIX for name in packed.tensors}
+        compressed = packed.entries
         rows = []
         for name, weights in packed.tensors.items():
-            entry = weights.entry(config)
+            size = packed.nbytes(name, weights)
             rows.append(
                 {
                     "tensor": name,
@@ -230,9 +286,10 @@ def inspect(
                     "matrix": list(weights.matrix),
                     "dtype": weights.dtype,
                     "blocks": weights.rows * weights.blocks(config),
-                    "bytes": entry.nbytes,
-                    "bits_per_weight": 8 * entry.nbytes / (weights.rows * weights.columns),
+                    "bytes": size,
+                    "bits_per_weight": 8 * size / (weights.rows * weights.columns),
                     "scale": weights.scale,
+                    "kept": weights.kept,
                 }
             )
         unchanged = [
@@ -248,8 +305,10 @@ def inspect(
     if json_:
         result = {
             "version": packed.version,
+            "format": packed.format,
             "configuration": asdict(config),
             "rule": packed.rule,
+            "kept": packed.kept,
             "compressed": rows,
             "unchanged": unchanged,
         }
@@ -264,24 +323,45 @@ def inspect(
         "bytes",
         "bits per weight",
         "scale",
+        "kept",
     ]
     lines = [
         [
             row["tensor"], _shape(row["shape"]), _shape(row["matrix"]), row["dtype"], row["blocks"],
             row["bytes"], f"{row['bits_per_weight']:.3f}", f"2^{row['scale']}",
+            row["kept"],
         ]
         for row in rows
     ]  # fmt: skip
     lines += [
-        [row["tensor"], _shape(row["shape"]), "", row["dtype"], "", row["bytes"], "unchanged", ""]
+        [
+            row["tensor"],
+            _shape(row["shape"]),
+            "",
+            row["dtype"],
+            "",
+            row["bytes"],
+            "unchanged",
+            "",
+            "",
+        ]
         for row in unchanged
     ]
     show_table(out, header, lines)
-    out.print(
-        f"Version {packed.version}: blocks of {config.block} weights in {config.block_bits} bits, "
-        f"{config.latent} coefficients, seeds of {config.width} bits, words of "
-        f"{config.word_bits}, taps {config.taps}; exponent rule {packed.rule}."
-    )
+    out.print(f"Version {packed.version}: {_describe(packed)}.")
+
+
+def _describe(packed: "Packed") -> str:
+    config = packed.config
+    if isinstance(config, SeedlmConfig):
+        return (
+            f"blocks of {config.block} weights in {config.block_bits} bits, {config.latent} "
+            f"coefficients, seeds of {config.width} bits, words of {config.word_bits}, taps "
+            f"{config.taps}; exponent rule {packed.rule}"
+        )
+    if isinstance(config, GroupsConfig):
+        return f"groups of {config.group} codes of 4 bits with a scale of 16 bits"
+    return f"rows of codes of 4 bits with a table of {config.levels} levels of 16 bits"
 
 
 def _shape(shape: Sequence[int]) -> str:

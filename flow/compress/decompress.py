@@ -5,8 +5,9 @@ from pathlib import Path
 from rich.console import Console
 
 from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError, Entry, require_target
-from seedbed.flow.compress.packed import SUFFIX, Packed
-from seedbed.flow.compress.pieces import PIECE, Piece, decode, pieces, place
+from seedbed.flow.compress.kept import Kept, read_kept
+from seedbed.flow.compress.packed import Packed
+from seedbed.flow.compress.pieces import PIECE, Piece, cut, decode, place, to_bytes
 from seedbed.flow.files import atomic_path
 from seedbed.flow.progress import throughput_bar
 
@@ -23,7 +24,7 @@ def decompress(source: Path, target: Path, *, console: Console, size: int = PIEC
     with Checkpoint(source) as read:
         require_target(source, target)
         packed = Packed.of(read)
-        unchanged = read.tensors.keys() - {name + SUFFIX for name in packed.tensors}
+        unchanged = read.tensors.keys() - packed.entries.keys()
         tensors = {name: read.tensors[name] for name in unchanged}
         tensors |= {
             name: Entry(weights.dtype, weights.shape) for name, weights in packed.tensors.items()
@@ -31,18 +32,25 @@ def decompress(source: Path, target: Path, *, console: Console, size: int = PIEC
         with atomic_path(target) as part, throughput_bar(console) as shown:
             task = shown.add_task("decompressing", total=packed.blocks)
             with Checkpoint.create(part, tensors, packed.metadata) as written:
-                for piece in pieces(packed, size):
-                    _restore(read, written, packed, piece)
-                    shown.advance(task, piece.rows * piece.blocks(packed.config))
+                for name, weights in packed.tensors.items():
+                    kept = read_kept(read, packed, name)
+                    for piece in cut(packed.config, name, weights, size):
+                        _restore(read, written, packed, piece, kept)
+                        shown.advance(task, piece.rows * piece.blocks(packed.config))
                 for name in unchanged:
                     read.copy(name, written)
                 written.sync()
 
 
-def _restore(read: Checkpoint, written: Checkpoint, packed: Packed, piece: Piece) -> None:
-    raw = read.read(place(read, piece), piece.rows * piece.row_bytes(packed.config))
+def _restore(
+    read: Checkpoint, written: Checkpoint, packed: Packed, piece: Piece, kept: Kept
+) -> None:
+    weights = packed.tensors[piece.name]
+    raw = read.read(place(read, packed.config, piece), piece.rows * piece.row_bytes(packed.config))
     try:
-        found = decode(packed.config, piece, packed.tensors[piece.name], raw)
+        found = decode(packed.config, piece, weights, raw)
     except ValueError as problem:
         raise CheckpointError(f"{read.path}: tensor {piece.name!r}, {problem}") from problem
-    written.write(written.tensors[piece.name].offset + piece.plain, found)
+    kept.add(piece, weights, found)
+    offset = written.tensors[piece.name].offset + piece.plain
+    written.write(offset, to_bytes(found, weights.dtype))

@@ -4,25 +4,49 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from seedbed.flow.compress.checkpoint import FLOATS, Checkpoint, CheckpointError, Entry
+from seedbed.flow.compress.mask import INDICES
 from seedbed.spec import RULES, SeedlmConfig
+from seedbed.spec.packing import GroupsConfig, Lut4Config
 
-__all__ = ["KEY", "SUFFIX", "VERSION", "Packed", "Weights", "pack_rows", "unpack_rows"]
+__all__ = [
+    "FORMATS",
+    "KEPT",
+    "KEY",
+    "SUFFIX",
+    "VERSION",
+    "Config",
+    "Packed",
+    "Weights",
+    "format_name",
+    "pack_rows",
+    "unpack_rows",
+]
 
+Config: TypeAlias = SeedlmConfig | GroupsConfig | Lut4Config
+#: Formats of packed rows by name, and the fields of their configurations.
+FORMATS: dict[str, tuple[type, tuple[str, ...]]] = {
+    "seedlm": (SeedlmConfig, ("block", "latent", "width", "word_bits", "taps")),
+    "lut4": (Lut4Config, ()),
+    "groups": (GroupsConfig, ("group",)),
+}
 #: Version of the packed format. Earlier versions can be read: in version 1, a row of blocks is the
-#: tensor's last dimension; since version 2, the metadata of each tensor gives its matrix shape.
-VERSION = 2
-#: Suffix of the packed tensor's name.
+#: tensor's last dimension; since version 2, the metadata of each tensor gives its matrix shape;
+#: since version 3, some weights may be kept as differences to the blocks, and there are formats
+#: other than SeedLM's.
+VERSION = 3
+#: Suffix of the packed tensor's name in SeedLM's blocks; of others, it is the name of the format.
 SUFFIX = ".seedlm"
-#: The only key of the metadata: the library writes several keys in arbitrary order.
+#: The only key of the metadata, of all formats: the library writes several keys in arbitrary order.
 KEY = "seedlm"
+#: Formats of kept differences, by the names of the command line: the file's dtypes.
+KEPT = {"float16": "F16", "bfloat16": "BF16", "int16": "I16"}
 #: Reserved name of the metadata among the tensors.
 RESERVED = "__metadata__"
-FIELDS = ("block", "latent", "width", "word_bits", "taps")
 #: Exponents of scales, enough for all numbers of the three dtypes.
 SCALES = range(-300, 301)
 #: Maximum nesting depth of lists and objects in the metadata.
@@ -31,7 +55,7 @@ LEVELS = 4
 
 @dataclass(frozen=True)
 class Weights:
-    """A packed tensor: original shape and dtype, scale and matrix shape.
+    """A packed tensor: original shape and dtype, scale, matrix shape, number of kept weights.
 
     ``scale`` is the exponent of the power of two by which decoded weights are multiplied.
     ``matrix`` is the shape of the packed matrix, in storage order: by default the first dimension
@@ -42,6 +66,7 @@ class Weights:
     dtype: str
     scale: int = 0
     matrix: tuple[int, int] = (0, 0)
+    kept: int = 0
 
     def __post_init__(self) -> None:
         if self.matrix == (0, 0):
@@ -57,13 +82,27 @@ class Weights:
         """Weights per row."""
         return self.matrix[1]
 
-    def blocks(self, config: SeedlmConfig) -> int:
+    def blocks(self, config: Config) -> int:
         """Blocks per row; the last block is padded with zeros."""
         return -(-self.columns // config.block)
 
-    def entry(self, config: SeedlmConfig) -> Entry:
+    def entry(self, config: Config) -> Entry:
         """Return the tensor that holds the blocks: uint8, rows of whole bytes."""
-        return Entry("U8", (self.rows, -(-self.blocks(config) * config.block_bits // 8)))
+        size = config.header + -(-self.blocks(config) * config.block_bits // 8)
+        return Entry("U8", (self.rows, size))
+
+    def entries(self, name: str, config: Config, kept: str) -> dict[str, Entry]:
+        """Return all tensors of the file for this one: the blocks, and what is kept.
+
+        Kept weights are int32 indices in storage order, 16-bit differences of the format ``kept``,
+        and the exponent of the power of two by which these are multiplied.
+        """
+        found = {f"{name}.{format_name(config)}": self.entry(config)}
+        if self.kept:
+            found[f"{name}.kept.index"] = Entry("I32", (self.kept,))
+            found[f"{name}.kept.value"] = Entry(KEPT[kept], (self.kept,))
+            found[f"{name}.kept.scale"] = Entry("I32", (1,))
+        return found
 
 
 @dataclass(frozen=True)
@@ -73,32 +112,54 @@ class Packed:
     Parameters
     ----------
     config, rule
-        Configuration of the blocks, and exponent rule of the search.
+        Configuration of the blocks, which is the format, and exponent rule of SeedLM's search.
     tensors
         The packed tensors by their original names.
     metadata
         Metadata of the original file.
+    kept
+        Format of kept differences, of ``KEPT``.
     version
         Format version of the file.
     """
 
-    config: SeedlmConfig
+    config: Config
     rule: str
     tensors: Mapping[str, Weights]
     metadata: Mapping[str, str] = field(default_factory=dict)
+    kept: str = "float16"
     version: int = VERSION
+
+    @property
+    def format(self) -> str:
+        """Name of the format, of ``FORMATS``."""
+        return format_name(self.config)
 
     @property
     def blocks(self) -> int:
         """Number of blocks of all tensors."""
         return sum(each.rows * each.blocks(self.config) for each in self.tensors.values())
 
+    def nbytes(self, name: str, weights: Weights) -> int:
+        """Bytes of all tensors of the file for a tensor."""
+        return sum(e.nbytes for e in weights.entries(name, self.config, self.kept).values())
+
+    @property
+    def entries(self) -> dict[str, Entry]:
+        """All tensors of the file that hold packed ones."""
+        found: dict[str, Entry] = {}
+        for name, weights in self.tensors.items():
+            found |= weights.entries(name, self.config, self.kept)
+        return found
+
     def to_metadata(self) -> dict[str, str]:
         """Return the metadata as strings for the file."""
         document = {
             "version": VERSION,
-            **{name: getattr(self.config, name) for name in FIELDS},
+            "format": self.format,
+            **{name: getattr(self.config, name) for name in FORMATS[self.format][1]},
             "rule": self.rule,
+            "kept": self.kept,
             "tensors": {name: asdict(weights) for name, weights in self.tensors.items()},
             "metadata": dict(self.metadata),
         }
@@ -111,17 +172,15 @@ class Packed:
         Raises :class:`CheckpointError` with the file and, if applicable, the tensor.
         """
         document = cls._document(file)
-        if not isinstance(document["taps"], list):
-            raise CheckpointError(f"{file.path}: taps must be a list, not {document['taps']!r}")
-        try:
-            config = SeedlmConfig(
-                **{name: document[name] for name in FIELDS[:-1]}, taps=tuple(document["taps"])
-            )
-        except (TypeError, ValueError) as problem:
-            raise CheckpointError(f"{file.path}: {problem}") from problem
+        config = _config(file, document)
         if document["rule"] not in RULES:
             raise CheckpointError(
                 f"{file.path}: rule must be one of {', '.join(RULES)}, not {document['rule']!r}"
+            )
+        kept = "float16" if document["version"] < 3 else document.get("kept")
+        if not isinstance(kept, str) or kept not in KEPT:
+            raise CheckpointError(
+                f"{file.path}: kept must be one of {', '.join(KEPT)}, not {kept!r}"
             )
         tensors = {}
         for name, entry in document["tensors"].items():
@@ -131,17 +190,24 @@ class Packed:
                 raise CheckpointError(f"{where} has a reserved name")
             if name in file.tensors:
                 raise CheckpointError(f"{where} is in the file both packed and unpacked")
-            found = file.tensors.get(name + SUFFIX)
-            if found is None:
-                raise CheckpointError(f"{where} has no packed tensor {name + SUFFIX!r}")
-            _require_shape(found, tensors[name], config, where)
+            for part, needed in tensors[name].entries(name, config, kept).items():
+                found = file.tensors.get(part)
+                if found is None:
+                    raise CheckpointError(f"{where} has no packed tensor {part!r}")
+                if needed.dtype == "U8":
+                    _require_shape(found, tensors[name], config, where)
+                elif (found.dtype, found.shape) != (needed.dtype, needed.shape):
+                    raise CheckpointError(
+                        f"{where}: {part!r} is of {found.dtype} in the shape {list(found.shape)}, "
+                        f"not of {needed.dtype} in {list(needed.shape)}"
+                    )
         metadata = document["metadata"]
         for text in (*metadata, *metadata.values()):
             if not _writable(text):
                 raise CheckpointError(
                     f"{file.path}: the original's metadata must be Unicode text, not {text!r}"
                 )
-        return cls(config, document["rule"], tensors, metadata, document["version"])
+        return cls(config, document["rule"], tensors, metadata, kept, document["version"])
 
     @staticmethod
     def _document(file: Checkpoint) -> dict[str, Any]:
@@ -161,15 +227,41 @@ class Packed:
         if type(version) is not int or not 1 <= version <= VERSION:
             raise CheckpointError(
                 f"{file.path} has version {version!r} of the packed format, but "
-                f"{' and '.join(map(str, range(1, VERSION + 1)))} can be read"
+                f"1 to {VERSION} can be read"
             )
-        for name in (*FIELDS, "rule", "tensors", "metadata"):
+        if version < 3:
+            document["format"] = "seedlm"
+        found = document.get("format")
+        if not isinstance(found, str) or found not in FORMATS:
+            raise CheckpointError(
+                f"{file.path}: format must be one of {', '.join(FORMATS)}, not {found!r}"
+            )
+        for name in (*FORMATS[found][1], "rule", "tensors", "metadata"):
             if name not in document:
                 raise CheckpointError(f"{file.path}: its metadata lacks {name!r}")
         for name in ("tensors", "metadata"):
             if not isinstance(document[name], dict):
                 raise CheckpointError(f"{file.path}: its metadata's {name!r} is not an object")
         return document
+
+
+def format_name(config: Config) -> str:
+    """Return the name of a configuration's format, of ``FORMATS``."""
+    return next(name for name, (of, _) in FORMATS.items() if isinstance(config, of))
+
+
+def _config(file: Checkpoint, document: dict[str, Any]) -> Config:
+    """Return the configuration of the blocks, or raise :class:`CheckpointError`."""
+    of, names = FORMATS[document["format"]]
+    values = {name: document[name] for name in names}
+    if "taps" in values:
+        if not isinstance(values["taps"], list):
+            raise CheckpointError(f"{file.path}: taps must be a list, not {values['taps']!r}")
+        values["taps"] = tuple(values["taps"])
+    try:
+        return of(**values)
+    except (TypeError, ValueError) as problem:
+        raise CheckpointError(f"{file.path}: {problem}") from problem
 
 
 def _nested_deeper(value: Any, levels: int) -> bool:
@@ -209,10 +301,13 @@ def _weights(entry: Any, where: str, version: int) -> Weights:
             f"{prod(shape)} weights"
         )
     rows, columns = matrix
-    return Weights(tuple(shape), dtype, scale, (rows, columns))
+    kept = 0 if version < 3 else entry.get("kept")
+    if type(kept) is not int or not 0 <= kept <= min(prod(shape), INDICES):
+        raise CheckpointError(f"{where}: its number of kept weights must not be {kept!r}")
+    return Weights(tuple(shape), dtype, scale, (rows, columns), kept)
 
 
-def _require_shape(found: Entry, weights: Weights, config: SeedlmConfig, where: str) -> None:
+def _require_shape(found: Entry, weights: Weights, config: Config, where: str) -> None:
     needed = weights.entry(config)
     if found.dtype != needed.dtype:
         raise CheckpointError(f"{where} is packed in {found.dtype}, but blocks are stored in U8")

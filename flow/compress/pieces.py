@@ -8,9 +8,18 @@ import ml_dtypes
 import numpy as np
 
 from seedbed.flow.compress.checkpoint import FLOATS, Checkpoint
-from seedbed.flow.compress.packed import SUFFIX, Packed, Weights, pack_rows, unpack_rows
-from seedbed.golden import seedlm
+from seedbed.flow.compress.packed import (
+    Config,
+    Packed,
+    Weights,
+    format_name,
+    pack_rows,
+    unpack_rows,
+)
+from seedbed.golden import packing, seedlm
+from seedbed.golden.packing import InvalidBlockError
 from seedbed.spec import SeedlmConfig
+from seedbed.spec.packing import GroupsConfig, Lut4Config
 
 __all__ = [
     "PIECE",
@@ -23,6 +32,7 @@ __all__ = [
     "floats",
     "pieces",
     "place",
+    "to_bytes",
 ]
 
 #: Approximate weights per piece, in full blocks: a second of search, lost on an interruption.
@@ -44,35 +54,41 @@ class Piece:
     plain: int
     packed: int
 
+    def inside(self, weights: Weights, indices: np.ndarray) -> slice:
+        """Return which of the sorted ``indices`` of a tensor's weights are in this piece."""
+        first = self.first[0] * weights.columns + self.first[1]
+        ends = np.searchsorted(indices, [first, first + self.rows * self.columns])
+        return slice(int(ends[0]), int(ends[1]))
+
     def nbytes(self, weights: Weights) -> int:
         """Bytes of the original weights."""
         return self.rows * self.columns * FLOATS[weights.dtype].itemsize
 
-    def blocks(self, config: SeedlmConfig) -> int:
+    def blocks(self, config: Config) -> int:
         """Blocks per row."""
         return -(-self.columns // config.block)
 
-    def row_bytes(self, config: SeedlmConfig) -> int:
+    def row_bytes(self, config: Config) -> int:
         """Bytes per packed row."""
-        return -(-self.blocks(config) * config.block_bits // 8)
+        return config.header + -(-self.blocks(config) * config.block_bits // 8)
 
-    def block(self, config: SeedlmConfig, k: int) -> str:
+    def block(self, config: Config, k: int) -> str:
         """Return the position of the piece's block ``k`` in the tensor, as text."""
         row, column = divmod(k, self.blocks(config))
         return f"row {self.first[0] + row}, block {self.first[1] // config.block + column}"
 
 
-def cut(config: SeedlmConfig, name: str, weights: Weights, size: int = PIECE) -> Iterator[Piece]:
+def cut(config: Config, name: str, weights: Weights, size: int = PIECE) -> Iterator[Piece]:
     """Yield the pieces of a tensor, in order, with about as many blocks as ``size`` weights fill.
 
-    A piece is several whole rows, or a byte-aligned part of a longer row. Its run time depends on
-    the number of blocks, also of partly filled ones.
+    A piece is several whole rows, or a byte-aligned part of a longer row, unless rows have a
+    header. Its run time depends on the number of blocks, also of partly filled ones.
     """
     columns, item = weights.columns, FLOATS[weights.dtype].itemsize
     row_bytes = weights.entry(config).shape[1]
     # Eight blocks of any size end at a byte boundary.
     step = max(size // (8 * config.block), 1) * 8 * config.block
-    if columns > step:
+    if columns > step and not config.header:
         for row in range(weights.rows):
             for k in range(0, columns, step):
                 packed = row * row_bytes + k // config.block * config.block_bits // 8
@@ -96,16 +112,16 @@ def floats(raw: bytes, dtype: str) -> np.ndarray:
     return np.frombuffer(raw, FLOATS[dtype]).astype(np.float64)
 
 
-def place(file: Checkpoint, piece: Piece) -> int:
+def place(file: Checkpoint, config: Config, piece: Piece) -> int:
     """Return the offset of the piece's blocks in a packed file."""
-    return file.tensors[piece.name + SUFFIX].offset + piece.packed
+    return file.tensors[f"{piece.name}.{format_name(config)}"].offset + piece.packed
 
 
 @dataclass(frozen=True)
 class Work:
     """A self-contained piece of work for any process or machine."""
 
-    config: SeedlmConfig
+    config: Config
     rule: str
     dtype: str
     scale: int
@@ -117,8 +133,8 @@ class Work:
 class Found:
     """A piece's packed bytes, and three sums of squares over its weights.
 
-    ``error`` sums the differences to the decoded weights, ``plain`` the differences to block
-    floating point with the same bits, ``energy`` the weights.
+    ``error`` sums the differences to the decoded weights, ``energy`` the weights; ``plain`` the
+    differences to block floating point with the same bits, for SeedLM's blocks only.
     """
 
     raw: bytes
@@ -128,38 +144,69 @@ class Found:
 
 
 def encode(work: Work) -> Found:
-    """Search the piece's blocks."""
+    """Pack the piece's rows."""
+    config = work.config
+    rows = np.ldexp(floats(work.raw, work.dtype).reshape(-1, work.columns), -work.scale)
+    plain = 0.0
+    if isinstance(config, SeedlmConfig):
+        packed, plain = _search(config, rows, work.rule)
+    elif isinstance(config, GroupsConfig):
+        packed = packing.encode_groups(config, rows)
+    else:
+        from seedbed.flow.compress.kmeans import kmeans
+
+        levels = np.array([kmeans(row, None, config.levels) for row in rows])
+        packed = packing.encode_lut4(config, rows, levels)
+    wrong = _decode(config, packed, work.columns) - rows
+    squares = (wrong**2).sum(), plain, (rows**2).sum()
+    sums = (ldexp(float(square), 2 * work.scale) for square in squares)
+    return Found(packed.tobytes(), *sums)
+
+
+def _search(config: SeedlmConfig, rows: np.ndarray, rule: str) -> tuple[np.ndarray, float]:
+    """Return packed rows, and the squared error of block floating point."""
     # Imported here: the search takes a second to load, and only workers need it.
     from seedbed.flow.compress.search import block_floating_point, search
 
-    config, rows = work.config, floats(work.raw, work.dtype).reshape(-1, work.columns)
-    count = -(-work.columns // config.block)
+    count = -(-rows.shape[1] // config.block)
     padded = np.zeros((len(rows), count * config.block))
-    padded[:, : work.columns] = np.ldexp(rows, -work.scale)
+    padded[:, : rows.shape[1]] = rows
     blocks = padded.reshape(-1, config.block)
-    found = search(config, blocks, rule=work.rule)
-    decoded = seedlm.decode(config, *found).reshape(padded.shape)
-    # Weights decoded after the end of a row are dropped and do not count.
-    wrong = (decoded - padded)[:, : work.columns]
-    squares = (wrong**2).sum(), block_floating_point(config, blocks).sum(), (padded**2).sum()
-    packed = seedlm.pack(config, *found).reshape(len(rows), count)
-    sums = (ldexp(float(square), 2 * work.scale) for square in squares)
-    return Found(pack_rows(config, packed).tobytes(), *sums)
+    packed = seedlm.pack(config, *search(config, blocks, rule=rule)).reshape(len(rows), count)
+    return pack_rows(config, packed), block_floating_point(config, blocks).sum()
 
 
-def decode(config: SeedlmConfig, piece: Piece, weights: Weights, raw: bytes) -> bytes:
-    """Return a packed piece's weights as bytes of the tensor's dtype, rounded and saturated.
+def _decode(config: Config, raw: np.ndarray, columns: int) -> np.ndarray:
+    """Return the weights of packed rows, without the tensor's scale; ``ValueError`` if invalid."""
+    if isinstance(config, GroupsConfig):
+        return packing.decode_groups(config, raw, columns)
+    if isinstance(config, Lut4Config):
+        return packing.decode_lut4(config, raw, columns)
+    packed = unpack_rows(config, raw, -(-columns // config.block))
+    seeds, exponents, coefficients = seedlm.unpack(config, packed)
+    wrong = np.argwhere(seeds == 0)
+    if len(wrong):
+        row, block = wrong[0]
+        raise InvalidBlockError(row, block, "its seed is 0, which is no valid LFSR state")
+    return seedlm.decode(config, seeds, exponents, coefficients).reshape(len(raw), -1)[:, :columns]
 
-    Raises ``ValueError`` with the position of a block whose seed is zero.
+
+def decode(config: Config, piece: Piece, weights: Weights, raw: bytes) -> np.ndarray:
+    """Return a packed piece's weights as float64, exact, of shape (rows, columns).
+
+    Raises ``ValueError`` with the position of a block that is invalid.
     """
     rows = np.frombuffer(raw, np.uint8).reshape(piece.rows, -1)
-    packed = unpack_rows(config, rows, piece.blocks(config))
-    seeds, exponents, coefficients = seedlm.unpack(config, packed)
-    if not seeds.all():
-        place = piece.block(config, int(np.flatnonzero(seeds.ravel() == 0)[0]))
-        raise ValueError(f"{place}: its seed is 0, which is no valid LFSR state")
-    decoded = seedlm.decode(config, seeds, exponents, coefficients).reshape(piece.rows, -1)
-    dtype = FLOATS[weights.dtype]
-    most = float(ml_dtypes.finfo(dtype).max)
-    found = np.ldexp(decoded[:, : piece.columns], weights.scale)
-    return found.clip(-most, most).astype(dtype).tobytes()
+    try:
+        found = _decode(config, rows, piece.columns)
+    except InvalidBlockError as problem:
+        row, block, reason = problem.args
+        place = piece.block(config, row * piece.blocks(config) + block)
+        raise ValueError(f"{place}: {reason}") from problem
+    return np.ldexp(found, weights.scale)
+
+
+def to_bytes(values: np.ndarray, dtype: str) -> bytes:
+    """Return weights as bytes of a tensor's dtype, rounded and saturated."""
+    most = float(ml_dtypes.finfo(FLOATS[dtype]).max)
+    return values.clip(-most, most).astype(FLOATS[dtype]).tobytes()

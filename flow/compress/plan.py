@@ -10,10 +10,10 @@ import numpy as np
 from rich.console import Console
 
 from seedbed.flow.compress.checkpoint import FLOATS, Checkpoint, CheckpointError
-from seedbed.flow.compress.packed import KEY, SUFFIX, Packed, Weights
+from seedbed.flow.compress.packed import KEPT, KEY, Config, Packed, Weights
 from seedbed.flow.compress.pieces import Piece, cut, floats
 from seedbed.flow.progress import throughput_bar
-from seedbed.spec import RULES, SCALES, SeedlmConfig
+from seedbed.spec import RULES, SCALES
 
 __all__ = ["Options", "count", "plan", "require_finite", "scale_of", "select"]
 
@@ -25,21 +25,26 @@ class Options:
     Parameters
     ----------
     config, rule
-        Configuration of the blocks, and exponent rule of the search, of ``RULES``.
+        Configuration of the blocks, which is the format, and exponent rule of SeedLM's search, of
+        ``RULES``.
     scale
         One of ``SCALES``: ``auto`` gives each tensor a power-of-two scale, ``none`` is the paper.
     tensors
         A glob pattern for the names of tensors to compress. A tensor is compressed if it has a
         floating type, two or more dimensions, and is smaller in blocks. All others are copied.
+    keep, keep_as
+        File of the mask of kept weights, and format of their differences, of ``KEPT``.
     """
 
-    config: SeedlmConfig
+    config: Config
     rule: str = "fit"
     scale: str = "auto"
     tensors: str = "*"
+    keep: Path | None = None
+    keep_as: str = "float16"
 
     def __post_init__(self) -> None:
-        for name, allowed in (("rule", RULES), ("scale", SCALES)):
+        for name, allowed in (("rule", RULES), ("scale", SCALES), ("keep_as", KEPT)):
             if getattr(self, name) not in allowed:
                 raise ValueError(
                     f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}"
@@ -102,11 +107,13 @@ def select(read: Checkpoint, options: Options) -> tuple[dict[str, Weights], dict
             continue
         weights = Weights(entry.shape, entry.dtype)
         if weights.entry(options.config).nbytes < entry.nbytes:
-            if name + SUFFIX in read.tensors:
-                raise CheckpointError(
-                    f"{read.path}: tensor {name + SUFFIX!r} has the name that the blocks of "
-                    f"{name!r} would get"
-                )
+            # As if some were kept: a mask is no reason for another error.
+            for part in replace(weights, kept=1).entries(name, options.config, options.keep_as):
+                if part in read.tensors:
+                    raise CheckpointError(
+                        f"{read.path}: tensor {part!r} has the name that the blocks of {name!r} "
+                        f"would get"
+                    )
             found[name] = weights
         else:
             incompressible[name] = weights
@@ -124,7 +131,7 @@ def select(read: Checkpoint, options: Options) -> tuple[dict[str, Weights], dict
     return found, incompressible
 
 
-def require_finite(values: np.ndarray, where: str, piece: Piece, config: SeedlmConfig) -> None:
+def require_finite(values: np.ndarray, where: str, piece: Piece, config: Config) -> None:
     """Raise :class:`CheckpointError` for weights that are not finite; ``where`` is the tensor."""
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):

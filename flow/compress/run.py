@@ -1,21 +1,24 @@
 """Compression of a checkpoint, piece by piece, with resumption after an interruption."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from math import prod, sqrt
 from pathlib import Path
 from zlib import crc32
 
+import numpy as np
 from rich.console import Console
 
 from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError, Entry, require_target
 from seedbed.flow.compress.journal import Journal
-from seedbed.flow.compress.packed import SUFFIX, Packed, Weights
+from seedbed.flow.compress.kept import apply_mask, write_kept
+from seedbed.flow.compress.packed import Config, Packed, Weights
 from seedbed.flow.compress.pieces import PIECE, Found, Piece, Work, encode, pieces, place
 from seedbed.flow.compress.plan import Options, plan
 from seedbed.flow.compress.workers import Pool, results
 from seedbed.flow.progress import throughput_bar
+from seedbed.spec import SeedlmConfig
 
 __all__ = ["Summary", "compress", "relative"]
 
@@ -24,9 +27,9 @@ __all__ = ["Summary", "compress", "relative"]
 class Summary:
     """Result of a tensor: bits per weight, and errors relative to the RMS of the weights.
 
-    ``plain`` is the error of block floating point with the same bits, which needs no search. A
-    tensor that is copied, because it would not shrink, has the ``bits`` that blocks would need,
-    and no errors.
+    ``bits`` and ``error`` include kept weights. ``plain`` is the error of block floating point with
+    the same bits as SeedLM's blocks; other formats have none. A tensor that is copied, because it
+    would not shrink, has the ``bits`` that blocks would need, and no errors.
     """
 
     name: str
@@ -60,6 +63,10 @@ def compress(
         require_target(source, target)
         stamp = read.stamp()
         packed, incompressible, digest = plan(read, options, console, size)
+        kept: dict[str, np.ndarray] = {}
+        mask = None
+        if options.keep is not None:
+            packed, kept, mask = apply_mask(options.keep, packed, source, options.keep_as)
         run = {
             "version of seedbed": version("seedbed"),
             "input": digest,
@@ -69,12 +76,14 @@ def compress(
             "scale": options.scale,
             "selection of tensors": list(packed.tensors),
             "size of pieces": size,
+            "kept weights": mask and [mask, packed.kept],
         }
         part = target.with_name(target.name + ".part")
         with Journal(target.with_name(target.name + ".journal"), run) as journal:
             try:
                 with _open_part(part, read, packed) as written:
                     _search(read, written, packed, journal, pool=pool, console=console, size=size)
+                    saved = write_kept(read, written, packed, kept, console, size)
                     for name in read.tensors.keys() - packed.tensors.keys():
                         read.copy(name, written)
                     written.sync()
@@ -87,7 +96,7 @@ def compress(
                 raise
             part.replace(target)
             journal.remove()
-            return _summaries(packed, incompressible, journal, size)
+            return _summaries(packed, incompressible, journal, size, saved)
 
 
 def _open_part(part: Path, read: Checkpoint, packed: Packed) -> Checkpoint:
@@ -97,8 +106,7 @@ def _open_part(part: Path, read: Checkpoint, packed: Packed) -> Checkpoint:
         for name, entry in read.tensors.items()
         if name not in packed.tensors
     }
-    for name, weights in packed.tensors.items():
-        tensors[name + SUFFIX] = weights.entry(packed.config)
+    tensors |= packed.entries
     metadata = packed.to_metadata()
     try:
         written = Checkpoint(part, writable=True)
@@ -115,13 +123,15 @@ def _search(
     read: Checkpoint, written: Checkpoint, packed: Packed, journal: Journal,
     *, pool: Pool, console: Console, size: int,
 ) -> None:  # fmt: skip
-    """Search all unfinished pieces, and write the results."""
+    """Pack all unfinished pieces, and write the results."""
     config = packed.config
     finished = 0
     for index, piece in enumerate(pieces(packed, size)):
         if index in journal.done:
             # A journalled piece that was not written to the disk is searched again.
-            raw = written.read(place(written, piece), piece.rows * piece.row_bytes(config))
+            raw = written.read(
+                place(written, packed.config, piece), piece.rows * piece.row_bytes(config)
+            )
             if crc32(raw) == journal.done[index][0]:
                 finished += piece.rows * piece.blocks(config)
             else:
@@ -139,35 +149,42 @@ def _search(
             yield (index, piece), work
 
     with throughput_bar(console) as shown:
-        task = shown.add_task("searching", total=packed.blocks, completed=finished)
+        task = shown.add_task("compressing", total=packed.blocks, completed=finished)
         found: Found
         for (index, piece), found in results(pool, encode, tasks()):
-            written.write(place(written, piece), found.raw)
+            written.write(place(written, packed.config, piece), found.raw)
             journal.add(index, crc32(found.raw), found.error, found.plain, found.energy)
             shown.advance(task, piece.rows * piece.blocks(config))
 
 
 def _summaries(
-    packed: Packed, incompressible: dict[str, Weights], journal: Journal, size: int
-) -> list[Summary]:
+    packed: Packed, incompressible: dict[str, Weights], journal: Journal, size: int,
+    saved: Mapping[str, float],
+) -> list[Summary]:  # fmt: skip
     """Return a summary per tensor, and a total if several are compressed."""
     sums: dict[str, list[tuple[float, ...]]] = {name: [] for name in packed.tensors}
     for index, piece in enumerate(pieces(packed, size)):
         sums[piece.name].append(journal.done[index][1:])
+    for name, less in saved.items():
+        sums[name].append((-less, 0.0, 0.0))
     rows, bits, counts = [], 0, 0
     for name, weights in (packed.tensors | incompressible).items():
-        size_bits, count = 8 * weights.entry(packed.config).nbytes, prod(weights.shape)
-        errors = relative(sums[name]) if name in sums else ()
+        size_bits, count = 8 * packed.nbytes(name, weights), prod(weights.shape)
+        errors = relative(sums[name], packed.config) if name in sums else ()
         if errors:
             bits, counts = bits + size_bits, counts + count
         rows.append(Summary(name, weights.shape, weights.dtype, size_bits / count, *errors))
     if len(sums) > 1:
         all_pieces = [piece for name in sums for piece in sums[name]]
-        rows.append(Summary("total", (counts,), "", bits / counts, *relative(all_pieces)))
+        rows.append(
+            Summary("total", (counts,), "", bits / counts, *relative(all_pieces, packed.config))
+        )
     return rows
 
 
-def relative(sums: list[tuple[float, ...]]) -> tuple[float, float]:
+def relative(sums: list[tuple[float, ...]], config: Config) -> tuple[float, float | None]:
     """Return both errors of a :class:`Summary` from the three sums of squares of its pieces."""
     error, plain, energy = (sum(column) for column in zip(*sums, strict=True))
-    return (sqrt(error / energy), sqrt(plain / energy)) if energy else (0.0, 0.0)
+    # What kept weights save may round below zero.
+    roots = [sqrt(max(square, 0.0) / energy) if energy else 0.0 for square in (error, plain)]
+    return roots[0], roots[1] if isinstance(config, SeedlmConfig) else None

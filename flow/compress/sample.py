@@ -9,7 +9,8 @@ from time import perf_counter
 import numpy as np
 
 from seedbed.flow.compress.checkpoint import FLOATS, Checkpoint
-from seedbed.flow.compress.packed import Weights
+from seedbed.flow.compress.kept import apply_mask
+from seedbed.flow.compress.packed import Packed, Weights
 from seedbed.flow.compress.pieces import Found, Piece, Work, encode, floats
 from seedbed.flow.compress.plan import Options, require_finite, scale_of, select
 from seedbed.flow.compress.run import Summary, relative
@@ -24,7 +25,8 @@ SAMPLE, FEW = 1 << 14, 64
 class Estimate:
     """Estimate of a compression.
 
-    ``tensors`` are the expected summaries, with errors from ``sampled`` of the ``blocks``.
+    ``tensors`` are the expected summaries, with errors from ``sampled`` of the ``blocks``, without
+    what kept weights improve.
     ``source_bytes`` and ``target_bytes`` are those of all tensors, without the files' headers.
     ``blocks_per_second`` is the throughput of one process.
     """
@@ -45,6 +47,9 @@ def estimate(source: Path, options: Options, *, seed: int = 1) -> Estimate:
     config, random = options.config, Random(seed)
     with Checkpoint(source) as read:
         tensors, incompressible = select(read, options)
+        packed = Packed(config, options.rule, tensors)
+        if options.keep is not None:
+            packed, _, _ = apply_mask(options.keep, packed, source, options.keep_as)
         # The first search of a process builds tables, which are not timed.
         encode(Work(config, options.rule, "F32", 0, config.block, bytes(4 * config.block)))
         quota = max(SAMPLE // len(tensors), FEW)
@@ -63,9 +68,9 @@ def estimate(source: Path, options: Options, *, seed: int = 1) -> Estimate:
             seconds += perf_counter() - start
         source_bytes = sum(entry.nbytes for entry in read.tensors.values())
     rows, saved, blocks = [], 0, 0
-    for name, weights in (tensors | incompressible).items():
-        taken, count = weights.entry(config).nbytes, prod(weights.shape)
-        errors = relative([_sums(found[name])]) if name in found else ()
+    for name, weights in (dict(packed.tensors) | incompressible).items():
+        taken, count = packed.nbytes(name, weights), prod(weights.shape)
+        errors = relative([_sums(found[name])], config) if name in found else ()
         rows.append(Summary(name, weights.shape, weights.dtype, 8 * taken / count, *errors))
         if name in found:
             saved += count * FLOATS[weights.dtype].itemsize - taken

@@ -19,13 +19,11 @@ If the rounding error is as large as the block, the bound excludes few seeds, an
 hardly faster than the direct one: weights far below 2^-8 without a scale per tensor, and C <= P.
 """
 
-from collections.abc import Callable
 from math import frexp, ldexp
-from typing import Any
 
 import numpy as np
-from numba import njit
 
+from seedbed.flow.compress.compiled import LOOSE, STRICT, compiled
 from seedbed.flow.compress.tables import aligned, tables
 from seedbed.golden.seedlm import LEAST, LIMITS, MOST, check
 from seedbed.spec import SeedlmConfig
@@ -47,24 +45,9 @@ SIZES = (3, 4, 8)
 TRIANGLES = tuple(n * (n + 1) // 2 for n in SIZES)
 #: Tuples whose length is a compile-time constant.
 ROWS = tuple((0,) * n for n in SIZES)
-_STRICT = {"nogil": True, "error_model": "numpy"}
-#: Reordered and fused sums: only where the margin of the bound allows it.
-_LOOSE = {**_STRICT, "fastmath": True}
 
 
-def _compiled(**options: Any) -> Callable[[Callable], Callable]:
-    """Return numba's decorator, with a cache of compiled code if there is a folder for it."""
-
-    def compiled(function: Callable) -> Callable:
-        try:
-            return njit(cache=True, **options)(function)
-        except RuntimeError:
-            return njit(**options)(function)
-
-    return compiled
-
-
-@_compiled(**_LOOSE)
+@compiled(**LOOSE)
 def _products(columns, first, second, sums):
     """Store the products of a tile's columns and the weights of two blocks in ``sums``."""
     a, b = sums[0], sums[1]
@@ -82,7 +65,7 @@ def _products(columns, first, second, sums):
                 b[j] += q0[j] * v0 + q1[j] * v1 + q2[j] * v2 + q3[j] * v3
 
 
-@_compiled(**_LOOSE)
+@compiled(**LOOSE)
 def _by_triangle(triangle, sums, energies, rows):
     """Store |triangle times sums|^2 in ``energies``; the length of ``rows`` is constant."""
     a, b, x, y = sums[0], sums[1], energies[0], energies[1]
@@ -100,7 +83,7 @@ def _by_triangle(triangle, sums, energies, rows):
         x[j], y[j] = energy_a, energy_b
 
 
-@_compiled(**_LOOSE)
+@compiled(**LOOSE)
 def _energies(t, tile, first, second, sums, energies):
     """Store |Q' w|^2 of a tile's seeds in ``energies``, for two blocks that share the loads."""
     if tile < len(t.triangle):
@@ -121,7 +104,7 @@ def _energies(t, tile, first, second, sums, energies):
                     energies[n, j] += sums[n, j] * sums[n, j]
 
 
-@_compiled(**_STRICT)
+@compiled(**STRICT)
 def _top(bits):
     """Return the maximum energy of a tile as bits; non-negative floats order like their bits."""
     top = np.int32(0)
@@ -130,7 +113,7 @@ def _top(bits):
     return top
 
 
-@_compiled(**_STRICT)
+@compiled(**STRICT)
 def _encode(block, inverse, words, limits, power, scale, q):
     """Store q, and return the error and the exponent's index: Algorithm 1 for one seed."""
     latent, size = inverse.shape
@@ -156,7 +139,7 @@ def _encode(block, inverse, words, limits, power, scale, q):
     return error, e
 
 
-@_compiled(**_STRICT)
+@compiled(**STRICT)
 def _best(block, scaled, factor, tops, sums, energies, limits, t, q, kept):
     """Store the best coefficients, and return their seed and exponent index."""
     count = len(q) * len(block)
@@ -193,7 +176,7 @@ def _best(block, scaled, factor, tops, sums, energies, limits, t, q, kept):
     return found, place
 
 
-@_compiled(**_STRICT)
+@compiled(**STRICT)
 def _search(blocks, limits, t, scaled, tops, sums, energies, seeds, exponents, coefficients):
     """Store seeds, exponents and coefficients, one batch of blocks at a time."""
     factors = np.empty(BATCH)
