@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from seedbed.flow import paper
 from seedbed.flow.settings import text
 
-__all__ = ["UNITS", "Row", "command", "load_rows"]
+__all__ = ["UNITS", "Row", "command", "job_row", "load_rows"]
 
 #: Units of all figures ("" for a dimensionless number).
 UNITS: dict[str, str] = {
@@ -187,6 +188,23 @@ def load_rows(paths: Iterable[Path], convert: Callable[[dict[str, Any]], list[Ro
                 file=sys.stderr,
             )
     return found
+
+
+def job_row(core: str, result: Mapping[str, Any], figures: dict[str, Any]) -> Row:
+    """Return the row of a job in the RTL, on LeNet-5, from the JSON file of its demonstration."""
+    params = {name: result[name] for name in ("lanes", "data", "seed")}
+    return Row(
+        core=core,
+        config=f"LeNet-5, {result['lanes']} lanes, {result['data']}",
+        kind="job",
+        params=params,
+        figures=figures,
+        seeds=[result["seed"]],
+        tools=result["tools"],
+        command=result["command"],
+        paper=paper.reference(core, params, "job", None),
+        aim=paper.aims(core, params, "job", None),
+    )
 
 
 def command(verb: str, core: str, params: Mapping[str, Any], *options: str) -> str:

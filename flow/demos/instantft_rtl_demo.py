@@ -9,13 +9,13 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from seedbed.flow import paper, registry
+from seedbed.flow import registry
 from seedbed.flow.demos.instantft_rtl import measure, require, row_figures
 from seedbed.flow.emit import verilog
 from seedbed.flow.files import write_atomic
 from seedbed.flow.progress import Bar
 from seedbed.flow.report import jobs
-from seedbed.flow.row import Row, load_rows
+from seedbed.flow.row import Row, job_row, load_rows
 
 __all__ = ["clocks", "rows", "run_rtl"]
 
@@ -139,18 +139,4 @@ def rows(folder: Path) -> list[Row]:
 def _rows(result: dict[str, Any]) -> list[Row]:
     if (result["tuned"], result["epochs"], result["stalls"]) != (1024, 10, False):
         return []
-    params = {name: result[name] for name in ("lanes", "data", "seed")}
-    return [
-        Row(
-            core=CORE,
-            config=f"LeNet-5, {result['lanes']} lanes, {result['data']}",
-            kind="job",
-            params=params,
-            figures=row_figures(result),
-            seeds=[result["seed"]],
-            tools=result["tools"],
-            command=result["command"],
-            paper=paper.reference(CORE, params, "job", None),
-            aim=paper.aims(CORE, params, "job", None),
-        )
-    ]
+    return [job_row(CORE, result, row_figures(result))]

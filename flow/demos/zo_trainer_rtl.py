@@ -130,7 +130,7 @@ def measure(
     build: Path,
     progress: Callable[[str, float], None] = lambda step, share: None,
 ) -> dict[str, Any]:
-    """Train on ``verilog``; return cycles, reads and writes, the log, and tool versions.
+    """Train on ``verilog``; return cycles, reads and writes, the log, weights, and tool versions.
 
     Parameters
     ----------
@@ -181,6 +181,7 @@ def measure(
             **_cycles(job, done),
             "parameters": _accesses(job, done),
             "log": [astuple(entry) for entry in done.log],
+            "weights": {name: values.tolist() for name, values in done.model.weights.items()},
             "seconds": done.seconds,
             "tools": versions,
         }

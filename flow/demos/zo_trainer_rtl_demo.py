@@ -16,7 +16,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from seedbed.flow import paper, registry
+from seedbed.flow import registry
 from seedbed.flow.demos.data import digits, mnist
 from seedbed.flow.demos.elasticzo_job import METHODS, NETWORKS, save
 from seedbed.flow.demos.zo_trainer_rtl import checkpoint_weights, draw, measure, row_figures
@@ -24,7 +24,7 @@ from seedbed.flow.emit import verilog
 from seedbed.flow.files import write_atomic
 from seedbed.flow.progress import Bar
 from seedbed.flow.report import jobs
-from seedbed.flow.row import Row, load_rows
+from seedbed.flow.row import Row, job_row, load_rows
 from seedbed.golden.training_log import LogError, TrainingLog, digest
 from seedbed.golden.zo_trainer import LogEntry
 from seedbed.sim.zo_job import Job
@@ -92,7 +92,9 @@ def run_rtl(
             progress=lambda step, share: bar.update(line, description=step, completed=share),
         )  # fmt: skip
     stem = out / (_STEM if method == "full-zo" else f"{_STEM}-{method}")
-    final = _final(job, found, stem)
+    final = {name: np.array(values) for name, values in found.pop("weights").items()}
+    if not config.tail:
+        write_atomic(Path(f"{stem}.log"), _log(job, found).text())
     given = {name: found[name] for name in ("images", "batch", "epochs", "seed")}
     given |= {name: options[name] for name in ("magnitude",) if name in options}
     words = [f"--{name} {value}" for name, value in ({"method": method} | given).items()]
@@ -113,24 +115,14 @@ def run_rtl(
     return result
 
 
-def _final(job: Job, found: Mapping[str, Any], stem: Path) -> dict[str, np.ndarray]:
-    """Write the log, if one determines the final weights; return them.
-
-    The simulation has given the same weights: else there would be no result.
-    """
-    if job.config.tail:
-        model = job.model()
-        for _ in job.steps(model):
-            pass
-        return model.weights
-    log = TrainingLog(
+def _log(job: Job, found: Mapping[str, Any]) -> TrainingLog:
+    """Return the log of a training, which determines the final weights if there is no tail."""
+    return TrainingLog(
         config=job.config,
         exponents=dict(job.exponents),
         first=digest(job.weights),
         entries=tuple(LogEntry(*entry) for entry in found["log"]),
     )
-    write_atomic(Path(f"{stem}.log"), log.text())
-    return log.replay(job.weights, job.exponents)
 
 
 def _save(path: Path, weights: Mapping[str, np.ndarray], exponents: Mapping[str, int]) -> None:
@@ -237,17 +229,4 @@ def _rows(result: dict[str, Any]) -> list[Row]:
     job = tuple(result[name] for name in ("images", "epochs", "batch", "network", "method"))
     if job != (1024, 1, 32, "lenet5_padded", "full-zo"):
         return []
-    params = {name: result[name] for name in ("lanes", "data", "seed")}
-    return [
-        Row(
-            core=CORE,
-            config=f"LeNet-5, {result['lanes']} lanes, {result['data']}",
-            kind="job",
-            params=params,
-            figures=row_figures(result),
-            seeds=[result["seed"]],
-            tools=result["tools"],
-            command=result["command"],
-            aim=paper.aims(CORE, params, "job", None),
-        )
-    ]
+    return [job_row(CORE, result, row_figures(result))]

@@ -23,6 +23,7 @@ from seedbed.sim.proofs import (
     tree_grng,
     urng_array,
     weight_perturb,
+    zo_trainer,
 )
 
 __all__ = ["PROOFS"]
@@ -52,6 +53,7 @@ PROOFS = tuple(
         lora,
         instantft,
         bp_tail,
+        zo_trainer,
     )
     for proof in core.PROOFS
 )
