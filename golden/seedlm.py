@@ -17,10 +17,12 @@ __all__ = [
     "errors",
     "exponent",
     "inverses",
+    "normalized",
     "pack",
     "search",
     "sums",
     "unpack",
+    "weighted_inverses",
     "words",
 ]
 
@@ -109,6 +111,24 @@ def inverses(config: SeedlmConfig) -> np.ndarray:
     return table
 
 
+def weighted_inverses(config: SeedlmConfig, seeds: np.ndarray, roots: np.ndarray) -> np.ndarray:
+    """Return the pseudo-inverse of D U(s), D = diag(``roots``), float64 of shape (..., P, C)."""
+    return np.linalg.pinv(roots[:, None] * bases(config, seeds), rtol=SINGULAR)
+
+
+def normalized(config: SeedlmConfig, weights: np.ndarray) -> np.ndarray:
+    """Return the weights of a block's errors as float64, divided by the largest if it is not 0.
+
+    Raises ``ValueError`` unless they are C finite numbers of 0 or more.
+    """
+    weights = np.array(weights, np.float64)
+    if weights.shape != (config.block,):
+        raise ValueError(f"weights must have shape ({config.block},), not {weights.shape}")
+    if not (np.isfinite(weights) & (weights >= 0)).all():
+        raise ValueError("weights must be finite, and 0 or more")
+    return weights / (weights.max() or 1.0)
+
+
 def check(config: SeedlmConfig, blocks: np.ndarray, rule: str) -> np.ndarray:
     """Return the blocks as float64 of shape (n, C), or raise ``ValueError`` for them or the rule.
 
@@ -132,7 +152,11 @@ def exponent(rule: str, peaks: np.ndarray) -> np.ndarray:
 
 
 def search(
-    config: SeedlmConfig, blocks: np.ndarray, *, rule: str = "fit"
+    config: SeedlmConfig,
+    blocks: np.ndarray,
+    *,
+    rule: str = "fit",
+    weights: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return seeds (uint32), exponents (int8) and coefficients (int8, P per block): Algorithm 1.
 
@@ -153,14 +177,24 @@ def search(
         (n, C) finite weights, divided by the tensor's scale.
     rule
         One of ``RULES``.
+    weights
+        h, (C,) numbers of 0 or more for all blocks, or ``None``. With them, divided by the largest,
+        the error is sum over c of h_c (w_c - (U(s) q)_c 2^e)^2, and with D = diag(sqrt h)
+        t = pseudo-inverse of D U(s), times D w.
 
-    Raises ``ValueError`` for another rule or shape.
+    Raises ``ValueError`` for another rule or shape, and for weights that are not allowed.
     Source: SeedLM (arXiv:2410.10714), sections 3.2 and 3.3, Algorithm 1.
     """
     blocks = check(config, blocks, rule)
-    # Seeds last, so that every operation runs along a contiguous row of them.
-    inverse = np.ascontiguousarray(inverses(config).transpose(1, 2, 0))
     seeds = np.arange(1, config.lfsr.order + 1, dtype=np.uint32)
+    if weights is None:
+        targets, inverse = blocks, inverses(config)
+    else:
+        weights = normalized(config, weights)
+        roots = np.sqrt(weights)
+        targets, inverse = blocks * roots, weighted_inverses(config, seeds, roots)
+    # Seeds last, so that every operation runs along a contiguous row of them.
+    inverse = np.ascontiguousarray(inverse.transpose(1, 2, 0))
     centred = np.ascontiguousarray(
         (words(config, seeds) - config.half).transpose(1, 2, 0), np.float64
     )
@@ -170,7 +204,7 @@ def search(
     for n, block in enumerate(blocks):
         t = np.zeros((config.latent, len(seeds)))
         for c in range(config.block):
-            t += inverse[:, c] * block[c]
+            t += inverse[:, c] * targets[n, c]
         e = exponent(rule, np.abs(t).max(axis=0))
         power = np.ldexp(1.0, e)
         q = np.clip(np.rint(t / power), -8, 7)
@@ -178,7 +212,8 @@ def search(
         error = np.zeros(len(seeds))
         for c in range(config.block):
             # Integers below 2^53, whose sum is exact in any order.
-            error += (block[c] - (centred[c] * q).sum(axis=0) * scale) ** 2
+            square = (block[c] - (centred[c] * q).sum(axis=0) * scale) ** 2
+            error += square if weights is None else weights[c] * square
         best = int(error.argmin())
         found[n], exponents[n], coefficients[n] = seeds[best], e[best], q[:, best]
     return found, exponents, coefficients

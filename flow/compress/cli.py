@@ -143,6 +143,14 @@ def compress(
     keep_as: Annotated[
         str, typer.Option(help="The format of the differences: float16, bfloat16 or int16.")
     ] = "float16",
+    importance: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="STATS",
+            help="Weight errors by the importance of the input channel: a safetensors file with a "
+            "vector per tensor.",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -165,8 +173,11 @@ def compress(
         bits, format_, group, block=block, latent=latent, width=width, word_bits=word_bits
     )
     options = Options(
-        config=config, rule=rule, scale=scale, tensors=tensors, keep=keep, keep_as=keep_as
-    )
+        config=config, rule=rule, scale=scale, tensors=tensors, keep=keep, keep_as=keep_as,
+        importance=importance,
+    )  # fmt: skip
+    if dry_run and importance is not None:
+        raise ValueError("give --dry-run or --importance, not both")
     if cluster is not None and (jobs is not None or dry_run):
         raise ValueError(f"give {'--jobs' if jobs else '--dry-run'} or --cluster, not both")
     # Checked before processes start. A small file needs fewer processes.

@@ -1,6 +1,6 @@
 """Pieces of a checkpoint's tensors: the units of parallel work."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from math import ldexp
 
@@ -32,11 +32,17 @@ __all__ = [
     "floats",
     "pieces",
     "place",
+    "read_packed",
+    "read_plain",
+    "strips",
     "to_bytes",
+    "write_packed",
 ]
 
 #: Approximate weights per piece, in full blocks: a second of search, lost on an interruption.
 PIECE = 1 << 15
+#: Approximate weights per strip, with importance: 4096 rows of eight blocks of eight.
+STRIP = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -101,10 +107,65 @@ def cut(config: Config, name: str, weights: Weights, size: int = PIECE) -> Itera
         yield Piece(name, (row, 0), rows, columns, row * columns * item, row * row_bytes)
 
 
-def pieces(packed: Packed, size: int = PIECE) -> Iterator[Piece]:
-    """Yield the pieces of all packed tensors; their order defines the index."""
+def strips(config: Config, name: str, weights: Weights, size: int = STRIP) -> Iterator[Piece]:
+    """Yield the pieces of a tensor as strips of eight blocks of many rows.
+
+    The tables of a search with importance are computed for each column of blocks of a piece: they
+    need many rows. A piece has about as many blocks as ``size`` weights fill.
+    """
+    width, item = 8 * config.block, FLOATS[weights.dtype].itemsize
+    height = max(size // width, 1)
+    row_bytes = weights.entry(config).shape[1]
+    for column in range(0, weights.columns, width):
+        for row in range(0, weights.rows, height):
+            rows, columns = min(height, weights.rows - row), min(width, weights.columns - column)
+            plain = (row * weights.columns + column) * item
+            packed = row * row_bytes + column // config.block * config.block_bits // 8
+            yield Piece(name, (row, column), rows, columns, plain, packed)
+
+
+def pieces(packed: Packed, size: int = PIECE, weighted: Container[str] = ()) -> Iterator[Piece]:
+    """Yield the pieces of all packed tensors; their order defines the index.
+
+    SeedLM's blocks of tensors in ``weighted`` are cut into :func:`strips`.
+    """
     for name, weights in packed.tensors.items():
-        yield from cut(packed.config, name, weights, size)
+        if name in weighted and isinstance(packed.config, SeedlmConfig):
+            yield from strips(packed.config, name, weights)
+        else:
+            yield from cut(packed.config, name, weights, size)
+
+
+def read_plain(file: Checkpoint, piece: Piece, weights: Weights) -> bytes:
+    """Return the original weights of a piece of an uncompressed file."""
+    item = FLOATS[weights.dtype].itemsize
+    offset = file.tensors[piece.name].offset + piece.plain
+    size, stride = piece.columns * item, weights.columns * item
+    if piece.rows == 1 or size == stride:
+        return file.read(offset, piece.rows * size)
+    return b"".join(file.read(offset + row * stride, size) for row in range(piece.rows))
+
+
+def read_packed(file: Checkpoint, config: Config, piece: Piece, weights: Weights) -> bytes:
+    """Return the packed rows of a piece of a packed file."""
+    offset, size = place(file, config, piece), piece.row_bytes(config)
+    stride = weights.entry(config).shape[1]
+    if piece.rows == 1 or size == stride:
+        return file.read(offset, piece.rows * size)
+    return b"".join(file.read(offset + row * stride, size) for row in range(piece.rows))
+
+
+def write_packed(
+    file: Checkpoint, config: Config, piece: Piece, weights: Weights, raw: bytes
+) -> None:
+    """Write the packed rows of a piece of a packed file."""
+    offset, size = place(file, config, piece), piece.row_bytes(config)
+    stride = weights.entry(config).shape[1]
+    if piece.rows == 1 or size == stride:
+        file.write(offset, raw)
+        return
+    for row in range(piece.rows):
+        file.write(offset + row * stride, raw[row * size : (row + 1) * size])
 
 
 def floats(raw: bytes, dtype: str) -> np.ndarray:
@@ -127,6 +188,8 @@ class Work:
     scale: int
     columns: int
     raw: bytes
+    #: Weights of the errors by column, or ``None``.
+    importance: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -149,13 +212,13 @@ def encode(work: Work) -> Found:
     rows = np.ldexp(floats(work.raw, work.dtype).reshape(-1, work.columns), -work.scale)
     plain = 0.0
     if isinstance(config, SeedlmConfig):
-        packed, plain = _search(config, rows, work.rule)
+        packed, plain = _search(config, rows, work.rule, work.importance)
     elif isinstance(config, GroupsConfig):
         packed = packing.encode_groups(config, rows)
     else:
         from seedbed.flow.compress.kmeans import kmeans
 
-        levels = np.array([kmeans(row, None, config.levels) for row in rows])
+        levels = np.array([kmeans(row, work.importance, config.levels) for row in rows])
         packed = packing.encode_lut4(config, rows, levels)
     wrong = _decode(config, packed, work.columns) - rows
     squares = (wrong**2).sum(), plain, (rows**2).sum()
@@ -163,16 +226,28 @@ def encode(work: Work) -> Found:
     return Found(packed.tobytes(), *sums)
 
 
-def _search(config: SeedlmConfig, rows: np.ndarray, rule: str) -> tuple[np.ndarray, float]:
+def _search(
+    config: SeedlmConfig, rows: np.ndarray, rule: str, importance: np.ndarray | None
+) -> tuple[np.ndarray, float]:
     """Return packed rows, and the squared error of block floating point."""
     # Imported here: the search takes a second to load, and only workers need it.
     from seedbed.flow.compress.search import block_floating_point, search
+    from seedbed.flow.compress.weighted import weighted_search
 
     count = -(-rows.shape[1] // config.block)
-    padded = np.zeros((len(rows), count * config.block))
-    padded[:, : rows.shape[1]] = rows
+    padded = np.zeros((len(rows), count, config.block))
+    padded.reshape(len(rows), -1)[:, : rows.shape[1]] = rows
     blocks = padded.reshape(-1, config.block)
-    packed = seedlm.pack(config, *search(config, blocks, rule=rule)).reshape(len(rows), count)
+    if importance is None:
+        packed = seedlm.pack(config, *search(config, blocks, rule=rule)).reshape(len(rows), count)
+    else:
+        # What is decoded after the end of a row does not count.
+        weights = np.zeros((count, config.block))
+        weights.reshape(-1)[: rows.shape[1]] = importance
+        packed = np.empty((len(rows), count), np.uint64)
+        for k in range(count):
+            found = weighted_search(config, padded[:, k], weights[k], rule=rule)
+            packed[:, k] = seedlm.pack(config, *found)
     return pack_rows(config, packed), block_floating_point(config, blocks).sum()
 
 

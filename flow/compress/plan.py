@@ -14,6 +14,7 @@ from seedbed.flow.compress.packed import KEPT, KEY, Config, Packed, Weights
 from seedbed.flow.compress.pieces import Piece, cut, floats
 from seedbed.flow.progress import throughput_bar
 from seedbed.spec import RULES, SCALES
+from seedbed.spec.packing import GroupsConfig
 
 __all__ = ["Options", "count", "plan", "require_finite", "scale_of", "select"]
 
@@ -34,6 +35,8 @@ class Options:
         floating type, two or more dimensions, and is smaller in blocks. All others are copied.
     keep, keep_as
         File of the mask of kept weights, and format of their differences, of ``KEPT``.
+    importance
+        File of the importance of columns, for SeedLM's blocks and tables of 16 levels.
     """
 
     config: Config
@@ -42,6 +45,7 @@ class Options:
     tensors: str = "*"
     keep: Path | None = None
     keep_as: str = "float16"
+    importance: Path | None = None
 
     def __post_init__(self) -> None:
         for name, allowed in (("rule", RULES), ("scale", SCALES), ("keep_as", KEPT)):
@@ -49,6 +53,8 @@ class Options:
                 raise ValueError(
                     f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}"
                 )
+        if self.importance is not None and isinstance(self.config, GroupsConfig):
+            raise ValueError("rounding to nearest in groups takes no importance")
 
 
 def plan(

@@ -1,7 +1,8 @@
 """Compression of a checkpoint, piece by piece, with resumption after an interruption."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from math import prod, sqrt
 from pathlib import Path
@@ -11,16 +12,30 @@ import numpy as np
 from rich.console import Console
 
 from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError, Entry, require_target
+from seedbed.flow.compress.importance import read_importance
 from seedbed.flow.compress.journal import Journal
 from seedbed.flow.compress.kept import apply_mask, write_kept
 from seedbed.flow.compress.packed import Config, Packed, Weights
-from seedbed.flow.compress.pieces import PIECE, Found, Piece, Work, encode, pieces, place
+from seedbed.flow.compress.pieces import (
+    PIECE,
+    Found,
+    Piece,
+    Work,
+    encode,
+    pieces,
+    read_packed,
+    read_plain,
+    write_packed,
+)
 from seedbed.flow.compress.plan import Options, plan
 from seedbed.flow.compress.workers import Pool, results
 from seedbed.flow.progress import throughput_bar
 from seedbed.spec import SeedlmConfig
 
 __all__ = ["Summary", "compress", "relative"]
+
+#: Yields all pieces in the order of their index.
+Pieces = Callable[[], Iterator[Piece]]
 
 
 @dataclass(frozen=True)
@@ -67,6 +82,11 @@ def compress(
         mask = None
         if options.keep is not None:
             packed, kept, mask = apply_mask(options.keep, packed, source, options.keep_as)
+        importance: dict[str, np.ndarray] = {}
+        used = None
+        if options.importance is not None:
+            importance, used = read_importance(options.importance, packed.tensors, source)
+        todo = partial(pieces, packed, size, importance)
         run = {
             "version of seedbed": version("seedbed"),
             "input": digest,
@@ -77,12 +97,15 @@ def compress(
             "selection of tensors": list(packed.tensors),
             "size of pieces": size,
             "kept weights": mask and [mask, packed.kept],
+            "importance": used,
         }
         part = target.with_name(target.name + ".part")
         with Journal(target.with_name(target.name + ".journal"), run) as journal:
             try:
                 with _open_part(part, read, packed) as written:
-                    _search(read, written, packed, journal, pool=pool, console=console, size=size)
+                    _search(
+                        read, written, packed, journal, todo, importance, pool=pool, console=console
+                    )
                     saved = write_kept(read, written, packed, kept, console, size)
                     for name in read.tensors.keys() - packed.tensors.keys():
                         read.copy(name, written)
@@ -96,7 +119,7 @@ def compress(
                 raise
             part.replace(target)
             journal.remove()
-            return _summaries(packed, incompressible, journal, size, saved)
+            return _summaries(packed, incompressible, journal, todo, saved)
 
 
 def _open_part(part: Path, read: Checkpoint, packed: Packed) -> Checkpoint:
@@ -120,18 +143,16 @@ def _open_part(part: Path, read: Checkpoint, packed: Packed) -> Checkpoint:
 
 
 def _search(
-    read: Checkpoint, written: Checkpoint, packed: Packed, journal: Journal,
-    *, pool: Pool, console: Console, size: int,
+    read: Checkpoint, written: Checkpoint, packed: Packed, journal: Journal, todo: Pieces,
+    importance: Mapping[str, np.ndarray], *, pool: Pool, console: Console,
 ) -> None:  # fmt: skip
     """Pack all unfinished pieces, and write the results."""
     config = packed.config
     finished = 0
-    for index, piece in enumerate(pieces(packed, size)):
+    for index, piece in enumerate(todo()):
         if index in journal.done:
             # A journalled piece that was not written to the disk is searched again.
-            raw = written.read(
-                place(written, packed.config, piece), piece.rows * piece.row_bytes(config)
-            )
+            raw = read_packed(written, config, piece, packed.tensors[piece.name])
             if crc32(raw) == journal.done[index][0]:
                 finished += piece.rows * piece.blocks(config)
             else:
@@ -140,30 +161,34 @@ def _search(
         console.print(f"resuming: {finished} of {packed.blocks} blocks are finished")
 
     def tasks() -> Iterator[tuple[tuple[int, Piece], Work]]:
-        for index, piece in enumerate(pieces(packed, size)):
+        for index, piece in enumerate(todo()):
             if index in journal.done:
                 continue
             weights = packed.tensors[piece.name]
-            raw = read.read(read.tensors[piece.name].offset + piece.plain, piece.nbytes(weights))
-            work = Work(config, packed.rule, weights.dtype, weights.scale, piece.columns, raw)
-            yield (index, piece), work
+            raw = read_plain(read, piece, weights)
+            columns = slice(piece.first[1], piece.first[1] + piece.columns)
+            part = importance[piece.name][columns] if piece.name in importance else None
+            yield (
+                (index, piece),
+                Work(config, packed.rule, weights.dtype, weights.scale, piece.columns, raw, part),
+            )
 
     with throughput_bar(console) as shown:
         task = shown.add_task("compressing", total=packed.blocks, completed=finished)
         found: Found
         for (index, piece), found in results(pool, encode, tasks()):
-            written.write(place(written, packed.config, piece), found.raw)
+            write_packed(written, config, piece, packed.tensors[piece.name], found.raw)
             journal.add(index, crc32(found.raw), found.error, found.plain, found.energy)
             shown.advance(task, piece.rows * piece.blocks(config))
 
 
 def _summaries(
-    packed: Packed, incompressible: dict[str, Weights], journal: Journal, size: int,
+    packed: Packed, incompressible: dict[str, Weights], journal: Journal, todo: Pieces,
     saved: Mapping[str, float],
 ) -> list[Summary]:  # fmt: skip
     """Return a summary per tensor, and a total if several are compressed."""
     sums: dict[str, list[tuple[float, ...]]] = {name: [] for name in packed.tensors}
-    for index, piece in enumerate(pieces(packed, size)):
+    for index, piece in enumerate(todo()):
         sums[piece.name].append(journal.done[index][1:])
     for name, less in saved.items():
         sums[name].append((-less, 0.0, 0.0))
