@@ -8,6 +8,7 @@ from seedbed.hw.bp_tail import BpTail
 from seedbed.hw.conv_engine import ConvEngine
 from seedbed.hw.forward_cache import ForwardCache
 from seedbed.hw.forward_cache_axi import ForwardCacheAxi
+from seedbed.hw.host_link import HostLink
 from seedbed.hw.instantft import InstantFt
 from seedbed.hw.instantft_axi import InstantFtAxi
 from seedbed.hw.lfsr import Lfsr
@@ -35,6 +36,7 @@ from seedbed.sim.cases import (
     bp_tail,
     conv_engine,
     forward_cache,
+    host_link,
     instantft,
     lfsr,
     lora,
@@ -646,6 +648,20 @@ CORES: dict[str, Core] = {
                 "LeNet-5, 32 lanes": Variant(placed=("ecp5",), kinds=("simulation", "job")),
             },
             small=SMALL_TRAINING,
+        ),
+        Core(
+            name="host_link",
+            title="Host link: frames of bytes to registers and a stream of words",
+            config=spec.HostLinkConfig,
+            component=HostLink,
+            case=host_link.case,
+            paper="-",
+            variants={
+                "512 words": Variant(placed=("ecp5",), kinds=CHECKED, main=SYNTHESIZED),
+                "16 words": Variant(
+                    params={"depth": 16}, targets=(), kinds=("simulation", "mutation")
+                ),
+            },
         ),
     ]
 }

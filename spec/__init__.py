@@ -7,6 +7,7 @@ from seedbed.spec.forward_cache import (
     FORWARD_CACHE_STATUS,
     ForwardCacheConfig,
 )
+from seedbed.spec.host_link import HostLinkConfig
 from seedbed.spec.instantft import INSTANTFT_KINDS, INSTANTFT_STATUS, InstantFtConfig
 from seedbed.spec.lfsr import TAPS, LfsrConfig
 from seedbed.spec.lora import LORA_KINDS, LORA_STATUS, LoraConfig
@@ -48,6 +49,7 @@ __all__ = [
     "BpTailConfig",
     "ConvEngineConfig",
     "ForwardCacheConfig",
+    "HostLinkConfig",
     "InstantFtConfig",
     "LfsrConfig",
     "LoraConfig",

@@ -28,6 +28,7 @@ SMALL = {name: core.small for name, core in CORES.items()} | {
     "mac_array": {"lanes": 4, "blocks": 2, "weight_width": 8, "activation_width": 8},
     "softmax_loss": {"exp_bits": 6, "index_bits": 6, "exp_fraction": 4},
     "loss_sign": {"classes": 3, "ways": 2, "batch": 4},
+    "host_link": {"depth": 16},
     "requantize": {"ways": 2, "width": 12, "entries": 5},
 }
 #: Cores that take seconds; others are left to CI.
@@ -63,7 +64,7 @@ MODELS = {
 #: Cores with block memories and multipliers, which yosys has no models of: here without them.
 BLOCKS = (
     "prng_pool", "mac_array", "nf4", "softmax_loss", "requantize", "loss_sign", "weight_perturb",
-    "forward_cache", "bp_tail",
+    "forward_cache", "bp_tail", "host_link",
 )  # fmt: skip
 #: On one target each, these are simulated in `make test` as well.
 MAPPED = {"urng_array": "xcup", "tree_grng": "ecp5"}

@@ -92,6 +92,7 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
         "zeroth-order training\nin int8",
     ),
     ("bp_tail", 5.6, 20.8, 2.2, 1.3, "core", "bp_tail", "last layers, by\nbackpropagation"),
+    ("host_link", 8.7, 21.1, 2.3, 1.0, "core", "host_link", "registers and a\nstream, by UART"),
     ("tree_grng", 8.7, 6.9, 2.3, 1.2, "other", "tree_grng", "Gaussian generator,\nbaseline"),
     ("spec", 0, 0.9, 1.7, 1.0, "floor", "spec/", "configurations"),
     ("hw", 2.6, 1.6, 2.0, 1.0, "floor", "hw/", "RTL, Amaranth"),

@@ -1,0 +1,215 @@
+"""Host link: frames of bytes to registers and to a stream of words."""
+
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from seedbed.hw.link_frames import FrameReceiver, FrameTransmitter, packet_layout
+from seedbed.spec import HostLinkConfig
+from seedbed.spec.host_link import PACKET_BYTES, RESPONSE, LinkError, Operation
+
+__all__ = ["HostLink", "command_layout"]
+
+
+def command_layout() -> data.StructLayout:
+    """Return the layout of a command to the registers, see :class:`HostLink`."""
+    return data.StructLayout({"write": 1, "address": 16, "data": 32})
+
+
+class HostLink(wiring.Component):
+    """Answers a host's requests, each with one response.
+
+    A request is executed only if its frame is complete and has the right CRC. It has a sequence
+    number, one more than that of the request before. A request with the same number is a
+    repetition: its response is sent again, and a write is not done again. Words of the stream are
+    stored until the host asks for later ones, so that a lost response loses none.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.HostLinkConfig`.
+
+    Members
+    -------
+    i : In(stream of unsigned(8))
+        Bytes from the host. None is accepted while a response is sent.
+    o : Out(stream of unsigned(8))
+        Bytes to the host.
+    o_commands : Out(stream of struct)
+        A read or write of a register: ``write``, ``address``, ``data``.
+    i_values : In(stream of unsigned(32))
+        The value of the register, one for each read.
+    i_words : In(stream of unsigned(32))
+        Words for the host; not ready while ``depth`` of them are stored.
+
+    Latency: ``latency`` cycles from the delimiter of a request to its command. Throughput: a
+    request at a time; a byte of the response in two cycles.
+    """
+
+    latency = 2
+
+    def __init__(self, config: HostLinkConfig):
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(8)),
+                "o": Out(stream.Signature(8)),
+                "o_commands": Out(stream.Signature(command_layout())),
+                "i_values": In(stream.Signature(32)),
+                "i_words": In(stream.Signature(32)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.receiver = receiver = FrameReceiver(self.config)
+        m.submodules.transmitter = transmitter = FrameTransmitter(self.config)
+        wiring.connect(m, wiring.flipped(self.i), receiver.i)
+        wiring.connect(m, wiring.flipped(self.o), transmitter.o)
+        request = receiver.o.payload
+        # The last request's sequence number.
+        last = Signal(8)
+        # The response's bytes that are not sent, those of the current word only, and their number.
+        response = Signal(packet_layout())
+        left = Signal(range(PACKET_BYTES + 1))
+        m.d.comb += [
+            self.o_commands.payload.write.eq(request.operation == Operation.WRITE),
+            self.o_commands.payload.address.eq(request.argument),
+            self.o_commands.payload.data.eq(request.data),
+        ]
+        words = self._buffer(m, request)
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.sync += left.eq(PACKET_BYTES)
+                with m.If(receiver.o.valid):
+                    self._decode(m, request, response, last)
+            with m.State("COMMAND"):
+                m.d.comb += self.o_commands.valid.eq(1)
+                with m.If(self.o_commands.ready):
+                    m.d.sync += last.eq(request.sequence)
+                    m.next = "RESPOND"
+                    with m.If(request.operation == Operation.READ):
+                        m.next = "VALUE"
+            with m.State("VALUE"):
+                m.d.comb += self.i_values.ready.eq(1)
+                with m.If(self.i_values.valid):
+                    m.d.sync += response.data.eq(self.i_values.payload)
+                    m.next = "RESPOND"
+            with m.State("WORDS"):
+                m.d.sync += last.eq(request.sequence)
+                m.next = "RESPOND"
+                with m.If(request.argument == 0):
+                    m.d.sync += response.data.eq(words.released)
+                with m.Elif(words.found):
+                    m.d.comb += words.select.eq(1)
+                    m.d.sync += response.argument.eq(words.count)
+                with m.Else():
+                    self._refuse(m, response, LinkError.POSITION)
+            with m.State("RESPOND"):
+                self._respond(m, receiver, transmitter.i, response, left, words)
+        return m
+
+    def _decode(self, m, request, response, last):
+        """Choose the next state for a request, and set the response of most."""
+        is_new = request.sequence == (last + 1)[:8]
+        m.d.sync += [
+            response.operation.eq(RESPONSE | request.operation),
+            response.sequence.eq(request.sequence),
+            response.argument.eq(0),
+            response.data.eq(request.data),
+        ]
+        m.next = "RESPOND"
+        with m.If(request.operation == Operation.HELLO):
+            m.d.sync += response.sequence.eq(last)
+        with m.Elif(~is_new & (request.sequence != last)):
+            m.d.sync += response.sequence.eq(last)
+            self._refuse(m, response, LinkError.SEQUENCE)
+        with m.Elif(request.operation == Operation.READ):
+            m.next = "COMMAND"
+        with m.Elif(request.operation == Operation.WRITE), m.If(is_new):
+            m.next = "COMMAND"
+        with m.Elif(request.operation == Operation.WORDS):
+            m.next = "WORDS"
+        with m.Else():
+            m.d.sync += last.eq(request.sequence)
+            self._refuse(m, response, LinkError.OPERATION)
+
+    def _respond(self, m, receiver, out, response, left, words):
+        """Send the response's bytes, then those of its words."""
+        byte = out.payload
+        m.d.comb += [
+            out.valid.eq(1),
+            byte.byte.eq(response.operation),
+            byte.last.eq((left == 1) & (words.left == 0)),
+        ]
+        with m.If(out.ready):
+            m.d.sync += [
+                Value.cast(response).eq(Value.cast(response) >> 8),
+                left.eq(left - 1),
+            ]
+            with m.If(byte.last):
+                m.d.comb += receiver.o.ready.eq(1)
+                m.next = "IDLE"
+            with m.Elif(left == 1):
+                m.d.comb += words.step.eq(1)
+                m.d.sync += [Value.cast(response).eq(words.word), left.eq(4)]
+
+    def _refuse(self, m, response, reason):
+        m.d.sync += [response.operation.eq(RESPONSE), response.data.eq(reason)]
+
+    def _buffer(self, m, request):
+        """Store the stream's words; return the signals by which a response reads them."""
+        depth = self.config.depth
+        m.submodules.words = memory = Memory(shape=32, depth=depth, init=[])
+        write, read = memory.write_port(), memory.read_port()
+        words = Signal(_words_layout())
+        # Positions in the stream: of the next word, and of the oldest that is stored.
+        written, released = Signal(32), words.released
+        address = Signal(range(depth))
+        level = Signal(range(depth + 1))
+        # Of the requested position, from the oldest word and to the next one.
+        offset, available, stored = Signal(32), Signal(32), Signal.like(level)
+        m.d.comb += [
+            level.eq(written - released),
+            self.i_words.ready.eq(level != depth),
+            write.addr.eq(written),
+            write.data.eq(self.i_words.payload),
+            write.en.eq(self.i_words.valid & self.i_words.ready),
+            read.addr.eq(address),
+            words.word.eq(read.data),
+            words.found.eq(offset <= stored),
+            words.count.eq(Mux(available < request.argument, available, request.argument)),
+        ]
+        m.d.sync += [
+            written.eq(written + write.en),
+            offset.eq(request.data - released),
+            available.eq(written - request.data),
+            stored.eq(level),
+        ]
+        with m.If(words.select):
+            m.d.sync += [
+                released.eq(request.data),
+                address.eq(request.data),
+                words.left.eq(words.count),
+            ]
+        with m.If(words.step):
+            m.d.sync += [address.eq(address + 1), words.left.eq(words.left - 1)]
+        return words
+
+
+def _words_layout() -> data.StructLayout:
+    """Return the layout of the signals between the buffer of words and the responses."""
+    return data.StructLayout(
+        {
+            # The oldest position, whether the requested one is stored, and how many words follow.
+            "released": 32,
+            "found": 1,
+            "count": 16,
+            # A response begins, or takes a word; the word, and the number of those left.
+            "select": 1,
+            "step": 1,
+            "word": 32,
+            "left": 16,
+        }
+    )

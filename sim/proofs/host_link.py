@@ -1,0 +1,170 @@
+"""Proofs of the host link."""
+
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
+
+from seedbed.hw.host_link import HostLink
+from seedbed.hw.link_frames import FrameReceiver, FrameTransmitter, packet_layout
+from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
+from seedbed.sim.prove import Mutant, Proof
+from seedbed.spec import HostLinkConfig
+from seedbed.spec.host_link import Operation
+
+__all__ = ["PROOFS"]
+
+#: Bytes of a request with its CRC.
+LENGTH = 12
+
+
+def frames(dut: FrameReceiver) -> Module:
+    """Decode the same bytes into a table, and follow what the CRC is computed of."""
+    m, inside = free_inputs(dut)
+    stream_rules(m, dut.o)
+    fire, byte = transfer(dut.i), dut.i.payload
+    # The frame so far: its decoded bytes, those left in its group, and a zero before the next one.
+    content = [Signal(8, name=f"content_{k}") for k in range(LENGTH)]
+    count, rest, zero_next = Signal(4), Signal(8), Signal()
+    grows = fire & (byte != 0) & ((rest != 0) | zero_next)
+    value = Mux(rest == 0, 0, byte)
+    with m.If(grows):
+        m.d.sync += count.eq(Mux(count == LENGTH + 1, count, count + 1))
+        with m.Switch(count):
+            for k, part in enumerate(content):
+                with m.Case(k):
+                    m.d.sync += part.eq(value)
+    with m.If(fire):
+        m.d.sync += rest.eq(Mux(rest == 0, byte - 1, rest - 1))
+        with m.If(rest == 0):
+            m.d.sync += zero_next.eq(byte != 255)
+    ends = fire & (byte == 0)
+    with m.If(ends):
+        m.d.sync += [count.eq(0), rest.eq(0), zero_next.eq(0)]
+    match = inside["checksum.match_detected"]
+    good = ends & (rest == 0) & (count == LENGTH) & match
+    request = Signal(64)
+    with m.If(good):
+        m.d.sync += request.eq(Cat(content)[:64])
+    m.d.comb += [
+        Assert(~past(m, good) | dut.o.valid),
+        Assert(~dut.o.valid | past(m, good | (dut.o.valid & ~dut.o.ready))),
+        Assert(~dut.o.valid | (Value.cast(dut.o.payload) == request)),
+        # The CRC is that of the decoded bytes of this frame.
+        Assert(inside["valid"] == grows),
+        Assert(~grows | ((inside["data"] == value) & (inside["start"] == (count == 0)))),
+        # Invariants that the induction needs.
+        Assert(inside["count"] == count),
+        Assert(inside["left"] == rest),
+        Assert(inside["implied"] == zero_next),
+        Assert(count <= LENGTH + 1),
+        Assert(~dut.o.valid | (inside["shift"][:64] == request)),
+    ]
+    for length in range(1, LENGTH + 1):
+        decoded = Cat(content[:length])
+        m.d.comb += Assert((count != length) | (inside["shift"][-8 * length :] == decoded))
+    cover(m, good, ends & (count == LENGTH) & ~match, ends & (rest != 0) & (count == 5))
+    return m
+
+
+def commands(dut: HostLink) -> Module:
+    """Follow the sequence numbers of the requests, and the commands that they lead to."""
+    m, inside = free_inputs(dut)
+    stream_rules(m, dut.o_commands)
+    pending, last = inside["receiver.o__valid"], inside["last"]
+    request = packet_layout()(inside["receiver.o__payload"])
+    command = dut.o_commands.payload
+    fire = transfer(dut.o_commands)
+    follows = request.sequence == (last + 1)[:8]
+    with m.If(dut.o_commands.valid):
+        m.d.comb += [
+            Assert(pending),
+            Assert(command.address == request.argument),
+            Assert(command.write == (request.operation == Operation.WRITE)),
+            Assert(~command.write | ((command.data == request.data) & follows)),
+        ]
+    # The number of a request is known from its command on, and then it does not follow.
+    before, number = past(m, last), past(m, request.sequence)
+    m.d.comb += [
+        Assert(~past(m, fire) | (last == number)),
+        Assert((last == before) | past(m, pending & (follows | (request.sequence == last)))),
+        Assert((last == before) | (last == number)),
+    ]
+    # Invariants that the induction needs: outside IDLE, a request is pending and in sequence, or
+    # it is answered only.
+    state = inside["fsm_state"]
+    # In the order of their first mention.
+    idle, _, command_state, words, value = (state == k for k in range(5))
+    m.d.comb += [
+        Assert(state <= 4),
+        Assert(idle | pending),
+        Assert(~(command_state | value | words) | follows | (request.sequence == last)),
+        Assert(~(command_state & (request.operation == Operation.WRITE)) | follows),
+        Assert(~value | (request.operation == Operation.READ)),
+    ]
+    # The frames' proof has the requests; that they come is enough here.
+    cover(m, pending & fire & command.write, pending & (request.operation == Operation.WORDS))
+    return m
+
+
+def bytes_stable(dut: FrameTransmitter) -> Module:
+    """Observe the bytes of a frame."""
+    m, inside = free_inputs(dut)
+    stream_rules(m, dut.o)
+    cover(m, inside["zero_last"] & transfer(dut.o))
+    return m
+
+
+PROOFS = (
+    Proof(
+        name="host_link_frames",
+        core="host_link",
+        says="A request is output for each frame that is complete, has its length and, as "
+        "amaranth.lib.crc finds, the right CRC, and for no other; it is stable until its transfer.",
+        component=FrameReceiver,
+        config=HostLinkConfig(),
+        harness=frames,
+        reach=16,
+        mutants=(
+            Mutant(name="the CRC is not checked", old=" & crc.match_detected", new=""),
+            Mutant(name="an implied zero is lost", old="Mux(code, implied,", new="Mux(code, 0,"),
+            Mutant(name="a CRC continues", old="crc.start.eq(count == 0)", new="crc.start.eq(0)"),
+        ),
+    ),
+    Proof(
+        name="host_link_commands",
+        core="host_link",
+        says="A write is commanded only for a pending request whose sequence number is one more "
+        "than the last, which it then is; a valid command is stable until its transfer.",
+        component=HostLink,
+        config=HostLinkConfig(depth=4),
+        harness=commands,
+        reach=22,
+        mutants=(
+            Mutant(name="a repeated write is done again", old="m.If(is_new):", new="m.If(1):"),
+            Mutant(
+                name="any sequence number is accepted",
+                old="m.Elif(~is_new & (request.sequence != last)):",
+                new="m.Elif(0):",
+            ),
+        ),
+    ),
+    Proof(
+        name="host_link_bytes",
+        core="host_link",
+        says="A valid byte to the host is stable until its transfer.",
+        component=FrameTransmitter,
+        config=HostLinkConfig(),
+        harness=bytes_stable,
+        depth=3,
+        mutants=(
+            Mutant(
+                name="the next byte is read too early",
+                old="read.addr.eq(index),",
+                new="read.addr.eq(index + 1),",
+            ),
+            Mutant(
+                name="a byte is lost",
+                old='m.Elif(fire_o):\n                    m.next = "BYTES"',
+                new='m.Elif(1):\n                    m.next = "BYTES"',
+            ),
+        ),
+    ),
+)

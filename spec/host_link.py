@@ -1,0 +1,62 @@
+"""Configuration and frame layout of the host link."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from seedbed.spec.checks import require_int
+
+__all__ = ["PACKET_BYTES", "RESPONSE", "HostLinkConfig", "LinkError", "Operation"]
+
+#: Bytes of a request, and of a response before its words: operation, sequence number, address or
+#: count (2, little-endian) and data (4, little-endian). The CRC-32 (4, little-endian) comes last.
+PACKET_BYTES = 8
+#: Bit of the operation that distinguishes a response from a request.
+RESPONSE = 0x80
+
+
+class Operation(IntEnum):
+    """First byte of a request.
+
+    ``HELLO`` returns its data and the last sequence number, and changes no state. ``READ`` returns
+    the register at the address. ``WRITE`` writes the data to it. ``WORDS`` returns up to ``count``
+    words of the stream from the position in the data, and discards the words before it; with a
+    count of 0 it only returns the position of the oldest word.
+    """
+
+    HELLO = 1
+    READ = 2
+    WRITE = 3
+    WORDS = 4
+
+
+class LinkError(IntEnum):
+    """Data of a response whose operation is 0: why a request was refused.
+
+    ``SEQUENCE``: the sequence number is neither that of the last request nor the next one.
+    ``OPERATION``: there is no such operation. ``POSITION``: words at this position were discarded,
+    or were not yet accepted.
+    """
+
+    SEQUENCE = 1
+    OPERATION = 2
+    POSITION = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostLinkConfig:
+    """A bridge from frames of bytes to registers and to a stream of words.
+
+    Parameters
+    ----------
+    depth
+        Words of 32 bits in the buffer of the stream, a power of two in 4..4096.
+
+    Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
+    """
+
+    depth: int = 512
+
+    def __post_init__(self) -> None:
+        require_int("depth", self.depth, 4, 4096)
+        if self.depth & (self.depth - 1):
+            raise ValueError(f"depth must be a power of two in 4..4096, not {self.depth}")
