@@ -34,7 +34,7 @@ CONFIGS = [
 
 @pytest.mark.parametrize(("config", "stalls"), with_stalls(CONFIGS), ids=str)
 def test_matches_model(config, stalls):
-    simulate(BpTail(config), case(config, Random(5), samples=2), stalls=stalls, seed=5)
+    simulate(BpTail(config), case(config, Random(5), samples=2, plain=2), stalls=stalls, seed=5)
 
 
 def one(config, exponent, *, label=0, seed=1):

@@ -75,14 +75,19 @@ class _Samples:
     def __init__(self, config: BpTailConfig, random: Random):
         self.config, self.random, self.model = config, random, BpTail(config)
         self.rng = np.random.default_rng(random.getrandbits(32))
-        self.base = [-random.randrange(20) for _ in config.inputs]
+        self.batch()
+
+    def batch(self, *, peak: int = 127) -> None:
+        """Draw exponents of a batch about which those of its samples are; limit its numbers."""
+        self.base = [-self.random.randrange(20) for _ in self.config.inputs]
+        self.peak = peak
 
     def vectors(self) -> list[list[int]]:
         """Return inputs, which are outputs of a ReLU, and logits."""
-        shapes = (*self.config.inputs, self.config.classes)
-        found = [self.rng.integers(-127, 128, length).clip(0).tolist() for length in shapes[:-1]]
-        found.append(self.rng.integers(-127, 128, shapes[-1]).tolist())
-        return found
+        shapes, peak = (*self.config.inputs, self.config.classes), self.peak
+        found = [self.rng.integers(-peak, peak + 1, length).clip(0) for length in shapes[:-1]]
+        found.append(self.rng.integers(-peak, peak + 1, shapes[-1]))
+        return [each.tolist() for each in found]
 
     def one(self, *, vectors: list[list[int]] | None = None, spread: int = 5) -> list[int]:
         """Return a sample's beats; the model adds it to the batch, if there is room."""
@@ -119,14 +124,19 @@ class _Samples:
         return sample(self.config, vectors, [0] * len(vectors), self.random, self.config.classes)
 
 
-def case(config: BpTailConfig, random: Random, *, samples: int = 3) -> Case:
-    """Return batches: without a sample, of ``samples``, with errors, with the largest sums."""
+def case(config: BpTailConfig, random: Random, *, samples: int = 3, plain: int = 6) -> Case:
+    """Return batches: without a sample, of ``samples``, with errors, with the largest sums.
+
+    After them, there are ``plain`` batches of large and small numbers, of all update bits.
+    """
     draw = _Samples(config, random)
     rng, two = draw.rng, len(config.inputs) > 1
     has_wrong_label = config.classes < 1 << (config.classes - 1).bit_length()
     phases = []
     shape = config.classes, config.inputs[-1]
-    for kind in ("none", "plain", "errors", "extremes", "discarded", "plain"):
+    kinds = ("none", "plain", "errors", "extremes", "discarded", *["plain"] * plain)
+    for step, kind in enumerate(kinds):
+        draw.batch(peak=(1, 127, 20)[step % 3])
         errors: dict[str, int] = {}
         beats: list[int] = []
         if two and kind != "errors":
@@ -137,7 +147,7 @@ def case(config: BpTailConfig, random: Random, *, samples: int = 3) -> Case:
         if kind == "errors" and config.batch <= samples:
             count = config.batch + 1
             errors["batch_error"] = 1
-        for _ in range(count):
+        for number in range(count):
             vectors = None
             if kind == "extremes":
                 vectors = [[random.choice([127, 127, 0, -128])] * n for n in config.inputs]
@@ -145,7 +155,7 @@ def case(config: BpTailConfig, random: Random, *, samples: int = 3) -> Case:
             if kind == "errors" and random.random() < 0.5:
                 beats += draw.wrong_length()
                 errors["length_error"] = 1
-            if kind == "errors" and has_wrong_label and random.random() < 0.5:
+            if kind == "errors" and has_wrong_label and (not number or random.random() < 0.5):
                 beats += draw.wrong_label()
                 errors["label_error"] = 1
             beats += draw.one(vectors=vectors)
@@ -153,7 +163,7 @@ def case(config: BpTailConfig, random: Random, *, samples: int = 3) -> Case:
             # A packet is cut off by the command.
             beats += packet(config, [1] * 2 * config.ways, 0, random)[:1]
             errors["length_error"] = 1
-        bits = 0 if kind == "discarded" else random.randrange(1, 8)
+        bits = 0 if kind == "discarded" else 7 - step % 7
         phases.append(Phase(inputs={"i": beats} if beats else {}))
         expected = response(config, draw.model.update(bits), **errors)
         phases.append(Phase(inputs={"i_update": command(bits)}, outputs={"o": expected}))

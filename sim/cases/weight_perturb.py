@@ -20,7 +20,7 @@ def _rows(config: WeightPerturbConfig, rng: np.random.Generator, count: int) -> 
     return np.where(rng.random(shape) < 0.3, rng.choice([-127, -120, 120, 127], shape), rows)
 
 
-def case(config: WeightPerturbConfig, random: Random, *, steps: int = 3) -> Case:
+def case(config: WeightPerturbConfig, random: Random, *, steps: int = 8) -> Case:
     """Return steps of both passes and an update, with rows passed on in between."""
     rng = np.random.default_rng(random.getrandbits(32))
     model = WeightPerturb(config)
@@ -42,10 +42,11 @@ def case(config: WeightPerturbConfig, random: Random, *, steps: int = 3) -> Case
         came = [out.const(result.tolist()).as_bits() for result in results]
         phases.append(Phase(inputs={"i": sent}, outputs={"o": came}))
 
-    for _ in range(steps):
+    # Each range, each bit of the number of zeros, and its ends.
+    for step in range(steps):
         seed = int(rng.integers(1 << 32))
-        bits = int(rng.integers(1, config.bits + 1))
-        magnitude, zeros = (1 << bits) - 1, int(rng.integers(16))
+        bits = config.bits - step % config.bits
+        magnitude, zeros = (1 << bits) - 1, (0, 5, 10, 12, 3, 15, 7, 8)[step % 8]
         z = model.perturbation(seed, count, magnitude=magnitude, zeros=zeros)
         z = z.reshape(count, -1)
         command(Kind.SEED, seed=seed, magnitude=bits, zeros=zeros)
