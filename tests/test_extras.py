@@ -152,6 +152,7 @@ COMMANDS = [
     ("replay-log none.log none.npz -o out.npz", None),
     ("demo zo", "report"),
     ("demo seedlm", "compress"),
+    ("demo lm", "compress"),
     ("demo elasticzo", "report"),
     ("demo elasticzo-choices", "report"),
     ("demo instantft", "report"),

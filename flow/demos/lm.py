@@ -1,0 +1,341 @@
+"""The language-model demonstration: perplexity by format, kept weights and importance."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from safetensors.numpy import load_file, save_file
+from threadpoolctl import threadpool_limits
+
+from seedbed.flow.compress import run, workers
+from seedbed.flow.compress.checkpoint import Checkpoint
+from seedbed.flow.compress.decompress import decompress
+from seedbed.flow.compress.packed import Config
+from seedbed.flow.compress.plan import Options
+from seedbed.flow.compress.sensitive import sensitive
+from seedbed.flow.demos.lm_text import LINES, train
+from seedbed.flow.files import write_atomic
+from seedbed.flow.options import show_table
+from seedbed.flow.plot_style import NEUTRAL, legend, panels, png
+from seedbed.flow.progress import Bar
+from seedbed.golden import language_model
+from seedbed.spec import SEEDLM
+from seedbed.spec.packing import GroupsConfig, Lut4Config
+
+__all__ = ["FORMATS", "KEPT", "Case", "cases", "run_lm"]
+
+#: Formats of the dense part, and whether importance applies.
+FORMATS: dict[str, tuple[Config, bool]] = {
+    "SeedLM, 4 bits": (SEEDLM[4], True),
+    "SeedLM, 3 bits": (SEEDLM[3], True),
+    "lut4": (Lut4Config(), True),
+    "groups of 32": (GroupsConfig(group=32), False),
+    "groups of 128": (GroupsConfig(group=128), False),
+}
+#: Fractions of kept weights.
+KEPT = (0.0, 0.001, 0.01)
+#: Compressed tensors: all matrices but the one row of the attention.
+TENSORS = "[!a]*.weight"
+#: What is added to importance, as a share of its mean: no column is without weight.
+FLOOR = 1e-3
+#: The character that begins a text.
+START = "<s>"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model, the number of each character, and texts as windows by their names."""
+
+    parameters: dict[str, np.ndarray]
+    texts: dict[str, tuple[np.ndarray, np.ndarray]]
+    lines: list[tuple[np.ndarray, np.ndarray]]  #: of the first text, one by one
+
+    @property
+    def statistics(self) -> str:
+        """Name of the text of gradients and importance."""
+        return next(iter(self.texts))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A row of the table: format, fraction of kept weights, and whether importance is used."""
+
+    form: str
+    kept: float
+    importance: bool
+
+
+def cases() -> list[Case]:
+    """Return all rows of the table."""
+    return [
+        Case(form, kept, importance)
+        for form, (_, weighted) in FORMATS.items()
+        for importance in ((False, True) if weighted else (False,))
+        for kept in KEPT
+    ]
+
+
+def run_lm(
+    model: Path | None, out: Path, *, lines: int = 60, resume: bool = False,
+    console: Console | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Compress a language model in each format, and write its perplexities to ``out/lm.json``.
+
+    The gradients that choose kept weights and the importance of columns are those of the first
+    text. The gradient of a weight is the root mean square over lines; the importance of a column
+    is the mean of the squares over its rows.
+
+    Parameters
+    ----------
+    model
+        A folder with ``model.safetensors``, whose shapes are those of
+        :mod:`seedbed.golden.language_model`, ``vocab.json``, numbers by character, and texts
+        ``*.txt``; ``None``: a small model that is trained here on a few lines.
+    out
+        Created if needed. Folder of the compressed files and of the result.
+    lines
+        Number of lines of each text.
+    resume
+        Keep the rows that an interrupted run with the same model, text and lines has finished.
+    console
+        Output of the table; progress goes to standard error. ``None``: no output.
+
+    Returns the content of the JSON file. Raises ``ValueError`` for a bad model or text, and
+    ``OSError``.
+    """
+    progress = Console(stderr=True, quiet=console is None)
+    out.mkdir(parents=True, exist_ok=True)
+    with threadpool_limits(1):
+        task = _embedded(progress) if model is None else _load(model, lines)
+        command = "seedbed demo lm" + ("" if model is None else f" --model DIR --lines {lines}")
+        result = _start(task, command, out / "lm.json", resume=resume)
+        missing = [case for case in cases() if _row(result, case) is None]
+        if missing:
+            _measure(task, missing, result, out, progress)
+    write_atomic(out / "lm.png", _plot(result))
+    if console is not None:
+        _show(result, console)
+    return result
+
+
+def _row(result: dict[str, Any], case: Case) -> dict[str, Any] | None:
+    return next((row for row in result["rows"] if row["case"] == vars(case)), None)
+
+
+def _start(task: Task, command: str, path: Path, *, resume: bool) -> dict[str, Any]:
+    """Return the result without rows, or that of an interrupted run."""
+    digest = sha256()
+    for name, value in sorted(task.parameters.items()):
+        digest.update(name.encode() + value.tobytes())
+    for name, (contexts, targets) in task.texts.items():
+        digest.update(name.encode() + contexts.tobytes() + targets.tobytes())
+    result: dict[str, Any] = {
+        "command": command,
+        "input": digest.hexdigest(),
+        "characters": {name: len(targets) for name, (_, targets) in task.texts.items()},
+        "parameters": sum(value.size for value in task.parameters.values()),
+        "rows": [],
+    }
+    if resume and path.is_file():
+        try:
+            before = json.loads(path.read_text())
+            if before["input"] == result["input"]:
+                return before
+        except (ValueError, KeyError, TypeError):
+            pass
+    result["perplexity"] = _perplexities(task, task.parameters)
+    return result
+
+
+def _perplexities(task: Task, parameters: dict[str, np.ndarray]) -> dict[str, float]:
+    return {
+        name: language_model.perplexity(parameters, *windows)
+        for name, windows in task.texts.items()
+    }
+
+
+def _measure(
+    task: Task, missing: list[Case], result: dict[str, Any], out: Path, progress: Console
+) -> None:
+    """Add the missing rows to the result; the file is written after each of them."""
+    bar = Bar(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        console=progress,
+    )  # fmt: skip
+    source = out / "model.safetensors"
+    save_file({n: np.ascontiguousarray(v) for n, v in task.parameters.items()}, source)
+    with bar:
+        shown = bar.add_task("gradients", total=len(task.lines) + len(missing))
+        squares = {name: np.zeros(v.shape) for name, v in task.parameters.items()}
+        for contexts, targets in task.lines:
+            found = language_model.gradients(task.parameters, contexts, targets)
+            for name, value in found.items():
+                squares[name] += (value.astype(np.float64) * len(targets)) ** 2
+            bar.advance(shown)
+        _write_statistics(squares, len(task.lines), out)
+        quiet = Console(quiet=True)
+        for kept in filter(None, KEPT):
+            selection = sensitive(
+                source, out / "gradients.safetensors", out / f"mask-{kept:g}.safetensors",
+                fraction=kept, tensors=TENSORS, console=quiet,
+            )  # fmt: skip
+            assert selection.spectrum is not None
+            result["squared_gradient"] = {
+                str(f): selection.spectrum.share(f) for f in (0.001, 0.01, 0.1)
+            }
+        for case in missing:
+            bar.update(shown, description=f"{case.form}, {100 * case.kept:g} % kept")
+            result["rows"].append(_compressed(task, case, source, out))
+            text = json.dumps(result, indent=1, allow_nan=False) + "\n"
+            write_atomic(out / "lm.json", text)
+            bar.advance(shown)
+
+
+def _write_statistics(squares: dict[str, np.ndarray], count: int, out: Path) -> None:
+    roots = {n: np.sqrt(v / count).astype(np.float32) for n, v in squares.items()}
+    save_file(roots, out / "gradients.safetensors")
+    columns = {n: v.mean(axis=0) / count for n, v in squares.items() if v.ndim == 2}
+    stats = {n: (v + FLOOR * v.mean()).astype(np.float32) for n, v in columns.items()}
+    save_file(stats, out / "importance.safetensors")
+
+
+def _compressed(task: Task, case: Case, source: Path, out: Path) -> dict[str, Any]:
+    """Return the row of a case."""
+    packed, restored = out / "packed.safetensors", out / "restored.safetensors"
+    options = Options(
+        config=FORMATS[case.form][0],
+        tensors=TENSORS,
+        keep=out / f"mask-{case.kept:g}.safetensors" if case.kept else None,
+        importance=out / "importance.safetensors" if case.importance else None,
+    )
+    quiet = Console(quiet=True)
+    with workers.processes(1) as pool:
+        *_, total = run.compress(source, packed, options, pool=pool, console=quiet)
+    decompress(packed, restored, console=quiet)
+    with Checkpoint(packed) as file:
+        size = sum(entry.nbytes for entry in file.tensors.values())
+    return {
+        "case": vars(case),
+        "bits_per_weight": total.bits,
+        "bits_per_parameter": 8 * size / sum(prod(v.shape) for v in task.parameters.values()),
+        "relative_error": total.error,
+        "perplexity": _perplexities(task, load_file(restored)),
+    }
+
+
+def _encode(lines: list[str], numbers: dict[str, int]) -> Iterator[list[int]]:
+    for line in lines:
+        yield [numbers.get(character, 0) for character in line]
+
+
+def _task(
+    parameters: dict[str, np.ndarray], numbers: dict[str, int], texts: dict[str, list[str]]
+) -> Task:
+    start = numbers[START]
+    coded = {name: list(_encode(lines, numbers)) for name, lines in texts.items()}
+    first = next(iter(coded.values()))
+    return Task(
+        parameters,
+        {name: language_model.windows(lines, start) for name, lines in coded.items()},
+        [language_model.windows([line], start) for line in first],
+    )
+
+
+def _load(folder: Path, lines: int) -> Task:
+    """Return the model and the texts of a folder, the texts in the order of their names."""
+    with Checkpoint(folder / "model.safetensors"):
+        parameters = load_file(folder / "model.safetensors")
+    language_model.require(parameters)
+    wrong = [name for name, value in parameters.items() if value.dtype != np.float32]
+    if wrong:
+        raise ValueError(f"{folder}: the model's tensor {wrong[0]!r} must be of F32")
+    path = folder / "vocab.json"
+    try:
+        numbers = json.loads(path.read_text())
+    except ValueError as problem:
+        raise ValueError(f"{path} is not JSON: {problem}") from problem
+    classes = len(parameters["output.bias"])
+    if (
+        not isinstance(numbers, dict)
+        or START not in numbers
+        or not all(type(k) is int and 0 <= k < classes for k in numbers.values())
+    ):
+        raise ValueError(
+            f"{path} must map characters, {START} among them, to numbers in 0..{classes - 1}"
+        )
+    texts = {}
+    for path in sorted(folder.glob("*.txt")):
+        found = [line for line in path.read_text().splitlines() if line][:lines]
+        if found:
+            texts[path.stem] = found
+    if not texts:
+        raise ValueError(f"{folder} has no text: a file *.txt with lines")
+    return _task(parameters, numbers, texts)
+
+
+def _embedded(progress: Console) -> Task:
+    """Return a small model that is trained on some of the embedded lines."""
+    characters = sorted({character for line in LINES for character in line})
+    numbers = {character: k for k, character in enumerate([START, *characters], start=1)}
+    half = len(LINES) // 2
+    contexts = language_model.windows(list(_encode(LINES[:half], numbers)), numbers[START])
+    parameters = dict(train(len(numbers) + 1, *contexts, console=progress))
+    return _task(parameters, numbers, {"seen": LINES[:half], "unseen": LINES[half:]})
+
+
+def _show(result: dict[str, Any], console: Console) -> None:
+    names = list(result["characters"])
+    header = ["format", "kept %", "importance", "bits per weight", "bits per parameter"]
+    lines = [["float32", "", "", "32", "32", *(f"{result['perplexity'][n]:.3f}" for n in names)]]
+    for row in result["rows"]:
+        case = row["case"]
+        lines.append(
+            [
+                case["form"], f"{100 * case['kept']:g}", "yes" if case["importance"] else "",
+                f"{row['bits_per_weight']:.3f}", f"{row['bits_per_parameter']:.3f}",
+                *(f"{row['perplexity'][n]:.3f}" for n in names),
+            ]
+        )  # fmt: skip
+    show_table(console, [*header, *(f"perplexity, {n}" for n in names)], lines)
+    top = ", ".join(
+        f"{100 * float(f):g} % have {100 * share:.1f} %"
+        for f, share in result["squared_gradient"].items()
+    )
+    console.print(f"Of the squared gradient, the top {top}.", highlight=False, soft_wrap=True)
+
+
+def _plot(result: dict[str, Any]) -> bytes:
+    """Return a plot of the perplexity of each text over the bits per weight."""
+    names = list(result["characters"])
+    figure, all_axes = panels(len(names), 4.6 * len(names), 4.2)
+    colors = ["#0072B2", "#56B4E9", "#D55E00", "#009E73", "#E69F00"]
+    for name, axes in zip(names, all_axes, strict=True):
+        axes.axhline(result["perplexity"][name], color=NEUTRAL, ls="--", label="float32")
+        for form, color in zip(FORMATS, colors, strict=False):
+            for importance in (False, True):
+                rows = [
+                    row for row in result["rows"]
+                    if (row["case"]["form"], row["case"]["importance"]) == (form, importance)
+                ]  # fmt: skip
+                if not rows:
+                    continue
+                axes.plot(
+                    [row["bits_per_weight"] for row in rows],
+                    [row["perplexity"][name] for row in rows],
+                    "o-" if importance else "s--", ms=4, color=color,
+                    label=form + (", importance" if importance else ""),
+                )  # fmt: skip
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter("{x:g}")
+        axes.set_xlabel("bits per weight; points: 0, 0.1, 1 % kept")
+        axes.set_ylabel(f"perplexity, {name} (log scale)")
+    legend(figure, columns=3)
+    return png(figure)
