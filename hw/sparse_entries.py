@@ -126,9 +126,10 @@ class SparseEntries(wiring.Component):
             ports[1][1].en.eq(self.write),
         ]
         reading = Cat(issue, issue_end) & (~self.streamed).replicate(2)
-        stored_valid, stored_end = delayed(m, reading, 1, "reading", enable=self.ce, reset=True)
+        # A memory's clock-to-output delay is long: nothing is compared in the same cycle.
+        stored_valid, stored_end = delayed(m, reading, 2, "reading", enable=self.ce, reset=True)
         entry = Signal(layout)
-        stored = Cat(ports[0][2].data, ports[1][2].data)
+        stored = delayed(m, Cat(ports[0][2].data, ports[1][2].data), 1, "stored", enable=self.ce)
         m.d.comb += entry.eq(Mux(self.streamed, self.i.payload, stored))
         return (
             Mux(self.streamed, issue, stored_valid),
