@@ -27,6 +27,7 @@ from seedbed.hw.seedlm_gemv import SeedlmGemv
 from seedbed.hw.seedlm_gemv_axi import SeedlmGemvAxi
 from seedbed.hw.skid_buffer import SkidBuffer
 from seedbed.hw.softmax_loss import SoftmaxLoss
+from seedbed.hw.sparse_mac import SparseMac
 from seedbed.hw.tree_grng import TreeGrng
 from seedbed.hw.urng_array import UrngArray
 from seedbed.hw.weight_perturb import WeightPerturb
@@ -53,6 +54,7 @@ from seedbed.sim.cases import (
     seedlm_gemv,
     skid_buffer,
     softmax_loss,
+    sparse_mac,
     tree_grng,
     urng_array,
     weight_perturb,
@@ -83,6 +85,18 @@ PLACE_VARIANTS = ("place_ready", "place_free")
 #: A decompressor and a matrix-vector product, small enough for simulation, and place and route.
 SMALL_BLOCKS = {"block": 3, "latent": 2, "width": 8}
 SMALL_GEMV = {"beat_bits": 64, "columns": 256, "row_width": 16}
+#: A sparse part, small enough for simulation, and place and route.
+SMALL_SPARSE = {
+    "entries": 16,
+    "columns": 20,
+    "group": 4,
+    "row_width": 6,
+    "value_width": 8,
+    "activation_width": 6,
+    "most_shift": 5,
+    "sum_width": 32,
+    "number_width": 4,
+}
 #: A network and adapters of that size.
 SMALL_NETWORK = {"network": "tiny", "lanes": 8, "ways": 2}
 SMALL_ADAPTERS = {"widths": (9, 6), "classes": 5, "lanes": 8, "ways": 2}
@@ -456,6 +470,22 @@ CORES: dict[str, Core] = {
                 ),
             },
             small=SMALL_GEMV,
+        ),
+        Core(
+            name="sparse_mac",
+            title="Sparse, trainable part of a matrix: products added to dense sums, updates",
+            config=spec.SparseMacConfig,
+            component=SparseMac,
+            case=sparse_mac.case,
+            paper="SensZOQ, sections 3 and 4",
+            small=SMALL_SPARSE,
+            variants={
+                "4,096 entries": Variant(placed=("ecp5",), kinds=CHECKED, main=PLACED),
+                "streamed entries": Variant(
+                    params={"entries": 0}, placed=("ecp5",), kinds=CHECKED, main=SIMULATED
+                ),
+                "64 entries": Variant(params=SMALL_SPARSE, targets=(), kinds=("mutation",)),
+            },
         ),
         Core(
             name="nf4",

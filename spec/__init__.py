@@ -25,6 +25,7 @@ from seedbed.spec.seedlm_decompress import SeedlmDecompressConfig
 from seedbed.spec.seedlm_gemv import GEMV_STATUS, SeedlmGemvConfig
 from seedbed.spec.skid_buffer import SkidBufferConfig
 from seedbed.spec.softmax_loss import SoftmaxLossConfig
+from seedbed.spec.sparse_mac import SPARSE_MAC_KINDS, SPARSE_MAC_STATUS, SparseMacConfig
 from seedbed.spec.tree_grng import TreeGrngConfig
 from seedbed.spec.urng_array import UrngConfig
 from seedbed.spec.weight_perturb import WeightPerturbConfig
@@ -43,6 +44,8 @@ __all__ = [
     "RULES",
     "SCALES",
     "SEEDLM",
+    "SPARSE_MAC_KINDS",
+    "SPARSE_MAC_STATUS",
     "TAPS",
     "ZO_TRAINER_KINDS",
     "ZO_TRAINER_STATUS",
@@ -67,6 +70,7 @@ __all__ = [
     "SeedlmGemvConfig",
     "SkidBufferConfig",
     "SoftmaxLossConfig",
+    "SparseMacConfig",
     "TreeGrngConfig",
     "UrngConfig",
     "WeightPerturbConfig",

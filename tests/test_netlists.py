@@ -64,7 +64,7 @@ MODELS = {
 #: Cores with block memories and multipliers, which yosys has no models of: here without them.
 BLOCKS = (
     "prng_pool", "mac_array", "nf4", "softmax_loss", "requantize", "loss_sign", "weight_perturb",
-    "forward_cache", "bp_tail", "host_link",
+    "forward_cache", "bp_tail", "host_link", "sparse_mac",
 )  # fmt: skip
 #: On one target each, these are simulated in `make test` as well.
 MAPPED = {"urng_array": "xcup", "tree_grng": "ecp5"}

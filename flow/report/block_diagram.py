@@ -51,6 +51,10 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
         "lut_dequantize", 2.1, 11.1, 2.7, 1.3, "core", "lut_dequantize",
         "4-bit codes and a\ntable of 16 levels",
     ),
+    (
+        "sparse_mac", 8.7, 11.1, 2.3, 1.3, "core", "sparse_mac",
+        "sparse, trainable\npart of $W$",
+    ),
     ("mac_array", 5.6, 9.4, 2.2, 1.3, "core", "mac_array", "one multiplier\nper lane"),
     (
         "seedlm_gemv", 8.7, 9.4, 2.3, 1.3, "core", "seedlm_gemv",
@@ -117,6 +121,7 @@ ARROWS: list[tuple[tuple[str, str], tuple[str, str], str]] = [
     (("memory", "ne"), ("lut_dequantize", "w"), ""),
     (("lut_dequantize", "e"), ("mac_array", "nw"), "or"),
     (("mac_array", "e"), ("seedlm_gemv", "w"), "sums"),
+    (("seedlm_gemv", "n"), ("sparse_mac", "s"), "dense sums"),
     (("forward_cache", "e"), ("nf4", "w"), "codes"),
     (("nf4", "ne"), ("instantft", "sw"), "activations              "),
     (("conv_engine", "e"), ("lora", "w"), ""),

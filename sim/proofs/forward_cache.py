@@ -12,7 +12,7 @@ from seedbed.sim.proofs.bench import cover, free_inputs, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import FORWARD_CACHE_KINDS, FORWARD_CACHE_STATUS, ForwardCacheConfig
 
-__all__ = ["PROOFS"]
+__all__ = ["PROOFS", "at_state"]
 
 DONE, MISS, RANGE, MEMORY, FRAME = range(len(FORWARD_CACHE_STATUS))
 STORE, CLEAR = map(FORWARD_CACHE_KINDS.index, ("store", "clear"))
@@ -27,7 +27,7 @@ def _codes(state: Signal) -> dict[str, int]:
     return codes
 
 
-def _at(state: Signal, *names: str) -> Value:
+def at_state(state: Signal, *names: str) -> Value:
     """Return whether a state machine is in one of the states of these names."""
     codes = _codes(state)
     return state.matches(*(codes[name] for name in names))
@@ -113,19 +113,19 @@ def answers(dut: ForwardCache) -> Module:
         m.d.sync += commanded.eq(commanded + command.length + 1)
     answered = transfer(dut.i_response) & (owed != 0)
     m.d.sync += owed.eq(owed + (transfer(dut.o_command) & command.write) - answered)
-    with m.If(timed_out & _at(control, "LAST")):
+    with m.If(timed_out & at_state(control, "LAST")):
         m.d.sync += owed.eq(0)
     # Bursts of a fetch that have not come to their end, as far as memory is waited for.
     reading = Signal(wide)
     read_ends = transfer(dut.i_read) & dut.i_read.payload.last & (reading != 0)
     m.d.sync += reading.eq(reading + (transfer(dut.o_command) & ~command.write) - read_ends)
-    with m.If(timed_out & _at(control, "DRAIN")):
+    with m.If(timed_out & at_state(control, "DRAIN")):
         m.d.sync += reading.eq(0)
     # Of a fetch, the beats of the entry: memory's, or substitutes after a fault.
-    steps = _at(converter, "HEADS", "FETCH") & inside["converter.steps"]
+    steps = at_state(converter, "HEADS", "FETCH") & inside["converter.steps"]
     with m.If(transfer(dut.o_write) | steps):
         m.d.sync += moved.eq(moved + 1)
-    fetches = _at(converter, "HEADS", "FETCH")
+    fetches = at_state(converter, "HEADS", "FETCH")
     last = inside["converter.ends"]
     failed = (answered & error) | (
         fetches
@@ -134,16 +134,16 @@ def answers(dut: ForwardCache) -> Module:
     )
     with m.If(failed):
         m.d.sync += wrong.eq(1)
-    with m.If(_at(control, "LOOK")):
+    with m.If(at_state(control, "LOOK")):
         m.d.sync += distrusted.eq(inside["distrusts"] & ~out_of_range)
     with m.If(transfer(dut.i) | transfer(dut.o)):
         m.d.sync += [substituted.eq(0), distrusted.eq(0)]
     with m.Elif(steps & ~transfer(dut.i_read)):
         m.d.sync += substituted.eq(1)
     m.d.comb += [
-        Assert(dut.i.ready == (~asks & ~_at(control, "RESET", "SETTLE"))),
-        Assert(asks == ~_at(control, "RESET", "SETTLE", "IDLE")),
-        Assert(~asks | ~(substituted | (lost & _at(control, "LAST"))) | (status != DONE)),
+        Assert(dut.i.ready == (~asks & ~at_state(control, "RESET", "SETTLE"))),
+        Assert(asks == ~at_state(control, "RESET", "SETTLE", "IDLE")),
+        Assert(~asks | ~(substituted | (lost & at_state(control, "LAST"))) | (status != DONE)),
         Assert(~dut.o.valid | asks),
         Assert(control < len(_codes(control))),
         Assert(converter < len(_codes(converter))),
@@ -166,38 +166,38 @@ def answers(dut: ForwardCache) -> Module:
         inside["over"],
         inside["converter.loads"],
         inside["bursts.pending"],
-        idle & ~busy & _at(control, "CODES"),
-        _at(control, "RESET", "CLEAR", "SEEK", "LOOK"),
+        idle & ~busy & at_state(control, "CODES"),
+        at_state(control, "RESET", "CLEAR", "SEEK", "LOOK"),
         # These end when memory has been silent for a while.
-        _at(control, "SETTLE", "DRAIN"),
+        at_state(control, "SETTLE", "DRAIN"),
     ]
     m.d.comb += Assert(sum([*opened, *offered, *goes], Const(0)) != 0)
     # What an induction has to know.
-    part = Mux(_at(converter, "CODES", "PEAKS", "HEADS", "FETCH"), left + 1, 0)
-    rest = Mux(_at(converter, "HEADS"), config.code_beats, 0)
+    part = Mux(at_state(converter, "CODES", "PEAKS", "HEADS", "FETCH"), left + 1, 0)
+    rest = Mux(at_state(converter, "HEADS"), config.code_beats, 0)
     comes = moved + part + rest + (full & stores)
     ahead = Mux(inside["bursts.pending"], inside["bursts.rest"] + 1, 0)
     ahead = ahead + Mux(dut.o_command.valid, command.length + 1, 0) + commanded
     m.d.comb += [
-        Assert(_at(control, "CODES", "LAST") | (idle & ~busy & (outstanding == 0))),
-        Assert(~distrusted | (_at(control, "LAST", "DRAIN", "ANSWER") & (status == MEMORY))),
-        Assert(~_at(control, "LAST", "DRAIN") | out_of_range | (inside["kind"] <= STORE)),
-        Assert(~_at(control, "LAST", "DRAIN", "ANSWER") | stores | (status != FRAME)),
+        Assert(at_state(control, "CODES", "LAST") | (idle & ~busy & (outstanding == 0))),
+        Assert(~distrusted | (at_state(control, "LAST", "DRAIN", "ANSWER") & (status == MEMORY))),
+        Assert(~at_state(control, "LAST", "DRAIN") | out_of_range | (inside["kind"] <= STORE)),
+        Assert(~at_state(control, "LAST", "DRAIN", "ANSWER") | stores | (status != FRAME)),
         Assert(idle | (inside["converter.writes"] == stores)),
         Assert(~dut.o_command.valid | (command.write == stores)),
-        Assert(~_at(converter, "CODES") | _at(control, "CODES")),
-        Assert(~_at(converter, "PEAKS", "HEADS", "FETCH") | _at(control, "LAST")),
-        Assert(~_at(converter, "PEAKS") | stores),
-        Assert(~_at(converter, "HEADS") | ~full),
-        Assert(~_at(control, "LOOK") | (inside["kind"] <= CLEAR) | out_of_range),
-        Assert(~_at(converter, "HEADS", "FETCH") | ~stores),
-        Assert(~_at(control, "CODES") | (stores & (status != RANGE) & ~out_of_range)),
-        Assert(~_at(control, "CODES", "LAST", "DRAIN") | (status != MISS)),
-        Assert(~_at(control, "LAST", "DRAIN") | (out_of_range == (status == RANGE))),
+        Assert(~at_state(converter, "CODES") | at_state(control, "CODES")),
+        Assert(~at_state(converter, "PEAKS", "HEADS", "FETCH") | at_state(control, "LAST")),
+        Assert(~at_state(converter, "PEAKS") | stores),
+        Assert(~at_state(converter, "HEADS") | ~full),
+        Assert(~at_state(control, "LOOK") | (inside["kind"] <= CLEAR) | out_of_range),
+        Assert(~at_state(converter, "HEADS", "FETCH") | ~stores),
+        Assert(~at_state(control, "CODES") | (stores & (status != RANGE) & ~out_of_range)),
+        Assert(~at_state(control, "CODES", "LAST", "DRAIN") | (status != MISS)),
+        Assert(~at_state(control, "LAST", "DRAIN") | (out_of_range == (status == RANGE))),
         Assert(owed <= commanded),
-        Assert(~_at(converter, "PEAKS", "HEADS") | (left < config.peak_beats)),
-        Assert(~_at(converter, "CODES", "FETCH") | (left < config.code_beats)),
-        Assert(~_at(converter, "CODES") | (status != FRAME)),
+        Assert(~at_state(converter, "PEAKS", "HEADS") | (left < config.peak_beats)),
+        Assert(~at_state(converter, "CODES", "FETCH") | (left < config.code_beats)),
+        Assert(~at_state(converter, "CODES") | (status != FRAME)),
     ]
     # Until something goes wrong, each burst that is left has its last beat to come.
     page, bits = config.page, config.page.bit_length() - 1
@@ -206,17 +206,17 @@ def answers(dut: ForwardCache) -> Module:
     uncommanded = Mux(inside["bursts.pending"], unsent >> bits, 0) + dut.o_command.valid
     m.d.comb += [
         Assert(inside["monitor.reads"] == reading),
-        Assert(_at(control, "LAST", "DRAIN") | (reading == 0)),
+        Assert(at_state(control, "LAST", "DRAIN") | (reading == 0)),
         Assert(~stores | (reading == 0)),
         Assert(stores | (reading + uncommanded <= config.most_bursts(config.beats))),
-        Assert(lost | ~_at(control, "LAST") | stores | (bursts_left == reading + uncommanded)),
+        Assert(lost | ~at_state(control, "LAST") | stores | (bursts_left == reading + uncommanded)),
     ]
-    with m.If(_at(control, "CODES")):
+    with m.If(at_state(control, "CODES")):
         m.d.comb += [Assert(comes == config.code_beats), Assert(ahead == config.code_beats)]
-    with m.If(_at(control, "CLEAR", "SEEK", "LOOK")):
+    with m.If(at_state(control, "CLEAR", "SEEK", "LOOK")):
         m.d.comb += [Assert(comes == 0), Assert(ahead == 0), Assert(status == DONE)]
-        m.d.comb += Assert((inside["kind"] == CLEAR) == _at(control, "CLEAR"))
-    with m.If(_at(control, "LAST", "DRAIN", "ANSWER")):
+        m.d.comb += Assert((inside["kind"] == CLEAR) == at_state(control, "CLEAR"))
+    with m.If(at_state(control, "LAST", "DRAIN", "ANSWER")):
         none = (status == RANGE) | (status == MISS) | (inside["kind"] == CLEAR) | distrusted
         whole = Mux(status == FRAME, config.code_beats, config.beats)
         m.d.comb += [Assert(comes == Mux(none, 0, whole)), Assert(ahead == Mux(none, 0, whole))]

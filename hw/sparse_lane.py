@@ -1,0 +1,203 @@
+"""Perturbs and multiplies entries of a sparse matrix, or updates them."""
+
+from itertools import pairwise
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from seedbed.hw.delay_line import delay_line, delayed
+from seedbed.hw.fixed_requantize import saturate
+from seedbed.hw.sparse_layouts import entry_layout, token_layout
+from seedbed.spec import SparseMacConfig
+from seedbed.spec.fixed import Fixed
+from seedbed.spec.sparse_mac import GAIN_FRACTION, MOST_SCALE
+
+__all__ = ["SparseLane"]
+
+#: Stages, counted from an entry's transfer: operands of the multiplier, the shifted product, and
+#: the updated value.
+OPERANDS, SHIFTED, UPDATED = 4, 8, 11
+
+
+class SparseLane(wiring.Component):
+    """One multiplier, for the products of a pass and for its updates.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.SparseMacConfig`.
+
+    Members
+    -------
+    ce : In(1)
+        Clock enable of all registers.
+    run : In(1)
+        A pass is on; without it, nothing is in the pipeline.
+    update, perturb, negative, scale, shift, gain : In
+        Of the pass. The gain is 0 where values are only passed on.
+    i : In(struct)
+        See :class:`~seedbed.hw.sparse_entries.SparseEntries`.
+    number : In(signed(number_width + 1))
+        That of the entry at ``i``.
+    activations : In(group x signed(activation_width))
+        Those of the vector around the column of the entry, one cycle of ``ce`` after it.
+    push, row, sum : Out
+        In a cycle of ``ce``: the sparse part of a row is complete.
+    summed : Out(1)
+        All of them have been given.
+    error : In(1)
+        The last entry was wrong: the row of the entry before is not complete.
+    o : Out(struct)
+        ``valid``, ``end``, ``last``, ``entry``: the entry with its updated value.
+    """
+
+    def __init__(self, config: SparseMacConfig):
+        self.config = config
+        token = token_layout(config)
+        super().__init__(
+            {
+                "ce": In(1),
+                "run": In(1),
+                "update": In(1),
+                "perturb": In(1),
+                "negative": In(1),
+                "scale": In(range(MOST_SCALE + 1)),
+                "shift": In(range(max(2, config.most_shift + 1))),
+                "gain": In(signed(config.activation_width)),
+                "error": In(1),
+                "i": In(token),
+                "number": In(signed(config.number_width + 1)),
+                "activations": In(data.ArrayLayout(signed(config.activation_width), config.group)),
+                "push": Out(1),
+                "row": Out(config.row_width),
+                "sum": Out(signed(config.partial_width)),
+                "summed": Out(1),
+                "o": Out(
+                    data.StructLayout(
+                        {"valid": 1, "end": 1, "last": 1, "entry": entry_layout(config)}
+                    )
+                ),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        tokens = [Signal(2, name=f"token_{k}") for k in range(UPDATED + 1)]
+        m.d.comb += tokens[0].eq(Cat(self.i.valid, self.i.end))
+        for before, token in pairwise(tokens):
+            with m.If(~self.run):
+                m.d.sync += token.eq(0)
+            with m.Elif(self.ce):
+                m.d.sync += token.eq(before)
+        entries = self._delayed(m, self.i.entry, UPDATED, "entry")
+        values = [view.value for view in entries]
+        product = self._multiply(m, values, self._activation(m, entries[1].column))
+        self._sum(m, tokens[SHIFTED], entries[SHIFTED].row, product)
+        m.d.comb += [
+            self.o.valid.eq(tokens[UPDATED][0]),
+            self.o.end.eq(tokens[UPDATED][1]),
+            self.o.last.eq(tokens[UPDATED - 1][1] & ~self.error),
+            self.o.entry.row.eq(entries[UPDATED].row),
+            self.o.entry.column.eq(entries[UPDATED].column),
+            self.o.entry.value.eq(self._updated(m, values, product)),
+        ]
+        return m
+
+    def _delayed(self, m, value, cycles, name):
+        return delay_line(m, value, cycles, name, enable=self.ce)
+
+    def _register(self, m, value, shape, name):
+        """Return ``value`` in a register of a shape that may drop bits it does not need."""
+        register = Signal(shape, name=name, reset_less=True)
+        with m.If(self.ce):
+            m.d.sync += register.eq(value)
+        return register
+
+    def _activation(self, m, column):
+        """Return the activation of a column, two cycles after the group is there."""
+        choices = [*self.activations]
+        bits = column[: len(choices).bit_length() - 1]
+        step = -(-len(bits) // 2)
+        late = self._delayed(m, bits[step:], 1, "lane")[-1]
+        few = [
+            self._register(m, self._select(choices[k : k + (1 << step)], bits[:step]),
+                           self.activations[0].shape(), f"few_{k}")
+            for k in range(0, len(choices), 1 << step)
+        ]  # fmt: skip
+        return self._register(m, self._select(few, late), few[0].shape(), "activation")
+
+    def _select(self, choices, index):
+        """Return the choice of an index; the number of choices is a power of two."""
+        for bit in index:
+            pairs = zip(choices[::2], choices[1::2], strict=True)
+            choices = [Mux(bit, odd, even) for even, odd in pairs]
+        return choices[0]
+
+    def _multiply(self, m, values, activation):
+        """Return the product, shifted: of the perturbed value, or of number and gain."""
+        form = Fixed(self.config.value_width, 0)
+        number = self._delayed(m, self.number, 1, "number")[-1]
+        scaled = Mux(self.update, number, number << self.scale)
+        subtract = self.negative & ~self.update
+        # In one's complement: the 1 that is missing is the carry into the sum.
+        signs = subtract.replicate(len(scaled))
+        step = self._register(
+            m,
+            Mux(self.update | self.perturb, scaled ^ signs, 0).as_signed(),
+            signed(len(scaled)),
+            "step",
+        )
+        carry = subtract & self.perturb
+        value = Mux(self.update, 0, values[2])
+        moved = (Cat(carry, value).as_signed() + Cat(carry, step).as_signed())[1:].as_signed()
+        moved = self._delayed(m, moved, 1, "moved")[-1]
+        clamped, _ = saturate(m, moved, form, "perturbed")
+        a = self._delayed(m, clamped, 1, "factor")[-1]
+        b = self._delayed(m, Mux(self.update, self.gain, activation), 1, "other")[-1]
+        product = self._delayed(m, a * b, 2, "product")[-1]
+        config = self.config
+        coarse = self._register(
+            m,
+            product << Cat(Const(0, 2), self.shift[2:]),
+            signed(config.product_width + (config.most_shift & ~3)),
+            "coarse",
+        )
+        shifted = signed(config.product_width + config.most_shift)
+        return self._register(m, coarse << self.shift[:2], shifted, "fine")
+
+    def _sum(self, m, token, row, product):
+        """Add the products of a row; give the sum when the next row begins or all have come."""
+        valid, end = token
+        first = self._delayed(m, self.i.first, SHIFTED, "first")[-1]
+        pending = Signal()
+        total = Signal.like(self.sum, name="total", reset_less=True)
+        total_row = Signal.like(self.row, name="total_row", reset_less=True)
+        m.d.comb += [
+            self.push.eq(pending & ~self.update & ((valid & first) | (end & ~self.error))),
+            self.sum.eq(total),
+            self.row.eq(total_row),
+        ]
+        with m.If(~self.run):
+            m.d.sync += [pending.eq(0), self.summed.eq(0)]
+        with m.Elif(self.ce):
+            m.d.sync += [pending.eq((pending | valid) & ~end), self.summed.eq(self.summed | end)]
+        with m.If(self.ce & valid):
+            m.d.sync += [total.eq(Mux(first, 0, total) + product), total_row.eq(row)]
+
+    def _updated(self, m, values, product):
+        """Return the value less the product by 2^16, rounded half up, and saturated."""
+        width = self.config.value_width
+        # A product of few bits has no bit of a half.
+        product = product | Const(0, signed(GAIN_FRACTION + 1))
+        # One bit more than a value is enough for a step that goes from end to end.
+        floor, _ = saturate(m, product >> GAIN_FRACTION, Fixed(width + 1, 0), "floor")
+        step = self._delayed(m, floor, 1, "floor")[-1]
+        half = self._delayed(m, product[GAIN_FRACTION - 1], 1, "half")[-1]
+        # value + ~step + 1 - half: the last two are the carry into the sum.
+        less = (Cat(1, values[SHIFTED + 1]).as_signed() + Cat(~half, ~step).as_signed())[
+            1:
+        ].as_signed()
+        less = self._delayed(m, less, 1, "less")[-1]
+        clamped, _ = saturate(m, less, Fixed(width, 0), "new_value")
+        return delayed(m, clamped, 1, "updated", enable=self.ce)

@@ -1,0 +1,383 @@
+"""Proofs of the sparse part: each entry once, in its row; values saturate; every pass ends."""
+
+from amaranth.hdl import Assert, Assume, Const, Module, Mux, Signal, Value
+from amaranth.hdl._ast import AnyConst, AnySeq
+from amaranth.lib import wiring
+
+from seedbed.hw.sparse_entries import SparseEntries
+from seedbed.hw.sparse_lane import SHIFTED, UPDATED, SparseLane
+from seedbed.hw.sparse_mac import SparseMac
+from seedbed.hw.sparse_rows import SparseRows
+from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
+from seedbed.sim.proofs.forward_cache import at_state
+from seedbed.sim.prove import Mutant, Proof
+from seedbed.spec import SPARSE_MAC_STATUS, SparseMacConfig
+from seedbed.spec.sparse_mac import GAIN_FRACTION
+
+__all__ = ["PROOFS"]
+
+ORDER, REPEATED, RANGE = map(SPARSE_MAC_STATUS.index, ("order", "repeated", "range"))
+
+
+def _free(m: Module, *ports: Value) -> None:
+    """Drive ports with any values."""
+    for port in map(Value.cast, ports):
+        m.d.comb += port.eq(AnySeq(len(port)))
+
+
+def _steady(m: Module, *ports: Value) -> None:
+    """Drive ports with any values that never change."""
+    for port in map(Value.cast, ports):
+        m.d.comb += port.eq(AnyConst(len(port)))
+
+
+def entries(dut: SparseEntries) -> Module:
+    """Compare every entry with the one before, by definition; count those that are given."""
+    m, inside = free_inputs(dut)
+    _free(m, dut.start, dut.count, dut.run, dut.ce)
+    _steady(m, dut.rows, dut.columns)
+    given, out = dut.i.payload, dut.o
+    # A pass begins before it runs, and what it has is given in `run` alone.
+    m.d.comb += [dut.streamed.eq(1), Assume(~(dut.start & dut.run))]
+    count, taken, released = Signal(32), Signal(32), Signal(32)
+    before_row, before_column = Signal.like(given.row), Signal.like(given.column)
+    begun, stopped, ended = Signal(), Signal(3), Signal()
+    fire = transfer(dut.i)
+    with m.If(dut.start):
+        m.d.sync += [count.eq(dut.count), taken.eq(0)]
+    with m.Elif(fire):
+        m.d.sync += taken.eq(taken + 1)
+    is_after = (given.row > before_row) | (
+        (given.row == before_row) & (given.column > before_column)
+    )
+    same = (given.row == before_row) & (given.column == before_column)
+    outside = (given.row >= dut.rows) | (given.column >= dut.columns)
+    wrong = Signal(3)
+    m.d.comb += wrong.eq(Mux(outside, RANGE, Mux(~begun | is_after, 0, Mux(same, REPEATED, ORDER))))
+    good = fire & (stopped == 0) & (wrong == 0)
+    last = dut.run & dut.ce & (taken == count) & ~inside["ended"]
+    with m.If(~dut.run):
+        m.d.sync += [begun.eq(0), stopped.eq(0), released.eq(0), ended.eq(0)]
+    with m.Elif(fire):
+        m.d.sync += [begun.eq(1), before_row.eq(given.row), before_column.eq(given.column)]
+        with m.If(stopped == 0):
+            m.d.sync += stopped.eq(wrong)
+    with m.If(good):
+        m.d.sync += released.eq(released + 1)
+    m.d.comb += [
+        Assert((count - taken)[:32] == inside["left"]),
+        Assert(taken <= count),
+        Assert(stopped == dut.error),
+        Assert(begun == inside["begun"]),
+        Assert(~begun | ((out.entry.row == before_row) & (out.entry.column == before_column))),
+    ]
+    # In the cycle after its transfer an entry is given, if it is right, and no other one is.
+    run_before = past(m, dut.run)
+    ends = (last | (fire & (wrong != 0))) & (stopped == 0)
+    good_before, ends_before, entry = past(m, good), past(m, ends), past(m, given)
+    first = past(m, ~begun | (given.row != before_row))
+    out_before, ce_before, fire_before = past(m, out), past(m, dut.ce), past(m, fire)
+    with m.If(run_before & ce_before):
+        m.d.comb += [
+            Assert(out.valid == good_before),
+            Assert(out.end == ends_before),
+            Assert(~out.valid | (Value.cast(out.entry) == entry)),
+            Assert(~out.valid | (out.first == first)),
+        ]
+    with m.If(run_before & ~ce_before):
+        m.d.comb += [Assert(Value.cast(out) == out_before), Assert(~fire_before)]
+    with m.If(~run_before):
+        m.d.comb += Assert(~out.valid & ~out.end)
+    cover(m, out.end & (dut.error == ORDER), out.end & (dut.error == 0) & (taken == 2))
+    return m
+
+
+def values(dut: SparseLane) -> Module:
+    """Compute each product and each updated value by definition.
+
+    The pipeline never stalls here: its state depends on as many cycles as it has stages, which is
+    the induction's depth.
+    """
+    m, inside = free_inputs(dut)
+    config = dut.config
+    m.d.comb += [dut.ce.eq(1), dut.run.eq(1), Assume(~(dut.i.valid & dut.i.end))]
+    _free(m, dut.i, dut.activations, dut.error)
+    # Numbers are odd.
+    m.d.comb += dut.number.eq(AnySeq(len(dut.number)) | 1)
+    _steady(m, dut.update, dut.perturb, dut.negative, dut.scale, dut.shift, dut.gain)
+    high = (1 << (config.value_width - 1)) - 1
+
+    def clamp(value) -> Value:
+        return Mux(value > high, high, Mux(value < ~high, ~high, value))
+
+    def delayed(value, cycles: int) -> Value:
+        for _ in range(cycles):
+            before = Signal(value.shape())
+            m.d.sync += before.eq(value)
+            value = before
+        return value
+
+    value, number = dut.i.entry.value, dut.number
+    scaled = number << dut.scale
+    perturbed = clamp(
+        value + Mux(dut.perturb, Mux(dut.negative, -scaled, scaled), Const(0, 2).as_signed())
+    )
+    # The activation comes a cycle after its entry.
+    products = delayed(perturbed, 1) * dut.activations[0] << dut.shift
+    step = (((dut.gain * number) << dut.shift) + (1 << (GAIN_FRACTION - 1))) >> GAIN_FRACTION
+    new = clamp(value - step)
+    full = delayed(Const(1), UPDATED)
+    product_found = inside["fine"] == delayed(products, SHIFTED - 1)
+    new_found = dut.o.entry.value == delayed(new, UPDATED)
+    m.d.comb += [
+        Assert(~full | dut.update | product_found),
+        Assert(~full | ~dut.update | new_found),
+    ]
+    moved = delayed(value, UPDATED)
+    cover(
+        m,
+        dut.o.valid & dut.update & (dut.o.entry.value == high) & (moved < 0),
+        dut.o.valid & dut.update & (dut.o.entry.value == ~high) & (moved > 0),
+        dut.o.valid & ~dut.update & dut.negative & dut.perturb & (inside["fine"] != 0),
+    )
+    return m
+
+
+def rows(dut: SparseRows) -> Module:
+    """Follow the part of one row, which is any, from its arrival to its result.
+
+    Amaranth's FIFO is assumed to be one: parts leave it once, in the order in which they came.
+    """
+    m, inside = free_inputs(dut)
+    _free(m, dut.push, dut.row, dut.part, dut.summed, dut.error, dut.report, dut.status, dut.drain)
+    _free(m, dut.start, dut.run)
+    _steady(m, dut.rows)
+    stream_rules(m, dut.o)
+    watched = Signal.like(dut.row)
+    m.d.comb += watched.eq(AnyConst(len(watched)))
+    next_row, given = inside["next_row"], inside["row_given"]
+    there, leaves = inside["fifo.r_rdy"], inside["r_en"]
+    # Parts come in ascending order of their rows, all of them of the matrix, and none at the end.
+    # A matrix has one start and one run, which ends with its last row.
+    newest, some, fresh = Signal.like(dut.row), Signal(), Signal()
+    run_before, last_before = past(m, dut.run), past(m, given & dut.last_row)
+    m.d.comb += [
+        Assume(~dut.push | (dut.room & dut.run & ~dut.summed & (dut.row < dut.rows))),
+        Assume(~(dut.push & some) | (dut.row > newest)),
+        Assume(~past(m, dut.run & dut.summed) | dut.summed | ~dut.run),
+        Assume(~(dut.start & dut.run) & (~dut.run | fresh)),
+        Assume(~last_before | ~dut.run),
+        Assume(dut.rows != 0),
+        # The states of the pass are one at a time.
+        Assume(~(dut.report & (dut.run | dut.drain)) & ~(dut.drain & dut.run)),
+    ]
+    with m.If(dut.start):
+        m.d.sync += [fresh.eq(1), some.eq(0)]
+    with m.Elif(run_before & ~dut.run):
+        m.d.sync += [fresh.eq(0), some.eq(0)]
+    with m.Elif(dut.push):
+        m.d.sync += [some.eq(1), newest.eq(dut.row)]
+    kept, part = Signal(), Signal.like(dut.part)
+    head, width = inside["fifo.r_data"], len(dut.row)
+    head_row, head_part = head[:width], head[width:].as_signed()
+    arrives = dut.push & (dut.row == watched)
+    with m.If(~dut.run):
+        m.d.sync += kept.eq(0)
+    with m.Elif(arrives):
+        m.d.sync += [kept.eq(1), part.eq(dut.part)]
+    with m.Elif(there & leaves & (head_row == watched)):
+        m.d.sync += kept.eq(0)
+    m.d.comb += [
+        Assume(~(there & (head_row == watched)) | (kept & (head_part == part))),
+        Assume(~kept | (there & (head_row <= watched))),
+        Assume(~there | (some & (head_row <= newest))),
+    ]
+    stays, shown = past(m, there & ~leaves & dut.run), past(m, head)
+    enters, entered = past(m, dut.push & (~there | leaves)), past(m, dut.row)
+    empty, left, left_row = past(m, ~there & ~dut.push), Signal(), Signal.like(dut.row)
+    with m.If(~dut.run):
+        m.d.sync += left.eq(0)
+    with m.Elif(there & leaves):
+        m.d.sync += [left.eq(1), left_row.eq(head_row)]
+    m.d.comb += [
+        Assume(~(stays & dut.run) | (there & (head == shown))),
+        Assume(~(enters & dut.run) | there),
+        Assume(~(enters & past(m, ~there) & dut.run) | (head_row == entered)),
+        Assume(~empty | ~there),
+        Assume(~(there & left) | (head_row > left_row)),
+        # Rows are passed over only if their part, or that of a later row, is there.
+        Assert(~dut.run | (next_row < dut.rows)),
+        Assert(~left | (next_row > left_row)),
+        Assert(~(there & dut.run) | (head_row >= next_row)),
+        Assert(~fresh | run_before | (next_row == 0)),
+        Assert(~dut.run | dut.summed | Mux(some, next_row <= newest + 1, next_row == 0)),
+        # A part waits for its row: it is never too late, and never left behind.
+        Assert(~(dut.run & (kept | arrives)) | (next_row <= watched)),
+        Assert(~(given & (next_row == watched) & kept) | (leaves & (head_row == watched))),
+        # A row with no part is given when no part of it can come any more.
+        Assert(~(given & (next_row == watched) & ~kept) | ~arrives),
+        Assert(~(given & ~kept & (next_row == watched)) | dut.summed | (newest > watched)),
+    ]
+    expected = (dut.i.payload.sum + Mux(kept, part, 0))[: len(dut.o.payload.sum)]
+    given_before, expected = past(m, given & (next_row == watched)), past(m, expected)
+    none_before = past(m, dut.free & ~given & ~dut.report)
+    m.d.comb += [
+        Assert(~given_before | (dut.o.valid & (dut.o.payload.status == 0))),
+        Assert(~given_before | (dut.o.payload.sum.as_unsigned() == expected)),
+        Assert(~none_before | ~dut.o.valid),
+    ]
+    cover(
+        m,
+        given & (next_row == watched) & kept & (watched == 2),
+        given & (next_row == watched) & ~kept & (watched == 1) & ~dut.summed,
+    )
+    return m
+
+
+def passes(dut: SparseMac) -> Module:
+    """Look at every result: sums, one per row, or one of an error; then a command is accepted."""
+    m, inside = free_inputs(dut)
+    stream_rules(m, dut.o)
+    stream_rules(m, dut.o_entries)
+    state, command = inside["fsm_state"], inside["command"]
+    out = dut.o.payload
+    product = inside["product"]
+    next_row = inside["rows.next_row"]
+    row_count = dut.i.payload.shape()(command).rows
+    idle = at_state(state, "IDLE", "DISCARD")
+    m.d.comb += [
+        Assert(state < 7),
+        # A last result is the last one, and a result that is not the last is a row's.
+        Assert(~(dut.o.valid & out.last) | at_state(state, "WAIT")),
+        Assert(~(dut.o.valid & ~out.last) | (product & ~idle & ~at_state(state, "WAIT", "LOAD"))),
+        Assert(~at_state(state, "WAIT") | (dut.o.valid & out.last)),
+        Assert((out.status == 0) | ~dut.o.valid | ((out.sum == 0) & out.last)),
+        Assert(~(dut.o.valid & out.last & product & (out.status == 0)) | (next_row == row_count)),
+        Assert(~dut.o_entries.valid | at_state(state, "RUN")),
+        Assert(~(transfer(dut.i_entries) | transfer(dut.i_vector)) | ~at_state(state, "IDLE")),
+        Assert(~transfer(dut.i_sums) | (product & at_state(state, "RUN", "DRAIN"))),
+        Assert(~dut.i.ready | idle),
+    ]
+    # An error that is not reported yet is known.
+    report = at_state(state, "DRAIN") | (at_state(state, "REPORT") & product)
+    m.d.comb += Assert(~report | (inside["status"] != 0))
+    done = transfer(dut.o) & out.last
+    with m.If(past(m, done)):
+        m.d.comb += Assert(idle)
+    cover(m, done & product & (out.status == 0), done & (out.status == 1))
+    return m
+
+
+TWICE = Mutant(
+    name="an entry of a stalled pipeline is taken twice",
+    old="left.eq(left - issue)",
+    new="left.eq(left - (issue & (left != 1)))",
+)
+EQUAL_PASSES = Mutant(
+    name="a repeated entry is in order",
+    old="with m.Elif(begun & ~new_row & (entry.column == before.column)):",
+    new="with m.Elif(0):",
+)
+ANY_ORDER = Mutant(
+    name="columns need not be sorted",
+    old="after.eq(Cat(entry.column, entry.row) >= Cat(before.column, before.row))",
+    new="after.eq(entry.row >= before.row)",
+)
+ONE_MORE_ROW = Mutant(
+    name="a row after the last is in the matrix",
+    old="entry.row >= self.rows",
+    new="entry.row > self.rows",
+)
+WRAPS = Mutant(
+    name="new values wrap around",
+    old='clamped, _ = saturate(m, less, Fixed(width, 0), "new_value")',
+    new="clamped = less[:width].as_signed()",
+)
+WRAPS_PERTURBED = Mutant(
+    name="perturbed values wrap around",
+    old='clamped, _ = saturate(m, moved, form, "perturbed")',
+    new="clamped = moved[: len(values[0])].as_signed()",
+)
+NO_CARRY = Mutant(
+    name="a perturbation is subtracted in one's complement",
+    old="carry = subtract & self.perturb",
+    new="carry = Const(0)",
+)
+TRUNCATES = Mutant(
+    name="a step is not rounded",
+    old="Cat(~half, ~step)",
+    new="Cat(1, ~step)",
+)
+ANY_ROW = Mutant(
+    name="a part is added to the next row",
+    old="add.eq(fifo.r_rdy & (head.row == row))",
+    new="add.eq(fifo.r_rdy)",
+)
+NO_WAIT = Mutant(
+    name="a row does not wait for its part",
+    old="ready.eq(self.run & (fifo.r_rdy | (self.summed & ~self.error)) & self.free)",
+    new="ready.eq(self.run & self.free)",
+)
+KEPT = Mutant(
+    name="a part stays for a row more",
+    old="fifo.r_en.eq(row_given & add)",
+    new="fifo.r_en.eq(0)",
+)
+NO_END = Mutant(
+    name="a product does not end with its last row",
+    old="with m.Elif(rows.last_row):",
+    new="with m.Elif(0):",
+)
+NO_REPORT = Mutant(
+    name="an error of the shape is forgotten",
+    old="job.status.eq(Mux(shape_error, _SHAPE, 0))",
+    new="job.status.eq(0)",
+)
+
+TINY = SparseMacConfig(
+    entries=2, columns=2, group=1, row_width=2, value_width=3, activation_width=3, most_shift=15,
+    sum_width=24, number_width=2,
+)  # fmt: skip
+STREAMED = SparseMacConfig(
+    entries=0, columns=4, group=1, row_width=2, value_width=3, activation_width=2, most_shift=0,
+    sum_width=8, number_width=2,
+)  # fmt: skip
+
+
+def _proof(
+    harness, component: type[wiring.Component], config: SparseMacConfig, says: str, depth: int,
+    reach: int, mutants: tuple[Mutant, ...],
+) -> Proof:  # fmt: skip
+    return Proof(
+        name=f"sparse_mac_{harness.__name__}", core="sparse_mac", says=says, component=component,
+        config=config, harness=harness, depth=depth, reach=reach, mutants=mutants,
+    )  # fmt: skip
+
+
+PROOFS = (
+    _proof(
+        entries, SparseEntries, STREAMED,
+        "Each entry that is right is given once, with whether it begins a row, and after the last "
+        "one an end; one that is not sorted, repeated or out of range ends them.",
+        2, 12, (TWICE, EQUAL_PASSES, ANY_ORDER, ONE_MORE_ROW),
+    ),
+    _proof(
+        values, SparseLane, TINY,
+        "A product is that of the perturbed and saturated value, and an update is rounded and "
+        "saturates.",
+        UPDATED + 2, UPDATED + 4, (WRAPS, WRAPS_PERTURBED, NO_CARRY, TRUNCATES),
+    ),
+    _proof(
+        rows, SparseRows, STREAMED,
+        "The sparse part of a row is added to the sum of that row, once, and no row is given "
+        "before its part; a valid result is stable until its transfer.",
+        2, 14, (ANY_ROW, NO_WAIT, KEPT),
+    ),
+    _proof(
+        passes, SparseMac, TINY,
+        "A product gives a result for each row, the last with `last`, or ends with one error of "
+        "sum 0; other commands give one result; then the next is accepted. Valid results and "
+        "entries are stable until their transfer.",
+        2, 60, (NO_END, NO_REPORT),
+    ),
+)  # fmt: skip
