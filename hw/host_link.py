@@ -1,11 +1,11 @@
 """Host link: frames of bytes to registers and to a stream of words."""
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.link_frames import FrameReceiver, FrameTransmitter, packet_layout
+from seedbed.hw.link_words import WordBuffer
 from seedbed.spec import HostLinkConfig
 from seedbed.spec.host_link import PACKET_BYTES, RESPONSE, LinkError, Operation
 
@@ -78,7 +78,9 @@ class HostLink(wiring.Component):
             self.o_commands.payload.address.eq(request.argument),
             self.o_commands.payload.data.eq(request.data),
         ]
-        words = self._buffer(m, request)
+        m.submodules.words = words = WordBuffer(self.config)
+        wiring.connect(m, wiring.flipped(self.i_words), words.i)
+        m.d.comb += [words.position.eq(request.data), words.limit.eq(request.argument)]
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += left.eq(PACKET_BYTES)
@@ -157,59 +159,3 @@ class HostLink(wiring.Component):
 
     def _refuse(self, m, response, reason):
         m.d.sync += [response.operation.eq(RESPONSE), response.data.eq(reason)]
-
-    def _buffer(self, m, request):
-        """Store the stream's words; return the signals by which a response reads them."""
-        depth = self.config.depth
-        m.submodules.words = memory = Memory(shape=32, depth=depth, init=[])
-        write, read = memory.write_port(), memory.read_port()
-        words = Signal(_words_layout())
-        # Positions in the stream: of the next word, and of the oldest that is stored.
-        written, released = Signal(32), words.released
-        address = Signal(range(depth))
-        level = Signal(range(depth + 1))
-        # Of the requested position, from the oldest word and to the next one.
-        offset, available, stored = Signal(32), Signal(32), Signal.like(level)
-        m.d.comb += [
-            level.eq(written - released),
-            self.i_words.ready.eq(level != depth),
-            write.addr.eq(written),
-            write.data.eq(self.i_words.payload),
-            write.en.eq(self.i_words.valid & self.i_words.ready),
-            read.addr.eq(address),
-            words.word.eq(read.data),
-            words.found.eq(offset <= stored),
-            words.count.eq(Mux(available < request.argument, available, request.argument)),
-        ]
-        m.d.sync += [
-            written.eq(written + write.en),
-            offset.eq(request.data - released),
-            available.eq(written - request.data),
-            stored.eq(level),
-        ]
-        with m.If(words.select):
-            m.d.sync += [
-                released.eq(request.data),
-                address.eq(request.data),
-                words.left.eq(words.count),
-            ]
-        with m.If(words.step):
-            m.d.sync += [address.eq(address + 1), words.left.eq(words.left - 1)]
-        return words
-
-
-def _words_layout() -> data.StructLayout:
-    """Return the layout of the signals between the buffer of words and the responses."""
-    return data.StructLayout(
-        {
-            # The oldest position, whether the requested one is stored, and how many words follow.
-            "released": 32,
-            "found": 1,
-            "count": 16,
-            # A response begins, or takes a word; the word, and the number of those left.
-            "select": 1,
-            "step": 1,
-            "word": 32,
-            "left": 16,
-        }
-    )

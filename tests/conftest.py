@@ -84,7 +84,7 @@ def ports_of():
 @pytest.fixture
 def called(monkeypatch, capsys):
     """Call the command line in this process, which has imported it; return status and output."""
-    from seedbed.flow.cli import main
+    from seedbed.boards.cli import main
 
     def call(words, folder):
         monkeypatch.chdir(folder)

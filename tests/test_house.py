@@ -18,7 +18,8 @@ ALLOWED = {
     "golden": {"golden", "spec"},
     "sim": {"sim", "hw", "golden", "spec"},
     "flow": {"flow", "sim", "hw", "golden", "spec"},
-    "main": {"main", "flow"},
+    "boards": {"boards", "flow", "sim", "hw", "golden", "spec"},
+    "main": {"main", "boards", "flow"},
 }
 BANNED = {
     "spec": {"numpy", "amaranth"},

@@ -16,7 +16,7 @@ from typer import Context
 from typer.cli import get_docs_for_click
 from typer.main import get_command
 
-from seedbed.flow.cli import app as command_line
+from seedbed.boards.cli import command_line
 
 _FIELD = re.compile(r"\*{0,2}\w+(, \*{0,2}\w+)*( : .+)?")
 

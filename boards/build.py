@@ -1,0 +1,153 @@
+"""Bitstreams: synthesis, place and route of an application for a board, and loading them."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from amaranth.hdl import ClockDomain, ClockSignal, Elaboratable, Instance, Module, Signal
+from amaranth.lib import io
+from amaranth.lib.cdc import ResetSynchronizer
+
+from seedbed.boards.platforms import Board
+from seedbed.boards.top import Top
+from seedbed.flow.files import write_atomic
+from seedbed.flow.fpga import targets
+from seedbed.flow.fpga.synth import Progress, notify
+from seedbed.sim import tools
+
+__all__ = ["BAUD", "CLOCK_MHZ", "Bitstream", "build", "load", "timing"]
+
+#: Clock of the application and bits a second of its serial port.
+CLOCK_MHZ, BAUD = 60, 3_000_000
+#: Of the PLL: 25 MHz / 5 * 12, from a VCO of 600 MHz.
+PLL = {"CLKI_DIV": 5, "CLKFB_DIV": 12, "CLKOP_DIV": 10, "CLKOP_CPHASE": 4}
+
+
+@dataclass(frozen=True)
+class Bitstream:
+    """A bitstream: its file, Fmax in MHz, and used and available cells by type."""
+
+    path: Path
+    fmax: float
+    cells: dict[str, tuple[int, int]]
+
+
+class BoardTop(Elaboratable):
+    """The top of an application with the pads, the clock and the reset of a board."""
+
+    def __init__(self, app: ModuleType):
+        self.app = app
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.top = top = Top(self.app, round(CLOCK_MHZ * 1_000_000 / BAUD))
+        m.domains.sync = ClockDomain()
+        locked = self._clock(m, platform)
+        m.submodules.reset = ResetSynchronizer(~locked, domain="sync")
+        serial = platform.request("uart", dir={"rx": "-", "tx": "-", "rts": "-", "dtr": "-"})
+        m.submodules.rx = rx = io.Buffer("i", serial.rx)
+        m.submodules.tx = tx = io.Buffer("o", serial.tx)
+        m.d.comb += [top.rx.eq(rx.i), tx.o.eq(top.tx)]
+        for k in range(8):
+            m.submodules[f"led_{k}"] = led = io.Buffer("o", platform.request("led", k, dir="-"))
+            m.d.comb += led.o.eq(top.leds[k])
+        return m
+
+    def _clock(self, m, platform):
+        """Connect the PLL between the oscillator and the domain; return whether it has locked."""
+        m.submodules.oscillator = oscillator = io.Buffer("i", platform.request("clk25", dir="-"))
+        locked, clock = Signal(), Signal()
+        m.submodules.pll = Instance(
+            "EHXPLLL",
+            a_FREQUENCY_PIN_CLKI="25", a_FREQUENCY_PIN_CLKOP=str(CLOCK_MHZ),
+            p_PLLRST_ENA="DISABLED", p_INTFB_WAKE="DISABLED", p_STDBY_ENABLE="DISABLED",
+            p_DPHASE_SOURCE="DISABLED", p_CLKOP_ENABLE="ENABLED", p_CLKOP_FPHASE=0,
+            p_FEEDBK_PATH="CLKOP", **{f"p_{name}": value for name, value in PLL.items()},
+            i_CLKI=oscillator.i, i_CLKFB=clock, o_CLKOP=clock, o_LOCK=locked,
+            i_RST=0, i_STDBY=0, i_PHASESEL0=0, i_PHASESEL1=0, i_PHASEDIR=0, i_PHASESTEP=0,
+            i_PHASELOADREG=0, i_PLLWAKESYNC=0, i_ENCLKOP=0,
+        )  # fmt: skip
+        m.d.comb += ClockSignal("sync").eq(clock)
+        platform.add_clock_constraint(clock, CLOCK_MHZ * 1e6)
+        return locked
+
+
+def build(
+    board: Board,
+    app: ModuleType,
+    name: str,
+    *,
+    folder: Path,
+    seed: int = 1,
+    progress: Progress = None,
+) -> Bitstream:
+    """Build the bitstream of an application for a board, in ``folder``.
+
+    Raises ``RuntimeError`` with the worst path if the timing is not met, and then writes no
+    bitstream.
+    """
+    for tool in ("YOSYS", "NEXTPNR_ECP5", "ECPPACK"):
+        tools.find(tool)
+    import amaranth_boards.ulx3s
+
+    platform = getattr(amaranth_boards.ulx3s, board.platform)(toolchain="Trellis")
+    plan = platform.prepare(BoardTop(app), name)
+    for end in ("il", "lpf"):
+        text = plan.files[f"{name}.{end}"]
+        write_atomic(folder / f"{name}.{end}", text if isinstance(text, str) else text.decode())
+    target = targets.find("ecp5")
+    notify(progress, f"synthesizing {name} for {board.name}")
+    script = f"read_rtlil {name}.il; synth_ecp5 -top {name} -json {name}.json"
+    tools.run("YOSYS", "-q", "-p", script, cwd=folder)
+    notify(progress, f"placing {name} on {board.name}")
+    tools.run(
+        "NEXTPNR_ECP5", board.size, *target.device[1:], "-q", "--seed", str(seed),
+        "--json", f"{name}.json", "--lpf", f"{name}.lpf", "--textcfg", f"{name}.config",
+        "--report", "report.json", "--timing-allow-fail", "--log", "place.log", cwd=folder,
+    )  # fmt: skip
+    report = json.loads((folder / "report.json").read_text())
+    fmax = timing(report)
+    tools.run("ECPPACK", "--compress", f"{name}.config", f"{name}.bit", cwd=folder)
+    cells = {
+        kind: (cell["used"], cell["available"]) for kind, cell in report["utilization"].items()
+    }
+    return Bitstream(folder / f"{name}.bit", fmax, cells)
+
+
+def timing(report: dict[str, Any]) -> float:
+    """Return the Fmax of nextpnr's report, in MHz.
+
+    Raises ``RuntimeError`` with the worst path if it is less than the clock asks for.
+    """
+    for clock, found in report["fmax"].items():
+        if found["achieved"] < found["constraint"]:
+            path = next(
+                p["path"]
+                for p in report["critical_paths"]
+                if p["from"].endswith(clock) and p["to"].endswith(clock)
+            )
+            raise RuntimeError(
+                f"the clock reaches {found['achieved']:.1f} MHz, not {found['constraint']:.0f}: "
+                f"the worst path is from {path[0]['from']['cell']} to {path[-1]['to']['cell']}"
+            )
+    return min(found["achieved"] for found in report["fmax"].values())
+
+
+def load(path: Path) -> None:
+    """Load a bitstream into a board's FPGA, by openFPGALoader.
+
+    Raises ``ValueError`` for a missing file, ``ToolMissing``, and ``RuntimeError`` with its last
+    line if no board is there.
+    """
+    if not path.is_file():
+        raise ValueError(f"{path} does not exist: 'seedbed board build' writes it")
+    tools.find("OPENFPGALOADER")
+    try:
+        tools.run("OPENFPGALOADER", "--board", "ulx3s", path)
+    except RuntimeError as problem:
+        lines = [line for line in str(problem).splitlines() if line.strip()]
+        raise RuntimeError(
+            f"no board was loaded: is its cable connected? openFPGALoader says {lines[-1]!r}"
+        ) from None

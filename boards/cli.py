@@ -1,0 +1,144 @@
+"""The commands ``seedbed board``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from seedbed.flow.cli import app as command_line
+from seedbed.flow.cli import main
+from seedbed.flow.files import os_error_path, require_output
+from seedbed.flow.options import BUILD, Build, Force, show_table
+from seedbed.flow.progress import status
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(help="Run applications on a board, or on a virtual one.")
+out = Console()
+err = Console(stderr=True)
+
+command_line.add_typer(app, name="board")
+
+BoardName = Annotated[str, typer.Argument(metavar="BOARD", help="See 'seedbed board list'.")]
+App = Annotated[str, typer.Argument(metavar="APP", help="See 'seedbed board list'.")]
+Port = Annotated[
+    str, typer.Option(help="The serial port, or the path that 'seedbed board sim' prints.")
+]
+
+
+@app.command("list")
+def list_boards() -> None:
+    """List the boards and the applications."""
+    from seedbed.boards.apps import APPS
+    from seedbed.boards.platforms import BOARDS
+
+    rows = [[name, board.title, ", ".join(APPS)] for name, board in BOARDS.items()]
+    show_table(out, ["board", "description", "applications"], rows)
+
+
+@app.command("sim")
+def simulate(
+    board: BoardName,
+    app: App,
+    errors: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="On average one of so many bytes on the line is lost, changed, doubled or late. "
+            "0: none is.",
+        ),
+    ] = 0,
+    seed: Annotated[int, typer.Option(help="The seed of the errors.")] = 1,
+    build: Build = BUILD,
+) -> None:
+    """Run a virtual board, print the path of its serial port, and wait for an interruption.
+
+    All boards have the same top, which does not know its board.
+    """
+    from seedbed.boards import apps, platforms, virtual
+
+    platforms.find(board)
+    found = apps.find(app)
+    with status(err, f"building the virtual board of {app}"):
+        program = virtual.executable(found, app, build=build)
+    with virtual.start(program, errors=errors, seed=seed) as running:
+        print(running.port, flush=True)
+        running.process.wait()
+    raise RuntimeError("the virtual board ended")
+
+
+@app.command()
+def run(
+    app: App,
+    port: Port,
+    seed: Annotated[int, typer.Option(help="The seed of the perturbation.")] = 1,
+    numbers: Annotated[int, typer.Option(help="The length of the perturbation.")] = 1_000_000,
+    window: Annotated[int, typer.Option(help="The first beat whose numbers are sent.")] = 0,
+    window_beats: Annotated[int, typer.Option(help="How many beats' numbers are sent.")] = 100,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the job that an earlier host started.")
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Write a plot of the histogram to this file (PNG, SVG).")
+    ] = None,
+    baud: Annotated[int, typer.Option(min=1, help="Bits a second.")] = 3_000_000,
+    force: Force = False,
+) -> None:
+    """Run an application on a board, and check its results against the golden model."""
+    from seedbed.boards import apps
+    from seedbed.boards.device import Device
+    from seedbed.boards.registers import addresses
+    from seedbed.boards.top import identifier
+
+    found = apps.find(app)
+    if plot:
+        require_output(plot, force=force)
+    with Device(
+        port, addresses(found.REGISTERS), identifier=identifier(found), baud=baud
+    ) as device:
+        found.run(
+            device, out, seed=seed, numbers=numbers, window=window, window_beats=window_beats,
+            resume=resume, plot=plot,
+        )  # fmt: skip
+        out.print(f"{device.repeated} requests were repeated")
+
+
+@app.command("build")
+def build_bitstream(
+    board: BoardName,
+    app: App,
+    seed: Annotated[int, typer.Option(help="The seed of place and route.")] = 1,
+    build: Build = BUILD,
+) -> None:
+    """Build the bitstream of an application, and print its file's name.
+
+    Fails with the worst path, and writes no bitstream, if the timing is not met.
+    """
+    from seedbed.boards import apps, platforms
+    from seedbed.boards import build as bitstreams
+
+    chosen, found = platforms.find(board), apps.find(app)
+    folder = build / "board" / board
+    with status(err, f"building {app} for {board}") as update, os_error_path(build):
+        made = bitstreams.build(chosen, found, app, folder=folder, seed=seed, progress=update)
+    rows = [[kind, *used] for kind, used in made.cells.items() if used[0]]
+    show_table(out, ["cells", "used", "available"], rows)
+    out.print(f"Fmax: {made.fmax:.1f} MHz, for a clock of {bitstreams.CLOCK_MHZ} MHz")
+    print(made.path)
+
+
+@app.command("load")
+def load_bitstream(
+    board: BoardName,
+    app: App,
+    build: Build = BUILD,
+) -> None:
+    """Load the bitstream that 'seedbed board build' wrote into a board's FPGA."""
+    from seedbed.boards import apps, platforms
+    from seedbed.boards import build as bitstreams
+
+    platforms.find(board)
+    apps.find(app)
+    bitstreams.load(build / "board" / board / f"{app}.bit")
+    out.print(f"{app} is loaded")

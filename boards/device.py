@@ -1,0 +1,228 @@
+"""The host's side of the link: registers and a stream of words of a board."""
+
+import errno
+import os
+import time
+from collections.abc import Iterator, Mapping
+
+import serial
+
+from seedbed.boards.registers import PROTOCOL
+from seedbed.golden.host_link import FrameError, Packet, decode, encode
+from seedbed.spec.host_link import RESPONSE, LinkError, Operation
+
+__all__ = ["Device", "LinkFailure"]
+
+#: Requests that are sent at most before the board is said not to answer: at first, and later.
+FIRST_ATTEMPTS, ATTEMPTS = 10, 200
+#: Words of a response, at most; fewer while responses are damaged.
+MOST_WORDS = 128
+
+
+class LinkFailure(RuntimeError):
+    """The board does not answer, or is not the expected one; the message says which."""
+
+
+class Device:
+    """An open link to a board, to be used in a ``with`` statement.
+
+    A request is sent until its response arrives undamaged. A write is done once.
+
+    Parameters
+    ----------
+    port
+        The serial port, or the path of a virtual board.
+    addresses
+        Address of each register by name, see :func:`seedbed.boards.registers.addresses`.
+    identifier
+        That of the expected build, or ``None`` for any.
+    baud
+        Bits a second. It has no meaning for a virtual board.
+    timeout
+        Seconds without a byte after which a request is sent again.
+
+    Raises :class:`LinkFailure` for a port that is missing or in use, without an answer, and for
+    another build.
+    """
+
+    def __init__(
+        self,
+        port: str,
+        addresses: Mapping[str, int],
+        *,
+        identifier: int | None = None,
+        baud: int = 3_000_000,
+        timeout: float = 0.2,
+    ):
+        self.port, self.addresses, self.timeout = port, addresses, timeout
+        self.repeated = 0
+        self._block = MOST_WORDS
+        self._received = bytearray()
+        self._sequence = 0
+        self._serial = _open(port, baud, timeout)
+        try:
+            self._sequence = self._hello()
+            self._require(identifier)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> "Device":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the port. The board continues what it does."""
+        self._serial.close()
+
+    def read(self, name: str) -> int:
+        """Return the value of a register."""
+        return self._request(Operation.READ, self.addresses[name], 0).data
+
+    def write(self, name: str, value: int) -> None:
+        """Write a register, once."""
+        self._request(Operation.WRITE, self.addresses[name], value)
+
+    def position(self) -> int:
+        """Return the position in the stream of the oldest word that the board stores."""
+        return self._request(Operation.WORDS, 0, 0).data
+
+    def words(self, position: int, count: int) -> list[int]:
+        """Return words from ``position`` on, at most ``count``, or none if none is there.
+
+        The board discards the words before ``position``. A line that damages long responses has
+        short ones.
+        """
+        return self._request(Operation.WORDS, min(count, self._block), position).words
+
+    def stream(self, position: int, count: int, *, patience: float = 30) -> Iterator[list[int]]:
+        """Yield ``count`` words from ``position`` on, in lists as they arrive.
+
+        The board stores a list until the next one is asked for. Raises :class:`LinkFailure` if no
+        word comes for ``patience`` seconds.
+        """
+        limit = time.monotonic() + patience
+        while count:
+            words = self.words(position, count)
+            if words:
+                limit = time.monotonic() + patience
+                yield words
+            elif time.monotonic() > limit:
+                raise LinkFailure(f"{self.port} sends no words: does the board run a job?")
+            position = (position + len(words)) % 2**32
+            count -= len(words)
+        # It discards the last ones.
+        self.words(position, 1)
+
+    def _hello(self) -> int:
+        """Return the sequence number of the last request of this host or of an earlier one."""
+        nonce = int.from_bytes(os.urandom(4), "little")
+        request = Packet(Operation.HELLO, 0, 0, nonce)
+        return self._exchange(request, attempts=FIRST_ATTEMPTS).sequence
+
+    def _require(self, identifier: int | None) -> None:
+        protocol, found = self.read("protocol"), self.read("identifier")
+        if protocol != PROTOCOL:
+            raise LinkFailure(
+                f"{self.port} has version {protocol} of the protocol, not {PROTOCOL}: load a "
+                "bitstream of this version"
+            )
+        if identifier is not None and found != identifier:
+            raise LinkFailure(
+                f"{self.port} runs the build {found:08x}, not {identifier:08x}: load the "
+                "application's bitstream, built from the same sources"
+            )
+
+    def _request(self, operation: int, argument: int, data: int) -> Packet:
+        request = Packet(operation, (self._sequence + 1) % 256, argument, data)
+        response = self._exchange(request, attempts=ATTEMPTS)
+        if response.operation == RESPONSE:
+            if response.data == LinkError.SEQUENCE:
+                raise LinkFailure(f"{self.port} was reset, or another program uses it")
+            raise LinkFailure(
+                f"{self.port} refused a request: wrong {LinkError(response.data).name.lower()}"
+            )
+        self._sequence = request.sequence
+        return response
+
+    def _exchange(self, request: Packet, *, attempts: int) -> Packet:
+        for attempt in range(attempts):
+            if attempt:
+                self.repeated += 1
+                if request.operation == Operation.WORDS and request.argument > 1:
+                    # A long response is damaged more often than a short one.
+                    self._block = max(1, request.argument // 2)
+                    request = Packet(request.operation, request.sequence, self._block, request.data)
+            elif request.operation == Operation.WORDS:
+                self._block = min(MOST_WORDS, self._block + 1)
+            # The delimiter before the frame ends what noise may have begun.
+            self._send(b"\0" + encode(request.to_bytes()))
+            response = self._response(request)
+            if response is not None:
+                return response
+        raise LinkFailure(
+            f"{self.port} does not answer: is the board on, with the application's bitstream?"
+        )
+
+    def _send(self, raw: bytes) -> None:
+        try:
+            self._serial.write(raw)
+        except (serial.SerialException, OSError) as problem:
+            raise LinkFailure(f"{self.port} was disconnected") from problem
+
+    def _response(self, request: Packet) -> Packet | None:
+        """Return the response to a request; ``None`` after a bad frame, or without any."""
+        for frame in self._frames():
+            try:
+                packet = Packet.from_bytes(decode(frame))
+            except FrameError:
+                return None
+            if packet.operation == RESPONSE | request.operation:
+                if request.operation == Operation.HELLO:
+                    if packet.data == request.data:
+                        return packet
+                elif packet.sequence == request.sequence:
+                    return packet
+            elif packet.operation == RESPONSE and request.operation != Operation.HELLO:
+                return packet
+            # Another request's response, which came twice.
+        return None
+
+    def _frames(self) -> Iterator[bytes]:
+        """Yield frames until no byte has come for the time-out."""
+        while True:
+            end = self._received.find(0)
+            if end >= 0:
+                frame = bytes(self._received[:end])
+                del self._received[: end + 1]
+                if frame:
+                    yield frame
+                continue
+            try:
+                new = self._serial.read(max(1, self._serial.in_waiting))
+            except (serial.SerialException, OSError) as problem:
+                raise LinkFailure(f"{self.port} was disconnected") from problem
+            if not new:
+                # The rest of a frame whose delimiter was lost.
+                self._received.clear()
+                return
+            self._received += new
+
+
+def _open(port: str, baud: int, timeout: float) -> serial.Serial:
+    try:
+        opened = serial.Serial(port, baud, timeout=timeout, exclusive=True)
+    except ValueError as problem:
+        raise LinkFailure(f"{port} does not support {baud} baud") from problem
+    except serial.SerialException as problem:
+        if problem.errno == errno.ENOENT:
+            raise LinkFailure(f"no port is called {port}: is the board connected?") from None
+        if problem.errno in (errno.EAGAIN, errno.EBUSY):
+            raise LinkFailure(f"{port} is in use by another program") from None
+        if problem.errno == errno.EACCES:
+            raise LinkFailure(f"{port} may not be opened by this user") from None
+        raise LinkFailure(f"{port} is no serial port") from problem
+    opened.reset_input_buffer()
+    return opened

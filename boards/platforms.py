@@ -1,0 +1,47 @@
+"""The boards: one table of devices, clocks and platforms."""
+
+from dataclasses import dataclass
+
+from seedbed.flow.core import suggestion
+
+__all__ = ["BOARDS", "Board", "find"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Board:
+    """A board.
+
+    Parameters
+    ----------
+    name, title
+        As the command line names it, and what it is.
+    platform
+        The class in :mod:`amaranth_boards.ulx3s`.
+    size
+        The device, as nextpnr names it.
+    """
+
+    name: str
+    title: str
+    platform: str
+    size: str
+
+
+BOARDS = {
+    f"ulx3s-{size}": Board(
+        name=f"ulx3s-{size}",
+        title=f"ULX3S with an ECP5 LFE5U-{size.upper()}",
+        platform=f"ULX3S_{size.upper()}_Platform",
+        size=f"--{size[:-1]}k",
+    )
+    for size in ("85f", "45f", "12f")
+}
+
+
+def find(name: str) -> Board:
+    """Return the board ``name``, or raise ``ValueError`` with the names there are."""
+    if name not in BOARDS:
+        raise ValueError(
+            f"no board is called {name!r}{suggestion(name, BOARDS)}; there are {', '.join(BOARDS)}"
+        )
+    return BOARDS[name]

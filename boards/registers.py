@@ -1,0 +1,120 @@
+"""Register map: one table that gives the RTL, the host's addresses and the page."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from amaranth.hdl import Module
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from seedbed.hw.host_link import command_layout
+
+__all__ = ["COMMON", "PROTOCOL", "Register", "RegisterBank", "addresses", "table"]
+
+#: Version of the protocol and of the common registers.
+PROTOCOL = 1
+
+
+@dataclass(frozen=True)
+class Register:
+    """A register of 32 bits.
+
+    ``access`` is ``read`` (the application sets it), ``write`` (the host sets it, and reads it)
+    or ``strobe`` (a write is a pulse of a cycle; reads give 0).
+    """
+
+    name: str
+    access: str
+    meaning: str
+
+
+#: The first registers of every application.
+COMMON = (
+    Register("protocol", "read", "version of the protocol"),
+    Register("identifier", "read", "identifies the build: a hash of the sources"),
+)
+
+
+def addresses(registers: Sequence[Register]) -> dict[str, int]:
+    """Return the address of each register by name, those of :data:`COMMON` first."""
+    return {register.name: k for k, register in enumerate((*COMMON, *registers))}
+
+
+def table(registers: Sequence[Register]) -> str:
+    """Return the map as a table in Markdown."""
+    lines = ["| address | register | access | meaning |", "| ---: | --- | --- | --- |"]
+    named = zip(addresses(registers).values(), (*COMMON, *registers), strict=True)
+    lines += [f"| {k} | `{r.name}` | {r.access} | {r.meaning} |" for k, r in named]
+    return "\n".join(lines) + "\n"
+
+
+class RegisterBank(wiring.Component):
+    """The registers of an application, on the commands of the host link.
+
+    Parameters
+    ----------
+    registers
+        Those of the application; their addresses follow those of :data:`COMMON`.
+    identifier
+        Of the build, 32 bits.
+
+    Members
+    -------
+    i : In(stream of struct)
+        Commands of :class:`~seedbed.hw.host_link.HostLink`, always accepted. A write to another
+        address has no effect.
+    o : Out(stream of unsigned(32))
+        The value of the register, one for each read; 0 at another address.
+    status : In(struct)
+        Values of the registers with access ``read``.
+    control : Out(struct)
+        Values of the registers with access ``write``, and the pulses of those with ``strobe``.
+
+    Latency: a cycle from the command to the value, the new register or the pulse.
+    """
+
+    def __init__(self, registers: Sequence[Register], identifier: int):
+        self.registers, self.identifier = registers, identifier
+        super().__init__(
+            {
+                "i": In(stream.Signature(command_layout())),
+                "o": Out(stream.Signature(32)),
+                "status": In(layout(registers, "read")),
+                "control": Out(layout(registers, "write", "strobe")),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        command = self.i.payload
+        fire = self.i.valid & self.i.ready
+        m.d.comb += self.i.ready.eq(1)
+        # The link waits for the value of a read before its next command.
+        with m.If(self.o.ready):
+            m.d.sync += self.o.valid.eq(0)
+        with m.If(fire & ~command.write):
+            m.d.sync += self.o.valid.eq(1)
+        pulses = [r.name for r in self.registers if r.access == "strobe"]
+        m.d.sync += [self.control[name].eq(0) for name in pulses]
+        values = {"protocol": PROTOCOL, "identifier": self.identifier}
+        values |= {r.name: self.status[r.name] for r in self.registers if r.access == "read"}
+        values |= {r.name: self.control[r.name] for r in self.registers if r.access == "write"}
+        with m.If(fire):
+            m.d.sync += self.o.payload.eq(0)
+            with m.Switch(command.address):
+                for name, address in addresses(self.registers).items():
+                    with m.Case(address):
+                        if name in values:
+                            m.d.sync += self.o.payload.eq(values[name])
+                        if name in pulses:
+                            m.d.sync += self.control[name].eq(command.write)
+                        elif name in self.control.shape().members:
+                            with m.If(command.write):
+                                m.d.sync += self.control[name].eq(command.data)
+        return m
+
+
+def layout(registers: Sequence[Register], *access: str) -> data.StructLayout:
+    """Return the layout of the registers with one of these kinds of access."""
+    widths = {"read": 32, "write": 32, "strobe": 1}
+    return data.StructLayout({r.name: widths[r.access] for r in registers if r.access in access})

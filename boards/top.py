@@ -1,0 +1,68 @@
+"""The top of an application: serial port, host link, registers, and the application itself."""
+
+from hashlib import sha256
+from types import ModuleType
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect
+
+from seedbed.boards.registers import RegisterBank
+from seedbed.flow.cache import code
+from seedbed.hw.host_link import HostLink
+from seedbed.hw.uart import UartReceiver, UartTransmitter
+from seedbed.spec import HostLinkConfig
+
+__all__ = ["Top", "identifier"]
+
+
+def identifier(app: ModuleType) -> int:
+    """Return what identifies a build of an application: 32 bits of a hash of its sources."""
+    text = code(app.__name__) + code(__name__)
+    return int.from_bytes(sha256(text.encode()).digest()[:4], "little")
+
+
+class Top(wiring.Component):
+    """An application with its host link. It knows neither board nor clock.
+
+    Parameters
+    ----------
+    app
+        A module of :mod:`seedbed.boards.apps`.
+    divisor
+        Clock cycles of a bit of the serial port.
+
+    Members
+    -------
+    rx : In(1)
+        From the host, asynchronous.
+    tx : Out(1)
+        To the host.
+    leds : Out(8)
+        Those of the application.
+    """
+
+    def __init__(self, app: ModuleType, divisor: int):
+        self.app, self.divisor = app, divisor
+        super().__init__({"rx": In(1, init=1), "tx": Out(1, init=1), "leds": Out(8)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.receiver = receiver = UartReceiver(self.divisor)
+        m.submodules.transmitter = transmitter = UartTransmitter(self.divisor)
+        m.submodules.link = link = HostLink(HostLinkConfig())
+        m.submodules.registers = bank = RegisterBank(self.app.REGISTERS, identifier(self.app))
+        m.submodules.app = app = self.app.Top()
+        connect(m, receiver.o, link.i)
+        connect(m, link.o, transmitter.i)
+        connect(m, link.o_commands, bank.i)
+        connect(m, bank.o, link.i_values)
+        connect(m, app.o, link.i_words)
+        m.d.comb += [
+            receiver.rx.eq(self.rx),
+            self.tx.eq(transmitter.tx),
+            self.leds.eq(app.leds),
+            bank.status.eq(app.status),
+            app.control.eq(bank.control),
+        ]
+        return m
