@@ -450,11 +450,12 @@ def doctor() -> None:
                 rows.append([name, called, Text(f"broken: {problem}", "red")])
     for name, (default, remedy) in tools.OPTIONAL.items():
         called = os.environ.get(name, default)
-        found = (
-            tools.version(name)
-            if tools.there(name)
-            else f"missing, needed by one command only: {remedy}"
-        )
+        try:
+            found = tools.version(name)
+        except tools.ToolMissing:
+            found = f"missing, needed by one command only: {remedy}"
+        except RuntimeError as problem:
+            found = f"broken, needed by one command only: {problem}"
         rows.append([name, called, found])
     show_table(out, ["tool", "called as", "version, or how to install it"], rows)
     caches = f"Caches are in {user_cache_path()}; XDG_CACHE_HOME sets another folder."

@@ -58,6 +58,8 @@ _PACKAGES = {
     "serial": "pyserial",
     "sklearn": "scikit-learn",
 }
+#: The option for the version, where it is another one.
+_VERSION = {"YOSYS": "-V", "IVERILOG": "-V", "VVP": "-V", "OPENFPGALOADER": "--Version"}
 _OPTIONAL_PACKAGE = re.compile(r"([\w.-]+).*;\s*extra == ['\"](\w+)['\"]$")
 
 
@@ -178,7 +180,7 @@ def version(name: str) -> str:
         # It has no option for the version, which is above its list of tests.
         found = re.search(r"dieharder version \S+", run(name, "-l"))
         return found[0] if found else "unknown"
-    lines = run(name, "-V" if name in ("YOSYS", "IVERILOG", "VVP") else "--version").splitlines()
+    lines = run(name, _VERSION.get(name, "--version")).splitlines()
     # A tool that is compiled on its first call prints a notice first.
     printed = [line.strip() for line in lines if line.strip() and "Preparing to run" not in line]
     text = printed[0] if printed else "unknown"

@@ -268,6 +268,16 @@ def test_doctor_names_what_is_missing(tmp_path):
     assert f"Caches are in {user_cache_dir()}; XDG_CACHE_HOME" in done.stdout
 
 
+def test_doctor_passes_with_an_optional_tool_that_is_broken(tmp_path):
+    """As a loader whose library is missing."""
+    tool = tmp_path / "loader"
+    tool.write_text("#!/bin/sh\necho no library\nexit 127\n")
+    tool.chmod(0o755)
+    done = run("doctor", cwd=tmp_path, OPENFPGALOADER=str(tool))
+    assert done.returncode == 0, done.stderr
+    assert "broken, needed by one command only" in done.stdout
+
+
 def test_without_a_command_it_helps(tmp_path):
     done = run(cwd=tmp_path)
     assert done.returncode == 0
