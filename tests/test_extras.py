@@ -16,7 +16,7 @@ import pytest
 import typer
 from safetensors.numpy import save_file
 
-from seedbed.flow.cli import app
+from seedbed.boards.cli import command_line
 from seedbed.sim import tools
 
 ROOT = Path(__file__).parent.parent
@@ -58,7 +58,7 @@ def from_name(name, found=metadata.Distribution.from_name):
 sys.meta_path.insert(0, Hidden())
 metadata.Distribution.from_name = staticmethod(from_name)
 """
-MAIN = "\nfrom seedbed.flow.cli import main; main()\n"
+MAIN = "\nfrom seedbed.boards.cli import main; main()\n"
 
 
 def python(code, *words, cwd, extras):
@@ -157,13 +157,19 @@ COMMANDS = [
     ("demo elasticzo-choices", "report"),
     ("demo instantft", "report"),
     ("demo instantft --rtl", "report"),
+    ("board list", "boards"),
+    ("board build ulx3s-85f noise", "boards"),
+    ("board load ulx3s-85f noise", "boards"),
+    ("board run noise --port none", "boards"),
+    ("board sim ulx3s-85f noise", "boards"),
 ]
 
 
 def test_every_command_is_tried():
-    group = typer.main.get_command(app)
-    names = {*group.commands} - {"demo", "doctor"}
-    names |= {f"demo {name}" for name in group.commands["demo"].commands}
+    group = typer.main.get_command(command_line)
+    names = {*group.commands} - {"demo", "board", "doctor"}
+    for kind in ("demo", "board"):
+        names |= {f"{kind} {name}" for name in group.commands[kind].commands}
     for name in names:
         assert any(line == name or line.startswith(f"{name} ") for line, _ in COMMANDS), name
 

@@ -41,7 +41,6 @@ PROOFS = tuple(
         perturbation,
         tree_grng,
         skid_buffer,
-        host_link,
         seedlm_decompress,
         lut_dequantize,
         mac_array,
@@ -58,6 +57,7 @@ PROOFS = tuple(
         instantft,
         bp_tail,
         zo_trainer,
+        host_link,
     )
     for proof in core.PROOFS
 )

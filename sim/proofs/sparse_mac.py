@@ -370,7 +370,8 @@ PROOFS = (
     _proof(
         rows, SparseRows, STREAMED,
         "The sparse part of a row is added to the sum of that row, once, and no row is given "
-        "before its part; a valid result is stable until its transfer.",
+        "before its part; a valid result is stable until its transfer. "
+        "Amaranth's FIFO is assumed to keep its contents and their order.",
         2, 14, (ANY_ROW, NO_WAIT, KEPT),
     ),
     _proof(
