@@ -68,7 +68,7 @@ def test_codes_are_those_of_the_nearest_level(seed, columns, power):
     levels = np.sort(np.ldexp(rng.normal(size=(3, 16)), power), axis=1)
     found = decode_lut4(Lut4Config(), encode_lut4(Lut4Config(), rows, levels), columns)
     nearest = np.abs(rows[..., None] - levels[:, None]).min(axis=-1)
-    # A level of 14 bits is off by half a unit of the peak's 2^-13 at most, or of the least exponent.
+    # A level of 14 bits is off by half a unit: of the peak's 2^-13, or of the least exponent.
     unit = np.maximum(np.abs(levels).max(axis=1, keepdims=True) * 2**-12, 2.0**-128)
     limit = nearest + unit
     assert (np.abs(found - rows) <= limit).all()
