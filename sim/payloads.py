@@ -15,7 +15,7 @@ def image_beats(
     """Return the beats of images (count, C, H, W), of their type: (count, beats, ways).
 
     Row by row, column by column, channel by channel; every row begins in a new beat.
-    What is left over of a row's last beat counts for nothing: ``rest`` gives it, by its shape.
+    The unused elements of a row's last beat are ignored: ``rest`` returns them, for their shape.
     """
     count, channels, height, width = images.shape
     rows = images.transpose(0, 2, 3, 1).reshape(count, height, width * channels)

@@ -5,6 +5,7 @@ import json
 import ml_dtypes
 import numpy as np
 import pytest
+from compressing import interrupted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
@@ -131,16 +132,8 @@ def test_an_interruption_makes_no_difference(tmp_path, monkeypatch):
     write(tmp_path)
     masked(tmp_path, {"b": [5, 70], "c": [179]})
     compress(tmp_path, "wanted")
-    whole = run.results
-
-    def stopped(*arguments):
-        for k, found in enumerate(whole(*arguments)):
-            if k == 9:
-                raise KeyboardInterrupt
-            yield found
-
     with monkeypatch.context() as patch:
-        patch.setattr(run, "results", stopped)
+        patch.setattr(run, "results", interrupted(run.results, 9))
         with pytest.raises(KeyboardInterrupt):
             compress(tmp_path)
     masked(tmp_path, {"b": [5, 71], "c": [179]})

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from compressing import configs, drawn
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -12,36 +13,6 @@ from seedbed.flow.compress.search import _encode, block_floating_point, search, 
 from seedbed.flow.compress.tables import aligned, tables
 from seedbed.golden import seedlm
 from seedbed.spec.seedlm import RULES, SEEDLM, SeedlmConfig
-
-
-@st.composite
-def configs(draw):
-    width = draw(st.integers(3, 9))
-    return SeedlmConfig(
-        block=draw(st.one_of(st.integers(1, 12), st.integers(1, 32))),
-        latent=draw(st.integers(1, 8)),
-        width=width,
-        word_bits=draw(st.sampled_from([0, *range(2, width + 1)])),
-    )
-
-
-def drawn(config, kind, count, rng):
-    """Blocks that are easy to get wrong, by kind."""
-    shape = (count, config.block)
-    if kind == "normal":
-        return rng.normal(size=shape)
-    if kind == "integers":
-        # Ties in rounding and between seeds.
-        return rng.integers(-2, 3, shape).astype(float)
-    if kind == "sparse":
-        return rng.normal(size=shape) * (rng.random(shape) < 0.3)
-    if kind == "spread":
-        return rng.normal(size=shape) * 2.0 ** rng.integers(-40, 40, shape)
-    seeds = rng.integers(1, config.lfsr.order, count, np.uint32, endpoint=True)
-    coefficients = rng.integers(-8, 8, (count, config.latent))
-    if kind == "halves":
-        return seedlm.decode(config, seeds, rng.integers(-8, 8, count), coefficients) / 2
-    return seedlm.decode(config, seeds, rng.integers(-8, 8, count), coefficients)
 
 
 @pytest.mark.parametrize("config", [*SEEDLM.values(), SeedlmConfig(width=10, latent=6)])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from compressing import configs, drawn, interrupted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
@@ -25,33 +26,6 @@ from seedbed.spec.seedlm import RULES
 QUIET = Console(quiet=True)
 SMALL = SeedlmConfig(block=4, latent=2, width=5)
 KINDS = ["normal", "integers", "sparse", "spread", "halves"]
-
-
-@st.composite
-def configs(draw):
-    width = draw(st.integers(3, 9))
-    return SeedlmConfig(
-        block=draw(st.one_of(st.integers(1, 12), st.integers(1, 32))),
-        latent=draw(st.integers(1, 8)),
-        width=width,
-        word_bits=draw(st.sampled_from([0, *range(2, width + 1)])),
-    )
-
-
-def drawn(config, kind, count, rng):
-    """Blocks that are easy to get wrong, by kind."""
-    shape = (count, config.block)
-    if kind == "normal":
-        return rng.normal(size=shape)
-    if kind == "integers":
-        return rng.integers(-2, 3, shape).astype(float)
-    if kind == "sparse":
-        return rng.normal(size=shape) * (rng.random(shape) < 0.3)
-    if kind == "spread":
-        return rng.normal(size=shape) * 2.0 ** rng.integers(-40, 40, shape)
-    seeds = rng.integers(1, config.lfsr.order, count, np.uint32, endpoint=True)
-    coefficients = rng.integers(-8, 8, (count, config.latent))
-    return seedlm.decode(config, seeds, rng.integers(-8, 8, count), coefficients) / 2
 
 
 def weights_of(config, kind, rng):
@@ -207,16 +181,8 @@ def test_processes_and_an_interruption_make_no_difference(tmp_path, monkeypatch)
     monkeypatch.setattr("seedbed.flow.compress.pieces.strips.__defaults__", (320,))
     compress(tmp_path, "wanted")
     compress(tmp_path, "two", jobs=2)
-    whole = run.results
-
-    def stopped(*arguments):
-        for k, found in enumerate(whole(*arguments)):
-            if k == 5:
-                raise KeyboardInterrupt
-            yield found
-
     with monkeypatch.context() as patch:
-        patch.setattr(run, "results", stopped)
+        patch.setattr(run, "results", interrupted(run.results, 5))
         with pytest.raises(KeyboardInterrupt):
             compress(tmp_path)
     with pytest.raises(ValueError, match="with another importance; remove it"):

@@ -107,29 +107,24 @@ def test_whatever_differs_from_the_model_is_reported(small, monkeypatch):
             zo_job.run(small.bench, few, seed=1)
 
 
-def test_a_core_that_stops_is_reported(small, monkeypatch):
+@pytest.mark.parametrize(
+    ("phase", "stream", "count", "sentence"),
+    [
+        ("read", "o_status", 2, "no transfer for 1,000,000 cycles, o_status has 1 left"),
+        ("train", "o_log", 0, "ended with 4: o_log: a beat too many"),
+    ],
+    ids=["a core that stops", "an output that is not expected"],
+)
+def test_another_number_of_outputs_is_reported(small, monkeypatch, phase, stream, count, sentence):
     few = replace(small.job, order=small.job.order[:1, :1], classified=np.arange(1))
     text = zo_job._Bench.text
 
-    def more(bench, **options):
-        bench.phases["read"][1]["o_status"] = 2
+    def expecting(bench, **options):
+        bench.phases[phase][1][stream] = count
         return text(bench, **options)
 
-    monkeypatch.setattr(zo_job._Bench, "text", more)
-    with pytest.raises(Mismatch, match="no transfer for 1,000,000 cycles, o_status has 1 left"):
-        zo_job.run(small.bench, few, seed=1)
-
-
-def test_an_output_that_is_not_expected_is_reported(small, monkeypatch):
-    few = replace(small.job, order=small.job.order[:1, :1], classified=np.arange(1))
-    text = zo_job._Bench.text
-
-    def less(bench, **options):
-        bench.phases["train"][1]["o_log"] = 0
-        return text(bench, **options)
-
-    monkeypatch.setattr(zo_job._Bench, "text", less)
-    with pytest.raises(Mismatch, match="ended with 4: o_log: a beat too many"):
+    monkeypatch.setattr(zo_job._Bench, "text", expecting)
+    with pytest.raises(Mismatch, match=sentence):
         zo_job.run(small.bench, few, seed=1)
 
 

@@ -55,7 +55,7 @@ def _damaged(frame: bytes, random: Random) -> bytes:
 
 
 def case(config: HostLinkConfig, random: Random, *, requests: int = 12) -> Case:
-    """Return phases of words and of requests in turn.
+    """Return alternating phases of words and of requests.
 
     How many words a response has depends on how many were accepted: the phases keep them in order.
     """

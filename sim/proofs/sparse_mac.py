@@ -211,7 +211,7 @@ def rows(dut: SparseRows) -> Module:
         Assert(~(there & dut.run) | (head_row >= next_row)),
         Assert(~fresh | run_before | (next_row == 0)),
         Assert(~dut.run | dut.summed | Mux(some, next_row <= newest + 1, next_row == 0)),
-        # A part waits for its row: it is never too late, and never left behind.
+        # A part is stored until its row comes: it is never late, and never dropped.
         Assert(~(dut.run & (kept | arrives)) | (next_row <= watched)),
         Assert(~(given & (next_row == watched) & kept) | (leaves & (head_row == watched))),
         # A row with no part is given when no part of it can come any more.
