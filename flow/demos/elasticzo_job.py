@@ -328,7 +328,9 @@ def _network(arrays: Arrays) -> Network:
 
 
 def save(path: Path, arrays: Arrays, state: dict[str, Any]) -> None:
-    """Write a checkpoint: arrays, and a state of JSON values."""
+    """Write a checkpoint: arrays, and a state of JSON values; equal values give equal bytes."""
+    # numpy would store a transposed array as it lies in memory.
+    arrays = {name: np.asarray(values, order="C") for name, values in arrays.items()}
     buffer = BytesIO()
     text = json.dumps(state).encode()
     np.savez(buffer, **arrays, state=np.frombuffer(text, np.uint8))  # type: ignore[arg-type]
