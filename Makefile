@@ -11,7 +11,7 @@ CORES = $(shell $(SEEDBED) list --names)
 SOURCES := $(wildcard spec/*.py hw/*.py flow/registry.py flow/emit/*.py)
 
 .DEFAULT_GOAL := all
-.PHONY: all setup verilog sim cocotb formal mutate synth demo report docs html test lint clean help
+.PHONY: all setup verilog sim cocotb formal mutate synth demo report docs html boards test lint clean help
 
 all: verilog  ## Verilog, demonstration, simulation, synthesis, report
 	@$(SEEDBED) demo zo --seeds 8
@@ -67,6 +67,9 @@ report: $(READY)  ## run the measurements that are not cached, and write build/r
 
 docs: demo  ## full report, and the generated blocks of README and docs
 	@$(SEEDBED) report --all --docs .
+
+boards: $(READY)  ## bitstreams of every application for every board, with cells and Fmax
+	@$(SEEDBED) board report
 
 html: $(TESTED)  ## documentation site, to build/html; no network, warnings are errors
 	@$(VENV)/bin/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going docs build/html

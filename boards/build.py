@@ -1,6 +1,7 @@
 """Bitstreams: synthesis, place and route of an application for a board, and loading them."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +18,7 @@ from seedbed.flow.fpga import targets
 from seedbed.flow.fpga.synth import Progress, notify
 from seedbed.sim import tools
 
-__all__ = ["BAUD", "CLOCK_MHZ", "Bitstream", "build", "load", "timing"]
+__all__ = ["BAUD", "CLOCK_MHZ", "Bitstream", "TimingMissed", "build", "load"]
 
 #: Clock of the application and bits a second of its serial port.
 CLOCK_MHZ, BAUD = 60, 3_000_000
@@ -25,12 +26,16 @@ CLOCK_MHZ, BAUD = 60, 3_000_000
 PLL = {"CLKI_DIV": 5, "CLKFB_DIV": 12, "CLKOP_DIV": 10, "CLKOP_CPHASE": 4}
 
 
+class TimingMissed(RuntimeError):
+    """The placed design is slower than its clock; the message names the worst path."""
+
+
 @dataclass(frozen=True)
 class Bitstream:
-    """A bitstream: its file, Fmax in MHz, and used and available cells by type."""
+    """A bitstream: its file, Fmax in MHz by seed, and used and available cells by type."""
 
     path: Path
-    fmax: float
+    fmax: dict[int, float]
     cells: dict[str, tuple[int, int]]
 
 
@@ -80,16 +85,36 @@ def build(
     name: str,
     *,
     folder: Path,
-    seed: int = 1,
+    seeds: Sequence[int] = (1,),
     progress: Progress = None,
 ) -> Bitstream:
     """Build the bitstream of an application for a board, in ``folder``.
 
-    Raises ``RuntimeError`` with the worst path if the timing is not met, and then writes no
-    bitstream.
+    It is the fastest placement of the given seeds. Raises :class:`TimingMissed` if this
+    one is too slow, and then leaves no bitstream.
     """
     for tool in ("YOSYS", "NEXTPNR_ECP5", "ECPPACK"):
         tools.find(tool)
+    bitstream = folder / f"{name}.bit"
+    bitstream.unlink(missing_ok=True)
+    _synthesize(board, app, name, folder, progress)
+    reports = {}
+    for seed in seeds:
+        notify(progress, f"placing {name} on {board.name}, seed {seed}")
+        reports[seed] = _place(board, name, folder, seed)
+    fmax = {seed: _fmax(report) for seed, report in reports.items()}
+    fastest = max(fmax, key=lambda seed: fmax[seed])
+    _require_timing(reports[fastest])
+    tools.run("ECPPACK", "--compress", f"{name}-{fastest}.config", bitstream.name, cwd=folder)
+    cells = {
+        kind: (cell["used"], cell["available"])
+        for kind, cell in reports[fastest]["utilization"].items()
+    }
+    return Bitstream(bitstream, fmax, cells)
+
+
+def _synthesize(board: Board, app: ModuleType, name: str, folder: Path, progress: Progress) -> None:
+    """Write the netlist and the pins of an application on a board."""
     import amaranth_boards.ulx3s
 
     platform = getattr(amaranth_boards.ulx3s, board.platform)(toolchain="Trellis")
@@ -97,30 +122,28 @@ def build(
     for end in ("il", "lpf"):
         text = plan.files[f"{name}.{end}"]
         write_atomic(folder / f"{name}.{end}", text if isinstance(text, str) else text.decode())
-    target = targets.find("ecp5")
     notify(progress, f"synthesizing {name} for {board.name}")
     script = f"read_rtlil {name}.il; synth_ecp5 -top {name} -json {name}.json"
     tools.run("YOSYS", "-q", "-p", script, cwd=folder)
-    notify(progress, f"placing {name} on {board.name}")
+
+
+def _place(board: Board, name: str, folder: Path, seed: int) -> dict[str, Any]:
+    """Place and route with a seed; return nextpnr's report."""
     tools.run(
-        "NEXTPNR_ECP5", board.size, *target.device[1:], "-q", "--seed", str(seed),
-        "--json", f"{name}.json", "--lpf", f"{name}.lpf", "--textcfg", f"{name}.config",
+        "NEXTPNR_ECP5", board.size, *targets.find("ecp5").device[1:], "-q", "--seed", str(seed),
+        "--json", f"{name}.json", "--lpf", f"{name}.lpf", "--textcfg", f"{name}-{seed}.config",
         "--report", "report.json", "--timing-allow-fail", "--log", "place.log", cwd=folder,
     )  # fmt: skip
-    report = json.loads((folder / "report.json").read_text())
-    fmax = timing(report)
-    tools.run("ECPPACK", "--compress", f"{name}.config", f"{name}.bit", cwd=folder)
-    cells = {
-        kind: (cell["used"], cell["available"]) for kind, cell in report["utilization"].items()
-    }
-    return Bitstream(folder / f"{name}.bit", fmax, cells)
+    found: dict[str, Any] = json.loads((folder / "report.json").read_text())
+    return found
 
 
-def timing(report: dict[str, Any]) -> float:
-    """Return the Fmax of nextpnr's report, in MHz.
+def _fmax(report: dict[str, Any]) -> float:
+    return float(min(found["achieved"] for found in report["fmax"].values()))
 
-    Raises ``RuntimeError`` with the worst path if it is less than the clock asks for.
-    """
+
+def _require_timing(report: dict[str, Any]) -> None:
+    """Raise :class:`TimingMissed` with the worst path if a clock in nextpnr's report is not met."""
     for clock, found in report["fmax"].items():
         if found["achieved"] < found["constraint"]:
             path = next(
@@ -128,11 +151,10 @@ def timing(report: dict[str, Any]) -> float:
                 for p in report["critical_paths"]
                 if p["from"].endswith(clock) and p["to"].endswith(clock)
             )
-            raise RuntimeError(
+            raise TimingMissed(
                 f"the clock reaches {found['achieved']:.1f} MHz, not {found['constraint']:.0f}: "
                 f"the worst path is from {path[0]['from']['cell']} to {path[-1]['to']['cell']}"
             )
-    return min(found["achieved"] for found in report["fmax"].values())
 
 
 def load(path: Path) -> None:

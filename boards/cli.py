@@ -1,14 +1,15 @@
 """The commands ``seedbed board``."""
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from seedbed.flow.cli import app as command_line
 from seedbed.flow.cli import main
-from seedbed.flow.files import os_error_path, require_output
+from seedbed.flow.files import os_error_path, require_output, write_atomic
 from seedbed.flow.options import BUILD, Build, Force, show_table
 from seedbed.flow.progress import status
 
@@ -17,6 +18,9 @@ __all__ = ["app", "main"]
 app = typer.Typer(help="Run applications on a board, or on a virtual one.")
 out = Console()
 err = Console(stderr=True)
+
+#: The cells of a report, as nextpnr names them.
+KINDS = ("TRELLIS_COMB", "TRELLIS_FF", "DP16KD", "MULT18X18D")
 
 command_line.add_typer(app, name="board")
 
@@ -121,11 +125,60 @@ def build_bitstream(
     chosen, found = platforms.find(board), apps.find(app)
     folder = build / "board" / board
     with status(err, f"building {app} for {board}") as update, os_error_path(build):
-        made = bitstreams.build(chosen, found, app, folder=folder, seed=seed, progress=update)
+        made = bitstreams.build(chosen, found, app, folder=folder, seeds=[seed], progress=update)
     rows = [[kind, *used] for kind, used in made.cells.items() if used[0]]
     show_table(out, ["cells", "used", "available"], rows)
-    out.print(f"Fmax: {made.fmax:.1f} MHz, for a clock of {bitstreams.CLOCK_MHZ} MHz")
+    out.print(f"Fmax: {made.fmax[seed]:.1f} MHz, for a clock of {bitstreams.CLOCK_MHZ} MHz")
     print(made.path)
+
+
+@app.command("report")
+def report_bitstreams(
+    seeds: Annotated[int, typer.Option(min=1, help="Placements of each; the fastest is kept.")] = 3,
+    build: Build = BUILD,
+) -> None:
+    """Build every application for every board, and report cells and Fmax.
+
+    The rows are in board/report.json of the build folder, too: each is written when its bitstream
+    is. Fails, after all of them, if one does not meet the timing.
+    """
+    from statistics import median
+
+    from seedbed.boards import apps, platforms
+    from seedbed.boards import build as bitstreams
+
+    rows: list[dict[str, Any]] = []
+    missed: list[str] = []
+    numbers = range(1, seeds + 1)
+    for board in platforms.BOARDS.values():
+        for name, found in apps.APPS.items():
+            folder = build / "board" / board.name
+            with status(err, f"building {name} for {board.name}") as update, os_error_path(build):
+                try:
+                    made = bitstreams.build(
+                        board, found, name, folder=folder, seeds=numbers, progress=update
+                    )
+                except bitstreams.TimingMissed as problem:
+                    missed.append(f"{name} for {board.name}: {problem}")
+                    continue
+                used = {kind: made.cells[kind][0] for kind in KINDS}
+                rows.append(
+                    {"board": board.name, "application": name, **used}
+                    | {"fmax_mhz": list(made.fmax.values()), "clock_mhz": bitstreams.CLOCK_MHZ}
+                )
+                write_atomic(build / "board" / "report.json", json.dumps(rows, indent=1) + "\n")
+    lines = []
+    for row in rows:
+        mhz = row["fmax_mhz"]
+        cells = [f"{row[kind]:,}" for kind in KINDS]
+        fmax = f"{median(mhz):.1f} ({min(mhz):.1f} to {max(mhz):.1f})"
+        lines.append([row["board"], row["application"], *cells, fmax])
+    header = ["board", "application", *KINDS, "Fmax MHz, median (range)"]
+    show_table(
+        out, header, lines, title=f"bitstreams, {seeds} seeds, clock {bitstreams.CLOCK_MHZ} MHz"
+    )
+    if missed:
+        raise bitstreams.TimingMissed("; ".join(missed))
 
 
 @app.command("load")
