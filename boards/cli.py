@@ -58,8 +58,11 @@ def simulate(
 ) -> None:
     """Run a virtual board, print the path of its serial port, and wait for an interruption.
 
-    All boards have the same top, which does not know its board.
+    All boards have the same top, which does not know its board. The signal SIGUSR1 presses the
+    reset button.
     """
+    import signal
+
     from seedbed.boards import apps, platforms, virtual
 
     platforms.find(board)
@@ -67,6 +70,7 @@ def simulate(
     with status(err, f"building the virtual board of {app}"):
         program = virtual.executable(found, app, build=build)
     with virtual.start(program, errors=errors, seed=seed) as running:
+        signal.signal(signal.SIGUSR1, lambda *_: running.reset())
         print(running.port, flush=True)
         running.process.wait()
     raise RuntimeError("the virtual board ended")

@@ -1,10 +1,11 @@
 // Runs a top with its serial port on a pseudo-terminal.
 //
-// bench DIVISOR ERRORS SEED: prints the path of the terminal, and runs until it or its parent is ended. On
-// average one of ERRORS bytes on the line, in both directions, is lost, changed, doubled or late; 0:
-// none is.
+// bench DIVISOR ERRORS SEED: prints the path of the terminal, and runs until it or its parent is
+// ended. On average one of ERRORS bytes on the line, in both directions, is lost, changed, doubled or
+// late; 0: none is. SIGUSR1 presses the reset button.
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <termios.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 
 static int divisor, errors;
 static std::mt19937 generator;
+static volatile sig_atomic_t pressed;
 
 // A direction of the line: bytes, and how many byte times the first one is late.
 struct Line {
@@ -52,6 +54,7 @@ int main(int argc, char** argv) {
     divisor = atoi(argv[1]);
     errors = atoi(argv[2]);
     generator.seed(atoi(argv[3]));
+    signal(SIGUSR1, [](int) { pressed = 1; });
     int host = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
     if (host < 0 || grantpt(host) || unlockpt(host)) {
         perror("no pseudo-terminal");
@@ -72,7 +75,7 @@ int main(int argc, char** argv) {
     const long byte_time = 10L * divisor;
     // Byte times without a byte on the line.
     long idle = 0;
-    int sending = -1, receiving = 0, timer = 0;
+    int sending = -1, receiving = 0, timer = 0, reset = 4;
     top.rx = 1;
     for (unsigned long cycle = 0;; cycle++) {
         if (cycle % byte_time == 0) {
@@ -100,7 +103,9 @@ int main(int argc, char** argv) {
         }
         int bit = cycle % byte_time / divisor;
         top.rx = sending < 0 || bit == 9 ? 1 : bit == 0 ? 0 : sending >> (bit - 1) & 1;
-        top.rst = cycle < 4;
+        if (pressed) pressed = 0, reset = 4;
+        top.rst = reset > 0;
+        if (reset) reset--;
         top.clk = 0;
         top.eval();
         top.clk = 1;

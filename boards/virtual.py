@@ -1,5 +1,6 @@
 """The virtual board: an application's top in Verilator, its serial port on a pseudo-terminal."""
 
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,6 +39,10 @@ class Board:
 
     port: str
     process: subprocess.Popen[str]
+
+    def reset(self) -> None:
+        """Press the reset button."""
+        self.process.send_signal(signal.SIGUSR1)
 
 
 @contextmanager

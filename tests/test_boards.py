@@ -126,6 +126,24 @@ def test_a_new_host_continues_after_one_that_was_killed(port):
     assert "1024 bins of the histogram are those of the model" in printed
 
 
+def test_reset_is_pressed_during_a_job(program):
+    with virtual.start(program) as board:
+        with connect(board.port) as device:
+            origin = noise._start(device, Console(file=StringIO()), 9, 50_000, 10, 3000)
+            words = device.stream(origin, 7000)
+            next(words)
+            board.reset()
+            with pytest.raises(LinkFailure, match="was reset, or another program uses it"):
+                list(words)
+        with connect(board.port) as device:
+            assert not device.read("jobs")
+            assert not device.read("busy")
+            with pytest.raises(ValueError, match="no job to continue: the board was reset"):
+                job(device, resume=True)
+            job(device, seed=9, numbers=50_000, window=10, window_beats=3000)
+            assert device.read("jobs") == 1
+
+
 def test_a_new_job_ends_the_one_before(port):
     with connect(port) as device:
         noise._start(device, Console(file=StringIO()), 9, 50_000, 10, 3000)
@@ -161,7 +179,7 @@ def test_the_command_line_from_end_to_end(port, called, tmp_path):
     assert "exists" in problem
 
 
-def test_a_simulation_prints_its_port_and_ends_when_interrupted(tmp_path, program):
+def test_a_simulation_prints_its_port_is_reset_and_ends_when_interrupted(tmp_path, program):
     command = [sys.executable, "-m", "seedbed", "board", "sim", "ulx3s-85f", "noise", "--build"]
     process = subprocess.Popen(
         [*command, program.parents[2]], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -169,6 +187,10 @@ def test_a_simulation_prints_its_port_and_ends_when_interrupted(tmp_path, progra
     port = process.stdout.readline().strip()
     with connect(port, timeout=0.2) as device:
         assert device.read("jobs") == 0
+        process.send_signal(signal.SIGUSR1)
+        # The signal may arrive some requests later.
+        with pytest.raises(LinkFailure, match="was reset, or another program uses it"):
+            all(device.read("jobs") == 0 for _ in range(100))
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=20)[1].splitlines()[-1].startswith("interrupted")
     assert process.returncode == 130
