@@ -1,6 +1,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from seedbed.flow.emit.verilog import write
 from seedbed.flow.registry import CORES, WRAPPERS, find_verilog
 from seedbed.flow.report.kinds import in_cocotb
@@ -18,10 +20,12 @@ def test_the_wrapper_is_emitted():
     assert find_verilog("zo_trainer") is CORES["zo_trainer"]
 
 
-def test_axi_ports_of_the_emitted_verilog(tmp_path):
-    verilog = write(WRAPPERS[NAME], SMALL, tmp_path)
+@pytest.mark.parametrize("params", [SMALL, SMALL | {"tail": 1}, SMALL | {"tail": 2}])
+def test_axi_ports_of_the_emitted_verilog(params, tmp_path):
+    """A tail adds a field to each phase, in the schedule's register and in the log."""
+    verilog = write(WRAPPERS[NAME], params, tmp_path)
     assert lint(verilog, NAME) == []
-    done = in_cocotb(WRAPPERS[NAME], SMALL, verilog, seed=1, build=ROOT / "build")
+    done = in_cocotb(WRAPPERS[NAME], params, verilog, seed=1, build=ROOT / "build")
     assert done["tests"] == 4
 
 
