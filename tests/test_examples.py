@@ -63,6 +63,17 @@ def test_the_axi_system_computes_a_product_and_can_fail(tmp_path, monkeypatch, c
     assert re.search("status 000000[1-7]2, not 00000002", tools.run("VVP", "system", cwd=tmp_path))
 
 
+def test_the_application_runs_on_the_virtual_board(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names = runpy.run_path(str(EXAMPLES / "board_words.py"), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert printed == "1000 words are equal to the model's\n100 words are equal to the model's\n"
+    # The other device sends what the model does not.
+    monkeypatch.setattr(names["golden"].Lfsr, "load", lambda self, seed: None)
+    with pytest.raises(AssertionError, match="the words are not the model's"):
+        runpy.run_path(str(EXAMPLES / "board_words.py"), run_name="__main__")
+
+
 @pytest.mark.skipif(not tools.there("IVERILOG"), reason="Icarus Verilog is not installed")
 def test_the_tutorial_prints_what_its_page_shows(tmp_path, kept):
     page = (EXAMPLES.parent / "docs" / "tutorial.md").read_text()
