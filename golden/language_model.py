@@ -11,17 +11,28 @@ The second layer's input is the first layer's h_t. Shapes follow from the parame
 network of textgenrnn (Max Woolf).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-__all__ = ["CONTEXT", "activations", "gradients", "losses", "perplexity", "require", "windows"]
+__all__ = [
+    "CONTEXT",
+    "activations",
+    "gradients",
+    "losses",
+    "perplexity",
+    "require",
+    "second_moments",
+    "windows",
+]
 
 #: T, characters that the model sees.
 CONTEXT = 40
 #: Windows per pass: bounds the memory.
 CHUNK = 512
 Parameters = Mapping[str, np.ndarray]
+#: Takes a matrix's name, the gradients of its outputs, and its inputs.
+Observe = Callable[[str, np.ndarray, np.ndarray], None]
 
 
 def require(parameters: Parameters) -> None:
@@ -134,16 +145,43 @@ def gradients(p: Parameters, contexts: np.ndarray, targets: np.ndarray) -> dict[
     return found
 
 
+def second_moments(
+    p: Parameters, contexts: np.ndarray, targets: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return H, (columns, columns), of each matrix but the attention's one row.
+
+    In a product y = W x with the gradient g of y, the row r of W has the gradient g_r x. H is the
+    sum over rows of the mean over products of their outer products, the mean of (g g') x x'. Then
+    sum over rows of e H e' estimates what errors e of the rows add to the loss. A row of the
+    embedding is read, and not multiplied: its gradient is that of what is read.
+    """
+    found: dict[str, np.ndarray] = {}
+
+    def observe(name: str, errors: np.ndarray, inputs: np.ndarray) -> None:
+        flat = inputs.reshape(-1, inputs.shape[-1]).astype(np.float64)
+        squares = (errors.reshape(len(flat), -1).astype(np.float64) ** 2).sum(axis=1)
+        found[name] = found.get(name, 0) + (flat * squares[:, None]).T @ flat / len(contexts)
+
+    for k in range(0, len(contexts), CHUNK):
+        gradient = {name: np.zeros_like(value) for name, value in p.items()}
+        _backward(p, contexts[k : k + CHUNK], targets[k : k + CHUNK], 1, gradient, observe)
+    return {name: (value + value.T) / 2 for name, value in found.items()}
+
+
 def _backward(
     p: Parameters, contexts: np.ndarray, targets: np.ndarray, count: int,
-    found: dict[str, np.ndarray],
+    found: dict[str, np.ndarray], observe: Observe = lambda *_: None,
 ) -> None:  # fmt: skip
-    """Add the gradients of some windows, divided by ``count``."""
+    """Add the gradients of some windows, divided by ``count``.
+
+    ``observe`` takes each matrix, the gradients of its outputs, and its inputs.
+    """
     made = _forward(p, contexts)
     error = np.exp(_log_softmax(made["logits"]))
     error[np.arange(len(targets)), targets] -= 1
     error /= count
     q, shares = made["q"], made["shares"]
+    observe("output.weight", error, made["y"])
     found["output.weight"] += error.T @ made["y"]
     found["output.bias"] += error.sum(axis=0)
     dy = error @ p["output.weight"]
@@ -154,18 +192,19 @@ def _backward(
     width = p["embedding.weight"].shape[1]
     first = p["lstm1.recurrent.weight"].shape[1]
     dx, dh1, dh2 = dq[..., :width], dq[..., width : width + first], dq[..., width + first :]
-    dz = _through(p, "lstm2", made, dh2, made["lstm1.h"][1:], found)
+    dz = _through(p, "lstm2", made, dh2, made["lstm1.h"][1:], found, observe)
     dz = _through(
         p, "lstm1", made, dh1 + dz @ p["lstm2.input.weight"], p["embedding.weight"][contexts.T],
-        found,
+        found, observe,
     )  # fmt: skip
     dx = dx + dz @ p["lstm1.input.weight"]
+    observe("embedding.weight", np.ones(dx.shape[:2], dx.dtype), dx)
     np.add.at(found["embedding.weight"], contexts.T, dx)
 
 
 def _through(
     p: Parameters, layer: str, made: dict[str, np.ndarray], dhs: np.ndarray, inputs: np.ndarray,
-    found: dict[str, np.ndarray],
+    found: dict[str, np.ndarray], observe: Observe,
 ) -> np.ndarray:  # fmt: skip
     """Add a layer's gradients, from those of its outputs; return those of its sums z."""
     gates, hs, cs = (made[f"{layer}.{part}"] for part in ("gates", "h", "c"))
@@ -185,6 +224,8 @@ def _through(
         dc = dc * f
         dh = dz[t] @ recurrent
     flat = dz.reshape(-1, dz.shape[2])
+    observe(f"{layer}.input.weight", flat, inputs)
+    observe(f"{layer}.recurrent.weight", flat, hs[:-1])
     found[f"{layer}.input.weight"] += flat.T @ inputs.reshape(len(flat), -1)
     found[f"{layer}.recurrent.weight"] += flat.T @ hs[:-1].reshape(len(flat), -1)
     found[f"{layer}.bias"] += flat.sum(axis=0)

@@ -13,9 +13,9 @@ from seedbed.spec import SeedlmConfig
 from seedbed.spec.packing import GroupsConfig, Lut4Config
 
 SMALL = {
-    "seedlm": (SeedlmConfig(block=4, latent=2, width=5), True),
-    "lut4": (Lut4Config(), False),
-    "groups": (GroupsConfig(), False),
+    "seedlm": (SeedlmConfig(block=4, latent=2, width=5), (lm.NONE, lm.COLUMNS, lm.FEEDBACK)),
+    "lut4": (Lut4Config(), (lm.NONE,)),
+    "groups": (GroupsConfig(), (lm.NONE,)),
 }
 
 
@@ -65,7 +65,7 @@ def test_rows_of_the_table(few, folder, tmp_path):
     result = lm.run_lm(folder, tmp_path / "out", lines=2)
     assert result["characters"] == {"a": 5, "b": 7}
     assert [row["case"] for row in result["rows"]] == [vars(case) for case in lm.cases()]
-    assert len(result["rows"]) == 8
+    assert len(result["rows"]) == 10
     parameters = load_file(folder / "model.safetensors")
     count = sum(v.size for v in parameters.values())
     weights = sum(v.size for n, v in parameters.items() if n.endswith("t") and n[0] != "a")
@@ -78,7 +78,7 @@ def test_rows_of_the_table(few, folder, tmp_path):
         assert all(value > 1 for value in row["perplexity"].values())
     by_kept = {(r["case"]["form"], r["case"]["kept"], r["case"]["importance"]): r
                for r in result["rows"]}  # fmt: skip
-    for form, importance in (("seedlm", False), ("seedlm", True), ("lut4", False)):
+    for form, importance in (("seedlm", lm.NONE), ("seedlm", lm.COLUMNS), ("lut4", lm.NONE)):
         none, some = (by_kept[form, kept, importance] for kept in lm.KEPT)
         assert some["bits_per_weight"] > none["bits_per_weight"] + 0.05 * 48 - 0.1
         assert some["relative_error"] < none["relative_error"]
@@ -143,7 +143,7 @@ def test_the_command(few, folder, called, tmp_path, monkeypatch):
     monkeypatch.setattr(lm_text, "STEPS", 1)
     monkeypatch.setattr(lm_text.train, "__kwdefaults__", {"steps": 1})
     monkeypatch.setattr(lm, "KEPT", (0.05,))
-    monkeypatch.setattr(lm, "FORMATS", {"groups": (GroupsConfig(), False)})
+    monkeypatch.setattr(lm, "FORMATS", {"groups": (GroupsConfig(), (lm.NONE,))})
     code, out, _ = called(["demo", "lm", "--build", str(tmp_path)], tmp_path)
     assert code == 0
     assert "perplexity, unseen" in out

@@ -148,7 +148,7 @@ def compress(
         typer.Option(
             metavar="STATS",
             help="Weight errors by the importance of the input channel: a safetensors file with a "
-            "vector per tensor.",
+            "vector per tensor; or with a matrix, to compensate errors by later columns.",
         ),
     ] = None,
     dry_run: Annotated[

@@ -1,6 +1,6 @@
 """Pieces of a checkpoint's tensors: the units of parallel work."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import ldexp
 
@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from seedbed.flow.compress.checkpoint import FLOATS, Checkpoint
+from seedbed.flow.compress.importance import Importance
 from seedbed.flow.compress.packed import (
     Config,
     Packed,
@@ -124,16 +125,23 @@ def strips(config: Config, name: str, weights: Weights, size: int = STRIP) -> It
             yield Piece(name, (row, column), rows, columns, plain, packed)
 
 
-def pieces(packed: Packed, size: int = PIECE, weighted: Container[str] = ()) -> Iterator[Piece]:
+def pieces(
+    packed: Packed, size: int = PIECE, importance: Mapping[str, Importance] | None = None
+) -> Iterator[Piece]:
     """Yield the pieces of all packed tensors; their order defines the index.
 
-    SeedLM's blocks of tensors in ``weighted`` are cut into :func:`strips`.
+    SeedLM's blocks of tensors with importance are cut into :func:`strips`, or, if errors change
+    later columns, into whole rows.
     """
     for name, weights in packed.tensors.items():
-        if name in weighted and isinstance(packed.config, SeedlmConfig):
+        found = (importance or {}).get(name)
+        if found is None or not isinstance(packed.config, SeedlmConfig):
+            yield from cut(packed.config, name, weights, size)
+        elif found.changes is None:
             yield from strips(packed.config, name, weights)
         else:
-            yield from cut(packed.config, name, weights, size)
+            # The matrix that goes with a piece is not larger than the piece.
+            yield from cut(packed.config, name, weights, max(STRIP, weights.columns**2))
 
 
 def read_plain(file: Checkpoint, piece: Piece, weights: Weights) -> bytes:
@@ -188,8 +196,10 @@ class Work:
     scale: int
     columns: int
     raw: bytes
-    #: Weights of the errors by column, or ``None``.
-    importance: np.ndarray | None = None
+    #: That of the piece's columns, or ``None``.
+    importance: Importance | None = None
+    #: Places in the piece of the kept weights, which have no error.
+    kept: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -212,13 +222,14 @@ def encode(work: Work) -> Found:
     rows = np.ldexp(floats(work.raw, work.dtype).reshape(-1, work.columns), -work.scale)
     plain = 0.0
     if isinstance(config, SeedlmConfig):
-        packed, plain = _search(config, rows, work.rule, work.importance)
+        packed, plain = _search(config, rows, work.rule, work.importance, work.kept)
     elif isinstance(config, GroupsConfig):
         packed = packing.encode_groups(config, rows)
     else:
         from seedbed.flow.compress.kmeans import kmeans
 
-        levels = np.array([kmeans(row, work.importance, config.levels) for row in rows])
+        weights = work.importance.weights if work.importance else None
+        levels = np.array([kmeans(row, weights, config.levels) for row in rows])
         packed = packing.encode_lut4(config, rows, levels)
     wrong = _decode(config, packed, work.columns) - rows
     squares = (wrong**2).sum(), plain, (rows**2).sum()
@@ -227,8 +238,9 @@ def encode(work: Work) -> Found:
 
 
 def _search(
-    config: SeedlmConfig, rows: np.ndarray, rule: str, importance: np.ndarray | None
-) -> tuple[np.ndarray, float]:
+    config: SeedlmConfig, rows: np.ndarray, rule: str, importance: Importance | None,
+    kept: np.ndarray | None,
+) -> tuple[np.ndarray, float]:  # fmt: skip
     """Return packed rows, and the squared error of block floating point."""
     # Imported here: the search takes a second to load, and only workers need it.
     from seedbed.flow.compress.search import block_floating_point, search
@@ -238,17 +250,31 @@ def _search(
     padded = np.zeros((len(rows), count, config.block))
     padded.reshape(len(rows), -1)[:, : rows.shape[1]] = rows
     blocks = padded.reshape(-1, config.block)
+    plain = block_floating_point(config, blocks).sum()
     if importance is None:
         packed = seedlm.pack(config, *search(config, blocks, rule=rule)).reshape(len(rows), count)
     else:
         # What is decoded after the end of a row does not count.
         weights = np.zeros((count, config.block))
-        weights.reshape(-1)[: rows.shape[1]] = importance
+        weights.reshape(-1)[: rows.shape[1]] = importance.weights
         packed = np.empty((len(rows), count), np.uint64)
+        exact = np.zeros(rows.shape, bool)
+        if kept is not None:
+            exact.reshape(-1)[kept] = True
+        targets = padded.reshape(len(rows), -1)[:, : rows.shape[1]]
         for k in range(count):
             found = weighted_search(config, padded[:, k], weights[k], rule=rule)
             packed[:, k] = seedlm.pack(config, *found)
-    return pack_rows(config, packed), block_floating_point(config, blocks).sum()
+            if importance.changes is None:
+                continue
+            decoded = seedlm.decode(config, *found)
+            first, after = k * config.block, (k + 1) * config.block
+            for c in range(first, min(after, rows.shape[1])):
+                values = np.where(exact[:, c], rows[:, c], decoded[:, c - first])
+                wrong = targets[:, c] - values
+                # Column by column: the rounding does not depend on the number of rows.
+                targets[:, after:] -= wrong[:, None] * importance.changes[c, after:]
+    return pack_rows(config, packed), plain
 
 
 def _decode(config: Config, raw: np.ndarray, columns: int) -> np.ndarray:

@@ -36,7 +36,8 @@ class Options:
     keep, keep_as
         File of the mask of kept weights, and format of their differences, of ``KEPT``.
     importance
-        File of the importance of columns, for SeedLM's blocks and tables of 16 levels.
+        File of the importance of columns, for SeedLM's blocks and tables of 16 levels: see
+        :mod:`seedbed.flow.compress.importance`.
     """
 
     config: Config

@@ -12,7 +12,7 @@ import numpy as np
 from rich.console import Console
 
 from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError, Entry, require_target
-from seedbed.flow.compress.importance import read_importance
+from seedbed.flow.compress.importance import Importance, read_importance
 from seedbed.flow.compress.journal import Journal
 from seedbed.flow.compress.kept import apply_mask, write_kept
 from seedbed.flow.compress.packed import Config, Packed, Weights
@@ -82,10 +82,12 @@ def compress(
         mask = None
         if options.keep is not None:
             packed, kept, mask = apply_mask(options.keep, packed, source, options.keep_as)
-        importance: dict[str, np.ndarray] = {}
+        importance: dict[str, Importance] = {}
         used = None
         if options.importance is not None:
-            importance, used = read_importance(options.importance, packed.tensors, source)
+            importance, used = read_importance(
+                options.importance, packed.config, packed.tensors, source
+            )
         todo = partial(pieces, packed, size, importance)
         run = {
             "version of seedbed": version("seedbed"),
@@ -104,7 +106,15 @@ def compress(
             try:
                 with _open_part(part, read, packed) as written:
                     _search(
-                        read, written, packed, journal, todo, importance, pool=pool, console=console
+                        read,
+                        written,
+                        packed,
+                        journal,
+                        todo,
+                        importance,
+                        kept,
+                        pool=pool,
+                        console=console,
                     )
                     saved = write_kept(read, written, packed, kept, console, size)
                     for name in read.tensors.keys() - packed.tensors.keys():
@@ -144,7 +154,8 @@ def _open_part(part: Path, read: Checkpoint, packed: Packed) -> Checkpoint:
 
 def _search(
     read: Checkpoint, written: Checkpoint, packed: Packed, journal: Journal, todo: Pieces,
-    importance: Mapping[str, np.ndarray], *, pool: Pool, console: Console,
+    importance: Mapping[str, Importance], kept: Mapping[str, np.ndarray], *, pool: Pool,
+    console: Console,
 ) -> None:  # fmt: skip
     """Pack all unfinished pieces, and write the results."""
     config = packed.config
@@ -167,10 +178,24 @@ def _search(
             weights = packed.tensors[piece.name]
             raw = read_plain(read, piece, weights)
             columns = slice(piece.first[1], piece.first[1] + piece.columns)
-            part = importance[piece.name][columns] if piece.name in importance else None
+            part, places = importance.get(piece.name), None
+            if part is not None and part.changes is None:
+                part = Importance(part.weights[columns])
+            elif part is not None and piece.name in kept:
+                chosen = kept[piece.name]
+                places = chosen[piece.inside(weights, chosen)] - piece.first[0] * weights.columns
             yield (
                 (index, piece),
-                Work(config, packed.rule, weights.dtype, weights.scale, piece.columns, raw, part),
+                Work(
+                    config,
+                    packed.rule,
+                    weights.dtype,
+                    weights.scale,
+                    piece.columns,
+                    raw,
+                    part,
+                    places,
+                ),
             )
 
     with throughput_bar(console) as shown:

@@ -31,20 +31,23 @@ from seedbed.spec.packing import GroupsConfig, Lut4Config
 
 __all__ = ["FORMATS", "KEPT", "Case", "cases", "run_lm"]
 
-#: Formats of the dense part, and whether importance applies.
-FORMATS: dict[str, tuple[Config, bool]] = {
-    "SeedLM, 4 bits": (SEEDLM[4], True),
-    "SeedLM, 3 bits": (SEEDLM[3], True),
-    "lut4": (Lut4Config(), True),
-    "groups of 32": (GroupsConfig(group=32), False),
-    "groups of 128": (GroupsConfig(group=128), False),
+#: Kinds of importance: of each column, and of all columns together, with feedback of errors.
+NONE, COLUMNS, FEEDBACK = "no", "columns", "feedback"
+#: Formats of the dense part, and the kinds of importance that apply.
+FORMATS: dict[str, tuple[Config, tuple[str, ...]]] = {
+    "SeedLM, 4 bits": (SEEDLM[4], (NONE, COLUMNS, FEEDBACK)),
+    "SeedLM, 3 bits": (SEEDLM[3], (NONE, COLUMNS, FEEDBACK)),
+    "lut4": (Lut4Config(), (NONE, COLUMNS)),
+    "groups of 32": (GroupsConfig(group=32), (NONE,)),
+    "groups of 128": (GroupsConfig(group=128), (NONE,)),
 }
 #: Fractions of kept weights.
 KEPT = (0.0, 0.001, 0.01)
 #: Compressed tensors: all matrices but the one row of the attention.
 TENSORS = "[!a]*.weight"
-#: What is added to importance, as a share of its mean: no column is without weight.
-FLOOR = 1e-3
+#: What is added to importance, as a share of its mean: no column is without weight. Of a matrix,
+#: it is added to the diagonal.
+FLOOR, DAMPING = 1e-3, 1e-2
 #: The character that begins a text.
 START = "<s>"
 
@@ -65,19 +68,19 @@ class Task:
 
 @dataclass(frozen=True)
 class Case:
-    """A row of the table: format, fraction of kept weights, and whether importance is used."""
+    """A row of the table: format, fraction of kept weights, and kind of importance."""
 
     form: str
     kept: float
-    importance: bool
+    importance: str
 
 
 def cases() -> list[Case]:
     """Return all rows of the table."""
     return [
         Case(form, kept, importance)
-        for form, (_, weighted) in FORMATS.items()
-        for importance in ((False, True) if weighted else (False,))
+        for form, (_, kinds) in FORMATS.items()
+        for importance in kinds
         for kept in KEPT
     ]
 
@@ -90,7 +93,8 @@ def run_lm(
 
     The gradients that choose kept weights and the importance of columns are those of the first
     text. The gradient of a weight is the root mean square over lines; the importance of a column
-    is the mean of the squares over its rows.
+    is the mean of the squares over its rows. Feedback of errors uses
+    :func:`~seedbed.golden.language_model.second_moments`.
 
     Parameters
     ----------
@@ -172,14 +176,20 @@ def _measure(
     source = out / "model.safetensors"
     save_file({n: np.ascontiguousarray(v) for n, v in task.parameters.items()}, source)
     with bar:
-        shown = bar.add_task("gradients", total=len(task.lines) + len(missing))
+        shown = bar.add_task("gradients", total=2 * len(task.lines) + len(missing))
         squares = {name: np.zeros(v.shape) for name, v in task.parameters.items()}
         for contexts, targets in task.lines:
             found = language_model.gradients(task.parameters, contexts, targets)
             for name, value in found.items():
                 squares[name] += (value.astype(np.float64) * len(targets)) ** 2
             bar.advance(shown)
-        _write_statistics(squares, len(task.lines), out)
+        moments: dict[str, np.ndarray] = {}
+        for contexts, targets in task.lines:
+            found = language_model.second_moments(task.parameters, contexts, targets)
+            for name, value in found.items():
+                moments[name] = moments.get(name, 0) + value * len(targets)
+            bar.advance(shown)
+        _write_statistics(squares, moments, len(task.lines), out)
         quiet = Console(quiet=True)
         for kept in filter(None, KEPT):
             selection = sensitive(
@@ -198,12 +208,19 @@ def _measure(
             bar.advance(shown)
 
 
-def _write_statistics(squares: dict[str, np.ndarray], count: int, out: Path) -> None:
+def _write_statistics(
+    squares: dict[str, np.ndarray], moments: dict[str, np.ndarray], count: int, out: Path
+) -> None:
     roots = {n: np.sqrt(v / count).astype(np.float32) for n, v in squares.items()}
     save_file(roots, out / "gradients.safetensors")
     columns = {n: v.mean(axis=0) / count for n, v in squares.items() if v.ndim == 2}
     stats = {n: (v + FLOOR * v.mean()).astype(np.float32) for n, v in columns.items()}
-    save_file(stats, out / "importance.safetensors")
+    save_file(stats, out / f"{COLUMNS}.safetensors")
+    damped = {
+        n: v / v.diagonal().mean() + DAMPING * np.eye(len(v)) if v.any() else np.eye(len(v))
+        for n, v in moments.items()
+    }
+    save_file({n: v.astype(np.float32) for n, v in damped.items()}, out / f"{FEEDBACK}.safetensors")
 
 
 def _compressed(task: Task, case: Case, source: Path, out: Path) -> dict[str, Any]:
@@ -213,7 +230,7 @@ def _compressed(task: Task, case: Case, source: Path, out: Path) -> dict[str, An
         config=FORMATS[case.form][0],
         tensors=TENSORS,
         keep=out / f"mask-{case.kept:g}.safetensors" if case.kept else None,
-        importance=out / "importance.safetensors" if case.importance else None,
+        importance=None if case.importance == NONE else out / f"{case.importance}.safetensors",
     )
     quiet = Console(quiet=True)
     with workers.processes(1) as pool:
@@ -298,7 +315,7 @@ def _show(result: dict[str, Any], console: Console) -> None:
         case = row["case"]
         lines.append(
             [
-                case["form"], f"{100 * case['kept']:g}", "yes" if case["importance"] else "",
+                case["form"], f"{100 * case['kept']:g}", case["importance"],
                 f"{row['bits_per_weight']:.3f}", f"{row['bits_per_parameter']:.3f}",
                 *(f"{row['perplexity'][n]:.3f}" for n in names),
             ]
@@ -319,7 +336,7 @@ def _plot(result: dict[str, Any]) -> bytes:
     for name, axes in zip(names, all_axes, strict=True):
         axes.axhline(result["perplexity"][name], color=NEUTRAL, ls="--", label="float32")
         for form, color in zip(FORMATS, colors, strict=False):
-            for importance in (False, True):
+            for importance, style in ((NONE, "s--"), (COLUMNS, "o-"), (FEEDBACK, "^:")):
                 rows = [
                     row for row in result["rows"]
                     if (row["case"]["form"], row["case"]["importance"]) == (form, importance)
@@ -329,8 +346,8 @@ def _plot(result: dict[str, Any]) -> bytes:
                 axes.plot(
                     [row["bits_per_weight"] for row in rows],
                     [row["perplexity"][name] for row in rows],
-                    "o-" if importance else "s--", ms=4, color=color,
-                    label=form + (", importance" if importance else ""),
+                    style, ms=4, color=color,
+                    label=form + ("" if importance == NONE else f", {importance}"),
                 )  # fmt: skip
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:g}")
