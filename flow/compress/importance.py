@@ -21,7 +21,7 @@ from seedbed.flow.compress.checkpoint import FLOATS, Checkpoint, CheckpointError
 from seedbed.flow.compress.packed import Config, Weights
 from seedbed.spec import SeedlmConfig
 
-__all__ = ["Importance", "feedback", "read_importance"]
+__all__ = ["Importance", "compensate", "feedback", "read_importance"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,21 @@ def feedback(second_moments: np.ndarray, block: int) -> Importance:
         weights[inside] = (r[inside, inside] ** 2).sum(axis=1)
         changes[inside, after] = r[inside, inside] @ inverse[inside, after]
     return Importance(weights, changes)
+
+
+def compensate(
+    targets: np.ndarray, decoded: np.ndarray, kept: np.ndarray, changes: np.ndarray, first: int
+) -> None:
+    """Change the columns of ``targets`` after a block by the errors of the block, in place.
+
+    ``decoded`` has the block's columns, the first of them is ``first`` of the rows. Weights where
+    ``kept`` is true have no error: their difference to the block is stored.
+    """
+    after = first + decoded.shape[1]
+    for c in range(first, min(after, targets.shape[1])):
+        wrong = np.where(kept[:, c], 0.0, targets[:, c] - decoded[:, c - first])
+        # Column by column: the rounding does not depend on the number of rows.
+        targets[:, after:] -= wrong[:, None] * changes[c, after:]
 
 
 def read_importance(

@@ -11,9 +11,10 @@ import numpy as np
 from rich.console import Console
 
 from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError
+from seedbed.flow.compress.importance import Importance, compensate
 from seedbed.flow.compress.mask import read_mask, require_indices
 from seedbed.flow.compress.packed import SCALES, Packed, Weights
-from seedbed.flow.compress.pieces import Piece, cut, decode, floats, place
+from seedbed.flow.compress.pieces import Piece, cut, decode, floats, place, whole_rows
 from seedbed.flow.progress import throughput_bar
 
 __all__ = ["Kept", "apply_mask", "quantize", "read_kept", "write_kept"]
@@ -86,9 +87,11 @@ def quantize(differences: np.ndarray, kept: str) -> tuple[int, np.ndarray]:
 
 def write_kept(
     read: Checkpoint, written: Checkpoint, packed: Packed, indices: Mapping[str, np.ndarray],
-    console: Console, size: int,
+    importance: Mapping[str, Importance], console: Console, size: int,
 ) -> dict[str, float]:  # fmt: skip
     """Write the kept weights of all tensors, as differences to the blocks in ``written``.
+
+    Where errors change later columns, kept weights are changed, too.
 
     Returns by tensor how much smaller its sum of squared errors is with them.
     """
@@ -97,8 +100,13 @@ def write_kept(
         task = shown.add_task("keeping", total=sum(map(len, indices.values())))
         for name, chosen in indices.items():
             weights = packed.tensors[name]
-            parts = []
-            for piece in cut(packed.config, name, weights, size):
+            changes = importance[name].changes if name in importance else None
+            parts, wanted = [], []
+            if changes is None:
+                todo = cut(packed.config, name, weights, size)
+            else:
+                todo = whole_rows(packed.config, name, weights)
+            for piece in todo:
                 inside = chosen[piece.inside(weights, chosen)]
                 if not len(inside):
                     continue
@@ -107,12 +115,19 @@ def write_kept(
                     place(written, packed.config, piece),
                     piece.rows * piece.row_bytes(packed.config),
                 )
-                wrong = floats(raw, weights.dtype) - decode(
-                    packed.config, piece, weights, blocks
-                ).reshape(-1)
-                parts.append(wrong[inside - piece.first[0] * weights.columns - piece.first[1]])
+                decoded = decode(packed.config, piece, weights, blocks)
+                targets = floats(raw, weights.dtype).reshape(decoded.shape)
+                inside = inside - piece.first[0] * weights.columns - piece.first[1]
+                parts.append((targets - decoded).reshape(-1)[inside])
+                if changes is not None:
+                    stored = np.zeros(decoded.shape, bool)
+                    stored.reshape(-1)[inside] = True
+                    for k in range(0, weights.columns, packed.config.block):
+                        part = decoded[:, k : k + packed.config.block]
+                        compensate(targets, part, stored, changes, k)
+                wanted.append((targets - decoded).reshape(-1)[inside])
                 shown.advance(task, len(inside))
-            differences = np.concatenate(parts)
+            errors, differences = np.concatenate(parts), np.concatenate(wanted)
             scale, values = quantize(differences, packed.kept)
             for part, array in (
                 ("index", chosen.astype("<i4")),
@@ -120,8 +135,8 @@ def write_kept(
                 ("scale", np.array([scale], "<i4")),
             ):
                 written.write(written.tensors[f"{name}.kept.{part}"].offset, array.tobytes())
-            left = differences - np.ldexp(values.astype(np.float64), scale)
-            saved[name] = float((differences**2).sum() - (left**2).sum())
+            left = errors - np.ldexp(values.astype(np.float64), scale)
+            saved[name] = float((errors**2).sum() - (left**2).sum())
     return saved
 
 

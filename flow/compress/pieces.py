@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from seedbed.flow.compress.checkpoint import FLOATS, Checkpoint
-from seedbed.flow.compress.importance import Importance
+from seedbed.flow.compress.importance import Importance, compensate
 from seedbed.flow.compress.packed import (
     Config,
     Packed,
@@ -37,6 +37,7 @@ __all__ = [
     "read_plain",
     "strips",
     "to_bytes",
+    "whole_rows",
     "write_packed",
 ]
 
@@ -140,8 +141,15 @@ def pieces(
         elif found.changes is None:
             yield from strips(packed.config, name, weights)
         else:
-            # The matrix that goes with a piece is not larger than the piece.
-            yield from cut(packed.config, name, weights, max(STRIP, weights.columns**2))
+            yield from whole_rows(packed.config, name, weights)
+
+
+def whole_rows(config: Config, name: str, weights: Weights) -> Iterator[Piece]:
+    """Yield the pieces of a tensor whose errors change later columns.
+
+    They have at least as many rows as columns: the matrix that goes with a piece is not larger.
+    """
+    yield from cut(config, name, weights, max(STRIP, weights.columns**2))
 
 
 def read_plain(file: Checkpoint, piece: Piece, weights: Weights) -> bytes:
@@ -198,7 +206,7 @@ class Work:
     raw: bytes
     #: That of the piece's columns, or ``None``.
     importance: Importance | None = None
-    #: Places in the piece of the kept weights, which have no error.
+    #: Places in the piece of the kept weights, whose errors change no other columns.
     kept: np.ndarray | None = None
 
 
@@ -258,22 +266,16 @@ def _search(
         weights = np.zeros((count, config.block))
         weights.reshape(-1)[: rows.shape[1]] = importance.weights
         packed = np.empty((len(rows), count), np.uint64)
-        exact = np.zeros(rows.shape, bool)
+        stored = np.zeros(rows.shape, bool)
         if kept is not None:
-            exact.reshape(-1)[kept] = True
+            stored.reshape(-1)[kept] = True
         targets = padded.reshape(len(rows), -1)[:, : rows.shape[1]]
         for k in range(count):
             found = weighted_search(config, padded[:, k], weights[k], rule=rule)
             packed[:, k] = seedlm.pack(config, *found)
-            if importance.changes is None:
-                continue
-            decoded = seedlm.decode(config, *found)
-            first, after = k * config.block, (k + 1) * config.block
-            for c in range(first, min(after, rows.shape[1])):
-                values = np.where(exact[:, c], rows[:, c], decoded[:, c - first])
-                wrong = targets[:, c] - values
-                # Column by column: the rounding does not depend on the number of rows.
-                targets[:, after:] -= wrong[:, None] * importance.changes[c, after:]
+            if importance.changes is not None:
+                decoded = seedlm.decode(config, *found)
+                compensate(targets, decoded, stored, importance.changes, k * config.block)
     return pack_rows(config, packed), plain
 
 

@@ -116,7 +116,7 @@ def compress(
                         pool=pool,
                         console=console,
                     )
-                    saved = write_kept(read, written, packed, kept, console, size)
+                    saved = write_kept(read, written, packed, kept, importance, console, size)
                     for name in read.tensors.keys() - packed.tensors.keys():
                         read.copy(name, written)
                     written.sync()

@@ -232,6 +232,9 @@ def _compressed(task: Task, case: Case, source: Path, out: Path) -> dict[str, An
         keep=out / f"mask-{case.kept:g}.safetensors" if case.kept else None,
         importance=None if case.importance == NONE else out / f"{case.importance}.safetensors",
     )
+    for left in ("journal", "part"):
+        # Of a row that was interrupted, perhaps another one.
+        packed.with_name(f"{packed.name}.{left}").unlink(missing_ok=True)
     quiet = Console(quiet=True)
     with workers.processes(1) as pool:
         *_, total = run.compress(source, packed, options, pool=pool, console=quiet)
