@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from amaranth.hdl import Module
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 
 from seedbed.hw.host_link import command_layout
 
-__all__ = ["COMMON", "PROTOCOL", "Register", "RegisterBank", "addresses", "table"]
+__all__ = ["COMMON", "PROTOCOL", "Register", "RegisterBank", "addresses", "ports", "table"]
 
 #: Version of the protocol and of the common registers.
 PROTOCOL = 1
@@ -38,6 +38,21 @@ COMMON = (
 def addresses(registers: Sequence[Register]) -> dict[str, int]:
     """Return the address of each register by name, those of :data:`COMMON` first."""
     return {register.name: k for k, register in enumerate((*COMMON, *registers))}
+
+
+def ports(registers: Sequence[Register]) -> dict[str, Member]:
+    """Return the ports of the design of an application with ``registers``.
+
+    ``control`` has a field of 32 bits for each register with access ``write``, and for each
+    ``strobe`` a pulse of a cycle; ``status`` has a field for each with access ``read``. ``o`` is
+    the stream of words for the host, and ``leds`` are eight LEDs.
+    """
+    return {
+        "control": In(layout(registers, "write", "strobe")),
+        "status": Out(layout(registers, "read")),
+        "o": Out(stream.Signature(32)),
+        "leds": Out(8),
+    }
 
 
 def table(registers: Sequence[Register]) -> str:

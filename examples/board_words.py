@@ -5,12 +5,11 @@ from itertools import islice
 from pathlib import Path
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import wiring
 
 from seedbed.boards import virtual
 from seedbed.boards.device import Device
-from seedbed.boards.registers import Register, addresses, layout
+from seedbed.boards.registers import Register, addresses, ports
 from seedbed.boards.top import identifier
 from seedbed.golden import lfsr as golden
 from seedbed.hw.lfsr import Lfsr
@@ -31,14 +30,7 @@ class Top(wiring.Component):
     """Sends the words after a seed to the host."""
 
     def __init__(self):
-        super().__init__(
-            {
-                "control": In(layout(REGISTERS, "write", "strobe")),
-                "status": Out(layout(REGISTERS, "read")),
-                "o": Out(stream.Signature(32)),
-                "leds": Out(8),
-            }
-        )
+        super().__init__(ports(REGISTERS))
 
     def elaborate(self, platform):
         m = Module()

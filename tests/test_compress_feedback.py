@@ -10,6 +10,7 @@ from seedbed.flow.compress.checkpoint import CheckpointError
 from seedbed.flow.compress.decompress import decompress
 from seedbed.flow.compress.importance import feedback
 from seedbed.flow.compress.mask import write_mask
+from seedbed.flow.compress.packed import Packed, Weights
 from seedbed.flow.compress.plan import Options
 from seedbed.flow.compress.workers import processes
 from seedbed.golden import language_model, seedlm
@@ -136,8 +137,6 @@ def test_the_bytes_depend_on_neither_pieces_nor_processes(tmp_path, monkeypatch)
 
 def _pieces(folder):
     weights, moments, _ = write(folder)
-    from seedbed.flow.compress.packed import Packed, Weights
-
     packed = Packed(SMALL, "fit", {"a": Weights(weights.shape, "F32")})
     return pieces.pieces(packed, 100, {"a": feedback(moments, SMALL.block)})
 

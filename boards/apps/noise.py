@@ -4,13 +4,12 @@ from pathlib import Path
 
 import numpy as np
 from amaranth.hdl import Module, Mux, Signal, signed
-from amaranth.lib import stream, wiring
+from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import In, Out
 from rich.console import Console
 
 from seedbed.boards.device import Device
-from seedbed.boards.registers import Register, layout
+from seedbed.boards.registers import Register, ports
 from seedbed.flow.files import atomic_path
 from seedbed.golden import perturbation as golden
 from seedbed.hw.perturbation import Perturbation
@@ -58,14 +57,7 @@ class Top(wiring.Component):
     """
 
     def __init__(self):
-        super().__init__(
-            {
-                "control": In(layout(REGISTERS, "write", "strobe")),
-                "status": Out(layout(REGISTERS, "read")),
-                "o": Out(stream.Signature(32)),
-                "leds": Out(8),
-            }
-        )
+        super().__init__(ports(REGISTERS))
 
     def elaborate(self, platform):
         m = Module()
