@@ -185,6 +185,53 @@ def report_bitstreams(
         raise bitstreams.TimingMissed("; ".join(missed))
 
 
+@app.command("predict")
+def predict_time(
+    board: BoardName,
+    cycles: Annotated[float, typer.Option(min=0, help="Clock cycles of the core.")],
+    bytes_: Annotated[
+        float, typer.Option("--bytes", min=0, help="Bytes to and from the board's memory.")
+    ] = 0,
+    clock: Annotated[
+        float | None,
+        typer.Option(help="The core's clock in MHz, by default that of the board's tops."),
+    ] = None,
+    memory_clock: Annotated[
+        float | None, typer.Option(help="The memory's clock in MHz, by default the core's.")
+    ] = None,
+    share: Annotated[
+        float, typer.Option(help="The share of the memory's peak that is reached, at most 1.")
+    ] = 1.0,
+) -> None:
+    """Predict the seconds of a job on a board from cycles, clock and bandwidth.
+
+    Without --share, the bandwidth is the memory's peak: the prediction is a lower bound.
+    """
+    from seedbed.boards import platforms
+    from seedbed.boards.build import CLOCK_MHZ
+    from seedbed.boards.predict import predict
+
+    chosen = platforms.find(board)
+    mhz = CLOCK_MHZ if clock is None else clock
+    memory_mhz = mhz if memory_clock is None else memory_clock
+    if memory_mhz > chosen.memory_mhz:
+        raise ValueError(
+            f"the memory of {board} has a clock of at most {chosen.memory_mhz} MHz, "
+            f"not {memory_mhz:g}"
+        )
+    bits = chosen.memory_bits
+    found = predict(
+        cycles=cycles, clock_mhz=mhz, octets=bytes_, bits=bits, memory_mhz=memory_mhz, share=share
+    )
+    rows = [
+        ["core", f"{cycles:,.0f} cycles", f"{mhz:g} MHz", f"{found.core_s:.6g} s"],
+        ["memory", f"{bytes_:,.0f} bytes", f"{bits / 8 * memory_mhz * share:g} MB/s",
+         f"{found.memory_s:.6g} s"],
+    ]  # fmt: skip
+    show_table(out, ["part", "work", "rate", "time"], rows)
+    out.print(f"predicted: {found.seconds:.6g} s; the core waits {100 * found.waiting:.1f} % of it")
+
+
 @app.command("load")
 def load_bitstream(
     board: BoardName,

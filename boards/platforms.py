@@ -19,12 +19,16 @@ class Board:
         The class in :mod:`amaranth_boards.ulx3s`.
     size
         The device, as nextpnr names it.
+    memory_bits, memory_mhz
+        Width of its SDRAM, single data rate, and its fastest clock, that of speed grade -7.
     """
 
     name: str
     title: str
     platform: str
     size: str
+    memory_bits: int
+    memory_mhz: int
 
 
 BOARDS = {
@@ -33,6 +37,8 @@ BOARDS = {
         title=f"ULX3S with an ECP5 LFE5U-{size.upper()}",
         platform=f"ULX3S_{size.upper()}_Platform",
         size=f"--{size[:-1]}k",
+        memory_bits=16,
+        memory_mhz=143,
     )
     for size in ("85f", "45f", "12f")
 }

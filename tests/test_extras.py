@@ -160,6 +160,7 @@ COMMANDS = [
     ("board list", "boards"),
     ("board build ulx3s-85f noise", "boards"),
     ("board load ulx3s-85f noise", "boards"),
+    ("board predict ulx3s-85f --cycles 1", None),
     ("board report", "boards"),
     ("board run noise --port none", "boards"),
     ("board sim ulx3s-85f noise", "boards"),
