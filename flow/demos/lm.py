@@ -1,7 +1,6 @@
 """The language-model demonstration: perplexity by format, kept weights and importance."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from math import prod
@@ -11,16 +10,13 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 from threadpoolctl import threadpool_limits
 
-from seedbed.flow.compress import run, workers
-from seedbed.flow.compress.checkpoint import Checkpoint
-from seedbed.flow.compress.decompress import decompress
 from seedbed.flow.compress.packed import Config
 from seedbed.flow.compress.plan import Options
 from seedbed.flow.compress.sensitive import sensitive
-from seedbed.flow.demos.lm_text import LINES, train
+from seedbed.flow.demos.lm_task import TENSORS, Task, embedded, load, restore, squared_gradients
 from seedbed.flow.files import write_atomic
 from seedbed.flow.options import show_table
 from seedbed.flow.plot_style import NEUTRAL, legend, panels, png
@@ -43,27 +39,9 @@ FORMATS: dict[str, tuple[Config, tuple[str, ...]]] = {
 }
 #: Fractions of kept weights.
 KEPT = (0.0, 0.001, 0.01)
-#: Compressed tensors: all matrices but the one row of the attention.
-TENSORS = "[!a]*.weight"
 #: What is added to importance, as a share of its mean: no column is without weight. Of a matrix,
 #: it is added to the diagonal.
 FLOOR, DAMPING = 1e-3, 1e-2
-#: The character that begins a text.
-START = "<s>"
-
-
-@dataclass(frozen=True)
-class Task:
-    """A model, the number of each character, and texts as windows by their names."""
-
-    parameters: dict[str, np.ndarray]
-    texts: dict[str, tuple[np.ndarray, np.ndarray]]
-    lines: list[tuple[np.ndarray, np.ndarray]]  #: of the first text, one by one
-
-    @property
-    def statistics(self) -> str:
-        """Name of the text of gradients and importance."""
-        return next(iter(self.texts))
 
 
 @dataclass(frozen=True)
@@ -117,7 +95,7 @@ def run_lm(
     progress = Console(stderr=True, quiet=console is None)
     out.mkdir(parents=True, exist_ok=True)
     with threadpool_limits(1):
-        task = _embedded(progress) if model is None else _load(model, lines)
+        task = embedded(progress) if model is None else load(model, lines)
         command = "seedbed demo lm" + ("" if model is None else f" --model DIR --lines {lines}")
         result = _start(task, command, out / "lm.json", resume=resume)
         missing = [case for case in cases() if _row(result, case) is None]
@@ -175,21 +153,17 @@ def _measure(
     )  # fmt: skip
     source = out / "model.safetensors"
     save_file({n: np.ascontiguousarray(v) for n, v in task.parameters.items()}, source)
+    lines = task.lines[task.statistics]
     with bar:
-        shown = bar.add_task("gradients", total=2 * len(task.lines) + len(missing))
-        squares = {name: np.zeros(v.shape) for name, v in task.parameters.items()}
-        for contexts, targets in task.lines:
-            found = language_model.gradients(task.parameters, contexts, targets)
-            for name, value in found.items():
-                squares[name] += (value.astype(np.float64) * len(targets)) ** 2
-            bar.advance(shown)
+        shown = bar.add_task("gradients", total=2 * len(lines) + len(missing))
+        squares = squared_gradients(task.parameters, lines, lambda: bar.advance(shown))
         moments: dict[str, np.ndarray] = {}
-        for contexts, targets in task.lines:
+        for contexts, targets in lines:
             found = language_model.second_moments(task.parameters, contexts, targets)
             for name, value in found.items():
                 moments[name] = moments.get(name, 0) + value * len(targets)
             bar.advance(shown)
-        _write_statistics(squares, moments, len(task.lines), out)
+        _write_statistics(squares, moments, len(lines), out)
         quiet = Console(quiet=True)
         for kept in filter(None, KEPT):
             selection = sensitive(
@@ -225,89 +199,20 @@ def _write_statistics(
 
 def _compressed(task: Task, case: Case, source: Path, out: Path) -> dict[str, Any]:
     """Return the row of a case."""
-    packed, restored = out / "packed.safetensors", out / "restored.safetensors"
     options = Options(
         config=FORMATS[case.form][0],
         tensors=TENSORS,
         keep=out / f"mask-{case.kept:g}.safetensors" if case.kept else None,
         importance=None if case.importance == NONE else out / f"{case.importance}.safetensors",
     )
-    for left in ("journal", "part"):
-        # Of a row that was interrupted, perhaps another one.
-        packed.with_name(f"{packed.name}.{left}").unlink(missing_ok=True)
-    quiet = Console(quiet=True)
-    with workers.processes(1) as pool:
-        *_, total = run.compress(source, packed, options, pool=pool, console=quiet)
-    decompress(packed, restored, console=quiet)
-    with Checkpoint(packed) as file:
-        size = sum(entry.nbytes for entry in file.tensors.values())
+    total, size, restored = restore(source, out, options)
     return {
         "case": vars(case),
         "bits_per_weight": total.bits,
         "bits_per_parameter": 8 * size / sum(prod(v.shape) for v in task.parameters.values()),
         "relative_error": total.error,
-        "perplexity": _perplexities(task, load_file(restored)),
+        "perplexity": _perplexities(task, restored),
     }
-
-
-def _encode(lines: list[str], numbers: dict[str, int]) -> Iterator[list[int]]:
-    for line in lines:
-        yield [numbers.get(character, 0) for character in line]
-
-
-def _task(
-    parameters: dict[str, np.ndarray], numbers: dict[str, int], texts: dict[str, list[str]]
-) -> Task:
-    start = numbers[START]
-    coded = {name: list(_encode(lines, numbers)) for name, lines in texts.items()}
-    first = next(iter(coded.values()))
-    return Task(
-        parameters,
-        {name: language_model.windows(lines, start) for name, lines in coded.items()},
-        [language_model.windows([line], start) for line in first],
-    )
-
-
-def _load(folder: Path, lines: int) -> Task:
-    """Return the model and the texts of a folder, the texts in the order of their names."""
-    with Checkpoint(folder / "model.safetensors"):
-        parameters = load_file(folder / "model.safetensors")
-    language_model.require(parameters)
-    wrong = [name for name, value in parameters.items() if value.dtype != np.float32]
-    if wrong:
-        raise ValueError(f"{folder}: the model's tensor {wrong[0]!r} must be of F32")
-    path = folder / "vocab.json"
-    try:
-        numbers = json.loads(path.read_text())
-    except ValueError as problem:
-        raise ValueError(f"{path} is not JSON: {problem}") from problem
-    classes = len(parameters["output.bias"])
-    if (
-        not isinstance(numbers, dict)
-        or START not in numbers
-        or not all(type(k) is int and 0 <= k < classes for k in numbers.values())
-    ):
-        raise ValueError(
-            f"{path} must map characters, {START} among them, to numbers in 0..{classes - 1}"
-        )
-    texts = {}
-    for path in sorted(folder.glob("*.txt")):
-        found = [line for line in path.read_text().splitlines() if line][:lines]
-        if found:
-            texts[path.stem] = found
-    if not texts:
-        raise ValueError(f"{folder} has no text: a file *.txt with lines")
-    return _task(parameters, numbers, texts)
-
-
-def _embedded(progress: Console) -> Task:
-    """Return a small model that is trained on some of the embedded lines."""
-    characters = sorted({character for line in LINES for character in line})
-    numbers = {character: k for k, character in enumerate([START, *characters], start=1)}
-    half = len(LINES) // 2
-    contexts = language_model.windows(list(_encode(LINES[:half], numbers)), numbers[START])
-    parameters = dict(train(len(numbers) + 1, *contexts, console=progress))
-    return _task(parameters, numbers, {"seen": LINES[:half], "unseen": LINES[half:]})
 
 
 def _show(result: dict[str, Any], console: Console) -> None:
