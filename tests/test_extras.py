@@ -153,6 +153,7 @@ COMMANDS = [
     ("demo zo", "report"),
     ("demo seedlm", "compress"),
     ("demo lm", "compress"),
+    ("demo personalise", "compress"),
     ("demo elasticzo", "report"),
     ("demo elasticzo-choices", "report"),
     ("demo instantft", "report"),

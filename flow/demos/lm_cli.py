@@ -1,4 +1,4 @@
-"""The command ``demo lm``."""
+"""The commands ``demo lm`` and ``demo personalise``."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,19 +8,22 @@ from rich.console import Console
 
 from seedbed.flow.options import Build
 
-__all__ = ["demo_lm"]
+__all__ = ["demo_lm", "demo_personalise"]
+
+
+Model = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True,
+        file_okay=False,
+        help="The folder with model.safetensors, vocab.json and texts *.txt. Without it, a small "
+        "model is trained.",
+    ),
+]
 
 
 def demo_lm(
-    model: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True,
-            file_okay=False,
-            help="The folder with model.safetensors, vocab.json and texts *.txt. Without it, a "
-            "small model is trained.",
-        ),
-    ] = None,
+    model: Model = None,
     lines: Annotated[
         int | None,
         typer.Option(min=1, help="With --model: the number of lines of each text, by default 60."),
@@ -40,3 +43,40 @@ def demo_lm(
         raise ValueError("--lines goes with --model")
     folder = build / "demo" / ("lm-small" if model is None else "lm")
     lm.run_lm(model, folder, lines=lines or 60, resume=resume, console=Console())
+
+
+def demo_personalise(
+    model: Model = None,
+    lines: Annotated[
+        int | None,
+        typer.Option(min=4, help="With --model: the number of lines of each text, by default 300."),
+    ] = None,
+    base: Annotated[str, typer.Option(help="The 4-bit base: seedlm or groups, of 32.")] = "seedlm",
+    fraction: Annotated[
+        list[float] | None,
+        typer.Option(help="The fraction of kept weights; may be repeated. Default: 0.001, 0.01."),
+    ] = None,
+    source: Annotated[
+        str, typer.Option(help="The perturbations: gaussian, on-the-fly (urng), lutopt, ...")
+    ] = "lutopt",
+    steps: Annotated[int, typer.Option(min=1, help="The steps of a training.")] = 1000,
+    seeds: Annotated[int, typer.Option(min=1, help="The number of trainings of each mask.")] = 3,
+    jobs: Annotated[int, typer.Option(min=1, help="The number of trainings at a time.")] = 1,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Keep the trainings that an interrupted run finished.")
+    ] = False,
+    build: Build = Path("build"),
+) -> None:
+    """Tune few weights of a compressed language model on a text, by forward passes.
+
+    Masks of the tuned weights are compared: sensitive, of the task, largest, random, and all.
+    """
+    from seedbed.flow.demos import personalise
+
+    if lines is not None and model is None:
+        raise ValueError("--lines goes with --model")
+    folder = build / "demo" / ("lm-small" if model is None else "lm")
+    personalise.personalise(
+        model, folder, base=base, fractions=tuple(fraction or (0.001, 0.01)), source=source,
+        steps=steps, seeds=seeds, lines=lines or 300, jobs=jobs, resume=resume, console=Console(),
+    )  # fmt: skip
