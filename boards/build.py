@@ -131,7 +131,7 @@ def _synthesize(board: Board, app: ModuleType, name: str, folder: Path, progress
 def _place(board: Board, name: str, folder: Path, seed: int) -> dict[str, Any]:
     """Place and route with a seed; return nextpnr's report."""
     tools.run(
-        "NEXTPNR_ECP5", board.size, *targets.find("ecp5").device[1:], "-q", "--seed", str(seed),
+        "NEXTPNR_ECP5", *targets.find(board.target).device, "-q", "--seed", str(seed),
         "--json", f"{name}.json", "--lpf", f"{name}.lpf", "--textcfg", f"{name}-{seed}.config",
         "--report", "report.json", "--timing-allow-fail", "--log", "place.log", cwd=folder,
     )  # fmt: skip

@@ -17,8 +17,8 @@ class Board:
         As the command line names it, and what it is.
     platform
         The class in :mod:`amaranth_boards.ulx3s`.
-    size
-        The device, as nextpnr names it.
+    target
+        The device, package and speed grade: a name in :data:`seedbed.flow.fpga.targets.TARGETS`.
     memory_bits, memory_mhz
         Width of its SDRAM, single data rate, and its fastest clock, that of speed grade -7.
     """
@@ -26,7 +26,7 @@ class Board:
     name: str
     title: str
     platform: str
-    size: str
+    target: str
     memory_bits: int
     memory_mhz: int
 
@@ -36,11 +36,11 @@ BOARDS = {
         name=f"ulx3s-{size}",
         title=f"ULX3S with an ECP5 LFE5U-{size.upper()}",
         platform=f"ULX3S_{size.upper()}_Platform",
-        size=f"--{size[:-1]}k",
+        target=target,
         memory_bits=16,
         memory_mhz=143,
     )
-    for size in ("85f", "45f", "12f")
+    for size, target in (("85f", "ecp5"), ("45f", "ecp5-45"), ("12f", "ecp5-12"))
 }
 
 

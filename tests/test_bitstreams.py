@@ -3,6 +3,7 @@ import json
 import pytest
 
 from seedbed.boards import apps, build, platforms
+from seedbed.flow.fpga import targets
 from seedbed.sim import tools
 
 #: Fmax by board and seed, as the replaced nextpnr reports it.
@@ -104,7 +105,7 @@ def test_every_board_has_pins_and_a_device(board):
     files = platform.prepare(build.BoardTop(apps.find("noise")), "noise").files
     assert 'LOCATE COMP "uart_0__rx__io' in files["noise.lpf"]
     assert "FREQUENCY" in files["noise.lpf"]
-    assert found.size[2:-1] in platform.device
+    assert targets.find(found.target).device[0][2:-1] in platform.device
 
 
 def test_the_pll_has_the_clock_that_is_asked_for():
@@ -133,3 +134,16 @@ def test_loading_says_what_is_missing(tmp_path, monkeypatch, called):
     status, _, problem = called(words, tmp_path)
     assert status == 2
     assert "is its cable connected? openFPGALoader says 'unable to open ftdi device'" in problem
+
+
+@pytest.mark.parametrize("board", platforms.BOARDS.values(), ids=lambda board: board.name)
+def test_a_board_is_the_device_of_its_target(board):
+    """The same device, package and speed grade as amaranth-boards has."""
+    import amaranth_boards.ulx3s
+
+    platform = getattr(amaranth_boards.ulx3s, board.platform)
+    size = platform.device.removeprefix("LFE5U-").removesuffix("F")
+    # Lattice's BG is the CABGA of nextpnr.
+    package = platform.package.replace("BG", "CABGA")
+    want = (f"--{size}k", "--package", package, "--speed", platform.speed)
+    assert targets.find(board.target).device == want

@@ -155,13 +155,16 @@ TARGETS: dict[str, Target] = {
             title="ECP5, speed grade 8",
             device=(*_LFE5U_85F.device[:-1], "8"),
         ),
-        replace(
-            _LFE5U_85F,
-            name="ecp5-45",
-            title="ECP5 45F, speed grade 6",
-            device=("--45k", *_LFE5U_85F.device[1:]),
-            columns=None,
-            ring=None,
+        *(
+            replace(
+                _LFE5U_85F,
+                name=f"ecp5-{size}",
+                title=f"ECP5 {size}F, speed grade 6",
+                device=(f"--{size}k", *_LFE5U_85F.device[1:]),
+                columns=None,
+                ring=None,
+            )
+            for size in (45, 12)
         ),
         Target(
             name="ice40",
