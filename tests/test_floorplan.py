@@ -42,23 +42,31 @@ MEMORY = """\
   (* no_rw_check *) reg [{top}:0] {name} [0:1023];
   always @(posedge clk) begin if (we) {name}[a] <= d; o[{low} +: {top}+1] <= {name}[b]; end"""
 PRODUCT = """\
-  always @(posedge clk) p[{k}*36 +: 36] <= $signed(v[{k}*18 +: 18]) * $signed(y[{k}*18 +: 18]);"""
+  always @(posedge clk) p[{k}*36 +: 36] <= $signed(v[{low} +: {weight}]) * $signed(y[{k}*18 +: 18]);"""
 
 
-@pytest.fixture(scope="module")
-def mapped(tmp_path_factory):
-    build = tmp_path_factory.mktemp("build")
-    pairs = [MEMORY.format(name=f"pair_{k}", top=35, low=36 * k) for k in range(LANES // 2)]
+def map_lanes(build, weight):
+    """Return an engine's netlist, its parameters of ``weight`` bits, two of them in a row."""
+    pairs = [
+        MEMORY.format(name=f"pair_{k}", top=2 * weight - 1, low=36 * k) for k in range(LANES // 2)
+    ]
     banks = [MEMORY.format(name=f"bank_{k}", top=17, low=18 * k) for k in range(LANES)]
+    products = [PRODUCT.format(k=k, low=18 * k if weight == 18 else 36 * (k // 2) + k % 2 * weight,
+                               weight=weight) for k in range(LANES)]  # fmt: skip
     path = build / "lanes.v"
     path.write_text(
         ENGINE.format(
             all=18 * LANES - 1, products=36 * LANES - 1, memory="\n".join(pairs),
-            store="\n".join(banks), mac="\n".join(PRODUCT.format(k=k) for k in range(LANES)),
+            store="\n".join(banks), mac="\n".join(products),
         )
     )  # fmt: skip
     folder = synth.map_core(path, "lanes", target="ecp5", build=build)
     return json.loads((folder / "mapped.json").read_text())["modules"]["lanes"]
+
+
+@pytest.fixture(scope="module")
+def mapped(tmp_path_factory):
+    return map_lanes(tmp_path_factory.mktemp("build"), 18)
 
 
 def test_cores_have_an_engine_of_these_names(tmp_path, kept):
@@ -88,6 +96,28 @@ def test_each_multiplier_stands_by_the_memory_of_its_lane(mapped):
         line = [memories[f"pipeline.memory.pair_{k}.0.{n}"] for k in pairs for n in (0, 1)]
         assert {int(y) for _, y, _ in line} == {COLUMNS.rows[row][1]}
         assert [int(x) for x, _, _ in line] == sorted({int(x) for x, _, _ in line})
+
+
+def test_multipliers_of_one_memory_are_neighbours_above_it(tmp_path):
+    module = map_lanes(tmp_path, 9)
+    sites = floorplan.arrange(module, COLUMNS)
+    kinds = {name: module["cells"][name]["type"] for name in sites}
+    memories = [name for name, kind in kinds.items() if kind == "DP16KD"]
+    assert len(memories) == LANES // 2 and len(sites) == len(set(sites.values())) == LANES * 3 // 2
+    rows = [COLUMNS.sites(row) for row in range(len(COLUMNS.rows))]
+    line = {bel: (row, k) for row, bels in enumerate(rows) for k, pair in enumerate(bels)
+            for bel in pair}  # fmt: skip
+    places = {name: line[bel] for name, bel in sites.items()}
+    driven = floorplan._multipliers(module["cells"], memories)
+    for memory in memories:
+        row, k = places[memory]
+        assert [places[name] for name in driven[memory]] == [(row, k), (row, k + 1)]
+
+
+def test_a_memory_with_another_number_of_multipliers_is_left_alone(tmp_path):
+    module = map_lanes(tmp_path, 9)
+    del module["cells"][next(n for n, c in module["cells"].items() if c["type"] == "MULT18X18D")]
+    assert floorplan.arrange(module, COLUMNS) == {}
 
 
 def test_what_has_another_shape_is_left_alone(mapped):

@@ -22,7 +22,7 @@ TARGET_MHZ = 400
 #: Drivers of an input named ready.
 READY = ("register", "logic")
 #: Number of cells from which a target's arguments for large designs apply.
-LARGE = 30_000
+LARGE = 25_000
 #: The second routing of a large design rips up nets that miss their timing. Its target frequency is
 #: the Fmax of the first routing times this factor: at 400 MHz, every net would be ripped up.
 REROUTE_FACTOR = 1.2

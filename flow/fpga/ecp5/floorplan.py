@@ -17,9 +17,9 @@ __all__ = ["Columns", "arrange"]
 
 _MEMORY = re.compile(r".*pipeline\.memory\.pair_(\d+)\.(\d+)\.(\d+)")
 _BANK = re.compile(r".*pipeline\.store\.bank_\d+\.0\.0")
-#: Cells between a memory's output and a multiplier: registers and multiplexers.
-_BETWEEN = ("TRELLIS_FF", "LUT4", "PFUMX")
-_DEPTH = 5
+#: Cells between a memory's output and a multiplier: registers, multiplexers, adders.
+_BETWEEN = ("TRELLIS_FF", "LUT4", "PFUMX", "CCU2C")
+_DEPTH = 8
 _SHARED = ("CE", "CLK", "LSR", "RST")
 
 
@@ -57,39 +57,47 @@ def arrange(module: dict[str, Any], columns: Columns) -> dict[str, str]:
     """Return a site for each lane's multipliers and parameter memories, by cell name.
 
     ``module`` is yosys's JSON of a mapped core that has a
-    :class:`~seedbed.hw.inference_pipeline.InferencePipeline` with one memory per multiplier, found
-    by the names of its submodules. Lanes run from left to right. Three ways have a row each; the
-    lanes of a fourth are distributed over the rows in groups of four. Returns an empty dictionary
-    if the core is another one or does not fit.
+    :class:`~seedbed.hw.inference_pipeline.InferencePipeline` with as many multipliers for each
+    memory of parameters, found by the names of its submodules. The multipliers of a memory are
+    neighbours. Lanes run from left to right. Three ways have a row each; the lanes of a fourth are
+    distributed over the rows in groups of four memories. Returns an empty dictionary if the core is
+    another one or does not fit.
     """
     cells = module["cells"]
     lanes = sum(_BANK.fullmatch(name) is not None for name in cells)
-    # Two per pair of lanes, more for a deeper memory, one for a shallower one.
+    # Two per pair of lanes, more for a deeper memory, one for a shallower or narrower one.
     matches = filter(None, map(_MEMORY.fullmatch, cells))
     memories = [k[0] for k in sorted(matches, key=lambda k: [int(part) for part in k.groups()])]
     multipliers = _multipliers(cells, memories)
-    if not lanes or len(memories) % lanes or multipliers.keys() != set(memories):
+    each = min(map(len, multipliers.values()), default=0)
+    if not each or any(len(names) != each for names in multipliers.values()):
         return {}
+    if lanes % each or not lanes or len(memories) % (lanes // each):
+        return {}
+    lanes //= each
     ways, count = len(memories) // lanes, len(columns.rows)
-    rows: list[list[int]] = [[] for _ in range(count)]
+    rows: list[list[str]] = [[] for _ in range(count)]
     for lane in range(lanes):
         for way in range(ways):
             row = way % count if way < ways - ways % count else lane // 4 % count
-            rows[row].append(way * lanes + lane)
+            rows[row].append(memories[way * lanes + lane])
     places: dict[str, str] = {}
     for number, chosen in enumerate(rows):
         sites = columns.sites(number)
-        if len(chosen) > len(sites):
+        room = len(sites) // each
+        if len(chosen) > room:
             return {}
-        for place, index in enumerate(chosen):
+        for place, memory in enumerate(chosen):
             # Unused columns are evenly spaced, for other multipliers and memories.
-            bels = sites[(2 * place + 1) * len(sites) // (2 * len(chosen))]
-            places |= zip((multipliers[memories[index]], memories[index]), bels, strict=True)
+            first = (2 * place + 1) * room // (2 * len(chosen)) * each
+            bels = sites[first : first + each]
+            places |= {name: bel for name, (bel, _) in zip(multipliers[memory], bels, strict=True)}
+            places[memory] = bels[0][1]
     return places
 
 
-def _multipliers(cells: dict[str, Any], memories: list[str]) -> dict[str, str]:
-    """Return the multiplier that each memory drives, for memories that drive exactly one."""
+def _multipliers(cells: dict[str, Any], memories: list[str]) -> dict[str, list[str]]:
+    """Return the multipliers that each memory drives, more than any other memory does."""
     drivers = {bit: name for name, cell in cells.items() for bit in _bits(cell, "output")}
     found: dict[str, list[str]] = {name: [] for name in memories}
     for name, cell in cells.items():
@@ -104,7 +112,7 @@ def _multipliers(cells: dict[str, Any], memories: list[str]) -> dict[str, str]:
             level = {one for one in level if cells[one]["type"] in _BETWEEN}
         if votes:
             found[votes.most_common(1)[0][0]].append(name)
-    return {memory: names[0] for memory, names in found.items() if len(names) == 1}
+    return found
 
 
 def _bits(cell: dict[str, Any], direction: str) -> Iterator[Any]:
