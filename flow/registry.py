@@ -675,7 +675,7 @@ CORES: dict[str, Core] = {
                     kinds=(*CHECKED, "mutation"),
                     main=SIMULATED,
                 ),
-                "LeNet-5, 32 lanes": Variant(placed=("ecp5",), kinds=("simulation", "job")),
+                "LeNet-5, 32 lanes": Variant(placed=("ecp5",), kinds=("job",)),
             },
             small=SMALL_TRAINING,
         ),
