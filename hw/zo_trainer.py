@@ -11,7 +11,6 @@ from seedbed.hw.layer_readouts import RowReadout
 from seedbed.hw.parameter_loader import take_packets, words_layout
 from seedbed.hw.parameter_memory import ParameterMemory
 from seedbed.hw.perturb_stage import PerturbStage
-from seedbed.hw.replicate import replicate
 from seedbed.hw.sample_intake import sample_layout
 from seedbed.hw.train_tail import TrainTail
 from seedbed.hw.zero_order_update import ZeroOrderUpdate
@@ -139,20 +138,15 @@ class ZoTrainer(wiring.Component):
         """Write rows of an update, or words; return signals: a word is loaded, and which one."""
         words = self.i_parameters
         load, word = Signal(), Signal(words.payload.word.shape())
+        loaded = delayed(m, load, ParameterMemory.load_latency, "loaded", reset=True)
+        value = delayed(m, word, ParameterMemory.load_latency, "word")
         m.d.comb += [
             load.eq(words.valid & words.ready),
             word.eq(words.payload.word),
             pipeline.row_values.eq(stage.o),
         ]
-        # The last register is at the memories: a word's routes to all of them were the slowest.
-        before, pairs = ParameterMemory.load_latency - 1, len(pipeline.row_values) // 2
-        loaded = delayed(m, load, before, "loaded", reset=True)
-        value = delayed(m, word, before, "word")
-        loads = replicate(m, loaded, pairs, "loaded")
-        values = replicate(m, value, pairs, "word")
-        for k, to in enumerate(pipeline.row_values):
-            with m.If(loads[k // 2]):
-                m.d.comb += to.eq(values[k // 2].word_select(k % 2, len(to)))
+        with m.If(loaded):
+            m.d.comb += [to.eq(value[k % 2]) for k, to in enumerate(pipeline.row_values)]
         return load, word
 
     def _update(self, m, steps, pipeline, stage, whole):
