@@ -42,7 +42,8 @@ MEMORY = """\
   (* no_rw_check *) reg [{top}:0] {name} [0:1023];
   always @(posedge clk) begin if (we) {name}[a] <= d; o[{low} +: {top}+1] <= {name}[b]; end"""
 PRODUCT = """\
-  always @(posedge clk) p[{k}*36 +: 36] <= $signed(v[{low} +: {weight}]) * $signed(y[{k}*18 +: 18]);"""
+  always @(posedge clk)
+    p[{k}*36 +: 36] <= $signed(v[{low} +: {weight}]) * $signed(y[{k}*18 +: 18]);"""
 
 
 def map_lanes(build, weight):
@@ -103,7 +104,8 @@ def test_multipliers_of_one_memory_are_neighbours_above_it(tmp_path):
     sites = floorplan.arrange(module, COLUMNS)
     kinds = {name: module["cells"][name]["type"] for name in sites}
     memories = [name for name, kind in kinds.items() if kind == "DP16KD"]
-    assert len(memories) == LANES // 2 and len(sites) == len(set(sites.values())) == LANES * 3 // 2
+    assert len(memories) == LANES // 2
+    assert len(sites) == len(set(sites.values())) == LANES * 3 // 2
     rows = [COLUMNS.sites(row) for row in range(len(COLUMNS.rows))]
     line = {bel: (row, k) for row, bels in enumerate(rows) for k, pair in enumerate(bels)
             for bel in pair}  # fmt: skip
