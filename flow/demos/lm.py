@@ -16,7 +16,15 @@ from threadpoolctl import threadpool_limits
 from seedbed.flow.compress.packed import Config
 from seedbed.flow.compress.plan import Options
 from seedbed.flow.compress.sensitive import sensitive
-from seedbed.flow.demos.lm_task import TENSORS, Task, embedded, load, restore, squared_gradients
+from seedbed.flow.demos.lm_task import (
+    TENSORS,
+    Task,
+    embedded,
+    load,
+    restore,
+    resumed,
+    squared_gradients,
+)
 from seedbed.flow.files import write_atomic
 from seedbed.flow.options import show_table
 from seedbed.flow.plot_style import NEUTRAL, legend, panels, png
@@ -125,13 +133,8 @@ def _start(task: Task, command: str, path: Path, *, resume: bool) -> dict[str, A
         "parameters": sum(value.size for value in task.parameters.values()),
         "rows": [],
     }
-    if resume and path.is_file():
-        try:
-            before = json.loads(path.read_text())
-            if before["input"] == result["input"]:
-                return before
-        except (ValueError, KeyError, TypeError):
-            pass
+    if resume and (before := resumed(path, result["input"])):
+        return before
     result["perplexity"] = _perplexities(task, task.parameters)
     return result
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -16,7 +17,7 @@ from seedbed.flow.compress.plan import Options
 from seedbed.flow.demos.lm_text import LINES, train
 from seedbed.golden import language_model
 
-__all__ = ["TENSORS", "Task", "embedded", "join", "load", "restore", "squared_gradients"]
+__all__ = ["TENSORS", "Task", "embedded", "join", "load", "restore", "resumed", "squared_gradients"]
 
 #: Compressed tensors: all matrices but the one row of the attention.
 TENSORS = "[!a]*.weight"
@@ -51,6 +52,15 @@ def join(lines: list[Windows]) -> Windows:
     """Return the windows of several lines."""
     contexts, targets = zip(*lines, strict=True)
     return np.concatenate(contexts), np.concatenate(targets)
+
+
+def resumed(path: Path, digest: str) -> dict[str, Any] | None:
+    """Return the result that an interrupted run with the same ``input`` has written, if any."""
+    try:
+        before = json.loads(path.read_text())
+        return before if before["input"] == digest else None
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
 
 
 def squared_gradients(

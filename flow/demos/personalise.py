@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from threadpoolctl import threadpool_limits
 
 from seedbed.flow.compress import workers
-from seedbed.flow.demos.lm_task import Task, Windows, embedded, load
+from seedbed.flow.demos.lm_task import Task, Windows, embedded, load, resumed
 from seedbed.flow.demos.personalise_job import BATCH, EPS, Base, Training, make_base, train
 from seedbed.flow.files import write_atomic
 from seedbed.flow.options import show_table
@@ -38,6 +38,8 @@ BASES = {"seedlm": SEEDLM[4], "groups": GroupsConfig(group=32)}
 MASKS = ("sensitive", "task", "magnitude", "random", "all")
 #: Rates that are tried; with a factor of three, the best is less than 1.8 times from one of them.
 RATES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
+#: Name of the result.
+FILE = "personalise.json"
 #: Steps to find the rate, as a share of all; points of a curve.
 TUNING, POINTS = 5, 10
 #: Seed of the trainings that find the rate; those of the result count from 0.
@@ -128,14 +130,8 @@ def _begin(task: Task, base: Base, out: Path, *, resume: bool, **settings: Any) 
     for windows in (base.tuned, base.judged, base.held):
         digest.update(b"".join(part.tobytes() for part in windows))
     result: dict[str, Any] = {"input": digest.hexdigest(), **settings, "batch": BATCH, "eps": EPS}
-    path = out / "personalise.json"
-    if resume and path.is_file():
-        try:
-            before = json.loads(path.read_text())
-            if before["input"] == result["input"]:
-                return before
-        except (ValueError, KeyError, TypeError):
-            pass
+    if resume and (before := resumed(out / FILE, result["input"])):
+        return before
     with threadpool_limits(1):
         result["perplexity"] = {
             "float32": language_model.perplexity(task.parameters, *base.held),
@@ -202,7 +198,7 @@ def _summary(
 
 def _write(result: dict[str, Any], out: Path) -> None:
     text = json.dumps(result, indent=1, allow_nan=False) + "\n"
-    write_atomic(out / "personalise.json", text)
+    write_atomic(out / FILE, text)
 
 
 def _show(result: dict[str, Any], console: Console) -> None:
