@@ -100,8 +100,9 @@ class SparseLane(wiring.Component):
         for v in range(self.config.vectors):
             lanes = [*self.activations[v * group : (v + 1) * group]]
             activation = self._activation(m, lanes, entries[1].column)
-            products.append(self._multiply(m, v, values[2], scaled, activation))
-        self._sum(m, tokens[SHIFTED], entries[SHIFTED].row, products)
+            given = tokens[SHIFTED - 1][0]
+            products.append(self._multiply(m, v, values[2], scaled, activation, given))
+        self._sum(m, tokens[SHIFTED - 1 : SHIFTED + 1], entries[SHIFTED].row, products)
         m.d.comb += [
             self.o.valid.eq(tokens[UPDATED][0]),
             self.o.end.eq(tokens[UPDATED][1]),
@@ -115,11 +116,13 @@ class SparseLane(wiring.Component):
     def _delayed(self, m, value, cycles, name):
         return delay_line(m, value, cycles, name, enable=self.ce)
 
-    def _register(self, m, value, shape, name):
+    def _register(self, m, value, shape, name, clear=0):
         """Return ``value`` in a register of a shape that may drop bits it does not need."""
         register = Signal(shape, name=name, reset_less=True)
         with m.If(self.ce):
             m.d.sync += register.eq(value)
+            with m.If(clear):
+                m.d.sync += register.eq(0)
         return register
 
     def _activation(self, m, choices, column):
@@ -151,7 +154,7 @@ class SparseLane(wiring.Component):
         scaled = coarse << Cat(Const(0, 2), self.scale[2:])
         return self._register(m, scaled, signed(width), "scaled")
 
-    def _multiply(self, m, vector, value, scaled, activation):
+    def _multiply(self, m, vector, value, scaled, activation, given):
         """Return the product, shifted: of the perturbed value, or of number and gain."""
         config = self.config
         form = Fixed(config.value_width, 0)
@@ -178,18 +181,24 @@ class SparseLane(wiring.Component):
             "coarse",
         )
         shifted = signed(config.product_width + config.most_shift)
-        return self._register(m, coarse << self.shift[:2], shifted, "fine")
+        return self._register(m, coarse << self.shift[:2], shifted, "fine", clear=~given)
 
-    def _sum(self, m, token, row, products):
-        """Add the products of a row; give the sums when the next row begins or all have come."""
-        valid, end = token
-        first = self._delayed(m, self.i.first, SHIFTED, "first")[-1]
+    def _sum(self, m, tokens, row, products):
+        """Add the products of a row; give the sums when the next row begins or all have come.
+
+        Flip-flops clear the product of no entry, and the total in the cycle before a row: the adder
+        needs no gates.
+        """
+        coming, (valid, end) = tokens
+        coming_first, first = self._delayed(m, self.i.first, SHIFTED, "first")[SHIFTED - 1 :]
+        ends = (coming[0] & coming_first) | coming[1]
         pending = Signal()
+        sums = Signal.like(self.sums, name="sums", reset_less=True)
         totals = Signal.like(self.sums, name="totals", reset_less=True)
         total_row = Signal.like(self.row, name="total_row", reset_less=True)
         m.d.comb += [
             self.push.eq(pending & ~self.update & ((valid & first) | (end & ~self.error))),
-            self.sums.eq(totals),
+            self.sums.eq(sums),
             self.row.eq(total_row),
         ]
         with m.If(~self.run):
@@ -198,9 +207,15 @@ class SparseLane(wiring.Component):
             m.d.sync += [pending.eq((pending | valid) & ~end), self.summed.eq(self.summed | end)]
         with m.If(self.ce & valid):
             m.d.sync += total_row.eq(row)
-            # The first operand of an adder is the one without logic before it: it needs no LUT.
-            for total, product in zip(totals, products, strict=True):
-                m.d.sync += total.eq(product + Mux(first, 0, total))
+        for done, total, product in zip(sums, totals, products, strict=True):
+            added = Signal.like(total, name="added")
+            m.d.comb += added.eq(total + product)
+            with m.If(self.ce):
+                m.d.sync += total.eq(added)
+                with m.If(ends):
+                    m.d.sync += [total.eq(0), done.eq(added)]
+            with m.If(~self.run):
+                m.d.sync += total.eq(0)
 
     def _updated(self, m, values, product):
         """Return the value less the product by 2^16, rounded half up, and saturated."""

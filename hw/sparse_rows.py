@@ -124,18 +124,22 @@ class SparseRows(wiring.Component):
             m.d.sync += row.eq(0)
         with m.Elif(row_given):
             m.d.sync += row.eq(row + 1)
-        # Not reset, so that a report clears it by its flip-flops.
+        # The adder is after the registers: a part that is not added is cleared by its flip-flops,
+        # and needs no gates.
+        parts = Signal.like(head.parts, name="parts", reset_less=True)
         sums = Signal.like(out.sum, name="sums", reset_less=True)
-        m.d.comb += out.sum.eq(sums)
+        for to, dense, part in zip(_each(out.sum), _each(sums), parts, strict=True):
+            m.d.comb += to.eq(dense + part)
         with m.If(self.free):
-            # The order of an adder's operands decides which one may have logic without a LUT.
-            for to, dense, part in zip(_each(sums), _each(given.sum), head.parts, strict=True):
-                m.d.sync += to.eq(dense + Mux(add, part, 0))
-                with m.If(self.report):
-                    m.d.sync += to.eq(0)
             m.d.sync += [
+                parts.eq(head.parts),
+                sums.eq(given.sum),
                 self.o.valid.eq(row_given | self.report),
                 out.status.eq(Mux(self.report, self.status, 0)),
                 out.last.eq(self.report | given.last),
             ]
+            with m.If(self.report | ~add):
+                m.d.sync += parts.eq(0)
+            with m.If(self.report):
+                m.d.sync += sums.eq(0)
         return m
