@@ -58,6 +58,10 @@ class Engine(Protocol):
     matrices: dict[str, KeptMatrix]
     config: SparseMacConfig
 
+    @property
+    def values(self) -> dict[str, np.ndarray]:
+        """The trained values of each matrix."""
+
     def product(self, name: str, x: np.ndarray, *, k: int = 0, seed: int = 0) -> np.ndarray:
         """See :meth:`~seedbed.golden.kept_matrix.KeptMatrices.product`."""
 
