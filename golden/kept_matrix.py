@@ -1,6 +1,6 @@
 """Products of packed matrices with kept entries, for many vectors at a time, in integers.
 
-The sums are those of the dense engine (:class:`~seedbed.golden.seedlm_gemv.SeedlmGemv`), and of
+The sums are those of the dense engine (:class:`~seedbed.golden.gemv.Gemv`), and of
 :class:`~seedbed.golden.sparse_mac.SparseMac` after it, by a few products of float64 matrices.
 """
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from seedbed.golden.gemv import Gemv
 from seedbed.golden.kept_matrix import ExactMatrix, KeptMatrices, KeptMatrix
-from seedbed.golden.seedlm_gemv import SeedlmGemv
 from seedbed.golden.sparse_mac import SparseMac
-from seedbed.spec import SeedlmGemvConfig, SparseMacConfig
+from seedbed.spec import GemvConfig, SparseMacConfig
 
-DENSE = SeedlmGemvConfig(columns=64)
+DENSE = GemvConfig(columns=64)
 SPARSE = SparseMacConfig(columns=64)
 
 
@@ -30,7 +30,7 @@ def test_sums_are_those_of_the_dense_engine_and_the_side_path(k):
     x = rng.integers(-(1 << 15), 1 << 15, (5, ours.columns))
     x[0], x[1] = -(1 << 15), (1 << 15) - 1
     found = engine.product("a", x, k=k, seed=7)
-    dense, sparse = SeedlmGemv(DENSE), SparseMac(SPARSE)
+    dense, sparse = Gemv(DENSE), SparseMac(SPARSE)
     for vector, sums in zip(x, found, strict=True):
         part = dense.packed_product(ours.fields, vector)
         want = sparse.product(ours.entries, vector, part, shift=9, seed=7, scale=3, k=k)
@@ -44,7 +44,7 @@ def test_plain_sums_are_those_of_the_dense_engine():
     engine = KeptMatrices(DENSE, SPARSE, {"a": KeptMatrix(fields=weights, columns=40, plain=True)})
     found = engine.product("a", x)
     for vector, sums in zip(x, found, strict=True):
-        assert np.array_equal(sums, SeedlmGemv(DENSE).plain_product(weights, vector))
+        assert np.array_equal(sums, Gemv(DENSE).plain_product(weights, vector))
 
 
 def test_updates_are_those_of_the_side_path_and_change_the_next_product():
