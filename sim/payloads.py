@@ -31,7 +31,7 @@ def _numbers(layout: data.StructLayout, name: str) -> tuple[int, int, Shape]:
     return layout[name].offset, shape.length if inner else 1, each
 
 
-def pack(layout: data.StructLayout, count: int, **fields: np.ndarray | int) -> np.ndarray:
+def pack(layout: data.StructLayout, count: int, /, **fields: np.ndarray | int) -> np.ndarray:
     """Return ``count`` payloads of a layout as 32-bit words (count, words), low word first.
 
     An array's numbers are the last dimension of its field.

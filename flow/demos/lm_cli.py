@@ -29,20 +29,76 @@ def demo_lm(
         typer.Option(min=1, help="With --model: the number of lines of each text, by default 60."),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Keep the rows that an interrupted run finished.")
+        bool,
+        typer.Option("--resume", help="Keep what an interrupted run finished; not with --rtl."),
+    ] = False,
+    rtl: Annotated[
+        bool,
+        typer.Option("--rtl", help="Tune kept weights, with all products in the emitted Verilog."),
+    ] = False,
+    integer: Annotated[
+        bool, typer.Option("--integer", help="The same with the golden model alone.")
+    ] = False,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="The steps of the tuning. Default: 4, or 300.")
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="The characters of a step. Default: 16, or 64.")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="The first step's rate. Default: 0.03, or 0.003 (--model).")
+    ] = None,
+    fraction: Annotated[
+        float | None, typer.Option(help="The fraction of kept weights. Default: 0.01, or 0.001.")
+    ] = None,
+    keep: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="A mask of kept weights.")
+    ] = None,
+    characters: Annotated[
+        int | None, typer.Option(min=1, help="The number of held-out characters that are judged.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the tuning.")] = 0,
+    stalls: Annotated[
+        bool, typer.Option("--stalls", help="With --rtl: every port pauses at random.")
     ] = False,
     build: Build = Path("build"),
 ) -> None:
     """Compress a language model in several formats, and compare the perplexities.
 
     Each format is measured with 0, 0.1 and 1 % of the weights kept, without and with importance.
-    """
-    from seedbed.flow.demos import lm
 
+    With --rtl or --integer, a 4-bit model's kept weights are tuned on a text by forward passes in
+    integers, and the perplexity is compared with that before.
+    """
     if lines is not None and model is None:
         raise ValueError("--lines goes with --model")
     folder = build / "demo" / ("lm-small" if model is None else "lm")
-    lm.run_lm(model, folder, lines=lines or 60, resume=resume, console=Console())
+    given = {
+        "steps": steps, "batch": batch, "rate": rate, "fraction": fraction, "keep": keep,
+        "characters": characters,
+    }  # fmt: skip
+    given = {name: value for name, value in given.items() if value is not None}
+    if not (rtl or integer):
+        from seedbed.flow.demos import lm
+
+        for name in [*given, *["seed"] * (seed > 0), *["stalls"] * stalls]:
+            raise ValueError(f"--{name} goes with --rtl or --integer")
+        lm.run_lm(model, folder, lines=lines or 60, resume=resume, console=Console())
+        return
+    if rtl and integer:
+        raise ValueError("--rtl and --integer exclude each other")
+    if rtl and resume:
+        raise ValueError("--resume goes without --rtl")
+    if stalls and not rtl:
+        raise ValueError("--stalls goes with --rtl")
+    from seedbed.flow.demos import lm_core
+
+    defaults = {"rate": 0.03, "fraction": 0.01} if model is None else {}
+    defaults |= {} if rtl else {"steps": 300, "batch": 64}
+    lm_core.run_core(
+        model, folder, lm_core.Job(**(defaults | given), seed=seed), rtl=rtl, build=build,
+        lines=lines or 60, pauses=8 if stalls else 0, resume=resume, console=Console(),
+    )  # fmt: skip
 
 
 def demo_personalise(
