@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from math import inf
 from typing import Any, Protocol
 
 import numpy as np
@@ -146,14 +147,23 @@ def make_source(name: str, **params: Any) -> Source:
 
 
 def step(
-    loss: Loss, theta: np.ndarray, source: Source, seed: int, *, eps: float, rate: float
-) -> tuple[np.ndarray, float]:
-    """Return theta after one step along the perturbation ``seed``, and the mean of both losses."""
-    z = source.numbers(seed, len(theta))
-    offset = eps * z
-    plus, minus = map(float, loss(np.stack([theta + offset, theta - offset])))
-    slope = (plus - minus) / (2 * eps)
-    return theta - rate * slope * z, (plus + minus) / 2
+    loss: Loss, theta: np.ndarray, source: Source, *seeds: int, eps: float, rate: float,
+    clip: float = inf,
+) -> tuple[np.ndarray, float]:  # fmt: skip
+    """Return theta after one step along the perturbations ``seeds``, and the mean of all losses.
+
+    With several perturbations (q > 1 in Eq. 1), all losses are those of the theta before the step,
+    in one call of ``loss``, and the step is the mean of theirs. The slope g is limited to
+    -clip .. clip.
+    """
+    z = np.stack([source.numbers(seed, len(theta)) for seed in seeds])
+    offsets = eps * z
+    found = loss(np.stack([theta + offsets, theta - offsets], axis=1).reshape(-1, len(theta)))
+    plus, minus = np.asarray(found, np.float64).reshape(-1, 2).T
+    slopes = np.clip((plus - minus) / (2 * eps), -clip, clip)
+    for slope, numbers in zip(slopes.tolist(), z, strict=True):
+        theta = theta - rate / len(seeds) * slope * numbers
+    return theta, float((plus + minus).mean() / 2)
 
 
 @dataclass(frozen=True)

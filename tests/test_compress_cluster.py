@@ -14,7 +14,8 @@ from safetensors.numpy import save_file
 
 from seedbed.flow.compress import run, workers
 from seedbed.flow.compress.plan import Options
-from seedbed.flow.compress.workers import cluster, processes
+from seedbed.flow.compress.sensitive import sensitive
+from seedbed.flow.compress.workers import SERIAL, cluster, processes
 from seedbed.sim import tools
 from seedbed.spec import SeedlmConfig
 
@@ -100,6 +101,22 @@ def after(journal, more, action):
     thread = threading.Thread(target=wait, daemon=True)
     thread.start()
     return thread
+
+
+def test_mask_of_a_cluster(source, machines, tmp_path):
+    """The mask, and the shares of the squared gradient."""
+    *_, printed = machines
+
+    def select(name, pool):
+        found = sensitive(
+            source, source, tmp_path / name, fraction=0.1, pool=pool, console=Console(quiet=True),
+            chunk=1000,
+        )  # fmt: skip
+        return found.rows, (tmp_path / name).read_bytes()
+
+    with cluster(address(printed, 2)) as pool:
+        found = select("spread", pool)
+    assert found == select("serial", SERIAL)
 
 
 def test_what_is_lost_in_the_middle(source, wanted, machines, tmp_path, monkeypatch):

@@ -154,6 +154,7 @@ COMMANDS = [
     ("demo seedlm", "compress"),
     ("demo lm", "compress"),
     ("demo personalise", "compress"),
+    ("demo personalise-mlp", "report"),
     ("demo elasticzo", "report"),
     ("demo elasticzo-choices", "report"),
     ("demo instantft", "report"),
@@ -199,6 +200,7 @@ def test_without_the_extras_a_command_works_or_names_one(line, extra, tmp_path):
         ("explore --bits 3", "compress"),
         ("demo seedlm", "report"),
         ("compress in out --bits 4 --cluster tcp://127.0.0.1:1", "cluster"),
+        ("sensitive in --by random -o mask --cluster tcp://127.0.0.1:1", "cluster"),
     ],
 )
 def test_of_several_extras_the_missing_one_is_named(line, extra, tmp_path):

@@ -2,6 +2,8 @@
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
+from time import sleep
 
 import ml_dtypes
 import numpy as np
@@ -14,6 +16,7 @@ from safetensors.numpy import load_file, save_file
 from seedbed.flow.compress.checkpoint import CheckpointError
 from seedbed.flow.compress.mask import KEY, read_mask
 from seedbed.flow.compress.sensitive import Spectrum, sensitive
+from seedbed.flow.compress.workers import SERIAL, Pool, processes, results_in_order
 
 QUIET = Console(quiet=True)
 SHAPES = {"b": (40, 30), "a": (7, 2, 5), "c": (1, 9)}
@@ -80,7 +83,7 @@ def test_mask_is_that_of_a_sort(kind, by, fraction, chunk, seed, tmp_path_factor
 def test_random_mask_needs_no_gradients_and_is_uniform(tmp_path):
     save_file({"w": np.zeros((100, 100), np.float32)}, tmp_path / "in")
     found = {}
-    for seed, chunk in ((1, 1 << 20), (1, 1 << 20), (2, 1 << 20)):
+    for seed, chunk in ((1, 1 << 20), (1, 333), (2, 1 << 20)):
         sensitive(tmp_path / "in", None, tmp_path / "mask", fraction=0.1, by="random", seed=seed,
                   console=QUIET, chunk=chunk)  # fmt: skip
         found.setdefault(seed, []).append(read_mask(tmp_path / "mask")[1]["w"])
@@ -88,6 +91,41 @@ def test_random_mask_needs_no_gradients_and_is_uniform(tmp_path):
     assert len(found[1][0]) == 1000
     # Of 1000 in ten bins: the standard deviation of a bin is 9.
     assert np.abs(np.bincount(found[1][0] // 1000, minlength=10) - 100).max() < 50
+
+
+@pytest.mark.parametrize("by", ["gradient", "random"])
+def test_workers_change_nothing(by, tmp_path):
+    write(tmp_path, "ties")
+
+    def select(name, pool):
+        found = sensitive(tmp_path / "in", tmp_path / "grad", tmp_path / name, fraction=0.3, by=by,
+                          pool=pool, console=QUIET, chunk=100)  # fmt: skip
+        return found.rows, (tmp_path / name).read_bytes(), found.spectrum.cumulative()[1].tolist()
+
+    wanted = select("serial", SERIAL)
+    with processes(2) as pool:
+        assert select("two", pool) == wanted
+        values = np.full((40, 30), np.nan, np.float32)
+        save_file({"w": values}, tmp_path / "bad")
+        with pytest.raises(CheckpointError, match="bad: tensor 'w': the value at 0 is not finite"):
+            sensitive(tmp_path / "bad", None, tmp_path / "mask", by="magnitude", pool=pool,
+                      console=QUIET, chunk=100)  # fmt: skip
+
+
+def test_results_are_in_the_order_of_the_tasks():
+    with ThreadPoolExecutor(4) as executor:
+        pool = Pool(executor, 4)
+        taken = []
+
+        def tasks():
+            for k in range(9):
+                taken.append(k)
+                yield k
+
+        found = results_in_order(pool, lambda k: sleep(0.01 * (k % 3 == 0)) or k, tasks())
+        assert next(found) == 0
+        assert len(taken) == 4
+        assert list(found) == list(range(1, 9))
 
 
 def test_cumulative_gradient_of_known_values():
@@ -190,7 +228,9 @@ def test_the_command(tmp_path, called):
     found = json.loads(out)
     assert found["tensors"][-1]["kept"] == 13
     assert found["squared_gradient"][2]["share"] > found["squared_gradient"][0]["share"] > 0
-    code, out, _ = called(["sensitive", "in", "--by", "random", "-o", "other"], tmp_path)
+    code, out, _ = called(
+        ["sensitive", "in", "--by", "random", "-o", "other", "--jobs", "2"], tmp_path
+    )
     assert code == 0
     assert "squared gradient, the top" not in out
 
@@ -203,6 +243,7 @@ def test_the_command(tmp_path, called):
         (["in", "grad", "-o", "in", "--force"], "in is the input itself; the output must be"),
         (["in", "grad", "-o", "grad", "--force"], "grad is the input itself; the output must"),
         (["none", "grad", "-o", "mask"], "none: No such file"),
+        (["in", "grad", "-o", "mask", "--jobs", "2", "--cluster", "a"], "give --jobs or --cluster"),
     ],
 )
 def test_refusals_of_the_command(words, sentence, tmp_path, called):

@@ -2,23 +2,27 @@
 
 The magnitude of a float32 orders like its bits. Two histograms of the bits, of the upper 16 and,
 within the bin of the threshold, of the lower 15, give the exact threshold in two passes. A third
-pass lists the indices. Tensors are read in pieces of a few megabytes in each of them.
+pass lists the indices. Tensors are read in pieces of a few megabytes in each of them. Workers
+evaluate the pieces; results are joined in the order of the pieces.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial, reduce
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 
 from seedbed.flow.compress.checkpoint import FLOATS, Checkpoint, CheckpointError, require_target
 from seedbed.flow.compress.mask import INDICES, write_mask
+from seedbed.flow.compress.workers import SERIAL, Pool, results_in_order
 from seedbed.flow.progress import throughput_bar
 
-__all__ = ["ORDERS", "Row", "Selection", "Spectrum", "sensitive"]
+__all__ = ["ORDERS", "Row", "Selection", "Spectrum", "count_pieces", "sensitive"]
 
 #: Weights per piece.
 CHUNK = 1 << 20
@@ -77,6 +81,7 @@ def sensitive(
     by: str = "gradient",
     tensors: str = "*",
     seed: int = 1,
+    pool: Pool = SERIAL,
     console: Console,
     chunk: int = CHUNK,
 ) -> Selection:
@@ -84,7 +89,7 @@ def sensitive(
 
     round(fraction n) of the n weights of all selected tensors together are kept: those with the
     largest squared gradients. Of equal ones, those in the first tensor by name are kept, and in a
-    tensor those with the lowest index. The result does not depend on ``chunk``.
+    tensor those with the lowest index. The mask does not depend on ``pool`` and ``chunk``.
 
     Parameters
     ----------
@@ -95,6 +100,8 @@ def sensitive(
     by
         One of ``ORDERS``: ``gradient``; for comparison, ``magnitude`` of the weights, or
         ``random`` numbers of ``seed``.
+    pool
+        Workers; see :mod:`seedbed.flow.compress.workers`.
 
     Raises :class:`CheckpointError`, ``ValueError`` for a bad option, and ``OSError``.
     Source: SensZOQ (arXiv:2406.02913), Definition 3 and Figure 2.
@@ -113,11 +120,11 @@ def sensitive(
         if not count:
             raise ValueError(f"a fraction of {fraction} of {total} weights is no weight")
         if gradients is None:
-            return _run(read, None, target, shapes, count, by, seed, console, chunk)
+            return _run(read, None, target, shapes, count, by, seed, pool, console, chunk)
         require_target(gradients, target)
         with Checkpoint(gradients) as slopes:
             _require_gradients(slopes, shapes, read.path)
-            return _run(read, slopes, target, shapes, count, by, seed, console, chunk)
+            return _run(read, slopes, target, shapes, count, by, seed, pool, console, chunk)
 
 
 def _select(read: Checkpoint, tensors: str) -> dict[str, tuple[int, ...]]:
@@ -160,74 +167,126 @@ def _require_gradients(
             )
 
 
-def _magnitudes(file: Checkpoint, name: str, chunk: int) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield pieces of a tensor as float32 magnitudes."""
-    entry = file.tensors[name]
-    dtype = FLOATS[entry.dtype]
-    for start in range(0, prod(entry.shape), chunk):
-        size = min(chunk, prod(entry.shape) - start)
-        raw = file.read(entry.offset + start * dtype.itemsize, size * dtype.itemsize)
-        values = np.abs(np.frombuffer(raw, dtype).astype(np.float32))
+def count_pieces(checkpoint: Path, tensors: str = "*") -> int:
+    """Return the number of pieces in which the selected tensors of a checkpoint are read."""
+    with Checkpoint(checkpoint) as read:
+        return sum(-(-prod(shape) // CHUNK) for shape in _select(read, tensors).values())
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A piece of a tensor for any process or machine: weights or gradients from ``start`` on.
+
+    ``seed`` is that of random keys in place of the magnitudes, or ``None``.
+    """
+
+    path: Path
+    name: str
+    start: int
+    dtype: str
+    raw: bytes
+    seed: tuple[int, int] | None = None
+
+    def magnitudes(self) -> np.ndarray:
+        """Return the magnitudes in float32."""
+        values = np.abs(np.frombuffer(self.raw, FLOATS[self.dtype]).astype(np.float32))
         wrong = np.flatnonzero(~np.isfinite(values))
         if len(wrong):
             raise CheckpointError(
-                f"{file.path}: tensor {name!r}: the value at {start + wrong[0]} is not finite"
+                f"{self.path}: tensor {self.name!r}: the value at {self.start + wrong[0]} is not "
+                "finite"
             )
-        yield start, values
+        return values
+
+    def keys(self) -> np.ndarray:
+        """Return the integers whose largest are selected."""
+        values = self.magnitudes()
+        if self.seed is None:
+            return values.view(np.uint32)
+        # A draw of 64 bits gives two keys. The stream of a tensor does not depend on the pieces.
+        bits = np.random.PCG64(self.seed).advance(self.start // 2)
+        odd = self.start % 2
+        drawn = np.random.Generator(bits).integers(0, 1 << KEY_BITS, len(values) + odd, np.uint32)
+        return drawn[odd:]
+
+
+def _parts(
+    file: Checkpoint, shapes: Mapping[str, tuple[int, ...]], chunk: int, seed: int | None = None
+) -> Iterator[_Part]:
+    for k, (name, shape) in enumerate(shapes.items()):
+        entry = file.tensors[name]
+        item = FLOATS[entry.dtype].itemsize
+        for start in range(0, prod(shape), chunk):
+            size = min(chunk, prod(shape) - start)
+            raw = file.read(entry.offset + start * item, size * item)
+            own = None if seed is None else (seed, k)
+            yield _Part(file.path, name, start, entry.dtype, raw, own)
 
 
 def _run(
     read: Checkpoint, slopes: Checkpoint | None, target: Path, shapes: dict[str, tuple[int, ...]],
-    count: int, by: str, seed: int, console: Console, chunk: int,
+    count: int, by: str, seed: int, pool: Pool, console: Console, chunk: int,
 ) -> Selection:  # fmt: skip
     total = sum(map(prod, shapes.values()))
     source = read if slopes is None or by == "magnitude" else slopes
+    random = seed if by == "random" else None
     with throughput_bar(console, "weights") as shown:
         task = shown.add_task("selecting", total=(3 + (slopes is not None)) * total)
 
-        def keys() -> Iterator[tuple[str, int, np.ndarray]]:
-            for k, name in enumerate(shapes):
-                random = np.random.default_rng((seed, k))
-                for start, values in _magnitudes(source, name, chunk):
-                    found = values.view(np.uint32)
-                    if by == "random":
-                        found = random.integers(0, 1 << KEY_BITS, len(values), np.uint32)
-                    yield name, start, found
-                    shown.advance(task, len(values))
+        def advance(part: _Part) -> _Part:
+            shown.advance(task, len(part.raw) // FLOATS[part.dtype].itemsize)
+            return part
 
-        threshold, equal = _threshold(keys, count)
-        parts: dict[str, list[np.ndarray]] = {name: [] for name in shapes}
-        for name, start, found in keys():
-            same = np.flatnonzero(found == threshold)[:equal]
-            equal -= len(same)
-            chosen = np.union1d(np.flatnonzero(found > threshold), same)
-            parts[name].append((chosen + start).astype(np.int32))
-        indices = {name: np.concatenate(parts[name]) for name in shapes}
+        def results(work: Callable[[_Part], Any]) -> Iterator[Any]:
+            parts = map(advance, _parts(source, shapes, chunk, random))
+            return results_in_order(pool, work, parts)
+
+        threshold, equal = _threshold(results, count)
+        found: dict[str, list[np.ndarray]] = {name: [] for name in shapes}
+        for name, above, same in results(partial(_list, threshold, equal)):
+            found[name].append(np.union1d(above, same[:equal]))
+            equal -= len(same[:equal])
+        indices = {name: np.concatenate(found[name]) for name in shapes}
         spectrum, shares = None, dict.fromkeys([*shapes, "total"])
         if slopes is not None:
-            spectrum, shares = _spectrum(
-                slopes, indices, chunk, lambda size: shown.advance(task, size)
-            )
+            parts = map(advance, _parts(slopes, shapes, chunk))
+            spectrum, shares = _spectrum(pool, parts, indices)
     made = {"by": by, "kept": count, "weights": total} | ({"seed": seed} if by == "random" else {})
     write_mask(target, shapes, indices, made)
     rows = [Row(name, shape, len(indices[name]), shares[name]) for name, shape in shapes.items()]
     return Selection([*rows, Row("total", (total,), count, shares["total"])], spectrum)
 
 
+def _coarse(part: _Part) -> np.ndarray:
+    """Return the histogram of the upper bits of a piece's keys."""
+    return np.bincount(part.keys() >> np.uint32(FINE), minlength=1 << (KEY_BITS - FINE))
+
+
+def _fine(upper: int, part: _Part) -> np.ndarray:
+    """Return the histogram of the lower bits of the keys with these upper bits."""
+    keys, size = part.keys(), 1 << FINE
+    inside = keys[keys >> np.uint32(FINE) == upper] & np.uint32(size - 1)
+    return np.bincount(inside, minlength=size)
+
+
+def _list(threshold: int, equal: int, part: _Part) -> tuple[str, np.ndarray, np.ndarray]:
+    """Return a piece's tensor, the indices above the threshold, and the first ``equal`` at it."""
+    keys = part.keys()
+    above, same = np.flatnonzero(keys > threshold), np.flatnonzero(keys == threshold)[:equal]
+    return part.name, (above + part.start).astype(np.int32), (same + part.start).astype(np.int32)
+
+
 def _threshold(
-    keys: Callable[[], Iterator[tuple[str, int, np.ndarray]]], count: int
+    results: Callable[[Callable[[_Part], np.ndarray]], Iterator[np.ndarray]], count: int
 ) -> tuple[int, int]:
     """Return the ``count``-th largest key, and how many keys of this value are kept."""
-    coarse = np.zeros(1 << (KEY_BITS - FINE), np.int64)
-    for _, _, found in keys():
-        coarse += np.bincount(found >> np.uint32(FINE), minlength=len(coarse))
-    upper, left = _bin(coarse, count)
-    fine = np.zeros(1 << FINE, np.int64)
-    for _, _, found in keys():
-        inside = found[found >> np.uint32(FINE) == upper] & np.uint32(len(fine) - 1)
-        fine += np.bincount(inside, minlength=len(fine))
-    lower, left = _bin(fine, left)
+    upper, left = _bin(_sum(results(_coarse)), count)
+    lower, left = _bin(_sum(results(partial(_fine, upper))), left)
     return (upper << FINE) + lower, left
+
+
+def _sum(histograms: Iterator[np.ndarray]) -> np.ndarray:
+    return reduce(np.add, histograms)
 
 
 def _bin(histogram: np.ndarray, count: int) -> tuple[int, int]:
@@ -238,30 +297,37 @@ def _bin(histogram: np.ndarray, count: int) -> tuple[int, int]:
     return len(histogram) - 1 - place, rank
 
 
+def _energy(work: tuple[_Part, np.ndarray]) -> tuple[str, np.ndarray, np.ndarray, float, float]:
+    """Return a piece's tensor, its spectrum, and the sums of the chosen and of all squares."""
+    part, chosen = work
+    values, size = part.magnitudes(), 1 << (KEY_BITS - FINE)
+    bins = values.view(np.uint32) >> np.uint32(FINE)
+    squares = values.astype(np.float64) ** 2
+    counts = np.bincount(bins, minlength=size)
+    energies = np.bincount(bins, weights=squares, minlength=size)
+    return part.name, counts, energies, float(squares[chosen].sum()), float(squares.sum())
+
+
 def _spectrum(
-    slopes: Checkpoint,
-    indices: Mapping[str, np.ndarray],
-    chunk: int,
-    advance: Callable[[int], None],
+    pool: Pool, parts: Iterator[_Part], indices: Mapping[str, np.ndarray]
 ) -> tuple[Spectrum, dict[str, float | None]]:
     """Return the spectrum of the gradients, and the share of the indices in each tensor's sum."""
     size = 1 << (KEY_BITS - FINE)
     counts, energies = np.zeros(size, np.int64), np.zeros(size)
-    kept, whole = [], []
-    for name, chosen in indices.items():
-        inside = everything = 0.0
-        for start, values in _magnitudes(slopes, name, chunk):
-            bins = values.view(np.uint32) >> np.uint32(FINE)
-            squares = values.astype(np.float64) ** 2
-            counts += np.bincount(bins, minlength=size)
-            energies += np.bincount(bins, weights=squares, minlength=size)
-            first, last = np.searchsorted(chosen, [start, start + len(values)])
-            inside += float(squares[chosen[first:last] - start].sum())
-            everything += float(squares.sum())
-            advance(len(values))
-        kept.append(inside)
-        whole.append(everything)
-    shares: dict[str, float | None] = {
-        name: part / (all_ or 1.0) for name, part, all_ in zip(indices, kept, whole, strict=True)
-    }
-    return Spectrum(counts, energies), shares | {"total": sum(kept) / (sum(whole) or 1.0)}
+    kept, whole = dict.fromkeys(indices, 0.0), dict.fromkeys(indices, 0.0)
+
+    def tasks() -> Iterator[tuple[_Part, np.ndarray]]:
+        for part in parts:
+            chosen = indices[part.name]
+            stop = part.start + len(part.raw) // FLOATS[part.dtype].itemsize
+            first, last = np.searchsorted(chosen, [part.start, stop])
+            yield part, chosen[first:last] - part.start
+
+    for name, found, squares, inside, everything in results_in_order(pool, _energy, tasks()):
+        counts += found
+        energies += squares
+        kept[name] += inside
+        whole[name] += everything
+    shares: dict[str, float | None] = {n: kept[n] / (whole[n] or 1.0) for n in indices}
+    total = sum(kept.values()) / (sum(whole.values()) or 1.0)
+    return Spectrum(counts, energies), shares | {"total": total}

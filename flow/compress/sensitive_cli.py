@@ -57,21 +57,35 @@ def sensitive(
         Path | None,
         typer.Option(metavar="PNG", help="Plot the cumulative squared gradient to this file."),
     ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="The number of processes. By default, one.")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="The address of a dask scheduler; its workers rank."),
+    ] = None,
     force: Force = False,
     json_: Json = False,
 ) -> None:
     """Write a mask of the sensitive weights: those with the largest squared gradients."""
+    from seedbed.flow.compress import workers
+    from seedbed.flow.compress.sensitive import count_pieces
     from seedbed.flow.compress.sensitive import sensitive as select
 
+    if jobs is not None and cluster is not None:
+        raise ValueError("give --jobs or --cluster, not both")
     if plot is not None and gradients is None:
         raise ValueError("--plot needs GRADIENTS")
     require_output(mask, force=force)
     if plot is not None:
         require_output(plot, force=force)
-    found = select(
-        checkpoint, gradients, mask, fraction=fraction, by=by, tensors=tensors, seed=seed,
-        console=err,
-    )  # fmt: skip
+    # A small file needs fewer processes.
+    processes = min(jobs or 1, count_pieces(checkpoint, tensors))
+    with workers.processes(processes) if cluster is None else workers.cluster(cluster) as pool:
+        found = select(
+            checkpoint, gradients, mask, fraction=fraction, by=by, tensors=tensors, seed=seed,
+            pool=pool, console=err,
+        )  # fmt: skip
     if plot is not None and found.spectrum is not None:
         _plot(found.spectrum, plot)
     shares = {f: found.spectrum.share(f) for f in FRACTIONS} if found.spectrum else {}

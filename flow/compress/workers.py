@@ -1,6 +1,7 @@
 """Worker pools: this process, several processes, or a dask.distributed cluster."""
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import (
     FIRST_COMPLETED,
@@ -18,7 +19,7 @@ from typing import Any
 
 from seedbed.flow.processes import workers
 
-__all__ = ["Pool", "cluster", "processes", "results"]
+__all__ = ["SERIAL", "Pool", "cluster", "processes", "results", "results_in_order"]
 
 #: Timeout in seconds for a scheduler, and for a cluster without workers.
 PATIENCE = 30.0
@@ -50,6 +51,10 @@ class _SynchronousExecutor(Executor):
         return future
 
 
+#: This process.
+SERIAL = Pool(_SynchronousExecutor())
+
+
 @contextmanager
 def processes(jobs: int) -> Iterator[Pool]:
     """Provide ``jobs`` local processes; with one job, the work runs in this process.
@@ -59,7 +64,7 @@ def processes(jobs: int) -> Iterator[Pool]:
     if jobs < 1:
         raise ValueError(f"jobs must be 1 or more, not {jobs}")
     if jobs == 1:
-        yield Pool(_SynchronousExecutor())
+        yield SERIAL
         return
     try:
         with workers(jobs, get_context("spawn")) as executor:
@@ -133,3 +138,20 @@ def results(pool: Pool, work: Callable, tasks: Iterable[tuple[Any, Any]]) -> Ite
             yield from done()
     while pending:
         yield from done()
+
+
+def results_in_order(pool: Pool, work: Callable, tasks: Iterable[Any]) -> Iterator[Any]:
+    """Yield ``work(task)`` for each task, in the order of the tasks, few of them in memory."""
+    pending: deque[Future] = deque()
+
+    def first() -> Any:
+        while not wait([pending[0]], timeout=PATIENCE / 6).done:
+            pool.check()
+        return pending.popleft().result()
+
+    for task in tasks:
+        pending.append(pool.executor.submit(work, task))
+        if len(pending) >= pool.ahead:
+            yield first()
+    while pending:
+        yield first()

@@ -107,15 +107,36 @@ def demo_personalise(
         int | None,
         typer.Option(min=4, help="With --model: the number of lines of each text, by default 300."),
     ] = None,
-    base: Annotated[str, typer.Option(help="The 4-bit base: seedlm or groups, of 32.")] = "seedlm",
+    base: Annotated[
+        str, typer.Option(help="The 4-bit base: seedlm, feedback (of its errors) or groups, of 32.")
+    ] = "seedlm",
     fraction: Annotated[
         list[float] | None,
         typer.Option(help="The fraction of kept weights; may be repeated. Default: 0.001, 0.01."),
+    ] = None,
+    mask: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What is tuned: sensitive, task, magnitude, random or all; may be repeated. "
+            "By default, each of them."
+        ),
     ] = None,
     source: Annotated[
         str, typer.Option(help="The perturbations: gaussian, on-the-fly (urng), lutopt, ...")
     ] = "lutopt",
     steps: Annotated[int, typer.Option(min=1, help="The steps of a training.")] = 1000,
+    batch: Annotated[int, typer.Option(min=1, help="The windows of a step.")] = 64,
+    queries: Annotated[
+        int, typer.Option(min=1, help="The perturbations of a step, whose results are averaged.")
+    ] = 1,
+    eps: Annotated[float, typer.Option(help="The step of a perturbation.")] = 1e-2,
+    clip: Annotated[float, typer.Option(help="The limit of a projected gradient.")] = 1.0,
+    spread: Annotated[
+        int,
+        typer.Option(
+            help="A window gives losses after so many characters fewer and more than 40; 0: one."
+        ),
+    ] = 4,
     seeds: Annotated[int, typer.Option(min=1, help="The number of trainings of each mask.")] = 3,
     jobs: Annotated[int, typer.Option(min=1, help="The number of trainings at a time.")] = 1,
     resume: Annotated[
@@ -128,11 +149,16 @@ def demo_personalise(
     Masks of the tuned weights are compared: sensitive, of the task, largest, random, and all.
     """
     from seedbed.flow.demos import personalise
+    from seedbed.flow.demos.personalise_job import Schedule
 
     if lines is not None and model is None:
         raise ValueError("--lines goes with --model")
     folder = build / "demo" / ("lm-small" if model is None else "lm")
     personalise.personalise(
-        model, folder, base=base, fractions=tuple(fraction or (0.001, 0.01)), source=source,
-        steps=steps, seeds=seeds, lines=lines or 300, jobs=jobs, resume=resume, console=Console(),
+        model, folder, base=base, fractions=tuple(fraction or (0.001, 0.01)),
+        masks=tuple(mask or personalise.MASKS), source=source,
+        schedule=Schedule(
+            steps=steps, batch=batch, queries=queries, eps=eps, clip=clip, spread=spread
+        ),
+        seeds=seeds, lines=lines or 300, jobs=jobs, resume=resume, console=Console(),
     )  # fmt: skip

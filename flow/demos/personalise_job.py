@@ -1,6 +1,8 @@
 """One training of the personalisation demonstration, executable in a separate process."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import islice
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +11,52 @@ from safetensors.numpy import save_file
 from threadpoolctl import threadpool_limits
 
 from seedbed.flow.compress.plan import Options
+from seedbed.flow.demos.lm import DAMPING
 from seedbed.flow.demos.lm_task import TENSORS, Task, Windows, join, restore, squared_gradients
+from seedbed.flow.demos.personalise_loss import LongWindows, long_windows, losses, perplexity
 from seedbed.golden import language_model, zo
+from seedbed.spec import SEEDLM
+from seedbed.spec.packing import GroupsConfig
 
-__all__ = ["BATCH", "EPS", "Base", "Training", "make_base", "train"]
+__all__ = ["BASES", "Base", "Schedule", "Training", "make_base", "train"]
 
-#: Step of the perturbation, and windows of a batch.
-EPS = 1e-2
-BATCH = 64
+#: Formats of the base. ``feedback`` is SeedLM, with errors compensated by later columns.
+BASES = {"seedlm": SEEDLM[4], "feedback": SEEDLM[4], "groups": GroupsConfig(group=32)}
 #: The last of so many parts of a text is held out; half as many lines before it find the rates.
 HELD_OUT = 4
+#: Lines of a text whose gradients choose weights, and give the base its second moments.
+STATISTICS = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """What all trainings share.
+
+    Parameters
+    ----------
+    steps, batch, queries
+        Steps of a training, windows of a step, and perturbations of a step.
+    eps, clip
+        Step of the perturbation, and limit of a slope.
+    spread
+        A window gives the losses after so many characters fewer and more than 40.
+    """
+
+    steps: int = 1000
+    batch: int = 64
+    queries: int = 1
+    eps: float = 1e-2
+    clip: float = 1.0
+    spread: int = 4
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if name != "spread" and not 0 < value < inf:
+                raise ValueError(f"{name} must be above 0 and finite, not {value}")
+        if not 0 <= self.spread < language_model.CONTEXT:
+            raise ValueError(
+                f"spread must be in 0..{language_model.CONTEXT - 1}, not {self.spread}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +73,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Base:
-    """What all trainings share.
+    """The model and the texts of all trainings.
 
     ``dense`` is the compressed model; ``places`` has the kept weights of each mask and fraction as
     indices into all compressed matrices, one after the other, and ``values`` their first values.
@@ -45,7 +83,7 @@ class Base:
     names: list[str]  #: of the compressed matrices
     places: dict[tuple[str, float], np.ndarray]
     values: dict[tuple[str, float], np.ndarray]
-    tuned: Windows
+    tuned: LongWindows
     judged: Windows  #: to find rates
     held: Windows
 
@@ -60,9 +98,15 @@ class Base:
             start += size
         return found
 
+    def before(self, kept: tuple[str, float], windows: Windows) -> float:
+        """Return the perplexity before a training."""
+        return perplexity(self.model(kept, self.values[kept]), *windows)
 
-def train(base: Base, training: Training, windows: Windows, points: int) -> list[float | None]:
-    """Return the perplexity of ``windows`` before, and after each of ``points`` parts of the steps.
+
+def train(
+    base: Base, schedule: Schedule, training: Training, windows: Windows, points: int
+) -> list[float | None]:
+    """Return the perplexity of ``windows`` after each of ``points`` parts of the steps.
 
     The rate falls linearly to 0. After a loss that is not finite, the values are ``None``.
     """
@@ -70,34 +114,36 @@ def train(base: Base, training: Training, windows: Windows, points: int) -> list
     rng = np.random.default_rng(training.seed)
     source = zo.make_source(training.source)
     theta = base.values[kept].astype(np.float64)
-    contexts, targets = base.tuned
     seeds = source.seeds(rng, len(theta))
+    found: list[float] = []
     with threadpool_limits(1), np.errstate(over="ignore", invalid="ignore"):
-        found = [language_model.perplexity(base.model(kept, theta), *windows)]
         for step in range(training.steps):
-            chosen = rng.integers(len(targets), size=BATCH)
+            batch = base.tuned.select(rng.integers(len(base.tuned), size=schedule.batch))
 
-            def loss(thetas: np.ndarray, chosen: np.ndarray = chosen) -> np.ndarray:
-                models = (base.model(kept, values) for values in thetas)
-                losses = (
-                    language_model.losses(m, contexts[chosen], targets[chosen]) for m in models
-                )
-                return np.array([values.mean() for values in losses])
+            def loss(thetas: np.ndarray, batch: LongWindows = batch) -> np.ndarray:
+                return losses([base.model(kept, values) for values in thetas], batch)
 
             rate = training.rate * (1 - step / training.steps)
-            theta, level = zo.step(loss, theta, source, next(seeds), eps=EPS, rate=rate)
+            theta, level = zo.step(
+                loss, theta, source, *islice(seeds, schedule.queries), eps=schedule.eps, rate=rate,
+                clip=schedule.clip,
+            )  # fmt: skip
             if not (np.isfinite(level) and np.isfinite(theta).all()):
-                return [*found, *[None] * (points + 1 - len(found))]
+                return [*found, *[None] * (points - len(found))]
             if (step + 1) * points // training.steps > step * points // training.steps:
-                found.append(language_model.perplexity(base.model(kept, theta), *windows))
+                found.append(perplexity(base.model(kept, theta), *windows))
     return [value if np.isfinite(value) else None for value in found]
 
 
-def make_base(task: Task, config: Any, fractions: tuple[float, ...], out: Path) -> Base:
+def make_base(
+    task: Task, form: str, fractions: tuple[float, ...], spread: int, out: Path
+) -> Base:  # fmt: skip
     """Return the compressed model with all masks; ``out`` gets the intermediate files."""
     source = out / "model.safetensors"
     save_file({n: np.ascontiguousarray(v) for n, v in task.parameters.items()}, source)
-    *_, dense = restore(source, out, Options(config=config, tensors=TENSORS))
+    importance = _moments(task, out) if form == "feedback" else None
+    options = Options(config=BASES[form], tensors=TENSORS, importance=importance)
+    *_, dense = restore(source, out, options)
     names = sorted(n for n, v in dense.items() if n.endswith(".weight") and v.shape[0] > 1)
     personal = list(task.lines)[-1]
     lines = task.lines[personal]
@@ -112,7 +158,7 @@ def make_base(task: Task, config: Any, fractions: tuple[float, ...], out: Path) 
     exact = compressed + (before - compressed).astype(np.float16)
 
     def squares(found: list[Windows]) -> np.ndarray:
-        by_name = squared_gradients(task.parameters, found, lambda: None)
+        by_name = squared_gradients(task.parameters, found[:STATISTICS], lambda: None)
         return np.concatenate([by_name[n].reshape(-1) for n in names])
 
     keys = {
@@ -129,4 +175,23 @@ def make_base(task: Task, config: Any, fractions: tuple[float, ...], out: Path) 
     values = {kept: exact[found] for kept, found in places.items()}
     places["all", 1.0], values["all", 1.0] = np.arange(len(before)), compressed
     middle = lines[len(tuned) : len(lines) - held]
-    return Base(dense, names, places, values, join(tuned), join(middle), join(lines[-held:]))
+    return Base(
+        dense, names, places, values, long_windows(tuned, spread), join(middle), join(lines[-held:])
+    )
+
+
+def _moments(task: Task, out: Path) -> Path:
+    """Write the second moments of the first text's lines, as importance of columns together."""
+    lines = task.lines[task.statistics][:STATISTICS]
+    moments: dict[str, Any] = {}
+    for contexts, targets in lines:
+        found = language_model.second_moments(task.parameters, contexts, targets)
+        for name, value in found.items():
+            moments[name] = moments.get(name, 0) + value * len(targets)
+    damped = {
+        n: v / v.diagonal().mean() + DAMPING * np.eye(len(v)) if v.any() else np.eye(len(v))
+        for n, v in moments.items()
+    }
+    path = out / "moments.safetensors"
+    save_file({n: v.astype(np.float32) for n, v in damped.items()}, path)
+    return path
