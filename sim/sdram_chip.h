@@ -1,0 +1,190 @@
+// Model of an SDR SDRAM chip that checks its rules; the twin of sdram_chip.py.
+//
+// Figures of the chip are in "sdram_figures.h": constants RCD, RP, RAS, RC, RRD, WR, RFC, MRD, RAS_MAX,
+// REFRESH, POWER_UP (nanoseconds), LATENCY_2_MHZ, LATENCY_3_MHZ, CLOCK_MHZ, ROW_BITS, COLUMN_BITS,
+// BANK_BITS. A broken rule is printed with its cycle, and ends the program with status 3.
+#pragma once
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "sdram_figures.h"
+
+struct SdramPins {
+    int ras, cas, we, ba, a, dq_o, dq_oe;
+};
+
+// A defect: an address or data pin that is stuck, or cells that keep their contents for a while only.
+struct SdramFault {
+    int address = -1, data = -1, level = 0;
+    double decay = 0;
+
+    // "a3=0", "dq5=1", "decay=1000000" (nanoseconds), or nothing. Returns whether it is one of these.
+    bool parse(const char* text) {
+        if (!*text) return true;
+        if (sscanf(text, "a%d=%d", &address, &level) == 2) return true;
+        if (sscanf(text, "dq%d=%d", &data, &level) == 2) return true;
+        return sscanf(text, "decay=%lf", &decay) == 1;
+    }
+};
+
+class SdramChip {
+    static constexpr long NEVER = -1000000000L;
+    static constexpr int LATE = 9, DRIVEN = 16;
+    static constexpr size_t WORDS = size_t(1) << (ROW_BITS + COLUMN_BITS + BANK_BITS);
+    struct Bank {
+        int row = -1;
+        long activated = NEVER, precharged = NEVER, written = NEVER;
+    };
+    Bank banks[1 << BANK_BITS];
+    long cycle = -1, power_up, activated, refreshed, mode_set, configured, refreshes;
+    bool precharged;
+    int burst = 0, latency = 0;
+    std::vector<uint16_t> cells;
+    std::vector<long> ages;
+    // What is driven in which cycle.
+    long driven_cycle[DRIVEN];
+    uint16_t driven_word[DRIVEN];
+    int write_bank, write_left = 0;
+    uint32_t write_address = 0;
+
+    static double ns(long cycles) { return cycles * 1000.0 / CLOCK_MHZ; }
+    void require(const char* rule, bool fine, const char* detail) {
+        if (fine) return;
+        fprintf(stderr, "the memory's chip: %s in cycle %ld: %s\n", rule, cycle, detail);
+        exit(3);
+    }
+    void after(const char* rule, long since, double time) {
+        char detail[80];
+        snprintf(detail, sizeof detail, "%.1f ns, not %g", ns(cycle - since), time);
+        require(rule, ns(cycle - since) >= time - 1e-6, detail);
+    }
+    bool drives(long when) const {
+        return when >= 0 && driven_cycle[when % DRIVEN] == when;
+    }
+    int stuck(int word) const {
+        return fault.data < 0 ? word : (word & ~(1 << fault.data)) | fault.level << fault.data;
+    }
+    void idle() {
+        for (auto& bank : banks) {
+            require("row", bank.row < 0, "a row is open");
+            after("tRP", bank.precharged, RP);
+        }
+    }
+    void precharge(int number) {
+        Bank& bank = banks[number];
+        if (bank.row >= 0) {
+            after("tRAS", bank.activated, RAS);
+            require("tWR", !(write_left && write_bank == number), "words are still written");
+            after("tWR", bank.written, WR);
+            bank.precharged = cycle;
+        }
+        bank.row = -1;
+    }
+    void activate(Bank& bank, int a) {
+        require("row", bank.row < 0, "a row is open");
+        after("tRP", bank.precharged, RP);
+        after("tRC", bank.activated, RC);
+        after("tRRD", activated, RRD);
+        bank.row = a & ((1 << ROW_BITS) - 1);
+        bank.activated = activated = cycle;
+    }
+    void access(bool write, int ba, int a) {
+        Bank& bank = banks[ba];
+        require("row", bank.row >= 0, "no row is open");
+        require("row", !(a >> 10 & 1), "an automatic precharge");
+        after("tRCD", bank.activated, RCD);
+        uint32_t column = a & ((1 << COLUMN_BITS) - 1);
+        require("row", column % burst == 0, "a burst that wraps");
+        uint32_t address = (uint32_t(bank.row) << BANK_BITS | ba) << COLUMN_BITS | column;
+        long first = cycle + latency - 1, ends = write ? cycle : first;
+        // A new access ends the one before.
+        for (auto& when : driven_cycle)
+            if (when >= ends) when = NEVER;
+        write_left = 0;
+        if (write) {
+            write_bank = ba, write_address = address, write_left = burst;
+            return;
+        }
+        for (int k = 0; k < burst; k++) {
+            uint16_t word = cells[address + k];
+            if (fault.decay && ns(cycle - ages[address + k]) > fault.decay) word &= 0xFF00;
+            driven_cycle[(first + k) % DRIVEN] = first + k;
+            driven_word[(first + k) % DRIVEN] = word;
+        }
+    }
+    void command(int code, int ba, int a) {
+        after("power-up", power_up, POWER_UP);
+        after("tRFC", refreshed, RFC);
+        after("tMRD", mode_set, MRD);
+        if (code == 5) {
+            for (int k = 0; k < 1 << BANK_BITS; k++)
+                if (k == ba || a >> 10 & 1) precharge(k);
+            precharged |= a >> 10 & 1;
+        } else if (code == 3) {
+            idle();
+            require("initialisation", precharged, "no precharge of all banks yet");
+            refreshed = cycle;
+            refreshes++;
+        } else if (code == 7) {
+            idle();
+            require("initialisation", refreshes >= 2 && precharged, "a mode before two refreshes");
+            latency = a >> 4 & 7;
+            require("mode", (a & 7) <= 3 && (latency == 2 || latency == 3) && !(a & 0x388), "unknown");
+            require("mode", CLOCK_MHZ <= (latency == 2 ? LATENCY_2_MHZ : LATENCY_3_MHZ),
+                    "the latency is too short");
+            burst = 1 << (a & 7);
+            mode_set = configured = cycle;
+            refreshes = 0;
+        } else {
+            require("initialisation", configured >= 0, "no mode yet");
+            if (code == 1)
+                activate(banks[ba], a);
+            else
+                access(code == 6, ba, a);
+        }
+    }
+
+public:
+    SdramFault fault;
+
+    SdramChip() : cells(WORDS), ages(WORDS) {
+        for (auto& when : driven_cycle) when = NEVER;
+        restart();
+    }
+    // Power is switched on; the contents stay.
+    void restart() {
+        for (auto& bank : banks) bank = Bank();
+        power_up = cycle < 0 ? 0 : cycle;
+        activated = refreshed = mode_set = configured = NEVER;
+        refreshes = write_left = 0;
+        precharged = false;
+    }
+    // Takes the pins at a clock edge; returns what the chip drives until the next one, or -1.
+    int step(const SdramPins& pins) {
+        cycle++;
+        int a = pins.a;
+        if (fault.address >= 0) a = (a & ~(1 << fault.address)) | fault.level << fault.address;
+        if (configured >= 0)
+            require("refresh", ns(cycle - configured) / REFRESH - refreshes <= LATE, "overdue");
+        for (auto& bank : banks)
+            if (bank.row >= 0)
+                require("tRAS max", ns(cycle - bank.activated) <= RAS_MAX, "a row is open too long");
+        int code = pins.ras | pins.cas << 1 | pins.we << 2;
+        if (code) command(code, pins.ba, a);
+        int dq = stuck(pins.dq_o);
+        if (pins.dq_oe)
+            require("turnaround", !drives(cycle - 1) && !drives(cycle - 2),
+                    "the chip still drives the data pins");
+        if (write_left) {
+            require("row", pins.dq_oe, "a written word is missing");
+            cells[write_address] = dq;
+            ages[write_address++] = cycle;
+            banks[write_bank].written = cycle;
+            write_left--;
+        }
+        return drives(cycle) ? stuck(driven_word[cycle % DRIVEN]) : -1;
+    }
+};
