@@ -76,7 +76,7 @@ class Sdram(wiring.Component):
     def latency(self) -> int:
         """Cycles from a read of an open row to its first beat."""
         config = self.config
-        return 7 + config.latency + config.pad_cycles + config.words
+        return 5 + config.latency + config.pad_cycles + config.words
 
     def elaborate(self, platform):
         m = Module()

@@ -17,6 +17,7 @@ struct SdramPins {
 };
 
 // A defect: an address or data pin that is stuck, or cells that keep their contents for a while only.
+// A stuck address pin is that of rows and columns only, so that the chip is initialised.
 struct SdramFault {
     int address = -1, data = -1, level = 0;
     double decay = 0;
@@ -67,6 +68,11 @@ class SdramChip {
     int stuck(int word) const {
         return fault.data < 0 ? word : (word & ~(1 << fault.data)) | fault.level << fault.data;
     }
+    // The next address of a burst, which wraps at a multiple of its length.
+    uint32_t next(uint32_t address) const {
+        uint32_t low = burst - 1;
+        return (address & ~low) | ((address + 1) & low);
+    }
     void idle() {
         for (auto& bank : banks) {
             require("row", bank.row < 0, "a row is open");
@@ -97,7 +103,7 @@ class SdramChip {
         require("row", !(a >> 10 & 1), "an automatic precharge");
         after("tRCD", bank.activated, RCD);
         uint32_t column = a & ((1 << COLUMN_BITS) - 1);
-        require("row", column % burst == 0, "a burst that wraps");
+        require("row", column % burst == 0 || fault.address >= 0, "a burst that wraps");
         uint32_t address = (uint32_t(bank.row) << BANK_BITS | ba) << COLUMN_BITS | column;
         long first = cycle + latency - 1, ends = write ? cycle : first;
         // A new access ends the one before.
@@ -108,9 +114,9 @@ class SdramChip {
             write_bank = ba, write_address = address, write_left = burst;
             return;
         }
-        for (int k = 0; k < burst; k++) {
-            uint16_t word = cells[address + k];
-            if (fault.decay && ns(cycle - ages[address + k]) > fault.decay) word &= 0xFF00;
+        for (int k = 0; k < burst; k++, address = next(address)) {
+            uint16_t word = cells[address];
+            if (fault.decay && ns(cycle - ages[address]) > fault.decay) word &= 0xFF00;
             driven_cycle[(first + k) % DRIVEN] = first + k;
             driven_word[(first + k) % DRIVEN] = word;
         }
@@ -165,14 +171,14 @@ public:
     // Takes the pins at a clock edge; returns what the chip drives until the next one, or -1.
     int step(const SdramPins& pins) {
         cycle++;
-        int a = pins.a;
-        if (fault.address >= 0) a = (a & ~(1 << fault.address)) | fault.level << fault.address;
+        int a = pins.a, code = pins.ras | pins.cas << 1 | pins.we << 2;
+        if (fault.address >= 0 && (code == 1 || code == 2 || code == 6))
+            a = (a & ~(1 << fault.address)) | fault.level << fault.address;
         if (configured >= 0)
             require("refresh", ns(cycle - configured) / REFRESH - refreshes <= LATE, "overdue");
         for (auto& bank : banks)
             if (bank.row >= 0)
                 require("tRAS max", ns(cycle - bank.activated) <= RAS_MAX, "a row is open too long");
-        int code = pins.ras | pins.cas << 1 | pins.we << 2;
         if (code) command(code, pins.ba, a);
         int dq = stuck(pins.dq_o);
         if (pins.dq_oe)
@@ -181,7 +187,8 @@ public:
         if (write_left) {
             require("row", pins.dq_oe, "a written word is missing");
             cells[write_address] = dq;
-            ages[write_address++] = cycle;
+            ages[write_address] = cycle;
+            write_address = next(write_address);
             banks[write_bank].written = cycle;
             write_left--;
         }

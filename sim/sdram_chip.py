@@ -28,7 +28,8 @@ class RuleBroken(AssertionError):
 @dataclass(frozen=True)
 class Fault:
     """A defect of a board: a pin of the address, or of the data, that is stuck at a level; cells
-    that lose their contents after some nanoseconds.
+    that lose their contents after some nanoseconds. A stuck address pin is that of rows and columns
+    only, so that the chip is initialised.
     """
 
     address: int | None = None
@@ -89,10 +90,10 @@ class SdramModel:
         Return what the chip drives until the next call, or ``None``. Raises :class:`RuleBroken`.
         """
         self.cycle += 1
-        if self.fault.address is not None:
-            a = a & ~(1 << self.fault.address) | self.fault.level << self.fault.address
         self._refresh_interval()
         code = ras | cas << 1 | we << 2
+        if self.fault.address is not None and code in (0b001, 0b010, 0b110):
+            a = a & ~(1 << self.fault.address) | self.fault.level << self.fault.address
         if code:
             self._command(code, ba, a)
         if dq is not None:
@@ -104,8 +105,7 @@ class SdramModel:
             self._require("row", dq is not None, "a written word is missing")
             self.cells[address] = (dq or 0, self.cycle)
             self.banks[bank].written = self.cycle
-            following = address + 1
-            self.writing = (bank, following, left - 1) if left > 1 else None
+            self.writing = (bank, self._next(address), left - 1) if left > 1 else None
         word = self.driven.get(self.cycle)
         return None if word is None else self._stuck(word)
 
@@ -185,7 +185,8 @@ class SdramModel:
         self._require("row", not a >> 10 & 1, "an automatic precharge")
         self._after("tRCD", bank.activated, chip.rcd)
         column = a & (1 << chip.column_bits) - 1
-        self._require("row", column % self.burst == 0, "a burst that wraps")
+        wraps = column % self.burst != 0 and self.fault.address is None
+        self._require("row", not wraps, "a burst that wraps")
         row = bank.row or 0
         address = (row << chip.bank_bits | ba) << chip.column_bits | column
         self.writing = (ba, address, self.burst) if write else None
@@ -195,7 +196,13 @@ class SdramModel:
         self.driven = {k: word for k, word in self.driven.items() if self.cycle - 2 <= k < ends}
         if not write:
             for k in range(self.burst):
-                self.driven[first + k] = self._cell(address + k)
+                self.driven[first + k] = self._cell(address)
+                address = self._next(address)
+
+    def _next(self, address: int) -> int:
+        """Return the next address of a burst, which wraps at a multiple of its length."""
+        low = self.burst - 1
+        return address & ~low | (address + 1) & low
 
     def _cell(self, address: int) -> int:
         word, written = self.cells.get(address, (address * 0x9E37 & 0xFFFF, self.cycle))
