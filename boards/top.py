@@ -59,13 +59,16 @@ class Top(wiring.Component):
         m.submodules.receiver = receiver = UartReceiver(self.divisor)
         m.submodules.transmitter = transmitter = UartTransmitter(self.divisor)
         m.submodules.link = link = HostLink(HostLinkConfig())
-        m.submodules.registers = bank = RegisterBank(self.app.REGISTERS, identifier(self.app))
+        m.submodules.registers = bank = RegisterBank(
+            self.app.REGISTERS, identifier(self.app), self.divisor
+        )
         m.submodules.app = app = self.app.Top()
         connect(m, receiver.o, link.i)
         connect(m, link.o, transmitter.i)
         connect(m, link.o_commands, bank.i)
         connect(m, bank.o, link.i_values)
         connect(m, app.o, link.i_words)
+        connect(m, link.o_words, app.i)
         m.d.comb += [
             receiver.rx.eq(self.rx),
             self.tx.eq(transmitter.tx),

@@ -1,12 +1,12 @@
 """Applications, one file each: what runs on the board, and the host's program."""
 
-from seedbed.boards.apps import noise
+from seedbed.boards.apps import link, noise
 from seedbed.flow.core import suggestion
 
 __all__ = ["APPS", "find"]
 
 #: Modules with ``Top``, ``REGISTERS`` and ``run``, by name.
-APPS = {"noise": noise}
+APPS = {"noise": noise, "link": link}
 
 
 def find(name: str):
