@@ -1,12 +1,15 @@
 """The memory port of an application: an SDRAM with its controller, its registers and its pins."""
 
+import time
 from types import ModuleType
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Member, Out
 
+from seedbed.boards.device import Device
 from seedbed.boards.registers import Register
+from seedbed.golden.sdram import lines_of_pin
 from seedbed.hw.memory_port import connect_memory, user_members
 from seedbed.hw.sdram import Sdram, pin_signature
 from seedbed.spec import SdramConfig
@@ -18,6 +21,7 @@ __all__ = [
     "memory_of",
     "memory_ports",
     "pin_members",
+    "require_memory",
 ]
 
 #: The clock of the boards' tops.
@@ -79,3 +83,34 @@ def add_memory(m: Module, top: wiring.Component, app: wiring.Component, config: 
         "memory_lines": status.lines,
         "memory_bits": status.bits,
     }
+
+
+def require_memory(device: Device, config: SdramConfig, *, patience: float = 30) -> str:
+    """Wait for the end of the memory's self-test, and return a sentence on it.
+
+    Raises ``RuntimeError`` with the pins if it failed, or if it does not end.
+    """
+    limit = time.monotonic() + patience
+    while not (status := device.read("memory")) & 1:
+        if time.monotonic() > limit:
+            raise RuntimeError("the memory's self-test does not end: does its clock run?")
+    if status & 2:
+        lines, bits = device.read("memory_lines"), device.read("memory_bits")
+        if bits:
+            raise RuntimeError(
+                f"the memory failed its self-test: look at its data pins {_pins('dq', bits)}"
+            )
+        suspects = sum(
+            1 << pin
+            for pin in range(config.chip.row_bits)
+            if lines_of_pin(config, pin) and not lines_of_pin(config, pin) & ~lines
+        )
+        raise RuntimeError(
+            f"the memory failed its self-test at the address bits {_pins('', lines)}: look at its "
+            f"pins {_pins('a', suspects) or 'ba0, ba1'}"
+        )
+    return f"the memory, {config.bytes >> 20} MiB, passed its self-test"
+
+
+def _pins(name: str, ones: int) -> str:
+    return ", ".join(f"{name}{k}" for k in range(ones.bit_length()) if ones >> k & 1)

@@ -1,12 +1,12 @@
 """Applications, one file each: what runs on the board, and the host's program."""
 
-from seedbed.boards.apps import link, noise
+from seedbed.boards.apps import gemv, link, noise
 from seedbed.flow.core import suggestion
 
 __all__ = ["APPS", "find"]
 
 #: Modules with ``Top``, ``REGISTERS`` and ``run``, by name.
-APPS = {"noise": noise, "link": link}
+APPS = {"noise": noise, "link": link, "gemv": gemv}
 
 
 def find(name: str):
