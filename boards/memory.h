@@ -1,13 +1,12 @@
 // The pads of a virtual board's memory, and its chip.
 #pragma once
-#include <deque>
-
 #include "sdram_chip.h"
+#include "sdram_figures.h"
 
 // The pads have a register in each direction, and the chip's clock is delayed by a part of a cycle:
 // it takes what the output registers have, and the input registers take what it drove before.
 class Memory {
-    SdramChip chip;
+    SdramChip chip{FIGURES};
     SdramPins pins;
     int input = 0xFFFF, driven = -1;
 

@@ -1,8 +1,6 @@
 // Model of an SDR SDRAM chip that checks its rules; the twin of sdram_chip.py.
 //
-// Figures of the chip are in "sdram_figures.h": constants RCD, RP, RAS, RC, RRD, WR, RFC, MRD, RAS_MAX,
-// REFRESH, POWER_UP (nanoseconds), LATENCY_2_MHZ, LATENCY_3_MHZ, CLOCK_MHZ, ROW_BITS, COLUMN_BITS,
-// BANK_BITS. A broken rule is printed with its cycle, and ends the program with status 3.
+// A broken rule is printed with its cycle, and ends the program with status 3.
 #pragma once
 #include <cstdint>
 #include <cstdio>
@@ -10,7 +8,12 @@
 #include <cstring>
 #include <vector>
 
-#include "sdram_figures.h"
+// The figures of seedbed.spec.SdramChip, in their order, and the clock.
+struct SdramFigures {
+    double rcd, rp, ras, rc, rrd, wr, rfc, mrd, ras_max, refresh, power_up;
+    int latency_2_mhz, latency_3_mhz, row_bits, column_bits, bank_bits;
+    double clock_mhz;
+};
 
 struct SdramPins {
     int ras, cas, we, ba, a, dq_o, dq_oe;
@@ -24,22 +27,23 @@ struct SdramFault {
 
     // "a3=0", "dq5=1", "decay=1000000" (nanoseconds), or nothing. Returns whether it is one of these.
     bool parse(const char* text) {
-        if (!*text) return true;
-        if (sscanf(text, "a%d=%d", &address, &level) == 2) return true;
-        if (sscanf(text, "dq%d=%d", &data, &level) == 2) return true;
-        return sscanf(text, "decay=%lf", &decay) == 1;
+        int end = 0;
+        if (*text && sscanf(text, "a%d=%d%n", &address, &level, &end) < 2 &&
+            sscanf(text, "dq%d=%d%n", &data, &level, &end) < 2)
+            sscanf(text, "decay=%lf%n", &decay, &end);
+        return !text[end] && address < 13 && data < 16 && level >> 1 == 0 && decay >= 0;
     }
 };
 
 class SdramChip {
     static constexpr long NEVER = -1000000000L;
     static constexpr int LATE = 9, DRIVEN = 16;
-    static constexpr size_t WORDS = size_t(1) << (ROW_BITS + COLUMN_BITS + BANK_BITS);
     struct Bank {
         int row = -1;
         long activated = NEVER, precharged = NEVER, written = NEVER;
     };
-    Bank banks[1 << BANK_BITS];
+    const SdramFigures figures;
+    std::vector<Bank> banks;
     long cycle = -1, power_up, activated, refreshed, mode_set, configured, refreshes;
     bool precharged;
     int burst = 0, latency = 0;
@@ -51,7 +55,7 @@ class SdramChip {
     int write_bank, write_left = 0;
     uint32_t write_address = 0;
 
-    static double ns(long cycles) { return cycles * 1000.0 / CLOCK_MHZ; }
+    double ns(long cycles) const { return cycles * 1000.0 / figures.clock_mhz; }
     void require(const char* rule, bool fine, const char* detail) {
         if (fine) return;
         fprintf(stderr, "the memory's chip: %s in cycle %ld: %s\n", rule, cycle, detail);
@@ -76,35 +80,35 @@ class SdramChip {
     void idle() {
         for (auto& bank : banks) {
             require("row", bank.row < 0, "a row is open");
-            after("tRP", bank.precharged, RP);
+            after("tRP", bank.precharged, figures.rp);
         }
     }
     void precharge(int number) {
         Bank& bank = banks[number];
         if (bank.row >= 0) {
-            after("tRAS", bank.activated, RAS);
+            after("tRAS", bank.activated, figures.ras);
             require("tWR", !(write_left && write_bank == number), "words are still written");
-            after("tWR", bank.written, WR);
+            after("tWR", bank.written, figures.wr);
             bank.precharged = cycle;
         }
         bank.row = -1;
     }
     void activate(Bank& bank, int a) {
         require("row", bank.row < 0, "a row is open");
-        after("tRP", bank.precharged, RP);
-        after("tRC", bank.activated, RC);
-        after("tRRD", activated, RRD);
-        bank.row = a & ((1 << ROW_BITS) - 1);
+        after("tRP", bank.precharged, figures.rp);
+        after("tRC", bank.activated, figures.rc);
+        after("tRRD", activated, figures.rrd);
+        bank.row = a & ((1 << figures.row_bits) - 1);
         bank.activated = activated = cycle;
     }
     void access(bool write, int ba, int a) {
         Bank& bank = banks[ba];
         require("row", bank.row >= 0, "no row is open");
         require("row", !(a >> 10 & 1), "an automatic precharge");
-        after("tRCD", bank.activated, RCD);
-        uint32_t column = a & ((1 << COLUMN_BITS) - 1);
+        after("tRCD", bank.activated, figures.rcd);
+        uint32_t column = a & ((1 << figures.column_bits) - 1);
         require("row", column % burst == 0 || fault.address >= 0, "a burst that wraps");
-        uint32_t address = (uint32_t(bank.row) << BANK_BITS | ba) << COLUMN_BITS | column;
+        uint32_t address = (uint32_t(bank.row) << figures.bank_bits | ba) << figures.column_bits | column;
         long first = cycle + latency - 1, ends = write ? cycle : first;
         // A new access ends the one before.
         for (auto& when : driven_cycle)
@@ -122,11 +126,11 @@ class SdramChip {
         }
     }
     void command(int code, int ba, int a) {
-        after("power-up", power_up, POWER_UP);
-        after("tRFC", refreshed, RFC);
-        after("tMRD", mode_set, MRD);
+        after("power-up", power_up, figures.power_up);
+        after("tRFC", refreshed, figures.rfc);
+        after("tMRD", mode_set, figures.mrd);
         if (code == 5) {
-            for (int k = 0; k < 1 << BANK_BITS; k++)
+            for (int k = 0; k < 1 << figures.bank_bits; k++)
                 if (k == ba || a >> 10 & 1) precharge(k);
             precharged |= a >> 10 & 1;
         } else if (code == 3) {
@@ -139,7 +143,7 @@ class SdramChip {
             require("initialisation", refreshes >= 2 && precharged, "a mode before two refreshes");
             latency = a >> 4 & 7;
             require("mode", (a & 7) <= 3 && (latency == 2 || latency == 3) && !(a & 0x388), "unknown");
-            require("mode", CLOCK_MHZ <= (latency == 2 ? LATENCY_2_MHZ : LATENCY_3_MHZ),
+            require("mode", figures.clock_mhz <= (latency == 2 ? figures.latency_2_mhz : figures.latency_3_mhz),
                     "the latency is too short");
             burst = 1 << (a & 7);
             mode_set = configured = cycle;
@@ -156,7 +160,11 @@ class SdramChip {
 public:
     SdramFault fault;
 
-    SdramChip() : cells(WORDS), ages(WORDS) {
+    explicit SdramChip(const SdramFigures& figures)
+        : figures(figures), banks(1 << figures.bank_bits),
+          cells(size_t(1) << (figures.row_bits + figures.column_bits + figures.bank_bits)),
+          ages(cells.size()) {
+        for (size_t k = 0; k < cells.size(); k++) cells[k] = k * 0x9E37;
         for (auto& when : driven_cycle) when = NEVER;
         restart();
     }
@@ -175,10 +183,10 @@ public:
         if (fault.address >= 0 && (code == 1 || code == 2 || code == 6))
             a = (a & ~(1 << fault.address)) | fault.level << fault.address;
         if (configured >= 0)
-            require("refresh", ns(cycle - configured) / REFRESH - refreshes <= LATE, "overdue");
+            require("refresh", ns(cycle - configured) / figures.refresh - refreshes <= LATE, "overdue");
         for (auto& bank : banks)
             if (bank.row >= 0)
-                require("tRAS max", ns(cycle - bank.activated) <= RAS_MAX, "a row is open too long");
+                require("tRAS max", ns(cycle - bank.activated) <= figures.ras_max, "a row is open too long");
         if (code) command(code, pins.ba, a);
         int dq = stuck(pins.dq_o);
         if (pins.dq_oe)

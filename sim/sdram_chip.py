@@ -117,11 +117,11 @@ class SdramModel:
     def _refresh_interval(self) -> None:
         if self.configured is not None:
             due = (self.cycle - self.configured) * 1000 / self.clock_mhz / self.chip.refresh
-            self._require("refresh", due - self.refreshes <= LATE, f"{due:.1f} refreshes were due")
+            self._require("refresh", due - self.refreshes <= LATE, "overdue")
         for bank in self.banks:
             if bank.row is not None:
                 open_for = (self.cycle - bank.activated) * 1000 / self.clock_mhz
-                self._require("tRAS max", open_for <= self.chip.ras_max, f"{open_for:.0f} ns")
+                self._require("tRAS max", open_for <= self.chip.ras_max, "a row is open too long")
 
     def _command(self, code: int, ba: int, a: int) -> None:
         chip = self.chip
@@ -205,7 +205,7 @@ class SdramModel:
         return address & ~low | (address + 1) & low
 
     def _cell(self, address: int) -> int:
-        word, written = self.cells.get(address, (address * 0x9E37 & 0xFFFF, self.cycle))
+        word, written = self.cells.get(address, (address * 0x9E37 & 0xFFFF, 0))
         age = (self.cycle - written) * 1000 / self.clock_mhz
         if self.fault.decay is not None and age > self.fault.decay:
             return word & 0xFF00
@@ -233,9 +233,9 @@ def connect_chip(pins, model: SdramModel, *, delay: int):
 
 def figures(config: SdramConfig) -> dict[str, str]:
     """Return the model in C++ and its figures, as files by name."""
-    values = asdict(config.chip) | {"clock_mhz": config.clock_mhz}
-    lines = [f"constexpr auto {name.upper()} = {value};" for name, value in values.items()]
+    values = [*asdict(config.chip).values(), config.clock_mhz]
+    line = f"constexpr SdramFigures FIGURES{{{', '.join(map(str, values))}}};"
     return {
-        "sdram_figures.h": "\n".join(["#pragma once", *lines, ""]),
+        "sdram_figures.h": f'#pragma once\n#include "sdram_chip.h"\n{line}\n',
         "sdram_chip.h": Path(__file__).with_suffix(".h").read_text(),
     }

@@ -1,6 +1,8 @@
 """The SDRAM controller with a model of the chip that checks its rules, and the model itself."""
 
-from dataclasses import replace
+import subprocess
+from dataclasses import asdict, replace
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -10,6 +12,7 @@ from seedbed.golden.sdram import lines_of_pin
 from seedbed.hw import sdram
 from seedbed.hw.sdram import Sdram
 from seedbed.hw.sdram_commands import SdramCommands
+from seedbed.sim import sdram_chip, tools
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.sdram import case
 from seedbed.sim.harness import Stalls, simulate
@@ -22,10 +25,67 @@ READY = replace(SLOWEST_SDRAM, power_up=900)
 SHORT = {"retention": 1, "power_up_us": 1, "chip": READY}
 
 
-def run(config, chip=None, *, stalls=Stalls.NONE, seed=3, bursts=24, fault=None):
+class Recorded(SdramModel):
+    """A model that keeps its pins and what it drives in each cycle."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.trace, self.words = [], []
+
+    def step(self, **pins):
+        self.trace.append(pins)
+        try:
+            word = super().step(**pins)
+        except RuleBroken as broken:
+            self.broken = broken
+            raise
+        self.words.append(-1 if word is None else word)
+        return word
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory):
+    """The model in C++, which reads a trace."""
+    path = tmp_path_factory.mktemp("sdram") / "trace"
+    source = Path(__file__).with_name("sdram_trace.cpp")
+    tools.run(
+        "CXX", "-std=c++17", "-O1", f"-I{Path(sdram_chip.__file__).parent}", source, "-o", path
+    )
+    return path
+
+
+@pytest.fixture
+def twin(program):
+    """A model that is compared, after the test, with the one in C++."""
+    models = []
+
+    def make(*arguments):
+        models.append(Recorded(*arguments))
+        return models[-1]
+
+    yield make
+    for model in models:
+        lines = (
+            f"{p['ras']} {p['cas']} {p['we']} {p['ba']} {p['a']} {p['dq'] or 0} "
+            f"{int(p['dq'] is not None)}"
+            for p in model.trace
+        )
+        figures = [str(value) for value in (*asdict(model.chip).values(), model.clock_mhz)]
+        done = subprocess.run(
+            [program, *figures], input="\n".join(lines), capture_output=True, text=True, check=False
+        )
+        assert [int(word) for word in done.stdout.split()] == model.words
+        if len(model.words) < len(model.trace):
+            assert done.returncode == 3
+            assert done.stderr == f"the memory's chip: {model.broken}\n"
+        else:
+            assert (done.returncode, done.stderr) == (0, "")
+
+
+def run(config, chip=None, *, stalls=Stalls.NONE, seed=3, bursts=24, kind=SdramModel):
     """Run the case on a controller with a chip; return the model and the result."""
     dut = Sdram(config)
-    model = SdramModel(chip or config.chip, config.clock_mhz, fault or Fault())
+    model = kind(chip or config.chip, config.clock_mhz)
     result = simulate(
         dut, case(config, Random(seed), bursts=bursts, chip=True), stalls=stalls, seed=seed,
         around=connect_chip(dut.pins, model, delay=config.pad_cycles),
@@ -46,8 +106,8 @@ def run(config, chip=None, *, stalls=Stalls.NONE, seed=3, bursts=24, fault=None)
          Stalls.BOTH),
     ],
 )  # fmt: skip
-def test_matches_model_with_a_chip(params, stalls):
-    model, _ = run(SdramConfig(**SHORT | params), stalls=stalls, bursts=36)
+def test_matches_model_with_a_chip(params, stalls, twin):
+    model, _ = run(SdramConfig(**SHORT | params), stalls=stalls, bursts=36, kind=twin)
     assert model.refreshes >= 2
 
 
@@ -88,11 +148,11 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("rule", MUTANTS)
-def test_a_controller_with_a_wrong_figure_breaks_its_rule(rule):
+def test_a_controller_with_a_wrong_figure_breaks_its_rule(rule, twin):
     chip, wrong, params = MUTANTS[rule]
     config = SdramConfig(**SHORT | {"chip": replace(chip, **wrong)} | params)
     with pytest.raises(RuleBroken, match=f"^{rule} in cycle [0-9]+: ") as found:
-        run(config, chip, bursts=60)
+        run(config, chip, bursts=60, kind=twin)
     assert found.value.rule == rule
 
 
@@ -103,10 +163,10 @@ def test_the_right_figure_breaks_no_rule(rule):
 
 
 @pytest.mark.parametrize("rule", CHANGES)
-def test_a_controller_with_a_defect_breaks_its_rule(rule, monkeypatch):
+def test_a_controller_with_a_defect_breaks_its_rule(rule, monkeypatch, twin):
     monkeypatch.setattr(sdram, "SdramCommands", CHANGES[rule].apply(SdramCommands))
     with pytest.raises(RuleBroken) as found:
-        run(SdramConfig(**SHORT), bursts=60)
+        run(SdramConfig(**SHORT), bursts=60, kind=twin)
     assert found.value.rule == rule
 
 
