@@ -7,6 +7,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect
 
+from seedbed.boards.memory import add_memory, memory_of, pin_members
 from seedbed.boards.registers import RegisterBank
 from seedbed.flow.cache import code
 from seedbed.hw.host_link import HostLink
@@ -28,7 +29,10 @@ class Top(wiring.Component):
     Parameters
     ----------
     app
-        A module of :mod:`seedbed.boards.apps`.
+        A module of :mod:`seedbed.boards.apps`. With ``MEMORY``, a
+        :class:`~seedbed.spec.SdramConfig`, its design has the ports of
+        :func:`~seedbed.boards.memory.memory_ports`, and its registers are, among others,
+        :data:`~seedbed.boards.memory.MEMORY_REGISTERS`.
     divisor
         Clock cycles of a bit of the serial port.
 
@@ -40,11 +44,15 @@ class Top(wiring.Component):
         To the host.
     leds : Out(8)
         Those of the application.
+    sdram_* : Out, In
+        Pins of its memory, if it has one, see :func:`~seedbed.hw.sdram.pin_signature`.
     """
 
     def __init__(self, app: ModuleType, divisor: int):
         self.app, self.divisor = app, divisor
-        super().__init__({"rx": In(1, init=1), "tx": Out(1, init=1), "leds": Out(8)})
+        members = {"rx": In(1, init=1), "tx": Out(1, init=1), "leds": Out(8)}
+        self.memory = memory_of(app)
+        super().__init__(members | (pin_members(self.memory) if self.memory else {}))
 
     def elaborate(self, platform):
         m = Module()
@@ -68,4 +76,7 @@ class Top(wiring.Component):
             bank.status.eq(app.status),
             app.control.eq(bank.control),
         ]
+        if self.memory:
+            values = add_memory(m, self, app, self.memory)
+            m.d.comb += [bank.status[name].eq(value) for name, value in values.items()]
         return m

@@ -7,6 +7,7 @@ from seedbed.spec.forward_cache import (
     FORWARD_CACHE_STATUS,
     ForwardCacheConfig,
 )
+from seedbed.spec.gemv import GEMV_STATUS, GemvConfig
 from seedbed.spec.host_link import HostLinkConfig
 from seedbed.spec.instantft import INSTANTFT_KINDS, INSTANTFT_STATUS, InstantFtConfig
 from seedbed.spec.lfsr import TAPS, LfsrConfig
@@ -20,9 +21,9 @@ from seedbed.spec.perturbation import PerturbationConfig
 from seedbed.spec.prng_pool import PoolConfig
 from seedbed.spec.requantize import RequantizeConfig
 from seedbed.spec.scale_lut import ScaleConfig
+from seedbed.spec.sdram import SDRAM_CHIPS, SLOWEST_SDRAM, SdramChip, SdramConfig
 from seedbed.spec.seedlm import RULES, SCALES, SEEDLM, SeedlmConfig
 from seedbed.spec.seedlm_decompress import SeedlmDecompressConfig
-from seedbed.spec.seedlm_gemv import GEMV_STATUS, SeedlmGemvConfig
 from seedbed.spec.skid_buffer import SkidBufferConfig
 from seedbed.spec.softmax_loss import SoftmaxLossConfig
 from seedbed.spec.sparse_mac import SPARSE_MAC_KINDS, SPARSE_MAC_STATUS, SparseMacConfig
@@ -43,7 +44,9 @@ __all__ = [
     "LORA_STATUS",
     "RULES",
     "SCALES",
+    "SDRAM_CHIPS",
     "SEEDLM",
+    "SLOWEST_SDRAM",
     "SPARSE_MAC_KINDS",
     "SPARSE_MAC_STATUS",
     "TAPS",
@@ -52,6 +55,7 @@ __all__ = [
     "BpTailConfig",
     "ConvEngineConfig",
     "ForwardCacheConfig",
+    "GemvConfig",
     "HostLinkConfig",
     "InstantFtConfig",
     "LfsrConfig",
@@ -65,9 +69,10 @@ __all__ = [
     "PoolConfig",
     "RequantizeConfig",
     "ScaleConfig",
+    "SdramChip",
+    "SdramConfig",
     "SeedlmConfig",
     "SeedlmDecompressConfig",
-    "SeedlmGemvConfig",
     "SkidBufferConfig",
     "SoftmaxLossConfig",
     "SparseMacConfig",
