@@ -11,6 +11,7 @@ from amaranth.hdl import ClockDomain, ClockSignal, Elaboratable, Instance, Modul
 from amaranth.lib import io
 from amaranth.lib.cdc import ResetSynchronizer
 
+from seedbed.boards.memory import CLOCK_MHZ, memory_of
 from seedbed.boards.platforms import Board
 from seedbed.boards.top import Top
 from seedbed.flow.files import write_atomic
@@ -20,10 +21,13 @@ from seedbed.sim import tools
 
 __all__ = ["BAUD", "CLOCK_MHZ", "Bitstream", "TimingMissed", "build", "load"]
 
-#: Clock of the application and bits a second of its serial port.
-CLOCK_MHZ, BAUD = 60, 3_000_000
+#: Bits a second of the serial port.
+BAUD = 3_000_000
 #: Of the PLL: 25 MHz / 5 * 12, from a VCO of 600 MHz.
 PLL = {"CLKI_DIV": 5, "CLKFB_DIV": 12, "CLKOP_DIV": 10, "CLKOP_CPHASE": 4}
+#: The clock of the memory's chip, three VCO cycles (5 ns) later: its inputs are stable then, and
+#: what it drives (6 ns after its edge) is stable before the next edge of the application's clock.
+MEMORY_PLL = {"CLKOS_ENABLE": "ENABLED", "CLKOS_DIV": 10, "CLKOS_CPHASE": 7, "CLKOS_FPHASE": 0}
 
 
 class TimingMissed(RuntimeError):
@@ -59,12 +63,39 @@ class BoardTop(Elaboratable):
         for k in range(8):
             m.submodules[f"led_{k}"] = led = io.Buffer("o", platform.request("led", k, dir="-"))
             m.d.comb += led.o.eq(top.leds[k])
+        if memory_of(self.app):
+            self._memory(m, platform, top)
         return m
+
+    def _memory(self, m, platform, top):
+        """Connect the pads of the memory: a register in each direction."""
+        outputs = ("clk_en", "cs", "we", "ras", "cas", "ba", "a", "dqm")
+        directions = {name: "-" for name in (*outputs, "clk", "dq")}
+        pads = platform.request("sdram", dir=directions)
+        for name in outputs:
+            signal = getattr(top, {"clk_en": "sdram_cke"}.get(name, f"sdram_{name}"))
+            m.submodules[f"sdram_{name}"] = pad = io.FFBuffer("o", getattr(pads, name))
+            m.d.comb += pad.o.eq(signal)
+        m.submodules.sdram_dq = dq = io.FFBuffer("io", pads.dq)
+        m.submodules.sdram_clk = clk = io.DDRBuffer("o", pads.clk, o_domain="memory")
+        m.d.comb += [
+            dq.o.eq(top.sdram_dq_o),
+            dq.oe.eq(top.sdram_dq_oe),
+            top.sdram_dq_i.eq(dq.i),
+            clk.o[0].eq(1),
+            clk.o[1].eq(0),
+        ]
 
     def _clock(self, m, platform):
         """Connect the PLL between the oscillator and the domain; return whether it has locked."""
         m.submodules.oscillator = oscillator = io.Buffer("i", platform.request("clk25", dir="-"))
-        locked, clock = Signal(), Signal()
+        locked, clock, memory = Signal(), Signal(), Signal()
+        delayed = {f"p_{name}": value for name, value in MEMORY_PLL.items()}
+        delayed["o_CLKOS"] = memory
+        if memory_of(self.app):
+            m.domains.memory = ClockDomain(reset_less=True)
+            m.d.comb += ClockSignal("memory").eq(memory)
+            platform.add_clock_constraint(memory, CLOCK_MHZ * 1e6)
         m.submodules.pll = Instance(
             "EHXPLLL",
             a_FREQUENCY_PIN_CLKI="25", a_FREQUENCY_PIN_CLKOP=str(CLOCK_MHZ),
@@ -74,6 +105,7 @@ class BoardTop(Elaboratable):
             i_CLKI=oscillator.i, i_CLKFB=clock, o_CLKOP=clock, o_LOCK=locked,
             i_RST=0, i_STDBY=0, i_PHASESEL0=0, i_PHASESEL1=0, i_PHASEDIR=0, i_PHASESTEP=0,
             i_PHASELOADREG=0, i_PLLWAKESYNC=0, i_ENCLKOP=0,
+            **(delayed if memory_of(self.app) else {}),
         )  # fmt: skip
         m.d.comb += ClockSignal("sync").eq(clock)
         platform.add_clock_constraint(clock, CLOCK_MHZ * 1e6)

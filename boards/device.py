@@ -1,13 +1,16 @@
-"""The host's side of the link: registers and a stream of words of a board."""
+"""The host's side of the link: registers and streams of words of a board."""
 
 import errno
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import serial
 
 from seedbed.boards.registers import PROTOCOL
+from seedbed.boards.sender import LinkFailure, Sender
 from seedbed.golden.host_link import FrameError, Packet, decode, encode
 from seedbed.spec.host_link import RESPONSE, LinkError, Operation
 
@@ -17,10 +20,6 @@ __all__ = ["Device", "LinkFailure"]
 FIRST_ATTEMPTS, ATTEMPTS = 10, 200
 #: Words of a response, at most; fewer while responses are damaged.
 MOST_WORDS = 128
-
-
-class LinkFailure(RuntimeError):
-    """The board does not answer, or is not the expected one; the message says which."""
 
 
 class Device:
@@ -35,7 +34,8 @@ class Device:
     addresses
         Address of each register by name, see :func:`seedbed.boards.registers.addresses`.
     identifier
-        That of the expected build, or ``None`` for any.
+        That of the expected build, or ``None`` for any; of several, :attr:`identifier` is what was
+        found.
     baud
         Bits a second. It has no meaning for a virtual board.
     timeout
@@ -50,15 +50,16 @@ class Device:
         port: str,
         addresses: Mapping[str, int],
         *,
-        identifier: int | None = None,
+        identifier: int | Collection[int] | None = None,
         baud: int = 3_000_000,
         timeout: float = 0.2,
     ):
         self.port, self.addresses, self.timeout = port, addresses, timeout
-        self.repeated = 0
+        self.repeated = self.identifier = 0
         self._block = MOST_WORDS
         self._received = bytearray()
-        self._sequence = 0
+        self._acknowledgements: deque[Packet] = deque()
+        self._sequence = self._round = 0
         self._serial = _open(port, baud, timeout)
         try:
             self._sequence = self._hello()
@@ -116,23 +117,84 @@ class Device:
         # It discards the last ones.
         self.words(position, 1)
 
+    def accepted(self) -> int:
+        """Return the position in the stream to the board of the next word that it accepts."""
+        return self._room().data
+
+    def send(
+        self,
+        words: Sequence[int],
+        *,
+        meanwhile: Callable[[], object] | None = None,
+        patience: float = 30,
+    ) -> None:
+        """Send words to the board, and return when it has accepted all of them, each once.
+
+        Parameters
+        ----------
+        words
+            Numbers of 32 bits without sign.
+        meanwhile
+            Called after each response, for example to read words of a board that accepts no more
+            before.
+        patience
+            Seconds without an accepted word after which :class:`LinkFailure` is raised.
+        """
+        sender = Sender(self, words, self._room())
+        try:
+            sender.run(meanwhile, patience)
+        finally:
+            # A late response is not taken for one to the next round.
+            self._round = sender.number
+
+    def transmit(self, packet: Packet) -> None:
+        """Send a request. The delimiter before the frame ends what noise may have begun."""
+        try:
+            self._serial.write(b"\0" + encode(packet.to_bytes()))
+        except (serial.SerialException, OSError) as problem:
+            raise LinkFailure(f"{self.port} was disconnected") from problem
+
+    def acknowledgement(self, seconds: float) -> Packet | None:
+        """Return the next response to words, or ``None`` after this time without a byte."""
+        while not self._acknowledgements:
+            frame = self._frame(seconds)
+            if frame is None:
+                return None
+            try:
+                packet = Packet.from_bytes(decode(frame))
+            except FrameError:
+                continue
+            if packet.operation == RESPONSE | Operation.SEND:
+                return packet
+        return self._acknowledgements.popleft()
+
+    def _room(self) -> Packet:
+        """Ask for the next word that the board accepts, and for its room."""
+        self._round = (self._round + 1) % 256
+        response = self._exchange(Packet(Operation.SEND, self._round), attempts=ATTEMPTS)
+        self._acknowledgements.clear()
+        return response
+
     def _hello(self) -> int:
         """Return the sequence number of the last request of this host or of an earlier one."""
         nonce = int.from_bytes(os.urandom(4), "little")
         request = Packet(Operation.HELLO, 0, 0, nonce)
         return self._exchange(request, attempts=FIRST_ATTEMPTS).sequence
 
-    def _require(self, identifier: int | None) -> None:
+    def _require(self, identifier: int | Collection[int] | None) -> None:
         protocol, found = self.read("protocol"), self.read("identifier")
+        self.identifier = found
         if protocol != PROTOCOL:
             raise LinkFailure(
                 f"{self.port} has version {protocol} of the protocol, not {PROTOCOL}: load a "
                 "bitstream of this version"
             )
-        if identifier is not None and found != identifier:
+        wanted = [identifier] if isinstance(identifier, int) else identifier
+        if wanted is not None and found not in wanted:
+            names = " or ".join(f"{each:08x}" for each in wanted)
             raise LinkFailure(
-                f"{self.port} runs the build {found:08x}, not {identifier:08x}: load the "
-                "application's bitstream, built from the same sources"
+                f"{self.port} runs the build {found:08x}, not {names}: load the application's "
+                "bitstream, built from the same sources"
             )
 
     def _request(self, operation: int, argument: int, data: int) -> Packet:
@@ -157,8 +219,7 @@ class Device:
                     request = Packet(request.operation, request.sequence, self._block, request.data)
             elif request.operation == Operation.WORDS:
                 self._block = min(MOST_WORDS, self._block + 1)
-            # The delimiter before the frame ends what noise may have begun.
-            self._send(b"\0" + encode(request.to_bytes()))
+            self.transmit(request)
             response = self._response(request)
             if response is not None:
                 return response
@@ -166,15 +227,9 @@ class Device:
             f"{self.port} does not answer: is the board on, with the application's bitstream?"
         )
 
-    def _send(self, raw: bytes) -> None:
-        try:
-            self._serial.write(raw)
-        except (serial.SerialException, OSError) as problem:
-            raise LinkFailure(f"{self.port} was disconnected") from problem
-
     def _response(self, request: Packet) -> Packet | None:
         """Return the response to a request; ``None`` after a bad frame, or without any."""
-        for frame in self._frames():
+        while (frame := self._frame(self.timeout)) is not None:
             try:
                 packet = Packet.from_bytes(decode(frame))
             except FrameError:
@@ -185,29 +240,33 @@ class Device:
                         return packet
                 elif packet.sequence == request.sequence:
                     return packet
+            elif packet.operation == RESPONSE | Operation.SEND:
+                self._acknowledgements.append(packet)
             elif packet.operation == RESPONSE and request.operation != Operation.HELLO:
                 return packet
             # Another request's response, which came twice.
         return None
 
-    def _frames(self) -> Iterator[bytes]:
-        """Yield frames until no byte has come for the time-out."""
+    def _frame(self, seconds: float) -> bytes | None:
+        """Return the next frame, or ``None`` if no byte comes for this time."""
         while True:
             end = self._received.find(0)
             if end >= 0:
                 frame = bytes(self._received[:end])
                 del self._received[: end + 1]
                 if frame:
-                    yield frame
+                    return frame
                 continue
             try:
+                if self._serial.timeout != seconds:
+                    self._serial.timeout = seconds
                 new = self._serial.read(max(1, self._serial.in_waiting))
             except (serial.SerialException, OSError) as problem:
                 raise LinkFailure(f"{self.port} was disconnected") from problem
             if not new:
                 # The rest of a frame whose delimiter was lost.
                 self._received.clear()
-                return
+                return None
             self._received += new
 
 
@@ -224,5 +283,8 @@ def _open(port: str, baud: int, timeout: float) -> serial.Serial:
         if problem.errno == errno.EACCES:
             raise LinkFailure(f"{port} may not be opened by this user") from None
         raise LinkFailure(f"{port} is no serial port") from problem
+    # The bridge's default is to wait 16 ms for more bytes.
+    with suppress(ValueError, OSError, NotImplementedError, AttributeError):
+        opened.set_low_latency_mode(True)
     opened.reset_input_buffer()
     return opened

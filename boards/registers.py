@@ -12,7 +12,7 @@ from seedbed.hw.host_link import command_layout
 __all__ = ["COMMON", "PROTOCOL", "Register", "RegisterBank", "addresses", "ports", "table"]
 
 #: Version of the protocol and of the common registers.
-PROTOCOL = 1
+PROTOCOL = 2
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class Register:
 COMMON = (
     Register("protocol", "read", "version of the protocol"),
     Register("identifier", "read", "identifies the build: a hash of the sources"),
+    Register("bit_cycles", "read", "clock cycles of a bit of the serial port"),
 )
 
 
@@ -44,12 +45,13 @@ def ports(registers: Sequence[Register]) -> dict[str, Member]:
     """Return the ports of the design of an application with ``registers``.
 
     ``control`` has a field of 32 bits for each register with access ``write``, and for each
-    ``strobe`` a pulse of a cycle; ``status`` has a field for each with access ``read``. ``o`` is
-    the stream of words for the host, and ``leds`` are eight LEDs.
+    ``strobe`` a pulse of a cycle; ``status`` has a field for each with access ``read``. ``i`` is
+    the stream of words from the host, ``o`` that of words for it, and ``leds`` are eight LEDs.
     """
     return {
         "control": In(layout(registers, "write", "strobe")),
         "status": Out(layout(registers, "read")),
+        "i": In(stream.Signature(32)),
         "o": Out(stream.Signature(32)),
         "leds": Out(8),
     }
@@ -72,6 +74,8 @@ class RegisterBank(wiring.Component):
         Those of the application; their addresses follow those of :data:`COMMON`.
     identifier
         Of the build, 32 bits.
+    bit_cycles
+        Clock cycles of a bit of the serial port.
 
     Members
     -------
@@ -88,8 +92,13 @@ class RegisterBank(wiring.Component):
     Latency: a cycle from the command to the value, the new register or the pulse.
     """
 
-    def __init__(self, registers: Sequence[Register], identifier: int):
-        self.registers, self.identifier = registers, identifier
+    def __init__(self, registers: Sequence[Register], identifier: int, bit_cycles: int):
+        self.registers = registers
+        self.constants = {
+            "protocol": PROTOCOL,
+            "identifier": identifier,
+            "bit_cycles": bit_cycles,
+        }
         super().__init__(
             {
                 "i": In(stream.Signature(command_layout())),
@@ -111,7 +120,7 @@ class RegisterBank(wiring.Component):
             m.d.sync += self.o.valid.eq(1)
         pulses = [r.name for r in self.registers if r.access == "strobe"]
         m.d.sync += [self.control[name].eq(0) for name in pulses]
-        values = {"protocol": PROTOCOL, "identifier": self.identifier}
+        values = dict(self.constants)
         values |= {r.name: self.status[r.name] for r in self.registers if r.access == "read"}
         values |= {r.name: self.control[r.name] for r in self.registers if r.access == "write"}
         with m.If(fire):

@@ -7,6 +7,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect
 
+from seedbed.boards.memory import add_memory, memory_of, pin_members
 from seedbed.boards.registers import RegisterBank
 from seedbed.flow.cache import code
 from seedbed.hw.host_link import HostLink
@@ -18,7 +19,7 @@ __all__ = ["Top", "identifier"]
 
 def identifier(app: ModuleType) -> int:
     """Return what identifies a build of an application: 32 bits of a hash of its sources."""
-    text = code(app.__name__) + code(__name__)
+    text = code(app.__name__) + code(__name__) + repr(getattr(app, "config", None))
     return int.from_bytes(sha256(text.encode()).digest()[:4], "little")
 
 
@@ -28,7 +29,10 @@ class Top(wiring.Component):
     Parameters
     ----------
     app
-        A module of :mod:`seedbed.boards.apps`.
+        A module of :mod:`seedbed.boards.apps`. With ``MEMORY``, a
+        :class:`~seedbed.spec.SdramConfig`, its design has the ports of
+        :func:`~seedbed.boards.memory.memory_ports`, and its registers are, among others,
+        :data:`~seedbed.boards.memory.MEMORY_REGISTERS`.
     divisor
         Clock cycles of a bit of the serial port.
 
@@ -40,24 +44,31 @@ class Top(wiring.Component):
         To the host.
     leds : Out(8)
         Those of the application.
+    sdram_* : Out, In
+        Pins of its memory, if it has one, see :func:`~seedbed.hw.sdram.pin_signature`.
     """
 
     def __init__(self, app: ModuleType, divisor: int):
         self.app, self.divisor = app, divisor
-        super().__init__({"rx": In(1, init=1), "tx": Out(1, init=1), "leds": Out(8)})
+        members = {"rx": In(1, init=1), "tx": Out(1, init=1), "leds": Out(8)}
+        self.memory = memory_of(app)
+        super().__init__(members | (pin_members(self.memory) if self.memory else {}))
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.receiver = receiver = UartReceiver(self.divisor)
         m.submodules.transmitter = transmitter = UartTransmitter(self.divisor)
         m.submodules.link = link = HostLink(HostLinkConfig())
-        m.submodules.registers = bank = RegisterBank(self.app.REGISTERS, identifier(self.app))
+        m.submodules.registers = bank = RegisterBank(
+            self.app.REGISTERS, identifier(self.app), self.divisor
+        )
         m.submodules.app = app = self.app.Top()
         connect(m, receiver.o, link.i)
         connect(m, link.o, transmitter.i)
         connect(m, link.o_commands, bank.i)
         connect(m, bank.o, link.i_values)
         connect(m, app.o, link.i_words)
+        connect(m, link.o_words, app.i)
         m.d.comb += [
             receiver.rx.eq(self.rx),
             self.tx.eq(transmitter.tx),
@@ -65,4 +76,7 @@ class Top(wiring.Component):
             bank.status.eq(app.status),
             app.control.eq(bank.control),
         ]
+        if self.memory:
+            values = add_memory(m, self, app, self.memory)
+            m.d.comb += [bank.status[name].eq(value) for name, value in values.items()]
         return m

@@ -1,8 +1,9 @@
 // Runs a top with its serial port on a pseudo-terminal.
 //
-// bench DIVISOR ERRORS SEED: prints the path of the terminal, and runs until it or its parent is
+// bench DIVISOR ERRORS SEED FAULT: prints the path of the terminal, and runs until it or its parent is
 // ended. On average one of ERRORS bytes on the line, in both directions, is lost, changed, doubled or
-// late; 0: none is. SIGUSR1 presses the reset button.
+// late; 0: none is. FAULT is a defect of the memory, see sdram_chip.h, or empty. SIGUSR1 presses the
+// reset button.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -15,6 +16,17 @@
 #include <random>
 
 #include "Vtop.h"
+#ifdef HAS_MEMORY
+#include "memory.h"
+#else
+// A top without memory.
+struct Memory {
+    bool parse(const char* fault) { return !*fault; }
+    void restart() {}
+    void before_edge(const Vtop&) {}
+    void after_edge(Vtop&) {}
+};
+#endif
 
 static int divisor, errors;
 static std::mt19937 generator;
@@ -54,6 +66,11 @@ int main(int argc, char** argv) {
     divisor = atoi(argv[1]);
     errors = atoi(argv[2]);
     generator.seed(atoi(argv[3]));
+    static Memory memory;
+    if (!memory.parse(argv[4])) {
+        fprintf(stderr, "the memory has no such fault: %s\n", argv[4]);
+        return 2;
+    }
     signal(SIGUSR1, [](int) { pressed = 1; });
     int host = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
     if (host < 0 || grantpt(host) || unlockpt(host)) {
@@ -103,13 +120,18 @@ int main(int argc, char** argv) {
         }
         int bit = cycle % byte_time / divisor;
         top.rx = sending < 0 || bit == 9 ? 1 : bit == 0 ? 0 : sending >> (bit - 1) & 1;
-        if (pressed) pressed = 0, reset = 4;
+        if (pressed) {
+            pressed = 0, reset = 4;
+            memory.restart();
+        }
         top.rst = reset > 0;
         if (reset) reset--;
         top.clk = 0;
         top.eval();
+        memory.before_edge(top);
         top.clk = 1;
         top.eval();
+        memory.after_edge(top);
         // The middle of each bit after the edge of a start bit.
         if (timer == 0) {
             if (!top.tx) timer = 1, receiving = 0;

@@ -10,9 +10,11 @@ from types import ModuleType
 
 from amaranth.back import verilog
 
+from seedbed.boards.memory import memory_of
 from seedbed.boards.top import Top
 from seedbed.flow.files import write_atomic
 from seedbed.sim import cpp_bench, tools
+from seedbed.sim.sdram_chip import figures
 
 __all__ = ["DIVISOR", "Board", "executable", "start"]
 
@@ -23,14 +25,21 @@ DIVISOR = 4
 def executable(app: ModuleType, name: str, *, build: Path) -> Path:
     """Build the virtual board of an application; return the program.
 
-    It is the top of :mod:`seedbed.boards.top`, as on a board. Only PLL and pads are replaced.
+    It is the top of :mod:`seedbed.boards.top`, as on a board. Only PLL and pads are replaced, and
+    the memory's chip is a model that ends the program if one of its rules is broken.
     """
     tools.find("YOSYS")
     top = Top(app, DIVISOR)
     text = verilog.convert(top, name="top", emit_src=False, strip_internal_attrs=True)
     path = write_atomic(build / "board" / f"{name}.v", text)
     main = Path(__file__).with_name("virtual.cpp")
-    return cpp_bench.executable(main, path, "top", build=build / "board", flags=cpp_bench.OPTIMISED)
+    memory, flags = memory_of(app), cpp_bench.OPTIMISED
+    files = {}
+    if memory:
+        files = figures(memory)
+        files["memory.h"] = main.with_name("memory.h").read_text()
+        flags = [*flags, "-CFLAGS", "-DHAS_MEMORY"]
+    return cpp_bench.executable(main, path, "top", build=build / "board", flags=flags, files=files)
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,7 @@ class Board:
 
 
 @contextmanager
-def start(program: Path, *, errors: int = 0, seed: int = 1) -> Iterator[Board]:
+def start(program: Path, *, errors: int = 0, seed: int = 1, fault: str = "") -> Iterator[Board]:
     """Run a virtual board.
 
     Parameters
@@ -57,8 +66,11 @@ def start(program: Path, *, errors: int = 0, seed: int = 1) -> Iterator[Board]:
         On average one of so many bytes on the line is lost, changed, doubled or late; 0: none.
     seed
         Of the errors.
+    fault
+        A defect of the memory: a pin of its address or data that is stuck, ``a3=0`` or ``dq5=1``,
+        or ``decay=1000000``, the nanoseconds for which a cell keeps its contents.
     """
-    command = [str(program), str(DIVISOR), str(errors), str(seed)]
+    command = [str(program), str(DIVISOR), str(errors), str(seed), fault]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout

@@ -105,6 +105,8 @@ class HostLink:
         self.sequence = 0
         self.words: list[int] = []
         self.released = 0
+        self.received: list[int] = []
+        self.accepted = 0
 
     def push(self, word: int) -> bool:
         """Append a word to the stream; return ``False`` if the buffer is full."""
@@ -113,21 +115,30 @@ class HostLink:
             self.words.append(word)
         return accepted
 
+    def pop(self) -> int | None:
+        """Return the next word from the host, or ``None`` if none is stored."""
+        return self.received.pop(0) if self.received else None
+
     def answer(self, frame: bytes) -> bytes:
         """Return the answer to a frame without its delimiter, which is empty for a bad one."""
         try:
             raw = decode(frame)
         except FrameError:
             return b""
-        if len(raw) != PACKET_BYTES:
+        if len(raw) < PACKET_BYTES or len(raw) % 4:
             return b""
-        return encode(self.respond(Packet.from_bytes(raw)).to_bytes())
+        request = Packet.from_bytes(raw)
+        if request.words and request.operation != Operation.SEND:
+            return b""
+        return encode(self.respond(request).to_bytes())
 
     def respond(self, request: Packet) -> Packet:
         """Return the response to a request, and do what it asks for."""
         operation, sequence = request.operation, request.sequence
         if operation == Operation.HELLO:
             return Packet(RESPONSE | operation, self.sequence, 0, request.data)
+        if operation == Operation.SEND:
+            return self._send(request)
         following = (self.sequence + 1) % 256
         if sequence not in (self.sequence, following):
             return Packet(RESPONSE, self.sequence, 0, LinkError.SEQUENCE)
@@ -155,3 +166,12 @@ class HostLink:
         self.released = position
         words = self.words[:count]
         return Packet(RESPONSE | Operation.WORDS, request.sequence, len(words), position, words)
+
+    def _send(self, request: Packet) -> Packet:
+        room = self.config.receive_depth - len(self.received)
+        if request.data == self.accepted and len(request.words) <= room:
+            self.received += request.words
+            self.accepted = (self.accepted + len(request.words)) % 2**32
+            room -= len(request.words)
+        operation = RESPONSE | Operation.SEND
+        return Packet(operation, request.sequence, room, self.accepted)

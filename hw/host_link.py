@@ -1,11 +1,11 @@
-"""Host link: frames of bytes to registers and to a stream of words."""
+"""Host link: frames of bytes to registers and to streams of words in both directions."""
 
 from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.link_frames import FrameReceiver, FrameTransmitter, packet_layout
-from seedbed.hw.link_words import WordBuffer
+from seedbed.hw.link_words import WordBuffer, WordReceiver
 from seedbed.spec import HostLinkConfig
 from seedbed.spec.host_link import PACKET_BYTES, RESPONSE, LinkError, Operation
 
@@ -18,12 +18,16 @@ def command_layout() -> data.StructLayout:
 
 
 class HostLink(wiring.Component):
-    """Answers a host's requests, each with one response.
+    """Answers a host's requests.
 
     A request is executed only if its frame is complete and has the right CRC. It has a sequence
     number, one more than that of the request before. A request with the same number is a
     repetition: its response is sent again, and a write is not done again. Words of the stream are
     stored until the host asks for later ones, so that a lost response loses none.
+
+    Words from the host have a position, not a sequence number: a frame is accepted if its first
+    word is the next one and all of them fit. Frames are received while responses to such frames are
+    sent, and one response may be that of several.
 
     Parameters
     ----------
@@ -33,7 +37,7 @@ class HostLink(wiring.Component):
     Members
     -------
     i : In(stream of unsigned(8))
-        Bytes from the host. None is accepted while a response is sent.
+        Bytes from the host. While a request other than ``SEND`` is answered, none is accepted.
     o : Out(stream of unsigned(8))
         Bytes to the host.
     o_commands : Out(stream of struct)
@@ -42,9 +46,12 @@ class HostLink(wiring.Component):
         The value of the register, one for each read.
     i_words : In(stream of unsigned(32))
         Words for the host; not ready while ``depth`` of them are stored.
+    o_words : Out(stream of unsigned(32))
+        Words from the host; ``receive_depth`` of them are stored at most.
 
     Latency: ``latency`` cycles from the delimiter of a request to its command. Throughput: a
-    request at a time; a byte of the response in two cycles.
+    request at a time; words from the host at the rate of the line; a byte of a response in two
+    cycles.
     """
 
     latency = 2
@@ -58,6 +65,7 @@ class HostLink(wiring.Component):
                 "o_commands": Out(stream.Signature(command_layout())),
                 "i_values": In(stream.Signature(32)),
                 "i_words": In(stream.Signature(32)),
+                "o_words": Out(stream.Signature(32)),
             }
         )
 
@@ -81,10 +89,16 @@ class HostLink(wiring.Component):
         m.submodules.words = words = WordBuffer(self.config)
         wiring.connect(m, wiring.flipped(self.i_words), words.i)
         m.d.comb += [words.position.eq(request.data), words.limit.eq(request.argument)]
+        pending, acknowledgement = self._received(m, receiver, response)
+        # The response is to words from the host.
+        acknowledges = Signal()
         with m.FSM():
             with m.State("IDLE"):
-                m.d.sync += left.eq(PACKET_BYTES)
-                with m.If(receiver.o.valid):
+                m.d.sync += [left.eq(PACKET_BYTES), acknowledges.eq(pending)]
+                with m.If(pending):
+                    m.d.sync += [acknowledgement, pending.eq(receiver.good)]
+                    m.next = "RESPOND"
+                with m.Elif(receiver.o.valid):
                     self._decode(m, request, response, last)
             with m.State("COMMAND"):
                 m.d.comb += self.o_commands.valid.eq(1)
@@ -109,8 +123,34 @@ class HostLink(wiring.Component):
                 with m.Else():
                     self._refuse(m, response, LinkError.POSITION)
             with m.State("RESPOND"):
-                self._respond(m, receiver, transmitter.i, response, left, words)
+                self._respond(m, receiver, transmitter.i, response, left, words, acknowledges)
         return m
+
+    def _received(self, m, receiver, response):
+        """Connect the buffer of words from the host.
+
+        Return whether a response to some is pending, which who sends it clears, and the statements
+        that set the response.
+        """
+        m.submodules.received = received = WordReceiver(self.config)
+        # The sequence number of the last frame.
+        pending, number = Signal(), Signal(8)
+        wiring.connect(m, received.o, wiring.flipped(self.o_words))
+        m.d.comb += [
+            received.position.eq(receiver.header.data),
+            received.word.eq(receiver.word),
+            received.write.eq(receiver.write),
+            received.end.eq(receiver.end),
+            received.good.eq(receiver.good),
+        ]
+        with m.If(receiver.good):
+            m.d.sync += [pending.eq(1), number.eq(receiver.header.sequence)]
+        return pending, [
+            response.operation.eq(RESPONSE | Operation.SEND),
+            response.sequence.eq(number),
+            response.argument.eq(received.room),
+            response.data.eq(received.accepted),
+        ]
 
     def _decode(self, m, request, response, last):
         """Choose the next state for a request, and set the response of most."""
@@ -137,7 +177,7 @@ class HostLink(wiring.Component):
             m.d.sync += last.eq(request.sequence)
             self._refuse(m, response, LinkError.OPERATION)
 
-    def _respond(self, m, receiver, out, response, left, words):
+    def _respond(self, m, receiver, out, response, left, words, acknowledges):
         """Send the response's bytes, then those of its words."""
         byte = out.payload
         m.d.comb += [
@@ -151,7 +191,7 @@ class HostLink(wiring.Component):
                 left.eq(left - 1),
             ]
             with m.If(byte.last):
-                m.d.comb += receiver.o.ready.eq(1)
+                m.d.comb += receiver.o.ready.eq(~acknowledges)
                 m.next = "IDLE"
             with m.Elif(left == 1):
                 m.d.comb += words.step.eq(1)

@@ -1,13 +1,13 @@
 """Frames of the host link: COBS with a CRC-32 and a delimiter, received and transmitted."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.crc import catalog
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from seedbed.spec import HostLinkConfig
-from seedbed.spec.host_link import PACKET_BYTES
+from seedbed.spec.host_link import PACKET_BYTES, Operation
 
 __all__ = ["FrameReceiver", "FrameTransmitter", "packet_layout"]
 
@@ -15,7 +15,9 @@ __all__ = ["FrameReceiver", "FrameTransmitter", "packet_layout"]
 GROUP = 254
 #: Bytes of a CRC.
 CRC_BYTES = 4
-#: Bytes of a request with its CRC.
+#: Bytes of a word.
+WORD_BYTES = 4
+#: Bytes of a request with its CRC, without words.
 REQUEST_BYTES = PACKET_BYTES + CRC_BYTES
 
 
@@ -27,6 +29,8 @@ def packet_layout() -> data.StructLayout:
 class FrameReceiver(wiring.Component):
     """Outputs the requests whose frames are complete and have the right CRC; discards the others.
 
+    The words of a frame are output before its CRC is known.
+
     Parameters
     ----------
     config
@@ -37,13 +41,29 @@ class FrameReceiver(wiring.Component):
     i : In(stream of unsigned(8))
         Bytes of the line. None is accepted while a request is pending.
     o : Out(stream of :func:`packet_layout`)
-        A request, one cycle after its delimiter.
+        A request other than ``SEND``, one cycle after its delimiter.
+    header : Out(:func:`packet_layout`)
+        The first bytes of a frame with words, from the first word to the end.
+    word, write : Out(32), Out(1)
+        A word of a frame, for one cycle.
+    end, good : Out(1), Out(1)
+        For one cycle, one cycle after its delimiter: a frame ended; it is a ``SEND`` with the
+        right CRC.
     """
 
     def __init__(self, config: HostLinkConfig):
         self.config = config
-        members = {"i": In(stream.Signature(8)), "o": Out(stream.Signature(packet_layout()))}
-        super().__init__(members)
+        super().__init__(
+            {
+                "i": In(stream.Signature(8)),
+                "o": Out(stream.Signature(packet_layout())),
+                "header": Out(packet_layout()),
+                "word": Out(32),
+                "write": Out(1),
+                "end": Out(1),
+                "good": Out(1),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -51,11 +71,16 @@ class FrameReceiver(wiring.Component):
         # COBS: bytes left of the group, and whether a zero comes before the next group.
         left = Signal(8)
         implied = Signal()
-        # The decoded bytes, the last ones on top, and their number; one more is too many.
-        shift = Signal(8 * REQUEST_BYTES, reset_less=True)
-        count = Signal(range(REQUEST_BYTES + 2))
+        # The last decoded bytes, the newest on top, and their number, modulo a word after those of
+        # a request; whether there are words.
+        shift = Signal(8 * PACKET_BYTES, reset_less=True)
+        count = Signal(range(REQUEST_BYTES + WORD_BYTES))
+        has_words = Signal()
         fire, code, delimiter, decoded = Signal(), Signal(), Signal(), Signal()
         byte = Signal(8)
+        next_shift = Cat(shift[8:], byte)
+        is_send = self.header.operation == Operation.SEND
+        whole = (left == 0) & (count == REQUEST_BYTES) & crc.match_detected
         m.d.comb += [
             self.i.ready.eq(~self.o.valid),
             fire.eq(self.i.valid & self.i.ready),
@@ -65,23 +90,27 @@ class FrameReceiver(wiring.Component):
             byte.eq(Mux(code, 0, self.i.payload)),
             crc.valid.eq(decoded),
             crc.data.eq(byte),
-            crc.start.eq(count == 0),
-            self.o.payload.eq(shift[: 8 * PACKET_BYTES]),
+            crc.start.eq((count == 0) & ~has_words),
+            self.o.payload.eq(self.header),
+            self.word.eq(shift[: 8 * WORD_BYTES]),
         ]
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
+        m.d.sync += [self.write.eq(0), self.end.eq(delimiter), self.good.eq(0)]
         with m.If(decoded):
-            m.d.sync += shift.eq(Cat(shift[8:], byte))
-            with m.If(count <= REQUEST_BYTES):
-                m.d.sync += count.eq(count + 1)
+            m.d.sync += [shift.eq(next_shift), count.eq(count + 1)]
+            with m.If(count == PACKET_BYTES - 1):
+                m.d.sync += Value.cast(self.header).eq(next_shift)
+            with m.If(count == REQUEST_BYTES + WORD_BYTES - 1):
+                m.d.sync += [count.eq(REQUEST_BYTES), has_words.eq(1), self.write.eq(1)]
         with m.If(code):
             m.d.sync += [left.eq(self.i.payload - 1), implied.eq(self.i.payload != GROUP + 1)]
         with m.Elif(fire):
             m.d.sync += left.eq(left - 1)
         with m.If(delimiter):
-            m.d.sync += [left.eq(0), implied.eq(0), count.eq(0)]
-            with m.If((left == 0) & (count == REQUEST_BYTES) & crc.match_detected):
-                m.d.sync += self.o.valid.eq(1)
+            m.d.sync += [left.eq(0), implied.eq(0), count.eq(0), has_words.eq(0)]
+            with m.If(whole):
+                m.d.sync += [self.o.valid.eq(~is_send & ~has_words), self.good.eq(is_send)]
         return m
 
 

@@ -1,4 +1,4 @@
-"""Buffer of the host link: words of a stream, stored until the host asks for later ones."""
+"""Buffers of the host link: words of the streams to the host and from the host."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from seedbed.spec import HostLinkConfig
 
-__all__ = ["WordBuffer"]
+__all__ = ["WordBuffer", "WordReceiver"]
 
 
 class WordBuffer(wiring.Component):
@@ -89,4 +89,79 @@ class WordBuffer(wiring.Component):
             ]
         with m.If(self.step):
             m.d.sync += [address.eq(address + 1), self.left.eq(self.left - 1)]
+        return m
+
+
+class WordReceiver(wiring.Component):
+    """Outputs the words of frames whose position is the next one; discards those of others.
+
+    Words are written as they come, and output after their frame has ended well. A frame that does
+    not fit is discarded.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.HostLinkConfig`.
+
+    Members
+    -------
+    position : In(32)
+        That of the frame's first word.
+    word, write, end, good
+        Those of :class:`~seedbed.hw.link_frames.FrameReceiver`.
+    o : Out(stream of unsigned(32))
+        The words.
+    accepted : Out(32)
+        The position of the next word.
+    room : Out(16)
+        How many words fit.
+    """
+
+    def __init__(self, config: HostLinkConfig):
+        self.config = config
+        super().__init__(
+            {
+                "position": In(32),
+                "word": In(32),
+                "write": In(1),
+                "end": In(1),
+                "good": In(1),
+                "o": Out(stream.Signature(32)),
+                "accepted": Out(32),
+                "room": Out(16),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        depth = self.config.receive_depth
+        m.submodules.memory = memory = Memory(shape=32, depth=depth, init=[])
+        write, read = memory.write_port(), memory.read_port()
+        # Accepted words that are stored; words of the current frame, and whether some did not fit.
+        level, count = Signal(range(depth + 1)), Signal(range(depth + 1))
+        overflow = Signal()
+        oldest, full, fire, commit = Signal(range(depth)), Signal(), Signal(), Signal()
+        m.d.comb += [
+            self.room.eq(depth - level),
+            full.eq(level + count == depth),
+            write.addr.eq(self.accepted + count),
+            write.data.eq(self.word),
+            write.en.eq(self.write & ~full),
+            commit.eq(self.end & self.good & (self.position == self.accepted) & ~overflow),
+            fire.eq(self.o.valid & self.o.ready),
+            read.addr.eq(oldest + fire),
+            self.o.payload.eq(read.data),
+        ]
+        m.d.sync += [
+            self.o.valid.eq(level != fire),
+            oldest.eq(oldest + fire),
+            level.eq(level - fire + Mux(commit, count, 0)),
+            count.eq(count + write.en),
+        ]
+        with m.If(self.write & full):
+            m.d.sync += overflow.eq(1)
+        with m.If(commit):
+            m.d.sync += self.accepted.eq(self.accepted + count)
+        with m.If(self.end):
+            m.d.sync += [count.eq(0), overflow.eq(0)]
         return m

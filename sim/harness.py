@@ -1,6 +1,6 @@
 """Runs a case on a component in Amaranth's simulator, with stalls and a protocol monitor."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
@@ -206,6 +206,7 @@ def simulate(
     stalls: Stalls = Stalls.NONE,
     seed: int = 1,
     vcd: Path | None = None,
+    around: Callable[[Any], Coroutine[Any, Any, None]] | None = None,
 ) -> Result:
     """Run ``case`` on ``component``, bit-exactly, from the reset state.
 
@@ -219,6 +220,8 @@ def simulate(
         Which side pauses, in about half of the cycles, and the random seed.
     vcd
         Where to write the waveform, if one is wanted.
+    around
+        A process that drives the ports that are no streams, such as the pins of a memory.
 
     Raises :class:`Mismatch` at the first beat that differs, at a broken stream rule, or after
     ``TIMEOUT_CYCLES`` cycles without a transfer.
@@ -228,6 +231,8 @@ def simulate(
     simulator = Simulator(component if vcd else split(component))
     simulator.add_clock(1e-8)
     simulator.add_testbench(bench.run)
+    if around:
+        simulator.add_testbench(around, background=True)
     with simulator.write_vcd(str(vcd)) if vcd else nullcontext():
         try:
             simulator.run()

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from seedbed.boards import virtual
-from seedbed.boards.apps import noise
+from seedbed.boards import apps, virtual
+from seedbed.boards.apps import APPS, noise
 from seedbed.boards.device import Device, LinkFailure
 from seedbed.boards.registers import COMMON, Register, addresses, table
 from seedbed.boards.top import identifier
@@ -265,12 +265,14 @@ def test_a_board_that_goes_away(program):
 def test_addresses_and_page_are_of_one_table():
     registers = (Register("first", "read", "one"), Register("second", "strobe", "two"))
     found = addresses(registers)
-    assert found == {"protocol": 0, "identifier": 1, "first": 2, "second": 3}
+    assert found == {"protocol": 0, "identifier": 1, "bit_cycles": 2, "first": 3, "second": 4}
     lines = table(registers).splitlines()
     assert len(lines) == 2 + len(COMMON) + 2
-    assert lines[-1] == "| 3 | `second` | strobe | two |"
+    assert lines[-1] == "| 4 | `second` | strobe | two |"
 
 
-def test_the_page_has_the_registers():
-    page = (Path(__file__).parents[1] / "docs" / "boards.md").read_text()
-    assert f"<!-- registers: noise -->\n{table(noise.REGISTERS)}<!-- end -->" in page
+@pytest.mark.parametrize("app", APPS)
+def test_the_page_has_the_registers(app):
+    page = (Path(__file__).parents[1] / "docs" / "boards" / f"{app}.md").read_text()
+    found = table(apps.find(app).REGISTERS)
+    assert f"<!-- registers: {app} -->\n{found}<!-- end -->" in page

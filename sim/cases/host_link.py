@@ -42,7 +42,29 @@ class _Board:
             position = (self.model.released + step) % 2**32
             return Packet(operation, following, self.random.randint(0, WORDS), position)
         argument = self.random.choice([0, self.random.getrandbits(16)])
+        if operation == Operation.SEND:
+            return self.send()
         return Packet(operation, following, argument, self.random.getrandbits(32))
+
+    def send(self) -> Packet:
+        """Return a random request with words for the board; at times, they do not fit."""
+        room = self.model.config.receive_depth - len(self.model.received)
+        words = [self.random.choice([0, self.random.getrandbits(32)]) for _ in range(WORDS)]
+        words = words[: self.random.choice([0, room, room + 1, self.random.randint(0, WORDS)])]
+        wrong = self.random.choice([0, 0, 0, -1, 1])
+        position = (self.model.accepted + wrong) % 2**32
+        sequence = self.random.getrandbits(8)
+        return Packet(Operation.SEND, sequence, 0, position, words)
+
+    def phase(self, frames: list[bytes]) -> Phase:
+        """Return the phase of requests, one after the other."""
+        commands, values = len(self.commands), len(self.values)
+        parts = [part for frame in frames for part in frame.split(b"\0")[:-1]]
+        answers = b"".join(map(self.model.answer, parts))
+        return Phase(
+            inputs={"i": list(b"".join(frames)), "i_values": self.values[values:]},
+            outputs={"o": list(answers), "o_commands": self.commands[commands:]},
+        )
 
 
 def _damaged(frame: bytes, random: Random) -> bytes:
@@ -55,9 +77,10 @@ def _damaged(frame: bytes, random: Random) -> bytes:
 
 
 def case(config: HostLinkConfig, random: Random, *, requests: int = 12) -> Case:
-    """Return alternating phases of words and of requests.
+    """Return alternating phases of words, of requests, and of words that the board takes.
 
-    How many words a response has depends on how many were accepted: the phases keep them in order.
+    How many words a response has depends on how many were accepted, and how much room on how many
+    were taken: the phases keep them in order.
     """
     board = _Board(config, random)
     phases = []
@@ -68,23 +91,17 @@ def case(config: HostLinkConfig, random: Random, *, requests: int = 12) -> Case:
         # A sequence number out of order, a position that is not stored, or no operation.
         wrong = random.choice(
             [
-                Packet(request.operation, (request.sequence + 7) % 256),
+                Packet(Operation.READ, (request.sequence + 7) % 256),
                 Packet(Operation.WORDS, request.sequence, 1, random.getrandbits(32)),
                 Packet(99, request.sequence),
             ]
         )
         good = encode(request.to_bytes())
-        longer = encode(request.to_bytes() + bytes(4))
-        frames = [_damaged(good, random), good, good, longer, b"\0"]
-        frames.append(encode(wrong.to_bytes()))
-        before = len(board.commands), len(board.values)
-        answers = b"".join(
-            board.model.answer(frame) for part in frames for frame in part.split(b"\0")[:-1]
-        )
-        phases.append(
-            Phase(
-                inputs={"i": list(b"".join(frames)), "i_values": board.values[before[1] :]},
-                outputs={"o": list(answers), "o_commands": board.commands[before[0] :]},
-            )
-        )
+        longer = encode(Packet(Operation.READ, request.sequence).to_bytes() + bytes(4))
+        phases.append(board.phase([_damaged(good, random), good]))
+        # Two requests with words, without a pause, may have one response.
+        phases.append(board.phase([good, longer, b"\0", encode(wrong.to_bytes())]))
+        taken = [board.model.pop() for _ in range(random.randint(0, len(board.model.received)))]
+        phases.append(Phase(outputs={"o_words": [word for word in taken if word is not None]}))
+    phases.append(Phase(outputs={"o_words": board.model.received}))
     return Case(phases=phases, quiet=True, retains=True)

@@ -11,8 +11,8 @@ from seedbed.spec.host_link import Operation
 
 __all__ = ["PROOFS"]
 
-#: Bytes of a request with its CRC.
-LENGTH = 12
+#: Bytes of a request, those with its CRC, and those of a word.
+HEADER, LENGTH, WORD = 8, 12, 4
 
 
 def frames(dut: FrameReceiver) -> Module:
@@ -20,13 +20,18 @@ def frames(dut: FrameReceiver) -> Module:
     m, inside = free_inputs(dut)
     stream_rules(m, dut.o)
     fire, byte = transfer(dut.i), dut.i.payload
-    # The frame so far: its decoded bytes, those left in its group, and a zero before the next one.
-    content = [Signal(8, name=f"content_{k}") for k in range(LENGTH)]
-    count, rest, zero_next = Signal(4), Signal(8), Signal()
+    # The frame so far: its first bytes, its last ones with the newest first, their number, those
+    # left in its group, and a zero before the next one.
+    content = [Signal(8, name=f"content_{k}") for k in range(HEADER)]
+    recent = [Signal(8, name=f"recent_{k}") for k in range(HEADER)]
+    count, rest, zero_next = Signal(16), Signal(8), Signal()
     grows = fire & (byte != 0) & ((rest != 0) | zero_next)
     value = Mux(rest == 0, 0, byte)
     with m.If(grows):
-        m.d.sync += count.eq(Mux(count == LENGTH + 1, count, count + 1))
+        # A longer frame has a whole number of words more or less.
+        wraps = count == LENGTH + 2 * WORD - 1
+        m.d.sync += count.eq(Mux(wraps, LENGTH + WORD, count + 1))
+        m.d.sync += [new.eq(old) for new, old in zip(recent, [value, *recent], strict=False)]
         with m.Switch(count):
             for k, part in enumerate(content):
                 with m.Case(k):
@@ -39,28 +44,46 @@ def frames(dut: FrameReceiver) -> Module:
     with m.If(ends):
         m.d.sync += [count.eq(0), rest.eq(0), zero_next.eq(0)]
     match = inside["checksum.match_detected"]
-    good = ends & (rest == 0) & (count == LENGTH) & match
+    whole = ends & (rest == 0) & match
+    sends = content[0] == Operation.SEND
+    good = whole & (count == LENGTH) & ~sends
+    words = whole & ((count == LENGTH) | (count == LENGTH + WORD)) & sends
+    # A word is complete when the four bytes after it are known: it is not the CRC.
+    complete = grows & ((count == LENGTH + WORD - 1) | (count == LENGTH + 2 * WORD - 1))
+    word = Cat(reversed(recent[WORD - 1 : 2 * WORD - 1]))
     request = Signal(64)
     with m.If(good):
-        m.d.sync += request.eq(Cat(content)[:64])
+        m.d.sync += request.eq(Cat(content))
+    header = Value.cast(dut.header)
     m.d.comb += [
         Assert(~past(m, good) | dut.o.valid),
         Assert(~dut.o.valid | past(m, good | (dut.o.valid & ~dut.o.ready))),
         Assert(~dut.o.valid | (Value.cast(dut.o.payload) == request)),
+        Assert(dut.end == past(m, ends)),
+        Assert(dut.good == past(m, words)),
+        Assert(~dut.good | (header == past(m, Cat(content)))),
+        Assert(dut.write == past(m, complete)),
+        Assert(~dut.write | (dut.word == past(m, word))),
         # The CRC is that of the decoded bytes of this frame.
         Assert(inside["valid"] == grows),
         Assert(~grows | ((inside["data"] == value) & (inside["start"] == (count == 0)))),
         # Invariants that the induction needs.
-        Assert(inside["count"] == count),
+        Assert(inside["count"] == Mux(count >= LENGTH + WORD, count - WORD, count)),
+        Assert(inside["has_words"] == (count >= LENGTH + WORD)),
         Assert(inside["left"] == rest),
         Assert(inside["implied"] == zero_next),
-        Assert(count <= LENGTH + 1),
-        Assert(~dut.o.valid | (inside["shift"][:64] == request)),
+        Assert(count < LENGTH + 2 * WORD),
+        Assert((count < HEADER) | (header == Cat(content))),
+        Assert(~dut.o.valid | (header == request)),
     ]
-    for length in range(1, LENGTH + 1):
-        decoded = Cat(content[:length])
-        m.d.comb += Assert((count != length) | (inside["shift"][-8 * length :] == decoded))
-    cover(m, good, ends & (count == LENGTH) & ~match, ends & (rest != 0) & (count == 5))
+    for length in range(1, HEADER + 1):
+        decoded = Cat(reversed(recent[:length]))
+        m.d.comb += Assert((count < length) | (inside["shift"][-8 * length :] == decoded))
+        # The first bytes are the last ones, too, until the header is complete.
+        first = Cat(content[:length])
+        m.d.comb += Assert((count != length) | (decoded == first))
+    bad = ends & (count == LENGTH) & ~match
+    cover(m, good, bad, ends & (rest != 0) & (count == 5), words & (count == LENGTH + WORD))
     return m
 
 
@@ -89,12 +112,13 @@ def commands(dut: HostLink) -> Module:
     ]
     # Invariants that the induction needs: outside IDLE, a request is pending and in sequence, or
     # it is answered only.
-    state = inside["fsm_state"]
+    state, acknowledges = inside["fsm_state"], inside["acknowledges"]
     # In the order of their first mention.
     idle, _, command_state, words, value = (state == k for k in range(5))
     m.d.comb += [
         Assert(state <= 4),
-        Assert(idle | pending),
+        Assert(idle | pending | (acknowledges & (state == 1))),
+        Assert((state < 2) | ~acknowledges),
         Assert(~(command_state | value | words) | follows | (request.sequence == last)),
         Assert(~(command_state & (request.operation == Operation.WRITE)) | follows),
         Assert(~value | (request.operation == Operation.READ)),
@@ -117,15 +141,25 @@ PROOFS = (
         name="host_link_frames",
         core="host_link",
         says="A request is output for each frame that is complete, has its length and, as "
-        "amaranth.lib.crc finds, the right CRC, and for no other; it is stable until its transfer.",
+        "amaranth.lib.crc finds, the right CRC, and for no other; it is stable until its transfer. "
+        "Words are those of their frame, all of them and once, without its CRC.",
         component=FrameReceiver,
         config=HostLinkConfig(),
         harness=frames,
-        reach=16,
+        reach=22,
         mutants=(
             Mutant(name="the CRC is not checked", old=" & crc.match_detected", new=""),
             Mutant(name="an implied zero is lost", old="Mux(code, implied,", new="Mux(code, 0,"),
-            Mutant(name="a CRC continues", old="crc.start.eq(count == 0)", new="crc.start.eq(0)"),
+            Mutant(
+                name="a CRC continues",
+                old="crc.start.eq((count == 0) & ~has_words)",
+                new="crc.start.eq(0)",
+            ),
+            Mutant(
+                name="the CRC is a word",
+                old="with m.If(count == REQUEST_BYTES + WORD_BYTES - 1):",
+                new="with m.If(count == REQUEST_BYTES - 1):",
+            ),
         ),
     ),
     Proof(

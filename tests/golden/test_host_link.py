@@ -111,6 +111,25 @@ def test_words_stay_until_the_host_has_them():
     assert send(Operation.WORDS, 6, 1, 4) == (Operation.WORDS, 6, 4, [])
 
 
+def test_words_from_the_host_are_accepted_once_and_in_order():
+    link = HostLink(HostLinkConfig(receive_depth=4), read=int, write=lambda *_: None)
+
+    def send(position, *words):
+        response = link.respond(Packet(Operation.SEND, 5, 0, position, list(words)))
+        assert (response.operation, response.sequence) == (RESPONSE | Operation.SEND, 5)
+        return response.data, response.argument
+
+    assert send(0, 10, 11, 12) == (3, 1)
+    assert send(0, 10, 11, 12) == (3, 1)
+    assert send(4, 14) == (3, 1)
+    assert send(3, 13, 14) == (3, 1)
+    assert [link.pop() for _ in range(2)] == [10, 11]
+    assert send(3, 13, 14) == (5, 1)
+    assert send(9) == (5, 1)
+    assert [link.pop() for _ in range(4)] == [12, 13, 14, None]
+    assert link.sequence == 0
+
+
 def test_an_unknown_operation_is_refused():
     assert Registers()(9, 1) == (0, 1, LinkError.OPERATION, [])
 

@@ -1,0 +1,378 @@
+"""Application ``gemv``: products of a packed matrix in the SDRAM with vectors from the host."""
+
+from pathlib import Path
+
+import numpy as np
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import fifo, wiring
+from rich.console import Console
+
+from seedbed.boards.device import Device
+from seedbed.boards.memory import MEMORY_REGISTERS, memory_ports, require_memory
+from seedbed.boards.registers import Register, ports
+from seedbed.flow.compress.checkpoint import Checkpoint
+from seedbed.flow.compress.packed import Packed, unpack_rows
+from seedbed.golden import gemv as golden
+from seedbed.hw.gemv import Gemv
+from seedbed.spec import GEMV_STATUS, GemvConfig, SdramConfig
+from seedbed.spec.checks import require_int
+
+__all__ = ["CONFIG", "MEMORY", "REGISTERS", "Top", "run"]
+
+MEMORY = SdramConfig(beat_bits=64)
+CONFIG = GemvConfig(beat_bits=64, columns=2048, row_width=24)
+#: Results that are stored until the host has them: with more rows, the engine waits for the host.
+RESULTS = 2048
+#: Beats of a burst.
+BURST = 256
+
+REGISTERS = (
+    *MEMORY_REGISTERS,
+    Register("address", "write", "first beat of the matrix in the memory"),
+    Register("beats", "write", "beats of the matrix: rows times those of a row"),
+    Register("row_beats", "write", "beats of a row"),
+    Register("rows", "write", "rows of the matrix"),
+    Register("columns", "write", "columns of the matrix, 1..2048"),
+    Register("origin", "write", "for the host: position in the stream at which the job begins"),
+    Register("load", "strobe", "stores the matrix: two words from the host for each beat"),
+    Register("product", "strobe", "multiplies: two words from the host for four numbers"),
+    Register("stop", "strobe", "ends a job"),
+    Register("busy", "read", "1: a job runs"),
+    Register("jobs", "read", "number of jobs that were started"),
+    Register("cycles", "read", "from the first burst that is read to the last result"),
+    Register("memory_waits", "read", "of them, those in which a beat waited for the engine"),
+    Register("status", "read", "how the product ended: 0 without an error"),
+    Register("errors", "read", "errors of the memory in the job"),
+)
+
+
+class Top(wiring.Component):
+    """Stores a matrix, and multiplies it with vectors.
+
+    While no job runs, words from the host are discarded. A result is two words for the host.
+
+    Members
+    -------
+    control, status
+        :data:`REGISTERS`.
+    i : In(stream of unsigned(32))
+        Words from the host: of the matrix, or of a vector.
+    o : Out(stream of unsigned(32))
+        Results.
+    leds : Out(8)
+        Bit 0: a job runs. The others count jobs.
+    o_command, o_write, i_response, i_read
+        :func:`~seedbed.boards.memory.memory_ports`.
+    """
+
+    def __init__(self):
+        super().__init__(ports(REGISTERS) | memory_ports(MEMORY))
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.engine = engine = Gemv(CONFIG)
+        control, status = self.control, self.status
+        jobs, busy = Signal(32), Signal()
+        # Beats of the job: to be asked for, to come, and of the row.
+        self._asked, self._left, self._row = Signal(32), Signal(32), Signal(32)
+        self._address = Signal(MEMORY.address_bits)
+        self._vector = Signal(range(CONFIG.columns + 1))
+        self._first, self._second, self._sent = Signal(32), Signal(), Signal()
+        # The engine owes the last result of a command.
+        self._owes, self._measures, self._stops = Signal(), Signal(), Signal()
+        m.d.comb += [
+            status.busy.eq(busy),
+            status.jobs.eq(jobs),
+            self.leds.eq(busy | jobs[:7] << 1),
+            self.i_response.ready.eq(1),
+        ]
+        self._connect(m, engine)
+        self._count(m, engine)
+        with m.If(control.stop & busy):
+            m.d.sync += self._stops.eq(1)
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += self.i.ready.eq(1)
+                m.d.sync += [
+                    busy.eq(0),
+                    self._stops.eq(0),
+                    self._second.eq(0),
+                    self._address.eq(control.address),
+                    self._asked.eq(control.beats),
+                    self._left.eq(control.beats),
+                    self._row.eq(1),
+                    self._vector.eq(control.columns),
+                ]
+                with m.If((control.load | control.product) & ~busy):
+                    m.d.sync += [busy.eq(1), jobs.eq(jobs + 1), status.errors.eq(0)]
+                    m.next = "COMMAND"
+                    with m.If(control.load):
+                        m.next = "LOAD"
+            self._load(m)
+            self._multiply(m, engine)
+        return m
+
+    def _connect(self, m, engine):
+        """Connect the engine to memory, words and results."""
+        control, weights, read = self.control, engine.i_weights, self.i_read
+        m.submodules.results = results = fifo.SyncFIFOBuffered(width=64, depth=RESULTS)
+        high = Signal()
+        m.d.comb += [
+            weights.valid.eq(read.valid),
+            read.ready.eq(weights.ready),
+            weights.payload.data.eq(read.payload.data),
+            weights.payload.last.eq(self._row == control.row_beats),
+            self.o_command.payload.address.eq(self._address),
+            self.o_command.payload.length.eq(Mux(self._asked < BURST, self._asked, BURST) - 1),
+            self.o_write.payload.last.eq(1),
+            self.o_write.payload.data.eq(self._first | self.i.payload << 32),
+            engine.i.payload.columns.eq(control.columns),
+            engine.i.payload.rows.eq(control.rows),
+            results.w_data.eq(engine.o.payload.sum),
+            results.w_en.eq(engine.o.valid & (engine.o.payload.status == 0)),
+            engine.o.ready.eq(results.w_rdy),
+            self.o.valid.eq(results.r_rdy),
+            self.o.payload.eq(results.r_data.word_select(high, 32)),
+            results.r_en.eq(self.o.ready & high),
+            engine.i_vector.payload.lanes.as_value().eq(self._first | self.i.payload << 32),
+            engine.i_vector.payload.last.eq(self._vector <= CONFIG.group),
+        ]
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += high.eq(~high)
+        with m.If(read.valid & read.ready):
+            m.d.sync += [self._row.eq(self._row + 1), self._left.eq(self._left - 1)]
+            with m.If(weights.payload.last):
+                m.d.sync += self._row.eq(1)
+
+    def _count(self, m, engine):
+        """Count cycles and errors, and notice the last result."""
+        status, read, response = self.status, self.i_read, self.i_response
+        out = engine.o
+        ends = out.valid & out.ready & out.payload.last
+        with m.If(self._measures):
+            m.d.sync += [
+                status.cycles.eq(status.cycles + 1),
+                status.memory_waits.eq(status.memory_waits + (read.valid & ~read.ready)),
+            ]
+        with m.If((read.valid & read.ready & read.payload.error) |
+                  (response.valid & response.payload.error)):  # fmt: skip
+            m.d.sync += status.errors.eq(status.errors + 1)
+        with m.If(engine.i.valid & engine.i.ready & ~engine.i.payload.clear):
+            m.d.sync += [self._owes.eq(1), status.cycles.eq(0), status.memory_waits.eq(0)]
+        with m.If(ends):
+            m.d.sync += [
+                self._owes.eq(0),
+                self._measures.eq(0),
+                status.status.eq(out.payload.status),
+            ]
+
+    def _load(self, m):
+        """Write a beat of each two words, as a burst."""
+        command, write = self.o_command, self.o_write
+        with m.State("LOAD"):
+            m.d.comb += self.i.ready.eq(~self._second)
+            with m.If(self.i.valid & ~self._second):
+                m.d.sync += [self._first.eq(self.i.payload), self._second.eq(1)]
+            with m.If(self.i.valid & self._second):
+                # The word stays until its beat is written.
+                m.next = "WRITE"
+            with m.Elif(self._stops | (self._left == 0)):
+                m.next = "IDLE"
+        with m.State("WRITE"):
+            # A burst of one beat.
+            m.d.comb += [
+                command.payload.write.eq(1),
+                command.payload.length.eq(0),
+                command.valid.eq(~self._sent),
+                write.valid.eq(self._second),
+                self.i.ready.eq(write.ready & self._second),
+            ]
+            with m.If(command.ready):
+                m.d.sync += self._sent.eq(1)
+            with m.If(write.ready):
+                m.d.sync += self._second.eq(0)
+            with m.If(self.i_response.valid):
+                m.d.sync += [
+                    self._sent.eq(0),
+                    self._address.eq(self._address + 1),
+                    self._left.eq(self._left - 1),
+                ]
+                m.next = "LOAD"
+
+    def _multiply(self, m, engine):
+        """Give the engine its command, the vector and the matrix; or end the job."""
+        command, vector = self.o_command, engine.i_vector
+        with m.State("COMMAND"):
+            m.d.comb += engine.i.valid.eq(1)
+            with m.If(engine.i.ready):
+                m.next = "VECTOR"
+        with m.State("VECTOR"):
+            m.d.comb += [
+                vector.valid.eq(self.i.valid & self._second),
+                self.i.ready.eq(~self._second | vector.ready),
+            ]
+            with m.If(self.i.valid & self.i.ready):
+                m.d.sync += [self._first.eq(self.i.payload), self._second.eq(~self._second)]
+            with m.If(vector.valid & vector.ready):
+                m.d.sync += self._vector.eq(self._vector - CONFIG.group)
+                with m.If(vector.payload.last):
+                    m.d.sync += self._measures.eq(1)
+                    m.next = "RUN"
+            with m.If(self._stops | ~self._owes):
+                m.next = "CLEAR"
+        with m.State("RUN"):
+            asks = self._asked != 0
+            m.d.comb += command.valid.eq(asks)
+            with m.If(asks & command.ready):
+                m.d.sync += [
+                    self._address.eq(self._address + BURST),
+                    self._asked.eq(self._asked - command.payload.length - 1),
+                ]
+            with m.If(~self._owes & (self._left == 0)):
+                m.next = "IDLE"
+            with m.If(self._stops & (command.ready | ~asks)):
+                m.next = "CLEAR"
+        with m.State("CLEAR"):
+            # Beats of bursts that were asked for still come, and are discarded.
+            m.d.comb += [engine.i.valid.eq(self._owes), engine.i.payload.clear.eq(1)]
+            with m.If(engine.i.ready | ~self._owes):
+                m.next = "DRAIN"
+        with m.State("DRAIN"), m.If(~self._owes & (self._left == self._asked)):
+            m.next = "IDLE"
+
+
+def run(
+    device: Device,
+    console: Console,
+    *,
+    matrix: Path | None = None,
+    tensor: str | None = None,
+    rows: int = 64,
+    columns: int = 1024,
+    vectors: int = 3,
+    seed: int = 1,
+) -> None:
+    """Store a matrix, multiply it with random vectors, and compare with the golden model.
+
+    Parameters
+    ----------
+    device
+        The board.
+    console
+        Where the results are printed.
+    matrix, tensor
+        A file that ``seedbed compress`` wrote, and the name of a tensor in it; by default, the
+        first one. Without a file, a random matrix.
+    rows, columns
+        Shape of the random matrix.
+    vectors, seed
+        How many vectors there are, and the seed of their numbers and of the random matrix.
+
+    Raises ``AssertionError`` for a difference, and ``ValueError`` for a matrix that does not fit.
+    """
+    require_int("vectors", vectors, 1, 1_000_000)
+    require_int("seed", seed, 0, 2**32 - 1)
+    rng = np.random.default_rng(seed)
+    if matrix:
+        packed, columns = _read(matrix, tensor)
+    else:
+        require_int("rows", rows, 1, 2**CONFIG.row_width - 1)
+        require_int("columns", columns, 1, CONFIG.columns)
+        packed = _random(rng, rows, columns)
+    model = golden.Gemv(CONFIG)
+    beats = model.packed_beats(packed)
+    octets = beats.size
+    if columns > CONFIG.columns or octets > MEMORY.bytes:
+        raise ValueError(
+            f"the matrix has {columns} columns and {octets} bytes; at most {CONFIG.columns} "
+            f"columns and {MEMORY.bytes} bytes fit"
+        )
+    console.print(require_memory(device, MEMORY))
+    _stop(device, console)
+    shape = {"address": 0, "beats": octets // 8, "row_beats": beats.shape[1]}
+    shape |= {"rows": len(packed), "columns": columns}
+    for name, value in shape.items():
+        device.write(name, value)
+    device.write("load", 1)
+    device.send(beats.reshape(-1).view("<u4").tolist())
+    _finish(device)
+    console.print(f"{len(packed)} x {columns} weights in {octets:,} bytes are in the memory")
+    for _ in range(vectors):
+        x = rng.integers(-(2**15), 2**15, columns)
+        cycles, waits = _product(device, x, model.packed_product(packed, x))
+        rate = octets / cycles
+        console.print(
+            f"product as in the model, bit for bit: {cycles:,} cycles, {rate:.3f} bytes a cycle, "
+            f"{50 * rate:.1f} % of the memory's peak; it waited for the engine in {waits} cycles"
+        )
+
+
+def _product(device: Device, x: np.ndarray, expected: np.ndarray) -> tuple[int, int]:
+    """Multiply a vector and compare; return the cycles, and those in which the memory waited."""
+    position = device.position()
+    device.write("origin", position)
+    device.write("product", 1)
+    padded = np.zeros(-(-len(x) // CONFIG.group) * CONFIG.group, "<i2")
+    padded[: len(x)] = x
+    device.send(padded.view("<u4").tolist())
+    received = [word for part in device.stream(position, 2 * len(expected)) for word in part]
+    _finish(device)
+    found = np.array(received, "<u4").view("<i8")
+    same = found == expected
+    assert same.all(), f"row {int(np.argmin(same))} differs from the model"
+    return device.read("cycles"), device.read("memory_waits")
+
+
+def _finish(device: Device) -> None:
+    """Wait for the end of a job; raise ``RuntimeError`` if it was not one without errors."""
+    while device.read("busy"):
+        pass
+    status, errors = device.read("status"), device.read("errors")
+    if status or errors:
+        raise RuntimeError(
+            f"the job ended with the status {GEMV_STATUS[status]!r} and {errors} errors of the "
+            "memory"
+        )
+
+
+def _stop(device: Device, console: Console) -> None:
+    """End an earlier job, and read what is left of its words."""
+    if device.read("busy"):
+        console.print("an earlier job was ended")
+        device.write("stop", 1)
+    position = device.position()
+    while True:
+        idle = not device.read("busy")
+        left = device.words(position, 128)
+        position = (position + len(left)) % 2**32
+        if idle and not left:
+            return
+
+
+def _read(path: Path, tensor: str | None) -> tuple[np.ndarray, int]:
+    """Return the blocks of a packed tensor, uint64 of shape (rows, blocks), and its columns."""
+    with Checkpoint(path) as file:
+        packed = Packed.of(file)
+        if not packed.tensors or (tensor and tensor not in packed.tensors):
+            raise ValueError(
+                f"{path} has no packed tensor {tensor!r}; there are {', '.join(packed.tensors)}"
+            )
+        name = tensor or next(iter(packed.tensors))
+        weights, config = packed.tensors[name], packed.config
+        fields = ("block", "latent", "width", "word_bits", "taps")
+        if packed.format != "seedlm" or any(
+            getattr(config, field) != getattr(CONFIG, field) for field in fields
+        ):
+            raise ValueError(f"{path} is not in the blocks of 'seedbed compress --bits 4'")
+        if weights.kept:
+            raise ValueError(f"{path}: tensor {name!r} has kept weights, which are not multiplied")
+        entry = file.tensors[f"{name}.{packed.format}"]
+        raw = np.frombuffer(file.read(entry.offset, entry.nbytes), np.uint8).reshape(entry.shape)
+    return unpack_rows(CONFIG, raw, weights.blocks(CONFIG)), weights.columns
+
+
+def _random(rng: np.random.Generator, rows: int, columns: int) -> np.ndarray:
+    """Return random blocks, uint64 of shape (rows, blocks); a seed is never 0."""
+    blocks = -(-columns // CONFIG.block)
+    packed = rng.integers(0, 2**CONFIG.block_bits, (rows, blocks), np.uint64)
+    return packed | np.uint64(1)

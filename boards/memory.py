@@ -1,0 +1,116 @@
+"""The memory port of an application: an SDRAM with its controller, its registers and its pins."""
+
+import time
+from types import ModuleType
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Member, Out
+
+from seedbed.boards.device import Device
+from seedbed.boards.registers import Register
+from seedbed.golden.sdram import lines_of_pin
+from seedbed.hw.memory_port import connect_memory, user_members
+from seedbed.hw.sdram import Sdram, pin_signature
+from seedbed.spec import SdramConfig
+
+__all__ = [
+    "CLOCK_MHZ",
+    "MEMORY_REGISTERS",
+    "add_memory",
+    "memory_of",
+    "memory_ports",
+    "pin_members",
+    "require_memory",
+]
+
+#: The clock of the boards' tops.
+CLOCK_MHZ = 60
+#: A register in each direction, less one: the chip's clock is delayed by a part of a cycle.
+PAD_CYCLES = 1
+#: The registers of the self-test, a part of the map of every application with a memory.
+MEMORY_REGISTERS = (
+    Register("memory", "read", "bit 0: the self-test has ended; bit 1: it failed"),
+    Register("memory_lines", "read", "bits of a beat's address at which the self-test failed"),
+    Register("memory_bits", "read", "data pins at which the self-test failed"),
+)
+
+
+def memory_of(app: ModuleType) -> SdramConfig | None:
+    """Return the memory that an application asks for by ``MEMORY``, or ``None``.
+
+    Raises ``ValueError`` if it is not that of the boards, or has no registers.
+    """
+    found: SdramConfig | None = getattr(app, "MEMORY", None)
+    if found is None:
+        return None
+    if (found.clock_mhz, found.pad_cycles) != (CLOCK_MHZ, PAD_CYCLES):
+        raise ValueError(
+            f"the memory of an application has clock_mhz={CLOCK_MHZ} and pad_cycles={PAD_CYCLES}, "
+            f"not {found.clock_mhz} and {found.pad_cycles}"
+        )
+    if not set(MEMORY_REGISTERS) <= set(app.REGISTERS):
+        raise ValueError("the registers of an application with a memory are MEMORY_REGISTERS, too")
+    return found
+
+
+def memory_ports(config: SdramConfig) -> dict[str, Member]:
+    """Return the ports of a design with a memory, see :func:`seedbed.hw.memory_port.user_members`.
+
+    They come in addition to those of :func:`seedbed.boards.registers.ports`.
+    """
+    return user_members(config.address_bits, config.beat_bits)
+
+
+def pin_members(config: SdramConfig) -> dict[str, Member]:
+    """Return the pins of the memory as members of a top, each with the prefix ``sdram_``."""
+    return {
+        f"sdram_{name}": (In if member.flow is In else Out)(member.shape)
+        for name, member in pin_signature(config).members.items()
+    }
+
+
+def add_memory(m: Module, top: wiring.Component, app: wiring.Component, config: SdramConfig):
+    """Connect an application to the memory's pins at the top; return the registers' values."""
+    m.submodules.memory = memory = Sdram(config)
+    connect_memory(m, app, memory)
+    for name, member in memory.pins.signature.members.items():
+        inner, outer = getattr(memory.pins, name), getattr(top, f"sdram_{name}")
+        m.d.comb += inner.eq(outer) if member.flow is In else outer.eq(inner)
+    status = memory.status
+    return {
+        "memory": status.done | status.failed << 1,
+        "memory_lines": status.lines,
+        "memory_bits": status.bits,
+    }
+
+
+def require_memory(device: Device, config: SdramConfig, *, patience: float = 30) -> str:
+    """Wait for the end of the memory's self-test, and return a sentence on it.
+
+    Raises ``RuntimeError`` with the pins if it failed, or if it does not end.
+    """
+    limit = time.monotonic() + patience
+    while not (status := device.read("memory")) & 1:
+        if time.monotonic() > limit:
+            raise RuntimeError("the memory's self-test does not end: does its clock run?")
+    if status & 2:
+        lines, bits = device.read("memory_lines"), device.read("memory_bits")
+        if bits:
+            raise RuntimeError(
+                f"the memory failed its self-test: look at its data pins {_pins('dq', bits)}"
+            )
+        suspects = sum(
+            1 << pin
+            for pin in range(config.chip.row_bits)
+            if lines_of_pin(config, pin) and not lines_of_pin(config, pin) & ~lines
+        )
+        raise RuntimeError(
+            f"the memory failed its self-test at the address bits {_pins('', lines)}: look at its "
+            f"pins {_pins('a', suspects) or 'ba0, ba1'}"
+        )
+    return f"the memory, {config.bytes >> 20} MiB, passed its self-test"
+
+
+def _pins(name: str, ones: int) -> str:
+    return ", ".join(f"{name}{k}" for k in range(ones.bit_length()) if ones >> k & 1)

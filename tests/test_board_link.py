@@ -1,0 +1,113 @@
+"""Words from the host to an application of the virtual board."""
+
+import re
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from seedbed.boards import virtual
+from seedbed.boards.apps import link
+from seedbed.boards.device import Device, LinkFailure
+from seedbed.boards.registers import addresses
+from seedbed.boards.top import identifier
+
+#: Seconds; the virtual board answers within milliseconds.
+TIMEOUT = 0.04
+
+
+@pytest.fixture(scope="module")
+def program(kept):
+    return virtual.executable(link, "link", build=Path(kept))
+
+
+def connect(board, timeout=TIMEOUT):
+    found = addresses(link.REGISTERS)
+    return Device(board.port, found, identifier=identifier(link), timeout=timeout)
+
+
+def some_words(count):
+    return np.random.default_rng(4).integers(0, 2**32, count).tolist()
+
+
+def test_the_line_is_used_to_95_percent(program):
+    """In cycles of the board. A host that is slow for a moment is given another chance."""
+    shares = []
+    with virtual.start(program) as board, connect(board) as device:
+        for seed in range(3):
+            text = StringIO()
+            link.run(device, Console(file=text, width=200), words=20_000, seed=seed)
+            shares.append(float(re.search(r"([0-9.]+) % of the line", text.getvalue())[1]))
+            assert "1024 words came back unchanged" in text.getvalue()
+    assert max(shares) >= 95
+
+
+@pytest.mark.parametrize(("errors", "timeout", "words"), [(1000, 0.04, 3000), (50, 0.02, 300)])
+def test_a_bad_line_loses_no_word_and_doubles_none(program, errors, timeout, words):
+    sent = some_words(words)
+    with virtual.start(program, errors=errors, seed=3) as board, connect(board, timeout) as device:
+        device.write("returns", 1)
+        origin, back = device.position(), []
+
+        def read():
+            back.extend(device.words((origin + len(back)) % 2**32, 128))
+
+        device.send(sent, meanwhile=read)
+        for part in device.stream((origin + len(back)) % 2**32, words - len(back)):
+            back += part
+        assert device.repeated > 5
+    assert back == sent
+
+
+def test_an_application_that_accepts_nothing_stops_the_host(program):
+    """The buffers are full: those of both directions, and no word is lost."""
+    sent = some_words(2000)
+    with virtual.start(program) as board, connect(board) as device:
+        device.write("returns", 1)
+        with pytest.raises(LinkFailure, match="accepts no words: does the board run a job"):
+            device.send(sent, patience=0.5)
+        # One word is between the two.
+        assert device.accepted() in range(1024 + 512, 1024 + 512 + 2)
+        back = [word for part in device.stream(0, device.accepted()) for word in part]
+        assert back == sent[: len(back)]
+        rest = sent[len(back) :]
+        device.send(rest)
+        assert [word for part in device.stream(len(back), len(rest)) for word in part] == rest
+
+
+def test_reset_is_pressed_while_words_are_sent(program):
+    with virtual.start(program) as board, connect(board) as device:
+        calls = iter(range(100_000))
+        with pytest.raises(LinkFailure, match="was reset, or another program uses it"):
+            device.send(some_words(60_000), meanwhile=lambda: next(calls) == 20 and board.reset())
+
+
+def test_a_new_host_continues_where_one_ended(program):
+    sent = some_words(5000)
+    with virtual.start(program) as board:
+
+        def leave():
+            raise KeyboardInterrupt
+
+        with connect(board) as device:
+            calls = iter(range(100_000))
+            with pytest.raises(KeyboardInterrupt):
+                device.send(sent, meanwhile=lambda: next(calls) == 9 and leave())
+        with connect(board) as device:
+            accepted = device.accepted()
+            assert 0 < accepted < 5000
+            device.send(sent[accepted:])
+            assert device.read("words") == 5000
+            assert device.read("total") == sum(sent) % 2**32
+
+
+@pytest.mark.parametrize("words", [1, 10_000_001])
+def test_a_number_of_words_out_of_range_is_refused(program, words):
+    with (
+        virtual.start(program) as board,
+        connect(board) as device,
+        pytest.raises(ValueError, match=rf"words must be in 2\.\.10000000, not {words}"),
+    ):
+        link.run(device, Console(file=StringIO()), words=words)
