@@ -94,8 +94,9 @@ class Sdram(wiring.Component):
         connect(m, words.o_read, test.i_read)
         pins = self.pins
         m.d.comb += [
-            commands.may_read.eq(words.may_read),
-            commands.may_write.eq(words.may_write),
+            commands.may.eq(words.may),
+            words.access.eq(accesses.o.payload),
+            words.pushed.eq(commands.pushed),
             words.read.eq(commands.read),
             words.write.eq(commands.write),
             words.first.eq(commands.first),

@@ -32,9 +32,10 @@ _PRECHARGE, _REFRESH, _MODE = 0b101, 0b011, 0b111
 class SdramCommands(wiring.Component):
     """Gives commands in an order and at times that the chip allows.
 
-    An access waits until its row is open, and enters a queue. Rows are opened and closed in the
-    order of the accesses, while those of the queue are issued: a long burst is not interrupted
-    where it changes to another bank.
+    An access waits until its row is open and its data can be transferred, and enters a queue. Rows
+    are opened and closed in the order of the accesses, while those of the queue are issued: a long
+    burst is not interrupted where it changes to another bank. Nothing delays the queue, so that a
+    user that pauses does not delay refreshes.
 
     Parameters
     ----------
@@ -44,8 +45,10 @@ class SdramCommands(wiring.Component):
     Members
     -------
     i : In(stream of :func:`~seedbed.hw.sdram_accesses.access_layout`)
-    may_read, may_write : In(1)
-        There is a place for the next beat that is read; the next one that is written is there.
+    may : In(1)
+        The access at ``i`` can be transferred: there is a place for its beat, or its beat is there.
+    pushed : Out(1)
+        It enters the queue.
     o : Out(struct)
         The command of this cycle, :func:`pin_layout`; all 0 is none.
     read, write, first, last : Out(1)
@@ -61,8 +64,8 @@ class SdramCommands(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(access_layout(config))),
-                "may_read": In(1),
-                "may_write": In(1),
+                "may": In(1),
+                "pushed": Out(1),
                 "o": Out(pin_layout(config)),
                 "read": Out(1),
                 "write": Out(1),
@@ -85,6 +88,8 @@ class SdramCommands(wiring.Component):
         m.d.comb += [
             quiet.eq(~queue.r_rdy & Cat(ready).all()),
             queue.w_data.eq(self.i.payload),
+            queue.w_en.eq(self.pushed),
+            self.i.ready.eq(self.pushed),
         ]
         self._open(m, queue, issue, quiet, due, free, ready)
         return m
@@ -109,7 +114,7 @@ class SdramCommands(wiring.Component):
         cycles, burst = config.cycles, config.burst
         active = max(cycles(chip.ras), cycles(chip.rc) - cycles(chip.rp))
         written = burst - 1 + cycles(chip.wr)
-        self._activated, self._pushed = Signal(1 << chip.bank_bits), Signal(1 << chip.bank_bits)
+        self._activated = Signal(1 << chip.bank_bits)
         free, ready = [], []
         for k in range(1 << chip.bank_bits):
             count = Signal(range(QUEUE + 1), name=f"queued_{k}")
@@ -118,8 +123,9 @@ class SdramCommands(wiring.Component):
                 Signal(range(written), name=f"w_{k}"),
             )
             popped = issue & (head.bank == k)
+            pushed = self.pushed & (self.i.payload.bank == k)
             m.d.sync += [
-                count.eq(count + self._pushed[k] - popped),
+                count.eq(count + pushed - popped),
                 row.eq(Mux(row == 0, 0, row - 1)),
                 words.eq(Mux(words == 0, 0, words - 1)),
             ]
@@ -139,11 +145,7 @@ class SdramCommands(wiring.Component):
         turn = config.latency + burst
         busy, reading = Signal(range(burst)), Signal(range(turn + 1))
         m.d.comb += [
-            issue.eq(
-                queue.r_rdy
-                & (busy == 0)
-                & Mux(head.write, (reading == 0) & self.may_write, self.may_read)
-            ),
+            issue.eq(queue.r_rdy & (busy == 0) & (~head.write | (reading == 0))),
             queue.r_en.eq(issue),
             self.read.eq(issue & ~head.write),
             self.write.eq(issue & head.write),
@@ -176,7 +178,8 @@ class SdramCommands(wiring.Component):
         is_open = Signal(1 << chip.bank_bits)
         rows = Array(Signal(chip.row_bits, name=f"open_row_{k}") for k in range(len(is_open)))
         hit, idle, bank = Signal(), Signal(), Const(1) << access.bank
-        refreshes = (due >= config.refresh_group) | ((due != 0) & ~self.i.valid)
+        waits = ~self.i.valid | ~self.may
+        refreshes = (due >= config.refresh_group) | ((due != 0) & waits)
         m.d.comb += [
             hit.eq(is_open.bit_select(access.bank, 1) & (rows[access.bank] == access.row)),
             idle.eq((wait == 0) & ~issue),
@@ -208,11 +211,7 @@ class SdramCommands(wiring.Component):
                 with m.If(refreshes):
                     m.next = "PRECHARGE"
                 with m.Elif(self.i.valid & hit & (wait == 0)):
-                    m.d.comb += [
-                        queue.w_en.eq(queue.w_rdy),
-                        self.i.ready.eq(queue.w_rdy),
-                        self._pushed.eq(Mux(queue.w_rdy, bank, 0)),
-                    ]
+                    m.d.comb += self.pushed.eq(queue.w_rdy & self.may)
                 with m.Elif(self.i.valid & ~hit & idle):
                     with m.If(~is_open.bit_select(access.bank, 1)):
                         self._command(m, _ACTIVATE, ba=access.bank, a=access.row)

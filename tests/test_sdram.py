@@ -216,6 +216,31 @@ def test_cells_that_lose_their_contents_are_found():
     assert not status_after(SdramConfig(**SHORT | {"retention": 0}), Fault(decay=15_000))["failed"]
 
 
+@pytest.mark.parametrize("write", [0, 1])
+def test_a_user_that_pauses_does_not_delay_refreshes(write):
+    """It gives no data, or accepts none, for so long that rows would lose their contents."""
+    config = SdramConfig(**SHORT | {"chip": replace(READY, refresh=1500)})
+    dut, model = Sdram(config), SdramModel(config.chip, config.clock_mhz)
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-8)
+    simulator.add_testbench(connect_chip(dut.pins, model, delay=config.pad_cycles), background=True)
+
+    async def pauses(ctx):
+        ctx.set(dut.i_command.payload, {"address": 0x3000, "write": write, "length": 99})
+        ctx.set(dut.i_command.valid, 1)
+        await ctx.tick().until(dut.i_command.ready)
+        await ctx.tick().repeat(3000)
+        ctx.set(dut.i_write.valid, 1)
+        ctx.set(dut.o_read.ready, 1)
+        before = model.refreshes
+        for _ in range(100):
+            await ctx.tick().until(dut.i_write.ready if write else dut.o_read.valid)
+        assert before >= 30
+
+    simulator.add_testbench(pauses)
+    simulator.run()
+
+
 def test_throughput_and_latency():
     """A long burst takes a word a cycle, but for a refresh; an open row has a known latency."""
     config = SdramConfig(**SHORT | {"retention": 0})

@@ -104,7 +104,12 @@ class Top(wiring.Component):
                     self._vector.eq(control.columns),
                 ]
                 with m.If((control.load | control.product) & ~busy):
-                    m.d.sync += [busy.eq(1), jobs.eq(jobs + 1), status.errors.eq(0)]
+                    m.d.sync += [
+                        busy.eq(1),
+                        jobs.eq(jobs + 1),
+                        status.errors.eq(0),
+                        status.status.eq(0),
+                    ]
                     m.next = "COMMAND"
                     with m.If(control.load):
                         m.next = "LOAD"
