@@ -2,17 +2,21 @@
 
 import time
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Member, Out
 
-from seedbed.boards.device import Device
 from seedbed.boards.registers import Register
 from seedbed.golden.sdram import lines_of_pin
 from seedbed.hw.memory_port import connect_memory, user_members
 from seedbed.hw.sdram import Sdram, pin_signature
 from seedbed.spec import SdramConfig
+
+if TYPE_CHECKING:
+    # It imports pyserial, which a bitstream does not need.
+    from seedbed.boards.device import Device
 
 __all__ = [
     "CLOCK_MHZ",
@@ -85,7 +89,7 @@ def add_memory(m: Module, top: wiring.Component, app: wiring.Component, config: 
     }
 
 
-def require_memory(device: Device, config: SdramConfig, *, patience: float = 30) -> str:
+def require_memory(device: "Device", config: SdramConfig, *, patience: float = 30) -> str:
     """Wait for the end of the memory's self-test, and return a sentence on it.
 
     Raises ``RuntimeError`` with the pins if it failed, or if it does not end.
