@@ -268,17 +268,16 @@ class SparseMac(wiring.Component):
             with m.State("RUN"):
                 held = self.o_entries.valid & ~self.o_entries.ready
                 m.d.comb += [job.running.eq(1), self.i.ready.eq(self.i.payload.clear & ~held)]
-                with m.If(job.clear):
+                with m.If(rows.fire & (rows.fault != 0)):
+                    m.d.sync += job.status.eq(rows.fault)
+                    m.next = "DRAIN"
+                    with m.If(self.i_sums.payload.last):
+                        m.next = "REPORT"
+                with m.Elif(rows.fire & rows.last_row):
+                    m.next = "WAIT"
+                with m.Elif(job.clear):
                     m.d.sync += job.status.eq(_CLEARED)
                     m.next = "DRAIN"
-                with m.If(rows.fire):
-                    m.d.sync += job.status.eq(rows.fault)
-                    with m.If(rows.fault != 0):
-                        m.next = "DRAIN"
-                        with m.If(self.i_sums.payload.last):
-                            m.next = "REPORT"
-                    with m.Elif(rows.last_row):
-                        m.next = "WAIT"
                 with m.Elif(job.product & rows.broken):
                     m.d.sync += job.status.eq(entries.error)
                     m.next = "DRAIN"
