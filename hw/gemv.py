@@ -132,11 +132,15 @@ class Gemv(wiring.Component):
             engine.i_vector.valid.eq(self.i_vector.valid & sparse.i_vector.ready),
             sparse.i_vector.valid.eq(self.i_vector.valid & engine.i_vector.ready),
             sums.valid.eq(dense.valid),
-            sums.payload.sum.eq(dense.payload.sum),
             sums.payload.status.eq(dense.payload.status),
             sums.payload.last.eq(dense.payload.last),
             dense.ready.eq(sums.ready),
         ]
+        if self.config.vectors == 1:
+            m.d.comb += sums.payload.sum.eq(dense.payload.sum)
+        else:
+            pairs = zip(sums.payload.sum, dense.payload.sum, strict=True)
+            m.d.comb += [to.eq(value) for to, value in pairs]
 
     def _command(self, m, engine, sparse):
         """Give a command to both."""
@@ -146,7 +150,6 @@ class Gemv(wiring.Component):
         m.d.comb += [
             job.columns.eq(command.columns),
             job.rows.eq(command.rows),
-            job.plain.eq(command.plain),
             # A command without a product ends the discarding of the engine, too.
             job.clear.eq(command.clear | (command.kind != _PRODUCT)),
             *(side[name].eq(command[name]) for name in side.shape().members),
@@ -154,3 +157,5 @@ class Gemv(wiring.Component):
             sparse.i.valid.eq(self.i.valid & engine_ready),
             self.i.ready.eq(sparse.i.ready & engine_ready),
         ]
+        if self.config.decode == "seedlm":
+            m.d.comb += job.plain.eq(command.plain)

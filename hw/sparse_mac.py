@@ -61,8 +61,8 @@ class SparseMac(wiring.Component):
     i : In(stream of struct)
         ``kind`` (index of ``SPARSE_MAC_KINDS``), ``rows``, ``columns``, ``first`` (address of the
         first entry in the memory; not with streamed entries) and ``count`` of the entries,
-        ``shift``, ``perturb`` and ``negative`` (k: 0, 1, -1), ``scale``, ``seed``, ``gain``. With
-        ``clear`` the other fields are ignored and a running command is aborted.
+        ``shift``, ``perturb`` and ``negative`` (k: 0, 1, -1, a bit per vector), ``scale``,
+        ``seed``, ``gain``. With ``clear`` the rest is ignored and a running command is aborted.
     i_vector : In(stream of struct)
         ``lanes`` (group x signed(activation_width)), ``last`` with the beat of the last column.
     i_entries : In(stream of struct)
@@ -122,6 +122,8 @@ class SparseMac(wiring.Component):
             m.d.sync += job.command.eq(self.i.payload)
             with m.If(self.i.payload.kind == _LOAD):
                 m.d.sync += job.command.gain.eq(0)
+            with m.If(self.i.payload.kind != _PRODUCT):
+                m.d.sync += job.command.scale.eq(0)
         self._entries(m, job, entries, lane)
         self._numbers(m, job, generator, entries, lane)
         self._vector(m, job, vector, lane)
@@ -208,7 +210,7 @@ class SparseMac(wiring.Component):
             rows.rows.eq(job.command.rows),
             rows.push.eq(lane.push & job.ce),
             rows.row.eq(lane.row),
-            rows.part.eq(lane.sum),
+            rows.parts.eq(lane.sums),
             rows.summed.eq(lane.summed),
             rows.error.eq(lane.error),
             rows.report.eq(job.reporting),

@@ -39,6 +39,24 @@ CONFIGS = [
         block=4, latent=2, width=8, beat_bits=64, plain_width=32, columns=33, row_width=8,
         activation_width=5, entries=0, value_width=6, number_width=4, most_shift=3,
     ),
+    # Tables of one beat, of two and of four, which take longer than some rows.
+    GemvConfig(decode="lut4", beat_bits=64, level_width=3, columns=50, row_width=8),
+    GemvConfig(
+        decode="lut4", beat_bits=40, level_width=4, level_load=2, columns=50, row_width=8,
+        activation_width=5, entries=20, value_width=6, number_width=4, most_shift=3,
+    ),
+    GemvConfig(
+        decode="lut4", beat_bits=24, level_width=5, level_load=4, columns=20, row_width=8,
+        vectors=2, activation_width=4,
+    ),
+    GemvConfig(
+        decode="plain", beat_bits=32, plain_width=5, columns=40, row_width=8, activation_width=4
+    ),
+    GemvConfig(
+        decode="plain", beat_bits=32, plain_width=8, columns=40, row_width=8, activation_width=6,
+        vectors=2, entries=0, value_width=6, number_width=4, most_shift=3,
+    ),
+    GemvConfig(**SMALL, plain_width=12, vectors=4, entries=30),
 ]  # fmt: skip
 
 

@@ -21,8 +21,9 @@ __all__ = ["Job", "case", "command", "phase", "results", "vector_payloads"]
 class Job:
     """One matrix and vector, as beats, and the expected sums.
 
-    ``vector`` is integers of shape (beats, group), ``weights`` uint8 of shape (rows, beats per row,
-    bytes per beat), ``sums`` of shape (rows,).
+    ``vector`` is integers of shape (beats, group) or, of several, (beats, vectors, group),
+    ``weights`` uint8 of shape (rows, beats per row, bytes per beat), ``x`` and ``sums`` as the
+    model has them.
     """
 
     columns: int
@@ -41,22 +42,33 @@ class Job:
         """Return a job of random numbers; the padding is random too."""
         model, half = Gemv(config), 1 << (config.activation_width - 1)
         beats = -(-columns // config.group)
-        vector = rng.integers(-half, half, beats * config.group)
-        x = vector[:columns]
-        if plain:
+        vector = rng.integers(-half, half, (config.vectors, beats, config.group))
+        x = vector.reshape(config.vectors, -1)[:, :columns]
+        if config.vectors == 1:
+            x = x[0]
+        if config.decode == "lut4":
+            peak = 1 << (config.level_width - 1)
+            codes = rng.integers(0, 16, (rows, -(-columns // config.lanes) * config.lanes))
+            levels = rng.integers(-peak, peak, (rows, 16))
+            exponents = rng.integers(-8, 8, rows)
+            weights = model.lut4_beats(codes, levels, exponents)
+            sums = model.lut4_product(codes[:, :columns], levels, exponents, x)
+        elif plain or config.decode == "plain":
             peak, fields = 1 << (config.plain_width - 1), config.plain_lanes
             matrix = rng.integers(-peak, peak, (rows, -(-columns // fields) * fields))
             weights, sums = model.plain_beats(matrix), model.plain_product(matrix[:, :columns], x)
         else:
+            assert config.decompress
             blocks = -(-columns // config.block)
             fields = config.decompress.blocks
             matrix = rng.integers(
                 0, 1 << config.block_bits, (rows, -(-blocks // fields) * fields), np.uint64
             )
             weights, sums = model.packed_beats(matrix), model.packed_product(matrix[:, :blocks], x)
+        vector = vector.transpose(1, 0, 2)
         return cls(
             columns=columns, rows=rows, plain=plain, x=x, weights=weights, sums=sums,
-            vector=vector.reshape(beats, config.group),
+            vector=vector if config.vectors > 1 else vector[:, 0],
         )  # fmt: skip
 
 
@@ -64,7 +76,9 @@ def command(
     config: GemvConfig, columns: int = 0, rows: int = 0, *, plain=False, clear=False
 ) -> int:
     """Return a payload of port ``i``."""
-    fields = {"columns": columns, "rows": rows, "plain": plain, "clear": clear}
+    fields = {"columns": columns, "rows": rows, "clear": clear}
+    if config.decode == "seedlm":
+        fields["plain"] = plain
     return hw.command_layout(config).const(fields).as_bits()
 
 
@@ -134,7 +148,7 @@ def _errors(config: GemvConfig, draw) -> list[Phase]:
         ]
         for shape in shapes
     ]
-    for plain in (False, True):
+    for plain in (False, True) if config.decode == "seedlm" else (False,):
         job = draw(rows=rows, columns=columns, plain=plain)
         beats, vectors = job.weights.shape[1], len(job.vector)
         places = [("vector", 0, k) for k in {0, vectors - 2, vectors} if 0 <= k != vectors - 1]
@@ -224,12 +238,14 @@ def case(config: GemvConfig, random: Random, *, beats: int = 100) -> Case:
     """Return jobs back to back, each error with a job after it, and many rows of one beat."""
     rng = np.random.default_rng(random.getrandbits(32))
 
-    def draw(**shape) -> Job:
-        return Job.random(config, rng, **shape)
+    def draw(*, plain: bool, **shape) -> Job:
+        return Job.random(config, rng, plain=plain and config.decode == "seedlm", **shape)
 
     most, lanes, plain_lanes = config.columns, config.lanes, config.plain_lanes
     jobs = []
     for plain, n in ((False, lanes), (True, plain_lanes)):
+        if plain and config.decode != "seedlm":
+            continue
         columns = {1, config.block + 1, n - 1 or 1, n, n + 1, 2 * n, 5 * n + 2, min(most, 100)}
         for count in sorted(c for c in columns if c <= most):
             jobs.append(draw(rows=random.randint(1, 4), columns=count, plain=plain))
