@@ -25,7 +25,8 @@ class RtlMatrices:
 
     Entries are loaded into the core's memory at the start, one matrix after the other, and stay
     there: a product perturbs them, an update changes them. Packed weights are streamed once for
-    each vector. Every sum and every new value is compared with the model's.
+    as many vectors as the core multiplies at a time. Every sum and every new value is compared with
+    the model's.
 
     Parameters
     ----------
@@ -51,6 +52,8 @@ class RtlMatrices:
         #: Cycles and numbers of commands by their kind.
         self.cycles = dict.fromkeys(SPARSE_MAC_KINDS, 0)
         self.commands = dict.fromkeys(SPARSE_MAC_KINDS, 0)
+        #: Vectors that were multiplied.
+        self.products = 0
         #: Time of the simulation, by the clock.
         self.seconds = 0.0
         self._core, self._cosim, self._progress = config, cosim, progress
@@ -80,15 +83,19 @@ class RtlMatrices:
         Equal vectors are multiplied once.
         """
         different, where = np.unique(x, axis=0, return_inverse=True)
-        of, count = self.matrices[name], len(different)
+        of, vectors = self.matrices[name], self._core.vectors
+        count, every = -(-len(different) // vectors), (1 << vectors) - 1
         found = self._run(
             name, _PRODUCT, count,
-            {"i_vector": self._vectors(different), "i_weights": (self._weights[name],
-             count * self._rows_beats(of))},
+            {
+                "i_vector": self._vectors(different),
+                "i_weights": (self._weights[name], count * self._rows_beats(of)),
+            },
             {"o": count * of.rows},
-            perturb=k != 0, negative=k < 0, seed=seed,
+            perturb=every * (k != 0), negative=every * (k < 0), seed=seed,
         )["o"]  # fmt: skip
-        sums = unpack(result_layout(self._core), found, "sum").reshape(count, of.rows)
+        sums = unpack(result_layout(self._core), found, "sum").reshape(count, of.rows, vectors)
+        sums = sums.swapaxes(1, 2).reshape(-1, of.rows)[: len(different)]
         expected = self._model.product(name, different, k=k, seed=seed)
         wrong = np.argwhere(sums != expected)
         if len(wrong):
@@ -97,7 +104,8 @@ class RtlMatrices:
                 f"{name}: row {row} of the product of vector {n} is {sums[n, row]}, and in the "
                 f"model {expected[n, row]}"
             )
-        self._progress(count)
+        self._progress(len(x))
+        self.products += len(different)
         return sums[where.reshape(-1)]
 
     def update(self, name: str, *, seed: int, gain: int, shift: int) -> None:
@@ -158,10 +166,14 @@ class RtlMatrices:
         return payloads.reshape(rows * count, size).view("<u4")
 
     def _vectors(self, x: np.ndarray) -> np.ndarray:
-        """Return the payloads of vectors, one after the other."""
-        group = self._core.group
-        beats = -(-x.shape[1] // group)
-        lanes = np.zeros((len(x), beats * group), np.int64)
-        lanes[:, : x.shape[1]] = x
-        last = np.arange(len(x) * beats) % beats == beats - 1
-        return pack(vector_layout(self._core), len(last), lanes=lanes.reshape(-1, group), last=last)
+        """Return the payloads of vectors, so many at a time; those missing at the end are 0."""
+        group, vectors = self._core.group, self._core.vectors
+        beats, count = -(-x.shape[1] // group), -(-len(x) // vectors)
+        lanes = np.zeros((count * vectors, beats * group), np.int64)
+        lanes[: len(x), : x.shape[1]] = x
+        # (command, vector, beat, lane) to (command, beat, vector, lane).
+        lanes = lanes.reshape(count, vectors, beats, group).swapaxes(1, 2)
+        last = np.arange(count * beats) % beats == beats - 1
+        return pack(
+            vector_layout(self._core), len(last), lanes=lanes.reshape(len(last), -1), last=last
+        )

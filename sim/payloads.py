@@ -25,16 +25,16 @@ def image_beats(
 
 def _numbers(layout: data.StructLayout, name: str) -> tuple[int, int, Shape]:
     """Return the offset of a field, how many numbers it has, and the shape of each."""
-    shape = layout[name].shape
-    inner = isinstance(shape, data.ArrayLayout)
-    each = Shape.cast(shape.elem_shape if inner else shape)
-    return layout[name].offset, shape.length if inner else 1, each
+    shape, length = layout[name].shape, 1
+    while isinstance(shape, data.ArrayLayout):
+        shape, length = shape.elem_shape, length * shape.length
+    return layout[name].offset, length, Shape.cast(shape)
 
 
 def pack(layout: data.StructLayout, count: int, /, **fields: np.ndarray | int) -> np.ndarray:
     """Return ``count`` payloads of a layout as 32-bit words (count, words), low word first.
 
-    An array's numbers are the last dimension of its field.
+    The numbers of an array are the last dimension of its field, or dimensions if it has arrays.
     """
     bits = np.zeros((count, -(-layout.size // 32) * 32), np.uint8)
     for name, value in fields.items():

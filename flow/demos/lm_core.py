@@ -34,12 +34,13 @@ from seedbed.spec.checks import require_int
 __all__ = ["CORE", "Job", "core_params", "run_core"]
 
 CORE = "gemv"
-#: Bits per beat of weights, for a core that Verilator builds in seconds; entries in its memory.
-BEAT, ENTRIES = 128, 8192
+#: Bits per beat of weights, for a core that Verilator builds in seconds; vectors that are
+#: multiplied at a time; entries in its memory.
+BEAT, VECTORS, ENTRIES = 128, 4, 8192
 #: Products of a window but for those of its characters, in a network of two layers.
 PRODUCTS = 4 * language_model.CONTEXT + 1
-#: Windows of the RTL between two lines of progress.
-CHUNK = 16
+
+
 #: Steps between two results in the file.
 SAVED = 10
 
@@ -95,7 +96,10 @@ class Job:
 def core_params(columns: int) -> dict[str, Any]:
     """Return the parameters of the core for vectors of so many columns."""
     block = {name: getattr(SEEDLM[BITS], name) for name in FORMATS["seedlm"][1]}
-    return block | {"beat_bits": BEAT, "entries": ENTRIES, "columns": columns, "row_width": 16}
+    return block | {
+        "beat_bits": BEAT, "vectors": VECTORS, "entries": ENTRIES, "columns": columns,
+        "row_width": 16,
+    }  # fmt: skip
 
 
 def run_core(
@@ -147,7 +151,8 @@ def run_core(
             _train(engine, made, judged, job, result, path, advance if not rtl else None)
         if isinstance(engine, RtlMatrices):
             result |= {
-                "cycles": engine.cycles, "commands": engine.commands, "pauses": pauses,
+                "cycles": engine.cycles, "commands": engine.commands,
+                "products": engine.products, "pauses": pauses,
                 "cycles_per_second": sum(engine.cycles.values()) / engine.seconds,
             }  # fmt: skip
     result["seconds"] = perf_counter() - began
@@ -286,7 +291,7 @@ def _show(result: dict[str, Any], made: Setup, console: Console) -> None:
     update = result["cycles"]["update"] / max(result["commands"]["update"], 1)
     whole, speed = 2 * result["held"] * each, result["cycles_per_second"]
     console.print(
-        f"All {result['commands']['product']:,} matrix products and "
+        f"All {result['products']:,} matrix products and "
         f"{result['commands']['update']:,} updates of the emitted Verilog are the golden model's, "
         f"bit for bit.\n"
         f"{cycles:,} cycles, simulated at {speed:,.0f} per second: {each:,.0f} for a character's "
