@@ -1,16 +1,16 @@
 """The commands ``seedbed board``."""
 
 import json
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
 
 from seedbed.flow.cli import app as command_line
 from seedbed.flow.cli import main
-from seedbed.flow.files import os_error_path, require_output, write_atomic
-from seedbed.flow.options import BUILD, Build, Force, show_table
+from seedbed.flow.files import os_error_path, write_atomic
+from seedbed.flow.options import BUILD, Build, show_table
 from seedbed.flow.progress import status
 
 __all__ = ["app", "main"]
@@ -26,18 +26,23 @@ command_line.add_typer(app, name="board")
 
 BoardName = Annotated[str, typer.Argument(metavar="BOARD", help="See 'seedbed board list'.")]
 App = Annotated[str, typer.Argument(metavar="APP", help="See 'seedbed board list'.")]
-Port = Annotated[
-    str, typer.Option(help="The serial port, or the path that 'seedbed board sim' prints.")
+Variant = Annotated[
+    str | None,
+    typer.Option(help="The application's configuration; by default, that of the board."),
 ]
 
 
 @app.command("list")
 def list_boards() -> None:
     """List the boards and the applications."""
-    from seedbed.boards.apps import APPS
+    from seedbed.boards.apps import APPS, boards
     from seedbed.boards.platforms import BOARDS
 
-    rows = [[name, board.title, ", ".join(APPS)] for name, board in BOARDS.items()]
+    fits = {name: boards(name, BOARDS) for name in APPS}
+    rows = [
+        [name, board.title, ", ".join(app for app in APPS if name in fits[app])]
+        for name, board in BOARDS.items()
+    ]
     show_table(out, ["board", "description", "applications"], rows)
 
 
@@ -54,6 +59,7 @@ def simulate(
         ),
     ] = 0,
     seed: Annotated[int, typer.Option(help="The seed of the errors.")] = 1,
+    variant: Variant = None,
     build: Build = BUILD,
 ) -> None:
     """Run a virtual board, print the path of its serial port, and wait for an interruption.
@@ -66,9 +72,9 @@ def simulate(
     from seedbed.boards import apps, platforms, virtual
 
     platforms.find(board)
-    found = apps.find(app)
+    found = apps.find(app, variant, board)
     with status(err, f"building the virtual board of {app}"):
-        program = virtual.executable(found, app, build=build)
+        program = virtual.executable(found, apps.file_name(app, found), build=build)
     with virtual.start(program, errors=errors, seed=seed) as running:
         signal.signal(signal.SIGUSR1, lambda *_: running.reset())
         print(running.port, flush=True)
@@ -76,40 +82,26 @@ def simulate(
     raise RuntimeError("the virtual board ended")
 
 
-@app.command()
-def run(
-    app: App,
-    port: Port,
-    seed: Annotated[int, typer.Option(help="The seed of the perturbation.")] = 1,
-    numbers: Annotated[int, typer.Option(help="The length of the perturbation.")] = 1_000_000,
-    window: Annotated[int, typer.Option(help="The first beat whose numbers are sent.")] = 0,
-    window_beats: Annotated[int, typer.Option(help="How many beats' numbers are sent.")] = 100,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the job that an earlier host started.")
-    ] = False,
-    plot: Annotated[
-        Path | None, typer.Option(help="Write a plot of the histogram to this file (PNG, SVG).")
-    ] = None,
-    baud: Annotated[int, typer.Option(min=1, help="Bits a second.")] = 3_000_000,
-    force: Force = False,
-) -> None:
-    """Run an application on a board, and check its results against the golden model."""
-    from seedbed.boards import apps
-    from seedbed.boards.device import Device
-    from seedbed.boards.registers import addresses
-    from seedbed.boards.top import identifier
+class Lazy(TyperGroup):
+    """The commands of :mod:`seedbed.boards.run_commands`, which is imported when it is used."""
 
-    found = apps.find(app)
-    if plot:
-        require_output(plot, force=force)
-    with Device(
-        port, addresses(found.REGISTERS), identifier=identifier(found), baud=baud
-    ) as device:
-        found.run(
-            device, out, seed=seed, numbers=numbers, window=window, window_beats=window_beats,
-            resume=resume, plot=plot,
-        )  # fmt: skip
-        out.print(f"{device.repeated} requests were repeated")
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the applications."""
+        from seedbed.boards.apps import APPS
+
+        return list(APPS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command of an application; raise ``ValueError`` for another name."""
+        from seedbed.boards.run_commands import command
+
+        return command(cmd_name)
+
+
+app.add_typer(
+    typer.Typer(cls=Lazy, help="Run an application on a board, and compare it with its model."),
+    name="run",
+)
 
 
 @app.command("build")
@@ -117,6 +109,7 @@ def build_bitstream(
     board: BoardName,
     app: App,
     seed: Annotated[int, typer.Option(help="The seed of place and route.")] = 1,
+    variant: Variant = None,
     build: Build = BUILD,
 ) -> None:
     """Build the bitstream of an application, and print its file's name.
@@ -126,7 +119,7 @@ def build_bitstream(
     from seedbed.boards import apps, platforms
     from seedbed.boards import build as bitstreams
 
-    chosen, found = platforms.find(board), apps.find(app)
+    chosen, found = platforms.find(board), apps.find(app, variant, board)
     folder = build / "board" / board
     with status(err, f"building {app} for {board}") as update, os_error_path(build):
         made = bitstreams.build(chosen, found, app, folder=folder, seeds=[seed], progress=update)
@@ -138,10 +131,13 @@ def build_bitstream(
 
 @app.command("report")
 def report_bitstreams(
+    applications: Annotated[
+        list[str] | None, typer.Argument(metavar="[APP]...", help="By default, all of them.")
+    ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Placements of each; the fastest is kept.")] = 3,
     build: Build = BUILD,
 ) -> None:
-    """Build every application for every board, and report cells and Fmax.
+    """Build applications for every board that they are for, and report cells and Fmax.
 
     The rows are in board/report.json of the build folder, too: each is written when its bitstream
     is. Fails, after all of them, if one does not meet the timing.
@@ -155,7 +151,10 @@ def report_bitstreams(
     missed: list[str] = []
     numbers = range(1, seeds + 1)
     for board in platforms.BOARDS.values():
-        for name, found in apps.APPS.items():
+        for name in applications or apps.APPS:
+            if board.name not in apps.boards(name, platforms.BOARDS):
+                continue
+            found = apps.find(name, board=board.name)
             folder = build / "board" / board.name
             with status(err, f"building {name} for {board.name}") as update, os_error_path(build):
                 try:

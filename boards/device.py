@@ -4,7 +4,7 @@ import errno
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import serial
@@ -34,7 +34,8 @@ class Device:
     addresses
         Address of each register by name, see :func:`seedbed.boards.registers.addresses`.
     identifier
-        That of the expected build, or ``None`` for any.
+        That of the expected build, or ``None`` for any; of several, :attr:`identifier` is what was
+        found.
     baud
         Bits a second. It has no meaning for a virtual board.
     timeout
@@ -49,12 +50,12 @@ class Device:
         port: str,
         addresses: Mapping[str, int],
         *,
-        identifier: int | None = None,
+        identifier: int | Collection[int] | None = None,
         baud: int = 3_000_000,
         timeout: float = 0.2,
     ):
         self.port, self.addresses, self.timeout = port, addresses, timeout
-        self.repeated = 0
+        self.repeated = self.identifier = 0
         self._block = MOST_WORDS
         self._received = bytearray()
         self._acknowledgements: deque[Packet] = deque()
@@ -180,17 +181,20 @@ class Device:
         request = Packet(Operation.HELLO, 0, 0, nonce)
         return self._exchange(request, attempts=FIRST_ATTEMPTS).sequence
 
-    def _require(self, identifier: int | None) -> None:
+    def _require(self, identifier: int | Collection[int] | None) -> None:
         protocol, found = self.read("protocol"), self.read("identifier")
+        self.identifier = found
         if protocol != PROTOCOL:
             raise LinkFailure(
                 f"{self.port} has version {protocol} of the protocol, not {PROTOCOL}: load a "
                 "bitstream of this version"
             )
-        if identifier is not None and found != identifier:
+        wanted = [identifier] if isinstance(identifier, int) else identifier
+        if wanted is not None and found not in wanted:
+            names = " or ".join(f"{each:08x}" for each in wanted)
             raise LinkFailure(
-                f"{self.port} runs the build {found:08x}, not {identifier:08x}: load the "
-                "application's bitstream, built from the same sources"
+                f"{self.port} runs the build {found:08x}, not {names}: load the application's "
+                "bitstream, built from the same sources"
             )
 
     def _request(self, operation: int, argument: int, data: int) -> Packet:

@@ -19,7 +19,7 @@ __all__ = ["Top", "identifier"]
 
 def identifier(app: ModuleType) -> int:
     """Return what identifies a build of an application: 32 bits of a hash of its sources."""
-    text = code(app.__name__) + code(__name__)
+    text = code(app.__name__) + code(__name__) + repr(getattr(app, "config", None))
     return int.from_bytes(sha256(text.encode()).digest()[:4], "little")
 
 

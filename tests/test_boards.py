@@ -273,6 +273,6 @@ def test_addresses_and_page_are_of_one_table():
 
 @pytest.mark.parametrize("app", APPS)
 def test_the_page_has_the_registers(app):
-    page = (Path(__file__).parents[1] / "docs" / "boards.md").read_text()
+    page = (Path(__file__).parents[1] / "docs" / "boards" / f"{app}.md").read_text()
     found = table(apps.find(app).REGISTERS)
     assert f"<!-- registers: {app} -->\n{found}<!-- end -->" in page

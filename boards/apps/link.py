@@ -1,6 +1,9 @@
 """Application ``link``: words from the host come back, or are counted; the link's throughput."""
 
+from typing import Annotated
+
 import numpy as np
+import typer
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from rich.console import Console
@@ -63,7 +66,13 @@ class Top(wiring.Component):
         return m
 
 
-def run(device: Device, console: Console, *, words: int = 100_000, seed: int = 1) -> None:
+def run(
+    device: Device,
+    console: Console,
+    *,
+    words: Annotated[int, typer.Option(help="How many words are sent.")] = 100_000,
+    seed: Annotated[int, typer.Option(help="The seed of the words.")] = 1,
+) -> None:
     """Send random words, compare their sum, and let a part of them come back.
 
     Parameters

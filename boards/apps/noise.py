@@ -1,8 +1,10 @@
 """Application ``noise``: perturbations at full rate into a histogram and a running norm."""
 
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
@@ -10,7 +12,8 @@ from rich.console import Console
 
 from seedbed.boards.device import Device
 from seedbed.boards.registers import Register, ports
-from seedbed.flow.files import atomic_path
+from seedbed.flow.files import atomic_path, require_output
+from seedbed.flow.options import Force
 from seedbed.golden import perturbation as golden
 from seedbed.hw.perturbation import Perturbation
 from seedbed.spec import PerturbationConfig
@@ -184,12 +187,17 @@ def run(
     device: Device,
     console: Console,
     *,
-    seed: int = 1,
-    numbers: int = 1_000_000,
-    window: int = 0,
-    window_beats: int = 100,
-    resume: bool = False,
-    plot: Path | None = None,
+    seed: Annotated[int, typer.Option(help="The seed of the perturbation.")] = 1,
+    numbers: Annotated[int, typer.Option(help="The length of the perturbation.")] = 1_000_000,
+    window: Annotated[int, typer.Option(help="The first beat whose numbers are sent.")] = 0,
+    window_beats: Annotated[int, typer.Option(help="How many beats' numbers are sent.")] = 100,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the job that an earlier host started.")
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Write a plot of the histogram to this file (PNG, SVG).")
+    ] = None,
+    force: Force = False,
 ) -> None:
     """Run a job and compare what the board sends with the golden model, bit for bit.
 
@@ -207,9 +215,13 @@ def run(
         Whether to continue the job that an earlier host started, with its parameters.
     plot
         A file for a plot of the histogram next to the model's.
+    force
+        Whether an existing file is overwritten.
 
     Raises ``AssertionError`` for a difference, and ``ValueError`` for a value out of range.
     """
+    if plot:
+        require_output(plot, force=force)
     if resume:
         seed, numbers, window, window_beats, origin = (
             device.read(name) for name in ("seed", "numbers", "window", "window_beats", "origin")

@@ -1,0 +1,275 @@
+"""Application ``zo_trainer``: a network in int8 that is trained by forward passes."""
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from amaranth.hdl import Module, ResetInserter
+from amaranth.lib import wiring
+from rich.console import Console
+
+from seedbed.boards.device import Device
+from seedbed.boards.registers import ports
+from seedbed.boards.stream_job import JOB_REGISTERS, StreamJob, add_job, feed, give
+from seedbed.boards.streams import Input, Output, packet, payloads
+from seedbed.flow.demos.data import digits, mnist
+from seedbed.flow.demos.elasticzo_job import save
+from seedbed.flow.demos.zo_trainer_rtl import draw
+from seedbed.flow.files import require_output, write_atomic
+from seedbed.flow.options import Force
+from seedbed.golden import zo_trainer as golden
+from seedbed.golden.training_log import TrainingLog, digest
+from seedbed.golden.zo_trainer import LogEntry
+from seedbed.hw.parameter_loader import words_layout
+from seedbed.hw.sample_intake import sample_layout
+from seedbed.hw.zo_control import job_layout, status_layout
+from seedbed.hw.zo_schedule import entry_layout
+from seedbed.hw.zo_steps import class_layout, log_layout
+from seedbed.hw.zo_trainer import ZoTrainer
+from seedbed.sim.cases.zo_trainer import class_payloads, log_payload, schedule_payloads, status
+from seedbed.sim.cases.zo_trainer import job as command
+from seedbed.sim.payloads import image_beats
+from seedbed.sim.zo_job import Job
+from seedbed.spec.zo_trainer import ZoTrainerConfig
+
+__all__ = ["REGISTERS", "VARIANTS", "Top", "run"]
+
+REGISTERS = JOB_REGISTERS
+#: Configurations: LeNet-5 for the boards, and a network for 8 x 8 pixels that is simulated fast.
+VARIANTS = {
+    "lenet5": ZoTrainerConfig(),
+    "digits": ZoTrainerConfig(network="lenet_digits", lanes=8, ways=2),
+}
+#: The configuration of each board.
+BOARDS = {"ulx3s-85f": "lenet5"}
+
+
+class Top(wiring.Component):
+    """Trains by the words from the host: parameters, schedule, commands and images.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.zo_trainer.ZoTrainerConfig`.
+
+    Members
+    -------
+    control, status
+        :data:`REGISTERS`.
+    i : In(stream of unsigned(32))
+        Packets to the ports of :func:`inputs`.
+    o : Out(stream of unsigned(32))
+        Words of the ports of :func:`outputs`.
+    leds : Out(8)
+        The number of jobs.
+    """
+
+    def __init__(self, config: ZoTrainerConfig):
+        self.config = config
+        super().__init__(ports(REGISTERS))
+
+    def elaborate(self, platform):
+        m = Module()
+        splitter, merger = add_job(m, self, inputs(self.config), outputs(self.config))
+        core = ZoTrainer(self.config)
+        m.submodules.core = ResetInserter(self.control.hold[0])(core)
+        for name in ("parameters", "schedule", "samples"):
+            feed(m, getattr(splitter, f"o_{name}"), getattr(core, f"i_{name}"))
+        feed(m, splitter.o_command, core.i)
+        for name in ("log", "parameters", "status"):
+            give(m, getattr(core, f"o_{name}"), getattr(merger, f"i_{name}"))
+        give(m, core.o, merger.i_class)
+        m.d.comb += self.leds.eq(self.status.jobs)
+        return m
+
+
+def inputs(config: ZoTrainerConfig) -> tuple[Input, ...]:
+    """Return the ports for packets: beats of the core's streams, an image's label as the tag."""
+    label = sample_layout(config)["label"].width
+    return (
+        Input("parameters", 2 * config.engine.word),
+        Input("schedule", entry_layout(config).size - 1),
+        Input("command", job_layout(config).size),
+        Input("samples", 8 * config.ways, label),
+    )
+
+
+def outputs(config: ZoTrainerConfig) -> tuple[Output, ...]:
+    """Return the ports for words to the host: the core's streams."""
+    return (
+        Output("log", log_layout(config).size),
+        Output("class", class_layout(config).size),
+        Output("parameters", words_layout(config.engine).size),
+        Output("status", status_layout().size),
+    )
+
+
+def stream_job(of: Job) -> StreamJob:
+    """Return a job for the board: classify, train, classify again, read the weights."""
+    config, model = of.config, of.model()
+    ports = inputs(config)
+    epochs, samples = of.order.shape
+    beats = image_beats(of.images, config.ways).astype(np.uint8)
+    held = len(of.classified)
+
+    def ordered(kind: str, **fields: int) -> list[np.ndarray]:
+        return [packet(ports, "command", [command(config, kind, **fields)])]
+
+    def shown(places: np.ndarray) -> list[np.ndarray]:
+        return [
+            packet(ports, "samples", beats[place].tobytes(), int(of.labels[place]))
+            for place in places.tolist()
+        ]
+
+    infer = {"samples": held, "epochs": 1, "exponent": model.exponent}
+    fields = {"samples": samples, "epochs": epochs, "batch": of.batch, "seed": of.seed}
+    pairs = model.words()
+    # The packet's end is that of the schedule.
+    bits = next(port.bits for port in ports if port.name == "schedule")
+    entries = [entry & (1 << bits) - 1 for entry in schedule_payloads(config, list(of.schedule))]
+    words = [
+        packet(ports, "parameters", pairs.astype(np.int8).tobytes()),
+        packet(ports, "schedule", entries),
+        *ordered("infer", **infer),
+        *shown(of.classified),
+        *ordered("train", **fields, exponent=model.exponent),
+        *shown(of.order.ravel()),
+        *ordered("infer", **infer),
+        *shown(of.classified),
+        *ordered("read"),
+    ]
+    steps = sum(1 for _ in of.batches())
+    counts = {"log": steps, "class": of.order.size + 2 * held, "parameters": len(pairs)}
+    counts["status"] = 4
+    expected = sum(counts[port.name] * port.words for port in outputs(config))
+    return StreamJob(np.concatenate(words), expected)
+
+
+def run(
+    device: Device,
+    console: Console,
+    config: ZoTrainerConfig,
+    *,
+    images: Annotated[int, typer.Option(help="Images of an epoch.")] = 256,
+    batch: Annotated[int, typer.Option(help="Images between two updates.")] = 32,
+    epochs: Annotated[int, typer.Option(help="Epochs.")] = 2,
+    magnitude: Annotated[int, typer.Option(help="r_max of the perturbations, 2^c - 1.")] = 15,
+    seed: Annotated[int, typer.Option(help="Seed of images, weights and perturbations.")] = 0,
+    data: Annotated[
+        Path | None, typer.Option(help="A folder with MNIST's files; by default, 8 x 8 digits.")
+    ] = None,
+    start: Annotated[
+        Path | None, typer.Option(help="An int8 checkpoint to start from; by default, none.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the job that an earlier host started.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write NAME.log, NAME-first.npz, NAME-final.npz."),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Train on the board; compare classes, log and weights with the model, bit for bit.
+
+    Raises ``AssertionError`` for a difference, and ``ValueError`` for a value out of range.
+    """
+    for path in _files(output) if output else ():
+        require_output(path, force=force)
+    of = draw(
+        config, digits() if data is None else mnist(data), images=images, batch=batch,
+        epochs=epochs, magnitude=magnitude, seed=seed, start=start,
+    )  # fmt: skip
+    job = stream_job(of)
+    shown = Progress(of, console)
+    first, words = job.run(device, resume=resume, progress=shown.update)
+    if first:
+        console.print(f"an earlier host has read the first {first} words of {job.expected}")
+    log, final = require_same(of, words)
+    if not first:
+        shown.held()
+    console.print(f"{len(log)} steps and all weights are those of the model, bit for bit")
+    cycles, waits = device.read("cycles"), device.read("waits")
+    console.print(f"{cycles:,} cycles, {100 * waits / cycles:.0f} % of them wait for the line")
+    if output:
+        _write(output, of, log, final)
+        console.print(f"written: {', '.join(map(str, _files(output)))}", soft_wrap=True)
+
+
+def _files(output: Path) -> list[Path]:
+    """Return the files of a training: its log, the first and the final weights."""
+    return [Path(f"{output}{end}") for end in (".log", "-first.npz", "-final.npz")]
+
+
+def require_same(of: Job, words: np.ndarray) -> tuple[list[LogEntry], dict[str, np.ndarray]]:
+    """Return the log and the weights of a training whose words are those of the model.
+
+    ``words`` may lack the first ones, which another host has read. Raises ``AssertionError``.
+    """
+    config, model = of.config, of.model()
+    before, (classes, log) = model.infer(of.images[of.classified]), _trained(of, model)
+    after = model.infer(of.images[of.classified])
+    pairs = model.words() & (1 << config.engine.word) - 1
+    width = config.engine.word
+    numbers = pairs[:, 0] | pairs[:, 1] << width
+    numbers[-1] |= 1 << 2 * width
+    wanted = {
+        "log": [log_payload(config, entry) for entry in log],
+        "class": class_payloads(config, np.concatenate([before, *classes, after])),
+        "parameters": numbers.tolist(),
+        "status": [status("infer"), status("train", steps=len(log)), status("infer")],
+    }
+    wanted["status"].append(status("read"))
+    found = payloads(outputs(config), words)
+    for name, numbers_wanted in wanted.items():
+        came = found[name].tolist()
+        same = came == numbers_wanted[len(numbers_wanted) - len(came) :]
+        assert same, f"{name}: what the board sent differs from the model"
+    return log, model.weights
+
+
+def _trained(of: Job, model: golden.ZoTrainer) -> tuple[list[np.ndarray], list[LogEntry]]:
+    """Train the model; return the classes of each step, and the log."""
+    steps = list(of.steps(model))
+    return [classes for classes, _ in steps], [entry for _, entry in steps]
+
+
+def _write(output: Path, of: Job, log: list[LogEntry], final: dict[str, np.ndarray]) -> None:
+    """Write what ``seedbed replay-log`` takes, and the weights that it makes."""
+    made = TrainingLog(
+        config=of.config, exponents=dict(of.exponents), first=digest(of.weights),
+        entries=tuple(log),
+    )  # fmt: skip
+    path, *others = _files(output)
+    write_atomic(path, made.text())
+    for path, weights in zip(others, (of.weights, final), strict=True):
+        arrays = {layer: values.astype(np.int8) for layer, values in weights.items()}
+        exponents = {f"{layer}.exponent": np.array(e) for layer, e in of.exponents.items()}
+        save(path, arrays | exponents, {})
+
+
+class Progress:
+    """Prints the accuracy of each epoch when its classes have come."""
+
+    def __init__(self, of: Job, console: Console):
+        self.of, self.console, self.epochs = of, console, 0
+        self.classes = np.zeros(0, np.int64)
+
+    def update(self, words: np.ndarray) -> None:
+        """Print the epochs that ended."""
+        self.classes = found = payloads(outputs(self.of.config), words)["class"]
+        held, (epochs, samples) = len(self.of.classified), self.of.order.shape
+        while self.epochs < epochs and len(found) >= held + (self.epochs + 1) * samples:
+            at = held + self.epochs * samples
+            labels = self.of.labels[self.of.order[self.epochs]]
+            share = 100 * (found[at : at + samples] == labels).mean()
+            self.epochs += 1
+            self.console.print(f"epoch {self.epochs}: {share:.1f} % of its images")
+
+    def held(self) -> None:
+        """Print the accuracy on other images."""
+        count, labels = len(self.of.classified), self.of.labels[self.of.classified]
+        parts = self.classes[:count], self.classes[-count:]
+        before, after = (100 * float((part == labels).mean()) for part in parts)
+        self.console.print(f"{count} other images: {before:.1f} % before, {after:.1f} % after")

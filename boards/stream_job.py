@@ -1,0 +1,162 @@
+"""Jobs of a core whose streams are those of the host link: RTL around the core, and the host."""
+
+import time
+import zlib
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from amaranth.hdl import Cat, ResetInserter, Signal, Value
+from amaranth.lib.wiring import connect, flipped
+
+from seedbed.boards.device import Device
+from seedbed.boards.registers import Register
+from seedbed.boards.sender import LinkFailure
+from seedbed.boards.streams import Input, Output, WordMerger, WordSplitter
+
+__all__ = ["JOB_REGISTERS", "StreamJob", "add_job", "feed", "give"]
+
+#: Registers of every application of this kind.
+JOB_REGISTERS = (
+    Register("hold", "write", "1: the core is reset, and words from the host are discarded"),
+    Register("origin_in", "write", "for the host: position of the job's first word to the board"),
+    Register("origin_out", "write", "for the host: position of the job's first word to the host"),
+    Register("digest", "write", "for the host: CRC-32 of the job's words"),
+    Register("jobs", "read", "number of jobs that were started"),
+    Register("cycles", "read", "cycles from the start of the job to its last word to the host"),
+    Register("waits", "read", "cycles of them in which the board waited for a word from the host"),
+)
+#: Seconds between two readings of the board's words while words are sent.
+INTERVAL = 0.05
+
+
+def add_job(m, app, inputs: Sequence[Input], outputs: Sequence[Output]):
+    """Add splitter, merger and counters to an application; return splitter and merger.
+
+    The core is reset by ``control.hold``, too.
+    """
+    hold, before = app.control.hold[0], Signal()
+    jobs, cycles, last, waits, waited = (Signal(32) for _ in range(5))
+    splitter, merger = WordSplitter(inputs), WordMerger(outputs)
+    m.submodules.splitter = ResetInserter(hold)(splitter)
+    m.submodules.merger = ResetInserter(hold)(merger)
+    m.d.comb += [
+        splitter.i.valid.eq(app.i.valid & ~hold),
+        splitter.i.payload.eq(app.i.payload),
+        app.i.ready.eq(splitter.i.ready | hold),
+        app.status.jobs.eq(jobs),
+        app.status.cycles.eq(last),
+        app.status.waits.eq(waited),
+    ]
+    connect(m, merger.o, flipped(app.o))
+    m.d.sync += [before.eq(hold), cycles.eq(cycles + 1), waits.eq(waits + splitter.waits)]
+    with m.If(merger.o.valid & merger.o.ready):
+        m.d.sync += [last.eq(cycles), waited.eq(waits)]
+    with m.If(before & ~hold):
+        m.d.sync += [jobs.eq(jobs + 1), cycles.eq(0), waits.eq(0), last.eq(0), waited.eq(0)]
+    return splitter, merger
+
+
+def feed(m, out, port) -> None:
+    """Connect an output of a splitter to a core: data, tag, and last are its payload's fields."""
+    beat = out.payload
+    m.d.comb += [
+        port.valid.eq(out.valid),
+        out.ready.eq(port.ready),
+        Value.cast(port.payload).eq(Cat(beat.data, beat.tag, beat.last)),
+    ]
+
+
+def give(m, port, into) -> None:
+    """Connect an output of a core to an input of a merger."""
+    m.d.comb += [
+        into.valid.eq(port.valid),
+        port.ready.eq(into.ready),
+        into.payload.eq(Value.cast(port.payload)),
+    ]
+
+
+class StreamJob:
+    """A job: words to the board, and how many come back.
+
+    Parameters
+    ----------
+    words
+        All words of the job, uint32.
+    expected
+        How many words come back.
+    """
+
+    def __init__(self, words: np.ndarray, expected: int):
+        self.words, self.expected = words, expected
+        self.digest = zlib.crc32(words.astype("<u4").tobytes())
+
+    def start(self, device: Device) -> None:
+        """End an earlier job, discard what is left of it, and start this one."""
+        device.write("hold", 1)
+        position = device.position()
+        while left := device.words(position, 128):
+            position = (position + len(left)) % 2**32
+        origins = {"origin_in": device.accepted(), "origin_out": position}
+        for name, value in (origins | {"digest": self.digest}).items():
+            device.write(name, value)
+        device.write("hold", 0)
+
+    def run(
+        self,
+        device: Device,
+        *,
+        resume: bool = False,
+        progress: Callable[[np.ndarray], object] = lambda words: None,
+        patience: float = 60,
+    ) -> tuple[int, np.ndarray]:
+        """Run the job; return the place of the first word that this host has read, and the words.
+
+        Parameters
+        ----------
+        device
+            The board.
+        resume
+            Whether to continue a job that another host started.
+        progress
+            Called with all words so far, whenever some were read.
+        patience
+            Seconds without a word in either direction.
+
+        Raises ``ValueError`` if there is no job to continue, or another one.
+        """
+        if resume:
+            self._require_job(device)
+        else:
+            self.start(device)
+        sent = (device.accepted() - device.read("origin_in")) % 2**32
+        position = device.position()
+        first = (position - device.read("origin_out")) % 2**32
+        if sent > len(self.words) or first > self.expected:
+            raise ValueError("the board has words of another job: start this one anew")
+        received: list[int] = []
+        later = time.monotonic() + INTERVAL
+
+        def read() -> None:
+            nonlocal later
+            if time.monotonic() < later:
+                return
+            while part := device.words((position + len(received)) % 2**32, 128):
+                received.extend(part)
+                progress(np.array(received, np.uint32))
+            later = time.monotonic() + INTERVAL
+
+        device.send(self.words[sent:].tolist(), meanwhile=read, patience=patience)
+        missing = self.expected - first - len(received)
+        if missing < 0:
+            raise LinkFailure(f"{device.port} sent more words than the job has")
+        at = (position + len(received)) % 2**32
+        for part in device.stream(at, missing, patience=patience):
+            received.extend(part)
+            progress(np.array(received, np.uint32))
+        return first, np.array(received, np.uint32)
+
+    def _require_job(self, device: Device) -> None:
+        if not device.read("jobs"):
+            raise ValueError("there is no job to continue: the board was reset")
+        if device.read("digest") != self.digest:
+            raise ValueError("the board runs another job: its options must be given again")
