@@ -24,6 +24,7 @@ from seedbed.hw.perturbation import Perturbation
 from seedbed.hw.prng_pool import PrngPool
 from seedbed.hw.requantize import Requantize
 from seedbed.hw.scale_lut import ScaleLut
+from seedbed.hw.sdram import Sdram
 from seedbed.hw.seedlm_decompress import SeedlmDecompress
 from seedbed.hw.skid_buffer import SkidBuffer
 from seedbed.hw.softmax_loss import SoftmaxLoss
@@ -51,6 +52,7 @@ from seedbed.sim.cases import (
     prng_pool,
     requantize,
     scale_lut,
+    sdram,
     seedlm_decompress,
     skid_buffer,
     softmax_loss,
@@ -73,6 +75,8 @@ __all__ = [
 ]
 
 
+#: Without the seconds of simulation for a chip's power-up and its retention time.
+SHORT_TEST = {"retention": 0, "power_up_us": 1}
 #: All targets, for one configuration of each core; and the checks of that configuration.
 ALL_TARGETS = ("xcup", "ecp5", "ice40", "gowin")
 CHECKED = ("simulation", "cocotb")
@@ -721,6 +725,23 @@ CORES: dict[str, Core] = {
                     params={"depth": 16}, targets=(), kinds=("simulation", "mutation")
                 ),
             },
+        ),
+        Core(
+            name="sdram",
+            title="Controller of an SDR SDRAM, with a port for bursts and a self-test",
+            config=spec.SdramConfig,
+            component=Sdram,
+            case=sdram.case,
+            paper="-",
+            variants={
+                "64 bits": Variant(placed=("ecp5",), kinds=(), main=SYNTHESIZED),
+                "32 bits": Variant(params={"beat_bits": 32}, kinds=(), placed=("ecp5",)),
+                "128 bits": Variant(params={"beat_bits": 128}, kinds=(), placed=("ecp5",)),
+                "64 bits, short self-test": Variant(
+                    params=SHORT_TEST, targets=(), kinds=(*CHECKED, "mutation"), main=SIMULATED
+                ),
+            },
+            small=SHORT_TEST,
         ),
     ]
 }

@@ -16,7 +16,7 @@ __all__ = ["Sdram", "pin_signature"]
 
 def pin_signature(config: SdramConfig) -> wiring.Signature:
     """Return the signature of the pins; 1 is active, also where a pin of the chip is low then."""
-    chip = config.chip
+    chip = config.figures
     return wiring.Signature(
         {
             "cke": Out(1), "cs": Out(1), "ras": Out(1), "cas": Out(1), "we": Out(1),

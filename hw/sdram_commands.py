@@ -1,10 +1,11 @@
 """Commands of an SDRAM: initialisation, refresh, rows that are opened ahead, reads and writes."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
-from amaranth.lib import data, fifo, stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.sdram_accesses import access_layout
+from seedbed.hw.shift_queue import ShiftQueue
 from seedbed.spec import SdramConfig
 from seedbed.spec.sdram import POWER_UP_REFRESHES
 
@@ -20,7 +21,13 @@ ALL_BANKS = 1 << 10
 
 def pin_layout(config: SdramConfig) -> data.StructLayout:
     """Return the layout of a command at the pins; 1 is active, also where a pin is low then."""
-    bits = {"ras": 1, "cas": 1, "we": 1, "ba": config.chip.bank_bits, "a": config.chip.row_bits}
+    bits = {
+        "ras": 1,
+        "cas": 1,
+        "we": 1,
+        "ba": config.figures.bank_bits,
+        "a": config.figures.row_bits,
+    }
     return data.StructLayout(bits)
 
 
@@ -78,17 +85,15 @@ class SdramCommands(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        access = self.i.payload.shape()
-        m.submodules.queue = queue = fifo.SyncFIFO(width=access.size, depth=QUEUE)
-        head = data.View(access, queue.r_data)
-        issue, quiet = Signal(), Signal()
+        m.submodules.queue = queue = ShiftQueue(self.i.payload.shape(), QUEUE)
+        issue, quiet = Signal(name="issue"), Signal(name="quiet")
         due = self._refreshes(m)
-        free, ready = self._banks(m, head, issue)
-        self._issue(m, head, queue, issue)
+        free, ready = self._banks(m, queue.head, issue)
+        self._issue(m, queue, issue)
         m.d.comb += [
-            quiet.eq(~queue.r_rdy & Cat(ready).all()),
-            queue.w_data.eq(self.i.payload),
-            queue.w_en.eq(self.pushed),
+            quiet.eq((queue.level == 0) & Cat(ready).all()),
+            queue.data.eq(self.i.payload),
+            queue.push.eq(self.pushed),
             self.i.ready.eq(self.pushed),
         ]
         self._open(m, queue, issue, quiet, due, free, ready)
@@ -110,7 +115,7 @@ class SdramCommands(wiring.Component):
 
     def _banks(self, m, head, issue):
         """Return for each bank whether no access is queued, and whether it may be precharged."""
-        config, chip = self.config, self.config.chip
+        config, chip = self.config, self.config.figures
         cycles, burst = config.cycles, config.burst
         active = max(cycles(chip.ras), cycles(chip.rc) - cycles(chip.rp))
         written = burst - 1 + cycles(chip.wr)
@@ -137,16 +142,17 @@ class SdramCommands(wiring.Component):
             ready.append((row == 0) & (words == 0))
         return free, ready
 
-    def _issue(self, m, head, queue, issue):
+    def _issue(self, m, queue, issue):
         """Read and write: one access after the other, as the data pins allow."""
-        config = self.config
+        config, head = self.config, queue.head
         burst = config.burst
         # A cycle is left between the last word that is read and the first one that is written.
         turn = config.latency + burst
-        busy, reading = Signal(range(burst)), Signal(range(turn + 1))
+        busy = Signal(range(burst))
+        reading = Signal(range(turn + 1))
         m.d.comb += [
-            issue.eq(queue.r_rdy & (busy == 0) & (~head.write | (reading == 0))),
-            queue.r_en.eq(issue),
+            issue.eq((queue.level != 0) & (busy == 0) & (~head.write | (reading == 0))),
+            queue.pop.eq(issue),
             self.read.eq(issue & ~head.write),
             self.write.eq(issue & head.write),
             self.first.eq(head.first),
@@ -171,7 +177,7 @@ class SdramCommands(wiring.Component):
 
     def _open(self, m, queue, issue, quiet, due, free, ready):
         """Initialise the chip, refresh it, and open the row of each access."""
-        config, chip, access = self.config, self.config.chip, self.i.payload
+        config, chip, access = self.config, self.config.figures, self.i.payload
         cycles = config.cycles
         power_up = max(1, cycles(1000 * config.power_up_us))
         wait = Signal(range(max(power_up, 64)), init=power_up - 1)
@@ -211,7 +217,7 @@ class SdramCommands(wiring.Component):
                 with m.If(refreshes):
                     m.next = "PRECHARGE"
                 with m.Elif(self.i.valid & hit & (wait == 0)):
-                    m.d.comb += self.pushed.eq(queue.w_rdy & self.may)
+                    m.d.comb += self.pushed.eq((queue.level != QUEUE) & self.may)
                 with m.Elif(self.i.valid & ~hit & idle):
                     with m.If(~is_open.bit_select(access.bank, 1)):
                         self._command(m, _ACTIVATE, ba=access.bank, a=access.row)

@@ -18,11 +18,11 @@ from seedbed.sim.cases.sdram import case
 from seedbed.sim.harness import Stalls, simulate
 from seedbed.sim.prove import Mutant
 from seedbed.sim.sdram_chip import RULES, Fault, RuleBroken, SdramModel, connect_chip
-from seedbed.spec import SDRAM_CHIPS, SLOWEST_SDRAM, SdramConfig
+from seedbed.spec import SDRAM_CHIPS, SdramConfig
 
 #: A chip that is ready at once, for short simulations.
-READY = replace(SLOWEST_SDRAM, power_up=900)
-SHORT = {"retention": 1, "power_up_us": 1, "chip": READY}
+READY = replace(SDRAM_CHIPS["slowest"], power_up=900)
+SHORT = {"retention": 1, "power_up_us": 1, "other": READY}
 
 
 class Recorded(SdramModel):
@@ -85,7 +85,7 @@ def twin(program):
 def run(config, chip=None, *, stalls=Stalls.NONE, seed=3, bursts=24, kind=SdramModel):
     """Run the case on a controller with a chip; return the model and the result."""
     dut = Sdram(config)
-    model = kind(chip or config.chip, config.clock_mhz)
+    model = kind(chip or config.figures, config.clock_mhz)
     result = simulate(
         dut, case(config, Random(seed), bursts=bursts, chip=True), stalls=stalls, seed=seed,
         around=connect_chip(dut.pins, model, delay=config.pad_cycles),
@@ -102,7 +102,7 @@ def run(config, chip=None, *, stalls=Stalls.NONE, seed=3, bursts=24, kind=SdramM
         ({"beat_bits": 256, "read_beats": 4}, Stalls.BOTH),
         ({"beat_bits": 512, "clock_mhz": 133, "pad_cycles": 4, "read_beats": 4}, Stalls.VALID),
         ({"clock_mhz": 25, "refresh_group": 1}, Stalls.BOTH),
-        ({"refresh_group": 8, "chip": replace(SDRAM_CHIPS["AS4C16M16SA-7"], power_up=900)},
+        ({"refresh_group": 8, "other": replace(SDRAM_CHIPS["AS4C16M16SA-7"], power_up=900)},
          Stalls.BOTH),
     ],
 )  # fmt: skip
@@ -150,7 +150,7 @@ CHANGES = {
 @pytest.mark.parametrize("rule", MUTANTS)
 def test_a_controller_with_a_wrong_figure_breaks_its_rule(rule, twin):
     chip, wrong, params = MUTANTS[rule]
-    config = SdramConfig(**SHORT | {"chip": replace(chip, **wrong)} | params)
+    config = SdramConfig(**SHORT | {"other": replace(chip, **wrong)} | params)
     with pytest.raises(RuleBroken, match=f"^{rule} in cycle [0-9]+: ") as found:
         run(config, chip, bursts=60, kind=twin)
     assert found.value.rule == rule
@@ -159,7 +159,7 @@ def test_a_controller_with_a_wrong_figure_breaks_its_rule(rule, twin):
 @pytest.mark.parametrize("rule", [rule for rule, (_, wrong, _) in MUTANTS.items() if wrong])
 def test_the_right_figure_breaks_no_rule(rule):
     chip, _, params = MUTANTS[rule]
-    run(SdramConfig(**SHORT | {"chip": chip} | params), bursts=60)
+    run(SdramConfig(**SHORT | {"other": chip} | params), bursts=60)
 
 
 @pytest.mark.parametrize("rule", CHANGES)
@@ -176,7 +176,7 @@ def test_every_rule_has_a_mutant():
 
 def status_after(config, fault):
     """Return the status after the self-test of a board with a fault."""
-    dut, model = Sdram(config), SdramModel(config.chip, config.clock_mhz, fault)
+    dut, model = Sdram(config), SdramModel(config.figures, config.clock_mhz, fault)
     simulator = Simulator(dut)
     simulator.add_clock(1e-8)
     simulator.add_testbench(connect_chip(dut.pins, model, delay=config.pad_cycles), background=True)
@@ -219,8 +219,8 @@ def test_cells_that_lose_their_contents_are_found():
 @pytest.mark.parametrize("write", [0, 1])
 def test_a_user_that_pauses_does_not_delay_refreshes(write):
     """It gives no data, or accepts none, for so long that rows would lose their contents."""
-    config = SdramConfig(**SHORT | {"chip": replace(READY, refresh=1500)})
-    dut, model = Sdram(config), SdramModel(config.chip, config.clock_mhz)
+    config = SdramConfig(**SHORT | {"other": replace(READY, refresh=1500)})
+    dut, model = Sdram(config), SdramModel(config.figures, config.clock_mhz)
     simulator = Simulator(dut)
     simulator.add_clock(1e-8)
     simulator.add_testbench(connect_chip(dut.pins, model, delay=config.pad_cycles), background=True)
@@ -244,7 +244,7 @@ def test_a_user_that_pauses_does_not_delay_refreshes(write):
 def test_throughput_and_latency():
     """A long burst takes a word a cycle, but for a refresh; an open row has a known latency."""
     config = SdramConfig(**SHORT | {"retention": 0})
-    dut, model = Sdram(config), SdramModel(config.chip, config.clock_mhz)
+    dut, model = Sdram(config), SdramModel(config.figures, config.clock_mhz)
     # Two bursts of one row, the second one long after the first.
     base = 0x3000
     commands = [base | (length - 1) << config.address_bits + 1 for length in (5, 256)]
@@ -268,7 +268,7 @@ def test_throughput_and_latency():
 
 def _beat(config, address):
     """Return what a chip that was just switched on has at an address, but for the self-test."""
-    dut = SdramModel(config.chip, config.clock_mhz)
+    dut = SdramModel(config.figures, config.clock_mhz)
     words = [dut._cell(address * config.words + k) for k in range(config.words)]
     return sum(word << 16 * k for k, word in enumerate(words))
 
@@ -284,7 +284,12 @@ def _beat(config, address):
         ({"refresh_group": 0}, ValueError, r"refresh_group must be in 1\.\.8, not 0"),
         ({"retention": -1}, ValueError, r"retention must be in 0\.\.65535, not -1"),
         ({"power_up_us": 1001}, ValueError, r"power_up_us must be in 0\.\.1000, not 1001"),
-        ({"chip": "fast"}, TypeError, r"chip must be an SdramChip, not 'fast'"),
+        (
+            {"chip": "fast"},
+            ValueError,
+            r"chip must be one of AS4C16M16SA-7, MT48",
+        ),
+        ({"other": 1}, TypeError, r"other must be an SdramChip or None, not 1"),
     ],
 )
 def test_refuses(params, error, sentence):
