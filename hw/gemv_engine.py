@@ -145,7 +145,7 @@ class GemvEngine(wiring.Component):
         beat = Signal.like(memory.last_row)
         row_end = Signal()
         room = Signal()
-        tables = Signal(range(config.table_beats + 1), init=config.table_beats)
+        tables = Signal(range(max(2, config.table_beats + 1)), init=config.table_beats)
         m.d.comb += [
             room.eq((job.in_flight != self._limit) & decode.ready),
             self.i_weights.ready.eq(job.discard | (job.running & room)),
