@@ -34,11 +34,11 @@ def _words(payloads: Iterable[int], bits: int) -> bytes:
 
 def _beats(job: Job) -> bytes:
     """Return the payloads of the weights, as :func:`_words` does."""
-    rows, beats, octets = job.weights.shape
+    octets = job.weights.shape[-1]
     size = -(-(octets * 8 + 1) // 32) * 4
-    payloads = np.zeros((rows, beats, size), np.uint8)
-    payloads[..., :octets] = job.weights
-    payloads[:, -1, octets] = 1
+    payloads = np.zeros((sum(job.lengths), size), np.uint8)
+    payloads[:, :octets] = job.weights.reshape(-1, octets)
+    payloads[np.cumsum(job.lengths) - 1, octets] = 1
     return payloads.tobytes()
 
 

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 from random import Random
 
 import numpy as np
@@ -70,7 +71,7 @@ def random_job(config, seed=1, **shape):
     return Job.random(config, np.random.default_rng(seed), **shape)
 
 
-@pytest.mark.parametrize(("index", "plain"), [(0, False), (0, True), (9, False), (11, False)])
+@pytest.mark.parametrize(("index", "plain"), [(0, False), (0, True), (9, False)])
 @pytest.mark.parametrize("beats", [1, 3])
 def test_latency_and_throughput(index, plain, beats):
     config = CONFIGS[index]
@@ -87,19 +88,19 @@ def test_latency_and_throughput(index, plain, beats):
     assert transfers["i_vector"] == list(range(first, first + len(job.vector)))
 
 
-@pytest.mark.parametrize("columns", [20, 60])
+@pytest.mark.parametrize("columns", [60, 200])
 def test_throughput_of_tables(columns):
     """A row takes a cycle for each of its beats, or as many as its table takes to load."""
     config = GemvConfig(
-        decode="lut4", beat_bits=32, level_width=3, level_load=4, columns=60, row_width=8
+        decode="lut4", beat_bits=64, level_width=3, level_load=2, columns=200, row_width=8
     )
-    assert (config.table_beats, config.lanes) == (2, 8)
+    assert (config.table_beats, config.lanes) == (1, 16)
     job = random_job(config, rows=40, columns=columns, plain=False)
-    beats = 2 + -(-columns // 8)
     dut = Gemv(config)
     transfers = simulate(dut, Case(phases=[phase(config, job)], quiet=True)).transfers
     assert transfers["o"][-1] - transfers["i_weights"][-1] == dut.latency
-    assert (np.diff(transfers["o"][10:]) == max(beats, 16 // 4)).all()
+    cycles = max(1 + -(-columns // 16), 16 // 2)
+    assert (np.diff(transfers["o"][10:-1]) == cycles).all()
 
 
 def test_entries_cost_no_cycle_until_there_are_many():

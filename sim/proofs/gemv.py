@@ -54,7 +54,7 @@ def _harness(dut: GemvEngine) -> tuple[Module, dict[str, Signal]]:
         m.d.comb += Assert(~(inside["plain"] & inside["decode.decompress.valid"].any()))
     if dut.config.dequantize:
         m.d.comb += [
-            Assert(inside["tables"] <= dut.config.table_beats),
+            Assert(inside["tables"] <= 2 * dut.config.table_beats),
             Assert(~inside["table"] | (inside["beat"] == 0)),
         ]
     return m, inside

@@ -102,17 +102,19 @@ def test_tables_of_levels_by_hand():
 
 
 def test_beats_of_tables_of_levels():
-    """Four levels of 14 bits and the exponent a beat, then 16 codes."""
-    levels = np.arange(16)[None] - 8
-    codes = np.arange(17)[None] % 16
-    beats = Gemv(LUT4).lut4_beats(codes, levels, np.array([-2]))
-    assert beats.shape == (1, 4 + 2, 8)
-    words = beats.view("<u8")[0, :, 0].tolist()
-    for t, word in enumerate(words[:4]):
-        fields = [word >> 14 * j & 0x3FFF for j in range(4)]
-        assert fields == [(4 * t + j - 8) % (1 << 14) for j in range(4)]
-        assert word >> 60 == 14
-    assert words[4:] == [0xFEDCBA9876543210, 0]
+    """Four levels of 14 bits and the exponent a beat, 16 codes; a table is a row ahead."""
+    levels = np.stack([np.arange(16) - 8, 100 + np.arange(16)])
+    codes = np.stack([np.arange(17) % 16, np.full(17, 5)])
+    beats = Gemv(LUT4).lut4_beats(codes, levels, np.array([-2, 3]))
+    assert beats.shape == (2 * (4 + 2), 8)
+    assert LUT4.row_beats(17, 2) == [4 + 4 + 2, 2]
+    words = beats.view("<u8")[:, 0].tolist()
+    for row, exponent in enumerate((14, 3)):
+        for t, word in enumerate(words[4 * row : 4 * row + 4]):
+            fields = [word >> 14 * j & 0x3FFF for j in range(4)]
+            assert fields == (levels[row, 4 * t : 4 * t + 4] % (1 << 14)).tolist()
+            assert word >> 60 == exponent
+    assert words[8:] == [0xFEDCBA9876543210, 0, 0x5555555555555555, 5]
 
 
 def test_rows_of_a_packed_file():
