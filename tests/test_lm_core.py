@@ -18,11 +18,12 @@ from seedbed.sim.harness import Mismatch
 from seedbed.spec import SEEDLM, SparseMacConfig
 
 SPARSE = SparseMacConfig(columns=64)
+QUIET = Console(quiet=True)
 
 
 @pytest.fixture(scope="module")
 def task():
-    return lm_task.embedded(Console(quiet=True))
+    return lm_task.embedded(QUIET)
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def small(task, monkeypatch):
 
 @pytest.fixture(scope="module")
 def made(task, tmp_path_factory):
-    return lm_integer.setup(task, tmp_path_factory.mktemp("made"), SPARSE, fraction=0.03)
+    return lm_integer.setup(task, tmp_path_factory.mktemp("made"), SPARSE, 0.03, console=QUIET)
 
 
 def job(**changed):
@@ -92,7 +93,7 @@ def test_a_given_mask_is_transposed(task, tmp_path):
     shapes = {"embedding.weight": (31, 16), "output.weight": (31, 64)}
     indices = {"embedding.weight": np.array([1, 16, 18]), "output.weight": np.array([65])}
     write_mask(tmp_path / "mask", shapes, indices, {})
-    found = lm_integer.setup(task, tmp_path, SPARSE, keep=tmp_path / "mask")
+    found = lm_integer.setup(task, tmp_path, SPARSE, keep=tmp_path / "mask", console=QUIET)
     assert found.matrices["embedding.weight"].entries[:, :2].tolist() == [[0, 1], [1, 0], [2, 1]]
     assert found.matrices["output.weight"].entries[:, :2].tolist() == [[1, 1]]
     assert found.entries == 4
@@ -108,6 +109,8 @@ def test_the_tuning_lowers_the_perplexity_and_is_resumed(small, tmp_path, monkey
     many = {"steps": 40, "batch": 32}
     whole = run(tmp_path / "a", **many)
     found = whole["perplexity"]
+    command = "--integer --fraction 0.01 --steps 40 --batch 32 --rate 0.03 --seed 0"
+    assert whole["command"] == f"seedbed demo lm {command}"
     assert found["after"] < 0.99 * found["before"]
     assert found["before"] == pytest.approx(found["compressed"], rel=1e-3)
     assert (len(whole["losses"]), whole["entries"]) == (40, 109)
@@ -208,6 +211,7 @@ def test_a_mask_that_does_not_fit_is_refused(small, tmp_path, shapes, message):
         ({"fraction": 0.0}, "the fraction must be above 0 and below 1, not 0.0"),
         ({"steps": 0}, "steps must be in 1..65536, not 0"),
         ({"batch": 0}, "batch must be in 1..65536, not 0"),
+        ({"characters": 0}, "characters must be in 1..2147483648, not 0"),
         ({"seed": 8192}, "seed must be in 0..8191, not 8192"),
         ({"rate": float("nan")}, "the rate must be above 0, not nan"),
     ],
@@ -220,7 +224,7 @@ def test_bad_settings_are_refused(changed, message):
 def test_a_text_without_lines_to_hold_out_is_refused(task, tmp_path):
     short = replace(task, lines={**task.lines, "unseen": task.lines["unseen"][:3]})
     with pytest.raises(ValueError, match="the text 'unseen' must have 4 lines or more"):
-        lm_integer.setup(short, tmp_path, SPARSE)
+        lm_integer.setup(short, tmp_path, SPARSE, console=QUIET)
 
 
 @pytest.mark.parametrize(

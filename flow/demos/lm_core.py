@@ -39,8 +39,6 @@ CORE = "gemv"
 BEAT, VECTORS, ENTRIES = 128, 4, 8192
 #: Products of a window but for those of its characters, in a network of two layers.
 PRODUCTS = 4 * language_model.CONTEXT + 1
-
-
 #: Steps between two results in the file.
 SAVED = 10
 
@@ -78,6 +76,8 @@ class Job:
         require_int("steps", self.steps, 1, 1 << 16)
         require_int("batch", self.batch, 1, 1 << 16)
         require_int("seed", self.seed, 0, (1 << 13) - 1)
+        if self.characters is not None:
+            require_int("characters", self.characters, 1, 1 << 31)
         if not 0 < self.rate < float("inf"):
             raise ValueError(f"the rate must be above 0, not {self.rate}")
 
@@ -139,10 +139,13 @@ def run_core(
         columns = max(columns, len(task.parameters["embedding.weight"]))
         params = core_params(columns)
         config = registry.find(CORE).configure(params)
-        made = setup(task, out, config.sparse, fraction=job.fraction, keep=job.keep)
+        made = setup(task, out, config.sparse, job.fraction, job.keep, console=progress)
         judged = made.held[0][: job.characters], made.held[1][: job.characters]
         path = out / f"lm_{'rtl' if rtl else 'integer'}.json"
-        result = _begin(task, made, judged, job, path, resume=resume)
+        words = ["--rtl" if rtl else "--integer"]
+        words += ["--model DIR", f"--lines {lines}"] * (model is not None)
+        words += ["--stalls"] * (pauses > 0)
+        result = _begin(task, made, judged, job, words, path, resume=resume)
         made = _continued(made, result)
         with (
             _bar(progress, job, made, result, judged) as advance,
@@ -158,25 +161,27 @@ def run_core(
     result["seconds"] = perf_counter() - began
     _write(result, path)
     if console is not None:
-        _show(result, made, console)
+        _show(result, console)
     return result
 
 
 def _begin(
-    task: Task, made: Setup, judged: Windows, job: Job, path: Path, *, resume: bool
-) -> dict[str, Any]:
-    """Return a result without steps, or that of an interrupted run."""
+    task: Task, made: Setup, judged: Windows, job: Job, words: list[str], path: Path, *,
+    resume: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """Return a result without steps, or that of an interrupted run; ``words`` are options."""
     settings = asdict(job) | {"keep": None}
+    options = settings | {"keep": job.keep and "MASK"}
+    words += [f"--{name} {value}" for name, value in options.items() if value is not None]
     digest = sha256(json.dumps(settings, sort_keys=True).encode())
     for name, of in made.matrices.items():
         digest.update(name.encode() + of.fields.tobytes() + of.entries.tobytes())
-    for windows in (made.tuned, judged):
-        digest.update(b"".join(part.tobytes() for part in windows))
+    for part in (*made.model.biases.values(), *made.tuned, *judged):
+        digest.update(part.tobytes())
     if resume and (before := resumed(path, digest.hexdigest())):
         return before
     return {
-        "input": digest.hexdigest(), **settings,
-        "keep": None if job.keep is None else job.keep.name,
+        "command": " ".join(["seedbed demo lm", *words]), "input": digest.hexdigest(), **settings,
         "characters": len(judged[1]), "held": len(made.held[1]), "tuned": len(made.tuned[1]),
         "entries": made.entries,
         "perplexity": {
@@ -270,7 +275,7 @@ def _write(result: dict[str, Any], path: Path) -> None:
     write_atomic(path, json.dumps(result, indent=1, allow_nan=False) + "\n")
 
 
-def _show(result: dict[str, Any], made: Setup, console: Console) -> None:
+def _show(result: dict[str, Any], console: Console) -> None:
     """Print perplexities, and what the core did."""
     names = {
         "float32": "float32", "compressed": f"{BITS} bits and kept weights, in float",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from safetensors.numpy import load_file, save_file
 
 from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError
@@ -15,6 +16,7 @@ from seedbed.flow.compress.packed import SUFFIX, Packed, unpack_rows
 from seedbed.flow.compress.plan import Options
 from seedbed.flow.compress.sensitive import sensitive
 from seedbed.flow.demos.lm_task import TENSORS, Task, Windows, join, restore, squared_gradients
+from seedbed.flow.progress import Bar
 from seedbed.golden.integer_language_model import MATRICES, IntegerLanguageModel, deviation
 from seedbed.golden.kept_matrix import KeptMatrix
 from seedbed.spec import SEEDLM, SparseMacConfig
@@ -56,12 +58,19 @@ def _transposed(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {n: np.ascontiguousarray(v) for n, v in (tensors | changed).items()}
 
 
-def _mask(task: Task, out: Path, fraction: float, keep: Path | None) -> Path:
+def _mask(
+    task: Task, out: Path, fraction: float, keep: Path | None, console: Console
+) -> Path:  # fmt: skip
     """Write the mask for the transposed checkpoint: the one given, or one by gradients."""
     path = out / "mask.safetensors"
     if keep is None:
         lines = task.lines[task.statistics]
-        squares = squared_gradients(task.parameters, lines, lambda: None)
+        with Bar(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+            TimeRemainingColumn(), console=console,
+        ) as bar:  # fmt: skip
+            shown = bar.add_task("gradients of lines", total=len(lines))
+            squares = squared_gradients(task.parameters, lines, lambda: bar.advance(shown))
         roots = {n: np.sqrt(v / len(lines)).astype(np.float32) for n, v in squares.items()}
         save_file(_transposed(roots), out / "gradients.safetensors")
         sensitive(
@@ -136,8 +145,8 @@ def _plain(weights: np.ndarray) -> KeptMatrix:
 
 
 def setup(
-    task: Task, out: Path, sparse: SparseMacConfig, *, fraction: float = 0.001,
-    keep: Path | None = None,
+    task: Task, out: Path, sparse: SparseMacConfig, fraction: float = 0.001,
+    keep: Path | None = None, *, console: Console,
 ) -> Setup:  # fmt: skip
     """Compress a model at 4 bits with kept entries, and return it in integers.
 
@@ -151,13 +160,15 @@ def setup(
         Configuration of the side path.
     fraction, keep
         Fraction of the weights with the largest squared gradients, or a file of their mask.
+    console
+        Output of progress.
 
     Raises ``ValueError`` for a mask that does not fit the model, for more entries than the core's
     memory holds, and for a text without lines to hold out.
     """
     source = out / "model.safetensors"
     save_file(_transposed(task.parameters), source)
-    mask = _mask(task, out, fraction, keep)
+    mask = _mask(task, out, fraction, keep, console)
     options = Options(config=SEEDLM[BITS], tensors=TENSORS, keep=mask, keep_as="int16")
     restore(source, out, options)
     restored = load_file(out / "restored.safetensors")
