@@ -9,7 +9,7 @@ from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Input", "Output", "WordMerger", "WordSplitter", "packet", "payloads"]
+__all__ = ["Input", "Output", "WordMerger", "WordSplitter", "beat_layout", "packet", "payloads"]
 
 Words = npt.NDArray[np.uint32]
 #: Bits of a word that are of a payload; the others are the place of its port.
@@ -72,7 +72,7 @@ class WordSplitter(wiring.Component):
 
     def __init__(self, ports: Sequence[Input]):
         self.ports = ports
-        found = {f"o_{port.name}": Out(stream.Signature(_beat_layout(port))) for port in ports}
+        found = {f"o_{port.name}": Out(stream.Signature(beat_layout(port))) for port in ports}
         super().__init__({"i": In(stream.Signature(32)), "waits": Out(1), **found})
 
     def elaborate(self, platform):
@@ -219,5 +219,6 @@ def payloads(ports: Sequence[Output], words: np.ndarray) -> Mapping[str, np.ndar
     return found
 
 
-def _beat_layout(port: Input) -> data.StructLayout:
+def beat_layout(port: Input) -> data.StructLayout:
+    """Return the layout of a beat of a packet."""
     return data.StructLayout({"data": port.bits, "tag": port.tag, "last": 1})

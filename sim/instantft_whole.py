@@ -14,7 +14,7 @@ from seedbed.sim.harness import Mismatch
 from seedbed.sim.instantft_job import Act, ActResult, Memory, play
 from seedbed.spec.instantft import InstantFtConfig
 
-__all__ = ["Done", "Whole", "run"]
+__all__ = ["Done", "Whole", "check", "run"]
 
 #: Cycles of a sample that the network runs for, by those of one from the cache: of a bar's length.
 _BASE = 12
@@ -146,7 +146,7 @@ def run(
     )  # fmt: skip
     seconds = perf_counter() - began
     results = dict(zip(acts, came, strict=True))
-    losses = _check(job, results, faulty=memory.fault is not None)
+    losses = check(job, results, faulty=memory.fault is not None)
     train = results["train"]
     fill = int(train.when[job.tuned - 1]) if len(train.when) >= job.tuned else train.cycles
     cycles = {
@@ -173,7 +173,7 @@ def _same(what: str, found: object, wanted: object) -> None:
         raise Mismatch(f"{what}: {found}, and of the model {wanted}")
 
 
-def _check(job: Whole, results: dict[str, ActResult], *, faulty: bool) -> np.ndarray:
+def check(job: Whole, results: dict[str, ActResult], *, faulty: bool) -> np.ndarray:
     """Return the batches' sums of losses; raise :class:`Mismatch` where anything differs."""
     train, model = results["train"], job.model()
     for name in ("before", "read", "after"):

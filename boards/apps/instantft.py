@@ -1,0 +1,199 @@
+"""Application ``instantft``: a frozen network is fine-tuned by adapters, from images in memory."""
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from amaranth.hdl import Module, ResetInserter, Signal
+from amaranth.lib import wiring
+from rich.console import Console
+
+from seedbed.boards.device import Device
+from seedbed.boards.image_store import ImageStore, share_memory
+from seedbed.boards.instantft_job import checked, inputs, outputs, prepared, stream_job
+from seedbed.boards.memory import MEMORY_REGISTERS, memory_ports, require_memory
+from seedbed.boards.registers import Register, ports
+from seedbed.boards.stream_job import JOB_REGISTERS, add_job, feed, give
+from seedbed.boards.streams import payloads
+from seedbed.hw.instantft import COUNTERS, InstantFt, result_layout
+from seedbed.sim.instantft_whole import Whole
+from seedbed.spec import SdramConfig
+from seedbed.spec.instantft import INSTANTFT_KINDS, InstantFtConfig
+
+__all__ = ["MEMORY", "REGISTERS", "VARIANTS", "Top", "run"]
+
+MEMORY = SdramConfig(beat_bits=128)
+REGISTERS = (
+    *MEMORY_REGISTERS,
+    *JOB_REGISTERS,
+    *(Register(f"train_{name}", "read", f"{name} of the last training") for name in COUNTERS),
+)
+#: Configurations: LeNet-5 with 32 lanes and with 8, and a network of 6 x 6 pixels for a quick
+#: simulation.
+VARIANTS = {
+    "lenet5": InstantFtConfig(),
+    "lenet5-8": InstantFtConfig(lanes=8, ways=2),
+    "tiny": InstantFtConfig(network="tiny", rank=2, lanes=8, ways=2, entries=256),
+}
+#: The configuration of each board.
+BOARDS = {"ulx3s-85f": "lenet5", "ulx3s-45f": "lenet5-8"}
+
+
+class Top(wiring.Component):
+    """Fine-tunes by the words from the host: parameters, images once, commands, and indices.
+
+    The forward cache is at the begin of the memory, the images are after it.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.instantft.InstantFtConfig`.
+
+    Members
+    -------
+    control, status
+        :data:`REGISTERS`.
+    i : In(stream of unsigned(32))
+        Packets to the ports of :func:`~seedbed.boards.instantft_job.inputs`.
+    o : Out(stream of unsigned(32))
+        Words of the ports of :func:`~seedbed.boards.instantft_job.outputs`.
+    leds : Out(8)
+        The number of jobs.
+    o_command, o_write, i_response, i_read
+        To the memory.
+    """
+
+    def __init__(self, config: InstantFtConfig):
+        self.config = config
+        super().__init__(ports(REGISTERS) | memory_ports(MEMORY))
+
+    def elaborate(self, platform):
+        m = Module()
+        config, cache = self.config, self.config.forward_cache
+        splitter, merger = add_job(m, self, inputs(config), outputs(config))
+        reset = ResetInserter(self.control.hold[0])
+        core = InstantFt(config)
+        m.submodules.core = reset(core)
+        label = inputs(config)[-1].bits - 16
+        images = ImageStore(
+            MEMORY, base=cache.entries * cache.beats, beats=image_beats(config), ways=config.ways,
+            label=label,
+        )  # fmt: skip
+        m.submodules.images = reset(images)
+        given = splitter.o_parameters
+        m.d.comb += [
+            core.i_parameters.valid.eq(given.valid),
+            given.ready.eq(core.i_parameters.ready),
+            core.i_parameters.payload.word.as_value().eq(given.payload.data),
+            core.i_parameters.payload.trainable.eq(given.payload.tag),
+            core.i_parameters.payload.last.eq(given.payload.last),
+        ]
+        feed(m, splitter.o_command, core.i)
+        feed(m, splitter.o_images, images.i_store)
+        feed(m, splitter.o_samples, images.i_show)
+        sample, shown = core.i_samples, images.o
+        m.d.comb += [
+            sample.valid.eq(shown.valid),
+            shown.ready.eq(sample.ready),
+            sample.payload.as_value().eq(shown.payload.as_value()),
+            self.leds.eq(self.status.jobs),
+        ]
+        give(m, core.o, merger.i_result)
+        give(m, core.o_parameters, merger.i_parameters)
+        share_memory(m, self, core, images)
+        self._counters(m, core)
+        return m
+
+    def _counters(self, m, core):
+        """Store the counters of a training when it ends."""
+        trains, ended = Signal(), Signal()
+        m.d.sync += ended.eq(core.o.valid & core.o.ready & core.o.payload.last & trains)
+        with m.If(core.i.valid & core.i.ready):
+            m.d.sync += trains.eq(core.i.payload.kind == INSTANTFT_KINDS.index("train"))
+        for name in COUNTERS:
+            value = Signal(32, name=f"train_{name}")
+            m.d.comb += self.status[f"train_{name}"].eq(value)
+            with m.If(ended):
+                m.d.sync += value.eq(core.counters[name])
+
+
+def image_beats(config: InstantFtConfig) -> int:
+    """Return the beats of an image: every row begins in a new one."""
+    rows, columns, channels = config.engine.plan.image.shape
+    return rows * -(-columns * channels // config.ways)
+
+
+def run(
+    device: Device,
+    console: Console,
+    config: InstantFtConfig,
+    *,
+    images: Annotated[int, typer.Option(help="Images to train on.")] = 256,
+    held: Annotated[int, typer.Option(help="Other images, which are classified only.")] = 64,
+    epochs: Annotated[int, typer.Option(help="Epochs.")] = 10,
+    angle: Annotated[float, typer.Option(help="Rotation of the images in degrees.")] = 90,
+    seed: Annotated[int, typer.Option(help="Seed of images, adapters and order.")] = 0,
+    data: Annotated[
+        Path | None, typer.Option(help="A folder with MNIST's files; by default, 8 x 8 digits.")
+    ] = None,
+    folder: Annotated[Path, typer.Option(help="Where the pre-trained network is stored.")] = Path(
+        "build/demo/board"
+    ),
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the job that an earlier host started.")
+    ] = False,
+) -> None:
+    """Fine-tune on the board; compare classes, losses and adapters with the model, bit for bit.
+
+    Raises ``AssertionError`` for a difference, and ``ValueError`` for a value out of range.
+    """
+    of = prepared(
+        config, data, folder, images=images, held=held, epochs=epochs, angle=angle, seed=seed
+    )
+    job = stream_job(of)
+    console.print(require_memory(device, MEMORY))
+    shown = Progress(of, console)
+    first, words = job.run(device, resume=resume, progress=shown.update)
+    counters = {name: device.read(f"train_{name}") for name in COUNTERS}
+    found = checked(of, words, counters, whole=not first)
+    if first:
+        console.print(f"an earlier host has read the first {first} of {job.expected} words")
+    else:
+        for name, part in (("these", slice(of.tuned)), ("other", slice(of.tuned, None))):
+            before, after = (100 * found[when][part].mean() for when in ("before", "after"))
+            count = len(found["before"][part])
+            console.print(f"{count} {name} images: {before:.1f} % before, {after:.1f} % after")
+    console.print("the adapters are those of the model, bit for bit")
+    cycles, waits = device.read("cycles"), device.read("waits")
+    console.print(
+        f"{cycles:,} cycles, {counters['cycles']:,} of them training; {100 * waits / cycles:.0f} % "
+        "wait for the line"
+    )
+
+
+class Progress:
+    """Prints mean loss, and images a second by the host's clock, when an epoch's results came."""
+
+    def __init__(self, of: Whole, console: Console):
+        self.of, self.console, self.epochs = of, console, 0
+        self.began = time.monotonic()
+
+    def update(self, words: np.ndarray) -> None:
+        """Print the epochs that ended."""
+        config, count = self.of.config, self.of.tuned
+        layout: Any = result_layout(config)
+        field = layout["loss"]
+        results = payloads(outputs(config), words)["result"]
+        # The first classification ends with a result of its own.
+        losses = results[len(self.of.images) + 1 :] >> field.offset & (1 << field.width) - 1
+        while self.epochs < self.of.epochs and len(losses) >= (self.epochs + 1) * count:
+            part = losses[self.epochs * count : (self.epochs + 1) * count]
+            now = time.monotonic()
+            self.epochs += 1
+            self.console.print(
+                f"epoch {self.epochs}: mean loss {part.mean() / config.values.one:.4f}, "
+                f"{count / (now - self.began):,.0f} images/s"
+            )
+            self.began = now
