@@ -735,8 +735,8 @@ CORES: dict[str, Core] = {
             paper="-",
             variants={
                 "64 bits": Variant(placed=("ecp5",), kinds=(), main=SYNTHESIZED),
-                "32 bits": Variant(params={"beat_bits": 32}, kinds=(), placed=("ecp5",)),
-                "128 bits": Variant(params={"beat_bits": 128}, kinds=(), placed=("ecp5",)),
+                "32 bits": Variant(params={"beat_bits": 32}, kinds=()),
+                "128 bits": Variant(params={"beat_bits": 128}, kinds=()),
                 "64 bits, short self-test": Variant(
                     params=SHORT_TEST, targets=(), kinds=(*CHECKED, "mutation"), main=SIMULATED
                 ),

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """The SDRAM controller with a model of the chip that checks its rules, and the model itself."""
 
 import subprocess
@@ -5,20 +6,27 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
 from amaranth.sim import Simulator
 
 from seedbed.golden.sdram import lines_of_pin
 from seedbed.hw import sdram
-from seedbed.hw.sdram import Sdram
+from seedbed.hw.forward_cache import ForwardCache
+from seedbed.hw.memory_port import connect_memory
+from seedbed.hw.sdram import Sdram, pin_signature
 from seedbed.hw.sdram_commands import SdramCommands
 from seedbed.sim import sdram_chip, tools
 from seedbed.sim.case import Case, Phase
+from seedbed.sim.cases.forward_cache import Session
 from seedbed.sim.cases.sdram import case
 from seedbed.sim.harness import Stalls, simulate
 from seedbed.sim.prove import Mutant
 from seedbed.sim.sdram_chip import RULES, Fault, RuleBroken, SdramModel, connect_chip
-from seedbed.spec import SDRAM_CHIPS, SdramConfig
+from seedbed.spec import SDRAM_CHIPS, ForwardCacheConfig, SdramConfig
 
 #: A chip that is ready at once, for short simulations.
 READY = replace(SDRAM_CHIPS["slowest"], power_up=900)
@@ -295,3 +303,57 @@ def _beat(config, address):
 def test_refuses(params, error, sentence):
     with pytest.raises(error, match=sentence):
         SdramConfig(**params)
+
+
+class Cached(wiring.Component):
+    """A forward cache whose memory is the SDRAM: its streams, and the pins."""
+
+    def __init__(self, cache, config):
+        self.cache, self.config = cache, config
+        own = ForwardCache(cache).signature.members
+        streams = {name: own[name] for name in ("i", "i_codes", "o", "o_codes")}
+        super().__init__(streams | {"pins": Out(pin_signature(config))})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.cache = cache = ForwardCache(self.cache)
+        m.submodules.memory = memory = Sdram(self.config)
+        for name in ("i", "i_codes", "o", "o_codes"):
+            outer, inner = wiring.flipped(getattr(self, name)), getattr(cache, name)
+            wiring.connect(m, *((inner, outer) if name[0] == "o" else (outer, inner)))
+        connect_memory(m, cache, memory)
+        wiring.connect(m, memory.pins, wiring.flipped(self.pins))
+        return m
+
+
+@pytest.mark.parametrize("stalls", [Stalls.NONE, Stalls.BOTH])
+def test_forward_cache_uses_it_unchanged(stalls):
+    """InstantFT's entry of 992 bytes in a sixth of its size, stored and fetched."""
+    cache = ForwardCacheConfig(
+        lengths=(150, 40, 10), entries=6, beat_bits=64, store_lanes=16, fetch_lanes=16
+    )
+    config = SdramConfig(**SHORT)
+    session = Session(config=cache, rng=np.random.default_rng(1))
+    phases = []
+    for index in (3, 0, 5, 3):
+        session.store(index)
+        session.fetch(index)
+        whole = session.phase()
+        phases.append(
+            Phase(
+                inputs={name: whole.inputs[name] for name in ("i", "i_codes")},
+                outputs={name: whole.outputs[name] for name in ("o", "o_codes")},
+            )
+        )
+    dut = Cached(cache, config)
+    model = SdramModel(config.figures, config.clock_mhz)
+    simulate(
+        dut, Case(phases=phases), stalls=stalls, seed=5,
+        around=connect_chip(dut.pins, model, delay=config.pad_cycles),
+    )  # fmt: skip
+
+
+def test_beats_of_another_width_are_not_connected():
+    cache = ForwardCache(ForwardCacheConfig())
+    with pytest.raises(ValueError, match="has beats of 64 bits, and its user beats of 128"):
+        connect_memory(Module(), cache, Sdram(SdramConfig()))

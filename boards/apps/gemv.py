@@ -1,8 +1,10 @@
 """Application ``gemv``: products of a packed matrix in the SDRAM with vectors from the host."""
 
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import fifo, wiring
 from rich.console import Console
@@ -250,12 +252,17 @@ def run(
     device: Device,
     console: Console,
     *,
-    matrix: Path | None = None,
-    tensor: str | None = None,
-    rows: int = 64,
-    columns: int = 1024,
-    vectors: int = 3,
-    seed: int = 1,
+    matrix: Annotated[
+        Path | None,
+        typer.Option(help="A file by 'seedbed compress --bits 4'; by default, a random matrix."),
+    ] = None,
+    tensor: Annotated[
+        str | None, typer.Option(help="A tensor of the file; by default, the first one.")
+    ] = None,
+    rows: Annotated[int, typer.Option(help="Rows of the random matrix.")] = 64,
+    columns: Annotated[int, typer.Option(help="Columns of the random matrix.")] = 1024,
+    vectors: Annotated[int, typer.Option(help="Vectors to multiply with.")] = 3,
+    seed: Annotated[int, typer.Option(help="Seed of vectors and random matrix.")] = 1,
 ) -> None:
     """Store a matrix, multiply it with random vectors, and compare with the golden model.
 
