@@ -31,6 +31,7 @@ from seedbed.flow.progress import status
 from seedbed.flow.registry import CORES, WRAPPERS
 from seedbed.flow.report.kinds import KINDS, in_cocotb, plain
 from seedbed.flow.report.sections import sections
+from seedbed.flow.row import load_rows, saved_rows
 from seedbed.flow.synth_cli import constrain, synthesize
 from seedbed.sim import tools
 from seedbed.sim.harness import Mismatch, Stalls, simulate
@@ -384,6 +385,8 @@ def report(
     folder = build / "demo"
     demos = [*zo.rows(folder), *seedlm.rows(folder)]
     demos += [*instantft_rtl_demo.rows(folder), *zo_trainer_rtl_demo.rows(folder)]
+    # What 'seedbed board report' has written: this package does not import that of the boards.
+    demos += load_rows([*build.glob("board/report.json")], saved_rows)
     path = document_files.build(jobs.cached(everything) + demos, build / "report")
     document = json.loads(path.read_text())
     if docs is not None:

@@ -11,7 +11,7 @@ from typing import Any
 from seedbed.flow import paper
 from seedbed.flow.settings import text
 
-__all__ = ["UNITS", "Row", "command", "job_row", "load_rows"]
+__all__ = ["UNITS", "Row", "command", "job_row", "load_rows", "saved_rows"]
 
 #: Units of all figures ("" for a dimensionless number).
 UNITS: dict[str, str] = {
@@ -28,6 +28,7 @@ UNITS: dict[str, str] = {
     "fmax_min_mhz": "MHz",
     "fmax_max_mhz": "MHz",
     "fmax_by_seed_mhz": "MHz",
+    "clock_mhz": "MHz",
     "fmax_logic_mhz": "MHz",
     "fmax_free_mhz": "MHz",
     # Ratios between two designs of the same report
@@ -132,8 +133,8 @@ class Row:
     kind
         ``synthesis``, ``place``, ``place_ready`` (ready driven by a LUT), ``place_free`` (without a
         floorplan), ``ratio``, ``simulation``, ``cocotb``, ``cycles``, ``job``, ``proof``,
-        ``mutation``, ``statistics``, ``dieharder``, ``activity``, ``speed``, ``demo``, ``sweep`` or
-        ``weights``.
+        ``mutation``, ``statistics``, ``dieharder``, ``activity``, ``speed``, ``demo``, ``sweep``,
+        ``weights`` or ``bitstream`` (of an application, for the board ``config``).
     figures
         Values by name (a key of :data:`UNITS`): numbers, text or lists of numbers.
     command
@@ -171,9 +172,14 @@ class Row:
         """Return the row as plain JSON values, units included."""
         return {**asdict(self), "units": {name: UNITS[name] for name in self.figures}}
 
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Row":
+        """Return the row of what :meth:`to_json` returned."""
+        return cls(**{name: value for name, value in values.items() if name != "units"})
+
 
 def load_rows(paths: Iterable[Path], convert: Callable[[dict[str, Any]], list[Row]]) -> list[Row]:
-    """Return the rows that ``convert`` returns for the JSON files of demonstrations.
+    """Return the rows that ``convert`` returns for the JSON files of other commands.
 
     A file that is damaged, or of another version, is skipped with a message on standard error.
     """
@@ -183,11 +189,15 @@ def load_rows(paths: Iterable[Path], convert: Callable[[dict[str, Any]], list[Ro
             found += convert(json.loads(path.read_bytes()))
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             print(
-                f"{path} is damaged or of another version, and is skipped: run its demonstration "
-                f"again",
+                f"{path} is damaged or of another version, and is skipped: run its command again",
                 file=sys.stderr,
             )
     return found
+
+
+def saved_rows(result: Mapping[str, Any]) -> list[Row]:
+    """Return the rows of a JSON file that has them as :meth:`Row.to_json` gives them."""
+    return [Row.from_json(row) for row in result["rows"]]
 
 
 def job_row(core: str, result: Mapping[str, Any], figures: dict[str, Any]) -> Row:

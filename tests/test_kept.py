@@ -278,7 +278,7 @@ def test_a_damaged_demonstration_is_left_out_of_the_report(tmp_path, capsys):
     printed = capsys.readouterr().err.splitlines()
     assert [Path(line.split()[0]).name for line in printed] == [f"{name}.json" for name in "abcde"]
     assert printed[0].endswith(
-        "a.json is damaged or of another version, and is skipped: run its demonstration again"
+        "a.json is damaged or of another version, and is skipped: run its command again"
     )
 
 

@@ -118,7 +118,7 @@ def _rows(job: Job, *, may_measure: bool = True) -> list[Row]:
         return {"rows": [row.to_json()] if row else []}
 
     raw = memo(job.build / "cache", job.kind, _key(job), compute)["rows"]
-    rows = [Row(**{k: v for k, v in row.items() if k != "units"}) for row in raw]
+    rows = map(Row.from_json, raw)
     # Published figures and aims are in separate tables and are not cached.
     return [
         replace(

@@ -93,6 +93,13 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
         of_kind(*tables.DESIGN),
     ),
     (
+        "Bitstreams",
+        "Applications for boards, with link, memory controller and pads: cells after place and "
+        "route, and Fmax as the median over the seeds, with its range. The clock is the one that "
+        "the application asks for. LUT are LUTs of four inputs, also in carry chains.",
+        of_kind("bitstream"),
+    ),
+    (
         "Correlation",
         "Largest |r| over the whole period of the array. A lane is a position in the beat. A "
         "generator is one LFSR, tracked through the rotation. 'Any pair' covers all pairs of "

@@ -26,6 +26,7 @@ HEADINGS = {
     "fmax_max_mhz": "max",
     "fmax_logic_mhz": "ready from a LUT4",
     "fmax_free_mhz": "no floorplan",
+    "clock_mhz": "clock MHz",
     "lut_per_beat": "LUT per beat, ratio",
     "ff_per_beat": "FF per beat, ratio",
     "lut_per_number": "LUT per new number, ratio",
