@@ -470,7 +470,9 @@ CORES: dict[str, Core] = {
                 "3 bits, 8 bytes": Variant(
                     params={"block": 12, "latent": 4, **SMALL_GEMV, "beat_bits": 72}, targets=()
                 ),
-                "lut4, 64 bytes": Variant(params={"decode": "lut4"}, targets=("xcup",), kinds=()),
+                "lut4, 64 bytes": Variant(
+                    params={"decode": "lut4"}, targets=("xcup",), kinds=("cycles",)
+                ),
                 "lut4, 8 bytes": Variant(
                     params={"decode": "lut4", "level_load": 4, **SMALL_GEMV}, kinds=("simulation",)
                 ),
@@ -479,13 +481,16 @@ CORES: dict[str, Core] = {
                     params={"decode": "plain", **SMALL_GEMV}, targets=(), kinds=("simulation",)
                 ),
                 "4 bits, 64 bytes, 4 vectors": Variant(
-                    params={"vectors": 4}, targets=("xcup",), kinds=()
+                    params={"vectors": 4}, targets=("xcup",), kinds=("cycles",)
                 ),
                 "4 bits, 8 bytes, 4 vectors": Variant(
                     params={"vectors": 4, **SMALL_GEMV}, kinds=()
                 ),
                 "4 bits, 64 bytes, side path": Variant(
                     params=SIDE_PATH, targets=("xcup",), kinds=()
+                ),
+                "4 bits, 64 bytes, streamed side path": Variant(
+                    params={**SIDE_PATH, "entries": 0}, targets=("xcup",), kinds=("cycles",)
                 ),
                 "4 bits, 8 bytes, side path": Variant(
                     params={**SMALL_GEMV, "entries": 256},

@@ -121,10 +121,11 @@ class Gemv:
     def lut4_beats(
         self, codes: np.ndarray, levels: np.ndarray, exponents: np.ndarray
     ) -> np.ndarray:
-        """Return W as beats: those of each row's table, and then those of its codes.
+        """Return W as beats: uint8 of shape (beats, bytes per beat).
 
-        A beat of a table has ``table_levels`` levels, the first one lowest, and in its 4 highest
-        bits the exponent.
+        They are those of the first table, and then of each row the table of the next row and its
+        own codes; :meth:`~seedbed.spec.GemvConfig.row_beats` says how many. A beat of a table has
+        ``table_levels`` levels, the first one lowest, and in its 4 highest bits the exponent.
         """
         config = self.config
         half = 1 << (config.level_width - 1)
@@ -133,7 +134,10 @@ class Gemv:
         tables = self._beats(levels, config.level_width, config.table_levels)
         exponents = self._exponents(exponents).astype(np.uint8)
         tables[..., -1] |= exponents[:, None] << 4
-        return np.concatenate([tables, self._beats(codes, 4, config.lanes)], axis=1)
+        found = [tables[:1].reshape(-1, tables.shape[-1])]
+        for r, row in enumerate(self._beats(codes, 4, config.lanes)):
+            found += [*tables[r + 1 : r + 2], row]
+        return np.concatenate(found)
 
     def _exponents(self, exponents: np.ndarray) -> np.ndarray:
         half = 1 << (EXPONENT_BITS - 1)

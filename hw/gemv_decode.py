@@ -50,7 +50,8 @@ class GemvDecode(wiring.Component):
 
     Latency: ``latency`` cycles, 1 if plain; the decompressor's or dequantizer's otherwise, and one
     more with ``seedlm``. Throughput: a beat every cycle. A row of ``lut4`` takes 16 / level_load
-    cycles or more.
+    cycles or more, and each beat of its table table_levels / level_load, which are those of the
+    weights before it if there are enough.
     """
 
     def __init__(self, config: GemvConfig):

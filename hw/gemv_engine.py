@@ -145,7 +145,9 @@ class GemvEngine(wiring.Component):
         beat = Signal.like(memory.last_row)
         row_end = Signal()
         room = Signal()
-        tables = Signal(range(config.table_beats + 1), init=config.table_beats)
+        # A row's table comes a row ahead, so that it is loaded by then: before the first row there
+        # are two, and before the last none.
+        tables = Signal(range(2 * config.table_beats + 1))
         m.d.comb += [
             room.eq((job.in_flight != self._limit) & decode.ready),
             self.i_weights.ready.eq(job.discard | (job.running & room)),
@@ -159,7 +161,11 @@ class GemvEngine(wiring.Component):
             job.last_in_flight.eq(job.in_flight == 1),
         ]
         with m.If(job.accepts):
-            m.d.sync += [rows.eq(command.rows), beat.eq(0), tables.eq(config.table_beats)]
+            m.d.sync += [
+                rows.eq(command.rows),
+                beat.eq(0),
+                tables.eq(Mux(command.rows == 1, 1, 2) * config.table_beats),
+            ]
             if config.decode == "seedlm":
                 m.d.sync += job.plain.eq(command.plain)
         with m.If(job.fire):
@@ -168,7 +174,7 @@ class GemvEngine(wiring.Component):
             with m.Else():
                 m.d.sync += beat.eq(Mux(job.row_accepted, 0, beat + 1))
             with m.If(job.row_accepted):
-                m.d.sync += [rows.eq(rows - 1), tables.eq(config.table_beats)]
+                m.d.sync += [rows.eq(rows - 1), tables.eq(Mux(rows == 2, 0, config.table_beats))]
         m.d.sync += job.in_flight.eq(job.in_flight + job.row_accepted - job.result_fire)
 
     def _sequence(self, m, memory, job):

@@ -1,17 +1,18 @@
 """Layouts of the sparse part's streams."""
 
-from amaranth.hdl import ShapeLike, signed
+from amaranth.hdl import Cat, ShapeLike, Value, signed
 from amaranth.lib import data
 
 from seedbed.spec import GemvConfig, SparseMacConfig
 from seedbed.spec.lutopt import SEED_BITS
-from seedbed.spec.sparse_mac import MOST_SCALE
+from seedbed.spec.sparse_mac import MOST_SCALE, SPARSE_MAC_KINDS
 
 __all__ = [
     "command_layout",
     "each_vector",
     "entry_layout",
     "result_layout",
+    "shape_is_wrong",
     "token_layout",
     "vector_layout",
 ]
@@ -63,3 +64,18 @@ def result_layout(config: SparseMacConfig) -> data.StructLayout:
     """Return the layout of a sum, see :class:`~seedbed.hw.sparse_mac.SparseMac`."""
     sums = each_vector(config, signed(config.sum_width))
     return data.StructLayout({"sum": sums, "status": 3, "last": 1})
+
+
+def shape_is_wrong(config: SparseMacConfig, command: data.View) -> Value:
+    """Return whether a command asks for what there is not."""
+    kinds = len(SPARSE_MAC_KINDS) if config.entries else SPARSE_MAC_KINDS.index("load")
+    wrong = [
+        command.rows == 0,
+        command.columns == 0,
+        command.columns > config.columns,
+        command.shift > config.most_shift,
+        command.kind >= kinds,
+    ]
+    if config.entries:
+        wrong.append(command.first + command.count > config.entries)
+    return Cat(wrong).any()

@@ -204,5 +204,16 @@ class GemvConfig(SeedlmConfig):
 
     @property
     def table_beats(self) -> int:
-        """Beats of a row before those of its weights."""
+        """Beats of a row's table."""
         return LEVELS // self.table_levels if self.decode == "lut4" else 0
+
+    def row_beats(self, columns: int, rows: int) -> list[int]:
+        """Return the beats up to the last one of each row; plain weights have no tables.
+
+        The table of a row comes a row ahead: the first row has its own and the next one's before
+        its weights, and the last of several none.
+        """
+        beats = -(-columns // self.lanes)
+        if rows == 1:
+            return [self.table_beats + beats]
+        return [beats + self.table_beats * (2 if r == 0 else r < rows - 1) for r in range(rows)]

@@ -326,9 +326,16 @@ KEPT = Mutant(
     old="fifo.r_en.eq(row_given & add)",
     new="fifo.r_en.eq(0)",
 )
+LOST_CLEAR = Mutant(
+    name="a clear in the cycle of a row is lost",
+    old="with m.Elif(job.clear):\n                    m.d.sync += job.status.eq(_CLEARED)\n"
+    '                    m.next = "DRAIN"\n                with m.Elif(job.product',
+    new='with m.Elif(job.clear):\n                    m.next = "DRAIN"\n'
+    "                with m.Elif(job.product",
+)
 NO_END = Mutant(
     name="a product does not end with its last row",
-    old="with m.Elif(rows.last_row):",
+    old="with m.Elif(rows.fire & rows.last_row):",
     new="with m.Elif(0):",
 )
 NO_REPORT = Mutant(
@@ -382,6 +389,6 @@ PROOFS = (
         "A product gives a result for each row, the last with `last`, or ends with one error of "
         "sum 0; other commands give one result; then the next is accepted. Valid results and "
         "entries are stable until their transfer.",
-        2, 60, (NO_END, NO_REPORT),
+        2, 60, (NO_END, NO_REPORT, LOST_CLEAR),
     ),
 )  # fmt: skip
