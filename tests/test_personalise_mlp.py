@@ -128,7 +128,7 @@ def test_gradients_of_kept_weights_are_those_of_the_loss(task):
 
 
 def run(out, **changed):
-    settings = {"fractions": (0.018,), "steps": 50, "seeds": 2, **changed}
+    settings = {"fractions": (0.018,), "steps": 20, "seeds": 2, **changed}
     return demo.personalise_mlp(None, out, **settings)
 
 
@@ -162,7 +162,7 @@ def test_masks_have_as_many_weights_as_adapters(few, tmp_path):
         ({"fractions": ()}, "a fraction must be above 0 and below 1"),
         ({"fractions": (1.0,)}, "a fraction must be above 0 and below 1"),
         ({"rotate": 200}, "the rotation must be in -180..180 degrees, not 200"),
-        ({"steps": 49}, "50 steps or more"),
+        ({"steps": 9}, "10 steps or more"),
         ({"seeds": 0}, "there must be a seed"),
         ({"batch": 0}, "an image of a step"),
     ],

@@ -30,12 +30,12 @@ __all__ = ["FRACTIONS", "STEPS", "personalise_mlp"]
 
 #: Fractions of kept weights; the numbers of InstantFT's adapters of rank 1 are added.
 FRACTIONS = (0.001, 0.01)
-STEPS = 3000
+STEPS = 2000
 #: What is tuned by zeroth order; and, for reference, by backpropagation.
 ZEROTH = ("sensitive", "task", "magnitude", "random", "adapters", "all")
 BACKPROP = ("sensitive", "adapters", "all")
-#: Steps to find a rate, as a share of all; points of a curve; seed of the trainings for rates.
-TUNING, POINTS, TUNING_SEED = 5, 10, 1000
+#: Points of a curve; seed of the trainings that find the rates, whose results count from 0.
+POINTS, TUNING_SEED = 10, 1000
 
 Kind = tuple[str, int, str]
 
@@ -47,8 +47,8 @@ def personalise_mlp(
 ) -> dict[str, Any]:  # fmt: skip
     """Tune a compressed MLP in each way; write ``out/personalise.json`` and a plot.
 
-    The rate of each way is that with the lowest loss after a fifth of the steps, on images that are
-    neither tuned on nor held out.
+    The rate of each way is that with the lowest loss of a training, on images that are neither
+    tuned on nor held out.
 
     Parameters
     ----------
@@ -77,10 +77,8 @@ def personalise_mlp(
         raise ValueError("a fraction must be above 0 and below 1")
     if not -180 <= rotate <= 180:
         raise ValueError(f"the rotation must be in -180..180 degrees, not {rotate}")
-    if min(seeds, batch, steps // (TUNING * POINTS)) < 1:
-        raise ValueError(
-            f"there must be a seed, an image of a step, and {TUNING * POINTS} steps or more"
-        )
+    if min(seeds, batch, steps // POINTS) < 1:
+        raise ValueError(f"there must be a seed, an image of a step, and {POINTS} steps or more")
     split = digits() if data is None else mnist(data)
     out.mkdir(parents=True, exist_ok=True)
     start = zo_job.prepare(split, replace(zo.SETTINGS[split.name], degrees=rotate))
@@ -93,7 +91,7 @@ def personalise_mlp(
             description=description,
         )  # fmt: skip
 
-    rates = _rates(kinds, steps // TUNING, lambda wanted: run(wanted, "rates"))
+    rates = _rates(task, kinds, steps, lambda wanted: run(wanted, "rates"))
     wanted = {
         kind: [_job(kind, rate, seed, steps, POINTS) for seed in range(seeds)]
         for kind, rate in rates.items()
@@ -156,9 +154,10 @@ def _job(kind: Kind, rate: float, seed: int, steps: int, points: int) -> Job:
 
 
 def _rates(
-    kinds: list[Kind], steps: int, run: Callable[[list[Job]], dict[Job, dict[str, Any]]]
-) -> dict[Kind, float]:
-    """Return the best rate of each kind."""
+    task: Task, kinds: list[Kind], steps: int,
+    run: Callable[[list[Job]], dict[Job, dict[str, Any]]],
+) -> dict[Kind, float]:  # fmt: skip
+    """Return the best rate of each kind; one that raises the loss counts as one that diverges."""
     tried: dict[Kind, dict[float, float | None]] = {kind: {} for kind in kinds}
     first = {kind: 0.1 if kind[2] == "bp" else 5 / kind[1] for kind in kinds}
     while wanted := {
@@ -168,7 +167,9 @@ def _rates(
     }:
         done = run(list(wanted.values()))
         for (kind, rate), job in wanted.items():
-            tried[kind][rate] = done[job]["loss"]
+            loss, start = done[job]["loss"], task.tuned(job)
+            before = float(start.losses(start.theta[None], *task.judged)[0])
+            tried[kind][rate] = None if loss is None or loss > before else loss
     return {kind: best(found) for kind, found in tried.items()}
 
 

@@ -21,7 +21,7 @@ def demo_personalise_mlp(
     source: Annotated[
         str, typer.Option(help="The perturbations: gaussian, on-the-fly (urng), lutopt, ...")
     ] = "lutopt",
-    steps: Annotated[int, typer.Option(min=1, help="The steps of a training.")] = 3000,
+    steps: Annotated[int, typer.Option(min=1, help="The steps of a training.")] = 2000,
     batch: Annotated[int, typer.Option(min=1, help="The images of a step.")] = 64,
     seeds: Annotated[int, typer.Option(min=1, help="The number of trainings of each kind.")] = 3,
     jobs: Annotated[int, typer.Option(min=1, help="The number of trainings at a time.")] = 1,
