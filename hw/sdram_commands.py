@@ -187,7 +187,7 @@ class SdramCommands(wiring.Component):
         waits = ~self.i.valid | ~self.may
         refreshes = (due >= config.refresh_group) | ((due != 0) & waits)
         m.d.comb += [
-            hit.eq(is_open.bit_select(access.bank, 1) & (rows[access.bank] == access.row)),
+            hit.eq((is_open & bank).any() & (rows[access.bank] == access.row)),
             idle.eq((wait == 0) & ~issue),
         ]
         with m.If(wait != 0):
@@ -219,7 +219,7 @@ class SdramCommands(wiring.Component):
                 with m.Elif(self.i.valid & hit & (wait == 0)):
                     m.d.comb += self.pushed.eq((queue.level != QUEUE) & self.may)
                 with m.Elif(self.i.valid & ~hit & idle):
-                    with m.If(~is_open.bit_select(access.bank, 1)):
+                    with m.If(~(is_open & bank).any()):
                         self._command(m, _ACTIVATE, ba=access.bank, a=access.row)
                         m.d.comb += self._activated.eq(bank)
                         m.d.sync += [
@@ -228,7 +228,7 @@ class SdramCommands(wiring.Component):
                             # The queue delays an access by a cycle.
                             then(max(chip.rcd, chip.rrd), 1),
                         ]
-                    with m.Elif((Cat(free) & Cat(ready)).bit_select(access.bank, 1)):
+                    with m.Elif((Cat(free) & Cat(ready) & bank).any()):
                         self._command(m, _PRECHARGE, ba=access.bank)
                         m.d.sync += [then(chip.rp), is_open.eq(is_open & ~bank)]
         return m

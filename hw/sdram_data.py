@@ -105,7 +105,7 @@ class SdramData(wiring.Component):
         m.submodules.answers = answers = fifo.SyncFIFO(width=1, depth=QUEUE)
         # The beat's ``last``, which comes with its first access; an earlier beat's was wrong.
         stored, error = Signal(), Signal()
-        count = Signal(range(config.accesses))
+        count = Signal(range(max(2, config.accesses)))
         last, wrong = Mux(self.first, marked, stored), Signal()
         ends = count == config.accesses - 1
         m.d.comb += [

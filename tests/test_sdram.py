@@ -147,7 +147,7 @@ CHANGES = {
         name="one refresh", old="init=POWER_UP_REFRESHES", new="init=1"
     ),
     "row": Mutant(
-        name="closed rows", old="hit.eq(is_open.bit_select(access.bank, 1) & ", new="hit.eq(1 & "
+        name="closed rows", old="hit.eq((is_open & bank).any() & ", new="hit.eq(1 & "
     ),
     "turnaround": Mutant(
         name="no gap", old="turn = config.latency + burst", new="turn = config.latency + burst - 1"
