@@ -121,8 +121,8 @@ class SparseLane(wiring.Component):
         register = Signal(shape, name=name, reset_less=True)
         with m.If(self.ce):
             m.d.sync += register.eq(value)
-            with m.If(clear):
-                m.d.sync += register.eq(0)
+        with m.If(self.ce & clear):
+            m.d.sync += register.eq(0)
         return register
 
     def _activation(self, m, choices, column):
@@ -212,9 +212,9 @@ class SparseLane(wiring.Component):
             m.d.comb += added.eq(total + product)
             with m.If(self.ce):
                 m.d.sync += total.eq(added)
-                with m.If(ends):
-                    m.d.sync += [total.eq(0), done.eq(added)]
-            with m.If(~self.run):
+            with m.If(self.ce & ends):
+                m.d.sync += done.eq(added)
+            with m.If((self.ce & ends) | ~self.run):
                 m.d.sync += total.eq(0)
 
     def _updated(self, m, values, product):

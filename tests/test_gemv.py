@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 from random import Random
 
 import numpy as np
