@@ -19,8 +19,8 @@ app = typer.Typer(help="Run applications on a board, or on a virtual one.")
 out = Console()
 err = Console(stderr=True)
 
-#: The cells of a report, as nextpnr names them.
-KINDS = ("TRELLIS_COMB", "TRELLIS_FF", "DP16KD", "MULT18X18D")
+#: The cells of a report's columns; nextpnr's names for them depend on the family.
+COLUMNS = ("logic cells", "FF", "BRAM", "DSP")
 
 command_line.add_typer(app, name="board")
 
@@ -38,7 +38,7 @@ def list_boards() -> None:
     from seedbed.boards.apps import APPS, boards
     from seedbed.boards.platforms import BOARDS
 
-    fits = {name: boards(name, BOARDS) for name in APPS}
+    fits = {name: boards(name) for name in APPS}
     rows = [
         [name, board.title, ", ".join(app for app in APPS if name in fits[app])]
         for name, board in BOARDS.items()
@@ -132,7 +132,7 @@ def build_bitstream(
         made = bitstreams.build(chosen, found, app, folder=folder, seeds=[seed], progress=update)
     rows = [[kind, *used] for kind, used in made.cells.items() if used[0]]
     show_table(out, ["cells", "used", "available"], rows)
-    out.print(f"Fmax: {made.fmax[seed]:.1f} MHz, for a clock of {bitstreams.CLOCK_MHZ} MHz")
+    out.print(f"Fmax: {made.fmax[seed]:.1f} MHz, for a clock of {chosen.clock_mhz} MHz")
     print(made.path)
 
 
@@ -151,7 +151,7 @@ def report_bitstreams(
     """
     from statistics import median
 
-    from seedbed.boards import apps, platforms
+    from seedbed.boards import apps, platforms, toolchains
     from seedbed.boards import build as bitstreams
 
     rows: list[dict[str, Any]] = []
@@ -159,7 +159,7 @@ def report_bitstreams(
     numbers = range(1, seeds + 1)
     for board in platforms.BOARDS.values():
         for name in applications or apps.APPS:
-            if board.name not in apps.boards(name, platforms.BOARDS):
+            if board.name not in apps.boards(name):
                 continue
             found = apps.find(name, board=board.name)
             folder = build / "board" / board.name
@@ -171,22 +171,23 @@ def report_bitstreams(
                 except bitstreams.TimingMissed as problem:
                     missed.append(f"{name} for {board.name}: {problem}")
                     continue
-                used = {kind: made.cells[kind][0] for kind in KINDS}
+                kinds = toolchains.find(board).cells
+                used = {kind: made.cells.get(kind, (0, 0))[0] for kind in kinds}
                 rows.append(
                     {"board": board.name, "application": name, **used}
-                    | {"fmax_mhz": list(made.fmax.values()), "clock_mhz": bitstreams.CLOCK_MHZ}
+                    | {"fmax_mhz": list(made.fmax.values()), "clock_mhz": board.clock_mhz}
                 )
                 write_atomic(build / "board" / "report.json", json.dumps(rows, indent=1) + "\n")
     lines = []
     for row in rows:
         mhz = row["fmax_mhz"]
-        cells = [f"{row[kind]:,}" for kind in KINDS]
+        kinds = toolchains.find(platforms.BOARDS[row["board"]]).cells
+        cells = [f"{row[kind]:,}" for kind in kinds]
         fmax = f"{median(mhz):.1f} ({min(mhz):.1f} to {max(mhz):.1f})"
-        lines.append([row["board"], row["application"], *cells, fmax])
-    header = ["board", "application", *KINDS, "Fmax MHz, median (range)"]
-    show_table(
-        out, header, lines, title=f"bitstreams, {seeds} seeds, clock {bitstreams.CLOCK_MHZ} MHz"
-    )
+        clock = f"{row['clock_mhz']}"
+        lines.append([row["board"], row["application"], *cells, clock, fmax])
+    header = ["board", "application", *COLUMNS, "clock MHz", "Fmax MHz, median (range)"]
+    show_table(out, header, lines, title=f"bitstreams, {seeds} seeds")
     if missed:
         raise bitstreams.TimingMissed("; ".join(missed))
 
@@ -214,13 +215,14 @@ def predict_time(
     Without --share, the bandwidth is the memory's peak: the prediction is a lower bound.
     """
     from seedbed.boards import platforms
-    from seedbed.boards.build import CLOCK_MHZ
     from seedbed.boards.predict import predict
 
     chosen = platforms.find(board)
-    mhz = CLOCK_MHZ if clock is None else clock
+    if bytes_ and not chosen.memory_bits:
+        raise ValueError(f"{board} has no SDRAM: --bytes must be 0")
+    mhz = chosen.clock_mhz if clock is None else clock
     memory_mhz = mhz if memory_clock is None else memory_clock
-    if memory_mhz > chosen.memory_mhz:
+    if chosen.memory_bits and memory_mhz > chosen.memory_mhz:
         raise ValueError(
             f"the memory of {board} has a clock of at most {chosen.memory_mhz} MHz, "
             f"not {memory_mhz:g}"
@@ -245,10 +247,11 @@ def load_bitstream(
     build: Build = BUILD,
 ) -> None:
     """Load the bitstream that 'seedbed board build' wrote into a board's FPGA."""
-    from seedbed.boards import apps, platforms
+    from seedbed.boards import apps, platforms, toolchains
     from seedbed.boards import build as bitstreams
 
-    platforms.find(board)
-    apps.find(app)
-    bitstreams.load(build / "board" / board / f"{app}.bit")
+    chosen = platforms.find(board)
+    apps.find(app, board=board)
+    end = toolchains.find(chosen).end
+    bitstreams.load(build / "board" / board / f"{app}.{end}", chosen)
     out.print(f"{app} is loaded")

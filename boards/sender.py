@@ -77,7 +77,7 @@ class Sender:
             wait = max(self.line.timeout, 4 * self.delay) * self.backoff
             packet = self.line.acknowledgement(wait)
             if packet is None:
-                self.backoff = min(8, 2 * self.backoff)
+                self.backoff = min(32, 2 * self.backoff)
                 self._go_back()
             else:
                 self._accept(packet)

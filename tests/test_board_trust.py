@@ -79,7 +79,7 @@ def test_a_line_on_which_half_of_the_frames_are_bad(app):
         pytest.skip("the job has too many words for such a line")
     with (
         virtual.start(app.program, errors=50, seed=2) as board,
-        app.connect(board.port, 0.02) as device,
+        app.connect(board.port, 0.1) as device,
     ):
         assert app.same in app.run(device, images=8, held=1, epochs=1)
         assert device.read("jobs") == 1

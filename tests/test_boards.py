@@ -17,6 +17,7 @@ from seedbed.boards.device import Device, LinkFailure
 from seedbed.boards.registers import COMMON, Register, addresses, table
 from seedbed.boards.top import identifier
 
+DESIGN = apps.find("noise")
 ADDRESSES = addresses(noise.REGISTERS)
 #: Seconds; the virtual board answers within milliseconds.
 TIMEOUT = 0.04
@@ -24,7 +25,7 @@ TIMEOUT = 0.04
 
 @pytest.fixture(scope="module")
 def program(kept):
-    return virtual.executable(noise, "noise", build=Path(kept))
+    return virtual.executable(DESIGN, "noise", build=Path(kept))
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def port(program):
 
 
 def connect(port, timeout=TIMEOUT):
-    return Device(port, ADDRESSES, identifier=identifier(noise), timeout=timeout)
+    return Device(port, ADDRESSES, identifier=identifier(DESIGN), timeout=timeout)
 
 
 def job(device, **parameters):

@@ -5,6 +5,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from seedbed.boards.platforms import BOARDS
 from seedbed.flow.core import suggestion
 
 __all__ = ["APPS", "Design", "boards", "designs", "file_name", "find"]
@@ -54,15 +55,15 @@ def find(name: str, variant: str | None = None, board: str | None = None) -> Any
             f"{', '.join(APPS)}"
         )
     module = import_module(f"{__name__}.{name}")
+    if board and variant is None and board not in (fits := boards(name)):
+        raise ValueError(f"{name} does not fit {board}: it is for {', '.join(fits)}")
     variants = getattr(module, "VARIANTS", None)
     if variants is None:
         if variant is not None:
             raise ValueError(f"{name} has no configurations to choose from")
         return module
     if variant is None:
-        variant = module.BOARDS.get(board) if board else next(iter(variants))
-        if variant is None:
-            raise ValueError(f"{name} does not fit {board}: it is for {', '.join(module.BOARDS)}")
+        variant = module.BOARDS[board] if board else next(iter(variants))
     if variant not in variants:
         raise ValueError(
             f"no configuration of {name} is called {variant!r}{suggestion(variant, variants)}; "
@@ -71,11 +72,16 @@ def find(name: str, variant: str | None = None, board: str | None = None) -> Any
     return Design(module, variant)
 
 
-def boards(name: str, every: Any) -> list[str]:
+def boards(name: str) -> list[str]:
     """Return which of the boards an application is for."""
-    find(name)
-    module = import_module(f"{__name__}.{name}")
-    return [board for board in every if board in getattr(module, "BOARDS", every)]
+    found = find(name)
+    module = found.module if isinstance(found, Design) else found
+    fits = getattr(module, "BOARDS", BOARDS)
+    return [
+        board
+        for board, each in BOARDS.items()
+        if board in fits and (each.memory_bits or not getattr(module, "MEMORY", None))
+    ]
 
 
 def file_name(name: str, app: Any) -> str:

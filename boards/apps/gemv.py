@@ -19,8 +19,10 @@ from seedbed.hw.gemv import Gemv
 from seedbed.spec import GEMV_STATUS, GemvConfig, SdramConfig
 from seedbed.spec.checks import require_int
 
-__all__ = ["CONFIG", "MEMORY", "REGISTERS", "Top", "run"]
+__all__ = ["BOARDS", "CONFIG", "MEMORY", "REGISTERS", "Top", "run"]
 
+#: The 12F has 28 of the 32 multipliers.
+BOARDS = ("ulx3s-85f", "ulx3s-45f")
 MEMORY = SdramConfig(beat_bits=64)
 CONFIG = GemvConfig(beat_bits=64, columns=2048, row_width=24)
 #: Results that are stored until the host has them: with more rows, the engine waits for the host.

@@ -1,15 +1,17 @@
 """Application ``noise``: perturbations at full rate into a histogram and a running norm."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
-from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from rich.console import Console
 
+from seedbed.boards import platforms
 from seedbed.boards.device import Device
 from seedbed.boards.registers import Register, ports
 from seedbed.flow.files import atomic_path, require_output
@@ -19,12 +21,16 @@ from seedbed.hw.perturbation import Perturbation
 from seedbed.spec import PerturbationConfig
 from seedbed.spec.checks import require_int
 
-__all__ = ["CONFIG", "REGISTERS", "Top", "run"]
+__all__ = ["BOARDS", "CONFIG", "REGISTERS", "VARIANTS", "Top", "run"]
 
 CONFIG = PerturbationConfig(source="urng", lanes=7, width=8, leap=8, count_width=24)
 #: Bits of the scale's exponent, and bins of the histogram: one for each exponent and number.
 EXPONENT_BITS = 2
 BINS = 1 << (EXPONENT_BITS + CONFIG.width)
+
+#: Configurations, and that of each board: block memories and multipliers decide.
+VARIANTS = {"7": CONFIG, "3": replace(CONFIG, lanes=3)}
+BOARDS = {name: "7" for name in platforms.BOARDS} | {"icebreaker": "3"}
 
 REGISTERS = (
     Register("seed", "write", "seed of the perturbation, 1..255"),
@@ -45,9 +51,14 @@ REGISTERS = (
 class Top(wiring.Component):
     """Generates a perturbation, and sends a window of it and then its histogram to the host.
 
-    A beat outside the window takes a cycle. A beat in the window takes at least two, for its two
-    words: seven numbers of 8 bits, and the exponent in the last byte. The histogram has a word for
+    A beat outside the window takes a cycle. A beat in the window takes at least one for each of its
+    words: the numbers of 8 bits, and the exponent in the last byte. The histogram has a word for
     each exponent and number. A bin of the histogram is of all lanes together.
+
+    Parameters
+    ----------
+    config
+        One of :data:`VARIANTS`.
 
     Members
     -------
@@ -59,12 +70,13 @@ class Top(wiring.Component):
         Bit 0: a job runs. The others count jobs.
     """
 
-    def __init__(self):
+    def __init__(self, config: PerturbationConfig = CONFIG):
+        self.config = config
         super().__init__(ports(REGISTERS))
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.generator = generator = Perturbation(CONFIG)
+        m.submodules.generator = generator = Perturbation(self.config)
         control, status, beat = self.control, self.status, generator.o.payload
         busy, jobs, cycles = Signal(), Signal(32), Signal(32)
         position, stopped, second = Signal(32), Signal(), Signal()
@@ -101,18 +113,18 @@ class Top(wiring.Component):
                 with m.If(generator.i.ready):
                     m.next = "RUN"
             with m.State("RUN"):
-                words = Mux(second, beat.exponent << 24, 0)
+                words = Signal(32 * beat_words(self.config))
+                last_word = second if len(words) > 32 else Const(1)
                 numbers = [number.as_unsigned() for number in beat.lanes]
-                low = sum(n << 8 * k for k, n in enumerate(numbers[:4]))
-                high = sum(n << 8 * k for k, n in enumerate(numbers[4:]))
                 m.d.comb += [
+                    words.eq(Cat(*numbers) | beat.exponent << len(words) - 8),
                     self.o.valid.eq(generator.o.valid & in_window),
-                    self.o.payload.eq(Mux(second, high | words, low)),
-                    generator.o.ready.eq(~in_window | (second & self.o.ready)),
+                    self.o.payload.eq(words.word_select(second, 32)),
+                    generator.o.ready.eq(~in_window | (last_word & self.o.ready)),
                 ]
                 m.d.sync += cycles.eq(cycles + generator.o.valid)
                 with m.If(self.o.valid & self.o.ready):
-                    m.d.sync += second.eq(~second)
+                    m.d.sync += second.eq(~last_word)
                 with m.If(step):
                     m.d.sync += position.eq(position + 1)
                     with m.If(beat.last):
@@ -165,8 +177,8 @@ class Top(wiring.Component):
 
     def _norm(self, m, beat, step, clear):
         """Sum the squares of the numbers, scaled by their beat's exponent, in four stages."""
-        squares = [Signal(15, name=f"square_{k}") for k in range(CONFIG.lanes)]
-        numbers = [Signal(signed(8), name=f"number_{k}") for k in range(CONFIG.lanes)]
+        squares = [Signal(15, name=f"square_{k}") for k in range(self.config.lanes)]
+        numbers = [Signal(signed(8), name=f"number_{k}") for k in range(self.config.lanes)]
         exponents = [Signal(EXPONENT_BITS, name=f"exponent_{k}") for k in range(3)]
         total, scaled, norm = Signal(18), Signal(24), Signal(64)
         for k, (number, square) in enumerate(zip(numbers, squares, strict=True)):
@@ -183,9 +195,15 @@ class Top(wiring.Component):
         m.d.comb += [self.status.norm_low.eq(norm[:32]), self.status.norm_high.eq(norm[32:])]
 
 
+def beat_words(config: PerturbationConfig) -> int:
+    """Return the words of a beat of the window: a byte for each number and the exponent."""
+    return -(-(config.lanes + 1) // 4)
+
+
 def run(
     device: Device,
     console: Console,
+    config: PerturbationConfig = CONFIG,
     *,
     seed: Annotated[int, typer.Option(help="The seed of the perturbation.")] = 1,
     numbers: Annotated[int, typer.Option(help="The length of the perturbation.")] = 1_000_000,
@@ -207,6 +225,8 @@ def run(
         The board.
     console
         Where the results are printed.
+    config
+        That of the board, one of :data:`VARIANTS`.
     seed, numbers
         The perturbation's seed, 1..255, and its length.
     window, window_beats
@@ -231,11 +251,11 @@ def run(
     else:
         require_int("seed", seed, CONFIG.seeds.start, CONFIG.seeds.stop - 1)
         require_int("numbers", numbers, 1, 2**CONFIG.count_width - 1)
-        beats = -(-numbers // CONFIG.lanes)
+        beats = -(-numbers // config.lanes)
         require_int("window", window, 0, beats - 1)
         require_int("window_beats", window_beats, 0, beats - window)
         origin = _start(device, console, seed, numbers, window, window_beats)
-    words, bins, squares = _expected(seed, numbers, window, window_beats)
+    words, bins, squares = _expected(seed, numbers, window, window_beats, config)
     expected = np.concatenate([words, bins])
     first = (device.position() - origin) % 2**32
     if first > len(expected):
@@ -250,8 +270,8 @@ def run(
     cycles = device.read("cycles")
     console.print(f"seed {seed}: {numbers:,} numbers in {cycles:,} cycles")
     console.print(f"norm: {np.sqrt(norm) * 2.0**-CONFIG.fraction_bits:.3f}, as in the model")
-    raw = max(0, len(words) - first)
-    console.print(f"{raw // 2} beats of raw numbers are those of the model, bit for bit")
+    raw = max(0, len(words) - first) // beat_words(config)
+    console.print(f"{raw} beats of raw numbers are those of the model, bit for bit")
     if first > len(words):
         console.print(f"the first {first - len(words)} bins were read by an earlier host")
         return
@@ -281,16 +301,17 @@ def _start(device: Device, console: Console, *parameters: int) -> int:
 
 
 def _expected(
-    seed: int, numbers: int, window: int, window_beats: int
+    seed: int, numbers: int, window: int, window_beats: int, config: PerturbationConfig = CONFIG
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Return the words of the window, the histogram, and the sum of the squares, by the model."""
-    beats = golden.Perturbation(CONFIG).beats(seed=seed, d=numbers)
+    beats = golden.Perturbation(config).beats(seed=seed, d=numbers)
     lanes, exponents = beats.lanes.astype(np.int64), beats.exponents.astype(np.int64)
     shown = slice(window, window + window_beats)
     unsigned = lanes & 0xFF
-    low = sum(unsigned[shown, k] << 8 * k for k in range(4))
-    high = sum(unsigned[shown, k] << 8 * (k - 4) for k in range(4, CONFIG.lanes))
-    words = np.stack([low, high | exponents[shown] << 24], axis=1).reshape(-1)
+    octets = np.zeros((len(unsigned[shown]), 4 * beat_words(config)), np.int64)
+    octets[:, : config.lanes] = unsigned[shown]
+    octets[:, -1] = exponents[shown]
+    words = (octets.reshape(-1, 4) << 8 * np.arange(4)).sum(axis=1)
     places = (unsigned | exponents[:, None] << 8).reshape(-1)[:numbers]
     bins = np.bincount(places, minlength=BINS)
     squares = int((lanes**2 << 2 * exponents[:, None]).reshape(-1)[:numbers].sum())

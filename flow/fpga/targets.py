@@ -133,6 +133,30 @@ _LFE5U_85F = Target(
     ring=Area(x=80, y=11, columns=32, rows=11),
 )
 
+_ICE40 = Target(
+    name="ice40",
+    title="iCE40",
+    synth="synth_ice40",
+    lut={"SB_LUT4": 1},
+    ff="SB_DFF.*",
+    bram="SB_RAM40_4K.*|SB_SPRAM256KA",
+    dsp="SB_MAC16",
+    uncounted=r"SB_CARRY|\$scopeinfo",
+    place="NEXTPNR_ICE40",
+    device=("--hx8k", "--package", "ct256"),
+)
+_GW2A = Target(
+    name="gowin",
+    title="Gowin GW2A",
+    synth="synth_gowin -family gw2a -noiopads",
+    lut=_GOWIN,
+    ff="DFF.*",
+    bram="(SP|SDP|DP)(B|X9|X9B)?|pROM(X9)?",
+    dsp="MULT.*|ALU54D",
+    uncounted=r"MUX2_LUT[5678]|GND|VCC|GSR|\$scopeinfo",
+    # No place: nextpnr-himbaechel 0.11 has no timing arcs for clock enable and data of
+    # DFFRE and DFFSE, so that its Fmax does not cover a core's paths.
+)
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in [
@@ -166,29 +190,21 @@ TARGETS: dict[str, Target] = {
             )
             for size in (45, 12)
         ),
-        Target(
-            name="ice40",
-            title="iCE40",
-            synth="synth_ice40",
-            lut={"SB_LUT4": 1},
-            ff="SB_DFF.*",
-            bram="SB_RAM40_4K.*|SB_SPRAM256KA",
-            dsp="SB_MAC16",
-            uncounted=r"SB_CARRY|\$scopeinfo",
-            place="NEXTPNR_ICE40",
-            device=("--hx8k", "--package", "ct256"),
+        _ICE40,
+        replace(
+            _ICE40,
+            name="ice40-up5k",
+            title="iCE40 UP5K",
+            synth="synth_ice40 -device u -dsp",
+            device=("--up5k", "--package", "sg48"),
         ),
-        Target(
-            name="gowin",
-            title="Gowin GW2A",
-            synth="synth_gowin -family gw2a -noiopads",
-            lut=_GOWIN,
-            ff="DFF.*",
-            bram="(SP|SDP|DP)(B|X9|X9B)?|pROM(X9)?",
-            dsp="MULT.*|ALU54D",
-            uncounted=r"MUX2_LUT[5678]|GND|VCC|GSR|\$scopeinfo",
-            # No place: nextpnr-himbaechel 0.11 has no timing arcs for clock enable and data of
-            # DFFRE and DFFSE, so that its Fmax does not cover a core's paths.
+        _GW2A,
+        replace(
+            _GW2A,
+            name="gowin-9c",
+            title="Gowin GW1N-9C",
+            synth="synth_gowin -family gw1n -noiopads",
+            device=("--device", "GW1NR-LV9QN88PC6/I5", "--vopt", "family=GW1N-9C"),
         ),
     ]
 }

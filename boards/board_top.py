@@ -1,0 +1,103 @@
+"""The top of an application with the pads, the clock and the reset of a board."""
+
+from types import ModuleType
+
+from amaranth.hdl import ClockDomain, ClockSignal, Const, Elaboratable, Instance, Module, Signal
+from amaranth.lib import io
+from amaranth.lib.cdc import ResetSynchronizer
+
+from seedbed.boards.memory import memory_of
+from seedbed.boards.platforms import Board
+from seedbed.boards.top import Top
+
+__all__ = ["BAUD", "PLL", "BoardTop"]
+
+#: Bits a second of the serial port.
+BAUD = 3_000_000
+#: Of the PLL of an ECP5: 25 MHz / 5 * 12, from a VCO of 600 MHz.
+PLL = {"CLKI_DIV": 5, "CLKFB_DIV": 12, "CLKOP_DIV": 10, "CLKOP_CPHASE": 4}
+#: The clock of the memory's chip, three VCO cycles (5 ns) later: its inputs are stable then, and
+#: what it drives (6 ns after its edge) is stable before the next edge of the application's clock.
+MEMORY_PLL = {"CLKOS_ENABLE": "ENABLED", "CLKOS_DIV": 10, "CLKOS_CPHASE": 7, "CLKOS_FPHASE": 0}
+
+
+class BoardTop(Elaboratable):
+    """The top of an application with the pads, the clock and the reset of a board."""
+
+    def __init__(self, app: ModuleType, board: Board):
+        self.app, self.board = app, board
+
+    def elaborate(self, platform):
+        m = Module()
+        mhz = self.board.clock_mhz
+        m.submodules.top = top = Top(self.app, round(mhz * 1_000_000 / BAUD))
+        m.domains.sync = ClockDomain()
+        locked = self._clock(m, platform)
+        button = platform.request(self.board.reset, 0, dir="-")
+        m.submodules.button = button = io.Buffer("i", button)
+        m.submodules.reset = ResetSynchronizer(~locked | button.i, domain="sync")
+        names = [part.name for part in platform.lookup("uart", 0).ios]
+        serial = platform.request("uart", dir=dict.fromkeys(names, "-"))
+        m.submodules.rx = rx = io.Buffer("i", serial.rx)
+        m.submodules.tx = tx = io.Buffer("o", serial.tx)
+        m.d.comb += [top.rx.eq(rx.i), tx.o.eq(top.tx)]
+        for k in range(self.board.leds):
+            m.submodules[f"led_{k}"] = led = io.Buffer("o", platform.request("led", k, dir="-"))
+            m.d.comb += led.o.eq(top.leds[k])
+        if memory_of(self.app):
+            self._memory(m, platform, top)
+        return m
+
+    def _memory(self, m, platform, top):
+        """Connect the pads of the memory: a register in each direction."""
+        outputs = ("clk_en", "cs", "we", "ras", "cas", "ba", "a", "dqm")
+        directions = {name: "-" for name in (*outputs, "clk", "dq")}
+        pads = platform.request("sdram", dir=directions)
+        for name in outputs:
+            signal = getattr(top, {"clk_en": "sdram_cke"}.get(name, f"sdram_{name}"))
+            m.submodules[f"sdram_{name}"] = pad = io.FFBuffer("o", getattr(pads, name))
+            m.d.comb += pad.o.eq(signal)
+        m.submodules.sdram_dq = dq = io.FFBuffer("io", pads.dq)
+        m.submodules.sdram_clk = clk = io.DDRBuffer("o", pads.clk, o_domain="memory")
+        m.d.comb += [
+            dq.o.eq(top.sdram_dq_o),
+            dq.oe.eq(top.sdram_dq_oe),
+            top.sdram_dq_i.eq(dq.i),
+            clk.o[0].eq(1),
+            clk.o[1].eq(0),
+        ]
+
+    def _clock(self, m, platform):
+        """Connect the clock of the domain; return whether it runs as it should."""
+        m.submodules.oscillator = oscillator = io.Buffer(
+            "i", platform.request(platform.default_clk, dir="-")
+        )
+        clock = Signal()
+        m.d.comb += ClockSignal("sync").eq(clock)
+        platform.add_clock_constraint(clock, self.board.clock_mhz * 1e6)
+        if not self.board.pll:
+            m.d.comb += clock.eq(oscillator.i)
+            return Const(1)
+        return self._pll(m, platform, oscillator, clock)
+
+    def _pll(self, m, platform, oscillator, clock):
+        """Connect the PLL of an ECP5 between the oscillator and the clock."""
+        locked, memory = Signal(), Signal()
+        delayed = {f"p_{name}": value for name, value in MEMORY_PLL.items()}
+        delayed["o_CLKOS"] = memory
+        if memory_of(self.app):
+            m.domains.memory = ClockDomain(reset_less=True)
+            m.d.comb += ClockSignal("memory").eq(memory)
+            platform.add_clock_constraint(memory, self.board.clock_mhz * 1e6)
+        m.submodules.pll = Instance(
+            "EHXPLLL",
+            a_FREQUENCY_PIN_CLKI="25", a_FREQUENCY_PIN_CLKOP=str(self.board.clock_mhz),
+            p_PLLRST_ENA="DISABLED", p_INTFB_WAKE="DISABLED", p_STDBY_ENABLE="DISABLED",
+            p_DPHASE_SOURCE="DISABLED", p_CLKOP_ENABLE="ENABLED", p_CLKOP_FPHASE=0,
+            p_FEEDBK_PATH="CLKOP", **{f"p_{name}": value for name, value in PLL.items()},
+            i_CLKI=oscillator.i, i_CLKFB=clock, o_CLKOP=clock, o_LOCK=locked,
+            i_RST=0, i_STDBY=0, i_PHASESEL0=0, i_PHASESEL1=0, i_PHASEDIR=0, i_PHASESTEP=0,
+            i_PHASELOADREG=0, i_PLLWAKESYNC=0, i_ENCLKOP=0,
+            **(delayed if memory_of(self.app) else {}),
+        )  # fmt: skip
+        return locked
