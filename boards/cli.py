@@ -59,6 +59,13 @@ def simulate(
         ),
     ] = 0,
     seed: Annotated[int, typer.Option(help="The seed of the errors.")] = 1,
+    fault: Annotated[
+        str,
+        typer.Option(
+            help="A defect of the memory: a stuck pin of its address or data, 'a3=0' or 'dq5=1', "
+            "or the nanoseconds for which it keeps its contents, 'decay=1000000'."
+        ),
+    ] = "",
     variant: Variant = None,
     build: Build = BUILD,
 ) -> None:
@@ -75,7 +82,7 @@ def simulate(
     found = apps.find(app, variant, board)
     with status(err, f"building the virtual board of {app}"):
         program = virtual.executable(found, apps.file_name(app, found), build=build)
-    with virtual.start(program, errors=errors, seed=seed) as running:
+    with virtual.start(program, errors=errors, seed=seed, fault=fault) as running:
         signal.signal(signal.SIGUSR1, lambda *_: running.reset())
         print(running.port, flush=True)
         running.process.wait()

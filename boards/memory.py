@@ -102,7 +102,7 @@ def require_memory(device: Device, config: SdramConfig, *, patience: float = 30)
             )
         suspects = sum(
             1 << pin
-            for pin in range(config.chip.row_bits)
+            for pin in range(config.figures.row_bits)
             if lines_of_pin(config, pin) and not lines_of_pin(config, pin) & ~lines
         )
         raise RuntimeError(

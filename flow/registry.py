@@ -24,6 +24,7 @@ from seedbed.hw.perturbation import Perturbation
 from seedbed.hw.prng_pool import PrngPool
 from seedbed.hw.requantize import Requantize
 from seedbed.hw.scale_lut import ScaleLut
+from seedbed.hw.sdram import Sdram
 from seedbed.hw.seedlm_decompress import SeedlmDecompress
 from seedbed.hw.skid_buffer import SkidBuffer
 from seedbed.hw.softmax_loss import SoftmaxLoss
@@ -51,6 +52,7 @@ from seedbed.sim.cases import (
     prng_pool,
     requantize,
     scale_lut,
+    sdram,
     seedlm_decompress,
     skid_buffer,
     softmax_loss,
@@ -73,6 +75,8 @@ __all__ = [
 ]
 
 
+#: Without the seconds of simulation for a chip's power-up and its retention time.
+SHORT_TEST = {"retention": 0, "power_up_us": 1}
 #: All targets, for one configuration of each core; and the checks of that configuration.
 ALL_TARGETS = ("xcup", "ecp5", "ice40", "gowin")
 CHECKED = ("simulation", "cocotb")
@@ -85,6 +89,8 @@ PLACE_VARIANTS = ("place_ready", "place_free")
 #: A decompressor and a matrix-vector product, small enough for simulation, and place and route.
 SMALL_BLOCKS = {"block": 3, "latent": 2, "width": 8}
 SMALL_GEMV = {"beat_bits": 64, "columns": 256, "row_width": 16}
+#: The side path that is measured: 0.1 % of a matrix of 2048 x 2048, stored.
+SIDE_PATH = {"entries": 4096, "row_width": 16}
 #: A sparse part, small enough for simulation, and place and route.
 SMALL_SPARSE = {
     "entries": 16,
@@ -468,11 +474,32 @@ CORES: dict[str, Core] = {
                 "3 bits, 8 bytes": Variant(
                     params={"block": 12, "latent": 4, **SMALL_GEMV, "beat_bits": 72}, targets=()
                 ),
+                "lut4, 64 bytes": Variant(
+                    params={"decode": "lut4"}, targets=("xcup",), kinds=("cycles",)
+                ),
+                "lut4, 8 bytes": Variant(
+                    params={"decode": "lut4", "level_load": 4, **SMALL_GEMV}, kinds=("simulation",)
+                ),
+                "plain, 64 bytes": Variant(params={"decode": "plain"}, targets=("xcup",), kinds=()),
+                "plain, 8 bytes": Variant(
+                    params={"decode": "plain", **SMALL_GEMV}, targets=(), kinds=("simulation",)
+                ),
+                "4 bits, 64 bytes, 4 vectors": Variant(
+                    params={"vectors": 4}, targets=("xcup",), kinds=("cycles",)
+                ),
+                "4 bits, 8 bytes, 4 vectors": Variant(
+                    params={"vectors": 4, **SMALL_GEMV}, kinds=()
+                ),
                 "4 bits, 64 bytes, side path": Variant(
-                    params={"entries": 4096}, targets=("xcup",), kinds=()
+                    params=SIDE_PATH, targets=("xcup",), kinds=()
+                ),
+                "4 bits, 64 bytes, streamed side path": Variant(
+                    params={**SIDE_PATH, "entries": 0}, targets=("xcup",), kinds=("cycles",)
                 ),
                 "4 bits, 8 bytes, side path": Variant(
-                    params={**SMALL_GEMV, "entries": 256}, kinds=("simulation",)
+                    params={**SMALL_GEMV, "entries": 256},
+                    placed=("ecp5",),
+                    kinds=("simulation",),
                 ),
             },
             small=SMALL_GEMV,
@@ -698,6 +725,23 @@ CORES: dict[str, Core] = {
                     params={"depth": 16}, targets=(), kinds=("simulation", "mutation")
                 ),
             },
+        ),
+        Core(
+            name="sdram",
+            title="Controller of an SDR SDRAM, with a port for bursts and a self-test",
+            config=spec.SdramConfig,
+            component=Sdram,
+            case=sdram.case,
+            paper="-",
+            variants={
+                "64 bits": Variant(placed=("ecp5",), kinds=(), main=SYNTHESIZED),
+                "32 bits": Variant(params={"beat_bits": 32}, kinds=()),
+                "128 bits": Variant(params={"beat_bits": 128}, kinds=()),
+                "64 bits, short self-test": Variant(
+                    params=SHORT_TEST, targets=(), kinds=(*CHECKED, "mutation"), main=SIMULATED
+                ),
+            },
+            small=SHORT_TEST,
         ),
     ]
 }

@@ -45,7 +45,7 @@ class Sdram:
 
 def located(config: SdramConfig, address: int) -> tuple[int, int, int]:
     """Return bank, row and first column of the beat at an address."""
-    chip = config.chip
+    chip = config.figures
     place, column = divmod(address * config.words, 1 << chip.column_bits)
     row, bank = divmod(place, 1 << chip.bank_bits)
     return bank, row, column

@@ -62,8 +62,14 @@ def memory_members(address_bits: int, beat_bits: int) -> dict[str, Member]:
 def connect_memory(m, user, memory) -> None:
     """Connect a user of a memory to it.
 
-    The user's address may have fewer bits than the memory's; the beats must have the same width.
+    The user's address may have fewer bits than the memory's. Raises ``ValueError`` if their beats
+    have different widths.
     """
+    widths = [len(stream.payload.data) for stream in (memory.i_write, user.o_write)]
+    if widths[0] != widths[1]:
+        raise ValueError(
+            f"the memory has beats of {widths[0]} bits, and its user beats of {widths[1]}"
+        )
     command, write = user.o_command, user.o_write
     response, read = user.i_response, user.i_read
     m.d.comb += [

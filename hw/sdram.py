@@ -16,7 +16,7 @@ __all__ = ["Sdram", "pin_signature"]
 
 def pin_signature(config: SdramConfig) -> wiring.Signature:
     """Return the signature of the pins; 1 is active, also where a pin of the chip is low then."""
-    chip = config.chip
+    chip = config.figures
     return wiring.Signature(
         {
             "cke": Out(1), "cs": Out(1), "ras": Out(1), "cas": Out(1), "we": Out(1),
@@ -94,8 +94,9 @@ class Sdram(wiring.Component):
         connect(m, words.o_read, test.i_read)
         pins = self.pins
         m.d.comb += [
-            commands.may_read.eq(words.may_read),
-            commands.may_write.eq(words.may_write),
+            commands.may.eq(words.may),
+            words.access.eq(accesses.o.payload),
+            words.pushed.eq(commands.pushed),
             words.read.eq(commands.read),
             words.write.eq(commands.write),
             words.first.eq(commands.first),

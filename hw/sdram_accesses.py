@@ -15,7 +15,7 @@ def access_layout(config: SdramConfig) -> data.StructLayout:
 
     ``first`` is of its beat, and ``last`` of its burst. A column counts such accesses.
     """
-    chip = config.chip
+    chip = config.figures
     column = chip.column_bits - (config.burst.bit_length() - 1)
     fields = {"column": column, "bank": chip.bank_bits, "row": chip.row_bits}
     return data.StructLayout(fields | {"write": 1, "first": 1, "last": 1})

@@ -1,10 +1,11 @@
 """Commands of an SDRAM: initialisation, refresh, rows that are opened ahead, reads and writes."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
-from amaranth.lib import data, fifo, stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.sdram_accesses import access_layout
+from seedbed.hw.shift_queue import ShiftQueue
 from seedbed.spec import SdramConfig
 from seedbed.spec.sdram import POWER_UP_REFRESHES
 
@@ -20,7 +21,13 @@ ALL_BANKS = 1 << 10
 
 def pin_layout(config: SdramConfig) -> data.StructLayout:
     """Return the layout of a command at the pins; 1 is active, also where a pin is low then."""
-    bits = {"ras": 1, "cas": 1, "we": 1, "ba": config.chip.bank_bits, "a": config.chip.row_bits}
+    bits = {
+        "ras": 1,
+        "cas": 1,
+        "we": 1,
+        "ba": config.figures.bank_bits,
+        "a": config.figures.row_bits,
+    }
     return data.StructLayout(bits)
 
 
@@ -32,9 +39,10 @@ _PRECHARGE, _REFRESH, _MODE = 0b101, 0b011, 0b111
 class SdramCommands(wiring.Component):
     """Gives commands in an order and at times that the chip allows.
 
-    An access waits until its row is open, and enters a queue. Rows are opened and closed in the
-    order of the accesses, while those of the queue are issued: a long burst is not interrupted
-    where it changes to another bank.
+    An access waits until its row is open and its data can be transferred, and enters a queue. Rows
+    are opened and closed in the order of the accesses, while those of the queue are issued: a long
+    burst is not interrupted where it changes to another bank. Nothing delays the queue, so that a
+    user that pauses does not delay refreshes.
 
     Parameters
     ----------
@@ -44,8 +52,10 @@ class SdramCommands(wiring.Component):
     Members
     -------
     i : In(stream of :func:`~seedbed.hw.sdram_accesses.access_layout`)
-    may_read, may_write : In(1)
-        There is a place for the next beat that is read; the next one that is written is there.
+    may : In(1)
+        The access at ``i`` can be transferred: there is a place for its beat, or its beat is there.
+    pushed : Out(1)
+        It enters the queue.
     o : Out(struct)
         The command of this cycle, :func:`pin_layout`; all 0 is none.
     read, write, first, last : Out(1)
@@ -61,8 +71,8 @@ class SdramCommands(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(access_layout(config))),
-                "may_read": In(1),
-                "may_write": In(1),
+                "may": In(1),
+                "pushed": Out(1),
                 "o": Out(pin_layout(config)),
                 "read": Out(1),
                 "write": Out(1),
@@ -75,16 +85,16 @@ class SdramCommands(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        access = self.i.payload.shape()
-        m.submodules.queue = queue = fifo.SyncFIFO(width=access.size, depth=QUEUE)
-        head = data.View(access, queue.r_data)
-        issue, quiet = Signal(), Signal()
+        m.submodules.queue = queue = ShiftQueue(self.i.payload.shape(), QUEUE)
+        issue, quiet = Signal(name="issue"), Signal(name="quiet")
         due = self._refreshes(m)
-        free, ready = self._banks(m, head, issue)
-        self._issue(m, head, queue, issue)
+        free, ready = self._banks(m, queue.head, issue)
+        self._issue(m, queue, issue)
         m.d.comb += [
-            quiet.eq(~queue.r_rdy & Cat(ready).all()),
-            queue.w_data.eq(self.i.payload),
+            quiet.eq((queue.level == 0) & Cat(ready).all()),
+            queue.data.eq(self.i.payload),
+            queue.push.eq(self.pushed),
+            self.i.ready.eq(self.pushed),
         ]
         self._open(m, queue, issue, quiet, due, free, ready)
         return m
@@ -105,11 +115,11 @@ class SdramCommands(wiring.Component):
 
     def _banks(self, m, head, issue):
         """Return for each bank whether no access is queued, and whether it may be precharged."""
-        config, chip = self.config, self.config.chip
+        config, chip = self.config, self.config.figures
         cycles, burst = config.cycles, config.burst
         active = max(cycles(chip.ras), cycles(chip.rc) - cycles(chip.rp))
         written = burst - 1 + cycles(chip.wr)
-        self._activated, self._pushed = Signal(1 << chip.bank_bits), Signal(1 << chip.bank_bits)
+        self._activated = Signal(1 << chip.bank_bits)
         free, ready = [], []
         for k in range(1 << chip.bank_bits):
             count = Signal(range(QUEUE + 1), name=f"queued_{k}")
@@ -118,8 +128,9 @@ class SdramCommands(wiring.Component):
                 Signal(range(written), name=f"w_{k}"),
             )
             popped = issue & (head.bank == k)
+            pushed = self.pushed & (self.i.payload.bank == k)
             m.d.sync += [
-                count.eq(count + self._pushed[k] - popped),
+                count.eq(count + pushed - popped),
                 row.eq(Mux(row == 0, 0, row - 1)),
                 words.eq(Mux(words == 0, 0, words - 1)),
             ]
@@ -131,20 +142,17 @@ class SdramCommands(wiring.Component):
             ready.append((row == 0) & (words == 0))
         return free, ready
 
-    def _issue(self, m, head, queue, issue):
+    def _issue(self, m, queue, issue):
         """Read and write: one access after the other, as the data pins allow."""
-        config = self.config
+        config, head = self.config, queue.head
         burst = config.burst
         # A cycle is left between the last word that is read and the first one that is written.
         turn = config.latency + burst
-        busy, reading = Signal(range(burst)), Signal(range(turn + 1))
+        busy = Signal(range(burst))
+        reading = Signal(range(turn + 1))
         m.d.comb += [
-            issue.eq(
-                queue.r_rdy
-                & (busy == 0)
-                & Mux(head.write, (reading == 0) & self.may_write, self.may_read)
-            ),
-            queue.r_en.eq(issue),
+            issue.eq((queue.level != 0) & (busy == 0) & (~head.write | (reading == 0))),
+            queue.pop.eq(issue),
             self.read.eq(issue & ~head.write),
             self.write.eq(issue & head.write),
             self.first.eq(head.first),
@@ -169,16 +177,17 @@ class SdramCommands(wiring.Component):
 
     def _open(self, m, queue, issue, quiet, due, free, ready):
         """Initialise the chip, refresh it, and open the row of each access."""
-        config, chip, access = self.config, self.config.chip, self.i.payload
+        config, chip, access = self.config, self.config.figures, self.i.payload
         cycles = config.cycles
         power_up = max(1, cycles(1000 * config.power_up_us))
         wait = Signal(range(max(power_up, 64)), init=power_up - 1)
         is_open = Signal(1 << chip.bank_bits)
         rows = Array(Signal(chip.row_bits, name=f"open_row_{k}") for k in range(len(is_open)))
         hit, idle, bank = Signal(), Signal(), Const(1) << access.bank
-        refreshes = (due >= config.refresh_group) | ((due != 0) & ~self.i.valid)
+        waits = ~self.i.valid | ~self.may
+        refreshes = (due >= config.refresh_group) | ((due != 0) & waits)
         m.d.comb += [
-            hit.eq(is_open.bit_select(access.bank, 1) & (rows[access.bank] == access.row)),
+            hit.eq((is_open & bank).any() & (rows[access.bank] == access.row)),
             idle.eq((wait == 0) & ~issue),
         ]
         with m.If(wait != 0):
@@ -208,13 +217,9 @@ class SdramCommands(wiring.Component):
                 with m.If(refreshes):
                     m.next = "PRECHARGE"
                 with m.Elif(self.i.valid & hit & (wait == 0)):
-                    m.d.comb += [
-                        queue.w_en.eq(queue.w_rdy),
-                        self.i.ready.eq(queue.w_rdy),
-                        self._pushed.eq(Mux(queue.w_rdy, bank, 0)),
-                    ]
+                    m.d.comb += self.pushed.eq((queue.level != QUEUE) & self.may)
                 with m.Elif(self.i.valid & ~hit & idle):
-                    with m.If(~is_open.bit_select(access.bank, 1)):
+                    with m.If(~(is_open & bank).any()):
                         self._command(m, _ACTIVATE, ba=access.bank, a=access.row)
                         m.d.comb += self._activated.eq(bank)
                         m.d.sync += [
@@ -223,7 +228,7 @@ class SdramCommands(wiring.Component):
                             # The queue delays an access by a cycle.
                             then(max(chip.rcd, chip.rrd), 1),
                         ]
-                    with m.Elif((Cat(free) & Cat(ready)).bit_select(access.bank, 1)):
+                    with m.Elif((Cat(free) & Cat(ready) & bank).any()):
                         self._command(m, _PRECHARGE, ba=access.bank)
                         m.d.sync += [then(chip.rp), is_open.eq(is_open & ~bank)]
         return m

@@ -1,11 +1,13 @@
 """Data pins of an SDRAM: beats that are written, and beats that are read."""
 
-from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.forward_cache_layouts import response_layout
 from seedbed.hw.memory_port import read_layout, write_layout
+from seedbed.hw.sdram_accesses import access_layout
+from seedbed.hw.sdram_commands import QUEUE
 from seedbed.spec import SdramConfig
 
 __all__ = ["SdramData"]
@@ -24,8 +26,9 @@ class SdramData(wiring.Component):
     read, write, first, last : In(1)
         The command of this cycle is a read or a write, the first one of its beat, the last one of
         its burst.
-    may_read, may_write : Out(1)
-        A beat may be read; a beat to write is there, and a response can be stored.
+    access, pushed, may : In(struct), In(1), Out(1)
+        An access that enters the queue of commands, and whether it may: there is a place for its
+        beat, or its beat to write is there, and a place for its response.
     i_write, o_response, o_read
         See :func:`~seedbed.hw.memory_port.memory_members`. ``error`` of a response says that a
         ``last`` was missing or too early; ``error`` of a beat is 0.
@@ -43,8 +46,9 @@ class SdramData(wiring.Component):
                 "write": In(1),
                 "first": In(1),
                 "last": In(1),
-                "may_read": Out(1),
-                "may_write": Out(1),
+                "access": In(access_layout(config)),
+                "pushed": In(1),
+                "may": Out(1),
                 "i_write": In(stream.Signature(write_layout(config.beat_bits))),
                 "o_response": Out(stream.Signature(response_layout())),
                 "o_read": Out(stream.Signature(read_layout(config.beat_bits))),
@@ -56,31 +60,31 @@ class SdramData(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        self._write(m)
-        self._read(m)
+        may_write, may_read = self._write(m), self._read(m)
+        m.d.comb += self.may.eq(Mux(self.access.write, may_write, may_read))
         return m
 
+    def _claims(self, m, name, claim, release):
+        """Return a count of what accesses in the queue have claimed."""
+        count = Signal(range(self.config.read_beats + QUEUE + 1), name=name)
+        m.d.sync += count.eq(count + claim - release)
+        return count
+
     def _write(self, m):
-        """Send the words of a beat, and answer a burst."""
-        config, beat = self.config, self.i_write.payload
-        # The next beat, and what is left of the current one.
-        held, held_valid, held_last = Signal(config.beat_bits), Signal(), Signal()
+        """Send the words of a beat; return whether the access may enter the queue."""
+        config, access = self.config, self.access
+        m.submodules.written = beats = fifo.SyncFIFO(width=config.beat_bits + 1, depth=QUEUE)
         words = Signal(config.beat_bits)
         left = Signal(range(config.burst))
-        error, response = Signal(), self.o_response
-        takes = self.write & self.first
+        pushed, first = self.pushed & access.write, self.write & self.first
         m.d.comb += [
-            self.i_write.ready.eq(~held_valid | takes),
-            self.may_write.eq((held_valid | ~self.first) & ~(response.valid & self.last)),
+            beats.w_data.eq(self.i_write.payload),
+            beats.w_en.eq(self.i_write.valid),
+            self.i_write.ready.eq(beats.w_rdy),
+            beats.r_en.eq(first),
         ]
-        with m.If(self.i_write.ready):
-            m.d.sync += [
-                held_valid.eq(self.i_write.valid),
-                held.eq(beat.data),
-                held_last.eq(beat.last),
-            ]
-        with m.If(self.write & self.first):
-            m.d.sync += [self.dq_o.eq(held), words.eq(held >> 16)]
+        with m.If(first):
+            m.d.sync += [self.dq_o.eq(beats.r_data), words.eq(beats.r_data[16:-1])]
         with m.Else():
             m.d.sync += [self.dq_o.eq(words), words.eq(words >> 16)]
         with m.If(self.write):
@@ -89,41 +93,42 @@ class SdramData(wiring.Component):
             m.d.sync += left.eq(left - 1)
         with m.Else():
             m.d.sync += self.dq_oe.eq(0)
-        with m.If(response.ready):
-            m.d.sync += response.valid.eq(0)
-        self._answer(m, error, held_last)
+        self._answer(m, beats.r_data[-1])
+        response = self.o_response.valid & self.o_response.ready
+        claimed = self._claims(m, "claimed", pushed & access.first, first)
+        answers = self._claims(m, "answers", pushed & access.last, response)
+        return ((beats.r_level > claimed) | ~access.first) & ((answers != QUEUE) | ~access.last)
 
-    def _answer(self, m, error, held_last):
+    def _answer(self, m, marked):
         """Compare each beat's ``last`` with the burst's end, and answer at its end."""
-        config, response = self.config, self.o_response
-        # The last access of a beat whose first one saw the end of its burst.
-        ends, marked = Signal(), Signal()
-        count = Signal(range(config.accesses))
-        wrong = Signal()
-        m.d.comb += ends.eq(count == config.accesses - 1)
+        config = self.config
+        m.submodules.answers = answers = fifo.SyncFIFO(width=1, depth=QUEUE)
+        # The beat's ``last``, which comes with its first access; an earlier beat's was wrong.
+        stored, error = Signal(), Signal()
+        count = Signal(range(max(2, config.accesses)))
+        last, wrong = Mux(self.first, marked, stored), Signal()
+        ends = count == config.accesses - 1
+        m.d.comb += [
+            wrong.eq(error | (ends & (last != self.last))),
+            answers.w_data.eq(wrong),
+            answers.w_en.eq(self.write & self.last),
+            self.o_response.valid.eq(answers.r_rdy),
+            self.o_response.payload.error.eq(answers.r_data),
+            answers.r_en.eq(self.o_response.ready),
+        ]
         with m.If(self.write):
-            m.d.sync += count.eq(count + 1) if config.accesses > 1 else []
-            with m.If(self.first):
-                m.d.sync += marked.eq(held_last)
-        last = held_last if config.accesses == 1 else marked
-        m.d.comb += wrong.eq(self.write & ends & (last != self.last))
-        with m.If(self.write):
-            m.d.sync += error.eq(error | wrong)
-            with m.If(self.last):
-                m.d.sync += [
-                    error.eq(0),
-                    response.valid.eq(1),
-                    response.payload.error.eq(error | wrong),
-                ]
+            m.d.sync += [stored.eq(last), error.eq(wrong & ~self.last)]
+            if config.accesses > 1:
+                m.d.sync += count.eq(count + 1)
 
     def _read(self, m):
-        """Collect the words of each beat; count the places for beats that were not asked for."""
+        """Collect the words of each beat; return whether the access may enter the queue."""
         config, out = self.config, self.o_read
         depth = config.read_beats
         m.submodules.beats = beats = fifo.SyncFIFOBuffered(width=config.beat_bits + 1, depth=depth)
-        places = Signal(range(depth + 1), init=depth)
-        taken, given = self.read & self.first, out.valid & out.ready
-        m.d.sync += places.eq(places - taken + given)
+        given = out.valid & out.ready
+        claims = self.pushed & ~self.access.write & self.access.first
+        claimed = self._claims(m, "places", claims, given)
         # From the command to its first word.
         delay = Signal(1 + config.latency + config.pad_cycles)
         last = Signal.like(delay)
@@ -144,7 +149,6 @@ class SdramData(wiring.Component):
         with m.If(current):
             m.d.sync += [words.eq(Cat(words[16:], self.dq_i)), word.eq(word + 1)]
         m.d.comb += [
-            self.may_read.eq((places != 0) | ~self.first),
             beats.w_data.eq(Cat(words, ends)),
             beats.w_en.eq(complete),
             out.valid.eq(beats.r_rdy),
@@ -153,3 +157,4 @@ class SdramData(wiring.Component):
             out.payload.error.eq(Const(0)),
             beats.r_en.eq(out.ready),
         ]
+        return (claimed != depth) | ~self.access.first

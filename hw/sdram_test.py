@@ -75,7 +75,7 @@ class SdramTest(wiring.Component):
         """Write, wait and read twice; then connect the user."""
         config, status, k = self.config, self.status, self._k
         command, write, response, read = self.o_command, self.o_write, self.i_response, self.i_read
-        waits = Signal(range(config.retention + 1))
+        waits = Signal(range(max(2, config.retention + 1)))
         last = k == config.address_bits
 
         def following(state):

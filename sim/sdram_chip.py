@@ -233,7 +233,7 @@ def connect_chip(pins, model: SdramModel, *, delay: int):
 
 def figures(config: SdramConfig) -> dict[str, str]:
     """Return the model in C++ and its figures, as files by name."""
-    values = [*asdict(config.chip).values(), config.clock_mhz]
+    values = [*asdict(config.figures).values(), config.clock_mhz]
     line = f"constexpr SdramFigures FIGURES{{{', '.join(map(str, values))}}};"
     return {
         "sdram_figures.h": f'#pragma once\n#include "sdram_chip.h"\n{line}\n',

@@ -236,7 +236,7 @@ def write(folder: Path, top: str, case: Case, signature: wiring.Signature) -> Pa
     case
         The stimulus and the expected response.
     signature
-        The component's. Ports that are not streams are unconnected.
+        The component's. Of ports that are not streams, outputs are unconnected and inputs 0.
     """
     folder.mkdir(parents=True, exist_ok=True)
     text = dict.fromkeys(
@@ -288,6 +288,13 @@ def write(folder: Path, top: str, case: Case, signature: wiring.Signature) -> Pa
         }  # fmt: skip
         for part, template in parts.items():
             text[part] += template.format(**words)
+    streams = {name for name, _ in stream_ports(signature)}
+    others = {name: of for name, of in signature.members.items() if name not in streams}
+    text["connections"] += "".join(
+        f"    .{port.name}({port.width}'d0),\n"
+        for port in ports(wiring.Signature(others))
+        if port.is_input
+    )
     lengths = [
         max(map(len, [*phase.inputs.values(), *phase.outputs.values(), [0]]))
         for phase in case.phases

@@ -21,7 +21,7 @@ from seedbed.spec.perturbation import PerturbationConfig
 from seedbed.spec.prng_pool import PoolConfig
 from seedbed.spec.requantize import RequantizeConfig
 from seedbed.spec.scale_lut import ScaleConfig
-from seedbed.spec.sdram import SDRAM_CHIPS, SLOWEST_SDRAM, SdramChip, SdramConfig
+from seedbed.spec.sdram import SDRAM_CHIPS, SdramChip, SdramConfig
 from seedbed.spec.seedlm import RULES, SCALES, SEEDLM, SeedlmConfig
 from seedbed.spec.seedlm_decompress import SeedlmDecompressConfig
 from seedbed.spec.skid_buffer import SkidBufferConfig
@@ -46,7 +46,6 @@ __all__ = [
     "SCALES",
     "SDRAM_CHIPS",
     "SEEDLM",
-    "SLOWEST_SDRAM",
     "SPARSE_MAC_KINDS",
     "SPARSE_MAC_STATUS",
     "TAPS",

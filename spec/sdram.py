@@ -3,9 +3,9 @@
 from dataclasses import dataclass, fields
 from math import ceil, floor, log2
 
-from seedbed.spec.checks import require_int
+from seedbed.spec.checks import require_choice, require_int
 
-__all__ = ["SDRAM_CHIPS", "SLOWEST_SDRAM", "SdramChip", "SdramConfig"]
+__all__ = ["SDRAM_CHIPS", "SdramChip", "SdramConfig"]
 
 #: Refreshes after power-up, before the mode register is loaded.
 POWER_UP_REFRESHES = 8
@@ -67,7 +67,7 @@ SDRAM_CHIPS = {
 
 _SHORTEST = ("ras_max", "refresh", "latency_2_mhz", "latency_3_mhz")
 #: The slowest value of each figure: boards of one name have chips of several makers.
-SLOWEST_SDRAM = SdramChip(
+SDRAM_CHIPS["slowest"] = SdramChip(
     **{
         field.name: (min if field.name in _SHORTEST else max)(
             getattr(chip, field.name) for chip in SDRAM_CHIPS.values()
@@ -103,7 +103,9 @@ class SdramConfig:
         Microseconds from reset to the first command, 0..1000; at least those of the chip, unless
         something else waits for them.
     chip
-        :class:`SdramChip`.
+        A name in :data:`SDRAM_CHIPS`.
+    other
+        The figures of another chip, or ``None``.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     """
@@ -115,12 +117,14 @@ class SdramConfig:
     refresh_group: int = 4
     retention: int = 1024
     power_up_us: int = 200
-    chip: SdramChip = SLOWEST_SDRAM
+    chip: str = "slowest"
+    other: SdramChip | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.chip, SdramChip):
-            raise TypeError(f"chip must be an SdramChip, not {self.chip!r}")
-        require_int("clock_mhz", self.clock_mhz, 1, self.chip.latency_3_mhz)
+        require_choice("chip", self.chip, SDRAM_CHIPS)
+        if not isinstance(self.other, SdramChip | None):
+            raise TypeError(f"other must be an SdramChip or None, not {self.other!r}")
+        require_int("clock_mhz", self.clock_mhz, 1, self.figures.latency_3_mhz)
         for name, low, high in (("beat_bits", 32, 1024), ("read_beats", 4, 256)):
             value = getattr(self, name)
             require_int(name, value, low, high)
@@ -130,6 +134,11 @@ class SdramConfig:
         require_int("refresh_group", self.refresh_group, 1, 8)
         require_int("retention", self.retention, 0, 65535)
         require_int("power_up_us", self.power_up_us, 0, 1000)
+
+    @property
+    def figures(self) -> SdramChip:
+        """The figures of the chip."""
+        return self.other or SDRAM_CHIPS[self.chip]
 
     def cycles(self, time: float) -> int:
         """Return the cycles that last at least ``time`` nanoseconds, 1 or more."""
@@ -153,7 +162,7 @@ class SdramConfig:
     @property
     def word_bits(self) -> int:
         """Address bits of a word."""
-        return self.chip.column_bits + self.chip.bank_bits + self.chip.row_bits
+        return self.figures.column_bits + self.figures.bank_bits + self.figures.row_bits
 
     @property
     def address_bits(self) -> int:
@@ -168,7 +177,7 @@ class SdramConfig:
     @property
     def latency(self) -> int:
         """CAS latency."""
-        return 2 if self.clock_mhz <= self.chip.latency_2_mhz else 3
+        return 2 if self.clock_mhz <= self.figures.latency_2_mhz else 3
 
     @property
     def mode(self) -> int:
@@ -178,4 +187,4 @@ class SdramConfig:
     @property
     def refresh_cycles(self) -> int:
         """Cycles between two refreshes."""
-        return floor(self.chip.refresh * self.clock_mhz / 1000)
+        return floor(self.figures.refresh * self.clock_mhz / 1000)

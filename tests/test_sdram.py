@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """The SDRAM controller with a model of the chip that checks its rules, and the model itself."""
 
 import subprocess
@@ -5,24 +6,31 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
 from amaranth.sim import Simulator
 
 from seedbed.golden.sdram import lines_of_pin
 from seedbed.hw import sdram
-from seedbed.hw.sdram import Sdram
+from seedbed.hw.forward_cache import ForwardCache
+from seedbed.hw.memory_port import connect_memory
+from seedbed.hw.sdram import Sdram, pin_signature
 from seedbed.hw.sdram_commands import SdramCommands
 from seedbed.sim import sdram_chip, tools
 from seedbed.sim.case import Case, Phase
+from seedbed.sim.cases.forward_cache import Session
 from seedbed.sim.cases.sdram import case
 from seedbed.sim.harness import Stalls, simulate
 from seedbed.sim.prove import Mutant
 from seedbed.sim.sdram_chip import RULES, Fault, RuleBroken, SdramModel, connect_chip
-from seedbed.spec import SDRAM_CHIPS, SLOWEST_SDRAM, SdramConfig
+from seedbed.spec import SDRAM_CHIPS, ForwardCacheConfig, SdramConfig
 
 #: A chip that is ready at once, for short simulations.
-READY = replace(SLOWEST_SDRAM, power_up=900)
-SHORT = {"retention": 1, "power_up_us": 1, "chip": READY}
+READY = replace(SDRAM_CHIPS["slowest"], power_up=900)
+SHORT = {"retention": 1, "power_up_us": 1, "other": READY}
 
 
 class Recorded(SdramModel):
@@ -85,7 +93,7 @@ def twin(program):
 def run(config, chip=None, *, stalls=Stalls.NONE, seed=3, bursts=24, kind=SdramModel):
     """Run the case on a controller with a chip; return the model and the result."""
     dut = Sdram(config)
-    model = kind(chip or config.chip, config.clock_mhz)
+    model = kind(chip or config.figures, config.clock_mhz)
     result = simulate(
         dut, case(config, Random(seed), bursts=bursts, chip=True), stalls=stalls, seed=seed,
         around=connect_chip(dut.pins, model, delay=config.pad_cycles),
@@ -102,7 +110,7 @@ def run(config, chip=None, *, stalls=Stalls.NONE, seed=3, bursts=24, kind=SdramM
         ({"beat_bits": 256, "read_beats": 4}, Stalls.BOTH),
         ({"beat_bits": 512, "clock_mhz": 133, "pad_cycles": 4, "read_beats": 4}, Stalls.VALID),
         ({"clock_mhz": 25, "refresh_group": 1}, Stalls.BOTH),
-        ({"refresh_group": 8, "chip": replace(SDRAM_CHIPS["AS4C16M16SA-7"], power_up=900)},
+        ({"refresh_group": 8, "other": replace(SDRAM_CHIPS["AS4C16M16SA-7"], power_up=900)},
          Stalls.BOTH),
     ],
 )  # fmt: skip
@@ -139,7 +147,7 @@ CHANGES = {
         name="one refresh", old="init=POWER_UP_REFRESHES", new="init=1"
     ),
     "row": Mutant(
-        name="closed rows", old="hit.eq(is_open.bit_select(access.bank, 1) & ", new="hit.eq(1 & "
+        name="closed rows", old="hit.eq((is_open & bank).any() & ", new="hit.eq(1 & "
     ),
     "turnaround": Mutant(
         name="no gap", old="turn = config.latency + burst", new="turn = config.latency + burst - 1"
@@ -150,7 +158,7 @@ CHANGES = {
 @pytest.mark.parametrize("rule", MUTANTS)
 def test_a_controller_with_a_wrong_figure_breaks_its_rule(rule, twin):
     chip, wrong, params = MUTANTS[rule]
-    config = SdramConfig(**SHORT | {"chip": replace(chip, **wrong)} | params)
+    config = SdramConfig(**SHORT | {"other": replace(chip, **wrong)} | params)
     with pytest.raises(RuleBroken, match=f"^{rule} in cycle [0-9]+: ") as found:
         run(config, chip, bursts=60, kind=twin)
     assert found.value.rule == rule
@@ -159,7 +167,7 @@ def test_a_controller_with_a_wrong_figure_breaks_its_rule(rule, twin):
 @pytest.mark.parametrize("rule", [rule for rule, (_, wrong, _) in MUTANTS.items() if wrong])
 def test_the_right_figure_breaks_no_rule(rule):
     chip, _, params = MUTANTS[rule]
-    run(SdramConfig(**SHORT | {"chip": chip} | params), bursts=60)
+    run(SdramConfig(**SHORT | {"other": chip} | params), bursts=60)
 
 
 @pytest.mark.parametrize("rule", CHANGES)
@@ -176,7 +184,7 @@ def test_every_rule_has_a_mutant():
 
 def status_after(config, fault):
     """Return the status after the self-test of a board with a fault."""
-    dut, model = Sdram(config), SdramModel(config.chip, config.clock_mhz, fault)
+    dut, model = Sdram(config), SdramModel(config.figures, config.clock_mhz, fault)
     simulator = Simulator(dut)
     simulator.add_clock(1e-8)
     simulator.add_testbench(connect_chip(dut.pins, model, delay=config.pad_cycles), background=True)
@@ -216,10 +224,35 @@ def test_cells_that_lose_their_contents_are_found():
     assert not status_after(SdramConfig(**SHORT | {"retention": 0}), Fault(decay=15_000))["failed"]
 
 
+@pytest.mark.parametrize("write", [0, 1])
+def test_a_user_that_pauses_does_not_delay_refreshes(write):
+    """It gives no data, or accepts none, for so long that rows would lose their contents."""
+    config = SdramConfig(**SHORT | {"other": replace(READY, refresh=1500)})
+    dut, model = Sdram(config), SdramModel(config.figures, config.clock_mhz)
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-8)
+    simulator.add_testbench(connect_chip(dut.pins, model, delay=config.pad_cycles), background=True)
+
+    async def pauses(ctx):
+        ctx.set(dut.i_command.payload, {"address": 0x3000, "write": write, "length": 99})
+        ctx.set(dut.i_command.valid, 1)
+        await ctx.tick().until(dut.i_command.ready)
+        await ctx.tick().repeat(3000)
+        ctx.set(dut.i_write.valid, 1)
+        ctx.set(dut.o_read.ready, 1)
+        before = model.refreshes
+        for _ in range(100):
+            await ctx.tick().until(dut.i_write.ready if write else dut.o_read.valid)
+        assert before >= 30
+
+    simulator.add_testbench(pauses)
+    simulator.run()
+
+
 def test_throughput_and_latency():
     """A long burst takes a word a cycle, but for a refresh; an open row has a known latency."""
     config = SdramConfig(**SHORT | {"retention": 0})
-    dut, model = Sdram(config), SdramModel(config.chip, config.clock_mhz)
+    dut, model = Sdram(config), SdramModel(config.figures, config.clock_mhz)
     # Two bursts of one row, the second one long after the first.
     base = 0x3000
     commands = [base | (length - 1) << config.address_bits + 1 for length in (5, 256)]
@@ -243,7 +276,7 @@ def test_throughput_and_latency():
 
 def _beat(config, address):
     """Return what a chip that was just switched on has at an address, but for the self-test."""
-    dut = SdramModel(config.chip, config.clock_mhz)
+    dut = SdramModel(config.figures, config.clock_mhz)
     words = [dut._cell(address * config.words + k) for k in range(config.words)]
     return sum(word << 16 * k for k, word in enumerate(words))
 
@@ -259,9 +292,68 @@ def _beat(config, address):
         ({"refresh_group": 0}, ValueError, r"refresh_group must be in 1\.\.8, not 0"),
         ({"retention": -1}, ValueError, r"retention must be in 0\.\.65535, not -1"),
         ({"power_up_us": 1001}, ValueError, r"power_up_us must be in 0\.\.1000, not 1001"),
-        ({"chip": "fast"}, TypeError, r"chip must be an SdramChip, not 'fast'"),
+        (
+            {"chip": "fast"},
+            ValueError,
+            r"chip must be one of AS4C16M16SA-7, MT48",
+        ),
+        ({"other": 1}, TypeError, r"other must be an SdramChip or None, not 1"),
     ],
 )
 def test_refuses(params, error, sentence):
     with pytest.raises(error, match=sentence):
         SdramConfig(**params)
+
+
+class Cached(wiring.Component):
+    """A forward cache whose memory is the SDRAM: its streams, and the pins."""
+
+    def __init__(self, cache, config):
+        self.cache, self.config = cache, config
+        own = ForwardCache(cache).signature.members
+        streams = {name: own[name] for name in ("i", "i_codes", "o", "o_codes")}
+        super().__init__(streams | {"pins": Out(pin_signature(config))})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.cache = cache = ForwardCache(self.cache)
+        m.submodules.memory = memory = Sdram(self.config)
+        for name in ("i", "i_codes", "o", "o_codes"):
+            outer, inner = wiring.flipped(getattr(self, name)), getattr(cache, name)
+            wiring.connect(m, *((inner, outer) if name[0] == "o" else (outer, inner)))
+        connect_memory(m, cache, memory)
+        wiring.connect(m, memory.pins, wiring.flipped(self.pins))
+        return m
+
+
+@pytest.mark.parametrize("stalls", [Stalls.NONE, Stalls.BOTH])
+def test_forward_cache_uses_it_unchanged(stalls):
+    """InstantFT's entry of 992 bytes in a sixth of its size, stored and fetched."""
+    cache = ForwardCacheConfig(
+        lengths=(150, 40, 10), entries=6, beat_bits=64, store_lanes=16, fetch_lanes=16
+    )
+    config = SdramConfig(**SHORT)
+    session = Session(config=cache, rng=np.random.default_rng(1))
+    phases = []
+    for index in (3, 0, 5, 3):
+        session.store(index)
+        session.fetch(index)
+        whole = session.phase()
+        phases.append(
+            Phase(
+                inputs={name: whole.inputs[name] for name in ("i", "i_codes")},
+                outputs={name: whole.outputs[name] for name in ("o", "o_codes")},
+            )
+        )
+    dut = Cached(cache, config)
+    model = SdramModel(config.figures, config.clock_mhz)
+    simulate(
+        dut, Case(phases=phases), stalls=stalls, seed=5,
+        around=connect_chip(dut.pins, model, delay=config.pad_cycles),
+    )  # fmt: skip
+
+
+def test_beats_of_another_width_are_not_connected():
+    cache = ForwardCache(ForwardCacheConfig())
+    with pytest.raises(ValueError, match="has beats of 64 bits, and its user beats of 128"):
+        connect_memory(Module(), cache, Sdram(SdramConfig()))

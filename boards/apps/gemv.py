@@ -1,8 +1,10 @@
 """Application ``gemv``: products of a packed matrix in the SDRAM with vectors from the host."""
 
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import fifo, wiring
 from rich.console import Console
@@ -17,8 +19,10 @@ from seedbed.hw.gemv import Gemv
 from seedbed.spec import GEMV_STATUS, GemvConfig, SdramConfig
 from seedbed.spec.checks import require_int
 
-__all__ = ["CONFIG", "MEMORY", "REGISTERS", "Top", "run"]
+__all__ = ["BOARDS", "CONFIG", "MEMORY", "REGISTERS", "Top", "run"]
 
+#: The 12F has 28 of the 32 multipliers.
+BOARDS = ("ulx3s-85f", "ulx3s-45f")
 MEMORY = SdramConfig(beat_bits=64)
 CONFIG = GemvConfig(beat_bits=64, columns=2048, row_width=24)
 #: Results that are stored until the host has them: with more rows, the engine waits for the host.
@@ -104,7 +108,12 @@ class Top(wiring.Component):
                     self._vector.eq(control.columns),
                 ]
                 with m.If((control.load | control.product) & ~busy):
-                    m.d.sync += [busy.eq(1), jobs.eq(jobs + 1), status.errors.eq(0)]
+                    m.d.sync += [
+                        busy.eq(1),
+                        jobs.eq(jobs + 1),
+                        status.errors.eq(0),
+                        status.status.eq(0),
+                    ]
                     m.next = "COMMAND"
                     with m.If(control.load):
                         m.next = "LOAD"
@@ -245,12 +254,17 @@ def run(
     device: Device,
     console: Console,
     *,
-    matrix: Path | None = None,
-    tensor: str | None = None,
-    rows: int = 64,
-    columns: int = 1024,
-    vectors: int = 3,
-    seed: int = 1,
+    matrix: Annotated[
+        Path | None,
+        typer.Option(help="A file by 'seedbed compress --bits 4'; by default, a random matrix."),
+    ] = None,
+    tensor: Annotated[
+        str | None, typer.Option(help="A tensor of the file; by default, the first one.")
+    ] = None,
+    rows: Annotated[int, typer.Option(help="Rows of the random matrix.")] = 64,
+    columns: Annotated[int, typer.Option(help="Columns of the random matrix.")] = 1024,
+    vectors: Annotated[int, typer.Option(help="Vectors to multiply with.")] = 3,
+    seed: Annotated[int, typer.Option(help="Seed of vectors and random matrix.")] = 1,
 ) -> None:
     """Store a matrix, multiply it with random vectors, and compare with the golden model.
 

@@ -26,7 +26,7 @@ def case(config: SdramConfig, random: Random, *, bursts: int = 24, chip: bool = 
     """
     memory = Sdram(config)
     end, words = 1 << config.address_bits, config.words
-    row = max(1, (1 << config.chip.column_bits) // words)
+    row = max(1, (1 << config.figures.column_bits) // words)
     # Addresses near one another: the same row, the next bank, another row of the same bank, and
     # the end of the memory.
     bases = [random.randrange(end) for _ in range(2)]

@@ -18,6 +18,7 @@ from seedbed.sim.proofs import (
     prng_pool,
     requantize,
     scale_lut,
+    sdram,
     seedlm_decompress,
     skid_buffer,
     softmax_loss,
@@ -58,6 +59,7 @@ PROOFS = tuple(
         bp_tail,
         zo_trainer,
         host_link,
+        sdram,
     )
     for proof in core.PROOFS
 )

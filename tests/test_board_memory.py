@@ -1,0 +1,213 @@
+"""The memory of the virtual board: self-test, throughput, and the application gemv."""
+
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from types import SimpleNamespace
+
+import memory_app
+import numpy as np
+import pytest
+from rich.console import Console
+
+from seedbed.boards import memory, virtual
+from seedbed.boards.apps import gemv
+from seedbed.boards.device import Device
+from seedbed.boards.registers import addresses
+from seedbed.boards.top import identifier
+from seedbed.golden.gemv import Gemv
+
+#: Seconds; the virtual board answers within milliseconds.
+TIMEOUT = 0.04
+
+
+@pytest.fixture(scope="module")
+def exerciser(kept):
+    return virtual.executable(memory_app, "memory", build=Path(kept))
+
+
+@pytest.fixture(scope="module")
+def program(kept):
+    return virtual.executable(gemv, "gemv", build=Path(kept))
+
+
+def connect(port, app=gemv, timeout=TIMEOUT):
+    return Device(port, addresses(app.REGISTERS), identifier=identifier(app), timeout=timeout)
+
+
+def ready(device):
+    return memory.require_memory(device, memory_app.MEMORY)
+
+
+def job(device, kind, **parameters):
+    """Write or read bursts; return the share of the memory's peak."""
+    for name, value in parameters.items():
+        device.write(name, value)
+    device.write(kind, 1)
+    while device.read("busy"):
+        pass
+    assert device.read("errors") == 0
+    words = memory_app.MEMORY.words * (parameters["length"] + 1) * parameters["bursts"]
+    return words / device.read("cycles")
+
+
+def test_throughput(exerciser):
+    """Long bursts, entries of a forward cache of 992 bytes, and single beats of other rows."""
+    patterns = {
+        "long": ({"address": 0, "length": 255, "stride": 256, "bursts": 64}, 0.98),
+        "entries": ({"address": 20_000, "length": 123, "stride": 124, "bursts": 64}, 0.98),
+        "sequence": ({"address": 40_000, "length": 0, "stride": 1, "bursts": 2000}, 0.98),
+        "one bank": ({"address": 50_000, "length": 0, "stride": 512, "bursts": 100}, 0.45),
+        "end": ({"address": 2**22 - 100, "length": 99, "stride": 100, "bursts": 1}, 0.85),
+    }
+    with virtual.start(exerciser) as board, connect(board.port, memory_app) as device:
+        assert ready(device) == "the memory, 32 MiB, passed its self-test"
+        for kind in ("write", "read"):
+            for name, (parameters, least) in patterns.items():
+                assert least < job(device, kind, **parameters) <= 1, name
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        ("a3=0", "at the address bits 1, 12: look at its pins a3"),
+        ("a12=1", "at the address bits 21: look at its pins a12"),
+        ("dq5=1", "look at its data pins dq5"),
+        ("decay=1000", "look at its data pins"),
+    ],
+)
+def test_a_faulty_memory_is_found(fault, sentence, exerciser):
+    with virtual.start(exerciser, fault=fault) as board, connect(board.port, memory_app) as device:
+        with pytest.raises(RuntimeError, match=f"the memory failed its self-test.* {sentence}"):
+            ready(device)
+        # Every answer has an error.
+        for name, value in {"length": 3, "stride": 4, "bursts": 2}.items():
+            device.write(name, value)
+        device.write("write", 1)
+        while device.read("busy"):
+            pass
+        assert device.read("errors") == 2
+
+
+def test_a_fault_that_does_not_exist_is_refused(exerciser):
+    with (
+        pytest.raises(RuntimeError, match="the virtual board ended"),
+        virtual.start(exerciser, fault="a13=0"),
+    ):
+        pass
+
+
+def test_reset_tests_the_memory_again(exerciser):
+    with virtual.start(exerciser) as board:
+        with connect(board.port, memory_app) as device:
+            ready(device)
+        board.reset()
+        with connect(board.port, memory_app) as device:
+            assert ready(device)
+            assert job(device, "write", address=0, length=9, stride=10, bursts=3)
+
+
+def test_an_application_has_the_memory_of_the_boards():
+    app = SimpleNamespace(MEMORY=replace(gemv.MEMORY, clock_mhz=100), REGISTERS=gemv.REGISTERS)
+    with pytest.raises(ValueError, match="has clock_mhz=60 and pad_cycles=1, not 100 and 1"):
+        memory.memory_of(app)
+    app = SimpleNamespace(MEMORY=gemv.MEMORY, REGISTERS=())
+    with pytest.raises(ValueError, match="MEMORY_REGISTERS"):
+        memory.memory_of(app)
+    assert memory.memory_of(SimpleNamespace()) is None
+
+
+def printed(device, **parameters):
+    """Run the application; return what it prints. A difference to the model raises."""
+    text = StringIO()
+    gemv.run(device, Console(file=text, width=200), **parameters)
+    return text.getvalue()
+
+
+def test_products_are_those_of_the_model(program):
+    with virtual.start(program) as board, connect(board.port) as device:
+        text = printed(device, rows=30, columns=300, vectors=2)
+        assert "30 x 300 weights in 4,560 bytes are in the memory" in text
+        assert text.count("product as in the model, bit for bit") == 2
+        assert text.count("it waited for the engine in 0 cycles") == 2
+        cycles = device.read("cycles")
+        # A word a cycle, a refresh or two, and the latency.
+        assert 2280 < cycles < 2280 + 90
+        # One row, and a column whose vector has one number.
+        assert printed(device, rows=1, columns=1, vectors=1)
+        assert printed(device, rows=3, columns=2048, vectors=1, seed=7)
+
+
+def test_a_compressed_matrix_is_multiplied(program, tmp_path, called):
+    from safetensors.numpy import save_file
+
+    source, target = tmp_path / "in.safetensors", tmp_path / "out.safetensors"
+    save_file({"w": np.random.default_rng(1).normal(size=(6, 40)).astype("f4")}, source)
+    assert called(["compress", str(source), str(target), "--bits", "4"], tmp_path)[0] == 0
+    with virtual.start(program) as board, connect(board.port) as device:
+        text = printed(device, matrix=target, tensor="w", vectors=1)
+        assert "6 x 40 weights" in text
+        with pytest.raises(ValueError, match="has no packed tensor 'v'; there are w"):
+            printed(device, matrix=target, tensor="v")
+
+
+def test_what_differs_from_the_model_is_found(program, monkeypatch):
+    product = Gemv.packed_product
+    monkeypatch.setattr(Gemv, "packed_product", lambda *parts: product(*parts) + np.eye(9)[4])
+    with (
+        virtual.start(program) as board,
+        connect(board.port) as device,
+        pytest.raises(AssertionError, match="row 4 differs from the model"),
+    ):
+        printed(device, rows=9, columns=40, vectors=1)
+
+
+def test_a_stuck_address_line_is_found_by_the_application(program):
+    with (
+        virtual.start(program, fault="a4=1") as board,
+        connect(board.port) as device,
+        pytest.raises(RuntimeError, match="look at its pins a4"),
+    ):
+        printed(device)
+
+
+@pytest.mark.parametrize("kind", ["load", "product"])
+def test_a_new_job_ends_one_that_waits_for_words(kind, program):
+    with virtual.start(program) as board, connect(board.port) as device:
+        printed(device, rows=5, columns=40, vectors=1)
+        device.write(kind, 1)
+        device.send([1, 2, 3])
+        assert device.read("busy")
+        text = printed(device, rows=5, columns=40, vectors=1)
+        assert "an earlier job was ended" in text
+        assert "product as in the model" in text
+
+
+def test_a_bad_line_changes_nothing(program):
+    """One byte of a thousand is lost, changed, doubled or late."""
+    with virtual.start(program, errors=1000, seed=2) as board, connect(board.port) as device:
+        text = printed(device, rows=16, columns=200, vectors=2)
+        assert text.count("product as in the model, bit for bit") == 2
+        assert device.repeated
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"columns": 2049}, r"columns must be in 1\.\.2048, not 2049"),
+        ({"rows": 0}, r"rows must be in 1\.\.16777215, not 0"),
+        ({"vectors": 0}, r"vectors must be in 1\.\.1000000, not 0"),
+        ({"seed": -1}, r"seed must be in 0\.\.4294967295, not -1"),
+        (
+            {"rows": 40_000, "columns": 2048},
+            r"and 40960000 bytes; at most 2048 columns and 33554432",
+        ),
+    ],
+)
+def test_a_matrix_that_does_not_fit_is_refused(parameters, sentence, program):
+    with (
+        virtual.start(program) as board,
+        connect(board.port) as device,
+        pytest.raises(ValueError, match=sentence),
+    ):
+        printed(device, **parameters)
