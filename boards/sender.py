@@ -12,8 +12,8 @@ __all__ = ["LinkFailure", "Sender"]
 
 #: Words of a frame at first and at most, and frames in flight at most.
 FIRST_WORDS, MOST_WORDS, WINDOW = 32, 128, 8
-#: Seconds between two questions for room.
-POLL = 0.005
+#: Seconds between two questions for room, and for which a response is waited at most.
+POLL, LONGEST = 0.005, 2.0
 
 
 class LinkFailure(RuntimeError):
@@ -58,7 +58,7 @@ class Sender:
         # Words that are accepted, sent in this round, and sent at all.
         self.done = self.sent = self.most = 0
         self.block = FIRST_WORDS
-        # The end and the time of each frame in flight, and the longest time of the last responses.
+        # The end and the time of each frame in flight, and the mean time to a response.
         self.flight: deque[tuple[int, float]] = deque()
         self.delay = 0.0
         self.backoff = 1
@@ -75,6 +75,8 @@ class Sender:
                 time.sleep(POLL)
                 self._transmit(0)
             wait = max(self.line.timeout, 4 * self.delay) * self.backoff
+            # A response that was lost does not come later, however slow the board was before.
+            wait = min(wait, max(LONGEST, self.line.timeout))
             packet = self.line.acknowledgement(wait)
             if packet is None:
                 self.backoff = min(32, 2 * self.backoff)
@@ -113,7 +115,7 @@ class Sender:
         if accepted > self.done:
             self.done, self.sent = accepted, max(accepted, self.sent)
             while self.flight and self.flight[0][0] <= accepted:
-                self.delay = max(0.9 * self.delay, time.monotonic() - self.flight.popleft()[1])
+                self.delay += (time.monotonic() - self.flight.popleft()[1] - self.delay) / 4
             self.block = min(MOST_WORDS, self.block + 1 + self.block // 8)
             self.backoff = 1
         elif packet.sequence == self.number and self.flight:

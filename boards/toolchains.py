@@ -84,7 +84,7 @@ TOOLCHAINS = {
             "{name}-{seed}.json",
         ),
         end="fs",
-        cells=("LUT4", "DFF", "BSRAM", "MULT"),
+        cells=("LUT4", "DFF", "BSRAM", "MULT9X9"),
     ),
 }  # fmt: skip
 

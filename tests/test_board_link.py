@@ -111,3 +111,36 @@ def test_a_number_of_words_out_of_range_is_refused(program, words):
         pytest.raises(ValueError, match=rf"words must be in 2\.\.10000000, not {words}"),
     ):
         link.run(device, Console(file=StringIO()), words=words)
+
+
+def test_at_the_command_line_a_refusal_is_one_sentence(program, called, tmp_path):
+    with virtual.start(program) as board:
+
+        def refused(app, *words):
+            status, printed, problem = called(
+                ["board", "run", app, "--port", board.port, *words], tmp_path
+            )
+            assert (status, printed) == (2, "")
+            assert len(problem.splitlines()) == 1
+            return problem
+
+        with connect(board):
+            assert f"error: {board.port} is in use by another program" in refused("link")
+        assert "load the application's bitstream, built from the same" in refused("noise")
+        assert "load the application's bitstream, built from the same" in refused("zo_trainer")
+        assert "error: words must be in 2..10000000, not 1" in refused("link", "--words", "1")
+        status, _, problem = called(["board", "run", "link", "--port", board.port], tmp_path)
+        assert (status, problem) == (0, "")
+
+
+def test_options_are_those_of_the_application(called, tmp_path):
+    for app, option in {"link": "--words", "noise": "--window-beats", "gemv": "--vectors"}.items():
+        status, printed, _ = called(["board", "run", app, "--help"], tmp_path)
+        assert status == 0
+        assert option in printed
+        assert "--port" in printed
+    status, _, problem = called(
+        ["board", "run", "link", "--port", "x", "--magnitude", "3"], tmp_path
+    )
+    assert status == 2
+    assert "--magnitude" in problem

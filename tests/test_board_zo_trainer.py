@@ -94,6 +94,19 @@ def test_a_job_that_is_out_of_range_is_refused(options, sentence, program):
         assert device.read("jobs") == 0
 
 
+def test_a_checkpoint_that_ends_early_or_does_not_fit_is_refused(program, tmp_path):
+    with virtual.start(program) as board, connect(board) as device:
+        trained(device, output=tmp_path / "whole")
+        whole = (tmp_path / "whole-final.npz").read_bytes()
+        (tmp_path / "part.npz").write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(ValueError, match=r"part\.npz is not a checkpoint of this"):
+            trained(device, start=tmp_path / "part.npz")
+        other = zo_trainer.VARIANTS["lenet5"]
+        with pytest.raises(ValueError, match=r"whole-final\.npz has no int8 weights of 16 x 150"):
+            draw(other, digits(), start=tmp_path / "whole-final.npz")
+        assert device.read("jobs") == 1
+
+
 def test_another_job_is_not_continued(program):
     job = zo_trainer.stream_job(draw(DESIGN.config, digits(), **JOB))
     with virtual.start(program) as board, connect(board) as device:

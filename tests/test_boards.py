@@ -63,6 +63,23 @@ def test_a_job_is_that_of_the_model(port, parameters):
     assert "1024 bins of the histogram are those of the model" in printed
 
 
+def test_a_job_of_a_small_board_is_that_of_the_model(kept):
+    """With three lanes, a beat of the window is one word."""
+    design = apps.find("noise", board="icebreaker")
+    small = virtual.executable(design, "noise-3", build=Path(kept))
+    with (
+        virtual.start(small) as board,
+        Device(board.port, ADDRESSES, identifier=identifier(design), timeout=TIMEOUT) as device,
+    ):
+        text = StringIO()
+        console = Console(file=text, width=200)
+        noise.run(device, console, design.config, seed=9, numbers=20_000, window=300)
+        # A beat a cycle, in the window too, until the buffer of the words is full.
+        assert device.read("cycles") == -(-20_000 // 3)
+    assert "100 beats of raw numbers are those of the model" in text.getvalue()
+    assert "1024 bins of the histogram are those of the model" in text.getvalue()
+
+
 def test_a_bad_line_loses_nothing_and_does_nothing_twice(program):
     """One byte of a thousand is lost, changed, doubled or late."""
     with virtual.start(program, errors=1000, seed=2) as board, connect(board.port) as device:
