@@ -145,14 +145,10 @@ class GemvEngine(wiring.Component):
         beat = Signal.like(memory.last_row)
         row_end = Signal()
         room = Signal()
-        # A row's table comes a row ahead, so that it is loaded by then: before the first row there
-        # are two, and before the last none.
-        tables = Signal(range(max(2, 2 * config.table_beats + 1)))
         m.d.comb += [
             room.eq((job.in_flight != self._limit) & decode.ready),
             self.i_weights.ready.eq(job.discard | (job.running & room)),
             job.fire.eq(job.running & self.i_weights.valid & self.i_weights.ready),
-            job.table.eq(tables != 0),
             row_end.eq((beat == memory.last_row) & ~job.table),
             job.row_error.eq(job.fire & (weights.last != row_end)),
             job.row_accepted.eq(job.aborting | (job.fire & (weights.last | row_end) & ~job.table)),
@@ -161,21 +157,34 @@ class GemvEngine(wiring.Component):
             job.last_in_flight.eq(job.in_flight == 1),
         ]
         with m.If(job.accepts):
-            m.d.sync += [
-                rows.eq(command.rows),
-                beat.eq(0),
-                tables.eq(Mux(command.rows == 1, 1, 2) * config.table_beats),
-            ]
+            m.d.sync += [rows.eq(command.rows), beat.eq(0)]
             if config.decode == "seedlm":
                 m.d.sync += job.plain.eq(command.plain)
         with m.If(job.fire):
-            with m.If(job.table):
-                m.d.sync += tables.eq(tables - 1)
-            with m.Else():
+            with m.If(~job.table):
                 m.d.sync += beat.eq(Mux(job.row_accepted, 0, beat + 1))
             with m.If(job.row_accepted):
-                m.d.sync += [rows.eq(rows - 1), tables.eq(Mux(rows == 2, 0, config.table_beats))]
+                m.d.sync += rows.eq(rows - 1)
+        if config.table_beats:
+            self._count_tables(m, job, rows)
         m.d.sync += job.in_flight.eq(job.in_flight + job.row_accepted - job.result_fire)
+
+    def _count_tables(self, m, job, rows):
+        """Count the beats of tables that come before the next beat of codes.
+
+        A row's table comes a row ahead, so that it is loaded by then: before the first row there
+        are two, and before the last none.
+        """
+        beats = self.config.table_beats
+        tables = Signal(range(2 * beats + 1))
+        m.d.comb += job.table.eq(tables != 0)
+        with m.If(job.accepts):
+            m.d.sync += tables.eq(Mux(self.i.payload.rows == 1, 1, 2) * beats)
+        with m.If(job.fire):
+            with m.If(job.table):
+                m.d.sync += tables.eq(tables - 1)
+            with m.Elif(job.row_accepted):
+                m.d.sync += tables.eq(Mux(rows == 2, 0, beats))
 
     def _sequence(self, m, memory, job):
         """Walk through the states of a job, from its command to its last result."""

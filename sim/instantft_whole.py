@@ -67,7 +67,7 @@ class Whole:
         return adapter_rows(self.config.engine.plan, a, b, self.config.adapters.one)
 
     def acts(self) -> dict[str, Act]:
-        """Return what the core is results to do, in order."""
+        """Return what the core is to do, in order."""
         config, count = self.config, len(self.images)
         plan, layers = config.engine.plan, config.network.layers
         look = Act(

@@ -20,6 +20,16 @@ GEMV_STATUS = SPARSE_MAC_STATUS
 EXPONENT_BITS = 4
 
 
+#: Ranges of what only some decoders, or only a side path, have: checked without them, too.
+OPTIONAL = {
+    "level_width": (2, 32),
+    "level_load": (1, 4),
+    "value_width": (3, 24),
+    "number_width": (2, 16),
+    "most_shift": (0, 31),
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class GemvConfig(SeedlmConfig):
     """y = W x with a beat of W per cycle, for one vector x or several at once.
@@ -88,6 +98,8 @@ class GemvConfig(SeedlmConfig):
         require_int("activation_width", self.activation_width, 2, 32)
         require_int("columns", self.columns, 1, 65536)
         require_int("row_width", self.row_width, 1, 32)
+        for name, (low, high) in OPTIONAL.items():
+            require_int(name, getattr(self, name), low, high)
         require_vectors(self.vectors)
         for name in ("decompress", "dequantize"):
             object.__setattr__(self, name, None)

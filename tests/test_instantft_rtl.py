@@ -94,7 +94,7 @@ def test_short_job_bit_by_bit(tmp_path, kept, monkeypatch):
 def differences_are_told(job, printed):
     """Nothing that came may be changed: each is seen, and the first batch that differs is named."""
     acts = dict(zip(job.acts(), printed, strict=True))
-    instantft_whole._check(job, acts, faulty=False)
+    instantft_whole.check(job, acts, faulty=False)
 
     def changed(act, name, at=None, **counters):
         value = getattr(acts[act], name)
@@ -118,7 +118,7 @@ def differences_are_told(job, printed):
         (acts | {"train": replace(train, status="sample")}, "status of the training"),
     ]:
         with pytest.raises(Mismatch, match=says):
-            instantft_whole._check(job, broken, faulty=False)
+            instantft_whole.check(job, broken, faulty=False)
 
 
 def a_memory_that_fails_ends_the_training(kept, bench, job):

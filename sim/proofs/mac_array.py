@@ -123,7 +123,7 @@ ONE_WAY = Mutant(
 )
 ONE_LANE = Mutant(
     name="all products have the first activation",
-    old="zip(weights, activations * config.ways, strict=True)",
+    old="zip(weights * config.vectors, activations * config.ways, strict=True)",
     new="zip(weights, activations[:1] * len(weights), strict=True)",
 )
 EARLY = Mutant(
