@@ -26,6 +26,12 @@ from seedbed.spec.seedlm_gemv import GEMV_STATUS, SeedlmGemvConfig
 from seedbed.spec.skid_buffer import SkidBufferConfig
 from seedbed.spec.softmax_loss import SoftmaxLossConfig
 from seedbed.spec.sparse_mac import SPARSE_MAC_KINDS, SPARSE_MAC_STATUS, SparseMacConfig
+from seedbed.spec.sparse_trainer import (
+    SPARSE_TRAINER_KINDS,
+    SPARSE_TRAINER_STATUS,
+    DenseLayer,
+    SparseTrainerConfig,
+)
 from seedbed.spec.tree_grng import TreeGrngConfig
 from seedbed.spec.urng_array import UrngConfig
 from seedbed.spec.weight_perturb import WeightPerturbConfig
@@ -46,11 +52,14 @@ __all__ = [
     "SEEDLM",
     "SPARSE_MAC_KINDS",
     "SPARSE_MAC_STATUS",
+    "SPARSE_TRAINER_KINDS",
+    "SPARSE_TRAINER_STATUS",
     "TAPS",
     "ZO_TRAINER_KINDS",
     "ZO_TRAINER_STATUS",
     "BpTailConfig",
     "ConvEngineConfig",
+    "DenseLayer",
     "ForwardCacheConfig",
     "HostLinkConfig",
     "InstantFtConfig",
@@ -71,6 +80,7 @@ __all__ = [
     "SkidBufferConfig",
     "SoftmaxLossConfig",
     "SparseMacConfig",
+    "SparseTrainerConfig",
     "TreeGrngConfig",
     "UrngConfig",
     "WeightPerturbConfig",

@@ -1,0 +1,198 @@
+# amaranth: UnusedElaboratable=no
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+
+from seedbed.golden.sparse_trainer import LogEntry
+from seedbed.hw.sparse_trainer import SparseTrainer
+from seedbed.hw.sparse_trainer_control import log_layout
+from seedbed.hw.weight_reader import read_layout
+from seedbed.sim.case import Case, Phase
+from seedbed.sim.cases.sparse_trainer import (
+    case,
+    drawn,
+    entry_payloads,
+    job,
+    load,
+    read_out,
+    reads,
+    row_payloads,
+    sample_payloads,
+    status,
+    training,
+)
+from seedbed.sim.harness import Stalls, simulate, with_stalls
+from seedbed.sim.reset_bench import ResetBench
+from seedbed.spec import SparseTrainerConfig
+from seedbed.spec.fixed import Fixed
+
+SMALL = SparseTrainerConfig(
+    block=4, latent=1, width=8, layers=3, columns=20, classes=5, entries=16, batch=4, beat_bits=32,
+    activation_width=12, value_width=12, number_width=6, most_shift=9, address_bits=12, burst=8,
+    drain_cycles=16, timeout_cycles=400,
+)  # fmt: skip
+CONFIGS = [
+    SMALL,
+    # One bias per beat, one activation per group, and a class for each label.
+    replace(SMALL, block=3, latent=2, plain_width=11, classes=4, layers=2, entries=7),
+    replace(SMALL, beat_bits=128, block=8, activation_width=16, logits=Fixed(16, 8), burst=2),
+    replace(SMALL, layers=1, columns=6, activation_width=20, value_width=16, most_shift=0),
+]
+GOOD = {"samples": 1, "epochs": 1, "batch": 1}
+
+
+@pytest.mark.parametrize(("config", "stalls"), with_stalls(CONFIGS), ids=str)
+def test_matches_model(config, stalls):
+    simulate(SparseTrainer(config), case(config, Random(7)), stalls=stalls, seed=7)
+
+
+def session(config=SMALL, seed=1, sizes=(18, 14, 5)):
+    """Return a generator and a model."""
+    rng = np.random.default_rng(seed)
+    return rng, drawn(config, rng, sizes)
+
+
+def refused(kind, name, config=SMALL, **fields):
+    return Phase(
+        inputs={"i": [job(config, kind, **fields)]}, outputs={"o_status": [status(kind, name)]}
+    )
+
+
+def test_every_fault_ends_a_job_and_the_next_one_is_right():
+    config = SMALL
+    rng, model = session()
+    layers = model.layers
+    table, entries = load(model)
+    phases = [
+        refused("abort", "ok"),
+        *(refused(kind, "layers", **GOOD) for kind in ("train", "infer", "load", "read")),
+    ]
+    wrong = [
+        [replace(layers[0], columns=config.columns + 1)],
+        [replace(layers[0], rows=config.columns + 1)],
+        [layers[0], replace(layers[1], columns=layers[1].columns - 1)],
+        [replace(layers[0], rows=config.classes + 1)],
+        [replace(layers[1], entries=config.entries + 1)],
+        [layers[0], replace(layers[1], entries=config.entries)],
+        [replace(layers[1], sparse_shift=config.most_shift + 1)],
+        [replace(layers[1], update_shift=config.most_shift + 1)],
+        [replace(layers[1], columns=5, rows=5)] * (config.layers + 1),
+    ]
+    for rows in wrong:
+        phases += [
+            Phase(inputs={"i_layers": row_payloads(config, rows)}),
+            refused("load", "layers"),
+        ]
+    # A row without columns cannot be described by the model's layers.
+    empty = row_payloads(config, layers[:1])[0] & ~((1 << config.row_width) - 1)
+    phases += [Phase(inputs={"i_layers": [empty]}), refused("load", "layers")]
+    phases += [table, *(refused(kind, "entries", **GOOD) for kind in ("train", "infer", "read"))]
+    first, second = model.entries(0).copy(), model.entries(1)
+    for name, change in {
+        "order": lambda e: e[[1, 0, 2, 3, 4]],
+        "repeated": lambda e: e[[0, 1, 1, 3, 4]],
+        "range": lambda e: np.vstack([e[:4], [[layers[0].rows, 0, 1]]]),
+    }.items():
+        sent = np.vstack([change(first), second])
+        bad = Phase(
+            inputs={"i": [job(config, "load")], "i_entries": entry_payloads(config, sent)},
+            outputs={"o_status": [status("load", name)]},
+        )
+        phases += [bad, refused("infer", "entries", **GOOD)]
+    phases.append(entries)
+    for change in ({"samples": 0}, {"epochs": 0}, {"batch": 0}, {"batch": config.batch + 1}):
+        phases.append(refused("train", "command", **GOOD | change))
+    x = rng.integers(-9, 9, layers[0].columns)
+    group = config.gemv.group
+    beats = -(-len(x) // group)
+    for count in (1, beats - 1, beats + 2):
+        sent = sample_payloads(config, x, 0, beats=count) + sample_payloads(config, x, 0)
+        bad = Phase(
+            inputs={"i": [job(config, "train", **GOOD)], "i_samples": sent},
+            outputs={"o_status": [status("train", "sample")]},
+        )
+        phases += [bad, read_out(model)]
+    phases += [training(model, rng, samples=2, batch=2), read_out(model)]
+    simulate(SparseTrainer(config), Case(phases=phases, quiet=True), stalls=Stalls.BOTH, seed=4)
+
+
+def _damaged(beats, k, change, config=SMALL):
+    layout = read_layout(config)
+    found = layout.from_bits(beats[k])
+    fields = {name: getattr(found, name) for name in ("data", "error", "last")}
+    return [*beats[:k], layout.const(fields | change(fields)).as_bits(), *beats[k + 1 :]]
+
+
+@pytest.mark.parametrize("fault", ["error", "early", "missing", "silent", "stray"])
+@pytest.mark.parametrize("at", [0, 9, 40])
+def test_an_error_of_the_memory_ends_a_job(fault, at):
+    config = SMALL
+    rng, model = session()
+    x = rng.integers(-9, 9, model.layers[0].columns)
+    _, beats, after = reads(model, 1)
+    ends = [k for k, beat in enumerate(beats) if read_layout(config).from_bits(beat).last]
+    middle = [k for k in range(len(beats)) if k not in ends]
+    change = {
+        "error": lambda f: {"error": 1},
+        "early": lambda f: {"last": 1},
+        "missing": lambda f: {"last": 0},
+        "silent": lambda f: {},
+        "stray": lambda f: {},
+    }[fault]
+    k = min((k for k in (ends if fault == "missing" else middle) if k >= at), default=ends[-1])
+    beats = _damaged(beats, k, change)
+    if fault == "silent":
+        beats = beats[:k]
+    sent = {"i": [job(config, "train", **GOOD)], "i_samples": sample_payloads(config, x, 1)}
+    dut = SparseTrainer(config)
+
+    async def process(ctx):
+        for phase in load(model):
+            await bench.run_phase(ctx, phase)
+        if fault == "stray":
+            await bench.run_phase(ctx, Phase(inputs={"i_read": beats[:1]}))
+        run = Phase(
+            inputs=sent | ({} if fault == "stray" else {"i_read": beats}),
+            outputs={"o_status": [0]},
+            after={"i_read": {"o_command": after}},
+        )
+        came = await bench.run_phase(ctx, run, cycles=3000)
+        assert came["o_status"] == [status("train", "memory")]
+        assert not came["o_log"]
+        bench.clear_inputs(ctx)
+        for phase in (read_out(model), training(model, rng, samples=1, batch=1), read_out(model)):
+            came = await bench.run_phase(ctx, phase)
+            assert came == bench.expected(phase)
+
+    bench = ResetBench(dut)
+    bench.run(process)
+
+
+@pytest.mark.parametrize("after", [3, 30, 60, 100, 150, 200, 250, 300, 330, 360, 400])
+def test_an_abort_ends_a_job_between_updates(after):
+    """The values are those of the steps in the log."""
+    config = SMALL
+    rng, model = session()
+    before = load(model)
+    run = training(model, rng, samples=3, batch=1, rate=60000, shift=2)
+    stop = Phase(inputs={"i": [job(config, "abort")]}, outputs={"o_status": [0]})
+
+    async def process(ctx):
+        for phase in before:
+            await bench.run_phase(ctx, phase)
+        began = await bench.run_phase(ctx, run, cycles=after)
+        came = await bench.run_phase(ctx, stop)
+        log = began["o_log"] + came["o_log"]
+        assert came["o_status"] == [status("train", "aborted", steps=len(log))]
+        bench.clear_inputs(ctx)
+        fresh = session()[1]
+        for step in log:
+            entry = log_layout(config).from_bits(step)
+            fresh.replay(LogEntry(entry.seed, entry.gain))
+        for phase in (read_out(fresh), training(fresh, rng, samples=2, batch=2), read_out(fresh)):
+            assert await bench.run_phase(ctx, phase) == bench.expected(phase)
+
+    bench = ResetBench(SparseTrainer(config))
+    bench.run(process)
