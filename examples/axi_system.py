@@ -10,21 +10,21 @@ import numpy as np
 from seedbed.flow.emit.verilog import write
 from seedbed.flow.registry import find_verilog
 from seedbed.golden import seedlm
-from seedbed.golden.seedlm_gemv import SeedlmGemv
+from seedbed.golden.gemv import Gemv
 from seedbed.sim.tools import setup_environment
-from seedbed.spec import SeedlmGemvConfig
+from seedbed.spec import GemvConfig
 
 ROWS, COLUMNS = 8, 64
-#: The same as --set options of `seedbed verilog seedlm_gemv_axi`.
+#: The same as --set options of `seedbed verilog gemv_axi`.
 PARAMETERS = {"beat_bits": 64, "columns": 256, "row_width": 16}
 
 
 def main() -> None:
     """Write the files to the current folder."""
     setup_environment()  # finds the yosys that came with seedbed
-    write(find_verilog("seedlm_gemv_axi"), PARAMETERS, Path())
-    config = SeedlmGemvConfig(**PARAMETERS)
-    model = SeedlmGemv(config)
+    write(find_verilog("gemv_axi"), PARAMETERS, Path())
+    config = GemvConfig(**PARAMETERS)
+    model = Gemv(config)
     random = np.random.default_rng(1)
     matrix = random.normal(size=(ROWS, COLUMNS))
     found = seedlm.search(config, matrix.reshape(-1, config.block))

@@ -1,4 +1,4 @@
-// AXI system with seedlm_gemv_axi. Simple logic replaces the processor and the DMA channels.
+// AXI system with gemv_axi. Simple logic replaces the processor and the DMA channels.
 //
 // A sequencer writes the matrix shape to the registers of the core and starts the job. Two memories
 // send the vector and the compressed matrix as AXI4-Streams; a third memory stores the results. At
@@ -108,7 +108,7 @@ module axi_system #(
     end
     assign result = results[row];
 
-    seedlm_gemv_axi gemv (
+    gemv_axi gemv (
         .aclk(clk),
         .aresetn(resetn),
         .s_axi_control_awaddr(address),

@@ -104,7 +104,7 @@ REFERENCES: list[tuple[str, dict[str, Any], str, str]] = [
         "LSFR Decompress PreMAC",
     ),
     ("mac_array", {"lanes": 128, "blocks": 16}, "SeedLM, Table 4", "MAC Block"),
-    ("seedlm_gemv", GEMV, "SeedLM, Table 4", "Total"),
+    ("gemv", GEMV, "SeedLM, Table 4", "Total"),
 ]
 
 #: Aims of the project: core, parameters, kind, target, and a relation by figure.
@@ -187,7 +187,7 @@ AIMS: list[tuple[str, dict[str, Any], str, str | None, dict[str, list]]] = [
     ),
     ("seedlm_decompress", {}, "speed", None, {"times_literal": [">=", 100]}),
     (
-        "seedlm_gemv",
+        "gemv",
         GEMV,
         "cycles",
         None,
@@ -230,7 +230,7 @@ def reference(
 
     The papers' devices, UltraScale+ and Virtex-7, have LUT6: only ``xcup`` is comparable.
     """
-    if (core, kind) == ("seedlm_gemv", "cycles") and _matches(GEMV, params):
+    if (core, kind) == ("gemv", "cycles") and _matches(GEMV, params):
         return published("SeedLM, Table 5", "SeedLM, Reference, Speed Up")
     if (core, kind) == ("instantft", "job"):
         found = published("InstantFT, section 5", "0.36 s at 200 MHz")

@@ -8,6 +8,8 @@ from seedbed.hw.bp_tail import BpTail
 from seedbed.hw.conv_engine import ConvEngine
 from seedbed.hw.forward_cache import ForwardCache
 from seedbed.hw.forward_cache_axi import ForwardCacheAxi
+from seedbed.hw.gemv import Gemv
+from seedbed.hw.gemv_axi import GemvAxi
 from seedbed.hw.host_link import HostLink
 from seedbed.hw.instantft import InstantFt
 from seedbed.hw.instantft_axi import InstantFtAxi
@@ -23,8 +25,6 @@ from seedbed.hw.prng_pool import PrngPool
 from seedbed.hw.requantize import Requantize
 from seedbed.hw.scale_lut import ScaleLut
 from seedbed.hw.seedlm_decompress import SeedlmDecompress
-from seedbed.hw.seedlm_gemv import SeedlmGemv
-from seedbed.hw.seedlm_gemv_axi import SeedlmGemvAxi
 from seedbed.hw.skid_buffer import SkidBuffer
 from seedbed.hw.softmax_loss import SoftmaxLoss
 from seedbed.hw.sparse_mac import SparseMac
@@ -37,6 +37,7 @@ from seedbed.sim.cases import (
     bp_tail,
     conv_engine,
     forward_cache,
+    gemv,
     host_link,
     instantft,
     lfsr,
@@ -51,7 +52,6 @@ from seedbed.sim.cases import (
     requantize,
     scale_lut,
     seedlm_decompress,
-    seedlm_gemv,
     skid_buffer,
     softmax_loss,
     sparse_mac,
@@ -448,11 +448,11 @@ CORES: dict[str, Core] = {
             },
         ),
         Core(
-            name="seedlm_gemv",
+            name="gemv",
             title="Matrix-vector product of compressed weights at memory bandwidth",
-            config=spec.SeedlmGemvConfig,
-            component=SeedlmGemv,
-            case=seedlm_gemv.case,
+            config=spec.GemvConfig,
+            component=Gemv,
+            case=gemv.case,
             paper="SeedLM, section 4.2",
             variants={
                 "4 bits, 64 bytes": Variant(targets=("xcup",), kinds=("cocotb", "cycles")),
@@ -467,6 +467,12 @@ CORES: dict[str, Core] = {
                 ),
                 "3 bits, 8 bytes": Variant(
                     params={"block": 12, "latent": 4, **SMALL_GEMV, "beat_bits": 72}, targets=()
+                ),
+                "4 bits, 64 bytes, side path": Variant(
+                    params={"entries": 4096}, targets=("xcup",), kinds=()
+                ),
+                "4 bits, 8 bytes, side path": Variant(
+                    params={**SMALL_GEMV, "entries": 256}, kinds=("simulation",)
                 ),
             },
             small=SMALL_GEMV,
@@ -702,11 +708,11 @@ WRAPPERS: dict[str, Core] = {
     core.name: core
     for core in [
         Core(
-            name="seedlm_gemv_axi",
-            title="seedlm_gemv with AXI4-Stream and AXI4-Lite ports",
-            config=spec.SeedlmGemvConfig,
-            component=SeedlmGemvAxi,
-            case=seedlm_gemv.case,
+            name="gemv_axi",
+            title="gemv with AXI4-Stream and AXI4-Lite ports",
+            config=spec.GemvConfig,
+            component=GemvAxi,
+            case=gemv.case,
             paper="SeedLM, section 4.2",
             variants={},
             small={
@@ -717,8 +723,8 @@ WRAPPERS: dict[str, Core] = {
                 "columns": 64,
                 "row_width": 8,
             },
-            inside="seedlm_gemv",
-            bench="seedbed.sim.seedlm_gemv_axi_bench",
+            inside="gemv",
+            bench="seedbed.sim.gemv_axi_bench",
         ),
         Core(
             name="forward_cache_axi",

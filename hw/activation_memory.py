@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.spec import SeedlmGemvConfig
+from seedbed.spec import GemvConfig
 
 __all__ = ["ActivationMemory"]
 
@@ -19,7 +19,7 @@ class ActivationMemory(wiring.Component):
     Parameters
     ----------
     config
-        :class:`~seedbed.spec.SeedlmGemvConfig`.
+        :class:`~seedbed.spec.GemvConfig`.
 
     Members
     -------
@@ -39,7 +39,7 @@ class ActivationMemory(wiring.Component):
         The row.
     """
 
-    def __init__(self, config: SeedlmGemvConfig):
+    def __init__(self, config: GemvConfig):
         self.config = config
         shape = signed(config.activation_width)
         groups = config.lanes // config.group

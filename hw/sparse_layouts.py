@@ -40,6 +40,7 @@ def command_layout(config: SparseMacConfig) -> data.StructLayout:
         "scale": range(MOST_SCALE + 1),
         "seed": SEED_BITS,
         "gain": signed(config.activation_width),
+        "clear": 1,
     }
     if config.entries:
         fields["first"] = range(max(2, config.entries))

@@ -15,7 +15,7 @@ from seedbed.spec.sparse_mac import SPARSE_MAC_KINDS, SPARSE_MAC_STATUS
 
 __all__ = ["SparseMac"]
 
-_SHAPE, _VECTOR = map(SPARSE_MAC_STATUS.index, ("shape", "vector"))
+_SHAPE, _VECTOR, _CLEARED = map(SPARSE_MAC_STATUS.index, ("shape", "vector", "cleared"))
 _PRODUCT, _UPDATE, _LOAD = map(SPARSE_MAC_KINDS.index, SPARSE_MAC_KINDS)
 
 
@@ -27,6 +27,7 @@ class _Pass:
         self.status = Signal(3)
         self.product = Signal()
         self.accepts = Signal()
+        self.clear = Signal()
         # Decoded states: one of these is 1, or none while idle.
         self.loading = Signal()
         self.running = Signal()
@@ -60,14 +61,15 @@ class SparseMac(wiring.Component):
     i : In(stream of struct)
         ``kind`` (index of ``SPARSE_MAC_KINDS``), ``rows``, ``columns``, ``first`` (address of the
         first entry in the memory; not with streamed entries) and ``count`` of the entries,
-        ``shift``, ``perturb`` and ``negative`` (k: 0, 1, -1), ``scale``, ``seed``, ``gain``.
+        ``shift``, ``perturb`` and ``negative`` (k: 0, 1, -1), ``scale``, ``seed``, ``gain``. With
+        ``clear`` the other fields are ignored and a running command is aborted.
     i_vector : In(stream of struct)
         ``lanes`` (group x signed(activation_width)), ``last`` with the beat of the last column.
     i_entries : In(stream of struct)
         ``row``, ``column``, ``value``: ``count`` entries of a ``load``, or of every command if
         entries are streamed.
     i_sums : In(stream of struct)
-        ``sum``, ``status``, ``last``: the results of :class:`~seedbed.hw.seedlm_gemv.SeedlmGemv`.
+        ``sum``, ``status``, ``last``: the results of :class:`~seedbed.hw.gemv.Gemv`.
     o : Out(stream of struct)
         The same fields: a sum per row of a ``product``, the last with ``last``; of other commands
         one result with ``last``, when all is done.
@@ -76,8 +78,9 @@ class SparseMac(wiring.Component):
 
     Errors: the ``status`` of a command's last result is an index of ``SPARSE_MAC_STATUS``. If it is
     not ``ok``, that result is an extra one with ``sum`` 0. Rows after the last complete sparse sum
-    have none. Entries before a wrong one are loaded or updated. Then vector and entries are
-    discarded until the next command; the sources must have stopped before it.
+    have none. Entries before a wrong one are loaded or updated. A ``product`` takes the dense
+    results up to their ``last``. Vector and entries are discarded from the error on until the next
+    command; the sources must have stopped before it.
 
     Latency: ``latency`` cycles from a dense sum to its result, if the row's entries are done.
     Throughput: an entry every cycle and a sum every cycle.
@@ -110,7 +113,8 @@ class SparseMac(wiring.Component):
         m.submodules.rows = rows = SparseRows(config)
         job = _Pass(config)
         m.d.comb += [
-            job.accepts.eq(self.i.valid & self.i.ready),
+            job.accepts.eq(self.i.valid & self.i.ready & ~self.i.payload.clear),
+            job.clear.eq(self.i.valid & self.i.ready & self.i.payload.clear),
             job.product.eq(job.command.kind == _PRODUCT),
             job.ce.eq(~(lane.push & ~rows.room) & (~self.o_entries.valid | self.o_entries.ready)),
         ]
@@ -236,10 +240,12 @@ class SparseMac(wiring.Component):
             for state in ("IDLE", "DISCARD"):
                 with m.State(state):
                     m.d.comb += [
-                        self.i.ready.eq(generator.o.valid),
+                        self.i.ready.eq(generator.o.valid | self.i.payload.clear),
                         job.discard.eq(state == "DISCARD"),
                     ]
-                    with m.If(job.accepts):
+                    with m.If(job.clear):
+                        m.next = "IDLE"
+                    with m.Elif(job.accepts):
                         m.d.sync += job.status.eq(Mux(shape_error, _SHAPE, 0))
                         with m.If(shape_error):
                             m.next = "DRAIN"
@@ -248,14 +254,21 @@ class SparseMac(wiring.Component):
                         with m.Else():
                             m.next = "RUN"
             with m.State("LOAD"):
-                m.d.comb += job.loading.eq(1)
+                m.d.comb += [job.loading.eq(1), self.i.ready.eq(self.i.payload.clear)]
                 with m.If(vector.length_error):
                     m.d.sync += job.status.eq(_VECTOR)
+                    m.next = "DRAIN"
+                with m.Elif(job.clear):
+                    m.d.sync += job.status.eq(_CLEARED)
                     m.next = "DRAIN"
                 with m.Elif(vector.done):
                     m.next = "RUN"
             with m.State("RUN"):
-                m.d.comb += job.running.eq(1)
+                held = self.o_entries.valid & ~self.o_entries.ready
+                m.d.comb += [job.running.eq(1), self.i.ready.eq(self.i.payload.clear & ~held)]
+                with m.If(job.clear):
+                    m.d.sync += job.status.eq(_CLEARED)
+                    m.next = "DRAIN"
                 with m.If(rows.fire):
                     m.d.sync += job.status.eq(rows.fault)
                     with m.If(rows.fault != 0):
@@ -271,7 +284,11 @@ class SparseMac(wiring.Component):
                     m.d.sync += job.status.eq(entries.error)
                     m.next = "REPORT"
             with m.State("DRAIN"):
-                m.d.comb += job.draining.eq(job.product)
+                m.d.comb += [
+                    job.draining.eq(job.product),
+                    job.discard.eq(1),
+                    self.i.ready.eq(self.i.payload.clear),
+                ]
                 with m.If(~job.product | ends):
                     m.next = "REPORT"
             with m.State("REPORT"):

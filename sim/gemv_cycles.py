@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
-from seedbed.hw import seedlm_gemv as hw
+from seedbed.hw import gemv_layouts as hw
 from seedbed.sim import cpp_bench
-from seedbed.sim.cases.seedlm_gemv import Job, command, results, vector_payloads
+from seedbed.sim.cases.gemv import Job, command, results, vector_payloads
 from seedbed.sim.harness import Mismatch
-from seedbed.spec import SeedlmGemvConfig
+from seedbed.spec import GemvConfig
 
 __all__ = ["executable", "run"]
 
@@ -38,7 +38,7 @@ def _beats(job: Job) -> bytes:
     return payloads.tobytes()
 
 
-def run(bench: Path, config: SeedlmGemvConfig, job: Job) -> int:
+def run(bench: Path, config: GemvConfig, job: Job) -> int:
     """Stream ``job`` through the core without stalls; return its cycles.
 
     They are counted from the transfer of the first beat of weights to that of the last result, both

@@ -9,12 +9,12 @@ from random import Random
 
 import numpy as np
 
-from seedbed.hw import instantft, seedlm_gemv
+from seedbed.hw import gemv_layouts, instantft
 from seedbed.hw.parameter_loader import packet_layout
+from seedbed.sim.cases import gemv
 from seedbed.sim.cases import instantft as fine_tuning
-from seedbed.sim.cases import seedlm_gemv as gemv
 from seedbed.sim.script import step
-from seedbed.spec import SeedlmGemvConfig
+from seedbed.spec import GemvConfig
 from seedbed.spec.instantft import INSTANTFT_KINDS, InstantFtConfig
 
 __all__ = ["gemv_frames", "instantft_frames"]
@@ -145,8 +145,8 @@ def _job(config: InstantFtConfig, random: Random, images: int, last: int) -> Ite
         yield f"until o {last}"
 
 
-def gemv_frames(config: SeedlmGemvConfig, *, frames: int, seed: int) -> Iterator[str]:
-    """Yield a script of hostile frames for :class:`~seedbed.hw.seedlm_gemv.SeedlmGemv`."""
+def gemv_frames(config: GemvConfig, *, frames: int, seed: int) -> Iterator[str]:
+    """Yield a script of hostile frames for :class:`~seedbed.hw.gemv.Gemv`."""
     random, rng = Random(seed), np.random.default_rng(seed)
     most = config.columns
 
@@ -166,14 +166,14 @@ def gemv_frames(config: SeedlmGemvConfig, *, frames: int, seed: int) -> Iterator
         steps += [step("expect", name, payloads) for name, payloads in phase.outputs.items()]
         yield from _define(f"good{k}", ["ignore 0", *steps, "done"])
     clear = gemv.command(config, clear=True)
-    last = seedlm_gemv.result_layout(config)["last"].offset
+    last = gemv_layouts.result_layout(config)["last"].offset
     for _ in range(frames):
         yield "ignore 1"
         phase = gemv.phase(config, drawn())
         ports = {name: list(payloads) for name, payloads in phase.inputs.items()}
         flags = {
-            "i_vector": 1 << seedlm_gemv.vector_layout(config)["last"].offset,
-            "i_weights": 1 << seedlm_gemv.weights_layout(config)["last"].offset,
+            "i_vector": 1 << gemv_layouts.vector_layout(config)["last"].offset,
+            "i_weights": 1 << gemv_layouts.weights_layout(config)["last"].offset,
         }
         name = random.choice(tuple(flags))
         beats, place = ports[name], random.randrange(len(ports[name]))

@@ -7,6 +7,7 @@ from seedbed.spec.forward_cache import (
     FORWARD_CACHE_STATUS,
     ForwardCacheConfig,
 )
+from seedbed.spec.gemv import GEMV_STATUS, GemvConfig
 from seedbed.spec.host_link import HostLinkConfig
 from seedbed.spec.instantft import INSTANTFT_KINDS, INSTANTFT_STATUS, InstantFtConfig
 from seedbed.spec.lfsr import TAPS, LfsrConfig
@@ -22,7 +23,6 @@ from seedbed.spec.requantize import RequantizeConfig
 from seedbed.spec.scale_lut import ScaleConfig
 from seedbed.spec.seedlm import RULES, SCALES, SEEDLM, SeedlmConfig
 from seedbed.spec.seedlm_decompress import SeedlmDecompressConfig
-from seedbed.spec.seedlm_gemv import GEMV_STATUS, SeedlmGemvConfig
 from seedbed.spec.skid_buffer import SkidBufferConfig
 from seedbed.spec.softmax_loss import SoftmaxLossConfig
 from seedbed.spec.sparse_mac import SPARSE_MAC_KINDS, SPARSE_MAC_STATUS, SparseMacConfig
@@ -61,6 +61,7 @@ __all__ = [
     "ConvEngineConfig",
     "DenseLayer",
     "ForwardCacheConfig",
+    "GemvConfig",
     "HostLinkConfig",
     "InstantFtConfig",
     "LfsrConfig",
@@ -76,7 +77,6 @@ __all__ = [
     "ScaleConfig",
     "SeedlmConfig",
     "SeedlmDecompressConfig",
-    "SeedlmGemvConfig",
     "SkidBufferConfig",
     "SoftmaxLossConfig",
     "SparseMacConfig",

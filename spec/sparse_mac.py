@@ -4,15 +4,15 @@ from dataclasses import dataclass
 
 from seedbed.spec.checks import require_int
 from seedbed.spec.lutopt import LutoptConfig
-from seedbed.spec.seedlm_gemv import GEMV_STATUS
 
 __all__ = ["GAIN_FRACTION", "SPARSE_MAC_KINDS", "SPARSE_MAC_STATUS", "SparseMacConfig"]
 
 #: What a command asks for.
 SPARSE_MAC_KINDS = ("product", "update", "load")
-#: How a command ended, by code: as the dense engine's job, or with an entry that is before the
-#: entry before it, at the same place as it, or outside the matrix.
-SPARSE_MAC_STATUS = (*GEMV_STATUS, "order", "repeated", "range")
+#: How a command ended, by code: without an error, with an error of its shape, of the vector's or a
+#: row's length, aborted, or with an entry that is before the entry before it, at the same place as
+#: that, or outside the matrix.
+SPARSE_MAC_STATUS = ("ok", "shape", "vector", "row", "cleared", "order", "repeated", "range")
 #: Fraction bits of the product of gain and number in an update, before its shift.
 GAIN_FRACTION = 16
 #: Greatest exponent of the scale of a perturbation.

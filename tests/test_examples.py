@@ -12,7 +12,7 @@ from seedbed.sim import tools
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 #: Verilog that somebody who runs them there gets.
-MADE = ("lfsr.v", "noise.v", "seedlm_gemv_axi.v")
+MADE = ("lfsr.v", "noise.v", "gemv_axi.v")
 
 
 def test_every_example_is_on_the_page():
@@ -50,7 +50,7 @@ def test_the_axi_system_computes_a_product_and_can_fail(tmp_path, monkeypatch, c
     runpy.run_path(str(EXAMPLES / "axi_system.py"), run_name="__main__")
     printed = capsys.readouterr().out
     assert "8 x 64 weights with 4 bits each; relative error of the product: 0.1" in printed
-    files = [EXAMPLES / "axi_system_tb.v", EXAMPLES / "axi_system.v", "seedlm_gemv_axi.v"]
+    files = [EXAMPLES / "axi_system_tb.v", EXAMPLES / "axi_system.v", "gemv_axi.v"]
     tools.run("IVERILOG", "-g2005", "-o", "system", *files, cwd=tmp_path)
     assert "8 rows, 0 errors, 99 cycles" in tools.run("VVP", "system", cwd=tmp_path)
     sums = (tmp_path / "sums.hex").read_text().splitlines()

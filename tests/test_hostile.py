@@ -8,7 +8,7 @@ from seedbed.sim import hostile, script
 
 #: Frames of each core: CI runs 10,000.
 FRAMES = int(os.environ.get("SEEDBED_HOSTILE_FRAMES", "300"))
-SCRIPTS = {"instantft": hostile.instantft_frames, "seedlm_gemv": hostile.gemv_frames}
+SCRIPTS = {"instantft": hostile.instantft_frames, "gemv": hostile.gemv_frames}
 
 
 def bench(name, tmp_path, kept):

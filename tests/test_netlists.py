@@ -35,7 +35,7 @@ SMALL = {name: core.small for name, core in CORES.items()} | {
 QUICK = ("lfsr", "urng_array", "scale_lut", "perturbation", "tree_grng", "seedlm_decompress")
 #: Cores that take minutes on each target: CI has one, `seedbed report --all` has xcup and ecp5.
 LARGE = {
-    "seedlm_gemv": "gowin", "conv_engine": "ecp5", "lora": "ecp5", "instantft": "gowin",
+    "gemv": "gowin", "conv_engine": "ecp5", "lora": "ecp5", "instantft": "gowin",
     "zo_trainer": "gowin",
 }  # fmt: skip
 

@@ -233,8 +233,8 @@ DECOMPRESS = {"blocks": 16, "block": 8, "latent": 3, "width": 16}
             "decompressor",
             row("seedlm_decompress", "a", DECOMPRESS, None, "statistics", relative_error=0.1),
         ),
-        ("products", row("seedlm_gemv", "c", paper.GEMV, None, "cycles", **GEMV_ROW)),
-        ("products", row("seedlm_gemv", "c", {}, None, "cycles", **GEMV_ROW)),
+        ("products", row("gemv", "c", paper.GEMV, None, "cycles", **GEMV_ROW)),
+        ("products", row("gemv", "c", {}, None, "cycles", **GEMV_ROW)),
         (
             "finetuning",
             row("instantft", "d", {"lanes": 32, "data": "digits"}, None, "job", job_cycles=9,
@@ -270,7 +270,7 @@ def test_every_figure_of_data_or_seeds_names_them():
         row("lfsr", "a", {}, "ecp5", lut=9),
         replace(placed, seeds=[1, 2, 3], aim={"fmax_mhz": [">=", 40]}),
         row("demo zo", "b", {"data": "digits"}, None, kind="demo", accuracy_mean=80.0),
-        row("seedlm_gemv", "c", {}, None, kind="cycles", **sides),
+        row("gemv", "c", {}, None, kind="cycles", **sides),
     ]
     rows[2] = replace(rows[2], seeds=[0, 1, 4], aim={"accuracy_mean": [">=", 90]})
     rows[3] = replace(rows[3], seeds=[7])

@@ -6,14 +6,14 @@ import pytest
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 
-from seedbed.hw import seedlm_gemv, sparse_layouts
-from seedbed.hw.seedlm_gemv import SeedlmGemv
+from seedbed.hw import gemv_layouts, sparse_layouts
+from seedbed.hw.gemv import Gemv
 from seedbed.hw.sparse_mac import SparseMac
 from seedbed.sim.case import Case, Phase
-from seedbed.sim.cases import seedlm_gemv as gemv_case
+from seedbed.sim.cases import gemv as gemv_case
 from seedbed.sim.cases.sparse_mac import Bench, Matrix, case
 from seedbed.sim.harness import simulate, with_stalls
-from seedbed.spec import SeedlmGemvConfig, SparseMacConfig
+from seedbed.spec import GemvConfig, SparseMacConfig
 
 SMALL = {"columns": 20, "group": 4, "row_width": 6, "entries": 40}
 CONFIGS = [
@@ -93,9 +93,9 @@ def test_trained_values_are_read_and_written_once_each_pass():
 class Engine(wiring.Component):
     """A dense engine and the sparse part, one after the other, with the same vector."""
 
-    def __init__(self, dense: SeedlmGemvConfig, sparse: SparseMacConfig):
+    def __init__(self, dense: GemvConfig, sparse: SparseMacConfig):
         self._configs = dense, sparse
-        gemv, part = SeedlmGemv(dense).signature, SparseMac(sparse).signature
+        gemv, part = Gemv(dense).signature, SparseMac(sparse).signature
         super().__init__(
             {
                 "i": gemv.members["i"],
@@ -110,7 +110,7 @@ class Engine(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         dense, sparse = self._configs
-        m.submodules.gemv = gemv = SeedlmGemv(dense)
+        m.submodules.gemv = gemv = Gemv(dense)
         m.submodules.sparse = part = SparseMac(sparse)
         for outer, inner in (
             (self.i, gemv.i), (self.i_weights, gemv.i_weights), (self.i_pass, part.i),
@@ -133,15 +133,15 @@ class Engine(wiring.Component):
 @pytest.mark.parametrize("kept", [0.01, 0.3])
 def test_behind_the_dense_engine(kept):
     """Its layouts are those of the engine; few entries cost a cycle, many as many as they are."""
-    dense = SeedlmGemvConfig(
+    dense = GemvConfig(
         block=4, latent=2, width=8, beat_bits=64, columns=64, row_width=8, activation_width=8
     )
     sparse = SparseMacConfig(
         entries=0, columns=64, group=dense.group, row_width=8, activation_width=8,
         sum_width=dense.mac.accumulator_width, most_shift=2,
     )  # fmt: skip
-    assert sparse_layouts.result_layout(sparse) == seedlm_gemv.result_layout(dense)
-    assert sparse_layouts.vector_layout(sparse) == seedlm_gemv.vector_layout(dense)
+    assert sparse_layouts.result_layout(sparse) == gemv_layouts.result_layout(dense)
+    assert sparse_layouts.vector_layout(sparse) == gemv_layouts.vector_layout(dense)
     rng = np.random.default_rng(6)
     job = gemv_case.Job.random(dense, rng, rows=64, columns=64, plain=False)
     one = bench(sparse)
@@ -156,7 +156,7 @@ def test_behind_the_dense_engine(kept):
     engine = Engine(dense, sparse)
     transfers = simulate(engine, Case(phases=[phase], quiet=True)).transfers
     cycles = transfers["o"][-1] - transfers["i_weights"][0]
-    alone = len(whole.inputs["i_weights"]) - 1 + SeedlmGemv(dense).latency
+    alone = len(whole.inputs["i_weights"]) - 1 + Gemv(dense).latency
     if kept < 0.1:
         assert cycles == alone + SparseMac.latency
     else:

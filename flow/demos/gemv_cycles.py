@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from seedbed.sim import gemv_cycles
-from seedbed.sim.cases.seedlm_gemv import Job
-from seedbed.spec import SeedlmGemvConfig
+from seedbed.sim.cases.gemv import Job
+from seedbed.spec import GemvConfig
 
 __all__ = ["SIDES", "measure"]
 
@@ -16,7 +16,7 @@ SIDES = (512, 1024, 2048)
 
 
 def measure(
-    verilog: Path, top: str, config: SeedlmGemvConfig, *, seed: int, build: Path
+    verilog: Path, top: str, config: GemvConfig, *, seed: int, build: Path
 ) -> dict[str, Any]:
     """Return the cycles of each matrix size, compressed and uncompressed, and the speed-up.
 

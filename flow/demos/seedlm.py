@@ -29,10 +29,10 @@ from seedbed.flow.files import write_atomic
 from seedbed.flow.progress import Bar
 from seedbed.flow.row import Row, load_rows
 from seedbed.golden import network
-from seedbed.golden.seedlm_gemv import SeedlmGemv
+from seedbed.golden.gemv import Gemv
 from seedbed.sim import gemv_cycles
-from seedbed.sim.cases.seedlm_gemv import Job
-from seedbed.spec import SEEDLM, SeedlmConfig, SeedlmGemvConfig
+from seedbed.sim.cases.gemv import Job
+from seedbed.spec import SEEDLM, GemvConfig, SeedlmConfig
 from seedbed.spec.network import LENET5, Layer, NetworkConfig
 
 __all__ = ["CONFIGS", "rows", "run_seedlm"]
@@ -73,7 +73,7 @@ def run_seedlm(
     The weights are written to a safetensors file, which is compressed with each of :data:`CONFIGS`
     and decompressed again. The accuracy is that of the floating-point network with the
     decompressed weights. One dense layer of the compressed file is multiplied with the activations
-    of a held-out image in the emitted Verilog of :class:`~seedbed.hw.seedlm_gemv.SeedlmGemv`, and
+    of a held-out image in the emitted Verilog of :class:`~seedbed.hw.gemv.Gemv`, and
     checked against the golden model, bit-exact.
 
     Parameters
@@ -198,7 +198,7 @@ def _multiply(trained: Trained, path: Path, build: Path) -> dict[str, Any]:
         raw = np.frombuffer(file.read(entry.offset, entry.nbytes), np.uint8).reshape(entry.shape)
     blocks = unpack_rows(packed.config, raw, weights.blocks(packed.config))
     params = {f.name: getattr(packed.config, f.name) for f in fields(SeedlmConfig) if f.init}
-    config = SeedlmGemvConfig(**params, beat_bits=BEAT)
+    config = GemvConfig(**params, beat_bits=BEAT)
     activations = next(
         patches[0, 0]
         for layer, patches, _ in network.forward(
@@ -211,7 +211,7 @@ def _multiply(trained: Trained, path: Path, build: Path) -> dict[str, Any]:
         config.activation_width - 1 - ceil(log2(float(np.abs(activations).max()) * (1 + 2**-15)))
     )
     x = np.rint(activations.astype(np.float64) * 2.0**exponent).astype(np.int64)
-    model = SeedlmGemv(config)
+    model = Gemv(config)
     vector = np.zeros(-(-len(x) // config.group) * config.group, np.int64)
     vector[: len(x)] = x
     job = Job(
@@ -219,8 +219,8 @@ def _multiply(trained: Trained, path: Path, build: Path) -> dict[str, Any]:
         vector=vector.reshape(-1, config.group), weights=model.packed_beats(blocks),
         sums=model.packed_product(blocks, x),
     )  # fmt: skip
-    core = registry.find("seedlm_gemv")
-    folder = build / "emitted" / f"seedlm_gemv-{path.stem}"
+    core = registry.find("gemv")
+    folder = build / "emitted" / f"gemv-{path.stem}"
     path = verilog.write(core, params | {"beat_bits": BEAT}, folder)
     wrapper = verilog.write_packed(path, core, config)
     bench = gemv_cycles.executable(wrapper, wrapper.stem, build=build / "cycles")

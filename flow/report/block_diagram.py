@@ -57,7 +57,7 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
     ),
     ("mac_array", 5.6, 9.4, 2.2, 1.3, "core", "mac_array", "one multiplier\nper lane"),
     (
-        "seedlm_gemv", 8.7, 9.4, 2.3, 1.3, "core", "seedlm_gemv",
+        "gemv", 8.7, 9.4, 2.3, 1.3, "core", "gemv",
         "matrix-vector\nproduct $y = W x$",
     ),
     (
@@ -120,8 +120,8 @@ ARROWS: list[tuple[tuple[str, str], tuple[str, str], str]] = [
     (("seedlm_decompress", "e"), ("mac_array", "w"), "weights"),
     (("memory", "ne"), ("lut_dequantize", "w"), ""),
     (("lut_dequantize", "e"), ("mac_array", "nw"), "or"),
-    (("mac_array", "e"), ("seedlm_gemv", "w"), "sums"),
-    (("seedlm_gemv", "n"), ("sparse_mac", "s"), "dense sums"),
+    (("mac_array", "e"), ("gemv", "w"), "sums"),
+    (("gemv", "n"), ("sparse_mac", "s"), "dense sums"),
     (("forward_cache", "e"), ("nf4", "w"), "codes"),
     (("nf4", "ne"), ("instantft", "sw"), "activations              "),
     (("conv_engine", "e"), ("lora", "w"), ""),

@@ -68,9 +68,9 @@ HIGHLIGHTS: list[tuple[str, str, str | None, str]] = [
     ("prng_pool", "8 lanes x 12", "xcup", "bram"),
     ("seedlm_decompress", "4 bits x 16", "xcup", "lut"),
     ("mac_array", "128 lanes", "xcup", "lut"),
-    ("seedlm_gemv", "4 bits, 64 bytes", "xcup", "lut"),
-    ("seedlm_gemv", "4 bits, 64 bytes", None, "cycles_2048"),
-    ("seedlm_gemv", "4 bits, 64 bytes", None, "speed_up_2048"),
+    ("gemv", "4 bits, 64 bytes", "xcup", "lut"),
+    ("gemv", "4 bits, 64 bytes", None, "cycles_2048"),
+    ("gemv", "4 bits, 64 bytes", None, "speed_up_2048"),
     ("instantft", "LeNet-5, 32 lanes", None, "job_cycles"),
     ("instantft", "LeNet-5, 32 lanes", None, "pass_cycles"),
 ]

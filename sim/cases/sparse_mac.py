@@ -50,15 +50,29 @@ class Bench:
     def __post_init__(self) -> None:
         self.model = SparseMac(self.config)
 
-    def command(self, name: str, matrix: Matrix, **fields: int) -> list[int]:
-        """Return the payload of port ``i``."""
+    def fields(self, name: str, matrix: Matrix, **more: int) -> dict[str, int]:
+        """Return the fields of a command."""
         given = {
             "kind": SPARSE_MAC_KINDS.index(name), "rows": matrix.rows, "columns": matrix.columns,
             "count": len(matrix.entries),
         }  # fmt: skip
         if self.config.entries:
             given["first"] = matrix.first
-        return [hw.command_layout(self.config).const(given | fields).as_bits()]
+        return given | more
+
+    def command(self, name: str, matrix: Matrix, **more: int) -> list[int]:
+        """Return the payload of port ``i``."""
+        fields = self.fields(name, matrix, **more)
+        return [hw.command_layout(self.config).const(fields).as_bits()]
+
+    def judged(self, matrix: Matrix) -> tuple[np.ndarray, str, int]:
+        """Return the entries before the first wrong one, its status, and the rows with results."""
+        n, status = self.model.first_error(matrix.entries, rows=matrix.rows, columns=matrix.columns)
+        good = matrix.entries[:n]
+        if status == "ok":
+            return good, status, matrix.rows
+        before = good[good[:, 0] < good[-1, 0], 0] if n else good[:, 0]
+        return good, status, int(before[-1]) + 1 if len(before) else 0
 
     def results(self, sums: np.ndarray, status: str = "") -> list[int]:
         """Return results: sums, and the end of a command with a status, or of a product."""
@@ -111,13 +125,8 @@ class Bench:
         limit = 1 << (config.sum_width - 2)
         count = matrix.rows if dense_rows is None else dense_rows
         dense = rng.integers(-limit, limit, max(count, matrix.rows))
-        n, status = model.first_error(matrix.entries, rows=matrix.rows, columns=matrix.columns)
-        good = matrix.entries[:n]
+        good, status, decided = self.judged(matrix)
         given, ends = dense[:count], dense_status
-        decided = matrix.rows
-        if status != "ok":
-            before = good[good[:, 0] < good[-1, 0], 0] if n else good[:, 0]
-            decided = int(before[-1]) + 1 if len(before) else 0
         sums = np.zeros(0, np.int64)
         if vector_beats:
             ends = "vector"
@@ -147,16 +156,21 @@ class Bench:
             inputs["i_entries"] = self.entries(matrix.entries)
         return Phase(inputs=inputs, outputs={"o": self.results(sums, ends)})
 
-    def update(self, matrix: Matrix) -> Phase:
-        """Return an update; the matrix then has the new values."""
+    def step(self) -> dict[str, int]:
+        """Return a random step of an update."""
         config, rng = self.config, self.rng
         half = 1 << (config.activation_width - 1)
-        n, status = self.model.first_error(matrix.entries, rows=matrix.rows, columns=matrix.columns)
-        step = {
+        return {
             "seed": int(rng.integers(1 << 32)),
             "gain": int(rng.integers(-half, half)),
             "shift": int(rng.integers(config.most_shift + 1)),
         }
+
+    def update(self, matrix: Matrix, **step: int) -> Phase:
+        """Return an update by ``step`` or a random one; the matrix then has the new values."""
+        config = self.config
+        n, status = self.model.first_error(matrix.entries, rows=matrix.rows, columns=matrix.columns)
+        step = step or self.step()
         inputs = {"i": self.command("update", matrix, **step)}
         if not config.entries:
             inputs["i_entries"] = self.entries(matrix.entries)
@@ -188,6 +202,27 @@ class Bench:
                     entries[at:, 0] = rows
                 found.append(matrix)
         return found
+
+
+def _cleared(bench: Bench, matrix: Matrix) -> list[Phase]:
+    """Return commands that are aborted in each state, and what has no effect."""
+    config = bench.config
+    ends = bench.results(np.zeros(0), "cleared")
+    clear = Phase(inputs={"i": bench.command("product", matrix, clear=1)})
+    ended = Phase(inputs=clear.inputs | {"i_sums": ends}, outputs={"o": ends})
+    whole = bench.product(matrix)
+    begun = {"i": whole.inputs["i"]}
+    loaded = begun | {"i_vector": whole.inputs["i_vector"]}
+    found = [clear, Phase(inputs=begun), ended, clear, Phase(inputs=loaded), ended]
+    if matrix.columns > config.group:
+        found += [Phase(inputs=begun | {"i_vector": whole.inputs["i_vector"][:1]}), ended, clear]
+    for name in ("load",) if config.entries else ("update",):
+        few = matrix.entries[:3]
+        some = Phase(inputs={"i": bench.command(name, matrix), "i_entries": bench.entries(few)})
+        if name == "update":
+            some.outputs["o_entries"] = bench.entries(few, last=False)
+        found += [some, Phase(inputs=clear.inputs, outputs={"o": ends})]
+    return [*found, bench.product(matrix)]
 
 
 def _passes(bench: Bench, matrix: Matrix, load: bool) -> list[Phase]:
@@ -255,6 +290,7 @@ def case(config: SparseMacConfig, random: Random, *, rows: int = 20) -> Case:
         phases += _passes(bench, matrix, load=True)
     matrix = Matrix.random(config, bench.rng, rows=rows, columns=columns, count=most)
     phases += _passes(bench, matrix, load=True) + _apart(_errors(bench, matrix))
+    phases += ([bench.load(matrix)] if config.entries else []) + _cleared(bench, matrix)
     # What a command must not ask for.
     empty = Matrix(rows=3, columns=1, entries=np.zeros((0, 3), np.int64))
     for wrong in ({"rows": 0}, {"columns": 0}, {"kind": 3}):

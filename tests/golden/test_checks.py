@@ -8,6 +8,7 @@ from seedbed.golden import network as float_network
 from seedbed.golden.checks import require_integers
 from seedbed.golden.fixed import to_fixed
 from seedbed.golden.forward_cache import ForwardCache
+from seedbed.golden.gemv import Gemv
 from seedbed.golden.instantft import InstantFt, Seen
 from seedbed.golden.lfsr import Lfsr
 from seedbed.golden.lora import Lora
@@ -19,13 +20,13 @@ from seedbed.golden.prng_pool import PrngPool
 from seedbed.golden.requantize import Requantize
 from seedbed.golden.scale_lut import ScaleLut
 from seedbed.golden.seedlm_decompress import decompress
-from seedbed.golden.seedlm_gemv import SeedlmGemv
 from seedbed.golden.softmax_loss import SoftmaxLoss
 from seedbed.golden.tree_grng import TreeGrng, seed_bits
 from seedbed.golden.urng_array import UrngArray, seed_beats
 from seedbed.spec import (
     ConvEngineConfig,
     ForwardCacheConfig,
+    GemvConfig,
     InstantFtConfig,
     LfsrConfig,
     LoraConfig,
@@ -38,7 +39,6 @@ from seedbed.spec import (
     ScaleConfig,
     SeedlmConfig,
     SeedlmDecompressConfig,
-    SeedlmGemvConfig,
     SoftmaxLossConfig,
     TreeGrngConfig,
     UrngConfig,
@@ -49,7 +49,7 @@ from seedbed.spec.network import TINY
 ONES = {name: np.ones(shape.shape, int) for name, shape in
         float_network.init(TINY, np.random.default_rng(1)).items()}  # fmt: skip
 BLOCKS = SeedlmConfig(block=4, latent=2, width=5)
-GEMV = SeedlmGemv(SeedlmGemvConfig(beat_bits=64, columns=64, activation_width=16))
+GEMV = Gemv(GemvConfig(beat_bits=64, columns=64, activation_width=16))
 LORA = Lora(
     LoraConfig(widths=(3,), classes=2, rank=4), [np.ones((4, 3), int)], [np.ones((2, 4), int)]
 )
@@ -118,14 +118,14 @@ INPUTS = {
     "seedlm_decompress packed": (
         lambda x: decompress(SeedlmDecompressConfig(), of((1, 2), x)), 0, 2**32 - 1,
     ),
-    "seedlm_gemv x": (lambda x: GEMV.packed_product(of((1, 2), 1), of(16, x)), -32768, 32767),
-    "seedlm_gemv packed": (
+    "gemv x": (lambda x: GEMV.packed_product(of((1, 2), 1), of(16, x)), -32768, 32767),
+    "gemv packed": (
         lambda x: GEMV.packed_product(of((1, 2), x), of(16, 1)), 0, 2**32 - 1,
     ),
-    "seedlm_gemv plain x": (lambda x: GEMV.plain_product(of((1, 4), 1), of(4, x)), -32768, 32767),
-    "seedlm_gemv weights": (lambda x: GEMV.plain_product(of((1, 4), x), of(4, 1)), -32768, 32767),
-    "seedlm_gemv beats of packed": (lambda x: GEMV.packed_beats(of((1, 2), x)), 0, 2**32 - 1),
-    "seedlm_gemv beats of weights": (lambda x: GEMV.plain_beats(of((1, 4), x)), -32768, 32767),
+    "gemv plain x": (lambda x: GEMV.plain_product(of((1, 4), 1), of(4, x)), -32768, 32767),
+    "gemv weights": (lambda x: GEMV.plain_product(of((1, 4), x), of(4, 1)), -32768, 32767),
+    "gemv beats of packed": (lambda x: GEMV.packed_beats(of((1, 2), x)), 0, 2**32 - 1),
+    "gemv beats of weights": (lambda x: GEMV.plain_beats(of((1, 4), x)), -32768, 32767),
     "nf4 x": (lambda x: Nf4(Nf4Config()).quantise(of(9, x)), Q6_12.low, Q6_12.high),
     "nf4 codes": (lambda x: Nf4(Nf4Config()).dequantise(of(9, x), of(1, 1)), 0, 15),
     "nf4 peaks": (lambda x: Nf4(Nf4Config()).dequantise(of(9, 1), of(1, x)), 0, 2**16 - 1),

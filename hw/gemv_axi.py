@@ -12,18 +12,18 @@ from seedbed.hw.axi import (
     octets,
     write_register,
 )
-from seedbed.hw.seedlm_gemv import SeedlmGemv
-from seedbed.spec import SeedlmGemvConfig
+from seedbed.hw.gemv import Gemv
+from seedbed.spec import GemvConfig
 
-__all__ = ["ADDRESS_BITS", "REGISTERS", "SeedlmGemvAxi"]
+__all__ = ["ADDRESS_BITS", "REGISTERS", "GemvAxi"]
 
 ADDRESS_BITS = 5
 #: Byte addresses of the registers.
 REGISTERS = {"control": 0x00, "status": 0x04, "columns": 0x08, "rows": 0x0C, "mode": 0x10}
 
 
-class SeedlmGemvAxi(wiring.Component):
-    """:class:`~seedbed.hw.seedlm_gemv.SeedlmGemv` with AXI's names, clock and reset.
+class GemvAxi(wiring.Component):
+    """:class:`~seedbed.hw.gemv.Gemv` with AXI's names, clock and reset.
 
     Registers, of 32 bits each, by byte address. Another address, or a value that is out of a
     register's range, has the response SLVERR and no effect::
@@ -40,7 +40,7 @@ class SeedlmGemvAxi(wiring.Component):
     Parameters
     ----------
     config
-        :class:`~seedbed.spec.SeedlmGemvConfig`.
+        :class:`~seedbed.spec.GemvConfig`.
 
     Members
     -------
@@ -58,7 +58,7 @@ class SeedlmGemvAxi(wiring.Component):
         in tuser. The status is 0 except in the extra last beat of a job that ended with an error.
     """
 
-    def __init__(self, config: SeedlmGemvConfig):
+    def __init__(self, config: GemvConfig):
         self.config = config
         lane = octets(config.activation_width)
         super().__init__(
@@ -73,7 +73,7 @@ class SeedlmGemvAxi(wiring.Component):
         m = Module()
         m.domains.sync = sync = ClockDomain()
         m.d.comb += [sync.clk.eq(self.aclk), sync.rst.eq(~self.aresetn)]
-        m.submodules.gemv = gemv = SeedlmGemv(self.config)
+        m.submodules.gemv = gemv = Gemv(self.config)
         m.submodules.lite = lite = AxiLite(ADDRESS_BITS)
         connect_lite(m, self, lite, "s_axi_control")
         lane = octets(self.config.activation_width)

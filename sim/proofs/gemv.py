@@ -2,16 +2,16 @@
 
 from amaranth.hdl import Assert, Const, Module, Signal
 
-from seedbed.hw.seedlm_gemv import SeedlmGemv
+from seedbed.hw.gemv_engine import GemvEngine
 from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.proofs.mac_array import fifo_invariants
 from seedbed.sim.prove import Mutant, Proof
-from seedbed.spec import SeedlmGemvConfig
+from seedbed.spec import GemvConfig
 
 __all__ = ["PROOFS"]
 
 
-def _harness(dut: SeedlmGemv) -> tuple[Module, dict[str, Signal]]:
+def _harness(dut: GemvEngine) -> tuple[Module, dict[str, Signal]]:
     """Return the harness, with the invariants of the rows in flight that an induction needs."""
     m, inside = free_inputs(dut)
     limit = dut.latency + 1
@@ -54,7 +54,7 @@ def _harness(dut: SeedlmGemv) -> tuple[Module, dict[str, Signal]]:
     return m, inside
 
 
-def room(dut: SeedlmGemv) -> Module:
+def room(dut: GemvEngine) -> Module:
     """The multipliers are always ready, and the result FIFO never overflows; stream rules hold."""
     m, inside = _harness(dut)
     stream_rules(m, dut.o)
@@ -66,7 +66,7 @@ def room(dut: SeedlmGemv) -> Module:
     return m
 
 
-def jobs(dut: SeedlmGemv) -> Module:
+def jobs(dut: GemvEngine) -> Module:
     """Count each job's results: one per row, the last with ``last``, or an error's."""
     m, inside = _harness(dut)
     result, rows = dut.o.payload, inside["rows"]
@@ -124,17 +124,17 @@ ONE_SHORT = Mutant(
     old="job.row_accepted & (rows == 1)",
     new="job.row_accepted & (rows <= 2)",
 )
-TINY = SeedlmGemvConfig(
+TINY = GemvConfig(
     block=2, latent=1, width=3, beat_bits=16, plain_width=8, activation_width=2, columns=4,
     row_width=4,
 )  # fmt: skip
 
 PROOFS = tuple(
     Proof(
-        name=f"seedlm_gemv_{harness.__name__}",
-        core="seedlm_gemv",
+        name=f"gemv_{harness.__name__}",
+        core="gemv",
         says=says,
-        component=SeedlmGemv,
+        component=GemvEngine,
         config=TINY,
         harness=harness,
         depth=2,

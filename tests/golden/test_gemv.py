@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 
 from seedbed.golden import seedlm
-from seedbed.golden.seedlm_gemv import SeedlmGemv
-from seedbed.spec import SeedlmGemvConfig
+from seedbed.golden.gemv import Gemv
+from seedbed.spec import GemvConfig
 
-FOUR = SeedlmGemvConfig()
-THREE = SeedlmGemvConfig(block=12, latent=4)
-SMALL = SeedlmGemvConfig(block=4, latent=2, width=8, beat_bits=48, columns=64, row_width=8)
+FOUR = GemvConfig()
+THREE = GemvConfig(block=12, latent=4)
+SMALL = GemvConfig(block=4, latent=2, width=8, beat_bits=48, columns=64, row_width=8)
 
 
 def random_blocks(config, rows, blocks, seed=1):
@@ -22,13 +22,13 @@ def test_is_the_product_of_the_decoded_weights(config):
     packed = random_blocks(config, 5, 10)
     x = np.random.default_rng(2).integers(-(2**15), 2**15, columns)
     weights = seedlm.decode(config, *seedlm.unpack(config, packed)).reshape(5, -1)[:, :columns]
-    y = SeedlmGemv(config).packed_product(packed, x)
+    y = Gemv(config).packed_product(packed, x)
     np.testing.assert_allclose(y * 2.0**-8 / (config.half - 1), weights @ x, rtol=1e-9)
 
 
 def test_plain_is_the_product():
     weights = np.array([[1, -2, 3], [32767, -32768, 0]])
-    y = SeedlmGemv(FOUR).plain_product(weights, np.array([10, 100, 1000]))
+    y = Gemv(FOUR).plain_product(weights, np.array([10, 100, 1000]))
     assert y.tolist() == [10 - 200 + 3000, 327670 - 3276800]
 
 
@@ -37,14 +37,14 @@ def test_nothing_overflows_at_4_bits():
     blocks = FOUR.columns // FOUR.block
     zeros, ends = np.zeros((1, blocks), int), np.full((1, blocks), 7)
     packed = seedlm.pack(FOUR, zeros, ends, np.full((1, blocks, 3), -8))
-    y = SeedlmGemv(FOUR).packed_product(packed, np.full(FOUR.columns, -(2**15)))
+    y = Gemv(FOUR).packed_product(packed, np.full(FOUR.columns, -(2**15)))
     assert FOUR.mac.accumulator_width == 64
     assert y.tolist() == [-(3 << 61)]
 
 
 def test_beats_hold_the_first_block_lowest():
     packed = random_blocks(THREE, 2, 15)
-    beats = SeedlmGemv(THREE).packed_beats(packed)
+    beats = Gemv(THREE).packed_beats(packed)
     assert beats.shape == (2, 2, 64)
     for row in range(2):
         words = [int.from_bytes(beat.tobytes(), "little") for beat in beats[row]]
@@ -54,7 +54,7 @@ def test_beats_hold_the_first_block_lowest():
 
 def test_plain_beats_hold_16_bit_words():
     weights = np.random.default_rng(3).integers(-(2**15), 2**15, (3, 40))
-    beats = SeedlmGemv(FOUR).plain_beats(weights)
+    beats = Gemv(FOUR).plain_beats(weights)
     assert beats.shape == (3, 2, 64)
     words = np.ascontiguousarray(beats).view("<i2").reshape(3, 64)
     np.testing.assert_array_equal(words[:, :40], weights)
@@ -63,7 +63,7 @@ def test_plain_beats_hold_16_bit_words():
 
 @pytest.mark.parametrize("columns", [1, 3, 4, 5, 64])
 def test_columns_that_do_not_fill_a_block_count_as_0(columns):
-    model = SeedlmGemv(SMALL)
+    model = Gemv(SMALL)
     blocks = -(-columns // SMALL.block)
     packed = random_blocks(SMALL, 4, blocks)
     x = np.random.default_rng(4).integers(-100, 100, blocks * SMALL.block)
@@ -84,4 +84,4 @@ def test_columns_that_do_not_fill_a_block_count_as_0(columns):
 )
 def test_refuses_mismatched_shapes(shape, columns, message):
     with pytest.raises(ValueError, match=message):
-        SeedlmGemv(SMALL).packed_product(np.zeros(shape, np.uint64), np.zeros(columns, int))
+        Gemv(SMALL).packed_product(np.zeros(shape, np.uint64), np.zeros(columns, int))

@@ -8,16 +8,14 @@ from seedbed.flow.report.kinds import in_cocotb
 from seedbed.sim.verilate import lint
 
 BUILD = Path(__file__).parents[1] / "build"
-NAME = "seedlm_gemv_axi"
+NAME = "gemv_axi"
 SMALL = WRAPPERS[NAME].small
 
 
 def test_wrappers_are_emitted_and_nothing_else():
     assert find_verilog(NAME) is WRAPPERS[NAME]
-    assert find_verilog("seedlm_gemv") is CORES["seedlm_gemv"]
-    with pytest.raises(
-        UnknownCore, match=f"{NAME} is an AXI wrapper, .* the core inside, 'seedlm_gemv'"
-    ):
+    assert find_verilog("gemv") is CORES["gemv"]
+    with pytest.raises(UnknownCore, match=f"{NAME} is an AXI wrapper, .* the core inside, 'gemv'"):
         find(NAME)
 
 

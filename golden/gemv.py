@@ -5,15 +5,15 @@ import numpy as np
 from seedbed.golden import seedlm
 from seedbed.golden.checks import require_integers
 from seedbed.golden.mac_array import wrap
-from seedbed.spec import SeedlmGemvConfig
+from seedbed.spec import GemvConfig
 
-__all__ = ["SeedlmGemv"]
+__all__ = ["Gemv"]
 
 #: Blocks or plain weights per chunk: bounds the memory.
 CHUNK = 1 << 16
 
 
-class SeedlmGemv:
+class Gemv:
     """y = W x in integers, and the beats of W.
 
     Sums are exact modulo 2^accumulator_width, in int64. At the paper's 4 bits no sum overflows. At
@@ -22,10 +22,10 @@ class SeedlmGemv:
     Parameters
     ----------
     config
-        :class:`~seedbed.spec.SeedlmGemvConfig`.
+        :class:`~seedbed.spec.GemvConfig`.
     """
 
-    def __init__(self, config: SeedlmGemvConfig):
+    def __init__(self, config: GemvConfig):
         self.config = config
 
     def packed_product(self, packed: np.ndarray, x: np.ndarray) -> np.ndarray:

@@ -12,33 +12,39 @@ from seedbed.flow.report.aims import aims_table
 from seedbed.flow.report.kinds import plain as plain_params
 from seedbed.flow.report.sections import sections
 from seedbed.flow.row import Row
-from seedbed.hw.seedlm_gemv import SeedlmGemv
+from seedbed.hw.gemv import Gemv
 from seedbed.sim import gemv_cycles
 from seedbed.sim.case import Case, Phase
-from seedbed.sim.cases.seedlm_gemv import Job, case, command, phase, results
+from seedbed.sim.cases.gemv import Job, case, command, phase, results
 from seedbed.sim.harness import Mismatch, simulate, with_stalls
-from seedbed.spec import SeedlmGemvConfig
+from seedbed.spec import GemvConfig
 
 SMALL = {"block": 4, "latent": 2, "width": 8, "beat_bits": 48, "columns": 64, "row_width": 8}
 CONFIGS = [
-    SeedlmGemvConfig(**SMALL),
+    GemvConfig(**SMALL),
     # Plain lanes end within a block; groups of five; odd widths.
-    SeedlmGemvConfig(
+    GemvConfig(
         block=5, latent=1, width=5, beat_bits=40, plain_width=4, activation_width=5, columns=50,
         row_width=8,
     ),
     # One block a beat, as many plain weights; few columns, each power of two in range.
-    SeedlmGemvConfig(block=2, latent=1, width=4, beat_bits=32, columns=7, row_width=8),
-    SeedlmGemvConfig(
+    GemvConfig(block=2, latent=1, width=4, beat_bits=32, columns=7, row_width=8),
+    GemvConfig(
         block=3, latent=2, width=6, word_bits=3, beat_bits=64, plain_width=32, columns=33,
         row_width=9,
+    ),
+    # Side paths with stored and with streamed entries.
+    GemvConfig(**SMALL, plain_width=12, entries=30),
+    GemvConfig(
+        block=4, latent=2, width=8, beat_bits=64, plain_width=32, columns=33, row_width=8,
+        activation_width=5, entries=0, value_width=6, number_width=4, most_shift=3,
     ),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("config", "stalls"), with_stalls(CONFIGS), ids=str)
 def test_matches_model(config, stalls):
-    simulate(SeedlmGemv(config), case(config, Random(5)), stalls=stalls, seed=5)
+    simulate(Gemv(config), case(config, Random(5)), stalls=stalls, seed=5)
 
 
 def random_job(config, seed=1, **shape):
@@ -49,7 +55,7 @@ def random_job(config, seed=1, **shape):
 @pytest.mark.parametrize("beats", [1, 3])
 def test_latency_and_throughput(plain, beats):
     config = CONFIGS[0]
-    dut = SeedlmGemv(config)
+    dut = Gemv(config)
     lanes = config.plain_lanes if plain else config.lanes
     job = random_job(config, rows=60, columns=lanes * beats, plain=plain)
     transfers = simulate(dut, Case(phases=[phase(config, job)], quiet=True)).transfers
@@ -64,7 +70,7 @@ def test_latency_and_throughput(plain, beats):
 
 def test_speed_of_the_papers_configuration():
     """The cycles of Table 5: the latency of the last row is added."""
-    dut = SeedlmGemv(SeedlmGemvConfig())
+    dut = Gemv(GemvConfig())
     Fragment.get(dut, None)
     packed, plain = 2048 + dut.latency, 8192 + dut.plain_latency
     assert packed <= 2100
@@ -77,11 +83,11 @@ def test_weights_wait_for_their_job():
     job = random_job(config, rows=2, columns=9, plain=True)
     whole = phase(config, job)
     first = {name: whole.inputs[name] for name in ("i", "i_vector")}
-    dut = SeedlmGemv(config)
+    dut = Gemv(config)
     phases = [Phase(inputs=first), Phase(inputs={"i_weights": whole.inputs["i_weights"]})]
     phases[1].outputs["o"] = whole.outputs["o"]
     simulate(dut, Case(phases=phases, quiet=True))
-    transfers = simulate(SeedlmGemv(config), Case(phases=[whole], quiet=True)).transfers
+    transfers = simulate(Gemv(config), Case(phases=[whole], quiet=True)).transfers
     assert transfers["i_weights"][0] > transfers["i_vector"][-1]
 
 
@@ -93,7 +99,7 @@ def test_a_job_waits_for_the_one_before():
         inputs={name: payloads * 2 for name, payloads in one.inputs.items()},
         outputs={"o": one.outputs["o"] * 2},
     )
-    transfers = simulate(SeedlmGemv(config), Case(phases=[twice], quiet=True)).transfers
+    transfers = simulate(Gemv(config), Case(phases=[twice], quiet=True)).transfers
     assert transfers["i"][1] == transfers["o"][1] + 1
 
 
@@ -101,13 +107,13 @@ def test_clear_has_no_effect_on_an_idle_engine():
     config = CONFIGS[0]
     clears = Phase(inputs={"i": [command(config, clear=True)] * 3})
     job = random_job(config, rows=2, columns=9, plain=False)
-    simulate(SeedlmGemv(config), Case(phases=[clears, phase(config, job), clears], quiet=True))
+    simulate(Gemv(config), Case(phases=[clears, phase(config, job), clears], quiet=True))
 
 
 def test_abort_with_all_credit_used():
     """As many rows as possible are in flight at an abort: the abort's result has an entry too."""
     config = CONFIGS[0]
-    dut = SeedlmGemv(config)
+    dut = Gemv(config)
     rows = dut.latency + 2
     job = random_job(config, rows=rows + 1, columns=config.lanes + 1, plain=False)
     whole = phase(config, job)
@@ -119,16 +125,16 @@ def test_abort_with_all_credit_used():
 
 
 def test_cycles_of_the_emitted_verilog(tmp_path, monkeypatch):
-    config = SeedlmGemvConfig(**SMALL)
-    core = CORES["seedlm_gemv"]
+    config = GemvConfig(**SMALL)
+    core = CORES["gemv"]
     verilog = write(core, SMALL, tmp_path)
     whole = write_packed(verilog, core, config)
     bench = gemv_cycles.executable(whole, whole.stem, build=tmp_path)
-    dut = SeedlmGemv(config)
+    dut = Gemv(config)
     for plain, beats in ((False, 3), (True, 7)):
         job = random_job(config, rows=30, columns=20, plain=plain)
         stimulus = Case(phases=[phase(config, job)])
-        transfers = simulate(dut if plain else SeedlmGemv(config), stimulus).transfers
+        transfers = simulate(dut if plain else Gemv(config), stimulus).transfers
         cycles = gemv_cycles.run(bench, config, job)
         assert cycles == transfers["o"][-1] - transfers["i_weights"][0] + 1
         assert cycles == 30 * beats + (dut.plain_latency if plain else dut.latency)
@@ -143,24 +149,24 @@ def test_cycles_of_the_emitted_verilog(tmp_path, monkeypatch):
 
 
 def test_cycles_are_compared_with_the_papers():
-    params = plain_params(CORES["seedlm_gemv"], {})
-    printed = paper.reference("seedlm_gemv", params, "cycles", None)["figures"]
+    params = plain_params(CORES["gemv"], {})
+    printed = paper.reference("gemv", params, "cycles", None)["figures"]
     figures = {name: value + 1 for name, value in printed.items()}
     for side in flow.SIDES:
         ratio = printed[f"plain_cycles_{side}"] / printed[f"cycles_{side}"]
         assert round(ratio, 2) == printed[f"speed_up_{side}"]
     row = Row(
-        core="seedlm_gemv", config="4 bits", kind="cycles", params=params, figures=figures,
-        command="seedbed measure", paper=paper.reference("seedlm_gemv", params, "cycles", None),
-        aim=paper.aims("seedlm_gemv", params, "cycles", None),
+        core="gemv", config="4 bits", kind="cycles", params=params, figures=figures,
+        command="seedbed measure", paper=paper.reference("gemv", params, "cycles", None),
+        aim=paper.aims("gemv", params, "cycles", None),
     )  # fmt: skip
     (table,) = [t for t in sections([row.to_json()]) if t.title == "Matrix-vector products"]
     assert table.lines[0] == [
         "4 bits", "512 x 512", "2,342", "2,341", "8,594", "8,593", "4.67", "3.67",
     ]  # fmt: skip
     assert len(aims_table([row.to_json()], "", "").lines) == 6
-    other = plain_params(CORES["seedlm_gemv"], {"word_bits": 8})
-    assert paper.reference("seedlm_gemv", other, "cycles", None) is None
+    other = plain_params(CORES["gemv"], {"word_bits": 8})
+    assert paper.reference("gemv", other, "cycles", None) is None
 
 
 @pytest.mark.parametrize(
@@ -189,4 +195,4 @@ def test_cycles_are_compared_with_the_papers():
 )
 def test_refuses(params, error, sentence):
     with pytest.raises(error, match=sentence):
-        SeedlmGemvConfig(**params)
+        GemvConfig(**params)

@@ -1,4 +1,4 @@
-"""Configuration of the matrix-vector product with packed weights."""
+"""Configuration of the matrix-vector product."""
 
 from dataclasses import dataclass, field
 from math import gcd
@@ -7,16 +7,16 @@ from seedbed.spec.checks import require_int
 from seedbed.spec.mac_array import MacArrayConfig
 from seedbed.spec.seedlm import SeedlmConfig
 from seedbed.spec.seedlm_decompress import SeedlmDecompressConfig
+from seedbed.spec.sparse_mac import SPARSE_MAC_STATUS, SparseMacConfig
 
-__all__ = ["GEMV_STATUS", "SeedlmGemvConfig"]
+__all__ = ["GEMV_STATUS", "GemvConfig"]
 
-#: How a job ended, by code: without an error, with an error of its shape, of the vector's length or
-#: of a row's length, or aborted.
-GEMV_STATUS = ("ok", "shape", "vector", "row", "cleared")
+#: How a job ended, by code. The codes after "cleared" are of the side path's entries.
+GEMV_STATUS = SPARSE_MAC_STATUS
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeedlmGemvConfig(SeedlmConfig):
+class GemvConfig(SeedlmConfig):
     """y = W x with a beat of W per cycle: blocks as in :class:`SeedlmConfig`, or plain weights.
 
     Parameters
@@ -32,6 +32,12 @@ class SeedlmGemvConfig(SeedlmConfig):
         The greatest number of columns, 1..65536.
     row_width
         Bits of the number of rows, 1..32.
+    entries
+        ``None``: no side path. Otherwise a sparse, trainable matrix is added, as in
+        :class:`~seedbed.spec.SparseMacConfig`: its entries that are stored in the core, 1..65536,
+        or 0, if entries are streamed.
+    value_width, number_width, most_shift
+        Of the side path, see :class:`~seedbed.spec.SparseMacConfig`.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     Source: SeedLM (arXiv:2410.10714), section 4.2 and Figure 4.
@@ -42,8 +48,13 @@ class SeedlmGemvConfig(SeedlmConfig):
     activation_width: int = 16
     columns: int = 8192
     row_width: int = 32
+    entries: int | None = None
+    value_width: int = 16
+    number_width: int = 8
+    most_shift: int = 15
     decompress: SeedlmDecompressConfig = field(init=False, repr=False)
     mac: MacArrayConfig = field(init=False, repr=False)
+    sparse: SparseMacConfig | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -83,6 +94,21 @@ class SeedlmGemvConfig(SeedlmConfig):
         )
         object.__setattr__(self, "decompress", decompress)
         object.__setattr__(self, "mac", mac)
+        object.__setattr__(self, "sparse", self._sparse())
+
+    def _sparse(self) -> SparseMacConfig | None:
+        """Return the configuration of the side path; its sums are as wide as those of the rows."""
+        if self.entries is None:
+            return None
+        names = ("entries", "value_width", "number_width", "most_shift", "activation_width")
+        fields = {name: getattr(self, name) for name in (*names, "columns", "group", "row_width")}
+        partial = SparseMacConfig(**fields).partial_width
+        return SparseMacConfig(**fields, sum_width=max(partial, self.mac.accumulator_width))
+
+    @property
+    def result_width(self) -> int:
+        """Bits of a result."""
+        return self.sparse.sum_width if self.sparse else self.mac.accumulator_width
 
     @property
     def lanes(self) -> int:

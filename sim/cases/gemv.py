@@ -1,17 +1,18 @@
 """Case of the matrix-vector product: many shapes, packed and plain, and every error."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from random import Random
 
 import numpy as np
 
-from seedbed.golden.seedlm_gemv import SeedlmGemv
-from seedbed.hw import seedlm_gemv as hw
+from seedbed.golden.gemv import Gemv
+from seedbed.hw import gemv_layouts as hw
 from seedbed.sim.case import Case, Phase
-from seedbed.spec import SeedlmGemvConfig
-from seedbed.spec.seedlm_gemv import GEMV_STATUS
+from seedbed.sim.cases.gemv_side import SideBench, results
+from seedbed.sim.cases.sparse_mac import Matrix
+from seedbed.spec import GemvConfig
 
 __all__ = ["Job", "case", "command", "phase", "results", "vector_payloads"]
 
@@ -34,11 +35,11 @@ class Job:
 
     @classmethod
     def random(
-        cls, config: SeedlmGemvConfig, rng: np.random.Generator, *, rows: int, columns: int,
+        cls, config: GemvConfig, rng: np.random.Generator, *, rows: int, columns: int,
         plain: bool,
     ) -> "Job":  # fmt: skip
         """Return a job of random numbers; the padding is random too."""
-        model, half = SeedlmGemv(config), 1 << (config.activation_width - 1)
+        model, half = Gemv(config), 1 << (config.activation_width - 1)
         beats = -(-columns // config.group)
         vector = rng.integers(-half, half, beats * config.group)
         x = vector[:columns]
@@ -60,27 +61,14 @@ class Job:
 
 
 def command(
-    config: SeedlmGemvConfig, columns: int = 0, rows: int = 0, *, plain=False, clear=False
+    config: GemvConfig, columns: int = 0, rows: int = 0, *, plain=False, clear=False
 ) -> int:
     """Return a payload of port ``i``."""
     fields = {"columns": columns, "rows": rows, "plain": plain, "clear": clear}
     return hw.command_layout(config).const(fields).as_bits()
 
 
-def results(config: SeedlmGemvConfig, sums: Iterable[int], status: str = "") -> list[int]:
-    """Return the payloads of port ``o``: the sums, and the status of a job that ended."""
-    layout = hw.result_layout(config)
-    fields = [{"sum": int(s), "status": 0, "last": 0} for s in sums]
-    if status == "ok":
-        fields[-1]["last"] = 1
-    elif status:
-        fields.append({"sum": 0, "status": GEMV_STATUS.index(status), "last": 1})
-    return [layout.const(result).as_bits() for result in fields]
-
-
-def vector_payloads(
-    config: SeedlmGemvConfig, job: Job, ends: Sequence[bool] | None = None
-) -> list[int]:
+def vector_payloads(config: GemvConfig, job: Job, ends: Sequence[bool] | None = None) -> list[int]:
     """Return the payloads of port ``i_vector``; ``ends`` overrides ``last``, beat by beat."""
     layout, beats = hw.vector_layout(config), len(job.vector)
     ends = ends or [k == beats - 1 for k in range(beats)]
@@ -91,7 +79,7 @@ def vector_payloads(
 
 
 def phase(
-    config: SeedlmGemvConfig, job: Job, *, status: str = "ok", bad_row: int = 0, bad_beat: int = 0
+    config: GemvConfig, job: Job, *, status: str = "ok", bad_row: int = 0, bad_beat: int = 0
 ) -> Phase:
     """Return the phase of one job.
 
@@ -130,7 +118,7 @@ def _concatenated(phases: list[Phase]) -> Phase:
     return Phase(inputs=sides[0], outputs=sides[1])
 
 
-def _errors(config: SeedlmGemvConfig, draw) -> list[Phase]:
+def _errors(config: GemvConfig, draw) -> list[Phase]:
     """Return every error, each followed by a job without an error."""
     clear = Phase(inputs={"i": [command(config, clear=True)]})
     most, rows = config.columns, 3
@@ -186,7 +174,53 @@ def _errors(config: SeedlmGemvConfig, draw) -> list[Phase]:
     return found
 
 
-def case(config: SeedlmGemvConfig, random: Random, *, beats: int = 100) -> Case:
+def _side(config: GemvConfig, rng: np.random.Generator, draw) -> list[Phase]:
+    """Return jobs with a side path, updates between them, and every error with a job after it."""
+    side = SideBench(config=config, rng=rng)
+    rows, columns = 5, min(config.columns, 2 * config.lanes + 1)
+    most = config.entries or 60
+    found = []
+
+    def product(matrix: Matrix, plain: bool, *, k: int = 0, status: str = "ok", **bad) -> Phase:
+        job = draw(rows=matrix.rows, columns=matrix.columns, plain=plain)
+        good = {"ok": job.rows, "vector": 0, "row": bad.get("bad_row", 0)}
+        whole = phase(config, job, status=status, **bad)
+        return side.product(whole, job, matrix, k=k, rows=good[status], status=status)
+
+    for count in (most // 2, most, 0):
+        matrix = side.matrix(rows, columns, count)
+        found += side.load(matrix)
+        for plain in (False, True):
+            found += [product(matrix, plain, k=k) for k in (0, 1, -1)] + [side.update(matrix)]
+    matrix = side.matrix(rows, columns, most)
+    broken = [*side.cleared(matrix), *side.load(matrix)]
+    for status in ("vector", "row"):
+        bad = product(matrix, True, status=status, bad_row=3 * (status == "row"), bad_beat=0)
+        broken += [bad, side.update(matrix), product(matrix, True)]
+    for wrong in side.bench.wrong(rows, columns, min(9, most)):
+        if config.entries:
+            broken += side.load(wrong)
+        else:
+            broken += [product(wrong, False, k=1), side.update(wrong)]
+    broken += [*side.load(matrix), product(matrix, False, k=1)]
+    if config.entries:
+        # A matrix of fewer rows has some of the entries outside.
+        broken += [product(replace(matrix, rows=2), False), product(matrix, False)]
+    # What a command must not ask for: there is no such kind.
+    no_kind = Phase(
+        inputs={"i": side.command("update", matrix, kind=3)},
+        outputs={"o": results(config, [], "shape")},
+    )
+    return [*found, *chain(*map(_apart, broken)), no_kind]
+
+
+def _apart(phase: Phase) -> list[Phase]:
+    """Return the phase with its command before the data, which an error before would discard."""
+    rest = {name: payloads for name, payloads in phase.inputs.items() if name != "i"}
+    return [Phase(inputs={"i": phase.inputs["i"]}), Phase(inputs=rest, outputs=phase.outputs)]
+
+
+def case(config: GemvConfig, random: Random, *, beats: int = 100) -> Case:
     """Return jobs back to back, each error with a job after it, and many rows of one beat."""
     rng = np.random.default_rng(random.getrandbits(32))
 
@@ -202,4 +236,7 @@ def case(config: SeedlmGemvConfig, random: Random, *, beats: int = 100) -> Case:
     random.shuffle(jobs)
     jobs += [draw(rows=beats, columns=n, plain=n == plain_lanes) for n in (min(lanes, most), 1)]
     errors = _errors(config, draw)
-    return Case(phases=[_concatenated([phase(config, job) for job in jobs]), *errors], quiet=True)
+    phases = [_concatenated([phase(config, job) for job in jobs]), *errors]
+    if config.sparse:
+        phases += _side(config, rng, draw)
+    return Case(phases=phases, quiet=True, retains=bool(config.entries))

@@ -4,11 +4,11 @@ import cocotb
 import numpy as np
 from cocotbext.axi import AxiResp, AxiStreamFrame
 
-from seedbed.hw.seedlm_gemv_axi import REGISTERS
+from seedbed.hw.gemv_axi import REGISTERS
 from seedbed.sim.axi_bench import AxiBench
-from seedbed.sim.cases.seedlm_gemv import Job
-from seedbed.spec import SeedlmGemvConfig
-from seedbed.spec.seedlm_gemv import GEMV_STATUS
+from seedbed.sim.cases.gemv import Job
+from seedbed.spec import GemvConfig
+from seedbed.spec.gemv import GEMV_STATUS
 
 __all__ = ["TESTS", "Bench"]
 
@@ -20,7 +20,7 @@ class Bench(AxiBench):
     """Runs jobs through the registers and streams."""
 
     def __init__(self, dut):
-        super().__init__(dut, SeedlmGemvConfig, registers=REGISTERS)
+        super().__init__(dut, GemvConfig, registers=REGISTERS)
         self.vector, self.weights = self.source("vector"), self.source("weights")
         self.result = self.sink("result")
 

@@ -2,42 +2,30 @@
 
 from dataclasses import replace
 
-from amaranth.hdl import Module, Mux, Signal, signed
-from amaranth.lib import data, stream, wiring
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw import mac_array, seedlm_decompress
 from seedbed.hw.activation_memory import ActivationMemory
+from seedbed.hw.gemv_layouts import job_layout, sums_layout, vector_layout, weights_layout
 from seedbed.hw.seedlm_decompress import SeedlmDecompress
-from seedbed.spec import SeedlmGemvConfig
-from seedbed.spec.seedlm_gemv import GEMV_STATUS
+from seedbed.spec import GemvConfig
+from seedbed.spec.gemv import GEMV_STATUS
 
-__all__ = ["SeedlmGemv", "command_layout", "result_layout", "vector_layout", "weights_layout"]
+__all__ = ["GemvEngine", "latency", "plain_latency"]
 
 _SHAPE, _VECTOR, _ROW, _CLEARED = map(GEMV_STATUS.index, ("shape", "vector", "row", "cleared"))
 
 
-def command_layout(config: SeedlmGemvConfig) -> data.StructLayout:
-    """Return the layout of a command, see :class:`SeedlmGemv`."""
-    fields = {"columns": range(config.columns + 1), "rows": config.row_width, "plain": 1}
-    return data.StructLayout(fields | {"clear": 1})
+def plain_latency(config: GemvConfig) -> int:
+    """Return :attr:`GemvEngine.plain_latency`."""
+    return 1 + mac_array.latency(config.mac)
 
 
-def vector_layout(config: SeedlmGemvConfig) -> data.StructLayout:
-    """Return the layout of a beat of activations, see :class:`SeedlmGemv`."""
-    lanes = data.ArrayLayout(signed(config.activation_width), config.group)
-    return data.StructLayout({"lanes": lanes, "last": 1})
-
-
-def weights_layout(config: SeedlmGemvConfig) -> data.StructLayout:
-    """Return the layout of a beat of weights, see :class:`SeedlmGemv`."""
-    return data.StructLayout({"data": config.beat_bits, "last": 1})
-
-
-def result_layout(config: SeedlmGemvConfig) -> data.StructLayout:
-    """Return the layout of a result, see :class:`SeedlmGemv`."""
-    fields = {"sum": signed(config.mac.accumulator_width), "status": 3, "last": 1}
-    return data.StructLayout(fields)
+def latency(config: GemvConfig) -> int:
+    """Return :attr:`GemvEngine.latency`."""
+    return plain_latency(config) + seedlm_decompress.latency(config.decompress)
 
 
 class _Job:
@@ -65,7 +53,7 @@ class _Job:
         self.error_result = Signal()
 
 
-class SeedlmGemv(wiring.Component):
+class GemvEngine(wiring.Component):
     """y = W x, exact in integers; W is streamed once, a beat per cycle, and x is stored.
 
     A job is a command, the vector, the rows of W one after the other, and a result per row. With
@@ -82,7 +70,7 @@ class SeedlmGemv(wiring.Component):
     Parameters
     ----------
     config
-        :class:`~seedbed.spec.SeedlmGemvConfig`.
+        :class:`~seedbed.spec.GemvConfig`.
 
     Members
     -------
@@ -113,26 +101,26 @@ class SeedlmGemv(wiring.Component):
 
     interval = 1
 
-    def __init__(self, config: SeedlmGemvConfig):
+    def __init__(self, config: GemvConfig):
         self.config = config
         super().__init__(
             {
-                "i": In(stream.Signature(command_layout(config))),
+                "i": In(stream.Signature(job_layout(config))),
                 "i_vector": In(stream.Signature(vector_layout(config))),
                 "i_weights": In(stream.Signature(weights_layout(config))),
-                "o": Out(stream.Signature(result_layout(config))),
+                "o": Out(stream.Signature(sums_layout(config))),
             }
         )
 
     @property
     def plain_latency(self) -> int:
         """Cycles from the last beat of a row of plain weights to its result."""
-        return 1 + mac_array.latency(self.config.mac)
+        return plain_latency(self.config)
 
     @property
     def latency(self) -> int:
         """Cycles from the last beat of a row of packed weights to its result."""
-        return self.plain_latency + seedlm_decompress.latency(self.config.decompress)
+        return latency(self.config)
 
     @property
     def _limit(self) -> int:

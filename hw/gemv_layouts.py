@@ -1,0 +1,52 @@
+"""Layouts of the streams of the matrix-vector product."""
+
+from amaranth.hdl import signed
+from amaranth.lib import data
+
+from seedbed.hw import sparse_layouts
+from seedbed.spec import GemvConfig
+
+__all__ = [
+    "command_layout",
+    "job_layout",
+    "result_layout",
+    "sums_layout",
+    "vector_layout",
+    "weights_layout",
+]
+
+
+def job_layout(config: GemvConfig) -> data.StructLayout:
+    """Return the layout of a command of :class:`~seedbed.hw.gemv_engine.GemvEngine`."""
+    fields = {"columns": range(config.columns + 1), "rows": config.row_width, "plain": 1}
+    return data.StructLayout(fields | {"clear": 1})
+
+
+def command_layout(config: GemvConfig) -> data.StructLayout:
+    """Return the layout of a command, see :class:`~seedbed.hw.gemv.Gemv`."""
+    fields = dict(job_layout(config).members)
+    if config.sparse:
+        fields |= sparse_layouts.command_layout(config.sparse).members
+    return data.StructLayout(fields)
+
+
+def vector_layout(config: GemvConfig) -> data.StructLayout:
+    """Return the layout of a beat of activations, see :class:`~seedbed.hw.gemv.Gemv`."""
+    lanes = data.ArrayLayout(signed(config.activation_width), config.group)
+    return data.StructLayout({"lanes": lanes, "last": 1})
+
+
+def weights_layout(config: GemvConfig) -> data.StructLayout:
+    """Return the layout of a beat of weights, see :class:`~seedbed.hw.gemv.Gemv`."""
+    return data.StructLayout({"data": config.beat_bits, "last": 1})
+
+
+def sums_layout(config: GemvConfig) -> data.StructLayout:
+    """Return the layout of a result of :class:`~seedbed.hw.gemv_engine.GemvEngine`."""
+    fields = {"sum": signed(config.mac.accumulator_width), "status": 3, "last": 1}
+    return data.StructLayout(fields)
+
+
+def result_layout(config: GemvConfig) -> data.StructLayout:
+    """Return the layout of a result, see :class:`~seedbed.hw.gemv.Gemv`."""
+    return data.StructLayout({"sum": signed(config.result_width), "status": 3, "last": 1})
