@@ -8,7 +8,7 @@ import numpy as np
 from seedbed.golden import seedlm
 from seedbed.golden.checks import require_integers
 from seedbed.golden.fixed import rounded
-from seedbed.golden.seedlm_gemv import SeedlmGemv
+from seedbed.golden.gemv import Gemv
 from seedbed.golden.softmax_loss import SoftmaxLoss
 from seedbed.golden.sparse_mac import SparseMac
 from seedbed.spec.sparse_trainer import (
@@ -71,7 +71,7 @@ class SparseTrainer:
         require_layers(config, layers)
         self.config, self.layers = config, tuple(layers)
         self.parameters = list(parameters)
-        self._gemv, self._sparse = SeedlmGemv(config.gemv), SparseMac(config.sparse)
+        self._gemv, self._sparse = Gemv(config.gemv), SparseMac(config.sparse)
         self._loss = SoftmaxLoss(config.loss)
         self.values: list[np.ndarray] = []
         self._dense: list[np.ndarray] = []

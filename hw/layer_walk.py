@@ -4,8 +4,8 @@ from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.gemv_layouts import command_layout
 from seedbed.hw.layer_table import layer_layout
-from seedbed.hw.sparse_engine import engine_layout
 from seedbed.spec import SparseTrainerConfig
 from seedbed.spec.lutopt import SEED_BITS
 from seedbed.spec.sparse_mac import SPARSE_MAC_KINDS
@@ -60,7 +60,7 @@ class LayerWalk(wiring.Component):
                 "index": Out(range(max(2, config.layers))),
                 "given": In(layer),
                 "layer": Out(layer),
-                "o": Out(stream.Signature(engine_layout(config))),
+                "o": Out(stream.Signature(command_layout(config.gemv))),
                 "fetch": Out(1),
                 "hold": In(1),
                 "ended": In(1),

@@ -10,7 +10,7 @@ from seedbed.hw.layer_table import layer_layout
 from seedbed.hw.weight_reader import WeightReader
 from seedbed.spec import SparseTrainerConfig
 from seedbed.spec.fixed import Fixed
-from seedbed.spec.sparse_trainer import BIAS_BITS, MOST_BIAS_SHIFT, MOST_SUM
+from seedbed.spec.sparse_trainer import BIAS_BITS, MOST_BIAS_SHIFT
 
 __all__ = ["OutputStage"]
 
@@ -51,7 +51,7 @@ class OutputStage(wiring.Component):
                 "layer": In(layer_layout(config)),
                 "start": In(1),
                 "valid": In(1),
-                "sum": In(signed(MOST_SUM)),
+                "sum": In(signed(config.gemv.result_width)),
                 "last": In(1),
                 "row": Out(config.row_width),
                 "bias": In(signed(BIAS_BITS)),
@@ -71,7 +71,8 @@ class OutputStage(wiring.Component):
         latency = WeightReader.bias_latency
         total = delayed(m, self.sum, latency + 1, "sum")
         bias = Signal(signed(BIAS_BITS + MOST_BIAS_SHIFT), reset_less=True)
-        biased = Signal(signed(MOST_SUM + 1), reset_less=True)
+        width = max(len(total), len(bias)) + 1
+        biased = Signal(signed(width), reset_less=True)
         m.d.sync += [bias.eq(self.bias << layer.bias_shift), biased.eq(total + bias)]
         # One bit after the point: the half that rounds.
         value = Cat(Const(0, 1), biased).as_signed()
@@ -79,7 +80,7 @@ class OutputStage(wiring.Component):
             shifted = Signal(value.shape(), name=f"shifted_{low}", reset_less=True)
             m.d.sync += shifted.eq(value >> (layer.shift[low:high] << low))
             value = shifted
-        rounded = Signal(signed(MOST_SUM + 2), reset_less=True)
+        rounded = Signal(signed(width + 1), reset_less=True)
         m.d.sync += rounded.eq(value[1:].as_signed() + value[0])
         self._saturate(m, rounded)
         flags = delay_line(

@@ -5,15 +5,15 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.gemv import Gemv
+from seedbed.hw.gemv_layouts import weights_layout
 from seedbed.hw.layer_table import layer_layout
 from seedbed.hw.layer_walk import LayerWalk
 from seedbed.hw.output_stage import OutputStage
 from seedbed.hw.projected_gradient import ProjectedGradient
 from seedbed.hw.softmax_loss import SoftmaxLoss
-from seedbed.hw.sparse_engine import SparseEngine
 from seedbed.hw.sparse_layouts import entry_layout
 from seedbed.hw.vector_store import HIDDEN, VectorStore, put_layout
-from seedbed.hw.weight_reader import weights_layout
 from seedbed.spec import SparseTrainerConfig
 from seedbed.spec.lutopt import SEED_BITS
 from seedbed.spec.sparse_mac import SPARSE_MAC_KINDS
@@ -66,7 +66,7 @@ class TrainerPasses(wiring.Component):
         A row of the layer, and its bias.
     i : In(stream of :func:`~seedbed.hw.vector_store.put_layout`)
         Groups of samples.
-    i_weights : In(stream of :func:`~seedbed.hw.weight_reader.weights_layout`)
+    i_weights : In(stream of :func:`~seedbed.hw.gemv_layouts.weights_layout`)
     i_entries, o_entries : In(stream), Out(stream)
         Those of a load; and of an update.
     o : Out(stream of :func:`class_layout`)
@@ -103,7 +103,7 @@ class TrainerPasses(wiring.Component):
                 "row": Out(config.row_width),
                 "bias": In(signed(BIAS_BITS)),
                 "i": In(stream.Signature(put_layout(config))),
-                "i_weights": In(stream.Signature(weights_layout(config))),
+                "i_weights": In(stream.Signature(weights_layout(config.gemv))),
                 "i_entries": In(stream.Signature(entry)),
                 "o_entries": Out(stream.Signature(entry_layout(config.sparse, last=1))),
                 "o": Out(stream.Signature(class_layout(config))),
@@ -119,7 +119,7 @@ class TrainerPasses(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        m.submodules.engine = engine = SparseEngine(config)
+        m.submodules.engine = engine = Gemv(config.gemv)
         m.submodules.walk = walk = LayerWalk(config)
         m.submodules.store = store = VectorStore(config)
         m.submodules.outputs = outputs = OutputStage(config)

@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.sparse_layouts import vector_layout
+from seedbed.hw.gemv_layouts import vector_layout
 from seedbed.spec import SparseTrainerConfig
 
 __all__ = ["HIDDEN", "VectorStore", "put_layout"]
@@ -57,7 +57,7 @@ class VectorStore(wiring.Component):
                 "start": In(1),
                 "bank": In(2),
                 "columns": In(config.row_width),
-                "o": Out(stream.Signature(vector_layout(config.sparse))),
+                "o": Out(stream.Signature(vector_layout(config.gemv))),
             }
         )
 

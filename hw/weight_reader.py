@@ -4,11 +4,12 @@ from amaranth.hdl import Array, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.gemv_layouts import weights_layout
 from seedbed.hw.layer_table import layer_layout
 from seedbed.spec import SparseTrainerConfig
 from seedbed.spec.sparse_trainer import BIAS_BITS
 
-__all__ = ["WeightReader", "command_layout", "read_layout", "weights_layout"]
+__all__ = ["WeightReader", "command_layout", "read_layout"]
 
 
 def command_layout(config: SparseTrainerConfig) -> data.StructLayout:
@@ -22,11 +23,6 @@ def command_layout(config: SparseTrainerConfig) -> data.StructLayout:
 def read_layout(config: SparseTrainerConfig) -> data.StructLayout:
     """Return the layout of a beat that is read: ``data``, ``error``, ``last`` of a burst."""
     return data.StructLayout({"data": config.beat_bits, "error": 1, "last": 1})
-
-
-def weights_layout(config: SparseTrainerConfig) -> data.StructLayout:
-    """Return the layout of a beat of a row of weights: ``data``, ``last`` of the row."""
-    return data.StructLayout({"data": config.beat_bits, "last": 1})
 
 
 class WeightReader(wiring.Component):
@@ -45,7 +41,7 @@ class WeightReader(wiring.Component):
         See :func:`~seedbed.hw.layer_table.layer_layout`; steady from ``start`` to the last beat.
     o_command, i_read : Out(stream), In(stream)
         The memory.
-    o_weights : Out(stream of :func:`weights_layout`)
+    o_weights : Out(stream of :func:`~seedbed.hw.gemv_layouts.weights_layout`)
         The rows, as they come.
     row : In
         A row of the layer.
@@ -72,7 +68,7 @@ class WeightReader(wiring.Component):
                 "layer": In(layer_layout(config)),
                 "o_command": Out(stream.Signature(command_layout(config))),
                 "i_read": In(stream.Signature(read_layout(config))),
-                "o_weights": Out(stream.Signature(weights_layout(config))),
+                "o_weights": Out(stream.Signature(weights_layout(config.gemv))),
                 "row": In(config.row_width),
                 "bias": Out(signed(BIAS_BITS)),
                 "fault": Out(1),

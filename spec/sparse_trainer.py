@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from seedbed.spec.checks import require_bool, require_int
 from seedbed.spec.fixed import Q6_12, Fixed, require_format
+from seedbed.spec.gemv import GemvConfig
 from seedbed.spec.seedlm import SeedlmConfig
-from seedbed.spec.seedlm_gemv import SeedlmGemvConfig
 from seedbed.spec.softmax_loss import SoftmaxLossConfig
 from seedbed.spec.sparse_mac import MOST_SCALE, SparseMacConfig
 
@@ -126,7 +126,7 @@ class SparseTrainerConfig(SeedlmConfig):
     beat_bits
         Bits of a beat of memory, a power of two, 32..1024.
     plain_width, activation_width, value_width, number_width, most_shift
-        See :class:`~seedbed.spec.SeedlmGemvConfig` and :class:`~seedbed.spec.SparseMacConfig`.
+        See :class:`~seedbed.spec.GemvConfig` and :class:`~seedbed.spec.SparseMacConfig`.
         An activation has at most 24 bits.
     logits
         Format of the last layer's outputs and of the loss.
@@ -161,8 +161,7 @@ class SparseTrainerConfig(SeedlmConfig):
     burst: int = BURST
     drain_cycles: int = 256
     timeout_cycles: int = 65536
-    gemv: SeedlmGemvConfig = field(init=False, repr=False)
-    sparse: SparseMacConfig = field(init=False, repr=False)
+    gemv: GemvConfig = field(init=False, repr=False)
     loss: SoftmaxLossConfig = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -180,29 +179,26 @@ class SparseTrainerConfig(SeedlmConfig):
         require_int("drain_cycles", self.drain_cycles, 1, 65536)
         require_int("timeout_cycles", self.timeout_cycles, self.drain_cycles, 1 << 24)
         blocks = {name: getattr(self, name) for name in ("block", "latent", "width", "word_bits")}
-        gemv = SeedlmGemvConfig(
-            **blocks, taps=self.taps, beat_bits=self.beat_bits, plain_width=self.plain_width,
-            activation_width=self.activation_width, columns=self.columns,
-            row_width=self.row_width,
-        )  # fmt: skip
-        sparse = SparseMacConfig(
-            entries=self.entries, value_width=self.value_width,
-            activation_width=self.activation_width, columns=self.columns, group=gemv.group,
-            row_width=self.row_width, most_shift=self.most_shift, number_width=self.number_width,
-        )  # fmt: skip
-        for name, width in {
-            "a dense": gemv.mac.accumulator_width, "a sparse": sparse.partial_width
-        }.items():  # fmt: skip
-            if width > MOST_SUM:
-                raise ValueError(
-                    f"{name} sum must have {MOST_SUM} bits at most, not the {width} bits of "
-                    f"{self.columns} columns and activations of {self.activation_width} bits"
-                )
+        side = ("entries", "value_width", "number_width", "most_shift")
+        ports = ("beat_bits", "plain_width", "activation_width", "columns", "row_width")
+        gemv = GemvConfig(
+            **blocks, taps=self.taps, **{name: getattr(self, name) for name in (*ports, *side)}
+        )
+        if gemv.result_width > MOST_SUM:
+            raise ValueError(
+                f"a sum must have {MOST_SUM} bits at most, not the {gemv.result_width} bits of "
+                f"{self.columns} columns and activations of {self.activation_width} bits"
+            )
         object.__setattr__(self, "gemv", gemv)
-        object.__setattr__(self, "sparse", sparse)
         object.__setattr__(
             self, "loss", SoftmaxLossConfig(classes=self.classes, logits=self.logits)
         )
+
+    @property
+    def sparse(self) -> SparseMacConfig:
+        """The side path of the entries."""
+        assert self.gemv.sparse
+        return self.gemv.sparse
 
     @property
     def row_width(self) -> int:
