@@ -22,6 +22,7 @@ from seedbed.flow.compress import cli as checkpoints
 from seedbed.flow.demos.elasticzo_cli import demo_elasticzo, demo_elasticzo_choices, replay_log
 from seedbed.flow.demos.instantft_cli import demo_instantft
 from seedbed.flow.demos.lm_cli import demo_lm, demo_personalise
+from seedbed.flow.demos.sparse_cli import demo_sparse
 from seedbed.flow.emit import handoff, port_docs, verilog
 from seedbed.flow.files import atomic_path, os_error_path, require_output
 from seedbed.flow.lutopt_cli import app as lutopt_app
@@ -400,6 +401,7 @@ app.add_typer(demo_app, name="demo")
 demo_app.command("instantft")(demo_instantft)
 demo_app.command("lm")(demo_lm)
 demo_app.command("personalise")(demo_personalise)
+demo_app.command("sparse")(demo_sparse)
 demo_app.command("elasticzo")(demo_elasticzo)
 demo_app.command("elasticzo-choices")(demo_elasticzo_choices)
 app.command("replay-log")(replay_log)

@@ -85,7 +85,7 @@ def compress(
     unit
         The least bit of a value is 2^-unit.
     scale, update_shift
-        Of perturbation and update, the same for all layers.
+        Of perturbation and update, the same for all layers whose least bit this is.
 
     Raises ``ValueError`` if an exponent is out of the core's range.
     """
@@ -103,8 +103,10 @@ def compress(
         energy += float((weights**2).sum())
         places = np.argwhere(square >= least)
         rows, columns = places.T
+        # A value of a layer of small weights has a smaller least bit, if a shift is too large.
+        finer = max(0, SUM_BITS - exponent - unit - config.most_shift)
         half = 1 << (config.value_width - 1)
-        values = np.rint((weights - dense)[rows, columns] * 2.0**unit)
+        values = np.rint((weights - dense)[rows, columns] * 2.0 ** (unit + finer))
         entries = np.column_stack([rows, columns, np.clip(values, -half, half - 1)])
         into = into @ matrix + bias
         # Fraction bits of a sum, of its bias, and of the outputs.
@@ -123,9 +125,9 @@ def compress(
             bias_shift=bias_shift,
             shift=sums - after,
             entries=len(entries),
-            sparse_shift=SUM_BITS - exponent - unit,
-            update_shift=update_shift,
-            scale=scale,
+            sparse_shift=SUM_BITS - exponent - unit - finer,
+            update_shift=update_shift + finer,
+            scale=scale + finer,
         )
         biases = np.rint(bias * 2.0 ** (sums - bias_shift)).astype(np.int64)
         layers.append(layer)
