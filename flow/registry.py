@@ -29,6 +29,7 @@ from seedbed.hw.skid_buffer import SkidBuffer
 from seedbed.hw.softmax_loss import SoftmaxLoss
 from seedbed.hw.sparse_mac import SparseMac
 from seedbed.hw.sparse_trainer import SparseTrainer
+from seedbed.hw.sparse_trainer_axi import SparseTrainerAxi
 from seedbed.hw.tree_grng import TreeGrng
 from seedbed.hw.urng_array import UrngArray
 from seedbed.hw.weight_perturb import WeightPerturb
@@ -801,6 +802,18 @@ WRAPPERS: dict[str, Core] = {
             small=SMALL_TRAINING,
             inside="zo_trainer",
             bench="seedbed.sim.zo_trainer_axi_bench",
+        ),
+        Core(
+            name="sparse_trainer_axi",
+            title="sparse_trainer with AXI4, AXI4-Stream and AXI4-Lite ports",
+            config=spec.SparseTrainerConfig,
+            component=SparseTrainerAxi,
+            case=sparse_trainer.case,
+            paper="SensZOQ, sections 3 and 4",
+            variants={},
+            small=SMALL_KEPT,
+            inside="sparse_trainer",
+            bench="seedbed.sim.sparse_trainer_axi_bench",
         ),
     ]
 }

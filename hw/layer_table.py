@@ -94,7 +94,7 @@ class LayerTable(wiring.Component):
         m = Module()
         config, given = self.config, self.i.payload
         layer = Signal(self.o.shape(), reset_less=True)
-        m.submodules.table = table = memory.Memory(
+        m.submodules.layers = table = memory.Memory(
             shape=self.o.shape(), depth=max(2, config.layers), init=[]
         )
         write, read = table.write_port(), table.read_port()

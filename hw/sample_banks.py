@@ -69,7 +69,9 @@ class SampleBanks(wiring.Component):
         m = Module()
         beat, put = self.i, self.o
         bits = self.config.gemv.group.bit_length() - 1
-        full, bad = Signal(2), Signal(2)
+        full, bad = (
+            Array(Signal(name=f"{name}_{k}") for k in range(2)) for name in ("full", "bad")
+        )
         labels = [Signal.like(self.label, name=f"label_{k}", reset_less=True) for k in range(2)]
         bank = Signal()
         row = Signal.like(put.payload.row)
@@ -79,7 +81,7 @@ class SampleBanks(wiring.Component):
         ends = Signal()
         over = Signal()
         m.d.comb += [
-            takes.eq(~full.bit_select(bank, 1) & (inside | self.want) & ~self.discard),
+            takes.eq(~full[bank] & (inside | self.want) & ~self.discard),
             put.valid.eq(beat.valid & takes),
             put.payload.bank.eq(bank),
             put.payload.row.eq(row),
@@ -88,23 +90,27 @@ class SampleBanks(wiring.Component):
             fire.eq(put.valid & put.ready),
             ends.eq(row == (self.inputs - 1) >> bits),
             over.eq(fire & (ends | beat.payload.last)),
-            self.full.eq(full.bit_select(self.bank, 1)),
-            self.bad.eq(bad.bit_select(self.bank, 1)),
+            self.full.eq(full[self.bank]),
+            self.bad.eq(bad[self.bank]),
             self.label.eq(Array(labels)[self.bank]),
         ]
         with m.If(fire):
             m.d.sync += [inside.eq(~over), row.eq(Mux(over, 0, row + 1))]
         with m.If(over):
             m.d.sync += [
-                full.bit_select(bank, 1).eq(1),
-                bad.bit_select(bank, 1).eq(ends != beat.payload.last),
+                full[bank].eq(1),
+                bad[bank].eq(ends != beat.payload.last),
                 Array(labels)[bank].eq(beat.payload.label),
                 bank.eq(~bank),
             ]
         with m.If(self.release):
-            m.d.sync += [full.bit_select(self.bank, 1).eq(0), self.bank.eq(~self.bank)]
+            m.d.sync += [full[self.bank].eq(0), self.bank.eq(~self.bank)]
         with m.If(self.start):
             m.d.sync += [
-                full.eq(0), bank.eq(0), self.bank.eq(0), row.eq(0), inside.eq(0),
-            ]  # fmt: skip
+                *(flag.eq(0) for flag in full),
+                bank.eq(0),
+                self.bank.eq(0),
+                row.eq(0),
+                inside.eq(0),
+            ]
         return m

@@ -66,7 +66,7 @@ class VectorStore(wiring.Component):
         group, put = self.config.gemv.group, self.i.payload
         bits = group.bit_length() - 1
         row_bits = len(put.row)
-        m.submodules.store = store = memory.Memory(
+        m.submodules.vectors = store = memory.Memory(
             shape=put.lanes.shape(), depth=3 << row_bits, init=[]
         )
         write, read = store.write_port(), store.read_port()

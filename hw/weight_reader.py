@@ -180,7 +180,7 @@ class WeightReader(wiring.Component):
                 & Mux(
                     dirty,
                     (silence >= config.drain_cycles) & ((outstanding == 0) | timed_out),
-                    outstanding == 0,
+                    (outstanding == 0) | timed_out,
                 )
             ),
         ]
