@@ -284,11 +284,8 @@ class SparseMac(wiring.Component):
                     m.d.sync += job.status.eq(entries.error)
                     m.next = "REPORT"
             with m.State("DRAIN"):
-                m.d.comb += [
-                    job.draining.eq(job.product),
-                    job.discard.eq(1),
-                    self.i.ready.eq(self.i.payload.clear),
-                ]
+                m.d.comb += [job.draining.eq(job.product), job.discard.eq(1)]
+                m.d.comb += self.i.ready.eq(self.i.payload.clear)
                 with m.If(~job.product | ends):
                     m.next = "REPORT"
             with m.State("REPORT"):
