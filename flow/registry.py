@@ -719,10 +719,10 @@ CORES: dict[str, Core] = {
                 "3 layers of 20": Variant(
                     params=SMALL_KEPT,
                     placed=("ecp5",),
-                    kinds=CHECKED,
+                    kinds=(*CHECKED, "mutation"),
                     main=SIMULATED,
                 ),
-                "4 bits x 2": Variant(placed=("ecp5",), kinds=()),
+                "4 bits x 2": Variant(placed=("ecp5",), kinds=("job",)),
             },
             small=SMALL_KEPT,
         ),

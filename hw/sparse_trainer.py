@@ -7,12 +7,8 @@ from amaranth.lib.wiring import In, Out
 from seedbed.hw.layer_table import LayerTable, row_layout
 from seedbed.hw.sample_banks import SampleBanks, sample_layout
 from seedbed.hw.sparse_layouts import entry_layout
-from seedbed.hw.sparse_trainer_control import (
-    SparseTrainerControl,
-    job_layout,
-    log_layout,
-    status_layout,
-)
+from seedbed.hw.sparse_trainer_control import SparseTrainerControl
+from seedbed.hw.sparse_trainer_layouts import job_layout, log_layout, status_layout
 from seedbed.hw.trainer_passes import TrainerPasses, class_layout
 from seedbed.hw.weight_reader import WeightReader, command_layout, read_layout
 from seedbed.spec import SparseTrainerConfig

@@ -1,9 +1,10 @@
 """Commands of the trainer of kept weights: jobs, their steps, and how they end."""
 
 from amaranth.hdl import Module, Mux, Signal, signed
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.sparse_trainer_layouts import job_layout, log_layout, status_layout
 from seedbed.spec import SparseTrainerConfig
 from seedbed.spec.lutopt import SEED_BITS
 from seedbed.spec.sparse_mac import SPARSE_MAC_KINDS, SPARSE_MAC_STATUS
@@ -15,31 +16,11 @@ from seedbed.spec.sparse_trainer import (
     SPARSE_TRAINER_STATUS,
 )
 
-__all__ = ["SparseTrainerControl", "job_layout", "log_layout", "status_layout"]
+__all__ = ["SparseTrainerControl"]
 
 _TRAIN, _INFER, _LOAD, _READ, _ABORT = range(len(SPARSE_TRAINER_KINDS))
 _STATUS = {name: code for code, name in enumerate(SPARSE_TRAINER_STATUS)}
 _PASSES = {name: code for code, name in enumerate(SPARSE_MAC_KINDS)}
-
-
-def job_layout(config: SparseTrainerConfig) -> data.StructLayout:
-    """Return the layout of a command, see :class:`~seedbed.hw.sparse_trainer.SparseTrainer`."""
-    fields = {"kind": 3, "samples": 32, "epochs": 16, "batch": BATCH_BITS, "seed": SEED_BITS}
-    fields |= {"rate": RATE_BITS, "decay": RATE_BITS, "shift": RATE_SHIFT_BITS}
-    return data.StructLayout(fields)
-
-
-def log_layout(config: SparseTrainerConfig) -> data.StructLayout:
-    """Return the layout of a step in the log: ``seed``, ``gain``."""
-    return data.StructLayout({"seed": SEED_BITS, "gain": signed(config.gain_width)})
-
-
-def status_layout() -> data.StructLayout:
-    """Return the layout of how a command ended.
-
-    ``kind``, ``status``, ``steps`` of training, and how many of their gains ``saturated``.
-    """
-    return data.StructLayout({"kind": 3, "status": 4, "steps": 32, "saturated": 32})
 
 
 class SparseTrainerControl(wiring.Component):

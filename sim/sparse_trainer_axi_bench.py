@@ -16,7 +16,7 @@ from seedbed.hw.layer_table import row_layout
 from seedbed.hw.sample_banks import sample_layout
 from seedbed.hw.sparse_layouts import entry_layout
 from seedbed.hw.sparse_trainer_axi import ENTRY_FIELDS, LAYER_BITS, LAYER_FIELDS, REGISTERS
-from seedbed.hw.sparse_trainer_control import job_layout, log_layout, status_layout
+from seedbed.hw.sparse_trainer_layouts import job_layout, log_layout, status_layout
 from seedbed.hw.trainer_passes import class_layout
 from seedbed.sim.axi_bench import AxiBench, fields
 from seedbed.sim.case import Phase

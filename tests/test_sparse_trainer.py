@@ -7,7 +7,7 @@ import pytest
 
 from seedbed.golden.sparse_trainer import LogEntry
 from seedbed.hw.sparse_trainer import SparseTrainer
-from seedbed.hw.sparse_trainer_control import log_layout
+from seedbed.hw.sparse_trainer_layouts import log_layout
 from seedbed.hw.weight_reader import read_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.sparse_trainer import (

@@ -6,7 +6,7 @@ from seedbed.flow.registry import CORES, WRAPPERS, find_verilog
 from seedbed.flow.report.kinds import in_cocotb
 from seedbed.hw.layer_table import row_layout
 from seedbed.hw.sparse_trainer_axi import LAYER_BITS, LAYER_FIELDS, REGISTERS
-from seedbed.hw.sparse_trainer_control import job_layout
+from seedbed.hw.sparse_trainer_layouts import job_layout
 from seedbed.sim.verilate import lint
 
 ROOT = Path(__file__).parents[1]

@@ -27,7 +27,8 @@ def demo_sparse(
     build: Build = BUILD,
 ) -> None:
     """Tune the kept weights of a network of 4 bits per weight on rotated images, in integers."""
-    from seedbed.flow.demos.sparse_trainer_demo import Settings, run_sparse
+    from seedbed.flow.demos.sparse_trainer_demo import run_sparse
+    from seedbed.flow.demos.sparse_trainer_rtl import Settings
 
     settings = Settings(
         degrees=degrees, kept=kept, images=images, epochs=epochs, batch=batch, rate=rate,

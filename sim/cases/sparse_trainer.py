@@ -10,7 +10,7 @@ from seedbed.golden.sparse_trainer import LogEntry, Parameters, SparseTrainer
 from seedbed.hw.layer_table import row_layout
 from seedbed.hw.sample_banks import sample_layout
 from seedbed.hw.sparse_layouts import entry_layout
-from seedbed.hw.sparse_trainer_control import job_layout, log_layout, status_layout
+from seedbed.hw.sparse_trainer_layouts import job_layout, log_layout, status_layout
 from seedbed.hw.trainer_passes import class_layout
 from seedbed.hw.weight_reader import command_layout, read_layout
 from seedbed.sim.case import Case, Phase
