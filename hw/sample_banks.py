@@ -73,7 +73,7 @@ class SampleBanks(wiring.Component):
             Array(Signal(name=f"{name}_{k}") for k in range(2)) for name in ("full", "bad")
         )
         labels = [Signal.like(self.label, name=f"label_{k}", reset_less=True) for k in range(2)]
-        bank = Signal()
+        filled = Signal()
         row = Signal.like(put.payload.row)
         inside = Signal()
         takes = Signal()
@@ -81,9 +81,9 @@ class SampleBanks(wiring.Component):
         ends = Signal()
         over = Signal()
         m.d.comb += [
-            takes.eq(~full[bank] & (inside | self.want) & ~self.discard),
+            takes.eq(~full[filled] & (inside | self.want) & ~self.discard),
             put.valid.eq(beat.valid & takes),
-            put.payload.bank.eq(bank),
+            put.payload.bank.eq(filled),
             put.payload.row.eq(row),
             put.payload.lanes.eq(beat.payload.lanes),
             beat.ready.eq(self.discard | (takes & put.ready)),
@@ -98,17 +98,17 @@ class SampleBanks(wiring.Component):
             m.d.sync += [inside.eq(~over), row.eq(Mux(over, 0, row + 1))]
         with m.If(over):
             m.d.sync += [
-                full[bank].eq(1),
-                bad[bank].eq(ends != beat.payload.last),
-                Array(labels)[bank].eq(beat.payload.label),
-                bank.eq(~bank),
+                full[filled].eq(1),
+                bad[filled].eq(ends != beat.payload.last),
+                Array(labels)[filled].eq(beat.payload.label),
+                filled.eq(~filled),
             ]
         with m.If(self.release):
             m.d.sync += [full[self.bank].eq(0), self.bank.eq(~self.bank)]
         with m.If(self.start):
             m.d.sync += [
                 *(flag.eq(0) for flag in full),
-                bank.eq(0),
+                filled.eq(0),
                 self.bank.eq(0),
                 row.eq(0),
                 inside.eq(0),

@@ -130,11 +130,11 @@ class WeightReader(wiring.Component):
         outstanding = Signal.like(total)
         room = Signal(range(config.page + 1))
         size = Signal.like(room)
-        beat = Signal()
+        received = Signal()
         m.d.comb += [
             room.eq(config.page - address[:width]),
             size.eq(Mux(rest < room, rest, room)),
-            beat.eq(self.i_read.valid & self.i_read.ready & (outstanding != 0)),
+            received.eq(self.i_read.valid & self.i_read.ready & (outstanding != 0)),
         ]
         issued = Signal.like(room)
         with m.If(out.valid & out.ready):
@@ -148,7 +148,7 @@ class WeightReader(wiring.Component):
                 rest.eq(rest - size),
                 address.eq(address + size),
             ]
-        m.d.sync += outstanding.eq(outstanding + issued - beat)
+        m.d.sync += outstanding.eq(outstanding + issued - received)
         with m.If(self.start):
             m.d.sync += [rest.eq(total), address.eq(self.layer.address)]
         with m.If(self.drain):

@@ -25,8 +25,9 @@ from seedbed.sim.cases.sparse_trainer import (
 )
 from seedbed.sim.harness import Stalls, simulate, with_stalls
 from seedbed.sim.reset_bench import ResetBench
-from seedbed.spec import SparseTrainerConfig
+from seedbed.spec import DenseLayer, SparseTrainerConfig
 from seedbed.spec.fixed import Fixed
+from seedbed.spec.sparse_trainer import require_layers
 
 SMALL = SparseTrainerConfig(
     block=4, latent=1, width=8, layers=3, columns=20, classes=5, entries=16, batch=4, beat_bits=32,
@@ -198,3 +199,95 @@ def test_an_abort_ends_a_job_between_updates(after):
 
     bench = ResetBench(SparseTrainer(config))
     bench.run(process)
+
+
+def test_a_step_takes_its_passes_and_little_more():
+    """An update takes a cycle for each entry, and latencies."""
+    config = SMALL
+    rng, model = session()
+    run = training(model, rng, samples=4, batch=4, rate=100, shift=3)
+    phases = [*load(model), run, training(model, rng, samples=4, batch=2, rate=100, shift=3)]
+    moved = simulate(SparseTrainer(config), Case(phases=phases, quiet=True)).transfers
+    first, *_, last = moved["o"][:4]
+    one = (last - first) / 6
+    beats = sum(config.layer_beats(layer) for layer in model.layers)
+    vectors = sum(-(-layer.columns // config.gemv.group) for layer in model.layers)
+    assert beats + vectors < one < beats + vectors + 60 * len(model.layers)
+    # From a batch's last result to the next batch's first one.
+    step = moved["o"][6] - moved["o"][5] - 2 * one
+    entries = sum(layer.entries for layer in model.layers)
+    assert entries < step < entries + 40 * len(model.layers) + 40
+
+
+@pytest.mark.parametrize("after", [40, 300, 700])
+def test_a_reset_in_the_middle(after):
+    """The core then refuses to train, until layers and entries are loaded again."""
+    config = SMALL
+    rng, model = session()
+    before = load(model)
+    run = training(model, rng, samples=3, batch=1)
+
+    async def process(ctx):
+        for phase in before:
+            await bench.run_phase(ctx, phase)
+        await bench.run_phase(ctx, run, cycles=after)
+        await bench.reset(ctx)
+        fresh = session()[1]
+        again = [refused("train", "layers", **GOOD), *load(fresh)]
+        for phase in (*again, training(fresh, rng, samples=2, batch=2), read_out(fresh)):
+            assert await bench.run_phase(ctx, phase) == bench.expected(phase)
+
+    bench = ResetBench(SparseTrainer(config))
+    bench.run(process)
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "sentence"),
+    [
+        ({"layers": 17}, ValueError, r"layers must be in 1\.\.16, not 17"),
+        ({"columns": 1}, ValueError, r"columns must be in 2\.\.65536, not 1"),
+        ({"classes": 1}, ValueError, r"classes must be in 2\.\.256, not 1"),
+        ({"columns": 8}, ValueError, r"classes must be in 2\.\.8, not 10"),
+        ({"entries": 0}, ValueError, r"entries must be in 1\.\.65536, not 0"),
+        ({"batch": 4097}, ValueError, r"batch must be in 1\.\.4096, not 4097"),
+        ({"beat_bits": 48}, ValueError, r"beat_bits must be a power of two in 32\.\.1024, not 48"),
+        ({"beat_bits": "64"}, TypeError, r"beat_bits must be a power of two in 32.*, not '64'"),
+        ({"activation_width": 25}, ValueError, r"activation_width must be in 2\.\.24, not 25"),
+        ({"logits": 12}, TypeError, "logits must be a number format such as"),
+        ({"address_bits": 33}, ValueError, r"address_bits must be in 4\.\.32, not 33"),
+        ({"burst": 3}, ValueError, r"burst must be a power of two in 2\.\.256, not 3"),
+        ({"drain_cycles": 0}, ValueError, r"drain_cycles must be in 1\.\.65536, not 0"),
+        ({"timeout_cycles": 255}, ValueError, r"timeout_cycles must be in 256.*, not 255"),
+        (
+            {"columns": 8192},
+            ValueError,
+            "a sum must have 62 bits at most, not the 64 bits of 8192 columns and activations of "
+            "16 bits",
+        ),
+    ],
+)  # fmt: skip
+def test_refuses(params, error, sentence):
+    with pytest.raises(error, match=sentence):
+        SparseTrainerConfig(**params)
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"columns": 0}, r"columns must be in 1\.\.65536, not 0"),
+        ({"rows": 0}, r"rows must be in 1\.\.65536, not 0"),
+        ({"address": -1}, "address must be in"),
+        ({"bias_shift": 16}, r"bias_shift must be in 0\.\.15, not 16"),
+        ({"shift": 48}, r"shift must be in 0\.\.47, not 48"),
+        ({"scale": 8}, r"scale must be in 0\.\.7, not 8"),
+    ],
+)
+def test_a_layer_refuses(fields, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        DenseLayer(**{"columns": 4, "rows": 4} | fields)
+
+
+def test_a_network_must_fit():
+    require_layers(SMALL, [DenseLayer(columns=20, rows=5, address=4000)])
+    with pytest.raises(ValueError, match="the address of layer 0 must be in"):
+        require_layers(SMALL, [DenseLayer(columns=20, rows=5, address=4090)])

@@ -22,6 +22,7 @@ from seedbed.sim.proofs import (
     skid_buffer,
     softmax_loss,
     sparse_mac,
+    sparse_trainer,
     tree_grng,
     urng_array,
     weight_perturb,
@@ -57,6 +58,7 @@ PROOFS = tuple(
         instantft,
         bp_tail,
         zo_trainer,
+        sparse_trainer,
         host_link,
     )
     for proof in core.PROOFS
