@@ -76,7 +76,8 @@ def bursts(dut: WeightReader) -> Module:
         Assert(~begun | ~out.valid | (out.payload.address == place)),
         Assert(~begun | (inside["rest"] == 0)
                | (inside["address"] == (place + pending)[: config.address_bits])),
-        Assert(~out.valid | ((place[:2] + length <= config.page) & ~out.payload.write)),
+        Assert(~out.valid | (place[:2] + length <= config.page)),
+        Assert(~out.payload.write),
         Assert(~out.valid | (place[:2] + length == config.page) | (length == left)),
         Assert(~begun | (inside["left"] == total - given)),
         Assert(~begun | (inside["biases_left"] == Mux(given < layer.rows, layer.rows - given, 0))),
