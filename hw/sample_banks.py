@@ -103,6 +103,8 @@ class SampleBanks(wiring.Component):
                 Array(labels)[filled].eq(beat.payload.label),
                 filled.eq(~filled),
             ]
+        with m.If(self.discard):
+            m.d.sync += [row.eq(0), inside.eq(0)]
         with m.If(self.release):
             m.d.sync += [full[self.bank].eq(0), self.bank.eq(~self.bank)]
         with m.If(self.start):

@@ -98,6 +98,7 @@ class SparseTrainerControl(wiring.Component):
         self._loaded = Signal(name="loaded")
         self._aborted = Signal(name="aborted")
         self._distrusts = Signal(name="distrusts")
+        self._failed = Signal(name="failed_job")
         answer, log = self.o_status.payload, self.o_log.payload
         m.d.comb += [
             log.seed.eq(self.seed),
@@ -115,10 +116,14 @@ class SparseTrainerControl(wiring.Component):
             self._sample_states(m)
             self._step_states(m)
             self._end_states(m)
-        idle = machine.ongoing("COMMAND")
-        m.d.comb += self.idle.eq(idle & ~self.i.valid)
+        idle, aborts = machine.ongoing("COMMAND"), self.i.payload.kind == _ABORT
+        # What comes with the next command, or after it, is that command's.
+        m.d.comb += [
+            self.discard.eq(self._failed & ~(self.i.valid & ~aborts)),
+            self.idle.eq(idle & ~self.i.valid),
+        ]
         # Of a running command, only an abort is accepted.
-        with m.If(~idle & (self.i.payload.kind == _ABORT)):
+        with m.If(~idle & aborts):
             m.d.comb += self.i.ready.eq(1)
             with m.If(self.i.valid):
                 m.d.sync += self._aborted.eq(1)
@@ -130,7 +135,7 @@ class SparseTrainerControl(wiring.Component):
         """End the command; samples and entries are discarded until the next one."""
         m.d.sync += [
             self.o_status.payload.status.eq(status),
-            self.discard.eq(1),
+            self._failed.eq(1),
             self.start.eq(0),
         ]
         m.next = "FAIL"
@@ -170,7 +175,7 @@ class SparseTrainerControl(wiring.Component):
                     answer.saturated.eq(0),
                     self._batch.eq(0),
                     self._over.eq(0),
-                    self.discard.eq(0),
+                    self._failed.eq(0),
                     self.negative.eq(0),
                 ]
                 m.next = "BEGIN"
@@ -192,28 +197,25 @@ class SparseTrainerControl(wiring.Component):
             with m.Elif(job.kind == _LOAD):
                 m.d.sync += [self._loaded.eq(0), self.pass_kind.eq(_PASSES["load"])]
                 m.next = "LOAD"
-                self._begin_pass(m)
+                m.d.sync += self.start.eq(1)
             with m.Elif(~self._loaded):
                 self._fail(m, _STATUS["entries"])
             with m.Elif(job.kind == _READ):
                 m.d.sync += self.pass_kind.eq(_PASSES["update"])
                 m.next = "READ"
-                self._begin_pass(m)
+                m.d.sync += self.start.eq(1)
             with m.Else():
                 m.next = "SAMPLE"
 
-    def _begin_pass(self, m):
-        """Begin a pass in the next cycle, with the kind that is set in this one."""
-        m.d.sync += self.start.eq(1)
-
     def _sample_states(self, m):
         """Wait for a sample, and pass it once, or twice in training."""
+        # A pass begins in the next cycle, with the kind that is set in this one.
         m.d.sync += self.start.eq(0)
         with m.State("SAMPLE"):
             m.d.comb += self.want.eq(1)
             with m.If(self.full):
                 m.next = "PASS"
-                self._begin_pass(m)
+                m.d.sync += self.start.eq(1)
                 with m.If(self.bad):
                     self._fail(m, _STATUS["sample"])
             self._stops(m)
@@ -221,7 +223,7 @@ class SparseTrainerControl(wiring.Component):
             with m.If(self.done):
                 with m.If(self.perturb & ~self.negative):
                     m.d.sync += self.negative.eq(1)
-                    self._begin_pass(m)
+                    m.d.sync += self.start.eq(1)
                 with m.Else():
                     m.d.sync += self.negative.eq(0)
                     m.d.comb += self.release.eq(1)
@@ -259,7 +261,7 @@ class SparseTrainerControl(wiring.Component):
             m.d.sync += self.pass_kind.eq(_PASSES["update"])
             with m.If(self.o_log.ready):
                 m.next = "UPDATE"
-                self._begin_pass(m)
+                m.d.sync += self.start.eq(1)
         with m.State("UPDATE"):
             with m.If(self.done):
                 m.d.sync += [

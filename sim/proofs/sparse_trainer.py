@@ -128,6 +128,8 @@ def banks(dut: SampleBanks) -> Module:
                     m.d.sync += label[k].eq(dut.i.payload.label)
     with m.If(dut.release):
         m.d.sync += [held.bit_select(dut.bank, 1).eq(0), taken[0].eq(~taken[0])]
+    with m.If(dut.discard):
+        m.d.sync += row.eq(0)
     with m.If(dut.start):
         m.d.sync += [held.eq(0), bank.eq(0), row.eq(0), taken.eq(0)]
     m.d.comb += [
