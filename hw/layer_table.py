@@ -1,6 +1,6 @@
 """Table of the layers of a dense network, checked as it comes."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -92,97 +92,114 @@ class LayerTable(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config, given = self.config, self.i.payload
-        layer = Signal(self.o.shape(), reset_less=True)
+        config = self.config
+        self._layer = layer = Signal(self.o.shape(), name="layer", reset_less=True)
         m.submodules.layers = table = memory.Memory(
             shape=self.o.shape(), depth=max(2, config.layers), init=[]
         )
         write, read = table.write_port(), table.read_port()
-        count = Signal(range(config.layers + 1))
-        covered = Signal(range(config.columns + config.gemv.lanes))
-        rows = Signal(config.row_width, reset_less=True)
-        first = Signal.like(layer.first)
-        before = Signal.like(layer.rows, reset_less=True)
-        bad = Signal()
-        lanes = Mux(layer.plain, config.gemv.plain_lanes, config.gemv.lanes)
+        # How many layers came before, how many entries they have, and the rows of the last one.
+        self._count = Signal(range(config.layers + 1), name="count")
+        self._first = Signal.like(layer.first, name="first")
+        self._before = Signal.like(layer.rows, name="before", reset_less=True)
+        self._bad = Signal(name="bad")
+        # Columns that the beats of a row cover so far, and rows whose beats are not counted yet.
+        self._covered = Signal(range(config.columns + config.gemv.lanes), name="covered")
+        self._rows = Signal(config.row_width, name="rows_left", reset_less=True)
         m.d.comb += [
-            write.addr.eq(count),
+            write.addr.eq(self._count),
             write.data.eq(layer),
             read.addr.eq(self.index),
             self.o.eq(read.data),
         ]
         with m.FSM():
             with m.State("TAKE"):
-                m.d.comb += [
-                    self.i.ready.eq(self.accepts | self.busy),
-                    self.begins.eq(self.i.valid & self.i.ready & ~self.busy),
-                ]
-                with m.If(self.i.valid & self.i.ready):
-                    m.d.sync += [layer[name].eq(given[name]) for name, _ in given.shape()]
-                    m.d.sync += [
-                        layer.first.eq(first),
-                        layer.row_beats.eq(0),
-                        layer.beats.eq(0),
-                        covered.eq(0),
-                        rows.eq(given.rows),
-                        self.busy.eq(1),
-                    ]
-                    with m.If(self.begins):
-                        m.d.sync += [self.valid.eq(0), self.inputs.eq(given.columns)]
-                    m.next = "CHECK"
+                self._take(m)
             with m.State("CHECK"):
-                m.d.sync += bad.eq(bad | self._wrong(m, layer, count, before, first))
-                # Of a row that is not allowed no beats are counted.
+                m.d.sync += self._bad.eq(self._bad | self._wrong(m))
                 m.next = "COLUMNS"
-            with m.State("COLUMNS"):
-                with m.If(bad):
-                    m.next = "STORE"
-                with m.Elif(covered >= layer.columns):
-                    m.next = "ROWS"
-                with m.Else():
-                    m.d.sync += [
-                        covered.eq(covered + lanes),
-                        layer.row_beats.eq(layer.row_beats + 1),
-                    ]
-            with m.State("ROWS"):
-                m.d.sync += [layer.beats.eq(layer.beats + layer.row_beats), rows.eq(rows - 1)]
-                with m.If(rows == 1):
-                    m.next = "STORE"
+            self._count_states(m)
             with m.State("STORE"):
-                m.d.comb += write.en.eq(~bad)
-                m.d.sync += [
-                    count.eq(count + ~bad),
-                    first.eq(first + layer.entries),
-                    before.eq(layer.rows),
-                ]
-                with m.If(layer.last):
-                    m.d.sync += [
-                        self.valid.eq(~bad),
-                        self.layers.eq(count + 1),
-                        self.busy.eq(0),
-                        bad.eq(0),
-                        count.eq(0),
-                        first.eq(0),
-                    ]
+                m.d.comb += write.en.eq(~self._bad)
+                self._store(m)
                 m.next = "TAKE"
         return m
 
-    def _wrong(self, m, layer, count, before, first):
+    def _take(self, m):
+        """Take a row, and begin a table with the first one."""
+        layer, given = self._layer, self.i.payload
+        m.d.comb += [
+            self.i.ready.eq(self.accepts | self.busy),
+            self.begins.eq(self.i.valid & self.i.ready & ~self.busy),
+        ]
+        with m.If(self.i.valid & self.i.ready):
+            m.d.sync += [layer[name].eq(given[name]) for name, _ in given.shape()]
+            m.d.sync += [
+                self._covered.eq(0),
+                self._rows.eq(given.rows),
+                layer.first.eq(self._first),
+                layer.row_beats.eq(0),
+                layer.beats.eq(0),
+                self.busy.eq(1),
+            ]
+            with m.If(self.begins):
+                m.d.sync += [self.valid.eq(0), self.inputs.eq(given.columns)]
+            m.next = "CHECK"
+
+    def _count_states(self, m):
+        """Count the beats of a row of weights, and those of all rows; none of a refused layer."""
+        config, layer = self.config, self._layer
+        covered, rows = self._covered, self._rows
+        lanes = Mux(layer.plain, config.gemv.plain_lanes, config.gemv.lanes)
+        with m.State("COLUMNS"):
+            with m.If(self._bad):
+                m.next = "STORE"
+            with m.Elif(covered >= layer.columns):
+                m.next = "ROWS"
+            with m.Else():
+                m.d.sync += [
+                    covered.eq(covered + lanes),
+                    layer.row_beats.eq(layer.row_beats + 1),
+                ]
+        with m.State("ROWS"):
+            m.d.sync += [layer.beats.eq(layer.beats + layer.row_beats), rows.eq(rows - 1)]
+            with m.If(rows == 1):
+                m.next = "STORE"
+
+    def _store(self, m):
+        """Count a layer; with the last one, the table is valid or refused."""
+        layer = self._layer
+        m.d.sync += [
+            self._count.eq(self._count + ~self._bad),
+            self._first.eq(self._first + layer.entries),
+            self._before.eq(layer.rows),
+        ]
+        with m.If(layer.last):
+            m.d.sync += [
+                self.valid.eq(~self._bad),
+                self.layers.eq(self._count + 1),
+                self.busy.eq(0),
+                self._bad.eq(0),
+                self._count.eq(0),
+                self._first.eq(0),
+            ]
+
+    def _wrong(self, m):
         """Return whether a row is not allowed."""
-        config = self.config
+        config, layer = self.config, self._layer
         wrong = [
             layer.columns == 0,
             layer.columns > config.columns,
             layer.rows == 0,
             layer.rows > config.columns,
-            (count != 0) & (layer.columns != before),
-            count == config.layers,
+            (self._count != 0) & (layer.columns != self._before),
+            self._count == config.layers,
             layer.last & (layer.rows > config.classes),
             layer.shift > MOST_SHIFT,
             layer.sparse_shift > config.most_shift,
             layer.update_shift > config.most_shift,
-            first + layer.entries > config.entries,
+            self._first + layer.entries > config.entries,
         ]
         found = Signal(name="wrong_row")
-        m.d.comb += found.eq(Cat(Const(0, 1), *wrong).any())
+        m.d.comb += found.eq(Cat(wrong).any())
         return found

@@ -97,8 +97,7 @@ class SparseTrainerControl(wiring.Component):
         self._over = Signal(name="over")
         self._loaded = Signal(name="loaded")
         self._aborted = Signal(name="aborted")
-        self._distrusts = Signal(name="distrusts")
-        self._failed = Signal(name="failed_job")
+        self._distrusts, self._failed = Signal(name="distrusts"), Signal(name="failed_job")
         answer, log = self.o_status.payload, self.o_log.payload
         m.d.comb += [
             log.seed.eq(self.seed),
@@ -133,11 +132,8 @@ class SparseTrainerControl(wiring.Component):
 
     def _fail(self, m, status):
         """End the command; samples and entries are discarded until the next one."""
-        m.d.sync += [
-            self.o_status.payload.status.eq(status),
-            self._failed.eq(1),
-            self.start.eq(0),
-        ]
+        answer = self.o_status.payload
+        m.d.sync += [answer.status.eq(status), self._failed.eq(1), self.start.eq(0)]
         m.next = "FAIL"
 
     def _stops(self, m, *, early: bool = True):

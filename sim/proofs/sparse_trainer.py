@@ -348,23 +348,23 @@ PROOFS = (
         mutants=(
             Mutant(
                 name="entries are those of the layer before",
-                old="first.eq(first + layer.entries)",
-                new="first.eq(layer.entries)",
+                old="self._first.eq(self._first + layer.entries)",
+                new="self._first.eq(layer.entries)",
             ),
             Mutant(
                 name="entries after the end of the memory are allowed",
-                old="first + layer.entries > config.entries",
+                old="self._first + layer.entries > config.entries",
                 new="layer.entries > config.entries",
             ),
             Mutant(
                 name="a refused layer does not refuse the table",
-                old="self.valid.eq(~bad)",
+                old="self.valid.eq(~self._bad)",
                 new="self.valid.eq(1)",
             ),
             Mutant(
                 name="the columns are not those of the layer before",
-                old="(count != 0) & (layer.columns != before)",
-                new="(count == 0) & (layer.columns != before)",
+                old="(self._count != 0) & (layer.columns != self._before)",
+                new="(self._count == 0) & (layer.columns != self._before)",
             ),
         ),
     ),
