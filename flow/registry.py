@@ -88,6 +88,8 @@ PLACE_VARIANTS = ("place_ready", "place_free")
 #: A decompressor and a matrix-vector product, small enough for simulation, and place and route.
 SMALL_BLOCKS = {"block": 3, "latent": 2, "width": 8}
 SMALL_GEMV = {"beat_bits": 64, "columns": 256, "row_width": 16}
+#: The side path that is measured: 0.1 % of a matrix of 2048 x 2048, stored.
+SIDE_PATH = {"entries": 4096, "row_width": 16}
 #: A sparse part, small enough for simulation, and place and route.
 SMALL_SPARSE = {
     "entries": 16,
@@ -491,11 +493,32 @@ CORES: dict[str, Core] = {
                 "3 bits, 8 bytes": Variant(
                     params={"block": 12, "latent": 4, **SMALL_GEMV, "beat_bits": 72}, targets=()
                 ),
+                "lut4, 64 bytes": Variant(
+                    params={"decode": "lut4"}, targets=("xcup",), kinds=("cycles",)
+                ),
+                "lut4, 8 bytes": Variant(
+                    params={"decode": "lut4", "level_load": 4, **SMALL_GEMV}, kinds=("simulation",)
+                ),
+                "plain, 64 bytes": Variant(params={"decode": "plain"}, targets=("xcup",), kinds=()),
+                "plain, 8 bytes": Variant(
+                    params={"decode": "plain", **SMALL_GEMV}, targets=(), kinds=("simulation",)
+                ),
+                "4 bits, 64 bytes, 4 vectors": Variant(
+                    params={"vectors": 4}, targets=("xcup",), kinds=("cycles",)
+                ),
+                "4 bits, 8 bytes, 4 vectors": Variant(
+                    params={"vectors": 4, **SMALL_GEMV}, kinds=()
+                ),
                 "4 bits, 64 bytes, side path": Variant(
-                    params={"entries": 4096}, targets=("xcup",), kinds=()
+                    params=SIDE_PATH, targets=("xcup",), kinds=()
+                ),
+                "4 bits, 64 bytes, streamed side path": Variant(
+                    params={**SIDE_PATH, "entries": 0}, targets=("xcup",), kinds=("cycles",)
                 ),
                 "4 bits, 8 bytes, side path": Variant(
-                    params={**SMALL_GEMV, "entries": 256}, kinds=("simulation",)
+                    params={**SMALL_GEMV, "entries": 256},
+                    placed=("ecp5",),
+                    kinds=("simulation",),
                 ),
             },
             small=SMALL_GEMV,

@@ -1,20 +1,48 @@
-"""Golden model of the matrix-vector product with packed or plain weights."""
+"""Golden model of the matrix-vector product with packed, looked-up or plain weights."""
 
 import numpy as np
 
 from seedbed.golden import seedlm
 from seedbed.golden.checks import require_integers
+from seedbed.golden.lut_dequantize import dequantize
 from seedbed.golden.mac_array import wrap
+from seedbed.golden.sparse_mac import SparseMac
 from seedbed.spec import GemvConfig
+from seedbed.spec.gemv import EXPONENT_BITS
+from seedbed.spec.lut_dequantize import LEVELS
 
-__all__ = ["Gemv"]
+__all__ = ["Gemv", "lut4_rows"]
 
 #: Blocks or plain weights per chunk: bounds the memory.
 CHUNK = 1 << 16
 
 
+def lut4_rows(raw: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """Return codes, levels and exponents of packed rows in the format ``lut4``, and a scale.
+
+    ``raw`` is uint8 of shape (rows, bytes), as :class:`~seedbed.spec.packing.Lut4Config` has it.
+    The exponents are those of the file less the scale, -8 .. 7. A row of which that would be less
+    has its levels rounded to the exponent -8.
+    """
+    exponents = raw[:, 0].view(np.int8).astype(np.int64)
+    header = 1 + 2 * LEVELS
+    levels = np.ascontiguousarray(raw[:, 1:header]).view("<i2").astype(np.int64)
+    nibbles = np.stack([raw[:, header:] & 15, raw[:, header:] >> 4], axis=-1)
+    codes = nibbles.reshape(len(raw), -1)[:, :columns].astype(np.int64)
+    highest = (1 << (EXPONENT_BITS - 1)) - 1
+    scale = int(exponents.max(initial=-128)) - highest
+    exponents -= scale
+    below = (-highest - 1 - exponents).clip(0, LEVELS)[:, None]
+    levels = np.where(below, levels + (1 << below >> 1) >> below, levels)
+    return codes, levels, exponents.clip(-highest - 1), scale
+
+
 class Gemv:
     """y = W x in integers, and the beats of W.
+
+    ``x`` is of shape (columns,), and y of shape (rows,); of several vectors, x is of shape
+    (vectors, columns) and y of shape (rows, vectors). With a side path, ``sparse`` is its model,
+    whose ``product`` adds it to y.
 
     Sums are exact modulo 2^accumulator_width, in int64. At the paper's 4 bits no sum overflows. At
     its 3 bits the only overflow is a sum of 2^63, of blocks with seed 0, which no file contains.
@@ -27,13 +55,16 @@ class Gemv:
 
     def __init__(self, config: GemvConfig):
         self.config = config
+        self.sparse = SparseMac(config.sparse) if config.sparse else None
 
     def packed_product(self, packed: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """Return y, int64 of shape (rows,), of ``packed`` blocks and ``x`` of shape (columns,).
+        """Return y, int64, of ``packed`` blocks and ``x``.
 
         ``packed`` is of shape (rows, ceil(columns / C)); the weights of a row's last block
         after the last column count as 0. Raises ``ValueError`` for mismatched shapes.
         """
+        if x.ndim == 2:
+            return np.stack([self.packed_product(packed, one) for one in x], axis=1)
         config = self.config
         blocks = self._check_shapes(packed, x, config.block)
         x = self._activations(x)
@@ -48,12 +79,30 @@ class Gemv:
         return wrap(np.concatenate(found), config.mac.accumulator_width)
 
     def plain_product(self, weights: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """Return y, int64 of shape (rows,), of ``weights`` (rows, columns) and ``x`` (columns,).
+        """Return y, int64, of ``weights`` (rows, columns) and ``x``.
 
         Raises ``ValueError`` for mismatched shapes.
         """
+        if x.ndim == 2:
+            return np.stack([self.plain_product(weights, one) for one in x], axis=1)
         self._check_shapes(weights, x, 1)
         sums = self._weights(weights) @ self._activations(x)
+        return wrap(sums, self.config.mac.accumulator_width)
+
+    def lut4_product(
+        self, codes: np.ndarray, levels: np.ndarray, exponents: np.ndarray, x: np.ndarray
+    ) -> np.ndarray:
+        """Return y, int64, of ``codes`` (rows, columns), ``levels`` (rows, 16) and ``x``.
+
+        ``exponents``, (rows,), are -8 .. 7. Raises ``ValueError`` for mismatched shapes.
+        """
+        if x.ndim == 2:
+            found = [self.lut4_product(codes, levels, exponents, one) for one in x]
+            return np.stack(found, axis=1)
+        assert self.config.dequantize
+        self._check_shapes(codes, x, 1)
+        weights = dequantize(self.config.dequantize, codes, levels)
+        sums = (weights @ self._activations(x)) << (self._exponents(exponents) + 8)
         return wrap(sums, self.config.mac.accumulator_width)
 
     def packed_beats(self, packed: np.ndarray) -> np.ndarray:
@@ -61,12 +110,38 @@ class Gemv:
 
         ``packed`` is of shape (rows, blocks); a row's last beat is padded with zeros.
         """
+        assert self.config.decompress
         packed = require_integers("packed", packed, 0, (1 << self.config.block_bits) - 1)
         return self._beats(packed, self.config.block_bits, self.config.decompress.blocks)
 
     def plain_beats(self, weights: np.ndarray) -> np.ndarray:
         """Return W as beats of plain weights, like :meth:`packed_beats`."""
         return self._beats(self._weights(weights), self.config.plain_width, self.config.plain_lanes)
+
+    def lut4_beats(
+        self, codes: np.ndarray, levels: np.ndarray, exponents: np.ndarray
+    ) -> np.ndarray:
+        """Return W as beats: uint8 of shape (beats, bytes per beat).
+
+        They are those of the first table, and then of each row the table of the next row and its
+        own codes; :meth:`~seedbed.spec.GemvConfig.row_beats` says how many. A beat of a table has
+        ``table_levels`` levels, the first one lowest, and in its 4 highest bits the exponent.
+        """
+        config = self.config
+        half = 1 << (config.level_width - 1)
+        levels = require_integers("levels", levels, -half, half - 1)
+        codes = require_integers("codes", codes, 0, LEVELS - 1)
+        tables = self._beats(levels, config.level_width, config.table_levels)
+        exponents = self._exponents(exponents).astype(np.uint8)
+        tables[..., -1] |= exponents[:, None] << 4
+        found = [tables[:1].reshape(-1, tables.shape[-1])]
+        for r, row in enumerate(self._beats(codes, 4, config.lanes)):
+            found += [*tables[r + 1 : r + 2], row]
+        return np.concatenate(found)
+
+    def _exponents(self, exponents: np.ndarray) -> np.ndarray:
+        half = 1 << (EXPONENT_BITS - 1)
+        return require_integers("exponents", exponents, -half, half - 1)
 
     def _activations(self, x: np.ndarray) -> np.ndarray:
         half = 1 << (self.config.activation_width - 1)

@@ -37,14 +37,15 @@ class MacArray:
         exponents: np.ndarray | None = None,
         on: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return a frame's sum, int64 of shape (...), or, of several ways, of shape (..., ways).
+        """Return a frame's sum, int64 of shape (...), or, of several, of shape (..., sums).
 
         Parameters
         ----------
         weights
             Integers of shape (..., beats, lanes) or, of several ways, (..., beats, ways, lanes).
         activations
-            Integers of shape (..., beats, lanes).
+            Integers of shape (..., beats, lanes) or, of several vectors, (..., beats, vectors,
+            lanes).
         exponents
             Integers of shape (..., beats, blocks); without them none is applied.
         on
@@ -54,8 +55,8 @@ class MacArray:
         """
         config = self.config
         products = self.products(weights, activations)
-        *frames, beats = np.shape(activations)[:-1]
-        parts = (*frames, beats, config.ways, config.blocks, config.block)
+        *frames, beats = np.shape(products)[: -1 if config.sums == 1 else -2]
+        parts = (*frames, beats, config.sums, config.blocks, config.block)
         blocks = products.reshape(parts).sum(axis=-1)
         if exponents is not None:
             exponents = _require("exponents", exponents, config.exponent_width)
@@ -64,10 +65,10 @@ class MacArray:
         if on is not None:
             blocks = np.where(np.asarray(on)[..., None, :], blocks, 0)
         sums = wrap(blocks.sum(axis=(-3, -1)), config.accumulator_width)
-        return sums if config.ways > 1 else sums[..., 0]
+        return sums if config.sums > 1 else sums[..., 0]
 
     def products(self, weights: np.ndarray, activations: np.ndarray) -> np.ndarray:
-        """Return every product, int64 of the weights' shape; both as :meth:`sums` takes them."""
+        """Return every product, int64; both factors are as :meth:`sums` takes them."""
         config = self.config
         peak = config.weight_peak
         highest = min(peak, (1 << (config.weight_width - 1)) - 1)
@@ -75,6 +76,8 @@ class MacArray:
         activations = _require("activations", activations, config.activation_width)
         if config.ways > 1:
             activations = activations[..., None, :]
+        if config.vectors > 1:
+            weights = weights[..., None, :]
         return weights * activations
 
 

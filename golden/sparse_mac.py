@@ -1,5 +1,7 @@
 """Golden model of a matrix's sparse, trainable part, in integers."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from seedbed.golden.checks import require_integers
@@ -61,14 +63,21 @@ class SparseMac:
 
     def product(
         self, entries: np.ndarray, x: np.ndarray, dense: np.ndarray, *, shift: int = 0,
-        seed: int = 0, scale: int = 0, k: int = 0,
+        seed: int = 0, scale: int = 0, k: int | Sequence[int] = 0,
     ) -> np.ndarray:  # fmt: skip
         """Return the sums of all rows, int64: ``dense`` plus the sparse part.
 
-        ``x`` has an activation for each column, ``dense`` a sum for each row. Raises
-        ``ValueError`` for numbers out of range, and for entries that are not sorted, not unique or
-        not in the matrix.
+        ``x`` has an activation for each column, ``dense`` a sum for each row. Of several vectors,
+        ``x`` is of shape (vectors, columns), ``dense`` of shape (rows, vectors), and ``k`` may be
+        one for each. Raises ``ValueError`` for numbers out of range, and for entries that are not
+        sorted, not unique or not in the matrix.
         """
+        if x.ndim == 2:
+            each = zip(x, dense.T, np.broadcast_to(k, len(x)).tolist(), strict=True)
+            fields = {"shift": shift, "seed": seed, "scale": scale}
+            found = [self.product(entries, one, of, k=sign, **fields) for one, of, sign in each]
+            return np.stack(found, axis=1)
+        assert isinstance(k, int)
         config = self.config
         half = 1 << (config.activation_width - 1)
         x = require_integers("x", x, -half, half - 1)

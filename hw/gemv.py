@@ -25,6 +25,10 @@ class Gemv(wiring.Component):
         y_r = sum over b of 2^(e_rb + 8) sum over c of S_rbc x_(C b + c)        (packed)
         y_r = sum over c of w_rc x_c                                            (plain)
 
+    or codes with a table of levels and an exponent e per row::
+
+        y_r = 2^(e_r + 8) sum over c of level_r[code_rc] x_c                    (lut4)
+
     so that the value of a packed row is ``y_r 2^-8 / (2^(B - 1) - 1)`` times the scales of tensor
     and vector. Every row begins in a new beat; the unused part of its last beat counts as 0.
 
@@ -41,21 +45,25 @@ class Gemv(wiring.Component):
     -------
     i : In(stream of struct)
         ``columns`` (1 .. ``config.columns``), ``rows`` (from 1), ``plain`` (plain weights, not
-        packed) and ``clear``. A command is accepted after the last result of the job before. With
-        ``clear`` the other fields are ignored and a running job is aborted.
+        packed; only with ``seedlm``) and ``clear``. A command is accepted after the last result of
+        the job before. With ``clear`` the other fields are ignored and a running job is aborted.
 
         With a side path also ``kind`` (index of ``SPARSE_MAC_KINDS``: only a product has a vector
         and rows of W), ``first`` (not with streamed entries) and ``count`` of the entries,
         ``shift``, ``perturb``, ``negative``, ``scale``, ``seed`` and ``gain``.
     i_vector : In(stream of struct)
-        ``lanes`` (group x signed(activation_width)), ``last`` with the beat of the last column.
+        ``lanes`` (group x signed(activation_width); of several vectors, a group of each), ``last``
+        with the beat of the last column.
     i_weights : In(stream of struct)
-        ``data`` (beat_bits bits: blocks or plain weights, the first one lowest), ``last`` with the
-        last beat of every row.
+        ``data`` (beat_bits bits: blocks, codes or plain weights, the first one lowest), ``last``
+        with the last beat of every row. With ``lut4``, before the codes of each row the table of
+        the next row, and before the first one its own: levels, the first one lowest, and in the 4
+        highest bits the exponent.
     i_entries : In(stream of struct)
         With a side path: ``row``, ``column``, ``value`` of entries that are loaded or streamed.
     o : Out(stream of struct)
-        ``sum`` (signed(result_width)), ``status`` (see below), ``last`` with the job's last.
+        ``sum`` (signed(result_width), one of each vector), ``status`` (see below), ``last`` with
+        the job's last.
     o_entries : Out(stream of struct)
         With a side path: the entries of an update with their new values, and ``last``.
 
@@ -132,11 +140,15 @@ class Gemv(wiring.Component):
             engine.i_vector.valid.eq(self.i_vector.valid & sparse.i_vector.ready),
             sparse.i_vector.valid.eq(self.i_vector.valid & engine.i_vector.ready),
             sums.valid.eq(dense.valid),
-            sums.payload.sum.eq(dense.payload.sum),
             sums.payload.status.eq(dense.payload.status),
             sums.payload.last.eq(dense.payload.last),
             dense.ready.eq(sums.ready),
         ]
+        if self.config.vectors == 1:
+            m.d.comb += sums.payload.sum.eq(dense.payload.sum)
+        else:
+            pairs = zip(sums.payload.sum, dense.payload.sum, strict=True)
+            m.d.comb += [to.eq(value) for to, value in pairs]
 
     def _command(self, m, engine, sparse):
         """Give a command to both."""
@@ -146,7 +158,6 @@ class Gemv(wiring.Component):
         m.d.comb += [
             job.columns.eq(command.columns),
             job.rows.eq(command.rows),
-            job.plain.eq(command.plain),
             # A command without a product ends the discarding of the engine, too.
             job.clear.eq(command.clear | (command.kind != _PRODUCT)),
             *(side[name].eq(command[name]) for name in side.shape().members),
@@ -154,3 +165,5 @@ class Gemv(wiring.Component):
             sparse.i.valid.eq(self.i.valid & engine_ready),
             self.i.ready.eq(sparse.i.ready & engine_ready),
         ]
+        if self.config.decode == "seedlm":
+            m.d.comb += job.plain.eq(command.plain)

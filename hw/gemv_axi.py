@@ -1,6 +1,6 @@
 """The matrix-vector product with AXI4-Stream and AXI4-Lite ports."""
 
-from amaranth.hdl import Cat, ClockDomain, Const, Module, Signal
+from amaranth.hdl import Cat, ClockDomain, Const, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -35,12 +35,13 @@ class GemvAxi(wiring.Component):
                           bits 6..4: how the job ended, see seedbed.spec.GEMV_STATUS
         0x08 columns  rw
         0x0C rows     rw
-        0x10 mode     rw  bit 0: plain weights
+        0x10 mode     rw  bit 0: plain weights; only with the decode ``seedlm``
 
     Parameters
     ----------
     config
-        :class:`~seedbed.spec.GemvConfig`.
+        :class:`~seedbed.spec.GemvConfig`, without a side path: another one is refused with a
+        ``ValueError``.
 
     Members
     -------
@@ -49,24 +50,31 @@ class GemvAxi(wiring.Component):
     s_axi_control_* : AXI4-Lite, 32 bits of data, 5 of address
         The registers.
     s_axis_vector_* : AXI4-Stream
-        One vector per packet: ``group`` activations per beat, each in whole bytes. There are no
-        byte strobes: activations after the last column are ignored.
+        One vector per packet, or several side by side: ``group`` activations of each per beat,
+        vector by vector, each in whole bytes. There are no byte strobes: activations after the last
+        column are ignored.
     s_axis_weights_* : AXI4-Stream
-        One row of the matrix per packet, ``beat_bits`` per beat.
+        One row of the matrix per packet, ``beat_bits`` per beat, with its table in front.
     m_axis_result_* : AXI4-Stream
-        One job's results per packet: a sum per beat, sign-extended to whole bytes, and the status
-        in tuser. The status is 0 except in the extra last beat of a job that ended with an error.
+        One job's results per packet: a row per beat, the sum of each vector sign-extended to whole
+        bytes, and the status in tuser. The status is 0 except in the extra last beat of a job that
+        ended with an error.
     """
 
     def __init__(self, config: GemvConfig):
+        if config.sparse:
+            raise ValueError(
+                f"gemv_axi has no ports for a side path: entries must be None, not {config.entries}"
+            )
         self.config = config
-        lane = octets(config.activation_width)
+        lane = octets(config.activation_width) * config.vectors
+        results = octets(config.mac.accumulator_width) * config.vectors
         super().__init__(
             {"aclk": In(1), "aresetn": In(1)}
             | lite_members("s_axi_control", ADDRESS_BITS)
             | axi_stream("s_axis_vector", config.group * lane, In)
             | axi_stream("s_axis_weights", config.beat_bits, In)
-            | axi_stream("m_axis_result", octets(config.mac.accumulator_width), Out, user=3)
+            | axi_stream("m_axis_result", results, Out, user=3)
         )
 
     def elaborate(self, platform):
@@ -78,8 +86,15 @@ class GemvAxi(wiring.Component):
         connect_lite(m, self, lite, "s_axi_control")
         lane = octets(self.config.activation_width)
         vector, weights, result = gemv.i_vector, gemv.i_weights, gemv.o
-        for j, to in enumerate(vector.payload.lanes):
+        width = self.config.activation_width
+        for j in range(self.config.vectors * self.config.group):
+            to = Value.cast(vector.payload.lanes)[j * width : (j + 1) * width]
             m.d.comb += to.eq(self.s_axis_vector_tdata[j * lane : (j + 1) * lane])
+        width = self.config.mac.accumulator_width
+        for v in range(self.config.vectors):
+            value = Value.cast(result.payload.sum)[v * width : (v + 1) * width].as_signed()
+            to = self.m_axis_result_tdata[v * octets(width) : (v + 1) * octets(width)]
+            m.d.comb += to.eq(value)
         m.d.comb += [
             vector.payload.last.eq(self.s_axis_vector_tlast),
             vector.valid.eq(self.s_axis_vector_tvalid),
@@ -88,7 +103,6 @@ class GemvAxi(wiring.Component):
             weights.payload.last.eq(self.s_axis_weights_tlast),
             weights.valid.eq(self.s_axis_weights_tvalid),
             self.s_axis_weights_tready.eq(weights.ready),
-            self.m_axis_result_tdata.eq(result.payload.sum),
             self.m_axis_result_tuser.eq(result.payload.status),
             self.m_axis_result_tlast.eq(result.payload.last),
             self.m_axis_result_tvalid.eq(result.valid),
@@ -107,13 +121,14 @@ class GemvAxi(wiring.Component):
         registers = {
             "columns": Signal(len(command.columns)),
             "rows": Signal(len(command.rows)),
-            "mode": Signal(1),
         }
+        if self.config.decode == "seedlm":
+            registers["mode"] = Signal(1)
+            m.d.comb += command.plain.eq(registers["mode"])
         m.d.comb += [
             gemv.i.valid.eq(pending),
             command.columns.eq(registers["columns"]),
             command.rows.eq(registers["rows"]),
-            command.plain.eq(registers["mode"]),
             command.clear.eq(clear_job),
         ]
         with m.If(gemv.i.ready):

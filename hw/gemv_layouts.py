@@ -4,6 +4,7 @@ from amaranth.hdl import signed
 from amaranth.lib import data
 
 from seedbed.hw import sparse_layouts
+from seedbed.hw.sparse_layouts import each_vector
 from seedbed.spec import GemvConfig
 
 __all__ = [
@@ -18,7 +19,9 @@ __all__ = [
 
 def job_layout(config: GemvConfig) -> data.StructLayout:
     """Return the layout of a command of :class:`~seedbed.hw.gemv_engine.GemvEngine`."""
-    fields = {"columns": range(config.columns + 1), "rows": config.row_width, "plain": 1}
+    fields = {"columns": range(config.columns + 1), "rows": config.row_width}
+    if config.decode == "seedlm":
+        fields["plain"] = 1
     return data.StructLayout(fields | {"clear": 1})
 
 
@@ -33,7 +36,7 @@ def command_layout(config: GemvConfig) -> data.StructLayout:
 def vector_layout(config: GemvConfig) -> data.StructLayout:
     """Return the layout of a beat of activations, see :class:`~seedbed.hw.gemv.Gemv`."""
     lanes = data.ArrayLayout(signed(config.activation_width), config.group)
-    return data.StructLayout({"lanes": lanes, "last": 1})
+    return data.StructLayout({"lanes": each_vector(config, lanes), "last": 1})
 
 
 def weights_layout(config: GemvConfig) -> data.StructLayout:
@@ -43,10 +46,11 @@ def weights_layout(config: GemvConfig) -> data.StructLayout:
 
 def sums_layout(config: GemvConfig) -> data.StructLayout:
     """Return the layout of a result of :class:`~seedbed.hw.gemv_engine.GemvEngine`."""
-    fields = {"sum": signed(config.mac.accumulator_width), "status": 3, "last": 1}
-    return data.StructLayout(fields)
+    sums = each_vector(config, signed(config.mac.accumulator_width))
+    return data.StructLayout({"sum": sums, "status": 3, "last": 1})
 
 
 def result_layout(config: GemvConfig) -> data.StructLayout:
     """Return the layout of a result, see :class:`~seedbed.hw.gemv.Gemv`."""
-    return data.StructLayout({"sum": signed(config.result_width), "status": 3, "last": 1})
+    sums = each_vector(config, signed(config.result_width))
+    return data.StructLayout({"sum": sums, "status": 3, "last": 1})

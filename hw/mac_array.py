@@ -63,7 +63,9 @@ def beat_layout(config: MacArrayConfig) -> data.StructLayout:
     """Return the layout of a beat at the port ``i``."""
     fields = {
         "weights": data.ArrayLayout(signed(config.weight_width), config.ways * config.lanes),
-        "activations": data.ArrayLayout(signed(config.activation_width), config.lanes),
+        "activations": data.ArrayLayout(
+            signed(config.activation_width), config.vectors * config.lanes
+        ),
     }
     if config.exponent_width:
         fields["exponents"] = data.ArrayLayout(signed(config.exponent_width), config.blocks)
@@ -82,9 +84,9 @@ class MacArray(wiring.Component):
 
     Every lane of a way has one multiplier between registers, as a DSP block has. An adder tree sums
     a block. Two stages of left shifts apply its exponent without loss. A second tree sums the beat,
-    and an accumulator the frame. Ways share the activations, ``on``, and the control. The pipeline
-    never stalls. Back-pressure is credit-based: a frame is accepted only if the result FIFO has a
-    free entry for it.
+    and an accumulator the frame. Ways share the activations, ``on``, and the control; vectors share
+    the weights, the exponents, ``on``, and the control. The pipeline never stalls. Back-pressure is
+    credit-based: a frame is accepted only if the result FIFO has a free entry for it.
 
     Parameters
     ----------
@@ -94,16 +96,18 @@ class MacArray(wiring.Component):
     Members
     -------
     i : In(stream of struct)
-        ``weights`` (ways * lanes x signed(weight_width), way by way), ``activations`` (lanes x
-        signed(activation_width)), ``exponents`` (blocks x signed(exponent_width); only where there
-        are any), ``on`` (blocks x 1 bit: a block that is off counts as 0), ``first`` (clears the
-        accumulators before this beat) and ``last`` (outputs the sums).
+        ``weights`` (ways * lanes x signed(weight_width), way by way), ``activations`` (vectors *
+        lanes x signed(activation_width), vector by vector), ``exponents`` (blocks x
+        signed(exponent_width); only where there are any), ``on`` (blocks x 1 bit: a block that is
+        off counts as 0), ``first`` (clears the accumulators before this beat) and ``last`` (outputs
+        the sums).
     o : Out(stream of struct)
-        ``sums`` (ways x signed(accumulator_width)), once per frame.
-    products : Out(ways * lanes x signed(weight_width + activation_width))
+        ``sums`` (ways * vectors x signed(accumulator_width)), once per frame.
+    products : Out(ways * vectors * lanes x signed(weight_width + activation_width))
         Only with ``config.products``. ``product_latency`` cycles, 2, after a beat was transferred,
-        its products, way by way, including blocks that are off. Without a transfer they are
-        undefined. The port is the multipliers' output register, without a handshake.
+        its products, way by way or vector by vector, including blocks that are off. Without a
+        transfer they are undefined. The port is the multipliers' output register, without a
+        handshake.
 
     A frame without ``last`` has no result; the next ``first`` clears its sums. Beats of which only
     the products are needed, as in an outer product, are therefore sent without ``last``.
@@ -117,14 +121,14 @@ class MacArray(wiring.Component):
 
     def __init__(self, config: MacArrayConfig):
         self.config = config
-        self._sums = data.ArrayLayout(signed(config.accumulator_width), config.ways)
+        self._sums = data.ArrayLayout(signed(config.accumulator_width), config.sums)
         members = {
             "i": In(stream.Signature(beat_layout(config))),
             "o": Out(stream.Signature(data.StructLayout({"sums": self._sums}))),
         }
         if config.products:
             product = signed(config.weight_width + config.activation_width)
-            members["products"] = Out(data.ArrayLayout(product, config.ways * config.lanes))
+            members["products"] = Out(data.ArrayLayout(product, config.sums * config.lanes))
         super().__init__(members)
 
     @property
@@ -166,11 +170,11 @@ class MacArray(wiring.Component):
         return m
 
     def _beat(self, m) -> _Stage:
-        """Multiply, and sum each block and then the beat: one value per way."""
+        """Multiply, and sum each block and then the beat: one value per sum."""
         config, beat = self.config, self.i.payload
         weights = [delayed(m, w, 1, "weight") for w in beat.weights]
         activations = [delayed(m, x, 1, "activation") for x in beat.activations]
-        factors = zip(weights, activations * config.ways, strict=True)
+        factors = zip(weights * config.vectors, activations * config.ways, strict=True)
         entry = _Stage([w * x for w, x in factors], config.product_peak, 1)
         products = entry.registered(m, entry.values, entry.peak, "product")
         if config.products:
@@ -180,8 +184,8 @@ class MacArray(wiring.Component):
         sums = _concatenated(
             [block.summed(m, config.additions, f"block_{b}") for b, block in blocks]
         )
-        ways = self._scaled(m, sums).parts(config.blocks)
-        return _concatenated([way.summed(m, config.additions, "beat") for way in ways])
+        parts = self._scaled(m, sums).parts(config.blocks)
+        return _concatenated([part.summed(m, config.additions, "beat") for part in parts])
 
     def _scaled(self, m, sums: _Stage) -> _Stage:
         """Shift each block's sum by its exponent; one that is off becomes 0."""
@@ -191,15 +195,17 @@ class MacArray(wiring.Component):
             # e - e_min is e with its sign flipped.
             raw = [e.as_unsigned() ^ (1 << (width - 1)) for e in self.i.payload.exponents]
             shifts = [delayed(m, shift[:width], sums.cycle, "shift") for shift in raw]
+            shifts *= self.config.vectors
         # Two bits of the shift per stage: one LUT6 per bit of the sum.
         on = delayed(m, Value.cast(self.i.payload.on), sums.cycle, "on")
         coarse = [
             Mux(o, s << Cat(Const(0, 2), shift[2:]), 0)
-            for o, s, shift in zip([*on] * self.config.ways, sums.values, shifts, strict=True)
+            for o, s, shift in zip([*on] * self.config.sums, sums.values, shifts, strict=True)
         ]
         sums = sums.registered(m, coarse, peak << (self.config.shifts & ~3), "coarse")
         if not width:
             return sums
-        fine = [delayed(m, shift[:2], 1, "fine") for shift in shifts]
+        blocks = shifts[: self.config.blocks]
+        fine = [delayed(m, shift[:2], 1, "fine") for shift in blocks] * self.config.vectors
         scaled = [s << shift for s, shift in zip(sums.values, fine, strict=True)]
         return sums.registered(m, scaled, peak << self.config.shifts, "scaled")

@@ -1,19 +1,26 @@
 """Layouts of the sparse part's streams."""
 
-from amaranth.hdl import signed
+from amaranth.hdl import Cat, ShapeLike, Value, signed
 from amaranth.lib import data
 
-from seedbed.spec import SparseMacConfig
+from seedbed.spec import GemvConfig, SparseMacConfig
 from seedbed.spec.lutopt import SEED_BITS
-from seedbed.spec.sparse_mac import MOST_SCALE
+from seedbed.spec.sparse_mac import MOST_SCALE, SPARSE_MAC_KINDS
 
 __all__ = [
     "command_layout",
+    "each_vector",
     "entry_layout",
     "result_layout",
+    "shape_is_wrong",
     "token_layout",
     "vector_layout",
 ]
+
+
+def each_vector(config: SparseMacConfig | GemvConfig, shape: ShapeLike) -> ShapeLike:
+    """Return the shape of what each vector has: an array if there are several."""
+    return data.ArrayLayout(shape, config.vectors) if config.vectors > 1 else shape
 
 
 def entry_layout(config: SparseMacConfig, **more: int) -> data.StructLayout:
@@ -35,8 +42,8 @@ def command_layout(config: SparseMacConfig) -> data.StructLayout:
         "columns": range(config.columns + 1),
         "count": config.count_width,
         "shift": range(max(2, config.most_shift + 1)),
-        "perturb": 1,
-        "negative": 1,
+        "perturb": config.vectors,
+        "negative": config.vectors,
         "scale": range(MOST_SCALE + 1),
         "seed": SEED_BITS,
         "gain": signed(config.activation_width),
@@ -50,9 +57,25 @@ def command_layout(config: SparseMacConfig) -> data.StructLayout:
 def vector_layout(config: SparseMacConfig) -> data.StructLayout:
     """Return the layout of a beat of activations."""
     lanes = data.ArrayLayout(signed(config.activation_width), config.group)
-    return data.StructLayout({"lanes": lanes, "last": 1})
+    return data.StructLayout({"lanes": each_vector(config, lanes), "last": 1})
 
 
 def result_layout(config: SparseMacConfig) -> data.StructLayout:
     """Return the layout of a sum, see :class:`~seedbed.hw.sparse_mac.SparseMac`."""
-    return data.StructLayout({"sum": signed(config.sum_width), "status": 3, "last": 1})
+    sums = each_vector(config, signed(config.sum_width))
+    return data.StructLayout({"sum": sums, "status": 3, "last": 1})
+
+
+def shape_is_wrong(config: SparseMacConfig, command: data.View) -> Value:
+    """Return whether a command asks for what there is not."""
+    kinds = len(SPARSE_MAC_KINDS) if config.entries else SPARSE_MAC_KINDS.index("load")
+    wrong = [
+        command.rows == 0,
+        command.columns == 0,
+        command.columns > config.columns,
+        command.shift > config.most_shift,
+        command.kind >= kinds,
+    ]
+    if config.entries:
+        wrong.append(command.first + command.count > config.entries)
+    return Cat(wrong).any()

@@ -7,7 +7,13 @@ from amaranth.lib.wiring import In, Out
 from seedbed.hw.lutopt import Lutopt
 from seedbed.hw.sparse_entries import SparseEntries
 from seedbed.hw.sparse_lane import SparseLane
-from seedbed.hw.sparse_layouts import command_layout, entry_layout, result_layout, vector_layout
+from seedbed.hw.sparse_layouts import (
+    command_layout,
+    entry_layout,
+    result_layout,
+    shape_is_wrong,
+    vector_layout,
+)
 from seedbed.hw.sparse_rows import SparseRows
 from seedbed.hw.sparse_vector import SparseVector
 from seedbed.spec import SparseMacConfig
@@ -61,8 +67,8 @@ class SparseMac(wiring.Component):
     i : In(stream of struct)
         ``kind`` (index of ``SPARSE_MAC_KINDS``), ``rows``, ``columns``, ``first`` (address of the
         first entry in the memory; not with streamed entries) and ``count`` of the entries,
-        ``shift``, ``perturb`` and ``negative`` (k: 0, 1, -1), ``scale``, ``seed``, ``gain``. With
-        ``clear`` the other fields are ignored and a running command is aborted.
+        ``shift``, ``perturb`` and ``negative`` (k: 0, 1, -1, a bit per vector), ``scale``,
+        ``seed``, ``gain``. With ``clear`` the rest is ignored and a running command is aborted.
     i_vector : In(stream of struct)
         ``lanes`` (group x signed(activation_width)), ``last`` with the beat of the last column.
     i_entries : In(stream of struct)
@@ -122,6 +128,8 @@ class SparseMac(wiring.Component):
             m.d.sync += job.command.eq(self.i.payload)
             with m.If(self.i.payload.kind == _LOAD):
                 m.d.sync += job.command.gain.eq(0)
+            with m.If(self.i.payload.kind != _PRODUCT):
+                m.d.sync += job.command.scale.eq(0)
         self._entries(m, job, entries, lane)
         self._numbers(m, job, generator, entries, lane)
         self._vector(m, job, vector, lane)
@@ -208,7 +216,7 @@ class SparseMac(wiring.Component):
             rows.rows.eq(job.command.rows),
             rows.push.eq(lane.push & job.ce),
             rows.row.eq(lane.row),
-            rows.part.eq(lane.sum),
+            rows.parts.eq(lane.sums),
             rows.summed.eq(lane.summed),
             rows.error.eq(lane.error),
             rows.report.eq(job.reporting),
@@ -216,43 +224,11 @@ class SparseMac(wiring.Component):
             rows.drain.eq(job.draining),
         ]
 
-    def _shape_error(self, m):
-        """Return whether a command asks for what there is not."""
-        config, command = self.config, self.i.payload
-        wrong = [
-            command.rows == 0,
-            command.columns == 0,
-            command.columns > config.columns,
-            command.shift > config.most_shift,
-            command.kind > (_LOAD if config.entries else _UPDATE),
-        ]
-        if config.entries:
-            wrong.append(command.first + command.count > config.entries)
-        error = Signal(name="shape_error")
-        m.d.comb += error.eq(Cat(wrong).any())
-        return error
-
     def _sequence(self, m, job, generator, vector, rows, entries, lane):
         """Walk through the states of a pass, from its command to its last result."""
-        shape_error = self._shape_error(m)
         ends = self.i_sums.valid & self.i_sums.payload.last
         with m.FSM():
-            for state in ("IDLE", "DISCARD"):
-                with m.State(state):
-                    m.d.comb += [
-                        self.i.ready.eq(generator.o.valid | self.i.payload.clear),
-                        job.discard.eq(state == "DISCARD"),
-                    ]
-                    with m.If(job.clear):
-                        m.next = "IDLE"
-                    with m.Elif(job.accepts):
-                        m.d.sync += job.status.eq(Mux(shape_error, _SHAPE, 0))
-                        with m.If(shape_error):
-                            m.next = "DRAIN"
-                        with m.Elif(self.i.payload.kind == _PRODUCT):
-                            m.next = "LOAD"
-                        with m.Else():
-                            m.next = "RUN"
+            self._idle(m, job, generator)
             with m.State("LOAD"):
                 m.d.comb += [job.loading.eq(1), self.i.ready.eq(self.i.payload.clear)]
                 with m.If(vector.length_error):
@@ -266,17 +242,16 @@ class SparseMac(wiring.Component):
             with m.State("RUN"):
                 held = self.o_entries.valid & ~self.o_entries.ready
                 m.d.comb += [job.running.eq(1), self.i.ready.eq(self.i.payload.clear & ~held)]
-                with m.If(job.clear):
+                with m.If(rows.fire & (rows.fault != 0)):
+                    m.d.sync += job.status.eq(rows.fault)
+                    m.next = "DRAIN"
+                    with m.If(self.i_sums.payload.last):
+                        m.next = "REPORT"
+                with m.Elif(rows.fire & rows.last_row):
+                    m.next = "WAIT"
+                with m.Elif(job.clear):
                     m.d.sync += job.status.eq(_CLEARED)
                     m.next = "DRAIN"
-                with m.If(rows.fire):
-                    m.d.sync += job.status.eq(rows.fault)
-                    with m.If(rows.fault != 0):
-                        m.next = "DRAIN"
-                        with m.If(self.i_sums.payload.last):
-                            m.next = "REPORT"
-                    with m.Elif(rows.last_row):
-                        m.next = "WAIT"
                 with m.Elif(job.product & rows.broken):
                     m.d.sync += job.status.eq(entries.error)
                     m.next = "DRAIN"
@@ -296,3 +271,24 @@ class SparseMac(wiring.Component):
                 m.next = "IDLE"
                 with m.If(job.status != 0):
                     m.next = "DISCARD"
+
+    def _idle(self, m, job, generator):
+        """Wait for a command; after an error, discard what comes before it."""
+        shape_error = Signal()
+        m.d.comb += shape_error.eq(shape_is_wrong(self.config, self.i.payload))
+        for state in ("IDLE", "DISCARD"):
+            with m.State(state):
+                m.d.comb += [
+                    self.i.ready.eq(generator.o.valid | self.i.payload.clear),
+                    job.discard.eq(state == "DISCARD"),
+                ]
+                with m.If(job.clear):
+                    m.next = "IDLE"
+                with m.Elif(job.accepts):
+                    m.d.sync += job.status.eq(Mux(shape_error, _SHAPE, 0))
+                    with m.If(shape_error):
+                        m.next = "DRAIN"
+                    with m.Elif(self.i.payload.kind == _PRODUCT):
+                        m.next = "LOAD"
+                    with m.Else():
+                        m.next = "RUN"

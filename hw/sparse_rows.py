@@ -16,6 +16,11 @@ _ROW = SPARSE_MAC_STATUS.index("row")
 ROWS_AHEAD = 32
 
 
+def _each(sums):
+    """Return the sum of each vector."""
+    return [*sums] if isinstance(sums, data.View) else [sums]
+
+
 class SparseRows(wiring.Component):
     """Pairs dense sums, one per row, with sparse parts, of which not every row has one.
 
@@ -32,8 +37,8 @@ class SparseRows(wiring.Component):
         Sums are added. Without it the parts that are kept are dropped.
     rows : In
         How many rows there are.
-    push, row, part : In
-        A sparse part and its row, in ascending order. Only with ``room``.
+    push, row, parts : In
+        Sparse parts, one of each vector, and their row, in ascending order. Only with ``room``.
     room : Out(1)
         A part may be given.
     summed, error : In(1)
@@ -68,7 +73,7 @@ class SparseRows(wiring.Component):
                 "rows": In(config.row_width),
                 "push": In(1),
                 "row": In(config.row_width),
-                "part": In(signed(config.partial_width)),
+                "parts": In(data.ArrayLayout(signed(config.partial_width), config.vectors)),
                 "room": Out(1),
                 "summed": In(1),
                 "error": In(1),
@@ -87,7 +92,7 @@ class SparseRows(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        layout = data.StructLayout({"row": self.row.shape(), "part": self.part.shape()})
+        layout = data.StructLayout({"row": self.row.shape(), "parts": self.parts.shape()})
         fifo = SyncFIFO(width=layout.size, depth=ROWS_AHEAD)
         m.submodules.fifo = ResetInserter(~self.run)(fifo)
         head = data.View(layout, fifo.r_data)
@@ -98,7 +103,7 @@ class SparseRows(wiring.Component):
         row_given = Signal()
         m.d.comb += [
             self.room.eq(fifo.w_rdy),
-            fifo.w_data.eq(Cat(self.row, self.part)),
+            fifo.w_data.eq(Cat(self.row, self.parts)),
             fifo.w_en.eq(self.push),
             add.eq(fifo.r_rdy & (head.row == row)),
             fifo.r_en.eq(row_given & add),
@@ -119,12 +124,22 @@ class SparseRows(wiring.Component):
             m.d.sync += row.eq(0)
         with m.Elif(row_given):
             m.d.sync += row.eq(row + 1)
+        # The adder is after the registers: a part that is not added is cleared by its flip-flops,
+        # and needs no gates.
+        parts = Signal.like(head.parts, name="parts", reset_less=True)
+        sums = Signal.like(out.sum, name="sums", reset_less=True)
+        for to, dense, part in zip(_each(out.sum), _each(sums), parts, strict=True):
+            m.d.comb += to.eq(dense + part)
         with m.If(self.free):
-            total = given.sum + Mux(add, head.part, 0)
             m.d.sync += [
+                parts.eq(head.parts),
+                sums.eq(given.sum),
                 self.o.valid.eq(row_given | self.report),
-                out.sum.eq(Mux(self.report, 0, total)),
                 out.status.eq(Mux(self.report, self.status, 0)),
                 out.last.eq(self.report | given.last),
             ]
+            with m.If(self.report | ~add):
+                m.d.sync += parts.eq(0)
+            with m.If(self.report):
+                m.d.sync += sums.eq(0)
         return m

@@ -1,4 +1,4 @@
-"""Memory of a vector for the sparse part, written and read a group at a time."""
+"""Memory of vectors for the sparse part, written and read a group at a time."""
 
 from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import data, memory, stream, wiring
@@ -11,7 +11,7 @@ __all__ = ["SparseVector"]
 
 
 class SparseVector(wiring.Component):
-    """Keeps x; gives the group of activations around any column.
+    """Keeps each x; gives the groups of activations around any column.
 
     Parameters
     ----------
@@ -27,17 +27,18 @@ class SparseVector(wiring.Component):
     load : In(1)
         The vector is accepted.
     i : In(stream of struct)
-        ``lanes`` (group x signed(activation_width)), ``last``.
+        ``lanes`` (group x signed(activation_width); of several vectors, a group of each), ``last``.
     done, length_error : Out(1)
         With a transfer: all has come; ``last`` is missing or early. One of them ends the load.
     column, read : In
         With ``read``, the group of this column is at ``o`` in the next cycle. Not during a load.
-    o : Out(group x signed(activation_width))
+    o : Out(vectors * group x signed(activation_width))
     """
 
     def __init__(self, config: SparseMacConfig):
         self.config = config
         beat = vector_layout(config)
+        numbers = config.vectors * config.group
         super().__init__(
             {
                 "start": In(1),
@@ -48,7 +49,7 @@ class SparseVector(wiring.Component):
                 "length_error": Out(1),
                 "column": In(range(max(2, config.columns))),
                 "read": In(1),
-                "o": Out(data.ArrayLayout(signed(config.activation_width), config.group)),
+                "o": Out(data.ArrayLayout(signed(config.activation_width), numbers)),
             }
         )
 

@@ -1,8 +1,8 @@
 // Streams one job of a matrix-vector product through the emitted core and counts its cycles.
 //
-// bench COMMAND VECTOR WEIGHTS ROWS RESULTS: files of payloads, each of whole 32-bit words, low
-// word first; no port pauses. Prints the cycles from the first beat of weights to the last result,
-// both included.
+// bench COMMANDS VECTOR WEIGHTS ROWS RESULTS ENTRIES: files of payloads, each of whole 32-bit words,
+// low word first; no port pauses. Prints the cycles from the first beat of weights to the last of
+// ROWS results, both included. ENTRIES are of a core that was built with SIDE_PATH.
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
@@ -29,13 +29,17 @@ template <class T> Source<T> source(CData& valid, CData& ready, T& payload, cons
 }
 
 int main(int argc, char** argv) {
-    if (argc != 6) return 2;
+    if (argc != 7) return 2;
     Vtop top;
 #define SOURCE(name, path)                                                                    \
     source(top.name##_valid, top.name##_ready, top.name##_payload, path)
     auto command = SOURCE(i, argv[1]);
     auto vector = SOURCE(i_vector, argv[2]);
     auto weights = SOURCE(i_weights, argv[3]);
+#ifdef SIDE_PATH
+    auto entries = SOURCE(i_entries, argv[6]);
+    top.o_entries_ready = 1;
+#endif
     const long rows = std::atol(argv[4]);
     Words result(words(top.o_payload));
     std::ofstream results(argv[5], std::ios::binary);
@@ -46,7 +50,14 @@ int main(int argc, char** argv) {
         command.offer();
         vector.offer();
         weights.offer();
+#ifdef SIDE_PATH
+        entries.offer();
+#endif
         top.eval();
+#ifdef SIDE_PATH
+        const bool entry = entries.fire();
+        if (entry) waited = 0;
+#endif
         const bool fired[] = {command.fire(), vector.fire(), weights.fire()};
         if (fired[2] && first < 0) first = cycle;
         if (fired[2]) waited = 0;
@@ -62,6 +73,9 @@ int main(int argc, char** argv) {
         command.step(fired[0]);
         vector.step(fired[1]);
         weights.step(fired[2]);
+#ifdef SIDE_PATH
+        entries.step(entry);
+#endif
     }
     results.close();
     return results ? 0 : 4;

@@ -3,35 +3,51 @@
 from dataclasses import dataclass, field
 from math import gcd
 
-from seedbed.spec.checks import require_int
+from seedbed.spec.checks import require_choice, require_int
+from seedbed.spec.lut_dequantize import LEVELS, LutDequantizeConfig
 from seedbed.spec.mac_array import MacArrayConfig
 from seedbed.spec.seedlm import SeedlmConfig
 from seedbed.spec.seedlm_decompress import SeedlmDecompressConfig
-from seedbed.spec.sparse_mac import SPARSE_MAC_STATUS, SparseMacConfig
+from seedbed.spec.sparse_mac import SPARSE_MAC_STATUS, SparseMacConfig, require_vectors
 
-__all__ = ["GEMV_STATUS", "GemvConfig"]
+__all__ = ["DECODES", "GEMV_STATUS", "GemvConfig"]
 
+#: What weights are decoded from: blocks of seeds, 4-bit codes with a table per row, or integers.
+DECODES = ("seedlm", "lut4", "plain")
 #: How a job ended, by code. The codes after "cleared" are of the side path's entries.
 GEMV_STATUS = SPARSE_MAC_STATUS
+#: Bits of the exponent of a row of codes.
+EXPONENT_BITS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class GemvConfig(SeedlmConfig):
-    """y = W x with a beat of W per cycle: blocks as in :class:`SeedlmConfig`, or plain weights.
+    """y = W x with a beat of W per cycle, for one vector x or several at once.
 
     Parameters
     ----------
+    decode
+        What a row of W is, one of :data:`DECODES`. ``seedlm``: blocks as in :class:`SeedlmConfig`
+        or, by the command, plain weights; ``lut4``: a table of 16 levels, and 4-bit codes;
+        ``plain``: plain weights.
     beat_bits
         Bits of a beat of weights, a multiple of 8, 16..4096. It holds as many blocks as fit, 1..32,
-        or as many plain weights as fit, the first one lowest.
+        or as many codes or plain weights as fit, the first one lowest.
     plain_width
         Bits of a plain weight, 2..32.
+    level_width
+        Bits of a level of ``lut4``, 2..32.
+    level_load
+        Levels of ``lut4`` that are written per cycle, 1, 2 or 4: a row takes 16, 8 or 4 cycles or
+        more.
     activation_width
         Bits of an activation, 2..32.
     columns
         The greatest number of columns, 1..65536.
     row_width
         Bits of the number of rows, 1..32.
+    vectors
+        Vectors that are multiplied at once, 1, 2 or 4.
     entries
         ``None``: no side path. Otherwise a sparse, trainable matrix is added, as in
         :class:`~seedbed.spec.SparseMacConfig`: its entries that are stored in the core, 1..65536,
@@ -40,24 +56,31 @@ class GemvConfig(SeedlmConfig):
         Of the side path, see :class:`~seedbed.spec.SparseMacConfig`.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
-    Source: SeedLM (arXiv:2410.10714), section 4.2 and Figure 4.
+    Source: SeedLM (arXiv:2410.10714), section 4.2 and Figure 4; SqueezeLLM (arXiv:2306.07629),
+    section 4.1, for tables; SensZOQ (arXiv:2406.02913) for the side path.
     """
 
+    decode: str = "seedlm"
     beat_bits: int = 512
     plain_width: int = 16
+    level_width: int = 14
+    level_load: int = 1
     activation_width: int = 16
     columns: int = 8192
     row_width: int = 32
+    vectors: int = 1
     entries: int | None = None
     value_width: int = 16
     number_width: int = 8
     most_shift: int = 15
-    decompress: SeedlmDecompressConfig = field(init=False, repr=False)
+    decompress: SeedlmDecompressConfig | None = field(init=False, repr=False)
+    dequantize: LutDequantizeConfig | None = field(init=False, repr=False)
     mac: MacArrayConfig = field(init=False, repr=False)
     sparse: SparseMacConfig | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require_choice("decode", self.decode, DECODES)
         require_int("beat_bits", self.beat_bits, 16, 4096)
         if self.beat_bits % 8:
             raise ValueError(f"beat_bits must be a multiple of 8, not {self.beat_bits}")
@@ -65,6 +88,15 @@ class GemvConfig(SeedlmConfig):
         require_int("activation_width", self.activation_width, 2, 32)
         require_int("columns", self.columns, 1, 65536)
         require_int("row_width", self.row_width, 1, 32)
+        require_vectors(self.vectors)
+        for name in ("decompress", "dequantize"):
+            object.__setattr__(self, name, None)
+        make = {"seedlm": self._seedlm, "lut4": self._lut4, "plain": self._plain}
+        object.__setattr__(self, "mac", make[self.decode]())
+        object.__setattr__(self, "sparse", self._sparse())
+
+    def _seedlm(self) -> MacArrayConfig:
+        """Configure the decompressor; return the multipliers."""
         blocks = self.beat_bits // self.block_bits
         if blocks > 32:
             raise ValueError(
@@ -79,29 +111,66 @@ class GemvConfig(SeedlmConfig):
             )
         names = ("block", "latent", "width", "word_bits", "taps")
         fields = {name: getattr(self, name) for name in names}
-        decompress = SeedlmDecompressConfig(**fields, blocks=blocks)
+        object.__setattr__(self, "decompress", SeedlmDecompressConfig(**fields, blocks=blocks))
         peaks = 8 * self.latent * self.half, 1 << (self.plain_width - 1)
-        # Packed sums are shifted by up to 15, plain ones are not.
-        product = max(peaks[0] << 15, peaks[1]) << (self.activation_width - 1)
-        mac = MacArrayConfig(
+        return self._multipliers(
             lanes=lanes,
             blocks=blocks,
             weight_width=max(self.sum_width, self.plain_width),
             weight_peak=max(peaks),
-            activation_width=self.activation_width,
+            # Packed sums are shifted by up to 15, plain ones are not.
+            greatest=max(peaks[0] << 15, peaks[1]),
             beats=-(-self.columns // self.plain_lanes),
+        )
+
+    def _lut4(self) -> MacArrayConfig:
+        """Configure the dequantizer; return the multipliers."""
+        lanes = self.beat_bits // 4
+        dequantize = LutDequantizeConfig(lanes=lanes, width=self.level_width, load=self.level_load)
+        object.__setattr__(self, "dequantize", dequantize)
+        if self.table_levels < self.level_load:
+            raise ValueError(
+                f"beat_bits must hold {self.level_load} levels of {self.level_width} bits and an "
+                f"exponent, not {self.beat_bits}"
+            )
+        peak = 1 << (self.level_width - 1)
+        return self._multipliers(
+            lanes=lanes, blocks=1, weight_width=self.level_width, weight_peak=peak,
+            greatest=peak << 15, beats=-(-self.columns // lanes),
+        )  # fmt: skip
+
+    def _plain(self) -> MacArrayConfig:
+        """Return the multipliers of plain weights."""
+        if not self.plain_lanes:
+            raise ValueError(
+                f"beat_bits must hold a plain weight of {self.plain_width} bits, not "
+                f"{self.beat_bits}"
+            )
+        peak, lanes = 1 << (self.plain_width - 1), self.plain_lanes
+        return self._multipliers(
+            lanes=lanes, blocks=1, weight_width=self.plain_width, weight_peak=peak, greatest=peak,
+            beats=-(-self.columns // lanes), exponent_width=0,
+        )  # fmt: skip
+
+    def _multipliers(self, *, greatest: int, **fields: int) -> MacArrayConfig:
+        """Return the multipliers; ``greatest`` is the greatest magnitude of a weight."""
+        product = greatest << (self.activation_width - 1)
+        return MacArrayConfig(
+            **fields,
+            activation_width=self.activation_width,
+            vectors=self.vectors,
             accumulator_width=min(64, (product * self.columns).bit_length() + 1),
         )
-        object.__setattr__(self, "decompress", decompress)
-        object.__setattr__(self, "mac", mac)
-        object.__setattr__(self, "sparse", self._sparse())
 
     def _sparse(self) -> SparseMacConfig | None:
         """Return the configuration of the side path; its sums are as wide as those of the rows."""
         if self.entries is None:
             return None
-        names = ("entries", "value_width", "number_width", "most_shift", "activation_width")
-        fields = {name: getattr(self, name) for name in (*names, "columns", "group", "row_width")}
+        names = (
+            "entries", "value_width", "number_width", "most_shift", "activation_width", "columns",
+            "group", "row_width", "vectors",
+        )  # fmt: skip
+        fields = {name: getattr(self, name) for name in names}
         partial = SparseMacConfig(**fields).partial_width
         return SparseMacConfig(**fields, sum_width=max(partial, self.mac.accumulator_width))
 
@@ -112,8 +181,8 @@ class GemvConfig(SeedlmConfig):
 
     @property
     def lanes(self) -> int:
-        """Packed weights per beat."""
-        return self.decompress.lanes
+        """Weights per beat: packed ones, if there are any."""
+        return self.mac.lanes
 
     @property
     def plain_lanes(self) -> int:
@@ -122,5 +191,29 @@ class GemvConfig(SeedlmConfig):
 
     @property
     def group(self) -> int:
-        """Activations per beat of the vector: a divisor of ``lanes`` and of ``plain_lanes``."""
-        return gcd(self.lanes, self.plain_lanes)
+        """Activations of a vector per beat of vectors: a divisor of the weights per beat."""
+        if self.decode == "seedlm":
+            return gcd(self.lanes, self.plain_lanes)
+        return gcd(self.lanes, max(1, self.beat_bits // self.activation_width))
+
+    @property
+    def table_levels(self) -> int:
+        """Levels per beat of a table, a power of two: as many as fit with the exponent."""
+        fit = (self.beat_bits - EXPONENT_BITS) // self.level_width
+        return min(LEVELS, 1 << (fit.bit_length() - 1)) if fit > 0 else 0
+
+    @property
+    def table_beats(self) -> int:
+        """Beats of a row's table."""
+        return LEVELS // self.table_levels if self.decode == "lut4" else 0
+
+    def row_beats(self, columns: int, rows: int) -> list[int]:
+        """Return the beats up to the last one of each row; plain weights have no tables.
+
+        The table of a row comes a row ahead: the first row has its own and the next one's before
+        its weights, and the last of several none.
+        """
+        beats = -(-columns // self.lanes)
+        if rows == 1:
+            return [self.table_beats + beats]
+        return [beats + self.table_beats * (2 if r == 0 else r < rows - 1) for r in range(rows)]

@@ -23,6 +23,9 @@ class MacArrayConfig:
     ways
         Dot products of the same activations, each with separate weights and a separate sum, 1..16.
         With more than one there are no exponents.
+    vectors
+        Dot products of the same weights, each with separate activations and a separate sum, 1..16.
+        1 if there are several ways.
     blocks
         Blocks per beat, a divisor of ``lanes``; 1 is an exponent for the whole beat.
     weight_width, activation_width
@@ -60,6 +63,7 @@ class MacArrayConfig:
     accumulator_width: int = 0
     results: int = 0
     ways: int = 1
+    vectors: int = 1
     products: bool = False
     additions: int = 2
 
@@ -80,6 +84,9 @@ class MacArrayConfig:
                 f"{self.ways} ways share a beat, which has exponents for one: exponent_width must "
                 f"be 0, not {self.exponent_width}"
             )
+        require_int("vectors", self.vectors, 1, 16)
+        if self.ways > 1 and self.vectors > 1:
+            raise ValueError(f"vectors must be 1 with {self.ways} ways, not {self.vectors}")
         require_bool("products", self.products)
         require_int("additions", self.additions, 1, 2)
         require_int("beats", self.beats, 1, 65536)
@@ -98,6 +105,11 @@ class MacArrayConfig:
     def block(self) -> int:
         """Lanes of a block."""
         return self.lanes // self.blocks
+
+    @property
+    def sums(self) -> int:
+        """Sums of a frame: of each way, or of each vector."""
+        return self.ways * self.vectors
 
     @property
     def shifts(self) -> int:

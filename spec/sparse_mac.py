@@ -5,7 +5,13 @@ from dataclasses import dataclass
 from seedbed.spec.checks import require_int
 from seedbed.spec.lutopt import LutoptConfig
 
-__all__ = ["GAIN_FRACTION", "SPARSE_MAC_KINDS", "SPARSE_MAC_STATUS", "SparseMacConfig"]
+__all__ = [
+    "GAIN_FRACTION",
+    "SPARSE_MAC_KINDS",
+    "SPARSE_MAC_STATUS",
+    "SparseMacConfig",
+    "require_vectors",
+]
 
 #: What a command asks for.
 SPARSE_MAC_KINDS = ("product", "update", "load")
@@ -17,6 +23,13 @@ SPARSE_MAC_STATUS = ("ok", "shape", "vector", "row", "cleared", "order", "repeat
 GAIN_FRACTION = 16
 #: Greatest exponent of the scale of a perturbation.
 MOST_SCALE = 7
+
+
+def require_vectors(vectors: object) -> None:
+    """Refuse a number of vectors that is not 1, 2 or 4."""
+    require_int("vectors", vectors, 1, 4)
+    if vectors == 3:
+        raise ValueError("vectors must be 1, 2 or 4, not 3")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +65,8 @@ class SparseMacConfig:
         Bits of a sum, 8..64: enough for the sparse part of every row.
     number_width
         Bits of the generator per number, 2..16, less than ``value_width``.
+    vectors
+        Vectors x that are multiplied at once, 1, 2 or 4, each with a sign k and sums of its own.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     Source: SensZOQ (arXiv:2406.02913), sections 3 and 4.
@@ -66,6 +81,7 @@ class SparseMacConfig:
     most_shift: int = 15
     sum_width: int = 64
     number_width: int = 8
+    vectors: int = 1
 
     def __post_init__(self) -> None:
         require_int("entries", self.entries, 0, 65536)
@@ -79,6 +95,7 @@ class SparseMacConfig:
         require_int("most_shift", self.most_shift, 0, 31)
         require_int("sum_width", self.sum_width, 8, 64)
         require_int("number_width", self.number_width, 2, 16)
+        require_vectors(self.vectors)
         if self.number_width >= self.value_width:
             raise ValueError(
                 f"number_width must be less than the value_width of {self.value_width} bits, not "

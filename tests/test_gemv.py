@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 from random import Random
 
 import numpy as np
@@ -16,6 +17,7 @@ from seedbed.hw.gemv import Gemv
 from seedbed.sim import gemv_cycles
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.gemv import Job, case, command, phase, results
+from seedbed.sim.cases.gemv_side import SideBench
 from seedbed.sim.harness import Mismatch, simulate, with_stalls
 from seedbed.spec import GemvConfig
 
@@ -39,6 +41,24 @@ CONFIGS = [
         block=4, latent=2, width=8, beat_bits=64, plain_width=32, columns=33, row_width=8,
         activation_width=5, entries=0, value_width=6, number_width=4, most_shift=3,
     ),
+    # Tables of one beat, of two and of four, which take longer than some rows.
+    GemvConfig(decode="lut4", beat_bits=64, level_width=3, columns=50, row_width=8),
+    GemvConfig(
+        decode="lut4", beat_bits=40, level_width=4, level_load=2, columns=50, row_width=8,
+        activation_width=5, entries=20, value_width=6, number_width=4, most_shift=3,
+    ),
+    GemvConfig(
+        decode="lut4", beat_bits=24, level_width=5, level_load=4, columns=20, row_width=8,
+        vectors=2, activation_width=4,
+    ),
+    GemvConfig(
+        decode="plain", beat_bits=32, plain_width=5, columns=40, row_width=8, activation_width=4
+    ),
+    GemvConfig(
+        decode="plain", beat_bits=32, plain_width=8, columns=40, row_width=8, activation_width=6,
+        vectors=2, entries=0, value_width=6, number_width=4, most_shift=3,
+    ),
+    GemvConfig(**SMALL, plain_width=12, vectors=4, entries=30),
 ]  # fmt: skip
 
 
@@ -51,10 +71,10 @@ def random_job(config, seed=1, **shape):
     return Job.random(config, np.random.default_rng(seed), **shape)
 
 
-@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize(("index", "plain"), [(0, False), (0, True), (9, False)])
 @pytest.mark.parametrize("beats", [1, 3])
-def test_latency_and_throughput(plain, beats):
-    config = CONFIGS[0]
+def test_latency_and_throughput(index, plain, beats):
+    config = CONFIGS[index]
     dut = Gemv(config)
     lanes = config.plain_lanes if plain else config.lanes
     job = random_job(config, rows=60, columns=lanes * beats, plain=plain)
@@ -66,6 +86,36 @@ def test_latency_and_throughput(plain, beats):
     assert transfers["i_weights"] == list(range(first, first + 60 * beats * dut.interval))
     first = transfers["i_vector"][0]
     assert transfers["i_vector"] == list(range(first, first + len(job.vector)))
+
+
+@pytest.mark.parametrize("columns", [60, 200])
+def test_throughput_of_tables(columns):
+    """A row takes a cycle for each of its beats, or as many as its table takes to load."""
+    config = GemvConfig(
+        decode="lut4", beat_bits=64, level_width=3, level_load=2, columns=200, row_width=8
+    )
+    assert (config.table_beats, config.lanes) == (1, 16)
+    job = random_job(config, rows=40, columns=columns, plain=False)
+    dut = Gemv(config)
+    transfers = simulate(dut, Case(phases=[phase(config, job)], quiet=True)).transfers
+    assert transfers["o"][-1] - transfers["i_weights"][-1] == dut.latency
+    cycles = max(1 + -(-columns // 16), 16 // 2)
+    assert (np.diff(transfers["o"][10:-1]) == cycles).all()
+
+
+def test_entries_cost_no_cycle_until_there_are_many():
+    """A dense pass hides as many entries as it has beats."""
+    config = GemvConfig(**SMALL, activation_width=8, entries=0, most_shift=4)
+    rng = np.random.default_rng(6)
+    side = SideBench(config=config, rng=rng)
+    cycles = []
+    for count in (0, 40, 900):
+        job = random_job(config, rows=60, columns=60, plain=False)
+        whole = side.product(phase(config, job), job, side.matrix(60, 60, count), k=-1)
+        transfers = simulate(Gemv(config), Case(phases=[whole], quiet=True)).transfers
+        cycles.append(transfers["o"][-1] - transfers["i_weights"][0])
+    assert cycles[0] == cycles[1] == 60 * 8 - 1 + Gemv(config).latency
+    assert 900 <= cycles[2] < 950
 
 
 def test_speed_of_the_papers_configuration():
@@ -148,6 +198,18 @@ def test_cycles_of_the_emitted_verilog(tmp_path, monkeypatch):
     }  # fmt: skip
 
 
+def test_cycles_of_a_side_path(tmp_path, monkeypatch):
+    """Entries of the emitted Verilog cost no cycle: here there are a few per row of 8 beats."""
+    params = SMALL | {"entries": 0, "activation_width": 8, "most_shift": 4}
+    core, config = CORES["gemv"], GemvConfig(**params)
+    whole = write_packed(write(core, params, tmp_path), core, config)
+    monkeypatch.setattr(flow, "SIDES", (64,))
+    cycles = 64 * 8 + Gemv(config).latency
+    assert flow.measure(whole, whole.stem, config, seed=1, build=tmp_path) == {
+        "cycles_64": cycles, "tenth_percent_cycles_64": cycles, "one_percent_cycles_64": cycles,
+    }  # fmt: skip
+
+
 def test_cycles_are_compared_with_the_papers():
     params = plain_params(CORES["gemv"], {})
     printed = paper.reference("gemv", params, "cycles", None)["figures"]
@@ -191,6 +253,23 @@ def test_cycles_are_compared_with_the_papers():
         ({"columns": 0}, ValueError, r"columns must be in 1\.\.65536, not 0"),
         ({"row_width": 33}, ValueError, r"row_width must be in 1\.\.32, not 33"),
         ({"block": 0}, ValueError, r"block must be in 1\.\.32, not 0"),
+        ({"decode": "nf4"}, ValueError, "decode must be one of seedlm, lut4, plain, not 'nf4'"),
+        ({"vectors": 3}, ValueError, "vectors must be 1, 2 or 4, not 3"),
+        ({"vectors": 5}, ValueError, r"vectors must be in 1\.\.4, not 5"),
+        ({"decode": "lut4", "level_width": 1}, ValueError, r"width must be in 2\.\.32, not 1"),
+        ({"decode": "lut4", "level_load": 3}, ValueError, "load must be 1, 2 or 4, not 3"),
+        (
+            {"decode": "lut4", "level_load": 4, "beat_bits": 48},
+            ValueError,
+            "beat_bits must hold 4 levels of 14 bits and an exponent, not 48",
+        ),
+        (
+            {"decode": "plain", "plain_width": 32, "beat_bits": 16},
+            ValueError,
+            "beat_bits must hold a plain weight of 32 bits, not 16",
+        ),
+        ({"entries": -1}, ValueError, r"entries must be in 0\.\.65536, not -1"),
+        ({"entries": 0, "beat_bits": 416}, ValueError, "group must be a power of two, not 26"),
     ],
 )
 def test_refuses(params, error, sentence):

@@ -32,6 +32,9 @@ CONFIGS = [
     ),
     MacArrayConfig(lanes=4, blocks=2, products=True),
     MacArrayConfig(lanes=15, blocks=3, additions=1),
+    # Several vectors, with exponents and without.
+    MacArrayConfig(lanes=6, blocks=2, vectors=3, beats=31),
+    MacArrayConfig(lanes=4, blocks=1, vectors=2, exponent_width=0, products=True),
 ]
 
 

@@ -28,6 +28,8 @@ CONFIGS = [
         entries=0, columns=64, group=16, row_width=20, value_width=24, activation_width=24,
         most_shift=0, sum_width=56, number_width=16,
     ),
+    SparseMacConfig(**SMALL | {"vectors": 2}),
+    SparseMacConfig(**SMALL | {"entries": 0, "vectors": 4}),
 ]  # fmt: skip
 
 
@@ -176,6 +178,7 @@ def test_behind_the_dense_engine(kept):
         ({"most_shift": 32}, ValueError, r"most_shift must be in 0\.\.31, not 32"),
         ({"sum_width": 65}, ValueError, r"sum_width must be in 8\.\.64, not 65"),
         ({"sum_width": 58}, ValueError, r"sum_width must be at least 60 bits, those of .*, not 58"),
+        ({"vectors": 3}, ValueError, "vectors must be 1, 2 or 4, not 3"),
         ({"number_width": 1}, ValueError, r"number_width must be in 2\.\.16, not 1"),
         (
             {"value_width": 8},

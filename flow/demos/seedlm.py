@@ -218,6 +218,7 @@ def _multiply(trained: Trained, path: Path, build: Path) -> dict[str, Any]:
         columns=len(x), rows=len(blocks), plain=False, x=x,
         vector=vector.reshape(-1, config.group), weights=model.packed_beats(blocks),
         sums=model.packed_product(blocks, x),
+        lengths=config.row_beats(len(x), len(blocks)),
     )  # fmt: skip
     core = registry.find("gemv")
     folder = build / "emitted" / f"gemv-{path.stem}"

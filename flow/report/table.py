@@ -32,6 +32,8 @@ HEADINGS = {
     "ff_per_number": "FF per new number, ratio",
     "lut_per_lane_more": "extra LUT per lane",
     **{f"cycles_{side}": f"cycles, {side}" for side in (512, 1024, 2048)},
+    **{f"tenth_percent_cycles_{side}": f"cycles, {side}, 0.1 % kept" for side in (512, 1024, 2048)},
+    **{f"one_percent_cycles_{side}": f"cycles, {side}, 1 % kept" for side in (512, 1024, 2048)},
     **{f"speed_up_{side}": f"speed-up, {side}" for side in (512, 1024, 2048)},
     "blocks": "blocks",
     "images": "training images",

@@ -97,6 +97,7 @@ def highlights(rows: list[JsonRow]) -> Table | None:
 def matrix_vector(rows: list[JsonRow], title: str, text: str) -> Table | None:
     """Return the cycles of matrix-vector products, one line per matrix size."""
     names = {"cycles": "cycles", "plain_cycles": "uncompressed", "speed_up": "speed-up"}
+    kept = {"tenth_percent_cycles": "0.1 % kept", "one_percent_cycles": "1 % kept"}
     lines = []
     for row in [row for row in rows if row["kind"] == "cycles"]:
         paper = published(row)
@@ -105,12 +106,13 @@ def matrix_vector(rows: list[JsonRow], title: str, text: str) -> Table | None:
             for name in names:
                 key = f"{name}_{side}"
                 line += [
-                    format_figure(row["figures"][key]),
+                    format_figure(row["figures"].get(key)),
                     format_figure(paper.get(key)),
                 ]
+            line += [format_figure(row["figures"].get(f"{name}_{side}")) for name in kept]
             lines.append([*line, seeds(row)])
     heads = [head for name in names.values() for head in (name, "paper")]
-    header = ["configuration", "matrix", *heads, "seeds"]
+    header = ["configuration", "matrix", *heads, *kept.values(), "seeds"]
     columns = [list(cells) for cells in zip(*lines, strict=True)]
     return from_columns(title, text, list(zip(header, columns, strict=True))) if lines else None
 

@@ -21,8 +21,9 @@ __all__ = ["Job", "case", "command", "phase", "results", "vector_payloads"]
 class Job:
     """One matrix and vector, as beats, and the expected sums.
 
-    ``vector`` is integers of shape (beats, group), ``weights`` uint8 of shape (rows, beats per row,
-    bytes per beat), ``sums`` of shape (rows,).
+    ``lengths`` has the beats up to the last one of each row. ``vector`` is integers of shape
+    (beats, group) or, of several, (beats, vectors, group), ``weights`` uint8 of shape (rows, beats
+    per row, bytes per beat), in the order of the beats, ``x`` and ``sums`` as the model has them.
     """
 
     columns: int
@@ -31,6 +32,7 @@ class Job:
     x: np.ndarray
     vector: np.ndarray
     weights: np.ndarray
+    lengths: list[int]
     sums: np.ndarray
 
     @classmethod
@@ -41,22 +43,37 @@ class Job:
         """Return a job of random numbers; the padding is random too."""
         model, half = Gemv(config), 1 << (config.activation_width - 1)
         beats = -(-columns // config.group)
-        vector = rng.integers(-half, half, beats * config.group)
-        x = vector[:columns]
-        if plain:
+        vector = rng.integers(-half, half, (config.vectors, beats, config.group))
+        x = vector.reshape(config.vectors, -1)[:, :columns]
+        if config.vectors == 1:
+            x = x[0]
+        if config.decode == "lut4":
+            peak = 1 << (config.level_width - 1)
+            codes = rng.integers(0, 16, (rows, -(-columns // config.lanes) * config.lanes))
+            levels = rng.integers(-peak, peak, (rows, 16))
+            exponents = rng.integers(-8, 8, rows)
+            weights = model.lut4_beats(codes, levels, exponents)
+            weights = weights.reshape(rows, -1, config.beat_bits // 8)
+            sums = model.lut4_product(codes[:, :columns], levels, exponents, x)
+        elif plain or config.decode == "plain":
             peak, fields = 1 << (config.plain_width - 1), config.plain_lanes
             matrix = rng.integers(-peak, peak, (rows, -(-columns // fields) * fields))
             weights, sums = model.plain_beats(matrix), model.plain_product(matrix[:, :columns], x)
         else:
+            assert config.decompress
             blocks = -(-columns // config.block)
             fields = config.decompress.blocks
             matrix = rng.integers(
                 0, 1 << config.block_bits, (rows, -(-blocks // fields) * fields), np.uint64
             )
             weights, sums = model.packed_beats(matrix), model.packed_product(matrix[:, :blocks], x)
+        vector = vector.transpose(1, 0, 2)
+        lengths = [weights.shape[1]] * rows
+        if config.decode == "lut4":
+            lengths = config.row_beats(columns, rows)
         return cls(
             columns=columns, rows=rows, plain=plain, x=x, weights=weights, sums=sums,
-            vector=vector.reshape(beats, config.group),
+            lengths=lengths, vector=vector if config.vectors > 1 else vector[:, 0],
         )  # fmt: skip
 
 
@@ -64,7 +81,9 @@ def command(
     config: GemvConfig, columns: int = 0, rows: int = 0, *, plain=False, clear=False
 ) -> int:
     """Return a payload of port ``i``."""
-    fields = {"columns": columns, "rows": rows, "plain": plain, "clear": clear}
+    fields = {"columns": columns, "rows": rows, "clear": clear}
+    if config.decode == "seedlm":
+        fields["plain"] = plain
     return hw.command_layout(config).const(fields).as_bits()
 
 
@@ -87,15 +106,15 @@ def phase(
     ``bad_beat`` instead, or missing if that is after the end. All beats are sent, and the rows
     before have results.
     """
-    vectors, (rows, beats, _) = len(job.vector), job.weights.shape
+    vectors, rows = len(job.vector), job.rows
     vector_ends = [k == vectors - 1 for k in range(vectors)]
-    ends = [[t == beats - 1 for t in range(beats)] for _ in range(rows)]
+    ends = [[t == beats - 1 for t in range(beats)] for beats in job.lengths]
     good = {"ok": rows, "vector": 0, "row": bad_row}[status]
     if status != "ok":
         wrong = vector_ends if status == "vector" else ends[bad_row]
         wrong[-1] = False
         wrong[bad_beat : bad_beat + 1] = [True] * len(wrong[bad_beat : bad_beat + 1])
-    flat = job.weights.reshape(rows * beats, -1)
+    flat = job.weights.reshape(-1, config.beat_bits // 8)
     return Phase(
         inputs={
             "i": [command(config, job.columns, job.rows, plain=job.plain)],
@@ -134,15 +153,15 @@ def _errors(config: GemvConfig, draw) -> list[Phase]:
         ]
         for shape in shapes
     ]
-    for plain in (False, True):
+    for plain in (False, True) if config.decode == "seedlm" else (False,):
         job = draw(rows=rows, columns=columns, plain=plain)
-        beats, vectors = job.weights.shape[1], len(job.vector)
+        vectors = len(job.vector)
         places = [("vector", 0, k) for k in {0, vectors - 2, vectors} if 0 <= k != vectors - 1]
         places += [
             ("row", row, k)
             for row in (0, 1, rows - 1)
-            for k in {0, beats - 2, beats}
-            if 0 <= k != beats - 1
+            for k in {0, job.lengths[row] - 2, job.lengths[row]}
+            if 0 <= k != job.lengths[row] - 1
         ]
         broken += [
             [phase(config, job, status=status, bad_row=row, bad_beat=k)]
@@ -153,14 +172,15 @@ def _errors(config: GemvConfig, draw) -> list[Phase]:
         for sent, some in [
             (vectors // 2, 0),
             (vectors, 0),
-            (vectors, beats + 1),
-            (vectors, 2 * beats),
+            (vectors, job.lengths[0] + 1),
+            (vectors, sum(job.lengths[:2])),
         ]:
             inputs = whole | {
                 "i_vector": whole["i_vector"][:sent],
                 "i_weights": whole["i_weights"][:some],
             }
-            begun = Phase(inputs=inputs, outputs={"o": results(config, job.sums[: some // beats])})
+            whole_rows = sum(sum(job.lengths[: r + 1]) <= some for r in range(rows))
+            begun = Phase(inputs=inputs, outputs={"o": results(config, job.sums[:whole_rows])})
             cleared = Phase(inputs=clear.inputs, outputs={"o": results(config, [], "cleared")})
             broken.append([begun, cleared])
     found = []
@@ -224,12 +244,14 @@ def case(config: GemvConfig, random: Random, *, beats: int = 100) -> Case:
     """Return jobs back to back, each error with a job after it, and many rows of one beat."""
     rng = np.random.default_rng(random.getrandbits(32))
 
-    def draw(**shape) -> Job:
-        return Job.random(config, rng, **shape)
+    def draw(*, plain: bool, **shape) -> Job:
+        return Job.random(config, rng, plain=plain and config.decode == "seedlm", **shape)
 
     most, lanes, plain_lanes = config.columns, config.lanes, config.plain_lanes
     jobs = []
     for plain, n in ((False, lanes), (True, plain_lanes)):
+        if plain and config.decode != "seedlm":
+            continue
         columns = {1, config.block + 1, n - 1 or 1, n, n + 1, 2 * n, 5 * n + 2, min(most, 100)}
         for count in sorted(c for c in columns if c <= most):
             jobs.append(draw(rows=random.randint(1, 4), columns=count, plain=plain))

@@ -17,11 +17,13 @@ __all__ = ["SideBench", "results"]
 def results(config: GemvConfig, sums, status: str = "") -> list[int]:
     """Return the payloads of port ``o``: the sums, and the status of a job that ended."""
     layout = hw.result_layout(config)
-    fields = [{"sum": int(s), "status": 0, "last": 0} for s in sums]
+    sums = np.asarray(sums, np.int64).tolist()
+    fields: list[dict] = [{"sum": s, "status": 0, "last": 0} for s in sums]
     if status == "ok" and fields:
         fields[-1]["last"] = 1
     elif status:
-        fields.append({"sum": 0, "status": GEMV_STATUS.index(status), "last": 1})
+        none = [0] * config.vectors if config.vectors > 1 else 0
+        fields.append({"sum": none, "status": GEMV_STATUS.index(status), "last": 1})
     return [layout.const(result).as_bits() for result in fields]
 
 
@@ -71,7 +73,8 @@ class SideBench:
                 status: str = "ok") -> Phase:  # fmt: skip
         """Return the phase of a dense job with the matrix added.
 
-        The dense part has ``rows`` results and then ``status``.
+        The dense part has ``rows`` results and then ``status``. Of several vectors the first has
+        the sign ``k``, and the others have random ones.
         """
         bench, rng = self.bench, self.rng
         fields = {
@@ -79,18 +82,19 @@ class SideBench:
             "seed": int(rng.integers(1 << 32)),
             "scale": int(rng.integers(MOST_SCALE + 1)),
         }
+        signs = self.bench.signs(k)
         good, found, decided = bench.judged(matrix)
-        sums = bench.model.product(good, job.x, job.sums, k=k, **fields)
+        each = signs if self.config.vectors > 1 else k
+        sums = bench.model.product(good, job.x, job.sums, k=each, **fields)
         rows = len(sums) if rows < 0 else rows
         if found == "ok" or rows < decided:
             sums, ends = sums[:rows], status
         else:
             sums, ends = sums[:decided], found
-        inputs = phase.inputs | {
-            "i": self.command(
-                "product", matrix, perturb=k != 0, negative=k < 0, plain=job.plain, **fields
-            )
-        }
+        if self.config.decode == "seedlm":
+            fields["plain"] = job.plain
+        fields |= bench.sign_fields(signs)
+        inputs = phase.inputs | {"i": self.command("product", matrix, **fields)}
         if not self.config.entries:
             inputs["i_entries"] = bench.entries(matrix.entries)
         return Phase(inputs=inputs, outputs={"o": results(self.config, sums, ends)})

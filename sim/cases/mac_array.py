@@ -31,7 +31,7 @@ def case(config: MacArrayConfig, random: Random, *, beats: int = 150) -> Case:
     """Return frames of one beat, long ones, and one without an end."""
     rng = np.random.default_rng(random.getrandbits(32))
     layout, model = beat_layout(config), MacArray(config)
-    sums = data.ArrayLayout(signed(config.accumulator_width), config.ways)
+    sums = data.ArrayLayout(signed(config.accumulator_width), config.sums)
     lengths = [3, 2, min(config.beats, beats // 5)] + [1] * (beats // 5)
     lengths += [random.randint(1, min(config.beats, 9)) for _ in range(beats // 10)]
     inputs, outputs = [], []
@@ -42,11 +42,12 @@ def case(config: MacArrayConfig, random: Random, *, beats: int = 150) -> Case:
         return np.where(rng.random(shape) < 0.2, edges, rng.integers(-half, half or 1, shape))
 
     ways = (config.ways,) if config.ways > 1 else ()
+    vectors = (config.vectors,) if config.vectors > 1 else ()
     peak, least = config.weight_peak, -(1 << (config.activation_width - 1))
     for k, length in enumerate(lengths):
         fields = {
             "weights": numbers(config.weight_width, length, *ways, config.lanes).clip(-peak, peak),
-            "activations": numbers(config.activation_width, length, config.lanes),
+            "activations": numbers(config.activation_width, length, *vectors, config.lanes),
             "on": rng.random((length, config.blocks)) < (0.8 if k % 2 else 2),
         }
         if config.exponent_width:

@@ -76,12 +76,13 @@ class Bench:
 
     def results(self, sums: np.ndarray, status: str = "") -> list[int]:
         """Return results: sums, and the end of a command with a status, or of a product."""
-        fields = [{"sum": int(s), "status": 0, "last": 0} for s in sums]
+        fields: list[dict] = [{"sum": s, "status": 0, "last": 0} for s in sums.tolist()]
         if status == "ok" and fields:
             fields[-1]["last"] = 1
         elif status:
             code = SPARSE_MAC_STATUS.index(status)
-            fields.append({"sum": 0, "status": code, "last": 1})
+            none = [0] * self.config.vectors if self.config.vectors > 1 else 0
+            fields.append({"sum": none, "status": code, "last": 1})
         return [hw.result_layout(self.config).const(one).as_bits() for one in fields]
 
     def entries(self, entries: np.ndarray, *, last: bool | None = None) -> list[int]:
@@ -116,7 +117,11 @@ class Bench:
         config, rng, model = self.config, self.rng, self.model
         half = 1 << (config.activation_width - 1)
         beats = -(-matrix.columns // config.group)
-        lanes = rng.integers(-half, half, (max(1, beats - vector_beats), config.group))
+        # Of several vectors, an axis of the beats and one of the sums.
+        several = (config.vectors,) if config.vectors > 1 else ()
+        shape = (max(1, beats - vector_beats), *several, config.group)
+        lanes = rng.integers(-half, half, shape)
+        signs = self.signs(k)
         pass_of = {
             "shift": int(rng.integers(config.most_shift + 1)),
             "seed": int(rng.integers(1 << 32)),
@@ -124,15 +129,16 @@ class Bench:
         }
         limit = 1 << (config.sum_width - 2)
         count = matrix.rows if dense_rows is None else dense_rows
-        dense = rng.integers(-limit, limit, max(count, matrix.rows))
+        dense = rng.integers(-limit, limit, (max(count, matrix.rows), *several))
         good, status, decided = self.judged(matrix)
         given, ends = dense[:count], dense_status
         sums = np.zeros(0, np.int64)
         if vector_beats:
             ends = "vector"
         else:
-            x = lanes.ravel()[: matrix.columns]
-            sums = model.product(good, x, dense[: matrix.rows], k=k, **pass_of)
+            x = np.moveaxis(lanes, 0, -2).reshape(*several, -1)[..., : matrix.columns]
+            each = signs if several else k
+            sums = model.product(good, x, dense[: matrix.rows], k=each, **pass_of)
             # An error result, a last one that is early or one that is missing.
             dense_ends = count if dense_status != "ok" else min(count, matrix.rows) - 1
             if count != matrix.rows and dense_status == "ok":
@@ -148,13 +154,24 @@ class Bench:
             for t, one in enumerate(lanes.tolist())
         ]
         inputs = {
-            "i": self.command("product", matrix, perturb=k != 0, negative=k < 0, **pass_of),
+            "i": self.command("product", matrix, **self.sign_fields(signs), **pass_of),
             "i_vector": vector,
             "i_sums": self.results(given, dense_status),
         }
         if not config.entries:
             inputs["i_entries"] = self.entries(matrix.entries)
         return Phase(inputs=inputs, outputs={"o": self.results(sums, ends)})
+
+    def signs(self, k: int) -> list[int]:
+        """Return the sign of each vector: ``k``, and random ones."""
+        return [k, *self.rng.integers(-1, 2, self.config.vectors - 1).tolist()]
+
+    def sign_fields(self, signs: list[int]) -> dict[str, int]:
+        """Return the fields of a command with the signs of its vectors."""
+        return {
+            "perturb": sum((k != 0) << v for v, k in enumerate(signs)),
+            "negative": sum((k < 0) << v for v, k in enumerate(signs)),
+        }
 
     def step(self) -> dict[str, int]:
         """Return a random step of an update."""
@@ -222,7 +239,7 @@ def _cleared(bench: Bench, matrix: Matrix) -> list[Phase]:
         if name == "update":
             some.outputs["o_entries"] = bench.entries(few, last=False)
         found += [some, Phase(inputs=clear.inputs, outputs={"o": ends})]
-    return [*found, bench.product(matrix)]
+    return [*found, *_apart([bench.product(matrix)])]
 
 
 def _passes(bench: Bench, matrix: Matrix, load: bool) -> list[Phase]:

@@ -1,7 +1,10 @@
 """Proofs of the matrix-vector product: every accepted row has its result; every job ends."""
 
-from amaranth.hdl import Assert, Const, Module, Signal
+from amaranth.hdl import Assert, Const, Module, Signal, Value
+from amaranth.hdl._ast import AnySeq
 
+from seedbed.hw import mac_array
+from seedbed.hw.gemv_decode import GemvDecode
 from seedbed.hw.gemv_engine import GemvEngine
 from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.proofs.mac_array import fifo_invariants
@@ -16,17 +19,17 @@ def _harness(dut: GemvEngine) -> tuple[Module, dict[str, Signal]]:
     m, inside = free_inputs(dut)
     limit = dut.latency + 1
     fifo_invariants(m, inside, "mac.fifo", limit + 1)
+    m.d.comb += Value.cast(dut.refuse).eq(AnySeq(1))
     # Rows by where they are: before the multipliers, in their pipeline, or in the result FIFO.
-    before_mac = inside["decompress.valid"] & inside["decompress.last"]
-    held = inside["held_valid"] & inside["held"][-1]
-    ends = [inside[f"mac.ends_d{k}"] for k in range(1, dut.plain_latency - 1)]
+    decoded = _decoded(inside, dut.config)
+    ends = [inside[f"mac.ends_d{k}"] for k in range(1, mac_array.latency(dut.config.mac))]
     stages = ("loading", "running", "flushing", "aborting", "draining")
     busy = [inside[name] for name in stages]
     idle = ~sum(busy[1:], busy[0]).any()
     in_flight = inside["in_flight"]
     m.d.comb += [
         Assert(inside["mac.in_flight"] == sum(ends, inside["mac.fifo.level"])),
-        Assert(in_flight == sum(before_mac, inside["mac.in_flight"]) + held),
+        Assert(in_flight == sum((v & last for v, last in decoded), inside["mac.in_flight"])),
         Assert(in_flight <= limit + inside["draining"]),
         Assert(sum(busy[1:], busy[0]) <= 1),
         Assert(inside["fsm_state"] < 7),
@@ -37,10 +40,7 @@ def _harness(dut: GemvEngine) -> tuple[Module, dict[str, Signal]]:
     # Only an unfinished row has a last accepted beat that is not the end of a row.
     opened = (inside["running"] | inside["aborting"]) & (inside["beat"] != 0)
     younger = Const(0)
-    for valid, last in [
-        (inside["held_valid"], inside["held"][-1]),
-        *zip(inside["decompress.valid"], inside["decompress.last"], strict=True),
-    ]:
+    for valid, last in decoded:
         m.d.comb += Assert(~valid | last | younger | opened)
         younger = younger | valid
     writes = inside["memory.loading"] | inside["memory.padding"]
@@ -50,16 +50,39 @@ def _harness(dut: GemvEngine) -> tuple[Module, dict[str, Signal]]:
         Assert(~inside["loading"] | (inside["beat"] == 0)),
         Assert(~inside["running"] | ~inside["memory.done"]),
     ]
-    m.d.comb += Assert(~(inside["plain"] & inside["decompress.valid"].any()))
+    if dut.config.decompress:
+        m.d.comb += Assert(~(inside["plain"] & inside["decode.decompress.valid"].any()))
+    if dut.config.dequantize:
+        m.d.comb += [
+            Assert(inside["tables"] <= 2 * dut.config.table_beats),
+            Assert(~inside["table"] | (inside["beat"] == 0)),
+        ]
     return m, inside
+
+
+def _decoded(inside: dict[str, Signal], config: GemvConfig) -> list[tuple[Value, Value]]:
+    """Return valid and last of each stage before the multipliers, the youngest first."""
+    if config.dequantize:
+        found = []
+        for k in (1, 2):
+            abort = inside[f"decode.abort_d{k}"]
+            valid = inside[f"decode.dequantize.valid_d{k}"]
+            found.append((valid | abort, inside[f"decode.dequantize.last_d{k}"] | abort))
+        return found
+    held = (inside["decode.held_valid"], inside["decode.held_last"])
+    if not config.decompress:
+        return [held]
+    valids, lasts = inside["decode.decompress.valid"], inside["decode.decompress.last"]
+    return [held, *zip(valids, lasts, strict=True)]
 
 
 def room(dut: GemvEngine) -> Module:
     """The multipliers are always ready, and the result FIFO never overflows; stream rules hold."""
     m, inside = _harness(dut)
     stream_rules(m, dut.o)
+    valid = inside["decode.valid"]
     m.d.comb += [
-        Assert(~inside["valid"] | inside["mac.i__ready"]),
+        Assert(~valid | inside["mac.i__ready"]),
         Assert(~inside["mac.w_en"] | inside["mac.fifo.w_rdy"]),
     ]
     cover(m, inside["running"] & ~dut.i_weights.ready & transfer(dut.o))
@@ -101,8 +124,8 @@ def jobs(dut: GemvEngine) -> Module:
 
 NO_CREDIT = Mutant(
     name="rows are accepted without credit",
-    old="job.discard | (job.running & (job.in_flight != self._limit))",
-    new="job.discard | job.running",
+    old="room.eq((job.in_flight != self._limit) & decode.ready)",
+    new="room.eq(decode.ready)",
 )
 NO_ENTRY = Mutant(
     name="an aborted job has no entry for its last result",
@@ -116,31 +139,46 @@ ANY_END = Mutant(
 )
 ROW_NOT_ENDED = Mutant(
     name="an error leaves its row without an end",
-    old="job.row_accepted.eq(job.aborting | (job.fire & (weights.last | row_end)))",
-    new="job.row_accepted.eq(job.aborting | (job.fire & row_end))",
+    old="job.fire & (weights.last | row_end) & ~job.table",
+    new="job.fire & row_end",
 )
 ONE_SHORT = Mutant(
     name="a job ends a row early",
     old="job.row_accepted & (rows == 1)",
     new="job.row_accepted & (rows <= 2)",
 )
+NO_TABLE = Mutant(
+    name="codes do not wait for their table",
+    old="self.ready.eq(Mux(self.table, free, codes.ready))",
+    new="self.ready.eq(1)",
+    part=GemvDecode,
+)
 TINY = GemvConfig(
     block=2, latent=1, width=3, beat_bits=16, plain_width=8, activation_width=2, columns=4,
     row_width=4,
 )  # fmt: skip
 
+TINY_LUT4 = GemvConfig(
+    decode="lut4", beat_bits=24, level_width=2, level_load=4, activation_width=2, columns=8,
+    row_width=3,
+)  # fmt: skip
+TINY_PLAIN = GemvConfig(
+    decode="plain", beat_bits=16, plain_width=8, activation_width=2, columns=4, row_width=4
+)
+
 PROOFS = tuple(
     Proof(
-        name=f"gemv_{harness.__name__}",
+        name=f"gemv_{harness.__name__}{'' if config is TINY else '_' + config.decode}",
         core="gemv",
         says=says,
         component=GemvEngine,
-        config=TINY,
+        config=config,
         harness=harness,
         depth=2,
-        reach=32,
-        mutants=mutants,
+        reach=40,
+        mutants=(NO_TABLE,) if config is TINY_LUT4 else mutants,
     )
+    for config in (TINY, TINY_LUT4, TINY_PLAIN)
     for harness, says, mutants in [
         (
             room,

@@ -105,6 +105,7 @@ def values(dut: SparseLane) -> Module:
     # Numbers are odd.
     m.d.comb += dut.number.eq(AnySeq(len(dut.number)) | 1)
     _steady(m, dut.update, dut.perturb, dut.negative, dut.scale, dut.shift, dut.gain)
+    m.d.comb += Assume(~dut.update | (dut.scale == 0))
     high = (1 << (config.value_width - 1)) - 1
 
     def clamp(value) -> Value:
@@ -129,9 +130,11 @@ def values(dut: SparseLane) -> Module:
     full = delayed(Const(1), UPDATED)
     product_found = inside["fine"] == delayed(products, SHIFTED - 1)
     new_found = dut.o.entry.value == delayed(new, UPDATED)
+    # The product of no entry is 0.
+    there = delayed(dut.i.valid, SHIFTED)
     m.d.comb += [
-        Assert(~full | dut.update | product_found),
-        Assert(~full | ~dut.update | new_found),
+        Assert(~full | dut.update | Mux(there, product_found, inside["fine"] == 0)),
+        Assert(~full | ~dut.update | ~dut.o.valid | new_found),
     ]
     moved = delayed(value, UPDATED)
     cover(
@@ -149,7 +152,7 @@ def rows(dut: SparseRows) -> Module:
     Amaranth's FIFO is assumed to be one: parts leave it once, in the order in which they came.
     """
     m, inside = free_inputs(dut)
-    _free(m, dut.push, dut.row, dut.part, dut.summed, dut.error, dut.report, dut.status, dut.drain)
+    _free(m, dut.push, dut.row, dut.parts, dut.summed, dut.error, dut.report, dut.status, dut.drain)
     _free(m, dut.start, dut.run)
     _steady(m, dut.rows)
     stream_rules(m, dut.o)
@@ -177,14 +180,14 @@ def rows(dut: SparseRows) -> Module:
         m.d.sync += [fresh.eq(0), some.eq(0)]
     with m.Elif(dut.push):
         m.d.sync += [some.eq(1), newest.eq(dut.row)]
-    kept, part = Signal(), Signal.like(dut.part)
+    kept, part = Signal(), Signal(dut.parts[0].shape())
     head, width = inside["fifo.r_data"], len(dut.row)
     head_row, head_part = head[:width], head[width:].as_signed()
     arrives = dut.push & (dut.row == watched)
     with m.If(~dut.run):
         m.d.sync += kept.eq(0)
     with m.Elif(arrives):
-        m.d.sync += [kept.eq(1), part.eq(dut.part)]
+        m.d.sync += [kept.eq(1), part.eq(dut.parts[0])]
     with m.Elif(there & leaves & (head_row == watched)):
         m.d.sync += kept.eq(0)
     m.d.comb += [
@@ -256,7 +259,7 @@ def passes(dut: SparseMac) -> Module:
         Assert(~dut.o_entries.valid | at_state(state, "RUN")),
         Assert(~(transfer(dut.i_entries) | transfer(dut.i_vector)) | ~at_state(state, "IDLE")),
         Assert(~transfer(dut.i_sums) | (product & at_state(state, "RUN", "DRAIN"))),
-        Assert(~dut.i.ready | idle),
+        Assert(~dut.i.ready | idle | dut.i.payload.clear),
     ]
     # An error that is not reported yet is known.
     report = at_state(state, "DRAIN") | (at_state(state, "REPORT") & product)
@@ -295,12 +298,12 @@ WRAPS = Mutant(
 )
 WRAPS_PERTURBED = Mutant(
     name="perturbed values wrap around",
-    old='clamped, _ = saturate(m, moved, form, "perturbed")',
-    new="clamped = moved[: len(values[0])].as_signed()",
+    old='clamped, _ = saturate(m, moved, form, f"perturbed_{vector}")',
+    new="clamped = moved[: form.width].as_signed()",
 )
 NO_CARRY = Mutant(
     name="a perturbation is subtracted in one's complement",
-    old="carry = subtract & self.perturb",
+    old="carry = negative & perturb",
     new="carry = Const(0)",
 )
 TRUNCATES = Mutant(
@@ -323,9 +326,16 @@ KEPT = Mutant(
     old="fifo.r_en.eq(row_given & add)",
     new="fifo.r_en.eq(0)",
 )
+LOST_CLEAR = Mutant(
+    name="a clear in the cycle of a row is lost",
+    old="with m.Elif(job.clear):\n                    m.d.sync += job.status.eq(_CLEARED)\n"
+    '                    m.next = "DRAIN"\n                with m.Elif(job.product',
+    new='with m.Elif(job.clear):\n                    m.next = "DRAIN"\n'
+    "                with m.Elif(job.product",
+)
 NO_END = Mutant(
     name="a product does not end with its last row",
-    old="with m.Elif(rows.last_row):",
+    old="with m.Elif(rows.fire & rows.last_row):",
     new="with m.Elif(0):",
 )
 NO_REPORT = Mutant(
@@ -379,6 +389,6 @@ PROOFS = (
         "A product gives a result for each row, the last with `last`, or ends with one error of "
         "sum 0; other commands give one result; then the next is accepted. Valid results and "
         "entries are stable until their transfer.",
-        2, 60, (NO_END, NO_REPORT),
+        2, 60, (NO_END, NO_REPORT, LOST_CLEAR),
     ),
 )  # fmt: skip

@@ -2,8 +2,10 @@ import numpy as np
 import pytest
 
 from seedbed.golden import seedlm
-from seedbed.golden.gemv import Gemv
+from seedbed.golden.gemv import Gemv, lut4_rows
+from seedbed.golden.packing import decode_lut4, encode_lut4
 from seedbed.spec import GemvConfig
+from seedbed.spec.packing import Lut4Config
 
 FOUR = GemvConfig()
 THREE = GemvConfig(block=12, latent=4)
@@ -85,3 +87,53 @@ def test_columns_that_do_not_fill_a_block_count_as_0(columns):
 def test_refuses_mismatched_shapes(shape, columns, message):
     with pytest.raises(ValueError, match=message):
         Gemv(SMALL).packed_product(np.zeros(shape, np.uint64), np.zeros(columns, int))
+
+
+LUT4 = GemvConfig(decode="lut4", beat_bits=64, level_width=14, columns=64, activation_width=8)
+
+
+def test_tables_of_levels_by_hand():
+    """Row 0 has the level 3 at its code 1 and the exponent -7: 2 (3 x 10 + 0 x 20)."""
+    levels = np.zeros((2, 16), int)
+    levels[0, 1], levels[1, 15] = 3, -5
+    codes = np.array([[1, 0], [15, 15]])
+    y = Gemv(LUT4).lut4_product(codes, levels, np.array([-7, -8]), np.array([10, 20]))
+    assert y.tolist() == [60, -150]
+
+
+def test_beats_of_tables_of_levels():
+    """Four levels of 14 bits and the exponent a beat, 16 codes; a table is a row ahead."""
+    levels = np.stack([np.arange(16) - 8, 100 + np.arange(16)])
+    codes = np.stack([np.arange(17) % 16, np.full(17, 5)])
+    beats = Gemv(LUT4).lut4_beats(codes, levels, np.array([-2, 3]))
+    assert beats.shape == (2 * (4 + 2), 8)
+    assert LUT4.row_beats(17, 2) == [4 + 4 + 2, 2]
+    words = beats.view("<u8")[:, 0].tolist()
+    for row, exponent in enumerate((14, 3)):
+        for t, word in enumerate(words[4 * row : 4 * row + 4]):
+            fields = [word >> 14 * j & 0x3FFF for j in range(4)]
+            assert fields == (levels[row, 4 * t : 4 * t + 4] % (1 << 14)).tolist()
+            assert word >> 60 == exponent
+    assert words[8:] == [0xFEDCBA9876543210, 0, 0x5555555555555555, 5]
+
+
+def test_rows_of_a_packed_file():
+    """What the file says is what the engine multiplies, times a power of two."""
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(5, 40)) * 2.0 ** np.array([0, -3, 2, 0, -40])[:, None]
+    levels = np.sort(rows[:, :16], axis=1)
+    raw = encode_lut4(Lut4Config(), rows, levels)
+    codes, tables, exponents, scale = lut4_rows(raw, 40)
+    x = rng.integers(-128, 128, 40)
+    y = Gemv(LUT4).lut4_product(codes, tables, exponents, x) * 2.0 ** (scale - 8)
+    expected = decode_lut4(Lut4Config(), raw, 40) @ x
+    assert (y[:4] == expected[:4]).all()
+    # A row that is 2^42 times smaller than another is rounded.
+    assert np.abs(y - expected)[4] <= 2.0 ** (scale - 9) * np.abs(x).sum()
+
+
+def test_several_vectors_are_as_many_products():
+    rng = np.random.default_rng(2)
+    config = GemvConfig(decode="plain", plain_width=8, columns=64, vectors=2)
+    weights, x = rng.integers(-128, 128, (5, 33)), rng.integers(-99, 99, (2, 33))
+    assert Gemv(config).plain_product(weights, x).tolist() == (weights @ x.T).tolist()

@@ -112,3 +112,12 @@ def test_zeroth_order_steps_lower_a_loss():
         entries[:, 2] = ours.updated(entries[:, 2], seed=seed, gain=gain, shift=4)
         losses.append(loss(0, 0))
     assert losses[-1] < losses[0] / 2
+
+
+def test_several_vectors_have_a_sign_each():
+    one, two = model(), model(vectors=2)
+    x, dense = np.stack([X, -2 * X]), np.array([[1, 2], [3, 4], [5, 6]])
+    sums = two.product(ENTRIES, x, dense, seed=4, scale=2, k=(1, -1))
+    for v, k in enumerate((1, -1)):
+        alone = one.product(ENTRIES, x[v], dense[:, v], seed=4, scale=2, k=k)
+        assert sums[:, v].tolist() == alone.tolist()
