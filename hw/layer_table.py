@@ -196,10 +196,13 @@ class LayerTable(wiring.Component):
             self._count == config.layers,
             layer.last & (layer.rows > config.classes),
             layer.shift > MOST_SHIFT,
-            layer.sparse_shift > config.most_shift,
-            layer.update_shift > config.most_shift,
             self._first + layer.entries > config.entries,
         ]
+        # A field of as many bits as the greatest shift cannot be greater.
+        if config.most_shift + 1 < 1 << len(layer.sparse_shift):
+            wrong += [
+                shift > config.most_shift for shift in (layer.sparse_shift, layer.update_shift)
+            ]
         found = Signal(name="wrong_row")
         m.d.comb += found.eq(Cat(wrong).any())
         return found
