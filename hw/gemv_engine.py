@@ -147,7 +147,7 @@ class GemvEngine(wiring.Component):
         room = Signal()
         # A row's table comes a row ahead, so that it is loaded by then: before the first row there
         # are two, and before the last none.
-        tables = Signal(range(2 * config.table_beats + 1))
+        tables = Signal(range(max(2, 2 * config.table_beats + 1)))
         m.d.comb += [
             room.eq((job.in_flight != self._limit) & decode.ready),
             self.i_weights.ready.eq(job.discard | (job.running & room)),

@@ -152,7 +152,8 @@ class SparseLane(wiring.Component):
         coarse = self._register(m, self.number << self.scale[:2], signed(width), "number")
         width += MOST_SCALE & ~3
         scaled = coarse << Cat(Const(0, 2), self.scale[2:])
-        return self._register(m, scaled, signed(width), "scaled")
+        # Bits of a signed number: it is inverted.
+        return self._register(m, scaled, width, "scaled")
 
     def _multiply(self, m, vector, value, scaled, activation, given):
         """Return the product, shifted: of the perturbed value, or of number and gain."""
@@ -167,7 +168,7 @@ class SparseLane(wiring.Component):
         # In one's complement: the 1 that is missing is the carry into the sum.
         carry = negative & perturb
         signs = negative.replicate(len(scaled))
-        step = Mux(perturb, scaled.as_unsigned() ^ signs, 0).as_signed()
+        step = Mux(perturb, scaled ^ signs, 0).as_signed()
         moved = (Cat(carry, value).as_signed() + Cat(carry, step).as_signed())[1:].as_signed()
         moved = self._delayed(m, moved, 1, "moved")[-1]
         clamped, _ = saturate(m, moved, form, f"perturbed_{vector}")

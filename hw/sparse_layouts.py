@@ -73,9 +73,11 @@ def shape_is_wrong(config: SparseMacConfig, command: data.View) -> Value:
         command.rows == 0,
         command.columns == 0,
         command.columns > config.columns,
-        command.shift > config.most_shift,
         command.kind >= kinds,
     ]
+    # A field of as many bits as the greatest shift cannot be greater.
+    if config.most_shift + 1 < 1 << len(command.shift):
+        wrong.append(command.shift > config.most_shift)
     if config.entries:
         wrong.append(command.first + command.count > config.entries)
     return Cat(wrong).any()
