@@ -72,7 +72,7 @@ def run(*words, cwd, preexec_fn=None, **environment):
         (["synth", "lfsr", "--target", "asic"], "no target is called 'asic'; there are xcup, ecp5"),
         (["sim", "lfsr", "--sed", "3"], "No such option: --sed (Possible options: --seed"),
         (["lst"], "No such command 'lst'. Did you mean 'list'?"),
-        (["verilog", "gemv_aix"], "no core is called 'gemv_aix' (did you mean 'seed"),
+        (["verilog", "gemv_aix"], "no core is called 'gemv_aix' (did you mean 'gemv_axi'?)"),
         (
             ["sim", "lfsr", "--set", "wdth=3"],
             "lfsr has no parameter 'wdth' (did you mean 'width'?)",
