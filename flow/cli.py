@@ -23,6 +23,7 @@ from seedbed.flow.demos.elasticzo_cli import demo_elasticzo, demo_elasticzo_choi
 from seedbed.flow.demos.instantft_cli import demo_instantft
 from seedbed.flow.demos.lm_cli import demo_lm, demo_personalise
 from seedbed.flow.demos.personalise_mlp_cli import demo_personalise_mlp
+from seedbed.flow.demos.sparse_cli import demo_sparse
 from seedbed.flow.emit import handoff, port_docs, verilog
 from seedbed.flow.files import atomic_path, os_error_path, require_output
 from seedbed.flow.lutopt_cli import app as lutopt_app
@@ -405,6 +406,7 @@ demo_app.command("instantft")(demo_instantft)
 demo_app.command("lm")(demo_lm)
 demo_app.command("personalise")(demo_personalise)
 demo_app.command("personalise-mlp")(demo_personalise_mlp)
+demo_app.command("sparse")(demo_sparse)
 demo_app.command("elasticzo")(demo_elasticzo)
 demo_app.command("elasticzo-choices")(demo_elasticzo_choices)
 app.command("replay-log")(replay_log)

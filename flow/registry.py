@@ -29,6 +29,8 @@ from seedbed.hw.seedlm_decompress import SeedlmDecompress
 from seedbed.hw.skid_buffer import SkidBuffer
 from seedbed.hw.softmax_loss import SoftmaxLoss
 from seedbed.hw.sparse_mac import SparseMac
+from seedbed.hw.sparse_trainer import SparseTrainer
+from seedbed.hw.sparse_trainer_axi import SparseTrainerAxi
 from seedbed.hw.tree_grng import TreeGrng
 from seedbed.hw.urng_array import UrngArray
 from seedbed.hw.weight_perturb import WeightPerturb
@@ -57,6 +59,7 @@ from seedbed.sim.cases import (
     skid_buffer,
     softmax_loss,
     sparse_mac,
+    sparse_trainer,
     tree_grng,
     urng_array,
     weight_perturb,
@@ -102,6 +105,26 @@ SMALL_SPARSE = {
     "most_shift": 5,
     "sum_width": 32,
     "number_width": 4,
+}
+#: A trainer of kept weights of that size.
+SMALL_KEPT = {
+    "block": 4,
+    "latent": 1,
+    "width": 8,
+    "layers": 3,
+    "columns": 20,
+    "classes": 5,
+    "entries": 16,
+    "batch": 4,
+    "beat_bits": 32,
+    "activation_width": 12,
+    "value_width": 12,
+    "number_width": 6,
+    "most_shift": 9,
+    "address_bits": 12,
+    "burst": 8,
+    "drain_cycles": 16,
+    "timeout_cycles": 400,
 }
 #: A network and adapters of that size.
 SMALL_NETWORK = {"network": "tiny", "lanes": 8, "ways": 2}
@@ -713,6 +736,24 @@ CORES: dict[str, Core] = {
             small=SMALL_TRAINING,
         ),
         Core(
+            name="sparse_trainer",
+            title="Zeroth-order training of the kept weights of a compressed network",
+            config=spec.SparseTrainerConfig,
+            component=SparseTrainer,
+            case=sparse_trainer.case,
+            paper="SensZOQ, sections 3 and 4",
+            variants={
+                "3 layers of 20": Variant(
+                    params=SMALL_KEPT,
+                    placed=("ecp5",),
+                    kinds=(*CHECKED, "mutation"),
+                    main=SIMULATED,
+                ),
+                "4 bits x 2": Variant(placed=("ecp5",), kinds=("job",)),
+            },
+            small=SMALL_KEPT,
+        ),
+        Core(
             name="host_link",
             title="Host link: frames of bytes to registers and a stream of words",
             config=spec.HostLinkConfig,
@@ -805,6 +846,18 @@ WRAPPERS: dict[str, Core] = {
             small=SMALL_TRAINING,
             inside="zo_trainer",
             bench="seedbed.sim.zo_trainer_axi_bench",
+        ),
+        Core(
+            name="sparse_trainer_axi",
+            title="sparse_trainer with AXI4, AXI4-Stream and AXI4-Lite ports",
+            config=spec.SparseTrainerConfig,
+            component=SparseTrainerAxi,
+            case=sparse_trainer.case,
+            paper="SensZOQ, sections 3 and 4",
+            variants={},
+            small=SMALL_KEPT,
+            inside="sparse_trainer",
+            bench="seedbed.sim.sparse_trainer_axi_bench",
         ),
     ]
 }

@@ -54,6 +54,7 @@ UNITS: dict[str, str] = {
     "sample_cycles": "cycles/sample",
     **{f"{name}_cycles": "cycles/pass" for name in ("forward", "perturbed")},
     "throughput_percent": "%",
+    "step_ratio": "times",
     "epoch_cycles": "cycles",
     "reads_per_update": "reads",
     "writes_per_update": "writes",

@@ -27,6 +27,12 @@ from seedbed.spec.seedlm_decompress import SeedlmDecompressConfig
 from seedbed.spec.skid_buffer import SkidBufferConfig
 from seedbed.spec.softmax_loss import SoftmaxLossConfig
 from seedbed.spec.sparse_mac import SPARSE_MAC_KINDS, SPARSE_MAC_STATUS, SparseMacConfig
+from seedbed.spec.sparse_trainer import (
+    SPARSE_TRAINER_KINDS,
+    SPARSE_TRAINER_STATUS,
+    DenseLayer,
+    SparseTrainerConfig,
+)
 from seedbed.spec.tree_grng import TreeGrngConfig
 from seedbed.spec.urng_array import UrngConfig
 from seedbed.spec.weight_perturb import WeightPerturbConfig
@@ -48,11 +54,14 @@ __all__ = [
     "SEEDLM",
     "SPARSE_MAC_KINDS",
     "SPARSE_MAC_STATUS",
+    "SPARSE_TRAINER_KINDS",
+    "SPARSE_TRAINER_STATUS",
     "TAPS",
     "ZO_TRAINER_KINDS",
     "ZO_TRAINER_STATUS",
     "BpTailConfig",
     "ConvEngineConfig",
+    "DenseLayer",
     "ForwardCacheConfig",
     "GemvConfig",
     "HostLinkConfig",
@@ -75,6 +84,7 @@ __all__ = [
     "SkidBufferConfig",
     "SoftmaxLossConfig",
     "SparseMacConfig",
+    "SparseTrainerConfig",
     "TreeGrngConfig",
     "UrngConfig",
     "WeightPerturbConfig",

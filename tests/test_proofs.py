@@ -21,7 +21,7 @@ SAMPLE = (
     "mac_array_sums_2x2", "gemv_jobs", "sparse_mac_rows", "nf4_peaks_2x2",
     "softmax_loss_best", "requantize_nearest", "loss_sign_passes", "weight_perturb_replay",
     "forward_cache_bursts", "lora_outer_products", "instantft_packets", "bp_tail_rows",
-    "zo_trainer_update", "host_link_commands", "sdram_progress",
+    "zo_trainer_update", "sparse_trainer_walk", "host_link_commands", "sdram_progress",
 )  # fmt: skip
 PROVEN = [proof for proof in PROOFS if proof.name in SAMPLE]
 RUNS_ON = Mutant(name="runs on", old="with m.If(self.o.ready):", new="with m.If(1):")

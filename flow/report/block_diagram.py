@@ -95,6 +95,10 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
         "zo_trainer", 8.7, 18.5, 2.3, 1.3, "core", "zo_trainer",
         "zeroth-order training\nin int8",
     ),
+    (
+        "sparse_trainer", 5.6, 11.1, 2.2, 1.3, "core", "sparse_trainer",
+        "training of kept\nweights",
+    ),
     ("bp_tail", 5.6, 20.8, 2.2, 1.3, "core", "bp_tail", "last layers, by\nbackpropagation"),
     ("host_link", 8.7, 21.1, 2.3, 1.0, "core", "host_link", "registers and a\nstream, by UART"),
     ("sdram", 0, 13.7, 1.5, 1.3, "core", "sdram", "bursts, refresh,\nself-test"),
@@ -124,6 +128,7 @@ ARROWS: list[tuple[tuple[str, str], tuple[str, str], str]] = [
     (("mac_array", "e"), ("gemv", "w"), "sums"),
     (("gemv", "n"), ("sparse_mac", "s"), "dense sums"),
     (("sdram", "e"), ("forward_cache", "w"), ""),
+    (("sparse_mac", "w"), ("sparse_trainer", "e"), ""),
     (("forward_cache", "e"), ("nf4", "w"), "codes"),
     (("nf4", "ne"), ("instantft", "sw"), "activations              "),
     (("conv_engine", "e"), ("lora", "w"), ""),

@@ -23,6 +23,7 @@ from seedbed.sim.proofs import (
     skid_buffer,
     softmax_loss,
     sparse_mac,
+    sparse_trainer,
     tree_grng,
     urng_array,
     weight_perturb,
@@ -58,6 +59,7 @@ PROOFS = tuple(
         instantft,
         bp_tail,
         zo_trainer,
+        sparse_trainer,
         host_link,
         sdram,
     )

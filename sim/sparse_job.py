@@ -1,0 +1,417 @@
+# amaranth: UnusedElaboratable=no
+"""Whole jobs of the trainer of kept weights on the emitted Verilog, checked against the model."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+from amaranth.lib import data
+from amaranth.lib.wiring import In
+
+from seedbed.golden.sparse_trainer import LogEntry, Parameters, SparseTrainer
+from seedbed.hw.sample_banks import sample_layout
+from seedbed.hw.sparse_trainer import SparseTrainer as Core
+from seedbed.sim import cpp_bench
+from seedbed.sim.cases.sparse_trainer import entry_payloads, job, row_payloads
+from seedbed.sim.harness import Mismatch, stream_ports
+from seedbed.sim.payloads import pack, unpack
+from seedbed.sim.ports import packed
+from seedbed.spec import DenseLayer, SparseTrainerConfig
+from seedbed.spec.sparse_mac import SPARSE_MAC_KINDS
+from seedbed.spec.sparse_trainer import SPARSE_TRAINER_STATUS
+
+__all__ = ["MAIN", "Done", "Job", "Memory", "executable", "run"]
+
+#: Feeds the core, plays its memory, and counts: some million cycles, so no Python in the loop.
+MAIN = Path(__file__).with_suffix(".cpp")
+#: Streams that the memory drives.
+MEMORY = ("o_command", "i_read")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """How the memory behaves.
+
+    Parameters
+    ----------
+    latency
+        The least and the most cycles to the first beat of a burst, drawn for each.
+    gaps
+        Of 16 cycles, in so many it gives no beat, at random.
+    """
+
+    latency: tuple[int, int] = (20, 60)
+    gaps: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A training: load layers and entries, train, read the entries, and classify other samples.
+
+    Parameters
+    ----------
+    config
+        Of the core.
+    layers, parameters
+        Of the network, as :class:`~seedbed.golden.sparse_trainer.SparseTrainer` takes them.
+    x, labels
+        Samples (samples, columns) and their classes.
+    order
+        The samples of each epoch, by their places: (epochs, samples).
+    batch, seed, rate, decay, shift
+        See :class:`~seedbed.hw.sparse_trainer.SparseTrainer`.
+    classified
+        Samples that are classified before and after the training, by their places.
+    """
+
+    config: SparseTrainerConfig
+    layers: Sequence[DenseLayer]
+    parameters: Sequence[Parameters]
+    x: np.ndarray
+    labels: np.ndarray
+    order: np.ndarray
+    batch: int
+    seed: int
+    rate: int
+    decay: int
+    shift: int
+    classified: np.ndarray
+
+    def model(self) -> SparseTrainer:
+        """Return the model with the first values."""
+        return SparseTrainer(self.config, self.layers, self.parameters)
+
+    @property
+    def steps(self) -> int:
+        """Steps of the training."""
+        return len(self.order) * -(-self.order.shape[1] // self.batch)
+
+    def train(self, model: SparseTrainer) -> Iterator[tuple[np.ndarray, np.ndarray, LogEntry]]:
+        """Train a model; yield classes and losses of each step, and its entry of the log."""
+        batches = [
+            [
+                (self.x[places[k : k + self.batch]], self.labels[places[k : k + self.batch]])
+                for k in range(0, len(places), self.batch)
+            ]
+            for places in self.order
+        ]
+        yield from model.train(
+            batches, seed=self.seed, rate=self.rate, decay=self.decay, shift=self.shift
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """Results of a job that is bit-exact with the model, and what was counted.
+
+    Parameters
+    ----------
+    cycles, beats
+        Cycles, and beats of memory, by phase: ``load``, ``before``, ``train``, ``read``, ``after``.
+    when
+        The cycle of each result of ``before`` and ``train``, from the phase's first.
+    log
+        An entry for each step.
+    saturated
+        Gains that saturated.
+    model
+        The model with the values that were read out.
+    correct
+        Of the samples classified ``before`` and ``after``, which ones had their labels.
+    reads
+        Of each value in the training: by ``pass`` and by ``update``.
+    writes
+        Of each value in the training.
+    seconds
+        Of the simulation.
+    """
+
+    cycles: dict[str, int]
+    beats: dict[str, int]
+    when: dict[str, np.ndarray]
+    log: list[LogEntry]
+    saturated: int
+    model: SparseTrainer
+    correct: dict[str, np.ndarray]
+    reads: dict[str, np.ndarray]
+    writes: np.ndarray
+    seconds: float
+
+
+def _header(top: str, config: SparseTrainerConfig) -> str:
+    """Return ports.h: the streams, the accesses that are counted, and the memory's widths."""
+    root = f"top.rootp->{top}_packed__DOT__core__DOT__"
+    entries = f"{root}passes__DOT__engine__DOT__sparse__DOT__entries__DOT__"
+    updates = f"{root}control__DOT__pass_kind == {SPARSE_MAC_KINDS.index('update')}"
+    read = f"{entries}issue && {entries}ce && !{entries}streamed"
+    probes = [
+        (f"{read} && !({updates})", f"{entries}address"),
+        (f"{read} && {updates}", f"{entries}address"),
+        (f"{entries}write", f"{entries}write_address"),
+    ]
+    names = [pair for pair in stream_ports(Core(config).signature) if pair[0] not in MEMORY]
+    sides = {
+        "INPUTS": [f"P({name})" for name, way in names if way is In],
+        "OUTPUTS": [f"P({name})" for name, way in names if way is not In],
+        "PROBES": [f"P({enable}, {at})" for enable, at in probes],
+    }
+    lines = [f"#define {side}(P) {' '.join(calls)}" for side, calls in sides.items()]
+    numbers = {
+        "ROWS": config.entries,
+        "BEAT_BITS": config.beat_bits,
+        "ADDRESS_BITS": config.address_bits,
+        "PAGE": config.page,
+    }
+    lines += [f"#define {name} {value}" for name, value in numbers.items()]
+    return "\n".join([*lines, ""])
+
+
+def executable(verilog: Path, top: str, config: SparseTrainerConfig, *, build: Path) -> Path:
+    """Build the core in ``verilog``; see :func:`seedbed.sim.cpp_bench.executable`."""
+    entries = f"{top}_passes_engine_sparse_entries"
+    visible = [(entries, name) for name in ("issue", "ce", "streamed", "address")]
+    visible += [(entries, name) for name in ("write", "write_address")]
+    visible.append((f"{top}_control", "pass_kind"))
+    lines = [f'public_flat_rd -module "{module}" -var "{name}"\n' for module, name in visible]
+    files = {
+        "ports.h": _header(top, config),
+        "packed.v": packed(top, Core(config).signature),
+        "visible.vlt": "`verilator_config\n" + "".join(lines),
+    }
+    return cpp_bench.executable(
+        MAIN, verilog, f"{top}_packed", build=build, flags=cpp_bench.OPTIMISED, files=files
+    )
+
+
+def _samples(config: SparseTrainerConfig, x: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the beats of samples as words: (samples, beats, words)."""
+    group = config.gemv.group
+    beats = -(-x.shape[1] // group)
+    lanes = np.zeros((len(x), beats * group), np.int64)
+    lanes[:, : x.shape[1]] = x
+    count = len(x) * beats
+    found = pack(
+        sample_layout(config),
+        count,
+        lanes=lanes.reshape(count, group),
+        label=np.repeat(labels, beats),
+        last=np.arange(count) % beats == beats - 1,
+    )
+    return found.reshape(len(x), beats, -1)
+
+
+def _words(payloads: Sequence[int], bits: int) -> np.ndarray:
+    """Return payloads of so many bits as whole words, the low one first: (count, words)."""
+    size = -(-bits // 32) * 4
+    raw = b"".join(payload.to_bytes(size, "little") for payload in payloads)
+    return np.frombuffer(raw, "<u4").reshape(len(payloads), -1)
+
+
+class _Bench:
+    """Words of a job for the testbench, and what comes back.
+
+    The job's words: seed, pauses; the memory's latencies and gaps, its size, and its contents;
+    phases; then for each phase and input, how many payloads and their words, and for each output,
+    how many payloads. The results' words: for each phase its cycles and its beats of memory; for
+    each output, how many payloads, and cycle and words of each; for each probe, a count for each
+    value.
+    """
+
+    def __init__(self, of: Job):
+        core = Core(of.config)
+        ways = {name: way for name, way in stream_ports(core.signature) if name not in MEMORY}
+        self.job = of
+        self.inputs = [name for name, way in ways.items() if way is In]
+        self.outputs = [name for name in ways if name not in self.inputs]
+        self.layouts = {name: getattr(core, name).payload.shape() for name in ways}
+        self.probes, self.rows = 3, of.config.entries
+        self.phases = self._phases()
+
+    def _phases(self) -> dict[str, tuple[dict[str, np.ndarray], dict[str, int]]]:
+        """Return payloads for inputs, and how many come from outputs, by phase."""
+        of, config = self.job, self.job.config
+        model = of.model()
+        beats = _samples(config, of.x, of.labels)
+        entries = [model.entries(k) for k in range(len(of.layers))]
+        loaded = [payload for part in entries for payload in entry_payloads(config, part)]
+        epochs, samples = of.order.shape
+        fields = {"samples": samples, "epochs": epochs, "batch": of.batch, "seed": of.seed}
+        fields |= {"rate": of.rate, "decay": of.decay, "shift": of.shift}
+        count = len(of.classified)
+        infer = self._command("infer", of.classified, beats, samples=count, epochs=1)
+        classes = {"o": count, "o_status": 1}
+        return {
+            "table": ({"i_layers": self._given("i_layers", row_payloads(config, of.layers))}, {}),
+            "load": (
+                self._command("load") | {"i_entries": self._given("i_entries", loaded)},
+                {"o_status": 1},
+            ),
+            "before": (infer, classes),
+            "train": (
+                self._command("train", of.order.ravel(), beats, **fields),
+                {"o": of.order.size, "o_log": of.steps, "o_status": 1},
+            ),
+            "read": (self._command("read"), {"o_entries": len(loaded), "o_status": 1}),
+            "after": (infer, classes),
+        }
+
+    def _command(
+        self, kind: str, which: Sequence[int] | np.ndarray = (), beats: np.ndarray | None = None,
+        **fields: int,
+    ) -> dict[str, np.ndarray]:  # fmt: skip
+        given = {"i": self._given("i", [job(self.job.config, kind, **fields)])}
+        return given if beats is None else given | {"i_samples": np.concatenate(beats[which])}
+
+    def _given(self, port: str, payloads: Sequence[int]) -> np.ndarray:
+        return _words(payloads, self.layouts[port].size)
+
+    def text(self, memory: Memory, *, seed: int, pauses: int) -> bytes:
+        """Return the job."""
+        config, cells = self.job.config, self.job.model().beats()
+        beats = [cells.get(k, 0) for k in range(max(cells) + 1)]
+        contents = _words(beats, config.beat_bits).ravel()
+        parts: list[np.ndarray | list[int]] = [[seed, pauses, *memory.latency, memory.gaps]]
+        parts += [[len(contents)], contents, [len(self.phases)]]
+        for given, wanted in self.phases.values():
+            for name in self.inputs:
+                payloads = given.get(name, np.zeros((0, 1), "<u4"))
+                parts += [[len(payloads)], payloads.ravel()]
+            parts.append([wanted.get(name, 0) for name in self.outputs])
+        return np.concatenate([np.asarray(part, "<u4") for part in parts]).tobytes()
+
+    def results(self, raw: bytes) -> Iterator["_Phase"]:
+        """Yield the results of each phase."""
+        numbers, at = np.frombuffer(raw, "<u4"), 0
+
+        def take(rows: int, columns: int) -> np.ndarray:
+            nonlocal at
+            at += rows * columns
+            return numbers[at - rows * columns : at].reshape(rows, columns)
+
+        for _ in self.phases:
+            cycles, beats = map(int, take(1, 2)[0])
+            found = {}
+            for name in self.outputs:
+                count = int(take(1, 1)[0, 0])
+                found[name] = take(count, 1 + -(-self.layouts[name].size // 32))
+            yield _Phase(cycles, beats, found, self.layouts, take(self.probes, self.rows))
+
+
+@dataclass(frozen=True)
+class _Phase:
+    """Cycles, beats of memory, payloads by output after their cycles, and counts by probe."""
+
+    cycles: int
+    beats: int
+    found: dict[str, np.ndarray]
+    layouts: dict[str, data.StructLayout]
+    counts: np.ndarray
+
+    def field(self, port: str, name: str) -> np.ndarray:
+        """Return a field of all payloads of an output."""
+        return unpack(self.layouts[port], self.found[port][:, 1:], name)[:, 0]
+
+
+def run(
+    bench: Path,
+    of: Job,
+    *,
+    seed: int,
+    pauses: int = 0,
+    memory: Memory = Memory(),
+    progress: Callable[[float], None] = lambda share: None,
+) -> Done:
+    """Run a job, and check results, log and values against the model, bit for bit.
+
+    Parameters
+    ----------
+    bench
+        What :func:`executable` built.
+    seed
+        Of the pauses, and of the memory's latencies and gaps.
+    pauses
+        Of 16 cycles, in so many every port but the memory's pauses; 0 is as fast as the core is.
+    progress
+        Called with the share that is done, a few times a second.
+
+    Raises :class:`Mismatch` with the first step that differs, or where nothing is transferred for
+    long. An interruption ends the simulation too.
+    """
+    parts = _Bench(of)
+    one = sum(of.config.layer_beats(layer) + layer.columns + 100 for layer in of.layers)
+    total = 2 * (of.order.size + len(of.classified)) * one
+    began = perf_counter()
+    try:
+        _, raw = cpp_bench.run(
+            bench, "job.bin", "results.bin", output="results.bin",
+            files={"job.bin": parts.text(memory, seed=seed, pauses=pauses)},
+            progress=lambda line: progress(min(int(line) / total, 1)),
+        )  # fmt: skip
+    except cpp_bench.BenchFailed as failure:
+        raise Mismatch(f"the simulation ended with {failure.status}: {failure.message}") from None
+    seconds = perf_counter() - began
+    return _checked(of, dict(zip(parts.phases, parts.results(raw), strict=True)), seconds)
+
+
+def _checked(of: Job, found: dict[str, _Phase], seconds: float) -> Done:
+    """Return the results; raise :class:`Mismatch` where anything differs from the model."""
+    model, train = of.model(), found["train"]
+    for name in ("load", "before", "train", "read", "after"):
+        status = int(found[name].field("o_status", "status")[0])
+        if status:
+            raise Mismatch(f"{name} ended with the status {SPARSE_TRAINER_STATUS[status]!r}")
+    correct = {"before": _classified(of, model, found["before"])}
+    came = np.column_stack([train.field("o", name) for name in ("best", "loss", "error")])
+    logged = np.column_stack([train.field("o_log", name) for name in ("seed", "gain")])
+    log: list[LogEntry] = []
+    at = 0
+    for step, (classes, losses, entry) in enumerate(of.train(model)):
+        stop = at + len(classes)
+        wanted = np.column_stack([classes, losses, np.zeros_like(classes)])
+        wrong = np.flatnonzero((came[at:stop] != wanted).any(axis=1))
+        if len(wrong):
+            raise Mismatch(
+                f"step {step}: sample {wrong[0]} has class, loss and error "
+                f"{came[at + wrong[0]].tolist()}, and in the model {wanted[wrong[0]].tolist()}"
+            )
+        if logged[step].tolist() != [entry.seed, entry.gain]:
+            raise Mismatch(
+                f"step {step}: seed and gain are {logged[step].tolist()}, and in the model "
+                f"{[entry.seed, entry.gain]}"
+            )
+        log.append(entry)
+        at = stop
+    names = ("row", "column", "value")
+    read = np.column_stack([found["read"].field("o_entries", name) for name in names])
+    wanted = np.concatenate([model.entries(k) for k in range(len(of.layers))])
+    different = int((read != wanted).any(axis=1).sum())
+    if different:
+        raise Mismatch(f"{different} of {len(read)} entries are not the model's after the training")
+    correct["after"] = _classified(of, model, found["after"])
+    count = len(wanted)
+    return Done(
+        cycles={name: phase.cycles for name, phase in found.items() if name != "table"},
+        beats={name: phase.beats for name, phase in found.items() if name != "table"},
+        when={name: found[name].found["o"][:, 0] for name in ("before", "train")},
+        log=log,
+        saturated=int(train.field("o_status", "saturated")[0]),
+        model=model,
+        correct=correct,
+        reads={"pass": train.counts[0, :count], "update": train.counts[1, :count]},
+        writes=train.counts[2, :count],
+        seconds=seconds,
+    )
+
+
+def _classified(of: Job, model: SparseTrainer, phase: _Phase) -> np.ndarray:
+    """Return which samples had their labels; classes and losses must be the model's."""
+    labels = of.labels[of.classified]
+    classes, losses = model.losses(of.x[of.classified], labels)
+    wrong = np.flatnonzero(
+        (phase.field("o", "best") != classes) | (phase.field("o", "loss") != losses)
+    )
+    if len(wrong):
+        raise Mismatch(f"class or loss of the classified sample {wrong[0]} are not the model's")
+    return classes == labels
