@@ -1,6 +1,5 @@
 """The commands ``seedbed board``."""
 
-import json
 from typing import Annotated, Any
 
 import typer
@@ -9,7 +8,7 @@ from typer.core import TyperGroup
 
 from seedbed.flow.cli import app as command_line
 from seedbed.flow.cli import main
-from seedbed.flow.files import os_error_path, write_atomic
+from seedbed.flow.files import os_error_path
 from seedbed.flow.options import BUILD, Build, show_table
 from seedbed.flow.progress import status
 
@@ -18,9 +17,6 @@ __all__ = ["app", "main"]
 app = typer.Typer(help="Run applications on a board, or on a virtual one.")
 out = Console()
 err = Console(stderr=True)
-
-#: The cells of a report's columns; nextpnr's names for them depend on the family.
-COLUMNS = ("logic cells", "FF", "BRAM", "DSP")
 
 command_line.add_typer(app, name="board")
 
@@ -147,14 +143,13 @@ def report_bitstreams(
     """Build applications for every board that they are for, and report cells and Fmax.
 
     The rows are in board/report.json of the build folder, too: each is written when its bitstream
-    is. Fails, after all of them, if one does not meet the timing.
+    is, and 'seedbed report' takes them. Fails, after all of them, if one does not meet the timing.
     """
-    from statistics import median
-
-    from seedbed.boards import apps, platforms, toolchains
+    from seedbed.boards import apps, bitstream_rows, platforms
     from seedbed.boards import build as bitstreams
+    from seedbed.flow.report.sections import sections
 
-    rows: list[dict[str, Any]] = []
+    rows = []
     missed: list[str] = []
     numbers = range(1, seeds + 1)
     for board in platforms.BOARDS.values():
@@ -171,23 +166,11 @@ def report_bitstreams(
                 except bitstreams.TimingMissed as problem:
                     missed.append(f"{name} for {board.name}: {problem}")
                     continue
-                kinds = toolchains.find(board).cells
-                used = {kind: made.cells.get(kind, (0, 0))[0] for kind in kinds}
-                rows.append(
-                    {"board": board.name, "application": name, **used}
-                    | {"fmax_mhz": list(made.fmax.values()), "clock_mhz": board.clock_mhz}
-                )
-                write_atomic(build / "board" / "report.json", json.dumps(rows, indent=1) + "\n")
-    lines = []
-    for row in rows:
-        mhz = row["fmax_mhz"]
-        kinds = toolchains.find(platforms.BOARDS[row["board"]]).cells
-        cells = [f"{row[kind]:,}" for kind in kinds]
-        fmax = f"{median(mhz):.1f} ({min(mhz):.1f} to {max(mhz):.1f})"
-        clock = f"{row['clock_mhz']}"
-        lines.append([row["board"], row["application"], *cells, clock, fmax])
-    header = ["board", "application", *COLUMNS, "clock MHz", "Fmax MHz, median (range)"]
-    show_table(out, header, lines, title=f"bitstreams, {seeds} seeds")
+                rows.append(bitstream_rows.row(board, name, made))
+                bitstream_rows.write(rows, build)
+    if rows:
+        table, *_ = sections([row.to_json() for row in rows])
+        show_table(out, table.header, table.lines, title="bitstreams")
     if missed:
         raise bitstreams.TimingMissed("; ".join(missed))
 

@@ -5,6 +5,7 @@ import pytest
 
 from seedbed.boards import apps, board_top, build, platforms, toolchains
 from seedbed.flow.fpga import targets
+from seedbed.flow.row import load_rows, saved_rows
 from seedbed.sim import tools
 
 #: Fmax by board and seed, as the replaced nextpnr reports it.
@@ -55,6 +56,7 @@ def placed(monkeypatch):
             (cwd / f"noise.{chain.end}").write_bytes(b"bits")
 
     monkeypatch.setattr(tools, "run", run)
+    monkeypatch.setattr(tools, "version", lambda name: f"{name} 1.0")
     return fast, packed
 
 
@@ -68,15 +70,18 @@ def test_the_fastest_seed_becomes_the_bitstream(placed, called, tmp_path):
         ("icebreaker", "noise-2.asc"),
         ("tangnano9k", "noise-1.json"),
     ]
+    rows = load_rows([tmp_path / "build/board/report.json"], saved_rows)
+    assert {row.kind for row in rows} == {"bitstream"}
+    assert [row.config for row in rows] == list(platforms.BOARDS)
+    figures = [row.figures for row in rows]
     # Median and range of all seeds, also of those that miss the timing.
-    assert "62.5 (61.0 to 66.0)" in printed
-    assert "64.0 (59.0 to 70.0)" in printed
-    assert "60.5 (60.0 to 63.0)" in printed
-    rows = json.loads((tmp_path / "build/board/report.json").read_text())
-    assert [row["fmax_mhz"] for row in rows] == list(FAST.values())
-    assert [row["TRELLIS_COMB"] for row in rows[:3]] == [3002, 3002, 3003]
-    assert [(row["ICESTORM_LC"], row["FF"]) for row in rows[3:4]] == [(2500, 1400)]
-    assert [row["clock_mhz"] for row in rows] == [60, 60, 60, 12, 27]
+    assert [found["fmax_by_seed_mhz"] for found in figures] == list(FAST.values())
+    assert [found["fmax_mhz"] for found in figures] == [62.5, 64.0, 60.5, 12.5, 29.0]
+    assert [figures[1][name] for name in ("fmax_min_mhz", "fmax_max_mhz")] == [59.0, 70.0]
+    assert [found["lut"] for found in figures] == [3002, 3002, 3003, 2500, 2600]
+    assert (figures[0]["bram"], figures[0]["dsp"], figures[3]["ff"]) == (16, 7, 1400)
+    assert [found["clock_mhz"] for found in figures] == [60, 60, 60, 12, 27]
+    assert "64.0" in printed
     assert (tmp_path / "build/board/ulx3s-45f/noise.bit").read_bytes() == b"bits"
 
 

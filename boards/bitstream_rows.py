@@ -1,0 +1,43 @@
+"""Report rows of bitstreams: what 'seedbed report' takes of 'seedbed board report'."""
+
+import json
+from pathlib import Path
+from statistics import median
+
+from seedbed.boards import toolchains
+from seedbed.boards.build import Bitstream
+from seedbed.boards.platforms import Board
+from seedbed.flow.files import write_atomic
+from seedbed.flow.row import Row
+from seedbed.sim import tools
+
+__all__ = ["row", "write"]
+
+
+def row(board: Board, application: str, made: Bitstream) -> Row:
+    """Return the row of an application's bitstream for a board."""
+    chain, mhz = toolchains.find(board), list(made.fmax.values())
+    used = [made.cells.get(kind, (0, 0))[0] for kind in chain.cells]
+    return Row(
+        core=application,
+        config=board.name,
+        kind="bitstream",
+        target=board.target,
+        figures=dict(zip(("lut", "ff", "bram", "dsp"), used, strict=True))
+        | {
+            "fmax_mhz": median(mhz),
+            "fmax_min_mhz": min(mhz),
+            "fmax_max_mhz": max(mhz),
+            "fmax_by_seed_mhz": mhz,
+            "clock_mhz": board.clock_mhz,
+        },
+        seeds=list(made.fmax),
+        tools={name.lower(): tools.version(name) for name in ("YOSYS", chain.place)},
+        command=f"seedbed board report {application} --seeds {len(mhz)}",
+    )
+
+
+def write(rows: list[Row], build: Path) -> Path:
+    """Write ``rows`` to board/report.json of the build folder."""
+    text = json.dumps({"rows": [each.to_json() for each in rows]}, indent=1, allow_nan=False)
+    return write_atomic(build / "board" / "report.json", text + "\n")
