@@ -173,11 +173,18 @@ def run(
 def version(name: str) -> str:
     """Return the version of a tool, in one line.
 
-    smtbmc is part of yosys, and has no separate version.
+    smtbmc is part of yosys, and has no separate version. That of gowin_pack is its package's.
     """
     if name == "SMTBMC":
         find(name)
         return version("YOSYS")
+    if name == "ICEPACK":
+        # It has no option for the version, and is of the same package.
+        find(name)
+        return version("NEXTPNR_ICE40")
+    if name == "GOWIN_PACK":
+        find(name)
+        return f"apycula {metadata.version('apycula')}"
     if name == "DIEHARDER":
         # It has no option for the version, which is above its list of tests.
         found = re.search(r"dieharder version \S+", run(name, "-l"))

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Fine-tuning on the virtual board, with its SDRAM, bit for bit the integer model."""
 
 from pathlib import Path

@@ -102,7 +102,7 @@ def test_a_checkpoint_that_ends_early_or_does_not_fit_is_refused(program, tmp_pa
         with pytest.raises(ValueError, match=r"part\.npz is not a checkpoint of this"):
             trained(device, start=tmp_path / "part.npz")
         other = zo_trainer.VARIANTS["lenet5"]
-        with pytest.raises(ValueError, match=r"whole-final\.npz has no int8 weights of 16 x 150"):
+        with pytest.raises(ValueError, match=r"whole-final\.npz has no int8 weights of 120 x 784"):
             draw(other, digits(), start=tmp_path / "whole-final.npz")
         assert device.read("jobs") == 1
 

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """A core as a process that is fed while it runs, at the skid buffer."""
 
 import numpy as np

@@ -155,6 +155,7 @@ COMMANDS = [
     ("demo lm", "compress"),
     ("demo personalise", "compress"),
     ("demo personalise-mlp", "report"),
+    ("demo sparse", "report"),
     ("demo elasticzo", "report"),
     ("demo elasticzo-choices", "report"),
     ("demo instantft", "report"),

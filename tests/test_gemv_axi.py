@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 from pathlib import Path
 
 import pytest
