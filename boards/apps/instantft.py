@@ -37,8 +37,8 @@ VARIANTS = {
     "lenet5-8": InstantFtConfig(lanes=8, ways=2),
     "tiny": InstantFtConfig(network="tiny", rank=2, lanes=8, ways=2, entries=256),
 }
-#: The configuration of each board.
-BOARDS = {"ulx3s-85f": "lenet5", "ulx3s-45f": "lenet5-8"}
+#: The configuration of each board. A 45F has fewer memories than ``lenet5-8`` takes.
+BOARDS = {"ulx3s-85f": "lenet5"}
 
 
 class Top(wiring.Component):
@@ -161,7 +161,7 @@ def run(
     if first:
         console.print(f"an earlier host has read the first {first} of {job.expected} words")
     else:
-        for name, part in (("these", slice(of.tuned)), ("other", slice(of.tuned, None))):
+        for name, part in (("tuned", slice(of.tuned)), ("other", slice(of.tuned, None))):
             before, after = (100 * found[when][part].mean() for when in ("before", "after"))
             count = len(found["before"][part])
             console.print(f"{count} {name} images: {before:.1f} % before, {after:.1f} % after")
