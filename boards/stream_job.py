@@ -132,7 +132,7 @@ class StreamJob:
         position = device.position()
         first = (position - device.read("origin_out")) % 2**32
         if sent > len(self.words) or first > self.expected:
-            raise ValueError("the board has words of another job: start this one anew")
+            raise ValueError("the board has words of another job: start this one without --resume")
         received: list[int] = []
         later = time.monotonic() + INTERVAL
 

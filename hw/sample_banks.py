@@ -18,7 +18,7 @@ def sample_layout(config: SparseTrainerConfig) -> data.StructLayout:
 
 
 class SampleBanks(wiring.Component):
-    """Writes samples to two banks in turn; keeps their labels.
+    """Writes samples to two banks alternately; keeps their labels.
 
     Parameters
     ----------

@@ -138,7 +138,7 @@ class SparseTrainer(wiring.Component):
         return m
 
     def _control(self, m, control, table, samples, reader, passes):
-        """Connect what the control asks for, and what it is told."""
+        """Connect requests of the control, and the responses to it."""
         m.d.comb += [
             control.table_busy.eq(table.busy),
             control.table_valid.eq(table.valid),

@@ -82,7 +82,7 @@ class Top(wiring.Component):
         self._address = Signal(MEMORY.address_bits)
         self._vector = Signal(range(CONFIG.columns + 1))
         self._first, self._second, self._sent = Signal(32), Signal(), Signal()
-        # The engine owes the last result of a command.
+        # The last result of a command is pending.
         self._owes, self._measures, self._stops = Signal(), Signal(), Signal()
         m.d.comb += [
             status.busy.eq(busy),
