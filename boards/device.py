@@ -117,6 +117,23 @@ class Device:
         # It discards the last ones.
         self.words(position, 1)
 
+    def stop(self) -> tuple[bool, int]:
+        """End a job, and discard what is left of its words.
+
+        For applications with the registers ``busy`` and ``stop``. Returns whether a job ran, and
+        the position of the next job's first word.
+        """
+        ran = bool(self.read("busy"))
+        if ran:
+            self.write("stop", 1)
+        position = self.position()
+        while True:
+            idle = not self.read("busy")
+            left = self.words(position, MOST_WORDS)
+            position = (position + len(left)) % 2**32
+            if idle and not left:
+                return ran, position
+
     def accepted(self) -> int:
         """Return the position in the stream to the board of the next word that it accepts."""
         return self._room().data

@@ -351,16 +351,9 @@ def _finish(device: Device) -> None:
 
 def _stop(device: Device, console: Console) -> None:
     """End an earlier job, and read what is left of its words."""
-    if device.read("busy"):
+    ended, _ = device.stop()
+    if ended:
         console.print("an earlier job was ended")
-        device.write("stop", 1)
-    position = device.position()
-    while True:
-        idle = not device.read("busy")
-        left = device.words(position, 128)
-        position = (position + len(left)) % 2**32
-        if idle and not left:
-            return
 
 
 def _read(path: Path, tensor: str | None) -> tuple[np.ndarray, int]:

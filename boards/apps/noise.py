@@ -283,16 +283,9 @@ def run(
 
 def _start(device: Device, console: Console, *parameters: int) -> int:
     """End an earlier job, start a job, and return its position in the stream."""
-    if device.read("busy"):
+    ended, position = device.stop()
+    if ended:
         console.print("an earlier job was ended")
-        device.write("stop", 1)
-    position = device.position()
-    while True:
-        idle = not device.read("busy")
-        left = device.words(position, 128)
-        position = (position + len(left)) % 2**32
-        if idle and not left:
-            break
     names = ("seed", "numbers", "window", "window_beats", "origin")
     for name, value in zip(names, (*parameters, position), strict=True):
         device.write(name, value)
