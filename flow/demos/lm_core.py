@@ -31,7 +31,7 @@ from seedbed.sim.gemv_cosim import RtlMatrices
 from seedbed.spec import SEEDLM, GemvConfig
 from seedbed.spec.checks import require_int
 
-__all__ = ["CORE", "Job", "core_params", "run_core"]
+__all__ = ["CORE", "Job", "core_params", "products_bar", "run_core"]
 
 CORE = "gemv"
 #: Bits per beat of weights, for a core that Verilator builds in seconds; vectors that are
@@ -148,7 +148,7 @@ def run_core(
         result = _begin(task, made, judged, job, words, path, resume=resume)
         made = _continued(made, result)
         with (
-            _bar(progress, job, made, result, judged) as advance,
+            products_bar(progress, made, _windows(job, result, judged)) as advance,
             _engine(made, config, params, build, pauses, advance if rtl else None) as engine,
         ):
             _train(engine, made, judged, job, result, path, advance if not rtl else None)
@@ -223,13 +223,15 @@ def _engine(
         yield RtlMatrices(config, process, made.matrices, advance)
 
 
-@contextmanager
-def _bar(
-    console: Console, job: Job, made: Setup, result: dict[str, Any], judged: Windows
-) -> Iterator[Callable[[int], object]]:
-    """Yield what is called with the number of further products."""
+def _windows(job: Job, result: dict[str, Any], judged: Windows) -> int:
+    """Return how many windows the rest of a run has."""
     steps = job.steps - len(result["losses"])
-    windows = 2 * job.batch * steps + len(judged[1]) * (1 + ("before" not in result["perplexity"]))
+    return 2 * job.batch * steps + len(judged[1]) * (1 + ("before" not in result["perplexity"]))
+
+
+@contextmanager
+def products_bar(console: Console, made: Setup, windows: int) -> Iterator[Callable[[int], object]]:
+    """Yield what is called with the number of further products of so many windows."""
     with Bar(
         TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn(),
         console=console,
