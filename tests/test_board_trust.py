@@ -6,6 +6,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+import small_lm
 from rich.console import Console
 
 from seedbed.boards import apps, virtual
@@ -13,16 +14,23 @@ from seedbed.boards.device import Device, LinkFailure
 from seedbed.boards.registers import addresses
 from seedbed.boards.top import identifier
 
-#: Of each application a quick configuration, its options, and what is printed of a job that is that
-#: of the model.
+#: Of each application a quick configuration, its options, the first line that a running job prints,
+#: and what is printed of a job that is that of the model.
 JOBS = {
     "zo_trainer": (
         "digits", {"images": 16, "batch": 8, "epochs": 3, "seed": 3},
+        "epoch 1",
         "6 steps and all weights are those of the model, bit for bit",
     ),
     "instantft": (
         "tiny", {"images": 24, "held": 8, "epochs": 4},
+        "epoch 1",
         "the adapters are those of the model, bit for bit",
+    ),
+    "lm": (
+        "one", {"steps": 1, "batch": 1, "characters": 1, "fraction": 0.05},
+        "perplexity of 1 held-out characters, before: ",
+        "all sums and new values are those of the model, bit for bit",
     ),
 }  # fmt: skip
 
@@ -32,7 +40,10 @@ class Application:
 
     def __init__(self, name, build):
         self.name = name
-        variant, self.options, self.same = JOBS[name]
+        variant, self.options, self.begun, self.same = JOBS[name]
+        if name == "lm":
+            made = small_lm.write(build / "small_lm")
+            self.options = self.options | {"model": made, "folder": build / "lm"}
         self.design = apps.find(name, variant)
         file = apps.file_name(name, self.design)
         self.program = virtual.executable(self.design, file, build=build)
@@ -90,7 +101,7 @@ def test_a_new_host_goes_on_after_one_that_was_killed(app):
     with virtual.start(app.program) as board:
         host = app.host(board.port)
         for line in host.stdout:
-            if line.startswith("epoch 1"):
+            if line.startswith(app.begun):
                 break
         host.kill()
         host.communicate()
@@ -106,11 +117,9 @@ def test_a_new_host_goes_on_after_one_that_was_killed(app):
 def test_reset_is_pressed_during_a_job(app):
     with virtual.start(app.program) as board:
         with app.connect(board.port) as device:
-            send = device.send
+            send, calls = device.send, iter(range(1_000_000))
 
             def sent(words, *, meanwhile, patience):
-                calls = iter(range(1_000_000))
-
                 def press():
                     meanwhile()
                     if next(calls) == 5:
@@ -133,7 +142,7 @@ def test_a_new_job_ends_the_one_before(app):
     with virtual.start(app.program) as board:
         host = app.host(board.port)
         for line in host.stdout:
-            if line.startswith("epoch 1"):
+            if line.startswith(app.begun):
                 break
         host.kill()
         host.communicate()
@@ -143,7 +152,7 @@ def test_a_new_job_ends_the_one_before(app):
 
 
 def test_another_application_is_refused(app):
-    (other,) = (name for name in JOBS if name != app.name)
+    other = next(name for name in JOBS if name != app.name)
     found = addresses(apps.find(other).REGISTERS)
     builds = [identifier(design) for design in apps.designs(other)]
     with (

@@ -12,7 +12,7 @@ __all__ = ["APPS", "Design", "boards", "designs", "file_name", "find"]
 
 #: The applications: modules with ``Top``, ``REGISTERS`` and ``run`` in this folder. They are
 #: imported when they are used.
-APPS = ("noise", "link", "gemv", "instantft", "zo_trainer")
+APPS = ("noise", "link", "gemv", "instantft", "zo_trainer", "lm")
 
 
 class Design:

@@ -32,7 +32,7 @@ from seedbed.sim.gemv_cosim import RtlMatrices
 from seedbed.spec import SEEDLM, GemvConfig
 from seedbed.spec.checks import require_int
 
-__all__ = ["CORE", "Job", "core_params", "run_core"]
+__all__ = ["CORE", "Job", "core_params", "products", "products_bar", "run_core"]
 
 CORE = "gemv"
 #: Bits per beat of weights, for a core that Verilator builds in seconds; vectors that are
@@ -156,7 +156,7 @@ def run_core(
         result = _begin(task, made, judged, job, words, path, resume=resume)
         made = _continued(made, result)
         with (
-            _bar(progress, job, made, result, judged) as advance,
+            products_bar(progress, made, _left(job, result, judged)) as advance,
             _engine(made, config, params, build, pauses, advance if rtl else None) as engine,
         ):
             _train(engine, made, judged, job, result, path, advance if not rtl else None)
@@ -214,9 +214,9 @@ def _continued(made: Setup, result: dict[str, Any]) -> Setup:
     return replace(made, matrices=matrices)
 
 
-def _products(spread: int = 0) -> int:
-    """Return the products of a window but for those of its characters, in two layers."""
-    return 4 * (language_model.CONTEXT + spread) + 2 * spread + 1
+def products(windows: int, spread: int = 0) -> int:
+    """Return the products of windows but for those of their characters, in two layers."""
+    return windows * (4 * (language_model.CONTEXT + spread) + 2 * spread + 1)
 
 
 @contextmanager
@@ -237,14 +237,16 @@ def _engine(
         yield RtlMatrices(config, process, made.matrices, advance)
 
 
-@contextmanager
-def _bar(
-    console: Console, job: Job, made: Setup, result: dict[str, Any], judged: Windows
-) -> Iterator[Callable[[int], object]]:
-    """Yield what is called with the number of further products."""
-    steps = job.steps - len(result["losses"])
+def _left(job: Job, result: dict[str, Any], judged: Windows) -> int:
+    """Return how many products the rest of a run has."""
+    tuned = 2 * job.batch * (job.steps - len(result["losses"]))
     judging = len(judged[1]) * (1 + ("before" not in result["perplexity"]))
-    total = 2 * job.batch * steps * _products(job.spread) + judging * _products()
+    return products(tuned, job.spread) + products(judging)
+
+
+@contextmanager
+def products_bar(console: Console, made: Setup, total: int) -> Iterator[Callable[[int], object]]:
+    """Yield what is called with the number of further products, of a total."""
     with Bar(
         TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn(),
         console=console,
@@ -267,7 +269,7 @@ def _train(
         result["perplexity"][when] = made.model.perplexity(engine, *judged)
         _write(result, path)
         if advance:
-            advance(_products() * len(judged[1]))
+            advance(products(len(judged[1])))
 
     if "before" not in result["perplexity"]:
         judge("before")
@@ -279,7 +281,7 @@ def _train(
         result["losses"].append(loss)
         result["slopes"].append(slope)
         if advance:
-            advance(2 * _products(job.spread) * job.batch)
+            advance(products(2 * job.batch, job.spread))
         if (step + 1) % SAVED == 0 or step + 1 == job.steps:
             result["values"] = {name: found.tolist() for name, found in engine.values.items()}
             _write(result, path)
@@ -307,7 +309,7 @@ def _show(result: dict[str, Any], console: Console) -> None:
     if "cycles" not in result:
         return
     cycles = sum(result["cycles"].values())
-    passes = result["characters"] + steps * batch * _products(result["spread"]) / _products()
+    passes = result["characters"] + products(steps * batch, result["spread"]) / products(1)
     each = result["cycles"]["product"] / (2 * passes)
     update = result["cycles"]["update"] / max(result["commands"]["update"], 1)
     whole, speed = 2 * result["held"] * each, result["cycles_per_second"]
