@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib import import_module
 from io import StringIO
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import small_lm
 from rich.console import Console
 
 from seedbed.boards import apps, virtual
+from seedbed.boards.apps import link
 from seedbed.boards.device import Device, LinkFailure
 from seedbed.boards.registers import addresses
 from seedbed.boards.top import identifier
@@ -160,3 +162,29 @@ def test_another_application_is_refused(app):
         pytest.raises(LinkFailure, match="load the application's bitstream"),
     ):
         Device(board.port, found, identifier=builds)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        ("Returns or counts the words", "Counts or returns the words", True),
+        ("words[10:18]", "words[11:19]", False),
+        ("modulo 2^32", "modulo 4294967296", False),
+        ("PART = 256", "PART = 128", True),
+        ("Send random words", "Send words", True),
+        ("        return m\n", "        # All of it.\n        return m\n", True),
+    ],
+)
+def test_the_identifier_is_of_the_design_and_its_registers(
+    before, after, same, tmp_path, monkeypatch
+):
+    """A host's program that is mended needs no other bitstream."""
+    monkeypatch.syspath_prepend(tmp_path)
+    text = Path(link.__file__).read_text()
+    assert before in text
+    found = []
+    for number, changed in enumerate((text, text.replace(before, after))):
+        name = f"{tmp_path.name}_{number}"
+        (tmp_path / f"{name}.py").write_text(changed)
+        found.append(identifier(import_module(name)))
+    assert (found[0] == found[1]) == same
