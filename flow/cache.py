@@ -118,9 +118,9 @@ def _parts(name: str) -> tuple[dict[str, tuple[str, frozenset[str]]], dict[str, 
                     original = "" if is_module else alias.name
                     imported[alias.asname or alias.name] = module, original
             continue
-        for each in ast.walk(node):
-            if isinstance(each, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(each):
-                each.body[:1] = [ast.Pass()]
+        for part in ast.walk(node):
+            if isinstance(part, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(part):
+                part.body[:1] = [ast.Pass()]
         inside = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
         names = {each.id for each in inside if isinstance(each.ctx, ast.Store)}
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
