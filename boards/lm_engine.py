@@ -142,7 +142,7 @@ class BoardMatrices(CheckedMatrices):
     ) -> np.ndarray:
         vectors, count = self._core.vectors, -(-len(x) // self._core.vectors)
         beats = self._vectors(x).reshape(count, -1, -(-vector_layout(self._core).size // 32))
-        size = self._ports[3].words
+        size = self._ports[-1].words
         words, wanted = [], []
         for k in range(count):
             part = expected[vectors * k : vectors * (k + 1)]

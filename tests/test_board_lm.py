@@ -65,7 +65,9 @@ def test_one_line_of_text_from_the_command_line(program, model, called, tmp_path
     job = lm_core.Job(**JOB, rate=0.003)
     want = lm_core.run_core(model, tmp_path / "demo", job, rtl=False, build=tmp_path)
     before, after = (want["perplexity"][when] for when in ("before", "after"))
-    assert f"perplexity of 1 held-out characters, before: {before:.4f}\n" in printed
+    floats = [want["perplexity"][name] for name in ("float32", "compressed")]
+    assert f"characters: {floats[0]:.4f} in float32, {floats[1]:.4f} at 4 bits" in printed
+    assert f"perplexity on the board, before: {before:.4f}\n" in printed
     assert f"step 1: loss {want['losses'][0]:.4f}, slope {want['slopes'][0]:+.4f}\n" in printed
     assert f"kept weights were tuned; perplexity after: {after:.4f}\n" in printed
     assert before != after
@@ -77,7 +79,7 @@ def test_products_and_updates_of_several_matrices(device):
     matrices = {
         "packed": matrix(5, 40, [(0, 3, 70), (2, 39, -9), (4, 0, 1)], shift=3, scale=2),
         "plain": matrix(3, 7, [(1, 6, -32768)], plain=True, shift=1),
-        "bare": matrix(600, 512),
+        "bare": matrix(600, 16),
     }
     engine = BoardMatrices(device, CONFIG, MEMORY, matrices, "")
     model = KeptMatrices(CONFIG, CONFIG.sparse, matrices)

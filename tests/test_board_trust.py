@@ -31,7 +31,7 @@ JOBS = {
     ),
     "lm": (
         "one", {"steps": 1, "batch": 1, "characters": 1, "fraction": 0.05},
-        "perplexity of 1 held-out characters, before: ",
+        "perplexity on the board, before: ",
         "all sums and new values are those of the model, bit for bit",
     ),
 }  # fmt: skip

@@ -20,8 +20,9 @@ from seedbed.boards.memory import CLOCK_MHZ, MEMORY_REGISTERS, memory_ports, req
 from seedbed.boards.registers import Register, ports
 from seedbed.boards.stream_job import JOB_REGISTERS, add_job, feed, give
 from seedbed.flow.demos.lm_core import Job, products, products_bar
-from seedbed.flow.demos.lm_integer import Setup, setup
+from seedbed.flow.demos.lm_integer import BITS, Setup, setup
 from seedbed.flow.demos.lm_task import Windows, embedded, load
+from seedbed.golden.language_model import perplexity
 from seedbed.spec import GemvConfig, SdramConfig
 
 __all__ = ["BOARDS", "MEMORY", "REGISTERS", "VARIANTS", "Top", "run"]
@@ -154,6 +155,11 @@ def run(
         judged = made.held[0][:characters], made.held[1][:characters]
         require_fit(config, MEMORY, made.matrices)
         console.print(require_memory(device, MEMORY))
+        floats = [perplexity(of, *judged) for of in (task.parameters, made.restored)]
+        console.print(
+            f"perplexity of {len(judged[1])} held-out characters: {floats[0]:.4f} in float32, "
+            f"{floats[1]:.4f} at {BITS} bits with kept weights"
+        )
         settings = repr((replace(job, keep=None), *(part.tolist() for part in judged)))
         total = products(2 * len(judged[1])) + products(2 * job.steps * job.batch, job.spread)
         with products_bar(progress, made, total) as advance:
@@ -170,7 +176,7 @@ def run(
 def _tune(console: Console, engine: BoardMatrices, made: Setup, judged: Windows, job: Job) -> None:
     """Judge, tune and judge again."""
     before = made.model.perplexity(engine, *judged)
-    console.print(f"perplexity of {len(judged[1])} held-out characters, before: {before:.4f}")
+    console.print(f"perplexity on the board, before: {before:.4f}")
     for step in range(job.steps):
         loss, slope = made.model.step(
             engine, *job.windows(made, step), step=job.number(step),
