@@ -6,6 +6,7 @@ from amaranth.hdl import ClockDomain, ClockSignal, Const, Elaboratable, Instance
 from amaranth.lib import io
 from amaranth.lib.cdc import ResetSynchronizer
 
+from seedbed.boards import toolchains
 from seedbed.boards.memory import memory_of
 from seedbed.boards.platforms import Board, clock_of
 from seedbed.boards.top import Top
@@ -60,14 +61,22 @@ class BoardTop(Elaboratable):
         names = [part.name for part in platform.lookup("uart", 0).ios]
         serial = platform.request("uart", dir=dict.fromkeys(names, "-"))
         m.submodules.rx = rx = io.Buffer("i", serial.rx)
-        m.submodules.tx = tx = io.Buffer("o", serial.tx)
-        m.d.comb += [top.rx.eq(rx.i), tx.o.eq(top.tx)]
+        self._drive(m, "tx", serial.tx, top.tx)
+        m.d.comb += top.rx.eq(rx.i)
         for k in range(self.board.leds):
-            m.submodules[f"led_{k}"] = led = io.Buffer("o", platform.request("led", k, dir="-"))
-            m.d.comb += led.o.eq(top.leds[k])
+            self._drive(m, f"led_{k}", platform.request("led", k, dir="-"), top.leds[k])
         if memory_of(self.app):
             self._memory(m, platform, top)
         return m
+
+    def _drive(self, m, name, pad, value):
+        """Connect an output pad of one pin."""
+        if toolchains.find(self.board).pack == "GOWIN_PACK":
+            # Amaranth's buffer is a TBUF: gowin_pack sets a bank of these alone to 1.2 V.
+            m.submodules[name] = Instance("OBUF", i_I=value ^ pad.invert[0], o_O=pad.io)
+            return
+        m.submodules[name] = buffer = io.Buffer("o", pad)
+        m.d.comb += buffer.o.eq(value)
 
     def _memory(self, m, platform, top):
         """Connect the pads of the memory: a register in each direction."""

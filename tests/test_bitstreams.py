@@ -136,8 +136,14 @@ def test_every_board_has_pins_and_a_clock(board):
     """The design is elaborated with the board's pads: a missing pin is an error."""
     app = apps.find("noise", board=board.name)
     files = platform_of(board).prepare(board_top.BoardTop(app, board), "noise").files
-    pins = files[f"noise.{toolchains.find(board).constraints}"]
-    assert "uart_0__rx__io" in (pins if isinstance(pins, str) else pins.decode())
+    pins, text = (
+        found if isinstance(found := files[f"noise.{end}"], str) else found.decode()
+        for end in (toolchains.find(board).constraints, "il")
+    )
+    assert "uart_0__rx__io" in pins
+    # gowin_pack reads the voltage of a bank from its OBUFs. A TBUF is none.
+    assert text.count("cell \\OBUF ") == (board.leds + 1 if "cell \\IBUF " in text else 0)
+    assert "cell \\TBUF " not in text
 
 
 @pytest.mark.parametrize("mhz", [40, 60, 70, 75, 80])
