@@ -5,13 +5,16 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 
 from amaranth.back import rtlil, verilog
 
 from seedbed.boards.memory import memory_of
-from seedbed.boards.top import Top
+from seedbed.boards.top import Top, identifier
+from seedbed.flow.cache import code, memo
 from seedbed.flow.emit.deduplicate import deduplicate
 from seedbed.flow.emit.identifiers import legalize
 from seedbed.flow.emit.postprocess import postprocess
@@ -32,11 +35,13 @@ def executable(app: ModuleType, name: str, *, build: Path) -> Path:
     the memory's chip is a model that ends the program if one of its rules is broken.
     """
     tools.find("YOSYS")
-    top = Top(app, DIVISOR)
-    # As the cores' Verilog: a block without a changing input runs at the begin, too.
-    cells = legalize(deduplicate(rtlil.convert(top, name="top", emit_src=False)))
-    text = postprocess(verilog._convert_rtlil_text(cells, strip_internal_attrs=True))
-    path = write_atomic(build / "board" / f"{name}.v", text)
+    # The elaboration of a large core takes as long as the rest of a start.
+    key = {
+        "sources": [identifier(app), sha256(code(__name__).encode()).hexdigest()],
+        "tools": [version("amaranth"), tools.version("YOSYS")],
+    }
+    made = memo(build / "cache", "board", key, lambda: {"verilog": _verilog(app)})
+    path = write_atomic(build / "board" / f"{name}.v", made["verilog"])
     main = Path(__file__).with_name("virtual.cpp")
     memory, flags = memory_of(app), cpp_bench.OPTIMISED
     files = {}
@@ -45,6 +50,14 @@ def executable(app: ModuleType, name: str, *, build: Path) -> Path:
         files["memory.h"] = main.with_name("memory.h").read_text()
         flags = [*flags, "-CFLAGS", "-DHAS_MEMORY"]
     return cpp_bench.executable(main, path, "top", build=build / "board", flags=flags, files=files)
+
+
+def _verilog(app: ModuleType) -> str:
+    """Return the top of an application as Verilog."""
+    top = Top(app, DIVISOR)
+    # As the cores' Verilog: a block without a changing input runs at the begin, too.
+    cells = legalize(deduplicate(rtlil.convert(top, name="top", emit_src=False)))
+    return postprocess(verilog._convert_rtlil_text(cells, strip_internal_attrs=True))
 
 
 @dataclass(frozen=True)
