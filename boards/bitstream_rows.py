@@ -14,8 +14,8 @@ from seedbed.sim import tools
 __all__ = ["row", "write"]
 
 
-def row(board: Board, application: str, made: Bitstream) -> Row:
-    """Return the row of an application's bitstream for a board."""
+def row(board: Board, application: str, made: Bitstream, clock: int) -> Row:
+    """Return the row of an application's bitstream for a board, with a clock in MHz."""
     chain, mhz = toolchains.find(board), list(made.fmax.values())
     used = [made.cells.get(kind, (0, 0))[0] for kind in chain.cells]
     return Row(
@@ -29,7 +29,7 @@ def row(board: Board, application: str, made: Bitstream) -> Row:
             "fmax_min_mhz": min(mhz),
             "fmax_max_mhz": max(mhz),
             "fmax_by_seed_mhz": mhz,
-            "clock_mhz": board.clock_mhz,
+            "clock_mhz": clock,
         },
         seeds=list(made.fmax),
         tools={name.lower(): tools.version(name) for name in ("YOSYS", chain.place)},

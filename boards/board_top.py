@@ -8,30 +8,51 @@ from amaranth.lib.cdc import ResetSynchronizer
 
 from seedbed.boards import toolchains
 from seedbed.boards.memory import memory_of
-from seedbed.boards.platforms import Board
+from seedbed.boards.platforms import Board, clock_of
 from seedbed.boards.top import Top
 
-__all__ = ["BAUD", "PLL", "BoardTop"]
+__all__ = ["BAUD", "BoardTop", "pll"]
 
 #: Bits a second of the serial port.
 BAUD = 3_000_000
-#: Of the PLL of an ECP5: 25 MHz / 5 * 12, from a VCO of 600 MHz.
-PLL = {"CLKI_DIV": 5, "CLKFB_DIV": 12, "CLKOP_DIV": 10, "CLKOP_CPHASE": 4}
-#: The clock of the memory's chip, three VCO cycles (5 ns) later: its inputs are stable then, and
-#: what it drives (6 ns after its edge) is stable before the next edge of the application's clock.
+#: The oscillator of an ECP5's PLL in MHz, and the range of the VCO.
+OSCILLATOR_MHZ = 25
+VCO_MHZ = (400, 800)
+#: The clock of the memory's chip, three VCO cycles (0.3 of a cycle, 5 ns at 60 MHz) later: its
+#: inputs are stable then, and what it drives (6 ns after its edge) is stable before the next edge
+#: of the application's clock.
 MEMORY_PLL = {"CLKOS_ENABLE": "ENABLED", "CLKOS_DIV": 10, "CLKOS_CPHASE": 7, "CLKOS_FPHASE": 0}
+
+
+def pll(mhz: int) -> dict[str, int]:
+    """Return the parameters of an ECP5's PLL for a clock: 25 MHz / 5 * n, from a VCO ten times it.
+
+    Raises ``ValueError`` if there is no such clock.
+    """
+    step, divider = OSCILLATOR_MHZ // 5, 10
+    least, most = (vco // divider for vco in VCO_MHZ)
+    if mhz % step or not least <= mhz <= most:
+        raise ValueError(
+            f"the clock of an application must be a multiple of {step} MHz in {least}..{most}, "
+            f"not {mhz}"
+        )
+    return {
+        "CLKI_DIV": 5,
+        "CLKFB_DIV": mhz // step,
+        "CLKOP_DIV": divider,
+        "CLKOP_CPHASE": 4,
+    }
 
 
 class BoardTop(Elaboratable):
     """The top of an application with the pads, the clock and the reset of a board."""
 
     def __init__(self, app: ModuleType, board: Board):
-        self.app, self.board = app, board
+        self.app, self.board, self.mhz = app, board, clock_of(app, board)
 
     def elaborate(self, platform):
         m = Module()
-        mhz = self.board.clock_mhz
-        m.submodules.top = top = Top(self.app, round(mhz * 1_000_000 / BAUD))
+        m.submodules.top = top = Top(self.app, round(self.mhz * 1_000_000 / BAUD))
         m.domains.sync = ClockDomain()
         locked = self._clock(m, platform)
         button = platform.request(self.board.reset, 0, dir="-")
@@ -83,7 +104,7 @@ class BoardTop(Elaboratable):
         )
         clock = Signal()
         m.d.comb += ClockSignal("sync").eq(clock)
-        platform.add_clock_constraint(clock, self.board.clock_mhz * 1e6)
+        platform.add_clock_constraint(clock, self.mhz * 1e6)
         if not self.board.pll:
             m.d.comb += clock.eq(oscillator.i)
             return Const(1)
@@ -97,13 +118,13 @@ class BoardTop(Elaboratable):
         if memory_of(self.app):
             m.domains.memory = ClockDomain(reset_less=True)
             m.d.comb += ClockSignal("memory").eq(memory)
-            platform.add_clock_constraint(memory, self.board.clock_mhz * 1e6)
+            platform.add_clock_constraint(memory, self.mhz * 1e6)
         m.submodules.pll = Instance(
             "EHXPLLL",
-            a_FREQUENCY_PIN_CLKI="25", a_FREQUENCY_PIN_CLKOP=str(self.board.clock_mhz),
+            a_FREQUENCY_PIN_CLKI=str(OSCILLATOR_MHZ), a_FREQUENCY_PIN_CLKOP=str(self.mhz),
             p_PLLRST_ENA="DISABLED", p_INTFB_WAKE="DISABLED", p_STDBY_ENABLE="DISABLED",
             p_DPHASE_SOURCE="DISABLED", p_CLKOP_ENABLE="ENABLED", p_CLKOP_FPHASE=0,
-            p_FEEDBK_PATH="CLKOP", **{f"p_{name}": value for name, value in PLL.items()},
+            p_FEEDBK_PATH="CLKOP", **{f"p_{name}": value for name, value in pll(self.mhz).items()},
             i_CLKI=oscillator.i, i_CLKFB=clock, o_CLKOP=clock, o_LOCK=locked,
             i_RST=0, i_STDBY=0, i_PHASESEL0=0, i_PHASESEL1=0, i_PHASEDIR=0, i_PHASESTEP=0,
             i_PHASELOADREG=0, i_PLLWAKESYNC=0, i_ENCLKOP=0,

@@ -9,15 +9,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from seedbed.boards import toolchains
+from seedbed.boards import place, toolchains
 from seedbed.boards.board_top import BoardTop
-from seedbed.boards.platforms import Board
+from seedbed.boards.platforms import Board, clock_of
 from seedbed.flow.files import write_atomic
 from seedbed.flow.fpga import targets
 from seedbed.flow.fpga.synth import Progress, notify
 from seedbed.sim import tools
 
-__all__ = ["Bitstream", "TimingMissed", "build", "load"]
+__all__ = ["Bitstream", "TimingMissed", "build", "load", "styles"]
 
 
 class TimingMissed(RuntimeError):
@@ -53,13 +53,14 @@ def build(
     bitstream = folder / f"{name}.{chain.end}"
     bitstream.unlink(missing_ok=True)
     _synthesize(board, app, name, folder, progress)
-    reports = {}
+    large = place.prepare(board, folder / f"{name}.json")
+    reports, clock = {}, clock_of(app, board)
     for seed in seeds:
         notify(progress, f"placing {name} on {board.name}, seed {seed}")
-        reports[seed] = _place(board, name, folder, seed)
+        reports[seed] = place.place(board, name, folder, seed=seed, mhz=clock, large=large)
     fmax = {seed: _fmax(report) for seed, report in reports.items()}
     fastest = max(fmax, key=lambda seed: fmax[seed])
-    _require_timing(reports[fastest], board.clock_mhz)
+    _require_timing(reports[fastest], clock)
     words = [word.format(name=name, seed=fastest) for word in chain.packed]
     tools.run(chain.pack, *words, cwd=folder)
     cells = {
@@ -81,27 +82,24 @@ def _synthesize(board: Board, app: ModuleType, name: str, folder: Path, progress
         text = plan.files[f"{name}.{end}"]
         write_atomic(folder / f"{name}.{end}", text if isinstance(text, str) else text.decode())
     notify(progress, f"synthesizing {name} for {board.name}")
-    script = f"read_rtlil {name}.il; {chain.synth} -top {name} -json {name}.json"
+    script = f"read_rtlil {name}.il; {styles(app, name)}{chain.synth} -top {name} -json {name}.json"
     tools.run("YOSYS", "-q", "-p", script, cwd=folder)
 
 
-def _place(board: Board, name: str, folder: Path, seed: int) -> dict[str, Any]:
-    """Place and route with a seed; return nextpnr's report."""
-    chain = toolchains.find(board)
-    words = [word.format(name=name, seed=seed) for word in chain.arguments]
-    tools.run(
-        chain.place, *targets.find(board.target).device, "-q", "--seed", str(seed),
-        "--json", f"{name}.json", *words, "--freq", str(board.clock_mhz),
-        "--report", "report.json", "--timing-allow-fail", "--log", "place.log", cwd=folder,
-    )  # fmt: skip
-    found: dict[str, Any] = json.loads((folder / "report.json").read_text())
-    return found
+def styles(app: ModuleType, name: str) -> str:
+    """Return yosys's commands for what an application's memories are made of."""
+    styles: dict[str, tuple[str, ...]] = getattr(app, "MEMORY_STYLES", {})
+    return "".join(
+        f'setattr -set ram_style "{style}" '
+        + " ".join(f"{name}.top.{memory.replace(':', '/m:')}" for memory in memories)
+        + "; "
+        for style, memories in styles.items()
+    )
 
 
 def _flip_flops(board: Board, netlist: Path) -> int:
     """Return the number of flip-flops in a netlist."""
-    modules = json.loads(netlist.read_text())["modules"].values()
-    (top,) = (module for module in modules if int(module["attributes"].get("top", "0"), 2))
+    top = place.top_of(json.loads(netlist.read_text()))
     kinds = re.compile(targets.find(board.target).ff)
     return sum(1 for cell in top["cells"].values() if kinds.fullmatch(cell["type"]))
 

@@ -128,7 +128,8 @@ def build_bitstream(
         made = bitstreams.build(chosen, found, app, folder=folder, seeds=[seed], progress=update)
     rows = [[kind, *used] for kind, used in made.cells.items() if used[0]]
     show_table(out, ["cells", "used", "available"], rows)
-    out.print(f"Fmax: {made.fmax[seed]:.1f} MHz, for a clock of {chosen.clock_mhz} MHz")
+    clock = platforms.clock_of(found, chosen)
+    out.print(f"Fmax: {made.fmax[seed]:.1f} MHz, for a clock of {clock} MHz")
     print(made.path)
 
 
@@ -166,7 +167,7 @@ def report_bitstreams(
                 except bitstreams.TimingMissed as problem:
                     missed.append(f"{name} for {board.name}: {problem}")
                     continue
-                rows.append(bitstream_rows.row(board, name, made))
+                rows.append(bitstream_rows.row(board, name, made, platforms.clock_of(found, board)))
                 bitstream_rows.write(rows, build)
     if rows:
         table, *_ = sections([row.to_json() for row in rows])

@@ -28,7 +28,7 @@ __all__ = [
     "require_memory",
 ]
 
-#: The clock of the boards' tops.
+#: The clock of an application with a memory that asks for no other one.
 CLOCK_MHZ = 60
 #: A register in each direction, less one: the chip's clock is delayed by a part of a cycle.
 PAD_CYCLES = 1
@@ -43,14 +43,16 @@ MEMORY_REGISTERS = (
 def memory_of(app: ModuleType) -> SdramConfig | None:
     """Return the memory that an application asks for by ``MEMORY``, or ``None``.
 
-    Raises ``ValueError`` if it is not that of the boards, or has no registers.
+    Raises ``ValueError`` if its clock is not the application's, its registers of the pads are not
+    those of the boards, or the application has no registers for it.
     """
     found: SdramConfig | None = getattr(app, "MEMORY", None)
     if found is None:
         return None
-    if (found.clock_mhz, found.pad_cycles) != (CLOCK_MHZ, PAD_CYCLES):
+    clock: int = getattr(app, "CLOCK_MHZ", CLOCK_MHZ)
+    if (found.clock_mhz, found.pad_cycles) != (clock, PAD_CYCLES):
         raise ValueError(
-            f"the memory of an application has clock_mhz={CLOCK_MHZ} and pad_cycles={PAD_CYCLES}, "
+            f"the memory of the application has clock_mhz={clock} and pad_cycles={PAD_CYCLES}, "
             f"not {found.clock_mhz} and {found.pad_cycles}"
         )
     if not set(MEMORY_REGISTERS) <= set(app.REGISTERS):

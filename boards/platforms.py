@@ -1,10 +1,11 @@
 """The boards: one table of devices, clocks and platforms."""
 
 from dataclasses import dataclass
+from types import ModuleType
 
 from seedbed.flow.core import suggestion
 
-__all__ = ["BOARDS", "Board", "find"]
+__all__ = ["BOARDS", "Board", "clock_of", "find"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,8 +21,8 @@ class Board:
     target
         The device, package and speed grade: a name in :data:`seedbed.flow.fpga.targets.TARGETS`.
     clock_mhz, pll
-        The clock of the application, and whether the PLL of an ECP5 makes it of 25 MHz; otherwise,
-        it is the oscillator's.
+        The clock of an application that asks for no other one, and whether the PLL of an ECP5 makes
+        it of 25 MHz; otherwise, it is the oscillator's, for all applications.
     reset, leds
         The button for the reset, and the number of LEDs.
     loader
@@ -87,3 +88,12 @@ def find(name: str) -> Board:
             f"no board is called {name!r}{suggestion(name, BOARDS)}; there are {', '.join(BOARDS)}"
         )
     return BOARDS[name]
+
+
+def clock_of(app: ModuleType, board: Board) -> int:
+    """Return the clock of an application on a board, in MHz.
+
+    With a PLL, it is the ``CLOCK_MHZ`` that the application asks for.
+    """
+    asked: int = getattr(app, "CLOCK_MHZ", board.clock_mhz)
+    return asked if board.pll else board.clock_mhz

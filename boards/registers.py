@@ -31,7 +31,7 @@ class Register:
 #: The first registers of every application.
 COMMON = (
     Register("protocol", "read", "version of the protocol"),
-    Register("identifier", "read", "identifies the build: a hash of the sources"),
+    Register("identifier", "read", "identifies the build: a hash of the design's sources"),
     Register("bit_cycles", "read", "clock cycles of a bit of the serial port"),
 )
 

@@ -13,7 +13,17 @@ from seedbed.boards.registers import Register
 from seedbed.boards.sender import LinkFailure
 from seedbed.boards.streams import Input, Output, WordMerger, WordSplitter
 
-__all__ = ["JOB_REGISTERS", "StreamJob", "add_job", "feed", "give"]
+__all__ = [
+    "JOB_REGISTERS",
+    "StreamJob",
+    "add_job",
+    "exchange",
+    "feed",
+    "give",
+    "places",
+    "require_job",
+    "start",
+]
 
 #: Registers of every application of this kind.
 JOB_REGISTERS = (
@@ -92,14 +102,7 @@ class StreamJob:
 
     def start(self, device: Device) -> None:
         """End an earlier job, discard what is left of it, and start this one."""
-        device.write("hold", 1)
-        position = device.position()
-        while left := device.words(position, 128):
-            position = (position + len(left)) % 2**32
-        origins = {"origin_in": device.accepted(), "origin_out": position}
-        for name, value in (origins | {"digest": self.digest}).items():
-            device.write(name, value)
-        device.write("hold", 0)
+        start(device, self.digest)
 
     def run(
         self,
@@ -125,38 +128,97 @@ class StreamJob:
         Raises ``ValueError`` if there is no job to continue, or another one.
         """
         if resume:
-            self._require_job(device)
+            require_job(device, self.digest)
         else:
             self.start(device)
-        sent = (device.accepted() - device.read("origin_in")) % 2**32
-        position = device.position()
-        first = (position - device.read("origin_out")) % 2**32
+        sent, first = places(device)
         if sent > len(self.words) or first > self.expected:
             raise ValueError("the board has words of another job: start this one without --resume")
-        received: list[int] = []
+        received = exchange(
+            device, self.words[sent:], device.position(), self.expected - first,
+            progress=progress, patience=patience,
+        )  # fmt: skip
+        # It discards the last ones.
+        device.words((device.read("origin_out") + self.expected) % 2**32, 1)
+        return first, received
+
+
+def start(device: Device, digest: int) -> None:
+    """End an earlier job, discard what is left of it, and start one with a digest of its words."""
+    device.write("hold", 1)
+    position = device.position()
+    while left := device.words(position, 128):
+        position = (position + len(left)) % 2**32
+    origins = {"origin_in": device.accepted(), "origin_out": position}
+    for name, value in (origins | {"digest": digest}).items():
+        device.write(name, value)
+    device.write("hold", 0)
+
+
+def require_job(device: Device, digest: int) -> None:
+    """Raise ``ValueError`` if the board has no job to continue, or another one."""
+    if not device.read("jobs"):
+        raise ValueError("there is no job to continue: the board was reset")
+    if device.read("digest") != digest:
+        raise ValueError("the board runs another job: its options must be given again")
+
+
+def places(device: Device) -> tuple[int, int]:
+    """Return how many words of the job were sent, and how many were read and are not stored."""
+    sent = (device.accepted() - device.read("origin_in")) % 2**32
+    return sent, (device.position() - device.read("origin_out")) % 2**32
+
+
+def exchange(
+    device: Device,
+    words: np.ndarray,
+    position: int,
+    expected: int,
+    *,
+    progress: Callable[[np.ndarray], object] | None = None,
+    patience: float = 60,
+) -> np.ndarray:
+    """Send words, and read what comes back meanwhile and then; return it.
+
+    Parameters
+    ----------
+    device
+        The board.
+    words
+        What is sent.
+    position, expected
+        The position of the first word that comes back, and how many come.
+    progress
+        Called with all words so far, whenever some were read.
+    patience
+        Seconds without a word in either direction.
+
+    Raises :class:`LinkFailure` if more words come.
+    """
+    received: list[int] = []
+    later = time.monotonic() + INTERVAL
+
+    def take(part: list[int]) -> None:
+        received.extend(part)
+        if progress:
+            progress(np.array(received, np.uint32))
+
+    def read() -> None:
+        nonlocal later
+        if time.monotonic() < later:
+            return
+        while part := device.words((position + len(received)) % 2**32, 128):
+            take(part)
         later = time.monotonic() + INTERVAL
 
-        def read() -> None:
-            nonlocal later
-            if time.monotonic() < later:
-                return
-            while part := device.words((position + len(received)) % 2**32, 128):
-                received.extend(part)
-                progress(np.array(received, np.uint32))
-            later = time.monotonic() + INTERVAL
-
-        device.send(self.words[sent:].tolist(), meanwhile=read, patience=patience)
-        missing = self.expected - first - len(received)
-        if missing < 0:
-            raise LinkFailure(f"{device.port} sent more words than the job has")
-        at = (position + len(received)) % 2**32
-        for part in device.stream(at, missing, patience=patience):
-            received.extend(part)
-            progress(np.array(received, np.uint32))
-        return first, np.array(received, np.uint32)
-
-    def _require_job(self, device: Device) -> None:
-        if not device.read("jobs"):
-            raise ValueError("there is no job to continue: the board was reset")
-        if device.read("digest") != self.digest:
-            raise ValueError("the board runs another job: its options must be given again")
+    device.send(words.tolist(), meanwhile=read, patience=patience)
+    missing = expected - len(received)
+    if missing < 0:
+        raise LinkFailure(f"{device.port} sent more words than the job has")
+    at = (position + len(received)) % 2**32
+    for part in device.stream(at, missing, patience=patience):
+        take(part)
+        if len(received) == expected:
+            # The last ones are discarded with the next request for words.
+            break
+    return np.array(received, np.uint32)

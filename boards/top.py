@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out, connect
 
 from seedbed.boards.memory import add_memory, memory_of, pin_members
 from seedbed.boards.registers import RegisterBank
-from seedbed.flow.cache import code
+from seedbed.flow.cache import definitions
 from seedbed.hw.host_link import HostLink
 from seedbed.hw.uart import UartReceiver, UartTransmitter
 from seedbed.spec import HostLinkConfig
@@ -18,8 +18,13 @@ __all__ = ["Top", "identifier"]
 
 
 def identifier(app: ModuleType) -> int:
-    """Return what identifies a build of an application: 32 bits of a hash of its sources."""
-    text = code(app.__name__) + code(__name__) + repr(getattr(app, "config", None))
+    """Return what identifies a build of an application: 32 bits of a hash.
+
+    It is of the sources of the design, its registers and its configuration. A host's program is not
+    part of it.
+    """
+    text = definitions(app.__name__, "Top", "REGISTERS") + definitions(__name__, "Top")
+    text += repr([getattr(app, name, None) for name in ("config", "MEMORY")])
     return int.from_bytes(sha256(text.encode()).digest()[:4], "little")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from seedbed.flow.files import write_atomic
 
-__all__ = ["code", "memo"]
+__all__ = ["code", "definitions", "memo"]
 
 
 def memo(
@@ -97,3 +97,63 @@ def code(name: str, seen: set[str] | None = None) -> str:
     seen.add(name)
     text, imports = _source(name)
     return text + "".join(code(module, seen) for module in sorted(imports))
+
+
+@cache
+def _parts(name: str) -> tuple[dict[str, tuple[str, frozenset[str]]], dict[str, tuple[str, str]]]:
+    """Return what a module defines, and what it imports from this project, both by name.
+
+    A definition is its text without comments and docstrings, and the names in it. An import is a
+    module, and the name in it, "" for the module itself. Statements without a name are left out.
+    """
+    defined: dict[str, tuple[str, frozenset[str]]] = {}
+    imported: dict[str, tuple[str, str]] = {}
+    file = getattr(importlib.import_module(name), "__file__", None)
+    for node in ast.parse(Path(file).read_text()).body if file else ():
+        if isinstance(node, ast.ImportFrom):
+            if (node.module or "").split(".")[0] == "seedbed":
+                for alias in node.names:
+                    module = _defining_module(node.module or "", alias.name)
+                    is_module = module == f"{node.module}.{alias.name}"
+                    original = "" if is_module else alias.name
+                    imported[alias.asname or alias.name] = module, original
+            continue
+        for part in ast.walk(node):
+            if isinstance(part, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(part):
+                part.body[:1] = [ast.Pass()]
+        inside = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+        names = {each.id for each in inside if isinstance(each.ctx, ast.Store)}
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names = {node.name}
+        used = frozenset(each.id for each in inside)
+        for each in names:
+            text, before = defined.get(each, ("", frozenset()))
+            defined[each] = text + ast.unparse(node) + "\n", before | used
+    return defined, imported
+
+
+def definitions(name: str, *wanted: str) -> str:
+    """Return the text of definitions of a module, and of all definitions that they use.
+
+    They are found by their names, in this module and in those of this project that it imports. It
+    does not depend on what else is in the modules. Names that a module does not define are left
+    out.
+    """
+    found: dict[tuple[str, str], str] = {}
+    open_ = [(name, each) for each in wanted]
+    while open_:
+        module, each = key = open_.pop()
+        if key in found:
+            continue
+        defined, imported = _parts(module)
+        found[key] = ""
+        if each in defined:
+            found[key], used = defined[each]
+            open_ += [(module, other) for other in used]
+        elif each in imported:
+            other, original = imported[each]
+            if original:
+                open_.append((other, original))
+            else:
+                found[key] = code(other)
+    return "".join(found[key] for key in sorted(found))

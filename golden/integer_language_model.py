@@ -18,6 +18,7 @@ Source: SensZOQ (arXiv:2406.02913), sections 3 and 4.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol
 
 import numpy as np
@@ -123,14 +124,28 @@ class IntegerLanguageModel:
     ) -> np.ndarray:
         """Return the cross-entropy of each next character in nats.
 
-        With ``k`` of 1 or -1, kept values are perturbed with the numbers of a ``step``.
+        Parameters
+        ----------
+        engine
+            What multiplies.
+        contexts
+            Characters (n, length).
+        targets
+            The character after each context (n,), or those after its last p lengths (n, p), where
+            -1 is none. A context of T + s characters has p = 2 s + 1: those after T - s to T + s.
+            The network sees the last T of them.
+        k, step
+            With ``k`` of 1 or -1, kept values are perturbed with the numbers of a ``step``.
         """
+        wanted = targets if targets.ndim == 2 else targets[:, None]
         found = [np.zeros(0)]
         for at in range(0, len(contexts), CHUNK):
-            logits = self._logits(engine, contexts[at : at + CHUNK], k, step)
+            part = wanted[at : at + CHUNK]
+            known = part >= 0
+            logits = self._logits(engine, contexts[at : at + CHUNK], known, k, step)
             logits -= logits.max(axis=1, keepdims=True)
             logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-            found.append(-np.take_along_axis(logs, targets[at : at + CHUNK, None], 1)[:, 0])
+            found.append(-np.take_along_axis(logs, part[known][:, None], 1)[:, 0])
         return np.concatenate(found)
 
     def perplexity(self, engine: Engine, contexts: np.ndarray, targets: np.ndarray) -> float:
@@ -138,9 +153,13 @@ class IntegerLanguageModel:
         return float(np.exp(self.losses(engine, contexts, targets).mean()))
 
     def step(
-        self, engine: Engine, contexts: np.ndarray, targets: np.ndarray, *, step: int, rate: float
-    ) -> tuple[float, float]:
-        """Train by one step; return the mean of the two losses, and half their difference."""
+        self, engine: Engine, contexts: np.ndarray, targets: np.ndarray, *, step: int, rate: float,
+        clip: float = inf,
+    ) -> tuple[float, float]:  # fmt: skip
+        """Train by one step; return the mean of the two losses, and half their difference.
+
+        ``clip`` is the limit of |slope / eps| with the eps of each matrix.
+        """
         plus, minus = (
             float(self.losses(engine, contexts, targets, k=k, step=step).mean()) for k in (1, -1)
         )
@@ -151,7 +170,8 @@ class IntegerLanguageModel:
                 continue
             # A step in values is eps / spread 2^-scale: the number's scale is not in an update.
             eps = spread * 2.0**of.scale * of.step
-            change = rate * slope / (eps * spread * of.step)
+            gradient = min(max(slope / eps, -clip), clip)
+            change = rate * gradient / (spread * of.step)
             gain, shift = gain_of(engine.config, change)
             engine.update(name, seed=seed_of(step, name), gain=gain, shift=shift)
         return (plus + minus) / 2, slope
@@ -162,7 +182,11 @@ class IntegerLanguageModel:
             np.int64
         )
 
-    def _logits(self, engine: Engine, contexts: np.ndarray, k: int, step: int) -> np.ndarray:
+    def _logits(
+        self, engine: Engine, contexts: np.ndarray, known: np.ndarray, k: int, step: int
+    ) -> np.ndarray:
+        """Return the outputs (number of known targets, classes), by windows."""
+
         def product(name: str, x: np.ndarray, fraction: int = self.fraction) -> np.ndarray:
             """Return the products of ``x`` (n, columns) as float64 (n, rows)."""
             sums = engine.product(name, x, k=k, seed=seed_of(step, name))
@@ -182,8 +206,8 @@ class IntegerLanguageModel:
             units = inputs.shape[-1] // 4
             h = np.zeros((len(contexts), units), np.int64)
             c = np.zeros(h.shape)
-            hs = np.empty((CONTEXT, *h.shape), np.int64)
-            for t in range(CONTEXT):
+            hs = np.empty((len(where), *h.shape), np.int64)
+            for t in range(len(where)):
                 z = inputs[t] + product(f"{layer}.recurrent.weight", h)
                 i, f, g, o = np.split(z, 4, axis=1)
                 c = _sigmoid(f) * c + _sigmoid(i) * np.tanh(g)
@@ -192,7 +216,13 @@ class IntegerLanguageModel:
             parts.append(hs)
         q = np.concatenate(parts, axis=2)
         scores = product("attention.weight", q.reshape(-1, q.shape[-1])).reshape(where.shape)
-        shares = np.exp(scores - scores.max(axis=0))
-        shares /= shares.sum(axis=0)
-        y = self.quantize(np.ldexp((shares[..., None] * q).sum(axis=0), -self.fraction))
-        return product("output.weight", y) + self.biases["output.bias"]
+        points = known.shape[1]
+        y = np.empty((*known.shape, q.shape[-1]), np.int64)
+        for point in range(points):
+            end = len(where) - points + 1 + point
+            seen = slice(max(0, end - CONTEXT), end)
+            shares = np.exp(scores[seen] - scores[seen].max(axis=0))
+            shares /= shares.sum(axis=0)
+            attended = (shares[..., None] * q[seen]).sum(axis=0)
+            y[:, point] = self.quantize(np.ldexp(attended, -self.fraction))
+        return product("output.weight", y[known]) + self.biases["output.bias"]

@@ -1,6 +1,6 @@
 """The trainer of kept weights with AXI4, AXI4-Stream and AXI4-Lite ports."""
 
-from amaranth.hdl import Cat, ClockDomain, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, ClockDomain, Const, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -16,6 +16,7 @@ from seedbed.hw.axi import (
 )
 from seedbed.hw.forward_cache_axi import ADDRESS_BITS, PAGE_BITS
 from seedbed.hw.sparse_trainer import SparseTrainer
+from seedbed.hw.trainer_axi import connect_results, extended
 from seedbed.spec import SparseTrainerConfig
 from seedbed.spec.sparse_trainer import SPARSE_TRAINER_KINDS
 
@@ -146,41 +147,19 @@ class SparseTrainerAxi(wiring.Component):
 
     def _outputs(self, m, core) -> Value:
         """Connect entries, results and log; return whether a command has ended."""
-        end, result, step = core.o_status, core.o.payload, core.o_log.payload
+        end, result, step = core.o_status.payload, core.o.payload, core.o_log.payload
         entries = core.o_entries
-        # The core ends a command after the last sample and step: no result comes with the status.
-        results_ended = Signal()
-        log_ended = Signal()
-        results_last = end.valid & ~results_ended
-        log_last = end.valid & (end.payload.kind == _TRAIN) & ~log_ended
-        sample = Cat(_extended(result.loss, 32), _extended(result.best, 8), result.error)
-        status = Cat(Const(0, 48), end.payload.status)
-        place = [_extended(entries.payload[name], bits) for name, bits in ENTRY_FIELDS.items()]
+        place = [extended(entries.payload[name], bits) for name, bits in ENTRY_FIELDS.items()]
         m.d.comb += [
-            self.m_axis_results_tdata.eq(Mux(results_last, status, sample)),
-            self.m_axis_results_tlast.eq(results_last),
-            self.m_axis_results_tvalid.eq(core.o.valid | results_last),
-            core.o.ready.eq(self.m_axis_results_tready),
-            self.m_axis_log_tdata.eq(
-                Mux(log_last, 0, Cat(_extended(step.seed, 32), _extended(step.gain, 32)))
-            ),
-            self.m_axis_log_tlast.eq(log_last),
-            self.m_axis_log_tvalid.eq(core.o_log.valid | log_last),
-            core.o_log.ready.eq(self.m_axis_log_tready),
             self.m_axis_entries_tdata.eq(Cat(place)),
             self.m_axis_entries_tlast.eq(entries.payload.last),
             self.m_axis_entries_tvalid.eq(entries.valid),
             entries.ready.eq(self.m_axis_entries_tready),
-            end.ready.eq(
-                (~results_last | self.m_axis_results_tready) & (~log_last | self.m_axis_log_tready)
-            ),
         ]
-        with m.If(end.valid):
-            m.d.sync += [
-                results_ended.eq(~end.ready & (results_ended | self.m_axis_results_tready)),
-                log_ended.eq(~end.ready & (log_ended | self.m_axis_log_tready)),
-            ]
-        return end.valid & end.ready
+        sample = Cat(extended(result.loss, 32), extended(result.best, 8), result.error)
+        logged = Cat(extended(step.seed, 32), extended(step.gain, 32))
+        status = Cat(Const(0, 48), end.status)
+        return connect_results(m, self, core, sample, logged, status, _TRAIN)
 
     def _registers(self, m, lite, core, ended) -> Signal:
         """Hold the registers; return the base address."""
@@ -276,10 +255,3 @@ def _connect(m, payload, fields, word) -> Value:
             unfit.append(rest.any())
         at += bits
     return Cat(unfit).any()
-
-
-def _extended(value: Value, bits: int) -> Value:
-    """Return a value in so many bits: by its sign, if it has one."""
-    value = Value.cast(value)
-    top = value[-1] if value.shape().signed else Const(0, 1)
-    return Cat(value, top.replicate(bits - len(value)))[:bits]

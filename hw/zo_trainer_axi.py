@@ -1,6 +1,6 @@
 """The zeroth-order trainer with AXI4-Stream and AXI4-Lite ports."""
 
-from amaranth.hdl import Cat, ClockDomain, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, ClockDomain, Const, Module, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -14,6 +14,7 @@ from seedbed.hw.axi import (
     write_register,
 )
 from seedbed.hw.sample_intake import label_shape
+from seedbed.hw.trainer_axi import connect_results, in_bytes
 from seedbed.hw.zo_trainer import ZoTrainer
 from seedbed.spec.zo_trainer import ZO_TRAINER_KINDS, ZoTrainerConfig
 
@@ -109,48 +110,19 @@ class ZoTrainerAxi(wiring.Component):
             samples.payload.last.eq(self.s_axis_samples_tlast),
             samples.valid.eq(self.s_axis_samples_tvalid),
             self.s_axis_samples_tready.eq(samples.ready),
-            self.m_axis_parameters_tdata.eq(_in_bytes(*weights.payload.word)),
+            self.m_axis_parameters_tdata.eq(in_bytes(*weights.payload.word)),
             self.m_axis_parameters_tlast.eq(weights.payload.last),
             self.m_axis_parameters_tvalid.eq(weights.valid),
             weights.ready.eq(self.m_axis_parameters_tready),
         ]
-        ended = self._outputs(m, core)
+        result, entry = core.o.payload, core.o_log.payload
+        sample = in_bytes(result.best, result.error)
+        batch = in_bytes(entry.seed, entry.sign, *_fields(entry.phase))
+        status = Cat(Const(0, len(sample)), core.o_status.payload.status)
+        train = ZO_TRAINER_KINDS.index("train")
+        ended = connect_results(m, self, core, sample, batch, status, train)
         self._registers(m, lite, core, ended)
         return m
-
-    def _outputs(self, m, core) -> Value:
-        """Connect results and log, each with a last beat; return whether a command has ended."""
-        end, result, entry = core.o_status, core.o.payload, core.o_log.payload
-        trained = end.payload.kind == ZO_TRAINER_KINDS.index("train")
-        # The core ends a command after the last sample and batch: no result comes with the status.
-        results_ended = Signal()
-        log_ended = Signal()
-        results_last = end.valid & ~results_ended
-        log_last = end.valid & trained & ~log_ended
-        sample = _in_bytes(result.best, result.error)
-        status = Cat(Const(0, len(sample)), end.payload.status)
-        batch = _in_bytes(entry.seed, entry.sign, *_fields(entry.phase))
-        assert len(sample) + 8 <= RESULT_BITS
-        assert len(batch) <= LOG_BITS
-        m.d.comb += [
-            self.m_axis_results_tdata.eq(Mux(results_last, status, sample)),
-            self.m_axis_results_tlast.eq(results_last),
-            self.m_axis_results_tvalid.eq(core.o.valid | results_last),
-            core.o.ready.eq(self.m_axis_results_tready),
-            self.m_axis_log_tdata.eq(Mux(log_last, 0, batch)),
-            self.m_axis_log_tlast.eq(log_last),
-            self.m_axis_log_tvalid.eq(core.o_log.valid | log_last),
-            core.o_log.ready.eq(self.m_axis_log_tready),
-            end.ready.eq(
-                (~results_last | self.m_axis_results_tready) & (~log_last | self.m_axis_log_tready)
-            ),
-        ]
-        with m.If(end.valid):
-            m.d.sync += [
-                results_ended.eq(~end.ready & (results_ended | self.m_axis_results_tready)),
-                log_ended.eq(~end.ready & (log_ended | self.m_axis_log_tready)),
-            ]
-        return end.valid & end.ready
 
     def _registers(self, m, lite, core, ended):
         """Hold the registers."""
@@ -209,13 +181,3 @@ class ZoTrainerAxi(wiring.Component):
 def _fields(view: data.View) -> list[Value]:
     """Return the fields of a struct in order."""
     return [view[name] for name, _ in view.shape()]
-
-
-def _in_bytes(*values: Value) -> Value:
-    """Return values side by side, each extended to whole bytes."""
-    return Cat(
-        Cat(value, value[-1].replicate(octets(len(value)) - len(value)))
-        if value.shape().signed
-        else Cat(value, Const(0, octets(len(value)) - len(value)))
-        for value in values
-    )

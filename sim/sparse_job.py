@@ -4,30 +4,21 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
-from amaranth.lib import data
-from amaranth.lib.wiring import In
 
 from seedbed.golden.sparse_trainer import LogEntry, Parameters, SparseTrainer
 from seedbed.hw.sample_banks import sample_layout
 from seedbed.hw.sparse_trainer import SparseTrainer as Core
-from seedbed.sim import cpp_bench
 from seedbed.sim.cases.sparse_trainer import entry_payloads, job, row_payloads
-from seedbed.sim.harness import Mismatch, stream_ports
-from seedbed.sim.payloads import pack, unpack
-from seedbed.sim.ports import packed
+from seedbed.sim.harness import Mismatch
+from seedbed.sim.payloads import pack
+from seedbed.sim.training_job import Bench, Phase, Probes, words
 from seedbed.spec import DenseLayer, SparseTrainerConfig
 from seedbed.spec.sparse_mac import SPARSE_MAC_KINDS
 from seedbed.spec.sparse_trainer import SPARSE_TRAINER_STATUS
 
-__all__ = ["MAIN", "Done", "Job", "Memory", "executable", "run"]
-
-#: Feeds the core, plays its memory, and counts: some million cycles, so no Python in the loop.
-MAIN = Path(__file__).with_suffix(".cpp")
-#: Streams that the memory drives.
-MEMORY = ("o_command", "i_read")
+__all__ = ["Done", "Job", "Memory", "executable", "run"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,49 +131,28 @@ class Done:
     seconds: float
 
 
-def _header(top: str, config: SparseTrainerConfig) -> str:
-    """Return ports.h: the streams, the accesses that are counted, and the memory's widths."""
+def _bench(top: str, config: SparseTrainerConfig) -> Bench:
+    """Return the testbench of a core, which counts the accesses to its memory of entries."""
     root = f"top.rootp->{top}_packed__DOT__core__DOT__"
     entries = f"{root}passes__DOT__engine__DOT__sparse__DOT__entries__DOT__"
     updates = f"{root}control__DOT__pass_kind == {SPARSE_MAC_KINDS.index('update')}"
     read = f"{entries}issue && {entries}ce && !{entries}streamed"
-    probes = [
+    signals = [
         (f"{read} && !({updates})", f"{entries}address"),
         (f"{read} && {updates}", f"{entries}address"),
         (f"{entries}write", f"{entries}write_address"),
     ]
-    names = [pair for pair in stream_ports(Core(config).signature) if pair[0] not in MEMORY]
-    sides = {
-        "INPUTS": [f"P({name})" for name, way in names if way is In],
-        "OUTPUTS": [f"P({name})" for name, way in names if way is not In],
-        "PROBES": [f"P({enable}, {at})" for enable, at in probes],
-    }
-    lines = [f"#define {side}(P) {' '.join(calls)}" for side, calls in sides.items()]
-    numbers = {
-        "ROWS": config.entries,
-        "BEAT_BITS": config.beat_bits,
-        "ADDRESS_BITS": config.address_bits,
-        "PAGE": config.page,
-    }
-    lines += [f"#define {name} {value}" for name, value in numbers.items()]
-    return "\n".join([*lines, ""])
+    module = f"{top}_passes_engine_sparse_entries"
+    names = ("issue", "ce", "streamed", "address", "write", "write_address")
+    visible = [*((module, name) for name in names), (f"{top}_control", "pass_kind")]
+    probes = Probes(signals=signals, rows=config.entries, visible=visible)
+    widths = {"BEAT_BITS": config.beat_bits, "ADDRESS_BITS": config.address_bits}
+    return Bench(Core(config), probes, widths | {"PAGE": config.page})
 
 
 def executable(verilog: Path, top: str, config: SparseTrainerConfig, *, build: Path) -> Path:
     """Build the core in ``verilog``; see :func:`seedbed.sim.cpp_bench.executable`."""
-    entries = f"{top}_passes_engine_sparse_entries"
-    visible = [(entries, name) for name in ("issue", "ce", "streamed", "address")]
-    visible += [(entries, name) for name in ("write", "write_address")]
-    visible.append((f"{top}_control", "pass_kind"))
-    lines = [f'public_flat_rd -module "{module}" -var "{name}"\n' for module, name in visible]
-    files = {
-        "ports.h": _header(top, config),
-        "packed.v": packed(top, Core(config).signature),
-        "visible.vlt": "`verilator_config\n" + "".join(lines),
-    }
-    return cpp_bench.executable(
-        MAIN, verilog, f"{top}_packed", build=build, flags=cpp_bench.OPTIMISED, files=files
-    )
+    return _bench(top, config).executable(verilog, top, build=build)
 
 
 def _samples(config: SparseTrainerConfig, x: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -202,116 +172,45 @@ def _samples(config: SparseTrainerConfig, x: np.ndarray, labels: np.ndarray) -> 
     return found.reshape(len(x), beats, -1)
 
 
-def _words(payloads: Sequence[int], bits: int) -> np.ndarray:
-    """Return payloads of so many bits as whole words, the low one first: (count, words)."""
-    size = -(-bits // 32) * 4
-    raw = b"".join(payload.to_bytes(size, "little") for payload in payloads)
-    return np.frombuffer(raw, "<u4").reshape(len(payloads), -1)
+def _phases(bench: Bench, of: Job) -> dict[str, tuple[dict[str, np.ndarray], dict[str, int]]]:
+    """Return payloads for inputs, and how many come from outputs, by phase."""
+    config, model = of.config, of.model()
+    beats = _samples(config, of.x, of.labels)
+    entries = [model.entries(k) for k in range(len(of.layers))]
+    loaded = [payload for part in entries for payload in entry_payloads(config, part)]
+    epochs, samples = of.order.shape
+    fields = {"samples": samples, "epochs": epochs, "batch": of.batch, "seed": of.seed}
+    fields |= {"rate": of.rate, "decay": of.decay, "shift": of.shift}
+
+    def command(kind: str, which: np.ndarray | None = None, **fields: int) -> dict[str, np.ndarray]:
+        samples = {} if which is None else {"i_samples": np.concatenate(beats[which])}
+        return {"i": bench.given("i", [job(config, kind, **fields)])} | samples
+
+    count = len(of.classified)
+    infer = command("infer", of.classified, samples=count, epochs=1)
+    classes = {"o": count, "o_status": 1}
+    return {
+        "table": ({"i_layers": bench.given("i_layers", row_payloads(config, of.layers))}, {}),
+        "load": (
+            command("load") | {"i_entries": bench.given("i_entries", loaded)},
+            {"o_status": 1},
+        ),
+        "before": (infer, classes),
+        "train": (
+            command("train", of.order.ravel(), **fields),
+            {"o": of.order.size, "o_log": of.steps, "o_status": 1},
+        ),
+        "read": (command("read"), {"o_entries": len(loaded), "o_status": 1}),
+        "after": (infer, classes),
+    }
 
 
-class _Bench:
-    """Words of a job for the testbench, and what comes back.
-
-    The job's words: seed, pauses; the memory's latencies and gaps, its size, and its contents;
-    phases; then for each phase and input, how many payloads and their words, and for each output,
-    how many payloads. The results' words: for each phase its cycles and its beats of memory; for
-    each output, how many payloads, and cycle and words of each; for each probe, a count for each
-    value.
-    """
-
-    def __init__(self, of: Job):
-        core = Core(of.config)
-        ways = {name: way for name, way in stream_ports(core.signature) if name not in MEMORY}
-        self.job = of
-        self.inputs = [name for name, way in ways.items() if way is In]
-        self.outputs = [name for name in ways if name not in self.inputs]
-        self.layouts = {name: getattr(core, name).payload.shape() for name in ways}
-        self.probes, self.rows = 3, of.config.entries
-        self.phases = self._phases()
-
-    def _phases(self) -> dict[str, tuple[dict[str, np.ndarray], dict[str, int]]]:
-        """Return payloads for inputs, and how many come from outputs, by phase."""
-        of, config = self.job, self.job.config
-        model = of.model()
-        beats = _samples(config, of.x, of.labels)
-        entries = [model.entries(k) for k in range(len(of.layers))]
-        loaded = [payload for part in entries for payload in entry_payloads(config, part)]
-        epochs, samples = of.order.shape
-        fields = {"samples": samples, "epochs": epochs, "batch": of.batch, "seed": of.seed}
-        fields |= {"rate": of.rate, "decay": of.decay, "shift": of.shift}
-        count = len(of.classified)
-        infer = self._command("infer", of.classified, beats, samples=count, epochs=1)
-        classes = {"o": count, "o_status": 1}
-        return {
-            "table": ({"i_layers": self._given("i_layers", row_payloads(config, of.layers))}, {}),
-            "load": (
-                self._command("load") | {"i_entries": self._given("i_entries", loaded)},
-                {"o_status": 1},
-            ),
-            "before": (infer, classes),
-            "train": (
-                self._command("train", of.order.ravel(), beats, **fields),
-                {"o": of.order.size, "o_log": of.steps, "o_status": 1},
-            ),
-            "read": (self._command("read"), {"o_entries": len(loaded), "o_status": 1}),
-            "after": (infer, classes),
-        }
-
-    def _command(
-        self, kind: str, which: Sequence[int] | np.ndarray = (), beats: np.ndarray | None = None,
-        **fields: int,
-    ) -> dict[str, np.ndarray]:  # fmt: skip
-        given = {"i": self._given("i", [job(self.job.config, kind, **fields)])}
-        return given if beats is None else given | {"i_samples": np.concatenate(beats[which])}
-
-    def _given(self, port: str, payloads: Sequence[int]) -> np.ndarray:
-        return _words(payloads, self.layouts[port].size)
-
-    def text(self, memory: Memory, *, seed: int, pauses: int) -> bytes:
-        """Return the job."""
-        config, cells = self.job.config, self.job.model().beats()
-        beats = [cells.get(k, 0) for k in range(max(cells) + 1)]
-        contents = _words(beats, config.beat_bits).ravel()
-        parts: list[np.ndarray | list[int]] = [[seed, pauses, *memory.latency, memory.gaps]]
-        parts += [[len(contents)], contents, [len(self.phases)]]
-        for given, wanted in self.phases.values():
-            for name in self.inputs:
-                payloads = given.get(name, np.zeros((0, 1), "<u4"))
-                parts += [[len(payloads)], payloads.ravel()]
-            parts.append([wanted.get(name, 0) for name in self.outputs])
-        return np.concatenate([np.asarray(part, "<u4") for part in parts]).tobytes()
-
-    def results(self, raw: bytes) -> Iterator["_Phase"]:
-        """Yield the results of each phase."""
-        numbers, at = np.frombuffer(raw, "<u4"), 0
-
-        def take(rows: int, columns: int) -> np.ndarray:
-            nonlocal at
-            at += rows * columns
-            return numbers[at - rows * columns : at].reshape(rows, columns)
-
-        for _ in self.phases:
-            cycles, beats = map(int, take(1, 2)[0])
-            found = {}
-            for name in self.outputs:
-                count = int(take(1, 1)[0, 0])
-                found[name] = take(count, 1 + -(-self.layouts[name].size // 32))
-            yield _Phase(cycles, beats, found, self.layouts, take(self.probes, self.rows))
-
-
-@dataclass(frozen=True)
-class _Phase:
-    """Cycles, beats of memory, payloads by output after their cycles, and counts by probe."""
-
-    cycles: int
-    beats: int
-    found: dict[str, np.ndarray]
-    layouts: dict[str, data.StructLayout]
-    counts: np.ndarray
-
-    def field(self, port: str, name: str) -> np.ndarray:
-        """Return a field of all payloads of an output."""
-        return unpack(self.layouts[port], self.found[port][:, 1:], name)[:, 0]
+def _head(of: Job, memory: Memory, seed: int, pauses: int) -> np.ndarray:
+    """Return the words before the phases: how the memory behaves, and its contents."""
+    cells = of.model().beats()
+    contents = words([cells.get(k, 0) for k in range(max(cells) + 1)], of.config.beat_bits).ravel()
+    numbers = [seed, pauses, *memory.latency, memory.gaps, len(contents)]
+    return np.concatenate([np.array(numbers, "<u4"), contents])
 
 
 def run(
@@ -339,23 +238,16 @@ def run(
     Raises :class:`Mismatch` with the first step that differs, or where nothing is transferred for
     long. An interruption ends the simulation too.
     """
-    parts = _Bench(of)
+    parts = _bench("", of.config)
     one = sum(of.config.layer_beats(layer) + layer.columns + 100 for layer in of.layers)
-    total = 2 * (of.order.size + len(of.classified)) * one
-    began = perf_counter()
-    try:
-        _, raw = cpp_bench.run(
-            bench, "job.bin", "results.bin", output="results.bin",
-            files={"job.bin": parts.text(memory, seed=seed, pauses=pauses)},
-            progress=lambda line: progress(min(int(line) / total, 1)),
-        )  # fmt: skip
-    except cpp_bench.BenchFailed as failure:
-        raise Mismatch(f"the simulation ended with {failure.status}: {failure.message}") from None
-    seconds = perf_counter() - began
-    return _checked(of, dict(zip(parts.phases, parts.results(raw), strict=True)), seconds)
+    found, seconds = parts.run(
+        bench, _head(of, memory, seed, pauses), _phases(parts, of),
+        cycles=2 * (of.order.size + len(of.classified)) * one, progress=progress,
+    )  # fmt: skip
+    return _checked(of, found, seconds)
 
 
-def _checked(of: Job, found: dict[str, _Phase], seconds: float) -> Done:
+def _checked(of: Job, found: dict[str, Phase], seconds: float) -> Done:
     """Return the results; raise :class:`Mismatch` where anything differs from the model."""
     model, train = of.model(), found["train"]
     for name in ("load", "before", "train", "read", "after"):
@@ -405,7 +297,7 @@ def _checked(of: Job, found: dict[str, _Phase], seconds: float) -> Done:
     )
 
 
-def _classified(of: Job, model: SparseTrainer, phase: _Phase) -> np.ndarray:
+def _classified(of: Job, model: SparseTrainer, phase: Phase) -> np.ndarray:
     """Return which samples had their labels; classes and losses must be the model's."""
     labels = of.labels[of.classified]
     classes, losses = model.losses(of.x[of.classified], labels)

@@ -4,11 +4,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
-from amaranth.lib import data
-from amaranth.lib.wiring import In
 
 from seedbed.golden.zo_trainer import LogEntry, ZoTrainer
 from seedbed.hw.parameter_loader import words_layout
@@ -16,20 +13,15 @@ from seedbed.hw.pipeline_ports import row_address
 from seedbed.hw.pipeline_timing import cycles as pass_cycles
 from seedbed.hw.read_arbiter import request_layout
 from seedbed.hw.sample_intake import sample_layout
-from seedbed.hw.zo_control import status_layout
-from seedbed.hw.zo_steps import class_layout, log_layout
 from seedbed.hw.zo_trainer import ZoTrainer as Core
-from seedbed.sim import cpp_bench
 from seedbed.sim.cases.zo_trainer import job, schedule_payloads
-from seedbed.sim.harness import Mismatch, stream_ports
+from seedbed.sim.harness import Mismatch
 from seedbed.sim.payloads import image_beats, pack, unpack
-from seedbed.sim.ports import packed
+from seedbed.sim.training_job import Bench, Phase, Probes
 from seedbed.spec.zo_trainer import ZO_TRAINER_STATUS, ZoTrainerConfig
 
-__all__ = ["MAIN", "Done", "Job", "executable", "run"]
+__all__ = ["Done", "Job", "executable", "run"]
 
-#: Feeds the core, and counts: some million cycles, so no Python in the loop.
-MAIN = Path(__file__).with_suffix(".cpp")
 #: Readers of the parameter memory whose reads are counted, by their ports of its arbiter.
 READERS = {"pass": "steps", "update": "update_reads"}
 
@@ -128,42 +120,24 @@ def _memories(config: ZoTrainerConfig) -> int:
     return config.ways * config.lanes // 2
 
 
-def _header(top: str, config: ZoTrainerConfig) -> str:
-    """Return the streams and the probes of the testbench."""
+def _bench(top: str, config: ZoTrainerConfig) -> Bench:
+    """Return the testbench of a core, which counts the accesses to its parameter memory."""
     pipeline = f"top.rootp->{top}_packed__DOT__core__DOT__pipeline__DOT__"
     row = request_layout(row_address(config.engine))["row"]
-    probes = []
+    signals = []
     for port in READERS.values():
         signal = f"{pipeline}row_arbiter__DOT__{port}"
-        probes.append((f"{signal} & 1", f"{signal} >> {row.offset} & {(1 << row.width) - 1}"))
+        signals.append((f"{signal} & 1", f"{signal} >> {row.offset} & {(1 << row.width) - 1}"))
     memory = f"{pipeline}memory__DOT__"
-    probes += [(f"{memory}writes_{k}", f"{memory}write_row") for k in range(_memories(config))]
-    names = list(stream_ports(Core(config).signature))
-    sides = {
-        "INPUTS": [f"P({name})" for name, way in names if way is In],
-        "OUTPUTS": [f"P({name})" for name, way in names if way is not In],
-        "PROBES": [f"P({enable}, {at})" for enable, at in probes],
-    }
-    lines = [f"#define {side}(P) {' '.join(calls)}" for side, calls in sides.items()]
-    return "\n".join([*lines, f"#define ROWS {1 << row.width}", ""])
+    signals += [(f"{memory}writes_{k}", f"{memory}write_row") for k in range(_memories(config))]
+    visible = [(f"{top}_pipeline_row_arbiter", port) for port in READERS.values()]
+    visible += [(f"{top}_pipeline_memory", name) for name in ("writes_*", "write_row")]
+    return Bench(Core(config), Probes(signals=signals, rows=1 << row.width, visible=visible))
 
 
 def executable(verilog: Path, top: str, config: ZoTrainerConfig, *, build: Path) -> Path:
     """Build the core in ``verilog``; see :func:`seedbed.sim.cpp_bench.executable`."""
-    visible = [("row_arbiter", port) for port in READERS.values()]
-    visible += [("memory", "writes_*"), ("memory", "write_row")]
-    lines = [
-        f'public_flat_rd -module "{top}_pipeline_{module}" -var "{name}"\n'
-        for module, name in visible
-    ]
-    files = {
-        "ports.h": _header(top, config),
-        "packed.v": packed(top, Core(config).signature),
-        "visible.vlt": "`verilator_config\n" + "".join(lines),
-    }
-    return cpp_bench.executable(
-        MAIN, verilog, f"{top}_packed", build=build, flags=cpp_bench.OPTIMISED, files=files
-    )
+    return _bench(top, config).executable(verilog, top, build=build)
 
 
 def _samples(config: ZoTrainerConfig, images: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -180,90 +154,35 @@ def _samples(config: ZoTrainerConfig, images: np.ndarray, labels: np.ndarray) ->
     return found.reshape(count, beats, -1)
 
 
-def _words(payloads: Sequence[int], bits: int) -> np.ndarray:
-    """Return payloads of so many bits as whole words, the low one first: (count, words)."""
-    size = -(-bits // 32) * 4
-    raw = b"".join(payload.to_bytes(size, "little") for payload in payloads)
-    return np.frombuffer(raw, "<u4").reshape(len(payloads), -1)
+def _phases(bench: Bench, of: Job) -> dict[str, tuple[dict[str, np.ndarray], dict[str, int]]]:
+    """Return payloads for inputs, and how many come from outputs, by phase."""
+    config, model = of.config, of.model()
+    beats = _samples(config, of.images, of.labels)
+    pairs = model.words()
+    last = np.arange(len(pairs)) == len(pairs) - 1
+    words = pack(words_layout(config.engine), len(pairs), word=pairs, last=last)
+    schedule = bench.given("i_schedule", schedule_payloads(config, list(of.schedule)))
+    epochs, samples = of.order.shape
+    fields = {"samples": samples, "epochs": epochs, "batch": of.batch, "seed": of.seed}
+    train = job(config, "train", **fields, exponent=model.exponent)
+    count = len(of.classified)
+    infer = job(config, "infer", samples=count, epochs=1, exponent=model.exponent)
 
+    def command(given: int, which: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        images = {} if which is None else {"i_samples": np.concatenate(beats[which])}
+        return {"i": bench.given("i", [given])} | images
 
-class _Bench:
-    """Words of a job for the testbench, and what comes back.
-
-    The job's words: seed, pauses, phases; then for each phase and input, how many payloads and
-    their words, and for each output, how many payloads. The results' words: for each phase its
-    cycles; for each output, how many payloads, and cycle and words of each; for each probe, a count
-    for each row.
-    """
-
-    def __init__(self, job: Job):
-        config, core = job.config, Core(job.config)
-        ways = dict(stream_ports(core.signature))
-        self.inputs = [name for name, way in ways.items() if way is In]
-        self.outputs = [name for name in ways if name not in self.inputs]
-        self.layouts = {name: getattr(core, name).payload.shape() for name in ways}
-        self.rows = 1 << request_layout(row_address(config.engine))["row"].width
-        self.probes = len(READERS) + _memories(config)
-        self.phases = self._phases(job, job.model())
-
-    def _phases(self, of: Job, model: ZoTrainer) -> dict[str, tuple[dict, dict[str, int]]]:
-        """Return payloads for inputs, and how many come from outputs, by phase."""
-        config = of.config
-        beats = _samples(config, of.images, of.labels)
-        pairs = model.words()
-        last = np.arange(len(pairs)) == len(pairs) - 1
-        words = pack(words_layout(config.engine), len(pairs), word=pairs, last=last)
-        schedule = self._given("i_schedule", schedule_payloads(config, list(of.schedule)))
-        epochs, samples = of.order.shape
-        fields = {"samples": samples, "epochs": epochs, "batch": of.batch, "seed": of.seed}
-        train = job(config, "train", **fields, exponent=model.exponent)
-        count = len(of.classified)
-        infer = job(config, "infer", samples=count, epochs=1, exponent=model.exponent)
-
-        def command(given: int, which: np.ndarray | None = None) -> dict[str, np.ndarray]:
-            images = {} if which is None else {"i_samples": np.concatenate(beats[which])}
-            return {"i": self._given("i", [given])} | images
-
-        steps = sum(1 for _ in of.batches())
-        return {
-            "load": ({"i_parameters": words}, {}),
-            "schedule": ({"i_schedule": schedule}, {}),
-            "train": (
-                command(train, of.order.ravel()),
-                {"o": of.order.size, "o_log": steps, "o_status": 1},
-            ),
-            "read": (command(job(config, "read")), {"o_parameters": len(pairs), "o_status": 1}),
-            "infer": (command(infer, of.classified), {"o": count, "o_status": 1}),
-        }
-
-    def _given(self, port: str, payloads: Sequence[int]) -> np.ndarray:
-        return _words(payloads, self.layouts[port].size)
-
-    def text(self, *, seed: int, pauses: int) -> bytes:
-        """Return the job."""
-        parts: list[np.ndarray | list[int]] = [[seed, pauses, len(self.phases)]]
-        for given, wanted in self.phases.values():
-            for name in self.inputs:
-                payloads = given.get(name, np.zeros((0, 1), "<u4"))
-                parts += [[len(payloads)], payloads.ravel()]
-            parts.append([wanted.get(name, 0) for name in self.outputs])
-        return np.concatenate([np.asarray(part, "<u4") for part in parts]).tobytes()
-
-    def results(self, raw: bytes) -> Iterator[tuple[int, dict[str, np.ndarray], np.ndarray]]:
-        """Yield of each phase cycles, payloads by output after their cycles, and counts."""
-        numbers, at = np.frombuffer(raw, "<u4"), 0
-
-        def take(rows: int, columns: int) -> np.ndarray:
-            nonlocal at
-            at += rows * columns
-            return numbers[at - rows * columns : at].reshape(rows, columns)
-
-        for _ in self.phases:
-            cycles, found = int(take(1, 1)[0, 0]), {}
-            for name in self.outputs:
-                count = int(take(1, 1)[0, 0])
-                found[name] = take(count, 1 + -(-self.layouts[name].size // 32))
-            yield cycles, found, take(self.probes, self.rows)
+    steps = sum(1 for _ in of.batches())
+    return {
+        "load": ({"i_parameters": words}, {}),
+        "schedule": ({"i_schedule": schedule}, {}),
+        "train": (
+            command(train, of.order.ravel()),
+            {"o": of.order.size, "o_log": steps, "o_status": 1},
+        ),
+        "read": (command(job(config, "read")), {"o_parameters": len(pairs), "o_status": 1}),
+        "infer": (command(infer, of.classified), {"o": count, "o_status": 1}),
+    }
 
 
 def run(
@@ -290,39 +209,26 @@ def run(
     Raises :class:`Mismatch` with the first step that differs, or where nothing is transferred for
     long. An interruption ends the simulation too.
     """
-    parts = _Bench(job)
+    parts = _bench("", job.config)
     one = pass_cycles(job.config.engine, *job.config.engine.plan.base)
     total = (2 * job.order.size + len(job.classified)) * (one + 100)
     total += 2 * job.config.parameter_beats * 16 // (16 - pauses)
-    began = perf_counter()
-    try:
-        _, raw = cpp_bench.run(
-            bench, "job.bin", "results.bin", output="results.bin",
-            files={"job.bin": parts.text(seed=seed, pauses=pauses)},
-            progress=lambda line: progress(min(int(line) / total, 1)),
-        )  # fmt: skip
-    except cpp_bench.BenchFailed as failure:
-        raise Mismatch(f"the simulation ended with {failure.status}: {failure.message}") from None
-    seconds = perf_counter() - began
-    found = dict(zip(parts.phases, parts.results(raw), strict=True))
+    found, seconds = parts.run(
+        bench, [seed, pauses], _phases(parts, job), cycles=total, progress=progress
+    )
     return _checked(job, found, seconds)
 
 
-def _field(layout: data.StructLayout, found: np.ndarray, name: str) -> np.ndarray:
-    return unpack(layout, found[:, 1:], name)[:, 0]
-
-
-def _checked(job: Job, found: dict, seconds: float) -> Done:
+def _checked(job: Job, found: dict[str, Phase], seconds: float) -> Done:
     """Return the results; raise :class:`Mismatch` where anything differs from the model."""
     config, model = job.config, job.model()
     for name in ("train", "read", "infer"):
-        status = int(_field(status_layout(), found[name][1]["o_status"], "status")[0])
+        status = int(found[name].field("o_status", "status")[0])
         if status:
             raise Mismatch(f"{name} ended with the status {ZO_TRAINER_STATUS[status]!r}, not 'ok'")
-    _, train, counts = found["train"]
-    classes = _classes(config, train["o"])
-    layout = log_layout(config)
-    logged = zip(*(_field(layout, train["o_log"], name) for name in ("seed", "sign")), strict=True)
+    train = found["train"]
+    classes = _classes(train)
+    logged = zip(*(train.field("o_log", name) for name in ("seed", "sign")), strict=True)
     log: list[LogEntry] = []
     at = 0
     for step, (best, entry) in enumerate(job.steps(model)):
@@ -340,31 +246,30 @@ def _checked(job: Job, found: dict, seconds: float) -> Done:
             )
         log.append(entry)
         at += len(best)
-    read = unpack(words_layout(config.engine), found["read"][1]["o_parameters"][:, 1:], "word")
+    read = unpack(words_layout(config.engine), found["read"].found["o_parameters"][:, 1:], "word")
     different = int((read != model.words()).sum())
     if different:
         raise Mismatch(f"{different} of {read.size} weights are not the model's after the training")
-    others = found["infer"][1]["o"]
     wanted = model.infer(job.images[job.classified])
-    wrong = np.flatnonzero(_classes(config, others) != wanted)
+    wrong = np.flatnonzero(_classes(found["infer"]) != wanted)
     if len(wrong):
         raise Mismatch(f"image {wrong[0]}, after the training, is not of the model's class")
     rows = config.engine.plan.frozen_rows
     return Done(
-        cycles={name: part[0] for name, part in found.items() if name != "schedule"},
-        when={"train": train["o"][:, 0], "infer": others[:, 0]},
+        cycles={name: phase.cycles for name, phase in found.items() if name != "schedule"},
+        when={name: found[name].found["o"][:, 0] for name in ("train", "infer")},
         log=log,
         model=model,
         correct=wanted == job.labels[job.classified],
-        reads={name: counts[k, :rows] for k, name in enumerate(READERS)},
-        writes=counts[len(READERS) :, :rows],
+        reads={name: train.counts[k, :rows] for k, name in enumerate(READERS)},
+        writes=train.counts[len(READERS) :, :rows],
         seconds=seconds,
     )
 
 
-def _classes(config: ZoTrainerConfig, found: np.ndarray) -> np.ndarray:
+def _classes(phase: Phase) -> np.ndarray:
     """Return the classes of samples, of which none may have an error."""
-    errors = np.flatnonzero(_field(class_layout(config), found, "error"))
+    errors = np.flatnonzero(phase.field("o", "error"))
     if len(errors):
         raise Mismatch(f"sample {errors[0]} does not count")
-    return _field(class_layout(config), found, "best")
+    return phase.field("o", "best")

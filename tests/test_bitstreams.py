@@ -1,10 +1,15 @@
 import json
+import re
+from fnmatch import fnmatchcase
 from importlib import import_module
+from types import SimpleNamespace
 
 import pytest
 
-from seedbed.boards import apps, board_top, build, platforms, toolchains
+from seedbed.boards import apps, board_top, build, place, platforms, toolchains
+from seedbed.boards.memory import memory_of
 from seedbed.flow.fpga import targets
+from seedbed.flow.fpga.ecp5 import floorplan
 from seedbed.flow.row import load_rows, saved_rows
 from seedbed.sim import tools
 
@@ -46,8 +51,11 @@ def placed(monkeypatch):
             found |= {"utilization": cells}
             (cwd / "report.json").write_text(json.dumps(found))
         if tool == "YOSYS":
-            flip_flops = {str(k): {"type": "SB_DFFSR"} for k in range(1400)}
-            top = {"attributes": {"top": "1"}, "cells": flip_flops | {"lut": {"type": "SB_LUT4"}}}
+            types = {str(k): "SB_DFFSR" for k in range(1400)} | {"lut": "SB_LUT4"}
+            pins = {"connections": {}, "port_directions": {}}
+            cells = {name: {"type": kind, **pins} for name, kind in types.items()}
+            top = {"attributes": {"top": "1"}, "cells": cells, "ports": {}}
+            top["netnames"] = {"net": {"bits": [2]}}
             (cwd / "noise.json").write_text(json.dumps({"modules": {"noise": top}}))
         if tool in ("ECPPACK", "ICEPACK", "GOWIN_PACK"):
             chain = next(chain for chain in toolchains.TOOLCHAINS.values() if chain.pack == tool)
@@ -136,19 +144,110 @@ def test_every_board_has_pins_and_a_clock(board):
     # gowin_pack reads the voltage of a bank from its OBUFs. A TBUF is none.
     assert text.count("cell \\OBUF ") == (board.leds + 1 if "cell \\IBUF " in text else 0)
     assert "cell \\TBUF " not in text
-    assert board.clock_mhz * 10**6 % board_top.BAUD == 0
-    assert board.clock_mhz * 10**6 // board_top.BAUD >= 4
 
 
-def test_the_pll_has_the_clock_that_is_asked_for():
-    pll = board_top.PLL
+@pytest.mark.parametrize("mhz", [40, 60, 70, 75, 80])
+def test_the_pll_has_the_clock_that_is_asked_for(mhz):
+    pll, memory = board_top.pll(mhz), board_top.MEMORY_PLL
     vco = 25 / pll["CLKI_DIV"] * pll["CLKFB_DIV"] * pll["CLKOP_DIV"]
     assert 400 <= vco <= 800
+    # Of ECP5: the phase detector's clock is 3.125 MHz at least.
+    assert 25 / pll["CLKI_DIV"] >= 3.125
+    assert vco / pll["CLKOP_DIV"] == vco / memory["CLKOS_DIV"] == mhz
+    # The chip's clock is late enough for its inputs, and its outputs come before the next edge.
+    late = (memory["CLKOS_CPHASE"] - pll["CLKOP_CPHASE"]) * 1000 / vco
+    assert 3 < late < 1000 / mhz - 6 - 2
+
+
+@pytest.mark.parametrize("mhz", [35, 62, 85])
+def test_a_clock_that_the_pll_does_not_make_is_refused(mhz):
+    sentence = rf"must be a multiple of 5 MHz in 40\.\.80, not {mhz}"
+    with pytest.raises(ValueError, match=sentence):
+        board_top.pll(mhz)
+
+
+def test_a_board_without_a_pll_has_the_clock_of_its_oscillator():
+    asking = SimpleNamespace(CLOCK_MHZ=70)
     for board in platforms.BOARDS.values():
-        wanted = vco / pll["CLKOP_DIV"] if board.pll else board.clock_mhz
-        assert board.clock_mhz == wanted
         if not board.pll:
             assert platform_of(board).default_clk_frequency == board.clock_mhz * 1e6
+        assert platforms.clock_of(asking, board) == (70 if board.pll else board.clock_mhz)
+        assert platforms.clock_of(SimpleNamespace(), board) == board.clock_mhz
+
+
+@pytest.mark.parametrize(
+    ("board", "name"), [(board, name) for name in apps.APPS for board in apps.boards(name)]
+)
+def test_the_clock_of_an_application_is_that_of_its_line_and_memory(board, name):
+    app, found = apps.find(name, board=board), platforms.find(board)
+    mhz = platforms.clock_of(app, found)
+    divisor = round(mhz * 1e6 / board_top.BAUD)
+    assert divisor >= 4
+    # A byte of ten bits is read right with a line that is 2 % off.
+    assert abs(mhz * 1e6 / divisor / board_top.BAUD - 1) < 0.02
+    if found.pll:
+        assert board_top.pll(mhz)
+    if memory := memory_of(app):
+        assert memory.clock_mhz == mhz <= found.memory_mhz
+
+
+def test_a_large_design_is_placed_and_routed_in_two_calls(placed, tmp_path, monkeypatch):
+    calls, run = [], tools.run
+
+    def record(tool, *words, cwd):
+        calls.extend([words] if tool.startswith("NEXTPNR") else [])
+        run(tool, *words, cwd=cwd)
+
+    monkeypatch.setattr(tools, "run", record)
+    monkeypatch.setattr(place, "LARGE", 1401)
+    board, app = platforms.find("ulx3s-85f"), apps.find("noise")
+    build.build(board, app, "noise", folder=tmp_path, seeds=[2])
+    first, second = calls
+    assert {"--no-route", "static", "router2"} < set(first)
+    assert first[first.index("--write") + 1] == second[second.index("--json") + 1]
+    assert {"--no-pack", "--no-place", "--tmg-ripup", "router2"} < set(second)
+    assert "--report" in second
+    monkeypatch.setattr(place, "LARGE", 1402)
+    build.build(board, app, "noise", folder=tmp_path, seeds=[2])
+    assert len(calls) == 3
+    assert not {"--no-route", "--no-place", "static"} & set(calls[2])
+
+
+def test_the_floorplan_of_a_large_core_is_in_its_netlist(tmp_path, monkeypatch):
+    pins = {"connections": {}, "port_directions": {}, "attributes": {}}
+    top = {"attributes": {"top": "1"}, "cells": {"a": {"type": "DP16KD", **pins}}, "ports": {}}
+    top["netnames"] = {"net": {"bits": [2]}}
+    netlist = tmp_path / "large.json"
+    netlist.write_text(json.dumps({"modules": {"large": top}}))
+    monkeypatch.setattr(place, "LARGE", 1)
+    monkeypatch.setattr(floorplan, "arrange", lambda module, columns: {"a": "X2/Y22/EBR0"})
+    # That of a 45F has no floorplan.
+    for name, site in (("ulx3s-45f", {}), ("ulx3s-85f", {"BEL": "X2/Y22/EBR0"})):
+        assert place.prepare(platforms.find(name), netlist)
+        cells = place.top_of(json.loads(netlist.read_text()))["cells"]
+        assert cells["a"]["attributes"] == site
+
+
+def test_memories_are_made_of_what_an_application_says():
+    """Each pattern selects memories of the design, in its text and by yosys's rules."""
+    app, board = apps.find("instantft", board="ulx3s-45f"), platforms.find("ulx3s-45f")
+    files = platform_of(board).prepare(board_top.BoardTop(app, board), "instantft").files
+    text = files["instantft.il"]
+    modules = re.split(r"^module ", text if isinstance(text, str) else text.decode(), flags=re.M)
+    memories = {}
+    for part in modules[1:]:
+        for width, size, name in re.findall(r"memory width (\d+) size (\d+) \\(\S+)", part):
+            module = part.split()[0].removeprefix("\\")
+            memories[f"{module}/m:{name}"] = int(width) * int(size)
+    styles = build.styles(app, "instantft")
+    chosen = set()
+    for pattern in re.findall(r"instantft\.top\.\S+/m:[^\s;]+", styles):
+        found = {name for name in memories if fnmatchcase(name, pattern)}
+        assert found, pattern
+        chosen |= found
+    # Those that are left, and are larger than a distributed one, are the engine's.
+    large = {name for name, bits in memories.items() if bits > 4096} - chosen
+    assert {name.split("/")[0].rpartition(".")[2] for name in large} == {"store", "memory"}
 
 
 def test_an_application_that_needs_a_memory_is_for_boards_with_one(called, tmp_path):

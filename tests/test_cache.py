@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from seedbed.flow.cache import code, memo
+from seedbed.flow.cache import code, definitions, memo
 
 ROOT = Path(__file__).parent.parent
 
@@ -119,3 +119,13 @@ def test_a_configuration_does_not_depend_on_those_beside_it():
     assert "class UrngConfig" in text
     assert "class LfsrConfig" in text
     assert "class PoolConfig" not in text
+
+
+def test_definitions_are_those_that_are_used():
+    text = definitions("seedbed.boards.top", "Top")
+    for name in ("class Top", "class HostLink(", "class RegisterBank(", "class Sdram(", "COMMON ="):
+        assert name in text
+    # The host's part of a module, and what a definition only calls by another name.
+    for name in ("def require_memory", "class Device", "def table", "class WordMerger"):
+        assert name not in text
+    assert definitions("seedbed.boards.top", "nothing") == ""

@@ -109,8 +109,8 @@ def test_the_tuning_lowers_the_perplexity_and_is_resumed(small, tmp_path, monkey
     many = {"steps": 40, "batch": 32}
     whole = run(tmp_path / "a", **many)
     found = whole["perplexity"]
-    command = "--integer --fraction 0.01 --steps 40 --batch 32 --rate 0.03 --seed 0"
-    assert whole["command"] == f"seedbed demo lm {command}"
+    command = "--integer --fraction 0.01 --steps 40 --batch 32 --rate 0.03 --clip 1.0 --spread 4"
+    assert whole["command"] == f"seedbed demo lm {command} --seed 0"
     assert found["after"] < 0.99 * found["before"]
     assert found["before"] == pytest.approx(found["compressed"], rel=1e-3)
     assert (len(whole["losses"]), whole["entries"]) == (40, 109)
@@ -156,7 +156,7 @@ def test_the_emitted_verilog_tunes_as_the_model(emitted):
     assert found["commands"]["product"] > 4 * 40
     assert min(found["cycles"].values()) > 0
     assert "updates of the emitted Verilog are the golden model's, bit for bit." in shown
-    assert "109 kept weights were tuned in 2 steps of 2 x 4 characters." in shown
+    assert "109 kept weights were tuned in 2 steps of 2 x 4 windows." in shown
 
 
 def test_pauses_change_the_cycles_alone(small, emitted):
@@ -214,6 +214,8 @@ def test_a_mask_that_does_not_fit_is_refused(small, tmp_path, shapes, message):
         ({"characters": 0}, "characters must be in 1..2147483648, not 0"),
         ({"seed": 8192}, "seed must be in 0..8191, not 8192"),
         ({"rate": float("nan")}, "the rate must be above 0, not nan"),
+        ({"clip": 0.0}, "the clip must be above 0, not 0.0"),
+        ({"spread": 40}, "spread must be in 0..39, not 40"),
     ],
 )
 def test_bad_settings_are_refused(changed, message):
@@ -260,5 +262,5 @@ def test_the_command(task, called, tmp_path):
     code, out, _ = called([*words, "--keep", str(mask)], tmp_path)
     assert code == 0
     assert "in integers, after" in out
-    assert f"{kept} kept weights were tuned in 2 steps of 2 x 3 characters." in out
+    assert f"{kept} kept weights were tuned in 2 steps of 2 x 3 windows." in out
     assert load_file(mask)

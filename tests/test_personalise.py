@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 from rich.console import Console
+from safetensors.numpy import load_file
 
 from seedbed.flow.demos import personalise, personalise_job, personalise_loss
 from seedbed.flow.demos.lm_task import embedded, join
@@ -59,6 +60,20 @@ def test_kept_weights_are_those_of_the_model_in_16_bits(made):
         others = np.delete(np.arange(size), inside)
         assert np.array_equal(found[others], dense[others])
         start += size
+
+
+def test_feedback_lowers_the_error_that_the_first_text_sees(made, tmp_path):
+    """The base differs in its blocks alone: masks are the same, and the weighted error is less."""
+    task, plain = made
+    base = personalise_job.make_base(task, "feedback", (FRACTION,), 4, tmp_path)
+    assert all(np.array_equal(base.places[key], plain.places[key]) for key in plain.places)
+    moments = load_file(tmp_path / "moments.safetensors")
+    costs = np.zeros((2, len(base.names)))
+    for column, name in enumerate(base.names):
+        for row, found in enumerate((base, plain)):
+            error = (found.dense[name] - task.parameters[name]).astype(np.float64)
+            costs[row, column] = np.einsum("ri,ij,rj", error, moments[name], error)
+    assert (costs[0] < costs[1]).all()
 
 
 def training(**changed):

@@ -69,6 +69,19 @@ def test_long_blocks_of_initial_values_are_split():
     assert [line for line in made.splitlines(keepends=True) if " m[" in line] == lines
 
 
+def test_writes_of_a_memory_by_the_same_enable_are_in_one_block():
+    def port(address, memory="m", enable="en"):
+        write = f"      {memory}[{address}] <= d[{address}];\n"
+        return f"  always @(posedge clk) begin\n    if ({enable})\n{write}  end\n"
+
+    others = [port(0), port(1, enable="other"), port(2, "n"), port(0)]
+    text = f"{HEAD}{''.join(others)}endmodule\n"
+    assert postprocess(text) == text
+    made = postprocess(f"{HEAD}{port(0)}{port(1)}{port(1, 'n')}endmodule\n")
+    both = "    if (en) begin\n      m[0] <= d[0];\n      m[1] <= d[1];\n    end\n"
+    assert made == f"{HEAD}  always @(posedge clk) begin\n{both}  end\n{port(1, 'n')}endmodule\n"
+
+
 def test_words_of_the_language_are_no_names():
     text = f"{HEAD}  reg \\end ;\n  wire \\$auto$rtlil.cc:3245:Not$2 ;\nendmodule\n"
     assert postprocess(text) == f"{HEAD}  reg end_;\n  wire _Not_2_;\nendmodule\n"

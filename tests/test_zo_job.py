@@ -7,9 +7,11 @@ import pytest
 from seedbed.flow.emit.verilog import write
 from seedbed.flow.registry import CORES
 from seedbed.hw.pipeline_timing import cycles
+from seedbed.hw.zo_steps import class_layout, log_layout
 from seedbed.sim import zo_job
 from seedbed.sim.cases.zo_trainer import drawn
 from seedbed.sim.harness import Mismatch
+from seedbed.sim.training_job import Bench
 
 BATCH, STEPS = 32, 20
 
@@ -74,15 +76,16 @@ def test_whatever_differs_from_the_model_is_reported(small, monkeypatch):
     """Nothing of what the core gave may change: each is seen."""
     few = replace(small.job, order=small.job.order[:1, :64], classified=np.arange(3))
     kept = {}
-    results = zo_job._Bench.results
+    results = Bench.results
 
-    def changed(bench, raw):
-        for name, (count, outputs, counts) in zip(bench.phases, results(bench, raw), strict=True):
-            outputs = {port: found.copy() for port, found in outputs.items()}
-            kept.get(name, lambda outputs: None)(outputs)
-            yield count, outputs, counts
+    def changed(bench, raw, phases):
+        names = ("load", "schedule", "train", "read", "infer")
+        for name, phase in zip(names, results(bench, raw, phases), strict=True):
+            found = {port: payloads.copy() for port, payloads in phase.found.items()}
+            kept.get(name, lambda outputs: None)(found)
+            yield replace(phase, found=found)
 
-    monkeypatch.setattr(zo_job._Bench, "results", changed)
+    monkeypatch.setattr(Bench, "results", changed)
 
     def flip(port, at, bit):
         def change(outputs):
@@ -90,8 +93,8 @@ def test_whatever_differs_from_the_model_is_reported(small, monkeypatch):
 
         return change
 
-    width = zo_job.class_layout(few.config)["best"].width
-    sign = zo_job.log_layout(few.config)["sign"].offset
+    width = class_layout(few.config)["best"].width
+    sign = log_layout(few.config)["sign"].offset
     for name, change, sentence in [
         ("train", flip("o", 33, 0), r"step 1: sample 1 is of class \d, and in the model of class"),
         ("train", flip("o", 20, width), "sample 20 does not count"),
@@ -117,13 +120,13 @@ def test_whatever_differs_from_the_model_is_reported(small, monkeypatch):
 )
 def test_another_number_of_outputs_is_reported(small, monkeypatch, phase, stream, count, sentence):
     few = replace(small.job, order=small.job.order[:1, :1], classified=np.arange(1))
-    text = zo_job._Bench.text
+    text = Bench.text
 
-    def expecting(bench, **options):
-        bench.phases[phase][1][stream] = count
-        return text(bench, **options)
+    def expecting(bench, head, phases):
+        phases[phase][1][stream] = count
+        return text(bench, head, phases)
 
-    monkeypatch.setattr(zo_job._Bench, "text", expecting)
+    monkeypatch.setattr(Bench, "text", expecting)
     with pytest.raises(Mismatch, match=sentence):
         zo_job.run(small.bench, few, seed=1)
 

@@ -1,5 +1,6 @@
 """Applications, one file each: what runs on the board, and the host's program."""
 
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from types import ModuleType
@@ -12,7 +13,7 @@ __all__ = ["APPS", "Design", "boards", "designs", "file_name", "find"]
 
 #: The applications: modules with ``Top``, ``REGISTERS`` and ``run`` in this folder. They are
 #: imported when they are used.
-APPS = ("noise", "link", "gemv", "instantft", "zo_trainer")
+APPS = ("noise", "link", "gemv", "instantft", "zo_trainer", "lm")
 
 
 class Design:
@@ -21,7 +22,8 @@ class Design:
     Parameters
     ----------
     module
-        It has ``VARIANTS``, configurations by name, and its ``Top`` takes one of them.
+        It has ``VARIANTS``, configurations by name, and its ``Top`` takes one of them. Its
+        ``CLOCKS_MHZ`` and ``MEMORY_STYLES`` are by the name of the configuration.
     variant
         The name of the configuration.
     """
@@ -33,6 +35,10 @@ class Design:
         self.REGISTERS, self.run = module.REGISTERS, module.run
         self.Top = partial(module.Top, self.config)
         self.MEMORY = getattr(module, "MEMORY", None)
+        if (clock := getattr(module, "CLOCKS_MHZ", {}).get(variant)) is not None:
+            self.CLOCK_MHZ = clock
+            self.MEMORY = self.MEMORY and replace(self.MEMORY, clock_mhz=clock)
+        self.MEMORY_STYLES = getattr(module, "MEMORY_STYLES", {}).get(variant, {})
 
 
 def find(name: str, variant: str | None = None, board: str | None = None) -> Any:

@@ -5,11 +5,12 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import fifo, wiring
 from rich.console import Console
 
 from seedbed.boards.device import Device
+from seedbed.boards.matrix_store import add_store
 from seedbed.boards.memory import MEMORY_REGISTERS, memory_ports, require_memory
 from seedbed.boards.registers import Register, ports
 from seedbed.flow.compress.checkpoint import Checkpoint
@@ -27,8 +28,6 @@ MEMORY = SdramConfig(beat_bits=64)
 CONFIG = GemvConfig(beat_bits=64, columns=2048, row_width=24)
 #: Results that are stored until the host has them: with more rows, the engine waits for the host.
 RESULTS = 2048
-#: Beats of a burst.
-BURST = 256
 
 REGISTERS = (
     *MEMORY_REGISTERS,
@@ -75,23 +74,22 @@ class Top(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.engine = engine = Gemv(CONFIG)
+        store = add_store(m, self, MEMORY)
         control, status = self.control, self.status
         jobs, busy = Signal(32), Signal()
-        # Beats of the job: to be asked for, to come, and of the row.
-        self._asked, self._left, self._row = Signal(32), Signal(32), Signal(32)
-        self._address = Signal(MEMORY.address_bits)
+        # Beats that are not stored; numbers of the vector that have not come.
+        self._left = Signal(32)
         self._vector = Signal(range(CONFIG.columns + 1))
-        self._first, self._second, self._sent = Signal(32), Signal(), Signal()
+        self._first, self._second = Signal(32), Signal()
         # The last result of a command is pending.
         self._owes, self._measures, self._stops = Signal(), Signal(), Signal()
         m.d.comb += [
             status.busy.eq(busy),
             status.jobs.eq(jobs),
             self.leds.eq(busy | jobs[:7] << 1),
-            self.i_response.ready.eq(1),
         ]
-        self._connect(m, engine)
-        self._count(m, engine)
+        self._connect(m, engine, store)
+        self._count(m, engine, store)
         with m.If(control.stop & busy):
             m.d.sync += self._stops.eq(1)
         with m.FSM():
@@ -101,10 +99,7 @@ class Top(wiring.Component):
                     busy.eq(0),
                     self._stops.eq(0),
                     self._second.eq(0),
-                    self._address.eq(control.address),
-                    self._asked.eq(control.beats),
                     self._left.eq(control.beats),
-                    self._row.eq(1),
                     self._vector.eq(control.columns),
                 ]
                 with m.If((control.load | control.product) & ~busy):
@@ -117,24 +112,25 @@ class Top(wiring.Component):
                     m.next = "COMMAND"
                     with m.If(control.load):
                         m.next = "LOAD"
-            self._load(m)
-            self._multiply(m, engine)
+            self._load(m, store)
+            self._multiply(m, engine, store)
         return m
 
-    def _connect(self, m, engine):
-        """Connect the engine to memory, words and results."""
-        control, weights, read = self.control, engine.i_weights, self.i_read
+    def _connect(self, m, engine, store):
+        """Connect the engine to the matrix store, words and results."""
+        control = self.control
         m.submodules.results = results = fifo.SyncFIFOBuffered(width=64, depth=RESULTS)
         high = Signal()
         m.d.comb += [
-            weights.valid.eq(read.valid),
-            read.ready.eq(weights.ready),
-            weights.payload.data.eq(read.payload.data),
-            weights.payload.last.eq(self._row == control.row_beats),
-            self.o_command.payload.address.eq(self._address),
-            self.o_command.payload.length.eq(Mux(self._asked < BURST, self._asked, BURST) - 1),
-            self.o_write.payload.last.eq(1),
-            self.o_write.payload.data.eq(self._first | self.i.payload << 32),
+            engine.i_weights.valid.eq(store.o.valid),
+            store.o.ready.eq(engine.i_weights.ready),
+            Value.cast(engine.i_weights.payload).eq(Value.cast(store.o.payload)),
+            store.i.payload.address.eq(control.address),
+            store.i.payload.beats.eq(control.beats),
+            store.i.payload.row_beats.eq(control.row_beats),
+            store.i_store.payload.data.eq(self._first | self.i.payload << 32),
+            store.i_store.payload.tag.eq(control.address),
+            store.i_store.payload.last.eq(self._left == 1),
             engine.i.payload.columns.eq(control.columns),
             engine.i.payload.rows.eq(control.rows),
             results.w_data.eq(engine.o.payload.sum),
@@ -148,69 +144,44 @@ class Top(wiring.Component):
         ]
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += high.eq(~high)
-        with m.If(read.valid & read.ready):
-            m.d.sync += [self._row.eq(self._row + 1), self._left.eq(self._left - 1)]
-            with m.If(weights.payload.last):
-                m.d.sync += self._row.eq(1)
 
-    def _count(self, m, engine):
+    def _count(self, m, engine, store):
         """Count cycles and errors, and notice the last result."""
-        status, read, response = self.status, self.i_read, self.i_response
-        out = engine.o
-        ends = out.valid & out.ready & out.payload.last
+        status, read, out = self.status, self.i_read, engine.o
         with m.If(self._measures):
             m.d.sync += [
                 status.cycles.eq(status.cycles + 1),
                 status.memory_waits.eq(status.memory_waits + (read.valid & ~read.ready)),
             ]
-        with m.If((read.valid & read.ready & read.payload.error) |
-                  (response.valid & response.payload.error)):  # fmt: skip
+        with m.If(store.error):
             m.d.sync += status.errors.eq(status.errors + 1)
         with m.If(engine.i.valid & engine.i.ready & ~engine.i.payload.clear):
             m.d.sync += [self._owes.eq(1), status.cycles.eq(0), status.memory_waits.eq(0)]
-        with m.If(ends):
+        with m.If(out.valid & out.ready & out.payload.last):
             m.d.sync += [
                 self._owes.eq(0),
                 self._measures.eq(0),
                 status.status.eq(out.payload.status),
             ]
 
-    def _load(self, m):
-        """Write a beat of each two words, as a burst."""
-        command, write = self.o_command, self.o_write
+    def _load(self, m, store):
+        """Store a beat of each two words."""
+        beat = store.i_store
         with m.State("LOAD"):
-            m.d.comb += self.i.ready.eq(~self._second)
-            with m.If(self.i.valid & ~self._second):
-                m.d.sync += [self._first.eq(self.i.payload), self._second.eq(1)]
-            with m.If(self.i.valid & self._second):
-                # The word stays until its beat is written.
-                m.next = "WRITE"
-            with m.Elif(self._stops | (self._left == 0)):
-                m.next = "IDLE"
-        with m.State("WRITE"):
-            # A burst of one beat.
             m.d.comb += [
-                command.payload.write.eq(1),
-                command.payload.length.eq(0),
-                command.valid.eq(~self._sent),
-                write.valid.eq(self._second),
-                self.i.ready.eq(write.ready & self._second),
+                beat.valid.eq(self.i.valid & self._second),
+                self.i.ready.eq(~self._second | beat.ready),
             ]
-            with m.If(command.ready):
-                m.d.sync += self._sent.eq(1)
-            with m.If(write.ready):
-                m.d.sync += self._second.eq(0)
-            with m.If(self.i_response.valid):
-                m.d.sync += [
-                    self._sent.eq(0),
-                    self._address.eq(self._address + 1),
-                    self._left.eq(self._left - 1),
-                ]
-                m.next = "LOAD"
+            with m.If(self.i.valid & self.i.ready):
+                m.d.sync += [self._first.eq(self.i.payload), self._second.eq(~self._second)]
+            with m.If(beat.valid & beat.ready):
+                m.d.sync += self._left.eq(self._left - 1)
+            with m.Elif(self._stops | (self._left == 0)):
+                m.next = "DRAIN"
 
-    def _multiply(self, m, engine):
+    def _multiply(self, m, engine, store):
         """Give the engine its command, the vector and the matrix; or end the job."""
-        command, vector = self.o_command, engine.i_vector
+        vector = engine.i_vector
         with m.State("COMMAND"):
             m.d.comb += engine.i.valid.eq(1)
             with m.If(engine.i.ready):
@@ -226,28 +197,28 @@ class Top(wiring.Component):
                 m.d.sync += self._vector.eq(self._vector - CONFIG.group)
                 with m.If(vector.payload.last):
                     m.d.sync += self._measures.eq(1)
-                    m.next = "RUN"
+                    m.next = "MATRIX"
             with m.If(self._stops | ~self._owes):
                 m.next = "CLEAR"
-        with m.State("RUN"):
-            asks = self._asked != 0
-            m.d.comb += command.valid.eq(asks)
-            with m.If(asks & command.ready):
-                m.d.sync += [
-                    self._address.eq(self._address + BURST),
-                    self._asked.eq(self._asked - command.payload.length - 1),
-                ]
-            with m.If(~self._owes & (self._left == 0)):
-                m.next = "IDLE"
-            with m.If(self._stops & (command.ready | ~asks)):
-                m.next = "CLEAR"
+        with m.State("MATRIX"):
+            m.d.comb += store.i.valid.eq(1)
+            with m.If(store.i.ready):
+                m.next = "RUN"
+        with m.State("RUN"), m.If(self._stops | (~self._owes & ~store.busy)):
+            m.next = "CLEAR"
         with m.State("CLEAR"):
-            # Beats of bursts that were asked for still come, and are discarded.
-            m.d.comb += [engine.i.valid.eq(self._owes), engine.i.payload.clear.eq(1)]
+            # An engine without a job has nothing to clear.
+            m.d.comb += [
+                store.stop.eq(1),
+                engine.i.valid.eq(self._owes),
+                engine.i.payload.clear.eq(1),
+            ]
             with m.If(engine.i.ready | ~self._owes):
                 m.next = "DRAIN"
-        with m.State("DRAIN"), m.If(~self._owes & (self._left == self._asked)):
-            m.next = "IDLE"
+        with m.State("DRAIN"):
+            m.d.comb += store.stop.eq(1)
+            with m.If(~self._owes & ~store.busy):
+                m.next = "IDLE"
 
 
 def run(

@@ -37,8 +37,18 @@ VARIANTS = {
     "lenet5-8": InstantFtConfig(lanes=8, ways=2),
     "tiny": InstantFtConfig(network="tiny", rank=2, lanes=8, ways=2, entries=256),
 }
-#: The configuration of each board. A 45F has fewer memories than ``lenet5-8`` takes.
-BOARDS = {"ulx3s-85f": "lenet5"}
+#: The configuration of each board.
+BOARDS = {"ulx3s-85f": "lenet5", "ulx3s-45f": "lenet5-8"}
+#: Clocks other than the boards', in MHz.
+CLOCKS_MHZ = {"lenet5-8": 70}
+#: What memories are made of: 104 of the 108 block RAMs of a 45F are those of the parameters and the
+#: activations, so that all others are LUTs.
+MEMORY_STYLES = {
+    "lenet5-8": {
+        "distributed": ("link.*:*", "app.images.*:*", "app.core.cache.cache:hits"),
+        "logic": ("app.core.trainer.loss.softmax:exps", "app.core.trainer.loss.softmax:sums"),
+    }
+}
 
 
 class Top(wiring.Component):

@@ -40,13 +40,24 @@ def demo_lm(
         bool, typer.Option("--integer", help="The same with the golden model alone.")
     ] = False,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="The steps of the tuning. Default: 4, or 300.")
+        int | None,
+        typer.Option(min=1, help="The steps of the tuning. Default: 40, 4 (--model) or 300."),
     ] = None,
     batch: Annotated[
-        int | None, typer.Option(min=1, help="The characters of a step. Default: 16, or 64.")
+        int | None, typer.Option(min=1, help="The windows of a step. Default: 16, or 64.")
     ] = None,
     rate: Annotated[
         float | None, typer.Option(help="The first step's rate. Default: 0.03, or 0.003 (--model).")
+    ] = None,
+    clip: Annotated[
+        float | None, typer.Option(help="The limit of a projected gradient. Default: 1.")
+    ] = None,
+    spread: Annotated[
+        int | None,
+        typer.Option(
+            help="A window gives losses after so many characters fewer and more than 40. "
+            "Default: 4; 0: one loss."
+        ),
     ] = None,
     fraction: Annotated[
         float | None, typer.Option(help="The fraction of kept weights. Default: 0.01, or 0.001.")
@@ -74,8 +85,8 @@ def demo_lm(
         raise ValueError("--lines goes with --model")
     folder = build / "demo" / ("lm-small" if model is None else "lm")
     given = {
-        "steps": steps, "batch": batch, "rate": rate, "fraction": fraction, "keep": keep,
-        "characters": characters,
+        "steps": steps, "batch": batch, "rate": rate, "clip": clip, "spread": spread,
+        "fraction": fraction, "keep": keep, "characters": characters,
     }  # fmt: skip
     given = {name: value for name, value in given.items() if value is not None}
     if not (rtl or integer):
@@ -93,7 +104,7 @@ def demo_lm(
         raise ValueError("--stalls goes with --rtl")
     from seedbed.flow.demos import lm_core
 
-    defaults = {"rate": 0.03, "fraction": 0.01} if model is None else {}
+    defaults = {"rate": 0.03, "fraction": 0.01, "steps": 40} if model is None else {}
     defaults |= {} if rtl else {"steps": 300, "batch": 64}
     lm_core.run_core(
         model, folder, lm_core.Job(**(defaults | given), seed=seed), rtl=rtl, build=build,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -31,14 +32,12 @@ from seedbed.sim.gemv_cosim import RtlMatrices
 from seedbed.spec import SEEDLM, GemvConfig
 from seedbed.spec.checks import require_int
 
-__all__ = ["CORE", "Job", "core_params", "run_core"]
+__all__ = ["CORE", "Job", "core_params", "products", "products_bar", "run_core"]
 
 CORE = "gemv"
 #: Bits per beat of weights, for a core that Verilator builds in seconds; vectors that are
 #: multiplied at a time; entries in its memory.
 BEAT, VECTORS, ENTRIES = 128, 4, 8192
-#: Products of a window but for those of its characters, in a network of two layers.
-PRODUCTS = 4 * language_model.CONTEXT + 1
 #: Steps between two results in the file.
 SAVED = 10
 
@@ -56,6 +55,10 @@ class Job:
     steps, batch, rate
         Steps of zeroth-order SGD, windows of each, and the first step's rate, which falls to 0
         linearly.
+    clip
+        Limit of a projected gradient.
+    spread
+        A window gives losses after so many characters fewer and more than 40.
     characters
         Number of held-out characters that are judged, or ``None`` for all.
     seed
@@ -67,6 +70,8 @@ class Job:
     steps: int = 4
     batch: int = 16
     rate: float = 3e-3
+    clip: float = 1.0
+    spread: int = 4
     characters: int | None = None
     seed: int = 0
 
@@ -78,15 +83,16 @@ class Job:
         require_int("seed", self.seed, 0, (1 << 13) - 1)
         if self.characters is not None:
             require_int("characters", self.characters, 1, 1 << 31)
-        if not 0 < self.rate < float("inf"):
-            raise ValueError(f"the rate must be above 0, not {self.rate}")
+        for name in ("rate", "clip"):
+            if not 0 < (value := getattr(self, name)) < inf:
+                raise ValueError(f"the {name} must be above 0, not {value}")
+        require_int("spread", self.spread, 0, language_model.CONTEXT - 1)
 
     def windows(self, made: Setup, step: int) -> Windows:
         """Return the windows of a step."""
-        contexts, targets = made.tuned
         rng = np.random.default_rng([self.seed, step])
-        chosen = rng.integers(len(targets), size=self.batch)
-        return contexts[chosen], targets[chosen]
+        chosen = made.tuned.select(rng.integers(len(made.tuned), size=self.batch))
+        return chosen.characters, chosen.targets
 
     def number(self, step: int) -> int:
         """Return the number of a step, of which the perturbations' seeds follow."""
@@ -139,7 +145,9 @@ def run_core(
         columns = max(columns, len(task.parameters["embedding.weight"]))
         params = core_params(columns)
         config = registry.find(CORE).configure(params)
-        made = setup(task, out, config.sparse, job.fraction, job.keep, console=progress)
+        made = setup(
+            task, out, config.sparse, job.fraction, job.keep, spread=job.spread, console=progress
+        )
         judged = made.held[0][: job.characters], made.held[1][: job.characters]
         path = out / f"lm_{'rtl' if rtl else 'integer'}.json"
         words = ["--rtl" if rtl else "--integer"]
@@ -148,7 +156,7 @@ def run_core(
         result = _begin(task, made, judged, job, words, path, resume=resume)
         made = _continued(made, result)
         with (
-            _bar(progress, job, made, result, judged) as advance,
+            products_bar(progress, made, _left(job, result, judged)) as advance,
             _engine(made, config, params, build, pauses, advance if rtl else None) as engine,
         ):
             _train(engine, made, judged, job, result, path, advance if not rtl else None)
@@ -176,13 +184,14 @@ def _begin(
     digest = sha256(json.dumps(settings, sort_keys=True).encode())
     for name, of in made.matrices.items():
         digest.update(name.encode() + of.fields.tobytes() + of.entries.tobytes())
-    for part in (*made.model.biases.values(), *made.tuned, *judged):
+    tuned = made.tuned.characters, made.tuned.targets
+    for part in (*made.model.biases.values(), *tuned, *judged):
         digest.update(part.tobytes())
     if resume and (before := resumed(path, digest.hexdigest())):
         return before
     return {
         "command": " ".join(["seedbed demo lm", *words]), "input": digest.hexdigest(), **settings,
-        "characters": len(judged[1]), "held": len(made.held[1]), "tuned": len(made.tuned[1]),
+        "characters": len(judged[1]), "held": len(made.held[1]), "tuned": len(made.tuned),
         "entries": made.entries,
         "perplexity": {
             "float32": language_model.perplexity(task.parameters, *judged),
@@ -205,6 +214,11 @@ def _continued(made: Setup, result: dict[str, Any]) -> Setup:
     return replace(made, matrices=matrices)
 
 
+def products(windows: int, spread: int = 0) -> int:
+    """Return the products of windows but for those of their characters, in two layers."""
+    return windows * (4 * (language_model.CONTEXT + spread) + 2 * spread + 1)
+
+
 @contextmanager
 def _engine(
     made: Setup, config: GemvConfig, params: dict[str, Any], build: Path, pauses: int,
@@ -223,18 +237,21 @@ def _engine(
         yield RtlMatrices(config, process, made.matrices, advance)
 
 
+def _left(job: Job, result: dict[str, Any], judged: Windows) -> int:
+    """Return how many products the rest of a run has."""
+    tuned = 2 * job.batch * (job.steps - len(result["losses"]))
+    judging = len(judged[1]) * (1 + ("before" not in result["perplexity"]))
+    return products(tuned, job.spread) + products(judging)
+
+
 @contextmanager
-def _bar(
-    console: Console, job: Job, made: Setup, result: dict[str, Any], judged: Windows
-) -> Iterator[Callable[[int], object]]:
-    """Yield what is called with the number of further products."""
-    steps = job.steps - len(result["losses"])
-    windows = 2 * job.batch * steps + len(judged[1]) * (1 + ("before" not in result["perplexity"]))
+def products_bar(console: Console, made: Setup, total: int) -> Iterator[Callable[[int], object]]:
+    """Yield what is called with the number of further products, of a total."""
     with Bar(
         TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn(),
         console=console,
     ) as bar:  # fmt: skip
-        shown = bar.add_task(f"preparing {CORE}", total=PRODUCTS * windows)
+        shown = bar.add_task(f"preparing {CORE}", total=total)
         text = f"tuning {made.entries} weights"
         yield lambda count: bar.update(shown, description=text, advance=count)
 
@@ -252,19 +269,19 @@ def _train(
         result["perplexity"][when] = made.model.perplexity(engine, *judged)
         _write(result, path)
         if advance:
-            advance(PRODUCTS * len(judged[1]))
+            advance(products(len(judged[1])))
 
     if "before" not in result["perplexity"]:
         judge("before")
     for step in range(len(result["losses"]), job.steps):
         loss, slope = made.model.step(
             engine, *job.windows(made, step), step=job.number(step),
-            rate=job.rate * (1 - step / job.steps),
+            rate=job.rate * (1 - step / job.steps), clip=job.clip,
         )  # fmt: skip
         result["losses"].append(loss)
         result["slopes"].append(slope)
         if advance:
-            advance(2 * PRODUCTS * job.batch)
+            advance(products(2 * job.batch, job.spread))
         if (step + 1) % SAVED == 0 or step + 1 == job.steps:
             result["values"] = {name: found.tolist() for name, found in engine.values.items()}
             _write(result, path)
@@ -285,14 +302,15 @@ def _show(result: dict[str, Any], console: Console) -> None:
     show_table(console, ["model", "perplexity"], lines)
     steps, batch = result["steps"], result["batch"]
     console.print(
-        f"{result['entries']} kept weights were tuned in {steps} steps of 2 x {batch} characters. "
+        f"{result['entries']} kept weights were tuned in {steps} steps of 2 x {batch} windows. "
         f"{result['characters']} of {result['held']} held-out characters were judged.",
         highlight=False, soft_wrap=True,
     )  # fmt: skip
     if "cycles" not in result:
         return
     cycles = sum(result["cycles"].values())
-    each = result["cycles"]["product"] / (2 * (result["characters"] + steps * batch))
+    passes = result["characters"] + products(steps * batch, result["spread"]) / products(1)
+    each = result["cycles"]["product"] / (2 * passes)
     update = result["cycles"]["update"] / max(result["commands"]["update"], 1)
     whole, speed = 2 * result["held"] * each, result["cycles_per_second"]
     console.print(

@@ -16,6 +16,7 @@ from seedbed.flow.compress.packed import SUFFIX, Packed, unpack_rows
 from seedbed.flow.compress.plan import Options
 from seedbed.flow.compress.sensitive import sensitive
 from seedbed.flow.demos.lm_task import TENSORS, Task, Windows, join, restore, squared_gradients
+from seedbed.flow.demos.personalise_loss import LongWindows, long_windows
 from seedbed.flow.progress import Bar
 from seedbed.golden.integer_language_model import MATRICES, IntegerLanguageModel, deviation
 from seedbed.golden.kept_matrix import KeptMatrix
@@ -44,7 +45,7 @@ class Setup:
     model: IntegerLanguageModel
     matrices: dict[str, KeptMatrix]
     restored: dict[str, np.ndarray]
-    tuned: Windows
+    tuned: LongWindows
     held: Windows
 
     @property
@@ -146,7 +147,7 @@ def _plain(weights: np.ndarray) -> KeptMatrix:
 
 def setup(
     task: Task, out: Path, sparse: SparseMacConfig, fraction: float = 0.001,
-    keep: Path | None = None, *, console: Console,
+    keep: Path | None = None, *, spread: int = 0, console: Console,
 ) -> Setup:  # fmt: skip
     """Compress a model at 4 bits with kept entries, and return it in integers.
 
@@ -160,6 +161,8 @@ def setup(
         Configuration of the side path.
     fraction, keep
         Fraction of the weights with the largest squared gradients, or a file of their mask.
+    spread
+        A window to tune on gives the losses after so many characters fewer and more than 40.
     console
         Output of progress.
 
@@ -191,4 +194,5 @@ def setup(
         fraction=15 - ceil(log2(peak)),
     )
     ordered = {name: matrices[name] for name in MATRICES}
-    return Setup(model, ordered, restored, join(lines[:-held]), join(lines[-held:]))
+    tuned = long_windows(lines[:-held], spread)
+    return Setup(model, ordered, restored, tuned, join(lines[-held:]))

@@ -16,7 +16,7 @@ from seedbed.flow.demos.instantft_job import sized
 from seedbed.flow.demos.sparse_network import Compressed, activations, compress
 from seedbed.flow.demos.zo import SETTINGS
 from seedbed.flow.demos.zo_job import Task, flat, prepare
-from seedbed.sim import sparse_job, tools
+from seedbed.sim import sparse_job, tools, training_job
 from seedbed.sim.sparse_job import Done, Job
 from seedbed.spec import SparseTrainerConfig
 from seedbed.spec.checks import require_int
@@ -119,7 +119,7 @@ def measure(
     key = {
         "verilog": sha256(path.read_bytes()).hexdigest(),
         "data": sha256(b"".join(part.tobytes() for part in arrays)).hexdigest(),
-        "code": sha256((code(__name__) + sparse_job.MAIN.read_text()).encode()).hexdigest(),
+        "code": sha256((code(__name__) + training_job.MAIN.read_text()).encode()).hexdigest(),
         "job": [job.order.shape, numbers, repr(job.layers)],
         "config": repr(job.config),
         "tools": versions,

@@ -16,7 +16,7 @@ from seedbed.flow.demos.elasticzo_job import load
 from seedbed.flow.demos.instantft_job import SIDE, sized, to_bytes
 from seedbed.golden.elasticzo import init
 from seedbed.golden.training_log import digest
-from seedbed.sim import tools, zo_job
+from seedbed.sim import tools, training_job, zo_job
 from seedbed.sim.zo_job import Done, Job
 from seedbed.spec.checks import require_int
 from seedbed.spec.elasticzo import GRAIN, phases_of
@@ -158,7 +158,7 @@ def measure(
         "verilog": sha256(verilog.read_bytes()).hexdigest(),
         "data": sha256(b"".join(part.tobytes() for part in arrays)).hexdigest(),
         "weights": [digest(job.weights), sorted(job.exponents.items())],
-        "code": sha256((code(__name__) + zo_job.MAIN.read_text()).encode()).hexdigest(),
+        "code": sha256((code(__name__) + training_job.MAIN.read_text()).encode()).hexdigest(),
         "job": [job.order.shape, job.batch, job.seed, list(job.schedule), len(job.classified)],
         "config": repr(config),
         "tools": versions,

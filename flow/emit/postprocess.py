@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from itertools import groupby
 
 __all__ = ["BLOCK", "postprocess"]
 
@@ -28,6 +29,14 @@ _ESCAPED = re.compile(r"\\(?:(\w+)|\$\S+?:(\w+)\$(\d+)) ")
 #: A register that is loaded from an unnamed signal.
 _NEXT_VALUE = re.compile(r"^    (\w+) <= (_\d+_);\n", re.MULTILINE)
 
+#: A write port of a memory: clock, enable, assignment and memory; and several ports.
+_WRITE = re.compile(
+    r"  always @\(posedge (\w+)\) begin\n    if \((\w+)\)\n      ((\w+)\[.*;)\n  end\n"
+)
+_WRITES = re.compile(
+    r"(?:  always @\(posedge \w+\) begin\n    if \(\w+\)\n      \w+\[.*;\n  end\n){2,}"
+)
+
 #: A block of initial values, and the maximum number of lines in one.
 _INITIAL = re.compile(r"^  initial begin\n((?:    .*;\n)+)  end\n", re.MULTILINE)
 BLOCK = 1024
@@ -36,7 +45,8 @@ BLOCK = 1024
 def postprocess(text: str) -> str:
     """Return the Verilog that Yosys wrote, in a form that all supported tools read alike."""
     steps: tuple[Callable[[str], str], ...] = (
-        _run_at_time_zero, _mark_kept_registers, _unescape, _name_next_values, _split_initial,
+        _run_at_time_zero, _mark_kept_registers, _unescape, _name_next_values, _join_writes,
+        _split_initial,
     )  # fmt: skip
 
     def module(found: re.Match[str]) -> str:
@@ -97,6 +107,29 @@ def _name_next_values(module: str) -> str:
             new[value] = name
             used.add(name)
     return re.sub(r"\b_\d+_\b", lambda found: new.get(found[0], found[0]), module)
+
+
+def _join_writes(module: str) -> str:
+    """Write a memory in one ``always`` block where several ports have the same enable.
+
+    Synthesis tools infer block RAM with a wide write port from one block, and refuse to infer it
+    from a memory that many blocks write.
+    """
+
+    def join(found: re.Match[str]) -> str:
+        blocks = []
+        ports = _WRITE.finditer(found[0])
+        for (clock, enable, _), group in groupby(ports, lambda port: port.group(1, 2, 4)):
+            same = list(group)
+            if len(same) == 1:
+                blocks.append(same[0][0])
+                continue
+            lines = "".join(f"      {port[3]}\n" for port in same)
+            begin = f"  always @(posedge {clock}) begin\n    if ({enable}) begin\n"
+            blocks.append(f"{begin}{lines}    end\n  end\n")
+        return "".join(blocks)
+
+    return _WRITES.sub(join, module)
 
 
 def _split_initial(module: str) -> str:

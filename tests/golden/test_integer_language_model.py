@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from seedbed.flow.demos.personalise_loss import LongWindows
+from seedbed.flow.demos.personalise_loss import losses as long_losses
 from seedbed.golden import language_model
 from seedbed.golden.integer_language_model import (
     MATRICES,
@@ -94,6 +96,23 @@ def test_losses_do_not_depend_on_the_other_windows():
     assert model.losses(engine, contexts, targets).tolist() == alone
 
 
+def test_a_long_context_gives_the_losses_of_its_last_lengths():
+    """Each is that of the float network, which sees the last 40 characters and knows all states."""
+    parameters = random_model()
+    model, engine = integers(parameters, 3)
+    rng = np.random.default_rng(3)
+    spread = 2
+    characters = rng.integers(1, 7, (4, language_model.CONTEXT + spread))
+    targets = rng.integers(0, 7, (4, 2 * spread + 1))
+    targets[1, 2:] = -1
+    want = long_losses([parameters], LongWindows(characters, targets))
+    found = model.losses(engine, characters, targets)
+    assert len(found) == 4 * 5 - 3
+    assert abs(found.mean() - want[0]) < 1e-3
+    middle = model.losses(engine, characters[:, :-spread], targets[:, spread])
+    assert found[[2, 9, 14]].tolist() == middle.tolist()
+
+
 @pytest.mark.parametrize("k", [-1, 1])
 def test_perturbed_losses_are_those_of_moved_weights(k):
     parameters = random_model()
@@ -121,6 +140,16 @@ def test_a_step_goes_down_the_slope_along_the_numbers():
         want = -rate * slope / eps * (z / spread) / step
         assert np.abs(values - want).max() < 0.6
         assert np.abs(values).max() > 3
+
+
+def test_a_clipped_step_is_shorter():
+    moves = []
+    for clip in (float("inf"), 1e-3):
+        model, engine = integers(random_model(), 3)
+        model.step(engine, *windows(), step=4, rate=0.5, clip=clip)
+        moves.append(np.concatenate(list(engine.values.values())))
+    assert np.abs(moves[1]).max() < 0.1 * np.abs(moves[0]).max()
+    assert np.array_equal(np.sign(moves[1]), np.sign(moves[0]) * (moves[1] != 0))
 
 
 def test_deviation_is_that_of_the_numbers():

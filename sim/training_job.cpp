@@ -1,8 +1,10 @@
-// Runs a job on the emitted zeroth-order trainer; counts cycles, and reads and writes of rows.
+// Runs a job on an emitted trainer, with a model of its memory if it has one; counts cycles, beats of
+// memory, and what PROBES enable.
 //
-// bench JOB RESULTS: files of 32-bit words, laid out as sim/zo_job.py says. Prints the cycles so
-// far, from time to time. Exit 3: no transfer for long; 4: an output that is not expected.
+// bench JOB RESULTS: files of 32-bit words, laid out as sim/training_job.py says. Prints the cycles
+// so far, from time to time. Exit 3: no transfer for long; 4: an output that is not expected.
 #include <chrono>
+#include <deque>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -11,8 +13,9 @@
 
 #include "Vtop.h"
 #include "Vtop___024root.h"
-// INPUTS(P) and OUTPUTS(P) call P(name) for each stream, PROBES(P) calls P(enable, row) for each
-// port of the parameter memory, whose rows are fewer than ROWS.
+// INPUTS(P) and OUTPUTS(P) call P(name) for each stream but those of the memory, PROBES(P) calls
+// P(enable, row) for what is counted; rows are fewer than ROWS. With a memory, BEAT_BITS are those of
+// a beat, ADDRESS_BITS those of an address, and a burst ends at multiples of PAGE beats.
 #include "ports.h"
 #include "streams.h"
 
@@ -38,12 +41,60 @@ struct Stream {
     uint32_t left = 0;
 };
 
+#ifdef BEAT_BITS
+// A memory that answers in the order of its commands, each after a random latency.
+struct Memory {
+    Words contents;
+    uint32_t least, most, gaps;
+    Random random;
+    struct Burst {
+        uint32_t address, left;
+        uint64_t due;
+    };
+    std::deque<Burst> bursts = {};
+
+    void command(const Words& from, uint64_t cycle) {
+        const uint64_t bits = from[0] | (from.size() > 1 ? uint64_t(from[1]) << 32 : 0);
+        const uint32_t address = bits & ((uint64_t(1) << ADDRESS_BITS) - 1);
+        const uint32_t length = (bits >> (ADDRESS_BITS + 1) & 0xff) + 1;
+        if (bits >> ADDRESS_BITS & 1) throw Failure{4, "a burst is written"};
+        if (address / PAGE != (address + length - 1) / PAGE)
+            throw Failure{4, "a burst crosses a boundary"};
+        if ((address + length) * (BEAT_BITS / 32) > contents.size())
+            throw Failure{4, "a burst is outside of the memory"};
+        bursts.push_back({address, length, cycle + least + random.below(most - least + 1)});
+    }
+    bool ready(uint64_t cycle) {
+        return !bursts.empty() && bursts.front().due <= cycle &&
+               (!gaps || random.below(16) >= gaps);
+    }
+    void fetch(Words& to) const {
+        const Burst& burst = bursts.front();
+        std::copy_n(&contents[burst.address * (BEAT_BITS / 32)], BEAT_BITS / 32, to.begin());
+        to[BEAT_BITS / 32] = (burst.left == 1) << 1;
+    }
+    void advance() {
+        Burst& burst = bursts.front();
+        burst.address++;
+        if (!--burst.left) bursts.pop_front();
+    }
+};
+#endif
+
 int main(int argc, char** argv) try {
     if (argc != 3) return 2;
     const Words job = read(argv[1]);
     std::size_t at = 0;
     auto next = [&] { return job.at(at++); };
-    const uint32_t seed = next(), pauses = next(), phases = next();
+    const uint32_t seed = next(), pauses = next();
+#ifdef BEAT_BITS
+    const uint32_t least = next(), most = next(), gaps = next();
+    const uint32_t size = next();
+    if (size > job.size() - at) throw Failure{2, "the job is too short"};
+    const Words contents(job.begin() + at, job.begin() + at + size);
+    at += size;
+#endif
+    const uint32_t phases = next();
 
     VerilatedContext context;
     Vtop top{&context};
@@ -59,6 +110,10 @@ int main(int argc, char** argv) try {
 #define OUTPUT(name) outputs.push_back(STREAM(name));
     INPUTS(INPUT)
     OUTPUTS(OUTPUT)
+#ifdef BEAT_BITS
+    Memory memory{contents, least, most, gaps, generators.next()};
+    Words beat(BEAT_BITS / 32 + 1);
+#endif
 
     std::ofstream out(argv[2], std::ios::binary);
     auto put = [&](const Words& from) {
@@ -72,14 +127,14 @@ int main(int argc, char** argv) try {
     };
     auto goes = [&](Stream& stream) { return !pauses || stream.random.below(16) >= pauses; };
 
-    uint64_t cycle = 0;
+    uint64_t cycle = 0, beats = 0;
     auto when = std::chrono::steady_clock::now();
     top.rst = 1;
     top.eval();
     for (int k = 0; k < 2; k++) clock();
     top.rst = 0;
     for (uint32_t phase = 0; phase < phases; phase++) {
-        const uint64_t begun = cycle;
+        const uint64_t begun = cycle, beats_before = beats;
         uint64_t last_transfer = cycle;
         std::vector<Words> counts;
 #define COUNT(enable, row) counts.push_back(Words(ROWS));
@@ -103,6 +158,11 @@ int main(int argc, char** argv) try {
                 if (!stream.valid && stream.left && goes(stream))
                     stream.set(&stream.payloads[stream.at]), stream.valid = 1;
             for (Stream& stream : outputs) stream.ready = goes(stream);
+#ifdef BEAT_BITS
+            if (!top.i_read_valid && memory.ready(cycle))
+                memory.fetch(beat), set(top.i_read_payload, beat.data()), top.i_read_valid = 1;
+            top.o_command_ready = 1;
+#endif
             top.eval();
             std::size_t probe = 0;
 #define PROBE(enable, row)                            \
@@ -121,7 +181,14 @@ int main(int argc, char** argv) try {
             std::vector<Stream*> taken;
             for (Stream& stream : inputs)
                 if (stream.valid && stream.ready) taken.push_back(&stream);
+#ifdef BEAT_BITS
+            const bool commanded = top.o_command_valid, fetched = top.i_read_valid && top.i_read_ready;
+            if (commanded) memory.command(get(top.o_command_payload), cycle);
+#endif
             clock();
+#ifdef BEAT_BITS
+            if (fetched) top.i_read_valid = 0, memory.advance(), beats++, last_transfer = cycle;
+#endif
             for (Stream* stream : taken) {
                 stream->valid = 0, stream->left--, stream->at += stream->words;
                 last_transfer = cycle;
@@ -140,7 +207,7 @@ int main(int argc, char** argv) try {
                     when = now, std::cout << cycle << std::endl;
             }
         }
-        put({uint32_t(cycle - begun)});
+        put({uint32_t(cycle - begun), uint32_t(beats - beats_before)});
         for (const Stream& stream : outputs) {
             put({uint32_t(stream.payloads.size() / (1 + stream.words))});
             put(stream.payloads);
