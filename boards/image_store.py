@@ -7,8 +7,9 @@ from amaranth.lib.wiring import In, Out
 from seedbed.boards.streams import Input, beat_layout
 from seedbed.hw.memory_port import user_members
 from seedbed.spec import SdramConfig
+from seedbed.spec.plan import Plan
 
-__all__ = ["ImageStore", "share_memory"]
+__all__ = ["ImageStore", "beats_of", "room", "share_memory"]
 
 #: Images of which the reading has begun, at most.
 READING = 2
@@ -44,7 +45,7 @@ class ImageStore(wiring.Component):
     writable : In(1)
         No other user writes.
     storing : Out(1)
-        An image is written: from its command to its response.
+        An image is written: from its command to its response. A reset may not come meanwhile.
     o_command, o_write, i_response, i_read
         Those of :func:`seedbed.hw.memory_port.user_members`.
     """
@@ -127,7 +128,7 @@ class ImageStore(wiring.Component):
                     m.d.sync += count.eq(0)
                     m.next = "COMMAND"
             with m.State("COMMAND"):
-                m.d.comb += wants.eq(self.writable | self.storing)
+                m.d.comb += wants.eq(self.storing)
                 with m.If(self.writable):
                     m.d.sync += self.storing.eq(1)
                 with m.If(wants & self.o_command.ready):
@@ -145,7 +146,8 @@ class ImageStore(wiring.Component):
 
     def _read(self, m):
         """Read images into a buffer and output them; return whether a command is wanted."""
-        depth = READING * self.stride
+        # With fewer, the second of two beats at once would find the first one on its way.
+        depth = max(4, READING * self.stride)
         m.submodules.buffer = buffer = fifo.SyncFIFOBuffered(
             width=self.memory.beat_bits, depth=depth
         )
@@ -180,23 +182,38 @@ class ImageStore(wiring.Component):
         return self.i_show.valid & shown.w_rdy & (reserved <= depth - self.words)
 
 
-def share_memory(m, port, first, images) -> None:
+def beats_of(plan: Plan) -> int:
+    """Return the beats of an image of a network: every row begins in a new one."""
+    rows, columns, channels = plan.image.shape
+    return rows * -(-columns * channels // plan.ways)
+
+
+def room(memory: SdramConfig, *, beats: int, ways: int) -> int:
+    """Return for how many images a memory without another user has room."""
+    words = -(-beats * 8 * ways // memory.beat_bits)
+    return min(1 << 16, (1 << memory.address_bits) >> (words - 1).bit_length())
+
+
+def share_memory(m, port, first, images, *, hold):
     """Connect two users to a memory: ``first``, which has precedence, and an image store.
 
     ``port`` has the members of :func:`seedbed.hw.memory_port.user_members`. Reads are returned in
     the order of the commands. While an image is stored, the first user does not write.
+
+    Returns the reset of both users: ``hold``, but not before the end of a burst that is written,
+    and a cycle later. Memory would take the beats of the next burst for the rest of a cut one.
     """
     m.submodules.owners = owners = fifo.SyncFIFOBuffered(width=1, depth=BURSTS)
     # A command that is offered stays until its transfer.
     waits, held, of_images, fire = Signal(), Signal(), Signal(), Signal()
-    writing = Signal(range(BURSTS * 2))
+    writing, stopped = Signal(range(BURSTS * 2)), Signal()
     mine, theirs, command = first.o_command, images.o_command, port.o_command
     allowed = mine.valid & ~(mine.payload.write & images.storing) & (writing != 2 * BURSTS - 1)
     offered = Mux(of_images, theirs.valid, allowed)
     is_write = Mux(of_images, theirs.payload.write, mine.payload.write)
     m.d.comb += [
         of_images.eq(Mux(waits, held, ~allowed)),
-        command.valid.eq(offered & (is_write | owners.w_rdy)),
+        command.valid.eq(offered & (is_write | owners.w_rdy) & ~stopped),
         command.payload.address.eq(Mux(of_images, theirs.payload.address, mine.payload.address)),
         command.payload.write.eq(is_write),
         command.payload.length.eq(Mux(of_images, theirs.payload.length, mine.payload.length)),
@@ -212,15 +229,15 @@ def share_memory(m, port, first, images) -> None:
     m.d.sync += writing.eq(writing + (fire & is_write & ~of_images) - done)
     m.d.comb += [
         images.writable.eq((writing == 0) & ~mine.valid & ~first.o_write.valid),
-        port.o_write.valid.eq(Mux(own, images.o_write.valid, first.o_write.valid)),
+        port.o_write.valid.eq(Mux(own, images.o_write.valid, first.o_write.valid) & ~stopped),
         port.o_write.payload.data.eq(
             Mux(own, images.o_write.payload.data, first.o_write.payload.data)
         ),
         port.o_write.payload.last.eq(
             Mux(own, images.o_write.payload.last, first.o_write.payload.last)
         ),
-        images.o_write.ready.eq(port.o_write.ready & own),
-        first.o_write.ready.eq(port.o_write.ready & ~own),
+        images.o_write.ready.eq(port.o_write.ready & own & ~stopped),
+        first.o_write.ready.eq(port.o_write.ready & ~own & ~stopped),
         images.i_response.valid.eq(port.i_response.valid & own),
         first.i_response.valid.eq(port.i_response.valid & ~own),
         port.i_response.ready.eq(Mux(own, images.i_response.ready, first.i_response.ready)),
@@ -238,3 +255,7 @@ def share_memory(m, port, first, images) -> None:
         read.ready.eq(owners.r_rdy & Mux(owners.r_data, images.i_read.ready, first.i_read.ready)),
         owners.r_en.eq(read.valid & read.ready & read.payload.last),
     ]
+    starts = first.o_write.valid | (mine.valid & mine.payload.write)
+    idle = (writing == 0) & ~images.storing & ~starts
+    m.d.sync += stopped.eq(hold & (idle | stopped))
+    return stopped

@@ -91,8 +91,10 @@ def add_memory(m: Module, top: wiring.Component, app: wiring.Component, config: 
     }
 
 
-def require_memory(device: "Device", config: SdramConfig, *, patience: float = 30) -> str:
+def require_memory(device: "Device", config: SdramConfig, *, patience: float = 300) -> str:
     """Wait for the end of the memory's self-test, and return a sentence on it.
+
+    It takes milliseconds on a board, and a million cycles of a simulation.
 
     Raises ``RuntimeError`` with the pins if it failed, or if it does not end.
     """

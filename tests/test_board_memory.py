@@ -31,6 +31,13 @@ def program(kept):
     return virtual.executable(gemv, "gemv", build=Path(kept))
 
 
+@pytest.fixture(scope="module")
+def board(program):
+    """One board for the tests that do not damage it: its memory's self-test takes a second."""
+    with virtual.start(program) as started:
+        yield started
+
+
 def connect(port, app=gemv, timeout=TIMEOUT):
     return Device(port, addresses(app.REGISTERS), identifier=identifier(app), timeout=timeout)
 
@@ -124,8 +131,8 @@ def printed(device, **parameters):
     return text.getvalue()
 
 
-def test_products_are_those_of_the_model(program):
-    with virtual.start(program) as board, connect(board.port) as device:
+def test_products_are_those_of_the_model(board):
+    with connect(board.port) as device:
         text = printed(device, rows=30, columns=300, vectors=2)
         assert "30 x 300 weights in 4,560 bytes are in the memory" in text
         assert text.count("product as in the model, bit for bit") == 2
@@ -138,24 +145,23 @@ def test_products_are_those_of_the_model(program):
         assert printed(device, rows=3, columns=2048, vectors=1, seed=7)
 
 
-def test_a_compressed_matrix_is_multiplied(program, tmp_path, called):
+def test_a_compressed_matrix_is_multiplied(board, tmp_path, called):
     from safetensors.numpy import save_file
 
     source, target = tmp_path / "in.safetensors", tmp_path / "out.safetensors"
     save_file({"w": np.random.default_rng(1).normal(size=(6, 40)).astype("f4")}, source)
     assert called(["compress", str(source), str(target), "--bits", "4"], tmp_path)[0] == 0
-    with virtual.start(program) as board, connect(board.port) as device:
+    with connect(board.port) as device:
         text = printed(device, matrix=target, tensor="w", vectors=1)
         assert "6 x 40 weights" in text
         with pytest.raises(ValueError, match="has no packed tensor 'v'; there are w"):
             printed(device, matrix=target, tensor="v")
 
 
-def test_what_differs_from_the_model_is_found(program, monkeypatch):
+def test_what_differs_from_the_model_is_found(board, monkeypatch):
     product = Gemv.packed_product
     monkeypatch.setattr(Gemv, "packed_product", lambda *parts: product(*parts) + np.eye(9)[4])
     with (
-        virtual.start(program) as board,
         connect(board.port) as device,
         pytest.raises(AssertionError, match="row 4 differs from the model"),
     ):
@@ -172,8 +178,8 @@ def test_a_stuck_address_line_is_found_by_the_application(program):
 
 
 @pytest.mark.parametrize("kind", ["load", "product"])
-def test_a_new_job_ends_one_that_waits_for_words(kind, program):
-    with virtual.start(program) as board, connect(board.port) as device:
+def test_a_new_job_ends_one_that_waits_for_words(kind, board):
+    with connect(board.port) as device:
         printed(device, rows=5, columns=40, vectors=1)
         device.write(kind, 1)
         device.send([1, 2, 3])
@@ -204,9 +210,8 @@ def test_a_bad_line_changes_nothing(program):
         ),
     ],
 )
-def test_a_matrix_that_does_not_fit_is_refused(parameters, sentence, program):
+def test_a_matrix_that_does_not_fit_is_refused(parameters, sentence, board):
     with (
-        virtual.start(program) as board,
         connect(board.port) as device,
         pytest.raises(ValueError, match=sentence),
     ):

@@ -20,9 +20,9 @@ from seedbed.boards.top import identifier
 #: and what is printed of a job that is that of the model.
 JOBS = {
     "zo_trainer": (
-        "digits", {"images": 16, "batch": 8, "epochs": 3, "seed": 3},
+        "tiny", {"images": 16, "batch": 8, "epochs": 3, "seed": 3},
         "epoch 1",
-        "6 steps and all weights are those of the model, bit for bit",
+        "steps and all weights are those of the model, bit for bit",
     ),
     "instantft": (
         "tiny", {"images": 24, "held": 8, "epochs": 4},
@@ -88,7 +88,7 @@ def test_a_bad_line_loses_nothing_and_does_nothing_twice(app):
 
 def test_a_line_on_which_half_of_the_frames_are_bad(app):
     """One byte of fifty is lost, changed, doubled or late."""
-    if app.name != "instantft":
+    if app.name == "lm":
         pytest.skip("the job has too many words for such a line")
     with (
         virtual.start(app.program, errors=50, seed=2) as board,

@@ -34,6 +34,11 @@ def port(program):
         yield board.port
 
 
+def test_an_unchanged_board_is_not_elaborated_again(program, kept, monkeypatch):
+    monkeypatch.setattr(virtual, "_verilog", None)
+    assert virtual.executable(DESIGN, "noise", build=Path(kept)) == program
+
+
 def connect(port, timeout=TIMEOUT):
     return Device(port, ADDRESSES, identifier=identifier(DESIGN), timeout=timeout)
 

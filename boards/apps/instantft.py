@@ -11,7 +11,7 @@ from amaranth.lib import wiring
 from rich.console import Console
 
 from seedbed.boards.device import Device
-from seedbed.boards.image_store import ImageStore, share_memory
+from seedbed.boards.image_store import ImageStore, beats_of, share_memory
 from seedbed.boards.instantft_job import checked, inputs, outputs, prepared, stream_job
 from seedbed.boards.memory import MEMORY_REGISTERS, memory_ports, require_memory
 from seedbed.boards.registers import Register, ports
@@ -83,15 +83,13 @@ class Top(wiring.Component):
         m = Module()
         config, cache = self.config, self.config.forward_cache
         splitter, merger = add_job(m, self, inputs(config), outputs(config))
-        reset = ResetInserter(self.control.hold[0])
         core = InstantFt(config)
-        m.submodules.core = reset(core)
-        label = inputs(config)[-1].bits - 16
+        beats, label = beats_of(config.engine.plan), inputs(config)[-1].bits - 16
         images = ImageStore(
-            MEMORY, base=cache.entries * cache.beats, beats=image_beats(config), ways=config.ways,
-            label=label,
-        )  # fmt: skip
-        m.submodules.images = reset(images)
+            MEMORY, base=cache.entries * cache.beats, beats=beats, ways=config.ways, label=label
+        )
+        reset = ResetInserter(share_memory(m, self, core, images, hold=self.control.hold[0]))
+        m.submodules.core, m.submodules.images = reset(core), reset(images)
         given = splitter.o_parameters
         m.d.comb += [
             core.i_parameters.valid.eq(given.valid),
@@ -112,7 +110,6 @@ class Top(wiring.Component):
         ]
         give(m, core.o, merger.i_result)
         give(m, core.o_parameters, merger.i_parameters)
-        share_memory(m, self, core, images)
         self._counters(m, core)
         return m
 
@@ -127,12 +124,6 @@ class Top(wiring.Component):
             m.d.comb += self.status[f"train_{name}"].eq(value)
             with m.If(ended):
                 m.d.sync += value.eq(core.counters[name])
-
-
-def image_beats(config: InstantFtConfig) -> int:
-    """Return the beats of an image: every row begins in a new one."""
-    rows, columns, channels = config.engine.plan.image.shape
-    return rows * -(-columns * channels // config.ways)
 
 
 def run(

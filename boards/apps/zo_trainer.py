@@ -7,9 +7,12 @@ import numpy as np
 import typer
 from amaranth.hdl import Module, ResetInserter
 from amaranth.lib import wiring
+from amaranth.lib.wiring import connect, flipped
 from rich.console import Console
 
 from seedbed.boards.device import Device
+from seedbed.boards.image_store import ImageStore, beats_of, room
+from seedbed.boards.memory import MEMORY_REGISTERS, memory_ports, require_memory
 from seedbed.boards.registers import ports
 from seedbed.boards.stream_job import JOB_REGISTERS, StreamJob, add_job, feed, give
 from seedbed.boards.streams import Input, Output, packet, payloads
@@ -21,6 +24,7 @@ from seedbed.flow.options import Force
 from seedbed.golden import zo_trainer as golden
 from seedbed.golden.training_log import TrainingLog, digest
 from seedbed.golden.zo_trainer import LogEntry
+from seedbed.hw.memory_port import user_members
 from seedbed.hw.parameter_loader import words_layout
 from seedbed.hw.sample_intake import sample_layout
 from seedbed.hw.zo_control import job_layout, status_layout
@@ -31,22 +35,35 @@ from seedbed.sim.cases.zo_trainer import class_payloads, log_payload, schedule_p
 from seedbed.sim.cases.zo_trainer import job as command
 from seedbed.sim.payloads import image_beats
 from seedbed.sim.zo_job import Job
+from seedbed.spec import SdramConfig
+from seedbed.spec.network import Layer, NetworkConfig
 from seedbed.spec.zo_trainer import ZoTrainerConfig
 
-__all__ = ["REGISTERS", "VARIANTS", "Top", "run"]
+__all__ = ["MEMORY", "REGISTERS", "VARIANTS", "Top", "run"]
 
-REGISTERS = JOB_REGISTERS
-#: Configurations: LeNet-5 for the boards, and a network for 8 x 8 pixels that is simulated fast.
+MEMORY = SdramConfig(beat_bits=128)
+REGISTERS = (*MEMORY_REGISTERS, *JOB_REGISTERS)
+#: A convolution and a dense layer for 8 x 8 pixels.
+TINY = NetworkConfig(
+    (
+        Layer(name="conv1", kind="conv", inputs=(1, 8, 8), outputs=2, kernel=3, padding=1, pool=2),
+        Layer(name="fc1", kind="dense", inputs=(32, 1, 1), outputs=10, relu=False),
+    )
+)
+#: Configurations: LeNet-5 for the boards, and two networks for 8 x 8 pixels for quick simulations.
 VARIANTS = {
     "lenet5": ZoTrainerConfig(),
     "digits": ZoTrainerConfig(network="lenet_digits", lanes=8, ways=2),
+    "tiny": ZoTrainerConfig(network=TINY, lanes=8, ways=2),
 }
 #: The configuration of each board.
 BOARDS = {"ulx3s-85f": "lenet5"}
 
 
 class Top(wiring.Component):
-    """Trains by the words from the host: parameters, schedule, commands and images.
+    """Trains by the words from the host: parameters, schedule, images once, commands, and indices.
+
+    The images are in the memory.
 
     Parameters
     ----------
@@ -63,20 +80,40 @@ class Top(wiring.Component):
         Words of the ports of :func:`outputs`.
     leds : Out(8)
         The number of jobs.
+    o_command, o_write, i_response, i_read
+        To the memory.
     """
 
     def __init__(self, config: ZoTrainerConfig):
         self.config = config
-        super().__init__(ports(REGISTERS))
+        super().__init__(ports(REGISTERS) | memory_ports(MEMORY))
 
     def elaborate(self, platform):
         m = Module()
         splitter, merger = add_job(m, self, inputs(self.config), outputs(self.config))
         core = ZoTrainer(self.config)
+        images = ImageStore(
+            MEMORY, base=0, **image_size(self.config), label=label_bits(self.config)
+        )
         m.submodules.core = ResetInserter(self.control.hold[0])(core)
-        for name in ("parameters", "schedule", "samples"):
+        # A burst that is written is not cut.
+        m.submodules.images = ResetInserter(self.control.hold[0] & ~images.storing)(images)
+        for name in ("parameters", "schedule"):
             feed(m, getattr(splitter, f"o_{name}"), getattr(core, f"i_{name}"))
         feed(m, splitter.o_command, core.i)
+        feed(m, splitter.o_images, images.i_store)
+        feed(m, splitter.o_samples, images.i_show)
+        sample, shown = core.i_samples, images.o
+        m.d.comb += [
+            sample.valid.eq(shown.valid),
+            shown.ready.eq(sample.ready),
+            sample.payload.pixels.as_value().eq(shown.payload.pixels),
+            sample.payload.label.eq(shown.payload.label),
+            sample.payload.last.eq(shown.payload.last),
+            images.writable.eq(1),
+        ]
+        for name in user_members(MEMORY.address_bits, MEMORY.beat_bits):
+            connect(m, flipped(getattr(self, name)), getattr(images, name))
         for name in ("log", "parameters", "status"):
             give(m, getattr(core, f"o_{name}"), getattr(merger, f"i_{name}"))
         give(m, core.o, merger.i_class)
@@ -84,14 +121,24 @@ class Top(wiring.Component):
         return m
 
 
+def image_size(config: ZoTrainerConfig) -> dict[str, int]:
+    """Return the beats of an image, and the bytes of each."""
+    return {"beats": beats_of(config.engine.plan), "ways": config.ways}
+
+
+def label_bits(config: ZoTrainerConfig) -> int:
+    """Return the bits of a label."""
+    return int(sample_layout(config)["label"].width)
+
+
 def inputs(config: ZoTrainerConfig) -> tuple[Input, ...]:
-    """Return the ports for packets: beats of the core's streams, an image's label as the tag."""
-    label = sample_layout(config)["label"].width
+    """Return the ports for packets; an image's tag is its index."""
     return (
         Input("parameters", 2 * config.engine.word),
         Input("schedule", entry_layout(config).size - 1),
         Input("command", job_layout(config).size),
-        Input("samples", 8 * config.ways, label),
+        Input("images", 8 * config.ways, 16),
+        Input("samples", 16 + label_bits(config)),
     )
 
 
@@ -106,8 +153,17 @@ def outputs(config: ZoTrainerConfig) -> tuple[Output, ...]:
 
 
 def stream_job(of: Job) -> StreamJob:
-    """Return a job for the board: classify, train, classify again, read the weights."""
+    """Return a job for the board: classify, train, classify again, read the weights.
+
+    Raises ``ValueError`` for more images than the memory has room for.
+    """
     config, model = of.config, of.model()
+    most = room(MEMORY, **image_size(config))
+    if len(of.images) > most:
+        raise ValueError(
+            f"the memory has room for {most} images, not for {len(of.images)}, of which "
+            f"{len(of.classified)} are classified only"
+        )
     ports = inputs(config)
     epochs, samples = of.order.shape
     beats = image_beats(of.images, config.ways).astype(np.uint8)
@@ -116,11 +172,8 @@ def stream_job(of: Job) -> StreamJob:
     def ordered(kind: str, **fields: int) -> list[np.ndarray]:
         return [packet(ports, "command", [command(config, kind, **fields)])]
 
-    def shown(places: np.ndarray) -> list[np.ndarray]:
-        return [
-            packet(ports, "samples", beats[place].tobytes(), int(of.labels[place]))
-            for place in places.tolist()
-        ]
+    def shown(places: np.ndarray) -> np.ndarray:
+        return packet(ports, "samples", (places | of.labels[places] << 16).tolist())
 
     infer = {"samples": held, "epochs": 1, "exponent": model.exponent}
     fields = {"samples": samples, "epochs": epochs, "batch": of.batch, "seed": of.seed}
@@ -131,12 +184,13 @@ def stream_job(of: Job) -> StreamJob:
     words = [
         packet(ports, "parameters", pairs.astype(np.int8).tobytes()),
         packet(ports, "schedule", entries),
+        *(packet(ports, "images", beats[k].tobytes(), k) for k in range(len(beats))),
         *ordered("infer", **infer),
-        *shown(of.classified),
+        shown(of.classified),
         *ordered("train", **fields, exponent=model.exponent),
-        *shown(of.order.ravel()),
+        shown(of.order.ravel()),
         *ordered("infer", **infer),
-        *shown(of.classified),
+        shown(of.classified),
         *ordered("read"),
     ]
     steps = sum(1 for _ in of.batches())
@@ -152,6 +206,7 @@ def run(
     config: ZoTrainerConfig,
     *,
     images: Annotated[int, typer.Option(help="Images of an epoch.")] = 256,
+    held: Annotated[int, typer.Option(help="Other images, which are classified only.")] = 64,
     batch: Annotated[int, typer.Option(help="Images between two updates.")] = 32,
     epochs: Annotated[int, typer.Option(help="Epochs.")] = 2,
     magnitude: Annotated[int, typer.Option(help="r_max of the perturbations, 2^c - 1.")] = 15,
@@ -179,9 +234,10 @@ def run(
         require_output(path, force=force)
     of = draw(
         config, digits() if data is None else mnist(data), images=images, batch=batch,
-        epochs=epochs, magnitude=magnitude, seed=seed, start=start,
+        epochs=epochs, magnitude=magnitude, seed=seed, start=start, held=held,
     )  # fmt: skip
     job = stream_job(of)
+    console.print(require_memory(device, MEMORY))
     shown = Progress(of, console)
     first, words = job.run(device, resume=resume, progress=shown.update)
     if first:

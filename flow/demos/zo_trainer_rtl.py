@@ -24,7 +24,7 @@ from seedbed.spec.zo_trainer import ZoTrainerConfig
 
 __all__ = ["EPOCH", "checkpoint_weights", "draw", "measure", "reported", "row_figures"]
 
-#: Held-out images that are classified after the training.
+#: Held-out images that are classified after the training, by default.
 CLASSIFIED = 64
 #: An epoch of MNIST: images, and the batch of the paper's training in integers.
 EPOCH = (60_000, 256)
@@ -63,6 +63,7 @@ def draw(
     magnitude: int = 15,
     seed: int = 0,
     start: Path | None = None,
+    held: int = CLASSIFIED,
 ) -> Job:
     """Return a training of ``config`` on images that are drawn at random.
 
@@ -80,6 +81,8 @@ def draw(
         Of the images, their order, the weights, and the first perturbation.
     start
         A checkpoint to start from; by default random weights.
+    held
+        Other images, which are classified only.
 
     Raises ``ValueError`` and ``TypeError`` for what is out of range.
     """
@@ -87,6 +90,7 @@ def draw(
     require_int("images", images, 1, len(pool[1]))
     require_int("batch", batch, 1, config.batch)
     require_int("epochs", epochs, 1, 65535)
+    require_int("held", held, 1, len(split.test[1]))
     require_int("seed", seed, 0, (1 << 32) - 1)
     allowed = [2**c - 1 for c in range(1, config.magnitude_bits + 1)]
     if magnitude not in allowed:
@@ -101,8 +105,8 @@ def draw(
         weights, exponents = checkpoint_weights(start, config)
     picked, others, order = (np.random.default_rng([seed, k]) for k in range(3))
     chosen = picked.permutation(len(pool[1]))[:images]
-    held = others.permutation(len(split.test[1]))[:CLASSIFIED]
-    drawn = np.concatenate([pool[0][chosen], split.test[0][held]])
+    tested = others.permutation(len(split.test[1]))[:held]
+    drawn = np.concatenate([pool[0][chosen], split.test[0][tested]])
     if config.layers[0].inputs[-1] == SIDE:
         drawn = sized(drawn)
     phases = {phase.epoch: phase for phase in phases_of(epochs, magnitude, grain=GRAIN)}
@@ -111,7 +115,7 @@ def draw(
         weights=weights,
         exponents=exponents,
         images=to_bytes(drawn)[:, None],
-        labels=np.concatenate([pool[1][chosen], split.test[1][held]]),
+        labels=np.concatenate([pool[1][chosen], split.test[1][tested]]),
         order=np.array([order.permutation(images) for _ in range(epochs)]),
         batch=batch,
         seed=seed,
@@ -119,7 +123,7 @@ def draw(
             (epoch, magnitude.bit_length(), phase.zeros // GRAIN, phase.update_bits)
             for epoch, phase in phases.items()
         ],
-        classified=np.arange(images, images + len(held)),
+        classified=np.arange(images, images + held),
     )
 
 
