@@ -77,8 +77,8 @@ class Gemv(wiring.Component):
     command with ``clear`` ends the discarding and has no other effect.
 
     Latency: ``latency`` cycles from a row's last beat to its result, ``plain_latency`` if plain.
-    Throughput: a beat every cycle, rows of one beat too; a beat of the vector every cycle; an entry
-    every cycle.
+    Throughput: a beat every cycle, rows of one beat too; a beat of the vector every cycle; of the
+    side path, an entry or a row's sum every cycle.
     Source: SeedLM (arXiv:2410.10714), section 4.2 and Figure 4; SensZOQ (arXiv:2406.02913) for the
     side path.
     """

@@ -44,7 +44,7 @@ class SparseEntries(wiring.Component):
         too.
     entry : In(entry)
     o : Out(struct)
-        Registers: ``valid``, ``end`` after the last entry, ``first`` (of its row), ``entry``.
+        Registers: ``valid``, ``end`` after the last entry, ``entry``.
     error : Out
         Registers: 0, or what is wrong with the entry that ended the pass.
     """
@@ -73,7 +73,11 @@ class SparseEntries(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        left = Signal(self.config.count_width)
+        # In complement. A counter that counts up, and adds nothing to what it loads, is one LUT a
+        # bit.
+        width = self.config.count_width
+        left = Signal(width, init=(1 << width) - 1)
+        none_left = Signal()
         issue = Signal()
         ended = Signal()
         issue_end = Signal()
@@ -81,14 +85,17 @@ class SparseEntries(wiring.Component):
         if self.config.entries:
             given = given | ~self.streamed
         m.d.comb += [
-            issue.eq(self.run & (left != 0) & given),
-            issue_end.eq(self.run & (left == 0) & ~ended),
-            self.i.ready.eq(self.run & self.streamed & self.ce & (left != 0)),
+            none_left.eq(left.all()),
+            issue.eq(self.run & ~none_left & given),
+            issue_end.eq(self.run & none_left & ~ended),
+            self.i.ready.eq(self.run & self.streamed & self.ce & ~none_left),
         ]
+        with m.If(self.start | (self.ce & issue)):
+            m.d.sync += left.eq(Mux(self.start, ~self.count, left) + ~self.start)
         with m.If(self.start):
-            m.d.sync += [left.eq(self.count), ended.eq(0)]
+            m.d.sync += ended.eq(0)
         with m.Elif(self.ce):
-            m.d.sync += [left.eq(left - issue), ended.eq(ended | issue_end)]
+            m.d.sync += ended.eq(ended | issue_end)
         self._check(m, *self._read(m, issue, issue_end))
         return m
 
@@ -105,12 +112,9 @@ class SparseEntries(wiring.Component):
         )
         address = Signal(range(depth))
         write_address = Signal(range(depth))
-        with m.If(self.start):
-            m.d.sync += [address.eq(self.first), write_address.eq(self.first)]
-        with m.Else():
-            m.d.sync += write_address.eq(write_address + self.write)
-            with m.If(self.ce):
-                m.d.sync += address.eq(address + issue)
+        for place, moves in ((address, self.ce & issue), (write_address, self.write)):
+            with m.If(self.start | moves):
+                m.d.sync += place.eq(Mux(self.start, self.first, place) + ~self.start)
         ports = [(index, index.write_port(), index.read_port())]
         ports += [(values, values.write_port(), values.read_port())]
         place = Cat(self.entry.row, self.entry.column)
@@ -142,17 +146,15 @@ class SparseEntries(wiring.Component):
         before = self.o.entry
         begun = Signal()
         found = Signal(3)
-        new_row = Signal()
         after = Signal()
         wrong = Signal()
         m.d.comb += [
-            new_row.eq(~begun | (entry.row != before.row)),
             after.eq(Cat(entry.column, entry.row) >= Cat(before.column, before.row)),
             wrong.eq(valid & (found != 0)),
         ]
         with m.If((entry.row >= self.rows) | (entry.column >= self.columns)):
             m.d.comb += found.eq(_RANGE)
-        with m.Elif(begun & ~new_row & (entry.column == before.column)):
+        with m.Elif(begun & (entry.row == before.row) & (entry.column == before.column)):
             m.d.comb += found.eq(_REPEATED)
         with m.Elif(begun & ~after):
             m.d.comb += found.eq(_ORDER)
@@ -160,7 +162,6 @@ class SparseEntries(wiring.Component):
             m.d.sync += [
                 self.o.valid.eq(valid & ~wrong & (self.error == 0)),
                 self.o.end.eq((end | wrong) & (self.error == 0)),
-                self.o.first.eq(new_row),
             ]
             with m.If(valid):
                 m.d.sync += [before.eq(entry), begun.eq(1)]

@@ -11,6 +11,7 @@ __all__ = [
     "command_layout",
     "each_vector",
     "entry_layout",
+    "products_layout",
     "result_layout",
     "shape_is_wrong",
     "token_layout",
@@ -31,7 +32,12 @@ def entry_layout(config: SparseMacConfig, **more: int) -> data.StructLayout:
 
 def token_layout(config: SparseMacConfig) -> data.StructLayout:
     """Return the layout of an entry in the pipeline: its flags, and the entry."""
-    return data.StructLayout({"valid": 1, "end": 1, "first": 1, "entry": entry_layout(config)})
+    return data.StructLayout({"valid": 1, "end": 1, "entry": entry_layout(config)})
+
+
+def products_layout(config: SparseMacConfig) -> data.ArrayLayout:
+    """Return the layout of the products of an entry, shifted: one of each vector."""
+    return data.ArrayLayout(signed(config.product_width + config.most_shift), config.vectors)
 
 
 def command_layout(config: SparseMacConfig) -> data.StructLayout:

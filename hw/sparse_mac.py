@@ -83,13 +83,13 @@ class SparseMac(wiring.Component):
         The entries of an ``update`` with their new values, ``last`` with the last one.
 
     Errors: the ``status`` of a command's last result is an index of ``SPARSE_MAC_STATUS``. If it is
-    not ``ok``, that result is an extra one with ``sum`` 0. Rows after the last complete sparse sum
-    have none. Entries before a wrong one are loaded or updated. A ``product`` takes the dense
-    results up to their ``last``. Vector and entries are discarded from the error on until the next
-    command; the sources must have stopped before it.
+    not ``ok``, that result is an extra one with ``sum`` 0. Entries before a wrong one are loaded or
+    updated; of a ``product``, the rows before that of the last right entry have results. A
+    ``product`` takes the dense results up to their ``last``. Vector and entries are discarded from
+    the error on until the next command; the sources must have stopped before it.
 
     Latency: ``latency`` cycles from a dense sum to its result, if the row's entries are done.
-    Throughput: an entry every cycle and a sum every cycle.
+    Throughput: an entry or a sum every cycle; of an update, an entry every cycle.
     Source: SensZOQ (arXiv:2406.02913), sections 3 and 4.
     """
 
@@ -122,14 +122,16 @@ class SparseMac(wiring.Component):
             job.accepts.eq(self.i.valid & self.i.ready & ~self.i.payload.clear),
             job.clear.eq(self.i.valid & self.i.ready & self.i.payload.clear),
             job.product.eq(job.command.kind == _PRODUCT),
-            job.ce.eq(~(lane.push & ~rows.room) & (~self.o_entries.valid | self.o_entries.ready)),
+            job.ce.eq((~rows.valid | rows.taken) & (~self.o_entries.valid | self.o_entries.ready)),
         ]
         with m.If(job.accepts):
             m.d.sync += job.command.eq(self.i.payload)
-            with m.If(self.i.payload.kind == _LOAD):
+        # Conditions of all: flip-flops are cleared, and need no gates.
+        if config.entries:
+            with m.If(job.accepts & (self.i.payload.kind == _LOAD)):
                 m.d.sync += job.command.gain.eq(0)
-            with m.If(self.i.payload.kind != _PRODUCT):
-                m.d.sync += job.command.scale.eq(0)
+        with m.If(job.accepts & (self.i.payload.kind != _PRODUCT)):
+            m.d.sync += job.command.scale.eq(0)
         self._entries(m, job, entries, lane)
         self._numbers(m, job, generator, entries, lane)
         self._vector(m, job, vector, lane)
@@ -193,7 +195,7 @@ class SparseMac(wiring.Component):
         ]
 
     def _vector(self, m, job, vector, lane):
-        """Load the vector, and read the group of each entry's column."""
+        """Load the vector, and read the activation of each entry's column."""
         m.d.comb += [
             vector.start.eq(job.accepts),
             vector.columns.eq(job.command.columns),
@@ -214,10 +216,10 @@ class SparseMac(wiring.Component):
             rows.start.eq(job.accepts),
             rows.run.eq(job.running & job.product),
             rows.rows.eq(job.command.rows),
-            rows.push.eq(lane.push & job.ce),
+            rows.valid.eq(lane.valid & job.product),
             rows.row.eq(lane.row),
-            rows.parts.eq(lane.sums),
-            rows.summed.eq(lane.summed),
+            rows.products.eq(lane.products),
+            rows.ended.eq(lane.ended),
             rows.error.eq(lane.error),
             rows.report.eq(job.reporting),
             rows.status.eq(job.status),

@@ -1,19 +1,16 @@
-"""Adds the sparse parts of rows to their dense sums."""
+"""Adds the products of sparse entries to the dense sums of their rows."""
 
-from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal, signed
+from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.sparse_layouts import result_layout
+from seedbed.hw.sparse_layouts import products_layout, result_layout
 from seedbed.spec import SparseMacConfig
 from seedbed.spec.sparse_mac import SPARSE_MAC_STATUS
 
-__all__ = ["ROWS_AHEAD", "SparseRows"]
+__all__ = ["SparseRows"]
 
 _ROW = SPARSE_MAC_STATUS.index("row")
-#: Rows whose sparse part may wait for the dense sum.
-ROWS_AHEAD = 32
 
 
 def _each(sums):
@@ -22,7 +19,9 @@ def _each(sums):
 
 
 class SparseRows(wiring.Component):
-    """Pairs dense sums, one per row, with sparse parts, of which not every row has one.
+    """Adds dense sums, one per row, and products of entries, of which a row may have none.
+
+    One adder for both: a cycle adds a product, or a dense sum, which is the last one of its row.
 
     Parameters
     ----------
@@ -34,15 +33,16 @@ class SparseRows(wiring.Component):
     start : In(1)
         A pulse before the rows of a matrix.
     run : In(1)
-        Sums are added. Without it the parts that are kept are dropped.
+        Sums are added.
     rows : In
         How many rows there are.
-    push, row, parts : In
-        Sparse parts, one of each vector, and their row, in ascending order. Only with ``room``.
-    room : Out(1)
-        A part may be given.
-    summed, error : In(1)
-        No part comes any more; and the parts that came are not all, because of an entry.
+    valid, row, products : In
+        A product of each vector, and their row, in ascending order; steady until ``taken``. Only in
+        ``run``.
+    taken : Out(1)
+        It is added in this cycle: all rows before its own have been given.
+    ended, error : In(1)
+        No product comes any more; and those that came are not all, because of an entry.
     report, status : In
         Give a result with ``last``, this status and the sum 0.
     drain : In(1)
@@ -58,9 +58,9 @@ class SparseRows(wiring.Component):
     fault : Out
         Its status, or that of a ``last`` which is early or missing.
     broken : Out(1)
-        No further row can be given: ``error``, and no part is left.
+        No further row can be given: ``ended`` and ``error``.
 
-    Latency: 1 cycle. Throughput: a sum every cycle.
+    Latency: 1 cycle. Throughput: a product or a sum every cycle.
     """
 
     def __init__(self, config: SparseMacConfig):
@@ -71,11 +71,11 @@ class SparseRows(wiring.Component):
                 "start": In(1),
                 "run": In(1),
                 "rows": In(config.row_width),
-                "push": In(1),
+                "valid": In(1),
                 "row": In(config.row_width),
-                "parts": In(data.ArrayLayout(signed(config.partial_width), config.vectors)),
-                "room": Out(1),
-                "summed": In(1),
+                "products": In(products_layout(config)),
+                "taken": Out(1),
+                "ended": In(1),
                 "error": In(1),
                 "report": In(1),
                 "status": In(3),
@@ -92,24 +92,18 @@ class SparseRows(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        layout = data.StructLayout({"row": self.row.shape(), "parts": self.parts.shape()})
-        fifo = SyncFIFO(width=layout.size, depth=ROWS_AHEAD)
-        m.submodules.fifo = ResetInserter(~self.run)(fifo)
-        head = data.View(layout, fifo.r_data)
+        width, vectors = self.config.sum_width, self.config.vectors
         given, out = self.i.payload, self.o.payload
         row = Signal.like(self.row, name="next_row")
-        add = Signal()
         ready = Signal()
         row_given = Signal()
         m.d.comb += [
-            self.room.eq(fifo.w_rdy),
-            fifo.w_data.eq(Cat(self.row, self.parts)),
-            fifo.w_en.eq(self.push),
-            add.eq(fifo.r_rdy & (head.row == row)),
-            fifo.r_en.eq(row_given & add),
-            # The next row's part is known, if it has one: that of it or of a later row is there.
-            ready.eq(self.run & (fifo.r_rdy | (self.summed & ~self.error)) & self.free),
-            self.broken.eq(~fifo.r_rdy & self.summed & self.error),
+            self.taken.eq(self.valid & (self.row == row)),
+            # The next row is complete: a product of a later row is there, or none comes any more.
+            ready.eq(
+                self.run & ((self.valid & ~self.taken) | (self.ended & ~self.error)) & self.free
+            ),
+            self.broken.eq(self.ended & self.error),
             self.last_row.eq(row + 1 == self.rows),
             self.free.eq(~self.o.valid | self.o.ready),
             self.i.ready.eq(ready | self.drain),
@@ -124,22 +118,24 @@ class SparseRows(wiring.Component):
             m.d.sync += row.eq(0)
         with m.Elif(row_given):
             m.d.sync += row.eq(row + 1)
-        # The adder is after the registers: a part that is not added is cleared by its flip-flops,
-        # and needs no gates.
-        parts = Signal.like(head.parts, name="parts", reset_less=True)
-        sums = Signal.like(out.sum, name="sums", reset_less=True)
-        for to, dense, part in zip(_each(out.sum), _each(sums), parts, strict=True):
-            m.d.comb += to.eq(dense + part)
         with m.If(self.free):
             m.d.sync += [
-                parts.eq(head.parts),
-                sums.eq(given.sum),
                 self.o.valid.eq(row_given | self.report),
                 out.status.eq(Mux(self.report, self.status, 0)),
                 out.last.eq(self.report | given.last),
             ]
-            with m.If(self.report | ~add):
-                m.d.sync += parts.eq(0)
-            with m.If(self.report):
-                m.d.sync += sums.eq(0)
+        sums = data.ArrayLayout(signed(width), vectors)
+        totals = Signal(sums, name="totals", reset_less=True)
+        each = zip(_each(out.sum), _each(given.sum), totals, self.products, strict=True)
+        for to, dense, total, product in each:
+            added = Signal(signed(width), name="added")
+            m.d.comb += added.eq(total + Mux(self.taken, product, dense))
+            with m.If(self.taken):
+                m.d.sync += total.eq(added)
+            with m.If(row_given | ~self.run):
+                m.d.sync += total.eq(0)
+            with m.If(self.free):
+                m.d.sync += to.eq(added)
+            with m.If(self.free & self.report):
+                m.d.sync += to.eq(0)
         return m

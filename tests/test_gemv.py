@@ -104,7 +104,7 @@ def test_throughput_of_tables(columns):
 
 
 def test_entries_cost_no_cycle_until_there_are_many():
-    """A dense pass hides as many entries as it has beats."""
+    """A dense pass hides entries where they and its rows are no more than its beats."""
     config = GemvConfig(**SMALL, activation_width=8, entries=0, most_shift=4)
     rng = np.random.default_rng(6)
     side = SideBench(config=config, rng=rng)
@@ -115,7 +115,7 @@ def test_entries_cost_no_cycle_until_there_are_many():
         transfers = simulate(Gemv(config), Case(phases=[whole], quiet=True)).transfers
         cycles.append(transfers["o"][-1] - transfers["i_weights"][0])
     assert cycles[0] == cycles[1] == 60 * 8 - 1 + Gemv(config).latency
-    assert 900 <= cycles[2] < 950
+    assert 960 <= cycles[2] < 1010
 
 
 def test_speed_of_the_papers_configuration():

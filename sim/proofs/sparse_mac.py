@@ -1,6 +1,6 @@
 """Proofs of the sparse part: each entry once, in its row; values saturate; every pass ends."""
 
-from amaranth.hdl import Assert, Assume, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Assert, Assume, Cat, Const, Module, Mux, Signal, Value
 from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import wiring
 
@@ -65,7 +65,7 @@ def entries(dut: SparseEntries) -> Module:
     with m.If(good):
         m.d.sync += released.eq(released + 1)
     m.d.comb += [
-        Assert((count - taken)[:32] == inside["left"]),
+        Assert((count - taken)[:32] == ~inside["left"]),
         Assert(taken <= count),
         Assert(stopped == dut.error),
         Assert(begun == inside["begun"]),
@@ -75,14 +75,12 @@ def entries(dut: SparseEntries) -> Module:
     run_before = past(m, dut.run)
     ends = (last | (fire & (wrong != 0))) & (stopped == 0)
     good_before, ends_before, entry = past(m, good), past(m, ends), past(m, given)
-    first = past(m, ~begun | (given.row != before_row))
     out_before, ce_before, fire_before = past(m, out), past(m, dut.ce), past(m, fire)
     with m.If(run_before & ce_before):
         m.d.comb += [
             Assert(out.valid == good_before),
             Assert(out.end == ends_before),
             Assert(~out.valid | (Value.cast(out.entry) == entry)),
-            Assert(~out.valid | (out.first == first)),
         ]
     with m.If(run_before & ~ce_before):
         m.d.comb += [Assert(Value.cast(out) == out_before), Assert(~fire_before)]
@@ -98,7 +96,7 @@ def values(dut: SparseLane) -> Module:
     The pipeline never stalls here: its state depends on as many cycles as it has stages, which is
     the induction's depth.
     """
-    m, inside = free_inputs(dut)
+    m, _ = free_inputs(dut)
     config = dut.config
     m.d.comb += [dut.ce.eq(1), dut.run.eq(1), Assume(~(dut.i.valid & dut.i.end))]
     _free(m, dut.i, dut.activations, dut.error)
@@ -128,12 +126,10 @@ def values(dut: SparseLane) -> Module:
     step = (((dut.gain * number) << dut.shift) + (1 << (GAIN_FRACTION - 1))) >> GAIN_FRACTION
     new = clamp(value - step)
     full = delayed(Const(1), UPDATED)
-    product_found = inside["fine"] == delayed(products, SHIFTED - 1)
+    product_found = dut.products[0] == delayed(products, SHIFTED - 1)
     new_found = dut.o.entry.value == delayed(new, UPDATED)
-    # The product of no entry is 0.
-    there = delayed(dut.i.valid, SHIFTED)
     m.d.comb += [
-        Assert(~full | dut.update | Mux(there, product_found, inside["fine"] == 0)),
+        Assert(~full | dut.update | ~dut.valid | product_found),
         Assert(~full | ~dut.update | ~dut.o.valid | new_found),
     ]
     moved = delayed(value, UPDATED)
@@ -141,33 +137,31 @@ def values(dut: SparseLane) -> Module:
         m,
         dut.o.valid & dut.update & (dut.o.entry.value == high) & (moved < 0),
         dut.o.valid & dut.update & (dut.o.entry.value == ~high) & (moved > 0),
-        dut.o.valid & ~dut.update & dut.negative & dut.perturb & (inside["fine"] != 0),
+        dut.valid & ~dut.update & dut.negative & dut.perturb & (dut.products[0] != 0),
     )
     return m
 
 
 def rows(dut: SparseRows) -> Module:
-    """Follow the part of one row, which is any, from its arrival to its result.
-
-    Amaranth's FIFO is assumed to be one: parts leave it once, in the order in which they came.
-    """
+    """Add the products of one row, which is any, by definition, and look at its result."""
     m, inside = free_inputs(dut)
-    _free(m, dut.push, dut.row, dut.parts, dut.summed, dut.error, dut.report, dut.status, dut.drain)
-    _free(m, dut.start, dut.run)
+    _free(m, dut.valid, dut.row, dut.products, dut.ended, dut.error, dut.report, dut.status)
+    _free(m, dut.start, dut.run, dut.drain)
     _steady(m, dut.rows)
     stream_rules(m, dut.o)
     watched = Signal.like(dut.row)
     m.d.comb += watched.eq(AnyConst(len(watched)))
     next_row, given = inside["next_row"], inside["row_given"]
-    there, leaves = inside["fifo.r_rdy"], inside["r_en"]
-    # Parts come in ascending order of their rows, all of them of the matrix, and none at the end.
-    # A matrix has one start and one run, which ends with its last row.
+    # Products come in ascending order of their rows, all of them of the matrix, and none at the
+    # end. A matrix has one start and one run, which ends with its last row.
     newest, some, fresh = Signal.like(dut.row), Signal(), Signal()
     run_before, last_before = past(m, dut.run), past(m, given & dut.last_row)
+    waits, product = past(m, dut.valid & ~dut.taken), past(m, Cat(dut.row, dut.products))
     m.d.comb += [
-        Assume(~dut.push | (dut.room & dut.run & ~dut.summed & (dut.row < dut.rows))),
-        Assume(~(dut.push & some) | (dut.row > newest)),
-        Assume(~past(m, dut.run & dut.summed) | dut.summed | ~dut.run),
+        Assume(~dut.valid | (dut.run & ~dut.ended & (dut.row < dut.rows))),
+        Assume(~(dut.valid & some) | (dut.row >= newest)),
+        Assume(~(waits & dut.run) | (dut.valid & (Cat(dut.row, dut.products) == product))),
+        Assume(~past(m, dut.run & dut.ended) | dut.ended | ~dut.run),
         Assume(~(dut.start & dut.run) & (~dut.run | fresh)),
         Assume(~last_before | ~dut.run),
         Assume(dut.rows != 0),
@@ -178,50 +172,26 @@ def rows(dut: SparseRows) -> Module:
         m.d.sync += [fresh.eq(1), some.eq(0)]
     with m.Elif(run_before & ~dut.run):
         m.d.sync += [fresh.eq(0), some.eq(0)]
-    with m.Elif(dut.push):
+    with m.Elif(dut.valid):
         m.d.sync += [some.eq(1), newest.eq(dut.row)]
-    kept, part = Signal(), Signal(dut.parts[0].shape())
-    head, width = inside["fifo.r_data"], len(dut.row)
-    head_row, head_part = head[:width], head[width:].as_signed()
-    arrives = dut.push & (dut.row == watched)
+    total = Signal.like(dut.o.payload.sum)
     with m.If(~dut.run):
-        m.d.sync += kept.eq(0)
-    with m.Elif(arrives):
-        m.d.sync += [kept.eq(1), part.eq(dut.parts[0])]
-    with m.Elif(there & leaves & (head_row == watched)):
-        m.d.sync += kept.eq(0)
+        m.d.sync += total.eq(0)
+    with m.Elif(dut.taken & (dut.row == watched)):
+        m.d.sync += total.eq(total + dut.products[0])
     m.d.comb += [
-        Assume(~(there & (head_row == watched)) | (kept & (head_part == part))),
-        Assume(~kept | (there & (head_row <= watched))),
-        Assume(~there | (some & (head_row <= newest))),
-    ]
-    stays, shown = past(m, there & ~leaves & dut.run), past(m, head)
-    enters, entered = past(m, dut.push & (~there | leaves)), past(m, dut.row)
-    empty, left, left_row = past(m, ~there & ~dut.push), Signal(), Signal.like(dut.row)
-    with m.If(~dut.run):
-        m.d.sync += left.eq(0)
-    with m.Elif(there & leaves):
-        m.d.sync += [left.eq(1), left_row.eq(head_row)]
-    m.d.comb += [
-        Assume(~(stays & dut.run) | (there & (head == shown))),
-        Assume(~(enters & dut.run) | there),
-        Assume(~(enters & past(m, ~there) & dut.run) | (head_row == entered)),
-        Assume(~empty | ~there),
-        Assume(~(there & left) | (head_row > left_row)),
-        # Rows are passed over only if their part, or that of a later row, is there.
+        # A row is passed over only if a product of a later one is there, or none comes any more.
         Assert(~dut.run | (next_row < dut.rows)),
-        Assert(~left | (next_row > left_row)),
-        Assert(~(there & dut.run) | (head_row >= next_row)),
         Assert(~fresh | run_before | (next_row == 0)),
-        Assert(~dut.run | dut.summed | Mux(some, next_row <= newest + 1, next_row == 0)),
-        # A part is stored until its row comes: it is never late, and never dropped.
-        Assert(~(dut.run & (kept | arrives)) | (next_row <= watched)),
-        Assert(~(given & (next_row == watched) & kept) | (leaves & (head_row == watched))),
-        # A row with no part is given when no part of it can come any more.
-        Assert(~(given & (next_row == watched) & ~kept) | ~arrives),
-        Assert(~(given & ~kept & (next_row == watched)) | dut.summed | (newest > watched)),
+        Assert(~dut.run | dut.ended | Mux(some, next_row <= newest, next_row == 0)),
+        Assert(~dut.valid | (dut.row >= next_row)),
+        Assert(~(given & (next_row == watched)) | dut.ended | (dut.valid & (dut.row > watched))),
+        # A product is added in its row.
+        Assert(~dut.taken | (dut.valid & (dut.row == next_row))),
+        Assert(~(dut.run & (next_row < watched)) | (total == 0)),
+        Assert(~(dut.run & (next_row == watched)) | (inside["totals"].as_signed() == total)),
     ]
-    expected = (dut.i.payload.sum + Mux(kept, part, 0))[: len(dut.o.payload.sum)]
+    expected = (dut.i.payload.sum + total)[: len(dut.o.payload.sum)]
     given_before, expected = past(m, given & (next_row == watched)), past(m, expected)
     none_before = past(m, dut.free & ~given & ~dut.report)
     m.d.comb += [
@@ -231,8 +201,8 @@ def rows(dut: SparseRows) -> Module:
     ]
     cover(
         m,
-        given & (next_row == watched) & kept & (watched == 2),
-        given & (next_row == watched) & ~kept & (watched == 1) & ~dut.summed,
+        given & (next_row == watched) & (total > dut.products[0]) & (watched == 2),
+        given & (next_row == watched) & (total == 0) & (watched == 1) & ~dut.ended,
     )
     return m
 
@@ -273,12 +243,12 @@ def passes(dut: SparseMac) -> Module:
 
 TWICE = Mutant(
     name="an entry of a stalled pipeline is taken twice",
-    old="left.eq(left - issue)",
-    new="left.eq(left - (issue & (left != 1)))",
+    old="with m.If(self.start | (self.ce & issue)):",
+    new="with m.If(self.start | (self.ce & issue & ~left[1:].all())):",
 )
 EQUAL_PASSES = Mutant(
     name="a repeated entry is in order",
-    old="with m.Elif(begun & ~new_row & (entry.column == before.column)):",
+    old="with m.Elif(begun & (entry.row == before.row) & (entry.column == before.column)):",
     new="with m.Elif(0):",
 )
 ANY_ORDER = Mutant(
@@ -293,8 +263,8 @@ ONE_MORE_ROW = Mutant(
 )
 WRAPS = Mutant(
     name="new values wrap around",
-    old='clamped, _ = saturate(m, less, Fixed(width, 0), "new_value")',
-    new="clamped = less[:width].as_signed()",
+    old='clamped, _ = saturate(m, less, Fixed(config.value_width, 0), "new_value")',
+    new="clamped = less[: config.value_width].as_signed()",
 )
 WRAPS_PERTURBED = Mutant(
     name="perturbed values wrap around",
@@ -312,19 +282,19 @@ TRUNCATES = Mutant(
     new="Cat(1, ~step)",
 )
 ANY_ROW = Mutant(
-    name="a part is added to the next row",
-    old="add.eq(fifo.r_rdy & (head.row == row))",
-    new="add.eq(fifo.r_rdy)",
+    name="a product is added to the next row",
+    old="self.taken.eq(self.valid & (self.row == row))",
+    new="self.taken.eq(self.valid)",
 )
 NO_WAIT = Mutant(
-    name="a row does not wait for its part",
-    old="ready.eq(self.run & (fifo.r_rdy | (self.summed & ~self.error)) & self.free)",
-    new="ready.eq(self.run & self.free)",
+    name="a row does not wait for its products",
+    old="self.run & ((self.valid & ~self.taken) | (self.ended & ~self.error)) & self.free",
+    new="self.run & ~self.taken & self.free",
 )
 KEPT = Mutant(
-    name="a part stays for a row more",
-    old="fifo.r_en.eq(row_given & add)",
-    new="fifo.r_en.eq(0)",
+    name="a sum stays for a row more",
+    old="with m.If(row_given | ~self.run):",
+    new="with m.If(~self.run):",
 )
 LOST_CLEAR = Mutant(
     name="a clear in the cycle of a row is lost",
@@ -379,9 +349,8 @@ PROOFS = (
     ),
     _proof(
         rows, SparseRows, STREAMED,
-        "The sparse part of a row is added to the sum of that row, once, and no row is given "
-        "before its part; a valid result is stable until its transfer. "
-        "Amaranth's FIFO is assumed to keep its contents and their order.",
+        "A product is added to the sum of its row, once, and no row is given before its products; "
+        "a valid result is stable until its transfer.",
         2, 14, (ANY_ROW, NO_WAIT, KEPT),
     ),
     _proof(
