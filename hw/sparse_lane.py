@@ -104,9 +104,11 @@ class SparseLane(wiring.Component):
         number = self._number(m)
         power = Signal(1 << FINE, reset_less=True)
         m.d.sync += power.eq(1 << self.shift[:FINE])
-        # Not those of an update: a multiplexer that both adders share is not in the LUTs of either.
-        coarse = Signal(len(self.shift[FINE:]), reset_less=True)
-        m.d.sync += coarse.eq(self.shift[FINE:] & (~self.update).replicate(len(coarse)))
+        coarse = self.shift[FINE:]
+        if len(coarse):
+            # Not an update's: a multiplexer that two adders share is in the LUTs of neither.
+            coarse = Signal(len(coarse), reset_less=True)
+            m.d.sync += coarse.eq(self.shift[FINE:] & (~self.update).replicate(len(coarse)))
         found = [self._multiply(m, v, base, number, power) for v in range(self.config.vectors)]
         for to, product in zip(self.products, found, strict=True):
             m.d.comb += to.eq(product << Cat(Const(0, FINE), coarse))
