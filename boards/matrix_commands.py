@@ -147,21 +147,22 @@ class MatrixCommands(wiring.Component):
         m.submodules.sums = sums_fifo = fifo.SyncFIFOBuffered(
             width=vectors * SUM_BITS, depth=RESULTS
         )
-        place = Signal(range(vectors + 1))
-        last = Signal()
+        # A memory's clock-to-output delay is long: a row is stored before its sums are sent.
+        row, left = Signal(vectors * SUM_BITS), Signal.like(most)
         m.d.comb += [
             sums_fifo.w_data.eq(Cat(Value.cast(value)[:SUM_BITS] for value in sums)),
             sums_fifo.w_en.eq(push & (result.status == 0)),
-            self.o_sum.valid.eq(sums_fifo.r_rdy),
-            self.o_sum.payload.eq(sums_fifo.r_data.word_select(place, SUM_BITS)),
-            last.eq(place + 1 == most),
-            sums_fifo.r_en.eq(self.o_sum.ready & last),
+            self.o_sum.valid.eq(left != 0),
+            self.o_sum.payload.eq(row),
+            sums_fifo.r_en.eq((left == 0) | ((left == 1) & self.o_sum.ready)),
         ]
-        with m.If(self.o_sum.valid & self.o_sum.ready):
-            m.d.sync += place.eq(Mux(last, 0, place + 1))
+        with m.If(sums_fifo.r_en):
+            m.d.sync += [row.eq(sums_fifo.r_data), left.eq(Mux(sums_fifo.r_rdy, most, 0))]
+        with m.Elif(self.o_sum.ready):
+            m.d.sync += [row.eq(row >> SUM_BITS), left.eq(left - 1)]
         tops = [Value.cast(value)[SUM_BITS - 1 :] for value in sums]
         overflow = Cat(top.any() & ~top.all() for top in tops).any()
-        return sums_fifo.w_rdy, sums_fifo.level == 0, overflow
+        return sums_fifo.w_rdy, (sums_fifo.level == 0) & (left == 0), overflow
 
     def _report(self, m, fire, status, overflow):
         """Collect what a command's end reports, from its results."""
