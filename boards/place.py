@@ -50,7 +50,7 @@ def place(
     """
     chain, target = toolchains.find(board), targets.find(board.target)
     words = [*target.device, "-q", "--seed", str(seed), "--freq", str(mhz), "--timing-allow-fail"]
-    words += [word.format(name=name, seed=seed) for word in chain.arguments]
+    words += [word.format(name=name) for word in chain.pins]
     netlist = f"{name}.json"
     if large:
         placed = f"placed-{seed}.json"
@@ -59,6 +59,7 @@ def place(
         netlist, words = placed, [*words, *target.large, *nextpnr.ROUTE, *RIP_UP]
     log = "route.log" if large else "place.log"
     files = ["--json", netlist, "--report", "report.json", "--log", log]
+    files += [word.format(name=name, seed=seed) for word in chain.routed]
     tools.run(chain.place, *words, *files, cwd=folder)
     found: dict[str, Any] = json.loads((folder / "report.json").read_text())
     return found

@@ -20,8 +20,9 @@ class Toolchain:
         The end of the file of pins.
     synth
         yosys's command.
-    place, arguments
-        A name of :data:`seedbed.sim.tools.TOOLS`, and the arguments after those of the device.
+    place, pins, routed
+        A name of :data:`seedbed.sim.tools.TOOLS`, and the arguments for the pins and for the routed
+        design, after those of the device.
     pack, packed
         The same of the tool that writes the bitstream, and its arguments.
     end
@@ -37,7 +38,8 @@ class Toolchain:
     constraints: str
     synth: str
     place: str
-    arguments: tuple[str, ...]
+    pins: tuple[str, ...]
+    routed: tuple[str, ...]
     pack: str
     packed: tuple[str, ...]
     end: str
@@ -55,7 +57,8 @@ TOOLCHAINS = {
         constraints="lpf",
         synth="synth_ecp5",
         place="NEXTPNR_ECP5",
-        arguments=("--lpf", "{name}.lpf", "--textcfg", "{name}-{seed}.config"),
+        pins=("--lpf", "{name}.lpf"),
+        routed=("--textcfg", "{name}-{seed}.config"),
         pack="ECPPACK",
         packed=("--compress", "{name}-{seed}.config", "{name}.bit"),
         end="bit",
@@ -66,7 +69,8 @@ TOOLCHAINS = {
         constraints="pcf",
         synth="synth_ice40 -device u -dsp",
         place="NEXTPNR_ICE40",
-        arguments=("--pcf", "{name}.pcf", "--asc", "{name}-{seed}.asc"),
+        pins=("--pcf", "{name}.pcf"),
+        routed=("--asc", "{name}-{seed}.asc"),
         pack="ICEPACK",
         packed=("{name}-{seed}.asc", "{name}.bin"),
         end="bin",
@@ -77,7 +81,8 @@ TOOLCHAINS = {
         constraints="cst",
         synth="synth_gowin -family gw1n",
         place="NEXTPNR_GOWIN",
-        arguments=("--vopt", "cst={name}.cst", "--write", "{name}-{seed}.json"),
+        pins=("--vopt", "cst={name}.cst"),
+        routed=("--write", "{name}-{seed}.json"),
         pack="GOWIN_PACK",
         packed=(
             "-d", "GW1N-9C", "--sspi_as_gpio", "--mspi_as_gpio", "-o", "{name}.fs",

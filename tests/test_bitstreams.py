@@ -206,7 +206,8 @@ def test_a_large_design_is_placed_and_routed_in_two_calls(placed, tmp_path, monk
     assert {"--no-route", "static", "router2"} < set(first)
     assert first[first.index("--write") + 1] == second[second.index("--json") + 1]
     assert {"--no-pack", "--no-place", "--tmg-ripup", "router2"} < set(second)
-    assert "--report" in second
+    assert {"--report", "--textcfg"} < set(second)
+    assert "--textcfg" not in first
     monkeypatch.setattr(place, "LARGE", 1402)
     build.build(board, app, "noise", folder=tmp_path, seeds=[2])
     assert len(calls) == 3
