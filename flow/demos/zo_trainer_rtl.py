@@ -24,7 +24,7 @@ from seedbed.spec.zo_trainer import ZoTrainerConfig
 
 __all__ = ["EPOCH", "checkpoint_weights", "draw", "measure", "reported", "row_figures"]
 
-#: Held-out images that are classified after the training, by default.
+#: Held-out images that are classified after the training, unless a number is given.
 CLASSIFIED = 64
 #: An epoch of MNIST: images, and the batch of the paper's training in integers.
 EPOCH = (60_000, 256)
@@ -63,7 +63,7 @@ def draw(
     magnitude: int = 15,
     seed: int = 0,
     start: Path | None = None,
-    held: int = CLASSIFIED,
+    held: int | None = None,
 ) -> Job:
     """Return a training of ``config`` on images that are drawn at random.
 
@@ -82,7 +82,7 @@ def draw(
     start
         A checkpoint to start from; by default random weights.
     held
-        Other images, which are classified only.
+        Other images, which are classified only; by default 64, or all where there are fewer.
 
     Raises ``ValueError`` and ``TypeError`` for what is out of range.
     """
@@ -90,6 +90,7 @@ def draw(
     require_int("images", images, 1, len(pool[1]))
     require_int("batch", batch, 1, config.batch)
     require_int("epochs", epochs, 1, 65535)
+    held = min(CLASSIFIED, len(split.test[1])) if held is None else held
     require_int("held", held, 1, len(split.test[1]))
     require_int("seed", seed, 0, (1 << 32) - 1)
     allowed = [2**c - 1 for c in range(1, config.magnitude_bits + 1)]
