@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from amaranth.lib import data
 from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles, with_timeout
+from cocotb.triggers import ClockCycles, SimTimeoutError, with_timeout
 from cocotbext.axi import (
     AxiBus,
     AxiLiteBus,
@@ -155,9 +155,20 @@ class AxiBench:
 
     async def receive(self, sink: AxiStreamSink, *, compact: bool = True) -> AxiStreamFrame:
         """Return the next packet of a sink."""
-        return await with_timeout(sink.recv(compact=compact), PACKET_TIMEOUT, "us")
+        return await _in_time(sink.recv(compact=compact), "the next packet of an output")
 
     async def sent(self, *sources: AxiStreamSource) -> None:
         """Wait until the sources have sent all packets."""
         for source in sources:
-            await with_timeout(source.wait(), PACKET_TIMEOUT, "us")
+            await _in_time(source.wait(), "the packets of an input")
+
+
+async def _in_time(access: Any, what: str) -> Any:
+    """Return what an access gives, or raise ``RuntimeError`` if it takes too long."""
+    try:
+        return await with_timeout(access, PACKET_TIMEOUT, "us")
+    except SimTimeoutError:
+        raise RuntimeError(
+            f"{what} took more than {PACKET_TIMEOUT} us of 10 ns cycles: it hangs, or the "
+            "configuration is too large for this bench"
+        ) from None

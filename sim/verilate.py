@@ -172,7 +172,9 @@ def _cycles(results: Path, log: Path) -> int:
         raise RuntimeError(f"the simulation ended early; {log} ends with:\n{tail}") from None
     for failure in [*test.findall("failure"), *test.findall("error")]:
         kind = Mismatch if failure.get("type") == "AssertionError" else RuntimeError
-        raise kind(f"{test.get('name')}: {failure.get('message')}\n  log: {log}")
+        raise kind(
+            f"{test.get('name')}: {failure.get('message') or failure.get('type')}\n  log: {log}"
+        )
     times = [
         p.attrib["value"] for p in test.iter("property") if p.get("name") == "sim_time_duration"
     ]
