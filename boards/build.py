@@ -14,7 +14,7 @@ from seedbed.boards.board_top import BoardTop
 from seedbed.boards.platforms import Board, clock_of
 from seedbed.flow.files import write_atomic
 from seedbed.flow.fpga import targets
-from seedbed.flow.fpga.synth import Progress, notify
+from seedbed.flow.fpga.synth import Progress, notify, top_module
 from seedbed.sim import tools
 
 __all__ = ["Bitstream", "TimingMissed", "build", "load", "styles"]
@@ -99,7 +99,7 @@ def styles(app: ModuleType, name: str) -> str:
 
 def _flip_flops(board: Board, netlist: Path) -> int:
     """Return the number of flip-flops in a netlist."""
-    top = place.top_of(json.loads(netlist.read_text()))
+    top = top_module(json.loads(netlist.read_text()))
     kinds = re.compile(targets.find(board.target).ff)
     return sum(1 for cell in top["cells"].values() if kinds.fullmatch(cell["type"]))
 

@@ -12,7 +12,7 @@ from seedbed.boards.streams import OUTPUT_BITS, Input, Output, packet
 from seedbed.golden.kept_matrix import KeptMatrix
 from seedbed.hw.gemv_layouts import vector_layout
 from seedbed.hw.sparse_layouts import entry_layout
-from seedbed.sim.checked_matrices import CheckedMatrices
+from seedbed.sim.checked_matrices import CheckedMatrices, row_beats
 from seedbed.sim.harness import Mismatch
 from seedbed.sim.payloads import pack, unpack
 from seedbed.spec import GEMV_STATUS, SPARSE_MAC_KINDS, GemvConfig, SdramConfig
@@ -56,7 +56,7 @@ def require_fit(
                 f"{name} has {of.rows} rows and {of.columns} columns; at most {most} rows and "
                 f"{config.columns} columns fit"
             )
-    octets = sum(of.rows * _row_beats(config, of) for of in matrices.values())
+    octets = sum(of.rows * row_beats(config, of) for of in matrices.values())
     octets *= memory.beat_bits // 8
     if octets > memory.bytes:
         raise ValueError(f"the matrices have {octets} bytes; the memory has {memory.bytes}")
@@ -99,7 +99,7 @@ class BoardMatrices(CheckedMatrices):
         self._address, address = {}, 0
         for name, of in self.matrices.items():
             self._address[name] = address
-            address += of.rows * _row_beats(config, of)
+            address += of.rows * row_beats(config, of)
         loads = [part for name in self.matrices for part in self._load(name)]
         words = np.concatenate(loads)
         digest = zlib.crc32(words.tobytes(), zlib.crc32(settings.encode()))
@@ -129,10 +129,10 @@ class BoardMatrices(CheckedMatrices):
 
     def _packet(self, name: str, kind: int, fields: Mapping[str, int]) -> np.ndarray:
         """Return the packet of a command."""
-        row_beats = _row_beats(self._core, self.matrices[name])
+        beats = row_beats(self._core, self.matrices[name])
         matrix = {
-            "address": self._address[name], "row_beats": row_beats,
-            "beats": self.matrices[name].rows * row_beats,
+            "address": self._address[name], "row_beats": beats,
+            "beats": self.matrices[name].rows * beats,
         }  # fmt: skip
         words = pack(self._command, 1, **self._fields(name, kind) | matrix | fields)
         return packet(self._ports, "command", words.tobytes())
@@ -191,11 +191,6 @@ class BoardMatrices(CheckedMatrices):
         raise RuntimeError(
             f"{name}: a command ended with the status {GEMV_STATUS[fields['status']]!r}"
         )
-
-
-def _row_beats(config: GemvConfig, of: KeptMatrix) -> int:
-    """Return the beats of a row of a matrix."""
-    return -(-of.columns // (config.plain_lanes if of.plain else config.lanes))
 
 
 def _sum_words(sums: np.ndarray) -> np.ndarray:

@@ -2,8 +2,9 @@
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import In, Out
 
+from seedbed.boards.memory import pass_memory
 from seedbed.boards.streams import Input, beat_layout
 from seedbed.hw.memory_port import user_members
 from seedbed.spec import SdramConfig
@@ -146,8 +147,5 @@ def rows_layout(memory: SdramConfig) -> data.StructLayout:
 def add_store(m, app, memory: SdramConfig) -> MatrixStore:
     """Add a matrix store to an application, and connect it to its memory port; return it."""
     m.submodules.store = store = MatrixStore(memory)
-    connect(m, store.o_command, flipped(app.o_command))
-    connect(m, store.o_write, flipped(app.o_write))
-    connect(m, flipped(app.i_response), store.i_response)
-    connect(m, flipped(app.i_read), store.i_read)
+    pass_memory(m, app, store)
     return store

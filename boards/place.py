@@ -9,18 +9,11 @@ from seedbed.boards.platforms import Board
 from seedbed.flow.files import write_atomic
 from seedbed.flow.fpga import nextpnr, targets
 from seedbed.flow.fpga.ecp5 import floorplan, multiplier_registers
-from seedbed.flow.fpga.place import LARGE, RIP_UP
+from seedbed.flow.fpga.place import RIP_UP, is_large
+from seedbed.flow.fpga.synth import top_module
 from seedbed.sim import tools
 
-__all__ = ["place", "prepare", "top_of"]
-
-
-def top_of(design: dict[str, Any]) -> dict[str, Any]:
-    """Return the top module of yosys's JSON."""
-    modules = design["modules"].values()
-    (top,) = (module for module in modules if int(module["attributes"].get("top", "0"), 2))
-    found: dict[str, Any] = top
-    return found
+__all__ = ["place", "prepare"]
 
 
 def prepare(board: Board, netlist: Path) -> bool:
@@ -30,10 +23,10 @@ def prepare(board: Board, netlist: Path) -> bool:
     """
     target = targets.find(board.target)
     design = json.loads(netlist.read_text())
-    top = top_of(design)
+    top = top_module(design)
     if target.models:
         multiplier_registers.pack(top)
-    large = bool(target.large) and len(top["cells"]) >= LARGE
+    large = is_large(target, top)
     if large and target.columns:
         for cell, site in floorplan.arrange(top, target.columns).items():
             top["cells"][cell]["attributes"]["BEL"] = site

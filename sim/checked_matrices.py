@@ -13,7 +13,12 @@ from seedbed.sim.harness import Mismatch
 from seedbed.sim.payloads import pack
 from seedbed.spec import GemvConfig
 
-__all__ = ["CheckedMatrices"]
+__all__ = ["CheckedMatrices", "row_beats"]
+
+
+def row_beats(config: GemvConfig, of: KeptMatrix) -> int:
+    """Return the beats of a row of a matrix."""
+    return -(-of.columns // (config.plain_lanes if of.plain else config.lanes))
 
 
 class CheckedMatrices(ABC):

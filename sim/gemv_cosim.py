@@ -9,7 +9,7 @@ import numpy as np
 from seedbed.golden.kept_matrix import KeptMatrix
 from seedbed.hw.gemv_layouts import command_layout, result_layout, weights_layout
 from seedbed.hw.sparse_layouts import entry_layout
-from seedbed.sim.checked_matrices import CheckedMatrices
+from seedbed.sim.checked_matrices import CheckedMatrices, row_beats
 from seedbed.sim.cosim import Cosim
 from seedbed.sim.harness import Mismatch
 from seedbed.sim.payloads import pack, unpack
@@ -56,7 +56,7 @@ class RtlMatrices(CheckedMatrices):
             name, _PRODUCT, count,
             {
                 "i_vector": self._vectors(x),
-                "i_weights": (self._weights[name], count * self._rows_beats(of)),
+                "i_weights": (self._weights[name], count * of.rows * row_beats(self._core, of)),
             },
             {"o": count * of.rows},
             **fields,
@@ -89,11 +89,6 @@ class RtlMatrices(CheckedMatrices):
                 f"{GEMV_STATUS[status[wrong[0]]]!r}, not 'ok'"
             )
         return found
-
-    def _rows_beats(self, of: KeptMatrix) -> int:
-        """Return the beats of a matrix."""
-        fields = self._core.plain_lanes if of.plain else self._core.lanes
-        return of.rows * -(-of.columns // fields)
 
     def _payloads(self, name: str) -> np.ndarray:
         """Return the payloads of a matrix."""

@@ -238,6 +238,7 @@ def run(
     Raises :class:`Mismatch` with the first step that differs, or where nothing is transferred for
     long. An interruption ends the simulation too.
     """
+    # The names of signals are those of the executable.
     parts = _bench("", of.config)
     one = sum(of.config.layer_beats(layer) + layer.columns + 100 for layer in of.layers)
     found, seconds = parts.run(

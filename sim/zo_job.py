@@ -209,6 +209,7 @@ def run(
     Raises :class:`Mismatch` with the first step that differs, or where nothing is transferred for
     long. An interruption ends the simulation too.
     """
+    # The names of signals are those of the executable.
     parts = _bench("", job.config)
     one = pass_cycles(job.config.engine, *job.config.engine.plan.base)
     total = (2 * job.order.size + len(job.classified)) * (one + 100)

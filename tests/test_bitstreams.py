@@ -8,8 +8,10 @@ import pytest
 
 from seedbed.boards import apps, board_top, build, place, platforms, toolchains
 from seedbed.boards.memory import memory_of
+from seedbed.flow.fpga import place as placement
 from seedbed.flow.fpga import targets
 from seedbed.flow.fpga.ecp5 import floorplan
+from seedbed.flow.fpga.synth import top_module
 from seedbed.flow.row import load_rows, saved_rows
 from seedbed.sim import tools
 
@@ -199,7 +201,7 @@ def test_a_large_design_is_placed_and_routed_in_two_calls(placed, tmp_path, monk
         run(tool, *words, cwd=cwd)
 
     monkeypatch.setattr(tools, "run", record)
-    monkeypatch.setattr(place, "LARGE", 1401)
+    monkeypatch.setattr(placement, "LARGE", 1401)
     board, app = platforms.find("ulx3s-85f"), apps.find("noise")
     build.build(board, app, "noise", folder=tmp_path, seeds=[2])
     first, second = calls
@@ -208,7 +210,7 @@ def test_a_large_design_is_placed_and_routed_in_two_calls(placed, tmp_path, monk
     assert {"--no-pack", "--no-place", "--tmg-ripup", "router2"} < set(second)
     assert {"--report", "--textcfg"} < set(second)
     assert "--textcfg" not in first
-    monkeypatch.setattr(place, "LARGE", 1402)
+    monkeypatch.setattr(placement, "LARGE", 1402)
     build.build(board, app, "noise", folder=tmp_path, seeds=[2])
     assert len(calls) == 3
     assert not {"--no-route", "--no-place", "static"} & set(calls[2])
@@ -220,12 +222,12 @@ def test_the_floorplan_of_a_large_core_is_in_its_netlist(tmp_path, monkeypatch):
     top["netnames"] = {"net": {"bits": [2]}}
     netlist = tmp_path / "large.json"
     netlist.write_text(json.dumps({"modules": {"large": top}}))
-    monkeypatch.setattr(place, "LARGE", 1)
+    monkeypatch.setattr(placement, "LARGE", 1)
     monkeypatch.setattr(floorplan, "arrange", lambda module, columns: {"a": "X2/Y22/EBR0"})
     # That of a 45F has no floorplan.
     for name, site in (("ulx3s-45f", {}), ("ulx3s-85f", {"BEL": "X2/Y22/EBR0"})):
         assert place.prepare(platforms.find(name), netlist)
-        cells = place.top_of(json.loads(netlist.read_text()))["cells"]
+        cells = top_module(json.loads(netlist.read_text()))["cells"]
         assert cells["a"]["attributes"] == site
 
 

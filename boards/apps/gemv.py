@@ -5,8 +5,9 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Module, Signal
 from amaranth.lib import fifo, wiring
+from amaranth.lib.wiring import connect
 from rich.console import Console
 
 from seedbed.boards.device import Device
@@ -121,10 +122,8 @@ class Top(wiring.Component):
         control = self.control
         m.submodules.results = results = fifo.SyncFIFOBuffered(width=64, depth=RESULTS)
         high = Signal()
+        connect(m, store.o, engine.i_weights)
         m.d.comb += [
-            engine.i_weights.valid.eq(store.o.valid),
-            store.o.ready.eq(engine.i_weights.ready),
-            Value.cast(engine.i_weights.payload).eq(Value.cast(store.o.payload)),
             store.i.payload.address.eq(control.address),
             store.i.payload.beats.eq(control.beats),
             store.i.payload.row_beats.eq(control.row_beats),

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from amaranth.hdl import Module, ResetInserter, Value
+from amaranth.hdl import Module, ResetInserter
 from amaranth.lib import wiring
 from amaranth.lib.wiring import connect
 from rich.console import Console
@@ -19,7 +19,8 @@ from seedbed.boards.matrix_store import add_store
 from seedbed.boards.memory import MEMORY_REGISTERS, memory_ports, require_memory
 from seedbed.boards.registers import Register, ports
 from seedbed.boards.stream_job import JOB_REGISTERS, add_job, feed, give
-from seedbed.flow.demos.lm_core import Job, products, products_bar
+from seedbed.flow.demos.lm_cli import Model
+from seedbed.flow.demos.lm_core import SMALL, Job, products, products_bar
 from seedbed.flow.demos.lm_integer import BITS, Setup, setup
 from seedbed.flow.demos.lm_task import Windows, embedded, load
 from seedbed.golden.language_model import perplexity
@@ -83,15 +84,13 @@ class Top(wiring.Component):
         feed(m, splitter.o_entries, commands.i_entries)
         feed(m, splitter.o_vector, commands.i_vector)
         connect(m, commands.o_matrix, store.i)
+        connect(m, store.o, commands.i_weights)
         for name in ("sum", "value", "end"):
             give(m, getattr(commands, f"o_{name}"), getattr(merger, f"i_{name}"))
         m.d.comb += [
             store.stop.eq(hold),
             commands.reading.eq(store.busy),
             commands.memory_error.eq(store.error),
-            commands.i_weights.valid.eq(store.o.valid),
-            store.o.ready.eq(commands.i_weights.ready),
-            Value.cast(commands.i_weights.payload).eq(Value.cast(store.o.payload)),
             self.status.product_cycles.eq(commands.cycles),
             self.leds.eq(self.status.jobs),
         ]
@@ -103,14 +102,7 @@ def run(
     console: Console,
     config: GemvConfig,
     *,
-    model: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True, file_okay=False,
-            help="A folder with model.safetensors, vocab.json and texts *.txt; by default, a small "
-            "model is trained.",
-        ),
-    ] = None,
+    model: Model = None,
     lines: Annotated[int, typer.Option(min=1, help="With --model: lines of each text.")] = 60,
     steps: Annotated[int, typer.Option(help="Steps of the tuning.")] = 2,
     batch: Annotated[int, typer.Option(help="Windows of a step.")] = 2,
@@ -131,7 +123,7 @@ def run(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the job that an earlier host started.")
     ] = False,
-) -> None:  # fmt: skip
+) -> None:
     """Judge a language model on held-out text, tune it on the board, and judge it again.
 
     Every sum and every new value is compared with the golden model's.
@@ -140,13 +132,11 @@ def run(
     a model that does not fit.
     """
     assert config.sparse
-    small = (
-        {"fraction": 0.01, "rate": 0.03} if model is None else {"fraction": 0.001, "rate": 0.003}
-    )
+    defaults = SMALL if model is None else {}
     given = {"fraction": fraction, "rate": rate}
     job = Job(
         keep=keep, steps=steps, batch=batch, characters=characters, seed=seed,
-        **small | {name: value for name, value in given.items() if value is not None},
+        **defaults | {name: value for name, value in given.items() if value is not None},
     )  # fmt: skip
     progress = Console(stderr=True)
     folder.mkdir(parents=True, exist_ok=True)
@@ -182,10 +172,7 @@ def _tune(console: Console, engine: BoardMatrices, made: Setup, judged: Windows,
     before = made.model.perplexity(engine, *judged)
     console.print(f"perplexity on the board, before: {before:.4f}")
     for step in range(job.steps):
-        loss, slope = made.model.step(
-            engine, *job.windows(made, step), step=job.number(step),
-            rate=job.rate * (1 - step / job.steps), clip=job.clip,
-        )  # fmt: skip
+        loss, slope = job.train(made, engine, step)
         console.print(f"step {step + 1}: loss {loss:.4f}, slope {slope:+.4f}")
     after = made.model.perplexity(engine, *judged)
     console.print(f"{made.entries} kept weights were tuned; perplexity after: {after:.4f}")

@@ -7,12 +7,11 @@ import numpy as np
 import typer
 from amaranth.hdl import Module, ResetInserter
 from amaranth.lib import wiring
-from amaranth.lib.wiring import connect, flipped
 from rich.console import Console
 
 from seedbed.boards.device import Device
 from seedbed.boards.image_store import ImageStore, beats_of, room
-from seedbed.boards.memory import MEMORY_REGISTERS, memory_ports, require_memory
+from seedbed.boards.memory import MEMORY_REGISTERS, memory_ports, pass_memory, require_memory
 from seedbed.boards.registers import ports
 from seedbed.boards.stream_job import JOB_REGISTERS, StreamJob, add_job, feed, give
 from seedbed.boards.streams import Input, Output, packet, payloads
@@ -24,7 +23,6 @@ from seedbed.flow.options import Force
 from seedbed.golden import zo_trainer as golden
 from seedbed.golden.training_log import TrainingLog, digest
 from seedbed.golden.zo_trainer import LogEntry
-from seedbed.hw.memory_port import user_members
 from seedbed.hw.parameter_loader import words_layout
 from seedbed.hw.sample_intake import sample_layout
 from seedbed.hw.zo_control import job_layout, status_layout
@@ -112,8 +110,7 @@ class Top(wiring.Component):
             sample.payload.last.eq(shown.payload.last),
             images.writable.eq(1),
         ]
-        for name in user_members(MEMORY.address_bits, MEMORY.beat_bits):
-            connect(m, flipped(getattr(self, name)), getattr(images, name))
+        pass_memory(m, self, images)
         for name in ("log", "parameters", "status"):
             give(m, getattr(core, f"o_{name}"), getattr(merger, f"i_{name}"))
         give(m, core.o, merger.i_class)

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from seedbed.flow.options import Build
 
-__all__ = ["demo_lm", "demo_personalise"]
+__all__ = ["Model", "demo_lm", "demo_personalise"]
 
 
 Model = Annotated[
@@ -104,7 +104,7 @@ def demo_lm(
         raise ValueError("--stalls goes with --rtl")
     from seedbed.flow.demos import lm_core
 
-    defaults = {"rate": 0.03, "fraction": 0.01, "steps": 40} if model is None else {}
+    defaults = lm_core.SMALL | {"steps": 40} if model is None else {}
     defaults |= {} if rtl else {"steps": 300, "batch": 64}
     lm_core.run_core(
         model, folder, lm_core.Job(**(defaults | given), seed=seed), rtl=rtl, build=build,

@@ -32,7 +32,7 @@ from seedbed.sim.gemv_cosim import RtlMatrices
 from seedbed.spec import SEEDLM, GemvConfig
 from seedbed.spec.checks import require_int
 
-__all__ = ["CORE", "Job", "core_params", "products", "products_bar", "run_core"]
+__all__ = ["CORE", "SMALL", "Job", "core_params", "products", "products_bar", "run_core"]
 
 CORE = "gemv"
 #: Bits per beat of weights, for a core that Verilator builds in seconds; vectors that are
@@ -40,6 +40,8 @@ CORE = "gemv"
 BEAT, VECTORS, ENTRIES = 128, 4, 8192
 #: Steps between two results in the file.
 SAVED = 10
+#: What a job of the small model, which is trained here, has by default.
+SMALL: dict[str, Any] = {"fraction": 0.01, "rate": 0.03}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +99,13 @@ class Job:
     def number(self, step: int) -> int:
         """Return the number of a step, of which the perturbations' seeds follow."""
         return self.seed << 16 | step
+
+    def train(self, made: Setup, engine: Engine, step: int) -> tuple[float, float]:
+        """Train by one step; return the mean of its two losses, and half their difference."""
+        return made.model.step(
+            engine, *self.windows(made, step), step=self.number(step),
+            rate=self.rate * (1 - step / self.steps), clip=self.clip,
+        )  # fmt: skip
 
 
 def core_params(columns: int) -> dict[str, Any]:
@@ -274,10 +283,7 @@ def _train(
     if "before" not in result["perplexity"]:
         judge("before")
     for step in range(len(result["losses"]), job.steps):
-        loss, slope = made.model.step(
-            engine, *job.windows(made, step), step=job.number(step),
-            rate=job.rate * (1 - step / job.steps), clip=job.clip,
-        )  # fmt: skip
+        loss, slope = job.train(made, engine, step)
         result["losses"].append(loss)
         result["slopes"].append(slope)
         if advance:

@@ -7,6 +7,7 @@ from typing import Any
 from seedbed.flow.files import write_atomic
 from seedbed.flow.fpga import targets
 from seedbed.flow.fpga.ecp5 import ring_placement
+from seedbed.flow.fpga.synth import top_module
 
 __all__ = ["constrain"]
 
@@ -61,8 +62,7 @@ def _read(netlist: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return a design and its top module."""
     try:
         design = json.loads(netlist.read_text())
-        modules = design["modules"].values()
-        (top,) = (m for m in modules if int(m["attributes"].get("top", "0"), 2))
+        top = top_module(design)
         assert {"cells", "netnames"} <= set(top)
     except (ValueError, LookupError, TypeError, AttributeError, AssertionError) as problem:
         raise ValueError(f"{netlist} is not a mapped design of yosys's write_json") from problem

@@ -14,7 +14,7 @@ from seedbed.flow.fpga.synth import Progress, complete, digest, keep, map_core, 
 from seedbed.sim import tools
 from seedbed.sim.checksum import intact
 
-__all__ = ["Placement", "place", "require_ready"]
+__all__ = ["RIP_UP", "Placement", "is_large", "place", "require_ready"]
 
 HARNESS = "seedbed_harness"
 #: Target frequency in MHz: above the Fmax of any core, so that the tool keeps optimising.
@@ -39,6 +39,11 @@ flatten
 opt_clean
 write_json design.part
 """
+
+
+def is_large(target: targets.Target, module: dict[str, Any]) -> bool:
+    """Return whether a target's arguments for large designs apply to a module of a netlist."""
+    return bool(target.large) and len(module["cells"]) >= LARGE
 
 
 class Placement:
@@ -92,7 +97,7 @@ class Placement:
             ready=ready,
         )
         self._script = _WRAP.format(top=top, name=HARNESS, synth=target.synth)
-        self.large = bool(target.large) and len(module["cells"]) >= LARGE
+        self.large = is_large(target, module)
         self.arguments = [*target.device, "--freq", str(TARGET_MHZ), "--timing-allow-fail", "-q"]
         self.arguments += target.large if self.large else ()
         self.key: dict[str, Any] = {

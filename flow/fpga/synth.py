@@ -16,7 +16,17 @@ from seedbed.flow.fpga.ecp5 import multiplier_registers
 from seedbed.sim import tools
 from seedbed.sim.checksum import intact, record
 
-__all__ = ["Progress", "complete", "digest", "keep", "map_core", "notify", "synthesize", "yosys"]
+__all__ = [
+    "Progress",
+    "complete",
+    "digest",
+    "keep",
+    "map_core",
+    "notify",
+    "synthesize",
+    "top_module",
+    "yosys",
+]
 
 Progress = Callable[[str], None] | None
 
@@ -158,6 +168,14 @@ def _pack(folder: Path, top: str, script: str) -> None:
     if multiplier_registers.pack(design["modules"][top]):
         (folder / "packed.json").write_text(json.dumps(design))
         yosys(folder, "pack", script)
+
+
+def top_module(design: dict[str, Any]) -> dict[str, Any]:
+    """Return the top module of yosys's JSON; raise ``ValueError`` unless there is one."""
+    modules = design["modules"].values()
+    (top,) = (module for module in modules if int(module["attributes"].get("top", "0"), 2))
+    found: dict[str, Any] = top
+    return found
 
 
 def complete(path: Path, end: str = "}") -> None:
