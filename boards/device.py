@@ -218,7 +218,7 @@ class Device:
         request = Packet(operation, (self._sequence + 1) % 256, argument, data)
         response = self._exchange(request, attempts=ATTEMPTS)
         if response.operation == RESPONSE:
-            if response.data == LinkError.SEQUENCE:
+            if response.data in (LinkError.SEQUENCE, LinkError.POSITION):
                 raise LinkFailure(f"{self.port} was reset, or another program uses it")
             raise LinkFailure(
                 f"{self.port} refused a request: wrong {LinkError(response.data).name.lower()}"

@@ -158,7 +158,7 @@ class IntegerLanguageModel:
     ) -> tuple[float, float]:  # fmt: skip
         """Train by one step; return the mean of the two losses, and half their difference.
 
-        ``clip`` is the limit of |slope / eps| with the eps of each matrix.
+        ``clip`` is the limit of the absolute value of slope / eps, with the eps of each matrix.
         """
         plus, minus = (
             float(self.losses(engine, contexts, targets, k=k, step=step).mean()) for k in (1, -1)

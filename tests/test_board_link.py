@@ -84,6 +84,18 @@ def test_reset_is_pressed_while_words_are_sent(program):
             device.send(some_words(60_000), meanwhile=lambda: next(calls) == 20 and board.reset())
 
 
+@pytest.mark.parametrize("position", [99, 201], ids=["discarded", "not yet sent"])
+def test_a_position_that_the_board_does_not_have(program, position):
+    """A host whose board was reset asks for such words, or one beside another program."""
+    with virtual.start(program) as board, connect(board) as device:
+        device.write("returns", 1)
+        device.send(some_words(200))
+        for _ in device.stream(0, 100):
+            pass
+        with pytest.raises(LinkFailure, match="was reset, or another program uses it"):
+            device.words(position, 1)
+
+
 def test_a_new_host_continues_where_one_ended(program):
     sent = some_words(5000)
     with virtual.start(program) as board:
