@@ -1,11 +1,12 @@
 """Images in the board's memory, next to another user of it: stored once, shown by index."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.boards.port_registers import PortRegisters
 from seedbed.boards.streams import Input, beat_layout
-from seedbed.hw.memory_port import user_members
+from seedbed.hw.memory_port import connect_memory, user_members
 from seedbed.spec import SdramConfig
 from seedbed.spec.plan import Plan
 
@@ -203,10 +204,14 @@ def share_memory(m, port, first, images, *, hold):
     Returns the reset of both users: ``hold``, but not before the end of a burst that is written,
     and a cycle later. Memory would take the beats of the next burst for the rest of a cut one.
     """
+    stopped, user = Signal(), first
+    first = PortRegisters(len(port.o_command.payload.address), len(port.o_write.payload.data))
+    m.submodules.registers = ResetInserter(stopped)(first)
+    connect_memory(m, user, first)
     m.submodules.owners = owners = fifo.SyncFIFOBuffered(width=1, depth=BURSTS)
     # A command that is offered stays until its transfer.
     waits, held, of_images, fire = Signal(), Signal(), Signal(), Signal()
-    writing, stopped = Signal(range(BURSTS * 2)), Signal()
+    writing = Signal(range(BURSTS * 2))
     mine, theirs, command = first.o_command, images.o_command, port.o_command
     allowed = mine.valid & ~(mine.payload.write & images.storing) & (writing != 2 * BURSTS - 1)
     offered = Mux(of_images, theirs.valid, allowed)
@@ -224,11 +229,16 @@ def share_memory(m, port, first, images, *, hold):
         owners.w_en.eq(fire & ~is_write),
     ]
     m.d.sync += [waits.eq(command.valid & ~command.ready), held.eq(of_images)]
+    # Of the first user, at its port or in the registers behind it: a write, and any command.
+    starts = user.o_write.valid | first.o_write.valid
+    wants = starts | user.o_command.valid | mine.valid
+    starts |= user.o_command.valid & user.o_command.payload.write
+    starts |= mine.valid & mine.payload.write
     own = images.storing
     done = first.i_response.valid & first.i_response.ready
     m.d.sync += writing.eq(writing + (fire & is_write & ~of_images) - done)
     m.d.comb += [
-        images.writable.eq((writing == 0) & ~mine.valid & ~first.o_write.valid),
+        images.writable.eq((writing == 0) & ~wants),
         port.o_write.valid.eq(Mux(own, images.o_write.valid, first.o_write.valid) & ~stopped),
         port.o_write.payload.data.eq(
             Mux(own, images.o_write.payload.data, first.o_write.payload.data)
@@ -243,19 +253,18 @@ def share_memory(m, port, first, images, *, hold):
         port.i_response.ready.eq(Mux(own, images.i_response.ready, first.i_response.ready)),
     ]
     read = port.i_read
-    for user, chosen in ((first, ~owners.r_data), (images, owners.r_data)):
+    for each, chosen in ((first, ~owners.r_data), (images, owners.r_data)):
         m.d.comb += [
-            user.i_read.valid.eq(read.valid & owners.r_rdy & chosen),
-            user.i_response.payload.error.eq(port.i_response.payload.error),
+            each.i_read.valid.eq(read.valid & owners.r_rdy & chosen),
+            each.i_response.payload.error.eq(port.i_response.payload.error),
         ]
         m.d.comb += [
-            user.i_read.payload[name].eq(read.payload[name]) for name in ("data", "error", "last")
+            each.i_read.payload[name].eq(read.payload[name]) for name in ("data", "error", "last")
         ]
     m.d.comb += [
         read.ready.eq(owners.r_rdy & Mux(owners.r_data, images.i_read.ready, first.i_read.ready)),
         owners.r_en.eq(read.valid & read.ready & read.payload.last),
     ]
-    starts = first.o_write.valid | (mine.valid & mine.payload.write)
     idle = (writing == 0) & ~images.storing & ~starts
     m.d.sync += stopped.eq(hold & (idle | stopped))
     return stopped

@@ -11,8 +11,9 @@ from seedbed.boards.memory import add_memory, memory_of, pin_members
 from seedbed.boards.registers import RegisterBank
 from seedbed.flow.cache import definitions
 from seedbed.hw.host_link import HostLink
+from seedbed.hw.skid_buffer import SkidBuffer
 from seedbed.hw.uart import UartReceiver, UartTransmitter
-from seedbed.spec import HostLinkConfig
+from seedbed.spec import HostLinkConfig, SkidBufferConfig
 
 __all__ = ["Top", "identifier"]
 
@@ -67,13 +68,16 @@ class Top(wiring.Component):
         m.submodules.registers = bank = RegisterBank(
             self.app.REGISTERS, identifier(self.app), self.divisor
         )
+        # The link's words are those of a block RAM, whose outputs are late in a cycle.
+        m.submodules.words = words = SkidBuffer(SkidBufferConfig(width=32))
         m.submodules.app = app = self.app.Top()
         connect(m, receiver.o, link.i)
         connect(m, link.o, transmitter.i)
         connect(m, link.o_commands, bank.i)
         connect(m, bank.o, link.i_values)
         connect(m, app.o, link.i_words)
-        connect(m, link.o_words, app.i)
+        connect(m, link.o_words, words.i)
+        connect(m, words.o, app.i)
         m.d.comb += [
             receiver.rx.eq(self.rx),
             self.tx.eq(transmitter.tx),

@@ -41,12 +41,11 @@ VARIANTS = {
 BOARDS = {"ulx3s-85f": "lenet5", "ulx3s-45f": "lenet5-8"}
 #: Clocks other than the boards', in MHz.
 CLOCKS_MHZ = {"lenet5-8": 70}
-#: What memories are made of: 104 of the 108 block RAMs of a 45F are those of the parameters and the
-#: activations, so that all others are LUTs.
+#: What memories are made of: 107 of the 108 block RAMs of a 45F are those of the parameters, the
+#: activations and the softmax, so that all others are LUTs.
 MEMORY_STYLES = {
     "lenet5-8": {
         "distributed": ("link.*:*", "app.images.*:*", "app.core.cache.cache:hits"),
-        "logic": ("app.core.trainer.loss.softmax:exps", "app.core.trainer.loss.softmax:sums"),
     }
 }
 
