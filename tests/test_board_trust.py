@@ -64,6 +64,8 @@ class Application:
     def host(self, port):
         """Run the job in a process of its own."""
         words = [sys.executable, "-u", "-m", "seedbed", "board", "run", self.name, "--port", port]
+        # Other tests compile meanwhile: the board may be slow to answer.
+        words += ["--timeout", "2"]
         words += [
             part for name, value in self.options.items() for part in (f"--{name}", f"{value}")
         ]
