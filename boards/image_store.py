@@ -229,7 +229,7 @@ def share_memory(m, port, first, images, *, hold):
         owners.w_en.eq(fire & ~is_write),
     ]
     m.d.sync += [waits.eq(command.valid & ~command.ready), held.eq(of_images)]
-    # Of the first user, at its port or in the registers behind it: a write, and any command.
+    # Pending at the first user's port or in its registers: a write burst, and a burst of any kind.
     starts = user.o_write.valid | first.o_write.valid
     wants = starts | user.o_command.valid | mine.valid
     starts |= user.o_command.valid & user.o_command.payload.write

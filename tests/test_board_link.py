@@ -68,8 +68,8 @@ def test_an_application_that_accepts_nothing_stops_the_host(program):
         device.write("returns", 1)
         with pytest.raises(LinkFailure, match="accepts no words: does the board run a job"):
             device.send(sent, patience=0.5)
-        # Up to three words are between the two.
-        assert device.accepted() in range(1024 + 512, 1024 + 512 + 4)
+        # Two words are in the skid buffer between the two, and one may be on its way.
+        assert device.accepted() in range(1024 + 512 + 2, 1024 + 512 + 4)
         back = [word for part in device.stream(0, device.accepted()) for word in part]
         assert back == sent[: len(back)]
         rest = sent[len(back) :]
