@@ -68,8 +68,8 @@ report: $(READY)  ## run the measurements that are not cached, and write build/r
 docs: demo  ## full report, and the generated blocks of README and docs
 	@$(SEEDBED) report --all --docs .
 
-boards: $(READY)  ## bitstreams of the small applications for every board, with cells and Fmax
-	@$(SEEDBED) board report noise link
+boards: $(READY)  ## bitstreams for every board, with cells and Fmax (hours); APPS="noise link" for some
+	@$(SEEDBED) board report $(APPS)
 
 html: $(TESTED)  ## documentation site, to build/html; no network, warnings are errors
 	@$(VENV)/bin/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going docs build/html

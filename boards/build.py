@@ -12,9 +12,10 @@ from typing import Any
 from seedbed.boards import place, toolchains
 from seedbed.boards.board_top import BoardTop
 from seedbed.boards.platforms import Board, clock_of
+from seedbed.flow.cache import code
 from seedbed.flow.files import write_atomic
 from seedbed.flow.fpga import targets
-from seedbed.flow.fpga.synth import Progress, notify, top_module
+from seedbed.flow.fpga.synth import Progress, digest, notify, top_module
 from seedbed.sim import tools
 
 __all__ = ["Bitstream", "TimingMissed", "build", "load", "styles"]
@@ -44,16 +45,16 @@ def build(
 ) -> Bitstream:
     """Build the bitstream of an application for a board, in ``folder``.
 
-    It is the fastest placement of the given seeds. Raises :class:`TimingMissed` if this
-    one is too slow, and then leaves no bitstream.
+    It is the fastest placement of the given seeds. What an interrupted build of the same design has
+    done is used. Raises :class:`TimingMissed` if the fastest one is too slow, and then leaves no
+    bitstream.
     """
     chain = toolchains.find(board)
     for tool in chain.tools:
         tools.find(tool)
     bitstream = folder / f"{name}.{chain.end}"
     bitstream.unlink(missing_ok=True)
-    _synthesize(board, app, name, folder, progress)
-    large = place.prepare(board, folder / f"{name}.json")
+    large = _synthesize(board, app, name, folder, progress)
     reports, clock = {}, clock_of(app, board)
     for seed in seeds:
         notify(progress, f"placing {name} on {board.name}, seed {seed}")
@@ -72,18 +73,35 @@ def build(
     return Bitstream(bitstream, fmax, cells)
 
 
-def _synthesize(board: Board, app: ModuleType, name: str, folder: Path, progress: Progress) -> None:
-    """Write the netlist and the pins of an application on a board."""
+def _synthesize(board: Board, app: ModuleType, name: str, folder: Path, progress: Progress) -> bool:
+    """Write the netlist and the pins of an application on a board; return whether it is large.
+
+    The netlist of an unchanged design is not made again.
+    """
     chain = toolchains.find(board)
     module, _, platform = board.platform.partition(":")
     made = getattr(import_module(f"amaranth_boards.{module}"), platform)(toolchain=chain.amaranth)
     plan = made.prepare(BoardTop(app, board), name)
+    texts = {}
     for end in ("il", chain.constraints):
         text = plan.files[f"{name}.{end}"]
-        write_atomic(folder / f"{name}.{end}", text if isinstance(text, str) else text.decode())
-    notify(progress, f"synthesizing {name} for {board.name}")
+        texts[end] = text if isinstance(text, str) else text.decode()
+        write_atomic(folder / f"{name}.{end}", texts[end])
     script = f"read_rtlil {name}.il; {styles(app, name)}{chain.synth} -top {name} -json {name}.json"
-    tools.run("YOSYS", "-q", "-p", script, cwd=folder)
+    key = {
+        "design": digest(texts["il"]),
+        "script": script,
+        "tool": tools.version("YOSYS"),
+        "code": digest(code(place.__name__)),
+    }
+
+    def run() -> bool:
+        notify(progress, f"synthesizing {name} for {board.name}")
+        tools.run("YOSYS", "-q", "-p", script, cwd=folder)
+        return place.prepare(board, folder / f"{name}.json")
+
+    large: bool = place.kept(folder, "netlist", key, f"{name}.json", run)
+    return large
 
 
 def styles(app: ModuleType, name: str) -> str:

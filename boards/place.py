@@ -1,19 +1,41 @@
 """Place and route of an application's netlist on a board."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from seedbed.boards import toolchains
 from seedbed.boards.platforms import Board
+from seedbed.flow.cache import memo
 from seedbed.flow.files import write_atomic
 from seedbed.flow.fpga import nextpnr, targets
 from seedbed.flow.fpga.ecp5 import floorplan, multiplier_registers
 from seedbed.flow.fpga.place import RIP_UP, is_large
-from seedbed.flow.fpga.synth import top_module
+from seedbed.flow.fpga.synth import digest, top_module
 from seedbed.sim import tools
 
-__all__ = ["place", "prepare"]
+__all__ = ["kept", "place", "prepare"]
+
+
+def kept(
+    folder: Path, kind: str, key: dict[str, Any], file: str, compute: Callable[[], Any]
+) -> Any:
+    """Return ``compute()``, which writes ``file`` in ``folder``, or its result of an earlier call.
+
+    The earlier call is of the same ``key``, and its file is unchanged: an interrupted build loses
+    no hours of routing. See :func:`seedbed.flow.cache.memo`.
+    """
+
+    def computed() -> dict[str, Any]:
+        return {"result": compute(), "file": digest((folder / file).read_bytes())}
+
+    def unchanged(found: dict[str, Any]) -> bool:
+        path = folder / file
+        return path.is_file() and digest(path.read_bytes()) == found["file"]
+
+    made = memo(folder / "cache", kind, {**key, "file": file}, computed, is_valid=unchanged)
+    return made["result"]
 
 
 def prepare(board: Board, netlist: Path) -> bool:
@@ -40,19 +62,33 @@ def place(
     """Place and route with a seed, for a clock; return nextpnr's report.
 
     A large design is routed in a second call, which rips up nets that are too slow for the clock.
+    What an earlier call has placed or routed is not done again.
     """
     chain, target = toolchains.find(board), targets.find(board.target)
     words = [*target.device, "-q", "--seed", str(seed), "--freq", str(mhz), "--timing-allow-fail"]
     words += [word.format(name=name) for word in chain.pins]
-    netlist = f"{name}.json"
-    if large:
-        placed = f"placed-{seed}.json"
-        files = ["--json", netlist, "--no-route", "--write", placed, "--log", "place.log"]
-        tools.run(chain.place, *words, *target.large, *files, cwd=folder)
-        netlist, words = placed, [*words, *target.large, *nextpnr.ROUTE, *RIP_UP]
-    log = "route.log" if large else "place.log"
-    files = ["--json", netlist, "--report", "report.json", "--log", log]
-    files += [word.format(name=name, seed=seed) for word in chain.routed]
-    tools.run(chain.place, *words, *files, cwd=folder)
-    found: dict[str, Any] = json.loads((folder / "report.json").read_text())
-    return found
+    words += target.large if large else ()
+    routed = [word.format(name=name, seed=seed) for word in chain.routed]
+    inputs = f"{name}.json", f"{name}.{chain.constraints}"
+    key = {
+        "tool": tools.version(chain.place),
+        "inputs": [digest((folder / file).read_bytes()) for file in inputs],
+        "words": words,
+    }
+
+    def call(netlist: str, log: str, *more: str) -> None:
+        tools.run(chain.place, *words, "--json", netlist, "--log", log, *more, cwd=folder)
+
+    def run() -> Any:
+        results = ["--report", "report.json", *routed]
+        if large:
+            placed = f"placed-{name}-{seed}.json"
+            first = ["--no-route", "--write", placed]
+            kept(folder, "placed", key, placed, lambda: call(inputs[0], "place.log", *first))
+            call(placed, "route.log", *nextpnr.ROUTE, *RIP_UP, *results)
+        else:
+            call(inputs[0], "place.log", *results)
+        return json.loads((folder / "report.json").read_text())
+
+    report: dict[str, Any] = kept(folder, "routed", {**key, "rip_up": RIP_UP}, routed[-1], run)
+    return report

@@ -52,6 +52,8 @@ def placed(monkeypatch):
             found = report(fast[words[0]][seed - 1], CLOCKS.get(words[0], 60.0))
             found |= {"utilization": cells}
             (cwd / "report.json").write_text(json.dumps(found))
+            for option in {"--textcfg", "--asc", "--write"} & set(words):
+                (cwd / words[words.index(option) + 1]).write_text(f"{seed}")
         if tool == "YOSYS":
             types = {str(k): "SB_DFFSR" for k in range(1400)} | {"lut": "SB_LUT4"}
             pins = {"connections": {}, "port_directions": {}}
@@ -193,27 +195,81 @@ def test_the_clock_of_an_application_is_that_of_its_line_and_memory(board, name)
         assert memory.clock_mhz == mhz <= found.memory_mhz
 
 
-def test_a_large_design_is_placed_and_routed_in_two_calls(placed, tmp_path, monkeypatch):
+@pytest.fixture
+def calls(placed, monkeypatch):
+    """The arguments of each call of nextpnr and yosys, whose replacements are called."""
     calls, run = [], tools.run
 
     def record(tool, *words, cwd):
-        calls.extend([words] if tool.startswith("NEXTPNR") else [])
+        calls.extend([words] if tool == "YOSYS" or tool.startswith("NEXTPNR") else [])
         run(tool, *words, cwd=cwd)
 
     monkeypatch.setattr(tools, "run", record)
-    monkeypatch.setattr(placement, "LARGE", 1401)
+    return calls
+
+
+def test_a_large_design_is_placed_and_routed_in_two_calls(calls, tmp_path, monkeypatch):
     board, app = platforms.find("ulx3s-85f"), apps.find("noise")
-    build.build(board, app, "noise", folder=tmp_path, seeds=[2])
-    first, second = calls
+    monkeypatch.setattr(placement, "LARGE", 1401)
+    build.build(board, app, "noise", folder=tmp_path / "large", seeds=[2])
+    _, first, second = calls
     assert {"--no-route", "static", "router2"} < set(first)
     assert first[first.index("--write") + 1] == second[second.index("--json") + 1]
     assert {"--no-pack", "--no-place", "--tmg-ripup", "router2"} < set(second)
     assert {"--report", "--textcfg"} < set(second)
     assert "--textcfg" not in first
     monkeypatch.setattr(placement, "LARGE", 1402)
-    build.build(board, app, "noise", folder=tmp_path, seeds=[2])
+    build.build(board, app, "noise", folder=tmp_path / "small", seeds=[2])
+    assert len(calls) == 5
+    assert not {"--no-route", "--no-place", "static"} & set(calls[4])
+
+
+def test_an_interrupted_build_goes_on(calls, tmp_path, monkeypatch):
+    monkeypatch.setattr(placement, "LARGE", 1)
+    board, app = platforms.find("ulx3s-85f"), apps.find("noise")
+    run = tools.run
+
+    def interrupted(tool, *words, cwd):
+        if "--no-place" in words and words[words.index("--seed") + 1] == "2":
+            raise KeyboardInterrupt
+        run(tool, *words, cwd=cwd)
+
+    monkeypatch.setattr(tools, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        build.build(board, app, "noise", folder=tmp_path, seeds=[1, 2])
+    # Netlist, placement and routing of the first seed, and placement of the second one.
+    assert len(calls) == 4
+    monkeypatch.setattr(tools, "run", run)
+    made = build.build(board, app, "noise", folder=tmp_path, seeds=[1, 2])
+    assert made.fmax == {1: 61.0, 2: 66.0}
+    assert len(calls) == 5
+    assert "--no-place" in calls[4]
+    assert build.build(board, app, "noise", folder=tmp_path, seeds=[1, 2]) == made
+    assert len(calls) == 5
+
+
+@pytest.mark.parametrize(
+    ("file", "again"), [("noise-1.config", 1), ("noise.lpf", 0), ("noise.json", 1)]
+)
+def test_a_file_that_was_changed_or_deleted_is_made_again(calls, tmp_path, file, again):
+    board, app = platforms.find("ulx3s-85f"), apps.find("noise")
+    for change in (lambda path: path.write_text("damaged"), lambda path: path.unlink()):
+        build.build(board, app, "noise", folder=tmp_path)
+        text = (tmp_path / file).read_bytes()
+        change(tmp_path / file)
+        calls.clear()
+        build.build(board, app, "noise", folder=tmp_path)
+        assert (tmp_path / file).read_bytes() == text
+        assert len(calls) == again
+
+
+def test_a_changed_design_is_synthesized_again(calls, tmp_path):
+    board, changed = platforms.find("ulx3s-85f"), apps.find("noise", board="icebreaker")
+    build.build(board, apps.find("noise", board=board.name), "noise", folder=tmp_path)
+    build.build(board, changed, "noise", folder=tmp_path)
+    # The replaced yosys has written the same netlist.
+    assert [len(words) for words in calls if "-p" in words] == [3, 3]
     assert len(calls) == 3
-    assert not {"--no-route", "--no-place", "static"} & set(calls[2])
 
 
 def test_the_floorplan_of_a_large_core_is_in_its_netlist(tmp_path, monkeypatch):
