@@ -204,16 +204,18 @@ def share_memory(m, port, first, images, *, hold):
     Returns the reset of both users: ``hold``, but not before the end of a burst that is written,
     and a cycle later. Memory would take the beats of the next burst for the rest of a cut one.
     """
-    stopped, user = Signal(), first
-    first = PortRegisters(len(port.o_command.payload.address), len(port.o_write.payload.data))
-    m.submodules.registers = ResetInserter(stopped)(first)
-    connect_memory(m, user, first)
+    stopped, store, user = Signal(), images, first
+    sizes = len(port.o_command.payload.address), len(port.o_write.payload.data)
+    first, images = PortRegisters(*sizes), PortRegisters(*sizes)
+    for name, registers, member in (("first", first, user), ("images", images, store)):
+        m.submodules[f"{name}_registers"] = ResetInserter(stopped)(registers)
+        connect_memory(m, member, registers)
     m.submodules.owners = owners = fifo.SyncFIFOBuffered(width=1, depth=BURSTS)
     # A command that is offered stays until its transfer.
     waits, held, of_images, fire = Signal(), Signal(), Signal(), Signal()
     writing = Signal(range(BURSTS * 2))
     mine, theirs, command = first.o_command, images.o_command, port.o_command
-    allowed = mine.valid & ~(mine.payload.write & images.storing) & (writing != 2 * BURSTS - 1)
+    allowed = mine.valid & ~(mine.payload.write & store.storing) & (writing != 2 * BURSTS - 1)
     offered = Mux(of_images, theirs.valid, allowed)
     is_write = Mux(of_images, theirs.payload.write, mine.payload.write)
     m.d.comb += [
@@ -234,11 +236,11 @@ def share_memory(m, port, first, images, *, hold):
     wants = starts | user.o_command.valid | mine.valid
     starts |= user.o_command.valid & user.o_command.payload.write
     starts |= mine.valid & mine.payload.write
-    own = images.storing
+    own = store.storing
     done = first.i_response.valid & first.i_response.ready
     m.d.sync += writing.eq(writing + (fire & is_write & ~of_images) - done)
     m.d.comb += [
-        images.writable.eq((writing == 0) & ~wants),
+        store.writable.eq((writing == 0) & ~wants),
         port.o_write.valid.eq(Mux(own, images.o_write.valid, first.o_write.valid) & ~stopped),
         port.o_write.payload.data.eq(
             Mux(own, images.o_write.payload.data, first.o_write.payload.data)
@@ -265,6 +267,6 @@ def share_memory(m, port, first, images, *, hold):
         read.ready.eq(owners.r_rdy & Mux(owners.r_data, images.i_read.ready, first.i_read.ready)),
         owners.r_en.eq(read.valid & read.ready & read.payload.last),
     ]
-    idle = (writing == 0) & ~images.storing & ~starts
+    idle = (writing == 0) & ~store.storing & ~starts
     m.d.sync += stopped.eq(hold & (idle | stopped))
     return stopped

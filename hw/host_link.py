@@ -50,8 +50,8 @@ class HostLink(wiring.Component):
         Words from the host; ``receive_depth`` of them are stored at most.
 
     Latency: ``latency`` cycles from the delimiter of a request to its command. Throughput: a
-    request at a time; words from the host at the rate of the line; a byte of a response in two
-    cycles.
+    request at a time; words from the host at the rate of the line, and stored ones in every second
+    cycle; a byte of a response in two cycles.
     """
 
     latency = 2

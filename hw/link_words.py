@@ -9,6 +9,9 @@ from seedbed.spec import HostLinkConfig
 
 __all__ = ["WordBuffer", "WordReceiver"]
 
+#: Synthesis must not merge the copies.
+KEEP = {"keep": True}
+
 
 class WordBuffer(wiring.Component):
     """Stores the words of a stream by their position, modulo 2**32.
@@ -110,7 +113,7 @@ class WordReceiver(wiring.Component):
     word, write, end, good
         Those of :class:`~seedbed.hw.link_frames.FrameReceiver`.
     o : Out(stream of unsigned(32))
-        The words.
+        The words, one in two cycles: the line brings one in 40 bits.
     accepted : Out(32)
         The position of the next word.
     room : Out(16)
@@ -135,29 +138,42 @@ class WordReceiver(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         depth = self.config.receive_depth
-        m.submodules.memory = memory = Memory(shape=32, depth=depth, init=[])
-        write, read = memory.write_port(), memory.read_port()
         # Accepted words that are stored; words of the current frame, and whether some did not fit.
         level, count = Signal(range(depth + 1)), Signal(range(depth + 1))
         overflow = Signal()
-        oldest, full, fire, commit = Signal(range(depth)), Signal(), Signal(), Signal()
+        full, fire, commit, writes = Signal(), Signal(), Signal(), Signal()
+        place = (self.accepted + count)[: (depth - 1).bit_length()]
         m.d.comb += [
             self.room.eq(depth - level),
             full.eq(level + count == depth),
-            write.addr.eq(self.accepted + count),
-            write.data.eq(self.word),
-            write.en.eq(self.write & ~full),
+            writes.eq(self.write & ~full),
             commit.eq(self.end & self.good & (self.position == self.accepted) & ~overflow),
             fire.eq(self.o.valid & self.o.ready),
-            read.addr.eq(oldest + fire),
-            self.o.payload.eq(read.data),
         ]
         m.d.sync += [
-            self.o.valid.eq(level != fire),
-            oldest.eq(oldest + fire),
+            # The word after one that is taken is read in the next cycle: no path from a user's
+            # ready to the address of the memory.
+            self.o.valid.eq((level != 0) & ~fire),
             level.eq(level - fire + Mux(commit, count, 0)),
-            count.eq(count + write.en),
+            count.eq(count + writes),
         ]
+        # Two memories, each with an address of its own, and written a cycle late: where they are LUTs,
+        # an address has hundreds of them. A frame ends a byte after its last word, or later.
+        word, at, halves = Signal(32), Signal.like(place), []
+        m.d.sync += [word.eq(self.word), at.eq(place)]
+        for half in range(2):
+            memory = Memory(shape=32, depth=depth // 2, init=[])
+            m.submodules[f"memory_{half}"] = memory
+            write, read = memory.write_port(), memory.read_port()
+            oldest = Signal(range(depth), attrs=KEEP, name=f"oldest_{half}")
+            m.d.comb += [write.addr.eq(at), write.data.eq(word), read.addr.eq(oldest)]
+            enable = Signal(name=f"enable_{half}")
+            m.d.sync += [oldest.eq(oldest + fire), enable.eq(writes & (place[-1] == half))]
+            m.d.comb += write.en.eq(enable)
+            halves.append(read.data)
+        upper = Signal()
+        m.d.sync += upper.eq(oldest[-1])
+        m.d.comb += self.o.payload.eq(Mux(upper, halves[1], halves[0]))
         with m.If(self.write & full):
             m.d.sync += overflow.eq(1)
         with m.If(commit):

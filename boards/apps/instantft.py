@@ -8,6 +8,7 @@ import numpy as np
 import typer
 from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.lib import wiring
+from amaranth.lib.wiring import connect
 from rich.console import Console
 
 from seedbed.boards.device import Device
@@ -18,8 +19,9 @@ from seedbed.boards.registers import Register, ports
 from seedbed.boards.stream_job import JOB_REGISTERS, add_job, feed, give
 from seedbed.boards.streams import payloads
 from seedbed.hw.instantft import COUNTERS, InstantFt, result_layout
+from seedbed.hw.skid_buffer import SkidBuffer
 from seedbed.sim.instantft_whole import Whole
-from seedbed.spec import SdramConfig
+from seedbed.spec import SdramConfig, SkidBufferConfig
 from seedbed.spec.instantft import INSTANTFT_KINDS, InstantFtConfig
 
 __all__ = ["MEMORY", "REGISTERS", "VARIANTS", "Top", "run"]
@@ -100,7 +102,12 @@ class Top(wiring.Component):
         feed(m, splitter.o_command, core.i)
         feed(m, splitter.o_images, images.i_store)
         feed(m, splitter.o_samples, images.i_show)
-        sample, shown = core.i_samples, images.o
+        # Ready of the core's samples depends on a step of its engine.
+        beat = images.o.payload.shape()
+        beats = SkidBuffer(SkidBufferConfig(width=beat.size), beat)
+        m.submodules.beats = reset(beats)
+        connect(m, images.o, beats.i)
+        sample, shown = core.i_samples, beats.o
         m.d.comb += [
             sample.valid.eq(shown.valid),
             shown.ready.eq(sample.ready),

@@ -185,6 +185,9 @@ TARGETS: dict[str, Target] = {
                 name=f"ecp5-{size}",
                 title=f"ECP5 {size}F, speed grade 6",
                 device=(f"--{size}k", *_LFE5U_85F.device[1:]),
+                # Without a floorplan, HeAP places the top of a fine-tuning core better: 54 MHz
+                # before routing instead of 48.
+                large=("--placer", "heap", *_LFE5U_85F.large[2:]),
                 columns=None,
                 ring=None,
             )
