@@ -215,13 +215,24 @@ def test_a_large_design_is_placed_and_routed_in_two_calls(calls, tmp_path, monke
     _, first, second = calls
     assert {"--no-route", "static", "router2"} < set(first)
     assert first[first.index("--write") + 1] == second[second.index("--json") + 1]
-    assert {"--no-pack", "--no-place", "--tmg-ripup", "router2"} < set(second)
+    assert {"--no-pack", "--no-place", "router2"} < set(second)
+    assert "--tmg-ripup" not in second
     assert {"--report", "--textcfg"} < set(second)
     assert "--textcfg" not in first
     monkeypatch.setattr(placement, "LARGE", 1402)
     build.build(board, app, "noise", folder=tmp_path / "small", seeds=[2])
     assert len(calls) == 5
     assert not {"--no-route", "--no-place", "static"} & set(calls[4])
+
+
+def test_a_large_design_that_misses_its_clock_is_routed_again(calls, placed, tmp_path, monkeypatch):
+    monkeypatch.setattr(placement, "LARGE", 1)
+    placed[0]["--85k"][0] = 59.9
+    with pytest.raises(build.TimingMissed):
+        build.build(
+            platforms.find("ulx3s-85f"), apps.find("noise"), "noise", folder=tmp_path, seeds=[1]
+        )
+    assert ["--tmg-ripup" in words for words in calls] == [False, False, False, True]
 
 
 def test_an_interrupted_build_goes_on(calls, tmp_path, monkeypatch):
