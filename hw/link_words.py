@@ -157,8 +157,8 @@ class WordReceiver(wiring.Component):
             level.eq(level - fire + Mux(commit, count, 0)),
             count.eq(count + writes),
         ]
-        # Two memories, each with an address of its own, and written a cycle late: where they are LUTs,
-        # an address has hundreds of them. A frame ends a byte after its last word, or later.
+        # Two memories, each with an address of its own, and written a cycle late: where they are
+        # LUTs, an address has hundreds of them. A frame ends a byte after its last word, or later.
         word, at, halves = Signal(32), Signal.like(place), []
         m.d.sync += [word.eq(self.word), at.eq(place)]
         for half in range(2):
