@@ -82,14 +82,12 @@ def _synthesize(board: Board, app: ModuleType, name: str, folder: Path, progress
     module, _, platform = board.platform.partition(":")
     made = getattr(import_module(f"amaranth_boards.{module}"), platform)(toolchain=chain.amaranth)
     plan = made.prepare(BoardTop(app, board), name)
-    texts = {}
     for end in ("il", chain.constraints):
         text = plan.files[f"{name}.{end}"]
-        texts[end] = text if isinstance(text, str) else text.decode()
-        write_atomic(folder / f"{name}.{end}", texts[end])
+        write_atomic(folder / f"{name}.{end}", text if isinstance(text, str) else text.decode())
     script = f"read_rtlil {name}.il; {styles(app, name)}{chain.synth} -top {name} -json {name}.json"
     key = {
-        "design": digest(texts["il"]),
+        "design": digest(plan.files[f"{name}.il"]),
         "script": script,
         "tool": tools.version("YOSYS"),
         "code": digest(code(place.__name__)),

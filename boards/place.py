@@ -62,8 +62,8 @@ def place(
     """Place and route with a seed, for a clock; return nextpnr's report.
 
     A large design is routed in a second call, and in a third one, which rips up nets that are too
-    slow, if the second one misses the clock.
-    What an earlier call has placed or routed is not done again.
+    slow, if the second one misses the clock. What an earlier call has placed or routed is not done
+    again.
     """
     chain, target = toolchains.find(board), targets.find(board.target)
     words = [*target.device, "-q", "--seed", str(seed), "--freq", str(mhz), "--timing-allow-fail"]
