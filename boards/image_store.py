@@ -195,67 +195,66 @@ def room(memory: SdramConfig, *, beats: int, ways: int) -> int:
     return min(1 << 16, (1 << memory.address_bits) >> (words - 1).bit_length())
 
 
-def share_memory(m, port, first, images, *, hold):
-    """Connect two users to a memory: ``first``, which has precedence, and an image store.
+def share_memory(m, port, user, store, *, hold):
+    """Connect two users to a memory: ``user``, which has precedence, and an image store.
 
     ``port`` has the members of :func:`seedbed.hw.memory_port.user_members`. Reads are returned in
-    the order of the commands. While an image is stored, the first user does not write.
+    the order of the commands. While an image is stored, ``user`` does not write.
 
     Returns the reset of both users: ``hold``, but not before the end of a burst that is written,
     and a cycle later. Memory would take the beats of the next burst for the rest of a cut one.
     """
-    stopped, store, user = Signal(), images, first
+    stopped = Signal()
     sizes = len(port.o_command.payload.address), len(port.o_write.payload.data)
-    first, images = PortRegisters(*sizes), PortRegisters(*sizes)
-    for name, registers, member in (("first", first, user), ("images", images, store)):
+    mine, theirs = PortRegisters(*sizes), PortRegisters(*sizes)
+    for name, registers, member in (("user", mine, user), ("store", theirs, store)):
         m.submodules[f"{name}_registers"] = ResetInserter(stopped)(registers)
         connect_memory(m, member, registers)
     m.submodules.owners = owners = fifo.SyncFIFOBuffered(width=1, depth=BURSTS)
     # A command that is offered stays until its transfer.
     waits, held, of_images, fire = Signal(), Signal(), Signal(), Signal()
     writing = Signal(range(BURSTS * 2))
-    mine, theirs, command = first.o_command, images.o_command, port.o_command
-    allowed = mine.valid & ~(mine.payload.write & store.storing) & (writing != 2 * BURSTS - 1)
-    offered = Mux(of_images, theirs.valid, allowed)
-    is_write = Mux(of_images, theirs.payload.write, mine.payload.write)
+    first, second, command = mine.o_command, theirs.o_command, port.o_command
+    allowed = first.valid & ~(first.payload.write & store.storing) & (writing != 2 * BURSTS - 1)
+    offered = Mux(of_images, second.valid, allowed)
+    is_write = Mux(of_images, second.payload.write, first.payload.write)
     m.d.comb += [
         of_images.eq(Mux(waits, held, ~allowed)),
         command.valid.eq(offered & (is_write | owners.w_rdy) & ~stopped),
-        command.payload.address.eq(Mux(of_images, theirs.payload.address, mine.payload.address)),
+        command.payload.address.eq(Mux(of_images, second.payload.address, first.payload.address)),
         command.payload.write.eq(is_write),
-        command.payload.length.eq(Mux(of_images, theirs.payload.length, mine.payload.length)),
+        command.payload.length.eq(Mux(of_images, second.payload.length, first.payload.length)),
         fire.eq(command.valid & command.ready),
-        mine.ready.eq(fire & ~of_images),
-        theirs.ready.eq(fire & of_images),
+        first.ready.eq(fire & ~of_images),
+        second.ready.eq(fire & of_images),
         owners.w_data.eq(of_images),
         owners.w_en.eq(fire & ~is_write),
     ]
     m.d.sync += [waits.eq(command.valid & ~command.ready), held.eq(of_images)]
-    # Pending at the first user's port or in its registers: a write burst, and a burst of any kind.
-    starts = user.o_write.valid | first.o_write.valid
-    wants = starts | user.o_command.valid | mine.valid
-    starts |= user.o_command.valid & user.o_command.payload.write
-    starts |= mine.valid & mine.payload.write
+    # Pending at the user's port or in its registers: a write burst, and a burst of any kind.
+    pending, given = user.o_write.valid | mine.o_write.valid, user.o_command
+    wants = pending | given.valid | first.valid
+    starts = pending | given.valid & given.payload.write | first.valid & first.payload.write
     own = store.storing
-    done = first.i_response.valid & first.i_response.ready
+    done = mine.i_response.valid & mine.i_response.ready
     m.d.sync += writing.eq(writing + (fire & is_write & ~of_images) - done)
     m.d.comb += [
         store.writable.eq((writing == 0) & ~wants),
-        port.o_write.valid.eq(Mux(own, images.o_write.valid, first.o_write.valid) & ~stopped),
+        port.o_write.valid.eq(Mux(own, theirs.o_write.valid, mine.o_write.valid) & ~stopped),
         port.o_write.payload.data.eq(
-            Mux(own, images.o_write.payload.data, first.o_write.payload.data)
+            Mux(own, theirs.o_write.payload.data, mine.o_write.payload.data)
         ),
         port.o_write.payload.last.eq(
-            Mux(own, images.o_write.payload.last, first.o_write.payload.last)
+            Mux(own, theirs.o_write.payload.last, mine.o_write.payload.last)
         ),
-        images.o_write.ready.eq(port.o_write.ready & own & ~stopped),
-        first.o_write.ready.eq(port.o_write.ready & ~own & ~stopped),
-        images.i_response.valid.eq(port.i_response.valid & own),
-        first.i_response.valid.eq(port.i_response.valid & ~own),
-        port.i_response.ready.eq(Mux(own, images.i_response.ready, first.i_response.ready)),
+        theirs.o_write.ready.eq(port.o_write.ready & own & ~stopped),
+        mine.o_write.ready.eq(port.o_write.ready & ~own & ~stopped),
+        theirs.i_response.valid.eq(port.i_response.valid & own),
+        mine.i_response.valid.eq(port.i_response.valid & ~own),
+        port.i_response.ready.eq(Mux(own, theirs.i_response.ready, mine.i_response.ready)),
     ]
     read = port.i_read
-    for each, chosen in ((first, ~owners.r_data), (images, owners.r_data)):
+    for each, chosen in ((mine, ~owners.r_data), (theirs, owners.r_data)):
         m.d.comb += [
             each.i_read.valid.eq(read.valid & owners.r_rdy & chosen),
             each.i_response.payload.error.eq(port.i_response.payload.error),
@@ -264,7 +263,7 @@ def share_memory(m, port, first, images, *, hold):
             each.i_read.payload[name].eq(read.payload[name]) for name in ("data", "error", "last")
         ]
     m.d.comb += [
-        read.ready.eq(owners.r_rdy & Mux(owners.r_data, images.i_read.ready, first.i_read.ready)),
+        read.ready.eq(owners.r_rdy & Mux(owners.r_data, theirs.i_read.ready, mine.i_read.ready)),
         owners.r_en.eq(read.valid & read.ready & read.payload.last),
     ]
     idle = (writing == 0) & ~store.storing & ~starts

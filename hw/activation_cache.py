@@ -93,23 +93,33 @@ class ActivationCache(wiring.Component):
         return m
 
     def _store(self, m, cache):
-        """Quantise the rows of all vectors, one frame for the cache."""
+        """Quantise the rows of all vectors, one frame for the cache.
+
+        A row may have more codes than a beat of memory.
+        """
+        lanes = self.config.forward_cache.store_lanes
+        pieces = self.config.lanes // lanes
         vectors = len(self.config.engine.plan.schedule.cached)
         m.submodules.quantise = quantise = Nf4Quantise(self.config.nf4)
         codes = _queued(m, quantise.o, "codes")
-        vector = Signal(range(vectors))
+        vector, piece = Signal(range(vectors)), Signal(range(max(2, pieces)))
+        whole = piece == pieces - 1
         wiring.connect(m, wiring.flipped(self.i_rows), quantise.i)
         m.d.comb += [
             cache.i_codes.valid.eq(codes.valid),
-            codes.ready.eq(cache.i_codes.ready),
-            cache.i_codes.payload.codes.eq(codes.payload.codes),
+            codes.ready.eq(cache.i_codes.ready & whole),
+            cache.i_codes.payload.codes.eq(
+                codes.payload.codes.as_value().word_select(piece, 4 * lanes)
+            ),
             cache.i_codes.payload.peak.eq(codes.payload.peak),
-            cache.i_codes.payload.last.eq(codes.payload.last & (vector == vectors - 1)),
+            cache.i_codes.payload.last.eq(codes.payload.last & whole & (vector == vectors - 1)),
         ]
         with m.If(codes.valid & codes.ready & codes.payload.last):
             m.d.sync += vector.eq(vector + 1)
             with m.If(cache.i_codes.payload.last):
                 m.d.sync += vector.eq(0)
+        if pieces > 1:
+            m.d.sync += piece.eq(piece + (codes.valid & cache.i_codes.ready))
 
     def _fetch(self, m, cache):
         """Dequantise what is fetched, and say where it goes; return whether the last of it does.
@@ -160,7 +170,7 @@ class ActivationCache(wiring.Component):
         # Of the vector: beats before this one, all of memory's that fill it up included, and
         # numbers that are left.
         beat = Signal(range(max(config.vector_beats) * config.fetch_pieces))
-        left = Signal(range(max(config.lengths) + 1))
+        left = Signal(range(max(self.config.cached) + 1))
         length, final = Signal.like(left), Signal()
         out = stream.Signature(source.payload.shape()).create(path=("padded",))
         m.d.comb += [
@@ -170,7 +180,7 @@ class ActivationCache(wiring.Component):
         ]
         with m.Switch(vector):
             for k, (count, beats) in enumerate(
-                zip(config.lengths, config.vector_beats, strict=True)
+                zip(self.config.cached, config.vector_beats, strict=True)
             ):
                 with m.Case(k):
                     m.d.comb += [

@@ -159,20 +159,22 @@ class WordReceiver(wiring.Component):
         ]
         # Two memories, each with an address of its own, and written a cycle late: where they are
         # LUTs, an address has hundreds of them. A frame ends a byte after its last word, or later.
-        word, at, halves = Signal(32), Signal.like(place), []
-        m.d.sync += [word.eq(self.word), at.eq(place)]
+        halves, upper = [], Signal()
         for half in range(2):
             memory = Memory(shape=32, depth=depth // 2, init=[])
             m.submodules[f"memory_{half}"] = memory
             write, read = memory.write_port(), memory.read_port()
             oldest = Signal(range(depth), attrs=KEEP, name=f"oldest_{half}")
-            m.d.comb += [write.addr.eq(at), write.data.eq(word), read.addr.eq(oldest)]
-            enable = Signal(name=f"enable_{half}")
-            m.d.sync += [oldest.eq(oldest + fire), enable.eq(writes & (place[-1] == half))]
-            m.d.comb += write.en.eq(enable)
+            m.d.comb += read.addr.eq(oldest)
+            m.d.sync += [
+                oldest.eq(oldest + fire),
+                write.addr.eq(place),
+                write.data.eq(self.word),
+                write.en.eq(writes & (place[-1] == half)),
+            ]
+            if half == 0:
+                m.d.sync += upper.eq(oldest[-1])
             halves.append(read.data)
-        upper = Signal()
-        m.d.sync += upper.eq(oldest[-1])
         m.d.comb += self.o.payload.eq(Mux(upper, halves[1], halves[0]))
         with m.If(self.write & full):
             m.d.sync += overflow.eq(1)

@@ -2,7 +2,14 @@
 
 from collections.abc import Collection, Sequence
 
-__all__ = ["is_zero", "require_bool", "require_choice", "require_int", "require_ints"]
+__all__ = [
+    "is_zero",
+    "require_bool",
+    "require_choice",
+    "require_int",
+    "require_ints",
+    "require_power",
+]
 
 
 def require_int(name: str, value: object, low: int, high: int) -> None:
@@ -32,6 +39,17 @@ def require_ints(
     for value in values:
         require_int(f"every one of {name}", value, low, high)
     return tuple(values)
+
+
+def require_power(name: str, value: object, low: int, high: int) -> None:
+    """Refuse ``value`` unless it is a power of two in ``low .. high``.
+
+    Raises as :func:`require_int`.
+    """
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a power of two in {low}..{high}, not {value!r}")
+    if not low <= value <= high or value & (value - 1):
+        raise ValueError(f"{name} must be a power of two in {low}..{high}, not {value}")
 
 
 def require_bool(name: str, value: object) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from itertools import accumulate
 
-from seedbed.spec.checks import require_int, require_ints
+from seedbed.spec.checks import require_int, require_ints, require_power
 
 __all__ = ["FORWARD_CACHE_KINDS", "FORWARD_CACHE_STATUS", "ForwardCacheConfig"]
 
@@ -15,13 +15,6 @@ FORWARD_CACHE_STATUS = ("done", "miss", "range", "memory", "frame")
 
 #: Bits of a code, and the most bytes and beats that an AXI4 burst may span.
 CODE, BOUNDARY, BURST = 4, 4096, 256
-
-
-def _require_power(name: str, value: int, low: int, high: int) -> None:
-    """Refuse ``value`` unless it is a power of two in ``low .. high``."""
-    require_int(name, value, low, high)
-    if value & (value - 1):
-        raise ValueError(f"{name} must be a power of two in {low}..{high}, not {value}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +69,8 @@ class ForwardCacheConfig:
         lengths = require_ints("lengths", self.lengths, 1, 65536, least=1, most=64)
         object.__setattr__(self, "lengths", lengths)
         require_int("entries", self.entries, 1, 65536)
-        _require_power("beat_bits", self.beat_bits, 32, 1024)
-        _require_power("peak_width", self.peak_width, 4, 16)
+        require_power("beat_bits", self.beat_bits, 32, 1024)
+        require_power("peak_width", self.peak_width, 4, 16)
         lanes = self.beat_bits // CODE
         require_int("block", self.block, lanes, 4096)
         if self.block % lanes:
@@ -85,9 +78,9 @@ class ForwardCacheConfig:
                 f"block must be a multiple of the {lanes} codes of a beat of memory, "
                 f"not {self.block}"
             )
-        _require_power("store_lanes", self.store_lanes, 2, lanes)
-        _require_power("fetch_lanes", self.fetch_lanes, 2, lanes)
-        _require_power("burst", self.burst, 2, BURST)
+        require_power("store_lanes", self.store_lanes, 2, lanes)
+        require_power("fetch_lanes", self.fetch_lanes, 2, lanes)
+        require_power("burst", self.burst, 2, BURST)
         require_int("drain_cycles", self.drain_cycles, 1, 65536)
         require_int("timeout_cycles", self.timeout_cycles, self.drain_cycles, 1 << 24)
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import IntEnum
 
-from seedbed.spec.checks import require_int
+from seedbed.spec.checks import require_power
 
 __all__ = ["PACKET_BYTES", "RESPONSE", "HostLinkConfig", "LinkError", "Operation"]
 
@@ -64,7 +64,4 @@ class HostLinkConfig:
 
     def __post_init__(self) -> None:
         for name in ("depth", "receive_depth"):
-            value = getattr(self, name)
-            require_int(name, value, 4, 4096)
-            if value & (value - 1):
-                raise ValueError(f"{name} must be a power of two in 4..4096, not {value}")
+            require_power(name, getattr(self, name), 4, 4096)

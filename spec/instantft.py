@@ -3,14 +3,14 @@
 from dataclasses import dataclass, field
 from math import prod
 
-from seedbed.spec.checks import require_choice, require_int
+from seedbed.spec.checks import require_choice, require_int, require_power
 from seedbed.spec.engine import EngineConfig
 from seedbed.spec.fixed import Q4_12, Q6_12, Q9_9, Fixed, require_format
-from seedbed.spec.forward_cache import ForwardCacheConfig
+from seedbed.spec.forward_cache import CODE, ForwardCacheConfig
 from seedbed.spec.lora import LoraConfig
 from seedbed.spec.network import LENET5, NetworkConfig, named
 from seedbed.spec.nf4 import Nf4Config
-from seedbed.spec.planner import plan
+from seedbed.spec.planner import ALIGN, plan
 from seedbed.spec.softmax_loss import SoftmaxLossConfig
 
 __all__ = ["CACHES", "INSTANTFT_KINDS", "INSTANTFT_STATUS", "InstantFtConfig"]
@@ -24,6 +24,8 @@ INSTANTFT_STATUS = ("ok", "command", "sample", "index", "memory", "parameters")
 
 #: How activations are kept: as 4-bit NormalFloat, or in their own format.
 CACHES = ("nf4", "exact")
+#: Bits of the codes of a row of the engine's store.
+ROW = ALIGN * CODE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +59,8 @@ class InstantFtConfig:
         One of ``CACHES``.
     block, peak_width
         Of the cache's :class:`Nf4Config`: each layer's output has separate blocks.
+    beat_bits
+        Bits of a beat of the cache's memory: 32, 64 or 128.
     batch
         Samples between two updates, 1..256. A last batch of fewer is updated from at the same rate,
         so that each sample weighs the same; it is the host that says how many.
@@ -82,6 +86,7 @@ class InstantFtConfig:
     cache: str = "nf4"
     block: int = 64
     peak_width: int = 16
+    beat_bits: int = 128
     batch: int = 20
     entries: int = 1024
     lanes: int = 32
@@ -112,12 +117,13 @@ class InstantFtConfig:
         require_int("ways", self.ways, 1, 16)
         require_int("entries", self.entries, 1, 65536)
         require_int("block", self.block, 1, 4096)
+        require_power("beat_bits", self.beat_bits, 32, ROW)
         nf4 = Nf4Config(
             block=self.block,
             values=self.values,
             peak_width=self.peak_width,
             lanes=min(self.lanes, self.block & -self.block),
-            dequantise_lanes=min(16, self.lanes, self.block & -self.block),
+            dequantise_lanes=min(16, self.lanes, self.block & -self.block, self.beat_bits // CODE),
         )
         softmax_loss = SoftmaxLossConfig(
             classes=classes, logits=self.values, gradients=self.gradients
@@ -169,9 +175,13 @@ class InstantFtConfig:
     def forward_cache(self) -> ForwardCacheConfig:
         """Return the core's cache.
 
-        Raises ``ValueError`` for blocks that do not fit it, and for maps that are kept with
+        Raises ``ValueError`` for blocks that are no whole rows, and for maps that are kept with
         padding: their numbers do not follow each other.
         """
+        if self.block % ALIGN:
+            raise ValueError(
+                f"block must be a multiple of the {ALIGN} numbers of a row, not {self.block}"
+            )
         schedule = self.engine.plan.schedule
         assert schedule
         for region in schedule.cached:
@@ -181,10 +191,12 @@ class InstantFtConfig:
                     "lanes, or a network without padding after its first layer"
                 )
         return ForwardCacheConfig(
-            lengths=self.cached,
+            # The engine reads and writes whole rows.
+            lengths=tuple(-(-length // ALIGN) * ALIGN for length in self.cached),
             entries=self.entries,
             block=self.block,
             peak_width=self.peak_width,
-            store_lanes=self.lanes,
+            beat_bits=self.beat_bits,
+            store_lanes=min(self.lanes, self.beat_bits // CODE),
             fetch_lanes=self.nf4.dequantise_lanes,
         )

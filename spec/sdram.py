@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 from math import ceil, floor, log2
 
-from seedbed.spec.checks import require_choice, require_int
+from seedbed.spec.checks import require_choice, require_int, require_power
 
 __all__ = ["SDRAM_CHIPS", "SdramChip", "SdramConfig"]
 
@@ -125,11 +125,8 @@ class SdramConfig:
         if not isinstance(self.other, SdramChip | None):
             raise TypeError(f"other must be an SdramChip or None, not {self.other!r}")
         require_int("clock_mhz", self.clock_mhz, 1, self.figures.latency_3_mhz)
-        for name, low, high in (("beat_bits", 32, 1024), ("read_beats", 4, 256)):
-            value = getattr(self, name)
-            require_int(name, value, low, high)
-            if value & (value - 1):
-                raise ValueError(f"{name} must be a power of two in {low}..{high}, not {value}")
+        require_power("beat_bits", self.beat_bits, 32, 1024)
+        require_power("read_beats", self.read_beats, 4, 256)
         require_int("pad_cycles", self.pad_cycles, 0, 4)
         require_int("refresh_group", self.refresh_group, 1, 8)
         require_int("retention", self.retention, 0, 65535)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from seedbed.spec.checks import require_bool, require_int
+from seedbed.spec.checks import require_bool, require_int, require_power
 from seedbed.spec.fixed import Q6_12, Fixed, require_format
 from seedbed.spec.gemv import GemvConfig
 from seedbed.spec.seedlm import SeedlmConfig
@@ -171,11 +171,11 @@ class SparseTrainerConfig(SeedlmConfig):
         require_int("classes", self.classes, 2, min(256, self.columns))
         require_int("entries", self.entries, 1, 65536)
         require_int("batch", self.batch, 1, (1 << (BATCH_BITS - 1)))
-        _require_power("beat_bits", self.beat_bits, 32, 1024)
+        require_power("beat_bits", self.beat_bits, 32, 1024)
         require_int("activation_width", self.activation_width, 2, 24)
         require_format("logits", self.logits)
         require_int("address_bits", self.address_bits, 4, 32)
-        _require_power("burst", self.burst, 2, BURST)
+        require_power("burst", self.burst, 2, BURST)
         require_int("drain_cycles", self.drain_cycles, 1, 65536)
         require_int("timeout_cycles", self.timeout_cycles, self.drain_cycles, 1 << 24)
         blocks = {name: getattr(self, name) for name in ("block", "latent", "width", "word_bits")}
@@ -272,11 +272,3 @@ def require_layers(config: SparseTrainerConfig, layers: Sequence[DenseLayer]) ->
         raise ValueError(
             f"the layers must have {config.entries} entries at most, not {entries} of them"
         )
-
-
-def _require_power(name: str, value: object, low: int, high: int) -> None:
-    """Refuse all but powers of two in ``low .. high``."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name} must be a power of two in {low}..{high}, not {value!r}")
-    if not low <= value <= high or value & (value - 1):
-        raise ValueError(f"{name} must be a power of two in {low}..{high}, not {value}")

@@ -66,9 +66,9 @@ def test_words_without_room_are_discarded_as_a_whole():
 @pytest.mark.parametrize(
     ("depth", "error", "sentence"),
     [
-        (2, ValueError, r"depth must be in 4\.\.4096, not 2"),
+        (2, ValueError, r"depth must be a power of two in 4\.\.4096, not 2"),
         (100, ValueError, r"depth must be a power of two in 4\.\.4096, not 100"),
-        (8.0, TypeError, r"depth must be an integer in 4\.\.4096, not 8\.0"),
+        (8.0, TypeError, r"depth must be a power of two in 4\.\.4096, not 8\.0"),
     ],
 )
 def test_refuses(depth, error, sentence):

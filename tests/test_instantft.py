@@ -35,6 +35,9 @@ CONFIGS = [
     InstantFtConfig(network=MICRO, lanes=16, ways=2, rank=2, entries=3, block=32),
     InstantFtConfig(network=MICRO, lanes=8, ways=1, rank=1, entries=3, **WIDE),
     InstantFtConfig(network=MAPS, lanes=8, ways=4, rank=4, entries=3),
+    # Two beats of memory a row, and one.
+    InstantFtConfig(network=MICRO, lanes=32, ways=2, rank=2, entries=3, beat_bits=64),
+    InstantFtConfig(network=MICRO, lanes=8, ways=2, rank=2, entries=3, beat_bits=32),
 ]
 RATE = 80000
 

@@ -286,7 +286,7 @@ def _beat(config, address):
     [
         ({"clock_mhz": 144}, ValueError, r"clock_mhz must be in 1\.\.133, not 144"),
         ({"beat_bits": 48}, ValueError, r"beat_bits must be a power of two in 32\.\.1024, not 48"),
-        ({"read_beats": 2}, ValueError, r"read_beats must be in 4\.\.256, not 2"),
+        ({"read_beats": 2}, ValueError, r"read_beats must be a power of two in 4\.\.256, not 2"),
         ({"read_beats": 5}, ValueError, r"read_beats must be a power of two in 4\.\.256, not 5"),
         ({"pad_cycles": 5}, ValueError, r"pad_cycles must be in 0\.\.4, not 5"),
         ({"refresh_group": 0}, ValueError, r"refresh_group must be in 1\.\.8, not 0"),

@@ -26,7 +26,7 @@ from seedbed.spec.instantft import INSTANTFT_KINDS, InstantFtConfig
 
 __all__ = ["MEMORY", "REGISTERS", "VARIANTS", "Top", "run"]
 
-MEMORY = SdramConfig(beat_bits=128)
+MEMORY = SdramConfig(beat_bits=64)
 REGISTERS = (
     *MEMORY_REGISTERS,
     *JOB_REGISTERS,
@@ -35,9 +35,9 @@ REGISTERS = (
 #: Configurations: LeNet-5 with 32 lanes and with 8, and a network of 6 x 6 pixels for a quick
 #: simulation.
 VARIANTS = {
-    "lenet5": InstantFtConfig(),
-    "lenet5-8": InstantFtConfig(lanes=8, ways=2),
-    "tiny": InstantFtConfig(network="tiny", rank=2, lanes=8, ways=2, entries=256),
+    "lenet5": InstantFtConfig(beat_bits=64),
+    "lenet5-8": InstantFtConfig(beat_bits=64, lanes=8, ways=2),
+    "tiny": InstantFtConfig(network="tiny", beat_bits=64, rank=2, lanes=8, ways=2, entries=256),
 }
 #: The configuration of each board.
 BOARDS = {"ulx3s-85f": "lenet5", "ulx3s-45f": "lenet5-8"}

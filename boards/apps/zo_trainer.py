@@ -39,7 +39,7 @@ from seedbed.spec.zo_trainer import ZoTrainerConfig
 
 __all__ = ["MEMORY", "REGISTERS", "VARIANTS", "Top", "run"]
 
-MEMORY = SdramConfig(beat_bits=128)
+MEMORY = SdramConfig(beat_bits=64)
 REGISTERS = (*MEMORY_REGISTERS, *JOB_REGISTERS)
 #: A convolution and a dense layer for 8 x 8 pixels.
 TINY = NetworkConfig(

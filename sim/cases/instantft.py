@@ -1,7 +1,7 @@
 """Case of the fine-tuning core: parameters, jobs, their memory traffic, and every status."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 
 import numpy as np
@@ -84,11 +84,10 @@ class Session:
         self.images = rng.integers(0, 256, (config.entries, *shape), np.uint8)
         self.labels = rng.integers(0, config.lora.classes, config.entries)
         self.known: dict[int, Seen] = {}
-        # Entries in the cache are whole beats: what is after a vector's end is a number too.
-        cache, lanes = config.forward_cache, config.forward_cache.beat_bits // 4
-        self._padded = [beats * lanes for beats in cache.vector_beats]
+        # Entries in the cache are whole rows: what is after a vector's end is a number too.
+        self._padded = config.forward_cache.lengths
         self._nf4 = Nf4(config.nf4)
-        self.memory = _Entries(config=replace(cache, lengths=tuple(self._padded)), rng=rng)
+        self.memory = _Entries(config=config.forward_cache, rng=rng)
         self.payloads: dict[str, list[int]] = {name: [] for name in (*INPUTS, *OUTPUTS)}
         self._phases: list[Phase] = []
 
