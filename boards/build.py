@@ -59,7 +59,7 @@ def build(
     for seed in seeds:
         notify(progress, f"placing {name} on {board.name}, seed {seed}")
         reports[seed] = place.place(board, name, folder, seed=seed, mhz=clock, large=large)
-    fmax = {seed: _fmax(report) for seed, report in reports.items()}
+    fmax = {seed: place.fmax(report) for seed, report in reports.items()}
     fastest = max(fmax, key=lambda seed: fmax[seed])
     _require_timing(reports[fastest], clock)
     words = [word.format(name=name, seed=fastest) for word in chain.packed]
@@ -118,10 +118,6 @@ def _flip_flops(board: Board, netlist: Path) -> int:
     top = top_module(json.loads(netlist.read_text()))
     kinds = re.compile(targets.find(board.target).ff)
     return sum(1 for cell in top["cells"].values() if kinds.fullmatch(cell["type"]))
-
-
-def _fmax(report: dict[str, Any]) -> float:
-    return float(min(found["achieved"] for found in report["fmax"].values()))
 
 
 def _require_timing(report: dict[str, Any], mhz: float) -> None:

@@ -97,11 +97,13 @@ class ImageStore(wiring.Component):
         m.submodules.collected = collected = fifo.SyncFIFOBuffered(
             width=self.memory.beat_bits, depth=self.stride
         )
-        part, count = Signal(self.memory.beat_bits), Signal(range(self.ratio))
+        part, count, filled = Signal(self.memory.beat_bits), Signal(range(self.ratio)), Signal()
         left, index, wants = Signal(range(self.words + 1)), Signal(16), Signal()
-        full = Cat(part[bits:], given.payload.data)
+        m.d.sync += filled.eq(0)
         m.d.comb += [
-            collected.w_data.eq(full),
+            # A cycle late: no path from the host's words to a memory of LUTs.
+            collected.w_data.eq(part),
+            collected.w_en.eq(filled),
             self.o_write.payload.data.eq(collected.r_data),
             self.o_write.payload.last.eq(left == 1),
             self.i_response.ready.eq(1),
@@ -111,22 +113,22 @@ class ImageStore(wiring.Component):
                 m.d.comb += given.ready.eq(collected.w_rdy)
                 m.d.sync += [left.eq(self.words), index.eq(given.payload.tag)]
                 with m.If(given.valid & given.ready):
-                    m.d.sync += [part.eq(full), count.eq(count + 1)]
+                    m.d.sync += [
+                        part.eq(Cat(part[bits:], given.payload.data)),
+                        count.eq(count + 1),
+                    ]
                     with m.If(count == self.ratio - 1):
-                        m.d.comb += collected.w_en.eq(1)
-                        m.d.sync += count.eq(0)
+                        m.d.sync += [filled.eq(1), count.eq(0)]
                     with m.If(given.payload.last):
                         m.next = "ALIGN"
             with m.State("ALIGN"):
                 # The last beat of the memory is filled up.
-                m.d.comb += collected.w_data.eq(Cat(part[bits:], Const(0, bits)))
-                m.d.sync += [part.eq(collected.w_data), count.eq(count + 1)]
+                m.d.sync += [part.eq(Cat(part[bits:], Const(0, bits))), count.eq(count + 1)]
                 with m.If(count == 0):
                     m.d.sync += count.eq(0)
                     m.next = "COMMAND"
                 with m.Elif(count == self.ratio - 1):
-                    m.d.comb += collected.w_en.eq(1)
-                    m.d.sync += count.eq(0)
+                    m.d.sync += [filled.eq(1), count.eq(0)]
                     m.next = "COMMAND"
             with m.State("COMMAND"):
                 m.d.comb += wants.eq(self.storing)

@@ -1,6 +1,8 @@
 """Place and route of an application's netlist on a board."""
 
 import json
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,11 @@ from seedbed.flow.fpga.place import RIP_UP, is_large
 from seedbed.flow.fpga.synth import digest, top_module
 from seedbed.sim import tools
 
-__all__ = ["kept", "place", "prepare"]
+__all__ = ["fmax", "kept", "place", "prepare"]
+
+#: Routing that rips up nets is given up after so many times the duration of the one before, which
+#: counts as a minute at least.
+PATIENCE = 4
 
 
 def kept(
@@ -56,20 +62,27 @@ def prepare(board: Board, netlist: Path) -> bool:
     return large
 
 
+def fmax(report: dict[str, Any]) -> float:
+    """Return the slowest clock of a report of nextpnr, in MHz."""
+    return float(min(found["achieved"] for found in report["fmax"].values()))
+
+
 def place(
     board: Board, name: str, folder: Path, *, seed: int, mhz: int, large: bool
 ) -> dict[str, Any]:
     """Place and route with a seed, for a clock; return nextpnr's report.
 
     A large design is routed in a second call, and in a third one, which rips up nets that are too
-    slow, if the second one misses the clock. What an earlier call has placed or routed is not done
-    again.
+    slow, if the second one misses the clock; the better routing counts. A third call that takes
+    :data:`PATIENCE` times as long as the second one is given up: some diverge. What an earlier
+    call has placed or routed is not done again.
     """
     chain, target = toolchains.find(board), targets.find(board.target)
     words = [*target.device, "-q", "--seed", str(seed), "--freq", str(mhz), "--timing-allow-fail"]
     words += [word.format(name=name) for word in chain.pins]
     words += target.large if large else ()
     routed = [word.format(name=name, seed=seed) for word in chain.routed]
+    placed = f"placed-{name}-{seed}.json"
     inputs = f"{name}.json", f"{name}.{chain.constraints}"
     key = {
         "tool": tools.version(chain.place),
@@ -77,22 +90,39 @@ def place(
         "words": words,
     }
 
-    def call(netlist: str, log: str, *more: str) -> None:
-        tools.run(chain.place, *words, "--json", netlist, "--log", log, *more, cwd=folder)
+    def call(netlist: str, log: str, *more: str, limit: float | None = None) -> None:
+        files = "--json", netlist, "--log", log, *more
+        tools.run(chain.place, *words, *files, cwd=folder, timeout=limit)
+
+    def route(*more: str, to: str, limit: float | None = None) -> Any:
+        results = "--report", "report.json", *routed[:-1], to
+        call(placed, f"{to}.log", *nextpnr.ROUTE, *more, *results, limit=limit)
+        return json.loads((folder / "report.json").read_text())
+
+    def place_and_route() -> Any:
+        kept(
+            folder, "placed", key, placed,
+            lambda: call(inputs[0], "place.log", "--no-route", "--write", placed),
+        )  # fmt: skip
+        began = time.monotonic()
+        first = route(to=routed[-1])
+        if fmax(first) >= mhz:
+            return first
+        limit = PATIENCE * max(60, time.monotonic() - began)
+        again = f"again-{routed[-1]}"
+        try:
+            second = route(*RIP_UP, to=again, limit=limit)
+        except subprocess.TimeoutExpired:
+            return first
+        if fmax(second) <= fmax(first):
+            return first
+        (folder / again).replace(folder / routed[-1])
+        return second
 
     def run() -> Any:
-        results = ["--report", "report.json", *routed]
         if large:
-            placed = f"placed-{name}-{seed}.json"
-            first = ["--no-route", "--write", placed]
-            kept(folder, "placed", key, placed, lambda: call(inputs[0], "place.log", *first))
-            call(placed, "route.log", *nextpnr.ROUTE, *results)
-            found = json.loads((folder / "report.json").read_text())
-            if all(clock["achieved"] >= mhz for clock in found["fmax"].values()):
-                return found
-            call(placed, "again.log", *nextpnr.ROUTE, *RIP_UP, *results)
-        else:
-            call(inputs[0], "place.log", *results)
+            return place_and_route()
+        call(inputs[0], "place.log", "--report", "report.json", *routed)
         return json.loads((folder / "report.json").read_text())
 
     report: dict[str, Any] = kept(folder, "routed", {**key, "rip_up": RIP_UP}, routed[-1], run)

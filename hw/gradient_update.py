@@ -110,7 +110,7 @@ class GradientUpdate(wiring.Component):
         """Give the totals as they fit, or a loaded word; return which totals do not fit."""
         count = len(totals)
         new, old = self.config.lora.parameters, self.config.lora.accumulators
-        word = delayed(m, self.word, 1, "word")
+        words = [replicate(m, half, count // 2, f"word_{k}") for k, half in enumerate(self.word)]
         updated = replicate(m, delayed(m, self.update, 2, "update"), count, "updated")
         counted = replicate(m, delayed(m, self.counts, 2, "counts"), count, "counted")
         loaded = replicate(m, self.load, count, "loaded")
@@ -130,7 +130,7 @@ class GradientUpdate(wiring.Component):
             value = Signal(out.shape(), name=f"value_{k}", reset_less=True)
             flag = Signal(name=f"flag_{k}", reset_less=True)
             m.d.sync += [
-                value.eq(Array([total, word[k % 2], low, high])[select]),
+                value.eq(Array([total, words[k % 2][k // 2], low, high])[select]),
                 flag.eq(counted[k] & overflow),
             ]
             m.d.comb += out.eq(value)

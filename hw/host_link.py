@@ -6,7 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.link_frames import FrameReceiver, FrameTransmitter, packet_layout
 from seedbed.hw.link_words import WordBuffer, WordReceiver
-from seedbed.spec import HostLinkConfig
+from seedbed.hw.skid_buffer import SkidBuffer
+from seedbed.spec import HostLinkConfig, SkidBufferConfig
 from seedbed.spec.host_link import PACKET_BYTES, RESPONSE, LinkError, Operation
 
 __all__ = ["HostLink", "command_layout"]
@@ -75,6 +76,10 @@ class HostLink(wiring.Component):
         m.submodules.transmitter = transmitter = FrameTransmitter(self.config)
         wiring.connect(m, wiring.flipped(self.i), receiver.i)
         wiring.connect(m, wiring.flipped(self.o), transmitter.o)
+        # Between the bytes of a response and the frame's, so that no path has the states of both.
+        byte = transmitter.i.payload.shape()
+        m.submodules.bytes = queue = SkidBuffer(SkidBufferConfig(width=byte.size), byte)
+        wiring.connect(m, queue.o, transmitter.i)
         request = receiver.o.payload
         # The last request's sequence number.
         last = Signal(8)
@@ -123,7 +128,7 @@ class HostLink(wiring.Component):
                 with m.Else():
                     self._refuse(m, response, LinkError.POSITION)
             with m.State("RESPOND"):
-                self._respond(m, receiver, transmitter.i, response, left, words, acknowledges)
+                self._respond(m, receiver, queue.i, response, left, words, acknowledges)
         return m
 
     def _received(self, m, receiver, response):

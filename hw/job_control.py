@@ -244,8 +244,10 @@ class JobControl(wiring.Component):
                 m.next = "SCAN"
         with m.State("SCAN"):
             m.d.comb += [request.valid.eq(~self._requested), request.payload.kind.eq(_STORE)]
-            with m.If(self._requested | request.ready):
+            with m.If(request.ready):
                 m.d.sync += self._requested.eq(1)
+            # A cycle later: no path from the cache to the engine.
+            with m.If(self._requested):
                 self._ask(m, Program.SCAN, "STORE")
         with m.State("STORE"):
             m.d.comb += answer.ready.eq(1)

@@ -161,17 +161,19 @@ class LayerEngine(wiring.Component):
     def _command(self, m, pipeline, trainer, readout, scan, buffer_select):
         """Take a program when the one before is over, and start what runs it."""
         command = self.i.payload
-        start = Signal()
+        start, accepts = Signal(), Signal()
         # What is on its way to the accumulators does not touch new activations.
         settling = trainer.settling & (command.program > Program.FORWARD)
         working = Cat(pipeline.busy, trainer.busy, readout.busy, scan.busy, settling)
         m.d.comb += [
             self.i.ready.eq(~working.any()),
             start.eq(self.i.valid & self.i.ready),
-            pipeline.accepts.eq(self.i.ready & trainer.accepts),
+            pipeline.accepts.eq(accepts & trainer.accepts),
             pipeline.buffer_select.eq(command.buffer_select),
             trainer.clear_accumulators.eq(command.clear),
         ]
+        # From the second cycle after a program's end: no path from its parts to the words' source.
+        m.d.sync += accepts.eq(self.i.ready & ~start)
         pulses = {
             Program.ACCUMULATE: trainer.accumulate,
             Program.UPDATE: trainer.update,

@@ -13,8 +13,6 @@ __all__ = ["Nf4Quantise", "codes_layout", "values_layout"]
 
 #: Thresholds between the sixteen levels.
 LIMITS = 15
-#: Lanes per copy of the thresholds.
-LANES_PER_COPY = 16
 
 
 def values_layout(config: Nf4Config, lanes: int) -> data.StructLayout:
@@ -173,11 +171,7 @@ class Nf4Quantise(wiring.Component):
             product = (taps["peak"][1] * middle)[shift:].as_signed()
             limit = delayed(m, product, 1, f"limit_{t}", enable=enable)
             # Fan-out from a multiplier, whose site is fixed, to all lanes.
-            limits.append(
-                replicate(
-                    m, limit, self.config.lanes, f"limit_{t}", fanout=LANES_PER_COPY, enable=enable
-                )
-            )
+            limits.append(replicate(m, limit, self.config.lanes, f"limit_{t}", enable=enable))
         m.d.comb += rows.r_en.eq(enable & taps["final"][3])
         values = data.View(self.i.payload.values.shape(), rows.r_data)
         codes = Signal(self.o.payload.codes.shape(), reset_less=True)

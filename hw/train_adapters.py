@@ -126,16 +126,15 @@ class TrainAdapters(wiring.Component):
     def _control(self, m, products, rows, written, clears, page):
         """Start the walks, and swap the pages when new parameters are whole."""
         swap = Signal()
-        settling = delay_line(m, products.busy, self.latency, "settling", reset=True)
+        settling = delay_line(m, products.busy, self.latency - 1, "settling", reset=True)
         m.d.comb += [
             products.start.eq(self.accumulate),
             products.buffer_select.eq(self.buffer_select),
             rows.start.eq(self.update | self.clear),
             self.busy.eq(products.busy | self.updating),
-            self.settling.eq(Cat(settling[1:]).any()),
             self.accepts.eq(~self.settling & ~swap),
         ]
-        m.d.sync += swap.eq(self.loaded)
+        m.d.sync += [swap.eq(self.loaded), self.settling.eq(Cat(settling).any())]
         with m.If(rows.start):
             m.d.sync += [self.updating.eq(1), clears.eq(self.clear)]
         with m.If(written.valid & written.last):

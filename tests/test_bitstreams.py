@@ -1,5 +1,6 @@
 import json
 import re
+import subprocess
 from fnmatch import fnmatchcase
 from importlib import import_module
 from types import SimpleNamespace
@@ -43,17 +44,18 @@ def placed(monkeypatch):
     """The tools are replaced: return the Fmax by device and seed, and the packed configurations."""
     fast, packed = {size: list(mhz) for size, mhz in FAST.items()}, []
 
-    def run(tool, *words, cwd):
+    def run(tool, *words, cwd, timeout=None):
         if tool.startswith("NEXTPNR"):
             seed = int(words[words.index("--seed") + 1])
             used = {"TRELLIS_COMB": 3000 + seed, "TRELLIS_FF": 1529, "DP16KD": 16}
             used |= {"MULT18X18D": 7, "DCSC": 0, "ICESTORM_LC": 2500, "LUT4": 2600}
             cells = {kind: {"used": count, "available": 83640} for kind, count in used.items()}
-            found = report(fast[words[0]][seed - 1], CLOCKS.get(words[0], 60.0))
+            again = "again" if "--tmg-ripup" in words else words[0]
+            found = report(fast.get(again, fast[words[0]])[seed - 1], CLOCKS.get(words[0], 60.0))
             found |= {"utilization": cells}
             (cwd / "report.json").write_text(json.dumps(found))
             for option in {"--textcfg", "--asc", "--write"} & set(words):
-                (cwd / words[words.index(option) + 1]).write_text(f"{seed}")
+                (cwd / words[words.index(option) + 1]).write_text(f"{again}{seed}")
         if tool == "YOSYS":
             types = {str(k): "SB_DFFSR" for k in range(1400)} | {"lut": "SB_LUT4"}
             pins = {"connections": {}, "port_directions": {}}
@@ -200,9 +202,9 @@ def calls(placed, monkeypatch):
     """The arguments of each call of nextpnr and yosys, whose replacements are called."""
     calls, run = [], tools.run
 
-    def record(tool, *words, cwd):
+    def record(tool, *words, cwd, timeout=None):
         calls.extend([words] if tool == "YOSYS" or tool.startswith("NEXTPNR") else [])
-        run(tool, *words, cwd=cwd)
+        run(tool, *words, cwd=cwd, timeout=timeout)
 
     monkeypatch.setattr(tools, "run", record)
     return calls
@@ -235,15 +237,39 @@ def test_a_large_design_that_misses_its_clock_is_routed_again(calls, placed, tmp
     assert ["--tmg-ripup" in words for words in calls] == [False, False, False, True]
 
 
+@pytest.mark.parametrize(("again", "kept"), [(59.0, "--85k1"), (62.0, "again1"), (None, "--85k1")])
+def test_the_better_routing_of_a_large_design_counts(again, kept, placed, tmp_path, monkeypatch):
+    """None: the second one does not end."""
+    monkeypatch.setattr(placement, "LARGE", 1)
+    placed[0]["--85k"][0], placed[0]["again"] = 59.9, [again]
+    run, limits = tools.run, []
+
+    def bounded(tool, *words, cwd, timeout=None):
+        limits.append(timeout)
+        if timeout and again is None:
+            raise subprocess.TimeoutExpired(tool, timeout)
+        run(tool, *words, cwd=cwd, timeout=timeout)
+
+    monkeypatch.setattr(tools, "run", bounded)
+    board, app = platforms.find("ulx3s-85f"), apps.find("noise")
+    if again == 62:
+        assert build.build(board, app, "noise", folder=tmp_path).fmax == {1: 62}
+    else:
+        with pytest.raises(build.TimingMissed, match=r"59\.9"):
+            build.build(board, app, "noise", folder=tmp_path)
+    assert (tmp_path / "noise-1.config").read_text() == kept
+    assert len([limit for limit in limits if limit]) == 1
+
+
 def test_an_interrupted_build_goes_on(calls, tmp_path, monkeypatch):
     monkeypatch.setattr(placement, "LARGE", 1)
     board, app = platforms.find("ulx3s-85f"), apps.find("noise")
     run = tools.run
 
-    def interrupted(tool, *words, cwd):
+    def interrupted(tool, *words, cwd, timeout=None):
         if "--no-place" in words and words[words.index("--seed") + 1] == "2":
             raise KeyboardInterrupt
-        run(tool, *words, cwd=cwd)
+        run(tool, *words, cwd=cwd, timeout=timeout)
 
     monkeypatch.setattr(tools, "run", interrupted)
     with pytest.raises(KeyboardInterrupt):
