@@ -1,6 +1,6 @@
 """Counters of a job of the fine-tuning core."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -67,9 +67,10 @@ class JobCounters(wiring.Component):
             "cycles": self.running,
         }
         jobs = [INSTANTFT_KINDS.index(kind) for kind in ("train", "infer")]
+        # A cycle later, and with what that cycle counts: no path from a command to all counters.
+        begins = Signal()
+        m.d.sync += begins.eq(self.start & self.kind.matches(*jobs))
         for name, step in steps.items():
             counter = getattr(self.o, name)
-            m.d.sync += counter.eq(counter + step)
-            with m.If(self.start & self.kind.matches(*jobs)):
-                m.d.sync += counter.eq(0)
+            m.d.sync += counter.eq(Mux(begins, 0, counter) + step)
         return m
