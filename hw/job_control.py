@@ -232,9 +232,16 @@ class JobControl(wiring.Component):
             with m.Default():
                 self._fail(m, _MEMORY)
 
+    def _request_store(self, m):
+        """Request that the cache stores an entry, if it is not requested yet."""
+        request = self.o_request
+        m.d.comb += [request.valid.eq(~self._requested), request.payload.kind.eq(_STORE)]
+        with m.If(request.ready):
+            m.d.sync += self._requested.eq(1)
+
     def _network_states(self, m):
         """Run the frozen network, and store its activations; they are then fetched."""
-        request, answer = self.o_request, self.i_answer
+        answer = self.i_answer
         with m.State("BASE"), m.If(self.o_sample.ready):
             self._ask(m, Program.BASE, "RUN")
         with m.State("RUN"), m.If(self.o_program.ready):
@@ -243,13 +250,11 @@ class JobControl(wiring.Component):
             with m.If(self._trains):
                 m.next = "SCAN"
         with m.State("SCAN"):
-            m.d.comb += [request.valid.eq(~self._requested), request.payload.kind.eq(_STORE)]
-            with m.If(request.ready):
-                m.d.sync += self._requested.eq(1)
-            # A cycle later: no path from the cache to the engine.
-            with m.If(self._requested):
-                self._ask(m, Program.SCAN, "STORE")
+            # The cache waits for codes, and codes for the cache.
+            self._request_store(m)
+            self._ask(m, Program.SCAN, "STORE")
         with m.State("STORE"):
+            self._request_store(m)
             m.d.comb += answer.ready.eq(1)
             with m.If(answer.valid), m.Switch(answer.payload.status):
                 with m.Case(_DONE):
