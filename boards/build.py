@@ -20,6 +20,10 @@ from seedbed.sim import tools
 
 __all__ = ["Bitstream", "TimingMissed", "build", "load", "styles"]
 
+#: Marks the registers whose signals are marked: yosys merges copies of a register unless their
+#: cells are to be kept. In emitted Verilog, :mod:`seedbed.flow.emit.postprocess` marks them.
+KEEP = "setattr -set keep 1 a:keep %ci1:+[Q] t:*dff* %i; "
+
 
 class TimingMissed(RuntimeError):
     """The placed design is slower than its clock; the message names the worst path."""
@@ -85,7 +89,8 @@ def _synthesize(board: Board, app: ModuleType, name: str, folder: Path, progress
     for end in ("il", chain.constraints):
         text = plan.files[f"{name}.{end}"]
         write_atomic(folder / f"{name}.{end}", text if isinstance(text, str) else text.decode())
-    script = f"read_rtlil {name}.il; {styles(app, name)}{chain.synth} -top {name} -json {name}.json"
+    script = f"read_rtlil {name}.il; {KEEP}{styles(app, name)}{chain.synth} -top {name} "
+    script += f"-json {name}.json"
     key = {
         "design": digest(plan.files[f"{name}.il"]),
         "script": script,

@@ -6,6 +6,10 @@ from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
+from amaranth.back import rtlil
+from amaranth.hdl import Cat, Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 
 from seedbed.boards import apps, board_top, build, place, platforms, toolchains
 from seedbed.boards.memory import memory_of
@@ -14,6 +18,7 @@ from seedbed.flow.fpga import targets
 from seedbed.flow.fpga.ecp5 import floorplan
 from seedbed.flow.fpga.synth import top_module
 from seedbed.flow.row import load_rows, saved_rows
+from seedbed.hw.replicate import replicate
 from seedbed.sim import tools
 
 #: Fmax by board and seed, as the replaced nextpnr reports it.
@@ -195,6 +200,34 @@ def test_the_clock_of_an_application_is_that_of_its_line_and_memory(board, name)
         assert board_top.pll(mhz)
     if memory := memory_of(app):
         assert memory.clock_mhz == mhz <= found.memory_mhz
+
+
+class Copies(wiring.Component):
+    """Two copies of a register, which are read apart."""
+
+    i: In(8)
+    o: Out(2)
+
+    def elaborate(self, platform):
+        m = Module()
+        near, far = replicate(m, self.i, 2, "copies", fanout=1)
+        m.d.comb += self.o.eq(Cat(near.any(), far.all()))
+        return m
+
+
+@pytest.mark.parametrize(("marks", "registers"), [(build.KEEP, 16), ("", 8)])
+def test_copies_of_a_register_are_kept(marks, registers, tmp_path):
+    """Without the marks, yosys merges them."""
+    (tmp_path / "m.il").write_text(rtlil.convert(Copies(), name="m"))
+    script = f"read_rtlil m.il; {marks}synth_ecp5 -top m -json m.json"
+    tools.run("YOSYS", "-q", "-p", script, cwd=tmp_path)
+    cells = top_module(json.loads((tmp_path / "m.json").read_text()))["cells"]
+    assert sum(cell["type"] == "TRELLIS_FF" for cell in cells.values()) == registers
+
+
+def test_a_board_s_netlist_keeps_copies(calls, tmp_path):
+    build.build(platforms.find("ulx3s-85f"), apps.find("noise"), "noise", folder=tmp_path)
+    assert build.KEEP in calls[0][-1]
 
 
 @pytest.fixture
