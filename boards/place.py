@@ -81,7 +81,7 @@ def place(
     call has placed or routed is not done again.
     """
     chain, target = toolchains.find(board), targets.find(board.target)
-    words = [*target.device, "-q", "--seed", str(seed), "--timing-allow-fail"]
+    words = [*target.device, "-q", "--seed", str(seed), "--freq", str(mhz), "--timing-allow-fail"]
     words += [word.format(name=name) for word in chain.pins]
     words += target.large if large else ()
     routed = [word.format(name=name, seed=seed) for word in chain.routed]
@@ -90,16 +90,16 @@ def place(
     key = {
         "tool": tools.version(chain.place),
         "inputs": [digest((folder / file).read_bytes()) for file in inputs],
-        "words": [*words, mhz],
+        "words": words,
     }
 
-    def call(netlist: str, log: str, *more: str, asked: float = mhz, **options: Any) -> None:
-        files = "--freq", f"{asked:g}", "--json", netlist, "--log", log, *more
+    def call(netlist: str, log: str, *more: str, **options: Any) -> None:
+        files = "--json", netlist, "--log", log, *more
         tools.run(chain.place, *words, *files, cwd=folder, **options)
 
-    def route(*more: str, to: str, **options: Any) -> Any:
+    def route(netlist: str, *more: str, to: str, **options: Any) -> Any:
         results = "--report", "report.json", *routed[:-1], to
-        call(placed, f"{to}.log", *nextpnr.ROUTE, *more, *results, **options)
+        call(netlist, f"{to}.log", *nextpnr.ROUTE, *more, *results, **options)
         return json.loads((folder / "report.json").read_text())
 
     def place_and_route() -> Any:
@@ -108,15 +108,17 @@ def place(
             lambda: call(inputs[0], "place.log", "--no-route", "--write", placed),
         )  # fmt: skip
         began = time.monotonic()
-        first = route(to=routed[-1])
+        first = route(placed, to=routed[-1])
         if fmax(first) >= mhz:
             return first
         limit = PATIENCE * max(60, time.monotonic() - began)
         again = f"again-{routed[-1]}"
-        try:
-            second = route(*RIP_UP, to=again, asked=MARGIN * mhz, timeout=limit)
-        except subprocess.TimeoutExpired:
-            return first
+        # The clocks of a placed netlist have the frequency that it was placed for.
+        with nextpnr.with_target_frequency(folder / placed, round(MARGIN * mhz)) as netlist:
+            try:
+                second = route(netlist, *RIP_UP, to=again, timeout=limit)
+            except subprocess.TimeoutExpired:
+                return first
         if fmax(second) <= fmax(first):
             return first
         (folder / again).replace(folder / routed[-1])
