@@ -22,9 +22,6 @@ __all__ = ["fmax", "kept", "place", "prepare"]
 #: Routing that rips up nets is given up after so many times the duration of the one before, which
 #: counts as a minute at least.
 PATIENCE = 4
-#: It is asked for so much more than the clock, for it ends where its own estimate of the delays
-#: says that all nets are fast enough.
-MARGIN = 1.05
 
 
 def kept(
@@ -93,13 +90,13 @@ def place(
         "words": words,
     }
 
-    def call(netlist: str, log: str, *more: str, **options: Any) -> None:
+    def call(netlist: str, log: str, *more: str, limit: float | None = None) -> None:
         files = "--json", netlist, "--log", log, *more
-        tools.run(chain.place, *words, *files, cwd=folder, **options)
+        tools.run(chain.place, *words, *files, cwd=folder, timeout=limit)
 
-    def route(netlist: str, *more: str, to: str, **options: Any) -> Any:
+    def route(*more: str, to: str, limit: float | None = None) -> Any:
         results = "--report", "report.json", *routed[:-1], to
-        call(netlist, f"{to}.log", *nextpnr.ROUTE, *more, *results, **options)
+        call(placed, f"{to}.log", *nextpnr.ROUTE, *more, *results, limit=limit)
         return json.loads((folder / "report.json").read_text())
 
     def place_and_route() -> Any:
@@ -108,17 +105,15 @@ def place(
             lambda: call(inputs[0], "place.log", "--no-route", "--write", placed),
         )  # fmt: skip
         began = time.monotonic()
-        first = route(placed, to=routed[-1])
+        first = route(to=routed[-1])
         if fmax(first) >= mhz:
             return first
         limit = PATIENCE * max(60, time.monotonic() - began)
         again = f"again-{routed[-1]}"
-        # The clocks of a placed netlist have the frequency that it was placed for.
-        with nextpnr.with_target_frequency(folder / placed, round(MARGIN * mhz)) as netlist:
-            try:
-                second = route(netlist, *RIP_UP, to=again, timeout=limit)
-            except subprocess.TimeoutExpired:
-                return first
+        try:
+            second = route(*RIP_UP, to=again, limit=limit)
+        except subprocess.TimeoutExpired:
+            return first
         if fmax(second) <= fmax(first):
             return first
         (folder / again).replace(folder / routed[-1])
@@ -130,6 +125,5 @@ def place(
         call(inputs[0], "place.log", "--report", "report.json", *routed)
         return json.loads((folder / "report.json").read_text())
 
-    routing = {**key, "rip_up": [*RIP_UP, MARGIN]}
-    report: dict[str, Any] = kept(folder, "routed", routing, routed[-1], run)
+    report: dict[str, Any] = kept(folder, "routed", {**key, "rip_up": RIP_UP}, routed[-1], run)
     return report

@@ -60,8 +60,7 @@ def placed(monkeypatch):
             found |= {"utilization": cells}
             (cwd / "report.json").write_text(json.dumps(found))
             for option in {"--textcfg", "--asc", "--write"} & set(words):
-                text = '"target_freq": "60000000.0"' if option == "--write" else f"{again}{seed}"
-                (cwd / words[words.index(option) + 1]).write_text(text)
+                (cwd / words[words.index(option) + 1]).write_text(f"{again}{seed}")
         if tool == "YOSYS":
             types = {str(k): "SB_DFFSR" for k in range(1400)} | {"lut": "SB_LUT4"}
             pins = {"connections": {}, "port_directions": {}}
@@ -269,8 +268,6 @@ def test_a_large_design_that_misses_its_clock_is_routed_again(calls, placed, tmp
             platforms.find("ulx3s-85f"), apps.find("noise"), "noise", folder=tmp_path, seeds=[1]
         )
     assert ["--tmg-ripup" in words for words in calls] == [False, False, False, True]
-    *_, first, second = [words[words.index("--json") + 1] for words in calls[1:]]
-    assert second == f"63-mhz-{first}"
 
 
 @pytest.mark.parametrize(("again", "kept"), [(59.0, "--85k1"), (62.0, "again1"), (None, "--85k1")])
