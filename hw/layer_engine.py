@@ -161,7 +161,7 @@ class LayerEngine(wiring.Component):
     def _command(self, m, pipeline, trainer, readout, scan, buffer_select):
         """Take a program when the one before is over, and start what runs it."""
         command = self.i.payload
-        start, accepts = Signal(), Signal()
+        start, accepts = Signal(), Signal(init=1)
         # What is on its way to the accumulators does not touch new activations.
         settling = trainer.settling & (command.program > Program.FORWARD)
         working = Cat(pipeline.busy, trainer.busy, readout.busy, scan.busy, settling)

@@ -1,6 +1,6 @@
 """Read-outs of an engine's memories: trained rows, and the vectors that a cache keeps."""
 
-from amaranth.hdl import Array, Cat, Module, Signal, signed
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -138,11 +138,12 @@ class CacheReadout(wiring.Component):
         unit = max(plan.lanes, ALIGN) // plan.lanes
         # Vectors in whole beats of the cache.
         parts = [(r.first // plan.lanes, -(-r.rows // unit) * unit) for r in plan.schedule.cached]
-        number = Signal(range(len(parts) + 1))
+        number = Signal(range(len(parts)))
         row = Signal(range(plan.store_rows))
         left = Signal(range(max(count for _, count in parts) + 1))
         wait = Signal(range(ActivationStore.latency + 1))
-        begins = Signal()
+        begins = Signal(init=1)
+        last = number == len(parts) - 1
         low = (plan.lanes - 1).bit_length()
         m.d.comb += [
             self.address.eq((row << low) + (self.buffer_select << (len(self.address) - 1))),
@@ -150,7 +151,7 @@ class CacheReadout(wiring.Component):
             out.payload.last.eq(left == 0),
             *(to.eq(lane) for to, lane in zip(out.payload.values, self.lanes, strict=True)),
         ]
-        with m.If(begins):
+        with m.If(self.busy & begins):
             with m.Switch(number):
                 for k, (first, count) in enumerate(parts):
                     with m.Case(k):
@@ -161,9 +162,8 @@ class CacheReadout(wiring.Component):
         with m.Elif(out.valid & out.ready):
             m.d.sync += [wait.eq(ActivationStore.latency), row.eq(row + 1), left.eq(left - 1)]
             with m.If(left == 0):
-                m.d.sync += [number.eq(number + 1), begins.eq(1)]
-                with m.If(number == len(parts) - 1):
-                    m.d.sync += [begins.eq(0), self.busy.eq(0)]
+                # Ready for the next vector, or the next start.
+                m.d.sync += [number.eq(Mux(last, 0, number + 1)), begins.eq(1), self.busy.eq(~last)]
         with m.If(self.start):
-            m.d.sync += [self.busy.eq(1), number.eq(0), begins.eq(1)]
+            m.d.sync += self.busy.eq(1)
         return m

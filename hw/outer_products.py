@@ -60,6 +60,7 @@ class OuterProducts(wiring.Component):
         address = Signal.like(beat.address, reset_less=True)
         row = Signal.like(beat.row, reset_less=True)
         rom = partial(select, number)
+        last = number == len(products) - 1
         buffer = self.buffer_select << (len(address) - 1)
         begins = Signal()
         m.d.comb += begins.eq(left == 0)
@@ -84,7 +85,8 @@ class OuterProducts(wiring.Component):
                     row.eq(row + 1),
                 ]
                 with m.If(left == 1):
-                    m.d.sync += [number.eq(number + 1), self.busy.eq(number != len(products) - 1)]
+                    # Ready for the next start, which comes late in its cycle.
+                    m.d.sync += [number.eq(Mux(last, 0, number + 1)), self.busy.eq(~last)]
         with m.If(self.start):
-            m.d.sync += [number.eq(0), left.eq(0), self.busy.eq(1)]
+            m.d.sync += self.busy.eq(1)
         return m

@@ -45,7 +45,7 @@ class UpdatePass(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         schedule, beat = self.config.plan.schedule, self.beat
-        row = Signal.like(beat.row)
+        row = Signal.like(beat.row, init=schedule.updates[0][0])
         odd = Signal()
         issue = Signal()
         last = Signal()
@@ -61,9 +61,10 @@ class UpdatePass(wiring.Component):
         with m.If(issue):
             m.d.sync += [row.eq(row + 1), self.busy.eq(~last)]
             with m.Switch(row):
-                for before, after in pairwise(schedule.updates):
+                # From the last row to the first one: ready for the next start.
+                for before, after in pairwise([*schedule.updates, schedule.updates[0]]):
                     with m.Case(before[-1]):
                         m.d.sync += row.eq(after[0])
         with m.If(self.start):
-            m.d.sync += [row.eq(schedule.updates[0][0]), self.busy.eq(1)]
+            m.d.sync += self.busy.eq(1)
         return m

@@ -123,8 +123,7 @@ def test_latency(config):
     script.sample(train=False)
     phases.append(script.phase())
     moved = simulate(dut, Case(phases=phases, quiet=True)).transfers
-    # The first cycle after a reset takes none.
-    assert moved["i_parameters"] == list(range(1, config.parameter_beats + 1))
+    assert moved["i_parameters"] == list(range(config.parameter_beats))
     assert len(moved["i_x"]) == config.sample_beats
     assert moved["i_x"][-1] - moved["i_x"][0] == config.sample_beats - 1
     assert moved["o"][-1] == moved["i_x"][-1] + dut.latency

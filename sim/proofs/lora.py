@@ -66,6 +66,8 @@ def products(dut: OuterProducts) -> Module:
         ]
         with m.If(~begins):
             m.d.comb += [Assert(inside["row"] == row), Assert(inside["address"] == right + top)]
+    with m.Else():
+        m.d.comb += Assert(inside["number"] == 0), Assert(inside["left"] == 0)
     cover(m, beat.right & ~dut.busy, beat.right & ~beat.counts)
     return m
 
@@ -140,6 +142,11 @@ PROOFS = (
                 name="an outer product has a row too few",
                 old="with m.If(left == 1):",
                 new="with m.If(left <= 2):",
+            ),
+            Mutant(
+                name="the next sample begins where this one ended",
+                old="Mux(last, 0, number + 1)",
+                new="number + 1",
             ),
             Mutant(
                 name="neighbouring numbers instead of rows",
