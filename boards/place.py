@@ -90,28 +90,29 @@ def place(
         "words": words,
     }
 
-    def call(netlist: str, log: str, *more: str, limit: float | None = None) -> None:
-        files = "--json", netlist, "--log", log, *more
+    def call(netlist: str, to: str, *more: str, limit: float | None = None) -> None:
+        files = "--json", netlist, "--log", f"{to}.log", *more
         tools.run(chain.place, *words, *files, cwd=folder, timeout=limit)
 
-    def route(*more: str, to: str, limit: float | None = None) -> Any:
-        results = "--report", "report.json", *routed[:-1], to
-        call(placed, f"{to}.log", *nextpnr.ROUTE, *more, *results, limit=limit)
-        return json.loads((folder / "report.json").read_text())
+    def route(netlist: str, *more: str, to: str, limit: float | None = None) -> Any:
+        # Files named by design and seed: other builds for the same board may run.
+        report = f"{to}-report.json"
+        call(netlist, to, *more, "--report", report, *routed[:-1], to, limit=limit)
+        return json.loads((folder / report).read_text())
 
     def place_and_route() -> Any:
         kept(
             folder, "placed", key, placed,
-            lambda: call(inputs[0], "place.log", "--no-route", "--write", placed),
+            lambda: call(inputs[0], placed, "--no-route", "--write", placed),
         )  # fmt: skip
         began = time.monotonic()
-        first = route(to=routed[-1])
+        first = route(placed, *nextpnr.ROUTE, to=routed[-1])
         if fmax(first) >= mhz:
             return first
         limit = PATIENCE * max(60, time.monotonic() - began)
         again = f"again-{routed[-1]}"
         try:
-            second = route(*RIP_UP, to=again, limit=limit)
+            second = route(placed, *nextpnr.ROUTE, *RIP_UP, to=again, limit=limit)
         except subprocess.TimeoutExpired:
             return first
         if fmax(second) <= fmax(first):
@@ -120,10 +121,7 @@ def place(
         return second
 
     def run() -> Any:
-        if large:
-            return place_and_route()
-        call(inputs[0], "place.log", "--report", "report.json", *routed)
-        return json.loads((folder / "report.json").read_text())
+        return place_and_route() if large else route(inputs[0], to=routed[-1])
 
     report: dict[str, Any] = kept(folder, "routed", {**key, "rip_up": RIP_UP}, routed[-1], run)
     return report

@@ -58,9 +58,10 @@ def placed(monkeypatch):
             again = "again" if "--tmg-ripup" in words else words[0]
             found = report(fast.get(again, fast[words[0]])[seed - 1], CLOCKS.get(words[0], 60.0))
             found |= {"utilization": cells}
-            (cwd / "report.json").write_text(json.dumps(found))
-            for option in {"--textcfg", "--asc", "--write"} & set(words):
-                (cwd / words[words.index(option) + 1]).write_text(f"{again}{seed}")
+            options = {"--report": json.dumps(found)}
+            options |= dict.fromkeys(("--textcfg", "--asc", "--write"), f"{again}{seed}")
+            for option in options.keys() & set(words):
+                (cwd / words[words.index(option) + 1]).write_text(options[option])
         if tool == "YOSYS":
             types = {str(k): "SB_DFFSR" for k in range(1400)} | {"lut": "SB_LUT4"}
             pins = {"connections": {}, "port_directions": {}}
@@ -101,7 +102,11 @@ def test_the_fastest_seed_becomes_the_bitstream(placed, called, tmp_path):
     assert (figures[0]["bram"], figures[0]["dsp"], figures[3]["ff"]) == (16, 7, 1400)
     assert [found["clock_mhz"] for found in figures] == [60, 60, 60, 12, 27]
     assert "64.0" in printed
-    assert (tmp_path / "build/board/ulx3s-45f/noise.bit").read_bytes() == b"bits"
+    folder = tmp_path / "build/board/ulx3s-45f"
+    assert (folder / "noise.bit").read_bytes() == b"bits"
+    # Named by design and seed: builds of one folder do not overwrite each other's.
+    reports = {file.name for file in folder.glob("*report*")}
+    assert reports == {f"noise-{seed}.config-report.json" for seed in (1, 2, 3)}
 
 
 def test_missed_timing_is_an_error_after_the_other_boards(placed, called, tmp_path):
