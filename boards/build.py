@@ -61,8 +61,9 @@ def build(
     large = _synthesize(board, app, name, folder, progress)
     reports, clock = {}, clock_of(app, board)
     for seed in seeds:
-        notify(progress, f"placing {name} on {board.name}, seed {seed}")
-        reports[seed] = place.place(board, name, folder, seed=seed, mhz=clock, large=large)
+        reports[seed] = place.place(
+            board, name, folder, seed=seed, mhz=clock, large=large, progress=progress
+        )
     fmax = {seed: place.fmax(report) for seed, report in reports.items()}
     fastest = max(fmax, key=lambda seed: fmax[seed])
     _require_timing(reports[fastest], clock)

@@ -14,7 +14,7 @@ from seedbed.flow.files import write_atomic
 from seedbed.flow.fpga import nextpnr, targets
 from seedbed.flow.fpga.ecp5 import floorplan, multiplier_registers
 from seedbed.flow.fpga.place import RIP_UP, is_large
-from seedbed.flow.fpga.synth import digest, top_module
+from seedbed.flow.fpga.synth import Progress, digest, notify, top_module
 from seedbed.sim import tools
 
 __all__ = ["fmax", "kept", "place", "prepare"]
@@ -68,7 +68,14 @@ def fmax(report: dict[str, Any]) -> float:
 
 
 def place(
-    board: Board, name: str, folder: Path, *, seed: int, mhz: int, large: bool
+    board: Board,
+    name: str,
+    folder: Path,
+    *,
+    seed: int,
+    mhz: int,
+    large: bool,
+    progress: Progress = None,
 ) -> dict[str, Any]:
     """Place and route with a seed, for a clock; return nextpnr's report.
 
@@ -83,6 +90,7 @@ def place(
     words += target.large if large else ()
     routed = [word.format(name=name, seed=seed) for word in chain.routed]
     placed = f"placed-{name}-{seed}.json"
+    where = f"{name} on {board.name}, seed {seed}"
     inputs = f"{name}.json", f"{name}.{chain.constraints}"
     key = {
         "tool": tools.version(chain.place),
@@ -100,17 +108,20 @@ def place(
         call(netlist, to, *more, "--report", report, *routed[:-1], to, limit=limit)
         return json.loads((folder / report).read_text())
 
+    def place_alone() -> None:
+        notify(progress, f"placing {where}")
+        call(inputs[0], placed, "--no-route", "--write", placed)
+
     def place_and_route() -> Any:
-        kept(
-            folder, "placed", key, placed,
-            lambda: call(inputs[0], placed, "--no-route", "--write", placed),
-        )  # fmt: skip
+        kept(folder, "placed", key, placed, place_alone)
+        notify(progress, f"routing {where}")
         began = time.monotonic()
         first = route(placed, *nextpnr.ROUTE, to=routed[-1])
         if fmax(first) >= mhz:
             return first
         limit = PATIENCE * max(60, time.monotonic() - began)
         again = f"again-{routed[-1]}"
+        notify(progress, f"{fmax(first):.1f} MHz: routing {where}, again for its slow nets")
         try:
             second = route(placed, *nextpnr.ROUTE, *RIP_UP, to=again, limit=limit)
         except subprocess.TimeoutExpired:
@@ -121,7 +132,10 @@ def place(
         return second
 
     def run() -> Any:
-        return place_and_route() if large else route(inputs[0], to=routed[-1])
+        if large:
+            return place_and_route()
+        notify(progress, f"placing {where}")
+        return route(inputs[0], to=routed[-1])
 
     report: dict[str, Any] = kept(folder, "routed", {**key, "rip_up": RIP_UP}, routed[-1], run)
     return report

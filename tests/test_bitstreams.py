@@ -251,7 +251,9 @@ def calls(placed, monkeypatch):
 def test_a_large_design_is_placed_and_routed_in_two_calls(calls, tmp_path, monkeypatch):
     board, app = platforms.find("ulx3s-85f"), apps.find("noise")
     monkeypatch.setattr(placement, "LARGE", 1401)
-    build.build(board, app, "noise", folder=tmp_path / "large", seeds=[2])
+    steps = []
+    build.build(board, app, "noise", folder=tmp_path / "large", seeds=[2], progress=steps.append)
+    assert [step.split()[0] for step in steps] == ["synthesizing", "placing", "routing"]
     _, first, second = calls
     assert {"--no-route", "static", "router2"} < set(first)
     assert first[first.index("--write") + 1] == second[second.index("--json") + 1]
