@@ -1,5 +1,6 @@
 """The language model on the virtual board, bit for bit the golden model."""
 
+from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
 
@@ -34,13 +35,19 @@ def model(tmp_path_factory):
     return small_lm.write(tmp_path_factory.mktemp("model"))
 
 
-@pytest.fixture
-def device(program):
+@contextmanager
+def connected(program, timeout=0.2, **line):
     found = addresses(DESIGN.REGISTERS)
     with (
-        virtual.start(program) as board,
-        Device(board.port, found, identifier=identifier(DESIGN)) as opened,
+        virtual.start(program, **line) as board,
+        Device(board.port, found, identifier=identifier(DESIGN), timeout=timeout) as opened,
     ):
+        yield opened
+
+
+@pytest.fixture
+def device(program):
+    with connected(program) as opened:
         yield opened
 
 
@@ -96,6 +103,23 @@ def test_products_and_updates_of_several_matrices(device):
         assert all((engine.values[name] == model.values[name]).all() for name in matrices)
     assert device.read("jobs") == 1
     assert device.read("product_cycles") > 2 * 3 * 600 * 4
+
+
+def test_a_line_on_which_half_of_the_frames_are_bad(program):
+    """One byte of fifty is lost, changed, doubled or late; an update is done once."""
+    matrices = {
+        "packed": matrix(3, 40, [(0, 3, 70), (2, 39, -9)], shift=3, scale=2),
+        "plain": matrix(2, 7, [(1, 6, -300)], plain=True, shift=1),
+    }
+    with connected(program, 0.05, errors=50, seed=2) as device:
+        engine = BoardMatrices(device, CONFIG, MEMORY, matrices, "")
+        for name, of in matrices.items():
+            x = np.arange(-20, of.columns - 20)[None] * 99
+            engine.product(name, x, k=1, seed=5)
+            engine.update(name, seed=5, gain=-3000, shift=5)
+            engine.product(name, x)
+        assert device.read("jobs") == 1
+        assert device.repeated > 20
 
 
 def test_a_wrong_result_is_found(device, model, monkeypatch, tmp_path):

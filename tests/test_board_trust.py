@@ -92,7 +92,7 @@ def test_a_bad_line_loses_nothing_and_does_nothing_twice(app):
 def test_a_line_on_which_half_of_the_frames_are_bad(app):
     """One byte of fifty is lost, changed, doubled or late."""
     if app.name == "lm":
-        pytest.skip("the job has too many words for such a line")
+        pytest.skip("a line of text has too many words: test_board_lm.py has some products")
     with (
         virtual.start(app.program, errors=50, seed=2) as board,
         app.connect(board.port, 0.1) as device,
