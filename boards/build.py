@@ -50,8 +50,8 @@ def build(
     """Build the bitstream of an application for a board, in ``folder``.
 
     It is the fastest placement of the given seeds. What an interrupted build of the same design has
-    done is used. Raises :class:`TimingMissed` if the fastest one is too slow, and then leaves no
-    bitstream.
+    done is used. Raises :class:`TimingMissed` if the fastest one is too slow, and
+    :class:`~seedbed.boards.place.RoutingFailed` if none has a route, and then leaves no bitstream.
     """
     chain = toolchains.find(board)
     for tool in chain.tools:
@@ -59,11 +59,16 @@ def build(
     bitstream = folder / f"{name}.{chain.end}"
     bitstream.unlink(missing_ok=True)
     large = _synthesize(board, app, name, folder, progress)
-    reports, clock = {}, clock_of(app, board)
+    reports: dict[int, Any] = {}
+    clock = clock_of(app, board)
     for seed in seeds:
-        reports[seed] = place.place(
-            board, name, folder, seed=seed, mhz=clock, large=large, progress=progress
-        )
+        try:
+            reports[seed] = place.place(
+                board, name, folder, seed=seed, mhz=clock, large=large, progress=progress
+            )
+        except place.RoutingFailed:
+            if not reports and seed == seeds[-1]:
+                raise
     fmax = {seed: place.fmax(report) for seed, report in reports.items()}
     fastest = max(fmax, key=lambda seed: fmax[seed])
     _require_timing(reports[fastest], clock)

@@ -148,6 +148,7 @@ def report_bitstreams(
     """
     from seedbed.boards import apps, bitstream_rows, platforms
     from seedbed.boards import build as bitstreams
+    from seedbed.boards.place import RoutingFailed
     from seedbed.flow.report.sections import sections
 
     rows = []
@@ -164,7 +165,7 @@ def report_bitstreams(
                     made = bitstreams.build(
                         board, found, name, folder=folder, seeds=numbers, progress=update
                     )
-                except bitstreams.TimingMissed as problem:
+                except (bitstreams.TimingMissed, RoutingFailed) as problem:
                     missed.append(f"{name} for {board.name}: {problem}")
                     continue
                 rows.append(bitstream_rows.row(board, name, made, platforms.clock_of(found, board)))

@@ -4,6 +4,7 @@ import json
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,15 @@ from seedbed.flow.fpga.place import RIP_UP, is_large
 from seedbed.flow.fpga.synth import Progress, digest, notify, top_module
 from seedbed.sim import tools
 
-__all__ = ["fmax", "kept", "place", "prepare"]
+__all__ = ["RoutingFailed", "fmax", "kept", "place", "prepare"]
 
-#: Routing that rips up nets is given up after so many times the duration of the one before, which
-#: counts as a minute at least.
+#: A routing is given up after so many times the duration of the placement, which counts as a minute
+#: at least. Router 2 has no limit of its own, and some routings diverge.
 PATIENCE = 4
+
+
+class RoutingFailed(RuntimeError):
+    """No routing of a placed design has ended in time."""
 
 
 def kept(
@@ -80,9 +85,9 @@ def place(
     """Place and route with a seed, for a clock; return nextpnr's report.
 
     A large design is routed in a second call, and in a third one, which rips up nets that are too
-    slow, if the second one misses the clock; the better routing counts. A third call that takes
-    :data:`PATIENCE` times as long as the second one is given up: some diverge. What an earlier
-    call has placed or routed is not done again.
+    slow, if the second one misses the clock; the better routing counts. One that takes
+    :data:`PATIENCE` times as long as the placement is given up. What an earlier call has placed or
+    routed is not done again. Raises :class:`RoutingFailed` if both are given up.
     """
     chain, target = toolchains.find(board), targets.find(board.target)
     words = [*target.device, "-q", "--seed", str(seed), "--freq", str(mhz), "--timing-allow-fail"]
@@ -108,25 +113,32 @@ def place(
         call(netlist, to, *more, "--report", report, *routed[:-1], to, limit=limit)
         return json.loads((folder / report).read_text())
 
-    def place_alone() -> None:
+    def place_alone() -> float:
         notify(progress, f"placing {where}")
+        began = time.monotonic()
         call(inputs[0], placed, "--no-route", "--write", placed)
+        return time.monotonic() - began
+
+    def routing(limit: float, *more: str, to: str) -> Any:
+        with suppress(subprocess.TimeoutExpired):
+            return route(placed, *nextpnr.ROUTE, *more, to=to, limit=limit)
+        return None
 
     def place_and_route() -> Any:
-        kept(folder, "placed", key, placed, place_alone)
+        limit = PATIENCE * max(60, kept(folder, "placement", key, placed, place_alone))
         notify(progress, f"routing {where}")
-        began = time.monotonic()
-        first = route(placed, *nextpnr.ROUTE, to=routed[-1])
-        if fmax(first) >= mhz:
+        first = routing(limit, to=routed[-1])
+        if first and fmax(first) >= mhz:
             return first
-        limit = PATIENCE * max(60, time.monotonic() - began)
+        found = f"{fmax(first):.1f} MHz" if first else "no route"
+        notify(progress, f"{found}: routing {where}, again for its slow nets")
         again = f"again-{routed[-1]}"
-        notify(progress, f"{fmax(first):.1f} MHz: routing {where}, again for its slow nets")
-        try:
-            second = route(placed, *nextpnr.ROUTE, *RIP_UP, to=again, limit=limit)
-        except subprocess.TimeoutExpired:
-            return first
-        if fmax(second) <= fmax(first):
+        second = routing(limit, *RIP_UP, to=again)
+        if not first and not second:
+            raise RoutingFailed(
+                f"no routing of {where}, ended in {limit / 60:.0f} minutes: try another seed"
+            )
+        if first and (not second or fmax(second) <= fmax(first)):
             return first
         (folder / again).replace(folder / routed[-1])
         return second

@@ -277,16 +277,24 @@ def test_a_large_design_that_misses_its_clock_is_routed_again(calls, placed, tmp
     assert ["--tmg-ripup" in words for words in calls] == [False, False, False, True]
 
 
-@pytest.mark.parametrize(("again", "kept"), [(59.0, "--85k1"), (62.0, "again1"), (None, "--85k1")])
-def test_the_better_routing_of_a_large_design_counts(again, kept, placed, tmp_path, monkeypatch):
-    """None: the second one does not end."""
+@pytest.mark.parametrize(
+    ("first", "again", "kept"),
+    [
+        (59.9, 59.0, "--85k1"), (59.9, 62.0, "again1"), (59.9, None, "--85k1"),
+        (None, 59.0, "again1"), (None, 62.0, "again1"), (None, None, None),
+    ],
+)  # fmt: skip
+def test_the_better_routing_of_a_large_design_counts(
+    first, again, kept, placed, tmp_path, monkeypatch
+):
+    """None: it does not end."""
     monkeypatch.setattr(placement, "LARGE", 1)
-    placed[0]["--85k"][0], placed[0]["again"] = 59.9, [again]
+    placed[0]["--85k"][0], placed[0]["again"] = first, [again]
     run, limits = tools.run, []
 
     def bounded(tool, *words, cwd, timeout=None):
-        limits.append(timeout)
-        if timeout and again is None:
+        limits.extend([timeout] if "--no-place" in words else [])
+        if timeout and (again if "--tmg-ripup" in words else first) is None:
             raise subprocess.TimeoutExpired(tool, timeout)
         run(tool, *words, cwd=cwd, timeout=timeout)
 
@@ -294,11 +302,36 @@ def test_the_better_routing_of_a_large_design_counts(again, kept, placed, tmp_pa
     board, app = platforms.find("ulx3s-85f"), apps.find("noise")
     if again == 62:
         assert build.build(board, app, "noise", folder=tmp_path).fmax == {1: 62}
-    else:
-        with pytest.raises(build.TimingMissed, match=r"59\.9"):
+    elif kept:
+        with pytest.raises(build.TimingMissed, match=rf"{first or again:.1f}"):
             build.build(board, app, "noise", folder=tmp_path)
-    assert (tmp_path / "noise-1.config").read_text() == kept
-    assert len([limit for limit in limits if limit]) == 1
+    else:
+        with pytest.raises(place.RoutingFailed, match="seed 1, ended in 4 minutes: try another"):
+            build.build(board, app, "noise", folder=tmp_path)
+    # Of both routings the same: the placement took no minute.
+    assert limits == [240, 240]
+    if kept:
+        assert (tmp_path / "noise-1.config").read_text() == kept
+
+
+def test_a_seed_without_a_route_does_not_lose_the_others(placed, called, tmp_path, monkeypatch):
+    monkeypatch.setattr(placement, "LARGE", 1)
+    placed[0]["again"] = [1.0, 1.0, 1.0]
+    run, without = tools.run, [2]
+
+    def bounded(tool, *words, cwd, timeout=None):
+        if timeout and int(words[words.index("--seed") + 1]) in without:
+            raise subprocess.TimeoutExpired(tool, timeout)
+        run(tool, *words, cwd=cwd, timeout=timeout)
+
+    monkeypatch.setattr(tools, "run", bounded)
+    board, app = platforms.find("ulx3s-85f"), apps.find("noise")
+    made = build.build(board, app, "noise", folder=tmp_path, seeds=[1, 2, 3])
+    assert list(made.fmax) == [1, 3]
+    without += [1, 3]
+    code, _, problem = called(["board", "report", "noise"], tmp_path)
+    assert code == 2
+    assert "noise for ulx3s-85f: no routing of noise on ulx3s-85f, seed 3, ended in" in problem
 
 
 def test_an_interrupted_build_goes_on(calls, tmp_path, monkeypatch):
