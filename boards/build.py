@@ -83,8 +83,10 @@ def build(
     return Bitstream(bitstream, fmax, cells)
 
 
-def _synthesize(board: Board, app: ModuleType, name: str, folder: Path, progress: Progress) -> bool:
-    """Write the netlist and the pins of an application on a board; return whether it is large.
+def _synthesize(
+    board: Board, app: ModuleType, name: str, folder: Path, progress: Progress
+) -> list[str]:
+    """Write netlist and pins of an application on a board; return the arguments of a large one.
 
     The netlist of an unchanged design is not made again.
     """
@@ -104,12 +106,12 @@ def _synthesize(board: Board, app: ModuleType, name: str, folder: Path, progress
         "code": digest(code(place.__name__)),
     }
 
-    def run() -> bool:
+    def run() -> list[str]:
         notify(progress, f"synthesizing {name} for {board.name}")
         tools.run("YOSYS", "-q", "-p", script, cwd=folder)
         return place.prepare(board, folder / f"{name}.json")
 
-    large: bool = place.kept(folder, "netlist", key, f"{name}.json", run)
+    large: list[str] = place.kept(folder, "netlist", key, f"{name}.json", run)
     return large
 
 

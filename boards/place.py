@@ -3,7 +3,7 @@
 import json
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,9 @@ __all__ = ["RoutingFailed", "fmax", "kept", "place", "prepare"]
 #: A routing is given up after so many times the duration of the placement, which counts as a minute
 #: at least. Router 2 has no limit of its own, and some routings diverge.
 PATIENCE = 4
+#: Below so many cells, HeAP places a large design of any board: router 2 found no route for a top
+#: of 39,000 cells from the static placer, and one from HeAP.
+STATIC = 60_000
 
 
 class RoutingFailed(RuntimeError):
@@ -49,22 +52,25 @@ def kept(
     return made["result"]
 
 
-def prepare(board: Board, netlist: Path) -> bool:
-    """Do to a netlist what is done to a core; return whether it is large.
+def prepare(board: Board, netlist: Path) -> list[str]:
+    """Do to a netlist what is done to a core; return nextpnr's arguments for a large design.
 
-    Registers are moved into multipliers. A large design has the floorplan of its core, if any.
+    Registers are moved into multipliers. A large design has the floorplan of its core, if any. A
+    small one has no arguments.
     """
     target = targets.find(board.target)
     design = json.loads(netlist.read_text())
     top = top_module(design)
     if target.models:
         multiplier_registers.pack(top)
-    large = is_large(target, top)
-    if large and target.columns:
+    arguments = list(target.large) if is_large(target, top) else []
+    if arguments and target.columns:
         for cell, site in floorplan.arrange(top, target.columns).items():
             top["cells"][cell]["attributes"]["BEL"] = site
     write_atomic(netlist, json.dumps(design))
-    return large
+    if len(top["cells"]) < STATIC:
+        return ["heap" if word == "static" else word for word in arguments]
+    return arguments
 
 
 def fmax(report: dict[str, Any]) -> float:
@@ -79,20 +85,21 @@ def place(
     *,
     seed: int,
     mhz: int,
-    large: bool,
+    large: Sequence[str],
     progress: Progress = None,
 ) -> dict[str, Any]:
     """Place and route with a seed, for a clock; return nextpnr's report.
 
-    A large design is routed in a second call, and in a third one, which rips up nets that are too
-    slow, if the second one misses the clock; the better routing counts. One that takes
-    :data:`PATIENCE` times as long as the placement is given up. What an earlier call has placed or
-    routed is not done again. Raises :class:`RoutingFailed` if both are given up.
+    A large design, one with arguments ``large``, is routed in a second call, and in a third one,
+    which rips up nets that are too slow, if the second one misses the clock; the better routing
+    counts. One that takes :data:`PATIENCE` times as long as the placement is given up. What an
+    earlier call has placed or routed is not done again. Raises :class:`RoutingFailed` if both are
+    given up.
     """
     chain, target = toolchains.find(board), targets.find(board.target)
     words = [*target.device, "-q", "--seed", str(seed), "--freq", str(mhz), "--timing-allow-fail"]
     words += [word.format(name=name) for word in chain.pins]
-    words += target.large if large else ()
+    words += large
     routed = [word.format(name=name, seed=seed) for word in chain.routed]
     placed = f"placed-{name}-{seed}.json"
     where = f"{name} on {board.name}, seed {seed}"
