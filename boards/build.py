@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -18,7 +19,7 @@ from seedbed.flow.fpga import targets
 from seedbed.flow.fpga.synth import Progress, digest, notify, top_module
 from seedbed.sim import tools
 
-__all__ = ["Bitstream", "TimingMissed", "build", "load", "styles"]
+__all__ = ["Bitstream", "TimingMissed", "build", "first_met", "load", "styles"]
 
 #: Marks the registers whose signals are marked: yosys merges copies of a register unless their
 #: cells are to be kept. In emitted Verilog, :mod:`seedbed.flow.emit.postprocess` marks them.
@@ -83,6 +84,26 @@ def build(
     return Bitstream(bitstream, fmax, cells)
 
 
+def first_met(
+    board: Board,
+    app: ModuleType,
+    name: str,
+    *,
+    folder: Path,
+    seeds: Sequence[int],
+    progress: Progress = None,
+) -> Bitstream:
+    """Build the bitstream of the first of the given seeds that meets the clock; see :func:`build`.
+
+    Raises the last seed's error if none does.
+    """
+    *others, last = seeds
+    for seed in others:
+        with suppress(TimingMissed, place.RoutingFailed):
+            return build(board, app, name, folder=folder, seeds=[seed], progress=progress)
+    return build(board, app, name, folder=folder, seeds=[last], progress=progress)
+
+
 def _synthesize(
     board: Board, app: ModuleType, name: str, folder: Path, progress: Progress
 ) -> list[str]:
@@ -144,7 +165,7 @@ def _require_timing(report: dict[str, Any], mhz: float) -> None:
                 if p["from"].endswith(clock) and p["to"].endswith(clock)
             )
             raise TimingMissed(
-                f"the clock reaches {found['achieved']:.1f} MHz, not {wanted:.0f}: "
+                f"the clock reaches {found['achieved']:.2f} MHz, not {wanted:.0f}: "
                 f"the worst path is from {path[0]['from']['cell']} to {path[-1]['to']['cell']}"
             )
 

@@ -14,6 +14,9 @@ from seedbed.flow.progress import status
 
 __all__ = ["app", "main"]
 
+#: Seeds of place and route, unless others are asked for.
+SEEDS = (1, 2, 3)
+
 app = typer.Typer(help="Run applications on a board, or on a virtual one.")
 out = Console()
 err = Console(stderr=True)
@@ -111,7 +114,12 @@ app.add_typer(
 def build_bitstream(
     board: BoardName,
     app: App,
-    seed: Annotated[int, typer.Option(help="The seed of place and route.")] = 1,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="The seed of place and route; by default, 1 to 3 until one meets the timing."
+        ),
+    ] = None,
     variant: Variant = None,
     build: Build = BUILD,
 ) -> None:
@@ -124,12 +132,14 @@ def build_bitstream(
 
     chosen, found = platforms.find(board), apps.find(app, variant, board)
     folder = build / "board" / board
+    seeds = SEEDS if seed is None else (seed,)
     with status(err, f"building {app} for {board}") as update, os_error_path(build):
-        made = bitstreams.build(chosen, found, app, folder=folder, seeds=[seed], progress=update)
+        made = bitstreams.first_met(chosen, found, app, folder=folder, seeds=seeds, progress=update)
     rows = [[kind, *used] for kind, used in made.cells.items() if used[0]]
     show_table(out, ["cells", "used", "available"], rows)
     clock = platforms.clock_of(found, chosen)
-    out.print(f"Fmax: {made.fmax[seed]:.1f} MHz, for a clock of {clock} MHz")
+    ((seed, mhz),) = made.fmax.items()
+    out.print(f"Fmax: {mhz:.2f} MHz, for a clock of {clock} MHz; seed {seed}")
     print(made.path)
 
 
@@ -138,7 +148,9 @@ def report_bitstreams(
     applications: Annotated[
         list[str] | None, typer.Argument(metavar="[APP]...", help="By default, all of them.")
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Placements of each; the fastest is kept.")] = 3,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Placements of each; the fastest is kept.")
+    ] = len(SEEDS),
     build: Build = BUILD,
 ) -> None:
     """Build applications for every board that they are for, and report cells and Fmax.

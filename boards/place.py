@@ -137,7 +137,7 @@ def place(
         first = routing(limit, to=routed[-1])
         if first and fmax(first) >= mhz:
             return first
-        found = f"{fmax(first):.1f} MHz" if first else "no route"
+        found = f"{fmax(first):.2f} MHz" if first else "no route"
         notify(progress, f"{found}: routing {where}, again for its slow nets")
         again = f"again-{routed[-1]}"
         second = routing(limit, *RIP_UP, to=again)

@@ -113,7 +113,7 @@ def test_missed_timing_is_an_error_after_the_other_boards(placed, called, tmp_pa
     placed[0]["--45k"][:] = [50.0, 59.0, 52.0]
     code, printed, problem = called(["board", "report", "noise"], tmp_path)
     assert code == 2
-    assert "noise for ulx3s-45f: the clock reaches 59.0 MHz, not 60: the worst path is" in problem
+    assert "noise for ulx3s-45f: the clock reaches 59.00 MHz, not 60: the worst path is" in problem
     assert "from a to c" in problem
     assert [board for board, _ in placed[1]] == [
         "ulx3s-85f", "ulx3s-12f", "icebreaker", "tangnano9k",
@@ -125,9 +125,21 @@ def test_missed_timing_is_an_error_after_the_other_boards(placed, called, tmp_pa
 def test_one_bitstream(placed, called, tmp_path):
     code, printed, _ = called(["board", "build", "ulx3s-12f", "noise", "--seed", "3"], tmp_path)
     assert code == 0
-    assert "Fmax: 63.0 MHz, for a clock of 60 MHz" in printed
+    assert "Fmax: 63.00 MHz, for a clock of 60 MHz; seed 3" in printed
     assert "DCSC" not in printed
     assert printed.endswith("build/board/ulx3s-12f/noise.bit\n")
+
+
+def test_without_a_seed_the_first_that_meets_the_timing_counts(placed, called, tmp_path):
+    placed[0]["--45k"][:] = [59.0, 61.0, 70.0]
+    words = ["board", "build", "ulx3s-45f", "noise"]
+    code, printed, _ = called(words, tmp_path)
+    assert code == 0
+    assert "Fmax: 61.00 MHz, for a clock of 60 MHz; seed 2" in printed
+    placed[0]["--45k"][:] = [59.0, 58.0, 57.0]
+    code, _, problem = called([*words, "--build", "other"], tmp_path)
+    assert code == 2
+    assert "error: the clock reaches 57.00 MHz, not 60: the worst path" in problem
 
 
 def test_timing_that_is_missed_names_the_worst_path_and_leaves_no_bitstream(placed, tmp_path):
@@ -135,7 +147,7 @@ def test_timing_that_is_missed_names_the_worst_path_and_leaves_no_bitstream(plac
     board, app = platforms.find("ulx3s-85f"), apps.find("noise")
     # That of an earlier build would be loaded.
     (tmp_path / "noise.bit").write_bytes(b"old")
-    with pytest.raises(build.TimingMissed, match=r"reaches 59\.9 MHz, not 60: .* from a to c"):
+    with pytest.raises(build.TimingMissed, match=r"reaches 59\.90 MHz, not 60: .* from a to c"):
         build.build(board, app, "noise", folder=tmp_path)
     assert placed[1] == []
     assert not (tmp_path / "noise.bit").exists()
@@ -307,7 +319,7 @@ def test_the_better_routing_of_a_large_design_counts(
     if again == 62:
         assert build.build(board, app, "noise", folder=tmp_path).fmax == {1: 62}
     elif kept:
-        with pytest.raises(build.TimingMissed, match=rf"{first or again:.1f}"):
+        with pytest.raises(build.TimingMissed, match=rf"{first or again:.2f}"):
             build.build(board, app, "noise", folder=tmp_path)
     else:
         with pytest.raises(place.RoutingFailed, match="seed 1, ended in 4 minutes: try another"):
