@@ -56,6 +56,8 @@ VARIANTS = {
 }
 #: The configuration of each board.
 BOARDS = {"ulx3s-85f": "lenet5"}
+#: Clocks other than the boards', in MHz: a routing for 60 MHz ends with 59.97 MHz, or does not end.
+CLOCKS_MHZ = {"lenet5": 55}
 
 
 class Top(wiring.Component):
