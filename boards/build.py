@@ -125,12 +125,13 @@ def _synthesize(
         "script": script,
         "tool": tools.version("YOSYS"),
         "code": digest(code(place.__name__)),
+        "placer": (placer := getattr(app, "PLACER", None)),
     }
 
     def run() -> list[str]:
         notify(progress, f"synthesizing {name} for {board.name}")
         tools.run("YOSYS", "-q", "-p", script, cwd=folder)
-        return place.prepare(board, folder / f"{name}.json")
+        return place.prepare(board, folder / f"{name}.json", placer)
 
     large: list[str] = place.kept(folder, "netlist", key, f"{name}.json", run)
     return large

@@ -23,9 +23,6 @@ __all__ = ["RoutingFailed", "fmax", "kept", "place", "prepare"]
 #: A routing is given up after so many times the duration of the placement, which counts as a minute
 #: at least. Router 2 has no limit of its own, and some routings diverge.
 PATIENCE = 4
-#: Below so many cells, HeAP places a large design of any board: router 2 found no route for a top
-#: of 39,000 cells from the static placer, and one from HeAP.
-STATIC = 60_000
 
 
 class RoutingFailed(RuntimeError):
@@ -52,11 +49,11 @@ def kept(
     return made["result"]
 
 
-def prepare(board: Board, netlist: Path) -> list[str]:
+def prepare(board: Board, netlist: Path, placer: str | None = None) -> list[str]:
     """Do to a netlist what is done to a core; return nextpnr's arguments for a large design.
 
-    Registers are moved into multipliers. A large design has the floorplan of its core, if any. A
-    small one has no arguments.
+    Registers are moved into multipliers. A large design has the floorplan of its core, if any, and
+    the given placer, or its target's. A small one has no arguments.
     """
     target = targets.find(board.target)
     design = json.loads(netlist.read_text())
@@ -68,8 +65,8 @@ def prepare(board: Board, netlist: Path) -> list[str]:
         for cell, site in floorplan.arrange(top, target.columns).items():
             top["cells"][cell]["attributes"]["BEL"] = site
     write_atomic(netlist, json.dumps(design))
-    if len(top["cells"]) < STATIC:
-        return ["heap" if word == "static" else word for word in arguments]
+    if arguments and placer:
+        arguments[arguments.index("--placer") + 1] = placer
     return arguments
 
 

@@ -263,7 +263,6 @@ def calls(placed, monkeypatch):
 def test_a_large_design_is_placed_and_routed_in_two_calls(calls, tmp_path, monkeypatch):
     board, app = platforms.find("ulx3s-85f"), apps.find("noise")
     monkeypatch.setattr(placement, "LARGE", 1401)
-    monkeypatch.setattr(place, "STATIC", 1401)
     steps = []
     build.build(board, app, "noise", folder=tmp_path / "large", seeds=[2], progress=steps.append)
     assert [step.split()[0] for step in steps] == ["synthesizing", "placing", "routing"]
@@ -274,8 +273,8 @@ def test_a_large_design_is_placed_and_routed_in_two_calls(calls, tmp_path, monke
     assert "--tmg-ripup" not in second
     assert {"--report", "--textcfg"} < set(second)
     assert "--textcfg" not in first
-    monkeypatch.setattr(place, "STATIC", 1402)
-    build.build(board, app, "noise", folder=tmp_path / "medium", seeds=[2])
+    monkeypatch.setattr(app, "PLACER", "heap", raising=False)
+    build.build(board, app, "noise", folder=tmp_path / "large", seeds=[2])
     assert {"--no-route", "heap", "router2"} < set(calls[4])
     monkeypatch.setattr(placement, "LARGE", 1402)
     build.build(board, app, "noise", folder=tmp_path / "small", seeds=[2])
