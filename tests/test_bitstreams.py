@@ -282,6 +282,11 @@ def test_a_large_design_is_placed_and_routed_in_two_calls(calls, tmp_path, monke
     assert not {"--no-route", "--no-place", "static", "heap"} & set(calls[7])
 
 
+def test_one_application_names_a_placer():
+    named = {name: getattr(apps.find(name), "PLACER", None) for name in apps.APPS}
+    assert {name: placer for name, placer in named.items() if placer} == {"zo_trainer": "heap"}
+
+
 def test_a_large_design_that_misses_its_clock_is_routed_again(calls, placed, tmp_path, monkeypatch):
     monkeypatch.setattr(placement, "LARGE", 1)
     placed[0]["--85k"][0] = 59.9

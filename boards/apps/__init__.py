@@ -39,6 +39,7 @@ class Design:
             self.CLOCK_MHZ = clock
             self.MEMORY = self.MEMORY and replace(self.MEMORY, clock_mhz=clock)
         self.MEMORY_STYLES = getattr(module, "MEMORY_STYLES", {}).get(variant, {})
+        self.PLACER = getattr(module, "PLACER", None)
 
 
 def find(name: str, variant: str | None = None, board: str | None = None) -> Any:
