@@ -61,12 +61,13 @@ def build(
     bitstream.unlink(missing_ok=True)
     large = _synthesize(board, app, name, folder, progress)
     reports: dict[int, Any] = {}
-    clock = clock_of(app, board)
+    clock, placer = clock_of(app, board), getattr(app, "PLACER", None)
     for seed in seeds:
         try:
             reports[seed] = place.place(
-                board, name, folder, seed=seed, mhz=clock, large=large, progress=progress
-            )
+                board, name, folder, seed=seed, mhz=clock, large=large, placer=placer,
+                progress=progress,
+            )  # fmt: skip
         except place.RoutingFailed:
             if not reports and seed == seeds[-1]:
                 raise
@@ -104,10 +105,8 @@ def first_met(
     return build(board, app, name, folder=folder, seeds=[last], progress=progress)
 
 
-def _synthesize(
-    board: Board, app: ModuleType, name: str, folder: Path, progress: Progress
-) -> list[str]:
-    """Write netlist and pins of an application on a board; return the arguments of a large one.
+def _synthesize(board: Board, app: ModuleType, name: str, folder: Path, progress: Progress) -> bool:
+    """Write the netlist and the pins of an application on a board; return whether it is large.
 
     The netlist of an unchanged design is not made again.
     """
@@ -125,15 +124,14 @@ def _synthesize(
         "script": script,
         "tool": tools.version("YOSYS"),
         "code": digest(code(place.__name__)),
-        "placer": (placer := getattr(app, "PLACER", None)),
     }
 
-    def run() -> list[str]:
+    def run() -> bool:
         notify(progress, f"synthesizing {name} for {board.name}")
         tools.run("YOSYS", "-q", "-p", script, cwd=folder)
-        return place.prepare(board, folder / f"{name}.json", placer)
+        return place.prepare(board, folder / f"{name}.json")
 
-    large: list[str] = place.kept(folder, "netlist", key, f"{name}.json", run)
+    large: bool = place.kept(folder, "netlist", key, f"{name}.json", run)
     return large
 
 

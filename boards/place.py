@@ -3,7 +3,7 @@
 import json
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -49,25 +49,22 @@ def kept(
     return made["result"]
 
 
-def prepare(board: Board, netlist: Path, placer: str | None = None) -> list[str]:
-    """Do to a netlist what is done to a core; return nextpnr's arguments for a large design.
+def prepare(board: Board, netlist: Path) -> bool:
+    """Do to a netlist what is done to a core; return whether it is large.
 
-    Registers are moved into multipliers. A large design has the floorplan of its core, if any, and
-    the given placer, or its target's. A small one has no arguments.
+    Registers are moved into multipliers. A large design has the floorplan of its core, if any.
     """
     target = targets.find(board.target)
     design = json.loads(netlist.read_text())
     top = top_module(design)
     if target.models:
         multiplier_registers.pack(top)
-    arguments = list(target.large) if is_large(target, top) else []
-    if arguments and target.columns:
+    large = is_large(target, top)
+    if large and target.columns:
         for cell, site in floorplan.arrange(top, target.columns).items():
             top["cells"][cell]["attributes"]["BEL"] = site
     write_atomic(netlist, json.dumps(design))
-    if arguments and placer:
-        arguments[arguments.index("--placer") + 1] = placer
-    return arguments
+    return large
 
 
 def fmax(report: dict[str, Any]) -> float:
@@ -82,21 +79,24 @@ def place(
     *,
     seed: int,
     mhz: int,
-    large: Sequence[str],
+    large: bool,
+    placer: str | None = None,
     progress: Progress = None,
 ) -> dict[str, Any]:
     """Place and route with a seed, for a clock; return nextpnr's report.
 
-    A large design, one with arguments ``large``, is routed in a second call, and in a third one,
-    which rips up nets that are too slow, if the second one misses the clock; the better routing
-    counts. One that takes :data:`PATIENCE` times as long as the placement is given up. What an
-    earlier call has placed or routed is not done again. Raises :class:`RoutingFailed` if both are
-    given up.
+    A large design has the given placer, or its target's. It is routed in a second call, and in a
+    third one, which rips up nets that are too slow, if the second one misses the clock; the better
+    routing counts. One that takes :data:`PATIENCE` times as long as the placement is given up. What
+    an earlier call has placed or routed is not done again. Raises :class:`RoutingFailed` if both
+    are given up.
     """
     chain, target = toolchains.find(board), targets.find(board.target)
     words = [*target.device, "-q", "--seed", str(seed), "--freq", str(mhz), "--timing-allow-fail"]
     words += [word.format(name=name) for word in chain.pins]
-    words += large
+    words += target.large if large else ()
+    if large and placer:
+        words[words.index("--placer") + 1] = placer
     routed = [word.format(name=name, seed=seed) for word in chain.routed]
     placed = f"placed-{name}-{seed}.json"
     where = f"{name} on {board.name}, seed {seed}"

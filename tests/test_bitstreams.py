@@ -275,11 +275,12 @@ def test_a_large_design_is_placed_and_routed_in_two_calls(calls, tmp_path, monke
     assert "--textcfg" not in first
     monkeypatch.setattr(app, "PLACER", "heap", raising=False)
     build.build(board, app, "noise", folder=tmp_path / "large", seeds=[2])
-    assert {"--no-route", "heap", "router2"} < set(calls[4])
+    # The netlist is not made again.
+    assert {"--no-route", "heap", "router2"} < set(calls[3])
     monkeypatch.setattr(placement, "LARGE", 1402)
     build.build(board, app, "noise", folder=tmp_path / "small", seeds=[2])
-    assert len(calls) == 8
-    assert not {"--no-route", "--no-place", "static", "heap"} & set(calls[7])
+    assert len(calls) == 7
+    assert not {"--no-route", "--no-place", "static", "heap"} & set(calls[6])
 
 
 def test_one_application_names_a_placer():
