@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -19,7 +18,7 @@ from seedbed.flow.fpga import targets
 from seedbed.flow.fpga.synth import Progress, digest, notify, top_module
 from seedbed.sim import tools
 
-__all__ = ["Bitstream", "TimingMissed", "build", "first_met", "load", "styles"]
+__all__ = ["Bitstream", "TimingMissed", "build", "load", "styles"]
 
 #: Marks the registers whose signals are marked: yosys merges copies of a register unless their
 #: cells are to be kept. In emitted Verilog, :mod:`seedbed.flow.emit.postprocess` marks them.
@@ -46,12 +45,14 @@ def build(
     *,
     folder: Path,
     seeds: Sequence[int] = (1,),
+    first: bool = False,
     progress: Progress = None,
 ) -> Bitstream:
     """Build the bitstream of an application for a board, in ``folder``.
 
-    It is the fastest placement of the given seeds. What an interrupted build of the same design has
-    done is used. Raises :class:`TimingMissed` if the fastest one is too slow, and
+    It is the fastest placement of the given seeds. With ``first``, the seeds after the first one
+    that meets the clock are left out. What an interrupted build of the same design has done is
+    used. Raises :class:`TimingMissed` if the fastest one is too slow, and
     :class:`~seedbed.boards.place.RoutingFailed` if none has a route, and then leaves no bitstream.
     """
     chain = toolchains.find(board)
@@ -71,6 +72,9 @@ def build(
         except place.RoutingFailed:
             if not reports and seed == seeds[-1]:
                 raise
+        else:
+            if first and place.fmax(reports[seed]) >= clock:
+                break
     fmax = {seed: place.fmax(report) for seed, report in reports.items()}
     fastest = max(fmax, key=lambda seed: fmax[seed])
     _require_timing(reports[fastest], clock)
@@ -83,26 +87,6 @@ def build(
     if "FF" in chain.cells:
         cells["FF"] = (_flip_flops(board, folder / f"{name}.json"), cells[chain.cells[0]][1])
     return Bitstream(bitstream, fmax, cells)
-
-
-def first_met(
-    board: Board,
-    app: ModuleType,
-    name: str,
-    *,
-    folder: Path,
-    seeds: Sequence[int],
-    progress: Progress = None,
-) -> Bitstream:
-    """Build the bitstream of the first of the given seeds that meets the clock; see :func:`build`.
-
-    Raises the last seed's error if none does.
-    """
-    *others, last = seeds
-    for seed in others:
-        with suppress(TimingMissed, place.RoutingFailed):
-            return build(board, app, name, folder=folder, seeds=[seed], progress=progress)
-    return build(board, app, name, folder=folder, seeds=[last], progress=progress)
 
 
 def _synthesize(board: Board, app: ModuleType, name: str, folder: Path, progress: Progress) -> bool:

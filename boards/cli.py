@@ -134,11 +134,13 @@ def build_bitstream(
     folder = build / "board" / board
     seeds = SEEDS if seed is None else (seed,)
     with status(err, f"building {app} for {board}") as update, os_error_path(build):
-        made = bitstreams.first_met(chosen, found, app, folder=folder, seeds=seeds, progress=update)
+        made = bitstreams.build(
+            chosen, found, app, folder=folder, seeds=seeds, first=True, progress=update
+        )
     rows = [[kind, *used] for kind, used in made.cells.items() if used[0]]
     show_table(out, ["cells", "used", "available"], rows)
     clock = platforms.clock_of(found, chosen)
-    ((seed, mhz),) = made.fmax.items()
+    mhz, seed = max((mhz, seed) for seed, mhz in made.fmax.items())
     out.print(f"Fmax: {mhz:.2f} MHz, for a clock of {clock} MHz; seed {seed}")
     print(made.path)
 

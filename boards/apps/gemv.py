@@ -21,12 +21,11 @@ from seedbed.hw.gemv import Gemv
 from seedbed.spec import GEMV_STATUS, GemvConfig, SdramConfig
 from seedbed.spec.checks import require_int
 
-__all__ = ["BOARDS", "CONFIG", "MEMORY", "REGISTERS", "Top", "run"]
+__all__ = ["CONFIG", "MEMORY", "REGISTERS", "Top", "run"]
 
-#: The 12F has 28 of the 32 multipliers.
-BOARDS = ("ulx3s-85f", "ulx3s-45f")
-MEMORY = SdramConfig(beat_bits=64)
-CONFIG = GemvConfig(beat_bits=64, columns=2048, row_width=24)
+#: A beat is a word from the host. The memory takes two cycles for it, the engine one.
+MEMORY = SdramConfig(beat_bits=32)
+CONFIG = GemvConfig(beat_bits=32, columns=2048, row_width=24)
 #: Results that are stored until the host has them: with more rows, the engine waits for the host.
 RESULTS = 2048
 
@@ -38,8 +37,8 @@ REGISTERS = (
     Register("rows", "write", "rows of the matrix"),
     Register("columns", "write", "columns of the matrix, 1..2048"),
     Register("origin", "write", "for the host: position in the stream at which the job begins"),
-    Register("load", "strobe", "stores the matrix: two words from the host for each beat"),
-    Register("product", "strobe", "multiplies: two words from the host for four numbers"),
+    Register("load", "strobe", "stores the matrix: a word from the host for each beat"),
+    Register("product", "strobe", "multiplies: a word from the host for two numbers"),
     Register("stop", "strobe", "ends a job"),
     Register("busy", "read", "1: a job runs"),
     Register("jobs", "read", "number of jobs that were started"),
@@ -81,7 +80,6 @@ class Top(wiring.Component):
         # Beats that are not stored; numbers of the vector that have not come.
         self._left = Signal(32)
         self._vector = Signal(range(CONFIG.columns + 1))
-        self._first, self._second = Signal(32), Signal()
         # The last result of a command is pending.
         self._owes, self._measures, self._stops = Signal(), Signal(), Signal()
         m.d.comb += [
@@ -99,7 +97,6 @@ class Top(wiring.Component):
                 m.d.sync += [
                     busy.eq(0),
                     self._stops.eq(0),
-                    self._second.eq(0),
                     self._left.eq(control.beats),
                     self._vector.eq(control.columns),
                 ]
@@ -127,7 +124,7 @@ class Top(wiring.Component):
             store.i.payload.address.eq(control.address),
             store.i.payload.beats.eq(control.beats),
             store.i.payload.row_beats.eq(control.row_beats),
-            store.i_store.payload.data.eq(self._first | self.i.payload << 32),
+            store.i_store.payload.data.eq(self.i.payload),
             store.i_store.payload.tag.eq(control.address),
             store.i_store.payload.last.eq(self._left == 1),
             engine.i.payload.columns.eq(control.columns),
@@ -138,7 +135,7 @@ class Top(wiring.Component):
             self.o.valid.eq(results.r_rdy),
             self.o.payload.eq(results.r_data.word_select(high, 32)),
             results.r_en.eq(self.o.ready & high),
-            engine.i_vector.payload.lanes.as_value().eq(self._first | self.i.payload << 32),
+            engine.i_vector.payload.lanes.as_value().eq(self.i.payload),
             engine.i_vector.payload.last.eq(self._vector <= CONFIG.group),
         ]
         with m.If(self.o.valid & self.o.ready):
@@ -164,15 +161,10 @@ class Top(wiring.Component):
             ]
 
     def _load(self, m, store):
-        """Store a beat of each two words."""
+        """Store a beat of each word."""
         beat = store.i_store
         with m.State("LOAD"):
-            m.d.comb += [
-                beat.valid.eq(self.i.valid & self._second),
-                self.i.ready.eq(~self._second | beat.ready),
-            ]
-            with m.If(self.i.valid & self.i.ready):
-                m.d.sync += [self._first.eq(self.i.payload), self._second.eq(~self._second)]
+            m.d.comb += [beat.valid.eq(self.i.valid), self.i.ready.eq(beat.ready)]
             with m.If(beat.valid & beat.ready):
                 m.d.sync += self._left.eq(self._left - 1)
             with m.Elif(self._stops | (self._left == 0)):
@@ -186,12 +178,7 @@ class Top(wiring.Component):
             with m.If(engine.i.ready):
                 m.next = "VECTOR"
         with m.State("VECTOR"):
-            m.d.comb += [
-                vector.valid.eq(self.i.valid & self._second),
-                self.i.ready.eq(~self._second | vector.ready),
-            ]
-            with m.If(self.i.valid & self.i.ready):
-                m.d.sync += [self._first.eq(self.i.payload), self._second.eq(~self._second)]
+            m.d.comb += [vector.valid.eq(self.i.valid), self.i.ready.eq(vector.ready)]
             with m.If(vector.valid & vector.ready):
                 m.d.sync += self._vector.eq(self._vector - CONFIG.group)
                 with m.If(vector.payload.last):
@@ -273,7 +260,7 @@ def run(
         )
     console.print(require_memory(device, MEMORY))
     _stop(device, console)
-    shape = {"address": 0, "beats": octets // 8, "row_beats": beats.shape[1]}
+    shape = {"address": 0, "beats": octets // 4, "row_beats": beats.shape[1]}
     shape |= {"rows": len(packed), "columns": columns}
     for name, value in shape.items():
         device.write(name, value)

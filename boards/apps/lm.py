@@ -26,9 +26,10 @@ from seedbed.flow.demos.lm_task import Windows, embedded, load
 from seedbed.golden.language_model import perplexity
 from seedbed.spec import GemvConfig, SdramConfig
 
-__all__ = ["BOARDS", "CLOCKS_MHZ", "MEMORY", "REGISTERS", "VARIANTS", "Top", "run"]
+__all__ = ["BOARDS", "MEMORY", "REGISTERS", "VARIANTS", "Top", "run"]
 
-MEMORY = SdramConfig(beat_bits=64)
+#: A beat of the engine is one of the memory, which takes two cycles for it.
+MEMORY = SdramConfig(beat_bits=32)
 REGISTERS = (
     *MEMORY_REGISTERS,
     *JOB_REGISTERS,
@@ -36,12 +37,9 @@ REGISTERS = (
 )
 #: Configurations: for the boards, and for a quick simulation.
 VARIANTS = {
-    "four": GemvConfig(beat_bits=64, columns=2048, row_width=16, vectors=4, entries=8192),
-    "one": GemvConfig(beat_bits=64, columns=512, row_width=16, vectors=1, entries=1024),
+    "four": GemvConfig(beat_bits=32, columns=2048, row_width=16, vectors=4, entries=8192),
+    "one": GemvConfig(beat_bits=32, columns=512, row_width=16, vectors=1, entries=1024),
 }
-#: Below what nextpnr estimates after placement, 57.2 MHz, and exactly 15 cycles a bit of the line.
-MHZ = 45
-CLOCKS_MHZ = dict.fromkeys(VARIANTS, MHZ)
 #: The configuration of each board.
 BOARDS = {"ulx3s-85f": "four"}
 
@@ -182,9 +180,10 @@ def _report(device: Device, console: Console, engine: BoardMatrices) -> None:
     """Print what the core and the line did."""
     cycles, products = device.read("product_cycles"), engine.products
     line = 40 * max(engine.sent, engine.received) / BAUD
+    mhz = MEMORY.clock_mhz
     console.print(
-        f"{products:,} products in {cycles:,} cycles of the core, {cycles / MHZ / 1e6:.3f} s "
-        f"at {MHZ} MHz"
+        f"{products:,} products in {cycles:,} cycles of the core, {cycles / mhz / 1e6:.3f} s "
+        f"at {mhz} MHz"
     )
     console.print(
         f"{engine.sent:,} words to the board and {engine.received:,} from it: {line:.3f} s or more "
