@@ -189,6 +189,14 @@ def test_a_new_job_ends_one_that_waits_for_words(kind, board):
         assert "product as in the model" in text
 
 
+def test_a_matrix_without_beats_is_stored_at_once(board):
+    with connect(board.port) as device:
+        device.write("beats", 0)
+        device.write("load", 1)
+        assert not device.read("busy")
+        assert "product as in the model" in printed(device, rows=5, columns=40, vectors=1)
+
+
 def test_a_bad_line_changes_nothing(program):
     """One byte of a thousand is lost, changed, doubled or late."""
     with virtual.start(program, errors=1000, seed=2) as board, connect(board.port) as device:

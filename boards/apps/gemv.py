@@ -164,11 +164,12 @@ class Top(wiring.Component):
         """Store a beat of each word."""
         beat = store.i_store
         with m.State("LOAD"):
-            m.d.comb += [beat.valid.eq(self.i.valid), self.i.ready.eq(beat.ready)]
+            with m.If(self._stops | (self._left == 0)):
+                m.next = "DRAIN"
+            with m.Else():
+                m.d.comb += [beat.valid.eq(self.i.valid), self.i.ready.eq(beat.ready)]
             with m.If(beat.valid & beat.ready):
                 m.d.sync += self._left.eq(self._left - 1)
-            with m.Elif(self._stops | (self._left == 0)):
-                m.next = "DRAIN"
 
     def _multiply(self, m, engine, store):
         """Give the engine its command, the vector and the matrix; or end the job."""
