@@ -205,8 +205,10 @@ def test_the_command_line_from_end_to_end(port, called, tmp_path):
 def test_a_simulation_prints_its_port_is_reset_and_ends_when_interrupted(tmp_path, program):
     command = [sys.executable, "-m", "seedbed", "board", "sim", "ulx3s-85f", "noise", "--build"]
     process = subprocess.Popen(
-        [*command, program.parents[2]], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+        [*command, program.parents[2]], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # In the background of a shell, SIGINT is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
     port = process.stdout.readline().strip()
     with connect(port, timeout=0.2) as device:
         assert device.read("jobs") == 0
