@@ -31,9 +31,10 @@ class TimingMissed(RuntimeError):
 
 @dataclass(frozen=True)
 class Bitstream:
-    """A bitstream: its file, Fmax in MHz by seed, and used and available cells by type."""
+    """A bitstream: file and seed, Fmax in MHz by seed, and used and available cells by type."""
 
     path: Path
+    seed: int
     fmax: dict[int, float]
     cells: dict[str, tuple[int, int]]
 
@@ -73,11 +74,12 @@ def build(
             if not reports and seed == seeds[-1]:
                 raise
         else:
-            if first and place.fmax(reports[seed]) >= clock:
+            if first and not _missed(reports[seed], clock):
                 break
     fmax = {seed: place.fmax(report) for seed, report in reports.items()}
     fastest = max(fmax, key=lambda seed: fmax[seed])
-    _require_timing(reports[fastest], clock)
+    if missed := _missed(reports[fastest], clock):
+        raise TimingMissed(missed)
     words = [word.format(name=name, seed=fastest) for word in chain.packed]
     tools.run(chain.pack, *words, cwd=folder)
     cells = {
@@ -86,7 +88,7 @@ def build(
     }
     if "FF" in chain.cells:
         cells["FF"] = (_flip_flops(board, folder / f"{name}.json"), cells[chain.cells[0]][1])
-    return Bitstream(bitstream, fmax, cells)
+    return Bitstream(bitstream, fastest, fmax, cells)
 
 
 def _synthesize(board: Board, app: ModuleType, name: str, folder: Path, progress: Progress) -> bool:
@@ -137,8 +139,8 @@ def _flip_flops(board: Board, netlist: Path) -> int:
     return sum(1 for cell in top["cells"].values() if kinds.fullmatch(cell["type"]))
 
 
-def _require_timing(report: dict[str, Any], mhz: float) -> None:
-    """Raise :class:`TimingMissed` with the worst path if a clock in nextpnr's report is not met."""
+def _missed(report: dict[str, Any], mhz: float) -> str:
+    """Return a sentence with the worst path if a clock in nextpnr's report is not met."""
     for clock, found in report["fmax"].items():
         wanted = max(mhz, found["constraint"])
         if found["achieved"] < wanted:
@@ -147,10 +149,11 @@ def _require_timing(report: dict[str, Any], mhz: float) -> None:
                 for p in report["critical_paths"]
                 if p["from"].endswith(clock) and p["to"].endswith(clock)
             )
-            raise TimingMissed(
+            return (
                 f"the clock reaches {found['achieved']:.2f} MHz, not {wanted:.0f}: "
                 f"the worst path is from {path[0]['from']['cell']} to {path[-1]['to']['cell']}"
             )
+    return ""
 
 
 def load(path: Path, board: Board) -> None:

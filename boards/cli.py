@@ -140,8 +140,7 @@ def build_bitstream(
     rows = [[kind, *used] for kind, used in made.cells.items() if used[0]]
     show_table(out, ["cells", "used", "available"], rows)
     clock = platforms.clock_of(found, chosen)
-    mhz, seed = max((mhz, seed) for seed, mhz in made.fmax.items())
-    out.print(f"Fmax: {mhz:.2f} MHz, for a clock of {clock} MHz; seed {seed}")
+    out.print(f"Fmax: {made.fmax[made.seed]:.2f} MHz, for a clock of {clock} MHz; seed {made.seed}")
     print(made.path)
 
 
