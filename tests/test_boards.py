@@ -9,6 +9,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from interrupting import heed
 from rich.console import Console
 
 from seedbed.boards import apps, virtual
@@ -206,8 +207,7 @@ def test_a_simulation_prints_its_port_is_reset_and_ends_when_interrupted(tmp_pat
     command = [sys.executable, "-m", "seedbed", "board", "sim", "ulx3s-85f", "noise", "--build"]
     process = subprocess.Popen(
         [*command, program.parents[2]], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        # In the background of a shell, SIGINT is ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=heed,
     )  # fmt: skip
     port = process.stdout.readline().strip()
     with connect(port, timeout=0.2) as device:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from interrupting import heed
 from rich.console import Console
 from safetensors.numpy import load_file, save_file
 
@@ -252,11 +253,6 @@ def test_inspect_as_json(folder, called):
     assert {row["tensor"] for row in found["unchanged"]} == {"bias", "column"}
 
 
-def _heeds():
-    """Let a process be interrupted, even if the tests run in a shell's background."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 def test_interrupted_from_the_keyboard(tmp_path):
     weights = np.random.default_rng(1).normal(size=(256, 1024)).astype(np.float32)
     save_file({"w": weights}, tmp_path / "in")
@@ -267,7 +263,7 @@ def test_interrupted_from_the_keyboard(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=_heeds,
+        preexec_fn=heed,
     )
     journal = tmp_path / "out.journal"
     while not journal.exists() or journal.read_bytes().count(b"\n") < 2:
@@ -300,7 +296,7 @@ def test_interrupted_before_there_is_anything(folder):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=_heeds,
+        preexec_fn=heed,
     )
     children = Path(f"/proc/{started.pid}/task/{started.pid}/children")
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from interrupting import heed
 
 import seedbed
 
@@ -37,8 +38,7 @@ def start(words, folder):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # Also where the tests run in a shell's background.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=heed,
     )
 
 
