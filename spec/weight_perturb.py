@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from seedbed.spec.checks import require_int, require_ints
-from seedbed.spec.lutopt import SEED_BITS, LutoptConfig
+from seedbed.spec.lutopt import SEED_LEAST, LutoptConfig
 
 __all__ = ["MASK_LANES", "WeightPerturbConfig"]
 
@@ -54,10 +54,10 @@ class WeightPerturbConfig:
         used = require_ints("used", self.used, 0, self.lanes, least=0, most=self.rows)
         object.__setattr__(self, "used", used)
         # Refuses what no generator is known for.
-        if self.generator.bits <= SEED_BITS:
+        if self.generator.bits < SEED_LEAST:
             raise ValueError(
-                f"a row must have more than {SEED_BITS} bits of state, not {self.generator.bits}: "
-                "give more lanes or bits"
+                f"a row must have {SEED_LEAST} bits of state or more, not {self.generator.bits}: "
+                "two seeds could give the same perturbations; give more lanes or bits"
             )
 
     @property

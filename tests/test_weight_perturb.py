@@ -88,7 +88,8 @@ def test_marks_are_kept_while_buffered_rows_pass():
         ({"used": (33,)}, ValueError, r"every one of used must be in 0\.\.32, not 33"),
         ({"rows": 0}, ValueError, r"rows must be in 1\.\.65536, not 0"),
         ({"lanes": 8, "ways": 3}, ValueError, r"lanes x width must be a proven size"),
-        ({"lanes": 8, "ways": 1, "bits": 3}, ValueError, r"more than 32 bits of state, not 32"),
+        ({"lanes": 8, "ways": 1, "bits": 3}, ValueError, r"64 bits of state or more, not 32"),
+        ({"lanes": 8, "ways": 1, "bits": 4}, ValueError, r"64 bits of state or more, not 40"),
     ],
 )
 def test_refuses(params, error, sentence):
