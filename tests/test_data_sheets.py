@@ -8,18 +8,36 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from seedbed.golden import engine
+from seedbed.golden.conv_engine import ConvEngine
 from seedbed.golden.lutopt import Lutopt
+from seedbed.golden.sparse_mac import SparseMac
 from seedbed.golden.weight_perturb import WeightPerturb
-from seedbed.spec import LutoptConfig, WeightPerturbConfig
+from seedbed.golden.zo_trainer import ZoTrainer
+from seedbed.spec import (
+    ConvEngineConfig,
+    InstantFtConfig,
+    LoraConfig,
+    LutoptConfig,
+    SparseMacConfig,
+    WeightPerturbConfig,
+    ZoTrainerConfig,
+)
 from seedbed.spec.lutopt import DRAWS, SEED_LEAST, expansion
+from seedbed.spec.network import Layer, NetworkConfig
 
 CORES = Path(__file__).parents[1] / "docs" / "cores"
 
 
-def listings(page):
-    """Return the Python examples of a page that define functions."""
+def examples(page):
+    """Return the Python examples of a page."""
     text = (CORES / f"{page}.md").read_text()
-    return [b for b in re.findall(r"^```python\n(.*?)^```$", text, re.S | re.M) if "\ndef " in b]
+    return re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def listings(page):
+    """Return those that define functions: what a model or a host needs."""
+    return [source for source in examples(page) if re.search("^def ", source, re.MULTILINE)]
 
 
 @cache
@@ -104,3 +122,215 @@ def test_the_table_of_rounded_perturbations():
         ends = [each.partition("..") for each in row.split(", ")]
         found[int(c)] = [k for a, _, b in ends for k in range(int(a), int(b or a) + 1)]
     assert found == {c: [m for m in range(2**c) if rounded(m, c)] for c in range(1, 7)}
+
+
+@pytest.mark.parametrize(("number_width", "value_width"), [(2, 3), (8, 16), (16, 24)])
+def test_the_numbers_of_sparse_mac(number_width, value_width):
+    config = SparseMacConfig(number_width=number_width, value_width=value_width, columns=64)
+    page, model = listing("sparse_mac"), SparseMac(config)
+    half = 1 << value_width - 1
+    values = np.random.default_rng(1).integers(-half, half, 50)
+    for seed in (0, 1, 2**32 - 1):
+        z = page["numbers"](listing("lutopt")["words"](16, 4, seed, 50), number_width)
+        assert model.numbers(seed, 50).tolist() == z
+        for k, scale in ((1, 0), (-1, 7), (0, 3)):
+            each = zip(values.tolist(), z, strict=True)
+            expected = [page["perturbed"](v, n, scale, k, value_width) for v, n in each]
+            assert model.perturbed(values, seed=seed, scale=scale, k=k).tolist() == expected
+        for gain, shift in ((300, 0), (-32768, 3)):
+            each = zip(values.tolist(), z, strict=True)
+            expected = [page["updated"](v, n, gain, shift, value_width) for v, n in each]
+            assert model.updated(values, seed=seed, gain=gain, shift=shift).tolist() == expected
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_table_of_the_numbers_of_sparse_mac(seed):
+    words = listing("lutopt")["words"](16, 4, seed, 4)
+    cells = ", ".join(" ".join(map(str, beat[:4])) for beat in words)
+    z = ", ".join(map(str, listing("sparse_mac")["numbers"](words, 8)))
+    assert f"| {seed} | {cells} | {z} |" in (CORES / "sparse_mac.md").read_text()
+
+
+def arguments(layers, shapes, parameters):
+    """Return layers as the page of conv_engine takes them."""
+    found = []
+    for layer, shape in zip(layers, shapes, strict=True):
+        weights = parameters[f"{layer.name}.weight"].reshape(layer.outputs, -1).tolist()
+        biases = parameters[f"{layer.name}.bias"].tolist() if layer.bias else None
+        found.append((layer.kind, shape, layer.kernel, weights, biases))
+    return found
+
+
+def drawn(layers, seed):
+    """Return parameters of layers, none of them 0, and the shape of what each layer takes."""
+    rng = np.random.default_rng(seed)
+    parameters = {}
+    for layer in layers:
+        parameters[f"{layer.name}.weight"] = rng.integers(1, 127, (layer.outputs, layer.fan_in))
+        parameters[f"{layer.name}.bias"] = rng.integers(1, 127, layer.outputs)
+    return parameters, [layers[0].inputs, *(layer.shape for layer in layers[:-1])]
+
+
+def one_layer(**fields):
+    """Return a network of a layer and a dense one."""
+    first = Layer(name="first", **fields)
+    count = int(np.prod(first.shape))
+    last = Layer(name="last", kind="dense", inputs=(count, 1, 1), outputs=3, relu=False)
+    return NetworkConfig((first, last))
+
+
+#: Windows whose rows fit in a beat, together or not, with a lane left for a bias, and without one.
+SHAPES = [
+    ("lenet5", 32, 4),
+    ("lenet5", 8, 2),
+    ("lenet5_padded", 32, 4),
+    ("lenet_digits", 16, 8),
+    ("tiny", 8, 2),
+    ("tiny", 64, 1),
+    (one_layer(kind="conv", inputs=(2, 5, 4), outputs=3, kernel=2), 8, 2),
+    (one_layer(kind="conv", inputs=(1, 6, 6), outputs=3, kernel=4, pool=3), 8, 1),
+    (one_layer(kind="conv", inputs=(8, 3, 3), outputs=5, kernel=1), 8, 4),
+    (one_layer(kind="conv", inputs=(3, 4, 6), outputs=5, kernel=3, padding=2), 16, 4),
+    (one_layer(kind="dense", inputs=(1, 4, 4), outputs=5), 16, 4),
+    (one_layer(kind="dense", inputs=(3, 2, 5), outputs=9), 8, 8),
+]
+
+
+@pytest.mark.parametrize(("network", "lanes", "ways"), SHAPES, ids=str)
+def test_rows_of_parameters(network, lanes, ways):
+    config = ConvEngineConfig(network=network, lanes=lanes, ways=ways)
+    parameters, shapes = drawn(config.layers, 1)
+    words = listing("conv_engine")["packet"](
+        arguments(config.layers, shapes, parameters), lanes, ways
+    )
+    assert np.array_equal(words, ConvEngine(config, parameters).words())
+    assert len(words) == config.parameter_beats
+
+
+def rows_of_a_table(page):
+    """Return the numbers of each layer in a page's table of the rows of LeNet-5."""
+    text = (CORES / f"{page}.md").read_text().partition("| first row | rows | words |")[2]
+    rows = re.findall(r"^\| (\w+) ((?:\| [\d,]* ?)+)\|$", text.partition("\n\n")[0], re.M)
+    return {
+        name: [int(n.replace(",", "")) for n in cells.split("|") if n.strip()]
+        for name, cells in rows
+    }
+
+
+@pytest.mark.parametrize(
+    ("page", "config"), [("conv_engine", ConvEngineConfig()), ("zo_trainer", ZoTrainerConfig())]
+)
+def test_the_table_of_rows_of_lenet5(page, config):
+    found = rows_of_a_table(page)
+    words = config.ways * config.lanes // 2
+    for step in config.engine.plan.steps:
+        groups = step.groups(config.ways)
+        rows = step.beats * groups
+        assert found.pop(step.name) == [step.beats, groups, step.weights, rows, rows * words]
+    assert found == {"sum": [config.engine.plan.frozen_rows, config.parameter_beats]}
+
+
+#: A row of zo_trainer has more than 8 weights, whose generator a seed word fills.
+TRAINED = [shape for shape in SHAPES if shape[1] * shape[2] > 8]
+
+
+@pytest.mark.parametrize(("network", "lanes", "ways"), TRAINED, ids=str)
+def test_packets_of_zo_trainer(network, lanes, ways):
+    """Its rows are those of conv_engine without biases; an image's beats are the page's."""
+    config = ZoTrainerConfig(network=network, lanes=lanes, ways=ways)
+    parameters, shapes = drawn(config.layers, 2)
+    weights = {layer.name: parameters[f"{layer.name}.weight"] for layer in config.layers}
+    model = ZoTrainer(config, weights, dict.fromkeys(weights, -9))
+    words = listing("conv_engine")["packet"](
+        arguments(config.layers, shapes, parameters), lanes, ways
+    )
+    assert np.array_equal(words, model.words())
+    assert len(words) == config.parameter_beats
+    channels, height, width = config.layers[0].inputs
+    assert config.image_beats == height * -(-width * channels // ways)
+
+
+def test_the_worked_example_of_zo_trainer_is_its_table():
+    names = {}
+    exec(next(source for source in examples("zo_trainer") if "words" in source), names)
+    text = (CORES / "zo_trainer.md").read_text()
+    rows = re.findall(r"^\| (\d+)\.\.(\d+) \| (\d) \| ([\d ]+) \| ([\d ]+) \|$", text, re.M)
+    for n, (first, last, row, *ways) in enumerate(rows):
+        assert (int(first), int(last), int(row)) == (8 * n, 8 * n + 7, n)
+        found = names["words"][8 * n : 8 * n + 8].ravel().tolist()
+        assert " ".join(map(str, found)) == " ".join(ways)
+    assert 8 * len(rows) == len(names["words"])
+
+
+def small(rng, shapes):
+    """Return matrices of numbers that are not 0."""
+    return [rng.integers(1, 99, shape) for shape in shapes]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        LoraConfig(),
+        LoraConfig(widths=(9, 6), classes=5, lanes=8, ways=2),
+        LoraConfig(widths=(16, 1, 33), classes=17, rank=6, lanes=16, ways=1),
+        LoraConfig(widths=(64,), classes=9, rank=8, lanes=8, ways=8),
+    ],
+    ids=str,
+)
+def test_rows_of_adapters(config):
+    rng = np.random.default_rng(3)
+    a = small(rng, [(config.rank, width) for width in config.widths])
+    b = small(rng, [(config.classes, config.rank) for _ in config.widths])
+    one = config.parameters.one
+    words = listing("lora")["packet"](
+        [part.tolist() for part in a], [part.tolist() for part in b], one, config.lanes, config.ways
+    )
+    assert np.array_equal(words, engine.words(engine.adapter_rows(config.engine.plan, a, b, one)))
+    assert len(words) == config.parameter_beats
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        InstantFtConfig(),
+        InstantFtConfig(lanes=8, ways=2),
+        InstantFtConfig(network="tiny", rank=2, lanes=8, ways=2),
+        InstantFtConfig(network="lenet_digits", lanes=16, ways=4),
+        InstantFtConfig(network="lenet5_padded", lanes=32, ways=4),
+    ],
+    ids=str,
+)
+def test_packets_of_instantft(config):
+    """Network and adapters: every map that a convolution takes has the places of the page."""
+    lora, layers, plan = config.lora, config.network.layers, config.engine.plan
+    lanes, ways, rng = config.lanes, config.ways, np.random.default_rng(4)
+    a = small(rng, [(lora.rank, width) for width in lora.widths])
+    b = small(rng, [(lora.classes, lora.rank) for _ in lora.widths])
+    parameters, shapes = drawn(layers, 5)
+    page, sheets = listing("instantft"), []
+    for layer, (channels, height, width), matrix in zip(layers, shapes, a, strict=True):
+        rows = matrix.tolist()
+        if layer.kind == "conv":
+            to = page["places"](layer.kernel, layer.padding, channels, height, width, lanes)
+            rows = [page["spread"](row, to) for row in rows]
+        sheets.append(rows)
+    one = lora.parameters.one
+    words = listing("lora")["packet"](sheets, [part.tolist() for part in b], one, lanes, ways)
+    assert np.array_equal(words, engine.words(engine.adapter_rows(plan, a, b, one)))
+    words = listing("conv_engine")["packet"](arguments(layers, shapes, parameters), lanes, ways)
+    assert np.array_equal(words, engine.words(engine.frozen_rows(plan, layers, parameters)))
+
+
+def test_the_table_of_rows_of_the_adapters_of_lenet5():
+    text = (CORES / "instantft.md").read_text().partition("| first row | rows | words |")[2]
+    cells = re.findall(r"^\| ([\w ]+) ((?:\| [\d,]* ?)+)\|$", text.partition("\n\n")[0], re.M)
+    found = [[int(n.replace(",", "")) for n in row.split("|") if n.strip()] for _, row in cells]
+    plan = InstantFtConfig().engine.plan
+    expected = [
+        [step.beats, step.groups(4), step.weights, rows, rows * 64]
+        for step in plan.steps
+        if step.trainable
+        for rows in [step.beats * step.groups(4)]
+    ]
+    sums = [[rows, rows * 64] for rows in (plan.trainable_rows, plan.frozen_rows)]
+    assert found == expected + sums
