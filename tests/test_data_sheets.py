@@ -9,20 +9,36 @@ import numpy as np
 import pytest
 
 from seedbed.golden import engine
+from seedbed.golden.bp_tail import pairs
 from seedbed.golden.conv_engine import ConvEngine
+from seedbed.golden.forward_cache import ForwardCache
+from seedbed.golden.gemv import Gemv
 from seedbed.golden.lutopt import Lutopt
+from seedbed.golden.nf4 import Nf4
+from seedbed.golden.seedlm_decompress import decompress
 from seedbed.golden.sparse_mac import SparseMac
+from seedbed.golden.sparse_trainer import Parameters, SparseTrainer
 from seedbed.golden.weight_perturb import WeightPerturb
 from seedbed.golden.zo_trainer import ZoTrainer
+from seedbed.hw.lut_dequantize import codes_layout, table_layout
 from seedbed.spec import (
+    BpTailConfig,
     ConvEngineConfig,
+    DenseLayer,
+    ForwardCacheConfig,
+    GemvConfig,
     InstantFtConfig,
     LoraConfig,
+    LutDequantizeConfig,
     LutoptConfig,
+    Nf4Config,
+    SeedlmDecompressConfig,
     SparseMacConfig,
+    SparseTrainerConfig,
     WeightPerturbConfig,
     ZoTrainerConfig,
 )
+from seedbed.spec.fixed import Fixed
 from seedbed.spec.lutopt import DRAWS, SEED_LEAST, expansion
 from seedbed.spec.network import Layer, NetworkConfig
 
@@ -334,3 +350,152 @@ def test_the_table_of_rows_of_the_adapters_of_lenet5():
     ]
     sums = [[rows, rows * 64] for rows in (plan.trainable_rows, plan.frozen_rows)]
     assert found == expected + sums
+
+
+@pytest.mark.parametrize("decode", ["seedlm", "plain", "lut4"])
+@pytest.mark.parametrize("beat_bits", [64, 72, 512])
+def test_beats_of_gemv(decode, beat_bits):
+    if decode == "lut4" and beat_bits == 72:
+        beat_bits = 24  # one level a beat
+    config = GemvConfig(decode=decode, beat_bits=beat_bits, columns=64)
+    model, page, rng = Gemv(config), listing("gemv"), np.random.default_rng(6)
+    rows, columns = 3, 45
+    if decode == "lut4":
+        codes, levels = rng.integers(0, 16, (rows, columns)), rng.integers(-8192, 8192, (rows, 16))
+        exponents = rng.integers(-8, 8, rows)
+        found = model.lut4_beats(codes, levels, exponents)
+        parts = (codes.tolist(), levels.tolist(), exponents.tolist())
+        expected = page["lut4"](*parts, config.level_width, beat_bits)
+    else:
+        plain = rng.integers(-(2**15), 2**15, (rows, columns))
+        cases = [(plain, 16, model.plain_beats(plain))]
+        if decode == "seedlm":
+            packed = rng.integers(0, 2**32, (rows, -(-columns // 8)), np.uint64)
+            cases.append((packed, 32, model.packed_beats(packed)))
+        matrix, width, found = cases[-1]
+        expected = [
+            beat
+            for row in matrix.tolist()
+            for beat in page["beats"](row, width, beat_bits // width)
+        ]
+    raw = found.reshape(-1, beat_bits // 8)
+    assert [int.from_bytes(beat.tobytes(), "little") for beat in raw] == expected
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        SeedlmDecompressConfig(blocks=1),
+        SeedlmDecompressConfig(blocks=1, block=12, latent=4),
+        SeedlmDecompressConfig(blocks=1, block=3, latent=2, width=9, word_bits=5),
+    ],
+    ids=str,
+)
+def test_blocks_of_seedlm(config):
+    packed = np.random.default_rng(7).integers(0, 1 << config.block_bits, 50, np.uint64)
+    weights, exponents = decompress(config, packed[:, None])
+    fields = config.block, config.latent, config.width, config.word_bits, config.taps
+    found = [listing("seedlm_decompress")["decode"](block, *fields) for block in packed.tolist()]
+    assert weights.tolist() == [sums for sums, _ in found]
+    assert exponents[:, 0].tolist() == [exponent for _, exponent in found]
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_memory_and_seeds_of_sparse_trainer(plain):
+    config = SparseTrainerConfig(beat_bits=64, plain_width=16)
+    page, rng = listing("sparse_trainer"), np.random.default_rng(8)
+    rows, columns = 5, 21
+    layer = DenseLayer(columns=columns, rows=rows, address=7, plain=plain, entries=2)
+    base = rng.integers(-(2**15), 2**15, (rows, columns))
+    if not plain:
+        base = rng.integers(0, 2**32, (rows, -(-columns // 8)), np.uint64)
+    biases, entries = rng.integers(-(2**31), 2**31, rows), np.array([[0, 3, 50], [2, 7, -20]])
+    model = SparseTrainer(config, [layer], [Parameters(base, biases, entries)])
+    width = 16 if plain else 32
+    image = page["image"](7, biases.tolist(), base.tolist(), width, 64)
+    assert image == model.beats()
+    assert len(image) == config.layer_beats(layer)
+
+
+def test_the_table_of_seeds_of_sparse_trainer():
+    text = (CORES / "sparse_trainer.md").read_text()
+    rows = re.findall(r"^\| (\d) \| (\d) \| (\d+) \| (-?\d+), (-?\d+) \|$", text, re.M)
+    assert len(rows) == 4
+    for step, layer, seed, *z in rows:
+        assert int(seed) == 1 + 2 * int(step) + int(layer)
+        words = listing("lutopt")["words"](16, 4, int(seed), 2)
+        assert listing("sparse_mac")["numbers"](words, 8) == list(map(int, z))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [Nf4Config(), Nf4Config(block=7, values=Fixed(12, 4), peak_width=8, level_fraction=9)],
+    ids=str,
+)
+def test_nf4(config):
+    page, model = listing("nf4"), Nf4(config)
+    assert Nf4Config().levels == tuple(page["LEVELS"])
+    low, high = config.values.low, config.values.high
+    rng = np.random.default_rng(9)
+    for block in [*rng.integers(low, high + 1, (50, 7)), np.full(7, low), np.zeros(7, int)]:
+        fields = config.values.width, config.peak_width, config.levels, config.level_fraction
+        codes, peak = page["quantise"](block.tolist(), *fields)
+        found, peaks = model.quantise(block)
+        assert (found.tolist(), peaks.tolist()) == (codes, [peak])
+        assert model.dequantise(found, peaks).tolist() == page["dequantise"](codes, peak, *fields)
+
+
+@pytest.mark.parametrize(("lanes", "width", "load"), [(4, 14, 1), (16, 9, 2), (7, 32, 4)])
+def test_payloads_of_lut_dequantize(lanes, width, load):
+    config = LutDequantizeConfig(lanes=lanes, width=width, load=load)
+    half, rng = 1 << width - 1, np.random.default_rng(10)
+    levels, codes = rng.integers(-half, half, 16).tolist(), rng.integers(0, 16, 3 * lanes).tolist()
+    table, row = listing("lut_dequantize")["payloads"](codes, levels, lanes, width, load)
+    tables, rows = table_layout(config)["levels"].shape, codes_layout(config)["codes"].shape
+    found = [number for beat in table for number in tables.from_bits(beat)]
+    assert found == levels
+    assert [code for beat in row for code in rows.from_bits(beat)] == codes
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        ForwardCacheConfig(),
+        ForwardCacheConfig(lengths=(33, 1, 100), block=32, peak_width=8, beat_bits=64,
+                           store_lanes=8),
+        ForwardCacheConfig(lengths=(2,), block=256, peak_width=4, beat_bits=1024),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_entries_of_forward_cache(config):
+    model, rng = ForwardCache(config), np.random.default_rng(11)
+    vectors = [rng.integers(0, 16, length) for length in config.lengths]
+    peaks = [rng.integers(0, 1 << config.peak_width, count) for count in config.vector_blocks]
+    octets = model.pack(np.concatenate(vectors), np.concatenate(peaks))
+    beats = listing("forward_cache")["entry"](
+        [v.tolist() for v in vectors],
+        [p.tolist() for p in peaks],
+        config.block,
+        config.peak_width,
+        config.beat_bits,
+    )
+    assert beats == model.words(octets)
+    assert len(beats) == config.beats
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        BpTailConfig(),
+        BpTailConfig(inputs=(11, 9), classes=9, lanes=8, ways=1, row_lanes=8),
+        BpTailConfig(inputs=(64,), classes=5, ways=16, row_lanes=16),
+    ],
+    ids=str,
+)
+def test_words_of_bp_tail(config):
+    rng = np.random.default_rng(12)
+    shapes = zip(config.outputs, config.inputs, strict=True)
+    matrices = [rng.integers(1, 127, shape) for shape in shapes]
+    words = listing("bp_tail")["words"]
+    found = [words(each.tolist(), config.ways, config.row_lanes) for each in matrices]
+    assert np.array_equal(np.concatenate(found), pairs(config, matrices))
