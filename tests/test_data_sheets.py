@@ -8,16 +8,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from seedbed.flow.registry import CORES
 from seedbed.golden import engine
 from seedbed.golden.bp_tail import pairs
 from seedbed.golden.conv_engine import ConvEngine
 from seedbed.golden.forward_cache import ForwardCache
 from seedbed.golden.gemv import Gemv
+from seedbed.golden.lfsr import Lfsr
 from seedbed.golden.lutopt import Lutopt
+from seedbed.golden.mac_array import MacArray
 from seedbed.golden.nf4 import Nf4
+from seedbed.golden.perturbation import Perturbation
+from seedbed.golden.requantize import Requantize
+from seedbed.golden.scale_lut import ScaleLut
 from seedbed.golden.seedlm_decompress import decompress
+from seedbed.golden.softmax_loss import SoftmaxLoss
 from seedbed.golden.sparse_mac import SparseMac
 from seedbed.golden.sparse_trainer import Parameters, SparseTrainer
+from seedbed.golden.tree_grng import TreeGrng
+from seedbed.golden.urng_array import UrngArray, seed_beats
 from seedbed.golden.weight_perturb import WeightPerturb
 from seedbed.golden.zo_trainer import ZoTrainer
 from seedbed.hw.lut_dequantize import codes_layout, table_layout
@@ -28,26 +37,39 @@ from seedbed.spec import (
     ForwardCacheConfig,
     GemvConfig,
     InstantFtConfig,
+    LfsrConfig,
     LoraConfig,
     LutDequantizeConfig,
     LutoptConfig,
+    MacArrayConfig,
     Nf4Config,
+    PerturbationConfig,
+    PoolConfig,
+    RequantizeConfig,
+    ScaleConfig,
     SeedlmDecompressConfig,
+    SoftmaxLossConfig,
     SparseMacConfig,
     SparseTrainerConfig,
+    TreeGrngConfig,
+    UrngConfig,
     WeightPerturbConfig,
     ZoTrainerConfig,
 )
 from seedbed.spec.fixed import Fixed
+from seedbed.spec.lfsr import TAPS
 from seedbed.spec.lutopt import DRAWS, SEED_LEAST, expansion
 from seedbed.spec.network import Layer, NetworkConfig
 
-CORES = Path(__file__).parents[1] / "docs" / "cores"
+PAGES = Path(__file__).parents[1] / "docs" / "cores"
+#: Cores whose numbers and order of words are in tables alone. The rows of zo_trainer are those of
+#: conv_engine, and the numbers of perturbation are those of its sources.
+TABLES_ALONE = {"host_link", "loss_sign", "perturbation", "sdram", "skid_buffer", "zo_trainer"}
 
 
 def examples(page):
     """Return the Python examples of a page."""
-    text = (CORES / f"{page}.md").read_text()
+    text = (PAGES / f"{page}.md").read_text()
     return re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
@@ -65,7 +87,7 @@ def listing(page):
     return names
 
 
-@pytest.mark.parametrize("page", [path.stem for path in sorted(CORES.glob("*.md"))])
+@pytest.mark.parametrize("page", [path.stem for path in sorted(PAGES.glob("*.md"))])
 def test_a_listing_is_written_from_its_page_alone(page):
     """It imports tables of constants, and no model and no core."""
     for source in listings(page):
@@ -75,8 +97,12 @@ def test_a_listing_is_written_from_its_page_alone(page):
                 assert all(each.name.isupper() for each in node.names), (page, node.module)
 
 
+def test_every_core_whose_payloads_are_computed_has_a_listing():
+    assert {name for name in CORES if not listings(name)} <= TABLES_ALONE
+
+
 def test_the_page_of_lutopt_has_every_size():
-    text = " ".join((CORES / "lutopt.md").read_text().split())
+    text = " ".join((PAGES / "lutopt.md").read_text().split())
     assert [size for size in DRAWS if f"{size[0]} x {size[1]}" not in text] == []
 
 
@@ -95,7 +121,7 @@ def test_lutopt(size):
 
 
 def test_the_taps_that_expand_a_seed_word_are_on_the_page():
-    rows = re.findall(r"\| (\d+), \d+, \d+ \| ([\d,; ]+)", (CORES / "lutopt.md").read_text())
+    rows = re.findall(r"\| (\d+), \d+, \d+ \| ([\d,; ]+)", (PAGES / "lutopt.md").read_text())
     found = {int(first): taps.split(";") for first, taps in rows}
     taps = [tuple(map(int, one.split(","))) for first in sorted(found) for one in found[first]]
     assert tuple(taps) == expansion()
@@ -133,7 +159,7 @@ def test_the_worked_example_of_weight_perturb_starts_from_its_seed():
 def test_the_table_of_rounded_perturbations():
     """Of each range: the magnitudes that an update does not round to 0."""
     rounded, found = listing("weight_perturb")["rounded"], {}
-    text = (CORES / "weight_perturb.md").read_text().partition("for which u is not 0")[2]
+    text = (PAGES / "weight_perturb.md").read_text().partition("for which u is not 0")[2]
     for c, row in re.findall(r"^\| (\d) \| ([\d., ]+) \|$", text, re.M)[:6]:
         ends = [each.partition("..") for each in row.split(", ")]
         found[int(c)] = [k for a, _, b in ends for k in range(int(a), int(b or a) + 1)]
@@ -164,7 +190,7 @@ def test_the_table_of_the_numbers_of_sparse_mac(seed):
     words = listing("lutopt")["words"](16, 4, seed, 4)
     cells = ", ".join(" ".join(map(str, beat[:4])) for beat in words)
     z = ", ".join(map(str, listing("sparse_mac")["numbers"](words, 8)))
-    assert f"| {seed} | {cells} | {z} |" in (CORES / "sparse_mac.md").read_text()
+    assert f"| {seed} | {cells} | {z} |" in (PAGES / "sparse_mac.md").read_text()
 
 
 def arguments(layers, shapes, parameters):
@@ -225,7 +251,7 @@ def test_rows_of_parameters(network, lanes, ways):
 
 def rows_of_a_table(page):
     """Return the numbers of each layer in a page's table of the rows of LeNet-5."""
-    text = (CORES / f"{page}.md").read_text().partition("| first row | rows | words |")[2]
+    text = (PAGES / f"{page}.md").read_text().partition("| first row | rows | words |")[2]
     rows = re.findall(r"^\| (\w+) ((?:\| [\d,]* ?)+)\|$", text.partition("\n\n")[0], re.M)
     return {
         name: [int(n.replace(",", "")) for n in cells.split("|") if n.strip()]
@@ -269,7 +295,7 @@ def test_packets_of_zo_trainer(network, lanes, ways):
 def test_the_worked_example_of_zo_trainer_is_its_table():
     names = {}
     exec(next(source for source in examples("zo_trainer") if "words" in source), names)
-    text = (CORES / "zo_trainer.md").read_text()
+    text = (PAGES / "zo_trainer.md").read_text()
     rows = re.findall(r"^\| (\d+)\.\.(\d+) \| (\d) \| ([\d ]+) \| ([\d ]+) \|$", text, re.M)
     for n, (first, last, row, *ways) in enumerate(rows):
         assert (int(first), int(last), int(row)) == (8 * n, 8 * n + 7, n)
@@ -338,7 +364,7 @@ def test_packets_of_instantft(config):
 
 
 def test_the_table_of_rows_of_the_adapters_of_lenet5():
-    text = (CORES / "instantft.md").read_text().partition("| first row | rows | words |")[2]
+    text = (PAGES / "instantft.md").read_text().partition("| first row | rows | words |")[2]
     cells = re.findall(r"^\| ([\w ]+) ((?:\| [\d,]* ?)+)\|$", text.partition("\n\n")[0], re.M)
     found = [[int(n.replace(",", "")) for n in row.split("|") if n.strip()] for _, row in cells]
     plan = InstantFtConfig().engine.plan
@@ -418,7 +444,7 @@ def test_memory_and_seeds_of_sparse_trainer(plain):
 
 
 def test_the_table_of_seeds_of_sparse_trainer():
-    text = (CORES / "sparse_trainer.md").read_text()
+    text = (PAGES / "sparse_trainer.md").read_text()
     rows = re.findall(r"^\| (\d) \| (\d) \| (\d+) \| (-?\d+), (-?\d+) \|$", text, re.M)
     assert len(rows) == 4
     for step, layer, seed, *z in rows:
@@ -499,3 +525,149 @@ def test_words_of_bp_tail(config):
     words = listing("bp_tail")["words"]
     found = [words(each.tolist(), config.ways, config.row_lanes) for each in matrices]
     assert np.array_equal(np.concatenate(found), pairs(config, matrices))
+
+
+def test_the_table_of_taps_of_lfsr():
+    text = (PAGES / "lfsr.md").read_text().partition("| width | taps |")[2].partition("\n\n")[0]
+    rows = re.findall(r"(\d+) \| (\d+(?:, \d+)+)", text)
+    assert {int(k): tuple(map(int, taps.split(","))) for k, taps in rows} == TAPS
+
+
+@pytest.mark.parametrize(("width", "leap"), [(2, 1), (8, 1), (16, 7), (24, 24)])
+def test_lfsr(width, leap):
+    config = LfsrConfig(width=width, leap=leap)
+    state, words = config.seed, Lfsr(config).words()
+    for _ in range(5):
+        state = listing("lfsr")["beat"](state, width, TAPS[width], leap)
+        assert state == next(words)
+
+
+#: Lanes that divide the number of states, and that do not.
+ARRAYS = [(3, 4, 1), (15, 8, 1), (31, 8, 3), (63, 6, 1), (31, 9, 9)]
+
+
+@pytest.mark.parametrize(("lanes", "width", "leap"), ARRAYS)
+def test_urng_array(lanes, width, leap):
+    config = UrngConfig(lanes=lanes, width=width, leap=leap, seeding="grown")
+    page, model = listing("urng_array"), UrngArray(config)
+    assert page["spacing"](lanes, width, leap) == config.spacing
+    model.grow(5)
+    found = page["beats"](lanes, width, TAPS[width], leap, 5, lanes + 1)
+    assert found == model.beats(lanes + 1).tolist()
+    serial = UrngConfig(lanes=lanes, width=width, leap=leap)
+    seeds = list(range(1, lanes + 1))
+    assert page["seed_beats"](seeds, width) == seed_beats(serial, seeds)
+
+
+@pytest.mark.parametrize("rounding", ["ratio", "value"])
+@pytest.mark.parametrize(("lanes", "width", "leap"), ARRAYS)
+def test_scale_lut_and_perturbation(lanes, width, leap, rounding):
+    """The beats of a perturbation, from the pages of its three cores."""
+    fields = {"lanes": lanes, "width": width, "leap": leap, "rounding": rounding}
+    array = listing("urng_array")
+    states = array["cycle"](width, TAPS[width], 1)
+    spacing = array["spacing"](lanes, width, leap)
+    exponents = listing("scale_lut")["exponents"](lanes, width, states, spacing, rounding)
+    model = ScaleLut(ScaleConfig(**fields))
+    assert model.lookup(np.array(states)).tolist() == [exponents[state] for state in states]
+    config = PerturbationConfig(source="urng", **fields)
+    found = Perturbation(config).beats(seed=5, d=4 * lanes, eps=-3)
+    words = array["beats"](lanes, width, TAPS[width], leap, 5, 4)
+    assert (found.lanes + (1 << width - 1)).tolist() == words
+    least = min(exponents.values())
+    first = [row[-t % lanes] for t, row in enumerate(words)]
+    assert found.exponents.tolist() == [-3 + exponents[state] - least for state in first]
+    assert config.fraction_bits == width - 1 - least
+
+
+@pytest.mark.parametrize(("size", "width"), [(4095, 12), (100, 8), (3, 4)])
+def test_contents_of_prng_pool(size, width):
+    config = PoolConfig(size=size, width=width, lanes=3)
+    assert tuple(listing("prng_pool")["contents"](size, width)) == config.contents
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        SoftmaxLossConfig(classes=4),
+        SoftmaxLossConfig(classes=4, probability_bits=12, exp_bits=8, exp_fraction=3, index_bits=6,
+                          logits=Fixed(12, 5), gradients=Fixed(10, 7)),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_softmax_loss(config):
+    rng = np.random.default_rng(13)
+    logits = rng.integers(config.logits.low, config.logits.high + 1, (60, 4))
+    logits[::2] >>= 4
+    labels = rng.integers(0, 4, 60)
+    found = SoftmaxLoss(config).run(logits, labels)
+    form = config.logits
+    fields = (config.probability_bits, form.fraction, config.exp_bits, config.exp_fraction,
+              config.index_bits, config.gradients.fraction, form.width)  # fmt: skip
+    for k in range(60):
+        best, gradients, loss = listing("softmax_loss")["sample"](
+            logits[k].tolist(), int(labels[k]), *fields
+        )
+        assert (best, loss) == (found.classes[k], found.losses[k])
+        assert gradients == found.gradients[k].tolist()
+
+
+@pytest.mark.parametrize("lfsrs", ["published", "repaired"])
+@pytest.mark.parametrize(("tree", "ahead"), [("published", 8 * [0]), ("compact", None)])
+def test_tree_grng(lfsrs, tree, ahead):
+    config = TreeGrngConfig(lfsrs=lfsrs, tree=tree)
+    page, step = listing("tree_grng"), listing("lfsr")["beat"]
+    registers, bits = [level.lfsr for level in config.levels], [n.bits for n in config.levels]
+    for k, level in enumerate(config.levels[1:], start=1):
+        assert tuple(page["thresholds"](k, level.bits)) == level.thresholds
+    states = list(config.seeds[0])
+    if lfsrs == "published":
+        cycles = [listing("urng_array")["cycle"](each.width, each.taps, 1) for each in registers]
+        assert states == [cycle[k * len(cycle) // 11] for k, cycle in enumerate(cycles)]
+    if ahead is None:
+        text = " ".join((PAGES / "tree_grng.md").read_text().split())
+        found = re.search(r"registers of levels 0 to 7 are ([\d, ]+) and (\d) beats further", text)
+        ahead = list(map(int, f"{found[1]}, {found[2]}".split(", ")))
+
+    def later(states, beats):
+        for k, (lfsr, count) in enumerate(zip(registers, beats, strict=True)):
+            for _ in range(count):
+                states[k] = step(states[k], lfsr.width, lfsr.taps, lfsr.leap)
+
+    later(states, ahead)
+    for found in TreeGrng(config).numbers(20)[:, 0].tolist():
+        each = zip(states, registers, bits, strict=True)
+        assert page["number"]([s >> lfsr.width - n for s, lfsr, n in each], bits) == found
+        later(states, 8 * [1])
+
+
+@pytest.mark.parametrize("rounding", ["nearest", "pseudo-stochastic"])
+@pytest.mark.parametrize("peak", [5, 127, 128, 3000, 2**23])
+def test_requantize(rounding, peak):
+    rng = np.random.default_rng(peak)
+    model = Requantize(RequantizeConfig(ways=3, rounding=rounding))
+    sums = rng.integers(-peak, peak + 1, (60, 3))
+    last = rng.random(60) < 0.4
+    last[-1] = True
+    ends = np.flatnonzero(last) + 1
+    squares = [part.tolist() for part in np.split(sums, ends[:-1])]
+    for relu in (False, True):
+        found = model.run(sums, np.full(60, 3), last, np.full(60, relu))
+        values, shift = listing("requantize")["layer"](squares, relu, rounding)
+        assert (found.values.tolist(), found.shift) == (values, shift)
+
+
+@pytest.mark.parametrize(("lanes", "blocks", "width"), [(8, 1, 0), (8, 4, 4), (6, 2, 1)])
+def test_frames_of_mac_array(lanes, blocks, width):
+    rng = np.random.default_rng(14)
+    config = MacArrayConfig(
+        lanes=lanes, blocks=blocks, weight_width=8, activation_width=8, exponent_width=width
+    )
+    weights, activations = rng.integers(-128, 128, (2, 5, lanes))
+    half = 1 << width >> 1
+    exponents = rng.integers(-half, max(half, 1), (5, blocks))
+    on = rng.random((5, blocks)) < 0.7
+    masks = (on << np.arange(blocks)).sum(axis=1)
+    found = MacArray(config).sums(weights, activations, exponents, on)
+    beats = [part.tolist() for part in (weights, activations, exponents, masks)]
+    assert listing("mac_array")["frame"](list(zip(*beats, strict=True)), lanes, width) == found
