@@ -2,6 +2,7 @@
 
 import ast
 import re
+from dataclasses import asdict, fields
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from seedbed.flow.registry import CORES
 from seedbed.golden import engine
 from seedbed.golden.bp_tail import pairs
 from seedbed.golden.conv_engine import ConvEngine
+from seedbed.golden.elasticzo import ElasticZo, Network
+from seedbed.golden.elasticzo_loss import loss_gradient
 from seedbed.golden.forward_cache import ForwardCache
 from seedbed.golden.gemv import Gemv
 from seedbed.golden.lfsr import Lfsr
@@ -25,10 +28,12 @@ from seedbed.golden.seedlm_decompress import decompress
 from seedbed.golden.softmax_loss import SoftmaxLoss
 from seedbed.golden.sparse_mac import SparseMac
 from seedbed.golden.sparse_trainer import Parameters, SparseTrainer
+from seedbed.golden.training_log import TrainingLog, digest
 from seedbed.golden.tree_grng import TreeGrng
 from seedbed.golden.urng_array import UrngArray, seed_beats
 from seedbed.golden.weight_perturb import WeightPerturb
-from seedbed.golden.zo_trainer import ZoTrainer
+from seedbed.golden.zo_trainer import LogEntry as ZoEntry
+from seedbed.golden.zo_trainer import ZoTrainer, pixels
 from seedbed.hw.lut_dequantize import codes_layout, table_layout
 from seedbed.spec import (
     BpTailConfig,
@@ -62,9 +67,9 @@ from seedbed.spec.lutopt import DRAWS, SEED_LEAST, expansion
 from seedbed.spec.network import Layer, NetworkConfig
 
 PAGES = Path(__file__).parents[1] / "docs" / "cores"
-#: Cores whose numbers and order of words are in tables alone. The rows of zo_trainer are those of
-#: conv_engine, and the numbers of perturbation are those of its sources.
-TABLES_ALONE = {"host_link", "loss_sign", "perturbation", "sdram", "skid_buffer", "zo_trainer"}
+#: Cores whose numbers and order of words are in tables alone. The numbers of perturbation are those
+#: of its sources.
+TABLES_ALONE = {"host_link", "loss_sign", "perturbation", "sdram", "skid_buffer"}
 
 
 def examples(page):
@@ -671,3 +676,46 @@ def test_frames_of_mac_array(lanes, blocks, width):
     found = MacArray(config).sums(weights, activations, exponents, on)
     beats = [part.tolist() for part in (weights, activations, exponents, masks)]
     assert listing("mac_array")["frame"](list(zip(*beats, strict=True)), lanes, width) == found
+
+
+def test_errors_of_bp_tail():
+    error, rng = listing("bp_tail")["error"], np.random.default_rng(15)
+    for exponent in range(-128, 128):
+        logits = rng.integers(-128, 128, 5) // rng.choice([1, 16, 256])
+        for label in range(5):
+            found = loss_gradient(logits[None], np.array([exponent]), np.array([label]))[0]
+            assert error(logits.tolist(), exponent, label) == found.tolist()
+
+
+def test_the_file_of_a_log_of_zo_trainer():
+    page, rng = listing("zo_trainer"), np.random.default_rng(16)
+    config = ZoTrainerConfig(network="tiny", lanes=8, ways=2, batch=8)
+    weights = {n.name: rng.integers(-127, 128, (n.outputs, n.fan_in)) for n in config.layers}
+    exponents = {name: -k for k, name in enumerate(weights)}
+    entries = (ZoEntry(2**32 - 1, 4, 5, -1), ZoEntry(0, 1, 0, 1), ZoEntry(1, 2, 15, 0))
+    log = TrainingLog(config=config, exponents=exponents, first=digest(weights), entries=entries)
+    given = {f.name: getattr(config, f.name) for f in fields(config) if f.init}
+    given["network"] = [asdict(layer) for layer in config.network.layers]
+    rows = {name: each.tolist() for name, each in weights.items()}
+    steps = [list(vars(entry).values()) for entry in entries]
+    assert page["log"](given, exponents, rows, steps) == log.text()
+    # What a host writes with fewer fields is read, too.
+    small = TrainingLog.parse(page["text"])
+    assert small.replay({"fc": np.array(page["weights"]["fc"])}, {"fc": -9})
+
+
+def test_the_exponent_of_the_logits_of_zo_trainer():
+    """Of a dense layer: its sums, shifted as the page of requantize says."""
+    rng = np.random.default_rng(17)
+    layer = Layer(name="fc", kind="dense", inputs=(1, 4, 4), outputs=5, relu=False)
+    config = ZoTrainerConfig(network=NetworkConfig((layer,)), lanes=8, ways=2)
+    weights = {"fc": rng.integers(-127, 128, (5, 16)).astype(np.float32)}
+    network = Network(weights, {"fc": -9})
+    images = rng.integers(0, 256, (6, 1, 4, 4))
+    model = ElasticZo(config.model, network, lambda *_: np.zeros(0, np.int8))
+    found = model.forward(weights, pixels(images))
+    for k, image in enumerate(images):
+        sums = weights["fc"].astype(int) @ (image.ravel() >> 1)
+        values, shift = listing("requantize")["layer"]([[sums.tolist()]], False, "nearest")
+        assert found.logits[k].tolist() == values[0]
+        assert found.exponents[k] == -7 - 9 + shift
