@@ -359,7 +359,7 @@ def test_packets_of_instantft(config):
         rows = matrix.tolist()
         if layer.kind == "conv":
             to = page["places"](layer.kernel, layer.padding, channels, height, width, lanes)
-            rows = [page["spread"](row, to) for row in rows]
+            rows = [page["stored"](row, to) for row in rows]
         sheets.append(rows)
     one = lora.parameters.one
     words = listing("lora")["packet"](sheets, [part.tolist() for part in b], one, lanes, ways)
