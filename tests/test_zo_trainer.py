@@ -93,6 +93,20 @@ def test_a_sample_takes_two_passes_and_little_more():
     assert 2 * one < (last - first) / 2 <= 2 * (one + back) + 60
 
 
+def test_outputs_come_in_the_order_of_the_page():
+    """The log of a batch is before its last class, and the status after everything else."""
+    rng, model, loaded = session()
+    train = training(model, rng, samples=3, batch=2, schedule=SCHEDULE)
+    case = Case(phases=[*loaded, *train, read_out(model)], quiet=True)
+    moved = simulate(ZoTrainer(SMALL), case).transfers
+    (first, second), classes, ends = moved["o_log"], moved["o"], moved["o_status"]
+    train_end, read_end = ends[-2:]
+    order = [classes[0], first, classes[1], second, classes[2], train_end]
+    order += [*moved["o_parameters"], read_end]
+    assert order == sorted(set(order))
+    assert len(classes) == 3
+
+
 def test_every_fault_ends_a_job_and_the_next_one_is_right():
     config = SMALL
     rng, model, loaded = session()
