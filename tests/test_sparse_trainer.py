@@ -202,6 +202,18 @@ def test_an_abort_ends_a_job_between_updates(after):
     bench.run(process)
 
 
+def test_outputs_come_in_the_order_of_the_page():
+    """The classes of a batch are before its entry of the log, and the status after all others."""
+    rng, model = session()
+    run = training(model, rng, samples=4, batch=2, rate=100, shift=3)
+    case = Case(phases=[*load(model), run, read_out(model)], quiet=True)
+    moved = simulate(SparseTrainer(SMALL), case).transfers
+    (first, second), classes, ends = moved["o_log"], moved["o"], moved["o_status"]
+    order = [*classes[:2], first, *classes[2:], second, ends[-2], *moved["o_entries"], ends[-1]]
+    assert order == sorted(set(order))
+    assert len(classes) == 4
+
+
 def test_a_step_takes_its_passes_and_little_more():
     """An update takes a cycle for each entry, and latencies."""
     config = SMALL
