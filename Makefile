@@ -11,7 +11,7 @@ CORES = $(shell $(SEEDBED) list --names)
 SOURCES := $(wildcard spec/*.py hw/*.py flow/registry.py flow/emit/*.py)
 
 .DEFAULT_GOAL := all
-.PHONY: all setup verilog sim cocotb formal mutate synth demo report docs html boards test lint clean help
+.PHONY: all setup verilog sim cocotb formal mutate synth demo report docs html boards test lint types clean help
 
 all: verilog  ## Verilog, demonstration, simulation, synthesis, report
 	@$(SEEDBED) demo zo --seeds 8
@@ -78,10 +78,16 @@ html: $(TESTED)  ## documentation site, to build/html; no network, warnings are 
 test: $(TESTED)  ## all tests
 	@$(VENV)/bin/python -m pytest -q $(TESTS)
 
-lint: $(TESTED)  ## style and types
+lint: $(TESTED) types  ## style and types
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy
+
+# The tree that mypy reads: links that give the folders the names by which they import one another.
+types:
+	@rm -rf build/types
+	@mkdir -p build/types/seedbed
+	@ln -s $(addprefix ../../../,$(wildcard main/*) spec hw golden sim flow boards) build/types/seedbed/
 
 clean:  ## remove build files, not the environment
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -209,8 +209,8 @@ def sim(
             counts = {port: len(beats) for port, beats in result.transfers.items()}
             runs.append({"stalls": stalls.value, "cycles": result.cycles, "transfers": counts})
     if json_:
-        result = {"core": core, "params": plain(found, params), "seed": seed, "runs": runs}
-        print(json.dumps(result, indent=1))
+        document = {"core": core, "params": plain(found, params), "seed": seed, "runs": runs}
+        print(json.dumps(document, indent=1))
         return
     lines = [[run["stalls"], run["cycles"], *run["transfers"].values()] for run in runs]
     show_table(out, ["stalls", "cycles", *inputs, *outputs], lines)
@@ -442,7 +442,7 @@ def demo_seedlm(
 @app.command()
 def doctor() -> None:
     """Show the tools and their versions, and how to install missing ones."""
-    rows = []
+    rows: list[list[str | Text]] = []
     missing = 0
     with status(err, "checking the tools; the first call of each may take half a minute") as update:
         for name, (default, remedy) in tools.TOOLS.items():

@@ -86,7 +86,6 @@ def adapter_rows(
     found = np.zeros((plan.trainable_rows, plan.ways, plan.lanes), np.int64)
     a, b = [_whole("a", part) for part in a], [_whole("b", part) for part in b]
     schedule = plan.schedule
-    assert schedule
     for part, (region, step) in zip(a, schedule.a, strict=True):
         places = _places(step, region, None)
         for row, (rows, way) in zip(part, _frames(plan, step), strict=True):
@@ -112,7 +111,6 @@ def adapters(plan: Plan, rows: np.ndarray) -> tuple[list[np.ndarray], list[np.nd
     """Return A and B of each adapter from rows as :func:`adapter_rows` gives them."""
     a = []
     schedule = plan.schedule
-    assert schedule
     for region, step in schedule.a:
         places = _places(step, region, None)
         a.append(np.array([rows[at, way].ravel()[places] for at, way in _frames(plan, step)]))

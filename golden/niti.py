@@ -4,11 +4,16 @@ Source: Wang et al., "NITI: Training Integer Neural Networks Using Integer-Only 
 TPDS 2022); ElasticZO, section 4.2, for the bit width.
 """
 
+from typing import TypeAlias
+
 import numpy as np
 
 from seedbed.spec.elasticzo import LIMIT
 
 __all__ = ["bit_width", "pseudo_stochastic", "round_nearest", "rounded", "shift_of"]
+
+#: A shift by so many bits, or several that broadcast.
+Shift: TypeAlias = np.ndarray | np.integer | int
 
 
 def bit_width(peak: np.ndarray) -> np.ndarray:
@@ -16,7 +21,7 @@ def bit_width(peak: np.ndarray) -> np.ndarray:
     return np.frexp(np.asarray(peak, np.float64))[1].astype(np.int64)
 
 
-def round_nearest(sums: np.ndarray, shift: np.ndarray) -> np.ndarray:
+def round_nearest(sums: np.ndarray, shift: Shift) -> np.ndarray:
     """Return whole floats sums / 2^shift, rounded half away from zero, and clamped to +-127.
 
     ``shift`` broadcasts. Exact for float32 below 2^24: the scale is a power of two.
@@ -29,7 +34,7 @@ def round_nearest(sums: np.ndarray, shift: np.ndarray) -> np.ndarray:
     return np.copysign(magnitude, found, out=magnitude)
 
 
-def pseudo_stochastic(sums: np.ndarray, shift: np.ndarray, limit: int = LIMIT) -> np.ndarray:
+def pseudo_stochastic(sums: np.ndarray, shift: Shift, limit: int = LIMIT) -> np.ndarray:
     """Return integers sums / 2^shift, rounded by their own low bits, and clamped to +-limit.
 
     The remainder's magnitude is split: its low floor(shift / 2) bits are the random number, doubled

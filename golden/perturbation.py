@@ -35,15 +35,11 @@ class Perturbation:
     def __init__(self, config: PerturbationConfig):
         self.config = config
         if config.source == "urng":
-            assert config.array is not None
-            assert config.scale is not None
             self._array = UrngArray(config.array)
             self._scale = ScaleLut(config.scale)
         elif config.source == "lutopt":
-            assert config.lutopt is not None
             self._lutopt = Lutopt(config.lutopt)
         else:
-            assert config.pool is not None
             self._pool = PrngPool(config.pool)
 
     def load(self, contents: list[int]) -> None:
@@ -64,11 +60,11 @@ class Perturbation:
         counts = np.full(count, n)
         counts[-1] = d - (count - 1) * n
         exponents = np.full(count, eps)
-        if config.scale is not None:
+        if config.source == "urng":
             self._array.grow(seed)
             exponents += self._scale.lookup(self._array.first(count)) - config.scale.least
             lanes = self._array.beats(count).astype(np.int32) - (1 << (config.width - 1))
-        elif config.lutopt is not None:
+        elif config.source == "lutopt":
             self._lutopt.seed(seed)
             lanes = self._lutopt.beats(count).astype(np.int32) - (1 << (config.width - 1))
         else:

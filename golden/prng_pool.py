@@ -31,12 +31,11 @@ class PrngPool:
     """
 
     def __init__(self, config: PoolConfig):
-        assert config.contents is not None
         self.config = config
         self.position = 0
         # Stored twice, so that N numbers from any index are one slice.
         self._twice = np.empty(2 * config.size, np.int32)
-        self.load(config.contents)
+        self.load(config.numbers)
 
     def load(self, numbers: Sequence[int] | np.ndarray) -> None:
         """Write ``numbers`` to index 0, 1, 2, ..; the rest of the pool is unchanged.

@@ -34,7 +34,7 @@ class SparseMac:
         config = self.config
         self._generator.seed(seed)
         words = self._generator.beats(count).astype(np.int64)
-        state = sum(words[:, lane] << 4 * lane for lane in range(4))
+        state = sum((words[:, lane] << 4 * lane for lane in range(4)), np.zeros(count, np.int64))
         # The most significant bit is inverted, as in two's complement.
         unsigned = state & (1 << config.number_width) - 1
         return 2 * (unsigned - (1 << (config.number_width - 1))) + 1

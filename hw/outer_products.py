@@ -39,14 +39,14 @@ class OuterProducts(wiring.Component):
 
     def __init__(self, config: EngineConfig):
         self.config = config
-        fields = {"address": ActivationStore.width(config), "left": 1, "right": 1, "counts": 1}
-        fields |= {"row": range(config.plan.trainable_rows)}
+        bits = {"address": ActivationStore.width(config), "left": 1, "right": 1, "counts": 1}
+        beat = data.StructLayout({**bits, "row": range(config.plan.trainable_rows)})
         super().__init__(
             {
                 "start": In(1),
                 "buffer_select": In(1),
                 "busy": Out(1),
-                "beat": Out(data.StructLayout(fields)),
+                "beat": Out(beat),
             }
         )
 

@@ -110,7 +110,7 @@ class PrngPool(wiring.Component):
         columns = range(b, config.columns, config.banks)
         shape = data.ArrayLayout(signed(config.width), len(columns))
         init = [
-            [config.contents[(config.banks * r + c) % config.size] for c in columns]
+            [config.numbers[(config.banks * r + c) % config.size] for c in columns]
             for r in range(config.rows)
         ]
         bank = memory.Memory(shape=shape, depth=config.rows, init=init)

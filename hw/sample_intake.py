@@ -17,7 +17,9 @@ __all__ = ["SampleIntake", "label_shape", "sample_layout"]
 class Samples(Protocol):
     """What a configuration says of samples."""
 
-    ways: int
+    @property
+    def ways(self) -> int:
+        """Pixels of a beat."""
 
     @property
     def engine(self) -> EngineConfig:

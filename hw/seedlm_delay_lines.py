@@ -84,7 +84,9 @@ class DelayLines:
 
     def finish(self) -> None:
         """Create the memories. No delay can be added afterwards."""
-        tags = _Tags(self._m, self._enable) if self._lines else None
+        if not self._lines:
+            return
+        tags = _Tags(self._m, self._enable)
         for lines in _groups(self._lines):
             begin, end = max(w.begin for w in lines), min(w.end for w in lines)
             values = [self._registers(w.name, w.value, w.begin, begin) for w in lines]

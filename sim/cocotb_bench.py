@@ -10,6 +10,7 @@ from json import loads
 from math import inf
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import cocotb
 from cocotb.clock import Clock
@@ -21,7 +22,9 @@ from seedbed.sim.case import TIMEOUT_CYCLES, Case, Phase
 __all__ = ["Bench", "Bus", "Sink", "Source", "runs_case_after_resets", "runs_case_from_power_up"]
 
 #: Every stream of the emitted Verilog has these names: ``o_payload``, ``o_valid``, ``o_ready``.
-Bus, Beat, Source, _AnySink, _ = define_stream("Beat", signals=["payload", "valid", "ready"])
+Bus, Beat, Source, _, _ = _CLASSES = define_stream("Beat", signals=["payload", "valid", "ready"])
+#: A class that is made at run time has no type.
+_AnySink: Any = _CLASSES[3]
 
 
 class Sink(_AnySink):

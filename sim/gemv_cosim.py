@@ -70,8 +70,9 @@ class RtlMatrices(CheckedMatrices):
         return unpack(entry_layout(self.config, last=1), found, "value")[:, 0]
 
     def _run(
-        self, name: str, kind: int, count: int, inputs: Mapping[str, object],
-        outputs: Mapping[str, int], **fields: int,
+        self, name: str, kind: int, count: int,
+        inputs: Mapping[str, np.ndarray | tuple[int, int]], outputs: Mapping[str, int],
+        **fields: int,
     ) -> dict[str, np.ndarray]:  # fmt: skip
         """Run a command ``count`` times; all of its results must be without an error."""
         layout = result_layout(self._core)

@@ -33,9 +33,11 @@ class MemoryBench(ResetBench):
         self.memory = Memory(dut, page=page, random=random)
         self._resets_memory = True
 
-    def run(self, process: Callable[..., Awaitable[None]]) -> None:
-        """Run ``process(ctx)`` in the simulator."""
-        super().run(process, self.memory.run)
+    def run(
+        self, process: Callable[..., Awaitable[None]], *background: Callable[..., Awaitable[None]]
+    ) -> None:
+        """Run ``process(ctx)`` in the simulator, with the memory and background processes."""
+        super().run(process, self.memory.run, *background)
 
     async def reset(self, ctx, *, memory: bool = True) -> None:
         """Reset the component and, with ``memory``, discard the memory's outstanding responses."""

@@ -127,7 +127,7 @@ class Bench:
         """Return the words of payloads of a port."""
         return words(payloads, self.layouts[port].size)
 
-    def text(self, head: Sequence[int], phases: Mapping[str, Given]) -> bytes:
+    def text(self, head: Sequence[int] | np.ndarray, phases: Mapping[str, Given]) -> bytes:
         """Return the job; ``head`` is what comes before the phases."""
         parts: list[np.ndarray | Sequence[int]] = [head, [len(phases)]]
         for given, wanted in phases.values():
@@ -158,7 +158,7 @@ class Bench:
     def run(
         self,
         bench: Path,
-        head: Sequence[int],
+        head: Sequence[int] | np.ndarray,
         phases: Mapping[str, Given],
         *,
         cycles: int,

@@ -260,15 +260,16 @@ def write(folder: Path, top: str, case: Case, signature: wiring.Signature) -> Pa
         words = {
             "name": name, "way": way[:-1], "count": len(lines), "last": max(len(lines), 1) - 1,
             "bit": bit, "width": width, "msb": width - 1, "low": low, "high": low + 15,
-            "top": low + 15, "range": f"[{width - 1}:0] " if width > 1 else "", "answers": "",
+            "top": low + 15, "range": f"[{width - 1}:0] " if width > 1 else "",
         }  # fmt: skip
         is_input = flow is In
         (inputs if is_input else outputs).append(f"{name}_left")
         after = _after(case, name) if is_input else {}
+        answers = ""
         for output, counts in after.items():
             lines = [f"{count:x}" for count in counts]
             (folder / f"{top}_{name}_after_{output}.hex").write_text("\n".join(lines) + "\n")
-            words["answers"] += _ANSWERS.format(name=name, output=output)
+            answers += _ANSWERS.format(name=name, output=output)
         parts = {
             "declarations": _PORT
             + "".join(_AFTER.replace("{output}", output) for output in after)
@@ -287,7 +288,7 @@ def write(folder: Path, top: str, case: Case, signature: wiring.Signature) -> Pa
             "drive": _OFFER if is_input else _ACCEPT,
         }  # fmt: skip
         for part, template in parts.items():
-            text[part] += template.format(**words)
+            text[part] += template.format(**words, answers=answers)
     streams = {name for name, _ in stream_ports(signature)}
     others = {name: of for name, of in signature.members.items() if name not in streams}
     text["connections"] += "".join(

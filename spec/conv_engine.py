@@ -6,7 +6,7 @@ from math import prod
 from seedbed.spec.checks import require_int
 from seedbed.spec.engine import EngineConfig
 from seedbed.spec.fixed import Q4_12, Q6_12, Fixed, require_format
-from seedbed.spec.network import LENET5, NetworkConfig, named
+from seedbed.spec.network import LENET5, NetworkField
 from seedbed.spec.planner import plan
 
 __all__ = ["CONV_ENGINE_STATUS", "ConvEngineConfig"]
@@ -44,7 +44,7 @@ class ConvEngineConfig:
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     """
 
-    network: NetworkConfig | str = LENET5
+    network: NetworkField = NetworkField(LENET5)
     lanes: int = 32
     ways: int = 4
     values: Fixed = Q6_12
@@ -52,24 +52,22 @@ class ConvEngineConfig:
     engine: EngineConfig = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        network = named(self.network)
-        object.__setattr__(self, "network", network)
         require_format("values", self.values)
         require_format("weights", self.weights)
         # Every sum is below 2^53, so that models may use floating point for it.
         widest = self.values.width + self.weights.width - 2
-        most = max(layer.fan_in for layer in network.layers) + 1
+        most = max(layer.fan_in for layer in self.layers) + 1
         require_int(
             "the bits of a layer's sum of weights by values", widest + most.bit_length(), 2, 53
         )
-        made = plan(lanes=self.lanes, ways=self.ways, layers=network.layers)
+        made = plan(lanes=self.lanes, ways=self.ways, layers=self.layers)
         engine = EngineConfig(plan=made, values=self.values, weights=self.weights)
         object.__setattr__(self, "engine", engine)
 
     @property
     def layers(self):
         """Return the network's layers."""
-        return named(self.network).layers
+        return self.network.layers
 
     @property
     def image_beats(self) -> int:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from seedbed.spec.checks import require_bool, require_choice, require_int
-from seedbed.spec.network import NetworkConfig, named
+from seedbed.spec.network import NetworkField
 
 __all__ = [
     "ALIGNMENTS",
@@ -128,7 +128,7 @@ class ElasticZoConfig:
     section 4.3; Wang et al., "NITI" (IEEE TPDS 2022).
     """
 
-    network: NetworkConfig | str = "lenet5_padded"
+    network: NetworkField = NetworkField("lenet5_padded")
     partition: int = 5
     fraction: int = 4
     rounding: str = "nearest"
@@ -139,7 +139,6 @@ class ElasticZoConfig:
     in_place: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "network", named(self.network))
         require_int("partition", self.partition, 0, len(self.layers))
         require_int("fraction", self.fraction, 0, 8)
         require_choice("rounding", self.rounding, ROUNDINGS)
@@ -157,7 +156,6 @@ class ElasticZoConfig:
     @property
     def layers(self):
         """The layers of the network."""
-        assert isinstance(self.network, NetworkConfig)
         return self.network.layers
 
     @property

@@ -30,7 +30,7 @@ class EngineConfig:
         Format of activations and logits.
     weights
         Format of the frozen network's parameters.
-    lora
+    adapters
         The adapters, if there are any.
     dynamic
         Whether a sample's outputs of a step have one exponent, found after the last of them: int8.
@@ -43,14 +43,14 @@ class EngineConfig:
     plan: Plan
     values: Fixed
     weights: Fixed
-    lora: "LoraConfig | None" = None
+    adapters: "LoraConfig | None" = None
     dynamic: bool = False
     mac: MacArrayConfig = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         # A bias is a weight of an activation of 1, the logits' way to the adapters one of 1.
         ones = {} if self.dynamic else {"values": self.values}
-        if self.lora:
+        if self.adapters:
             ones["the adapters' parameters"] = self.lora.parameters
         for name, form in ones.items():
             if form.one > form.high:
@@ -58,14 +58,21 @@ class EngineConfig:
         object.__setattr__(self, "mac", self._mac())
 
     @property
+    def lora(self) -> "LoraConfig":
+        """The adapters. Raises ``ValueError`` if there are none."""
+        if self.adapters is None:
+            raise ValueError("the engine has no adapters")
+        return self.adapters
+
+    @property
     def number(self) -> int:
         """Bits of a number in the store: a value or a gradient."""
-        return max([self.values.width] + ([self.lora.gradients.width] if self.lora else []))
+        return max([self.values.width] + ([self.lora.gradients.width] if self.adapters else []))
 
     def _mac(self) -> MacArrayConfig:
         # The array's factors are whatever comes to its two sides.
         weights, activations = [self.weights.width], [self.values.width]
-        if self.lora:
+        if self.adapters:
             # Outer products have activations and gradients for weights; updates accumulators.
             formats = self.lora.parameters, self.lora.gradients, self.lora.accumulators, self.values
             weights += [form.width for form in formats]
@@ -74,7 +81,7 @@ class EngineConfig:
             lanes=self.plan.lanes,
             blocks=1,
             ways=self.plan.ways,
-            products=self.lora is not None,
+            products=self.adapters is not None,
             weight_width=max(weights),
             weight_peak=LIMIT if self.dynamic else 0,
             activation_width=max(activations),
@@ -87,23 +94,23 @@ class EngineConfig:
     @property
     def pages(self) -> int:
         """Pages of the trainable rows: two of parameters, which an update swaps; accumulators."""
-        return 3 if self.plan.schedule else 0
+        return 3 if self.plan.adapters else 0
 
     @property
     def written_rows(self) -> int:
-        """Rows that training writes: the trainable ones, or all where there is no schedule."""
-        return self.plan.trainable_rows if self.plan.schedule else self.plan.frozen_rows
+        """Rows that training writes: the trainable ones, or all where there are no adapters."""
+        return self.plan.trainable_rows if self.plan.adapters else self.plan.frozen_rows
 
     @property
     def fractions(self) -> tuple[int, ...]:
         """Fraction bits of the weights: the frozen network's, and trainable ones if they differ."""
-        others = [self.lora.parameters.fraction] if self.lora else []
+        others = [self.lora.parameters.fraction] if self.adapters else []
         return tuple(dict.fromkeys([self.weights.fraction, *others]))
 
     @property
     def output_forms(self) -> tuple[Fixed, ...]:
         """Formats of a step's outputs: values, and gradients if there are any."""
-        return (self.values, self.lora.gradients) if self.lora else (self.values,)
+        return (self.values, self.lora.gradients) if self.adapters else (self.values,)
 
     @property
     def requantize(self) -> RequantizeConfig:
@@ -120,4 +127,4 @@ class EngineConfig:
     @property
     def word(self) -> int:
         """Bits of a parameter in a stream of them, two a beat."""
-        return max([self.weights.width] + ([self.lora.parameters.width] if self.lora else []))
+        return max([self.weights.width] + ([self.lora.parameters.width] if self.adapters else []))

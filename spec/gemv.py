@@ -164,11 +164,19 @@ class GemvConfig(SeedlmConfig):
             beats=-(-self.columns // lanes), exponent_width=0,
         )  # fmt: skip
 
-    def _multipliers(self, *, greatest: int, **fields: int) -> MacArrayConfig:
+    def _multipliers(
+        self, *, lanes: int, blocks: int, weight_width: int, weight_peak: int, greatest: int,
+        beats: int, exponent_width: int = MacArrayConfig.exponent_width,
+    ) -> MacArrayConfig:  # fmt: skip
         """Return the multipliers; ``greatest`` is the greatest magnitude of a weight."""
         product = greatest << (self.activation_width - 1)
         return MacArrayConfig(
-            **fields,
+            lanes=lanes,
+            blocks=blocks,
+            weight_width=weight_width,
+            weight_peak=weight_peak,
+            exponent_width=exponent_width,
+            beats=beats,
             activation_width=self.activation_width,
             vectors=self.vectors,
             accumulator_width=min(64, (product * self.columns).bit_length() + 1),

@@ -8,7 +8,7 @@ from seedbed.spec.engine import EngineConfig
 from seedbed.spec.fixed import Q4_12, Q6_12, Q9_9, Fixed, require_format
 from seedbed.spec.forward_cache import CODE, ForwardCacheConfig
 from seedbed.spec.lora import LoraConfig
-from seedbed.spec.network import LENET5, NetworkConfig, named
+from seedbed.spec.network import LENET5, NetworkField
 from seedbed.spec.nf4 import Nf4Config
 from seedbed.spec.planner import ALIGN, plan
 from seedbed.spec.softmax_loss import SoftmaxLossConfig
@@ -76,7 +76,7 @@ class InstantFtConfig:
     as Q8.16, for no accuracy that could be measured (docs/demo_instantft.md).
     """
 
-    network: NetworkConfig = LENET5
+    network: NetworkField = NetworkField(LENET5)
     rank: int = 4
     values: Fixed = Q6_12
     weights: Fixed = Q4_12
@@ -96,7 +96,6 @@ class InstantFtConfig:
     lora: LoraConfig = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "network", named(self.network))
         for name in ("values", "weights", "adapters", "gradients", "accumulators"):
             require_format(name, getattr(self, name))
         require_choice("cache", self.cache, CACHES)
@@ -169,7 +168,7 @@ class InstantFtConfig:
         Raises ``ValueError`` for lanes or ways that it has no plan for.
         """
         made = plan(lanes=self.lanes, ways=self.ways, layers=self.network.layers, lora=self.lora)
-        return EngineConfig(plan=made, values=self.values, weights=self.weights, lora=self.lora)
+        return EngineConfig(plan=made, values=self.values, weights=self.weights, adapters=self.lora)
 
     @property
     def forward_cache(self) -> ForwardCacheConfig:
@@ -182,9 +181,7 @@ class InstantFtConfig:
             raise ValueError(
                 f"block must be a multiple of the {ALIGN} numbers of a row, not {self.block}"
             )
-        schedule = self.engine.plan.schedule
-        assert schedule
-        for region in schedule.cached:
+        for region in self.engine.plan.schedule.cached:
             if region.first != region.origin or region.stride != region.shape[1] * region.shape[2]:
                 raise ValueError(
                     f"{region.name} has padding between its rows, and cannot be cached: use other "

@@ -110,7 +110,7 @@ class LoraConfig:
         Raises ``TypeError`` or ``ValueError`` for lanes, ways or formats that are not supported.
         """
         made = plan(lanes=self.lanes, ways=self.ways, lora=self)
-        return EngineConfig(plan=made, values=self.values, weights=self.parameters, lora=self)
+        return EngineConfig(plan=made, values=self.values, weights=self.parameters, adapters=self)
 
     @property
     def parameter_beats(self) -> int:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import overload
 
 from seedbed.spec.checks import require_bool, require_choice, require_int, require_ints
 
@@ -14,6 +15,7 @@ __all__ = [
     "TINY",
     "Layer",
     "NetworkConfig",
+    "NetworkField",
     "named",
 ]
 
@@ -211,3 +213,26 @@ def named(network: NetworkConfig | str) -> NetworkConfig:
         return network
     require_choice("network", network, NETWORKS)
     return NETWORKS[network]
+
+
+class NetworkField:
+    """A configuration's field that takes a network or a name, and has the network.
+
+    The class has the default as it was given.
+    """
+
+    def __init__(self, default: NetworkConfig | str):
+        self._default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, config: None, owner: type) -> NetworkConfig | str: ...
+    @overload
+    def __get__(self, config: object, owner: type) -> NetworkConfig: ...
+    def __get__(self, config: object | None, owner: type) -> NetworkConfig | str:
+        return self._default if config is None else vars(config)[self._name]
+
+    def __set__(self, config: object, network: NetworkConfig | str) -> None:
+        vars(config)[self._name] = named(network)

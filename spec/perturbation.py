@@ -1,6 +1,7 @@
 """Configuration of the stream of perturbations."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 from seedbed.spec.checks import is_zero, require_choice, require_int
 from seedbed.spec.lutopt import SEED_BITS, LutoptConfig
@@ -60,10 +61,6 @@ class PerturbationConfig:
     banks: int = 8
     count_width: int = 20
     eps_width: int = 6
-    array: UrngConfig | None = field(init=False, repr=False, default=None)
-    scale: ScaleConfig | None = field(init=False, repr=False, default=None)
-    pool: PoolConfig | None = field(init=False, repr=False, default=None)
-    lutopt: LutoptConfig | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         require_choice("source", self.source, DEFAULTS)
@@ -77,18 +74,42 @@ class PerturbationConfig:
         require_choice("rounding", self.rounding, MIDPOINTS)
         require_int("size", self.size, 3, 65535)
         require_int("banks", self.banks, 1, 32)
+        # Each source refuses what it cannot be made for.
         if self.source == "urng":
-            scale = ScaleConfig(
-                lanes=self.lanes, width=self.width, leap=self.leap, rounding=self.rounding
-            )
-            object.__setattr__(self, "scale", scale)
-            object.__setattr__(self, "array", scale.array)
+            _ = self.scale
         elif self.source == "lutopt":
-            lutopt = LutoptConfig(lanes=self.lanes, width=self.width, seeding="word")
-            object.__setattr__(self, "lutopt", lutopt)
+            _ = self.lutopt
         else:
-            pool = PoolConfig(size=self.size, width=self.width, banks=self.banks, lanes=self.lanes)
-            object.__setattr__(self, "pool", pool)
+            _ = self.pool
+
+    @cached_property
+    def scale(self) -> ScaleConfig:
+        """The scale of ``urng``; another source has none, which is a ``ValueError``."""
+        self._require_source("urng")
+        return ScaleConfig(
+            lanes=self.lanes, width=self.width, leap=self.leap, rounding=self.rounding
+        )
+
+    @property
+    def array(self) -> UrngConfig:
+        """The array of ``urng``; another source has none, which is a ``ValueError``."""
+        return self.scale.array
+
+    @cached_property
+    def lutopt(self) -> LutoptConfig:
+        """The generator of ``lutopt``; another source has none, which is a ``ValueError``."""
+        self._require_source("lutopt")
+        return LutoptConfig(lanes=self.lanes, width=self.width, seeding="word")
+
+    @cached_property
+    def pool(self) -> PoolConfig:
+        """The pool of ``pool``; another source has none, which is a ``ValueError``."""
+        self._require_source("pool")
+        return PoolConfig(size=self.size, width=self.width, banks=self.banks, lanes=self.lanes)
+
+    def _require_source(self, source: str) -> None:
+        if self.source != source:
+            raise ValueError(f"source must be {source!r} for this, not {self.source!r}")
 
     @property
     def seeds(self) -> range:
@@ -104,16 +125,15 @@ class PerturbationConfig:
         The array's numbers are fractions of 2^(b-1). f includes the least exponent of the scale, so
         that only the offset from it is added to the exponent of eps.
         """
-        if self.pool is not None:
+        if self.source == "pool":
             return self.pool.fraction_bits
-        if self.lutopt is not None:
+        if self.source == "lutopt":
             return self.width - 1 - UNIFORM_SCALE
-        assert self.scale is not None
         return self.width - 1 - self.scale.least
 
     @property
     def exponents(self) -> range:
         """The exponents that a beat can have."""
         top = 1 << (self.eps_width - 1)
-        above = self.scale.greatest - self.scale.least if self.scale else 0
+        above = self.scale.greatest - self.scale.least if self.source == "urng" else 0
         return range(-top, top + above)

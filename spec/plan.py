@@ -171,7 +171,7 @@ class Plan:
         The frozen network's steps: the first one, and the one after the last.
     output
         The step whose outputs are the engine's.
-    schedule
+    adapters
         How the trainable rows are trained, if there are any.
     """
 
@@ -184,7 +184,14 @@ class Plan:
     output: Step
     frozen_rows: int
     trainable_rows: int = 0
-    schedule: "AdapterSchedule | None" = None
+    adapters: "AdapterSchedule | None" = None
+
+    @property
+    def schedule(self) -> "AdapterSchedule":
+        """How the trainable rows are trained. Raises ``ValueError`` if there are none."""
+        if self.adapters is None:
+            raise ValueError("the plan has no adapters, and so no schedule")
+        return self.adapters
 
     @property
     def image(self) -> Region:

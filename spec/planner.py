@@ -174,7 +174,9 @@ def plan(
     for layer, source, target in zip(layers, inputs, [*inputs[1:], logits], strict=False):
         made.layer(layer, source, target)
     base = (0, len(made.steps))
-    schedule = hidden and lora and place_adapters(made, tuple(inputs), hidden, logits, lora)
+    adapters = None
+    if hidden and lora:
+        adapters = place_adapters(made, tuple(inputs), hidden, logits, lora)
     return Plan(
         lanes=lanes,
         ways=ways,
@@ -182,8 +184,8 @@ def plan(
         inputs=tuple(inputs),
         steps=tuple(made.steps),
         base=base,
-        output=schedule.output if schedule else made.steps[-1],
+        output=adapters.output if adapters else made.steps[-1],
         frozen_rows=made.rows[False],
         trainable_rows=made.rows[True],
-        schedule=schedule,
+        adapters=adapters,
     )

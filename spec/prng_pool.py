@@ -99,6 +99,12 @@ class PoolConfig:
         object.__setattr__(self, "contents", contents)
 
     @property
+    def numbers(self) -> tuple[int, ...]:
+        """The initial numbers of the pool: ``contents``, by default or as given."""
+        assert self.contents is not None
+        return self.contents
+
+    @property
     def fraction_bits(self) -> int:
         """f of the default contents: a number m represents m 2^-f, one integer bit and a sign."""
         return self.width - 2

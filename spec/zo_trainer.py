@@ -9,7 +9,7 @@ from seedbed.spec.elasticzo import ElasticZoConfig
 from seedbed.spec.engine import EngineConfig
 from seedbed.spec.fixed import Fixed
 from seedbed.spec.loss_sign import LossSignConfig
-from seedbed.spec.network import NetworkConfig, named
+from seedbed.spec.network import NetworkConfig, NetworkField
 from seedbed.spec.planner import plan
 from seedbed.spec.weight_perturb import WeightPerturbConfig
 from seedbed.spec.zero_order import ZeroOrderSchedule, place_zero_order
@@ -55,7 +55,7 @@ class ZoTrainerConfig:
     Source: ElasticZO, Algorithm 2 and section 4.
     """
 
-    network: NetworkConfig | str = "lenet5_padded"
+    network: NetworkField = NetworkField("lenet5_padded")
     tail: int = 0
     lanes: int = 32
     ways: int = 4
@@ -66,8 +66,7 @@ class ZoTrainerConfig:
     schedule: ZeroOrderSchedule = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        network = named(self.network)
-        object.__setattr__(self, "network", network)
+        network = self.network
         last = network.layers[-1]
         if last.relu or last.pool > 1 or last.kind != "dense":
             raise ValueError(
@@ -103,7 +102,7 @@ class ZoTrainerConfig:
     @property
     def layers(self):
         """The network's layers, without biases."""
-        return tuple(replace(layer, bias=False) for layer in named(self.network).layers)
+        return tuple(replace(layer, bias=False) for layer in self.network.layers)
 
     @property
     def partition(self) -> int:

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -82,6 +83,26 @@ def test_every_package_is_in_the_wheel():
         for path in (ROOT / floor).rglob("__init__.py")
     }
     assert set(setup["packages"]) == folders == set(setup["package-dir"])
+
+
+def test_every_package_is_checked_for_types(tmp_path):
+    """The tree that mypy reads has every package under its name, and no older links."""
+    setup = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    for folder in setup["setuptools"]["package-dir"].values():
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / folder / "__init__.py").touch()
+    tree = tmp_path / setup["mypy"]["mypy_path"]
+    old = tree / "seedbed/renamed"
+    old.parent.mkdir(parents=True)
+    old.symlink_to("../../../renamed")
+    subprocess.run(
+        ["make", "--silent", "--file", ROOT / "Makefile", "types"], cwd=tmp_path, check=True
+    )
+    assert not old.is_symlink()
+    for package, folder in setup["setuptools"]["package-dir"].items():
+        found = tree / package.replace(".", "/") / "__init__.py"
+        assert found.is_file(), f"mypy does not see {package}"
+        assert found.samefile(tmp_path / folder / "__init__.py")
 
 
 def test_every_file_beside_the_modules_is_in_the_wheel():

@@ -34,13 +34,16 @@ Target = Annotated[Path, typer.Argument(metavar="OUT", help="The file to write."
 
 
 def configuration(
-    bits: int | None, format_: str = "seedlm", group: int | None = None, **options: int | None
-) -> "Config":
+    bits: int | None, format_: str = "seedlm", group: int | None = None, *,
+    block: int | None = None, latent: int | None = None, width: int | None = None,
+    word_bits: int | None = None,
+) -> "Config":  # fmt: skip
     """Return the configuration of a format; for SeedLM, the paper's with ``bits`` per weight.
 
-    ``options`` modify SeedLM's blocks. Raises ``ValueError`` if the block is not fully specified,
-    and for an option of another format.
+    The options from ``block`` on modify SeedLM's blocks. Raises ``ValueError`` if the block is not
+    fully specified, and for an option of another format.
     """
+    options = {"block": block, "latent": latent, "width": width, "word_bits": word_bits}
     given = {name: value for name, value in options.items() if value is not None}
     if format_ != "seedlm":
         return _other_format(bits, format_, group, given)
@@ -53,12 +56,17 @@ def configuration(
                 f"give --bits, one of {', '.join(map(str, SEEDLM))}, or else also "
                 f"{' and '.join('--' + name for name in missing)}"
             )
-        return SeedlmConfig(**given)
-    if bits not in SEEDLM:
+        sizes = given
+    elif bits not in SEEDLM:
         raise ValueError(f"bits must be one of {', '.join(map(str, SEEDLM))}, not {bits}")
-    paper = SEEDLM[bits]
+    else:
+        paper = SEEDLM[bits]
+        sizes = {"block": paper.block, "latent": paper.latent, "width": paper.width} | given
     return SeedlmConfig(
-        **{"block": paper.block, "latent": paper.latent, "width": paper.width} | given
+        block=sizes["block"],
+        latent=sizes["latent"],
+        width=sizes["width"],
+        word_bits=sizes.get("word_bits", SeedlmConfig.word_bits),
     )
 
 
@@ -287,7 +295,7 @@ def inspect(
         packed = Packed.of(read)
         config = packed.config
         compressed = packed.entries
-        rows = []
+        rows: list[dict[str, Any]] = []
         for name, weights in packed.tensors.items():
             size = packed.nbytes(name, weights)
             rows.append(
@@ -303,7 +311,7 @@ def inspect(
                     "kept": weights.kept,
                 }
             )
-        unchanged = [
+        unchanged: list[dict[str, Any]] = [
             {
                 "tensor": name,
                 "shape": list(entry.shape),

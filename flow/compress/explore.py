@@ -76,7 +76,7 @@ def explore(
     require_int("samples", samples, 1, 1 << 24)
     require_int("seed", seed, 0, (1 << 32) - 1)
     configs = grid(bits, widths=widths)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for done, config in enumerate(configs, start=1):
         blocks = np.random.default_rng((seed, config.block)).normal(size=(samples, config.block))
         wrong = errors(config, blocks, *search(config, blocks, rule=rule)).sum()

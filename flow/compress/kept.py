@@ -123,8 +123,8 @@ def write_kept(
                     stored = np.zeros(decoded.shape, bool)
                     stored.reshape(-1)[inside] = True
                     for k in range(0, weights.columns, packed.config.block):
-                        part = decoded[:, k : k + packed.config.block]
-                        compensate(targets, part, stored, changes, k)
+                        strip = decoded[:, k : k + packed.config.block]
+                        compensate(targets, strip, stored, changes, k)
                 wanted.append((targets - decoded).reshape(-1)[inside])
                 shown.advance(task, len(inside))
             errors, differences = np.concatenate(parts), np.concatenate(wanted)

@@ -136,6 +136,13 @@ class Packed:
         return format_name(self.config)
 
     @property
+    def seedlm(self) -> SeedlmConfig:
+        """The configuration of SeedLM's blocks. Raises ``ValueError`` for another format."""
+        if not isinstance(self.config, SeedlmConfig):
+            raise ValueError(f"the format must be seedlm, not {self.format}")
+        return self.config
+
+    @property
     def blocks(self) -> int:
         """Number of blocks of all tensors."""
         return sum(each.rows * each.blocks(self.config) for each in self.tensors.values())

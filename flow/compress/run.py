@@ -218,7 +218,7 @@ def _summaries(
     for name, less in saved.items():
         sums[name].append((-less, 0.0, 0.0))
     rows, bits, counts = [], 0, 0
-    for name, weights in (packed.tensors | incompressible).items():
+    for name, weights in {**packed.tensors, **incompressible}.items():
         size_bits, count = 8 * packed.nbytes(name, weights), prod(weights.shape)
         errors = relative(sums[name], packed.config) if name in sums else ()
         if errors:

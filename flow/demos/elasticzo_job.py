@@ -149,8 +149,8 @@ class Images:
             How many images to train on, drawn at random, and a third as many to test on; by default
             all.
         """
-        train = tuple(np.concatenate(parts) for parts in zip(split.pre, split.tune, strict=True))
-        sets = [train, split.test]
+        images, labels = (np.concatenate(k) for k in zip(split.pre, split.tune, strict=True))
+        sets = [(images, labels), split.test]
         if degrees:
             rng = np.random.default_rng(0)
             sets = [_drawn(each, ROTATED, rng) for each in sets]

@@ -91,6 +91,7 @@ def run_instantft(
         job for degrees in ANGLES for variant in ANGLE_SWEEP for job in jobs(variant, degrees)
     ]
     done = run_jobs(task, wanted, folder, workers=workers, progress=shown)
+    table = [summary(jobs(variant, angle), done) for variant in TABLE]
     result = {
         "command": f"seedbed demo instantft --angle {angle:g} --seeds {seeds}"
         + ("" if data is None else " --data DIR"),
@@ -103,13 +104,13 @@ def run_instantft(
         "settings": asdict(settings),
         "cache_bytes": cache_bytes(task),
         "costs": {name: asdict(cost(LENET5, method)) for name, method in METHODS.items()},
-        "table": [summary(jobs(variant, angle), done) for variant in TABLE],
+        "table": table,
         "times": [summary(jobs(variant, angle), done) for variant in TIMED],
         "angles": [
             summary(jobs(variant, degrees), done) for degrees in ANGLES for variant in ANGLE_SWEEP
         ],
+        "gaps": gaps(table),
     }
-    result["gaps"] = gaps(result["table"])
     write_atomic(out / "instantft.json", json.dumps(result, indent=1, allow_nan=False) + "\n")
     draw(result, out)
     if console is not None:

@@ -46,16 +46,14 @@ def demo_instantft(
     folder = build / "demo" / ("digits" if data is None else "mnist")
     options = {"images": images, "epochs": epochs, "lanes": lanes, "seed": seed}
     given = {name: value for name, value in options.items() if value is not None}
-    if stalls:
-        given["stalls"] = True
     if rtl:
         if seeds is not None:
             raise ValueError("--rtl runs one job: it takes --seed, and not --seeds")
         instantft_rtl_demo.run_rtl(
-            data, folder, build=build, angle=angle, console=Console(), **given
+            data, folder, build=build, angle=angle, stalls=stalls, console=Console(), **given
         )
         return
-    if given:
-        raise ValueError(f"--{next(iter(given))} goes with --rtl")
+    if given or stalls:
+        raise ValueError(f"--{next(iter(given), 'stalls')} goes with --rtl")
     seeds = instantft.SEEDS if seeds is None else seeds
     instantft.run_instantft(data, folder, angle=angle, seeds=seeds, console=Console())

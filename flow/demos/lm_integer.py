@@ -1,6 +1,6 @@
 """A language model in integers: compressed, with kept entries, and tuned by forward passes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, frexp, log2
 from pathlib import Path
 
@@ -94,26 +94,29 @@ def _mask(
     return path
 
 
-def _entries(
-    differences: np.ndarray, places: np.ndarray, columns: int, unit: float, sparse: SparseMacConfig
-) -> dict[str, object]:
-    """Return entries, shift and scale of a matrix.
+def _with_entries(
+    matrix: KeptMatrix, differences: np.ndarray, places: np.ndarray, sparse: SparseMacConfig
+) -> KeptMatrix:
+    """Return a matrix with entries, their shift, and their scale.
 
     The perturbation's step is as close to :data:`EPS` as powers of two allow, with the finest value
     whose range has room for the differences.
     """
-    whole = round(log2(EPS / (deviation(sparse) * unit)))
-    peak = ROOM * float(np.abs(differences).max(initial=0)) / unit
+    whole = round(log2(EPS / (deviation(sparse) * matrix.unit)))
+    peak = ROOM * float(np.abs(differences).max(initial=0)) / matrix.unit
     least = max(0, frexp(peak)[1] - (sparse.value_width - 1), whole - MOST_SCALE)
     shift = min(least, sparse.most_shift)
     half = 1 << (sparse.value_width - 1)
-    values = np.rint(differences / np.ldexp(unit, shift)).clip(-half, half - 1).astype(np.int64)
-    rows, found = np.divmod(places, columns)
-    return {
-        "entries": np.stack([rows, found, values], axis=1),
-        "shift": shift,
-        "scale": min(max(whole - shift, 0), MOST_SCALE),
-    }
+    values = (
+        np.rint(differences / np.ldexp(matrix.unit, shift)).clip(-half, half - 1).astype(np.int64)
+    )
+    rows, columns = np.divmod(places, matrix.columns)
+    return replace(
+        matrix,
+        entries=np.stack([rows, columns, values], axis=1),
+        shift=shift,
+        scale=min(max(whole - shift, 0), MOST_SCALE),
+    )
 
 
 def _matrices(path: Path, sparse: SparseMacConfig) -> dict[str, KeptMatrix]:
@@ -121,18 +124,17 @@ def _matrices(path: Path, sparse: SparseMacConfig) -> dict[str, KeptMatrix]:
     found = {}
     with Checkpoint(path) as file:
         packed = Packed.of(file)
+        config = packed.seedlm
         for name, weights in packed.tensors.items():
             entry = file.tensors[name + SUFFIX]
             raw = np.frombuffer(file.read(entry.offset, entry.nbytes), np.uint8)
-            blocks = unpack_rows(
-                packed.config, raw.reshape(entry.shape), weights.blocks(packed.config)
-            )
-            unit = 2.0 ** (weights.scale - 8) / (packed.config.half - 1)
+            blocks = unpack_rows(config, raw.reshape(entry.shape), weights.blocks(config))
+            unit = 2.0 ** (weights.scale - 8) / (config.half - 1)
             kept = read_kept(file, packed, name)
-            more = {}
+            matrix = KeptMatrix(fields=blocks, columns=weights.columns, unit=unit)
             if len(kept.indices):
-                more = _entries(kept.differences, kept.indices, weights.columns, unit, sparse)
-            found[name] = KeptMatrix(fields=blocks, columns=weights.columns, unit=unit, **more)
+                matrix = _with_entries(matrix, kept.differences, kept.indices, sparse)
+            found[name] = matrix
     return found
 
 

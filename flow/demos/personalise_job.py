@@ -10,6 +10,7 @@ import numpy as np
 from safetensors.numpy import save_file
 from threadpoolctl import threadpool_limits
 
+from seedbed.flow.compress.packed import Config
 from seedbed.flow.compress.plan import Options
 from seedbed.flow.demos.lm import DAMPING
 from seedbed.flow.demos.lm_task import TENSORS, Task, Windows, join, restore, squared_gradients
@@ -21,7 +22,11 @@ from seedbed.spec.packing import GroupsConfig
 __all__ = ["BASES", "Base", "Schedule", "Training", "make_base", "train"]
 
 #: Formats of the base. ``feedback`` is SeedLM, with errors compensated by later columns.
-BASES = {"seedlm": SEEDLM[4], "feedback": SEEDLM[4], "groups": GroupsConfig(group=32)}
+BASES: dict[str, Config] = {
+    "seedlm": SEEDLM[4],
+    "feedback": SEEDLM[4],
+    "groups": GroupsConfig(group=32),
+}
 #: The last of so many parts of a text is held out; half as many lines before it find the rates.
 HELD_OUT = 4
 #: Lines of a text whose gradients choose weights, and give the base its second moments.

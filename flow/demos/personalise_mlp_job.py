@@ -2,7 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -174,10 +174,10 @@ class Task:
                 rate = job.rate * (1 - k / job.steps)
                 batch = x[picked], labels[picked]
                 if job.method == "zo":
+                    losses = partial(tuned.losses, x=batch[0], labels=batch[1])
                     theta, _ = step(
-                        lambda thetas, batch=batch: tuned.losses(thetas, *batch), theta, source,
-                        next(numbers), eps=self.settings.eps, rate=rate,
-                    )  # fmt: skip
+                        losses, theta, source, next(numbers), eps=self.settings.eps, rate=rate
+                    )
                 else:
                     theta = theta - rate * tuned.gradient(theta, *batch)
                 if not np.isfinite(theta).all():

@@ -196,8 +196,8 @@ def _multiply(trained: Trained, path: Path, build: Path) -> dict[str, Any]:
         packed = Packed.of(file)
         weights, entry = packed.tensors[name], file.tensors[name + SUFFIX]
         raw = np.frombuffer(file.read(entry.offset, entry.nbytes), np.uint8).reshape(entry.shape)
-    blocks = unpack_rows(packed.config, raw, weights.blocks(packed.config))
-    params = {f.name: getattr(packed.config, f.name) for f in fields(SeedlmConfig) if f.init}
+    blocks = unpack_rows(packed.seedlm, raw, weights.blocks(packed.seedlm))
+    params = {f.name: getattr(packed.seedlm, f.name) for f in fields(SeedlmConfig) if f.init}
     config = GemvConfig(**params, beat_bits=BEAT)
     activations = next(
         patches[0, 0]

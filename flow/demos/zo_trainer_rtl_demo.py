@@ -73,9 +73,11 @@ def run_rtl(
     network = NETWORKS[split.test[0].shape[-1]]
     core = registry.find(CORE)
     # The default network is not set, so that the core is the one of the report.
-    params = {} if network == ZoTrainerConfig.network else {"network": network}
+    params: dict[str, str | int] = {}
+    if network != ZoTrainerConfig.network:
+        params["network"] = network
     if METHODS[method]:
-        params = {**params, "tail": METHODS[method]}
+        params["tail"] = METHODS[method]
     config = core.configure(params)
     job = draw(config, split, **options)
     with Bar(

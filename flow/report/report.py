@@ -91,11 +91,11 @@ def summary(rows: list[dict[str, Any]]) -> list[str]:
         lines.append(f"  {'; '.join(filter(None, parts))}")
     if unchecked:
         lines.append(f"Not checked so far: {', '.join(dict.fromkeys(unchecked))}.")
-    if found := aims.aims_table(rows, "", ""):
-        missed = [line for line in found.lines if line[-1] == "missed"]
-        lines.append(f"Aims: {len(found.lines) - len(missed)} of {len(found.lines)} are met.")
+    if met := aims.aims_table(rows, "", ""):
+        missed = [line for line in met.lines if line[-1] == "missed"]
+        lines.append(f"Aims: {len(met.lines) - len(missed)} of {len(met.lines)} are met.")
         for line in missed:
-            cells = dict(zip(found.header, line, strict=True))
+            cells = dict(zip(met.header, line, strict=True))
             where = f" on {cells['target']}" if cells.get("target") else ""
             lines.append(
                 f"  missed: {cells['design']}{where}, {cells['figure']}: {cells['measured']}, "

@@ -112,10 +112,10 @@ def case(config: ConvEngineConfig, random: Random, *, count: int = 3) -> Case:
         phases.append(Phase(inputs={"i": sent}, outputs={"o": came}))
     words = model.words()
     (x,) = images(config, rng, 1)
-    wrong = [fault(config, "parameters")]
+    refused = [fault(config, "parameters")]
     for packet, came in [
-        (words[:-1], wrong),
-        (np.concatenate([words, words[:3]]), wrong),
+        (words[:-1], refused),
+        (np.concatenate([words, words[:3]]), refused),
         (words, ran(model, x)),
     ]:
         phases += [

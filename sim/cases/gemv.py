@@ -189,8 +189,8 @@ def _errors(config: GemvConfig, draw) -> list[Phase]:
         start = Phase(inputs={"i": after.inputs["i"]})
         rest = {name: payloads for name, payloads in after.inputs.items() if name != "i"}
         # A command ends the discarding: that of the next job, or one that only clears.
-        after = [start, Phase(inputs=rest, outputs=after.outputs)] if k % 3 else [clear, after]
-        found += [*phases, *after]
+        job_phases = [start, Phase(inputs=rest, outputs=after.outputs)]
+        found += [*phases, *(job_phases if k % 3 else [clear, after])]
     return found
 
 

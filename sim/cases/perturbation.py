@@ -26,13 +26,13 @@ def case(config: PerturbationConfig, random: Random, *, numbers: int = 500) -> C
     edges = [(config.seeds[0], 2 * n, -eps, 1), (config.seeds[-1], 2 * n, eps - 1, 0)]
     all_commands = [*commands, *edges, commands[0]]
     phases = [phase(config, model, all_commands)]
-    if config.pool is not None:
+    if config.source == "pool":
         top = (1 << (config.width - 1)) - 1
         pool = [random.randint(-top, top) for _ in range(min(config.size, 4 * n))]
         model.load(pool)
         phases.append(Phase(inputs={"i_pool": pack_numbers(config.pool, pool)}))
         phases.append(phase(config, model, [(seed, d, 0, 0) for seed in (0, 1) for d in (3 * n,)]))
-    return Case(phases=phases, quiet=True, retains=config.pool is not None)
+    return Case(phases=phases, quiet=True, retains=config.source == "pool")
 
 
 def phase(config: PerturbationConfig, model: Perturbation, commands: list[tuple]) -> Phase:

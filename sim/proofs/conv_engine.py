@@ -122,7 +122,7 @@ def walk(dut: LayerSequencer) -> Module:
         for k, (place, size) in enumerate(zip(at, sizes, strict=True)):
             m.d.comb += Assert(inside[f"nest.left_{k}"] + place == of(size) - 1)
     with m.If(running | (loading & inside["loaded"])):
-        roms = {
+        roms: dict[str, list[int]] = {
             "window": [s.window for s in steps],
             "weights": [s.weights for s in steps],
             "skew": [plan.skews.index(s.skew) for s in steps],

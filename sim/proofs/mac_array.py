@@ -1,5 +1,6 @@
 """Proofs of the array of multipliers."""
 
+from functools import partial
 from itertools import product
 
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value, signed
@@ -131,7 +132,7 @@ EARLY = Mutant(
     old="taps = zip(self.products, products.values, strict=True)",
     new="taps = zip(self.products, entry.values, strict=True)",
 )
-TINY = {"weight_width": 2, "activation_width": 2, "accumulator_width": 7, "results": 2}
+tiny = partial(MacArrayConfig, weight_width=2, activation_width=2, accumulator_width=7, results=2)
 
 PROOFS = tuple(
     Proof(
@@ -148,7 +149,7 @@ PROOFS = tuple(
     for size, config, harness, depth, says, mutants in [
         (
             "2x2",
-            MacArrayConfig(lanes=2, blocks=2, exponent_width=1, **TINY),
+            tiny(lanes=2, blocks=2, exponent_width=1),
             room,
             2,
             "Every accepted frame has a free entry in the result FIFO; a valid sum is stable until "
@@ -157,7 +158,7 @@ PROOFS = tuple(
         ),
         (
             "2x2",
-            MacArrayConfig(lanes=2, blocks=2, exponent_width=1, **TINY),
+            tiny(lanes=2, blocks=2, exponent_width=1),
             sums,
             8,
             "A sum is that of its frame's products, each block's shifted by its exponent.",
@@ -165,7 +166,7 @@ PROOFS = tuple(
         ),
         (
             "2x2x2",
-            MacArrayConfig(lanes=2, blocks=2, ways=2, exponent_width=0, **TINY),
+            tiny(lanes=2, blocks=2, ways=2, exponent_width=0),
             sums,
             7,
             "Each way's sum is that of its own weights' products with the shared activations.",
@@ -173,7 +174,7 @@ PROOFS = tuple(
         ),
         (
             "2x2x2",
-            MacArrayConfig(lanes=2, blocks=1, ways=2, exponent_width=0, products=True, **TINY),
+            tiny(lanes=2, blocks=1, ways=2, exponent_width=0, products=True),
             tap,
             3,
             "Products are at their port two cycles after their beat.",
@@ -181,7 +182,7 @@ PROOFS = tuple(
         ),
         (
             "4x2",
-            MacArrayConfig(lanes=4, blocks=1, exponent_width=2, **TINY),
+            tiny(lanes=4, blocks=1, exponent_width=2),
             sums,
             9,
             "A sum is that of its frame's products, each block's shifted by its exponent.",

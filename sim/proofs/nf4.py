@@ -1,5 +1,7 @@
 """Proofs of 4-bit NormalFloat: peaks, codes and numbers, each by its definition."""
 
+from functools import partial
+
 from amaranth.hdl import Assert, Module, Mux, Signal, Value
 
 from seedbed.hw.nf4 import Nf4Dequantise
@@ -191,51 +193,37 @@ TRUNCATES_NUMBER = Mutant(
     new="product >> shift",
 )
 
-TINY = {"values": Fixed(6, 2), "peak_width": 4, "level_fraction": 6}
+tiny = partial(Nf4Config, values=Fixed(6, 2), peak_width=4, level_fraction=6)
 STABLE = "a valid beat is stable until its transfer."
 
-PROOFS = tuple(
+PROOFS = (
     Proof(
-        name=f"nf4_{harness.__name__}_{size}",
+        name="nf4_peaks_2x2",
         core="nf4",
-        says=says,
-        component=component,
-        config=config,
-        harness=harness,
-        depth=depth,
-        reach=reach,
-        mutants=mutants,
-    )
-    for size, component, config, harness, depth, reach, says, mutants in [
-        (
-            "2x2",
-            Nf4Quantise,
-            Nf4Config(block=4, lanes=2, **TINY),
-            peaks,
-            3,
-            12,
-            "A block's peak is the greatest magnitude of its beats, rounded up.",
-            (TRUNCATES, WRAPS, NO_RESTART),
-        ),
-        (
-            "1",
-            Nf4Quantise,
-            Nf4Config(block=1, thresholds=5, **TINY),
-            codes,
-            1,
-            20,
-            f"A code is how many thresholds its number exceeds; no row is lost; {STABLE}",
-            (EQUAL_COUNTS, NO_CLEAR, LEAVES_EARLY, NO_STALL),
-        ),
-        (
-            "2",
-            Nf4Dequantise,
-            Nf4Config(block=2, **TINY),
-            numbers,
-            1,
-            12,
-            f"A number is its level times the peak, rounded; {STABLE}",
-            (TRUNCATES_NUMBER, NO_STALL),
-        ),
-    ]
+        says="A block's peak is the greatest magnitude of its beats, rounded up.",
+        component=Nf4Quantise,
+        config=tiny(block=4, lanes=2),
+        harness=peaks,
+        depth=3,
+        mutants=(TRUNCATES, WRAPS, NO_RESTART),
+    ),
+    Proof(
+        name="nf4_codes_1",
+        core="nf4",
+        says=f"A code is how many thresholds its number exceeds; no row is lost; {STABLE}",
+        component=Nf4Quantise,
+        config=tiny(block=1, thresholds=5),
+        harness=codes,
+        reach=20,
+        mutants=(EQUAL_COUNTS, NO_CLEAR, LEAVES_EARLY, NO_STALL),
+    ),
+    Proof(
+        name="nf4_numbers_2",
+        core="nf4",
+        says=f"A number is its level times the peak, rounded; {STABLE}",
+        component=Nf4Dequantise,
+        config=tiny(block=2),
+        harness=numbers,
+        mutants=(TRUNCATES_NUMBER, NO_STALL),
+    ),
 )

@@ -1,5 +1,7 @@
 """Proofs of the stream of perturbations, with each of its sources."""
 
+from functools import partial
+
 from amaranth.hdl import Array, Assert, Assume, Cat, Const, Module, Mux, Shape, Signal
 from amaranth.hdl._ast import AnyConst
 from amaranth.lib import data
@@ -210,10 +212,10 @@ POOL_RUNS = Mutant(
     old="pool.o.ready.eq(self.o.ready)",
     new="pool.o.ready.eq(1)",
 )
-SIZES = {"count_width": 8, "eps_width": 2}
-URNG = PerturbationConfig(lanes=3, width=5, **SIZES)
-POOL = PerturbationConfig(source="pool", size=5, lanes=2, width=4, banks=2, **SIZES)
-LUTOPT = PerturbationConfig(source="lutopt", lanes=32, width=5, **SIZES)
+small = partial(PerturbationConfig, count_width=8, eps_width=2)
+URNG = small(lanes=3, width=5)
+POOL = small(source="pool", size=5, lanes=2, width=4, banks=2)
+LUTOPT = small(source="lutopt", lanes=32, width=5)
 SAYS = {
     length: (
         "A command gives exactly d numbers, the last with `last`, before the next is accepted; "

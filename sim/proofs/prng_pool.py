@@ -19,7 +19,7 @@ def windows(dut: PrngPool) -> Module:
     config = dut.config
     size, request = config.size, dut.i.payload
     m.d.comb += [Assume(request.start < size), Assume(request.count <= config.lanes)]
-    numbers = Array(Const(number, signed(config.width)) for number in config.contents * 2)
+    numbers = Array(Const(number, signed(config.width)) for number in config.numbers * 2)
     position = Signal(range(size))
     begin = Mux(request.seek, request.start, position)
     beats = [(dut.o.valid, dut.o.payload)]

@@ -1,5 +1,7 @@
 """Proofs of requantization: a layer's beats, its shift, and the rounding."""
 
+from functools import partial
+
 from amaranth.hdl import Assert, Const, Module, Mux, Signal, Value
 from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import data
@@ -137,7 +139,7 @@ def rounding(dut: RoundingShifter) -> Module:
     return m
 
 
-NARROW = {"ways": 1, "width": 12, "entries": 2}
+narrow = partial(RequantizeConfig, ways=1, width=12, entries=2)
 RANGE = Mutant(
     name="a quotient of 127 is rounded up",
     old="(up & ~quotient.all()) ^ sign",
@@ -195,7 +197,7 @@ PROOFS = (
         says="A value is its number by 2^shift, rounded half away from zero, in -127..127, and at "
         "least 0 with ReLU.",
         component=RoundingShifter,
-        config=RequantizeConfig(**NARROW),
+        config=narrow(),
         harness=rounding,
         depth=6,
         reach=10,
@@ -207,7 +209,7 @@ PROOFS = (
         says="A value is its number by 2^shift, rounded by its own low bits, in -127..127, and at "
         "least 0 with ReLU.",
         component=RoundingShifter,
-        config=RequantizeConfig(rounding="pseudo-stochastic", **NARROW),
+        config=narrow(rounding="pseudo-stochastic"),
         harness=rounding,
         depth=7,
         reach=11,

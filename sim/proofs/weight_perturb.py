@@ -1,5 +1,7 @@
 """Proofs of the perturbing stage: its sums, the rows that it perturbs, and replay."""
 
+from functools import partial
+
 from amaranth.hdl import Array, Assert, Cat, Module, Mux, Signal, Value, signed
 
 from seedbed.hw.perturbation_rows import Kind, PerturbationRows
@@ -178,7 +180,7 @@ def replay(dut: WeightPerturb) -> Module:
     return m
 
 
-SMALL = {"lanes": 8, "ways": 2, "rows": 16}
+small = partial(WeightPerturbConfig, lanes=8, ways=2, rows=16)
 
 PROOFS = (
     Proof(
@@ -187,7 +189,7 @@ PROOFS = (
         says="An output is the weight plus or minus the magnitude of its number, in -127..127; a "
         "valid row is stable until its transfer.",
         component=WeightPerturb,
-        config=WeightPerturbConfig(**SMALL),
+        config=small(),
         harness=sums,
         depth=1,
         reach=9,
@@ -212,7 +214,7 @@ PROOFS = (
         "and the buffer's entry of its index, if it is buffered; its mask, range and rounding are "
         "those of the definition; a valid row is stable until its transfer.",
         component=WeightPerturb,
-        config=WeightPerturbConfig(used=(5, 8, 3), **SMALL),
+        config=small(used=(5, 8, 3)),
         harness=rows,
         depth=1,
         reach=40,
@@ -243,7 +245,7 @@ PROOFS = (
         says="After a return, the generator has the seed of the step, and has stepped once for "
         "each row before the one that is drawn.",
         component=WeightPerturb,
-        config=WeightPerturbConfig(used=(5, 8, 3), **SMALL),
+        config=small(used=(5, 8, 3)),
         harness=replay,
         depth=1,
         reach=32,

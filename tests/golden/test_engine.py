@@ -172,5 +172,5 @@ def test_engine_refuses(params, sentence):
 
 def test_a_gradient_may_be_wider_than_a_value():
     made = plan(lanes=8, ways=1, lora=LoraConfig())
-    config = EngineConfig(plan=made, values=Fixed(14, 9), weights=Q4_12, lora=LoraConfig())
+    config = EngineConfig(plan=made, values=Fixed(14, 9), weights=Q4_12, adapters=LoraConfig())
     assert config.number == 16
