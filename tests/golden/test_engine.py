@@ -124,7 +124,7 @@ def test_windows_meet_their_weights():
 def test_adapters_come_back():
     rng = np.random.default_rng(2)
     for network, made in plans():
-        if not made.schedule:
+        if not made.adapters:
             continue
         config = lora(network, rank=16)
         a = [rng.integers(1, 99, (16, width)) for width in config.widths]
@@ -160,12 +160,15 @@ def test_plan_refuses(params, error, sentence):
     ("params", "sentence"),
     [
         ({"values": Fixed(12, 11)}, r"values must have room for 1, which Q1\.11 has not"),
-        ({"lora": LoraConfig(parameters=Fixed(9, 8))}, r"parameters must have room for 1, which"),
+        (
+            {"adapters": LoraConfig(parameters=Fixed(9, 8))},
+            r"parameters must have room for 1, which",
+        ),
         ({"weights": Fixed(40, 12)}, r"weight_width must be in 2\.\.32, not 40"),
     ],
 )
 def test_engine_refuses(params, sentence):
-    made = plan(lanes=32, ways=4, layers=LENET5.layers, lora=params.get("lora"))
+    made = plan(lanes=32, ways=4, layers=LENET5.layers, lora=params.get("adapters"))
     with pytest.raises(ValueError, match=sentence):
         EngineConfig(plan=made, **{"values": Q6_12, "weights": Q4_12} | params)
 
