@@ -84,32 +84,32 @@ class PerturbationConfig:
 
     @cached_property
     def scale(self) -> ScaleConfig:
-        """The scale of ``urng``; another source has none, which is a ``ValueError``."""
-        self._require_source("urng")
+        """The scale of ``urng``. Raises ``ValueError`` for another source, as the others do."""
+        self._require_source("urng", "a scale and an array")
         return ScaleConfig(
             lanes=self.lanes, width=self.width, leap=self.leap, rounding=self.rounding
         )
 
     @property
     def array(self) -> UrngConfig:
-        """The array of ``urng``; another source has none, which is a ``ValueError``."""
+        """The array of ``urng``."""
         return self.scale.array
 
     @cached_property
     def lutopt(self) -> LutoptConfig:
-        """The generator of ``lutopt``; another source has none, which is a ``ValueError``."""
-        self._require_source("lutopt")
+        """The generator of ``lutopt``."""
+        self._require_source("lutopt", "a linear generator")
         return LutoptConfig(lanes=self.lanes, width=self.width, seeding="word")
 
     @cached_property
     def pool(self) -> PoolConfig:
-        """The pool of ``pool``; another source has none, which is a ``ValueError``."""
-        self._require_source("pool")
+        """The pool of ``pool``."""
+        self._require_source("pool", "a pool")
         return PoolConfig(size=self.size, width=self.width, banks=self.banks, lanes=self.lanes)
 
-    def _require_source(self, source: str) -> None:
+    def _require_source(self, source: str, part: str) -> None:
         if self.source != source:
-            raise ValueError(f"source must be {source!r} for this, not {self.source!r}")
+            raise ValueError(f"only the source {source!r} has {part}, not {self.source!r}")
 
     @property
     def seeds(self) -> range:

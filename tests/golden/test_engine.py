@@ -177,3 +177,11 @@ def test_a_gradient_may_be_wider_than_a_value():
     made = plan(lanes=8, ways=1, lora=LoraConfig())
     config = EngineConfig(plan=made, values=Fixed(14, 9), weights=Q4_12, adapters=LoraConfig())
     assert config.number == 16
+
+
+def test_without_adapters_there_is_no_schedule():
+    made = plan(lanes=32, ways=4, layers=LENET5.layers)
+    with pytest.raises(ValueError, match="the plan has no adapters, and so no schedule"):
+        _ = made.schedule
+    with pytest.raises(ValueError, match="the engine has no adapters"):
+        _ = EngineConfig(plan=made, values=Q6_12, weights=Q4_12).lora

@@ -1,9 +1,13 @@
 """The float networks: shapes and counts of LeNet-5, and gradients against differences."""
 
+from dataclasses import FrozenInstanceError, replace
+
 import numpy as np
 import pytest
 
 from seedbed.golden import network
+from seedbed.spec import ConvEngineConfig, InstantFtConfig, ZoTrainerConfig
+from seedbed.spec.elasticzo import ElasticZoConfig
 from seedbed.spec.network import LENET5, NETWORKS, Layer, NetworkConfig, named
 
 #: Every construct there is, small: padding, pooling with and without ReLU, flat and not.
@@ -115,3 +119,18 @@ def test_a_layer_may_have_no_bias():
     assert list(network.gradients(config, parameters, x, np.array([0, 1]))) == ["a.weight"]
     with pytest.raises(TypeError, match="bias must be"):
         Layer(name="a", kind="dense", inputs=(4, 1, 1), outputs=3, bias=1)
+
+
+@pytest.mark.parametrize(
+    "kind", [ConvEngineConfig, ElasticZoConfig, InstantFtConfig, ZoTrainerConfig]
+)
+def test_a_configuration_has_the_network_of_a_name(kind):
+    config = kind(network="lenet5")
+    assert config.network is LENET5
+    assert config == kind(network=LENET5)
+    assert replace(config).network is LENET5
+    assert kind().network is named(kind.network)
+    with pytest.raises(FrozenInstanceError):
+        config.network = "tiny"
+    with pytest.raises(ValueError, match=f"{NAMES}, not 'lenet'"):
+        kind(network="lenet")

@@ -78,3 +78,13 @@ def test_lutopt_has_no_next_seed():
 def test_model_refuses(call, sentence):
     with pytest.raises(ValueError, match=sentence):
         Model(PerturbationConfig()).values(**call)
+
+
+@pytest.mark.parametrize(
+    ("source", "part"),
+    [("pool", "array"), ("lutopt", "scale"), ("urng", "lutopt"), ("urng", "pool")],
+)
+def test_a_source_has_its_own_parts_alone(source, part):
+    sentence = rf"only the source '\w+' has [a-z ]+, not '{source}'"
+    with pytest.raises(ValueError, match=sentence):
+        getattr(PerturbationConfig(source=source), part)
