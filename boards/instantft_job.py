@@ -8,8 +8,7 @@ from threadpoolctl import threadpool_limits
 from seedbed.boards.stream_job import StreamJob
 from seedbed.boards.streams import Input, Output, packet, payloads
 from seedbed.flow.demos.data import digits, mnist, rotated
-from seedbed.flow.demos.instantft import ANGLES, SETTINGS
-from seedbed.flow.demos.instantft_job import Task, prepare, to_bytes
+from seedbed.flow.demos.instantft_task import ANGLES, SETTINGS, Task, prepare, to_bytes
 from seedbed.golden import network
 from seedbed.golden.engine import words as row_words
 from seedbed.golden.instantft import batches, quantised

@@ -7,9 +7,10 @@ import pytest
 from rich.console import Console
 
 from seedbed.flow import pool
-from seedbed.flow.demos import instantft, instantft_job
+from seedbed.flow.demos import instantft, instantft_job, instantft_task
 from seedbed.flow.demos.data import digits
-from seedbed.flow.demos.instantft_job import FIXED, Job, Settings, prepare, sized, to_bytes
+from seedbed.flow.demos.instantft_job import FIXED, Job, Methods
+from seedbed.flow.demos.instantft_task import Settings, prepare, sized, to_bytes
 from seedbed.spec.finetune import METHODS
 
 SETTINGS = Settings(phases=((6, 1e-3), (2, 1e-4)), images=30, epochs=2, batch=10, rate=0.02)
@@ -19,7 +20,7 @@ PLOTS = {"instantft_angle.png", "instantft_time.png"}
 @pytest.fixture
 def small(monkeypatch):
     """The whole demonstration with few steps, images and angles."""
-    monkeypatch.setitem(instantft.SETTINGS, "digits", SETTINGS)
+    monkeypatch.setitem(instantft_task.SETTINGS, "digits", SETTINGS)
     monkeypatch.setattr(instantft, "ANGLES", (15, 90))
 
 
@@ -55,8 +56,8 @@ def test_whole_demonstration(tmp_path, small, monkeypatch):
 
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*.*")}
     # Nothing is left to run.
-    monkeypatch.setattr(instantft_job.Task, "run", None)
-    monkeypatch.setattr(instantft_job, "_pretrain", None)
+    monkeypatch.setattr(instantft_job.Methods, "run", None)
+    monkeypatch.setattr(instantft_task, "_pretrain", None)
     assert instantft.run_instantft(None, out, angle=40, seeds=2, workers=1) == result
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*.*")} == before
 
@@ -66,17 +67,18 @@ def task(tmp_path_factory):
     steps = []
     found = prepare(digits(), SETTINGS, tmp_path_factory.mktemp("kept"), steps.append)
     assert sum(steps) == 8
-    return found
+    return Methods(found)
 
 
 def test_cached_results_depend_on_all_inputs(task, monkeypatch):
+    start = task.start
     changed = [
-        replace(task, settings=replace(SETTINGS, rate=0.03)),
-        replace(task, images=task.images[::-1].copy()),
-        replace(task, labels=task.labels[::-1].copy()),
-        replace(task, parameters={n: v + 1 for n, v in task.parameters.items()}),
+        replace(start, settings=replace(SETTINGS, rate=0.03)),
+        replace(start, images=start.images[::-1].copy()),
+        replace(start, labels=start.labels[::-1].copy()),
+        replace(start, parameters={n: v + 1 for n, v in start.parameters.items()}),
     ]
-    digests = {each.digest for each in (task, *changed)}
+    digests = {Methods(each).digest for each in (start, *changed)}
     assert replace(task).digest == task.digest
     monkeypatch.setattr(instantft_job, "code", lambda name: "another")
     digests.add(replace(task).digest)
@@ -91,7 +93,7 @@ def test_methods_share_images_and_order(task, monkeypatch):
         return {}
 
     for name in ("_fixed", "_float"):
-        monkeypatch.setattr(instantft_job.Task, name, record)
+        monkeypatch.setattr(instantft_job.Methods, name, record)
     task.run(Job("FT-All", "none", 90.0, 5))
     task.run(Job(FIXED, "nf4", 90.0, 5))
     task.run(Job(FIXED, "nf4", 90.0, 6))
@@ -102,12 +104,12 @@ def test_methods_share_images_and_order(task, monkeypatch):
 
 def test_fixed_point_learns_as_float_does(tmp_path):
     settings = replace(
-        instantft.SETTINGS["digits"], phases=((150, 1e-3),), images=300, epochs=6, rate=0.01
+        instantft_task.SETTINGS["digits"], phases=((150, 1e-3),), images=300, epochs=6, rate=0.01
     )
-    task = prepare(digits(), settings, tmp_path, lambda steps: None)
+    task = Methods(prepare(digits(), settings, tmp_path, lambda steps: None))
     real = task.run(Job("InstantFT", "exact", 60.0, 0))
     ours = task.run(Job(FIXED, "nf4", 60.0, 0))
-    assert task.upright > 0.85
+    assert task.start.upright > 0.85
     for each in (real, ours):
         assert each["after_held"] > each["before_held"] + 0.15
     assert abs(ours["before_held"] - real["before_held"]) < 0.01
@@ -115,7 +117,7 @@ def test_fixed_point_learns_as_float_does(tmp_path):
 
 
 def test_a_run_that_diverges_says_so(task):
-    wild = replace(task, settings=replace(SETTINGS, rate=1e6, epochs=20))
+    wild = Methods(replace(task.start, settings=replace(SETTINGS, rate=1e6, epochs=20)))
     assert wild.run(Job("FT-Last", "none", 90.0, 0))["diverged"] is False
     assert wild.run(Job("LoRA-All", "none", 90.0, 0))["diverged"] is True
     assert "diverged" not in task.run(Job(FIXED, "nf4", 90.0, 0))
@@ -134,10 +136,10 @@ def test_digits_stand_in_the_middle_as_those_of_mnist():
 def test_a_pool_runs_each_uncached_job_once(tmp_path, task, monkeypatch):
     jobs = [Job("InstantFT", "exact", 90.0, seed) for seed in range(2)]
     pool.run_jobs(task, jobs[:1], tmp_path, workers=1, progress=False)
-    run = instantft_job.Task.run
+    run = instantft_job.Methods.run
     ran = []
     monkeypatch.setattr(
-        instantft_job.Task, "run", lambda self, job: ran.append(job) or run(self, job)
+        instantft_job.Methods, "run", lambda self, job: ran.append(job) or run(self, job)
     )
     done = pool.run_jobs(task, [*jobs, *jobs], tmp_path, workers=1, progress=False)
     assert ran == jobs[1:]

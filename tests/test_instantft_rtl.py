@@ -9,7 +9,7 @@ from rich.console import Console
 
 from seedbed.flow import paper, registry
 from seedbed.flow.demos import instantft_rtl, instantft_rtl_demo
-from seedbed.flow.demos.instantft_job import Settings, Task
+from seedbed.flow.demos.instantft_task import Settings, Task
 from seedbed.flow.report import jobs, kinds
 from seedbed.flow.report.sections import sections
 from seedbed.golden import network

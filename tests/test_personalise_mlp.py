@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from seedbed.flow.demos import mlp_task
 from seedbed.flow.demos import personalise_mlp as demo
-from seedbed.flow.demos import zo, zo_job
 from seedbed.flow.demos.data import digits
 from seedbed.flow.demos.personalise_mlp_job import (
     Adapters,
@@ -26,7 +26,7 @@ from seedbed.spec.network import Layer, NetworkConfig
 @pytest.fixture(scope="module")
 def task(tmp_path_factory):
     split = digits()
-    start = zo_job.prepare(split, replace(zo.SETTINGS["digits"], degrees=45, pre_steps=200))
+    start = mlp_task.prepare(split, replace(mlp_task.SETTINGS["digits"], degrees=45, pre_steps=200))
     return prepare(start, split.pre, Settings(steps=100), tmp_path_factory.mktemp("mlp"))
 
 

@@ -10,10 +10,9 @@ from rich.console import Console
 from seedbed.flow import registry
 from seedbed.flow.demos import sparse_trainer_demo, sparse_trainer_rtl
 from seedbed.flow.demos.data import Split, digits, rotated
+from seedbed.flow.demos.mlp_task import SETTINGS, flat, prepare
 from seedbed.flow.demos.sparse_network import activations, compress, sensitivity
 from seedbed.flow.demos.sparse_trainer_rtl import Settings
-from seedbed.flow.demos.zo import SETTINGS
-from seedbed.flow.demos.zo_job import flat, prepare
 from seedbed.flow.emit import verilog
 from seedbed.golden.classifier import Mlp
 from seedbed.sim import sparse_job

@@ -8,7 +8,8 @@ from rich.console import Console
 from seedbed.flow import pool
 from seedbed.flow.demos import zo, zo_job
 from seedbed.flow.demos.data import Split, digits
-from seedbed.flow.demos.zo_job import Job, Settings, prepare, run
+from seedbed.flow.demos.mlp_task import Settings, prepare
+from seedbed.flow.demos.zo_job import Job, Sources, run
 from seedbed.flow.pool import NotCachedError, cached_run
 from seedbed.golden.zo import SOURCES, Run
 
@@ -69,9 +70,9 @@ def test_whole_demonstration(tmp_path, small, monkeypatch):
 def test_cached_results_depend_on_all_inputs(tmp_path, task, monkeypatch):
     job = Job("gaussian", (), 4, 0)
     with pytest.raises(NotCachedError):
-        cached_run(task, job, tmp_path)
-    first = cached_run(task, job, tmp_path, may_run=True)
-    assert cached_run(task, job, tmp_path) == first
+        cached_run(Sources(task), job, tmp_path)
+    first = cached_run(Sources(task), job, tmp_path, may_run=True)
+    assert cached_run(Sources(task), job, tmp_path) == first
     changed = [
         (task, Job("gaussian", (), 4, 1)),
         (task, Job("gaussian", (), 8, 0)),
@@ -82,10 +83,10 @@ def test_cached_results_depend_on_all_inputs(tmp_path, task, monkeypatch):
     ]
     for other_task, other_job in changed:
         with pytest.raises(NotCachedError):
-            cached_run(other_task, other_job, tmp_path)
+            cached_run(Sources(other_task), other_job, tmp_path)
     monkeypatch.setattr(zo_job, "code", lambda name: "another")
     with pytest.raises(NotCachedError):
-        cached_run(prepare(digits(), SETTINGS), job, tmp_path)
+        cached_run(Sources(prepare(digits(), SETTINGS)), job, tmp_path)
 
 
 def other_images():

@@ -10,7 +10,7 @@ from rich.console import Console
 from seedbed.flow import registry
 from seedbed.flow.demos import zo_trainer_rtl, zo_trainer_rtl_demo
 from seedbed.flow.demos.data import Split
-from seedbed.flow.demos.elasticzo_job import load
+from seedbed.flow.demos.elasticzo_checkpoint import load
 from seedbed.flow.report import jobs, kinds
 from seedbed.flow.report.sections import sections
 from seedbed.sim import zo_job

@@ -16,7 +16,7 @@ from seedbed.boards.registers import ports
 from seedbed.boards.stream_job import JOB_REGISTERS, StreamJob, add_job, feed, give
 from seedbed.boards.streams import Input, Output, packet, payloads
 from seedbed.flow.demos.data import digits, mnist
-from seedbed.flow.demos.elasticzo_job import save
+from seedbed.flow.demos.elasticzo_checkpoint import save
 from seedbed.flow.demos.zo_trainer_rtl import draw
 from seedbed.flow.files import require_output, write_atomic
 from seedbed.flow.options import Force

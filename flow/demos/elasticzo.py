@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from seedbed.flow.demos.data import digits, mnist
-from seedbed.flow.demos.elasticzo_job import NETWORKS, Images, Settings, Task, load
+from seedbed.flow.demos.elasticzo_checkpoint import NETWORKS, load
+from seedbed.flow.demos.elasticzo_job import Images, Settings, Task
 from seedbed.flow.demos.elasticzo_plots import draw
 from seedbed.flow.files import write_atomic
 from seedbed.flow.pool import run_jobs

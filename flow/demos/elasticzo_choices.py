@@ -9,7 +9,8 @@ from typing import Any
 from rich.console import Console
 
 from seedbed.flow.demos.data import digits, mnist
-from seedbed.flow.demos.elasticzo_job import NETWORKS, Images, Settings, Task
+from seedbed.flow.demos.elasticzo_checkpoint import NETWORKS
+from seedbed.flow.demos.elasticzo_job import Images, Settings, Task
 from seedbed.flow.files import write_atomic
 from seedbed.flow.options import show_table
 from seedbed.flow.pool import run_jobs

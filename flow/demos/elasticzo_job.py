@@ -1,23 +1,20 @@
 """One training of the ElasticZO demonstration, executable in a separate process."""
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from io import BytesIO
 from pathlib import Path
 from time import perf_counter
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
 from seedbed.flow.cache import code
 from seedbed.flow.demos.data import Split, rotated
-from seedbed.flow.files import write_atomic
+from seedbed.flow.demos.elasticzo_checkpoint import METHODS, Arrays, load, save
 from seedbed.golden import network as floating
 from seedbed.golden.elasticzo import ElasticZo, Network, batches, init
 from seedbed.golden.elasticzo_float import ElasticZoFloat
@@ -26,19 +23,13 @@ from seedbed.spec.checks import require_choice, require_int
 from seedbed.spec.elasticzo import GRAIN, ElasticZoConfig, phases_of
 from seedbed.spec.network import named
 
-__all__ = ["ARITHMETICS", "METHODS", "Images", "Settings", "Task", "load", "save"]
+__all__ = ["ARITHMETICS", "Images", "Settings", "Task"]
 
-#: Layers at the end that backpropagation trains; -1 is all of them.
-METHODS = {"full-zo": 0, "cls2": 1, "cls1": 2, "full-bp": -1}
 ARITHMETICS = ("int8", "float")
-#: Which network for which side of the images.
-NETWORKS = {8: "lenet_digits", 28: "lenet5_padded"}
 #: Rotated images to train on, and as many to test on. Source: ElasticZO, section 5.1.
 ROTATED = 1024
 #: The rate in floating point falls ten times, by this factor. Source: ElasticZO, section 5.1.1.
 DECAY = 0.8
-
-Arrays = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -325,26 +316,3 @@ def _network(arrays: Arrays) -> Network:
     names = [name for name in arrays if f"{name}.exponent" in arrays]
     weights = {name: arrays[name].astype(np.float32) for name in names}
     return Network(weights, {name: int(arrays[f"{name}.exponent"]) for name in names})
-
-
-def save(path: Path, arrays: Arrays, state: dict[str, Any]) -> None:
-    """Write a checkpoint: arrays, and a state of JSON values; equal values give equal bytes."""
-    # numpy would store a transposed array as it lies in memory.
-    arrays = {name: np.asarray(values, order="C") for name, values in arrays.items()}
-    buffer = BytesIO()
-    text = json.dumps(state).encode()
-    np.savez(buffer, **arrays, state=np.frombuffer(text, np.uint8))  # type: ignore[arg-type]
-    write_atomic(path, buffer.getvalue())
-
-
-def load(path: Path) -> tuple[Arrays, dict[str, Any]] | None:
-    """Return a checkpoint's arrays and state, or ``None`` if there is none that can be read."""
-    if not path.is_file():
-        return None
-    try:
-        with path.open("rb") as opened, np.load(opened) as file:
-            arrays = {name: file[name] for name in file.files}
-            state = json.loads(arrays.pop("state").tobytes())
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile):
-        return None
-    return arrays, state

@@ -10,23 +10,16 @@ from rich.console import Console
 from threadpoolctl import threadpool_limits
 
 from seedbed.flow.demos.data import digits, mnist
-from seedbed.flow.demos.instantft_job import FIXED, Job, Settings, Task, prepare
+from seedbed.flow.demos.instantft_job import FIXED, Job, Methods
 from seedbed.flow.demos.instantft_plots import draw, show
+from seedbed.flow.demos.instantft_task import ANGLES, SETTINGS, prepare
 from seedbed.flow.files import write_atomic
 from seedbed.flow.pool import bar, run_jobs
 from seedbed.spec.finetune import METHODS, cost
 from seedbed.spec.network import LENET5
 
-__all__ = ["ANGLES", "SEEDS", "SETTINGS", "run_instantft"]
+__all__ = ["SEEDS", "run_instantft"]
 
-#: Pre-training by data set: steps and rates of Adam. All other settings are the paper's, except the
-#: digits' learning rate: a network pre-trained on 500 digits has activations over twice as large.
-SETTINGS = {
-    "digits": Settings(phases=((500, 1e-3), (250, 2e-4)), rate=0.02),
-    "mnist": Settings(phases=((2000, 1e-3), (1000, 2e-4))),
-}
-#: Angles of Figure 7a, in degrees.
-ANGLES = (15, 30, 45, 60, 75, 90)
 SEEDS = 3
 #: Curves of Figure 7a: method and cache. For a frozen network, the exact cache gives the same
 #: result as no cache, in less time.
@@ -81,7 +74,8 @@ def run_instantft(
     settings, folder, shown = SETTINGS[split.name], out / "instantft_cache", console is not None
     with bar(shown) as progress, threadpool_limits(1):
         line = progress.add_task("pre-training", total=sum(steps for steps, _ in settings.phases))
-        task = prepare(split, settings, folder, lambda steps: progress.advance(line, steps))
+        start = prepare(split, settings, folder, lambda steps: progress.advance(line, steps))
+    task = Methods(start)
 
     def jobs(variant: tuple[str, str], degrees: float) -> list[Job]:
         return [Job(*variant, float(degrees), seed) for seed in range(seeds)]
@@ -98,7 +92,7 @@ def run_instantft(
         "data": split.name,
         "tuned": task.count,
         "held": task.count,
-        "upright": 100 * task.upright,
+        "upright": 100 * start.upright,
         "angle": angle,
         "seeds": list(range(seeds)),
         "settings": asdict(settings),
@@ -118,7 +112,7 @@ def run_instantft(
     return result
 
 
-def cache_bytes(task: Task) -> dict[str, int]:
+def cache_bytes(task: Methods) -> dict[str, int]:
     """Return the forward cache's bytes for all training images, as float32, exact and NF4."""
     found = {"float32": 4 * sum(task.config("exact").cached) * task.count}
     for cache in ("exact", "nf4"):

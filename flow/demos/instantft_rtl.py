@@ -13,8 +13,7 @@ from threadpoolctl import threadpool_limits
 from seedbed.flow import registry
 from seedbed.flow.cache import code, memo
 from seedbed.flow.demos.data import digits, mnist, rotated
-from seedbed.flow.demos.instantft import ANGLES, SETTINGS
-from seedbed.flow.demos.instantft_job import Task, prepare, to_bytes
+from seedbed.flow.demos.instantft_task import ANGLES, SETTINGS, Task, prepare, to_bytes
 from seedbed.flow.emit.verilog import write_packed
 from seedbed.golden.instantft import batches, quantised
 from seedbed.sim import instantft_job, instantft_whole, tools

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from seedbed.flow.demos import zo, zo_job
+from seedbed.flow.demos import mlp_task
 from seedbed.flow.demos.data import digits, mnist
 from seedbed.flow.demos.personalise_mlp_job import Adapters, Job, Settings, Task, prepare
 from seedbed.flow.demos.rates import best, untried
@@ -81,7 +81,7 @@ def personalise_mlp(
         raise ValueError(f"there must be a seed, an image of a step, and {POINTS} steps or more")
     split = digits() if data is None else mnist(data)
     out.mkdir(parents=True, exist_ok=True)
-    start = zo_job.prepare(split, replace(zo.SETTINGS[split.name], degrees=rotate))
+    start = mlp_task.prepare(split, replace(mlp_task.SETTINGS[split.name], degrees=rotate))
     task = prepare(start, split.pre, Settings(steps=steps, batch=batch, source=source), out)
     kinds = _kinds(task, fractions)
 

@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 from seedbed.flow.cache import code
 from seedbed.flow.compress.plan import Options
-from seedbed.flow.demos import zo_job
+from seedbed.flow.demos import mlp_task
 from seedbed.flow.demos.lm_task import restore
 from seedbed.golden.classifier import Mlp
 from seedbed.golden.network import slope
@@ -274,7 +274,7 @@ def compressed(model: Mlp, theta: np.ndarray, out: Path) -> np.ndarray:
     return found
 
 
-def prepare(start: zo_job.Task, pre: Images, settings: Settings, out: Path) -> Task:
+def prepare(start: mlp_task.Task, pre: Images, settings: Settings, out: Path) -> Task:
     """Compress the pre-trained network of ``start``, and order the weights by each mask.
 
     ``pre`` are the upright images that it was trained on; ``out`` gets the intermediate files.

@@ -21,9 +21,8 @@ from seedbed.flow.compress.decompress import decompress
 from seedbed.flow.compress.packed import SUFFIX, Packed, unpack_rows
 from seedbed.flow.compress.plan import Options
 from seedbed.flow.demos.data import Split, digits, mnist
+from seedbed.flow.demos.mlp_task import SETTINGS, flat, prepare
 from seedbed.flow.demos.pretrained import pretrained
-from seedbed.flow.demos.zo import SETTINGS
-from seedbed.flow.demos.zo_job import flat, prepare
 from seedbed.flow.emit import verilog
 from seedbed.flow.files import write_atomic
 from seedbed.flow.progress import Bar

@@ -12,10 +12,9 @@ from threadpoolctl import threadpool_limits
 
 from seedbed.flow.cache import code, memo
 from seedbed.flow.demos.data import Split, digits
-from seedbed.flow.demos.instantft_job import sized
+from seedbed.flow.demos.instantft_task import sized
+from seedbed.flow.demos.mlp_task import SETTINGS, Task, flat, prepare
 from seedbed.flow.demos.sparse_network import Compressed, activations, compress
-from seedbed.flow.demos.zo import SETTINGS
-from seedbed.flow.demos.zo_job import Task, flat, prepare
 from seedbed.sim import sparse_job, tools, training_job
 from seedbed.sim.sparse_job import Done, Job
 from seedbed.spec import SparseTrainerConfig

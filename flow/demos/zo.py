@@ -11,27 +11,15 @@ from rich.console import Console
 
 from seedbed.flow import paper
 from seedbed.flow.demos.data import digits, mnist
-from seedbed.flow.demos.zo_job import (
-    BACKPROP,
-    Job,
-    Settings,
-    Task,
-    prepare,
-)
+from seedbed.flow.demos.mlp_task import SETTINGS, Task, prepare
+from seedbed.flow.demos.zo_job import BACKPROP, Job, Sources
 from seedbed.flow.demos.zo_plots import draw, show
 from seedbed.flow.files import write_atomic
 from seedbed.flow.pool import run_jobs
 from seedbed.flow.row import Row, load_rows
 from seedbed.golden.zo import SOURCES
 
-__all__ = ["DEFAULTS", "RATES", "SEEDS", "SETTINGS", "SWEEPS", "rows", "run_zo"]
-
-#: Hyperparameters by data set, the same for all sources. The digits' rate is below the best rate of
-#: the Gaussian: all sources but the unscaled one are stable at it. :data:`RATES` has other rates.
-SETTINGS = {
-    "digits": Settings(hidden=32, shots=(16, 40), steps=5000, rate=3e-3, eps=2**-7),
-    "mnist": Settings(hidden=16, shots=(16, 256), steps=6000, rate=1e-3, eps=2**-7),
-}
+__all__ = ["DEFAULTS", "RATES", "SEEDS", "SWEEPS", "rows", "run_zo"]
 
 #: Parameters of each source in the table.
 DEFAULTS: dict[str, dict[str, int]] = {
@@ -122,7 +110,9 @@ def run_zo(
     }
     groups = [*table.values(), *(g for groups in sweeps.values() for g in groups), *rates.values()]
     wanted = dict.fromkeys(job for group in groups for job in group)
-    done = run_jobs(task, wanted, out / "zo_cache", workers=workers, progress=console is not None)
+    done = run_jobs(
+        Sources(task), wanted, out / "zo_cache", workers=workers, progress=console is not None
+    )
 
     measured = {key: summary(task, group, done) for key, group in table.items()}
     varied = {name: [summary(task, g, done) for g in groups] for name, groups in sweeps.items()}

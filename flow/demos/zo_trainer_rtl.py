@@ -12,8 +12,8 @@ from threadpoolctl import threadpool_limits
 
 from seedbed.flow.cache import code, memo
 from seedbed.flow.demos.data import Split, digits
-from seedbed.flow.demos.elasticzo_job import load
-from seedbed.flow.demos.instantft_job import SIDE, sized, to_bytes
+from seedbed.flow.demos.elasticzo_checkpoint import load
+from seedbed.flow.demos.instantft_task import SIDE, sized, to_bytes
 from seedbed.golden.elasticzo import init
 from seedbed.golden.training_log import digest
 from seedbed.sim import tools, training_job, zo_job

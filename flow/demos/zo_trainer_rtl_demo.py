@@ -18,7 +18,7 @@ from rich.table import Table
 
 from seedbed.flow import registry
 from seedbed.flow.demos.data import digits, mnist
-from seedbed.flow.demos.elasticzo_job import METHODS, NETWORKS, save
+from seedbed.flow.demos.elasticzo_checkpoint import METHODS, NETWORKS, save
 from seedbed.flow.demos.zo_trainer_rtl import checkpoint_weights, draw, measure, row_figures
 from seedbed.flow.emit import verilog
 from seedbed.flow.files import write_atomic
