@@ -360,12 +360,24 @@ def report(
         bool,
         typer.Option("--all", help="Run all measurements, also cocotb, proofs and mutation."),
     ] = False,
+    stale: Annotated[
+        bool,
+        typer.Option(
+            "--stale",
+            help="Run only the measurements whose committed figures, in docs/figures, are of an "
+            "earlier netlist, or missing.",
+        ),
+    ] = False,
+    core: Annotated[
+        list[str] | None,
+        typer.Option(help="Measure only this core. The option may be repeated."),
+    ] = None,
     docs: Annotated[
         Path | None,
         typer.Option(
             exists=True,
             file_okay=False,
-            help="Also fill the generated blocks of the pages in this folder.",
+            help="Also write docs/figures in this folder, and the generated blocks of its pages.",
         ),
     ] = None,
     build: Build = BUILD,
@@ -377,21 +389,33 @@ def report(
     """
     from seedbed.flow.demos import instantft_rtl_demo, seedlm, zo, zo_trainer_rtl_demo
     from seedbed.flow.report import docs as pages
-    from seedbed.flow.report import jobs
+    from seedbed.flow.report import figures, jobs
     from seedbed.flow.report import report as document_files
 
     everything = jobs.plan(build)
-    main = [job for job in everything if job.main and (not quick or job.kind in jobs.QUICK)]
-    jobs.measure(everything if all_ else main, err)
+    chosen = {registry.find(name).name for name in core} if core else set(CORES)
+    wanted = [job for job in everything if job.core in chosen]
+    if stale:
+        docs = docs or Path()
+        jobs.elaborate(wanted, err)
+        wanted = figures.outdated(wanted, figures.load(docs))
+    elif not all_:
+        wanted = [j for j in wanted if j.main and (not quick or j.kind in jobs.QUICK)]
+    jobs.measure(wanted, err)
     folder = build / "demo"
     demos = [*zo.rows(folder), *seedlm.rows(folder)]
     demos += [*instantft_rtl_demo.rows(folder), *zo_trainer_rtl_demo.rows(folder)]
     # What 'seedbed board report' has written: this package does not import that of the boards.
     demos += load_rows([*build.glob("board/report.json")], saved_rows)
-    path = document_files.build(jobs.cached(everything) + demos, build / "report")
+    rows = jobs.cached(everything) + demos
+    path = document_files.build(rows, build / "report")
     document = json.loads(path.read_text())
     if docs is not None:
-        pages.docs(document, docs)
+        rows = figures.merged(figures.load(docs), rows)
+        figures.save(docs, rows)
+        jobs.elaborate(everything, err)
+        committed = document_files.document(rows, lambda row: figures.is_stale(row, build))
+        pages.docs(committed, docs)
     for line in document_files.summary(document["rows"]):
         out.print(line, markup=False, highlight=False, soft_wrap=True)
     names = "report.html, report.md, report.json and plots"

@@ -142,6 +142,8 @@ class Row:
         The command that reproduces the row.
     target, seeds, tools
         FPGA family, random seeds, tool versions; where there are any.
+    netlist
+        The hash of the elaborated design that was measured; "" where there is none.
     paper
         ``{"source", "table", "row", "figures"}`` of the published figures, or ``None``.
     aim
@@ -159,6 +161,7 @@ class Row:
     target: str | None = None
     seeds: list[int] = field(default_factory=list)
     tools: Mapping[str, str] = field(default_factory=dict)
+    netlist: str = ""
     paper: Mapping[str, Any] | None = None
     aim: Mapping[str, list] = field(default_factory=dict)
 
@@ -176,7 +179,9 @@ class Row:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Row":
         """Return the row of what :meth:`to_json` returned."""
-        return cls(**{name: value for name, value in values.items() if name != "units"})
+        return cls(
+            **{name: value for name, value in values.items() if name not in ("units", "stale")}
+        )
 
 
 def load_rows(paths: Iterable[Path], convert: Callable[[dict[str, Any]], list[Row]]) -> list[Row]:

@@ -7,6 +7,7 @@ from seedbed.flow.report.table import (
     JsonRow,
     Table,
     data_set,
+    design,
     format_figure,
     from_columns,
     seeds,
@@ -67,7 +68,7 @@ def aims_table(rows: list[JsonRow], title: str, text: str) -> Table | None:
     if not aims:
         return None
     return from_columns(title, text, [
-        ("design", [f"{row['core']} {row['config']}" for row, *_ in aims]),
+        ("design", [f"{row['core']} {design(row)}" for row, *_ in aims]),
         ("target", [row["target"] or "" for row, *_ in aims]),
         ("data", [data_set(row) for row, *_ in aims]),
         ("seeds", [seeds(row) for row, *_ in aims]),

@@ -10,11 +10,14 @@ from seedbed.flow.files import write_atomic
 from seedbed.flow.registry import CORES
 from seedbed.flow.report import tables
 from seedbed.flow.report.sections import sections
-from seedbed.flow.report.table import Table, markdown
+from seedbed.flow.report.table import STALE, Table, markdown
 
 __all__ = ["BLOCKS", "docs", "fill"]
 
 NOTHING = "No measurements yet: run `make`."
+
+#: Below a block with such rows.
+EARLIER = f"\n{STALE} Measured on an earlier netlist. `seedbed report --stale` measures it again.\n"
 
 _BLOCK = re.compile(
     r"(<!-- generated: (?P<name>[a-z]+) -->\n)(?P<body>.*?)(<!-- end -->)", re.DOTALL
@@ -121,9 +124,12 @@ def fill(text: str, rows: list[dict[str, Any]], stem: str) -> str:
     bodies = [block["body"] for block in _BLOCK.finditer(text)]
     if len(bodies) != len(starts) or any("<!-- generated:" in body for body in bodies):
         raise ValueError(f"{stem}: a generated block has no '<!-- end -->'")
-    return _BLOCK.sub(
-        lambda block: f"{block[1]}{BLOCKS[block['name']](rows, stem) or NOTHING}\n{block[4]}", text
-    )
+
+    def content(block: re.Match[str]) -> str:
+        made = BLOCKS[block["name"]](rows, stem) or NOTHING
+        return f"{block[1]}{made}\n{EARLIER if STALE in made else ''}{block[4]}"
+
+    return _BLOCK.sub(content, text)
 
 
 def docs(report: dict[str, Any], root: Path) -> list[Path]:

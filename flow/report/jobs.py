@@ -1,7 +1,7 @@
 """The list of measurements, and their parallel execution with cached results."""
 
 from collections.abc import Collection, Iterable
-from concurrent.futures import FIRST_COMPLETED, wait
+from concurrent.futures import FIRST_COMPLETED, as_completed, wait
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
@@ -20,12 +20,12 @@ from seedbed.flow.cache import code, memo
 from seedbed.flow.files import os_error_path
 from seedbed.flow.processes import workers as processes
 from seedbed.flow.progress import PERIOD, Bar
-from seedbed.flow.report.kinds import KINDS, Job
+from seedbed.flow.report.kinds import ELABORATED, KINDS, Job, elaborated
 from seedbed.flow.row import Row
 from seedbed.sim import tools
 from seedbed.sim.proofs import PROOFS
 
-__all__ = ["QUICK", "cached", "measure", "plan"]
+__all__ = ["QUICK", "cached", "elaborate", "measure", "plan"]
 
 #: Kinds for CI.
 QUICK = ("simulation", "statistics")
@@ -35,6 +35,9 @@ PLACED = ("place_ready", "place_free")
 
 #: Kinds that start from the result of synthesis.
 MAPPED = ("place", *PLACED, "activity")
+
+#: Kinds that run no test case.
+IMPLEMENTED = ("synthesis", *MAPPED)
 
 #: Packages that the figures depend on.
 DISTRIBUTIONS = (
@@ -93,13 +96,16 @@ def plan(
     return [job for job in found if job.kind in kinds]
 
 
-def _key(job: Job) -> dict[str, Any]:
-    """Return everything that a job's rows depend on."""
+def _key(job: Job, design: str) -> dict[str, Any]:
+    """Return everything that a job's rows depend on; ``design`` is the hash of its netlist."""
     core = registry.find(job.core)
     kind = KINDS[job.kind]
-    own = (module.format(core=job.core) for module in kind.modules)
-    modules = (core.component.__module__, core.case.__module__, *own)
+    own = [module.format(core=job.core) for module in kind.modules]
+    # A design is known by its netlist: a better comment in a core leaves its figures valid.
+    source = [] if job.kind in ELABORATED else [core.component.__module__]
+    modules = [*source, *([] if job.kind in IMPLEMENTED else [core.case.__module__]), *own]
     return {
+        "netlist": design,
         "job": [job.kind, job.core, job.config, job.target, repr(sorted(job.params.items()))],
         "code": sha256("".join(code(module) for module in modules).encode()).hexdigest(),
         "versions": {name: version(name) for name in (*DISTRIBUTIONS, *kind.distributions)},
@@ -110,6 +116,7 @@ def _key(job: Job) -> dict[str, Any]:
 
 def _rows(job: Job, *, may_measure: bool = True) -> list[Row]:
     """Return the job's rows, from the cache if they are valid."""
+    design = elaborated(job, known=not may_measure) if job.kind in ELABORATED else ""
 
     def compute() -> dict[str, Any]:
         if not may_measure:
@@ -117,7 +124,7 @@ def _rows(job: Job, *, may_measure: bool = True) -> list[Row]:
         row = KINDS[job.kind].row(job)
         return {"rows": [row.to_json()] if row else []}
 
-    raw = memo(job.build / "cache", job.kind, _key(job), compute)["rows"]
+    raw = memo(job.build / "cache", job.kind, _key(job, design), compute)["rows"]
     rows = map(Row.from_json, raw)
     # Published figures and aims are in separate tables and are not cached.
     return [
@@ -125,6 +132,7 @@ def _rows(job: Job, *, may_measure: bool = True) -> list[Row]:
             row,
             paper=paper.reference(row.core, row.params, row.kind, row.target),
             aim=paper.aims(row.core, row.params, row.kind, row.target),
+            netlist=design,
         )
         for row in rows
     ]
@@ -146,6 +154,26 @@ def cached(jobs: Iterable[Job]) -> list[Row]:
         except _NotCachedError:
             continue
     return rows
+
+
+def elaborate(jobs: Iterable[Job], console: Console) -> None:
+    """Elaborate the design of each job that has not been so far, with progress on ``console``.
+
+    :func:`~seedbed.flow.report.kinds.elaborated` then returns the hashes at once.
+    """
+    designs = {(job.core, repr(job.params)): job for job in jobs if job.kind in ELABORATED}
+    todo = [job for job in designs.values() if not elaborated(job, known=True)]
+    if not todo:
+        return
+    bar = Bar(
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+        console=console,
+    )  # fmt: skip
+    with bar, processes(min(cpu_count() or 1, len(todo))) as pool:
+        task = bar.add_task("elaborating", total=len(todo))
+        for future in as_completed([pool.submit(elaborated, job) for job in todo]):
+            future.result()
+            bar.advance(task)
 
 
 def measure(jobs: list[Job], console: Console, *, workers: int | None = None) -> list[Row]:

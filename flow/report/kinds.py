@@ -10,8 +10,9 @@ from random import Random
 from typing import Any
 
 from seedbed.flow import registry
+from seedbed.flow.cache import code, memo
 from seedbed.flow.demos import gemv_cycles
-from seedbed.flow.emit import verilog
+from seedbed.flow.emit import netlist, verilog
 from seedbed.flow.fpga import activity, place, synth
 from seedbed.flow.report import dieharder, model_figures
 from seedbed.flow.row import Row, command
@@ -22,8 +23,13 @@ from seedbed.spec import SeedlmDecompressConfig
 from seedbed.spec.fixed import Fixed
 from seedbed.spec.network import NetworkConfig
 
-__all__ = ["KINDS", "Job", "Kind", "in_cocotb", "plain"]
+__all__ = ["ELABORATED", "KINDS", "Job", "Kind", "elaborated", "in_cocotb", "plain"]
 
+#: Kinds whose figures are of the elaborated design, and change with it alone.
+ELABORATED = (
+    "simulation", "cocotb", "synthesis", "place", "place_ready", "place_free", "activity", "cycles",
+    "job", "mutation",
+)  # fmt: skip
 #: Seed of the testbenches' stimulus and stalls.
 BENCH_SEED = 1
 #: Seeds of place and route.
@@ -50,6 +56,33 @@ class Job:
         """Text of the progress bar."""
         where = f" for {self.target}" if self.target else ""
         return f"{self.kind} of {self.core}, {self.config}{where}"
+
+
+def elaborated(job: Job, *, known: bool = False) -> str:
+    """Return the hash of the job's elaborated design: :func:`~seedbed.flow.emit.netlist.netlist`.
+
+    It is elaborated once, until the core's source or Amaranth changes. With ``known``, it is not
+    elaborated, and "" is returned if it has not been so far.
+    """
+    core = registry.find(job.core)
+    key = {
+        "core": job.core,
+        "params": repr(sorted(job.params.items())),
+        "source": sha256(
+            (code(core.component.__module__) + code("seedbed.flow.emit.netlist")).encode()
+        ).hexdigest(),
+        "amaranth": version("amaranth"),
+    }
+
+    def compute() -> dict[str, Any]:
+        if known:
+            raise LookupError
+        return {"hash": netlist.netlist(core, job.params)}
+
+    try:
+        return memo(job.build / "cache", "netlist", key, compute)["hash"]
+    except LookupError:
+        return ""
 
 
 def plain(core: registry.Core, params: Mapping[str, Any]) -> dict[str, Any]:

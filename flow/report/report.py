@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,16 @@ from seedbed.flow.row import Row
 __all__ = ["build", "document", "draw", "summary"]
 
 
-def document(rows: Iterable[Row]) -> dict[str, Any]:
+def document(
+    rows: Iterable[Row], is_stale: Callable[[Row], bool] = lambda row: False
+) -> dict[str, Any]:
     """Return the report as plain JSON values: version, versions of the tools, and the rows.
 
-    Ratios between the designs among ``rows`` are added as further rows.
+    Ratios between the designs among ``rows`` are added as further rows. ``stale`` of a row says
+    whether it is of an earlier netlist.
     """
     rows = list(rows)
-    plain = [row.to_json() for row in [*rows, *ratios(rows)]]
+    plain = [row.to_json() | {"stale": is_stale(row)} for row in [*rows, *ratios(rows)]]
     tools = {name: text for row in plain for name, text in row["tools"].items()}
     return {"version": version("seedbed"), "tools": dict(sorted(tools.items())), "rows": plain}
 

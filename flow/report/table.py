@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
-    "HEADINGS", "JsonRow", "Table", "data_set", "format_figure", "from_columns", "from_rows",
-    "markdown", "published", "seeds",
+    "HEADINGS", "STALE", "JsonRow", "Table", "data_set", "design", "format_figure",
+    "from_columns", "from_rows", "markdown", "published", "seeds",
 ]  # fmt: skip
 
 JsonRow = dict[str, Any]
+#: The mark of a row that was measured on an earlier netlist.
+STALE = "†"
 
 #: Column headings of the figures. A figure without a heading is in no table.
 HEADINGS = {
@@ -146,6 +148,11 @@ def published(row: JsonRow) -> dict[str, Any]:
     return (row["paper"] or {}).get("figures", {})
 
 
+def design(row: JsonRow) -> str:
+    """Return the name of a row's configuration, with a mark if it is of an earlier netlist."""
+    return f"{row['config']} {STALE}" if row.get("stale") else row["config"]
+
+
 def from_rows(title: str, text: str, rows: list[JsonRow], reference: Mapping[str, str]) -> Table:
     """Return a table with one line per row and one column per figure.
 
@@ -153,7 +160,7 @@ def from_rows(title: str, text: str, rows: list[JsonRow], reference: Mapping[str
     """
     return from_columns(title, text, [
         ("core", [row["core"] for row in rows]),
-        ("configuration", [row["config"] for row in rows]),
+        ("configuration", [design(row) for row in rows]),
         ("target", [row["target"] or "" for row in rows]),
         ("data", [data_set(row) for row in rows]),
         *_figure_columns([row["figures"] for row in rows], HEADINGS),

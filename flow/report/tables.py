@@ -7,6 +7,7 @@ from seedbed.flow.report.table import (
     HEADINGS,
     JsonRow,
     Table,
+    design,
     format_figure,
     from_columns,
     from_rows,
@@ -32,6 +33,7 @@ def merge_designs(rows: Iterable[JsonRow]) -> list[JsonRow]:
             known = designs.setdefault(key, {**row, "figures": {}})
             known["figures"] = known["figures"] | row["figures"]
             known["paper"] = known["paper"] or row["paper"]
+            known["stale"] = known.get("stale") or row.get("stale", False)
             # The seeds are those of place and route; synthesis has none.
             known["seeds"] = known.get("seeds") or row.get("seeds", [])
     return list(designs.values())
@@ -45,7 +47,7 @@ def paper_comparison(rows: list[JsonRow], title: str, text: str) -> Table | None
     lines = []
     for row in found:
         paper = row["paper"]
-        line = [f"{row['core']} {row['config']}"]
+        line = [f"{row['core']} {design(row)}"]
         for name in names:
             for figures in (row["figures"], paper["figures"]):
                 line.append(format_figure(figures.get(name)))
@@ -86,7 +88,7 @@ def highlights(rows: list[JsonRow]) -> Table | None:
                 continue
             ours, paper = row["figures"][name], published(row).get(name)
             lines.append([
-                core, config, HEADINGS[name], format_figure(ours), format_figure(paper),
+                core, design(row), HEADINGS[name], format_figure(ours), format_figure(paper),
                 f"{ours / paper:.2f}" if paper else "", METHODS[row["kind"]],
             ])  # fmt: skip
             break
@@ -102,7 +104,7 @@ def matrix_vector(rows: list[JsonRow], title: str, text: str) -> Table | None:
     for row in [row for row in rows if row["kind"] == "cycles"]:
         paper = published(row)
         for side in (512, 1024, 2048):
-            line = [row["config"], f"{side} x {side}"]
+            line = [design(row), f"{side} x {side}"]
             for name in names:
                 key = f"{name}_{side}"
                 line += [

@@ -1,0 +1,82 @@
+"""Committed figures: the rows of ``docs/figures``, a file a core, and whether they are stale."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from seedbed.flow import registry
+from seedbed.flow.core import Variant
+from seedbed.flow.files import write_atomic
+from seedbed.flow.report.kinds import ELABORATED, Job, elaborated
+from seedbed.flow.row import Row, load_rows, saved_rows
+
+__all__ = ["FOLDER", "is_stale", "load", "merged", "outdated", "save"]
+
+#: Where the figures are, below the folder of the project.
+FOLDER = Path("docs/figures")
+
+
+def load(root: Path) -> list[Row]:
+    """Return the committed rows, by core in the order of the registry."""
+    order = {name: k for k, name in enumerate(registry.CORES)}
+    rows = load_rows((root / FOLDER).glob("*.json"), saved_rows)
+    return sorted(rows, key=lambda row: order.get(row.core, len(order)))
+
+
+def merged(old: Iterable[Row], new: Iterable[Row]) -> list[Row]:
+    """Return ``old`` with the rows of ``new`` in place of earlier ones of the same measurement.
+
+    Rows of cores whose configuration is no longer in the registry are left out.
+    """
+    found = {_key(row): row for row in old if _listed(row)}
+    return [*(found | {_key(row): row for row in new}).values()]
+
+
+def save(root: Path, rows: Iterable[Row]) -> list[Path]:
+    """Write the rows to ``root``, a file a core; return the paths."""
+    files: dict[str, list[Row]] = {}
+    for row in rows:
+        files.setdefault(row.core.replace(" ", "_"), []).append(row)
+    return [
+        write_atomic(
+            root / FOLDER / f"{name}.json",
+            json.dumps({"rows": [row.to_json() for row in found]}, indent=1) + "\n",
+        )
+        for name, found in sorted(files.items())
+    ]
+
+
+def is_stale(row: Row, build: Path) -> bool:
+    """Return whether a row is of another netlist than today's."""
+    variant = _variant(row)
+    if row.kind not in ELABORATED or variant is None:
+        return False
+    job = Job(kind=row.kind, core=row.core, config=row.config, build=build, params=variant.params)
+    return row.netlist != elaborated(job)
+
+
+def outdated(jobs: Iterable[Job], rows: Iterable[Row]) -> list[Job]:
+    """Return the jobs that have no row, or a row of another netlist."""
+    netlists = {_key(row): row.netlist for row in rows}
+    return [
+        job
+        for job in jobs
+        if (key := (job.kind, job.core, job.config, job.target)) not in netlists
+        or (job.kind in ELABORATED and netlists[key] != elaborated(job))
+    ]
+
+
+def _key(row: Row) -> tuple[str, str, str, str | None]:
+    return row.kind, row.core, row.config, row.target
+
+
+def _variant(row: Row) -> Variant | None:
+    """Return the registry's configuration; a job's row may name its data after a comma."""
+    core = registry.CORES.get(row.core)
+    variants = core.variants if core else {}
+    return variants.get(row.config) or variants.get(row.config.rpartition(", ")[0])
+
+
+def _listed(row: Row) -> bool:
+    """Return whether a core's configuration is still listed; other rows always are."""
+    return row.kind not in ELABORATED or row.core not in registry.CORES or bool(_variant(row))
