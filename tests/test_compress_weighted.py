@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 from safetensors.numpy import load_file, save_file
 
-from seedbed.flow.compress import run
+from seedbed.flow.compress import run, weighted
+from seedbed.flow.compress import search as search_module
 from seedbed.flow.compress.bench import bench_weighted
 from seedbed.flow.compress.checkpoint import CheckpointError
 from seedbed.flow.compress.decompress import decompress
@@ -16,6 +17,7 @@ from seedbed.flow.compress.packed import Weights
 from seedbed.flow.compress.pieces import strips
 from seedbed.flow.compress.plan import Options
 from seedbed.flow.compress.search import search
+from seedbed.flow.compress.tables import tables
 from seedbed.flow.compress.weighted import weighted_search
 from seedbed.flow.compress.workers import processes
 from seedbed.golden import seedlm
@@ -33,6 +35,12 @@ def weights_of(config, kind, rng):
         return np.full(config.block, 4.0)
     if kind == "squares":
         return rng.integers(0, 4, config.block) ** 2.0
+    if kind == "outlier":
+        return np.where(np.arange(config.block) == rng.integers(config.block), 1e4, 1.0)
+    if kind == "graded":
+        return 10.0 ** rng.uniform(-12, 3, config.block)
+    if kind == "one":
+        return np.eye(config.block)[rng.integers(config.block)] * 3e38
     return rng.random(config.block) ** 8 * (rng.random(config.block) < 0.8) * 1e-12
 
 
@@ -49,7 +57,7 @@ def same(config, blocks, weights, rule):
     config=configs(),
     rule=st.sampled_from(RULES),
     kind=st.sampled_from(KINDS),
-    by=st.sampled_from(["equal", "squares", "any"]),
+    by=st.sampled_from(["equal", "squares", "any", "outlier", "graded", "one"]),
     power=st.one_of(st.just(0), st.integers(-120, 120)),
     seed=st.integers(0, 2**32 - 1),
 )
@@ -64,6 +72,50 @@ def test_fast_is_literal_at_the_paper_s_sizes(bits):
     config, rng = SEEDLM[bits], np.random.default_rng(bits)
     blocks = np.concatenate([drawn(config, kind, 2, rng) for kind in KINDS[:3]])
     same(config, blocks, np.exp(rng.normal(size=config.block) * 2), "fit")
+
+
+@pytest.mark.parametrize("by", ["outlier", "graded", "one"])
+def test_fast_is_literal_for_columns_that_matter_more(by):
+    """More blocks than a batch, so that pseudo-inverses of earlier ones are used."""
+    config, rng = SEEDLM[4], np.random.default_rng(7)
+    blocks = np.concatenate([drawn(config, kind, 34, rng) for kind in KINDS[:2]])
+    same(config, blocks, weights_of(config, by, rng), "fit")
+
+
+@pytest.mark.parametrize("config", [SeedlmConfig(width=11), SeedlmConfig(width=9, latent=6)])
+@pytest.mark.parametrize("by", ["equal", "outlier", "graded"])
+def test_no_bound_is_off_by_more_than_its_margin(config, by):
+    rng = np.random.default_rng(5)
+    h = seedlm.normalized(config, weights_of(config, by, rng))
+    roots = np.sqrt(h)
+    t = tables(config, search_module.TILE, search_module.WIDE, search_module.TRIANGLES)
+    t, margins = weighted._weighted_tables(config, t, h, roots)
+    assert (t.words.dtype == np.float64) == (by != "equal")
+    targets = rng.normal(size=(2, config.block)) * roots
+    targets /= np.abs(targets).max(axis=1, keepdims=True)
+    scratch = weighted._scratch(t)
+    scratch.scaled[:2, : config.block] = targets
+    # Exactly: twice orthogonalized in more than float64.
+    q = (roots[:, None] * seedlm.bases(config, np.arange(1, 1 + config.lfsr.order))).astype(
+        np.longdouble
+    )
+    for p in range(config.latent):
+        for k in [*range(p), *range(p)]:
+            q[:, :, p] -= (q[:, :, k] * q[:, :, p]).sum(axis=1, keepdims=True) * q[:, :, k]
+        q[:, :, p] /= np.sqrt((q[:, :, p] ** 2).sum(axis=1, keepdims=True))
+    exact = (np.einsum("nc,scp->nsp", targets, q) ** 2).sum(axis=2)
+    compared = 0
+    for tile, margin in enumerate(margins):
+        pair = scratch.scaled[0], scratch.scaled[1]
+        search_module._energies(t, tile, *pair, scratch.sums, scratch.energies)
+        seeds = t.seed[tile * search_module.TILE :][: search_module.TILE]
+        used = (seeds > 0) & scratch.energies.any(axis=0)
+        wrong = np.abs(scratch.energies[:, used] - exact[:, seeds[used] - 1])
+        assert (wrong < margin * (targets**2).sum(axis=1, keepdims=True)).all()
+        compared += used.sum()
+    assert compared == config.lfsr.order
+    # Much less than what an outlier leaves of |D w|^2.
+    assert margins[0] < (1e-3 if by == "equal" else 1e-6)
 
 
 def test_equal_weights_are_no_weights():
@@ -98,8 +150,10 @@ def test_bad_weights_are_refused(which, weights, sentence):
         which(SMALL, np.zeros((2, 4)), weights)
 
 
-def test_bench_compares_the_same_blocks():
-    row = bench_weighted(SeedlmConfig(block=8, latent=3, width=8), rows=40, few=9)
+@pytest.mark.parametrize("outlier", [1.0, 1e4])
+def test_bench_compares_the_same_blocks(outlier):
+    config = SeedlmConfig(block=8, latent=3, width=8)
+    row = bench_weighted(config, rows=40, few=9, outlier=outlier)
     assert row["same"]
     assert row["ratio"] == pytest.approx(row["fast"] / row["literal"])
 

@@ -90,17 +90,19 @@ def bench(
 
 
 def bench_weighted(
-    config: SeedlmConfig, *, rows: int = 2048, few: int = 24, seed: int = 1
+    config: SeedlmConfig, *, rows: int = 2048, few: int = 24, seed: int = 1, outlier: float = 1.0
 ) -> dict[str, Any]:
     """Return the blocks per second of both searches with importance, in this process.
 
-    ``rows`` Gaussian blocks of one column share random weights. The fast search computes its tables
-    in the timed run. The direct one searches ``few`` of the blocks; its pseudo-inverses of all
-    seeds, which serve all rows, are not counted. The figures are ``literal`` and ``fast`` in blocks
-    per second, ``ratio``, and ``same``: whether both found the same blocks.
+    ``rows`` Gaussian blocks of one column share random weights, of which the first is ``outlier``
+    times as large. The fast search computes its tables in the timed run. The direct one searches
+    ``few`` of the blocks; its pseudo-inverses of all seeds, which serve all rows, are not counted.
+    The figures are ``literal`` and ``fast`` in blocks per second, ``ratio``, and ``same``: whether
+    both found the same blocks.
     """
     blocks = _blocks(config, rows, seed)
     weights = np.exp(np.random.default_rng(seed).normal(size=config.block))
+    weights[0] *= outlier
     weighted_search(config, blocks[:2], weights)
     times = [perf_counter()]
     fast = weighted_search(config, blocks, weights)

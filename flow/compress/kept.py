@@ -40,23 +40,37 @@ class Kept:
 
 
 def apply_mask(
-    path: Path, packed: Packed, source: Path, kept: str
+    path: Path, packed: Packed, read: Checkpoint, kept: str, console: Console
 ) -> tuple[Packed, dict[str, np.ndarray], str]:
     """Return the metadata with the kept weights of a mask, their indices, and the mask's hash.
 
-    Raises :class:`CheckpointError` if the mask does not fit the tensors of ``source``.
+    Weights of tensors that are copied need not be kept. A line on ``console`` counts them.
+
+    Raises :class:`CheckpointError` if the mask does not fit the tensors of ``read``.
     """
     shapes, indices = read_mask(path)
-    chosen = {name: found for name, found in indices.items() if len(found)}
-    for name in chosen:
+    chosen, copied = {}, 0
+    for name, found in indices.items():
         where = f"{path}: the mask keeps weights of tensor {name!r}"
-        if name not in packed.tensors:
-            raise CheckpointError(f"{where}, which is not among the compressed ones of {source}")
-        shape = packed.tensors[name].shape
+        if not len(found):
+            continue
+        if name not in read.tensors:
+            raise CheckpointError(f"{where}, which is not in {read.path}")
+        shape = read.tensors[name].shape
         if shapes[name] != shape:
             raise CheckpointError(
-                f"{where} in the shape {list(shapes[name])}, but it is {list(shape)} in {source}"
+                f"{where} in the shape {list(shapes[name])}, but it is {list(shape)} in {read.path}"
             )
+        if name in packed.tensors:
+            chosen[name] = found
+        else:
+            copied += len(found)
+    if copied:
+        console.print(
+            f"{copied:,} of the {copied + sum(map(len, chosen.values())):,} weights of {path} are "
+            "in tensors that are not compressed: they need not be kept",
+            markup=False, highlight=False, soft_wrap=True,
+        )  # fmt: skip
     tensors = {
         name: replace(weights, kept=len(chosen.get(name, ())))
         for name, weights in packed.tensors.items()

@@ -81,7 +81,9 @@ def compress(
         kept: dict[str, np.ndarray] = {}
         mask = None
         if options.keep is not None:
-            packed, kept, mask = apply_mask(options.keep, packed, source, options.keep_as)
+            packed, kept, mask = apply_mask(
+                options.keep, packed, read, options.keep_as, console
+            )
         importance: dict[str, Importance] = {}
         used = None
         if options.importance is not None:

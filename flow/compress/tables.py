@@ -36,11 +36,11 @@ class Tables(NamedTuple):
     margin: float  #: how far a bound may be wrong, as a share of |w|^2
 
 
-def aligned(*shape: int) -> np.ndarray:
-    """Return float32 zeros aligned to a cache line: unaligned vector accesses cost twice."""
+def aligned(*shape: int, dtype: type = np.float32) -> np.ndarray:
+    """Return zeros aligned to a cache line: unaligned vector accesses cost twice."""
     size = int(np.prod(shape))
-    buffer = np.zeros(size + 16, np.float32)
-    start = -buffer.ctypes.data % 64 // 4
+    buffer = np.zeros(size + 16, dtype)
+    start = -buffer.ctypes.data % 64 // buffer.itemsize
     return buffer[start : start + size].reshape(shape)
 
 

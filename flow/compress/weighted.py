@@ -9,13 +9,21 @@ The bound is computed for all seeds as in :mod:`seedbed.flow.compress.search`, w
 each row times sqrt(h_c), and triangles of D U(s) = Q(s) R(s). These tables are computed once for
 all blocks with the same h: a column of blocks of a matrix.
 
+If some h are much larger than others, their weights have nearly all of |D w|^2, and any seed
+represents these well. The bound is then a small difference of large numbers: it is computed in
+float64, at half the speed. If at most P of the h are not 0, the bound is 0 for all seeds, and the
+search is as fast as the literal one.
+
 The pseudo-inverse of D U(s) is computed for those seeds only that a bound leaves. A first pass
 finds them. It solves for t by Gram-Schmidt, whose rounding may differ from that of the
 pseudo-inverse: an error found with a t that is too close to a tie excludes no seed. A second pass
-evaluates the seeds that are left as :func:`seedbed.golden.seedlm.search` does, bit for bit.
+evaluates the seeds that are left as :func:`seedbed.golden.seedlm.search` does, bit for bit. A seed
+whose pseudo-inverse is known from earlier blocks is evaluated so in the first pass.
 """
 
+from itertools import pairwise
 from math import frexp, ldexp, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,6 +47,39 @@ __all__ = ["weighted_search"]
 #: How far t 2^-e must be from a tie, relative to its rounding unit, and the least diagonal element
 #: of R(s) relative to the largest: then t by Gram-Schmidt rounds like that of the pseudo-inverse.
 TIE, REGULAR = 1e-5, 1e-7
+#: The least share of the largest weight for which the bound in float32 excludes nearly all seeds.
+GRADED = 2.0**-8
+#: Limit of the error amplification of R(s)'^-1 in float64.
+STRAIN_64 = 2.0**16
+#: Blocks of the first batch. The pseudo-inverses that it needs make further ones faster.
+FIRST = 2
+
+
+class _Scratch(NamedTuple):
+    """Arrays that a batch of blocks fills."""
+
+    scaled: np.ndarray  #: (BATCH, C + pad), targets scaled to 0.5 .. 1
+    tops: np.ndarray  #: (BATCH, tiles), the maximum energy of a tile
+    top_bits: np.ndarray  #: the same as integers
+    sums: np.ndarray  #: (2, WIDE)
+    energies: np.ndarray  #: (2, TILE)
+    bits: np.ndarray  #: the same as integers
+    found: np.ndarray  #: (BATCH, slots) int64, the seeds that a bound leaves
+    bounds: np.ndarray  #: (BATCH, slots), their energies
+
+
+def _scratch(t: Tables) -> _Scratch:
+    dtype = t.words.dtype.type
+    integer = np.int32 if dtype is np.float32 else np.int64
+    tops = aligned(BATCH, len(t.seed) // TILE, dtype=dtype)
+    energies = aligned(2, TILE, dtype=dtype)
+    # Slots of singular seeds, too; only what is used takes memory.
+    slots = BATCH, len(t.seed)
+    return _Scratch(
+        aligned(BATCH, t.words.shape[1], dtype=dtype), tops, tops.view(integer),
+        aligned(2, WIDE, dtype=dtype), energies, energies.view(integer),
+        np.empty(slots, np.int64), np.empty(slots, dtype),
+    )  # fmt: skip
 
 
 @compiled(**STRICT)
@@ -69,7 +110,7 @@ def _orthonormal(words, roots, q, r):
 
 
 @compiled(**STRICT)
-def _triangles(word, roots, triangle, strains, latent):
+def _triangles(word, roots, triangle, strains, latent, limit):
     """Store R'^-1 of D V(s) and the strain of each slot; infinite if nearly singular."""
     size = len(roots)
     q, r, lower = np.empty((latent, size)), np.zeros((latent, latent)), np.zeros((latent, latent))
@@ -97,7 +138,7 @@ def _triangles(word, roots, triangle, strains, latent):
                 strain += abs(lower[p, k]) * lengths[k]
             worst = max(worst, strain)
         strains[slot] = worst
-        if worst <= STRAIN:
+        if worst <= limit:
             at = 0
             for p in range(latent):
                 for k in range(p + 1):
@@ -105,16 +146,25 @@ def _triangles(word, roots, triangle, strains, latent):
                     at += 1
 
 
-def _weighted_tables(config: SeedlmConfig, t: Tables, roots: np.ndarray) -> Tables:
-    """Return the tables of D U(s); ``inverse`` is filled on demand."""
+def _weighted_tables(
+    config: SeedlmConfig, t: Tables, h: np.ndarray, roots: np.ndarray
+) -> tuple[Tables, np.ndarray]:
+    """Return the tables of D U(s), in float64 if the weights are graded, and margins by tile.
+
+    ``inverse`` is filled on demand.
+    """
+    graded = h.min() < GRADED
+    dtype, limit = (np.float64, STRAIN_64) if graded else (np.float32, STRAIN)
     order = config.lfsr.order
-    words = t.words.copy()
-    words[:, : config.block] *= roots[:, None].astype(np.float32)
-    triangle, strains = aligned(*t.triangle.shape), np.empty(order)
-    _triangles(t.word, roots, triangle, strains, config.latent)
-    usable = strains <= STRAIN
+    words = aligned(*t.words.shape, dtype=dtype)
+    words[:] = t.words
+    words[:, : config.block] *= roots[:, None].astype(dtype)
+    triangle, strains = aligned(*t.triangle.shape, dtype=dtype), np.empty(order)
+    _triangles(t.word, roots, triangle, strains, config.latent, limit)
+    usable = strains <= limit
     rest = t.seed[:order][~usable]
-    basis = aligned(-(-len(rest) // TILE), min(config.block, config.latent), *words.shape[1:])
+    rank = min(config.block, config.latent)
+    basis = aligned(-(-len(rest) // TILE), rank, *words.shape[1:], dtype=dtype)
     for k, rows in enumerate(basis):
         here = rest[k * TILE : (k + 1) * TILE]
         q, _ = np.linalg.qr(roots[:, None] * bases(config, here.astype(np.uint32)))
@@ -124,12 +174,17 @@ def _weighted_tables(config: SeedlmConfig, t: Tables, roots: np.ndarray) -> Tabl
     seed[:order] = t.seed[:order]
     seed[tiles * TILE :][: len(rest)] = rest
     # As of the tables without weights, with one more rounding, of the words times the roots.
-    rank, worst = min(config.block, config.latent), strains[usable].max(initial=1.0)
-    margin = (2 * sqrt(rank) * worst * (words.shape[1] + rank + 5) + rank + 1) * 2.0**-23
-    inverse = np.zeros(t.inverse.shape)
+    worst = strains[usable].max(initial=1.0)
+    margin = 2 * sqrt(rank) * worst * (words.shape[1] + rank + 5) + rank + 1
+    # In float64, the rounding of R(s) and of |D w|^2 counts, too: 32 times as much. The columns of
+    # the other seeds are nearly dependent: their span is less accurate than a product.
+    margins = np.full(tiles + len(basis), margin * (2.0**-47 if graded else 2.0**-23))
+    if graded:
+        margins[tiles:] = 2.0**-16
     return t._replace(
-        words=words, triangle=triangle, basis=basis, seed=seed, inverse=inverse, margin=margin
-    )
+        words=words, triangle=triangle, basis=basis, seed=seed, inverse=np.zeros(t.inverse.shape),
+        margin=float(margins.max(initial=0.0)),
+    ), margins  # fmt: skip
 
 
 @compiled(**STRICT)
@@ -174,13 +229,40 @@ def _upper_bound(block, target, h, words, roots, limits, t, q, r, solved):
 
 
 @compiled(**STRICT)
-def _candidates(blocks, targets, h, roots, limits, t, scaled, tops, sums, energies, found, bounds):
+def _exact(block, target, h, seed, limits, t, q):
+    """Store the coefficients of a seed, and return the error and the exponent's index."""
+    latent, size = t.inverse.shape[1:]
+    inverse, at = t.inverse[seed - 1], t.place[seed]
+    peak = 0.0
+    for p in range(latent):
+        total = 0.0
+        for c in range(size):
+            total += inverse[p, c] * target[c]
+        q[p] = total
+        peak = max(peak, abs(total))
+    e = 0
+    while e < len(limits) and peak > limits[e]:
+        e += 1
+    for p in range(latent):
+        q[p] = min(max(np.rint(q[p] / t.power[e]), -8.0), 7.0)
+    error = 0.0
+    for c in range(size):
+        total = 0.0
+        for p in range(latent):
+            total += t.word[at + c * latent + p] * q[p]
+        difference = block[c] - total * t.scale[e]
+        error += h[c] * (difference * difference)
+    return error, e
+
+
+@compiled(**STRICT)
+def _candidates(blocks, targets, h, roots, limits, t, margins, known, scratch):
     """Store the seeds of each block that its bound leaves in ``found``; return how many."""
+    scaled, tops, top_bits, sums, energies, bits, found, bounds = scratch
     size = len(h)
     latent = t.inverse.shape[1]
     q, r, solved = np.empty((latent, size)), np.zeros((latent, latent)), np.empty(latent)
     factors, counts = np.zeros(len(blocks)), np.zeros(len(blocks), np.int64)
-    bits, top_bits = energies.view(np.int32), tops.view(np.int32)
     scaled[:] = 0
     for n in range(len(blocks)):
         factors[n] = ldexp(1.0, -frexp(np.abs(targets[n]).max())[1])
@@ -198,15 +280,19 @@ def _candidates(blocks, targets, h, roots, limits, t, scaled, tops, sums, energi
         square = 0.0
         for c in range(size):
             square += (targets[n, c] * factor) * (targets[n, c] * factor)
+        # From here on, an energy is the most that it may be.
+        for k in range(len(top)):
+            top[k] += margins[k] * square
         least, enough = np.inf, -np.inf
         for step in range(len(top) + 1):
             tile = 0
             for k in range(len(top)):
                 if top[k] > top[tile]:
                     tile = k
+            margin = margins[tile] * square
             if step == 0:
                 # The maximum energy first: its limit excludes most other seeds.
-                floor = top[tile] - t.margin * square
+                floor = top[tile] - 2 * margin
             elif top[tile] < enough:
                 break
             else:
@@ -214,19 +300,24 @@ def _candidates(blocks, targets, h, roots, limits, t, scaled, tops, sums, energi
                 top[tile] = -np.inf
             _energies(t, tile, scaled[n], scaled[n], sums, energies)
             for j in range(TILE):
-                seed = t.seed[tile * TILE + j]
-                if energies[0, j] < max(enough, floor) or seed == 0:
+                seed, energy = t.seed[tile * TILE + j], energies[0, j] + margin
+                if energy < max(enough, floor) or seed == 0:
                     continue
-                at = t.place[seed]
-                error = _upper_bound(
-                    blocks[n], targets[n], h, t.word[at : at + latent * size], roots, limits, t,
-                    q, r, solved,
-                )  # fmt: skip
+                if known[seed]:
+                    error, _ = _exact(blocks[n], targets[n], h, seed, limits, t, solved)
+                    if error > least:
+                        continue
+                else:
+                    at = t.place[seed]
+                    error = _upper_bound(
+                        blocks[n], targets[n], h, t.word[at : at + latent * size], roots, limits,
+                        t, q, r, solved,
+                    )  # fmt: skip
                 if error < least:
                     least = error
-                    enough = square - (least * factor) * factor - t.margin * square
+                    enough = square - (least * factor) * factor
                 if step:
-                    found[n, counts[n]], bounds[n, counts[n]] = seed, energies[0, j]
+                    found[n, counts[n]], bounds[n, counts[n]] = seed, energy
                     counts[n] += 1
         left = 0
         for k in range(counts[n]):
@@ -240,29 +331,9 @@ def _candidates(blocks, targets, h, roots, limits, t, scaled, tops, sums, energi
 @compiled(**STRICT)
 def _evaluate(block, target, h, seeds, limits, t, q, kept):
     """Store the best coefficients of some seeds; return the seed and the exponent's index."""
-    latent, size = t.inverse.shape[1:]
     best, place, least = len(t.place), 0, np.inf
     for seed in seeds:
-        inverse, at = t.inverse[seed - 1], t.place[seed]
-        peak = 0.0
-        for p in range(latent):
-            total = 0.0
-            for c in range(size):
-                total += inverse[p, c] * target[c]
-            q[p] = total
-            peak = max(peak, abs(total))
-        e = 0
-        while e < len(limits) and peak > limits[e]:
-            e += 1
-        for p in range(latent):
-            q[p] = min(max(np.rint(q[p] / t.power[e]), -8.0), 7.0)
-        error = 0.0
-        for c in range(size):
-            total = 0.0
-            for p in range(latent):
-                total += t.word[at + c * latent + p] * q[p]
-            difference = block[c] - total * t.scale[e]
-            error += h[c] * (difference * difference)
+        error, e = _exact(block, target, h, seed, limits, t, q)
         if error < least or (error == least and seed < best):
             best, place, least = seed, e, error
             kept[:] = q
@@ -304,29 +375,26 @@ def weighted_search(
     h = normalized(config, weights)
     roots = np.sqrt(h)
     targets, limits = blocks * roots, LIMITS[rule]
-    t = _weighted_tables(config, tables(config, TILE, WIDE, TRIANGLES), roots)
+    t = tables(config, TILE, WIDE, TRIANGLES)
+    t, margins = _weighted_tables(config, t, h, roots)
     known = np.zeros(config.lfsr.order + 1, bool)
     seeds = np.empty(len(blocks), np.uint32)
     exponents = np.empty(len(blocks), np.int8)
     coefficients = np.empty((len(blocks), config.latent), np.int8)
-    scaled, tops = aligned(BATCH, t.words.shape[1]), aligned(BATCH, len(t.seed) // TILE)
-    sums, energies = aligned(2, WIDE), aligned(2, TILE)
-    # Slots of singular seeds, too; only what is used takes memory.
-    found = np.empty((BATCH, len(t.seed)), np.int64)
-    bounds = np.empty((BATCH, len(t.seed)), np.float32)
-    for start in range(0, len(blocks), BATCH):
-        part = slice(start, min(start + BATCH, len(blocks)))
+    scratch = _scratch(t)
+    starts = sorted({0, *range(FIRST, len(blocks), BATCH), len(blocks)})
+    for start, stop in pairwise(starts):
+        part = slice(start, stop)
         counts = _candidates(
-            blocks[part], targets[part], h, roots, limits, t, scaled, tops, sums, energies, found,
-            bounds,
-        )  # fmt: skip
-        here = [found[n, :count] for n, count in enumerate(counts)]
+            blocks[part], targets[part], h, roots, limits, t, margins, known, scratch
+        )
+        here = [scratch.found[n, :count] for n, count in enumerate(counts)]
         new = np.unique(np.concatenate(here))
         new = new[~known[new]]
         t.inverse[new - 1] = weighted_inverses(config, new.astype(np.uint32), roots)
         known[new] = True
         _select(
-            blocks[part], targets[part], h, found, counts, limits, t,
+            blocks[part], targets[part], h, scratch.found, counts, limits, t,
             seeds[part], exponents[part], coefficients[part],
         )  # fmt: skip
     return seeds, exponents, coefficients
