@@ -81,9 +81,7 @@ def compress(
         kept: dict[str, np.ndarray] = {}
         mask = None
         if options.keep is not None:
-            packed, kept, mask = apply_mask(
-                options.keep, packed, read, options.keep_as, console
-            )
+            packed, kept, mask = apply_mask(options.keep, packed, read, options.keep_as, console)
         importance: dict[str, Importance] = {}
         used = None
         if options.importance is not None:

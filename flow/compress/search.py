@@ -15,11 +15,12 @@ Of 65,535 seeds, a handful have a bound below the least error. Only these, in or
 through Algorithm 1. It runs in float64 with the same operations as
 :func:`seedbed.golden.seedlm.search`, so that seeds, exponents and coefficients are bit-exact.
 
-If the rounding error is as large as the block, the bound excludes few seeds, and the search is
-hardly faster than the direct one: weights far below 2^-8 without a scale per tensor, and C <= P.
+If the rounding error is as large as the block, the bound excludes few seeds. Of weights far below
+2^-8, as next to one huge weight, most seeds have coefficients of 0: these are not evaluated. For
+C <= P, the search is hardly faster than the direct one.
 """
 
-from math import frexp, ldexp
+from math import frexp, ldexp, sqrt
 
 import numpy as np
 
@@ -147,6 +148,11 @@ def _best(block, scaled, factor, tops, sums, energies, limits, t, q, kept):
     for weight in block:
         square += (weight * factor) * (weight * factor)
     found, place, least, enough = len(t.place), 0, np.inf, np.inf
+    # The error of a seed whose coefficients all round to 0.
+    zero = 0.0
+    for weight in block:
+        zero += weight * weight
+    largest = 0.5 * t.power[0] / sqrt(zero)
     for step in range(len(tops) + 1):
         tile = 0
         for k in range(len(tops)):
@@ -165,10 +171,15 @@ def _best(block, scaled, factor, tops, sums, energies, limits, t, q, kept):
             seed = t.seed[tile * TILE + j]
             if energies[0, j] < enough or seed == 0:
                 continue
-            at = t.place[seed]
-            error, e = _encode(
-                block, t.inverse[seed - 1], t.word[at : at + count], limits, t.power, t.scale, q
-            )
+            if t.reach[seed - 1] < largest:
+                if zero > least or (zero == least and seed > found):
+                    continue
+                error, e, q[:] = zero, 0, 0
+            else:
+                at = t.place[seed]
+                error, e = _encode(
+                    block, t.inverse[seed - 1], t.word[at : at + count], limits, t.power, t.scale, q
+                )
             if error < least or (error == least and seed < found):
                 found, place, least = seed, e, error
                 kept[:] = q

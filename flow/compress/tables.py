@@ -10,7 +10,7 @@ from seedbed.golden.lfsr import cycle
 from seedbed.golden.seedlm import LEAST, MOST, SINGULAR, bases, inverses, words
 from seedbed.spec import SeedlmConfig
 
-__all__ = ["Tables", "aligned", "tables"]
+__all__ = ["Tables", "aligned", "reaches", "tables"]
 
 #: Limit of the error amplification of R(s)'^-1 in float32. Of 65,535 seeds at (C, P) = (8, 3),
 #: 65,024 are below 20, and the others above 1,000.
@@ -29,6 +29,7 @@ class Tables(NamedTuple):
     basis: np.ndarray  #: (further tiles, rank, C + pad, wide) float32, Q(s) with zeros in the pad
     seed: np.ndarray  #: (slots,) int64, the seed or 0
     inverse: np.ndarray  #: (2^K - 1, P, C) float64, by seed
+    reach: np.ndarray  #: (2^K - 1,) float64, at least max|t| / |w|, by seed
     word: np.ndarray  #: int64, the centred words in the order of steps
     place: np.ndarray  #: (2^K,) int64, where the words of a seed begin
     power: np.ndarray  #: (16,) float64, 2^e for e = -8 .. 7
@@ -114,7 +115,13 @@ def tables(config: SeedlmConfig, tile: int, wide: int, triangles: tuple[int, ...
     # as much, and the sum of |y_p| is at most sqrt(P) |w|. Taken twice.
     margin = (2 * sqrt(rank) * worst * (columns + rank + 4) + rank + 1) * 2.0**-23
     scale = power / (config.half - 1)
+    inverse = inverses(config)
     return Tables(
         column, triangle, basis, seed,
-        inverses(config), word, place, power, scale, margin,
+        inverse, reaches(inverse), word, place, power, scale, margin,
     )  # fmt: skip
+
+
+def reaches(inverse: np.ndarray) -> np.ndarray:
+    """Return an upper limit of max|t| / |w| for t = inverse w, of (n, P, C) in float64."""
+    return np.sqrt((inverse**2).sum(axis=2)).max(axis=1) * (1 + 1e-9)

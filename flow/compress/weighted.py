@@ -30,7 +30,7 @@ import numpy as np
 # Compiled code of this module contains that of the search; both are of one version of the package.
 from seedbed.flow.compress.compiled import STRICT, compiled
 from seedbed.flow.compress.search import BATCH, TILE, TRIANGLES, WIDE, _energies, _top
-from seedbed.flow.compress.tables import STRAIN, Tables, aligned, tables
+from seedbed.flow.compress.tables import STRAIN, Tables, aligned, reaches, tables
 from seedbed.golden.seedlm import (
     LEAST,
     LIMITS,
@@ -151,7 +151,7 @@ def _weighted_tables(
 ) -> tuple[Tables, np.ndarray]:
     """Return the tables of D U(s), in float64 if the weights are graded, and margins by tile.
 
-    ``inverse`` is filled on demand.
+    ``inverse`` and ``reach`` are filled on demand.
     """
     graded = h.min() < GRADED
     dtype, limit = (np.float64, STRAIN_64) if graded else (np.float32, STRAIN)
@@ -183,7 +183,7 @@ def _weighted_tables(
         margins[tiles:] = 2.0**-16
     return t._replace(
         words=words, triangle=triangle, basis=basis, seed=seed, inverse=np.zeros(t.inverse.shape),
-        margin=float(margins.max(initial=0.0)),
+        reach=np.zeros(order), margin=float(margins.max(initial=0.0)),
     ), margins  # fmt: skip
 
 
@@ -229,9 +229,23 @@ def _upper_bound(block, target, h, words, roots, limits, t, q, r, solved):
 
 
 @compiled(**STRICT)
-def _exact(block, target, h, seed, limits, t, q):
+def _lengths(block, target, h):
+    """Return the weighted error if all coefficients are 0, and the length of the target."""
+    zero = square = 0.0
+    for c in range(len(h)):
+        zero += h[c] * (block[c] * block[c])
+        square += target[c] * target[c]
+    return zero, sqrt(square)
+
+
+@compiled(**STRICT)
+def _exact(block, target, h, zero, norm, seed, limits, t, q):
     """Store the coefficients of a seed, and return the error and the exponent's index."""
     latent, size = t.inverse.shape[1:]
+    if t.reach[seed - 1] * norm < 0.5 * t.power[0]:
+        # All coefficients round to 0.
+        q[:] = 0
+        return zero, 0
     inverse, at = t.inverse[seed - 1], t.place[seed]
     peak = 0.0
     for p in range(latent):
@@ -280,10 +294,12 @@ def _candidates(blocks, targets, h, roots, limits, t, margins, known, scratch):
         square = 0.0
         for c in range(size):
             square += (targets[n, c] * factor) * (targets[n, c] * factor)
+        zero, norm = _lengths(blocks[n], targets[n], h)
         # From here on, an energy is the most that it may be.
         for k in range(len(top)):
             top[k] += margins[k] * square
-        least, enough = np.inf, -np.inf
+        # The first of the known seeds with the least error, if one has it.
+        first, least, enough = len(t.place), np.inf, -np.inf
         for step in range(len(top) + 1):
             tile = 0
             for k in range(len(top)):
@@ -304,15 +320,18 @@ def _candidates(blocks, targets, h, roots, limits, t, margins, known, scratch):
                 if energy < max(enough, floor) or seed == 0:
                     continue
                 if known[seed]:
-                    error, _ = _exact(blocks[n], targets[n], h, seed, limits, t, solved)
-                    if error > least:
+                    error, _ = _exact(blocks[n], targets[n], h, zero, norm, seed, limits, t, solved)
+                    if error > least or (error == least and seed > first):
                         continue
+                    first = seed
                 else:
                     at = t.place[seed]
                     error = _upper_bound(
                         blocks[n], targets[n], h, t.word[at : at + latent * size], roots, limits,
                         t, q, r, solved,
                     )  # fmt: skip
+                    if error < least:
+                        first = len(t.place)
                 if error < least:
                     least = error
                     enough = square - (least * factor) * factor
@@ -332,8 +351,9 @@ def _candidates(blocks, targets, h, roots, limits, t, margins, known, scratch):
 def _evaluate(block, target, h, seeds, limits, t, q, kept):
     """Store the best coefficients of some seeds; return the seed and the exponent's index."""
     best, place, least = len(t.place), 0, np.inf
+    zero, norm = _lengths(block, target, h)
     for seed in seeds:
-        error, e = _exact(block, target, h, seed, limits, t, q)
+        error, e = _exact(block, target, h, zero, norm, seed, limits, t, q)
         if error < least or (error == least and seed < best):
             best, place, least = seed, e, error
             kept[:] = q
@@ -392,6 +412,7 @@ def weighted_search(
         new = np.unique(np.concatenate(here))
         new = new[~known[new]]
         t.inverse[new - 1] = weighted_inverses(config, new.astype(np.uint32), roots)
+        t.reach[new - 1] = reaches(t.inverse[new - 1])
         known[new] = True
         _select(
             blocks[part], targets[part], h, scratch.found, counts, limits, t,
