@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -33,6 +32,7 @@ from seedbed.flow.registry import CORES, WRAPPERS
 from seedbed.flow.report.kinds import KINDS, in_cocotb, plain
 from seedbed.flow.report.sections import sections
 from seedbed.flow.row import load_rows, saved_rows
+from seedbed.flow.standard_streams import flush_streams, setup_streams
 from seedbed.flow.synth_cli import constrain, synthesize
 from seedbed.sim import tools
 from seedbed.sim.harness import Mismatch, Stalls, simulate
@@ -112,9 +112,9 @@ def list_cores(
 def emit(
     core: CoreName,
     set_: Settings = [],  # noqa: B006 - typer's idiom for an empty default
-    output: Annotated[Path, typer.Option("-o", "--output", help="Write to this folder.")] = (
-        BUILD / "verilog"
-    ),
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Write to this folder; - prints.")
+    ] = (BUILD / "verilog"),
     name: Name = "",
     fusesoc: Annotated[
         bool, typer.Option("--fusesoc", help="Also write a testbench and a FuseSoC core file.")
@@ -127,27 +127,21 @@ def emit(
 ) -> None:
     """Write a core's Verilog to a file, and print the file's name.
 
-    A file that this command wrote is overwritten. Any other file is overwritten only with --force.
+    A file that seedbed wrote is overwritten. Any other file is overwritten only with --force. With
+    '-o -', the Verilog is printed.
     """
     # A testbench needs a golden model; an AXI wrapper has none.
     found = registry.find(core) if fusesoc else registry.find_verilog(core)
     params = settings.read(found, set_)
     found.configure(params)
-    path = output / f"{name or found.name}.v"
-    require_output(path, force=force or _is_emitted(path))
     if fusesoc:
-        files = handoff.fusesoc(found, params, output, name=name, sources=sources)
+        files = handoff.fusesoc(found, params, output, name=name, sources=sources, force=force)
         print("\n".join(map(str, files)))
+    elif str(output) == "-":
+        print(verilog.emit(found, params, name=name, sources=sources), end="")
     else:
+        require_output(output / f"{name or found.name}.v", force=force, generated=True)
         print(verilog.write(found, params, output, name=name, sources=sources))
-
-
-def _is_emitted(path: Path) -> bool:
-    """Return whether ``seedbed verilog`` wrote a file."""
-    if not path.is_file():
-        return False
-    with path.open(errors="replace") as file:
-        return re.match(r"// \w+ of seedbed [\w.]+: ", file.readline()) is not None
 
 
 @app.command("ports")
@@ -168,11 +162,15 @@ def write_bench(
     ),
     name: Name = "",
     seed: Annotated[int, typer.Option(help="The seed of the stimulus.")] = 1,
+    force: Force = False,
 ) -> None:
-    """Write a core's Verilog with a testbench in plain Verilog, for any simulator."""
+    """Write a core's Verilog with a testbench in plain Verilog, for any simulator.
+
+    Files that seedbed wrote are overwritten. Any other file is overwritten only with --force.
+    """
     found = registry.find(core)
     params = settings.read(found, set_)
-    paths = handoff.bench(found, params, output, name=name, seed=seed)
+    paths = handoff.bench(found, params, output, name=name, seed=seed, force=force)
     print("\n".join(map(str, paths)))
     top = paths[0].stem
     err.print(
@@ -502,6 +500,7 @@ UsageError: Any = typer.BadParameter.__base__
 
 def main() -> None:
     """Run the command line. Bad input: one sentence on standard error and status 2."""
+    setup_streams()
     handler = signal.getsignal(signal.SIGINT)
     interrupted = False
 
@@ -516,6 +515,7 @@ def main() -> None:
         tools.setup_environment()
         # typer returns 130 after a keyboard interrupt.
         code = app(standalone_mode=False) or 0
+        flush_streams()
     except BaseException as problem:
         # A partly imported package, or a library, may have raised another exception for it.
         if interrupted or isinstance(problem, KeyboardInterrupt | typer.Abort):

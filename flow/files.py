@@ -1,8 +1,10 @@
 """Atomic file writes, and checks of output paths."""
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 __all__ = [
@@ -11,7 +13,9 @@ __all__ = [
     "os_error_path",
     "require_folder",
     "require_output",
+    "require_outputs",
     "write_atomic",
+    "write_generated",
 ]
 
 #: Permissions of a new file. The umask can be read only by setting it.
@@ -20,8 +24,18 @@ os.umask(_mask)
 PERMISSIONS = 0o666 & ~_mask
 
 
+#: A line at the start of a generated source file.
+_GENERATED = re.compile(r"(//|#) [\w ]+ of seedbed [\w.+]+: |name: ['\"]?seedbed::")
+#: Lines in which it is searched: a FuseSoC file has another first line.
+_LINES = 3
+
+
 def require_folder(path: Path) -> Path:
-    """Return ``path``, a folder that exists or can be created; raise ``OSError`` otherwise."""
+    """Return ``path``, a folder that exists or can be created; raise ``OSError`` otherwise.
+
+    Raises ``ValueError`` for '-'.
+    """
+    _require_no_stream(path)
     existing = path.absolute()
     while not existing.exists():
         existing = existing.parent
@@ -32,17 +46,49 @@ def require_folder(path: Path) -> Path:
     return path
 
 
-def require_output(path: Path, *, force: bool) -> Path:
+def _require_no_stream(path: Path) -> None:
+    if str(path) == "-":
+        raise ValueError("this output cannot be -, standard output; give a name")
+
+
+def require_output(path: Path, *, force: bool, generated: bool = False) -> Path:
     """Return ``path``, a file that can be written.
 
-    Raises ``OSError``, and ``ValueError`` for an existing file without ``force``.
+    A file of the user is overwritten only with ``force``. With ``generated``, a source file whose
+    first lines say that seedbed wrote it is overwritten, too.
+
+    Raises ``OSError``, and ``ValueError`` for an existing file without ``force``, and for '-'.
     """
+    _require_no_stream(path)
     if path.is_dir():
         raise IsADirectoryError(21, "Is a directory", str(path))
     require_folder(path.parent)
-    if path.exists() and not force:
+    if not path.exists() or (generated and _is_generated(path)):
+        return path
+    if not path.is_file():
+        raise ValueError(f"{path} is not a regular file, and cannot be replaced by the output")
+    if not force:
         raise ValueError(f"{path} exists already; --force overwrites it")
     return path
+
+
+def require_outputs(*paths: Path | None, force: bool, generated: bool = False) -> None:
+    """Check the files of one command as :func:`require_output` does; ``None`` is no file.
+
+    Raises ``ValueError`` also for two equal paths.
+    """
+    given = [require_output(path, force=force, generated=generated) for path in paths if path]
+    for k, path in enumerate(given):
+        if path.absolute() in [other.absolute() for other in given[:k]]:
+            raise ValueError(f"{path} is given for two outputs; each needs a file of its own")
+
+
+def _is_generated(path: Path) -> bool:
+    """Return whether the first lines of a file say that seedbed wrote it."""
+    if not path.is_file():
+        return False
+    with path.open(errors="replace") as file:
+        return any(_GENERATED.match(file.readline(200)) for _ in range(_LINES))
 
 
 @contextmanager
@@ -58,13 +104,32 @@ def os_error_path(path: Path) -> Iterator[None]:
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Provide a temporary path in the same folder, renamed to ``path`` on success, else removed."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    """Provide a temporary path in the same folder, renamed to ``path`` on success, else removed.
+
+    No file has that name before.
+    """
+    names = (path.with_name(f".{path.name}.{os.getpid()}{end}.part") for end in _endings())
+    part = next(name for name in names if not os.path.lexists(name))
     try:
         yield part
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _endings() -> Iterator[str]:
+    yield ""
+    yield from (f".{k}" for k in count(1))
+
+
+def write_generated(folder: Path, texts: Mapping[str, str], *, force: bool) -> list[Path]:
+    """Write generated source files to ``folder`` by name, and return their paths.
+
+    All of them are checked as by :func:`require_output` before one is written.
+    """
+    paths = [folder / name for name in texts]
+    require_outputs(*paths, force=force, generated=True)
+    return [write_atomic(path, text) for path, text in zip(paths, texts.values(), strict=True)]
 
 
 def write_atomic(path: Path, content: str | bytes) -> Path:

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from seedbed.flow import registry, settings
 from seedbed.flow.emit import verilog
-from seedbed.flow.files import os_error_path, require_folder, require_output
+from seedbed.flow.files import os_error_path, require_output, require_outputs
 from seedbed.flow.fpga import place, placement_files, synth, targets
 from seedbed.flow.fpga.constrain import constrain as constrain_netlist
 from seedbed.flow.options import BUILD, Build, CoreName, Force, Json, Settings, show_table
@@ -43,6 +43,7 @@ def synthesize(
         Path | None,
         typer.Option(help="Write the placement of the median seed to this folder."),
     ] = None,
+    force: Force = False,
     json_: Json = False,
     build: Build = BUILD,
 ) -> None:
@@ -54,7 +55,7 @@ def synthesize(
     place.require_ready(ready)
     if constraints:
         _require_placed(fpga, seeds)
-        require_folder(constraints)
+        require_outputs(*(constraints / name for name in placement_files.NAMES), force=force)
     path = verilog.write(found, params, build / "verilog", kept=build / "cache")
     with status(err, f"synthesizing {core} for {target}") as update, os_error_path(build):
         counts = synth.synthesize(path, core, target=target, build=build / "synth")

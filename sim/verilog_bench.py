@@ -3,6 +3,7 @@
 import re
 import subprocess
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 from amaranth.lib import wiring
@@ -13,7 +14,7 @@ from seedbed.sim.case import Case
 from seedbed.sim.harness import Mismatch, payload_bits, stream_ports
 from seedbed.sim.ports import ports
 
-__all__ = ["GENERATIONS", "icarus", "run", "verilator", "write"]
+__all__ = ["GENERATIONS", "files", "icarus", "run", "verilator", "write"]
 
 #: Language generations of Icarus Verilog: Verilog and SystemVerilog.
 GENERATIONS = ("2005", "2012")
@@ -21,7 +22,8 @@ GENERATIONS = ("2005", "2012")
 _FLAGS = ["--main", "--timing", "-CFLAGS", "-O0 -std=c++20 -fcoroutines"]
 
 _BENCH = """\
-// Sends the golden model's inputs to {top}, and compares its outputs with the model's.
+// Testbench of seedbed {version}: sends the golden model's inputs to {top}, and compares its
+// outputs with the model's.
 //
 // Prints PASS, or FAIL and the first mismatch. The vectors are in {top}_*.hex, in the working
 // folder of the simulation: on each line the number of a phase, then a payload. A phase begins
@@ -225,12 +227,21 @@ _ACCEPT = """\
 
 
 def write(folder: Path, top: str, case: Case, signature: wiring.Signature) -> Path:
-    """Write ``TOP_tb.v`` and its vectors to ``folder``; return the path of the testbench.
+    """Write :func:`files` to ``folder``; return the path of the testbench.
+
+    ``folder`` is the working folder of the simulation.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files(top, case, signature).items():
+        (folder / name).write_text(text)
+    return folder / f"{top}_tb.v"
+
+
+def files(top: str, case: Case, signature: wiring.Signature) -> dict[str, str]:
+    """Return ``TOP_tb.v`` and its vectors, by the names of the files.
 
     Parameters
     ----------
-    folder
-        Folder of the files, and working folder of the simulation.
     top
         The module's name, as :func:`seedbed.flow.emit.verilog.emit` writes it.
     case
@@ -238,7 +249,8 @@ def write(folder: Path, top: str, case: Case, signature: wiring.Signature) -> Pa
     signature
         The component's. Of ports that are not streams, outputs are unconnected and inputs 0.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    found = {}
+    head = f"// Vectors of seedbed {version('seedbed')}: {top},"
     text = dict.fromkeys(
         ("declarations", "connections", "look", "restart", "read", "known", "transfers", "idle",
          "drive"), "",
@@ -255,7 +267,8 @@ def write(folder: Path, top: str, case: Case, signature: wiring.Signature) -> Pa
             for payload in getattr(phase, way).get(name, [])
         ]
         # A memory has at least one word.
-        (folder / f"{top}_{name}_vectors.hex").write_text("\n".join(lines or ["ffff_0"]) + "\n")
+        words_of = "\n".join([f"{head} port {name}", *(lines or ["ffff_0"])])
+        found[f"{top}_{name}_vectors.hex"] = words_of + "\n"
         low = 4 * digits
         words = {
             "name": name, "way": way[:-1], "count": len(lines), "last": max(len(lines), 1) - 1,
@@ -267,8 +280,8 @@ def write(folder: Path, top: str, case: Case, signature: wiring.Signature) -> Pa
         after = _after(case, name) if is_input else {}
         answers = ""
         for output, counts in after.items():
-            lines = [f"{count:x}" for count in counts]
-            (folder / f"{top}_{name}_after_{output}.hex").write_text("\n".join(lines) + "\n")
+            numbers = [f"{head} port {name} after {output}", *(f"{n:x}" for n in counts)]
+            found[f"{top}_{name}_after_{output}.hex"] = "\n".join(numbers) + "\n"
             answers += _ANSWERS.format(name=name, output=output)
         parts = {
             "declarations": _PORT
@@ -300,24 +313,22 @@ def write(folder: Path, top: str, case: Case, signature: wiring.Signature) -> Pa
         max(map(len, [*phase.inputs.values(), *phase.outputs.values(), [0]]))
         for phase in case.phases
     ]
-    path = folder / f"{top}_tb.v"
     filled = {part: lines.rstrip("\n") for part, lines in text.items()}
     filled["connections"] = filled["connections"].rstrip(",")
-    path.write_text(
-        _BENCH.format(
-            top=top,
-            phases=len(case.phases),
-            last=len(case.phases) - 1,
-            drain="".join(f"{phase.drain:d}" for phase in reversed(case.phases)),
-            quiet=f"{case.quiet:d}",
-            retains=f"{case.retains:d}",
-            length=sum(lengths),
-            sending=" || ".join(inputs) or "0",
-            receiving=" || ".join(outputs) or "0",
-            **filled,
-        )
+    found[f"{top}_tb.v"] = _BENCH.format(
+        version=version("seedbed"),
+        top=top,
+        phases=len(case.phases),
+        last=len(case.phases) - 1,
+        drain="".join(f"{phase.drain:d}" for phase in reversed(case.phases)),
+        quiet=f"{case.quiet:d}",
+        retains=f"{case.retains:d}",
+        length=sum(lengths),
+        sending=" || ".join(inputs) or "0",
+        receiving=" || ".join(outputs) or "0",
+        **filled,
     )
-    return path
+    return found
 
 
 def _connections(name: str, signature: wiring.Signature) -> str:

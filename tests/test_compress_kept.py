@@ -148,8 +148,8 @@ def test_an_interruption_makes_no_difference(tmp_path, monkeypatch):
     ("indices", "shapes", "options", "sentence"),
     [
         ({"x": [1]}, {"x": (2, 2)}, {}, "mask: the mask keeps weights of tensor 'x', which is not "
-         "among the compressed ones of "),
-        ({"a": [1]}, SHAPES, {"tensors": "b"}, "mask: the mask keeps weights of tensor 'a', which"),
+         "in "),
+        ({"a": [1]}, {"a": (70, 1)}, {"tensors": "b"}, "tensor 'a' in the shape [70, 1], but it"),
         ({"b": [1]}, {"b": (30, 40)}, {}, "tensor 'b' in the shape [30, 40], but it is [40, 30]"),
     ],
 )  # fmt: skip
@@ -183,6 +183,39 @@ def test_kept_weights_that_cannot_be_are_refused(part, values, sentence, tmp_pat
         decompress(tmp_path / "out", tmp_path / "back", console=QUIET)
     assert str(refused.value) == f"{tmp_path}/out: tensor 'b', kept weights: {sentence}"
     assert not (tmp_path / "back").exists()
+
+
+def test_weights_of_tensors_that_are_copied_need_not_be_kept(tmp_path, called):
+    """What one command writes, the next one takes: a mask is of tensors that may not shrink."""
+    tensors = write(tmp_path)
+    # Blocks of four weights would be larger than a column of two bytes.
+    tensors |= {"column": np.full((9, 1), 99, np.float16), "b": tensors["b"] + 50}
+    save_file(tensors, tmp_path / "in")
+    mask = ["sensitive", "in", "--by", "magnitude", "-o", "mask", "--fraction", "0.05"]
+    assert called(mask, tmp_path)[0] == 0
+    count = round(0.05 * (1450 + 9))
+    words = ["compress", "in", "out", "--block", "4", "--latent", "2", "--width", "5", "--keep",
+             "mask", "--jobs", "1", "--json"]  # fmt: skip
+    line = (
+        f"9 of the {count} weights of mask are in tensors that are not compressed: "
+        "they need not be kept\n"
+    )
+    dry, found = (called([*words, *more], tmp_path) for more in (["--dry-run"], []))
+    assert (dry[0], dry[2]) == (found[0], found[2]) == (0, line)
+    sizes = [[row["bits_per_weight"] for row in json.loads(of[1])["tensors"]] for of in [dry]]
+    assert sizes == [[r["bits_per_weight"] for r in json.loads(found[1]) if r["tensor"] != "total"]]
+    kept = json.loads(called(["inspect", "out", "--json"], tmp_path)[1])["compressed"]
+    assert sum(row["kept"] for row in kept) == count - 9
+    assert called(["decompress", "out", "back"], tmp_path)[0] == 0
+    np.testing.assert_array_equal(load_file(tmp_path / "back")["column"], tensors["column"])
+    # Also where a tensor is copied because the user wants it, and with nothing left to keep.
+    selected = [*words, "--tensors", "a", "--force"]
+    assert called(selected, tmp_path)[2].startswith(f"{count} of the {count} weights of mask")
+    # What was decompressed is a checkpoint like the first.
+    again = ["sensitive", "back", "--by", "magnitude", "-o", "second", "--fraction", "0.05"]
+    assert called(again, tmp_path)[0] == 0
+    words[1:3] = ["back", "twice"]
+    assert called([*words, "--keep", "second"], tmp_path)[0] == 0
 
 
 def test_at_the_command_line(tmp_path, called):

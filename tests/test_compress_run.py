@@ -283,7 +283,7 @@ def test_damaged_lines_of_a_journal_are_done_again(damaged, source, wanted, tmp_
 
 def test_nonsense_in_place_of_a_journal_is_refused(source, tmp_path):
     (tmp_path / "out.journal").write_text("my notes\n")
-    with pytest.raises(ValueError, match=r"out\.journal is not a journal; remove it"):
+    with pytest.raises(ValueError, match=r"out\.journal exists already; --force overwrites it"):
         compress(source, tmp_path / "out")
     assert (tmp_path / "out.journal").read_text() == "my notes\n"
 

@@ -1,5 +1,7 @@
 """The search with importance of input channels against the literal one, and in whole files."""
 
+import json
+
 import numpy as np
 import pytest
 from compressing import configs, drawn, interrupted
@@ -27,6 +29,7 @@ from seedbed.spec.seedlm import RULES
 
 QUIET = Console(quiet=True)
 SMALL = SeedlmConfig(block=4, latent=2, width=5)
+SMALL_WORDS = ["--block", "4", "--latent", "2", "--width", "5"]
 KINDS = ["normal", "integers", "sparse", "spread", "halves"]
 
 
@@ -272,10 +275,22 @@ def test_groups_take_no_importance():
         Options(config=GroupsConfig(), importance="stats")
 
 
-def test_at_the_command_line(tmp_path, called):
-    write(tmp_path)
-    words = ["compress", "in", "out", "--block", "4", "--latent", "2", "--width", "5"]
-    words += ["--jobs", "1", "--importance", "stats"]
-    code, _, err = called([*words, "--dry-run"], tmp_path)
-    assert (code, err) == (2, "error: give --dry-run or --importance, not both\n")
-    assert called(words, tmp_path)[0] == 0
+@pytest.mark.parametrize("form", ["vector", "matrix"])
+@pytest.mark.parametrize("more", [SMALL_WORDS, ["--format", "lut4"]], ids=["seedlm", "lut4"])
+def test_a_dry_run_with_every_option(form, more, tmp_path, called):
+    weights = write(tmp_path)
+    if form == "matrix":
+        rows = np.random.default_rng(4).normal(size=(90, 70)) * np.sqrt(weights)
+        save_file({"a": (rows.T @ rows).astype(np.float32)}, tmp_path / "stats")
+    words = ["compress", "in", "out", *more, "--importance", "stats", "--json"]
+    dry = json.loads(called([*words, "--dry-run", "--cluster", "nowhere"], tmp_path)[1])
+    found = json.loads(called([*words, "--jobs", "1"], tmp_path)[1])
+    # So few weights are all in the sample; their squares are summed in another order.
+    wanted = [row for row in found if row["tensor"] != "total"]
+    for row, of in zip(dry["tensors"], wanted, strict=True):
+        if of["relative_error"] is not None:
+            of["relative_error"] = pytest.approx(of["relative_error"], rel=1e-12)
+        assert row == of
+    assert dry["sampled"] == dry["blocks"]
+    assert dry["blocks_per_second"] > 0
+    assert dry["processes"] == 1

@@ -18,7 +18,7 @@ from seedbed.boards.streams import Input, Output, packet, payloads
 from seedbed.flow.demos.data import digits, mnist
 from seedbed.flow.demos.elasticzo_checkpoint import save
 from seedbed.flow.demos.zo_trainer_rtl import draw
-from seedbed.flow.files import require_output, write_atomic
+from seedbed.flow.files import require_outputs, write_atomic
 from seedbed.flow.options import Force
 from seedbed.golden import zo_trainer as golden
 from seedbed.golden.training_log import TrainingLog, digest
@@ -231,8 +231,7 @@ def run(
 
     Raises ``AssertionError`` for a difference, and ``ValueError`` for a value out of range.
     """
-    for path in _files(output) if output else ():
-        require_output(path, force=force)
+    require_outputs(*(_files(output) if output else ()), force=force)
     of = draw(
         config, digits() if data is None else mnist(data), images=images, batch=batch,
         epochs=epochs, magnitude=magnitude, seed=seed, start=start, held=held,

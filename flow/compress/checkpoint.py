@@ -82,10 +82,13 @@ class Checkpoint:
 
     def __init__(self, path: Path, *, writable: bool = False) -> None:
         self.path = path
+        if path.exists() and not path.is_file() and not path.is_dir():
+            # A device cannot be mapped, and a pipe would be waited for.
+            raise CheckpointError(f"{path} is not a regular file")
         # Opened here first: the library's errors name neither the file nor the reason.
         self._file = open(path, "r+b" if writable else "rb", buffering=0)  # noqa: SIM115
         try:
-            with safe_open(path, framework="numpy") as opened:
+            with os_error_path(path), safe_open(path, framework="numpy") as opened:
                 self.metadata: dict[str, str] = opened.metadata() or {}
                 self.tensors = self._entries(opened)
         except SafetensorError as problem:

@@ -184,10 +184,8 @@ def compress(
         config=config, rule=rule, scale=scale, tensors=tensors, keep=keep, keep_as=keep_as,
         importance=importance,
     )  # fmt: skip
-    if dry_run and importance is not None:
-        raise ValueError("give --dry-run or --importance, not both")
-    if cluster is not None and (jobs is not None or dry_run):
-        raise ValueError(f"give {'--jobs' if jobs else '--dry-run'} or --cluster, not both")
+    if cluster is not None and jobs is not None:
+        raise ValueError("give --jobs or --cluster, not both")
     # Checked before processes start. A small file needs fewer processes.
     pieces = count(source, options)
     require_target(source, target)
@@ -196,10 +194,11 @@ def compress(
     processors = len(os.sched_getaffinity(0))
     processes = min(jobs or processors, pieces)
     if dry_run:
-        _estimate(source, options, min(processes, processors), as_json=json_)
+        # The speed of a cluster is unknown: that of one of its processes is estimated.
+        _estimate(source, options, 1 if cluster else min(processes, processors), as_json=json_)
         return
     with workers.processes(processes) if cluster is None else workers.cluster(cluster) as pool:
-        summaries = run.compress(source, target, options, pool=pool, console=err)
+        summaries = run.compress(source, target, options, pool=pool, console=err, force=force)
     if json_:
         print(json.dumps([_plain(row) for row in summaries], indent=1))
     else:
@@ -211,7 +210,7 @@ def _estimate(source: Path, options: "Options", processes: int, *, as_json: bool
     from seedbed.flow.compress.sample import estimate
 
     with status(err, "searching a sample"):
-        found = estimate(source, options)
+        found = estimate(source, options, err)
     rate = processes * found.blocks_per_second
     if as_json:
         values = {name: value for name, value in vars(found).items() if name != "tensors"}

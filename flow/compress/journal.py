@@ -10,7 +10,10 @@ from typing import Any, Self
 
 from seedbed.flow.files import os_error_path
 
-__all__ = ["Journal"]
+__all__ = ["Journal", "is_journal"]
+
+#: How the first line of a journal begins.
+_BEGIN = b'{"version of seedbed": '
 
 
 def _piece(line: bytes) -> tuple[int, tuple] | None:
@@ -21,6 +24,14 @@ def _piece(line: bytes) -> tuple[int, tuple] | None:
     except (ValueError, TypeError, OverflowError, RecursionError):
         return None
     return (index, (crc, *sums)) if valid else None
+
+
+def is_journal(path: Path) -> bool:
+    """Return whether a file is the journal of a run that was interrupted."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(_BEGIN)) == _BEGIN
 
 
 class Journal:
@@ -69,13 +80,12 @@ class Journal:
         content = self._file.read()
         complete = content[: content.rfind(b"\n") + 1]
         lines = complete.splitlines()
-        if not lines:
-            os.ftruncate(self._file.fileno(), 0)
+        if not content:
             self._write(run)
             return
         try:
             found = dict(json.loads(lines[0]))
-        except (ValueError, TypeError, RecursionError) as problem:
+        except (IndexError, ValueError, TypeError, RecursionError) as problem:
             raise ValueError(
                 f"{self.path} is not a journal; remove it to start afresh"
             ) from problem

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError, Entry, require_target
 from seedbed.flow.compress.importance import Importance, read_importance
-from seedbed.flow.compress.journal import Journal
+from seedbed.flow.compress.journal import Journal, is_journal
 from seedbed.flow.compress.kept import apply_mask, write_kept
 from seedbed.flow.compress.packed import Config, Packed, Weights
 from seedbed.flow.compress.pieces import (
@@ -29,6 +29,7 @@ from seedbed.flow.compress.pieces import (
 )
 from seedbed.flow.compress.plan import Options, plan
 from seedbed.flow.compress.workers import Pool, results
+from seedbed.flow.files import require_outputs
 from seedbed.flow.progress import throughput_bar
 from seedbed.spec import SeedlmConfig
 
@@ -56,8 +57,9 @@ class Summary:
 
 
 def compress(
-    source: Path, target: Path, options: Options, *, pool: Pool, console: Console, size: int = PIECE
-) -> list[Summary]:
+    source: Path, target: Path, options: Options, *, pool: Pool, console: Console,
+    size: int = PIECE, force: bool = False,
+) -> list[Summary]:  # fmt: skip
     """Compress ``source`` to ``target``, and return a summary of each tensor.
 
     A partial file and a journal are written to the folder of ``target``; an interrupted run is
@@ -71,11 +73,18 @@ def compress(
         Output of the progress.
     size
         Approximate weights per piece.
+    force
+        Whether files with the names of the partial file and of the journal are overwritten if no
+        interrupted run wrote them.
 
     Raises :class:`CheckpointError`, ``OSError``, and ``ValueError`` for a journal of another run.
     """
     with Checkpoint(source) as read:
         require_target(source, target)
+        part, record = (target.with_name(target.name + end) for end in (".part", ".journal"))
+        if not is_journal(record):
+            require_outputs(record, part, force=force)
+            record.unlink(missing_ok=True)
         stamp = read.stamp()
         packed, incompressible, digest = plan(read, options, console, size)
         kept: dict[str, np.ndarray] = {}
@@ -101,8 +110,7 @@ def compress(
             "kept weights": mask and [mask, packed.kept],
             "importance": used,
         }
-        part = target.with_name(target.name + ".part")
-        with Journal(target.with_name(target.name + ".journal"), run) as journal:
+        with Journal(record, run) as journal:
             try:
                 with _open_part(part, read, packed) as written:
                     _search(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from seedbed.flow.files import require_output, write_atomic
+from seedbed.flow.files import require_outputs, write_atomic
 from seedbed.flow.options import Force, Json, show_table
 
 __all__ = ["sensitive"]
@@ -76,9 +76,7 @@ def sensitive(
         raise ValueError("give --jobs or --cluster, not both")
     if plot is not None and gradients is None:
         raise ValueError("--plot needs GRADIENTS")
-    require_output(mask, force=force)
-    if plot is not None:
-        require_output(plot, force=force)
+    require_outputs(mask, plot, force=force)
     # A small file needs fewer processes.
     processes = min(jobs or 1, count_pieces(checkpoint, tensors))
     with workers.processes(processes) if cluster is None else workers.cluster(cluster) as pool:

@@ -40,7 +40,7 @@ class Tables(NamedTuple):
 def aligned(*shape: int, dtype: type = np.float32) -> np.ndarray:
     """Return zeros aligned to a cache line: unaligned vector accesses cost twice."""
     size = int(np.prod(shape))
-    buffer = np.zeros(size + 16, dtype)
+    buffer: np.ndarray = np.zeros(size + 16, dtype)
     start = -buffer.ctypes.data % 64 // buffer.itemsize
     return buffer[start : start + size].reshape(shape)
 

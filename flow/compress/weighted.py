@@ -53,6 +53,8 @@ GRADED = 2.0**-8
 STRAIN_64 = 2.0**16
 #: Blocks of the first batch. The pseudo-inverses that it needs make further ones faster.
 FIRST = 2
+#: Share of the seeds that are evaluated for a block, above which all pseudo-inverses are computed.
+MANY = 1 / 16
 
 
 class _Scratch(NamedTuple):
@@ -229,23 +231,9 @@ def _upper_bound(block, target, h, words, roots, limits, t, q, r, solved):
 
 
 @compiled(**STRICT)
-def _lengths(block, target, h):
-    """Return the weighted error if all coefficients are 0, and the length of the target."""
-    zero = square = 0.0
-    for c in range(len(h)):
-        zero += h[c] * (block[c] * block[c])
-        square += target[c] * target[c]
-    return zero, sqrt(square)
-
-
-@compiled(**STRICT)
-def _exact(block, target, h, zero, norm, seed, limits, t, q):
+def _exact(block, target, h, seed, limits, t, q):
     """Store the coefficients of a seed, and return the error and the exponent's index."""
     latent, size = t.inverse.shape[1:]
-    if t.reach[seed - 1] * norm < 0.5 * t.power[0]:
-        # All coefficients round to 0.
-        q[:] = 0
-        return zero, 0
     inverse, at = t.inverse[seed - 1], t.place[seed]
     peak = 0.0
     for p in range(latent):
@@ -271,12 +259,16 @@ def _exact(block, target, h, zero, norm, seed, limits, t, q):
 
 @compiled(**STRICT)
 def _candidates(blocks, targets, h, roots, limits, t, margins, known, scratch):
-    """Store the seeds of each block that its bound leaves in ``found``; return how many."""
+    """Store the seeds of each block that its bound leaves in ``found``.
+
+    Returns how many there are of each block, and the number of evaluations of unknown seeds.
+    """
     scaled, tops, top_bits, sums, energies, bits, found, bounds = scratch
     size = len(h)
     latent = t.inverse.shape[1]
     q, r, solved = np.empty((latent, size)), np.zeros((latent, latent)), np.empty(latent)
     factors, counts = np.zeros(len(blocks)), np.zeros(len(blocks), np.int64)
+    unknown = 0
     scaled[:] = 0
     for n in range(len(blocks)):
         factors[n] = ldexp(1.0, -frexp(np.abs(targets[n]).max())[1])
@@ -294,7 +286,11 @@ def _candidates(blocks, targets, h, roots, limits, t, margins, known, scratch):
         square = 0.0
         for c in range(size):
             square += (targets[n, c] * factor) * (targets[n, c] * factor)
-        zero, norm = _lengths(blocks[n], targets[n], h)
+        zero = norm = 0.0
+        for c in range(size):
+            zero += h[c] * (blocks[n, c] * blocks[n, c])
+            norm += targets[n, c] * targets[n, c]
+        largest = 0.5 * t.power[0] / sqrt(norm)
         # From here on, an energy is the most that it may be.
         for k in range(len(top)):
             top[k] += margins[k] * square
@@ -320,11 +316,15 @@ def _candidates(blocks, targets, h, roots, limits, t, margins, known, scratch):
                 if energy < max(enough, floor) or seed == 0:
                     continue
                 if known[seed]:
-                    error, _ = _exact(blocks[n], targets[n], h, zero, norm, seed, limits, t, solved)
+                    # All coefficients round to 0, or they are evaluated.
+                    error = zero
+                    if t.reach[seed - 1] >= largest:
+                        error, _ = _exact(blocks[n], targets[n], h, seed, limits, t, solved)
                     if error > least or (error == least and seed > first):
                         continue
                     first = seed
                 else:
+                    unknown += 1
                     at = t.place[seed]
                     error = _upper_bound(
                         blocks[n], targets[n], h, t.word[at : at + latent * size], roots, limits,
@@ -344,16 +344,15 @@ def _candidates(blocks, targets, h, roots, limits, t, margins, known, scratch):
                 found[n, left] = found[n, k]
                 left += 1
         counts[n] = left
-    return counts
+    return counts, unknown
 
 
 @compiled(**STRICT)
 def _evaluate(block, target, h, seeds, limits, t, q, kept):
     """Store the best coefficients of some seeds; return the seed and the exponent's index."""
     best, place, least = len(t.place), 0, np.inf
-    zero, norm = _lengths(block, target, h)
     for seed in seeds:
-        error, e = _exact(block, target, h, zero, norm, seed, limits, t, q)
+        error, e = _exact(block, target, h, seed, limits, t, q)
         if error < least or (error == least and seed < best):
             best, place, least = seed, e, error
             kept[:] = q
@@ -405,10 +404,13 @@ def weighted_search(
     starts = sorted({0, *range(FIRST, len(blocks), BATCH), len(blocks)})
     for start, stop in pairwise(starts):
         part = slice(start, stop)
-        counts = _candidates(
+        counts, unknown = _candidates(
             blocks[part], targets[part], h, roots, limits, t, margins, known, scratch
         )
         here = [scratch.found[n, :count] for n, count in enumerate(counts)]
+        if unknown > MANY * len(known) * (stop - start):
+            # The bound excludes few seeds, also of blocks that follow.
+            here = [np.arange(1, len(known))]
         new = np.unique(np.concatenate(here))
         new = new[~known[new]]
         t.inverse[new - 1] = weighted_inverses(config, new.astype(np.uint32), roots)

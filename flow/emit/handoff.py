@@ -1,6 +1,5 @@
 """Files for other tool flows: a core's Verilog with a testbench and a FuseSoC core file."""
 
-import re
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 
 from seedbed.flow.core import Core
 from seedbed.flow.emit import verilog
-from seedbed.flow.files import write_atomic
+from seedbed.flow.files import require_outputs, write_generated
 from seedbed.sim import verilog_bench
 
 __all__ = ["bench", "fusesoc"]
@@ -60,17 +59,32 @@ def bench(
     name: str = "",
     seed: int = 1,
     sources: bool = False,
+    force: bool = False,
 ) -> list[Path]:
     """Write a core's Verilog, a testbench in plain Verilog and its vectors; return their paths.
 
-    The vectors are the stimulus of the core's test case and the outputs of the golden model.
+    The vectors are the stimulus of the core's test case and the outputs of the golden model. A
+    file that seedbed did not write is overwritten only with ``force``.
     """
+    texts = _bench(core, params, folder, name=name, seed=seed, sources=sources, force=force)
+    return write_generated(folder, texts, force=force)
+
+
+def _bench(
+    core: Core, params: Mapping[str, Any], folder: Path, *, name: str, seed: int, sources: bool,
+    force: bool,
+) -> dict[str, str]:  # fmt: skip
+    """Return the files of :func:`bench` by name: the Verilog, the testbench, sorted vectors."""
+    top = name or core.name
+    # The core is not elaborated for nothing.
+    known = (folder / f"{top}{end}" for end in (".v", "_tb.v"))
+    require_outputs(*known, force=force, generated=True)
     config = core.configure(params)
-    path = verilog.write(core, params, folder, name=name, sources=sources)
-    top = path.stem
-    main = verilog_bench.write(folder, top, core.case(config, Random(seed)), core.signature(config))
-    vectors = re.findall(r'\$readmemh\("(\S+)"', main.read_text())
-    return [path, main, *(folder / file for file in sorted(vectors))]
+    text = verilog.emit(core, params, name=name, sources=sources)
+    found = verilog_bench.files(top, core.case(config, Random(seed)), core.signature(config))
+    main = f"{top}_tb.v"
+    vectors = {file: found[file] for file in sorted(found) if file != main}
+    return {f"{top}.v": text, main: found[main], **vectors}
 
 
 def fusesoc(
@@ -80,14 +94,19 @@ def fusesoc(
     *,
     name: str = "",
     sources: bool = False,
+    force: bool = False,
 ) -> list[Path]:
     """Write the files of :func:`bench` and a FuseSoC file with the targets ``lint`` and ``sim``.
 
     Returns the paths of the Verilog file and of the FuseSoC file.
     """
-    path, _, *vectors = bench(core, params, folder, name=name, sources=sources)
-    lines = (f"      - {v.name}: {{file_type: user, copyto: {v.name}}}" for v in vectors)
-    text = _CORE.format(
-        name=path.stem, version=version("seedbed"), title=core.title, vectors="\n".join(lines)
+    top = name or core.name
+    require_outputs(folder / f"{top}.core", force=force, generated=True)
+    texts = _bench(core, params, folder, name=name, seed=1, sources=sources, force=force)
+    _, _, *vectors = texts
+    lines = (f"      - {v}: {{file_type: user, copyto: {v}}}" for v in vectors)
+    texts[f"{top}.core"] = _CORE.format(
+        name=top, version=version("seedbed"), title=core.title, vectors="\n".join(lines)
     )
-    return [path, write_atomic(folder / f"{path.stem}.core", text)]
+    first, *_, last = write_generated(folder, texts, force=force)
+    return [first, last]

@@ -10,7 +10,10 @@ from seedbed.flow.fpga import harness, nextpnr
 from seedbed.flow.fpga.place import RIP_UP, TARGET_MHZ, Placement
 from seedbed.sim import tools
 
-__all__ = ["write"]
+__all__ = ["NAMES", "write"]
+
+#: The files of a placement.
+NAMES = ("harness.v", "design.json", "sites.json", "place.sh")
 
 _SCRIPT = """\
 #!/bin/sh
@@ -68,7 +71,7 @@ def write(placement: Placement, seed: int, *, of: int, folder: Path) -> list[Pat
         names=", ".join(placement.tools.values()),
         commands=shlex.join(command),
     )
-    return [write_atomic(folder / name, text) for name, text in files.items()]
+    return [write_atomic(folder / name, files[name]) for name in NAMES]
 
 
 def _sites(design: dict[str, Any]) -> dict[str, str]:
