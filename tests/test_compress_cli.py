@@ -160,6 +160,63 @@ def test_zero_seed_is_refused(folder, refuse):
     assert sorted(path.name for path in folder.iterdir()) == ["bad", "in"]
 
 
+def test_other_types_are_listed(refuse, folder):
+    tensors = {f"layer{k}": np.ones((4, 4)) for k in range(4)}
+    save_file(tensors | {"codes": np.ones((4, 4), np.int8)}, folder / "other")
+    listed = "'codes' of I8 in [4, 4], 'layer0' of F64 in [4, 4], 'layer1' of F64 in [4, 4], "
+    for words in (["compress", "other", "out", *SMALL], ["sensitive", "other", "--by", "random"]):
+        refuse(words, f"; it has {listed}'layer2' of F64 in [4, 4], 1 more\n")
+    save_file({}, folder / "nothing")
+    refuse(["compress", "nothing", "out", *SMALL], "; it has no tensors\n")
+
+
+def test_groups_without_a_scale_have_a_largest_weight(folder, refuse, called):
+    words = ["compress", "large", "out", "--format", "groups", "--jobs", "1", "--scale", "none"]
+    weights = np.ones((8, 64), np.float32)
+    weights[3, 4] = 5e5
+    save_file({"w": weights}, folder / "large")
+    for more in ([], ["--dry-run"]):
+        refuse([*words, *more], "tensor 'w': its largest weight is 500000, but groups with --scale")
+    weights[3, 4] = 7 * 65504
+    save_file({"w": weights}, folder / "large")
+    assert called(words, folder)[0] == 0
+    assert called(["decompress", "out", "back"], folder)[0] == 0
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_without_a_character_spoils_nothing(encoding, folder):
+    save_file({"\u6743\u91cd": np.ones((8, 16), np.float32)}, folder / "\u5165")
+    environment = os.environ | {"PYTHONIOENCODING": encoding, "COLUMNS": "200"}
+    for words in (["compress", "\u5165", "out", *SMALL], ["inspect", "out"]):
+        done = subprocess.run([*CLI, *words], cwd=folder, env=environment, capture_output=True,
+                              check=True)  # fmt: skip
+        assert b"\\u6743\\u91cd" in done.stdout
+    done = subprocess.run(
+        [*CLI, "inspect", "\u5165"], cwd=folder, env=environment, capture_output=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"error: \\u5165 was not written by 'seedbed compress'")
+
+
+def test_a_reader_that_leaves_spoils_nothing(folder):
+    read, write = os.pipe()
+    os.close(read)
+    words = [*CLI, "compress", "in", "out", *SMALL]
+    done = subprocess.run(words, cwd=folder, stdout=write, stderr=subprocess.PIPE, check=True)
+    os.close(write)
+    assert done.stderr == b""
+    assert (folder / "out").exists()
+
+
+def test_a_full_standard_output_is_named(folder):
+    with open("/dev/full", "w") as full:
+        words = [*CLI, "list", "--names"]
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (
+        2, b"error: standard output: No space left on device\n",
+    )  # fmt: skip
+
+
 def test_full_disk(folder):
     spoil(folder, lambda raw: raw)
     for words in (["compress", "in", "out", *SMALL, "--jobs", "1"], ["decompress", "bad", "out"]):

@@ -30,6 +30,8 @@ DTYPES = {
     "F8_E8M0": ("float8_e8m0fnu", 8), "F4": ("float4_e2m1fn_x2", 4),
 }  # fmt: skip
 
+#: Tensors that an error lists.
+LISTED = 4
 #: Bytes per step of a copy.
 CHUNK = 1 << 20
 
@@ -120,6 +122,14 @@ class Checkpoint:
             entries[name] = Entry(dtype, shape, offset)
             offset += entries[name].nbytes
         return entries
+
+    def listing(self) -> str:
+        """Return the first tensors with types and shapes, as the rest of a sentence."""
+        entries = sorted(self.tensors.items())
+        first = [f"{n!r} of {e.dtype} in {list(e.shape)}" for n, e in entries[:LISTED]]
+        if len(entries) > LISTED:
+            first.append(f"{len(entries) - LISTED} more")
+        return f"it has {', '.join(first) or 'no tensors'}"
 
     @classmethod
     def create(cls, path: Path, tensors: Mapping[str, Entry], metadata: Mapping[str, str]) -> Self:

@@ -80,15 +80,25 @@ def plan(
                 require_finite(values, f"{read.path}: tensor {name!r}", piece, options.config)
                 peak = max(peak, float(np.abs(values).max()))
                 shown.advance(task, piece.rows * piece.blocks(options.config))
-            tensors[name] = replace(weights, scale=scale_of(peak, options))
+            where = f"{read.path}: tensor {name!r}"
+            tensors[name] = replace(weights, scale=scale_of(peak, options, where))
     packed = Packed(options.config, options.rule, tensors, read.metadata)
     digest.update(repr([sorted(read.metadata.items()), read.tensors]).encode())
     return packed, incompressible, digest.hexdigest()
 
 
-def scale_of(peak: float, options: Options) -> int:
-    """Return the exponent of the scale of a tensor whose peak magnitude is ``peak``."""
+def scale_of(peak: float, options: Options, where: str) -> int:
+    """Return the exponent of the scale of a tensor whose peak magnitude is ``peak``.
+
+    Raises :class:`CheckpointError` for a peak that needs a scale; ``where`` is the tensor.
+    """
     if options.scale == "none":
+        most = 7 * float(np.finfo(np.float16).max)
+        if isinstance(options.config, GroupsConfig) and peak > most:
+            raise CheckpointError(
+                f"{where}: its largest weight is {peak:g}, but groups with --scale none have "
+                f"weights of at most {most:,.0f}"
+            )
         return 0
     from seedbed.flow.compress.search import tensor_scale
 
@@ -133,7 +143,7 @@ def select(read: Checkpoint, options: Options) -> tuple[dict[str, Weights], dict
     if not found:
         raise CheckpointError(
             f"{read.path} has no tensor to compress: none whose name matches {options.tensors!r} "
-            f"has two dimensions or more and is of {', '.join(FLOATS)}"
+            f"has two dimensions or more and is of {', '.join(FLOATS)}; {read.listing()}"
         )
     return found, incompressible
 

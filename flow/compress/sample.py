@@ -150,7 +150,8 @@ def _work(
         require_finite(floats(part, weights.dtype), where, piece, config)
         parts.append(np.frombuffer(part, FLOATS[weights.dtype])[taken].tobytes())
     raw = b"".join(parts)
-    scale = scale_of(float(np.abs(floats(raw, weights.dtype)).max()), options)
+    peak = float(np.abs(floats(raw, weights.dtype)).max())
+    scale = scale_of(peak, options, f"{read.path}: tensor {name!r}")
     return Work(config, options.rule, weights.dtype, scale, len(taken), raw, importance)
 
 

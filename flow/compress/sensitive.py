@@ -143,7 +143,7 @@ def _select(read: Checkpoint, tensors: str) -> dict[str, tuple[int, ...]]:
     if not shapes:
         raise CheckpointError(
             f"{read.path} has no tensor to select from: none whose name matches {tensors!r} has "
-            f"two dimensions or more and is of {', '.join(FLOATS)}"
+            f"two dimensions or more and is of {', '.join(FLOATS)}; {read.listing()}"
         )
     return shapes
 
