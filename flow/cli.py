@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -24,6 +25,7 @@ from seedbed.flow.demos.lm_cli import demo_lm, demo_personalise
 from seedbed.flow.demos.personalise_mlp_cli import demo_personalise_mlp
 from seedbed.flow.demos.sparse_cli import demo_sparse
 from seedbed.flow.emit import handoff, port_docs, verilog
+from seedbed.flow.emit.names import require_name
 from seedbed.flow.files import atomic_path, os_error_path, require_output
 from seedbed.flow.lutopt_cli import app as lutopt_app
 from seedbed.flow.options import BUILD, Build, CoreName, Data, Force, Json, Settings, show_table
@@ -54,7 +56,11 @@ err = Console(stderr=True)
 
 Name = Annotated[
     str,
-    typer.Option("--name", help="The name of the top module and the file; by default the core's."),
+    typer.Option(
+        "--name",
+        callback=lambda name: name and require_name(name),
+        help="The name of the top module and the file; by default the core's.",
+    ),
 ]
 
 
@@ -541,6 +547,13 @@ def _report_error(problem: BaseException) -> int:
             sentence = f"{problem.filename}: {problem.strerror}"
     elif not isinstance(problem, AssertionError | RuntimeError | TypeError | ValueError):
         raise problem
+    if not sentence.strip():
+        # Such as an assertion of the code: where it is helps whoever reads the report.
+        at = traceback.extract_tb(problem.__traceback__)[-1]
+        sentence = (
+            f"{type(problem).__name__} without a message in {Path(at.filename).name}, line "
+            f"{at.lineno}: this is a defect of seedbed, please report it"
+        )
     err.print(f"error: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
     # An assertion is a failed check of a core or a proof, not bad input.
     return 1 if isinstance(problem, AssertionError) else 2

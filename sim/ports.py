@@ -51,6 +51,11 @@ class Port:
         return Shape.cast(self.shape).width
 
     @property
+    def signed(self) -> bool:
+        """Return whether it is a signed number. An array is not, whatever its elements are."""
+        return Shape.cast(self.shape).signed
+
+    @property
     def part(self) -> str:
         """Return the range of its bits in the whole signal in Verilog, or nothing for all."""
         return f"[{self.offset + self.width - 1}:{self.offset}]" if self.width < self.whole else ""

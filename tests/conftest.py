@@ -66,17 +66,18 @@ def kept(pytestconfig):
 
 @pytest.fixture(scope="session")
 def ports_of():
-    """Return direction, width and name of every port, in the order of the module."""
+    """Return direction, sign, width and name of every port, in the order of the module."""
     from seedbed.flow.registry import CORES, WRAPPERS
     from seedbed.sim.ports import ports
 
     def named(name, params):
         core = (CORES | WRAPPERS)[name]
         found = [
-            ("input" if port.is_input else "output", port.width, port.name)
+            ("input" if port.is_input else "output", port.signed, port.width, port.name)
             for port in ports(core.signature(core.configure(params)))
         ]
-        return [("input", 1, "clk"), ("input", 1, "rst"), *found] if name in CORES else found
+        common = [("input", False, 1, name) for name in ("clk", "rst")]
+        return common + found if name in CORES else found
 
     return named
 

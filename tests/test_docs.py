@@ -54,7 +54,7 @@ def test_verilog_examples_fit_the_core(page, tmp_path, ports_of):
     assert len(lines) >= len(examples), "every example needs its 'seedbed verilog CORE ...' line"
     for (name, settings), source in zip(lines, examples, strict=False):
         params = read(CORES[name], re.findall(r"--set (\S+)", settings))
-        ports = [f"{way} [{width - 1}:0] {port}" for way, width, port in ports_of(name, params)]
+        ports = [f"{way} [{n - 1}:0] {port}" for way, _, n, port in ports_of(name, params)]
         path = tmp_path / f"{name}.v"
         path.write_text(f"{source}module {name}({', '.join(ports)});\nendmodule\n")
         top = re.search(r"^module (\w+)", source, re.MULTILINE)[1]

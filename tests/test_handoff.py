@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from fusesoc.capi2.coreparser import Core2Parser
+from fusesoc.core import Core
 
 from seedbed.flow import settings
 from seedbed.flow.emit import handoff, port_docs
@@ -60,8 +62,6 @@ def test_two_configurations_fit_in_one_design(tmp_path, kept):
     (tmp_path / "top.v").write_text("module top; first a(); second b(); endmodule\n")
     files = ["-DTOP", first, second, tmp_path / "top.v"]
     tools.run("VERILATOR", "--lint-only", "-Wno-fatal", "--top-module", "top", *files)
-    with pytest.raises(ValueError, match="name must be letters, digits and underscores, not '2nd'"):
-        write(core, {}, tmp_path, name="2nd")
 
 
 def test_signals_name_their_source_lines(tmp_path, kept):
@@ -104,6 +104,39 @@ def test_a_testbench_is_complete(name, tmp_path, called):
     except tools.ToolMissing as missing:
         pytest.skip(str(missing))
     assert verilog_bench.run(command, tmp_path / "bench") > 100
+
+
+#: What a plain scalar of YAML would not be: text as it was given.
+HOSTILE = [
+    "a: b",
+    "# a",
+    "a #b",
+    "- a",
+    "{a",
+    "'a",
+    '"a" b',
+    "a\\n",
+    "a\nb",
+    "on",
+    "1.0",
+    "",
+    " a ",
+    "~",
+]
+
+
+@pytest.mark.parametrize("title", [*(core.title for core in CORES.values()), *HOSTILE])
+def test_fusesoc_reads_titles_and_names(title, tmp_path):
+    path = tmp_path / "on.core"
+    path.write_text(handoff.core_file("on", title, ["on_i_vectors.hex"]), encoding="utf-8")
+    found = Core(Core2Parser(), str(path), str(tmp_path))
+    assert found.get_description() == title
+    assert (str(found.name), found.get_toplevel({"target": "default"})) == (
+        "seedbed::on:0.1.0",
+        "on",
+    )
+    files = [file["name"] for file in found.get_files({"target": "sim", "is_toplevel": True})]
+    assert files == ["on.v", "on_tb.v", "on_i_vectors.hex"]
 
 
 def test_fusesoc_takes_a_core(tmp_path, kept):

@@ -93,15 +93,16 @@ def test_handshakes_of_wrappers_are_known(name, generation, tmp_path, kept, port
     params = WRAPPERS[name].small
     verilog = write(WRAPPERS[name], params, tmp_path, kept=kept)
     ports = sorted(ports_of(name, params))
-    driven = [f"reg [{n - 1}:0] {p} = 0;" for way, n, p in ports if way == "input" and p[0] != "a"]
-    shown = [f"wire [{n - 1}:0] {p};" for way, n, p in ports if way == "output"]
-    watched = [p for way, _, p in ports if way == "output" and re.search("(valid|ready)$", p)]
+    inputs = [(n, p) for way, _, n, p in ports if way == "input" and p[0] != "a"]
+    driven = [f"reg [{n - 1}:0] {p} = 0;" for n, p in inputs]
+    shown = [f"wire [{n - 1}:0] {p};" for way, _, n, p in ports if way == "output"]
+    watched = [p for way, *_, p in ports if way == "output" and re.search("(valid|ready)$", p)]
     for resets in (0, 1):
         text = IDLE.format(
             top=name,
             resets=resets,
             declarations="\n".join(driven + shown),
-            pins=", ".join(f".{p}({p})" for _, _, p in ports),
+            pins=", ".join(f".{p}({p})" for *_, p in ports),
             watched=", ".join(watched),
         )
         (tmp_path / "idle.v").write_text(text)

@@ -7,19 +7,21 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out
 from pyslang import ast, syntax
 
 from seedbed.flow.emit.verilog import emit, write
+from seedbed.flow.fpga import synth
 from seedbed.flow.registry import CORES, WRAPPERS
 from seedbed.sim import verilog_bench
 from seedbed.sim.verilate import WAIVERS, lint
 
-#: Direction, highest bit and name of a port in a module's head; and what it means.
+#: Direction, sign, highest bit and name of a port in a module's head; and what it means.
 PORT = re.compile(
-    r"^  (input|output) (?:wire|reg) (?:\[(\d+):0\] )?(\w+)(?: = \S+)?,?  // (.*)$", re.MULTILINE
+    r"^  (input|output) (?:wire|reg) (signed )?(?:\[(\d+):0\] )?(\w+)(?: = \S+)?,?  // (.*)$",
+    re.MULTILINE,
 )
 
 UNUSED = re.compile(r"UNUSEDSIGNAL: .*\.v:(\d+):\d+: (?:Signal|Bits of signal).*: '([^']+)'")
@@ -30,14 +32,21 @@ WAIVED = "lint_off -rule UNUSEDSIGNAL\n"
 MAY_BE_UNUSED = {"scale_lut": {"i_payload"}}
 
 
+def declared(text):
+    """Direction, sign, width and name of every port of a module's head."""
+    found = PORT.findall(text)
+    return [(way, bool(sign), int(msb or 0) + 1, name) for way, sign, msb, name, _ in found]
+
+
 def test_ports_paths_and_lint(configured, tmp_path, kept, ports_of):
     core, params = configured
     path = write(core, params, tmp_path, kept=kept)
     text = path.read_text()
     top = text[text.index(f"\nmodule {core.name} (") :].split("\nendmodule")[0]
-    found = [(way, int(msb or 0) + 1, name) for way, msb, name, _ in PORT.findall(top)]
+    # Where only ports are declared signed, no comparison of others becomes a signed one.
+    assert " signed " not in text.replace(top.split("\n);")[0], "")
     expected = ports_of(core.name, params)
-    assert found == expected
+    assert declared(top) == expected
     assert not re.findall(r"(?<![\w*/])/\w+/.*", text), "an absolute path"
     assert not re.findall(r"\\.*", text), "an escaped name"
     # All of them are waived by one line: without it, those of ports are left, see below.
@@ -52,7 +61,35 @@ def test_ports_paths_and_lint(configured, tmp_path, kept, ports_of):
         for line, name in UNUSED.findall("\n".join(messages))
         if first <= int(line) <= first + top.count("\n")
     }
-    assert unused & {name for _, _, name in expected} <= MAY_BE_UNUSED.get(core.name, set())
+    assert unused & {name for *_, name in expected} <= MAY_BE_UNUSED.get(core.name, set())
+
+
+class Signs(Component):
+    """Compares signed numbers as unsigned ones: fields of a port, a port and registers."""
+
+    def __init__(self):
+        pair = data.StructLayout({"a": signed(4), "b": signed(4)})
+        super().__init__({"i": In(pair), "p": In(signed(4)), "o": Out(3), "q": Out(signed(5))})
+
+    def elaborate(self, platform):
+        m = Module()
+        a, b = (Signal(signed(4), name=name) for name in "ab")
+        m.d.sync += [a.eq(self.i.a), b.eq(self.i.b)]
+        pairs = (self.i.a, self.i.b), (self.p, a), (a, b)
+        for k, (left, right) in enumerate(pairs):
+            m.d.comb += self.o[k].eq(left.as_unsigned() < right.as_unsigned())
+        m.d.comb += self.q.eq(self.p)
+        return m
+
+
+def test_signed_ports_do_not_change_what_is_computed(tmp_path):
+    """Verilog compares by the declared signs, and yosys does not declare an operand unsigned."""
+    text = emit(replace(CORES["lfsr"], name="signs", component=lambda config: Signs()), {})
+    ports = [(True, 4, "i_a"), (True, 4, "i_b"), (True, 4, "p"), (False, 3, "o"), (True, 5, "q")]
+    assert [port for _, *port in declared(text)[2:]] == list(map(list, ports))
+    (tmp_path / "signs.v").write_text(text)
+    counts = ["select -assert-count 3 t:$lt", "select -assert-count 3 t:$lt r:A_SIGNED=0 %i"]
+    synth.yosys(tmp_path, "signs", "\n".join(["read_verilog signs.v", *counts]))
 
 
 #: What slang may say, and by default does not: see the reasons in lint.vlt.
@@ -73,8 +110,10 @@ def test_slang_has_nothing_to_say(configured, tmp_path, kept):
 
 
 @pytest.mark.parametrize("core", WRAPPERS.values(), ids=WRAPPERS)
-def test_slang_has_nothing_to_say_of_wrappers(core, tmp_path, kept):
-    assert told_by_slang(write(core, {}, tmp_path, kept=kept).read_text()) == []
+def test_slang_has_nothing_to_say_of_wrappers(core, tmp_path, kept, ports_of):
+    text = write(core, {}, tmp_path, kept=kept).read_text()
+    assert told_by_slang(text) == []
+    assert declared(text[text.index(f"\nmodule {core.name} (") :]) == ports_of(core.name, {})
 
 
 def test_slang_has_nothing_to_say_of_a_testbench(tmp_path, kept):

@@ -1,6 +1,7 @@
 """Files for other tool flows: a core's Verilog with a testbench and a FuseSoC core file."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from random import Random
@@ -11,28 +12,29 @@ from seedbed.flow.emit import verilog
 from seedbed.flow.files import require_outputs, write_generated
 from seedbed.sim import verilog_bench
 
-__all__ = ["bench", "fusesoc"]
+__all__ = ["bench", "core_file", "fusesoc"]
 
-#: FuseSoC core file (CAPI2). Verilator 5.0 and newer accept the lint options. The project's own
-#: lint is stricter; its waivers name rules of newer versions.
+#: FuseSoC core file (CAPI2), which is YAML. Every text in it is a JSON string, which YAML has, too:
+#: a colon in a title, or a module called ``on``, is text. Verilator 5.0 and newer accept the lint
+#: options. The project's own lint is stricter; its waivers name rules of newer versions.
 _CORE = """\
 CAPI=2:
-name: seedbed::{name}:{version}
+name: {vlnv}
 description: {title}
 
 filesets:
   rtl:
-    files: [{name}.v]
+    files: [{rtl}]
     file_type: verilogSource
   testbench:
     files:
-      - {name}_tb.v: {{file_type: verilogSource}}
+      - {bench}: {{file_type: verilogSource}}
 {vectors}
 
 targets:
   default: &default
     filesets: [rtl]
-    toplevel: {name}
+    toplevel: {top}
   lint:
     <<: *default
     filesets: [rtl]
@@ -47,7 +49,7 @@ targets:
     filesets: [rtl, testbench]
     description: Testbench with test vectors of the golden model
     default_tool: icarus
-    toplevel: {name}_tb
+    toplevel: {bench_top}
 """
 
 
@@ -104,9 +106,23 @@ def fusesoc(
     require_outputs(folder / f"{top}.core", force=force, generated=True)
     texts = _bench(core, params, folder, name=name, seed=1, sources=sources, force=force)
     _, _, *vectors = texts
-    lines = (f"      - {v}: {{file_type: user, copyto: {v}}}" for v in vectors)
-    texts[f"{top}.core"] = _CORE.format(
-        name=top, version=version("seedbed"), title=core.title, vectors="\n".join(lines)
-    )
+    texts[f"{top}.core"] = core_file(top, core.title, vectors)
     first, *_, last = write_generated(folder, texts, force=force)
     return [first, last]
+
+
+def core_file(top: str, title: str, vectors: Sequence[str]) -> str:
+    """Return the FuseSoC file of the module ``top`` with a testbench and its vectors."""
+    texts = {
+        "vlnv": f"seedbed::{top}:{version('seedbed')}", "title": title, "top": top,
+        "rtl": f"{top}.v", "bench": f"{top}_tb.v", "bench_top": f"{top}_tb",
+    }  # fmt: skip
+    names = map(_quoted, vectors)
+    lines = (f"      - {name}: {{file_type: user, copyto: {name}}}" for name in names)
+    quoted = {name: _quoted(text) for name, text in texts.items()}
+    return _CORE.format(**quoted, vectors="\n".join(lines))
+
+
+def _quoted(text: str) -> str:
+    # YAML does not join the two escapes of a character beyond 16 bits, which JSON has otherwise.
+    return json.dumps(text, ensure_ascii=False)

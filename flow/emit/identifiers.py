@@ -22,8 +22,10 @@ def legalize(rtlil: str) -> str:
     """
     lines = rtlil.splitlines()
     modules = _declared(lines)
-    module_names = _unique([], list(modules))
-    names = {module: _unique(*found) for module, found in modules.items()}
+    module_names = _unique([], list(modules), {})
+    # A signal of the top module's name would hide it, and Verilator warns.
+    tops = {module[1:]: module for module in modules if "." not in module}
+    names = {module: _unique(*found, tops) for module, found in modules.items()}
     return "\n".join(_renamed(lines, module_names, names)) + "\n"
 
 
@@ -51,10 +53,10 @@ def _legalize(name: str) -> str:
     return f"_{name[1:]}_" if name[0] == "$" else re.sub(r"[\W_]+", "_", name[1:]).strip("_")
 
 
-def _unique(port_names: list[str], others: list[str]) -> dict[str, str]:
-    """Return plain names; duplicates among ``others`` get a numeric suffix."""
+def _unique(port_names: list[str], others: list[str], taken: dict[str, str]) -> dict[str, str]:
+    """Return plain names that are not ``taken``; ``others`` get a numeric suffix where needed."""
     found: dict[str, str] = {}
-    owners: dict[str, str] = {}
+    owners = dict(taken)
     # Names that are plain already are unchanged.
     for name in [*port_names, *sorted(others, key=lambda name: _legalize(name) != name[1:])]:
         new, number = _legalize(name), 1

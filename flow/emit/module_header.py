@@ -21,15 +21,17 @@ def declare(text: str, top: str, ports: Sequence[Port], comments: Mapping[str, s
     body = found["body"]
     declared: dict[str, str] = {}
     for name in (name.strip() for name in found["ports"].split(",")):
-        port = re.search(rf"^  ((?:input|output) (?:\[.*?\] )?){name};\n", body, re.MULTILINE)
-        kind = re.search(
-            rf"^  (wire|reg) (?:signed )?(?:\[.*?\] )?{name}( = [^;]*)?;\n", body, re.MULTILINE
+        port = re.search(
+            rf"^  (input|output) (?:signed )?(?:\[.*?\] )?{name};\n", body, re.MULTILINE
         )
+        kind = re.search(
+            rf"^  ((?:wire|reg) (?:signed )?(?:\[.*?\] )?{name}(?: = [^;]*)?);\n",
+            body, re.MULTILINE,
+        )  # fmt: skip
         assert port is not None
         assert kind is not None
         body = body.replace(port[0], "", 1).replace(kind[0], "", 1)
-        direction, _, size = port[1].partition(" ")
-        declared[name] = f"{direction} {kind[1]} {size}{name}{kind[2] or ''}"
+        declared[name] = f"{port[1]} {kind[1]}"
     lines = []
     for number, (name, line) in enumerate(declared.items()):
         comma = "," if number < len(declared) - 1 else ""

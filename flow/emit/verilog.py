@@ -1,6 +1,5 @@
 """Verilog generation of a core."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import fields as dataclass_fields
 from hashlib import sha256
@@ -17,6 +16,7 @@ from seedbed.flow.core import Core
 from seedbed.flow.emit import module_header, port_docs, source_lines, split_fields
 from seedbed.flow.emit.deduplicate import deduplicate
 from seedbed.flow.emit.identifiers import legalize
+from seedbed.flow.emit.names import require_name
 from seedbed.flow.emit.postprocess import postprocess
 from seedbed.flow.files import write_atomic
 from seedbed.sim import tools
@@ -28,11 +28,10 @@ _EMIT_MODULES = tuple(
     f"seedbed.{name}"
     for name in (
         "flow.emit.deduplicate", "flow.emit.identifiers", "flow.emit.module_header",
-        "flow.emit.port_docs", "flow.emit.postprocess", "flow.emit.source_lines",
+        "flow.emit.names", "flow.emit.port_docs", "flow.emit.postprocess", "flow.emit.source_lines",
         "flow.emit.split_fields", "flow.settings", "sim.ports",
     )
 )  # fmt: skip
-_NAME = re.compile(r"[A-Za-z]\w*")
 
 
 def emit(core: Core, params: Mapping[str, Any], *, name: str = "", sources: bool = False) -> str:
@@ -45,16 +44,15 @@ def emit(core: Core, params: Mapping[str, Any], *, name: str = "", sources: bool
     absolute paths and no dates.
 
     Raises :class:`~seedbed.sim.tools.ToolMissing` without a Yosys, ``ValueError`` for a name that
-    is no Verilog identifier, and the errors of the configuration.
+    :func:`~seedbed.flow.emit.names.require_name` refuses, and the errors of the configuration.
     """
     # Amaranth calls Yosys, and its own error message names another package.
     tools.find("YOSYS")
-    top = name or core.name
-    if not _NAME.fullmatch(top):
-        raise ValueError(f"name must be letters, digits and underscores, not {name!r}")
     config = core.configure(params)
+    signature = core.signature(config)
+    pins = ["clk", "rst", *(port.name for port in ports(signature))]
+    top = require_name(name or core.name, pins)
     component = core.component(config)
-    signature = component.signature
     # The two steps of Amaranth's verilog.convert, with RTLIL passes in between.
     text = deduplicate(rtlil.convert(component, name=top, emit_src=sources))
     text = legalize(split_fields.split(text, top, ports(signature)))
