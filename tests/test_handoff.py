@@ -16,6 +16,7 @@ from seedbed.flow.emit.verilog import write
 from seedbed.flow.registry import CORES, WRAPPERS
 from seedbed.flow.report import docs
 from seedbed.sim import tools, verilog_bench
+from seedbed.sim.verilate import WAIVERS
 
 ROOT = Path(__file__).parents[1]
 HEAD = re.compile(r"^module \w+ \(\n(.*?)^\);", re.DOTALL | re.MULTILINE)
@@ -62,6 +63,24 @@ def test_two_configurations_fit_in_one_design(tmp_path, kept):
     (tmp_path / "top.v").write_text("module top; first a(); second b(); endmodule\n")
     files = ["-DTOP", first, second, tmp_path / "top.v"]
     tools.run("VERILATOR", "--lint-only", "-Wno-fatal", "--top-module", "top", *files)
+
+
+@pytest.mark.parametrize("scale", ["", "`timescale 1ns / 1ps\n"])
+def test_a_design_with_and_without_a_timescale_is_lint_clean(scale, tmp_path, kept):
+    """Whichever file comes first: FuseSoC puts a core before what depends on it."""
+    core = write(CORES["gemv"], CORES["gemv"].small, tmp_path, kept=kept)
+    user = tmp_path / "user.v"
+    user.write_text(f"{scale}module user;\n  gemv core();\nendmodule\n")
+    options = ["--lint-only", "-Wno-fatal", "-Wno-PINMISSING", "--top-module", "user", WAIVERS]
+    for files in ([core, user], [user, core]):
+        assert "%Warning" not in tools.run("VERILATOR", *options, *files)
+    # The warning is still on for files that come after.
+    user.write_text(
+        "`timescale 1ns / 1ps\nmodule user;\n  gemv core(); other other();\nendmodule\n"
+    )
+    (tmp_path / "other.v").write_text("module other;\nendmodule\n")
+    said = tools.run("VERILATOR", *options, core, tmp_path / "other.v", user)
+    assert re.findall(r"%Warning-(\w+): .*?(\w+)\.v", said) == [("TIMESCALEMOD", "other")]
 
 
 def test_signals_name_their_source_lines(tmp_path, kept):

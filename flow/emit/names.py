@@ -36,7 +36,7 @@ RESERVED = frozenset(
 )
 #: More reserved words of a simulator in its default mode: Icarus Verilog 11, and Verilator 5.
 _OF_SIMULATORS = {"bool": "Icarus Verilog", "wone": "Icarus Verilog", "wreal": "Icarus Verilog"}
-_OF_SIMULATORS |= {"TOP": "Verilator"}
+_OF_SIMULATORS |= {"TOP": "Verilator", "std": "Verilator"}
 
 #: Files are named after the module: its name with a port's name must fit in 255 bytes.
 _LONGEST = 100

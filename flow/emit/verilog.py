@@ -63,7 +63,17 @@ def emit(core: Core, params: Mapping[str, Any], *, name: str = "", sources: bool
     result = module_header.declare(postprocess(modules), top, ports(signature), comments)
     if sources:
         result = source_lines.annotate(result, source_lines.positions(text))
-    return _file_header(core, params, top, config, component) + result
+    return _file_header(core, params, top, config, component) + _without_timescale(result)
+
+
+def _without_timescale(modules: str) -> str:
+    """Return modules about which Verilator does not warn where others have a timescale.
+
+    They have no delays. A timescale of their own would be that of files that come after, and a
+    warning about files without one that come before.
+    """
+    off, on = (f"// verilator lint_{word} TIMESCALEMOD\n" for word in ("off", "on"))
+    return f"\n{off}{modules.lstrip()}{on}"
 
 
 def _file_header(
