@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 from seedbed.flow.cli import app as command_line
 from seedbed.flow.cli import main
 from seedbed.flow.files import os_error_path
-from seedbed.flow.options import BUILD, Build, show_table
+from seedbed.flow.options import BUILD, Build, duration, show_table
 from seedbed.flow.progress import status
 
 __all__ = ["app", "main"]
@@ -230,12 +230,13 @@ def predict_time(
         cycles=cycles, clock_mhz=mhz, octets=bytes_, bits=bits, memory_mhz=memory_mhz, share=share
     )
     rows = [
-        ["core", f"{cycles:,.0f} cycles", f"{mhz:g} MHz", f"{found.core_s:.6g} s"],
+        ["core", f"{cycles:,.0f} cycles", f"{mhz:g} MHz", duration(found.core_s)],
         ["memory", f"{bytes_:,.0f} bytes", f"{bits / 8 * memory_mhz * share:g} MB/s",
-         f"{found.memory_s:.6g} s"],
+         duration(found.memory_s)],
     ]  # fmt: skip
     show_table(out, ["part", "work", "rate", "time"], rows)
-    out.print(f"predicted: {found.seconds:.6g} s; the core waits {100 * found.waiting:.1f} % of it")
+    share_waited = f"the core waits for memory in {100 * found.waiting:.1f} % of it"
+    out.print(f"predicted: {duration(found.seconds)}; {share_waited}", highlight=False)
 
 
 @app.command("load")

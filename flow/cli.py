@@ -16,6 +16,7 @@ import typer
 from platformdirs import user_cache_path
 from rich.console import Console
 from rich.text import Text
+from typer.core import TyperGroup
 
 from seedbed.flow import registry, settings
 from seedbed.flow.compress import cli as checkpoints
@@ -41,7 +42,28 @@ from seedbed.sim.harness import Mismatch, Stalls, simulate
 
 __all__ = ["app", "main"]
 
+#: Base class of typer's usage errors; typer exports only its subclasses.
+UsageError: Any = typer.BadParameter.__base__
+
+
+class Commands(TyperGroup):
+    """Commands with a suggestion for a longer or shorter word, such as 'simulate' for 'sim'."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return what typer returns; raise its error with the closest command."""
+        try:
+            return super().resolve_command(ctx, args)
+        except UsageError as problem:
+            word = args[0]
+            for name in self.commands:
+                if len(word) > 1 and (word.startswith(name) or name.startswith(word)):
+                    problem.message = f"No such command {word!r}. Did you mean {name!r}?"
+                    break
+            raise
+
+
 app = typer.Typer(
+    cls=Commands,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -87,31 +109,38 @@ def start(
 
 @app.command("list")
 def list_cores(
+    core: Annotated[
+        str, typer.Argument(metavar="[CORE]", help="Show the parameters of this core.")
+    ] = "",
     names: Annotated[bool, typer.Option("--names", help="Print only the names.")] = False,
     json_: Json = False,
 ) -> None:
-    """List the cores with their parameters and default values.
+    """List the cores, or the parameters of one core with their default values.
 
     AXI wrappers come last; 'verilog', 'ports', 'cocotb' and 'synth' accept them.
     """
-    cores = [*CORES.values(), *WRAPPERS.values()]
+    cores = [registry.find_verilog(core)] if core else [*CORES.values(), *WRAPPERS.values()]
     if names:
-        print("\n".join(CORES))
-        return
-    if json_:
+        print("\n".join(found.name for found in cores if core or found.name in CORES))
+    elif json_:
         listed = [
             {
-                "core": core.name,
-                "title": core.title,
-                "parameters": settings.defaults(core),
-                "source": core.paper,
+                "core": found.name,
+                "title": found.title,
+                "parameters": settings.defaults(found),
+                "source": found.paper,
             }
-            for core in cores
+            for found in cores
         ]
         print(json.dumps(listed, indent=1))
-        return
-    rows = [[core.name, core.title, settings.shown(core), core.paper] for core in cores]
-    show_table(out, ["core", "description", "parameters", "source"], rows)
+    elif core:
+        (found,) = cores
+        show_table(out, ["parameter", "default"], settings.defaults(found).items())
+        source = f"; source: {found.paper}" if found.paper else ""
+        out.print(f"{found.name}: {found.title}{source}", highlight=False, soft_wrap=True)
+    else:
+        show_table(out, ["core", "description"], [[found.name, found.title] for found in cores])
+        out.print("'seedbed list CORE' shows the parameters of a core.", highlight=False)
 
 
 @app.command("verilog")
@@ -152,11 +181,11 @@ def emit(
 
 @app.command("ports")
 def list_ports(core: CoreName, set_: Settings = []) -> None:  # noqa: B006
-    """List the ports of a core's Verilog with direction, number format and description."""
+    """List the ports of a core's Verilog: direction, width, number format and description."""
     found = registry.find_verilog(core)
     config = found.configure(settings.read(found, set_))
     ports = port_docs.describe(core, found.signature(config))
-    show_table(out, port_docs.HEADER, port_docs.table_rows(ports))
+    show_table(out, port_docs.PINS, port_docs.pins(ports))
 
 
 @app.command("testbench")
@@ -498,10 +527,6 @@ def doctor() -> None:
     out.print(caches, soft_wrap=True)
     if missing:
         raise typer.Exit(1)
-
-
-#: Base class of typer's usage errors; typer exports only its subclasses.
-UsageError: Any = typer.BadParameter.__base__
 
 
 def main() -> None:

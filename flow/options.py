@@ -11,7 +11,9 @@ from rich.text import Text
 
 from seedbed.flow.files import require_folder
 
-__all__ = ["BUILD", "Build", "CoreName", "Data", "Force", "Json", "Settings", "show_table"]
+__all__ = [
+    "BUILD", "Build", "CoreName", "Data", "Force", "Json", "Settings", "duration", "show_table",
+]  # fmt: skip
 
 BUILD = Path("build")
 CoreName = Annotated[
@@ -46,6 +48,14 @@ Force = Annotated[
 Json = Annotated[
     bool, typer.Option("--json", help="Print JSON in place of a table.", show_default=False)
 ]
+
+
+def duration(seconds: float) -> str:
+    """Return a time as text, with four digits in the unit that suits it."""
+    units = {"h": 3600, "min": 60, "s": 1, "ms": 1e-3, "us": 1e-6}
+    unit = next((unit for unit, size in units.items() if seconds >= size), "ns")
+    # Twice, as 9999.6 alone would be 1e+04.
+    return f"{float(f'{seconds / units.get(unit, 1e-9):.4g}'):,g} {unit}"
 
 
 def show_table(

@@ -43,7 +43,8 @@ def test_the_command_prints_both_times():
     done = command("ulx3s-85f", "--cycles", "353", "--bytes", "992", "--memory-clock", "120",
                    "--share", "0.7")  # fmt: skip
     assert done.exit_code == 0
-    assert "the core waits 0.4 % of it" in done.stdout
+    assert "5.883 us" in done.stdout
+    assert "predicted: 5.905 us; the core waits for memory in 0.4 % of it" in done.stdout
 
 
 def test_a_clock_that_the_memory_has_not_is_refused():

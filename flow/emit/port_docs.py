@@ -13,7 +13,7 @@ from amaranth.lib import data, wiring
 
 from seedbed.sim.ports import Port, ports
 
-__all__ = ["HEADER", "PortDoc", "comments", "describe", "table_rows", "timing"]
+__all__ = ["HEADER", "PINS", "PortDoc", "comments", "describe", "pins", "table_rows", "timing"]
 
 TABLE = Path(__file__).with_name("ports.toml")
 #: Clocks and resets: of every core, and of cores with AXI ports.
@@ -25,6 +25,8 @@ COMMON = {
 }
 #: Columns of a port table: the names in Verilog and in Amaranth come first.
 HEADER = ["Verilog", "Amaranth", "direction", "format", "description"]
+#: The same for all pins of a module, with their widths.
+PINS = [*HEADER[:3], "width", *HEADER[3:]]
 HANDSHAKE = ("valid", "ready")
 
 
@@ -78,16 +80,27 @@ def table_rows(found: Sequence[PortDoc]) -> list[list[str]]:
     ]
 
 
+def pins(found: Sequence[PortDoc]) -> list[list[str]]:
+    """Return all ports as rows, clock and reset included, with the columns :data:`PINS`."""
+    rows = [
+        [name, "", "in", "1", "unsigned(1)", COMMON[name]]
+        for name in ("clk", "rst")
+        if not {each.port.name for each in found} & {"aclk", "aresetn"}
+    ]
+    for each, row in zip(found, table_rows(found), strict=True):
+        rows.append([*row[:3], str(each.port.width), *row[3:]])
+    return rows
+
+
 def timing(core: str, component: Any) -> tuple[str, str]:
     """Return latency and throughput of a component as text; "not stated" if not in the table."""
     entry = _table().get(core, {"latency": "not stated", "throughput": "not stated"})
-    numbers = {
-        name: getattr(component, name)
-        for name in ("latency", "plain_latency", "miss_latency", "update_latency", "rewind")
-        if hasattr(component, name)
-    }
-    latency = entry["latency"].format(**numbers)
-    return re.sub(r"\b1 cycles", "1 cycle", latency), entry["throughput"]
+    texts = entry["latency"], entry["throughput"]
+    numbers = {name: getattr(component, name) for name in re.findall(r"{(\w+)}", "".join(texts))}
+    latency, throughput = (
+        re.sub(r"\b1 cycles", "1 cycle", text.format(**numbers)) for text in texts
+    )
+    return latency, throughput
 
 
 def _description(name: str, table: Mapping[str, str] | None) -> str:
