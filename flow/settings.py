@@ -8,7 +8,7 @@ from typing import Any, get_args, get_origin
 from seedbed.flow.core import Core
 from seedbed.spec.fixed import Fixed
 
-__all__ = ["DEFAULT", "defaults", "read", "shown", "text"]
+__all__ = ["DEFAULT", "defaults", "read", "text"]
 
 #: Text of a default value, and of a parameter that is derived from others.
 DEFAULT = "default"
@@ -24,11 +24,6 @@ def text(value: Any) -> str:
 def defaults(core: Core) -> dict[str, str]:
     """Return the core's parameters and defaults, in the syntax of ``--set``."""
     return {f.name: text(f.default) for f in fields(core.config) if f.init}
-
-
-def shown(core: Core) -> str:
-    """Return the core's parameters with their defaults, as one line."""
-    return ", ".join(f"{name}={value}" for name, value in defaults(core).items())
 
 
 def read(core: Core, words: Iterable[str]) -> dict[str, Any]:

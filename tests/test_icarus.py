@@ -15,6 +15,7 @@ from seedbed.flow.emit.verilog import write
 from seedbed.flow.registry import CORES, WRAPPERS
 from seedbed.sim import tools, verilog_bench
 from seedbed.sim.case import Case, Phase
+from seedbed.sim.harness import Mismatch
 
 
 def missing():
@@ -69,6 +70,33 @@ def test_icarus_warns_of_what_is_wrong(tmp_path):
 @pytest.mark.parametrize(("generation", "reset"), [("2005", 0), ("2012", 1)])
 def test_so_it_does_the_other_way_round(configured, generation, reset, tmp_path, kept):
     plays(*configured, tmp_path, kept, generation=generation, reset=reset)
+
+
+#: Cores of a second each; CI has the others.
+QUICK = ("lfsr", "urng_array", "skid_buffer", "loss_sign")
+
+
+@pytest.mark.parametrize(
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.long) for n in CORES]
+)
+def test_a_reset_is_enough_without_initial_values(name, tmp_path, kept):
+    """As on a device that has none: outputs are unknown until the first reset, and never after."""
+    core = CORES[name]
+    path = write(core, core.small, tmp_path, kept=kept)
+    initial = r"^(  (?:output )?reg .*?\w+) = \d+'h[0-9a-f]+([;,])"
+    text, count = re.subn(initial, r"\1\2", path.read_text(), flags=re.MULTILINE)
+    assert count
+    path.write_text(text)
+    config = core.configure(core.small)
+    bench = verilog_bench.write(
+        tmp_path, name, core.case(config, Random(1)), core.signature(config)
+    )
+    checked = bench.read_text()
+    bench.write_text(checked.replace(" && !over) begin", " && resetting == 0 && !over) begin"))
+    command = verilog_bench.icarus(bench, [path], generation="2005")
+    with pytest.raises(Mismatch, match=r"unknown|timed out"):
+        verilog_bench.run(command, tmp_path, reset=0)
+    assert verilog_bench.run(command, tmp_path, reset=1, unknown=1) > 100
 
 
 #: A wrapper that nothing is asked of: what it says of its handshakes, from the first cycle on.

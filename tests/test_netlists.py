@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from importlib.resources import files
 from itertools import product
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -55,6 +56,18 @@ def test_yosys_maps_what_it_reads(name, target, tmp_path, kept):
     write(CORES[name], SMALL[name], tmp_path, kept=kept)
     script = f"read_verilog {name}.v\n{COMMANDS[target]} -top {name}\nselect -assert-min 1 t:*\n"
     synth.yosys(tmp_path, "plain", script)
+
+
+@pytest.mark.parametrize("name", ["lfsr", "loss_sign", "prng_pool"])
+def test_the_commands_for_devices_without_initial_values(name, tmp_path, kept):
+    page = Path(__file__).parents[1] / "docs" / "interfaces.md"
+    (script,) = re.findall(r"```text\n(read_verilog .*?)```", page.read_text(), re.DOTALL)
+    assert "setattr -unset init" in script
+    write(CORES[name], SMALL[name], tmp_path, kept=kept)
+    script = re.sub(r"\blfsr\b", name, script)
+    synth.yosys(tmp_path, "microchip", f"{script}\nselect -assert-min 1 t:SLE\n")
+    with pytest.raises(RuntimeError, match="initialized D flip-flops are not supported"):
+        synth.yosys(tmp_path, "refused", re.sub("setattr.*", "", script))
 
 
 MODELS = {
