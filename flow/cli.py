@@ -365,6 +365,7 @@ def statistics(
     from seedbed.flow.report import dieharder, jobs
 
     found = registry.find(core)
+    dieharder.require_words(core)
     config = found.configure(settings.read(found, set_))
     tools.find("DIEHARDER")
     with os_error_path(build):

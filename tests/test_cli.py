@@ -18,7 +18,7 @@ from seedbed.flow import registry
 from seedbed.flow.cli import app
 from seedbed.flow.emit import verilog
 from seedbed.flow.fpga import synth
-from seedbed.flow.options import show_table
+from seedbed.flow.options import duration, show_table
 from seedbed.flow.registry import CORES, WRAPPERS
 from seedbed.flow.report import jobs
 from seedbed.sim import harness, tools
@@ -73,6 +73,8 @@ def run(*words, cwd, preexec_fn=None, **environment):
         (["synth", "lfsr", "--target", "asic"], "no target is called 'asic'; there are xcup, ecp5"),
         (["sim", "lfsr", "--sed", "3"], "No such option: --sed (Possible options: --seed"),
         (["lst"], "No such command 'lst'. Did you mean 'list'?"),
+        (["simulate", "lfsr"], "No such command 'simulate'. Did you mean 'sim'?"),
+        (["statistics", "nf4"], "statistics of uniform words are available for lfsr"),
         (["verilog", "gemv_aix"], "no core is called 'gemv_aix' (did you mean 'gemv_axi'?)"),
         (
             ["sim", "lfsr", "--set", "wdth=3"],
@@ -197,6 +199,29 @@ def test_list_as_json(tmp_path, called):
     listed = json.loads(called(["list", "--json"], tmp_path)[1])
     assert [entry["core"] for entry in listed] == [*CORES, *WRAPPERS]
     assert listed[0]["parameters"] == {"width": "8", "leap": "1", "taps": "default", "seed": "1"}
+
+
+def test_list_is_short_and_a_core_has_its_parameters(tmp_path, called):
+    listed = called(["list"], tmp_path)[1]
+    assert all(core.title in listed for core in (CORES | WRAPPERS).values())
+    assert "width" not in listed.replace("bandwidth", "")
+    code, one, err = called(["list", "lfsr"], tmp_path)
+    assert (code, err) == (0, "")
+    assert re.findall(r"^│ (\w+) +│ (\w+) +│$", one, re.MULTILINE) == [
+        ("width", "8"), ("leap", "1"), ("taps", "default"), ("seed", "1"),
+    ]  # fmt: skip
+    assert CORES["lfsr"].title in one
+    (entry,) = json.loads(called(["list", "nf4", "--json"], tmp_path)[1])
+    assert entry["core"] == "nf4"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 ns"), (5.88333e-06, "5.883 us"), (0.99999e-3, "1,000 us"), (0.25, "250 ms"),
+     (59.5, "59.5 s"), (3599, "59.98 min"), (3.6e6, "1,000 h")],
+)  # fmt: skip
+def test_times_have_units(seconds, text):
+    assert duration(seconds) == text
 
 
 def test_sim_as_json(tmp_path, called):

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Handoff files: Verilog headers with port descriptions, testbenches, a FuseSoC core file."""
 
 import os
@@ -56,6 +57,13 @@ def test_header_has_command_latency_and_throughput(tmp_path, kept):
     assert again == params
 
 
+@pytest.mark.parametrize("name", CORES | WRAPPERS)
+def test_latency_and_throughput_are_numbers(name):
+    core = (CORES | WRAPPERS)[name]
+    component = core.component(core.configure(core.small))
+    assert not re.search("[{}]", "".join(port_docs.timing(name, component)))
+
+
 def test_two_configurations_fit_in_one_design(tmp_path, kept):
     core = CORES["tree_grng"]
     first = write(core, {"tree": "compact"}, tmp_path, name="first", kept=kept)
@@ -103,7 +111,9 @@ def test_ports_are_listed(tmp_path, called):
     assert not code
     lanes = next(line for line in listed.splitlines() if "o_lanes" in line)
     assert "out" in lanes
-    assert "8 x signed(9)" in " ".join(listed.split())
+    assert re.search(r"72 +│ 8 x signed\(9\)", lanes)
+    for name in ("clk", "rst"):
+        assert re.search(rf"^│ {name} +│ +│ in +│ 1 ", listed, re.MULTILINE)
     assert not called(["ports", "instantft_axi"], tmp_path)[0]
 
 

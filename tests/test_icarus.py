@@ -83,8 +83,11 @@ def test_a_reset_is_enough_without_initial_values(name, tmp_path, kept):
     """As on a device that has none: outputs are unknown until the first reset, and never after."""
     core = CORES[name]
     path = write(core, core.small, tmp_path, kept=kept)
-    initial = r"^(  (?:output )?reg .*?\w+) = \d+'h[0-9a-f]+([;,])"
-    text, count = re.subn(initial, r"\1\2", path.read_text(), flags=re.MULTILINE)
+    # No reset changes which of two copies of the adapters is valid: any value will do.
+    page, known = re.subn(r"(reg page) = 1'h0;", r"\1 = 1'h1;", path.read_text())
+    assert known == (name in ("lora", "instantft"))
+    initial = r"^(  (?:output )?reg .*?\w+)(?<! page) = \d+'h[0-9a-f]+([;,])"
+    text, count = re.subn(initial, r"\1\2", page, flags=re.MULTILINE)
     assert count
     path.write_text(text)
     config = core.configure(core.small)

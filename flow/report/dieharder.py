@@ -25,7 +25,7 @@ from seedbed.sim import tools
 from seedbed.spec import LfsrConfig, LutoptConfig, UrngConfig
 from seedbed.spec.checks import require_int
 
-__all__ = ["LENGTH", "Line", "figures", "lines", "write_words"]
+__all__ = ["LENGTH", "Line", "figures", "lines", "require_words", "write_words"]
 
 #: Bytes of a file: nearly the whole period of 31 lanes of 14 bits, 27.55 million bytes.
 LENGTH = 27_000_000
@@ -77,6 +77,14 @@ WORDS: dict[str, Callable[[Any], Iterator[np.ndarray]]] = {
 }
 
 
+def require_words(core: str) -> None:
+    """Raise ``ValueError`` for a core without uniform words."""
+    if core not in WORDS:
+        raise ValueError(
+            f"statistics of uniform words are available for {', '.join(WORDS)}, not for {core}"
+        )
+
+
 def write_words(core: str, config: Any, count: int, folder: Path) -> Path:
     """Write the first ``count`` bytes of a core's words to a file of ``folder``; return its path.
 
@@ -84,10 +92,7 @@ def write_words(core: str, config: Any, count: int, folder: Path) -> Path:
     gaps. Raises ``ValueError`` for a core that is not in ``WORDS``, and a count that is not in
     1,000 .. 2^32 bytes.
     """
-    if core not in WORDS:
-        raise ValueError(
-            f"statistics of uniform words are available for {', '.join(WORDS)}, not for {core}"
-        )
+    require_words(core)
     require_int("bytes", count, 1000, 1 << 32)
     path = folder / f"{core}-{sha256(repr((config, count)).encode()).hexdigest()[:12]}.raw"
     folder.mkdir(parents=True, exist_ok=True)
