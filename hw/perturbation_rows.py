@@ -95,7 +95,9 @@ class PerturbationRows(wiring.Component):
         m = Module()
         config = self.config
         m.submodules.generator = generator = Lutopt(_generator(config))
-        busy, seeding, filling = Signal(), Signal(), Signal()
+        busy = Signal()
+        seeding = Signal()
+        filling = Signal()
         skipped = Signal(range(max(config.buffered, 2)))
         buffered = Signal()
         m.d.comb += buffered.eq(self.row < config.buffered)
@@ -108,7 +110,7 @@ class PerturbationRows(wiring.Component):
         update = self.update & ~filling
         numbers = self._numbers(m, generator.o.payload, command, drawn, update, row)
         if config.buffered:
-            numbers = self._buffer(m, numbers, filling, row, self.perturb & buffered)
+            numbers = self._buffer(m, numbers, filling, seeding, row, self.perturb & buffered)
         self._outputs(m, numbers, command)
         return m
 
@@ -117,21 +119,22 @@ class PerturbationRows(wiring.Component):
         given, seed = self.i_command, generator.i_seed
         command = Signal(given.payload.shape(), reset_less=True)
         skip = Signal()
-        fill = Signal()
         stepping = Signal()
         m.d.comb += [
             generator.o.ready.eq(drawn | stepping | seed.valid),
             seed.payload.eq(command.seed),
-            seeding.eq(busy & fill),
-            filling.eq(stepping & fill),
+            filling.eq(stepping & seeding),
         ]
         with m.FSM():
             with m.State("IDLE"):
                 is_seed = given.payload.kind == Kind.SEED
                 m.d.comb += given.ready.eq(~is_seed | (self.empty & ~self.request))
+                # The last row of the buffer is written in the first idle cycle.
+                m.d.comb += busy.eq(seeding)
+                m.d.sync += seeding.eq(0)
                 with m.If(given.valid & given.ready):
                     m.d.sync += [
-                        fill.eq(is_seed),
+                        seeding.eq(is_seed),
                         skip.eq(given.payload.kind != Kind.RESTART),
                     ]
                     with m.If(is_seed):
@@ -148,6 +151,8 @@ class PerturbationRows(wiring.Component):
                     if self.config.buffered:
                         with m.If(skip):
                             m.next = "SKIP"
+                    else:
+                        m.d.sync += seeding.eq(0)
             if self.config.buffered:
                 with m.State("SKIP"):
                     last = skipped == self.config.buffered - 1
@@ -223,7 +228,7 @@ class PerturbationRows(wiring.Component):
                     m.d.comb += up.eq(word[count] | (lost[low:] > random))
         return up
 
-    def _buffer(self, m, numbers, filling, row, buffered) -> list:
+    def _buffer(self, m, numbers, filling, seeding, row, buffered) -> list:
         """Return the registers' numbers or the buffer's: those that are not meant are 0."""
         depth = self.config.buffered + 1
         # Few rows of many bits: LUT memory would take more LUTs than all else that a lane needs.
@@ -231,13 +236,15 @@ class PerturbationRows(wiring.Component):
         m.submodules.buffer = buffer = Memory(
             shape=numbers.shape(), depth=depth, init=[], attrs=attrs
         )
-        write, read = buffer.write_port(), buffer.read_port()
+        write = buffer.write_port()
+        read = buffer.read_port()
         m.d.comb += [
             write.en.eq(delay_line(m, filling, 1, "filling", reset=True)[-1]),
             write.addr.eq(delay_line(m, row[: len(write.addr)], 1, "row")[-1]),
             write.data.eq(numbers),
             read.addr.eq(Mux(buffered, row[: len(read.addr)], depth - 1)),
-            read.en.eq(self.advance),
+            # The buffer is written only while no row is accepted.
+            read.en.eq(self.advance & ~seeding),
         ]
         return [
             data.View(one.shape(), Value.cast(one) | Value.cast(other))

@@ -63,6 +63,7 @@ class WeightPerturb(wiring.Component):
 
     Latency: ``latency`` cycles, 4. Throughput: a row a cycle. A row waits while the generator is
     busy with a command, if it needs it: until ``rewind`` cycles after a ``REWIND`` or ``RESTART``.
+    After a ``SEED``, every row waits, for one cycle more if there are buffered rows.
     Source: ElasticZO, Algorithm 2; the masks and the buffer are the library's.
     """
 

@@ -15,6 +15,7 @@ from amaranth.lib.wiring import In
 from amaranth.sim import Simulator
 
 from seedbed.sim.case import TIMEOUT_CYCLES, Case
+from seedbed.sim.memories import checked
 from seedbed.sim.pins import Pins
 from seedbed.sim.split import split
 
@@ -223,12 +224,14 @@ def simulate(
     around
         A process that drives the ports that are no streams, such as the pins of a memory.
 
-    Raises :class:`Mismatch` at the first beat that differs, at a broken stream rule, or after
-    ``TIMEOUT_CYCLES`` cycles without a transfer.
+    Raises :class:`Mismatch` at the first beat that differs, at a broken stream rule, at a read of a
+    memory that :func:`~seedbed.sim.memories.checked` refuses, or after ``TIMEOUT_CYCLES`` cycles
+    without a transfer.
     """
     bench = _Bench(component, case, stalls, Random(seed))
+    design = checked(component)
     # A waveform keeps the modules of the design.
-    simulator = Simulator(component if vcd else split(component))
+    simulator = Simulator(design if vcd else split(design))
     simulator.add_clock(1e-8)
     simulator.add_testbench(bench.run)
     if around:
@@ -236,6 +239,6 @@ def simulate(
     with simulator.write_vcd(str(vcd)) if vcd else nullcontext():
         try:
             simulator.run()
-        except Mismatch as error:
+        except AssertionError as error:
             raise Mismatch(f"{error}\n  stalls={stalls.value} seed={seed}") from None
     return bench.result

@@ -10,6 +10,7 @@ from amaranth.sim import Simulator
 
 from seedbed.sim.case import Phase
 from seedbed.sim.harness import stream_ports
+from seedbed.sim.memories import checked
 from seedbed.sim.pins import Pins
 from seedbed.sim.split import split
 
@@ -46,7 +47,7 @@ class ResetBench:
         self, process: Callable[..., Awaitable[None]], *background: Callable[..., Awaitable[None]]
     ) -> None:
         """Run ``process(ctx)`` in the simulator, with background processes."""
-        simulator = Simulator(split(ResetInserter({"sync": self._reset})(self.dut)))
+        simulator = Simulator(split(checked(ResetInserter({"sync": self._reset})(self.dut))))
         simulator.add_clock(1e-8)
         for other in background:
             simulator.add_testbench(other, background=True)

@@ -7,7 +7,7 @@ from seedbed.hw.perturbation_rows import Kind, command_layout
 from seedbed.hw.weight_perturb import Mode, WeightPerturb, row_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.weight_perturb import case
-from seedbed.sim.harness import simulate, with_stalls
+from seedbed.sim.harness import Stalls, simulate, with_stalls
 from seedbed.spec import WeightPerturbConfig
 
 CONFIGS = [
@@ -54,9 +54,30 @@ def test_latency_and_throughput():
         assert outputs == [cycle + dut.latency for cycle in inputs]
     first, second = moved["i"][:count], moved["i"][count:]
     assert first == list(range(first[0], first[0] + count))
+    # A write of the last row of the buffer is complete before any row is accepted.
+    assert first[0] == moved["i_command"][0] + dut.rewind + 1
     # Row 3 is the first one that needs the generator.
     assert second[5] == moved["i_command"][1] + dut.rewind
     assert second[5:] == list(range(second[5], second[5] + 4))
+
+
+@pytest.mark.parametrize("used", [(5, 3, 8), (5,)])
+@pytest.mark.parametrize("stalls", Stalls)
+def test_last_buffered_row_follows_a_seed_at_once(used, stalls):
+    """After each of two seeds, it has the numbers of that seed."""
+    config = WeightPerturbConfig(lanes=8, ways=4, rows=9, used=used)
+    row = len(used) - 1
+    out = row_layout(config)["weights"].shape
+    phases = []
+    for seed in (77, 78):
+        z = Model(config).perturbation(seed, 9, magnitude=15, zeros=0).reshape(9, -1)
+        command = _command(config, Kind.SEED, seed=seed, magnitude=4)
+        came = out.const((1 + z[row]).tolist()).as_bits()
+        phases += [
+            Phase(inputs={"i_command": [command]}),
+            Phase(inputs={"i": [_row(config, Mode.PERTURB, row)]}, outputs={"o": [came]}),
+        ]
+    simulate(WeightPerturb(config), Case(phases=phases, quiet=True), stalls=stalls, seed=1)
 
 
 def test_marks_are_kept_while_buffered_rows_pass():

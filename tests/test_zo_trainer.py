@@ -26,6 +26,7 @@ from seedbed.sim.cases.zo_trainer import (
     word_payloads,
 )
 from seedbed.sim.harness import Stalls, simulate, with_stalls
+from seedbed.sim.memories import checked, memories
 from seedbed.sim.reset_bench import ResetBench
 from seedbed.spec.network import Layer, NetworkConfig
 from seedbed.spec.zo_trainer import ZoTrainerConfig
@@ -46,12 +47,20 @@ THREE = NetworkConfig(
         Layer(name="d", kind="dense", inputs=(4, 1, 1), outputs=3, relu=False),
     )
 )
+#: One buffered row.
+ONE = NetworkConfig(
+    (
+        Layer(name="a", kind="conv", inputs=(1, 3, 3), outputs=2, kernel=2),
+        Layer(name="b", kind="dense", inputs=(2, 2, 2), outputs=3, relu=False),
+    )
+)
 SMALL = ZoTrainerConfig(network="tiny", lanes=8, ways=2, batch=8)
 CONFIGS = [
     SMALL,
     ZoTrainerConfig(network="tiny", lanes=16, ways=4, magnitude_bits=3, fraction=0, batch=2),
     ZoTrainerConfig(network=MLP, lanes=8, ways=2, batch=3),
     ZoTrainerConfig(network=THREE, lanes=16, ways=1, batch=2),
+    ZoTrainerConfig(network=ONE, lanes=8, ways=2, batch=2),
     ZoTrainerConfig(network="tiny", tail=2, lanes=8, ways=2, batch=8),
     ZoTrainerConfig(network="tiny", tail=1, lanes=16, ways=4, magnitude_bits=3, batch=2),
 ]
@@ -105,6 +114,31 @@ def test_outputs_come_in_the_order_of_the_page():
     order += [*moved["o_parameters"], read_end]
     assert order == sorted(set(order))
     assert len(classes) == 3
+
+
+def test_a_buffered_row_is_read_long_after_it_is_written(monkeypatch):
+    """A pass begins with a return, which takes longer than the buffer's last write."""
+    config = ZoTrainerConfig(network=ONE, lanes=8, ways=2, batch=2)
+    assert config.perturb.used == (4,)
+    found, events = [], []
+
+    def kept(design):
+        top = checked(design)
+        found.extend(memory for path, memory in memories(top) if path.endswith(".buffer"))
+        return top
+
+    async def watch(ctx):
+        ((read,), (write,)) = found[0]._read_ports, found[0]._write_ports
+        ticks = ctx.tick().sample(write._en, read._en & (read._addr == 0))
+        async for _, _, *event in ticks:
+            events.append(tuple(event))
+
+    monkeypatch.setattr("seedbed.sim.harness.checked", kept)
+    simulate(ZoTrainer(config), case(config, Random(7), samples=2), around=watch)
+    writes = [cycle for cycle, (write, _) in enumerate(events) if write]
+    reads = [next(k for k, (_, read) in enumerate(events) if read and k >= w) for w in writes]
+    assert len(writes) > 1
+    assert min(r - w for r, w in zip(reads, writes, strict=True)) > rewind(config.perturb)
 
 
 def test_every_fault_ends_a_job_and_the_next_one_is_right():

@@ -51,9 +51,15 @@ def case(config: WeightPerturbConfig, random: Random, *, steps: int = 8) -> Case
         z = z.reshape(count, -1)
         command(Kind.SEED, seed=seed, magnitude=bits, zeros=zeros)
         for k in (1, -1):
-            command(Kind.REWIND)
             again = rng.integers(max(config.buffered, 1), size=20 * bool(config.buffered))
+            again[:1] = config.buffered - 1
             rows = np.array([*again, *range(config.buffered, count)], int)
+            # A pass follows a seed at once, too: the first row is the last one that is buffered, or
+            # needs the generator.
+            if k < 0 or step % 2:
+                command(Kind.REWIND)
+            elif step % 4:
+                rows = np.roll(rows, -again.size)
             weights = _rows(config, rng, len(rows))
             passed(weights, Mode.PERTURB, model.perturbed(weights, z[rows], k), rows, k < 0)
             weights = _rows(config, rng, 3)

@@ -6,7 +6,14 @@ from amaranth.hdl import Array, Assert, Cat, Module, Mux, Signal, Value, signed
 
 from seedbed.hw.perturbation_rows import Kind, PerturbationRows
 from seedbed.hw.weight_perturb import Mode, WeightPerturb
-from seedbed.sim.proofs.bench import cover, duplicates_equal, free_inputs, stream_rules, transfer
+from seedbed.sim.proofs.bench import (
+    cover,
+    duplicates_equal,
+    free_inputs,
+    past,
+    stream_rules,
+    transfer,
+)
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import WeightPerturbConfig
 from seedbed.spec.elasticzo import LIMIT
@@ -119,7 +126,10 @@ def rows(dut: WeightPerturb) -> Module:
         ]
     with m.If(transfer(dut.i)):
         address = Mux(perturb & buffered, given.row, config.buffered)
-        m.d.comb += Assert(inside["numbers.read__addr"] == address)
+        m.d.comb += [
+            Assert(inside["numbers.read__addr"] == address),
+            Assert(inside["numbers.read__en"]),
+        ]
     cover(
         m,
         moved & (expected != 0) & (zeros != 0) & dut.o.valid & ~dut.o.ready,
@@ -177,6 +187,47 @@ def replay(dut: WeightPerturb) -> Module:
         Assert((state == SKIP) | (skipped == 0)),
     ]
     cover(m, returned & drawn & (steps == 1), returned & drawn & (steps == dut.config.buffered))
+    return m
+
+
+def buffer(dut: WeightPerturb) -> Module:
+    """Count the rows that are written after a seed; compare reads and writes of a cycle."""
+    m, inside = free_inputs(dut)
+    command, buffered = dut.i_command, dut.config.buffered
+    state, seeding, skipped, write, read, written_row, read_row = (
+        inside[f"numbers.{name}"]
+        for name in (
+            "fsm_state",
+            "seeding",
+            "skipped",
+            "write__en",
+            "read__en",
+            "write__addr",
+            "read__addr",
+        )
+    )
+    seeded, written = Signal(), Signal(range(buffered + 2))
+    m.d.sync += written.eq(written + write)
+    with m.If(transfer(command) & (command.payload.kind == Kind.SEED)):
+        m.d.sync += [seeded.eq(1), written.eq(0)]
+    m.d.comb += [
+        Assert(~(read & write & (read_row == written_row))),
+        Assert(~transfer(dut.i) | read),
+        Assert(~read | ~seeded | (written == buffered)),
+        Assert(~write | (written_row == written)),
+        # What the induction needs.
+        Assert(state <= SKIP),
+        Assert(~write | seeding),
+        Assert(~seeding | (seeded & inside["numbers.skip"])),
+        Assert(seeding | ~seeded | (written == buffered)),
+        Assert((state == SKIP) | (skipped == 0)),
+        Assert(skipped < buffered),
+    ]
+    with m.If(seeding):
+        steps = Mux(state == IDLE, buffered, Mux(state == SKIP, skipped, 0))
+        m.d.comb += Assert(written + write == steps)
+    before = past(m, write)
+    cover(m, before & transfer(dut.i) & (read_row == buffered - 1), before & read & ~seeding)
     return m
 
 
@@ -240,6 +291,31 @@ PROOFS = (
         ),
     ),
     Proof(
+        name="weight_perturb_buffer",
+        core="weight_perturb",
+        says="No row of the buffer is read in the cycle in which it is written; after a seed, no "
+        "row is accepted before all rows of the buffer are written.",
+        component=WeightPerturb,
+        config=small(used=(5, 8, 3)),
+        harness=buffer,
+        depth=1,
+        reach=32,
+        mutants=(
+            Mutant(
+                name="rows are accepted during the last write",
+                old="~seeding & (~needed",
+                new="~filling & (~needed",
+                part=PerturbationRows,
+            ),
+            Mutant(
+                name="rows that are not accepted are read",
+                old="self.advance & ~seeding",
+                new="self.advance",
+                part=PerturbationRows,
+            ),
+        ),
+    ),
+    Proof(
         name="weight_perturb_replay",
         core="weight_perturb",
         says="After a return, the generator has the seed of the step, and has stepped once for "
@@ -253,7 +329,7 @@ PROOFS = (
             Mutant(
                 name="a rewind steps over one row less",
                 old="last = skipped == self.config.buffered - 1",
-                new="last = skipped == self.config.buffered - 1 - ~fill",
+                new="last = skipped == self.config.buffered - 1 - ~seeding",
                 part=PerturbationRows,
             ),
             Mutant(
