@@ -47,7 +47,8 @@ class Requantize:
         sums
             Integers of shape (beats, ways).
         counts
-            How many sums of each beat are valid; the others count as 0.
+            How many sums of each beat are valid; the others count as 0 in this beat. A square has
+            the count of its last beat; its values are maxima of all its beats, in every way.
         square_last
             Whether a beat is the last of its pooling square; the layer's last beat is.
         relu

@@ -63,13 +63,13 @@ class Requantize(wiring.Component):
     Members
     -------
     i : In(stream of struct)
-        ``sums`` (ways x signed(width)), ``count`` (0..ways; sums from ``count`` on count as 0),
+        ``sums`` (ways x signed(width)), ``count`` (0..ways; sums from ``count`` on are 0 here),
         ``square_last`` (the pooling square ends; the next beat begins one), ``relu`` (read with the
         square's last beat), ``last`` (the layer ends, and its last square).
     o : Out(stream of struct)
-        One beat a square: ``values`` (ways x signed(8), -127..127), ``count`` of the square's last
-        beat, ``last``. ``shift`` (0..most_shift) and ``length_error`` are the same in all beats of
-        a layer.
+        One beat a square: ``values`` (ways x signed(8), -127..127), in every way the maximum of
+        the whole square; ``count`` of the square's last beat; ``last``. ``shift`` (0..most_shift)
+        and ``length_error`` are the same in all beats of a layer.
 
     A layer with more squares than the buffer has entries: the first ones are output, with
     ``length_error``; the sums of all count for the shift.

@@ -3,7 +3,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from seedbed.hw.requantize import Requantize
+from seedbed.hw.requantize import Requantize, sums_layout, values_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.requantize import case, payloads
 from seedbed.sim.harness import simulate, with_stalls
@@ -50,6 +50,26 @@ def test_latency_and_throughput(rounding, beats, every):
         gave = transfers["o"][layer * squares : (layer + 1) * squares]
         assert took == list(range(at, at + beats))
         assert gave == list(range(took[-1] + dut.latency, took[-1] + dut.latency + squares))
+
+
+def test_values_from_count_on_are_maxima_of_the_square():
+    """Sums from the count of their beat on are 0; the output has the count of the last beat."""
+    config = RequantizeConfig(ways=2, entries=4)
+    beats = [([5, 9], 2, 0), ([7, 3], 1, 1), ([-5, 6], 1, 0), ([-4, -9], 2, 1)]
+    sent = [
+        sums_layout(config)
+        .const({"sums": sums, "count": count, "square_last": ends, "last": k == len(beats) - 1})
+        .as_bits()
+        for k, (sums, count, ends) in enumerate(beats)
+    ]
+    came = [
+        values_layout(config)
+        .const({"values": values, "count": count, "shift": 0, "last": last})
+        .as_bits()
+        for values, count, last in (([7, 9], 1, 0), ([-4, 0], 2, 1))
+    ]
+    phase = Phase(inputs={"i": sent}, outputs={"o": came})
+    simulate(Requantize(config), Case(phases=[phase], quiet=True))
 
 
 @pytest.mark.parametrize(

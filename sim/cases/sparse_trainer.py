@@ -114,7 +114,8 @@ def sample_payloads(
     """Return the packet of a sample; ``beats`` is how many, if wrongly."""
     layout, group = sample_layout(config), config.gemv.group
     size = -(-len(x) // group)
-    lanes = np.zeros(size * group, np.int64)
+    # What the last beat has after the sample is ignored.
+    lanes = np.full(size * group, -(1 << config.activation_width - 1), np.int64)
     lanes[: len(x)] = x
     beats = beats or size
     lanes = np.resize(lanes, (beats, group))
