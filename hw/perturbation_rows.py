@@ -104,13 +104,18 @@ class PerturbationRows(wiring.Component):
         needed = self.update | (self.perturb & ~buffered)
         drawn = (self.request & needed & self.advance & ~busy) | filling
         m.d.comb += self.ready.eq(~seeding & (~needed | ~busy))
+        # A row of the buffer is written one cycle after its step: the last one by an idle machine.
+        writing = Const(0)
+        if config.buffered:
+            writing = delay_line(m, filling, 1, "filling", reset=True)[-1]
+            m.d.comb += busy.eq(writing)
         command = self._commands(m, generator, drawn, busy, seeding, filling, skipped)
         row = Signal.like(self.row)
         m.d.comb += row.eq(Mux(filling, skipped, self.row))
         update = self.update & ~filling
         numbers = self._numbers(m, generator.o.payload, command, drawn, update, row)
         if config.buffered:
-            numbers = self._buffer(m, numbers, filling, seeding, row, self.perturb & buffered)
+            numbers = self._buffer(m, numbers, writing, row, self.perturb & buffered)
         self._outputs(m, numbers, command)
         return m
 
@@ -119,22 +124,21 @@ class PerturbationRows(wiring.Component):
         given, seed = self.i_command, generator.i_seed
         command = Signal(given.payload.shape(), reset_less=True)
         skip = Signal()
+        fill = Signal()
         stepping = Signal()
         m.d.comb += [
             generator.o.ready.eq(drawn | stepping | seed.valid),
             seed.payload.eq(command.seed),
-            filling.eq(stepping & seeding),
+            seeding.eq(busy & fill),
+            filling.eq(stepping & fill),
         ]
         with m.FSM():
             with m.State("IDLE"):
                 is_seed = given.payload.kind == Kind.SEED
                 m.d.comb += given.ready.eq(~is_seed | (self.empty & ~self.request))
-                # The last row of the buffer is written in the first idle cycle.
-                m.d.comb += busy.eq(seeding)
-                m.d.sync += seeding.eq(0)
                 with m.If(given.valid & given.ready):
                     m.d.sync += [
-                        seeding.eq(is_seed),
+                        fill.eq(is_seed),
                         skip.eq(given.payload.kind != Kind.RESTART),
                     ]
                     with m.If(is_seed):
@@ -151,8 +155,6 @@ class PerturbationRows(wiring.Component):
                     if self.config.buffered:
                         with m.If(skip):
                             m.next = "SKIP"
-                    else:
-                        m.d.sync += seeding.eq(0)
             if self.config.buffered:
                 with m.State("SKIP"):
                     last = skipped == self.config.buffered - 1
@@ -228,7 +230,7 @@ class PerturbationRows(wiring.Component):
                     m.d.comb += up.eq(word[count] | (lost[low:] > random))
         return up
 
-    def _buffer(self, m, numbers, filling, seeding, row, buffered) -> list:
+    def _buffer(self, m, numbers, writing, row, buffered) -> list:
         """Return the registers' numbers or the buffer's: those that are not meant are 0."""
         depth = self.config.buffered + 1
         # Few rows of many bits: LUT memory would take more LUTs than all else that a lane needs.
@@ -239,12 +241,11 @@ class PerturbationRows(wiring.Component):
         write = buffer.write_port()
         read = buffer.read_port()
         m.d.comb += [
-            write.en.eq(delay_line(m, filling, 1, "filling", reset=True)[-1]),
+            write.en.eq(writing),
             write.addr.eq(delay_line(m, row[: len(write.addr)], 1, "row")[-1]),
             write.data.eq(numbers),
             read.addr.eq(Mux(buffered, row[: len(read.addr)], depth - 1)),
-            # The buffer is written only while no row is accepted.
-            read.en.eq(self.advance & ~seeding),
+            read.en.eq(self.advance & ~writing),
         ]
         return [
             data.View(one.shape(), Value.cast(one) | Value.cast(other))

@@ -194,10 +194,11 @@ def buffer(dut: WeightPerturb) -> Module:
     """Count the rows that are written after a seed; compare reads and writes of a cycle."""
     m, inside = free_inputs(dut)
     command, buffered = dut.i_command, dut.config.buffered
-    state, seeding, skipped, write, read, written_row, read_row = (
+    state, fill, seeding, skipped, write, read, written_row, read_row = (
         inside[f"numbers.{name}"]
         for name in (
             "fsm_state",
+            "fill",
             "seeding",
             "skipped",
             "write__en",
@@ -213,12 +214,12 @@ def buffer(dut: WeightPerturb) -> Module:
     m.d.comb += [
         Assert(~(read & write & (read_row == written_row))),
         Assert(~transfer(dut.i) | read),
-        Assert(~read | ~seeded | (written == buffered)),
+        Assert(~transfer(dut.i) | ~seeded | (written == buffered)),
         Assert(~write | (written_row == written)),
         # What the induction needs.
         Assert(state <= SKIP),
-        Assert(~write | seeding),
-        Assert(~seeding | (seeded & inside["numbers.skip"])),
+        Assert(~write | (fill & ((state == SKIP) | (state == IDLE)))),
+        Assert(~fill | (seeded & inside["numbers.skip"])),
         Assert(seeding | ~seeded | (written == buffered)),
         Assert((state == SKIP) | (skipped == 0)),
         Assert(skipped < buffered),
@@ -303,13 +304,13 @@ PROOFS = (
         mutants=(
             Mutant(
                 name="rows are accepted during the last write",
-                old="~seeding & (~needed",
-                new="~filling & (~needed",
+                old="busy.eq(writing)",
+                new="busy.eq(0)",
                 part=PerturbationRows,
             ),
             Mutant(
                 name="rows that are not accepted are read",
-                old="self.advance & ~seeding",
+                old="self.advance & ~writing",
                 new="self.advance",
                 part=PerturbationRows,
             ),
@@ -329,7 +330,7 @@ PROOFS = (
             Mutant(
                 name="a rewind steps over one row less",
                 old="last = skipped == self.config.buffered - 1",
-                new="last = skipped == self.config.buffered - 1 - ~seeding",
+                new="last = skipped == self.config.buffered - 1 - ~fill",
                 part=PerturbationRows,
             ),
             Mutant(
