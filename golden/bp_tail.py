@@ -6,6 +6,7 @@ import numpy as np
 
 from seedbed.golden.checks import require_integers
 from seedbed.golden.elasticzo_loss import loss_gradient
+from seedbed.golden.exact import whole_product
 from seedbed.golden.niti import bit_width, pseudo_stochastic, round_nearest
 from seedbed.spec.bp_tail import ERROR_SHIFT, EXPONENT_BITS, BpTailConfig
 from seedbed.spec.elasticzo import LIMIT
@@ -73,7 +74,7 @@ class BpTail:
             shift = np.clip(scales[k] - first[k], -reach, reach) + reach
             self.gradients[k] += np.outer(error << shift, x)
             if k:
-                sums = (error @ self._weights).astype(np.float64)
+                sums = whole_product(error, self._weights)
                 error = (round_nearest(sums, ERROR_SHIFT) * (x > 0)).astype(np.int64)
         return True
 

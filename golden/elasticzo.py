@@ -1,8 +1,8 @@
 """Golden model of ElasticZO-INT8 (Algorithm 2): forward passes, loss sign, updates, in integers.
 
-Products are exact in float32, whose sums stay below 2^24: a matrix product is BLAS's, and any order
-of its sums gives the same integers. Samples are the last axis in memory, whatever an array's shape:
-patches are then copied, and maxima taken, in long runs.
+Products are exact (:func:`~seedbed.golden.exact.whole_product`): where sums stay below 2^24, they
+are BLAS's in float32, and any order of the sums gives the same integers. Samples are the last axis
+in memory, whatever an array's shape: patches are then copied, and maxima taken, in long runs.
 """
 
 from collections.abc import Iterator
@@ -15,6 +15,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from seedbed.golden.elasticzo_loss import loss, loss_gradient
 from seedbed.golden.elasticzo_sources import Source
+from seedbed.golden.exact import whole_product
 from seedbed.golden.loss_sign import loss_sign
 from seedbed.golden.network import gathered, unpooled
 from seedbed.golden.niti import bit_width, pseudo_stochastic, rounded, shift_of
@@ -111,7 +112,7 @@ class ElasticZo:
         seen, scales, outputs = [], [], []
         for number, layer in enumerate(self.config.layers):
             columns = first if number == 0 and first is not None else _patches(layer, x)
-            sums = weights[layer.name] @ columns.reshape(layer.fan_in, -1)
+            sums = whole_product(weights[layer.name], columns.reshape(layer.fan_in, -1))
             y = np.moveaxis(sums.reshape(*layer.convolved, len(x)), -1, 0)
             y, x, shift = self._requantized(layer, y, kept=number >= self.config.partition)
             if number >= self.config.partition:
@@ -203,7 +204,11 @@ class ElasticZo:
             flat = delta.reshape(len(y), layer.outputs, -1)
             gradient = _gradient(flat, seen, unit + _relative(scale, config.exponent_range))
             if layer is not config.tail[0]:
-                error = gathered(layer, flat.transpose(0, 2, 1) @ weights[layer.name])
+                # An input has an error from each place of the kernel.
+                spread = whole_product(
+                    flat.transpose(0, 2, 1), weights[layer.name], added=layer.kernel**2
+                )
+                error = gathered(layer, spread)
                 shift = self._error_shift(error)
                 delta = rounded(error, shift, config.rounding)
                 if config.alignment == "sample":
@@ -258,12 +263,12 @@ def _relative(exponents: np.ndarray, reach: int) -> np.ndarray:
 def _gradient(delta: np.ndarray, seen: np.ndarray, shift: np.ndarray) -> np.ndarray:
     """Return the sum over samples of errors, shifted left, times patches, as int64.
 
-    ``delta`` is (samples, outputs, positions), ``seen`` (fan_in, positions, samples). The sums stay
-    below 2^53, and are exact in float64.
+    ``delta`` is (samples, outputs, positions), ``seen`` (fan_in, positions, samples). Raises
+    ``ValueError`` for sums that may be 2^63 or more.
     """
     shifted = np.ldexp(delta.astype(np.float64), shift[:, None, None])
     rows = shifted.transpose(1, 2, 0).reshape(delta.shape[1], -1)
-    return (rows @ seen.reshape(len(seen), -1).T.astype(np.float64)).astype(np.int64)
+    return whole_product(rows, seen.reshape(len(seen), -1).T).astype(np.int64, copy=False)
 
 
 def _subtracted(weights: np.ndarray, update: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from seedbed.golden.exact import whole_product
 from seedbed.spec.fixed import Fixed
 
 __all__ = ["Saturations", "matmul", "rounded", "to_fixed"]
@@ -42,9 +43,8 @@ def to_fixed(reals: np.ndarray, form: Fixed) -> np.ndarray:
 
 
 def matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the matrix product of integers, int64, which is exact for sums below 2^53.
+    """Return the matrix product of integers, int64, by :func:`~seedbed.golden.exact.whole_product`.
 
-    It is computed in float64, where such integers are exact in any order of summation. The caller
-    ensures the bound: the configurations refuse formats that exceed it.
+    Raises ``ValueError`` for sums that may be 2^63 or more.
     """
-    return (x.astype(np.float64) @ y.astype(np.float64)).astype(np.int64)
+    return whole_product(x, y).astype(np.int64, copy=False)

@@ -22,7 +22,7 @@ def lut4_rows(raw: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray, np
 
     ``raw`` is uint8 of shape (rows, bytes), as :class:`~seedbed.spec.packing.Lut4Config` has it.
     The exponents are those of the file less the scale, -8 .. 7. A row of which that would be less
-    has its levels rounded to the exponent -8.
+    has its levels rounded to the exponent -8. A row of zeros has no influence on the scale.
     """
     exponents = raw[:, 0].view(np.int8).astype(np.int64)
     header = 1 + 2 * LEVELS
@@ -30,11 +30,12 @@ def lut4_rows(raw: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray, np
     nibbles = np.stack([raw[:, header:] & 15, raw[:, header:] >> 4], axis=-1)
     codes = nibbles.reshape(len(raw), -1)[:, :columns].astype(np.int64)
     highest = (1 << (EXPONENT_BITS - 1)) - 1
-    scale = int(exponents.max(initial=-128)) - highest
+    used = exponents[levels.any(axis=1)]
+    scale = int(used.max() if len(used) else 0) - highest
     exponents -= scale
     below = (-highest - 1 - exponents).clip(0, LEVELS)[:, None]
     levels = np.where(below, levels + (1 << below >> 1) >> below, levels)
-    return codes, levels, exponents.clip(-highest - 1), scale
+    return codes, levels, exponents.clip(-highest - 1, highest), scale
 
 
 class Gemv:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from seedbed.golden.checks import require_integers
+from seedbed.golden.exact import whole_product
 from seedbed.spec import LutoptConfig
 from seedbed.spec.lutopt import SEED_BITS, SEED_LEAST, WARM_UP, Rows, expansion
 
@@ -24,13 +25,13 @@ def matrix(rows: Rows) -> np.ndarray:
 
 def power(a: np.ndarray, exponent: int) -> np.ndarray:
     """Return the matrix ``a ** exponent`` over GF(2), by repeated squaring."""
-    # Sums of products are exact in float32 for less than 2^24 columns, and fast.
+    # A BLAS has float32 only: products of integers are slow.
     square = a.astype(np.float32)
     result = np.eye(len(a), dtype=np.float32)
     while exponent:
         if exponent & 1:
-            result = result @ square % 2
-        square = square @ square % 2
+            result = whole_product(result, square) % 2
+        square = whole_product(square, square) % 2
         exponent >>= 1
     return result.astype(np.uint8)
 

@@ -17,14 +17,18 @@ Shift: TypeAlias = np.ndarray | np.integer | int
 
 
 def bit_width(peak: np.ndarray) -> np.ndarray:
-    """Return floor(log2(peak)) + 1 of integers from 0 to 2^53, and 0 of 0."""
-    return np.frexp(np.asarray(peak, np.float64))[1].astype(np.int64)
+    """Return floor(log2(peak)) + 1 of whole numbers from 0 to 2^63 - 1, and 0 of 0."""
+    # A float64 has 53 bits: each half of 32 bits is exact.
+    high, low = np.divmod(np.asarray(peak).astype(np.int64), 1 << 32)
+    part = np.where(high, high, low).astype(np.float64)
+    return np.frexp(part)[1].astype(np.int64) + 32 * (high > 0)
 
 
 def round_nearest(sums: np.ndarray, shift: Shift) -> np.ndarray:
     """Return whole floats sums / 2^shift, rounded half away from zero, and clamped to +-127.
 
-    ``shift`` broadcasts. Exact for float32 below 2^24: the scale is a power of two.
+    ``shift`` broadcasts. Exact for float32 below 2^24 and float64 below 2^53: the scale is a power
+    of two.
     """
     found = sums * np.ldexp(np.float32(1), -np.asarray(shift))
     magnitude = np.abs(found)
@@ -63,12 +67,13 @@ def shift_of(sums: np.ndarray) -> np.ndarray:
 
 
 def rounded(sums: np.ndarray, shift: np.ndarray, rounding: str) -> np.ndarray:
-    """Return float32 sums, whole and below 2^24, rounded to int8 values, float32 as well.
+    """Return sums, whole numbers that their type holds exactly, rounded to int8 values as float32.
 
     ``shift`` has one number a sample, or is one for all.
     """
     each = np.asarray(shift, np.int32)
     each = each.reshape(-1, *(1 for _ in sums.shape[1:])) if each.ndim else each
     if rounding == "nearest":
-        return round_nearest(sums, each)
-    return pseudo_stochastic(sums.astype(np.int32), each).astype(np.float32)
+        return round_nearest(sums, each).astype(np.float32, copy=False)
+    whole = np.int32 if sums.dtype == np.float32 else np.int64
+    return pseudo_stochastic(sums.astype(whole), each).astype(np.float32)

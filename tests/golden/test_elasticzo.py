@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from seedbed.golden.elasticzo import ElasticZo, init
+from seedbed.golden.elasticzo import ElasticZo, _gradient, init
 from seedbed.golden.elasticzo_loss import loss_gradient
 from seedbed.golden.elasticzo_sources import drawn
 from seedbed.golden.network import gradients
@@ -325,3 +325,63 @@ def test_in_hardware_p_zero_is_a_multiple_of_a_sixteenth():
 def test_bad_configurations_are_refused(name, value, words):
     with pytest.raises(ValueError, match=words):
         ElasticZoConfig(**{name: value})
+
+
+@pytest.mark.parametrize("rounding", ["nearest", "pseudo-stochastic"])
+@pytest.mark.parametrize("side", [33, 46, 128])
+def test_wide_layers_are_exact(side, rounding):
+    """Sums of 1,089, 2,116 and 16,384 products of extreme numbers, which leave float32's 24 bits.
+
+    Each output's sum is just below or above a rounding's half, in Python's integers.
+    """
+    fan_in = side * side
+    layer = Layer(name="fc", kind="dense", inputs=(1, side, side), outputs=40, relu=False)
+    config = ElasticZoConfig(
+        network=NetworkConfig((layer,)), partition=1, alignment="batch", rounding=rounding
+    )
+    rng = np.random.default_rng(side)
+    weights = rng.choice([-127, 127], (40, fan_in))
+    weights[:20] = np.where(rng.random((20, fan_in)) < np.linspace(0, 1, 20)[:, None], -127, 127)
+    weights[0, 0] = weights[1, 1] = 126
+    image = np.full((1, 1, side, side), 127)
+    image[0, 0, 0, 1::2] = 125
+    model = made(config)
+    model.network.weights["fc"] = weights.astype(np.float32)
+    found = model.forward(model.network.weights, image.astype(np.float32))
+    pixels = image.reshape(-1).tolist()
+    sums = [sum(a * b for a, b in zip(row, pixels, strict=True)) for row in weights.tolist()]
+    shift = max(map(abs, sums)).bit_length() - 7
+    assert max(map(abs, sums)) > 1 << 24
+    assert found.logits[0].tolist() == [scalar_round(v, shift, rounding) for v in sums]
+    assert found.exponents[0] == -7 + model.network.exponents["fc"] + shift
+
+
+def test_a_sum_that_float32_rounds_up_to_the_next_logit():
+    """18,481,151 is 70.4999 units of 2^18, but float32's neighbour 18,481,152 is 70.5."""
+    layer = Layer(name="fc", kind="dense", inputs=(2112, 1, 1), outputs=1, relu=False)
+    config = ElasticZoConfig(network=NetworkConfig((layer,)), partition=1, alignment="batch")
+    # 18,481,151 of products of int8 numbers.
+    pixels, weights = np.full(2112, 127), np.zeros(2112, int)
+    weights[:1145] = 127
+    left = 18_481_151 - 1145 * 127 * 127
+    weights[1145], weights[1146], pixels[1146] = left // 127, 1, left % 127
+    assert int(weights @ pixels) == 18_481_151
+    model = made(config)
+    model.network.weights["fc"] = weights[None].astype(np.float32)
+    image = pixels.reshape(1, 2112, 1, 1).astype(np.float32)
+    assert model.forward(model.network.weights, image).logits.tolist() == [[70]]
+
+
+def test_a_gradient_beyond_float64_is_exact_or_refused():
+    """Of 4,096 samples whose exponents differ by up to 2 x 7 bits, and more by their shifts."""
+    samples, fan_in = 4096, 784
+    delta = np.full((samples, 1, 1), 127.0)
+    seen = np.full((fan_in, 1, samples), 127.0, np.float32)
+    seen[0, 0, 0] = 126
+    for shift in (14, 24, 28):
+        gradient = _gradient(delta, seen, np.full(samples, shift))
+        assert gradient[0].tolist() == [
+            (samples * 127 * 127 - 127 << shift), *[samples * 127 * 127 << shift] * (fan_in - 1)
+        ]  # fmt: skip
+    with pytest.raises(ValueError, match="must be less than 2"):
+        _gradient(delta, seen, np.full(samples, 40))

@@ -1,13 +1,16 @@
-"""Training gives the same network on every machine: products do not depend on the order."""
+"""Products of integers are exact; those of real numbers are the same on every machine."""
 
+import ast
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from seedbed.golden.exact import product
+from seedbed import golden
+from seedbed.golden.exact import product, whole_product
 
 TRAIN = """
 from hashlib import sha256
@@ -71,3 +74,59 @@ def test_other_numbers_are_multiplied_as_they_are():
     a = np.random.default_rng(3).normal(size=(4, 9))
     assert np.array_equal(product(a, a.T), a @ a.T)
     assert product(a.astype(np.float32), a.T).dtype == np.float64
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int64, np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("inner", "kind"), [(1040, np.float32), (1041, np.float64), (2112, np.float64)]
+)
+def test_sums_of_int8_products_are_exact_at_every_length(dtype, inner, kind):
+    """1,040 products of 127 by 127 are the most that float32 holds; odd sums show the loss."""
+    a, b = np.full((2, inner), 127), np.full((inner, 2), 127)
+    a[1], b[0, 1] = -127, 126
+    found = whole_product(a.astype(dtype), b.astype(dtype))
+    assert found.dtype == kind
+    literal = [[sum(x * y for x, y in zip(r, c, strict=True)) for c in b.T.tolist()]
+               for r in a.tolist()]  # fmt: skip
+    assert [[int(v) for v in row] for row in found] == literal
+
+
+@pytest.mark.parametrize("bits", [10, 11, 24, 25, 26, 27])
+def test_sums_at_the_bound_of_each_type_are_those_of_integers(bits):
+    peak = (1 << bits) - 1
+    a, b = np.array([[peak, -1, peak, -peak]]), np.array([[peak], [1], [-1], [-peak]])
+    assert int(whole_product(a, b)[0, 0]) == 2 * peak * peak - peak - 1
+    # Of a result, as many numbers may be added.
+    assert int(whole_product(a, b, added=64).repeat(64).sum()) == 64 * (2 * peak**2 - peak - 1)
+
+
+def test_sums_that_int64_may_not_hold_are_refused():
+    a = np.array([[1 << 31, 1 << 31]])
+    with pytest.raises(ValueError, match=r"must be less than 2\^63 = .*, not 9223372036854775808$"):
+        whole_product(a, a.T)
+    assert int(whole_product(a, a.T - 1)[0, 0]) == 2**63 - 2**32
+    with pytest.raises(ValueError, match="not 9223372036854775808"):
+        whole_product(a[:, :1], a[:, :1].T, added=2)
+    assert whole_product(a, np.zeros((2, 0))).shape == (1, 0)
+
+
+#: Models of real numbers, and the two modules that bound what a floating-point product sums.
+REAL = {"classifier", "elasticzo_float", "finetune", "language_model", "network"}
+BOUNDED = {"exact", "kept_matrix"}
+
+
+def test_models_in_integers_multiply_in_floating_point_only_with_a_bound():
+    found = []
+    for path in sorted(Path(golden.__file__).parent.glob("*.py")):
+        if path.stem in REAL | BOUNDED:
+            continue
+        for function in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            nodes = list(ast.walk(function))
+            named = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+            products = any(isinstance(node, ast.MatMult) for node in nodes)
+            products |= bool(named & {"matmul", "dot", "einsum", "tensordot", "convolve", "inner"})
+            if products and named & {"float32", "float64"}:
+                found.append(f"{path.stem}.{function.name}")
+    assert found == []

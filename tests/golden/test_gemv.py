@@ -132,6 +132,24 @@ def test_rows_of_a_packed_file():
     assert np.abs(y - expected)[4] <= 2.0 ** (scale - 9) * np.abs(x).sum()
 
 
+@pytest.mark.parametrize("exponent", [-20, 0, 9])
+def test_a_row_of_zeros_takes_no_precision_from_the_others(exponent):
+    rng = np.random.default_rng(10)
+    rows = rng.normal(size=(4, 40)) * 2.0 ** (exponent - np.array([0, 5, 9, 0]))[:, None]
+    rows[3] = 0
+    raw = encode_lut4(Lut4Config(), rows, np.sort(rows[:, :16], axis=1))
+    codes, tables, exponents, scale = lut4_rows(raw, 40)
+    *alone, alone_scale = lut4_rows(raw[:3], 40)
+    assert scale == alone_scale
+    for each, other in zip((codes, tables, exponents), alone, strict=True):
+        assert each[:3].tolist() == other.tolist()
+    x = rng.integers(-128, 128, 40)
+    y = Gemv(LUT4).lut4_product(codes, tables, exponents, x) * 2.0 ** (scale - 8)
+    assert y.tolist() == (decode_lut4(Lut4Config(), raw, 40) @ x).tolist()
+    *_, exponents, _ = lut4_rows(raw[3:], 40)
+    assert -8 <= exponents[0] <= 7
+
+
 def test_several_vectors_are_as_many_products():
     rng = np.random.default_rng(2)
     config = GemvConfig(decode="plain", plain_width=8, columns=64, vectors=2)

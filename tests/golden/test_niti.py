@@ -12,8 +12,9 @@ SHIFTS = st.integers(0, 20)
 
 
 @pytest.mark.parametrize(
-    ("peak", "bits"), [(0, 0), (1, 1), (2, 2), (127, 7), (128, 8), (255, 8), (12_644_656, 24)]
-)
+    ("peak", "bits"), [(0, 0), (1, 1), (2, 2), (127, 7), (128, 8), (255, 8), (12_644_656, 24),
+     ((1 << 32) - 1, 32), (1 << 32, 33), ((1 << 54) - 1, 54), ((1 << 63) - 1, 63)],
+)  # fmt: skip
 def test_bit_width(peak, bits):
     assert bit_width(np.array(peak)) == bits
 
