@@ -18,7 +18,9 @@ import numpy as np
 __all__ = [
     "CONTEXT",
     "activations",
+    "divergence",
     "gradients",
+    "log_probabilities",
     "losses",
     "perplexity",
     "require",
@@ -123,13 +125,26 @@ def _log_softmax(logits: np.ndarray) -> np.ndarray:
     return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
 
 
+def log_probabilities(p: Parameters, contexts: np.ndarray) -> np.ndarray:
+    """Return the logarithms of the next characters' probabilities, (n, classes), in nats."""
+    found = [np.zeros((0, len(p["output.bias"])), p["output.bias"].dtype)]
+    for k in range(0, len(contexts), CHUNK):
+        found.append(_log_softmax(_forward(p, contexts[k : k + CHUNK])["logits"]))
+    return np.concatenate(found)
+
+
+def divergence(reference: np.ndarray, other: np.ndarray) -> float:
+    """Return the mean over characters of the Kullback-Leibler divergence, in nats.
+
+    Both are :func:`log_probabilities`, r and o: the divergence is the sum of e^r (r - o).
+    """
+    r, o = reference.astype(np.float64), other.astype(np.float64)
+    return float((np.exp(r) * (r - o)).sum(axis=1).mean())
+
+
 def losses(p: Parameters, contexts: np.ndarray, targets: np.ndarray) -> np.ndarray:
     """Return the cross-entropy of each next character, in nats."""
-    found = [np.zeros(0)]
-    for k in range(0, len(contexts), CHUNK):
-        logs = _log_softmax(_forward(p, contexts[k : k + CHUNK])["logits"])
-        found.append(-np.take_along_axis(logs, targets[k : k + CHUNK, None], 1)[:, 0])
-    return np.concatenate(found)
+    return -np.take_along_axis(log_probabilities(p, contexts), targets[:, None], 1)[:, 0]
 
 
 def perplexity(p: Parameters, contexts: np.ndarray, targets: np.ndarray) -> float:

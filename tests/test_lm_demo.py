@@ -24,6 +24,8 @@ def few(monkeypatch):
     """Small formats, and few kept fractions."""
     monkeypatch.setattr(lm, "FORMATS", SMALL)
     monkeypatch.setattr(lm, "KEPT", (0.0, 0.05))
+    monkeypatch.setattr(lm, "PARTS", 2)
+    monkeypatch.setattr(lm, "DAMPINGS", (0.01, 0.1))
 
 
 def lines_of(texts):
@@ -33,9 +35,12 @@ def lines_of(texts):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with an untrained model, and two texts."""
-    texts = {"b": ["Abba", "cab", "", "never read"], "a": ["cc", "aAb", "never read"]}
-    numbers = lines_of(["Abcner ad"])
+    """A folder with an untrained model, and two texts, of which the first gives statistics."""
+    texts = {
+        "b": ["Abba", "cab", "", "never judged"],
+        "a": ["cc", "aAb", "bread", "decree", "near dec", "Arc a", "never read"],
+    }
+    numbers = lines_of(["Abcner dv"])
     for name, lines in texts.items():
         (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n")
     (tmp_path / "vocab.json").write_text(json.dumps(numbers))
@@ -64,8 +69,10 @@ def test_training_lowers_the_loss():
 def test_rows_of_the_table(few, folder, tmp_path):
     result = lm.run_lm(folder, tmp_path / "out", lines=2)
     assert result["characters"] == {"a": 5, "b": 7}
-    assert [row["case"] for row in result["rows"]] == [vars(case) for case in lm.cases()]
-    assert len(result["rows"]) == 10
+    every = lm.cases(2, (0.01, 0.1))
+    assert [row["case"] for row in result["rows"]] == [vars(case) for case in every]
+    # Formats alone, by two parts, and feedback by two parts and dampings.
+    assert len(every) == 3 * (1 + 2) + 2 * 2 + 2 * 4
     parameters = load_file(folder / "model.safetensors")
     count = sum(v.size for v in parameters.values())
     weights = sum(v.size for n, v in parameters.items() if n.endswith("t") and n[0] != "a")
@@ -76,6 +83,7 @@ def test_rows_of_the_table(few, folder, tmp_path):
         whole = (row["bits_per_weight"] * weights + others) / count
         assert row["bits_per_parameter"] == pytest.approx(whole)
         assert all(value > 1 for value in row["perplexity"].values())
+        assert all(value > 0 for value in row["divergence"].values())
     by_kept = {(r["case"]["form"], r["case"]["kept"], r["case"]["importance"]): r
                for r in result["rows"]}  # fmt: skip
     for form, importance in (("seedlm", lm.NONE), ("seedlm", lm.COLUMNS), ("lut4", lm.NONE)):
@@ -86,30 +94,69 @@ def test_rows_of_the_table(few, folder, tmp_path):
     assert (tmp_path / "out" / "lm.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_rows_have_mean_and_range_of_their_draws(few, folder, tmp_path):
+    result = lm.run_lm(folder, tmp_path / "out", lines=2)
+    assert len(result["summary"]) == 10
+    for summary in result["summary"]:
+        keys = "form", "kept", "importance"
+        rows = [r for r in result["rows"] if all(r["case"][k] == summary[k] for k in keys)]
+        assert len(rows) == summary["draws"]
+        for name in "ab":
+            for what in ("divergence", "perplexity"):
+                values = sorted(row[what][name] for row in rows)
+                found = summary[what][name]
+                assert (found["least"], found["most"]) == (values[0], values[-1])
+                assert found["mean"] == pytest.approx(sum(values) / len(values))
+            (alone,) = (
+                r["divergence"][name] for r in result["rows"]
+                if r["case"]["form"] == summary["form"] and r["case"]["part"] is None
+            )  # fmt: skip
+            assert summary["left"][name]["least"] == summary["divergence"][name]["least"] / alone
+    feedback = [s for s in result["summary"] if s["importance"] == lm.FEEDBACK]
+    # Statistics and dampings are draws that differ.
+    assert all(s["divergence"]["b"]["least"] < s["divergence"]["b"]["most"] for s in feedback)
+
+
+def test_statistics_are_of_lines_that_are_not_judged(few, folder, tmp_path, monkeypatch):
+    read = []
+    whole = lm.squared_gradients
+    monkeypatch.setattr(
+        lm, "squared_gradients", lambda p, lines, a: read.append(lines) or whole(p, lines, a)
+    )
+    result = lm.run_lm(folder, tmp_path / "out", lines=2)
+    assert result["characters"] == {"a": len("ccaAb"), "b": len("Abbacab")}
+    assert [[len(targets) for _, targets in lines] for lines in read] == [[5, 6], [8, 5]]
+    # A text of judged lines only gives those.
+    read.clear()
+    (folder / "a.txt").write_text("cc\naAb\n")
+    lm.run_lm(folder, tmp_path / "out", lines=2)
+    assert [[len(targets) for _, targets in lines] for lines in read] == [[2], [3]]
+
+
 def test_an_interrupted_run_is_resumed(few, folder, tmp_path, monkeypatch):
     whole = lm._compressed
     done = []
 
-    def stopped(task, case, *paths):
+    def stopped(task, judged, case, *paths):
         if len(done) == 3:
             raise KeyboardInterrupt
         done.append(case)
-        return whole(task, case, *paths)
+        return whole(task, judged, case, *paths)
 
     monkeypatch.setattr(lm, "_compressed", stopped)
     with pytest.raises(KeyboardInterrupt):
         lm.run_lm(folder, tmp_path / "out", lines=2)
     monkeypatch.setattr(
-        lm, "_compressed", lambda t, case, *p: done.append(case) or whole(t, case, *p)
+        lm, "_compressed", lambda t, j, case, *p: done.append(case) or whole(t, j, case, *p)
     )
     # A search that was killed leaves these.
     for left in ("journal", "part"):
         (tmp_path / "out" / f"packed.safetensors.{left}").write_text("of another row\n")
     first = lm.run_lm(folder, tmp_path / "out", lines=2, resume=True)
-    assert done == lm.cases()
+    assert done == lm.cases(2, (0.01, 0.1))
     # Another text is another run.
     lm.run_lm(folder, tmp_path / "out", lines=1, resume=True)
-    assert len(done) == 2 * len(lm.cases())
+    assert len(done) == 2 * len(lm.cases(2, (0.01, 0.1)))
     again = lm.run_lm(folder, tmp_path / "out", lines=2)
     assert [r["perplexity"] for r in again["rows"]] == [r["perplexity"] for r in first["rows"]]
 
@@ -142,6 +189,7 @@ def test_the_command(few, folder, called, tmp_path, monkeypatch):
     code, out, _ = called(words, tmp_path)
     assert code == 0
     assert "perplexity, a" in out
+    assert "divergence, b" in out
     assert "Of the squared gradient, the top 0.1 % have " in out
     monkeypatch.setattr(lm_text, "STEPS", 1)
     monkeypatch.setattr(lm_text.train, "__kwdefaults__", {"steps": 1})

@@ -74,9 +74,10 @@ def demo_lm(
     ] = False,
     build: Build = Path("build"),
 ) -> None:
-    """Compress a language model in several formats, and compare the perplexities.
+    """Compress a language model in several formats, and measure what is lost.
 
-    Each format is measured with 0, 0.1 and 1 % of the weights kept, without and with importance.
+    Each format is measured with 0, 0.1 and 1 % of the weights kept, without and with importance,
+    by several statistics and dampings: divergence from the float model, and perplexity.
 
     With --rtl or --integer, a 4-bit model's kept weights are tuned on a text by forward passes in
     integers, and the perplexity is compared with that before.

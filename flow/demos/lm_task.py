@@ -17,7 +17,18 @@ from seedbed.flow.compress.plan import Options
 from seedbed.flow.demos.lm_text import LINES, train
 from seedbed.golden import language_model
 
-__all__ = ["TENSORS", "Task", "embedded", "join", "load", "restore", "resumed", "squared_gradients"]
+__all__ = [
+    "TENSORS",
+    "Task",
+    "damped",
+    "embedded",
+    "join",
+    "load",
+    "restore",
+    "resumed",
+    "second_moments",
+    "squared_gradients",
+]
 
 #: Compressed tensors: all matrices but the one row of the attention.
 TENSORS = "[!a]*.weight"
@@ -77,6 +88,34 @@ def squared_gradients(
             squares[name] += (value.astype(np.float64) * len(targets)) ** 2
         advance()
     return squares
+
+
+def second_moments(
+    parameters: dict[str, np.ndarray], lines: list[Windows], advance: Callable[[], object]
+) -> dict[str, np.ndarray]:
+    """Return the sum over lines of a line's second moments, times its characters.
+
+    ``advance`` is called after each line.
+    """
+    moments: dict[str, Any] = {}
+    for contexts, targets in lines:
+        found = language_model.second_moments(parameters, contexts, targets)
+        for name, value in found.items():
+            moments[name] = moments.get(name, 0) + value * len(targets)
+        advance()
+    return moments
+
+
+def damped(moments: dict[str, np.ndarray], damping: float) -> dict[str, np.ndarray]:
+    """Return second moments, float32, as importance of all columns together.
+
+    The mean of the diagonal is 1, and ``damping`` is added to the diagonal.
+    """
+    found = {
+        n: v / v.diagonal().mean() + damping * np.eye(len(v)) if v.any() else np.eye(len(v))
+        for n, v in moments.items()
+    }
+    return {n: v.astype(np.float32) for n, v in found.items()}
 
 
 def restore(

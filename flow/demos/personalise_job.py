@@ -4,7 +4,6 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from math import inf
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from safetensors.numpy import save_file
@@ -12,8 +11,16 @@ from threadpoolctl import threadpool_limits
 
 from seedbed.flow.compress.packed import Config
 from seedbed.flow.compress.plan import Options
-from seedbed.flow.demos.lm import DAMPING
-from seedbed.flow.demos.lm_task import TENSORS, Task, Windows, join, restore, squared_gradients
+from seedbed.flow.demos.lm_task import (
+    TENSORS,
+    Task,
+    Windows,
+    damped,
+    join,
+    restore,
+    second_moments,
+    squared_gradients,
+)
 from seedbed.flow.demos.personalise_loss import LongWindows, long_windows, losses, perplexity
 from seedbed.golden import language_model, zo
 from seedbed.spec import SEEDLM
@@ -31,6 +38,8 @@ BASES: dict[str, Config] = {
 HELD_OUT = 4
 #: Lines of a text whose gradients choose weights, and give the base its second moments.
 STATISTICS = 60
+#: What is added to the diagonal of second moments, as a share of its mean.
+DAMPING = 1e-2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,15 +197,7 @@ def make_base(
 def _moments(task: Task, out: Path) -> Path:
     """Write the second moments of the first text's lines, as importance of columns together."""
     lines = task.lines[task.statistics][:STATISTICS]
-    moments: dict[str, Any] = {}
-    for contexts, targets in lines:
-        found = language_model.second_moments(task.parameters, contexts, targets)
-        for name, value in found.items():
-            moments[name] = moments.get(name, 0) + value * len(targets)
-    damped = {
-        n: v / v.diagonal().mean() + DAMPING * np.eye(len(v)) if v.any() else np.eye(len(v))
-        for n, v in moments.items()
-    }
+    moments = damped(second_moments(task.parameters, lines, lambda: None), DAMPING)
     path = out / "moments.safetensors"
-    save_file({n: v.astype(np.float32) for n, v in damped.items()}, path)
+    save_file(moments, path)
     return path

@@ -118,3 +118,11 @@ def test_other_models_are_refused(changes, sentence):
     with pytest.raises(ValueError) as refused:  # noqa: PT011
         lm.require({name: value for name, value in p.items() if value is not None})
     assert sentence in str(refused.value)
+
+
+def test_divergence_of_two_models_is_its_definition():
+    reference = np.log(np.array([[0.5, 0.25, 0.25], [0.125, 0.125, 0.75]]))
+    other = np.log(np.array([[0.25, 0.5, 0.25], [0.125, 0.125, 0.75]]))
+    expected = (0.5 * np.log(2) - 0.25 * np.log(2)) / 2
+    assert lm.divergence(reference, other) == pytest.approx(expected)
+    assert lm.divergence(other, other) == 0
