@@ -144,7 +144,8 @@ def divergence(reference: np.ndarray, other: np.ndarray) -> float:
 
 def losses(p: Parameters, contexts: np.ndarray, targets: np.ndarray) -> np.ndarray:
     """Return the cross-entropy of each next character, in nats."""
-    return -np.take_along_axis(log_probabilities(p, contexts), targets[:, None], 1)[:, 0]
+    logs = log_probabilities(p, contexts)
+    return -np.take_along_axis(logs, targets[:, None], 1)[:, 0].astype(np.float64)
 
 
 def perplexity(p: Parameters, contexts: np.ndarray, targets: np.ndarray) -> float:

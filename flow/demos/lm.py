@@ -170,7 +170,7 @@ def _judged(parameters: dict[str, np.ndarray], lines: list[Windows]) -> Judged:
 
 
 def _perplexity(logs: np.ndarray, targets: np.ndarray) -> float:
-    return float(np.exp(-np.take_along_axis(logs, targets[:, None], 1).mean()))
+    return float(np.exp(-np.take_along_axis(logs, targets[:, None], 1).mean(dtype=np.float64)))
 
 
 def _start(
