@@ -71,8 +71,9 @@ def test_rows_of_the_table(few, folder, tmp_path):
     assert result["characters"] == {"a": 5, "b": 7}
     every = lm.cases(2, (0.01, 0.1))
     assert [row["case"] for row in result["rows"]] == [vars(case) for case in every]
-    # Formats alone, by two parts, and feedback by two parts and dampings.
-    assert len(every) == 3 * (1 + 2) + 2 * 2 + 2 * 4
+    # Formats alone, by two parts, feedback by two parts and dampings, and with kept weights by one.
+    assert len(every) == 3 * (1 + 2) + 2 * 2 + 2 * 2 + 2
+    assert {case.damping for case in every if case.kept} == {None, 0.1}
     parameters = load_file(folder / "model.safetensors")
     count = sum(v.size for v in parameters.values())
     weights = sum(v.size for n, v in parameters.items() if n.endswith("t") and n[0] != "a")
@@ -113,6 +114,7 @@ def test_rows_have_mean_and_range_of_their_draws(few, folder, tmp_path):
             )  # fmt: skip
             assert summary["left"][name]["least"] == summary["divergence"][name]["least"] / alone
     feedback = [s for s in result["summary"] if s["importance"] == lm.FEEDBACK]
+    assert [s["draws"] for s in feedback] == [4, 2]
     # Statistics and dampings are draws that differ.
     assert all(s["divergence"]["b"]["least"] < s["divergence"]["b"]["most"] for s in feedback)
 

@@ -96,14 +96,18 @@ class Judged:
 
 
 def cases(parts: int, dampings: Sequence[float]) -> list[Case]:
-    """Return all draws of all rows, by the number of parts and the dampings."""
+    """Return all draws of all rows, by the number of parts and the dampings.
+
+    Rows with kept weights take the middle damping: with each part, they are compared with none.
+    """
+    middle = dampings[len(dampings) // 2 :][:1]
     return [
         Case(form, kept, importance, part, damping)
         for form, (_, kinds) in FORMATS.items()
         for importance in kinds
         for kept in KEPT
         for part in (range(parts) if kept or importance != NONE else (None,))
-        for damping in (dampings if importance == FEEDBACK else (None,))
+        for damping in ((middle if kept else dampings) if importance == FEEDBACK else (None,))
     ]
 
 
