@@ -73,8 +73,9 @@ class Gemv(wiring.Component):
     the next command. The errors are ``shape`` (a field of the command out of range), ``vector`` or
     ``row`` (a ``last`` that is missing or too early), ``cleared``, and those of entries: ``order``,
     ``repeated`` and ``range``. An error of the side path is reported when all rows of W have come.
-    The sources must have stopped before the next command, because later beats belong to its job. A
-    command with ``clear`` ends the discarding and has no other effect.
+    The sources must have stopped before the next command. After an error, its data is sent after
+    its transfer, because what comes with it is discarded. A command with ``clear`` ends the
+    discarding and has no other effect.
 
     Latency: ``latency`` cycles from a row's last beat to its result, ``plain_latency`` if plain.
     Throughput: a beat every cycle, rows of one beat too; a beat of the vector every cycle; of the

@@ -64,6 +64,8 @@ class LayerTable(wiring.Component):
         The table is whole, and all its rows are allowed.
     busy : Out(1)
         A table has begun to come, and is not whole.
+    incomplete : Out(1)
+        A table has begun to come, and its last row has not come.
     begins : Out(1)
         A pulse: a table begins, and replaces the one before.
     inputs, layers : Out
@@ -82,6 +84,7 @@ class LayerTable(wiring.Component):
                 "accepts": In(1),
                 "valid": Out(1),
                 "busy": Out(1),
+                "incomplete": Out(1),
                 "begins": Out(1),
                 "inputs": Out(config.row_width),
                 "layers": Out(range(config.layers + 1)),
@@ -111,6 +114,7 @@ class LayerTable(wiring.Component):
             write.data.eq(layer),
             read.addr.eq(self.index),
             self.o.eq(read.data),
+            self.incomplete.eq(self.busy & ~layer.last),
         ]
         with m.FSM():
             with m.State("TAKE"):

@@ -86,7 +86,7 @@ class SparseMac(wiring.Component):
     not ``ok``, that result is an extra one with ``sum`` 0. Entries before a wrong one are loaded or
     updated; of a ``product``, the rows before that of the last right entry have results. A
     ``product`` takes the dense results up to their ``last``. Vector and entries are discarded from
-    the error on until the next command; the sources must have stopped before it.
+    the error on until the next command; those that come with it, or after it, are its own.
 
     Latency: ``latency`` cycles from a dense sum to its result, if the row's entries are done.
     Throughput: an entry or a sum every cycle; of an update, an entry every cycle.
@@ -282,7 +282,8 @@ class SparseMac(wiring.Component):
             with m.State(state):
                 m.d.comb += [
                     self.i.ready.eq(generator.o.valid | self.i.payload.clear),
-                    job.discard.eq(state == "DISCARD"),
+                    # What comes with the next command, or after it, is that command's.
+                    job.discard.eq((state == "DISCARD") & ~self.i.valid),
                 ]
                 with m.If(job.clear):
                     m.next = "IDLE"

@@ -1,6 +1,6 @@
 """Tunes the kept weights of a compressed network by forward passes, without a host."""
 
-from amaranth.hdl import Module, ResetInserter
+from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -12,8 +12,11 @@ from seedbed.hw.sparse_trainer_layouts import job_layout, log_layout, status_lay
 from seedbed.hw.trainer_passes import TrainerPasses, class_layout
 from seedbed.hw.weight_reader import WeightReader, command_layout, read_layout
 from seedbed.spec import SparseTrainerConfig
+from seedbed.spec.sparse_trainer import SPARSE_TRAINER_KINDS
 
 __all__ = ["SparseTrainer"]
+
+_ABORT = SPARSE_TRAINER_KINDS.index("abort")
 
 
 class SparseTrainer(wiring.Component):
@@ -38,12 +41,14 @@ class SparseTrainer(wiring.Component):
     -------
     i_layers : In(stream of struct)
         The table of layers, a row for each :class:`~seedbed.spec.DenseLayer`, ``last`` with the
-        last one. Taken between commands; the entries must be loaded again after it.
+        last one. Taken between commands; the entries must be loaded again after it. A command
+        waits for the last row. An abort does not: it drops a table whose last row has not come.
     i : In(stream of struct)
         A command: ``kind``, index of :data:`~seedbed.spec.SPARSE_TRAINER_KINDS`; ``samples`` of an
         epoch, ``epochs``, samples of a ``batch``; ``seed`` of the first step, the following have
         the seed plus the number of layers; ``rate``, its ``decay`` per epoch, and ``shift``.
-        While a command runs, only ``abort`` is accepted.
+        While a command runs, only ``abort`` is accepted. Without a running command it ends with
+        ``ok``.
     i_entries : In(stream of struct)
         ``row``, ``column``, ``value``: of a ``load``, those of the first layer first, in each layer
         sorted by row, then by column.
@@ -69,7 +74,8 @@ class SparseTrainer(wiring.Component):
 
     Errors: a command that cannot be run, an entry, a sample or a beat of memory that is wrong, and
     an abort end the command with a status. Samples and entries are discarded until the next
-    command. A batch that is broken off does not change the values. An update is not broken off.
+    command: those that come with it, or after it, are that command's. A batch that is broken off
+    does not change the values. An update is not broken off.
 
     Throughput: a sample every two passes; a pass reads every beat of the network once.
     Source: SensZOQ (arXiv:2406.02913), sections 3 and 4; SeedLM; PeZO.
@@ -95,14 +101,15 @@ class SparseTrainer(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        m.submodules.table = table = LayerTable(config)
+        table, drop = LayerTable(config), Signal()
+        # An abort drops a table that is not finished.
+        m.submodules.table = ResetInserter(drop)(table)
         m.submodules.control = control = SparseTrainerControl(config)
         m.submodules.samples = samples = SampleBanks(config)
         m.submodules.reader = reader = WeightReader(config)
         passes = TrainerPasses(config)
         m.submodules.passes = ResetInserter(control.restart)(passes)
         for ours, theirs in (
-            (self.i_layers, table.i),
             (self.i, control.i),
             (self.i_samples, samples.i),
             (self.i_read, reader.i_read),
@@ -119,6 +126,10 @@ class SparseTrainer(wiring.Component):
         wiring.connect(m, reader.o_weights, passes.i_weights)
         reads = control.frozen
         m.d.comb += [
+            drop.eq(table.incomplete & self.i.valid & (self.i.payload.kind == _ABORT)),
+            table.i.valid.eq(self.i_layers.valid & ~drop),
+            table.i.payload.eq(self.i_layers.payload),
+            self.i_layers.ready.eq(table.i.ready & ~drop),
             table.accepts.eq(control.idle),
             table.index.eq(passes.index),
             samples.inputs.eq(table.inputs),

@@ -18,7 +18,7 @@ from seedbed.hw.forward_cache_axi import ADDRESS_BITS, PAGE_BITS
 from seedbed.hw.sparse_trainer import SparseTrainer
 from seedbed.hw.trainer_axi import connect_results, extended
 from seedbed.spec import SparseTrainerConfig
-from seedbed.spec.sparse_trainer import SPARSE_TRAINER_KINDS
+from seedbed.spec.sparse_trainer import SPARSE_TRAINER_KINDS, SPARSE_TRAINER_STATUS
 
 __all__ = ["ENTRY_FIELDS", "LAYER_FIELDS", "REGISTERS", "SparseTrainerAxi"]
 
@@ -40,6 +40,7 @@ ENTRY_FIELDS = {"row": 16, "column": 16, "value": 32}
 RESULT_BITS = LOG_BITS = ENTRY_BITS = 64
 _ABORT = SPARSE_TRAINER_KINDS.index("abort")
 _TRAIN = SPARSE_TRAINER_KINDS.index("train")
+_ABORTED = SPARSE_TRAINER_STATUS.index("aborted")
 _INCREASING, _BUFFERABLE = 0b01, 0b0011
 
 
@@ -50,7 +51,8 @@ class SparseTrainerAxi(wiring.Component):
     not hold, is answered with SLVERR and changes nothing::
 
         0x00 control   w   bit 0: start the command that the registers below hold; refused while
-                           busy. bit 1: abort the running command
+                           busy. bit 1: abort the command that runs, or that waits for the end of
+                           a table of layers, which is then dropped; ignored unless busy
         0x04 status    r   bit 0: busy, from start until the last beats of the command are taken
                            bit 1: done, from then until the next start
                            bits 7..4: how it ended, see seedbed.spec.SPARSE_TRAINER_STATUS
@@ -116,8 +118,9 @@ class SparseTrainerAxi(wiring.Component):
         m.submodules.lite = lite = AxiLite(REGISTER_BITS)
         connect_lite(m, self, lite, "s_axi_control")
         self._inputs(m, core)
-        ended = self._outputs(m, core)
-        base = self._registers(m, lite, core, ended)
+        status = Signal.like(core.o_status.payload.status, name="ended_status")
+        ended = self._outputs(m, core, status)
+        base = self._registers(m, lite, core, ended, status)
         self._memory(m, core, base)
         return m
 
@@ -145,9 +148,9 @@ class SparseTrainerAxi(wiring.Component):
             self.s_axis_samples_tready.eq(samples.ready),
         ]
 
-    def _outputs(self, m, core) -> Value:
+    def _outputs(self, m, core, status) -> Value:
         """Connect entries, results and log; return whether a command has ended."""
-        end, result, step = core.o_status.payload, core.o.payload, core.o_log.payload
+        result, step = core.o.payload, core.o_log.payload
         entries = core.o_entries
         place = [extended(entries.payload[name], bits) for name, bits in ENTRY_FIELDS.items()]
         m.d.comb += [
@@ -158,11 +161,11 @@ class SparseTrainerAxi(wiring.Component):
         ]
         sample = Cat(extended(result.loss, 32), extended(result.best, 8), result.error)
         logged = Cat(extended(step.seed, 32), extended(step.gain, 32))
-        status = Cat(Const(0, 48), end.status)
-        return connect_results(m, self, core, sample, logged, status, _TRAIN)
+        ending = Cat(Const(0, 48), status)
+        return connect_results(m, self, core, sample, logged, ending, _TRAIN)
 
-    def _registers(self, m, lite, core, ended) -> Signal:
-        """Hold the registers; return the base address."""
+    def _registers(self, m, lite, core, ended, ended_status) -> Signal:
+        """Hold the registers, and set the status of a command that ends; return the base."""
         command, log, end = core.i, core.o_log, core.o_status.payload
         kept = {name: Signal(field.shape, name=name) for name, field in command.payload.shape()}
         base = Signal(ADDRESS_BITS)
@@ -175,11 +178,14 @@ class SparseTrainerAxi(wiring.Component):
         steps = Signal.like(end.steps, name="steps")
         m.d.comb += command.valid.eq(pending | aborting)
         m.d.comb += [command.payload[name].eq(register) for name, register in kept.items()]
-        # The core accepts an abort at once, unless the command waits for its transfer.
-        with m.If(~pending):
+        # An abort replaces a command that waits for its transfer.
+        with m.If(~pending | aborting):
             m.d.comb += command.payload.kind.eq(_ABORT)
         with m.If(command.ready):
-            m.d.sync += [pending.eq(0), aborting.eq(aborting & pending)]
+            m.d.sync += [pending.eq(0), aborting.eq(0)]
+        m.d.comb += ended_status.eq(end.status)
+        with m.If((end.kind == _ABORT) & (kept["kind"] != _ABORT)):
+            m.d.comb += ended_status.eq(_ABORTED)
         with m.If(log.valid & log.ready):
             m.d.sync += steps.eq(steps + 1)
         # What is not named below is refused.
@@ -203,7 +209,7 @@ class SparseTrainerAxi(wiring.Component):
                 busy.eq(0),
                 done.eq(1),
                 aborting.eq(0),
-                status.eq(end.status),
+                status.eq(ended_status),
                 saturated.eq(end.saturated),
             ]
         shown = kept | {"base": base, "status": Cat(busy, done, Const(0, 2), status)}

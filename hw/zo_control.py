@@ -96,7 +96,8 @@ class ZoControl(wiring.Component):
         self._discard = Signal()
         m.d.comb += [
             intake.buffer_select.eq(self._buffer_select),
-            intake.discard.eq(self._discard),
+            # What comes with the next command, or after it, is that command's.
+            intake.discard.eq(self._discard & ~(self.idle & self.i.valid)),
             self.o_status.payload.kind.eq(self._kind),
             self.o_status.payload.status.eq(self._status),
             self.o_status.payload.steps.eq(self.steps - self._first_step),

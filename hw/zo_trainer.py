@@ -68,7 +68,8 @@ class ZoTrainer(wiring.Component):
         ``steps`` of the command. One for each command.
 
     Errors: a command that cannot be run, or a sample of the wrong length, ends the command with a
-    status; samples are discarded until the next one. A batch that is broken off does not change the
+    status; samples are discarded until the next one: those that come with it, or after it, are
+    that command's. A batch that is broken off does not change the
     weights. An epoch's last batch may have fewer samples.
 
     Throughput: a sample every two passes, see :func:`seedbed.hw.pipeline_timing.cycles`.

@@ -5,6 +5,7 @@ Stimulus and expected response are the phases of :mod:`seedbed.sim.cases.sparse_
 
 from collections.abc import Callable
 from functools import partial
+from itertools import chain, repeat
 
 import cocotb
 import numpy as np
@@ -274,6 +275,24 @@ async def aborts(dut):
         await bench.sent(bench.samples)
         await bench.run([read_out(model)])
         values = [model.entries(k)[:, 2].copy() for k in range(len(model.layers))]
+    # A command waits for the end of a table, which does not come: an abort drops both.
+    rows = fields(row_layout(bench.config), row_payloads(bench.config, model.layers))
+    for kind in ("load", "train"):
+        bench.send_beats(
+            bench.layers, [(_word(LAYER_FIELDS, row, LAYER_BITS), 0, row["last"]) for row in rows]
+        )
+        bench.layers.set_pause_generator(chain([False], repeat(True)))
+        await bench.start(job(bench.config, kind, **ONE))
+        await ClockCycles(dut.aclk, 300)
+        assert await bench.read("status") & 3 == 1
+        await bench.write("control", 2)
+        frame = await bench.receive(bench.results)
+        assert bytes(frame.tdata) == bytes((*[0] * 6, 9, 0))
+        assert await bench.read("status") == 2 | 9 << 4
+        bench.layers.clear_pause_generator()
+        bench.layers.pause = False
+        await bench.sent(bench.layers)
+        await bench.run([*load(model), read_out(model)])
 
 
 @cocotb.test()

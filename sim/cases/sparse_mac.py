@@ -288,8 +288,12 @@ def _apart(phases: list[Phase]) -> list[Phase]:
     return found
 
 
-def case(config: SparseMacConfig, random: Random, *, rows: int = 20) -> Case:
-    """Return passes over matrices with no, few, many and all entries, and every error."""
+def case(config: SparseMacConfig, random: Random, *, rows: int = 20, apart: bool = True) -> Case:
+    """Return passes over matrices with no, few, many and all entries, and every error.
+
+    After an error, the data of a command is sent after it if ``apart``, and together otherwise: a
+    bench that pauses at random would send some of it before.
+    """
     bench = Bench(config=config, rng=np.random.default_rng(random.getrandbits(32)))
     most = config.entries or 60
     rows = min(rows, (1 << config.row_width) - 1)
@@ -305,7 +309,8 @@ def case(config: SparseMacConfig, random: Random, *, rows: int = 20) -> Case:
         matrix.first = random.randint(0, max(0, config.entries - len(matrix.entries)))
         phases += _passes(bench, matrix, load=True)
     matrix = Matrix.random(config, bench.rng, rows=rows, columns=columns, count=most)
-    phases += _passes(bench, matrix, load=True) + _apart(_errors(bench, matrix))
+    errors = _errors(bench, matrix)
+    phases += _passes(bench, matrix, load=True) + (_apart(errors) if apart else errors)
     phases += ([bench.load(matrix)] if config.entries else []) + _cleared(bench, matrix)
     # What a command must not ask for.
     empty = Matrix(rows=3, columns=1, entries=np.zeros((0, 3), np.int64))
