@@ -115,6 +115,14 @@ def test_the_ports_on_a_page_are_those_of_the_core(name):
     assert docs.fill(block, [], name) == block
 
 
+@pytest.mark.parametrize("name", CORES)
+def test_the_combinational_paths_on_a_page_are_those_of_the_table(name):
+    """tests/test_paths.py compares the table with the designs."""
+    page = ROOT / "docs" / "cores" / f"{name}.md"
+    (block,) = re.findall(r"<!-- generated: paths -->.*?<!-- end -->", page.read_text(), re.DOTALL)
+    assert docs.fill(block, [], name) == block
+
+
 def test_block_diagram_is_reproducible():
     first = block_diagram.draw()
     assert first.startswith(b"<?xml")

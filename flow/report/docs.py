@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from seedbed.flow.emit import port_docs
+from seedbed.flow.emit import paths, port_docs
 from seedbed.flow.files import write_atomic
 from seedbed.flow.registry import CORES
 from seedbed.flow.report import tables
@@ -89,6 +89,29 @@ def _ports(rows: list[dict[str, Any]], stem: str) -> str:
     return markdown(Table(title="", text="", header=port_docs.HEADER, lines=lines))
 
 
+def _paths(rows: list[dict[str, Any]], stem: str) -> str:
+    parts = []
+    for key, found in paths.listed().items():
+        core, _, setting = key.partition(" ")
+        if core not in (stem, f"{stem}_axi"):
+            continue
+        of = f"With `{setting}`" if setting else f"With AXI ports, `{core}`"
+        of = "In the default configuration" if key == stem else of
+        if not found:
+            parts.append(f"{of}, every `ready` and `valid` output depends on registers only.")
+            continue
+        parts.append(
+            f"{of}, these outputs depend on inputs in the same cycle. Every other `ready` and "
+            "`valid` output depends on registers only."
+        )
+        lines = [
+            [f"`{port}`", ", ".join(f"`{name}`" for name in names)] for port, names in found.items()
+        ]
+        header = ["output", "inputs in the same cycle"]
+        parts.append(markdown(Table(title="", text="", header=header, lines=lines)))
+    return "\n\n".join(parts)
+
+
 def _tables(rows: list[dict[str, Any]], titles: set[str]) -> str:
     found = [table for table in sections(rows) if table.title in titles]
     return "\n\n".join(f"{t.text}\n\n{markdown(t)}" for t in found)
@@ -105,6 +128,7 @@ BLOCKS: dict[str, Callable[[list[dict[str, Any]], str], str]] = {
     "compression": _compression,
     "jobs": _jobs,
     "ports": _ports,
+    "paths": _paths,
     "weights": _weights,
 }
 
