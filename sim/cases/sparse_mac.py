@@ -309,8 +309,9 @@ def case(config: SparseMacConfig, random: Random, *, rows: int = 20, apart: bool
         matrix.first = random.randint(0, max(0, config.entries - len(matrix.entries)))
         phases += _passes(bench, matrix, load=True)
     matrix = Matrix.random(config, bench.rng, rows=rows, columns=columns, count=most)
+    phases += _passes(bench, matrix, load=True)
     errors = _errors(bench, matrix)
-    phases += _passes(bench, matrix, load=True) + (_apart(errors) if apart else errors)
+    phases += _apart(errors) if apart else errors
     phases += ([bench.load(matrix)] if config.entries else []) + _cleared(bench, matrix)
     # What a command must not ask for.
     empty = Matrix(rows=3, columns=1, entries=np.zeros((0, 3), np.int64))
