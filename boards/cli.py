@@ -68,7 +68,7 @@ def simulate(
     variant: Variant = None,
     build: Build = BUILD,
 ) -> None:
-    """Run a virtual board, print the path of its serial port, and wait for an interruption.
+    """Run a virtual board, print the path of its serial port, and wait for Ctrl-C.
 
     All boards have the same top, which does not know its board. The signal SIGUSR1 presses the
     reset button.
@@ -82,10 +82,14 @@ def simulate(
     with status(err, f"building the virtual board of {app}"):
         program = virtual.executable(found, apps.file_name(app, found), build=build)
     with virtual.start(program, errors=errors, seed=seed, fault=fault) as running:
-        signal.signal(signal.SIGUSR1, lambda *_: running.reset())
-        print(running.port, flush=True)
-        running.process.wait()
-    raise RuntimeError("the virtual board ended")
+        try:
+            signal.signal(signal.SIGUSR1, lambda *_: running.reset())
+            print(running.port, flush=True)
+            running.process.wait()
+        except KeyboardInterrupt:
+            err.print("the virtual board is switched off")
+            return
+    raise RuntimeError("the virtual board ended by itself, as at a broken rule of its memory")
 
 
 class Lazy(TyperGroup):

@@ -10,16 +10,18 @@ from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 
-from amaranth.back import rtlil, verilog
+from amaranth.back import rtlil
 
 from seedbed.boards.memory import memory_of
 from seedbed.boards.top import Top, identifier
 from seedbed.flow.cache import code, memo
+from seedbed.flow.emit.convert import convert
 from seedbed.flow.emit.deduplicate import deduplicate
 from seedbed.flow.emit.identifiers import legalize
 from seedbed.flow.emit.postprocess import postprocess
 from seedbed.flow.files import write_atomic
 from seedbed.sim import cpp_bench, tools
+from seedbed.sim.child import child
 from seedbed.sim.sdram_chip import figures
 
 __all__ = ["DIVISOR", "Board", "executable", "start"]
@@ -57,7 +59,7 @@ def _verilog(app: ModuleType) -> str:
     top = Top(app, DIVISOR)
     # As the cores' Verilog: a block without a changing input runs at the begin, too.
     cells = legalize(deduplicate(rtlil.convert(top, name="top", emit_src=False)))
-    return postprocess(verilog._convert_rtlil_text(cells, strip_internal_attrs=True))
+    return postprocess(convert(cells))
 
 
 @dataclass(frozen=True)
@@ -89,12 +91,9 @@ def start(program: Path, *, errors: int = 0, seed: int = 1, fault: str = "") -> 
         or ``decay=1000000``, the nanoseconds for which a cell keeps its contents.
     """
     command = [str(program), str(DIVISOR), str(errors), str(seed), fault]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout
-            port = process.stdout.readline().strip()
-            if not port:
-                raise RuntimeError("the virtual board ended: are there pseudo-terminals?")
-            yield Board(port, process)
-        finally:
-            process.kill()
+    with child(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        port = process.stdout.readline().strip()
+        if not port:
+            raise RuntimeError("the virtual board ended: are there pseudo-terminals?")
+        yield Board(port, process)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Iterator
@@ -28,6 +27,7 @@ from seedbed.flow.demos.sparse_cli import demo_sparse
 from seedbed.flow.emit import handoff, port_docs, verilog
 from seedbed.flow.emit.names import require_name
 from seedbed.flow.files import atomic_path, os_error_path, require_output
+from seedbed.flow.interruption import MESSAGE, handled
 from seedbed.flow.lutopt_cli import app as lutopt_app
 from seedbed.flow.options import BUILD, Build, CoreName, Data, Force, Json, Settings, show_table
 from seedbed.flow.progress import status
@@ -37,7 +37,7 @@ from seedbed.flow.report.sections import sections
 from seedbed.flow.row import load_rows, saved_rows
 from seedbed.flow.standard_streams import flush_streams, setup_streams
 from seedbed.flow.synth_cli import constrain, synthesize
-from seedbed.sim import tools
+from seedbed.sim import child, tools
 from seedbed.sim.harness import Mismatch, Stalls, simulate
 
 __all__ = ["app", "main"]
@@ -497,33 +497,40 @@ def demo_seedlm(
     seedlm.run_seedlm(data, folder, build=build, console=out)
 
 
+def _compiled_in_vain(command: str) -> bool:
+    """Return whether a tool would be compiled, for minutes, and then be removed."""
+    return bool(tools.uncached()) and command.startswith("yowasp-")
+
+
 @app.command()
 def doctor() -> None:
-    """Show the tools and their versions, and how to install missing ones."""
+    """Show the tools and their versions, and how to install missing ones.
+
+    A tool that is compiled at its first call is compiled here.
+    """
     rows: list[list[str | Text]] = []
     missing = 0
-    with status(err, "checking the tools; the first call of each may take half a minute") as update:
-        for name, (default, remedy) in tools.TOOLS.items():
-            called = os.environ.get(name, default)
-            update(f"checking {called}; its first call may take half a minute")
+    # Lines without a terminal would repeat those of a tool that is compiled.
+    with err.status("checking the tools") as shown:
+        for name, tool in (tools.TOOLS | tools.OPTIONAL).items():
+            called = os.environ.get(name) or tool.names[0]
+            needed = "" if name in tools.TOOLS else ", needed by one command only"
+            shown.update(f"checking {called}")
             try:
-                rows.append([name, called, tools.version(name)])
+                found = Path(tools.find(name)).name
+                called = called if Path(called).name == found else found
+                text = Text("not called" if _compiled_in_vain(found) else tools.version(name))
             except tools.ToolMissing:
-                missing += 1
-                rows.append([name, called, Text(f"missing: {remedy}", "red")])
+                text = Text(f"missing{needed}: {tool.remedy}", "" if needed else "red")
             except RuntimeError as problem:
-                missing += 1
-                rows.append([name, called, Text(f"broken: {problem}", "red")])
-    for name, (default, remedy) in tools.OPTIONAL.items():
-        called = os.environ.get(name, default)
-        try:
-            found = tools.version(name)
-        except tools.ToolMissing:
-            found = f"missing, needed by one command only: {remedy}"
-        except RuntimeError as problem:
-            found = f"broken, needed by one command only: {problem}"
-        rows.append([name, called, found])
+                text = Text(f"broken{needed}: {problem}", "" if needed else "red")
+            missing += text.style == "red"
+            rows.append([name, called, text])
     show_table(out, ["tool", "called as", "version, or how to install it"], rows)
+    if tools.uncached():
+        err.print(
+            f"The tools that are compiled were not called: {tools.uncached()}.", soft_wrap=True
+        )
     caches = f"Caches are in {user_cache_path()}; XDG_CACHE_HOME sets another folder."
     out.print(caches, soft_wrap=True)
     if missing:
@@ -533,31 +540,24 @@ def doctor() -> None:
 def main() -> None:
     """Run the command line. Bad input: one sentence on standard error and status 2."""
     setup_streams()
-    handler = signal.getsignal(signal.SIGINT)
-    interrupted = False
-
-    def interrupt(number: int, frame: Any) -> None:
-        nonlocal interrupted
-        interrupted = True
-        raise KeyboardInterrupt
-
-    if handler is signal.default_int_handler:
-        signal.signal(signal.SIGINT, interrupt)
-    try:
-        tools.setup_environment()
-        # typer returns 130 after a keyboard interrupt.
-        code = app(standalone_mode=False) or 0
-        flush_streams()
-    except BaseException as problem:
-        # A partly imported package, or a library, may have raised another exception for it.
-        if interrupted or isinstance(problem, KeyboardInterrupt | typer.Abort):
-            code = 130
-        else:
-            code = _report_error(problem)
-    # From here on there is nothing to clean up, and a traceback would not help.
-    signal.signal(signal.SIGINT, signal.SIG_DFL if code == 130 else handler)
-    if code == 130:
-        err.print("interrupted: finished work is kept")
+    with handled() as interruption:
+        try:
+            tools.setup_environment()
+            # typer returns 130 after a keyboard interrupt.
+            code = app(standalone_mode=False) or 0
+            interrupted = code == 130
+            flush_streams()
+        except BaseException as problem:
+            # A partly imported package, or a library, may raise another exception for it.
+            interrupted = bool(interruption.number) or isinstance(
+                problem, KeyboardInterrupt | typer.Abort
+            )
+            code = 0 if interrupted else _report_error(problem)
+        if interrupted:
+            child.kill_all()
+            code = interruption.status
+            interruption.reported = True
+            err.print(MESSAGE)
     sys.exit(code)
 
 

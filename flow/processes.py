@@ -2,20 +2,34 @@
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import active_children, parent_process
 from multiprocessing.context import BaseContext
+from time import monotonic
 from typing import Any
 
+from seedbed.flow.interruption import limit_cleanup
+from seedbed.sim import child
+
 __all__ = ["workers"]
+
+#: Seconds for a terminated worker to clean up; then it ends itself, and later it is killed.
+GRACE, PATIENCE = 2.0, 3.5
+#: Whether this process is a worker that is to end.
+_ending = threading.Event()
 
 
 def _noop() -> None:
     """Do nothing."""
+
+
+def _exit() -> None:
+    """End this worker, and its tools."""
+    child.kill_all()
+    os._exit(1)
 
 
 def _start_worker(initializer: Callable[..., None], *arguments: Any) -> None:
@@ -25,7 +39,7 @@ def _start_worker(initializer: Callable[..., None], *arguments: Any) -> None:
     def exit_with_parent() -> None:
         if parent is not None:
             parent.join()
-            os._exit(1)
+            _exit()
 
     # A killed parent cannot terminate its workers; they would wait for work forever.
     threading.Thread(target=exit_with_parent, daemon=True).start()
@@ -34,31 +48,65 @@ def _start_worker(initializer: Callable[..., None], *arguments: Any) -> None:
 
 
 def _end_worker(*_: object) -> None:
-    """End a worker by an exception, so that the tool that it waits for is terminated, too."""
-    # A second signal could arrive before the tool is terminated.
+    """End a worker by an exception, so that its tool is killed and its scratch files are removed.
+
+    The exception is not ``SystemExit``, which libraries suppress.
+    """
+    # A second signal could arrive before the tool is killed.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     # Suppresses messages about queues that break meanwhile.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    sys.exit(1)
+    _ending.set()
+    limit_cleanup(GRACE, _exit)
+    raise KeyboardInterrupt
+
+
+def _run_task(task: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Run a task in a worker.
+
+    The executor returns every exception of a task, and starts the next task, of which some are
+    already in its queue: a worker that is to end would continue for as long as these take.
+    """
+    if _ending.is_set():
+        _exit()
+    try:
+        return task(*arguments, **options)
+    finally:
+        if _ending.is_set():
+            _exit()
+
+
+class _Executor(ProcessPoolExecutor):
+    """An executor whose workers start no task after they are terminated."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        return super().submit(_run_task, fn, *args, **kwargs)
 
 
 @contextmanager
-def _deferred_interrupt() -> Iterator[None]:
-    """Defer SIGINT in this process, and block it in the processes that are started here.
+def _started_uninterrupted() -> Iterator[None]:
+    """Defer interruptions of this process, and block SIGINT in the processes that start here.
 
-    They inherit the signal mask. This process needs a handler as well, because the signal may be
-    delivered to another of its threads.
+    They inherit the signal mask. Ctrl-C in a terminal reaches them, too.
     """
-    received: list[int] = []
-    handler = signal.signal(signal.SIGINT, lambda number, frame: received.append(number))
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        signal.signal(signal.SIGINT, handler)
-    if received:
-        raise KeyboardInterrupt
+    with child.deferred():
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
+def _terminate() -> None:
+    """End all workers and the tools that they run."""
+    started = active_children()
+    for process in started:
+        process.terminate()
+    limit = monotonic() + PATIENCE
+    for process in started:
+        process.join(max(limit - monotonic(), 0))
+        if process.is_alive():
+            process.kill()
 
 
 @contextmanager
@@ -70,18 +118,22 @@ def workers(
 ) -> Iterator[ProcessPoolExecutor]:
     """Provide an executor of ``count`` processes, each started with ``initializer(*arguments)``.
 
-    SIGINT reaches this process alone, which terminates the workers and the tools that they run.
-    After any other exception, running tasks are finished.
+    An interruption is handled by this process, which terminates the workers and the tools that
+    they run. After any other exception, running tasks are finished.
     """
-    executor = ProcessPoolExecutor(count, context, _start_worker, (initializer, *arguments))
+    executor = _Executor(count, context, _start_worker, (initializer, *arguments))
     try:
-        with _deferred_interrupt():
+        with _started_uninterrupted():
             for _ in range(count):
                 executor.submit(_noop)
-        yield executor
-    except KeyboardInterrupt:
-        for child in active_children():
-            child.terminate()
+        try:
+            yield executor
+        except Exception:
+            executor.shutdown(cancel_futures=True)
+            raise
+        executor.shutdown()
+    except BaseException:
+        # The executor's thread may wait for a lock that the interruption left acquired.
+        executor.shutdown(wait=False, cancel_futures=True)
+        _terminate()
         raise
-    finally:
-        executor.shutdown(cancel_futures=True)

@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+from typing import Any
 
 __all__ = ["flush_streams", "setup_streams"]
 
@@ -38,7 +39,7 @@ class _Descriptor(io.FileIO):
     def __init__(self, number: int) -> None:
         super().__init__(number, "wb", closefd=False)
 
-    def write(self, data) -> int:  # type: ignore[no-untyped-def, override]
+    def write(self, data: Any, /) -> int:
         """Write all of ``data`` that the descriptor takes."""
         try:
             return super().write(data) or 0

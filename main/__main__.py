@@ -7,21 +7,20 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line; an interruption during loading prints one line, with status 130."""
-    handler = signal.getsignal(signal.SIGINT)
-    if handler is signal.default_int_handler:
-        # A partly loaded package could treat an exception as a failed import. There is nothing to
-        # clean up yet.
-        signal.signal(signal.SIGINT, _end)
+    """Run the command line; an interruption during loading prints one line."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            # A partly loaded package could treat an exception as a failed import. There is nothing
+            # to clean up yet.
+            signal.signal(number, _end)
     from seedbed.boards import cli
 
-    signal.signal(signal.SIGINT, handler)
     cli.main()
 
 
-def _end(*_: object) -> None:
+def _end(number: int, _: object) -> None:
     os.write(2, b"interrupted\n")
-    os._exit(130)
+    os._exit(128 + number)
 
 
 if __name__ == "__main__":

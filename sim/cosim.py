@@ -7,6 +7,7 @@ all inputs and how many the outputs are to give; the core runs until all of them
 
 import subprocess
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
@@ -15,6 +16,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
 from seedbed.sim import cpp_bench
+from seedbed.sim.child import child
 from seedbed.sim.harness import Mismatch, payload_bits, stream_ports
 from seedbed.sim.ports import packed
 
@@ -59,9 +61,12 @@ class Cosim:
         bits = {name: payload_bits(core.signature, name) for name, _ in ways}
         self._words = {name: -(-count // 32) for name, count in bits.items()}
         self._stored = 0
-        self._process = subprocess.Popen(
-            [bench.resolve(), str(seed), str(pauses)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        self._stack = ExitStack()
+        self._process = self._stack.enter_context(
+            child(
+                [bench.resolve(), str(seed), str(pauses)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            )
         )  # fmt: skip
 
     def __enter__(self) -> "Cosim":
@@ -71,8 +76,7 @@ class Cosim:
         self, kind: type[BaseException] | None, error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
-        self._process.kill()
-        self._process.communicate()
+        self._stack.close()
 
     def store(self, payloads: np.ndarray) -> int:
         """Store payloads, uint32 (count, words), for any input; return their number, from 1."""

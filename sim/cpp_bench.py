@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from seedbed.sim import tools, verilate
+from seedbed.sim.child import child
 
 __all__ = ["OPTIMISED", "BenchFailed", "executable", "run"]
 
@@ -105,20 +106,17 @@ def run(
         for file, content in files.items():
             (folder / file).write_bytes(content)
         lines = []
-        with subprocess.Popen(
+        with child(
             [bench.resolve(), *arguments], cwd=folder,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         ) as process:  # fmt: skip
             assert process.stdout
             assert process.stderr
-            try:
-                for line in process.stdout:
-                    progress(line)
-                    lines.append(line)
-                message = process.stderr.read().strip()
-            except BaseException:
-                process.kill()
-                raise
+            for line in process.stdout:
+                progress(line)
+                lines.append(line)
+            message = process.stderr.read().strip()
+            process.wait()
         if process.returncode:
             raise BenchFailed(process.returncode, message)
         return lines, (folder / output).read_bytes() if output else b""

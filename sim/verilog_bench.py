@@ -1,7 +1,6 @@
 """Writes a case as a testbench in plain Verilog for any simulator; runs it in two."""
 
 import re
-import subprocess
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
-from seedbed.sim import tools, verilate
+from seedbed.sim import child, tools, verilate
 from seedbed.sim.case import Case
 from seedbed.sim.harness import Mismatch, payload_bits, stream_ports
 from seedbed.sim.ports import ports
@@ -391,12 +390,10 @@ def run(command: Sequence[str], folder: Path, **settings: int) -> int:
     after 5,000 cycles without a transfer.
     """
     plusargs = [f"+{name}={value}" for name, value in settings.items()]
-    done = subprocess.run(
-        [*command, *plusargs], cwd=folder, capture_output=True, text=True, check=False
-    )
+    done = child.run([*command, *plusargs], cwd=folder)
     for line in done.stdout.splitlines():
         if passed := re.match(r"PASS: \w+, (\d+) cycles", line):
             return int(passed[1])
         if line.startswith("FAIL: "):
             raise Mismatch(line.removeprefix("FAIL: "))
-    raise RuntimeError(f"the testbench printed no verdict:\n{(done.stdout + done.stderr)[-1000:]}")
+    raise RuntimeError(f"the testbench printed no verdict:\n{done.stdout[-1000:]}")

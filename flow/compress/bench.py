@@ -1,6 +1,5 @@
 """Speed of the search compared with a direct NumPy implementation of Algorithm 1."""
 
-from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from threading import Barrier
 from time import perf_counter
@@ -10,6 +9,7 @@ import numpy as np
 
 from seedbed.flow.compress.search import search
 from seedbed.flow.compress.weighted import weighted_search
+from seedbed.flow.processes import workers
 from seedbed.golden import seedlm
 from seedbed.spec import SeedlmConfig
 
@@ -73,7 +73,7 @@ def bench(
     whether both found the same blocks.
     """
     context = get_context("spawn")
-    with context.Manager() as manager, ProcessPoolExecutor(jobs, context) as pool:
+    with context.Manager() as manager, workers(jobs, context) as pool:
         start = manager.Barrier(jobs)
         runs = [pool.submit(_run, config, rule, seconds, seed + k, start) for k in range(jobs)]
         rows = [run.result() for run in runs]

@@ -8,12 +8,13 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from amaranth.back import rtlil, verilog
+from amaranth.back import rtlil
 
 from seedbed.flow import settings
 from seedbed.flow.cache import code, memo
 from seedbed.flow.core import Core
 from seedbed.flow.emit import module_header, port_docs, source_lines, split_fields
+from seedbed.flow.emit.convert import convert
 from seedbed.flow.emit.deduplicate import deduplicate
 from seedbed.flow.emit.identifiers import legalize
 from seedbed.flow.emit.names import require_name
@@ -27,9 +28,10 @@ __all__ = ["emit", "write", "write_packed"]
 _EMIT_MODULES = tuple(
     f"seedbed.{name}"
     for name in (
-        "flow.emit.deduplicate", "flow.emit.identifiers", "flow.emit.module_header",
-        "flow.emit.names", "flow.emit.port_docs", "flow.emit.postprocess", "flow.emit.source_lines",
-        "flow.emit.split_fields", "flow.settings", "sim.ports",
+        "flow.emit.convert", "flow.emit.deduplicate", "flow.emit.identifiers",
+        "flow.emit.module_header", "flow.emit.names", "flow.emit.port_docs",
+        "flow.emit.postprocess", "flow.emit.source_lines", "flow.emit.split_fields",
+        "flow.settings", "sim.ports",
     )
 )  # fmt: skip
 
@@ -46,17 +48,17 @@ def emit(core: Core, params: Mapping[str, Any], *, name: str = "", sources: bool
     Raises :class:`~seedbed.sim.tools.ToolMissing` without a Yosys, ``ValueError`` for a name that
     :func:`~seedbed.flow.emit.names.require_name` refuses, and the errors of the configuration.
     """
-    # Amaranth calls Yosys, and its own error message names another package.
+    # Before the elaboration, which takes longer.
     tools.find("YOSYS")
     config = core.configure(params)
     signature = core.signature(config)
     pins = ["clk", "rst", *(port.name for port in ports(signature))]
     top = require_name(name or core.name, pins)
     component = core.component(config)
-    # The two steps of Amaranth's verilog.convert, with RTLIL passes in between.
+    # As Amaranth's verilog.convert does it, with RTLIL passes in between.
     text = deduplicate(rtlil.convert(component, name=top, emit_src=sources))
     text = legalize(split_fields.split(text, top, ports(signature)))
-    converted = verilog._convert_rtlil_text(text, strip_internal_attrs=True)
+    converted = convert(text)
     # The first line, by Yosys, names folders of the machine on which Yosys was built.
     _, _, modules = converted.partition("\n")
     comments = port_docs.comments(core.name, signature)

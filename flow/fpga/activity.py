@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Mapping
 from hashlib import sha256
 from importlib.resources import files
@@ -14,7 +13,7 @@ from typing import Any
 
 from seedbed.flow.cache import memo
 from seedbed.flow.fpga.synth import Progress, map_core
-from seedbed.sim import tools, verilate
+from seedbed.sim import child, tools, verilate
 from seedbed.sim.checksum import intact, record
 
 __all__ = ["toggles"]
@@ -145,9 +144,9 @@ def _simulate(folder: Path, top: str, cycles: int, saif: Path) -> dict[str, Any]
         runs = {}
         for count in (0, cycles):
             command = ["obj/bench", str(RESET), str(SETTLE), str(count), f"{count}.saif"]
-            done = subprocess.run(
-                command, cwd=scratch, stdout=subprocess.PIPE, check=True, text=True
-            )
+            done = child.run(command, cwd=scratch)
+            if done.returncode:
+                raise RuntimeError(f"the simulation of {top} failed: {done.stdout.strip()}")
             runs[count] = int(done.stdout), _counts(scratch / f"{count}.saif")
         (_, start), (beats, end) = runs[0], runs[cycles]
         if not beats:

@@ -21,7 +21,7 @@ from seedbed.flow.cache import memo
 from seedbed.golden.lfsr import Lfsr
 from seedbed.golden.lutopt import Lutopt
 from seedbed.golden.urng_array import UrngArray
-from seedbed.sim import tools
+from seedbed.sim import child, tools
 from seedbed.spec import LfsrConfig, LutoptConfig, UrngConfig
 from seedbed.spec.checks import require_int
 
@@ -141,7 +141,12 @@ def lines(path: Path, build: Path) -> list[Line]:
 
     def compute() -> dict[str, Any]:
         with ThreadPoolExecutor(cpu_count()) as pool:
-            return {"lines": [line for found in pool.map(test, TESTS) for line in found]}
+            try:
+                return {"lines": [line for found in pool.map(test, TESTS) for line in found]}
+            except BaseException:
+                # The executor waits for its threads, and a test takes minutes.
+                child.kill_all()
+                raise
 
     return [Line(**line) for line in memo(build / "cache", "dieharder", key, compute)["lines"]]
 

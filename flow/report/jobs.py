@@ -189,7 +189,8 @@ def measure(jobs: list[Job], console: Console, *, workers: int | None = None) ->
     )  # fmt: skip
     results: dict[int, list[Row]] = {}
     count = min(workers or cpu_count() or 1, len(jobs))
-    with bar, processes(max(count, 1)) as pool:
+    # The processes are forked before the bar starts a thread.
+    with processes(max(count, 1)) as pool, bar:
         task = bar.add_task("measuring", total=len(jobs))
         # Speed is measured last, one job at a time, without other load.
         sequential = [k for k, job in enumerate(jobs) if job.kind == "speed"]
