@@ -68,7 +68,7 @@ def python(code, *words, cwd, extras):
     remedies = {f"pip install 'seedbed[{extra}]'" for extra in extras}
     # Of optional tools, none: dieharder would run for minutes.
     absent = {n: f"no-{n}" for n in tools.OPTIONAL}
-    absent |= {n: f"no-{n}" for n, (_, remedy) in tools.TOOLS.items() if remedy in remedies}
+    absent |= {n: f"no-{n}" for n, tool in tools.TOOLS.items() if tool.remedy in remedies}
     return subprocess.run(
         [sys.executable, "-c", HIDDEN.format(modules=modules, packages=packages) + code, *words],
         cwd=cwd,
@@ -115,16 +115,16 @@ def test_a_module_of_no_extra_is_a_fault():
 
 
 def test_every_tool_names_the_extra_that_brings_it():
-    for default, remedy in tools.TOOLS.values():
-        extra = re.search(r"seedbed\[(\w+)\]", remedy)
+    for tool in tools.TOOLS.values():
+        extra = re.search(r"seedbed\[(\w+)\]", tool.remedy)
         files = {
             package
             for package in BASE.union(*OWN.values())
             for file in metadata.files(package) or ()
-            if file.name == default
+            if file.name == tool.names[0]
         }
         assert files <= (EXTRAS[extra[1]] if extra else BASE)
-        assert bool(files) == remedy.startswith("pip install")
+        assert bool(files) == tool.remedy.startswith("pip install")
 
 
 #: Each command, and the extra that it asks for first where none is installed.
