@@ -19,6 +19,14 @@ MESSAGE = "interrupted: finished work is kept"
 GRACE = 6.0
 
 
+class Interrupted(KeyboardInterrupt):
+    """A command's interruption.
+
+    Not ``KeyboardInterrupt`` itself: if that passes through ``exec``, as at the definition of a
+    named tuple, Python 3.11 kills itself by SIGINT at its end, though the exception was caught.
+    """
+
+
 class Interruption:
     """The signal that interrupted the command, if one did.
 
@@ -40,12 +48,12 @@ class Interruption:
         return 128 + (self.number or signal.SIGINT)
 
     def handle(self, number: int, frame: Any) -> None:
-        """Raise ``KeyboardInterrupt`` for the first signal; later ones would stop the cleanup."""
+        """Raise :class:`Interrupted` for the first signal; later ones would stop the cleanup."""
         if self.number:
             return
         self.number = number
         limit_cleanup(GRACE, self._force)
-        raise KeyboardInterrupt
+        raise Interrupted
 
     def _force(self) -> None:
         # rich hides the cursor while it shows a bar.

@@ -132,8 +132,30 @@ def stress(seconds, seed):
         commands = [
             (["report", "--quick", "--build", "{fresh}"], 60),
             (["report", "--quick", "--build", "{fresh}"], 8),
-            (["compress", "model.safetensors", "{fresh}/a.safetensors", "--jobs", "2"], 12),
-            (["compress", "model.safetensors", "{fresh}/a.safetensors", "--jobs", "1"], 12),
+            (
+                [
+                    "compress",
+                    "model.safetensors",
+                    "{fresh}/a.safetensors",
+                    "--bits",
+                    "4",
+                    "--jobs",
+                    "2",
+                ],
+                12,
+            ),
+            (
+                [
+                    "compress",
+                    "model.safetensors",
+                    "{fresh}/a.safetensors",
+                    "--bits",
+                    "4",
+                    "--jobs",
+                    "1",
+                ],
+                12,
+            ),
             (["demo", "zo", "--seeds", "2", "--build", "{fresh}"], 20),
             (["demo", "seedlm", "--build", "{fresh}"], 20),
             (["measure", "--kind", "proof", "--core", "lfsr", "--build", "{fresh}"], 20),

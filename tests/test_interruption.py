@@ -166,6 +166,23 @@ cli.main()
     assert (started.returncode, *printed) == (130, "", "interrupted: finished work is kept\n")
 
 
+def test_an_interruption_within_exec(tmp_path):
+    """Python remembers it, and kills itself in the end."""
+    code = """
+import sys
+from seedbed.flow.interruption import handled
+
+with handled() as interruption:
+    try:
+        exec("import signal; signal.raise_signal(signal.SIGINT)")
+    except KeyboardInterrupt:
+        pass
+sys.exit(interruption.status)
+"""
+    started = start([sys.executable, "-c", code], tmp_path)
+    assert (started.wait(), started.stderr.read()) == (130, "")
+
+
 def test_the_package_knows_its_version():
     from importlib.metadata import version
 

@@ -1,4 +1,4 @@
-"""Tools of others: their names, what their first call prints, and a cache that cannot be written."""
+"""External tools: their names, the first call, and a cache that cannot be written."""
 
 import os
 import subprocess
@@ -59,7 +59,7 @@ def test_an_environment_variable_names_another_command(tmp_path, monkeypatch):
     monkeypatch.setenv("YOSYS", "my-yosys")
     assert tools.find("YOSYS") == str(mine)
     monkeypatch.setenv("YOSYS", "your-yosys")
-    with pytest.raises(tools.ToolMissing, match="^your-yosys is not installed: pip install"):
+    with pytest.raises(tools.ToolMissing, match=r"^your-yosys is not installed: pip install"):
         tools.find("YOSYS")
 
 
