@@ -180,7 +180,8 @@ with handled() as interruption:
 sys.exit(interruption.status)
 """
     started = start([sys.executable, "-c", code], tmp_path)
-    assert (started.wait(), started.stderr.read()) == (130, "")
+    printed = started.communicate()
+    assert (started.returncode, *printed) == (130, "", "")
 
 
 def test_the_package_knows_its_version():
