@@ -179,7 +179,8 @@ with handled() as interruption:
         pass
 sys.exit(interruption.status)
 """
-    started = start([sys.executable, "-c", code], tmp_path)
+    (tmp_path / "inner.py").write_text(code)
+    started = start([sys.executable, "-m", "inner"], tmp_path)
     printed = started.communicate()
     assert (started.returncode, *printed) == (130, "", "")
 
