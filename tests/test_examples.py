@@ -72,18 +72,3 @@ def test_the_application_runs_on_the_virtual_board(tmp_path, monkeypatch, capsys
     monkeypatch.setattr(names["golden"].Lfsr, "load", lambda self, seed: None)
     with pytest.raises(AssertionError, match="the words are not the model's"):
         runpy.run_path(str(EXAMPLES / "board_words.py"), run_name="__main__")
-
-
-@pytest.mark.skipif(not tools.there("IVERILOG"), reason="Icarus Verilog is not installed")
-def test_the_tutorial_prints_what_its_page_shows(tmp_path, kept):
-    page = (EXAMPLES.parent / "docs" / "tutorial.md").read_text()
-    for language, name in (("verilog", "top.v"), ("systemverilog", "top_tb.v")):
-        (source,) = re.findall(rf"^```{language}\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
-        (tmp_path / name).write_text(source)
-    write(CORES["urng_array"], {"lanes": 7}, tmp_path, kept=kept)
-    files = ("top_tb.v", "top.v", "urng_array.v")
-    tools.run("IVERILOG", "-g2005", "-o", "sim", *files, cwd=tmp_path)
-    said = tools.run("VVP", "sim", cwd=tmp_path)
-    sums = "\n".join(re.findall(r"sum \d+", said))
-    assert sums.count("\n") == 3
-    assert f"```text\n{sums}\n```" in page
