@@ -1,6 +1,7 @@
 """Builds emitted Verilog with Verilator, runs cases on it in cocotb, and lints it."""
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -58,6 +59,16 @@ _VISIBLE = ["clk", "rst", "i_*", "o_*"]
 _VISIBLE += ["aclk", "aresetn", "s_axi*", "m_axi*", "base_address"]
 
 
+def _require_plain(path: Path) -> None:
+    """Raise ``RuntimeError`` for a path with a character that make or its shell interprets."""
+    for part in (*reversed(path.parents), path):
+        if odd := re.search(r"[^\w./%=,~@+-]", part.name):
+            raise RuntimeError(
+                f"Verilator's makefiles do not work with {odd[0]!r} in a path: {part}; "
+                "use another folder"
+            )
+
+
 def _key(texts: Sequence[str]) -> str:
     return sha256("\n".join(texts).encode()).hexdigest()[:16]
 
@@ -75,8 +86,11 @@ def build(
 
     Verilator's run time and headers are the same for every core, and take most of the time: they
     are compiled once per machine, ``flags`` and version. Raises ``RuntimeError`` with the last
-    lines of a failing build.
+    lines of a failing build, or for a path that make does not accept.
     """
+    for path in (objects, *(word for word in arguments if isinstance(word, Path))):
+        _require_plain(path.resolve())
+    _require_plain(Path(tools.find("VERILATOR")))
     objects.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(STREAMS, objects / STREAMS.name)
     runtime = _runtime(flags)
@@ -137,8 +151,7 @@ def executable(verilog: Path, top: str, *, folder: Path, waves: bool = False) ->
     """Build ``top`` of ``verilog`` with cocotb's main loop; return the folder of the executable.
 
     Executables are cached below ``folder`` by the Verilog and the versions of the tools. Raises
-    ``RuntimeError`` with the last lines of a failing build, or if the path of ``folder`` has a
-    space.
+    ``RuntimeError`` as :func:`build`.
     """
     # It imports pytest, which is slow, so it is imported only here.
     import cocotb_tools.config as cocotb_config
@@ -147,8 +160,6 @@ def executable(verilog: Path, top: str, *, folder: Path, waves: bool = False) ->
     flags = [*_FLAGS, *(["--trace"] if waves else [])]
     tools_key = _key([*_BUILD, *flags, *_VISIBLE, tools.version("VERILATOR"), str(libs)])
     target = folder.resolve() / f"{top}-{_key([tools_key, verilog.read_text()])}"
-    if " " in str(target):
-        raise RuntimeError(f"Verilator cannot build in a folder with spaces in its path: {target}")
 
     def make(scratch: Path) -> None:
         lines = [f'public_flat_rw -module "{top}" -var "{port}"\n' for port in _VISIBLE]

@@ -96,7 +96,9 @@ def interrupt(started, number, *, everybody, again=0.0):
 
 def left(folder):
     """Return the scratch files in a folder, and the files that are not complete, as sentences."""
-    found = [f"{path} is left" for name in SCRATCH for path in sorted(folder.glob(name))]
+    scratch = {path for name in SCRATCH for path in folder.glob(name)}
+    # 'compress' resumes from its part and its journal.
+    found = [f"{path} is left" for path in scratch if not path.match("*.safetensors.part")]
     for path in folder.rglob("*.json"):
         try:
             json.loads(path.read_text())

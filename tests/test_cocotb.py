@@ -1,4 +1,5 @@
 import os
+import re
 from pathlib import Path
 from random import Random
 
@@ -110,6 +111,43 @@ def build_wires(tmp_path):
         )
 
     return build
+
+
+@pytest.mark.parametrize("name", [*" #$:()&;'*\\|"])
+def test_a_path_that_make_does_not_accept_is_refused_with_a_sentence(name, build_wires, tmp_path):
+    folder = tmp_path / f"a{name}b"
+    with pytest.raises(RuntimeError) as refused:
+        build_wires(f"{folder.name}/objects")
+    assert str(refused.value) == (
+        f"Verilator's makefiles do not work with {name!r} in a path: {folder}; use another folder"
+    )
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    "words", ["cocotb lfsr", "mutate lfsr", "board sim icebreaker link", "demo elasticzo --rtl"]
+)
+def test_every_command_that_builds_refuses_a_folder_with_a_space(words, tmp_path, called):
+    folder = tmp_path / "my folder"
+    folder.mkdir()
+    status, out, err = called(words.split(), folder)
+    assert (status, out) == (2, "")
+    assert err == (
+        f"error: Verilator's makefiles do not work with ' ' in a path: {folder}; "
+        "use another folder\n"
+    )
+
+
+def test_one_function_builds():
+    """What it refuses holds for every command."""
+    root = Path(__file__).parents[1]
+    runs = [
+        path.relative_to(root).as_posix()
+        for folder in ("sim", "flow", "boards")
+        for path in (root / folder).rglob("*.py")
+        if re.search(r'(run|find)\(\s*"VERILATOR"', path.read_text())
+    ]
+    assert runs == ["sim/verilate.py"]
 
 
 def test_the_runtime_compiled_before_is_used(tmp_path, build_wires, monkeypatch):
