@@ -49,7 +49,9 @@ def command(name: str) -> Any:
         parameters=parameters, return_annotation=None
     )
     call.__annotations__ = {option.name: option.annotation for option in parameters}
-    group = typer.Typer()
+    group = typer.Typer(
+        add_completion=False, context_settings={"help_option_names": ["-h", "--help"]}
+    )
     group.command(name, help=(run.__doc__ or "").partition("\n")[0])(call)
     return typer.main.get_command(group)
 

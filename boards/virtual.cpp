@@ -67,10 +67,7 @@ int main(int argc, char** argv) {
     errors = atoi(argv[2]);
     generator.seed(atoi(argv[3]));
     static Memory memory;
-    if (!memory.parse(argv[4])) {
-        fprintf(stderr, "the memory has no such fault: %s\n", argv[4]);
-        return 2;
-    }
+    if (!memory.parse(argv[4])) return 2;
     signal(SIGUSR1, [](int) { pressed = 1; });
     int host = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
     if (host < 0 || grantpt(host) || unlockpt(host)) {

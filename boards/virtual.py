@@ -94,6 +94,11 @@ def start(program: Path, *, errors: int = 0, seed: int = 1, fault: str = "") -> 
     with child(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         port = process.stdout.readline().strip()
+        if not port and process.wait() == 2:
+            raise ValueError(
+                "the fault of a board's memory must be a0=0 to a12=1, dq0=0 to dq15=1, or decay= "
+                f"and nanoseconds, and without a memory there is none, not {fault!r}"
+            )
         if not port:
             raise RuntimeError("the virtual board ended: are there pseudo-terminals?")
         yield Board(port, process)

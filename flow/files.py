@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
@@ -113,8 +113,15 @@ def atomic_path(path: Path) -> Iterator[Path]:
     try:
         yield part
         part.replace(path)
+    except OSError as problem:
+        if problem.filename != str(part):
+            raise
+        # The user knows no temporary name.
+        raise OSError(problem.errno, problem.strerror, str(path)) from problem
     finally:
-        part.unlink(missing_ok=True)
+        # A name that is too long is no file.
+        with suppress(OSError):
+            part.unlink()
 
 
 def _endings() -> Iterator[str]:

@@ -73,9 +73,7 @@ def run(bench: Path, config: GemvConfig, job: Job, matrix: Matrix | None = None)
             raise RuntimeError(
                 f"{bench.parent}: results.bin is truncated: is the disk full?"
             ) from None
-        raise Mismatch(
-            f"{bench.parent.name}: {job.rows} results were expected, fewer came"
-        ) from None
+        raise Mismatch(f"the simulation gave fewer results than the {job.rows} rows") from None
     expected = _words(whole.outputs["o"], hw.result_layout(config).size)
     if found != expected:
         size = len(expected) // job.rows

@@ -301,3 +301,17 @@ def test_the_page_has_the_registers(app):
     page = (Path(__file__).parents[1] / "docs" / "boards" / f"{app}.md").read_text()
     found = table(apps.find(app).REGISTERS)
     assert f"<!-- registers: {app} -->\n{found}<!-- end -->" in page
+
+
+def test_a_fault_that_no_memory_has_is_refused(program):
+    """The application has no memory."""
+    refused = pytest.raises(ValueError, match=r"without a memory there is none, not 'a3=0'$")
+    with refused, virtual.start(program, fault="a3=0"):
+        pass
+
+
+def test_the_options_of_an_application_are_its_own(tmp_path, called):
+    status, printed, _ = called(["board", "run", "noise", "-h"], tmp_path)
+    assert status == 0
+    assert "--port" in printed
+    assert "completion" not in printed
