@@ -8,7 +8,7 @@ PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --n
 READY := $(VENV)/.ready
 TESTED := $(VENV)/.tested
 CORES = $(shell $(SEEDBED) list --names)
-SOURCES := $(wildcard spec/*.py hw/*.py flow/registry.py flow/emit/*.py)
+SOURCES := $(wildcard spec/*.py hw/*.py hw/*/*.py flow/cores/* flow/emit/*.py)
 
 .DEFAULT_GOAL := all
 .PHONY: all setup verilog sim cocotb formal mutate synth demo report docs html boards test lint types clean help
@@ -87,7 +87,7 @@ lint: $(TESTED) types  ## style and types
 types:
 	@rm -rf build/types
 	@mkdir -p build/types/seedbed
-	@ln -s $(addprefix ../../../,$(wildcard main/*) spec hw golden sim flow boards) build/types/seedbed/
+	@ln -s $(addprefix ../../../,$(wildcard main/*) spec hw golden sim flow boards studies) build/types/seedbed/
 
 clean:  ## remove build files, not the environment
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

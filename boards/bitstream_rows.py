@@ -7,8 +7,8 @@ from statistics import median
 from seedbed.boards import toolchains
 from seedbed.boards.build import Bitstream
 from seedbed.boards.platforms import Board
-from seedbed.flow.files import write_atomic
-from seedbed.flow.row import Row
+from seedbed.flow.report.row import Row
+from seedbed.flow.run.files import write_atomic
 from seedbed.sim import tools
 
 __all__ = ["row", "write"]

@@ -12,10 +12,10 @@ from typing import Any
 from seedbed.boards import place, toolchains
 from seedbed.boards.board_top import BoardTop
 from seedbed.boards.platforms import Board, clock_of
-from seedbed.flow.cache import code
-from seedbed.flow.files import write_atomic
 from seedbed.flow.fpga import targets
 from seedbed.flow.fpga.synth import Progress, digest, notify, top_module
+from seedbed.flow.run.cache import code
+from seedbed.flow.run.files import write_atomic
 from seedbed.sim import tools
 
 __all__ = ["Bitstream", "TimingMissed", "build", "load", "styles"]

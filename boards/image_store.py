@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from seedbed.boards.port_registers import PortRegisters
 from seedbed.boards.streams import Input, beat_layout
-from seedbed.hw.memory_port import connect_memory, user_members
+from seedbed.hw.memory.memory_port import connect_memory, user_members
 from seedbed.spec import SdramConfig
 from seedbed.spec.plan import Plan
 
@@ -48,7 +48,7 @@ class ImageStore(wiring.Component):
     storing : Out(1)
         An image is written: from its command to its response. A reset may not come meanwhile.
     o_command, o_write, i_response, i_read
-        Those of :func:`seedbed.hw.memory_port.user_members`.
+        Those of :func:`seedbed.hw.memory.memory_port.user_members`.
     """
 
     def __init__(self, memory: SdramConfig, *, base: int, beats: int, ways: int, label: int):
@@ -200,8 +200,8 @@ def room(memory: SdramConfig, *, beats: int, ways: int) -> int:
 def share_memory(m, port, user, store, *, hold):
     """Connect two users to a memory: ``user``, which has precedence, and an image store.
 
-    ``port`` has the members of :func:`seedbed.hw.memory_port.user_members`. Reads are returned in
-    the order of the commands. While an image is stored, ``user`` does not write.
+    ``port`` has the members of :func:`seedbed.hw.memory.memory_port.user_members`. Reads are
+    returned in the order of the commands. While an image is stored, ``user`` does not write.
 
     Returns the reset of both users: ``hold``, but not before the end of a burst that is written,
     and a cycle later. Memory would take the beats of the next burst for the rest of a cut one.

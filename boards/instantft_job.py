@@ -7,15 +7,15 @@ from threadpoolctl import threadpool_limits
 
 from seedbed.boards.stream_job import StreamJob
 from seedbed.boards.streams import Input, Output, packet, payloads
-from seedbed.flow.demos.data import digits, mnist, rotated
-from seedbed.flow.demos.instantft_task import ANGLES, SETTINGS, Task, prepare, to_bytes
+from seedbed.flow.jobs.data import digits, mnist, rotated
+from seedbed.flow.jobs.instantft_task import ANGLES, SETTINGS, Task, prepare, to_bytes
 from seedbed.golden import network
 from seedbed.golden.engine import words as row_words
 from seedbed.golden.instantft import batches, quantised
-from seedbed.hw.instantft import command_layout, result_layout, sample_layout
-from seedbed.hw.parameter_loader import words_layout
-from seedbed.sim.instantft_job import ActResult
-from seedbed.sim.instantft_whole import Whole, check
+from seedbed.hw.adapters.instantft import command_layout, result_layout, sample_layout
+from seedbed.hw.engine.parameter_loader import words_layout
+from seedbed.sim.jobs.instantft_job import ActResult
+from seedbed.sim.jobs.instantft_whole import Whole, check
 from seedbed.sim.payloads import image_beats
 from seedbed.spec.checks import require_int
 from seedbed.spec.instantft import INSTANTFT_KINDS, INSTANTFT_STATUS, InstantFtConfig

@@ -10,10 +10,10 @@ from seedbed.boards.matrix_commands import SUM_BITS, command_layout, end_layout
 from seedbed.boards.stream_job import exchange, places, require_job, start
 from seedbed.boards.streams import OUTPUT_BITS, Input, Output, packet
 from seedbed.golden.kept_matrix import KeptMatrix
-from seedbed.hw.gemv_layouts import vector_layout
-from seedbed.hw.sparse_layouts import entry_layout
-from seedbed.sim.checked_matrices import CheckedMatrices, row_beats
+from seedbed.hw.products.gemv_layouts import vector_layout
+from seedbed.hw.products.sparse_layouts import entry_layout
 from seedbed.sim.harness import Mismatch
+from seedbed.sim.jobs.checked_matrices import CheckedMatrices, row_beats
 from seedbed.sim.payloads import pack, unpack
 from seedbed.spec import GEMV_STATUS, SPARSE_MAC_KINDS, GemvConfig, SdramConfig
 
@@ -73,7 +73,7 @@ class BoardMatrices(CheckedMatrices):
     device
         The board.
     config, matrices, progress
-        See :class:`~seedbed.sim.checked_matrices.CheckedMatrices`.
+        See :class:`~seedbed.sim.jobs.checked_matrices.CheckedMatrices`.
     memory
         Of the board.
     settings

@@ -5,10 +5,10 @@ from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from seedbed.boards.matrix_store import rows_layout
-from seedbed.hw import gemv_layouts
-from seedbed.hw.gemv import Gemv
-from seedbed.hw.gemv_layouts import vector_layout, weights_layout
-from seedbed.hw.sparse_layouts import entry_layout
+from seedbed.hw.products import gemv_layouts
+from seedbed.hw.products.gemv import Gemv
+from seedbed.hw.products.gemv_layouts import vector_layout, weights_layout
+from seedbed.hw.products.sparse_layouts import entry_layout
 from seedbed.spec import SPARSE_MAC_KINDS, GemvConfig, SdramConfig
 
 __all__ = ["SUM_BITS", "MatrixCommands", "command_layout", "end_layout"]
@@ -34,7 +34,7 @@ def end_layout() -> data.StructLayout:
 
 
 class MatrixCommands(wiring.Component):
-    """Runs commands of :class:`~seedbed.hw.gemv.Gemv`, one after the other.
+    """Runs commands of :class:`~seedbed.hw.products.gemv.Gemv`, one after the other.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from seedbed.boards.memory import pass_memory
 from seedbed.boards.streams import Input, beat_layout
-from seedbed.hw.memory_port import user_members
+from seedbed.hw.memory.memory_port import user_members
 from seedbed.spec import SdramConfig
 
 __all__ = ["MatrixStore", "add_store", "rows_layout"]
@@ -41,7 +41,7 @@ class MatrixStore(wiring.Component):
     error : Out(1)
         A response or a beat of the memory has an error.
     o_command, o_write, i_response, i_read
-        Those of :func:`seedbed.hw.memory_port.user_members`.
+        Those of :func:`seedbed.hw.memory.memory_port.user_members`.
     """
 
     def __init__(self, memory: SdramConfig):

@@ -10,8 +10,8 @@ from amaranth.lib.wiring import In, Member, Out, connect, flipped
 
 from seedbed.boards.registers import Register
 from seedbed.golden.sdram import lines_of_pin
-from seedbed.hw.memory_port import connect_memory, user_members
-from seedbed.hw.sdram import Sdram, pin_signature
+from seedbed.hw.memory.memory_port import connect_memory, user_members
+from seedbed.hw.memory.sdram import Sdram, pin_signature
 from seedbed.spec import SdramConfig
 
 if TYPE_CHECKING:
@@ -62,9 +62,10 @@ def memory_of(app: ModuleType) -> SdramConfig | None:
 
 
 def memory_ports(config: SdramConfig) -> dict[str, Member]:
-    """Return the ports of a design with a memory, see :func:`seedbed.hw.memory_port.user_members`.
+    """Return the ports of a design with a memory.
 
-    They come in addition to those of :func:`seedbed.boards.registers.ports`.
+    They are :func:`seedbed.hw.memory.memory_port.user_members`, and come in addition to those of
+    :func:`seedbed.boards.registers.ports`.
     """
     return user_members(config.address_bits, config.beat_bits)
 

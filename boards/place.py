@@ -10,12 +10,12 @@ from typing import Any
 
 from seedbed.boards import toolchains
 from seedbed.boards.platforms import Board
-from seedbed.flow.cache import memo
-from seedbed.flow.files import write_atomic
 from seedbed.flow.fpga import nextpnr, targets
 from seedbed.flow.fpga.ecp5 import floorplan, multiplier_registers
 from seedbed.flow.fpga.place import RIP_UP, is_large
 from seedbed.flow.fpga.synth import Progress, digest, notify, top_module
+from seedbed.flow.run.cache import memo
+from seedbed.flow.run.files import write_atomic
 from seedbed.sim import tools
 
 __all__ = ["RoutingFailed", "fmax", "kept", "place", "prepare"]
@@ -35,7 +35,7 @@ def kept(
     """Return ``compute()``, which writes ``file`` in ``folder``, or its result of an earlier call.
 
     The earlier call is of the same ``key``, and its file is unchanged: an interrupted build loses
-    no hours of routing. See :func:`seedbed.flow.cache.memo`.
+    no hours of routing. See :func:`seedbed.flow.run.cache.memo`.
     """
 
     def computed() -> dict[str, Any]:

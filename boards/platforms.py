@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from types import ModuleType
 
-from seedbed.flow.core import suggestion
+from seedbed.flow.cores.core import suggestion
 
 __all__ = ["BOARDS", "Board", "clock_of", "find"]
 

@@ -4,8 +4,8 @@ from amaranth.hdl import Module, Shape
 from amaranth.lib import wiring
 from amaranth.lib.wiring import connect, flipped
 
-from seedbed.hw.memory_port import memory_members, user_members
-from seedbed.hw.skid_buffer import SkidBuffer
+from seedbed.hw.memory.memory_port import memory_members, user_members
+from seedbed.hw.parts.skid_buffer import SkidBuffer
 from seedbed.spec import SkidBufferConfig
 
 __all__ = ["PortRegisters"]
@@ -22,9 +22,9 @@ class PortRegisters(wiring.Component):
     Members
     -------
     i_command, i_write, o_response, o_read
-        A memory, to the user: those of :func:`seedbed.hw.memory_port.memory_members`.
+        A memory, to the user: those of :func:`seedbed.hw.memory.memory_port.memory_members`.
     o_command, o_write, i_response, i_read
-        A user, to the memory: those of :func:`seedbed.hw.memory_port.user_members`.
+        A user, to the memory: those of :func:`seedbed.hw.memory.memory_port.user_members`.
 
     Latency: a cycle in each stream. Throughput: a beat every cycle.
     """

@@ -7,7 +7,7 @@ from amaranth.hdl import Module
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Member, Out
 
-from seedbed.hw.host_link import command_layout
+from seedbed.hw.host.host_link import command_layout
 
 __all__ = ["COMMON", "PROTOCOL", "Register", "RegisterBank", "addresses", "ports", "table"]
 
@@ -80,8 +80,8 @@ class RegisterBank(wiring.Component):
     Members
     -------
     i : In(stream of struct)
-        Commands of :class:`~seedbed.hw.host_link.HostLink`, always accepted. A write to another
-        address has no effect.
+        Commands of :class:`~seedbed.hw.host.host_link.HostLink`, always accepted. A write to
+        another address has no effect.
     o : Out(stream of unsigned(32))
         The value of the register, one for each read; 0 at another address.
     status : In(struct)

@@ -9,10 +9,10 @@ from amaranth.lib.wiring import In, Out, connect
 
 from seedbed.boards.memory import add_memory, memory_of, pin_members
 from seedbed.boards.registers import RegisterBank
-from seedbed.flow.cache import definitions
-from seedbed.hw.host_link import HostLink
-from seedbed.hw.skid_buffer import SkidBuffer
-from seedbed.hw.uart import UartReceiver, UartTransmitter
+from seedbed.flow.run.cache import definitions
+from seedbed.hw.host.host_link import HostLink
+from seedbed.hw.host.uart import UartReceiver, UartTransmitter
+from seedbed.hw.parts.skid_buffer import SkidBuffer
 from seedbed.spec import HostLinkConfig, SkidBufferConfig
 
 __all__ = ["Top", "identifier"]
@@ -51,7 +51,7 @@ class Top(wiring.Component):
     leds : Out(8)
         Those of the application.
     sdram_* : Out, In
-        Pins of its memory, if it has one, see :func:`~seedbed.hw.sdram.pin_signature`.
+        Pins of its memory, if it has one, see :func:`~seedbed.hw.memory.sdram.pin_signature`.
     """
 
     def __init__(self, app: ModuleType, divisor: int):

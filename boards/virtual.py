@@ -14,15 +14,16 @@ from amaranth.back import rtlil
 
 from seedbed.boards.memory import memory_of
 from seedbed.boards.top import Top, identifier
-from seedbed.flow.cache import code, memo
 from seedbed.flow.emit.convert import convert
 from seedbed.flow.emit.deduplicate import deduplicate
 from seedbed.flow.emit.identifiers import legalize
 from seedbed.flow.emit.postprocess import postprocess
-from seedbed.flow.files import write_atomic
-from seedbed.sim import cpp_bench, tools
+from seedbed.flow.run.cache import code, memo
+from seedbed.flow.run.files import write_atomic
+from seedbed.sim import tools
 from seedbed.sim.child import child
 from seedbed.sim.sdram_chip import figures
+from seedbed.sim.verilog import cpp_bench
 
 __all__ = ["DIVISOR", "Board", "executable", "start"]
 

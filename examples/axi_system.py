@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from seedbed.flow.cores.registry import find_verilog
 from seedbed.flow.emit.verilog import write
-from seedbed.flow.registry import find_verilog
 from seedbed.golden import seedlm
 from seedbed.golden.gemv import Gemv
 from seedbed.sim.tools import setup_environment

@@ -12,7 +12,7 @@ from seedbed.boards.device import Device
 from seedbed.boards.registers import Register, addresses, ports
 from seedbed.boards.top import identifier
 from seedbed.golden import lfsr as golden
-from seedbed.hw.lfsr import Lfsr
+from seedbed.hw.generators.lfsr import Lfsr
 from seedbed.sim.tools import setup_environment
 from seedbed.spec import LfsrConfig
 

@@ -13,8 +13,8 @@ from amaranth.lib.wiring import Out, connect, flipped
 from amaranth.sim import Simulator
 
 from seedbed.golden.urng_array import UrngArray as Model
-from seedbed.hw.skid_buffer import SkidBuffer
-from seedbed.hw.urng_array import UrngArray
+from seedbed.hw.generators.urng_array import UrngArray
+from seedbed.hw.parts.skid_buffer import SkidBuffer
 from seedbed.sim.tools import setup_environment
 from seedbed.spec import SkidBufferConfig, UrngConfig
 

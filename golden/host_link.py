@@ -82,7 +82,7 @@ def decode(frame: bytes) -> bytes:
 
 
 class HostLink:
-    """The answers of :class:`seedbed.hw.host_link.HostLink` to frames.
+    """The answers of :class:`seedbed.hw.host.host_link.HostLink` to frames.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ def cycle(config: LfsrConfig, seed: int = 1) -> np.ndarray:
 
 
 class Lfsr:
-    """The words of :class:`seedbed.hw.lfsr.Lfsr`: ``leap`` single steps each, without the seed."""
+    """The words of the core ``lfsr``: ``leap`` single steps each, without the seed."""
 
     def __init__(self, config: LfsrConfig):
         self.config = config

@@ -13,7 +13,7 @@ __all__ = ["PrngPool", "Request"]
 
 @dataclass(frozen=True)
 class Request:
-    """One request: see the port ``i`` of :class:`seedbed.hw.prng_pool.PrngPool`."""
+    """One request: see the port ``i`` of :class:`seedbed.hw.generators.prng_pool.PrngPool`."""
 
     count: int
     last: bool = False

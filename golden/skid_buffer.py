@@ -8,7 +8,7 @@ __all__ = ["SkidBuffer"]
 
 
 class SkidBuffer:
-    """The output of :class:`seedbed.hw.skid_buffer.SkidBuffer` for given input beats.
+    """The output of :class:`seedbed.hw.parts.skid_buffer.SkidBuffer` for given input beats.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ def main() -> None:
             # A partly loaded package could treat an exception as a failed import. There is nothing
             # to clean up yet.
             signal.signal(number, _end)
-    from seedbed.boards import cli
+    from seedbed.boards.cli import app as cli
 
     cli.main()
 

@@ -39,7 +39,7 @@ def configs():
 
     What is too large for that has more of the same modules.
     """
-    from seedbed.flow.registry import CORES
+    from seedbed.flow.cores.registry import CORES
 
     for core in CORES.values():
         shapes = []
@@ -67,7 +67,7 @@ def kept(pytestconfig):
 @pytest.fixture(scope="session")
 def ports_of():
     """Return direction, sign, width and name of every port, in the order of the module."""
-    from seedbed.flow.registry import CORES, WRAPPERS
+    from seedbed.flow.cores.registry import CORES, WRAPPERS
     from seedbed.sim.ports import ports
 
     def named(name, params):
@@ -85,7 +85,7 @@ def ports_of():
 @pytest.fixture
 def called(monkeypatch, capsys):
     """Call the command line in this process, which has imported it; return status and output."""
-    from seedbed.boards.cli import main
+    from seedbed.boards.cli.app import main
 
     def call(words, folder):
         monkeypatch.chdir(folder)

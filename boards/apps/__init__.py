@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from seedbed.boards.platforms import BOARDS
-from seedbed.flow.core import suggestion
+from seedbed.flow.cores.core import suggestion
 
 __all__ = ["APPS", "Design", "boards", "designs", "file_name", "find"]
 

@@ -17,7 +17,7 @@ from seedbed.boards.registers import Register, ports
 from seedbed.flow.compress.checkpoint import Checkpoint
 from seedbed.flow.compress.packed import Packed, unpack_rows
 from seedbed.golden import gemv as golden
-from seedbed.hw.gemv import Gemv
+from seedbed.hw.products.gemv import Gemv
 from seedbed.spec import GEMV_STATUS, GemvConfig, SdramConfig
 from seedbed.spec.checks import require_int
 

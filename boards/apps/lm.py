@@ -19,10 +19,10 @@ from seedbed.boards.matrix_store import add_store
 from seedbed.boards.memory import MEMORY_REGISTERS, memory_ports, require_memory
 from seedbed.boards.registers import Register, ports
 from seedbed.boards.stream_job import JOB_REGISTERS, add_job, feed, give
-from seedbed.flow.demos.lm_cli import Model
-from seedbed.flow.demos.lm_core import SMALL, Job, products, products_bar
-from seedbed.flow.demos.lm_integer import BITS, Setup, setup
-from seedbed.flow.demos.lm_task import Windows, embedded, load
+from seedbed.flow.cli.lm import Model
+from seedbed.flow.jobs.lm_core import SMALL, Job, products, products_bar
+from seedbed.flow.jobs.lm_integer import BITS, Setup, setup
+from seedbed.flow.jobs.lm_task import Windows, embedded, load
 from seedbed.golden.language_model import perplexity
 from seedbed.spec import GemvConfig, SdramConfig
 

@@ -14,10 +14,10 @@ from rich.console import Console
 from seedbed.boards import platforms
 from seedbed.boards.device import Device
 from seedbed.boards.registers import Register, ports
-from seedbed.flow.files import atomic_path, require_output
-from seedbed.flow.options import Force
+from seedbed.flow.run.files import atomic_path, require_output
+from seedbed.flow.run.options import Force
 from seedbed.golden import perturbation as golden
-from seedbed.hw.perturbation import Perturbation
+from seedbed.hw.generators.perturbation import Perturbation
 from seedbed.spec import PerturbationConfig
 from seedbed.spec.checks import require_int
 

@@ -15,24 +15,24 @@ from seedbed.boards.memory import MEMORY_REGISTERS, memory_ports, pass_memory, r
 from seedbed.boards.registers import ports
 from seedbed.boards.stream_job import JOB_REGISTERS, StreamJob, add_job, feed, give
 from seedbed.boards.streams import Input, Output, packet, payloads
-from seedbed.flow.demos.data import digits, mnist
-from seedbed.flow.demos.elasticzo_checkpoint import save
-from seedbed.flow.demos.zo_trainer_rtl import draw
-from seedbed.flow.files import require_outputs, write_atomic
-from seedbed.flow.options import Force
+from seedbed.flow.jobs.data import digits, mnist
+from seedbed.flow.jobs.elasticzo_checkpoint import save
+from seedbed.flow.jobs.zo_trainer_rtl import draw
+from seedbed.flow.run.files import require_outputs, write_atomic
+from seedbed.flow.run.options import Force
 from seedbed.golden import zo_trainer as golden
 from seedbed.golden.training_log import TrainingLog, digest
 from seedbed.golden.zo_trainer import LogEntry
-from seedbed.hw.parameter_loader import words_layout
-from seedbed.hw.sample_intake import sample_layout
-from seedbed.hw.zo_control import job_layout, status_layout
-from seedbed.hw.zo_schedule import entry_layout
-from seedbed.hw.zo_steps import class_layout, log_layout
-from seedbed.hw.zo_trainer import ZoTrainer
+from seedbed.hw.engine.parameter_loader import words_layout
+from seedbed.hw.engine.sample_intake import sample_layout
+from seedbed.hw.zeroth_order.zo_control import job_layout, status_layout
+from seedbed.hw.zeroth_order.zo_schedule import entry_layout
+from seedbed.hw.zeroth_order.zo_steps import class_layout, log_layout
+from seedbed.hw.zeroth_order.zo_trainer import ZoTrainer
 from seedbed.sim.cases.zo_trainer import class_payloads, log_payload, schedule_payloads, status
 from seedbed.sim.cases.zo_trainer import job as command
+from seedbed.sim.jobs.zo_job import Job
 from seedbed.sim.payloads import image_beats
-from seedbed.sim.zo_job import Job
 from seedbed.spec import SdramConfig
 from seedbed.spec.network import Layer, NetworkConfig
 from seedbed.spec.zo_trainer import ZoTrainerConfig

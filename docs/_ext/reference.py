@@ -3,7 +3,7 @@
 import inspect
 import re
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import Any
 
 from amaranth.hdl import Elaboratable
@@ -16,7 +16,7 @@ from typer import Context
 from typer.cli import get_docs_for_click
 from typer.main import get_command
 
-from seedbed.boards.cli import command_line
+from seedbed.boards.cli.app import command_line
 
 _FIELD = re.compile(r"\*{0,2}\w+(, \*{0,2}\w+)*( : .+)?")
 
@@ -30,9 +30,9 @@ def command_pages() -> str:
 
 
 def public(package: str) -> list[str]:
-    """Return a package's modules that have public names (``__all__``), in order."""
+    """Return the modules in a package's folders that have public names (``__all__``), in order."""
     root = import_module(package)
-    names = [f"{package}.{module.name}" for module in iter_modules(root.__path__)]
+    names = [m.name for m in walk_packages(root.__path__, f"{package}.") if not m.ispkg]
     return [name for name in names if getattr(import_module(name), "__all__", None)]
 
 

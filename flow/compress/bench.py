@@ -9,7 +9,7 @@ import numpy as np
 
 from seedbed.flow.compress.search import search
 from seedbed.flow.compress.weighted import weighted_search
-from seedbed.flow.processes import workers
+from seedbed.flow.run.processes import workers
 from seedbed.golden import seedlm
 from seedbed.spec import SeedlmConfig
 

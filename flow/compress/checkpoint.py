@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 from safetensors import SafetensorError, TensorSpec, safe_open, serialize_file
 
-from seedbed.flow.files import PERMISSIONS, os_error_path
+from seedbed.flow.run.files import PERMISSIONS, os_error_path
 
 __all__ = ["FLOATS", "Checkpoint", "CheckpointError", "Entry", "require_target"]
 

@@ -8,8 +8,8 @@ from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError, Entry,
 from seedbed.flow.compress.kept import Kept, read_kept
 from seedbed.flow.compress.packed import Packed
 from seedbed.flow.compress.pieces import PIECE, Piece, cut, decode, place, to_bytes
-from seedbed.flow.files import atomic_path
-from seedbed.flow.progress import throughput_bar
+from seedbed.flow.run.files import atomic_path
+from seedbed.flow.run.progress import throughput_bar
 
 __all__ = ["decompress"]
 

@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib import colormaps
 
 from seedbed.flow.compress.search import search
-from seedbed.flow.files import write_atomic
-from seedbed.flow.plot_style import PAPER, legend, panels, png
+from seedbed.flow.run.files import write_atomic
+from seedbed.flow.run.plot_style import PAPER, legend, panels, png
 from seedbed.golden.seedlm import errors
 from seedbed.spec import SeedlmConfig
 from seedbed.spec.checks import require_int

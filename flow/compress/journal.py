@@ -8,7 +8,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Self
 
-from seedbed.flow.files import os_error_path
+from seedbed.flow.run.files import os_error_path
 
 __all__ = ["Journal", "is_journal"]
 

@@ -15,7 +15,7 @@ from seedbed.flow.compress.importance import Importance, compensate
 from seedbed.flow.compress.mask import read_mask, require_indices
 from seedbed.flow.compress.packed import SCALES, Packed, Weights
 from seedbed.flow.compress.pieces import Piece, cut, decode, floats, place, whole_rows
-from seedbed.flow.progress import throughput_bar
+from seedbed.flow.run.progress import throughput_bar
 
 __all__ = ["Kept", "apply_mask", "quantize", "read_kept", "write_kept"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError, Entry
-from seedbed.flow.files import atomic_path
+from seedbed.flow.run.files import atomic_path
 
 __all__ = ["INDICES", "KEY", "VERSION", "read_mask", "write_mask"]
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from seedbed.flow.compress.checkpoint import FLOATS, Checkpoint, CheckpointError
 from seedbed.flow.compress.packed import KEPT, KEY, Config, Packed, Weights
 from seedbed.flow.compress.pieces import Piece, cut, floats
-from seedbed.flow.progress import throughput_bar
+from seedbed.flow.run.progress import throughput_bar
 from seedbed.spec import RULES, SCALES
 from seedbed.spec.packing import GroupsConfig
 

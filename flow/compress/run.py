@@ -29,8 +29,8 @@ from seedbed.flow.compress.pieces import (
 )
 from seedbed.flow.compress.plan import Options, plan
 from seedbed.flow.compress.workers import Pool, results
-from seedbed.flow.files import require_outputs
-from seedbed.flow.progress import throughput_bar
+from seedbed.flow.run.files import require_outputs
+from seedbed.flow.run.progress import throughput_bar
 from seedbed.spec import SeedlmConfig
 
 __all__ = ["Summary", "compress", "relative"]

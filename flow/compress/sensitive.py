@@ -20,7 +20,7 @@ from rich.console import Console
 from seedbed.flow.compress.checkpoint import FLOATS, Checkpoint, CheckpointError, require_target
 from seedbed.flow.compress.mask import INDICES, write_mask
 from seedbed.flow.compress.workers import SERIAL, Pool, results_in_order
-from seedbed.flow.progress import throughput_bar
+from seedbed.flow.run.progress import throughput_bar
 
 __all__ = ["ORDERS", "Row", "Selection", "Spectrum", "count_pieces", "sensitive"]
 

@@ -17,7 +17,7 @@ from multiprocessing import get_context
 from time import monotonic
 from typing import Any
 
-from seedbed.flow.processes import workers
+from seedbed.flow.run.processes import workers
 
 __all__ = ["SERIAL", "Pool", "cluster", "processes", "results", "results_in_order"]
 

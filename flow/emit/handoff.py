@@ -7,10 +7,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from seedbed.flow.core import Core
+from seedbed.flow.cores.core import Core
 from seedbed.flow.emit import verilog
-from seedbed.flow.files import require_outputs, write_generated
-from seedbed.sim import verilog_bench
+from seedbed.flow.run.files import require_outputs, write_generated
+from seedbed.sim.verilog import verilog_bench
 
 __all__ = ["bench", "core_file", "fusesoc"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from amaranth.back import rtlil
 
-from seedbed.flow.core import Core
+from seedbed.flow.cores.core import Core
 
 __all__ = ["canonical", "netlist"]
 

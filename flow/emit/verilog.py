@@ -10,16 +10,16 @@ from typing import Any
 
 from amaranth.back import rtlil
 
-from seedbed.flow import settings
-from seedbed.flow.cache import code, memo
-from seedbed.flow.core import Core
+from seedbed.flow.cores import settings
+from seedbed.flow.cores.core import Core
 from seedbed.flow.emit import module_header, port_docs, source_lines, split_fields
 from seedbed.flow.emit.convert import convert
 from seedbed.flow.emit.deduplicate import deduplicate
 from seedbed.flow.emit.identifiers import legalize
 from seedbed.flow.emit.names import require_name
 from seedbed.flow.emit.postprocess import postprocess
-from seedbed.flow.files import write_atomic
+from seedbed.flow.run.cache import code, memo
+from seedbed.flow.run.files import write_atomic
 from seedbed.sim import tools
 from seedbed.sim.ports import packed, ports
 
@@ -31,7 +31,7 @@ _EMIT_MODULES = tuple(
         "flow.emit.convert", "flow.emit.deduplicate", "flow.emit.identifiers",
         "flow.emit.module_header", "flow.emit.names", "flow.emit.port_docs",
         "flow.emit.postprocess", "flow.emit.source_lines", "flow.emit.split_fields",
-        "flow.settings", "sim.ports",
+        "flow.cores.settings", "sim.ports",
     )
 )  # fmt: skip
 

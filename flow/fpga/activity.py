@@ -11,10 +11,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from seedbed.flow.cache import memo
 from seedbed.flow.fpga.synth import Progress, map_core
-from seedbed.sim import child, tools, verilate
-from seedbed.sim.checksum import intact, record
+from seedbed.flow.run.cache import memo
+from seedbed.sim import child, tools
+from seedbed.sim.verilog import verilate
+from seedbed.sim.verilog.checksum import intact, record
 
 __all__ = ["toggles"]
 

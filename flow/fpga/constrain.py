@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from seedbed.flow.files import write_atomic
 from seedbed.flow.fpga import targets
 from seedbed.flow.fpga.ecp5 import ring_placement
 from seedbed.flow.fpga.synth import top_module
+from seedbed.flow.run.files import write_atomic
 
 __all__ = ["constrain"]
 
@@ -22,7 +22,8 @@ def constrain(
     netlist
         The mapped, flat design as JSON: ``synth_ecp5 -json``.
     instance
-        The path of the :class:`~seedbed.hw.urng_array.UrngArray` in it, such as ``train.noise``.
+        The path of the :class:`~seedbed.hw.generators.urng_array.UrngArray` in it, such as
+        ``train.noise``.
     target
         A target with an area for a ring (:mod:`seedbed.flow.fpga.ecp5.ring_placement`).
     at

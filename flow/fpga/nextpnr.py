@@ -7,11 +7,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from seedbed.flow.files import write_atomic
 from seedbed.flow.fpga import targets
 from seedbed.flow.fpga.synth import complete, keep
+from seedbed.flow.run.files import write_atomic
 from seedbed.sim import tools
-from seedbed.sim.checksum import intact
+from seedbed.sim.verilog.checksum import intact
 
 __all__ = ["ROUTE", "place_only", "run", "with_target_frequency"]
 

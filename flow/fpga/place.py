@@ -6,13 +6,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from seedbed.flow.cache import memo
-from seedbed.flow.files import write_atomic
 from seedbed.flow.fpga import harness, nextpnr, targets
 from seedbed.flow.fpga.ecp5 import floorplan, linear_placement, ring_placement
 from seedbed.flow.fpga.synth import Progress, complete, digest, keep, map_core, notify, yosys
+from seedbed.flow.run.cache import memo
+from seedbed.flow.run.files import write_atomic
 from seedbed.sim import tools
-from seedbed.sim.checksum import intact
+from seedbed.sim.verilog.checksum import intact
 
 __all__ = ["RIP_UP", "Placement", "is_large", "place", "require_ready"]
 

@@ -5,9 +5,9 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from seedbed.flow.files import write_atomic
 from seedbed.flow.fpga import harness, nextpnr
 from seedbed.flow.fpga.place import RIP_UP, TARGET_MHZ, Placement
+from seedbed.flow.run.files import write_atomic
 from seedbed.sim import tools
 
 __all__ = ["NAMES", "write"]

@@ -9,12 +9,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from seedbed.flow.cache import code, memo
-from seedbed.flow.files import write_atomic
 from seedbed.flow.fpga import targets
 from seedbed.flow.fpga.ecp5 import multiplier_registers
+from seedbed.flow.run.cache import code, memo
+from seedbed.flow.run.files import write_atomic
 from seedbed.sim import tools
-from seedbed.sim.checksum import intact, record
+from seedbed.sim.verilog.checksum import intact, record
 
 __all__ = [
     "Progress",

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
-from seedbed.flow.files import write_atomic
+from seedbed.flow.run.files import write_atomic
 
 __all__ = ["ARROWS", "BOXES", "draw"]
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from seedbed.flow.cache import memo
+from seedbed.flow.run.cache import memo
 from seedbed.golden.lfsr import Lfsr
 from seedbed.golden.lutopt import Lutopt
 from seedbed.golden.urng_array import UrngArray

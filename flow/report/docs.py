@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from seedbed.flow.cores.registry import CORES, FAMILIES
 from seedbed.flow.emit import paths, port_docs
-from seedbed.flow.files import write_atomic
-from seedbed.flow.registry import CORES
 from seedbed.flow.report import tables
 from seedbed.flow.report.sections import sections
 from seedbed.flow.report.table import STALE, Table, markdown
+from seedbed.flow.run.files import write_atomic
 
 __all__ = ["BLOCKS", "docs", "fill"]
 
@@ -50,8 +50,12 @@ def _highlights(rows: list[dict[str, Any]], stem: str) -> str:
 def _cores(rows: list[dict[str, Any]], stem: str) -> str:
     # The README is in the parent folder of docs/.
     folder = "docs/cores" if stem == "README" else "cores"
-    lines = [[f"[{name}]({folder}/{name}.md)", core.title] for name, core in CORES.items()]
-    return markdown(Table(title="", text="", header=["core", "description"], lines=lines))
+    lines, family = [], ""
+    for name, core in CORES.items():
+        title = FAMILIES[core.family] if core.family != family else ""
+        lines.append([title, f"[{name}]({folder}/{name}.md)", core.title])
+        family = core.family
+    return markdown(Table(title="", text="", header=["", "core", "description"], lines=lines))
 
 
 def _status(rows: list[dict[str, Any]], stem: str) -> str:

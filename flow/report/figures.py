@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from seedbed.flow import registry
-from seedbed.flow.core import Variant
-from seedbed.flow.files import write_atomic
+from seedbed.flow.cores import registry
+from seedbed.flow.cores.core import Variant
 from seedbed.flow.report.kinds import ELABORATED, Job, elaborated
-from seedbed.flow.row import Row, load_rows, saved_rows
+from seedbed.flow.report.row import Row, load_rows, saved_rows
+from seedbed.flow.run.files import write_atomic
 
 __all__ = ["FOLDER", "is_stale", "load", "merged", "outdated", "save"]
 

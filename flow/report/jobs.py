@@ -15,13 +15,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn
 from threadpoolctl import threadpool_limits
 
-from seedbed.flow import paper, registry
-from seedbed.flow.cache import code, memo
-from seedbed.flow.files import os_error_path
-from seedbed.flow.processes import workers as processes
-from seedbed.flow.progress import PERIOD, Bar
+from seedbed.flow.cores import registry
+from seedbed.flow.report import paper
 from seedbed.flow.report.kinds import ELABORATED, KINDS, Job, elaborated
-from seedbed.flow.row import Row
+from seedbed.flow.report.row import Row
+from seedbed.flow.run.cache import code, memo
+from seedbed.flow.run.files import os_error_path
+from seedbed.flow.run.processes import workers as processes
+from seedbed.flow.run.progress import PERIOD, Bar
 from seedbed.sim import tools
 from seedbed.sim.proofs import PROOFS
 

@@ -9,16 +9,17 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from seedbed.flow import registry
-from seedbed.flow.cache import code, memo
-from seedbed.flow.demos import gemv_cycles
+from seedbed.flow.cores import registry
 from seedbed.flow.emit import netlist, verilog
 from seedbed.flow.fpga import activity, place, synth
+from seedbed.flow.jobs import gemv_cycles
 from seedbed.flow.report import dieharder, model_figures
-from seedbed.flow.row import Row, command
-from seedbed.sim import mutate, prove, tools, verilate
+from seedbed.flow.report.row import Row, command
+from seedbed.flow.run.cache import code, memo
+from seedbed.sim import prove, tools
 from seedbed.sim.harness import Stalls, simulate
 from seedbed.sim.proofs import PROOFS
+from seedbed.sim.verilog import mutate, verilate
 from seedbed.spec import SeedlmDecompressConfig
 from seedbed.spec.fixed import Fixed
 from seedbed.spec.network import NetworkConfig
@@ -309,7 +310,7 @@ def _cycles(job: Job) -> Row:
 
 def _job(job: Job) -> Row:
     # It imports plots and image data, which the command line does not load.
-    demo = import_module(f"seedbed.flow.demos.{job.core}_rtl")
+    demo = import_module(f"seedbed.flow.jobs.{job.core}_rtl")
     config = registry.find(job.core).configure(job.params)
     found = demo.reported(emitted(job), config, job.build)
     figures = demo.row_figures(found)
@@ -350,7 +351,7 @@ _PLACED = ("seedbed.flow.fpga.place", _EMITTED)
 _MODEL = ("seedbed.flow.report.model_figures", "seedbed.flow.compress.figures")
 KINDS: dict[str, Kind] = {
     "simulation": Kind(_simulation, ("seedbed.sim.harness",)),
-    "cocotb": Kind(_cocotb, ("seedbed.sim.verilate", "seedbed.sim.cocotb_bench")),
+    "cocotb": Kind(_cocotb, ("seedbed.sim.verilog.verilate", "seedbed.sim.verilog.cocotb_bench")),
     "synthesis": Kind(_synthesis, ("seedbed.flow.fpga.synth", _EMITTED)),
     "place": Kind(_place, _PLACED),
     "place_ready": Kind(_place_ready, _PLACED),
@@ -359,8 +360,8 @@ KINDS: dict[str, Kind] = {
     "statistics": Kind(_statistics, _MODEL),
     "speed": Kind(_speed, _MODEL, ("numba",)),
     "proof": Kind(_proof, ("seedbed.sim.prove", "seedbed.sim.proofs.{core}")),
-    "cycles": Kind(_cycles, ("seedbed.sim.gemv_cycles", "seedbed.flow.demos.gemv_cycles")),
-    "job": Kind(_job, ("seedbed.flow.demos.{core}_rtl",)),
-    "mutation": Kind(_mutation, ("seedbed.sim.mutate",)),
+    "cycles": Kind(_cycles, ("seedbed.sim.jobs.gemv_cycles", "seedbed.flow.jobs.gemv_cycles")),
+    "job": Kind(_job, ("seedbed.flow.jobs.{core}_rtl",)),
+    "mutation": Kind(_mutation, ("seedbed.sim.verilog.mutate",)),
     "dieharder": Kind(_dieharder, ("seedbed.flow.report.dieharder",), tool="DIEHARDER"),
 }

@@ -8,7 +8,16 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from seedbed.flow.plot_style import NEUTRAL, OTHER, OURS, PAPER, label_missing, legend, panels, png
+from seedbed.flow.run.plot_style import (
+    NEUTRAL,
+    OTHER,
+    OURS,
+    PAPER,
+    label_missing,
+    legend,
+    panels,
+    png,
+)
 
 __all__ = ["PLOTS"]
 

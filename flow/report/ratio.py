@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from seedbed.flow import paper
-from seedbed.flow.row import Row
+from seedbed.flow.report import paper
+from seedbed.flow.report.row import Row
 
 __all__ = ["ratios"]
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from seedbed.flow.files import write_atomic
 from seedbed.flow.report import aims, tables
 from seedbed.flow.report.plots import PLOTS
 from seedbed.flow.report.ratio import ratios
+from seedbed.flow.report.row import Row
 from seedbed.flow.report.sections import sections
 from seedbed.flow.report.table import markdown
-from seedbed.flow.row import Row
+from seedbed.flow.run.files import write_atomic
 
 __all__ = ["build", "document", "draw", "summary"]
 

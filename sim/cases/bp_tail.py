@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 
 from seedbed.golden.bp_tail import BpTail, pairs
-from seedbed.hw.bp_tail import command_layout, response_layout, vector_layout, weights_layout
+from seedbed.hw.tail.bp_tail import command_layout, response_layout, vector_layout, weights_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.spec import BpTailConfig
 

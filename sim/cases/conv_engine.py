@@ -5,8 +5,8 @@ from random import Random
 import numpy as np
 
 from seedbed.golden.conv_engine import ConvEngine
-from seedbed.hw.conv_engine import image_layout, result_layout
-from seedbed.hw.parameter_loader import words_layout
+from seedbed.hw.engine.conv_engine import image_layout, result_layout
+from seedbed.hw.engine.parameter_loader import words_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.payloads import image_beats
 from seedbed.spec import CONV_ENGINE_STATUS, ConvEngineConfig

@@ -6,8 +6,8 @@ from random import Random
 import numpy as np
 
 from seedbed.golden.forward_cache import ForwardCache
-from seedbed.hw import bursts as commands
-from seedbed.hw import forward_cache_layouts
+from seedbed.hw.memory import bursts as commands
+from seedbed.hw.memory import forward_cache_layouts
 from seedbed.sim.case import TIMEOUT_CYCLES, Case, Phase
 from seedbed.spec import FORWARD_CACHE_KINDS, FORWARD_CACHE_STATUS, ForwardCacheConfig
 

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 
 from seedbed.golden.gemv import Gemv
-from seedbed.hw import gemv_layouts as hw
+from seedbed.hw.products import gemv_layouts as hw
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.gemv_side import SideBench, results
 from seedbed.sim.cases.sparse_mac import Matrix

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from seedbed.hw import gemv_layouts as hw
+from seedbed.hw.products import gemv_layouts as hw
 from seedbed.sim.case import Phase
 from seedbed.sim.cases.sparse_mac import Bench, Matrix
 from seedbed.spec import GemvConfig

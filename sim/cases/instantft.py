@@ -10,8 +10,8 @@ from seedbed.golden import network
 from seedbed.golden.engine import adapter_rows, frozen_rows, words
 from seedbed.golden.instantft import InstantFt, Seen, quantised
 from seedbed.golden.nf4 import Nf4
-from seedbed.hw import instantft
-from seedbed.hw.parameter_loader import packet_layout, words_layout
+from seedbed.hw.adapters import instantft
+from seedbed.hw.engine.parameter_loader import packet_layout, words_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases import forward_cache
 from seedbed.sim.payloads import image_beats

@@ -8,10 +8,10 @@ import numpy as np
 
 from seedbed.golden import engine
 from seedbed.golden.lora import Lora
-from seedbed.hw.gradient_writer import gradient_layout
-from seedbed.hw.lora import command_layout, result_layout
-from seedbed.hw.parameter_loader import words_layout
-from seedbed.hw.vector_loader import vectors_layout
+from seedbed.hw.adapters.gradient_writer import gradient_layout
+from seedbed.hw.adapters.lora import command_layout, result_layout
+from seedbed.hw.engine.parameter_loader import words_layout
+from seedbed.hw.engine.vector_loader import vectors_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.spec import LORA_KINDS, LORA_STATUS, LoraConfig
 

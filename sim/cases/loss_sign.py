@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 
 from seedbed.golden.loss_sign import LossSign
-from seedbed.hw.loss_sign import classes_layout, logits_layout, sign_layout
+from seedbed.hw.loss.loss_sign import classes_layout, logits_layout, sign_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.spec import LossSignConfig
 

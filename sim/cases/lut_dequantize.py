@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 
 from seedbed.golden.lut_dequantize import dequantize
-from seedbed.hw.lut_dequantize import beat_layout, codes_layout, table_layout
+from seedbed.hw.weights.lut_dequantize import beat_layout, codes_layout, table_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.spec import LutDequantizeConfig
 from seedbed.spec.lut_dequantize import LEVELS

@@ -7,7 +7,7 @@ from amaranth.hdl import signed
 from amaranth.lib import data
 
 from seedbed.golden.mac_array import MacArray
-from seedbed.hw.mac_array import beat_layout
+from seedbed.hw.products.mac_array import beat_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.spec import MacArrayConfig
 

@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 
 from seedbed.golden.nf4 import Nf4
-from seedbed.hw.nf4 import codes_layout, values_layout
+from seedbed.hw.weights.nf4 import codes_layout, values_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.spec import Nf4Config
 

@@ -3,7 +3,7 @@
 from random import Random
 
 from seedbed.golden.perturbation import Perturbation
-from seedbed.hw.perturbation import beat_layout, command_layout
+from seedbed.hw.generators.perturbation import beat_layout, command_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.prng_pool import pack_numbers
 from seedbed.spec import PerturbationConfig

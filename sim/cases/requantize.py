@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 
 from seedbed.golden.requantize import Requantize
-from seedbed.hw.requantize import sums_layout, values_layout
+from seedbed.hw.engine.requantize import sums_layout, values_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.spec import RequantizeConfig
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from seedbed.golden.seedlm import pack
 from seedbed.golden.seedlm_decompress import decompress
-from seedbed.hw.seedlm_decompress import beat_layout, blocks_layout
+from seedbed.hw.weights.seedlm_decompress import beat_layout, blocks_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.spec import SeedlmDecompressConfig
 

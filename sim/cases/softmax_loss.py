@@ -7,7 +7,7 @@ import numpy as np
 
 from seedbed.golden.fixed import Saturations
 from seedbed.golden.softmax_loss import SoftmaxLoss
-from seedbed.hw.softmax_loss import logit_layout, result_layout
+from seedbed.hw.loss.softmax_loss import logit_layout, result_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.spec import SoftmaxLossConfig
 

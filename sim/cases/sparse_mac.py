@@ -6,8 +6,8 @@ from random import Random
 import numpy as np
 
 from seedbed.golden.sparse_mac import SparseMac
-from seedbed.hw import sparse_layouts as hw
-from seedbed.hw.sparse_layouts import entry_layout
+from seedbed.hw.products import sparse_layouts as hw
+from seedbed.hw.products.sparse_layouts import entry_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.spec import SPARSE_MAC_KINDS, SPARSE_MAC_STATUS, SparseMacConfig
 from seedbed.spec.sparse_mac import MOST_SCALE

@@ -7,12 +7,12 @@ from random import Random
 import numpy as np
 
 from seedbed.golden.sparse_trainer import LogEntry, Parameters, SparseTrainer
-from seedbed.hw.layer_table import row_layout
-from seedbed.hw.sample_banks import sample_layout
-from seedbed.hw.sparse_layouts import entry_layout
-from seedbed.hw.sparse_trainer_layouts import job_layout, log_layout, status_layout
-from seedbed.hw.trainer_passes import class_layout
-from seedbed.hw.weight_reader import command_layout, read_layout
+from seedbed.hw.kept.layer_table import row_layout
+from seedbed.hw.kept.sample_banks import sample_layout
+from seedbed.hw.kept.sparse_trainer_layouts import job_layout, log_layout, status_layout
+from seedbed.hw.kept.trainer_passes import class_layout
+from seedbed.hw.kept.weight_reader import command_layout, read_layout
+from seedbed.hw.products.sparse_layouts import entry_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.spec import DenseLayer, SparseTrainerConfig
 from seedbed.spec.sparse_trainer import SPARSE_TRAINER_KINDS, SPARSE_TRAINER_STATUS

@@ -5,8 +5,8 @@ from random import Random
 import numpy as np
 
 from seedbed.golden.weight_perturb import WeightPerturb
-from seedbed.hw.perturbation_rows import Kind, command_layout
-from seedbed.hw.weight_perturb import Mode, row_layout
+from seedbed.hw.generators.perturbation_rows import Kind, command_layout
+from seedbed.hw.generators.weight_perturb import Mode, row_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.spec import WeightPerturbConfig
 

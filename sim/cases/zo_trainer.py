@@ -5,11 +5,11 @@ from random import Random
 import numpy as np
 
 from seedbed.golden.zo_trainer import LogEntry, ZoTrainer
-from seedbed.hw.parameter_loader import words_layout
-from seedbed.hw.sample_intake import sample_layout
-from seedbed.hw.zo_control import job_layout, status_layout
-from seedbed.hw.zo_schedule import entry_layout
-from seedbed.hw.zo_steps import class_layout, log_layout
+from seedbed.hw.engine.parameter_loader import words_layout
+from seedbed.hw.engine.sample_intake import sample_layout
+from seedbed.hw.zeroth_order.zo_control import job_layout, status_layout
+from seedbed.hw.zeroth_order.zo_schedule import entry_layout
+from seedbed.hw.zeroth_order.zo_steps import class_layout, log_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.payloads import image_beats
 from seedbed.spec.zo_trainer import ZO_TRAINER_KINDS, ZO_TRAINER_STATUS, ZoTrainerConfig

@@ -3,8 +3,8 @@
 from amaranth.hdl import Assert, Assume, Const, Module, Mux, Signal, Value
 from amaranth.hdl._ast import AnyConst, AnySeq
 
-from seedbed.hw.row_walk import RowWalk
-from seedbed.hw.tail_update import LATENCY, SETTLING, TailUpdate
+from seedbed.hw.tail.row_walk import RowWalk
+from seedbed.hw.tail.tail_update import LATENCY, SETTLING, TailUpdate
 from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import BpTailConfig

@@ -3,8 +3,8 @@
 from amaranth.hdl import Assert, Assume, Const, Module, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
 
-from seedbed.hw.activation_store import ActivationStore
-from seedbed.hw.layer_sequencer import LayerSequencer
+from seedbed.hw.engine.activation_store import ActivationStore
+from seedbed.hw.engine.layer_sequencer import LayerSequencer
 from seedbed.sim.proofs.bench import cover, free_inputs, past
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec.conv_engine import ConvEngineConfig

@@ -5,9 +5,9 @@ from contextlib import suppress
 from amaranth.hdl import Assert, Assume, Const, Module, Mux, Signal, Value
 from amaranth.hdl._ast import AnySeq
 
-from seedbed.hw.bursts import Bursts
-from seedbed.hw.entry_converter import EntryConverter
-from seedbed.hw.forward_cache import ForwardCache
+from seedbed.hw.memory.bursts import Bursts
+from seedbed.hw.memory.entry_converter import EntryConverter
+from seedbed.hw.memory.forward_cache import ForwardCache
 from seedbed.sim.proofs.bench import cover, free_inputs, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import FORWARD_CACHE_KINDS, FORWARD_CACHE_STATUS, ForwardCacheConfig

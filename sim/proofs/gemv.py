@@ -3,9 +3,9 @@
 from amaranth.hdl import Assert, Const, Module, Signal, Value
 from amaranth.hdl._ast import AnySeq
 
-from seedbed.hw import mac_array
-from seedbed.hw.gemv_decode import GemvDecode
-from seedbed.hw.gemv_engine import GemvEngine
+from seedbed.hw.products import mac_array
+from seedbed.hw.products.gemv_decode import GemvDecode
+from seedbed.hw.products.gemv_engine import GemvEngine
 from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.proofs.mac_array import fifo_invariants
 from seedbed.sim.prove import Mutant, Proof

@@ -2,8 +2,8 @@
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
 
-from seedbed.hw.host_link import HostLink
-from seedbed.hw.link_frames import FrameReceiver, FrameTransmitter, packet_layout
+from seedbed.hw.host.host_link import HostLink
+from seedbed.hw.host.link_frames import FrameReceiver, FrameTransmitter, packet_layout
 from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import HostLinkConfig

@@ -3,8 +3,8 @@
 from amaranth.hdl import Assert, Assume, Module, Mux, Signal
 from amaranth.hdl._ast import AnySeq
 
-from seedbed.hw.image_loader import ImageLoader
-from seedbed.hw.parameter_loader import ParameterLoader
+from seedbed.hw.engine.image_loader import ImageLoader
+from seedbed.hw.engine.parameter_loader import ParameterLoader
 from seedbed.sim.proofs.bench import cover, free_inputs, past, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec.instantft import InstantFtConfig

@@ -3,7 +3,7 @@
 from amaranth.hdl import Assert, Assume, Const, Module, Signal
 from amaranth.hdl._ast import Initial
 
-from seedbed.hw.lfsr import Lfsr
+from seedbed.hw.generators.lfsr import Lfsr
 from seedbed.sim.proofs.bench import cover, free_inputs, past, serial_step, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import LfsrConfig

@@ -3,8 +3,8 @@
 from amaranth.hdl import Assert, Assume, Const, Module, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
 
-from seedbed.hw.outer_products import OuterProducts
-from seedbed.hw.vector_loader import VectorLoader
+from seedbed.hw.adapters.outer_products import OuterProducts
+from seedbed.hw.engine.vector_loader import VectorLoader
 from seedbed.sim.proofs.bench import cover, free_inputs, past, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec.lora import LoraConfig

@@ -3,7 +3,7 @@
 from amaranth.hdl import Assert, Assume, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 
-from seedbed.hw.loss_sign import LossSign
+from seedbed.hw.loss.loss_sign import LossSign
 from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import LossSignConfig

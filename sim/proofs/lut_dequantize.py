@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Assert, Module, Signal
 
-from seedbed.hw.lut_dequantize import TABLES, LutDequantize
+from seedbed.hw.weights.lut_dequantize import TABLES, LutDequantize
 from seedbed.sim.proofs.bench import cover, free_inputs, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import LutDequantizeConfig

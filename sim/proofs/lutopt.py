@@ -9,7 +9,7 @@ from operator import xor
 from amaranth.hdl import Assert, Assume, Cat, Module, Mux, Signal
 from amaranth.hdl._ast import AnyConst, Initial
 
-from seedbed.hw.lutopt import Lutopt
+from seedbed.hw.generators.lutopt import Lutopt
 from seedbed.sim.proofs.bench import (
     cover,
     duplicates_equal,

@@ -5,7 +5,7 @@ from itertools import product
 
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value, signed
 
-from seedbed.hw.mac_array import MacArray
+from seedbed.hw.products.mac_array import MacArray
 from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import MacArrayConfig

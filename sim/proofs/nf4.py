@@ -4,8 +4,8 @@ from functools import partial
 
 from amaranth.hdl import Assert, Module, Mux, Signal, Value
 
-from seedbed.hw.nf4 import Nf4Dequantise
-from seedbed.hw.nf4_quantise import Nf4Quantise
+from seedbed.hw.weights.nf4 import Nf4Dequantise
+from seedbed.hw.weights.nf4_quantise import Nf4Quantise
 from seedbed.sim.proofs.bench import cover, free_inputs, stream_rules, transfer
 from seedbed.sim.proofs.mac_array import fifo_invariants
 from seedbed.sim.prove import Mutant, Proof

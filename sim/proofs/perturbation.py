@@ -6,9 +6,9 @@ from amaranth.hdl import Array, Assert, Assume, Cat, Const, Module, Mux, Shape, 
 from amaranth.hdl._ast import AnyConst
 from amaranth.lib import data
 
-from seedbed.hw import prng_pool
-from seedbed.hw.gf2 import product
-from seedbed.hw.perturbation import Perturbation
+from seedbed.hw.generators import prng_pool
+from seedbed.hw.generators.perturbation import Perturbation
+from seedbed.hw.parts.gf2 import product
 from seedbed.sim.proofs.bench import (
     cover,
     duplicates_equal,

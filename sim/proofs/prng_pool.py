@@ -5,7 +5,7 @@ from itertools import pairwise
 from amaranth.hdl import Array, Assert, Assume, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data
 
-from seedbed.hw.prng_pool import PrngPool
+from seedbed.hw.generators.prng_pool import PrngPool
 from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import PoolConfig

@@ -6,8 +6,8 @@ from amaranth.hdl import Assert, Const, Module, Mux, Signal, Value
 from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import data
 
-from seedbed.hw.requantize import Requantize
-from seedbed.hw.rounding_shifter import RoundingShifter
+from seedbed.hw.engine.requantize import Requantize
+from seedbed.hw.parts.rounding_shifter import RoundingShifter
 from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import RequantizeConfig

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Array, Assert, Const, Module
 
-from seedbed.hw.scale_lut import ScaleLut
+from seedbed.hw.generators.scale_lut import ScaleLut
 from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import ScaleConfig

@@ -3,8 +3,8 @@
 from amaranth.hdl import Assert, Assume, Cat, Module, Mux, Signal, Value
 from amaranth.hdl._ast import AnySeq
 
-from seedbed.hw.sdram_accesses import access_layout
-from seedbed.hw.sdram_commands import QUEUE, SdramCommands
+from seedbed.hw.memory.sdram_accesses import access_layout
+from seedbed.hw.memory.sdram_commands import QUEUE, SdramCommands
 from seedbed.sim.proofs.bench import cover, free_inputs, past
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import SdramChip, SdramConfig

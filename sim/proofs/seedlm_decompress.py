@@ -3,10 +3,10 @@
 from amaranth.hdl import Assert, Assume, Const, Module, Signal, Value
 from amaranth.hdl._ast import AnySeq
 
-from seedbed.hw.beat_fifo import BeatFifo
-from seedbed.hw.seedlm_decompress import FIFO_DEPTH, SeedlmDecompress
-from seedbed.hw.seedlm_delay_lines import DelayLines
-from seedbed.hw.seedlm_lane import SeedlmLane
+from seedbed.hw.parts.beat_fifo import BeatFifo
+from seedbed.hw.weights.seedlm_decompress import FIFO_DEPTH, SeedlmDecompress
+from seedbed.hw.weights.seedlm_delay_lines import DelayLines
+from seedbed.hw.weights.seedlm_lane import SeedlmLane
 from seedbed.sim.proofs.bench import (
     cover,
     duplicates_equal,

@@ -3,7 +3,7 @@
 from amaranth.hdl import Assert, Module, Mux, Signal
 from amaranth.hdl._ast import AnyConst
 
-from seedbed.hw.skid_buffer import SkidBuffer
+from seedbed.hw.parts.skid_buffer import SkidBuffer
 from seedbed.sim.proofs.bench import (
     cover,
     duplicates_equal,

@@ -3,7 +3,7 @@
 from amaranth.hdl import Assert, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 
-from seedbed.hw.softmax_loss import SoftmaxLoss
+from seedbed.hw.loss.softmax_loss import SoftmaxLoss
 from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import SoftmaxLossConfig

@@ -4,10 +4,10 @@ from amaranth.hdl import Assert, Assume, Cat, Const, Module, Mux, Signal, Value
 from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import wiring
 
-from seedbed.hw.sparse_entries import SparseEntries
-from seedbed.hw.sparse_lane import SHIFTED, UPDATED, SparseLane
-from seedbed.hw.sparse_mac import SparseMac
-from seedbed.hw.sparse_rows import SparseRows
+from seedbed.hw.products.sparse_entries import SparseEntries
+from seedbed.hw.products.sparse_lane import SHIFTED, UPDATED, SparseLane
+from seedbed.hw.products.sparse_mac import SparseMac
+from seedbed.hw.products.sparse_rows import SparseRows
 from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.proofs.forward_cache import at_state
 from seedbed.sim.prove import Mutant, Proof

@@ -4,10 +4,10 @@ from amaranth.hdl import Assert, Assume, Module, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import data
 
-from seedbed.hw.layer_table import LayerTable, layer_layout
-from seedbed.hw.layer_walk import LayerWalk
-from seedbed.hw.sample_banks import SampleBanks
-from seedbed.hw.weight_reader import WeightReader
+from seedbed.hw.kept.layer_table import LayerTable, layer_layout
+from seedbed.hw.kept.layer_walk import LayerWalk
+from seedbed.hw.kept.sample_banks import SampleBanks
+from seedbed.hw.kept.weight_reader import WeightReader
 from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import SparseTrainerConfig

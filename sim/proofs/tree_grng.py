@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Assert, Module
 
-from seedbed.hw.tree_grng import TreeGrng
+from seedbed.hw.generators.tree_grng import TreeGrng
 from seedbed.sim.proofs.bench import cover, free_inputs, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import TreeGrngConfig

@@ -12,8 +12,8 @@ from amaranth.hdl import Array, Assert, Assume, Cat, Const, Module, Mux, Signal
 from amaranth.hdl._ast import AnyConst, Initial
 from amaranth.lib import data
 
-from seedbed.hw.gf2 import product
-from seedbed.hw.urng_array import UrngArray
+from seedbed.hw.generators.urng_array import UrngArray
+from seedbed.hw.parts.gf2 import product
 from seedbed.sim.proofs.bench import cover, past, serial_step, stream_rules, transfer
 from seedbed.sim.proofs.urng_array_mutants import MUTANTS, NO_REPAIR_GROWN
 from seedbed.sim.proofs.urng_array_record import (

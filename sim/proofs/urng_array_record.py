@@ -6,8 +6,8 @@ internal state to it, so that the proof is inductive.
 
 from amaranth.hdl import Array, Assert, Assume, Const, Module, Mux, Signal, Value
 
-from seedbed.hw.gf2 import product
-from seedbed.hw.urng_array import UrngArray
+from seedbed.hw.generators.urng_array import UrngArray
+from seedbed.hw.parts.gf2 import product
 from seedbed.sim.proofs.bench import duplicates_equal, free_inputs, transfer
 from seedbed.spec import LfsrConfig, UrngConfig, gf2
 

@@ -4,8 +4,8 @@ from functools import partial
 
 from amaranth.hdl import Array, Assert, Cat, Module, Mux, Signal, Value, signed
 
-from seedbed.hw.perturbation_rows import Kind, PerturbationRows
-from seedbed.hw.weight_perturb import Mode, WeightPerturb
+from seedbed.hw.generators.perturbation_rows import Kind, PerturbationRows
+from seedbed.hw.generators.weight_perturb import Mode, WeightPerturb
 from seedbed.sim.proofs.bench import (
     cover,
     duplicates_equal,

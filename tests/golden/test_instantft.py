@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from seedbed.golden import finetune, network
+from seedbed.golden import network
 from seedbed.golden.instantft import InstantFt, batches, quantised
-from seedbed.spec.finetune import METHODS
 from seedbed.spec.fixed import Q8_16, Fixed
 from seedbed.spec.instantft import InstantFtConfig
 from seedbed.spec.network import LENET5, Layer, NetworkConfig
+from seedbed.studies import finetune
+from seedbed.studies.finetune_methods import METHODS
 
 SMALL = NetworkConfig(
     (

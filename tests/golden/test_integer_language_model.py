@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from seedbed.flow.demos.personalise_loss import LongWindows
-from seedbed.flow.demos.personalise_loss import losses as long_losses
+from seedbed.flow.jobs.personalise_loss import LongWindows
+from seedbed.flow.jobs.personalise_loss import losses as long_losses
 from seedbed.golden import language_model
 from seedbed.golden.integer_language_model import (
     MATRICES,

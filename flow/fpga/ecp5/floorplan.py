@@ -57,8 +57,8 @@ def arrange(module: dict[str, Any], columns: Columns) -> dict[str, str]:
     """Return a site for each lane's multipliers and parameter memories, by cell name.
 
     ``module`` is yosys's JSON of a mapped core that has a
-    :class:`~seedbed.hw.inference_pipeline.InferencePipeline` with as many multipliers for each
-    memory of parameters, found by the names of its submodules. The multipliers of a memory are
+    :class:`~seedbed.hw.engine.inference_pipeline.InferencePipeline` with as many multipliers for
+    each memory of parameters, found by the names of its submodules. The multipliers of a memory are
     neighbours. Lanes run from left to right. Three ways have a row each; the lanes of a fourth are
     distributed over the rows in groups of four memories. Returns an empty dictionary if the core is
     another one or does not fit.

@@ -20,10 +20,10 @@ _PLACES = [(f"SLICE{name}.K{k}", f"SLICE{name}.FF{k}") for name in "ABCD" for k 
 def arrange(module: dict[str, Any], area: Area) -> dict[str, str]:
     """Return a site for each register and LUT of a generator's state, by cell name.
 
-    ``module`` is yosys's JSON of a mapped :class:`~seedbed.hw.lutopt.Lutopt`. The bits of one clock
-    enable are in a row of tiles, each register in the slice of its LUT. The slice in the middle of
-    the row has the LUT of the enable and the copy of `valid`. Returns an empty dictionary if the
-    core is another one or does not fit.
+    ``module`` is yosys's JSON of a mapped :class:`~seedbed.hw.generators.lutopt.Lutopt`. The bits
+    of one clock enable are in a row of tiles, each register in the slice of its LUT. The slice in
+    the middle of the row has the LUT of the enable and the copy of `valid`. Returns an empty
+    dictionary if the core is another one or does not fit.
     """
     cells = module["cells"]
     drivers = {

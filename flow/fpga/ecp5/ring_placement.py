@@ -49,13 +49,13 @@ class Area:
 def arrange(module: dict[str, Any], area: Area, path: str = "") -> dict[str, str]:
     """Return a site for each register, LUT and clock enable of an array's lanes, by cell name.
 
-    ``module`` is yosys's JSON of a mapped :class:`~seedbed.hw.urng_array.UrngArray`, ``serial``,
-    with ``leap`` 1, or of a flat design with such an array as its instance ``path``. Each lane is
-    adjacent to the lane that receives its state: one half runs from left to right above a middle
-    row of tiles, the other half runs back below it. The middle row holds the clock enables, each
-    in the centre of its lanes, and free tiles for connected logic. A clock enable that is merged
-    with other logic of the design is not constrained. Returns an empty dictionary if the core is
-    another one or does not fit.
+    ``module`` is yosys's JSON of a mapped :class:`~seedbed.hw.generators.urng_array.UrngArray`,
+    ``serial``, with ``leap`` 1, or of a flat design with such an array as its instance ``path``.
+    Each lane is adjacent to the lane that receives its state: one half runs from left to right
+    above a middle row of tiles, the other half runs back below it. The middle row holds the clock
+    enables, each in the centre of its lanes, and free tiles for connected logic. A clock enable
+    that is merged with other logic of the design is not constrained. Returns an empty dictionary if
+    the core is another one or does not fit.
     """
     cells = module["cells"]
     before = f"{path}." if path else ""

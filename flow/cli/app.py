@@ -1,0 +1,587 @@
+"""The command line."""
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from random import Random
+from typing import Annotated, Any
+
+import typer
+from platformdirs import user_cache_path
+from rich.console import Console
+from rich.text import Text
+from typer.core import TyperGroup
+
+from seedbed.flow.cli import compress as checkpoints
+from seedbed.flow.cli.elasticzo import demo_elasticzo, demo_elasticzo_choices, replay_log
+from seedbed.flow.cli.instantft import demo_instantft
+from seedbed.flow.cli.lm import demo_lm, demo_personalise
+from seedbed.flow.cli.lutopt import app as lutopt_app
+from seedbed.flow.cli.personalise_mlp import demo_personalise_mlp
+from seedbed.flow.cli.sparse import demo_sparse
+from seedbed.flow.cli.synth import constrain, synthesize
+from seedbed.flow.cores import registry, settings
+from seedbed.flow.cores.registry import CORES, WRAPPERS
+from seedbed.flow.emit import handoff, port_docs, verilog
+from seedbed.flow.emit.names import require_name
+from seedbed.flow.report.kinds import KINDS, in_cocotb, plain
+from seedbed.flow.report.row import load_rows, saved_rows
+from seedbed.flow.report.sections import sections
+from seedbed.flow.run.files import atomic_path, os_error_path, require_output
+from seedbed.flow.run.interruption import MESSAGE, handled
+from seedbed.flow.run.options import BUILD, Build, CoreName, Data, Force, Json, Settings, show_table
+from seedbed.flow.run.progress import status
+from seedbed.flow.run.standard_streams import flush_streams, setup_streams
+from seedbed.sim import child, tools
+from seedbed.sim.harness import Mismatch, Stalls, simulate
+
+__all__ = ["app", "main"]
+
+#: Base class of typer's usage errors; typer exports only its subclasses.
+UsageError: Any = typer.BadParameter.__base__
+
+
+class Commands(TyperGroup):
+    """Commands with a suggestion for a longer or shorter word, such as 'simulate' for 'sim'."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return what typer returns; raise its error with the closest command."""
+        try:
+            return super().resolve_command(ctx, args)
+        except UsageError as problem:
+            word = args[0]
+            for name in self.commands:
+                if len(word) > 1 and (word.startswith(name) or name.startswith(word)):
+                    problem.message = f"No such command {word!r}. Did you mean {name!r}?"
+                    break
+            raise
+
+
+app = typer.Typer(
+    cls=Commands,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help=(
+        "RTL cores for on-device learning on FPGAs: generate Verilog, simulate, prove and "
+        "synthesize. 'seedbed COMMAND -h' explains a command and its options."
+    ),
+)
+out = Console()
+#: Progress and errors; standard output is for results.
+err = Console(stderr=True)
+
+Name = Annotated[
+    str,
+    typer.Option(
+        "--name",
+        callback=lambda name: name and require_name(name),
+        help="The name of the top module and the file; by default the core's.",
+    ),
+]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"seedbed {version('seedbed')}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def start(
+    context: typer.Context,
+    _: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Without a command, show the help."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command("list")
+def list_cores(
+    core: Annotated[
+        str, typer.Argument(metavar="[CORE]", help="Show the parameters of this core.")
+    ] = "",
+    names: Annotated[bool, typer.Option("--names", help="Print only the names.")] = False,
+    json_: Json = False,
+) -> None:
+    """List the cores, or the parameters of one core with their default values.
+
+    AXI wrappers come last; 'verilog', 'ports', 'cocotb' and 'synth' accept them.
+    """
+    cores = [registry.find_verilog(core)] if core else [*CORES.values(), *WRAPPERS.values()]
+    if names:
+        print("\n".join(found.name for found in cores if core or found.name in CORES))
+    elif json_:
+        listed = [
+            {
+                "core": found.name,
+                "title": found.title,
+                "parameters": settings.defaults(found),
+                "source": found.paper,
+            }
+            for found in cores
+        ]
+        print(json.dumps(listed, indent=1))
+    elif core:
+        (found,) = cores
+        show_table(out, ["parameter", "default"], settings.defaults(found).items())
+        source = f"; source: {found.paper}" if found.paper else ""
+        out.print(f"{found.name}: {found.title}{source}", highlight=False, soft_wrap=True)
+    else:
+        show_table(out, ["core", "description"], [[found.name, found.title] for found in cores])
+        out.print("'seedbed list CORE' shows the parameters of a core.", highlight=False)
+
+
+@app.command("verilog")
+def emit(
+    core: CoreName,
+    set_: Settings = [],  # noqa: B006 - typer's idiom for an empty default
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Write to this folder; - prints.")
+    ] = (BUILD / "verilog"),
+    name: Name = "",
+    fusesoc: Annotated[
+        bool, typer.Option("--fusesoc", help="Also write a testbench and a FuseSoC core file.")
+    ] = False,
+    sources: Annotated[
+        bool,
+        typer.Option("--sources", help="Add the line of Python at each signal, as a comment."),
+    ] = False,
+    force: Force = False,
+) -> None:
+    """Write a core's Verilog to a file, and print the file's name.
+
+    A file that seedbed wrote is overwritten. Any other file is overwritten only with --force. With
+    '-o -', the Verilog is printed.
+    """
+    # A testbench needs a golden model; an AXI wrapper has none.
+    found = registry.find(core) if fusesoc else registry.find_verilog(core)
+    params = settings.read(found, set_)
+    found.configure(params)
+    if fusesoc:
+        files = handoff.fusesoc(found, params, output, name=name, sources=sources, force=force)
+        print("\n".join(map(str, files)))
+    elif str(output) == "-":
+        print(verilog.emit(found, params, name=name, sources=sources), end="")
+    else:
+        require_output(output / f"{name or found.name}.v", force=force, generated=True)
+        print(verilog.write(found, params, output, name=name, sources=sources))
+
+
+@app.command("ports")
+def list_ports(core: CoreName, set_: Settings = []) -> None:  # noqa: B006
+    """List the ports of a core's Verilog: direction, width, number format and description."""
+    found = registry.find_verilog(core)
+    config = found.configure(settings.read(found, set_))
+    ports = port_docs.describe(core, found.signature(config))
+    show_table(out, port_docs.PINS, port_docs.pins(ports))
+
+
+@app.command("testbench")
+def write_bench(
+    core: CoreName,
+    set_: Settings = [],  # noqa: B006
+    output: Annotated[Path, typer.Option("-o", "--output", help="Write to this folder.")] = (
+        BUILD / "testbench"
+    ),
+    name: Name = "",
+    seed: Annotated[int, typer.Option(help="The seed of the stimulus.")] = 1,
+    force: Force = False,
+) -> None:
+    """Write a core's Verilog with a testbench in plain Verilog, for any simulator.
+
+    Files that seedbed wrote are overwritten. Any other file is overwritten only with --force.
+    """
+    found = registry.find(core)
+    params = settings.read(found, set_)
+    paths = handoff.bench(found, params, output, name=name, seed=seed, force=force)
+    print("\n".join(map(str, paths)))
+    top = paths[0].stem
+    err.print(
+        f"In {output}: iverilog -g2005 -o bench {top}.v {top}_tb.v && vvp bench", soft_wrap=True
+    )
+
+
+@app.command()
+def sim(
+    core: CoreName,
+    set_: Settings = [],  # noqa: B006
+    vcd: Annotated[
+        Path | None,
+        typer.Option(help="Write the waveform of the first run, without stalls, to this file."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The seed of the stimulus and of the stalls.")] = 1,
+    force: Force = False,
+    json_: Json = False,
+) -> None:
+    """Simulate a core against its golden model, bit-exact, without and with stalls."""
+    found = registry.find(core)
+    params = settings.read(found, set_)
+    config = found.configure(params)
+    if vcd:
+        require_output(vcd, force=force)
+    case = found.case(config, Random(seed))
+    inputs, outputs = found.streams(config)
+    runs: list[dict[str, Any]] = []
+    with status(err, f"simulating {core}") as update:
+        for stalls in Stalls:
+            update(f"simulating {core}, stalls: {stalls.value}")
+            with _waveform(vcd if stalls is Stalls.NONE else None) as wave:
+                result = simulate(found.component(config), case, stalls=stalls, seed=seed, vcd=wave)
+            counts = {port: len(beats) for port, beats in result.transfers.items()}
+            runs.append({"stalls": stalls.value, "cycles": result.cycles, "transfers": counts})
+    if json_:
+        document = {"core": core, "params": plain(found, params), "seed": seed, "runs": runs}
+        print(json.dumps(document, indent=1))
+        return
+    lines = [[run["stalls"], run["cycles"], *run["transfers"].values()] for run in runs]
+    show_table(out, ["stalls", "cycles", *inputs, *outputs], lines)
+    out.print(f"{core} is bit-exact with its model, seed {seed}.")
+
+
+@contextmanager
+def _waveform(path: Path | None) -> Iterator[Path | None]:
+    """Provide a temporary name for a waveform, renamed to ``path`` also after a mismatch."""
+    if path is None:
+        yield None
+        return
+    mismatch = None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(path) as part, os_error_path(path):
+        try:
+            yield part
+        except Mismatch as problem:
+            mismatch = problem
+    if mismatch:
+        raise mismatch
+
+
+@app.command()
+def cocotb(
+    core: CoreName,
+    set_: Settings = [],  # noqa: B006
+    seed: Annotated[int, typer.Option(help="The seed of the stimulus and of the pauses.")] = 1,
+    waves: Annotated[bool, typer.Option(help="Record a waveform.")] = False,
+    build: Build = BUILD,
+) -> None:
+    """Simulate a core's emitted Verilog in cocotb under Verilator, with random pauses."""
+    found = registry.find_verilog(core)
+    params = settings.read(found, set_)
+    path = verilog.write(found, params, build / "verilog", kept=build / "cache")
+    with status(err, f"building and running {core} under Verilator"), os_error_path(build):
+        result = in_cocotb(found, params, path, seed=seed, build=build, waves=waves)
+    out.print(f"{core}: {result['tests']} tests, {result['cycles']} cycles, seed {seed}: passed.")
+    if waves:
+        out.print(f"waveform: {result['waves']}")
+
+
+app.command("synth")(synthesize)
+app.command()(constrain)
+
+
+def _measure(build: Path, **selection: Any) -> None:
+    """Run the selected measurements that are not cached, and print their tables."""
+    from seedbed.flow.report import jobs
+
+    plan = jobs.plan(build, **selection)
+    if not plan:
+        raise ValueError(
+            f"there are no measurements of that kind for {', '.join(selection['cores'])}"
+        )
+    _print([row.to_json() for row in jobs.measure(plan, err)])
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    for section in sections(rows):
+        show_table(out, section.header, section.lines, title=section.title)
+
+
+@app.command()
+def formal(core: CoreName, build: Build = BUILD) -> None:
+    """Prove a core's properties by k-induction, with covers and failing mutants."""
+    _measure(build, kinds={"proof"}, cores={registry.find(core).name})
+
+
+@app.command()
+def mutate(core: CoreName, build: Build = BUILD) -> None:
+    """Count the mutants of a core's netlist that its simulation detects.
+
+    The core has the small configuration that the registry lists for mutation.
+    """
+    _measure(build, kinds={"mutation"}, cores={registry.find(core).name})
+
+
+@app.command()
+def measure(
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"Measure this kind, one of {', '.join(KINDS)}. The option may be repeated; "
+            "without it, all kinds are measured."
+        ),
+    ] = None,
+    core: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Measure this core. The option may be repeated; without it, all cores are "
+            "measured."
+        ),
+    ] = None,
+    build: Build = BUILD,
+) -> None:
+    """Run the measurements that the registry lists, by kind and core, and print them."""
+    for name in kind or ():
+        if name not in KINDS:
+            raise ValueError(
+                f"kind must be one of {', '.join(KINDS)}, not {name!r}"
+                f"{registry.suggestion(name, KINDS)}"
+            )
+    cores = {registry.find(name).name for name in core} if core else set(CORES)
+    _measure(build, kinds=set(kind) if kind else None, cores=cores)
+
+
+@app.command()
+def statistics(
+    core: CoreName,
+    set_: Settings = [],  # noqa: B006
+    bytes_: Annotated[
+        int,
+        typer.Option("--bytes", min=1000, max=1 << 32, help="The number of bytes to test."),
+    ] = 27_000_000,
+    build: Build = BUILD,
+) -> None:
+    """Write a core's words to a file, and test them with dieharder, if it is installed."""
+    from seedbed.flow.report import dieharder, jobs
+
+    found = registry.find(core)
+    dieharder.require_words(core)
+    config = found.configure(settings.read(found, set_))
+    tools.find("DIEHARDER")
+    with os_error_path(build):
+        path = dieharder.write_words(core, config, bytes_, build / "statistics")
+    with status(err, f"testing {bytes_:,} bytes of {core}; this takes minutes"):
+        lines = dieharder.lines(path, build)
+    rows = [[line.name, line.size, f"{line.p:.6f}", line.verdict.lower()] for line in lines]
+    show_table(out, ["test", "bits or words", "p-value", "verdict"], rows)
+    failed = sum(line.verdict == "FAILED" for line in lines)
+    out.print(f"{failed} of {len(lines)} lines failed; the words are in {path}", soft_wrap=True)
+    # The same measurement of a full report.
+    listed = [
+        job
+        for job in jobs.plan(build, kinds={"dieharder"}, cores={core})
+        if bytes_ == dieharder.LENGTH and found.configure(job.params) == config
+    ]
+    _print([row.to_json() for row in jobs.measure(listed, err)])
+
+
+@app.command()
+def report(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Run only the measurements that take seconds.")
+    ] = False,
+    all_: Annotated[
+        bool,
+        typer.Option("--all", help="Run all measurements, also cocotb, proofs and mutation."),
+    ] = False,
+    stale: Annotated[
+        bool,
+        typer.Option(
+            "--stale",
+            help="Run only the measurements whose committed figures, in docs/figures, are of an "
+            "earlier netlist, or missing.",
+        ),
+    ] = False,
+    core: Annotated[
+        list[str] | None,
+        typer.Option(help="Measure only this core. The option may be repeated."),
+    ] = None,
+    docs: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            file_okay=False,
+            help="Also write docs/figures in this folder, and the generated blocks of its pages.",
+        ),
+    ] = None,
+    build: Build = BUILD,
+) -> None:
+    """Run the measurements that are not cached, and write the report.
+
+    The report is JSON, Markdown, HTML and plots. It includes the valid cached results of other
+    commands.
+    """
+    from seedbed.flow.cli import instantft_rtl as instantft_rtl_demo
+    from seedbed.flow.cli import zo_trainer_rtl as zo_trainer_rtl_demo
+    from seedbed.flow.report import docs as pages
+    from seedbed.flow.report import figures, jobs
+    from seedbed.flow.report import report as document_files
+    from seedbed.studies import seedlm, zo
+
+    everything = jobs.plan(build)
+    chosen = {registry.find(name).name for name in core} if core else set(CORES)
+    wanted = [job for job in everything if job.core in chosen]
+    if stale:
+        docs = docs or Path()
+        jobs.elaborate(wanted, err)
+        wanted = figures.outdated(wanted, figures.load(docs))
+    elif not all_:
+        wanted = [j for j in wanted if j.main and (not quick or j.kind in jobs.QUICK)]
+    jobs.measure(wanted, err)
+    folder = build / "demo"
+    demos = [*zo.rows(folder), *seedlm.rows(folder)]
+    demos += [*instantft_rtl_demo.rows(folder), *zo_trainer_rtl_demo.rows(folder)]
+    # What 'seedbed board report' has written: this package does not import that of the boards.
+    demos += load_rows([*build.glob("board/report.json")], saved_rows)
+    rows = jobs.cached(everything) + demos
+    path = document_files.build(rows, build / "report")
+    document = json.loads(path.read_text())
+    if docs is not None:
+        rows = figures.merged(figures.load(docs), rows)
+        figures.save(docs, rows)
+        jobs.elaborate(everything, err)
+        committed = document_files.document(rows, lambda row: figures.is_stale(row, build))
+        pages.docs(committed, docs)
+    for line in document_files.summary(document["rows"]):
+        out.print(line, markup=False, highlight=False, soft_wrap=True)
+    names = "report.html, report.md, report.json and plots"
+    out.print(f"The tables are in {path.parent}: {names}.", soft_wrap=True)
+
+
+app.add_typer(checkpoints.app)
+app.add_typer(lutopt_app, name="lutopt")
+demo_app = typer.Typer(help="Run complete jobs on real data.")
+app.add_typer(demo_app, name="demo")
+demo_app.command("instantft")(demo_instantft)
+demo_app.command("lm")(demo_lm)
+demo_app.command("personalise")(demo_personalise)
+demo_app.command("personalise-mlp")(demo_personalise_mlp)
+demo_app.command("sparse")(demo_sparse)
+demo_app.command("elasticzo")(demo_elasticzo)
+demo_app.command("elasticzo-choices")(demo_elasticzo_choices)
+app.command("replay-log")(replay_log)
+
+
+@demo_app.command("zo")
+def demo_zo(
+    data: Data = None,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="The number of runs per row of the table.")
+    ] = 16,
+    build: Build = BUILD,
+) -> None:
+    """Fine-tune a small classifier by zeroth-order SGD with several perturbation sources."""
+    from seedbed.studies import zo
+
+    folder = build / "demo" / ("digits" if data is None else "mnist")
+    zo.run_zo(data, folder, seeds=seeds, console=out)
+
+
+@demo_app.command("seedlm")
+def demo_seedlm(
+    data: Data = None,
+    build: Build = BUILD,
+) -> None:
+    """Compress a trained network, and compute one of its layers in the emitted Verilog."""
+    from seedbed.studies import seedlm
+
+    folder = build / "demo" / ("digits" if data is None else "mnist")
+    seedlm.run_seedlm(data, folder, build=build, console=out)
+
+
+def _compiled_in_vain(command: str) -> bool:
+    """Return whether a tool would be compiled, for minutes, and then be removed."""
+    return bool(tools.uncached()) and command.startswith("yowasp-")
+
+
+@app.command()
+def doctor() -> None:
+    """Show the tools and their versions, and how to install missing ones.
+
+    A tool that is compiled at its first call is compiled here.
+    """
+    rows: list[list[str | Text]] = []
+    missing = 0
+    # Lines without a terminal would repeat those of a tool that is compiled.
+    with err.status("checking the tools") as shown:
+        for name, tool in (tools.TOOLS | tools.OPTIONAL).items():
+            called = os.environ.get(name) or tool.names[0]
+            needed = "" if name in tools.TOOLS else ", needed by one command only"
+            shown.update(f"checking {called}")
+            try:
+                found = Path(tools.find(name)).name
+                called = called if Path(called).name == found else found
+                text = Text("not called" if _compiled_in_vain(found) else tools.version(name))
+            except tools.ToolMissing:
+                text = Text(f"missing{needed}: {tool.remedy}", "" if needed else "red")
+            except RuntimeError as problem:
+                text = Text(f"broken{needed}: {problem}", "" if needed else "red")
+            missing += text.style == "red"
+            rows.append([name, called, text])
+    show_table(out, ["tool", "called as", "version, or how to install it"], rows)
+    if tools.uncached():
+        err.print(
+            f"The tools that are compiled were not called: {tools.uncached()}.", soft_wrap=True
+        )
+    caches = f"Caches are in {user_cache_path()}; XDG_CACHE_HOME sets another folder."
+    out.print(caches, soft_wrap=True)
+    if missing:
+        raise typer.Exit(1)
+
+
+def main() -> None:
+    """Run the command line. Bad input: one sentence on standard error and status 2."""
+    setup_streams()
+    with handled() as interruption:
+        try:
+            tools.setup_environment()
+            # typer returns 130 after a keyboard interrupt.
+            code = app(standalone_mode=False) or 0
+            interrupted = code == 130
+            flush_streams()
+        except BaseException as problem:
+            # A partly imported package, or a library, may raise another exception for it.
+            interrupted = bool(interruption.number) or isinstance(
+                problem, KeyboardInterrupt | typer.Abort
+            )
+            code = 0 if interrupted else _report_error(problem)
+        if interrupted:
+            child.kill_all()
+            code = interruption.status
+            interruption.reported = True
+            err.print(MESSAGE)
+    sys.exit(code)
+
+
+def _report_error(problem: BaseException) -> int:
+    """Print an error message of one sentence, and return the exit status."""
+    sentence = str(problem)
+    if isinstance(problem, UsageError):
+        sentence = problem.format_message()
+    elif isinstance(problem, ModuleNotFoundError):
+        sentence = tools.without(problem)
+    elif isinstance(problem, OSError):
+        if problem.filename:
+            sentence = f"{problem.filename}: {problem.strerror}"
+    elif not isinstance(problem, AssertionError | RuntimeError | TypeError | ValueError):
+        raise problem
+    if not sentence.strip():
+        # Such as an assertion of the code: where it is helps whoever reads the report.
+        at = traceback.extract_tb(problem.__traceback__)[-1]
+        sentence = (
+            f"{type(problem).__name__} without a message in {Path(at.filename).name}, line "
+            f"{at.lineno}: this is a defect of seedbed, please report it"
+        )
+    err.print(f"error: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
+    # An assertion is a failed check of a core or a proof, not bad input.
+    return 1 if isinstance(problem, AssertionError) else 2

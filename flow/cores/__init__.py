@@ -1,0 +1,1 @@
+"""The registry: the cores by families, and what is measured of each."""

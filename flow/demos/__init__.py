@@ -1,1 +1,0 @@
-"""Demonstrations: the papers' jobs on real data."""

@@ -1,0 +1,1 @@
+"""What every long command needs: files, caches, processes, progress, options."""

@@ -1,0 +1,217 @@
+"""Perturbation stream: a seed in, the numbers k eps z out."""
+
+from amaranth.hdl import Cat, Module, Mux, Shape, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from seedbed.hw.generators import lutopt, prng_pool, urng_array
+from seedbed.hw.generators.lutopt import Lutopt
+from seedbed.hw.generators.prng_pool import PrngPool
+from seedbed.hw.generators.scale_lut import ScaleLut
+from seedbed.hw.generators.urng_array import UrngArray
+from seedbed.hw.parts.gf2 import product
+from seedbed.spec import PerturbationConfig
+
+__all__ = ["Perturbation", "beat_layout", "command_layout"]
+
+
+def command_layout(config: PerturbationConfig) -> data.StructLayout:
+    """Return the layout of a command, see :class:`Perturbation`."""
+    return data.StructLayout(
+        {
+            "seed": Shape.cast(range(config.seeds.stop)),
+            "numbers": config.count_width,
+            "eps": signed(config.eps_width),
+            "negative": 1,
+        }
+    )
+
+
+def beat_layout(config: PerturbationConfig) -> data.StructLayout:
+    """Return the layout of a beat, see :class:`Perturbation`."""
+    return data.StructLayout(
+        {
+            "lanes": data.ArrayLayout(signed(config.width), config.lanes),
+            "count": Shape.cast(range(config.lanes + 1)),
+            "exponent": Shape.cast(config.exponents),
+            "negative": 1,
+            "last": 1,
+        }
+    )
+
+
+class Perturbation(wiring.Component):
+    """Generates the d numbers of k eps z, where z is determined by a seed.
+
+    A beat is n signed integers with one common exponent and one common sign::
+
+        k eps z_j = (-1)**negative * lanes[j] * 2**-fraction_bits * 2**exponent
+
+    eps is a power of two: its exponent is added to the scale's, the integers are unchanged. k is a
+    sign bit, which selects addition or subtraction in the sink's adder. The same seed gives the
+    same z, bit for bit; +eps, -eps and the update are three commands with one seed.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.PerturbationConfig`.
+
+    Members
+    -------
+    i : In(stream of struct)
+        One command per perturbation: ``seed`` (``urng``: the array's first word, not zero;
+        ``pool``: the index of the first number; ``lutopt``: any word of 32 bits), ``numbers`` (d;
+        0 gives one beat of count 0), ``eps`` (signed exponent of two), ``negative`` (k = -1).
+    o : Out(stream of struct)
+        ``lanes`` (n x signed(b)), ``count`` (how many lanes are valid: n, or fewer in the last
+        beat), ``exponent`` (signed), ``negative``, ``last``.
+    i_pool : In(stream of struct)
+        ``pool`` only: new contents, already scaled; see
+        :class:`~seedbed.hw.generators.prng_pool.PrngPool`.
+
+    Latency: n cycles from the command to the first beat (``urng``: the array grows), one more than
+    the pool's, or that of :class:`~seedbed.hw.generators.lutopt.Lutopt`. Throughput: a beat every
+    cycle; the next command is accepted after the last beat.
+    Source: PeZO (ICCAD 2025), sections 3.1 and 3.2; replay by seed as in MeZO.
+    """
+
+    interval = 1
+
+    def __init__(self, config: PerturbationConfig):
+        self.config = config
+        members = {
+            "i": In(stream.Signature(command_layout(config))),
+            "o": Out(stream.Signature(beat_layout(config))),
+        }
+        if config.source == "pool":
+            members["i_pool"] = In(stream.Signature(prng_pool.number_layout(config.pool)))
+        super().__init__(members)
+
+    @property
+    def latency(self) -> int:
+        """Cycles from the command to the first beat."""
+        if self.config.source == "urng":
+            return urng_array.latency(self.config.array)
+        if self.config.source == "lutopt":
+            return lutopt.latency(self.config.lutopt)
+        return 1 + prng_pool.latency(self.config.pool)
+
+    def elaborate(self, platform):
+        m = Module()
+        busy = Signal()
+        start = Signal()
+        eps = Signal(signed(self.config.eps_width))
+        negative = Signal()
+        m.d.comb += [
+            self.i.ready.eq(~busy),
+            start.eq(self.i.valid & ~busy),
+            self.o.payload.negative.eq(negative),
+        ]
+        with m.If(start):
+            m.d.sync += [
+                busy.eq(1),
+                eps.eq(self.i.payload.eps),
+                negative.eq(self.i.payload.negative),
+            ]
+        with m.If(self.o.valid & self.o.ready & self.o.payload.last):
+            m.d.sync += busy.eq(0)
+        sources = {"urng": self._from_array, "pool": self._from_pool, "lutopt": self._from_lutopt}
+        source = sources[self.config.source]
+        m.d.comb += self.o.payload.exponent.eq(source(m, busy, start) + eps)
+        return m
+
+    def _countdown(self, m, start, step):
+        """Count d down by n per step; return the current beat's count and whether it is the last.
+
+        The register holds the complement of the remaining count: -1 between perturbations; d and
+        -n are subtracted from it. One operand is the register itself, so that adder and
+        multiplexer share their LUTs. ``last`` is computed one beat early, in parallel with the
+        subtraction, and registered.
+        """
+        lanes = self.config.lanes
+        spent = Signal(self.config.count_width, init=-1)
+        remaining = Signal.like(spent)
+        count = Signal(self.o.payload.count.shape())
+        last = Signal()
+        m.d.comb += [
+            remaining.eq(~spent),
+            count.eq(Mux(last, remaining, lanes)),
+        ]
+        with m.If(start | step):
+            m.d.sync += [
+                spent.eq(spent - Mux(start, self.i.payload.numbers, -lanes)),
+                last.eq(Mux(start, self.i.payload.numbers < lanes + 1, remaining < 2 * lanes + 1)),
+            ]
+        with m.If(step & last):
+            m.d.sync += spent.eq(-1)
+        return count, last
+
+    def _from_array(self, m, busy, start):
+        """Connect the array; return the term that its scale adds to the exponent."""
+        m.submodules.array = array = UrngArray(self.config.array)
+        m.submodules.scale = scale = ScaleLut(self.config.scale)
+        self._from_generator(m, busy, start, array.i_seeds, array.o)
+        m.d.comb += [
+            scale.i.valid.eq(array.advance),
+            scale.i.payload.eq(product(self.config.array.lfsr.matrix, array.ahead)),
+            scale.o.ready.eq(array.advance),
+        ]
+        if self.config.scale.style == "constant":
+            return 0
+        # A memory's clock-to-output delay is long, so the table's output is registered. It is read
+        # one beat earlier to compensate.
+        above = Signal(range(self.config.scale.greatest - self.config.scale.least + 1))
+        with m.If(array.advance):
+            m.d.sync += above.eq(scale.o.payload - self.config.scale.least)
+        return above
+
+    def _from_lutopt(self, m, busy, start):
+        """Connect the linear generator; its scale is constant, so the exponent's term is 0."""
+        m.submodules.generator = generator = Lutopt(self.config.lutopt)
+        self._from_generator(m, busy, start, generator.i_seed, generator.o)
+        return 0
+
+    def _from_generator(self, m, busy, start, seeds, words):
+        """Connect a generator that never ends: its seeds, and its words as signed numbers."""
+        fire = Signal()
+        count, last = self._countdown(m, start, fire)
+        m.d.comb += [
+            seeds.valid.eq(start),
+            seeds.payload.eq(self.i.payload.seed),
+            # Between perturbations a beat of the previous one is pending and is discarded.
+            words.ready.eq(~busy | self.o.ready),
+            self.o.valid.eq(busy & words.valid),
+            fire.eq(self.o.valid & self.o.ready),
+            self.o.payload.count.eq(count),
+            self.o.payload.last.eq(last),
+        ]
+        for number, word in zip(self.o.payload.lanes, words.payload, strict=True):
+            m.d.comb += number.eq(Cat(word[:-1], ~word[-1]))
+
+    def _from_pool(self, m, busy, start):
+        """Connect the pool; its numbers are already scaled, so the exponent's term is 0."""
+        m.submodules.pool = pool = PrngPool(self.config.pool)
+        wiring.connect(m, wiring.flipped(self.i_pool), pool.i_pool)
+        index = Signal.like(self.i.payload.seed)
+        requesting = Signal()
+        seek = Signal()
+        request_fire = Signal()
+        count, last = self._countdown(m, start, request_fire)
+        m.d.comb += [
+            pool.i.valid.eq(requesting),
+            pool.i.payload.seek.eq(seek),
+            pool.i.payload.start.eq(index),
+            pool.i.payload.count.eq(count),
+            pool.i.payload.last.eq(last),
+            request_fire.eq(requesting & pool.i.ready),
+            self.o.valid.eq(pool.o.valid),
+            pool.o.ready.eq(self.o.ready),
+            self.o.payload.lanes.eq(pool.o.payload.lanes),
+            self.o.payload.count.eq(pool.o.payload.count),
+            self.o.payload.last.eq(pool.o.payload.last),
+        ]
+        with m.If(request_fire):
+            m.d.sync += [seek.eq(0), requesting.eq(~last)]
+        with m.If(start):
+            m.d.sync += [requesting.eq(1), seek.eq(1), index.eq(self.i.payload.seed)]
+        return 0

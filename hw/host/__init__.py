@@ -1,0 +1,4 @@
+"""The link to a host: bytes, frames and words.
+
+Cores: host_link.
+"""

@@ -1,0 +1,295 @@
+"""Cache of 4-bit activations in external memory: an entry an image, stored once, fetched often."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from seedbed.hw.memory.burst_monitor import BurstMonitor
+from seedbed.hw.memory.bursts import Bursts, command_layout
+from seedbed.hw.memory.entry_converter import EntryConverter
+from seedbed.hw.memory.forward_cache_layouts import (
+    Part,
+    answer_layout,
+    codes_layout,
+    read_layout,
+    request_layout,
+    write_layout,
+)
+from seedbed.hw.memory.memory_port import response_layout
+from seedbed.spec import FORWARD_CACHE_KINDS, FORWARD_CACHE_STATUS, ForwardCacheConfig
+
+__all__ = ["ForwardCache"]
+
+_FETCH, _STORE, _CLEAR = range(len(FORWARD_CACHE_KINDS))
+_DONE, _MISS, _RANGE, _MEMORY, _FRAME = range(len(FORWARD_CACHE_STATUS))
+
+
+class ForwardCache(wiring.Component):
+    """Keeps what a frozen network makes of each image, and knows of which images it does.
+
+    An entry is the codes of an image's vectors and a peak for each of their blocks, laid out in
+    memory as :class:`~seedbed.spec.ForwardCacheConfig` says. One request runs at a time. A fetch
+    reads an entry from its first beat to its last, peaks first, so that each beat of codes leaves
+    with its peak; a store writes the codes as they come, and the peaks, which are then known,
+    after them. One bit an entry says whether it is a hit. The bits are cleared after reset, one a
+    cycle, and requests wait for that.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.ForwardCacheConfig`.
+
+    Members
+    -------
+    i : In(stream of struct)
+        ``index`` (16 bits) and ``kind`` (by its place in
+        :data:`~seedbed.spec.FORWARD_CACHE_KINDS`: fetch, store, or clear, which forgets all
+        entries and does not look at the index).
+    i_codes : In(stream of struct)
+        A frame a store, whatever becomes of it: ``codes`` (store_lanes x 4 bits), ``peak`` of their
+        block (peak_width bits; that of the block's last beat counts), ``last`` with the entry's
+        final beat. Each vector is filled up to a whole beat of memory.
+    o_codes : Out(stream of struct)
+        A frame a fetch that hits: ``codes`` (fetch_lanes x 4 bits), ``peak``, ``last``.
+    o : Out(stream of struct)
+        ``status``, one a request, once it is over.
+    o_command : Out(stream of struct)
+        A burst: ``address`` (of its first beat, in beats), ``write``, ``length`` (beats - 1).
+    o_write : Out(stream of struct)
+        ``data`` (beat_bits bits) and ``last`` (of a burst), in the order of the commands, before
+        or after their transfer.
+    i_response : In(stream of struct)
+        ``error``, one a burst that was written.
+    i_read : In(stream of struct)
+        ``data``, ``error`` and ``last`` (of a burst), in the order of the commands.
+
+    Errors: ``status`` says how a request ended, by its place in
+    :data:`~seedbed.spec.FORWARD_CACHE_STATUS`; after each of them the next request is taken.
+    ``miss``: the entry was not stored since the last clear or reset; nothing is read. ``range``:
+    there is no such index or kind; a store's frame is dropped. ``frame``: a store's ``last`` came
+    too early, and its burst was filled up with zeros, or was missing, and beats were dropped until
+    it came. ``memory``: it answered an error, a burst of another length, nothing for
+    ``timeout_cycles``, or more than it was asked for since the last request or ``clear``; a
+    fetch's beats have all been given, but mean nothing. A store that does not end with ``done``
+    leaves no hit.
+
+    After a burst of another length, and after a reset, which may cut a burst that is read, what
+    memory still gives is discarded until nothing has come for ``drain_cycles``. A burst that is
+    written must not be cut: memory is to be reset together with the core, or while no store runs.
+
+    Latency: ``latency`` cycles from a request to its first command, ``miss_latency`` to the answer
+    of a miss, 1 from a beat of memory to codes and back. Throughput: a beat of codes every cycle,
+    or of memory, whichever is narrower.
+    Source: InstantFT, sections 3.1 and 4.1.
+    """
+
+    interval = 1
+    latency = 4
+    miss_latency = 3
+
+    def __init__(self, config: ForwardCacheConfig):
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(request_layout())),
+                "i_codes": In(stream.Signature(codes_layout(config, config.store_lanes))),
+                "o_codes": Out(stream.Signature(codes_layout(config, config.fetch_lanes))),
+                "o": Out(stream.Signature(answer_layout())),
+                "o_command": Out(stream.Signature(command_layout(config))),
+                "o_write": Out(stream.Signature(write_layout(config))),
+                "i_response": In(stream.Signature(response_layout())),
+                "i_read": In(stream.Signature(read_layout(config))),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.converter = converter = EntryConverter(self.config)
+        m.submodules.bursts = bursts = Bursts(self.config)
+        m.submodules.monitor = monitor = BurstMonitor(self.config)
+        # A memory of one row would have no address.
+        m.submodules.hits = hits = memory.Memory(
+            shape=1, depth=max(2, self.config.entries), init=[]
+        )
+        self._hit, self._known = hits.read_port(), hits.write_port()
+        self._index = Signal(16, name="index")
+        self._kind = Signal(2, name="kind", reset_less=True)
+        self._status = Signal(3, name="status")
+        self._stores = Signal(name="stores")
+        self._begins = Signal(name="begins")
+        # A request is being served; and nothing is served while memory settles.
+        self._serving = Signal(name="serving")
+        self._settling = Signal(name="settling")
+        # Of a request: out of range, and whether its entry is stored.
+        self._out_of_range = Signal(name="out_of_range", reset_less=True)
+        self._found = Signal(name="found", reset_less=True)
+        # A beat or an answer that nothing was asked for: of this request, or before the next one.
+        self._dirty = Signal(name="dirty")
+        self._distrusts = Signal(name="distrusts")
+        self._connect(m, converter, bursts, monitor)
+        self._judge(m, converter, monitor)
+        with m.FSM() as control:
+            self._mark(m, control, monitor)
+            self._clear_states(m, monitor)
+            self._request_states(m, converter, bursts)
+            self._transfer_states(m, converter, bursts, monitor)
+        return m
+
+    def _connect(self, m, converter, bursts, monitor):
+        """Connect the parts to the ports, and to one another."""
+        read, response, flipped = self.i_read, self.i_response, wiring.flipped
+        wiring.connect(m, flipped(self.i_codes), converter.i_codes)
+        wiring.connect(m, flipped(self.i_read), converter.i_read)
+        wiring.connect(m, converter.o_codes, flipped(self.o_codes))
+        wiring.connect(m, converter.o_write, flipped(self.o_write))
+        wiring.connect(m, bursts.o, flipped(self.o_command))
+        command = bursts.o.valid & bursts.o.ready
+        ports = bursts.busy | converter.o_write.valid | response.valid | read.valid
+        m.d.comb += [
+            self._stores.eq(self._kind == _STORE),
+            self._hit.addr.eq(self.i.payload.index),
+            self._hit.en.eq(self.i.valid & self.i.ready),
+            self._known.addr.eq(self._index),
+            bursts.start.eq(self._begins),
+            bursts.index.eq(self._index),
+            bursts.write.eq(self._stores),
+            converter.column.eq(bursts.column),
+            converter.outstanding.eq(monitor.reads != 0),
+            converter.abandon.eq(monitor.timed_out),
+            response.ready.eq(1),
+            monitor.write_command.eq(command & self._stores),
+            monitor.read_command.eq(command & ~self._stores),
+            monitor.response.eq(response.valid),
+            monitor.read.eq(read.valid & read.ready),
+            monitor.read_last.eq(read.payload.last),
+            monitor.active.eq(ports | ~read.ready),
+            self.o.payload.status.eq(self._status),
+        ]
+
+    def _judge(self, m, converter, monitor):
+        """Say what went wrong with a request."""
+        error = monitor.answered & self.i_response.payload.error
+        failed = converter.fault | monitor.stray | monitor.timed_out | error
+        # A broken frame counts for more: it is the sender's own fault.
+        with m.If(converter.broken):
+            m.d.sync += self._status.eq(_FRAME)
+        with m.Elif(self._serving & failed & (self._status == _DONE)):
+            m.d.sync += self._status.eq(_MEMORY)
+        with m.If(monitor.stray & self._serving):
+            m.d.sync += self._dirty.eq(1)
+        with m.If(monitor.stray & ~self._serving & ~self._settling):
+            m.d.sync += self._distrusts.eq(1)
+
+    def _mark(self, m, control, monitor):
+        """Say what the states mean for memory."""
+        outstanding = (monitor.reads != 0) | (monitor.writes != 0)
+        settling = [control.ongoing(state) for state in ("RESET", "SETTLE", "DRAIN")]
+        m.d.comb += [
+            self._serving.eq(control.ongoing("CODES") | control.ongoing("LAST")),
+            self._settling.eq(Cat(settling).any()),
+            monitor.listen.eq(self._settling | (control.ongoing("LAST") & outstanding)),
+        ]
+
+    def _clear_states(self, m, monitor):
+        """Forget all entries, after a reset or on request."""
+        for state in ("RESET", "CLEAR"):
+            with m.State(state):
+                m.d.comb += self._known.en.eq(1)
+                m.d.sync += self._index.eq(self._index + 1)
+                with m.If(self._index == self.config.entries - 1):
+                    m.next = "SETTLE" if state == "RESET" else "ANSWER"
+        # What was under way before the reset comes to its end.
+        with m.State("SETTLE"), m.If(monitor.silent):
+            m.next = "IDLE"
+
+    def _request_states(self, m, converter, bursts):
+        """Take a request, look its entry up, and begin, or refuse."""
+        config, request = self.config, self.i
+        stores, out_of_range, distrusts = self._stores, self._out_of_range, self._distrusts
+        with m.State("IDLE"):
+            m.d.comb += request.ready.eq(1)
+            m.d.sync += [
+                self._index.eq(Mux(request.payload.kind == _CLEAR, 0, request.payload.index)),
+                self._kind.eq(request.payload.kind),
+                self._status.eq(_DONE),
+            ]
+            with m.If(request.valid):
+                m.next = "SEEK"
+                with m.If(request.payload.kind == _CLEAR):
+                    m.d.sync += distrusts.eq(0)
+                    m.next = "CLEAR"
+        with m.State("SEEK"):
+            # A block memory is slow to show what it holds: nothing is decided from it directly.
+            m.d.sync += [
+                self._found.eq(self._hit.data),
+                out_of_range.eq((self._index >= config.entries) | (self._kind > _CLEAR)),
+            ]
+            m.next = "LOOK"
+        refused = Signal()
+        m.d.comb += refused.eq(out_of_range | distrusts)
+        with m.State("LOOK"):
+            m.d.comb += self._begins.eq(~refused & (stores | self._found))
+            with m.If(out_of_range):
+                m.d.sync += self._status.eq(_RANGE)
+            with m.Elif(distrusts):
+                m.d.sync += [self._status.eq(_MEMORY), distrusts.eq(0), self._dirty.eq(1)]
+            with m.Elif(~self._begins):
+                m.d.sync += self._status.eq(_MISS)
+            with m.If(stores):
+                # Whatever was stored there is lost now.
+                m.d.comb += [
+                    self._known.en.eq(~out_of_range),
+                    converter.start.eq(1),
+                    converter.part.eq(Mux(refused, Part.DROP, Part.CODES)),
+                    bursts.skip.eq(config.peak_beats),
+                    bursts.rest.eq(config.code_beats - 1),
+                ]
+                m.next = "CODES"
+                with m.If(refused):
+                    m.next = "LAST"
+            with m.Else():
+                m.d.comb += [
+                    converter.start.eq(self._begins),
+                    converter.part.eq(Part.FETCH),
+                    bursts.rest.eq(config.beats - 1),
+                ]
+                m.next = "ANSWER"
+                with m.If(self._begins | (refused & ~out_of_range)):
+                    m.next = "LAST"
+
+    def _transfer_states(self, m, converter, bursts, monitor):
+        """See a request to its end, and answer it."""
+        config, timed_out, drained = self.config, monitor.timed_out, Signal()
+        over = Signal()
+        m.d.comb += [
+            over.eq(converter.idle & ~bursts.busy & (monitor.writes == 0)),
+            drained.eq(monitor.silent & ((monitor.reads == 0) | timed_out)),
+        ]
+        # The commands for codes may still wait, and those for peaks come after them.
+        with m.State("CODES"), m.If(converter.idle & ~bursts.busy):
+            m.next = "LAST"
+            with m.If(self._status != _FRAME):
+                m.d.comb += [
+                    self._begins.eq(1),
+                    converter.start.eq(1),
+                    converter.part.eq(Part.PEAKS),
+                    bursts.rest.eq(config.peak_beats - 1),
+                ]
+        with m.State("LAST"):
+            m.d.comb += monitor.clear_writes.eq(timed_out)
+            with m.If(over & (~timed_out | (self._status != _DONE))):
+                m.d.comb += [
+                    self._known.en.eq(self._stores & (self._status == _DONE)),
+                    self._known.data.eq(1),
+                ]
+                m.next = "ANSWER"
+                with m.If(self._dirty | converter.lost):
+                    m.next = "DRAIN"
+        with m.State("DRAIN"), m.If(drained):
+            m.d.comb += monitor.clear_reads.eq(1)
+            m.d.sync += self._dirty.eq(0)
+            m.next = "ANSWER"
+        with m.State("ANSWER"):
+            m.d.comb += self.o.valid.eq(1)
+            with m.If(self.o.ready):
+                m.next = "IDLE"

@@ -1,0 +1,4 @@
+"""Products of matrices and vectors: dense, compressed and sparse.
+
+Cores: mac_array, gemv, sparse_mac.
+"""

@@ -1,0 +1,175 @@
+"""Matrix-vector product of packed or plain weights, with a sparse side path as an option."""
+
+from amaranth.hdl import Module
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from seedbed.hw.products import gemv_engine
+from seedbed.hw.products.gemv_engine import GemvEngine
+from seedbed.hw.products.gemv_layouts import (
+    command_layout,
+    result_layout,
+    vector_layout,
+    weights_layout,
+)
+from seedbed.hw.products.sparse_layouts import entry_layout
+from seedbed.hw.products.sparse_mac import SparseMac
+from seedbed.spec import SPARSE_MAC_KINDS, GemvConfig
+
+__all__ = ["Gemv"]
+
+_PRODUCT = SPARSE_MAC_KINDS.index("product")
+
+
+class Gemv(wiring.Component):
+    """y = W x, exact in integers; W is streamed once, a beat per cycle, and x is stored.
+
+    A job is a command, the vector, the rows of W one after the other, and a result per row. With
+    packed weights, whose blocks b of C columns give sums S and an exponent e, or plain weights w::
+
+        y_r = sum over b of 2^(e_rb + 8) sum over c of S_rbc x_(C b + c)        (packed)
+        y_r = sum over c of w_rc x_c                                            (plain)
+
+    or codes with a table of levels and an exponent e per row::
+
+        y_r = 2^(e_r + 8) sum over c of level_r[code_rc] x_c                    (lut4)
+
+    so that the value of a packed row is ``y_r 2^-8 / (2^(B - 1) - 1)`` times the scales of tensor
+    and vector. Every row begins in a new beat; the unused part of its last beat counts as 0.
+
+    With a side path the entries of a sparse matrix are added, which is trained, see
+    :class:`~seedbed.hw.products.sparse_mac.SparseMac`: entries are stored or streamed, perturbed on
+    their way to a multiplier, and updated in place.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.GemvConfig`.
+
+    Members
+    -------
+    i : In(stream of struct)
+        ``columns`` (1 .. ``config.columns``), ``rows`` (from 1), ``plain`` (plain weights, not
+        packed; only with ``seedlm``) and ``clear``. A command is accepted after the last result of
+        the job before. With ``clear`` the other fields are ignored and a running job is aborted.
+
+        With a side path also ``kind`` (index of ``SPARSE_MAC_KINDS``: only a product has a vector
+        and rows of W), ``first`` (not with streamed entries) and ``count`` of the entries,
+        ``shift``, ``perturb``, ``negative``, ``scale``, ``seed`` and ``gain``.
+    i_vector : In(stream of struct)
+        ``lanes`` (group x signed(activation_width); of several vectors, a group of each), ``last``
+        with the beat of the last column.
+    i_weights : In(stream of struct)
+        ``data`` (beat_bits bits: blocks, codes or plain weights, the first one lowest), ``last``
+        with the last beat of every row. With ``lut4``, before the codes of each row the table of
+        the next row, and before the first one its own: levels, the first one lowest, and in the 4
+        highest bits the exponent.
+    i_entries : In(stream of struct)
+        With a side path: ``row``, ``column``, ``value`` of entries that are loaded or streamed.
+    o : Out(stream of struct)
+        ``sum`` (signed(result_width), one of each vector), ``status`` (see below), ``last`` with
+        the job's last.
+    o_entries : Out(stream of struct)
+        With a side path: the entries of an update with their new values, and ``last``.
+
+    Errors: the ``status`` of a job's last result is an index of
+    :data:`~seedbed.spec.GEMV_STATUS`. If it is not ``ok``, that result is an extra one, with
+    ``sum`` 0, and the beats of vector, weights and entries are discarded from the error on until
+    the next command. The errors are ``shape`` (a field of the command out of range), ``vector`` or
+    ``row`` (a ``last`` that is missing or too early), ``cleared``, and those of entries: ``order``,
+    ``repeated`` and ``range``. An error of the side path is reported when all rows of W have come.
+    The sources must have stopped before the next command. After an error, its data is sent after
+    its transfer, because what comes with it is discarded. A command with ``clear`` ends the
+    discarding and has no other effect.
+
+    Latency: ``latency`` cycles from a row's last beat to its result, ``plain_latency`` if plain.
+    Throughput: a beat every cycle, rows of one beat too; a beat of the vector every cycle; of the
+    side path, an entry or a row's sum every cycle.
+    Source: SeedLM (arXiv:2410.10714), section 4.2 and Figure 4; SensZOQ (arXiv:2406.02913) for the
+    side path.
+    """
+
+    interval = 1
+
+    def __init__(self, config: GemvConfig):
+        self.config = config
+        members = {
+            "i": In(stream.Signature(command_layout(config))),
+            "i_vector": In(stream.Signature(vector_layout(config))),
+            "i_weights": In(stream.Signature(weights_layout(config))),
+            "o": Out(stream.Signature(result_layout(config))),
+        }
+        if config.sparse:
+            members["i_entries"] = In(stream.Signature(entry_layout(config.sparse)))
+            members["o_entries"] = Out(stream.Signature(entry_layout(config.sparse, last=1)))
+        super().__init__(members)
+
+    @property
+    def plain_latency(self) -> int:
+        """Cycles from the last beat of a row of plain weights to its result."""
+        side = SparseMac.latency if self.config.sparse else 0
+        return gemv_engine.plain_latency(self.config) + side
+
+    @property
+    def latency(self) -> int:
+        """Cycles from the last beat of a row of packed weights to its result."""
+        side = SparseMac.latency if self.config.sparse else 0
+        return gemv_engine.latency(self.config) + side
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.engine = engine = GemvEngine(self.config)
+        wiring.connect(m, wiring.flipped(self.i_weights), engine.i_weights)
+        if self.config.sparse:
+            self._add_side_path(m, engine)
+        else:
+            for outer, inner in (
+                (self.i, engine.i),
+                (self.i_vector, engine.i_vector),
+                (self.o, engine.o),
+            ):
+                wiring.connect(m, wiring.flipped(outer), inner)
+        return m
+
+    def _add_side_path(self, m, engine):
+        """Give commands and vector to both, and the sums of the engine to the side path."""
+        m.submodules.sparse = sparse = SparseMac(self.config.sparse)
+        wiring.connect(m, wiring.flipped(self.i_entries), sparse.i_entries)
+        wiring.connect(m, wiring.flipped(self.o), sparse.o)
+        wiring.connect(m, wiring.flipped(self.o_entries), sparse.o_entries)
+        self._command(m, engine, sparse)
+        dense, sums = engine.o, sparse.i_sums
+        m.d.comb += [
+            self.i_vector.ready.eq(engine.i_vector.ready & sparse.i_vector.ready),
+            engine.i_vector.payload.eq(self.i_vector.payload),
+            sparse.i_vector.payload.eq(self.i_vector.payload),
+            engine.i_vector.valid.eq(self.i_vector.valid & sparse.i_vector.ready),
+            sparse.i_vector.valid.eq(self.i_vector.valid & engine.i_vector.ready),
+            sums.valid.eq(dense.valid),
+            sums.payload.status.eq(dense.payload.status),
+            sums.payload.last.eq(dense.payload.last),
+            dense.ready.eq(sums.ready),
+        ]
+        if self.config.vectors == 1:
+            m.d.comb += sums.payload.sum.eq(dense.payload.sum)
+        else:
+            pairs = zip(sums.payload.sum, dense.payload.sum, strict=True)
+            m.d.comb += [to.eq(value) for to, value in pairs]
+
+    def _command(self, m, engine, sparse):
+        """Give a command to both."""
+        command, job, side = self.i.payload, engine.i.payload, sparse.i.payload
+        # An engine that is not ready for a clear has no more to wait for.
+        engine_ready = command.clear | engine.i.ready
+        m.d.comb += [
+            job.columns.eq(command.columns),
+            job.rows.eq(command.rows),
+            # A command without a product ends the discarding of the engine, too.
+            job.clear.eq(command.clear | (command.kind != _PRODUCT)),
+            *(side[name].eq(command[name]) for name in side.shape().members),
+            engine.i.valid.eq(self.i.valid & sparse.i.ready),
+            sparse.i.valid.eq(self.i.valid & engine_ready),
+            self.i.ready.eq(sparse.i.ready & engine_ready),
+        ]
+        if self.config.decode == "seedlm":
+            m.d.comb += job.plain.eq(command.plain)

@@ -1,0 +1,277 @@
+"""Matrix-vector product with a beat of packed weights per cycle."""
+
+from dataclasses import replace
+
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from seedbed.hw.products import gemv_decode, mac_array
+from seedbed.hw.products.activation_memory import ActivationMemory
+from seedbed.hw.products.gemv_decode import GemvDecode
+from seedbed.hw.products.gemv_layouts import job_layout, sums_layout, vector_layout, weights_layout
+from seedbed.spec import GemvConfig
+from seedbed.spec.gemv import GEMV_STATUS
+
+__all__ = ["GemvEngine", "latency", "plain_latency"]
+
+_SHAPE, _VECTOR, _ROW, _CLEARED = map(GEMV_STATUS.index, ("shape", "vector", "row", "cleared"))
+
+
+def plain_latency(config: GemvConfig) -> int:
+    """Return :attr:`GemvEngine.plain_latency`."""
+    decode = 1 if config.decompress else gemv_decode.latency(config)
+    return decode + mac_array.latency(config.mac)
+
+
+def latency(config: GemvConfig) -> int:
+    """Return :attr:`GemvEngine.latency`."""
+    return gemv_decode.latency(config) + mac_array.latency(config.mac)
+
+
+class _Job:
+    """Signals of the job that runs, which its states, its counters and its data path share."""
+
+    def __init__(self, limit: int):
+        self.plain = Signal()
+        self.status = Signal(3)
+        # Decoded states: one of these is 1, or none while idle.
+        self.loading = Signal()
+        self.running = Signal()
+        self.flushing = Signal()
+        self.aborting = Signal()
+        self.draining = Signal()
+        self.discard = Signal()
+        self.accepts = Signal()
+        # Rows that were accepted whole and have no result yet.
+        self.in_flight = Signal(range(limit + 2))
+        self.fire = Signal()
+        # The next beat is one of a row's table.
+        self.table = Signal()
+        self.row_error = Signal()
+        self.row_accepted = Signal()
+        self.last_row = Signal()
+        self.result_fire = Signal()
+        self.last_in_flight = Signal()
+        self.error_result = Signal()
+
+
+class GemvEngine(wiring.Component):
+    """The dense part of the core ``gemv``: jobs, vectors, decoder, multipliers.
+
+    The pipeline never stalls. Back-pressure is credit-based: a row's last beat is accepted only if
+    the result FIFO has a free entry.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.GemvConfig`.
+
+    Members
+    -------
+    i, i_vector, i_weights, o : streams of struct
+        As of :class:`~seedbed.hw.products.gemv.Gemv`, without the side path.
+    refuse : In(1)
+        The command at ``i`` is one of a wrong shape.
+
+    Latency: ``latency`` cycles from a row's last beat to its result, ``plain_latency`` if plain.
+    Throughput: a beat every cycle, rows of one beat too; a beat of the vector every cycle.
+    Source: SeedLM (arXiv:2410.10714), section 4.2 and Figure 4.
+    """
+
+    interval = 1
+
+    def __init__(self, config: GemvConfig):
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(job_layout(config))),
+                "refuse": In(1),
+                "i_vector": In(stream.Signature(vector_layout(config))),
+                "i_weights": In(stream.Signature(weights_layout(config))),
+                "o": Out(stream.Signature(sums_layout(config))),
+            }
+        )
+
+    @property
+    def plain_latency(self) -> int:
+        """Cycles from the last beat of a row of plain weights to its result."""
+        return plain_latency(self.config)
+
+    @property
+    def latency(self) -> int:
+        """Cycles from the last beat of a row of packed weights to its result."""
+        return latency(self.config)
+
+    @property
+    def _limit(self) -> int:
+        """Rows that may be in flight: as many as rows of one beat need for one per cycle."""
+        return self.latency + 1
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.memory = memory = ActivationMemory(self.config)
+        m.submodules.decode = decode = GemvDecode(self.config)
+        # One more than the credit: an aborted job needs an entry for its last result.
+        results = replace(self.config.mac, results=self._limit + 1)
+        m.submodules.mac = mac = mac_array.MacArray(results)
+        job = _Job(self._limit)
+        self._count(m, memory, decode, job)
+        self._sequence(m, memory, job)
+        m.d.comb += [
+            self.i_vector.ready.eq(job.discard | (job.loading & memory.i.ready)),
+            memory.i.valid.eq(job.loading & self.i_vector.valid),
+            memory.i.payload.eq(self.i_vector.payload),
+            memory.start.eq(job.accepts),
+            memory.columns.eq(self.i.payload.columns),
+            memory.plain.eq(job.plain),
+        ]
+        m.d.comb += [
+            job.error_result.eq(job.draining & job.last_in_flight),
+            self.o.valid.eq(mac.o.valid),
+            mac.o.ready.eq(self.o.ready),
+            self.o.payload.status.eq(Mux(job.error_result, job.status, 0)),
+            self.o.payload.last.eq(job.error_result | (job.flushing & job.last_in_flight)),
+        ]
+        sums = Value.cast(self.o.payload.sum)
+        m.d.comb += sums.eq(Mux(job.error_result, 0, Value.cast(mac.o.payload.sums)))
+        self._multiply(m, memory, decode, mac, job)
+        return m
+
+    def _count(self, m, memory, decode, job):
+        """Count the rows of a job, the beats of a row, and the rows without a result."""
+        config, command, weights = self.config, self.i.payload, self.i_weights.payload
+        rows = Signal(config.row_width)
+        beat = Signal.like(memory.last_row)
+        row_end = Signal()
+        room = Signal()
+        m.d.comb += [
+            room.eq((job.in_flight != self._limit) & decode.ready),
+            self.i_weights.ready.eq(job.discard | (job.running & room)),
+            job.fire.eq(job.running & self.i_weights.valid & self.i_weights.ready),
+            row_end.eq((beat == memory.last_row) & ~job.table),
+            job.row_error.eq(job.fire & (weights.last != row_end)),
+            job.row_accepted.eq(job.aborting | (job.fire & (weights.last | row_end) & ~job.table)),
+            job.last_row.eq(job.row_accepted & (rows == 1)),
+            job.result_fire.eq(self.o.valid & self.o.ready),
+            job.last_in_flight.eq(job.in_flight == 1),
+        ]
+        with m.If(job.accepts):
+            m.d.sync += [rows.eq(command.rows), beat.eq(0)]
+            if config.decode == "seedlm":
+                m.d.sync += job.plain.eq(command.plain)
+        with m.If(job.fire):
+            with m.If(~job.table):
+                m.d.sync += beat.eq(Mux(job.row_accepted, 0, beat + 1))
+            with m.If(job.row_accepted):
+                m.d.sync += rows.eq(rows - 1)
+        if config.table_beats:
+            self._count_tables(m, job, rows)
+        m.d.sync += job.in_flight.eq(job.in_flight + job.row_accepted - job.result_fire)
+
+    def _count_tables(self, m, job, rows):
+        """Count the beats of tables that come before the next beat of codes.
+
+        A row's table comes a row ahead, so that it is loaded by then: before the first row there
+        are two, and before the last none.
+        """
+        beats = self.config.table_beats
+        tables = Signal(range(2 * beats + 1))
+        m.d.comb += job.table.eq(tables != 0)
+        with m.If(job.accepts):
+            m.d.sync += tables.eq(Mux(self.i.payload.rows == 1, 1, 2) * beats)
+        with m.If(job.fire):
+            with m.If(job.table):
+                m.d.sync += tables.eq(tables - 1)
+            with m.Elif(job.row_accepted):
+                m.d.sync += tables.eq(Mux(rows == 2, 0, beats))
+
+    def _sequence(self, m, memory, job):
+        """Walk through the states of a job, from its command to its last result."""
+        config, command = self.config, self.i.payload
+        clear = Signal()
+        shape_error = Signal()
+        m.d.comb += [
+            clear.eq(self.i.valid & command.clear),
+            shape_error.eq(
+                (command.columns == 0)
+                | (command.columns > config.columns)
+                | (command.rows == 0)
+                | self.refuse
+            ),
+        ]
+        with m.FSM():
+            for state in ("IDLE", "DISCARD"):
+                with m.State(state):
+                    m.d.comb += [
+                        self.i.ready.eq(1),
+                        job.accepts.eq(self.i.valid & ~command.clear),
+                        job.discard.eq(state == "DISCARD"),
+                    ]
+                    with m.If(clear):
+                        m.next = "IDLE"
+                    with m.Elif(job.accepts & shape_error):
+                        m.d.sync += job.status.eq(_SHAPE)
+                        m.next = "ABORT"
+                    with m.Elif(job.accepts):
+                        m.next = "LOAD"
+            with m.State("LOAD"):
+                m.d.comb += [job.loading.eq(1), self.i.ready.eq(command.clear)]
+                with m.If(memory.done):
+                    m.next = "RUN"
+                with m.If(memory.fault | clear):
+                    m.d.sync += job.status.eq(Mux(memory.fault, _VECTOR, _CLEARED))
+                    m.next = "ABORT"
+            with m.State("RUN"):
+                m.d.comb += [job.running.eq(1), self.i.ready.eq(command.clear)]
+                with m.If(clear):
+                    m.d.sync += job.status.eq(_CLEARED)
+                    m.next = "ABORT"
+                with m.If(job.last_row):
+                    m.next = "FLUSH"
+                with m.If(job.row_error):
+                    m.d.sync += job.status.eq(_ROW)
+                    m.next = "DRAIN"
+                    # Of a row without weights there is no beat that ends it.
+                    with m.If(job.table):
+                        m.next = "ABORT"
+            with m.State("FLUSH"):
+                m.d.comb += job.flushing.eq(1)
+                with m.If(job.result_fire & job.last_in_flight):
+                    m.next = "IDLE"
+            with m.State("ABORT"):
+                m.d.comb += [job.aborting.eq(1), job.discard.eq(1)]
+                m.next = "DRAIN"
+            with m.State("DRAIN"):
+                m.d.comb += [job.draining.eq(1), job.discard.eq(1)]
+                with m.If(job.result_fire & job.last_in_flight):
+                    m.next = "DISCARD"
+
+    def _multiply(self, m, memory, decode, mac, job):
+        """Connect the decoder, and give its weights to the multipliers with their activations."""
+        valid, last, beat = decode.valid, decode.last_weights, mac.i.payload
+        first = Signal(init=1)
+        row = Signal.like(memory.row)
+        m.d.comb += [
+            decode.start.eq(job.accepts),
+            decode.plain.eq(job.plain),
+            decode.table.eq(job.table),
+            decode.fire.eq(job.fire),
+            decode.data.eq(self.i_weights.payload.data),
+            # An aborted job ends its row with an arbitrary beat, so that the pipeline is empty
+            # for the next job. The result of that row becomes the job's last result.
+            decode.last.eq(job.row_accepted),
+            decode.abort.eq(job.aborting),
+            mac.i.valid.eq(valid),
+            beat.first.eq(first),
+            beat.last.eq(last),
+            beat.weights.eq(decode.weights),
+            beat.on.eq(decode.on),
+            beat.activations.eq(memory.o),
+            memory.row.eq(Mux(valid, Mux(last, 0, row + 1), row)),
+        ]
+        if self.config.mac.exponent_width:
+            m.d.comb += beat.exponents.eq(decode.exponents)
+        m.d.sync += row.eq(memory.row)
+        with m.If(valid):
+            m.d.sync += first.eq(last)

@@ -1,0 +1,56 @@
+"""Layouts of the streams of the matrix-vector product."""
+
+from amaranth.hdl import signed
+from amaranth.lib import data
+
+from seedbed.hw.products import sparse_layouts
+from seedbed.hw.products.sparse_layouts import each_vector
+from seedbed.spec import GemvConfig
+
+__all__ = [
+    "command_layout",
+    "job_layout",
+    "result_layout",
+    "sums_layout",
+    "vector_layout",
+    "weights_layout",
+]
+
+
+def job_layout(config: GemvConfig) -> data.StructLayout:
+    """Return the layout of a command of :class:`~seedbed.hw.products.gemv_engine.GemvEngine`."""
+    fields = {"columns": range(config.columns + 1), "rows": config.row_width}
+    if config.decode == "seedlm":
+        fields["plain"] = 1
+    return data.StructLayout(fields | {"clear": 1})
+
+
+def command_layout(config: GemvConfig) -> data.StructLayout:
+    """Return the layout of a command, see :class:`~seedbed.hw.products.gemv.Gemv`."""
+    fields = dict(job_layout(config).members)
+    if config.sparse:
+        fields |= sparse_layouts.command_layout(config.sparse).members
+    return data.StructLayout(fields)
+
+
+def vector_layout(config: GemvConfig) -> data.StructLayout:
+    """Return the layout of a beat of activations, see :class:`~seedbed.hw.products.gemv.Gemv`."""
+    lanes = data.ArrayLayout(signed(config.activation_width), config.group)
+    return data.StructLayout({"lanes": each_vector(config, lanes), "last": 1})
+
+
+def weights_layout(config: GemvConfig) -> data.StructLayout:
+    """Return the layout of a beat of weights, see :class:`~seedbed.hw.products.gemv.Gemv`."""
+    return data.StructLayout({"data": config.beat_bits, "last": 1})
+
+
+def sums_layout(config: GemvConfig) -> data.StructLayout:
+    """Return the layout of a result of :class:`~seedbed.hw.products.gemv_engine.GemvEngine`."""
+    sums = each_vector(config, signed(config.mac.accumulator_width))
+    return data.StructLayout({"sum": sums, "status": 3, "last": 1})
+
+
+def result_layout(config: GemvConfig) -> data.StructLayout:
+    """Return the layout of a result, see :class:`~seedbed.hw.products.gemv.Gemv`."""
+    sums = each_vector(config, signed(config.result_width))
+    return data.StructLayout({"sum": sums, "status": 3, "last": 1})

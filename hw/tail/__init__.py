@@ -1,0 +1,4 @@
+"""Backpropagation of the last layers of a network in int8.
+
+Cores: bp_tail.
+"""

@@ -1,0 +1,1 @@
+"""Benches of AXI wrappers, with another project's models of the buses."""

@@ -1,0 +1,1 @@
+"""Whole jobs: what a host sends, and what must come back."""

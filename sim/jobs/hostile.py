@@ -1,0 +1,216 @@
+"""Streams of random commands, packets, samples and memory faults, each followed by a good job.
+
+A frame is what one sender might do wrong: it runs to its end, or until a reset. The good job after
+it must give what the model says, whatever the frame was.
+"""
+
+from collections.abc import Iterator
+from random import Random
+
+import numpy as np
+
+from seedbed.hw.adapters import instantft
+from seedbed.hw.engine.parameter_loader import packet_layout
+from seedbed.hw.products import gemv_layouts
+from seedbed.sim.cases import gemv
+from seedbed.sim.cases import instantft as fine_tuning
+from seedbed.sim.verilog.script import step
+from seedbed.spec import GemvConfig
+from seedbed.spec.instantft import INSTANTFT_KINDS, InstantFtConfig
+
+__all__ = ["gemv_frames", "instantft_frames"]
+
+
+def _define(name: str, steps: list[str]) -> list[str]:
+    return [f"define {name}", *steps, "end"]
+
+
+def instantft_frames(config: InstantFtConfig, *, frames: int, seed: int) -> Iterator[str]:
+    """Yield a script of hostile frames for :class:`~seedbed.hw.adapters.instantft.InstantFt`."""
+    random = Random(seed)
+    script = fine_tuning.Session(config=config, rng=np.random.default_rng(seed))
+    for trainable in (False, True):
+        script.load(trainable=trainable)
+    script.order("forget")
+    # After a failed command, samples are dropped until the next one is taken.
+    phases = script.phases()
+    script.train([[0, 2], [2, 1]], batch=2, rate=config.lora.rate(0.02))
+    script.order("read")
+    script.infer([1])
+    good = []
+    for phase in [*phases, *script.phases()]:
+        for name in fine_tuning.INPUTS:
+            good += [step("send", name, phase.inputs[name])] * bool(phase.inputs[name])
+        for name in fine_tuning.OUTPUTS:
+            good += [step("expect", name, phase.outputs[name])] * bool(phase.outputs[name])
+        good.append("done")
+    yield from _define("good", ["ignore 0", *good])
+    images = [_image(config, random) for _ in range(64)]
+    for k, image in enumerate(images):
+        yield from _define(f"image{k}", [step("send", "i_samples", image)])
+    last, clear = instantft.result_layout(config)["last"].offset, INSTANTFT_KINDS.index("clear")
+    yield "call good"
+    for _ in range(frames):
+        yield "ignore 1"
+        for _ in range(random.choice((0, 0, 1, 2))):
+            kind = random.choice(("error", "error", "short", "long", "response"))
+            yield f"fault {random.randrange(3)} {kind} {random.randrange(7)}"
+        match random.randrange(4):
+            case 0:
+                yield step("send", "i_parameters", _packet(config, random))
+                yield "done"
+                # The next command says whether the packet fitted.
+                yield step("send", "i", [_command(config, kind=clear)])
+                yield f"until o {last}"
+            case 1:
+                yield f"stray {random.choice((0, 1, 1, 2, 5))}"
+                yield "cycles 100"
+            case _:
+                yield from _job(config, random, len(images), last)
+        if random.random() < 0.2:
+            yield f"reset {random.randrange(2)}"
+        # What is queued belongs to the frame: an image is sent to its end.
+        yield "done"
+        yield "heal"
+        yield "cycles 20"
+        yield "call good"
+
+
+def _command(config: InstantFtConfig, **fields: int) -> int:
+    names = ("samples", "epochs", "batch", "rate")
+    return instantft.command_layout(config).const(dict.fromkeys(names, 0) | fields).as_bits()
+
+
+def _image(config: InstantFtConfig, random: Random) -> list[int]:
+    layout = instantft.sample_layout(config)
+    rows, columns, channels = config.engine.plan.image.shape
+    beats = rows * -(-columns * channels // config.ways)
+    if random.random() < 0.1:
+        beats = max(1, beats + random.choice((-7, -1, 1, 2, 9)))
+    index = random.choice((*range(config.entries), *range(config.entries), config.entries, 65535))
+    return [
+        layout.const(
+            {
+                "pixels": [random.randrange(256) for _ in range(config.ways)],
+                "label": random.randrange(config.softmax_loss.classes),
+                "index": index,
+                "last": k == beats - 1,
+            }
+        ).as_bits()
+        for k in range(beats)
+    ]
+
+
+def _packet(config: InstantFtConfig, random: Random) -> list[int]:
+    layout = packet_layout(config.engine)
+    plan, trainable = config.engine.plan, random.randrange(2)
+    rows = plan.trainable_rows if trainable else plan.frozen_rows
+    beats = rows * plan.ways * plan.lanes // 2
+    beats = random.choice((beats, beats - 1, beats + 1, 1, random.randrange(1, 2 * beats)))
+    low, high = -(1 << (config.engine.word - 1)), 1 << (config.engine.word - 1)
+    return [
+        layout.const(
+            {
+                "word": [random.randrange(low, high) for _ in range(2)],
+                "trainable": trainable,
+                "last": k == beats - 1,
+            }
+        ).as_bits()
+        for k in range(beats)
+    ]
+
+
+def _job(config: InstantFtConfig, random: Random, images: int, last: int) -> Iterator[str]:
+    """Yield a random command and as many images as it may take, or fewer, and then a reset."""
+    kind = random.choice((*[0] * 12, *range(8)))
+    samples = random.choice((0, *range(1, 4), *range(1, 4)))
+    epochs = random.choice((0, 1, 2, 1, 2, 2))
+    fields = {
+        "kind": kind,
+        "samples": samples,
+        "epochs": epochs,
+        "batch": random.choice((0, 1, 2, 3, 1, 2, 3, 256, 257, 511)),
+        "rate": random.randrange(1 << config.lora.rate_width),
+    }
+    yield step("send", "i", [_command(config, **fields)])
+    jobs = ("train", "infer")
+    takes = kind in map(INSTANTFT_KINDS.index, jobs) or kind >= len(INSTANTFT_KINDS)
+    for _ in range(takes * samples * epochs):
+        yield f"call image{random.randrange(images)}"
+    if takes and random.random() < 0.3:
+        yield f"cycles {random.randrange(3000)}"
+        yield f"reset {random.randrange(2)}"
+    else:
+        if random.random() < 0.1:
+            yield f"forget {1 + random.randrange(1000)}"
+        yield f"until o {last}"
+
+
+def gemv_frames(config: GemvConfig, *, frames: int, seed: int) -> Iterator[str]:
+    """Yield a script of hostile frames for :class:`~seedbed.hw.products.gemv.Gemv`."""
+    random, rng = Random(seed), np.random.default_rng(seed)
+    most = config.columns
+
+    def drawn() -> gemv.Job:
+        return gemv.Job.random(
+            config, rng, rows=random.randint(1, 4), columns=random.randint(1, min(most, 40)),
+            plain=random.random() < 0.5,
+        )  # fmt: skip
+
+    jobs = 8
+    for k in range(jobs):
+        phase = gemv.phase(config, drawn())
+        # Until its command is taken, what comes counts to the frame before, and is dropped.
+        rest = {name: sent for name, sent in phase.inputs.items() if name != "i"}
+        steps = [step("send", "i", phase.inputs["i"]), "done"]
+        steps += [step("send", name, payloads) for name, payloads in rest.items()]
+        steps += [step("expect", name, payloads) for name, payloads in phase.outputs.items()]
+        yield from _define(f"good{k}", ["ignore 0", *steps, "done"])
+    clear = gemv.command(config, clear=True)
+    last = gemv_layouts.result_layout(config)["last"].offset
+    for _ in range(frames):
+        yield "ignore 1"
+        phase = gemv.phase(config, drawn())
+        ports = {name: list(payloads) for name, payloads in phase.inputs.items()}
+        flags = {
+            "i_vector": 1 << gemv_layouts.vector_layout(config)["last"].offset,
+            "i_weights": 1 << gemv_layouts.weights_layout(config)["last"].offset,
+        }
+        name = random.choice(tuple(flags))
+        beats, place = ports[name], random.randrange(len(ports[name]))
+        ends, cut = True, False
+        match random.randrange(6):
+            case 0:
+                beats[place] ^= flags[name]
+            case 1:
+                del beats[place:]
+                cut = True
+            case 2:
+                shape = random.choice(((0, 1), (1, 0), (0, 0)))
+                ports["i"] = [gemv.command(config, *shape, plain=random.random() < 0.5)]
+            case 3:
+                # Without its `last`, the frame goes on into what follows.
+                beats[-1] &= ~flags[name]
+            case 4:
+                ports["i"].append(clear)
+                ends = False
+            case 5:
+                cut = True
+        for port, payloads in ports.items():
+            yield step("send", port, payloads)
+        if cut and random.random() < 0.5:
+            yield f"cycles {random.randrange(60)}"
+            yield "reset 0"
+        elif cut:
+            yield "cycles 400"
+            yield step("send", "i", [clear])
+        elif ends:
+            yield f"until o {last}"
+        # A clear leaves what was offered to the next job: the sender takes care, or resets.
+        if not ends:
+            yield "cycles 300"
+            yield "reset 0"
+        yield "done"
+        # The answer to a clear may still come.
+        yield "cycles 100"
+        yield f"call good{random.randrange(jobs)}"

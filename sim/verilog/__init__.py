@@ -1,0 +1,1 @@
+"""The emitted Verilog in simulators: cocotb, C++ and plain Verilog benches, mutants."""

@@ -1,0 +1,69 @@
+import json
+
+import pytest
+
+from seedbed.flow.cores.registry import CORES
+from seedbed.flow.report import figures, kinds
+from seedbed.flow.report.docs import fill
+from seedbed.flow.report.kinds import Job
+from seedbed.flow.report.report import document
+from seedbed.flow.report.row import Row
+
+CONFIG = "14 bits"
+
+
+def row(netlist, kind="synthesis", target="xcup", config=CONFIG, core="lfsr", **values):
+    return Row(
+        core=core, config=config, kind=kind, target=target, figures=values or {"lut": 3},
+        command="seedbed synth lfsr", netlist=netlist,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def today(tmp_path):
+    """The hash of today's netlist, which is then known in the folder."""
+    params = CORES["lfsr"].variants[CONFIG].params
+    return kinds.elaborated(
+        Job(kind="synthesis", core="lfsr", config=CONFIG, build=tmp_path, params=params)
+    )
+
+
+def test_rows_are_kept_in_a_file_a_core(tmp_path):
+    rows = [row("a"), row("b", target="ecp5"), row("", "demo", None, "x", "demo zo")]
+    files = figures.save(tmp_path, rows)
+    assert [path.name for path in files] == ["demo_zo.json", "lfsr.json"]
+    assert figures.load(tmp_path) == rows
+
+
+def test_a_new_row_takes_the_place_of_the_earlier_one(tmp_path):
+    old = [row("a"), row("a", target="ecp5"), row("a", config="no longer there")]
+    new = row("b", lut=4)
+    assert figures.merged(old, [new]) == [new, old[1]]
+
+
+def test_a_row_of_an_earlier_netlist_is_stale(tmp_path, today):
+    assert not figures.is_stale(row(today), tmp_path)
+    assert figures.is_stale(row("0" * 16), tmp_path)
+    assert figures.is_stale(row(""), tmp_path)
+    # Numbers of a model have no netlist.
+    assert not figures.is_stale(row("", "statistics", None), tmp_path)
+
+
+def test_what_changed_or_is_missing_is_measured_again(tmp_path, today):
+    params = CORES["lfsr"].variants[CONFIG].params
+    jobs = [
+        Job(kind=kind, core="lfsr", config=CONFIG, build=tmp_path, params=params, target=target)
+        for kind, target in [("synthesis", "xcup"), ("synthesis", "ecp5"), ("place", "ecp5")]
+    ]
+    rows = [row(today), row("0" * 16, target="ecp5")]
+    assert figures.outdated(jobs, rows) == jobs[1:]
+    assert figures.outdated(jobs[:1], rows) == []
+
+
+def test_a_stale_row_is_marked_wherever_it_is_shown(tmp_path, today):
+    page = "<!-- generated: resources -->\n<!-- end -->\n"
+    for netlist, marked in ((today, False), ("0" * 16, True)):
+        report = document([row(netlist)], lambda each: figures.is_stale(each, tmp_path))
+        shown = fill(page, json.loads(json.dumps(report))["rows"], "lfsr")
+        assert (f"{CONFIG} \N{DAGGER}" in shown) is marked
+        assert ("earlier netlist" in shown) is marked

@@ -1,0 +1,125 @@
+"""The site: its diagrams are drawn, its reference is complete, it needs no network."""
+
+import importlib.util
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from seedbed.flow.cli.app import app
+from seedbed.flow.cores.registry import CORES
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+
+
+def extension(name):
+    spec = importlib.util.spec_from_file_location(name, DOCS / "_ext" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+diagrams, offline, reference = map(extension, ("diagrams", "offline", "reference"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_diagrams_are_drawn_alike_every_time(page):
+    drawn = {"blocks": lambda text: diagrams.draw_blocks(text.splitlines()),
+             "wavedrom": diagrams.draw_timing}  # fmt: skip
+    text = page.read_text()
+    for kind, source in re.findall(r"^```{(blocks|wavedrom)}\n(.*?)^```$", text, re.M | re.S):
+        picture = drawn[kind](source)
+        assert b"<svg" in picture
+        assert picture == drawn[kind](source)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["a 0,0 box text"], "a block is port, .* not box"),
+        (["a 0,0 block text", "a -> b"], "ends at 'b', which is no block above it"),
+        (["a at 0,0"], "neither a block nor an arrow: 'a at 0,0'"),
+    ],
+)
+def test_a_diagram_that_cannot_be_drawn_is_refused(lines, message):
+    with pytest.raises(ValueError, match=message):
+        diagrams.draw_blocks(lines)
+
+
+def test_arrows_have_right_angles_and_join_the_sides():
+    sides = {"n": (0, 1), "s": (0, -1), "e": (1, 0), "w": (-1, 0)}
+    for leave in sides:
+        for enter in sides:
+            route = diagrams._route((0.0, 0.0), leave, (3.0, 2.0), enter)
+            assert (route[0], route[-1]) == ((0.0, 0.0), (3.0, 2.0))
+            for (x0, y0), (x1, y1) in pairwise(route):
+                assert x0 == x1 or y0 == y1
+
+
+def test_every_command_is_in_the_reference():
+    text = reference.command_pages()
+    names = [command.name or command.callback.__name__ for command in app.registered_commands]
+    for name in names:
+        assert f"## `seedbed {name.replace('_', '-')}`" in text
+
+
+def test_every_component_is_in_the_reference():
+    modules = reference.public("seedbed.hw")
+    assert {core.component.__module__ for core in CORES.values()} <= set(modules)
+
+
+def test_docstrings_are_read_as_they_are_meant():
+    lines = """
+Add.
+
+Parameters
+----------
+a, b
+    Numbers.
+
+Members
+-------
+o : Out(8)
+bus_awaddr .. bus_rready
+    The bus.
+
+Latency: 1 cycle. Members of
+the sum are integers.
+"""
+    assert (
+        reference.sections(lines.splitlines())
+        == """
+Add.
+
+Parameters
+----------
+a, b
+    Numbers.
+
+Attributes
+----------
+o : Out(8)
+bus_awaddr .. bus_rready
+    The bus.
+
+
+Notes
+-----
+Latency: 1 cycle. Members of
+the sum are integers.""".splitlines()
+    )
+    assert reference.sections(["Add.", "", "In words."]) == ["Add.", "", "In words."]
+
+
+@pytest.mark.parametrize(
+    ("html", "found"),
+    [
+        ('<script src="https://cdn.example/x.js"></script>', ["https://cdn.example/x.js"]),
+        ('<link rel="stylesheet" href="//fonts.example/x.css"/>', ["//fonts.example/x.css"]),
+        ('<img alt="x" src="_images/a.svg"/><a href="https://example.org">x</a>', []),
+    ],
+)
+def test_what_is_loaded_from_a_net_is_found(html, found):
+    assert offline.loaded(html) == found

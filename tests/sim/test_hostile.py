@@ -1,0 +1,35 @@
+import os
+
+import pytest
+
+from seedbed.flow.cores.registry import CORES
+from seedbed.flow.emit.verilog import write
+from seedbed.sim.jobs import hostile
+from seedbed.sim.verilog import script
+
+#: Frames of each core: CI runs 10,000.
+FRAMES = int(os.environ.get("SEEDBED_HOSTILE_FRAMES", "300"))
+SCRIPTS = {"instantft": hostile.instantft_frames, "gemv": hostile.gemv_frames}
+#: Core, and what differs from its small configuration.
+CONFIGS = [
+    ("instantft", {}),
+    ("gemv", {}),
+    ("gemv", {"decode": "lut4", "level_load": 4}),
+    ("gemv", {"decode": "plain", "vectors": 2}),
+]
+
+
+def bench(name, tmp_path, kept, **more):
+    core = CORES[name]
+    params = core.small | more
+    config = core.configure(params)
+    memory = config.forward_cache if name == "instantft" else None
+    path = write(core, params, tmp_path, kept=kept)
+    signature = core.signature(config)
+    return config, script.executable(path, name, signature, build=tmp_path, memory=memory)
+
+
+@pytest.mark.parametrize(("name", "more"), CONFIGS, ids=str)
+def test_good_jobs_follow_hostile_frames(name, more, tmp_path, kept):
+    config, built = bench(name, tmp_path, kept, **more)
+    assert script.run(built, SCRIPTS[name](config, frames=FRAMES, seed=11), seed=11) > 10 * FRAMES
