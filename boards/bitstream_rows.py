@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from statistics import median
 
-from seedbed.boards import toolchains
 from seedbed.boards.build import Bitstream
 from seedbed.boards.platforms import Board
 from seedbed.flow.report.row import Row
@@ -16,8 +15,8 @@ __all__ = ["row", "write"]
 
 def row(board: Board, application: str, made: Bitstream, clock: int) -> Row:
     """Return the row of an application's bitstream for a board, with a clock in MHz."""
-    chain, mhz = toolchains.find(board), list(made.fmax.values())
-    used = [made.cells.get(kind, (0, 0))[0] for kind in chain.cells]
+    mhz = list(made.fmax.values())
+    used = [made.cells.get(kind, (0, 0))[0] for kind in board.toolchain.cells]
     return Row(
         core=application,
         config=board.name,
@@ -32,7 +31,7 @@ def row(board: Board, application: str, made: Bitstream, clock: int) -> Row:
             "clock_mhz": clock,
         },
         seeds=list(made.fmax),
-        tools={name.lower(): tools.version(name) for name in ("YOSYS", chain.place)},
+        tools={name.lower(): tools.version(name) for name in ("YOSYS", board.fpga.place)},
         command=f"seedbed board report {application} --seeds {len(mhz)}",
     )
 

@@ -6,7 +6,6 @@ from amaranth.hdl import ClockDomain, ClockSignal, Const, Elaboratable, Instance
 from amaranth.lib import io
 from amaranth.lib.cdc import ResetSynchronizer
 
-from seedbed.boards import toolchains
 from seedbed.boards.memory import memory_of
 from seedbed.boards.platforms import Board, clock_of
 from seedbed.boards.top import Top
@@ -71,7 +70,7 @@ class BoardTop(Elaboratable):
 
     def _drive(self, m, name, pad, value):
         """Connect an output pad of one pin."""
-        if toolchains.find(self.board).pack == "GOWIN_PACK":
+        if self.board.toolchain.pack == "GOWIN_PACK":
             # Amaranth's buffer is a TBUF: gowin_pack sets a bank of these alone to 1.2 V.
             m.submodules[name] = Instance("OBUF", i_I=value ^ pad.invert[0], o_O=pad.io)
             return

@@ -9,20 +9,22 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from seedbed.boards import place, toolchains
 from seedbed.boards.board_top import BoardTop
 from seedbed.boards.platforms import Board, clock_of
-from seedbed.flow.fpga import targets
+from seedbed.flow.fpga.ecp5 import floorplan, multiplier_registers
+from seedbed.flow.fpga.nextpnr import RIP_UP, ROUTE, Job, RoutingFailed
 from seedbed.flow.fpga.synth import Progress, digest, notify, top_module
-from seedbed.flow.run.cache import code
+from seedbed.flow.run.cache import definitions, kept
 from seedbed.flow.run.files import write_atomic
 from seedbed.sim import tools
 
-__all__ = ["Bitstream", "TimingMissed", "build", "load", "styles"]
+__all__ = ["Bitstream", "RoutingFailed", "TimingMissed", "build", "load", "prepare", "styles"]
 
 #: Marks the registers whose signals are marked: yosys merges copies of a register unless their
 #: cells are to be kept. In emitted Verilog, :mod:`seedbed.flow.emit.postprocess` marks them.
 KEEP = "setattr -set keep 1 a:keep %ci1:+[Q] t:*dff* %i; "
+#: A routing is given up after so many times the duration of the placement, see :class:`Job`.
+PATIENCE = 4
 
 
 class TimingMissed(RuntimeError):
@@ -53,30 +55,28 @@ def build(
 
     It is the fastest placement of the given seeds. With ``first``, the seeds after the first one
     that meets the clock are left out. What an interrupted build of the same design has done is
-    used. Raises :class:`TimingMissed` if the fastest one is too slow, and
-    :class:`~seedbed.boards.place.RoutingFailed` if none has a route, and then leaves no bitstream.
+    used. Raises :class:`TimingMissed` if the fastest one is too slow, and :class:`RoutingFailed` if
+    none has a route, and then leaves no bitstream.
     """
-    chain = toolchains.find(board)
-    for tool in chain.tools:
+    chain = board.toolchain
+    for tool in ("YOSYS", board.fpga.place, chain.pack):
         tools.find(tool)
     bitstream = folder / f"{name}.{chain.end}"
     bitstream.unlink(missing_ok=True)
     large = _synthesize(board, app, name, folder, progress)
     reports: dict[int, Any] = {}
-    clock, placer = clock_of(app, board), getattr(app, "PLACER", None)
+    clock = clock_of(app, board)
     for seed in seeds:
+        job = _job(board, app, name, folder, seed=seed, large=large, progress=progress)
         try:
-            reports[seed] = place.place(
-                board, name, folder, seed=seed, mhz=clock, large=large, placer=placer,
-                progress=progress,
-            )  # fmt: skip
-        except place.RoutingFailed:
+            reports[seed] = job.result()
+        except RoutingFailed:
             if not reports and seed == seeds[-1]:
                 raise
         else:
             if first and not _missed(reports[seed], clock):
                 break
-    fmax = {seed: place.fmax(report) for seed, report in reports.items()}
+    fmax = {seed: _fmax(report) for seed, report in reports.items()}
     fastest = max(fmax, key=lambda seed: fmax[seed])
     if missed := _missed(reports[fastest], clock):
         raise TimingMissed(missed)
@@ -96,29 +96,104 @@ def _synthesize(board: Board, app: ModuleType, name: str, folder: Path, progress
 
     The netlist of an unchanged design is not made again.
     """
-    chain = toolchains.find(board)
+    target, chain = board.fpga, board.toolchain
     module, _, platform = board.platform.partition(":")
     made = getattr(import_module(f"amaranth_boards.{module}"), platform)(toolchain=chain.amaranth)
     plan = made.prepare(BoardTop(app, board), name)
     for end in ("il", chain.constraints):
         text = plan.files[f"{name}.{end}"]
         write_atomic(folder / f"{name}.{end}", text if isinstance(text, str) else text.decode())
-    script = f"read_rtlil {name}.il; {KEEP}{styles(app, name)}{chain.synth} -top {name} "
+    script = f"read_rtlil {name}.il; {KEEP}{styles(app, name)}{target.synth} -top {name} "
     script += f"-json {name}.json"
     key = {
         "design": digest(plan.files[f"{name}.il"]),
         "script": script,
         "tool": tools.version("YOSYS"),
-        "code": digest(code(place.__name__)),
+        "code": digest(definitions(__name__, "prepare")),
     }
 
     def run() -> bool:
         notify(progress, f"synthesizing {name} for {board.name}")
         tools.run("YOSYS", "-q", "-p", script, cwd=folder)
-        return place.prepare(board, folder / f"{name}.json")
+        return prepare(board, folder / f"{name}.json")
 
-    large: bool = place.kept(folder, "netlist", key, f"{name}.json", run)
+    large: bool = kept(folder / "cache", "netlist", key, run, folder / f"{name}.json")
     return large
+
+
+def prepare(board: Board, netlist: Path) -> bool:
+    """Do to a netlist what is done to a core; return whether it is large.
+
+    Registers are moved into multipliers. A large design has the floorplan of its core, if any.
+    """
+    target = board.fpga
+    design = json.loads(netlist.read_text())
+    top = top_module(design)
+    if target.models:
+        multiplier_registers.pack(top)
+    large = target.is_large(top)
+    if large and target.columns:
+        for cell, site in floorplan.arrange(top, target.columns).items():
+            top["cells"][cell]["attributes"]["BEL"] = site
+    write_atomic(netlist, json.dumps(design))
+    return large
+
+
+def _job(
+    board: Board,
+    app: ModuleType,
+    name: str,
+    folder: Path,
+    *,
+    seed: int,
+    large: bool,
+    progress: Progress,
+) -> Job:
+    """Return the placement of an application's netlist with a seed; its result is the report.
+
+    A large design has the placer that the application names, or its target's.
+    """
+    target, chain, mhz = board.fpga, board.toolchain, clock_of(app, board)
+    option, output = (word.format(name=name, seed=seed) for word in chain.routed)
+    # Files named by design and seed: other builds for the same board may run.
+    placed = f"placed-{name}-{seed}.json"
+    words = (*target.device, "-q", "--seed", str(seed), "--freq", str(mhz), "--timing-allow-fail")
+    words += tuple(word.format(name=name) for word in chain.pins)
+    words += target.large(getattr(app, "PLACER", None)) if large else ()
+
+    def routing(to: str, *more: str) -> tuple[str, ...]:
+        return "--log", f"{to}.log", *more, "--report", f"{to}-report.json", option, to
+
+    return Job(
+        title=f"{name} on {board.name}, seed {seed}",
+        tool=target.place,
+        words=words,
+        folder=folder,
+        design=lambda: f"{name}.json",
+        cache=folder / "cache",
+        key={
+            "tool": tools.version(target.place),
+            "inputs": [
+                digest((folder / f"{name}.{end}").read_bytes())
+                for end in ("json", chain.constraints)
+            ],
+            "words": words,
+        },
+        mhz=mhz,
+        read=lambda report: {**report, "mhz": _fmax(report)},
+        place=("--log", f"{placed}.log", "--no-route", "--write", placed) if large else (),
+        placed=placed,
+        route=routing(output, *ROUTE) if large else routing(output),
+        again=routing(f"again-{output}", *ROUTE, *RIP_UP),
+        output=output,
+        patience=PATIENCE,
+        progress=progress,
+    )
+
+
+def _fmax(report: dict[str, Any]) -> float:
+    """Return the slowest clock of a report of nextpnr, in MHz."""
+    return float(min(found["achieved"] for found in report["fmax"].values()))
 
 
 def styles(app: ModuleType, name: str) -> str:
@@ -135,7 +210,7 @@ def styles(app: ModuleType, name: str) -> str:
 def _flip_flops(board: Board, netlist: Path) -> int:
     """Return the number of flip-flops in a netlist."""
     top = top_module(json.loads(netlist.read_text()))
-    kinds = re.compile(targets.find(board.target).ff)
+    kinds = re.compile(board.fpga.ff)
     return sum(1 for cell in top["cells"].values() if kinds.fullmatch(cell["type"]))
 
 

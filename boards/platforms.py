@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from seedbed.flow.cores.core import suggestion
+from seedbed.flow.fpga import targets
 
 __all__ = ["BOARDS", "Board", "clock_of", "find"]
 
@@ -42,6 +43,18 @@ class Board:
     loader: str
     memory_bits: int = 0
     memory_mhz: int = 0
+
+    @property
+    def fpga(self) -> targets.Target:
+        """The row of its target."""
+        return targets.find(self.target)
+
+    @property
+    def toolchain(self) -> targets.Toolchain:
+        """What its target needs for a bitstream."""
+        found = self.fpga.toolchain
+        assert found
+        return found
 
 
 BOARDS = {

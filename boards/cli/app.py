@@ -165,7 +165,6 @@ def report_bitstreams(
     """
     from seedbed.boards import apps, bitstream_rows, platforms
     from seedbed.boards import build as bitstreams
-    from seedbed.boards.place import RoutingFailed
     from seedbed.flow.report.sections import sections
 
     rows = []
@@ -182,7 +181,7 @@ def report_bitstreams(
                     made = bitstreams.build(
                         board, found, name, folder=folder, seeds=numbers, progress=update
                     )
-                except (bitstreams.TimingMissed, RoutingFailed) as problem:
+                except (bitstreams.TimingMissed, bitstreams.RoutingFailed) as problem:
                     missed.append(f"{name} for {board.name}: {problem}")
                     continue
                 rows.append(bitstream_rows.row(board, name, made, platforms.clock_of(found, board)))
@@ -250,11 +249,11 @@ def load_bitstream(
     build: Build = BUILD,
 ) -> None:
     """Load the bitstream that 'seedbed board build' wrote into a board's FPGA."""
-    from seedbed.boards import apps, platforms, toolchains
+    from seedbed.boards import apps, platforms
     from seedbed.boards import build as bitstreams
 
     chosen = platforms.find(board)
     apps.find(app, board=board)
-    end = toolchains.find(chosen).end
+    end = chosen.toolchain.end
     bitstreams.load(build / "board" / board / f"{app}.{end}", chosen)
     out.print(f"{app} is loaded")

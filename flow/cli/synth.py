@@ -60,7 +60,7 @@ def synthesize(
     with status(err, f"synthesizing {core} for {target}") as update, os_error_path(build):
         counts = synth.synthesize(path, core, target=target, build=build / "synth")
         fmax = None
-        if seeds and fpga.place:
+        if seeds and fpga.has_fmax:
             placement = place.Placement(
                 path, core, target=fpga, build=build / "synth",
                 ready=ready, floorplanned=floorplan, progress=update,
@@ -99,8 +99,8 @@ def synthesize(
 
 
 def _require_placed(target: targets.Target, seeds: int) -> None:
-    if target.place is None:
-        placed = ", ".join(t.name for t in targets.TARGETS.values() if t.place)
+    if not target.has_fmax:
+        placed = ", ".join(t.name for t in targets.TARGETS.values() if t.has_fmax)
         raise ValueError(
             f"constraints need a target with place and route, {placed}, not {target.name}"
         )

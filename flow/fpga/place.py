@@ -6,27 +6,24 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from seedbed.flow.fpga import harness, nextpnr, targets
+from seedbed.flow.fpga import harness, targets
 from seedbed.flow.fpga.ecp5 import floorplan, linear_placement, ring_placement
-from seedbed.flow.fpga.synth import Progress, complete, digest, keep, map_core, notify, yosys
-from seedbed.flow.run.cache import memo
+from seedbed.flow.fpga.nextpnr import RIP_UP, ROUTE, Job
+from seedbed.flow.fpga.synth import Progress, complete, digest, keep, map_core, yosys
 from seedbed.flow.run.files import write_atomic
 from seedbed.sim import tools
 from seedbed.sim.verilog.checksum import intact
 
-__all__ = ["RIP_UP", "Placement", "is_large", "place", "require_ready"]
+__all__ = ["Placement", "place", "require_ready"]
 
 HARNESS = "seedbed_harness"
 #: Target frequency in MHz: above the Fmax of any core, so that the tool keeps optimising.
 TARGET_MHZ = 400
 #: Drivers of an input named ready.
 READY = ("register", "logic")
-#: Number of cells from which a target's arguments for large designs apply.
-LARGE = 25_000
 #: The second routing of a large design rips up nets that miss their timing. Its target frequency is
 #: the Fmax of the first routing times this factor: at 400 MHz, every net would be ripped up.
 REROUTE_FACTOR = 1.2
-RIP_UP = ("--tmg-ripup",)
 
 # The core is a black box while the harness is mapped, so that the counted netlist is placed.
 _WRAP = """\
@@ -39,11 +36,6 @@ flatten
 opt_clean
 write_json design.part
 """
-
-
-def is_large(target: targets.Target, module: dict[str, Any]) -> bool:
-    """Return whether a target's arguments for large designs apply to a module of a netlist."""
-    return bool(target.large) and len(module["cells"]) >= LARGE
 
 
 class Placement:
@@ -78,7 +70,6 @@ class Placement:
         floorplanned: bool = True,
         progress: Progress = None,
     ):
-        assert target.place is not None
         tools.find(target.place)
         self.top, self.target, self.progress = top, target, progress
         self.cache = build / "cache"
@@ -96,10 +87,10 @@ class Placement:
             is_register=lambda cell: ff.fullmatch(cell) is not None,
             ready=ready,
         )
-        self._script = _WRAP.format(top=top, name=HARNESS, synth=target.synth)
-        self.large = is_large(target, module)
-        self.arguments = [*target.device, "--freq", str(TARGET_MHZ), "--timing-allow-fail", "-q"]
-        self.arguments += target.large if self.large else ()
+        self._script = _WRAP.format(top=top, name=HARNESS, synth=target.synth_core)
+        self.large = target.is_large(module)
+        self.arguments = (*target.device, "--freq", str(TARGET_MHZ), "--timing-allow-fail", "-q")
+        self.arguments += target.large() if self.large else ()
         self.key: dict[str, Any] = {
             "mapped": digest((mapped / "mapped.il").read_bytes()),
             "harness": digest(self._harness),
@@ -111,7 +102,7 @@ class Placement:
         if self.large:
             if target.columns and floorplanned:
                 self.places = floorplan.arrange(module, target.columns)
-            # Two calls of the tool, see `nextpnr.place_only`.
+            # Two calls of the tool, see `Job.placement`.
             self.key |= {"pins": target.pins, "places": self.places, "steps": 2}
         elif floorplanned and target.ring:
             self.places = ring_placement.arrange(module, target.ring)
@@ -124,6 +115,8 @@ class Placement:
     def design(self) -> str:
         """Return the name of the design in ``folder``: core, harness and site constraints."""
         path = self.folder / "design.json"
+        if self.large:
+            write_atomic(self.folder / "pins.lpf", self.target.pins)
         if not intact(path):
             write_atomic(self.folder / "harness.v", self._harness)
             yosys(self.folder, "wrap", self._script)
@@ -133,11 +126,6 @@ class Placement:
             keep(self.folder, "design.part", path.name)
         return path.name
 
-    def placed(self, seed: int) -> str:
-        """Return the name of the placed and unrouted design in ``folder``."""
-        assert self.large
-        return nextpnr.place_only(self.target, self.arguments, self.folder, self.design(), seed)
-
     def measure(self, seeds: int) -> dict[str, Any]:
         """Return the Fmax of the core over the seeds 1 .. ``seeds``, in MHz.
 
@@ -146,7 +134,7 @@ class Placement:
         delay), ``harness`` (true), ``device`` and ``tools``.
         """
         numbers = list(range(1, seeds + 1))
-        results = [self.result(seed, of=seeds) for seed in numbers]
+        results = [self.job(seed, of=seeds).result() for seed in numbers]
         mhz = [result["mhz"] for result in results]
         middle = min(range(seeds), key=lambda k: abs(mhz[k] - median(mhz)))
         return {
@@ -162,37 +150,34 @@ class Placement:
             "tools": self.tools,
         }
 
-    def result(self, seed: int, *, of: int) -> dict[str, Any]:
-        """Return ``mhz``, ``critical`` and ``asked``, the target frequency in MHz, of a seed.
+    def job(self, seed: int, *, of: int) -> Job:
+        """Return the placement with a seed, one of ``of``: ``mhz`` and ``critical``."""
 
-        ``of`` is the number of seeds. A large design is routed twice; the better result counts.
-        """
-        key = {**self.key, "seed": seed}
-        found = memo(self.cache, "place", key, lambda: self._run(seed, of))
-        found = {**found, "asked": TARGET_MHZ}
-        if self.large:
-            asked = round(REROUTE_FACTOR * found["mhz"])
-            key |= {"again": RIP_UP, "asked": asked}
-            second = memo(self.cache, "route", key, lambda: self._reroute(seed, of, asked))
-            found = max(found, {**second, "asked": asked}, key=lambda result: result["mhz"])
-        return found
+        number, placed = ("--seed", str(seed)), f"placed-{seed}-design.json"
 
-    def _run(self, seed: int, of: int) -> dict[str, Any]:
-        name = self.design()
-        notify(self.progress, f"placing {self.top} on {self.target.name}, seed {seed} of {of}")
-        if self.large:
-            files = ["--json", self.placed(seed), *nextpnr.ROUTE, "--log", f"route-{seed}.log"]
-        else:
-            files = ["--json", name, "--log", f"place-{seed}.log"]
-        return nextpnr.run(self.target, [*self.arguments, *files], self.folder, seed)
+        def routing(log: str, *words: str) -> tuple[str, ...]:
+            files = "--log", f"{log}-{seed}.log", "--report", f"report-{seed}.json"
+            return *words, *files, *number
 
-    def _reroute(self, seed: int, of: int, asked: int) -> dict[str, Any]:
-        placed = self.placed(seed)
-        where = f"{self.top} on {self.target.name} for {asked} MHz"
-        notify(self.progress, f"routing {where}, seed {seed} of {of}")
-        with nextpnr.with_target_frequency(self.folder / placed, asked) as name:
-            files = ["--json", name, *nextpnr.ROUTE, *RIP_UP, "--log", f"again-{seed}.log"]
-            return nextpnr.run(self.target, [*self.arguments, *files], self.folder, seed)
+        files = "--log", f"place-{seed}.log", "--lpf", "pins.lpf", "--lpf-allow-unconstrained"
+        place = *number, *files, "--no-route", "--write", placed
+        return Job(
+            title=f"{self.top} on {self.target.name}, seed {seed} of {of}",
+            tool=self.target.place,
+            words=self.arguments,
+            folder=self.folder,
+            design=self.design,
+            cache=self.cache,
+            key={**self.key, "seed": seed},
+            mhz=TARGET_MHZ,
+            read=_read,
+            place=place if self.large else (),
+            placed=placed,
+            route=routing("route", *ROUTE) if self.large else routing("place"),
+            again=routing("again", *ROUTE, *RIP_UP),
+            factor=REROUTE_FACTOR,
+            progress=self.progress,
+        )
 
 
 def place(
@@ -215,7 +200,7 @@ def place(
     require_ready(ready)
     if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
         raise ValueError(f"seeds must be an integer of 1 or more, not {seeds!r}")
-    if found.place is None:
+    if not found.has_fmax:
         return None
     placement = Placement(
         verilog, top, target=found, build=build, ready=ready, floorplanned=floorplanned,
@@ -237,3 +222,26 @@ def _arrange(path: Path, places: dict[str, str]) -> None:
     for name, site in places.items():
         cells[f"{harness.INSTANCE}.{name}"]["attributes"]["BEL"] = site
     path.write_text(json.dumps(design))
+
+
+def _read(report: dict[str, Any]) -> dict[str, Any]:
+    """Return ``mhz`` of the only clock of nextpnr's report, and its critical path."""
+    clocks = report["fmax"]
+    if len(clocks) != 1:
+        raise RuntimeError(f"expected one clock in the placer's report, not {len(clocks)}")
+    (clock, fmax), *_ = clocks.items()
+    path = next(
+        p["path"]
+        for p in report["critical_paths"]
+        if p["from"].endswith(clock) and p["to"].endswith(clock)
+    )
+    total = sum(step["delay"] for step in path)
+    routing = sum(step["delay"] for step in path if step["type"] == "routing")
+    return {
+        "mhz": round(fmax["achieved"], 1),
+        "critical": {
+            "from": path[0]["from"]["cell"],
+            "to": path[-1]["to"]["cell"],
+            "routing_share": round(routing / total, 2),
+        },
+    }

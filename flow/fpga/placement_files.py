@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from seedbed.flow.fpga import harness, nextpnr
-from seedbed.flow.fpga.place import RIP_UP, TARGET_MHZ, Placement
+from seedbed.flow.fpga.nextpnr import RIP_UP, ROUTE
+from seedbed.flow.fpga.place import TARGET_MHZ, Placement
 from seedbed.flow.run.files import write_atomic
 from seedbed.sim import tools
 
@@ -38,23 +39,24 @@ def write(placement: Placement, seed: int, *, of: int, folder: Path) -> list[Pat
 
     A core that is not large is placed again. Raises ``RuntimeError`` if the frequency differs.
     """
-    target, here = placement.target, placement.folder
-    assert target.place is not None
-    result = placement.result(seed, of=of)
-    options = [*placement.arguments, "--seed", str(seed), "--report", "report.json"]
+    here, job = placement.folder, placement.job(seed, of=of)
+    result = job.result()
+    options = [*job.words, "--seed", str(seed), "--report", "report.json"]
     design = here / placement.design()
     files = {"harness.v": (here / "harness.v").read_text()}
     if placement.large:
-        design = here / placement.placed(seed)
+        job.placement()
+        design = here / job.placed
         asked = result["asked"]
-        options += nextpnr.ROUTE if asked == TARGET_MHZ else (*nextpnr.ROUTE, *RIP_UP)
+        options += ROUTE if asked == TARGET_MHZ else (*ROUTE, *RIP_UP)
         with nextpnr.with_target_frequency(design, asked) as copy:
             files["design.json"] = (here / copy).read_text()
         sites = _sites(json.loads(files["design.json"]))
     else:
         written = here / f"sites-{seed}.json"
         again = ["--json", design.name, "--log", f"sites-{seed}.log", "--write", written.name]
-        found = nextpnr.run(target, [*placement.arguments, *again], here, seed)
+        again += ["--report", f"report-{seed}.json", "--seed", str(seed)]
+        found = job.read(nextpnr.call(job.tool, [*job.words, *again], here))
         if found["mhz"] != result["mhz"]:
             both = f"{found['mhz']} MHz, and reached {result['mhz']} MHz before"
             raise RuntimeError(f"seed {seed} of {placement.top} reaches {both}")
@@ -62,10 +64,10 @@ def write(placement: Placement, seed: int, *, of: int, folder: Path) -> list[Pat
         sites = _sites(json.loads(written.read_text()))
         written.unlink()
     files["sites.json"] = json.dumps(sites, indent=1) + "\n"
-    command = [Path(tools.find(target.place)).name, "--json", "design.json", *options]
+    command = [Path(tools.find(job.tool)).name, "--json", "design.json", *options]
     files["place.sh"] = _SCRIPT.format(
         top=placement.top,
-        title=target.title,
+        title=placement.target.title,
         seed=seed,
         mhz=result["mhz"],
         names=", ".join(placement.tools.values()),

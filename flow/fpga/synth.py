@@ -123,11 +123,13 @@ def _scripts(verilog: bytes, top: str, target: str) -> list[str]:
     found = targets.find(target)
     used = Counter(_CELL.findall(verilog))
     repeated = [name.decode() for name, times in used.items() if times >= _MANY]
-    commands = [f"{found.synth} -top {top}"]
+    commands = [f"{found.synth_core} -top {top}"]
     if found.memories:
         memories, following = found.memories
         commands.append(
-            _NO_MEMORIES.format(synth=found.synth, top=top, memories=memories, following=following)
+            _NO_MEMORIES.format(
+                synth=found.synth_core, top=top, memories=memories, following=following
+            )
         )
     return [
         _MAP.format(
@@ -262,7 +264,7 @@ def synthesize(
             "lut_carry": through,
             "cells": cells,
             "tools": {"yosys": key["yosys"]},
-            "command": found.synth,
+            "command": found.synth_core,
         }
 
     return memo(build / "cache", "synth", key, compute)

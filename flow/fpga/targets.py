@@ -10,7 +10,10 @@ from seedbed.flow.fpga.carries import Module, carry4_route_throughs, no_route_th
 from seedbed.flow.fpga.ecp5.floorplan import Columns
 from seedbed.flow.fpga.ecp5.ring_placement import Area
 
-__all__ = ["TARGETS", "Target", "UnknownTarget", "find"]
+__all__ = ["TARGETS", "Target", "Toolchain", "UnknownTarget", "find"]
+
+#: Number of cells from which a target's arguments for large designs apply.
+LARGE = 25_000
 
 
 class UnknownTarget(ValueError):
@@ -18,13 +21,45 @@ class UnknownTarget(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
-    """One FPGA family.
+class Toolchain:
+    """What a board's bitstream needs. ``{name}`` is the application, ``{seed}`` the placement.
 
     Parameters
     ----------
-    synth
-        yosys's command, without pads: a core's ports are nets of a larger design.
+    amaranth
+        As amaranth's platform calls it.
+    constraints
+        The end of the file of pins.
+    pins, routed
+        Arguments of the place and route tool for the pins and for the routed design.
+    pack, packed
+        A name of :data:`seedbed.sim.tools.TOOLS`, and the arguments of this tool, which writes the
+        bitstream.
+    end
+        The end of the bitstream's name.
+    cells
+        Logic cells, flip-flops, block memories and multipliers in nextpnr's report. Without
+        flip-flops there, they are counted in the netlist.
+    """
+
+    amaranth: str
+    constraints: str
+    pins: tuple[str, ...]
+    routed: tuple[str, str]
+    pack: str
+    packed: tuple[str, ...]
+    end: str
+    cells: tuple[str, str, str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A device of an FPGA family, with package and speed grade, and the tools for it.
+
+    Parameters
+    ----------
+    synth, no_pads
+        yosys's command, and its options for a core, whose ports are nets of a larger design.
     memories
         The step of ``synth`` that maps memories, and the following step, for a target on which the
         first takes seconds even for a core without memories.
@@ -42,20 +77,25 @@ class Target:
         yosys's cell models, for a target whose multiplier registers yosys leaves unused
         (:mod:`seedbed.flow.fpga.ecp5.multiplier_registers`).
     place, device
-        The place and route tool (a name of :data:`seedbed.sim.tools.TOOLS`) and its arguments;
-        ``None`` without an open tool whose timing analysis is complete.
-    large, pins, columns
-        For designs of tens of thousands of cells: further arguments, the location of the clock
-        pin, and the sites of multipliers and memories (:mod:`seedbed.flow.fpga.ecp5.floorplan`).
+        The place and route tool (a name of :data:`seedbed.sim.tools.TOOLS`), "" without an open
+        one, and its arguments.
+    timed
+        Whether the timing analysis of ``place`` is complete.
+    placer, pins, columns
+        For designs of :data:`LARGE` cells and more: the placer, the location of a core's clock pin,
+        and the sites of multipliers and memories (:mod:`seedbed.flow.fpga.ecp5.floorplan`).
     ring
         For smaller designs: the area for the lanes of a generator array
         (:mod:`seedbed.flow.fpga.ecp5.ring_placement`), or for the bits of a linear generator
         (:mod:`seedbed.flow.fpga.ecp5.linear_placement`).
+    toolchain
+        What the bitstream of a board needs, if there is a board.
     """
 
     name: str
     title: str
     synth: str
+    no_pads: str = ""
     lut: Mapping[str, int]
     ff: str
     bram: str
@@ -64,12 +104,32 @@ class Target:
     route_throughs: Callable[[Module], int] = no_route_throughs
     models: str = ""
     memories: tuple[str, ...] = ()
-    place: str | None = None
+    place: str = ""
     device: tuple[str, ...] = ()
-    large: tuple[str, ...] = ()
+    timed: bool = True
+    placer: str = ""
     pins: str = ""
     columns: Columns | None = None
     ring: Area | None = None
+    toolchain: Toolchain | None = None
+
+    @property
+    def synth_core(self) -> str:
+        """yosys's command for a core."""
+        return f"{self.synth} {self.no_pads}".rstrip()
+
+    @property
+    def has_fmax(self) -> bool:
+        """Whether the Fmax of a core can be measured."""
+        return bool(self.place) and self.timed
+
+    def is_large(self, module: Module) -> bool:
+        """Return whether a module of a netlist is placed and routed as a large design."""
+        return bool(self.placer) and len(module["cells"]) >= LARGE
+
+    def large(self, placer: str | None = None) -> tuple[str, ...]:
+        """Return further arguments of ``place`` for a large design."""
+        return "--placer", placer or self.placer, "--router", "router2"
 
     def count(self, cells: Mapping[str, int]) -> dict[str, int]:
         """Return ``lut``, ``ff``, ``bram`` and ``dsp`` for cells by type.
@@ -121,7 +181,7 @@ _LFE5U_85F = Target(
     # HeAP's wire length was a fifth larger, and router 1 ripped up nearly every net that it routed.
     # Router 2 may find no route to the clock network from a pin without dedicated clock routing. On
     # its own, it leaves a net of six tiles with a detour of 7 ns, see `place.REROUTE_FACTOR`.
-    large=("--placer", "static", "--router", "router2"),
+    placer="static",
     pins='LOCATE COMP "clk" SITE "G2";\n',
     columns=Columns(
         blocks=(4, 13, 22, 31, 40, 49, 58, 69, 78, 87, 96, 105, 114),
@@ -131,6 +191,16 @@ _LFE5U_85F = Target(
     ),
     # Between two rows of block memories.
     ring=Area(x=80, y=11, columns=32, rows=11),
+    toolchain=Toolchain(
+        amaranth="Trellis",
+        constraints="lpf",
+        pins=("--lpf", "{name}.lpf"),
+        routed=("--textcfg", "{name}-{seed}.config"),
+        pack="ECPPACK",
+        packed=("--compress", "{name}-{seed}.config", "{name}.bit"),
+        end="bit",
+        cells=("TRELLIS_COMB", "TRELLIS_FF", "DP16KD", "MULT18X18D"),
+    ),
 )
 
 _ICE40 = Target(
@@ -144,18 +214,30 @@ _ICE40 = Target(
     uncounted=r"SB_CARRY|\$scopeinfo",
     place="NEXTPNR_ICE40",
     device=("--hx8k", "--package", "ct256"),
+    toolchain=Toolchain(
+        amaranth="IceStorm",
+        constraints="pcf",
+        pins=("--pcf", "{name}.pcf"),
+        routed=("--asc", "{name}-{seed}.asc"),
+        pack="ICEPACK",
+        packed=("{name}-{seed}.asc", "{name}.bin"),
+        end="bin",
+        cells=("ICESTORM_LC", "FF", "ICESTORM_RAM", "ICESTORM_DSP"),
+    ),
 )
 _GW2A = Target(
     name="gowin",
     title="Gowin GW2A",
-    synth="synth_gowin -family gw2a -noiopads",
+    synth="synth_gowin -family gw2a",
+    no_pads="-noiopads",
     lut=_GOWIN,
     ff="DFF.*",
     bram="(SP|SDP|DP)(B|X9|X9B)?|pROM(X9)?",
     dsp="MULT.*|ALU54D",
     uncounted=r"MUX2_LUT[5678]|GND|VCC|GSR|\$scopeinfo",
-    # No place: nextpnr-himbaechel 0.11 has no timing arcs for clock enable and data of
-    # DFFRE and DFFSE, so that its Fmax does not cover a core's paths.
+    # nextpnr-himbaechel 0.11 has no timing arcs for clock enable and data of DFFRE and DFFSE, so
+    # that its Fmax does not cover a core's paths.
+    timed=False,
 )
 TARGETS: dict[str, Target] = {
     target.name: target
@@ -163,7 +245,8 @@ TARGETS: dict[str, Target] = {
         Target(
             name="xcup",
             title="UltraScale+",
-            synth="synth_xilinx -family xcup -flatten -noiopad -noclkbuf",
+            synth="synth_xilinx -family xcup -flatten",
+            no_pads="-noiopad -noclkbuf",
             memories=("map_memory", "map_ffram"),
             lut=_XCUP,
             ff="FD[RSCP]E(_1)?",
@@ -187,7 +270,7 @@ TARGETS: dict[str, Target] = {
                 device=(f"--{size}k", *_LFE5U_85F.device[1:]),
                 # Without a floorplan, HeAP places the top of a fine-tuning core better: 54 MHz
                 # before routing instead of 48.
-                large=("--placer", "heap", *_LFE5U_85F.large[2:]),
+                placer="heap",
                 columns=None,
                 ring=None,
             )
@@ -206,8 +289,27 @@ TARGETS: dict[str, Target] = {
             _GW2A,
             name="gowin-9c",
             title="Gowin GW1N-9C",
-            synth="synth_gowin -family gw1n -noiopads",
+            synth="synth_gowin -family gw1n",
+            place="NEXTPNR_GOWIN",
             device=("--device", "GW1NR-LV9QN88PC6/I5", "--vopt", "family=GW1N-9C"),
+            toolchain=Toolchain(
+                amaranth="Apicula",
+                constraints="cst",
+                pins=("--vopt", "cst={name}.cst"),
+                routed=("--write", "{name}-{seed}.json"),
+                pack="GOWIN_PACK",
+                packed=(
+                    "-d",
+                    "GW1N-9C",
+                    "--sspi_as_gpio",
+                    "--mspi_as_gpio",
+                    "-o",
+                    "{name}.fs",
+                    "{name}-{seed}.json",
+                ),
+                end="fs",
+                cells=("LUT4", "DFF", "BSRAM", "MULT9X9"),
+            ),
         ),
     ]
 }

@@ -13,7 +13,7 @@ from typing import Any
 
 from seedbed.flow.run.files import write_atomic
 
-__all__ = ["code", "definitions", "memo"]
+__all__ = ["code", "definitions", "kept", "memo"]
 
 
 def memo(
@@ -56,6 +56,31 @@ def memo(
     text = json.dumps({"key": wanted, "result": compute()}, indent=1, sort_keys=True)
     write_atomic(path, text + "\n")
     return json.loads(text)["result"]
+
+
+def kept(
+    folder: Path,
+    kind: str,
+    key: Mapping[str, Any],
+    compute: Callable[[], Any],
+    file: Path | None = None,
+) -> Any:
+    """Return ``compute()``, which writes ``file``, or its cached result, as :func:`memo`.
+
+    It is computed again if the file was changed or deleted.
+    """
+    if file is None:
+        return memo(folder, kind, key, compute)
+
+    def digest() -> str:
+        return sha256(file.read_bytes()).hexdigest()
+
+    made = memo(
+        folder, kind, {**key, "file": file.name},
+        lambda: {"result": compute(), "file": digest()},
+        is_valid=lambda found: file.is_file() and digest() == found["file"],
+    )  # fmt: skip
+    return made["result"]
 
 
 def _defining_module(module: str, name: str) -> str:

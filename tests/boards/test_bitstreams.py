@@ -11,9 +11,8 @@ from amaranth.hdl import Cat, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.boards import apps, board_top, build, place, platforms, toolchains
+from seedbed.boards import apps, board_top, build, platforms
 from seedbed.boards.memory import memory_of
-from seedbed.flow.fpga import place as placement
 from seedbed.flow.fpga import targets
 from seedbed.flow.fpga.ecp5 import floorplan
 from seedbed.flow.fpga.synth import top_module
@@ -60,6 +59,7 @@ def placed(monkeypatch):
             found |= {"utilization": cells}
             options = {"--report": json.dumps(found)}
             options |= dict.fromkeys(("--textcfg", "--asc", "--write"), f"{again}{seed}")
+            options |= {"--write": "{\n}\n"} if "--no-route" in words else {}
             for option in options.keys() & set(words):
                 (cwd / words[words.index(option) + 1]).write_text(options[option])
         if tool == "YOSYS":
@@ -70,7 +70,8 @@ def placed(monkeypatch):
             top["netnames"] = {"net": {"bits": [2]}}
             (cwd / "noise.json").write_text(json.dumps({"modules": {"noise": top}}))
         if tool in ("ECPPACK", "ICEPACK", "GOWIN_PACK"):
-            chain = next(chain for chain in toolchains.TOOLCHAINS.values() if chain.pack == tool)
+            chains = (board.toolchain for board in platforms.BOARDS.values())
+            chain = next(chain for chain in chains if chain.pack == tool)
             config = next(word for word in words if word.startswith("noise-"))
             packed.append((cwd.name, config))
             (cwd / f"noise.{chain.end}").write_bytes(b"bits")
@@ -156,7 +157,7 @@ def test_timing_that_is_missed_names_the_worst_path_and_leaves_no_bitstream(plac
 def platform_of(board):
     module, _, name = board.platform.partition(":")
     made = getattr(import_module(f"amaranth_boards.{module}"), name)
-    return made(toolchain=toolchains.find(board).amaranth)
+    return made(toolchain=board.toolchain.amaranth)
 
 
 @pytest.mark.parametrize("board", platforms.BOARDS.values(), ids=lambda board: board.name)
@@ -166,7 +167,7 @@ def test_every_board_has_pins_and_a_clock(board):
     files = platform_of(board).prepare(board_top.BoardTop(app, board), "noise").files
     pins, text = (
         found if isinstance(found := files[f"noise.{end}"], str) else found.decode()
-        for end in (toolchains.find(board).constraints, "il")
+        for end in (board.toolchain.constraints, "il")
     )
     assert "uart_0__rx__io" in pins
     # gowin_pack reads the voltage of a bank from its OBUFs. A TBUF is none.
@@ -262,7 +263,7 @@ def calls(placed, monkeypatch):
 
 def test_a_large_design_is_placed_and_routed_in_two_calls(calls, tmp_path, monkeypatch):
     board, app = platforms.find("ulx3s-85f"), apps.find("noise")
-    monkeypatch.setattr(placement, "LARGE", 1401)
+    monkeypatch.setattr(targets, "LARGE", 1401)
     steps = []
     build.build(board, app, "noise", folder=tmp_path / "large", seeds=[2], progress=steps.append)
     assert [step.split()[0] for step in steps] == ["synthesizing", "placing", "routing"]
@@ -277,7 +278,7 @@ def test_a_large_design_is_placed_and_routed_in_two_calls(calls, tmp_path, monke
     build.build(board, app, "noise", folder=tmp_path / "large", seeds=[2])
     # The netlist is not made again.
     assert {"--no-route", "heap", "router2"} < set(calls[3])
-    monkeypatch.setattr(placement, "LARGE", 1402)
+    monkeypatch.setattr(targets, "LARGE", 1402)
     build.build(board, app, "noise", folder=tmp_path / "small", seeds=[2])
     assert len(calls) == 7
     assert not {"--no-route", "--no-place", "static", "heap"} & set(calls[6])
@@ -289,7 +290,7 @@ def test_one_application_names_a_placer():
 
 
 def test_a_large_design_that_misses_its_clock_is_routed_again(calls, placed, tmp_path, monkeypatch):
-    monkeypatch.setattr(placement, "LARGE", 1)
+    monkeypatch.setattr(targets, "LARGE", 1)
     placed[0]["--85k"][0] = 59.9
     with pytest.raises(build.TimingMissed):
         build.build(
@@ -309,7 +310,7 @@ def test_the_better_routing_of_a_large_design_counts(
     first, again, kept, placed, tmp_path, monkeypatch
 ):
     """None: it does not end."""
-    monkeypatch.setattr(placement, "LARGE", 1)
+    monkeypatch.setattr(targets, "LARGE", 1)
     placed[0]["--85k"][0], placed[0]["again"] = first, [again]
     run, limits = tools.run, []
 
@@ -327,7 +328,7 @@ def test_the_better_routing_of_a_large_design_counts(
         with pytest.raises(build.TimingMissed, match=rf"{first or again:.2f}"):
             build.build(board, app, "noise", folder=tmp_path)
     else:
-        with pytest.raises(place.RoutingFailed, match="seed 1, ended in 4 minutes: try another"):
+        with pytest.raises(build.RoutingFailed, match="seed 1, ended in 4 minutes: try another"):
             build.build(board, app, "noise", folder=tmp_path)
     # Of both routings the same: the placement took no minute.
     assert limits == [240, 240]
@@ -336,7 +337,7 @@ def test_the_better_routing_of_a_large_design_counts(
 
 
 def test_a_seed_without_a_route_does_not_lose_the_others(placed, called, tmp_path, monkeypatch):
-    monkeypatch.setattr(placement, "LARGE", 1)
+    monkeypatch.setattr(targets, "LARGE", 1)
     placed[0]["again"] = [1.0, 1.0, 1.0]
     run, without = tools.run, [2]
 
@@ -356,7 +357,7 @@ def test_a_seed_without_a_route_does_not_lose_the_others(placed, called, tmp_pat
 
 
 def test_an_interrupted_build_goes_on(calls, tmp_path, monkeypatch):
-    monkeypatch.setattr(placement, "LARGE", 1)
+    monkeypatch.setattr(targets, "LARGE", 1)
     board, app = platforms.find("ulx3s-85f"), apps.find("noise")
     run = tools.run
 
@@ -409,11 +410,11 @@ def test_the_floorplan_of_a_large_core_is_in_its_netlist(tmp_path, monkeypatch):
     top["netnames"] = {"net": {"bits": [2]}}
     netlist = tmp_path / "large.json"
     netlist.write_text(json.dumps({"modules": {"large": top}}))
-    monkeypatch.setattr(placement, "LARGE", 1)
+    monkeypatch.setattr(targets, "LARGE", 1)
     monkeypatch.setattr(floorplan, "arrange", lambda module, columns: {"a": "X2/Y22/EBR0"})
     # That of a 45F has no floorplan.
     for name, site in (("ulx3s-45f", {}), ("ulx3s-85f", {"BEL": "X2/Y22/EBR0"})):
-        assert place.prepare(platforms.find(name), netlist)
+        assert build.prepare(platforms.find(name), netlist)
         cells = top_module(json.loads(netlist.read_text()))["cells"]
         assert cells["a"]["attributes"] == site
 
@@ -480,7 +481,7 @@ def test_loading_says_what_is_missing(tmp_path, monkeypatch, called):
 @pytest.mark.parametrize("board", platforms.BOARDS.values(), ids=lambda board: board.name)
 def test_a_board_is_the_device_of_its_target(board):
     """The same device, package and speed grade as amaranth-boards has."""
-    platform, chain = platform_of(board), toolchains.find(board).amaranth
+    platform, chain = platform_of(board), board.toolchain.amaranth
     if chain == "Trellis":
         size = platform.device.removeprefix("LFE5U-").removesuffix("F")
         # Lattice's BG is the CABGA of nextpnr.

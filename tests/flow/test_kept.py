@@ -13,7 +13,7 @@ from seedbed.flow.cli import instantft_rtl as instantft_rtl_demo
 from seedbed.flow.cli import zo_trainer_rtl as zo_trainer_rtl_demo
 from seedbed.flow.cores.registry import CORES
 from seedbed.flow.emit import verilog
-from seedbed.flow.fpga import harness, nextpnr, place, synth, targets
+from seedbed.flow.fpga import harness, nextpnr, place, synth
 from seedbed.flow.jobs.pretrained import pretrained
 from seedbed.flow.report.row import Row, load_rows
 from seedbed.flow.run.files import write_atomic
@@ -135,16 +135,22 @@ def test_a_disk_that_yosys_finds_full_without_a_word(core, monkeypatch, name, pa
 
 @damage
 def test_a_damaged_placement_is_placed_again(tmp_path, monkeypatch, damage):
-    target, calls = targets.find("ecp5"), []
+    calls = []
 
     def tool(name, *arguments, cwd):
         calls.append(arguments)
         (cwd / arguments[arguments.index("--write") + 1]).write_text('{\n  "modules": {\n  }\n}\n')
 
     monkeypatch.setattr(tools, "run", tool)
+    job = nextpnr.Job(
+        title="lfsr", tool="NEXTPNR_ECP5", words=(), folder=tmp_path, design=lambda: "design.json",
+        cache=tmp_path, key={}, mhz=400, read=dict, place=("--write", "placed.json"),
+        placed="placed.json", route=(),
+    )  # fmt: skip
 
     def placed():
-        return tmp_path / nextpnr.place_only(target, [], tmp_path, "design.json", 1)
+        job.placement()
+        return tmp_path / job.placed
 
     wanted = placed().read_bytes()
     placed().write_bytes(damage(wanted))
@@ -169,7 +175,8 @@ def test_a_damaged_design_is_wrapped_again(tmp_path, mapped, monkeypatch, damage
     paths = [{"from": "clk", "to": "clk", "path": [step]}]
     reports = ["", json.dumps({"fmax": {"clk": {"achieved": 100}}, "critical_paths": paths})]
 
-    def tool(name, *arguments, cwd):
+    def tool(name, *arguments, cwd, timeout):
+        assert timeout is None
         (cwd / arguments[arguments.index("--report") + 1]).write_text(reports.pop(0))
 
     monkeypatch.setattr(place, "yosys", yosys)

@@ -3,6 +3,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,14 @@ def test_luts_that_hold_bits_or_carry_count_what_they_occupy():
     assert targets.find("ecp5").count(ecp5) == {"lut": 13, "ff": 5, "bram": 1, "dsp": 0}
 
 
+def test_the_page_of_targets_has_every_field():
+    page = (Path(__file__).parents[2] / "docs/howto/target.md").read_text()
+    named = re.findall(r"^    (\w+)=", page, re.MULTILINE)
+    for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE):
+        named += re.findall(r"`(\w+)`", row)
+    assert set(named) == {field.name for field in fields(targets.Target)}
+
+
 def test_a_cell_in_no_table_is_refused():
     with pytest.raises(RuntimeError, match="2 cells LUT7 of UltraScale\\+ are in no table"):
         targets.find("xcup").count({"LUT7": 2})
@@ -159,7 +168,9 @@ def test_the_placed_core_is_the_core_that_was_counted(build):
 
 def test_large_designs_have_another_placer_and_router(build, monkeypatch):
     path = write(build, LFSR)
-    monkeypatch.setattr(place, "LARGE", 1)
+    monkeypatch.setattr(targets, "LARGE", 1)
+    # Some cores of a few cells meet 400 MHz.
+    monkeypatch.setattr(place, "TARGET_MHZ", 2000)
     found = place.place(path, "lfsr", target="ecp5", seeds=1, build=build)
     (route,) = build.glob("lfsr-ecp5-*/place-*/route-1.log")
     log = route.with_name("place-1.log")
@@ -178,7 +189,7 @@ def test_large_designs_have_another_placer_and_router(build, monkeypatch):
 
 @pytest.mark.parametrize("large", [False, True])
 def test_a_placement_is_written_with_what_gives_it_again(build, tmp_path, monkeypatch, large):
-    monkeypatch.setattr(place, "LARGE", 1 if large else 10_000)
+    monkeypatch.setattr(targets, "LARGE", 1 if large else 10_000)
     path = write(build, LFSR)
     placement = place.Placement(path, "lfsr", target=targets.find("ecp5"), build=build)
     found = placement.measure(1)
