@@ -11,7 +11,7 @@ CORES = $(shell $(SEEDBED) list --names)
 SOURCES := $(wildcard spec/*.py hw/*.py hw/*/*.py flow/cores/* flow/emit/*.py)
 
 .DEFAULT_GOAL := all
-.PHONY: all setup verilog sim cocotb formal mutate synth demo report docs html boards test lint types clean help
+.PHONY: all setup verilog sim cocotb formal mutate synth demo report docs html boards core test lint types clean help
 
 all: verilog  ## Verilog, demonstration, simulation, synthesis, report
 	@$(SEEDBED) demo zo --seeds 8
@@ -74,6 +74,16 @@ boards: $(READY)  ## bitstreams for every board, with cells and Fmax (hours); AP
 html: $(TESTED)  ## documentation site, to build/html; no network, warnings are errors
 	@$(VENV)/bin/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going docs build/html
 	@echo "The first page is build/html/index.html."
+
+FILES = $(wildcard spec/$(CORE).py hw/*/$(CORE).py golden/$(CORE).py sim/*/$(CORE).py tests/*/test_$(CORE).py)
+core: $(TESTED)  ## style, tests, proofs, Verilog and page of one core: make core CORE=lfsr
+	@$(SEEDBED) list --names | grep --quiet --line-regexp --fixed-strings -e '$(CORE)' || \
+		{ echo "CORE must be a core of 'seedbed list', such as CORE=lfsr, not '$(CORE)'" >&2; exit 2; }
+	@$(VENV)/bin/ruff check $(FILES)
+	@$(VENV)/bin/ruff format --check $(FILES)
+	@$(VENV)/bin/python -m pytest -q -k $(CORE) $(filter tests/%,$(FILES)) tests/flow/test_verilog.py tests/sim/test_icarus.py tests/house
+	@$(SEEDBED) formal $(CORE)
+	@$(SEEDBED) cocotb $(CORE)
 
 test: $(TESTED)  ## all tests
 	@$(VENV)/bin/python -m pytest -q $(TESTS)

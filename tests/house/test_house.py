@@ -130,16 +130,31 @@ def test_cores_are_handed_on_by_their_package():
     }
 
 
+#: The first column of the table of places at which a core is added.
+PLACES = re.findall(r"^\| (`.*?) \|", (ROOT / "docs/howto/core.md").read_text(), re.MULTILINE)
+
+
 @pytest.mark.parametrize("core", CORES)
-def test_one_stem_a_core(core):
-    for folder in ("spec", f"hw/{CORES[core].family}", "golden", "sim/cases", "sim/proofs"):
-        assert (ROOT / folder / f"{core}.py").is_file()
-    for path in (
-        f"tests/cores/test_{core}.py",
-        f"tests/golden/test_{core}.py",
-        f"docs/cores/{core}.md",
-    ):
-        assert (ROOT / path).is_file()
+def test_the_places_on_the_page_are_those_of_every_core(core):
+    assert 0 < len(PLACES) <= 8
+    family, component = CORES[core].family, CORES[core].component.__name__
+    listed = [path for place in PLACES for path in re.findall(r"`(\S+)`", place)]
+    paths = [(ROOT / path.replace("ROOM", family).replace("NAME", core)) for path in listed]
+    for pattern, path in zip(listed, paths, strict=True):
+        if "NAME" not in pattern:
+            assert re.search(rf"\b({core}|{component}|{component}Config)\b", path.read_text()), path
+    # And there are no others: files of its name, and tables with an entry of it.
+    named = {
+        path
+        for folder in ("spec", "hw", "golden", "sim", "tests", "docs/cores")
+        for path in (ROOT / folder).rglob("*.*")
+        if path.stem.removeprefix("test_") == core and path.parent.name != "__pycache__"
+    }
+    assert named == {path for path, pattern in zip(paths, listed, strict=True) if "NAME" in pattern}
+    tables = {
+        path for path in (ROOT / "flow").rglob("*.toml") if core in tomllib.loads(path.read_text())
+    }
+    assert tables <= set(paths)
 
 
 @pytest.mark.parametrize("core", CORES)

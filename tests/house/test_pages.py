@@ -25,7 +25,7 @@ CODE = ("spec", "hw", "golden", "sim", "flow", "boards", "main", "examples", "te
 #: Files of the project that pages name without a folder; others are written by commands.
 SOURCES = (".py", ".toml", ".vlt", ".cpp", ".h", ".j2")
 #: A stem that a page writes for any core, and one that is there.
-STEMS = {"NAME": "skid_buffer", "CORE": "skid_buffer"}
+STEMS = {"NAME": "skid_buffer", "CORE": "skid_buffer", "ROOM": "parts"}
 #: Identifiers of other programs.
 FOREIGN = {"litedram", "litex", "migen", "queue_occupancy_limit", "sim_build", "tkeep"}
 
