@@ -182,7 +182,6 @@ def _job(
         mhz=mhz,
         read=lambda report: {**report, "mhz": _fmax(report)},
         place=("--log", f"{placed}.log", "--no-route", "--write", placed) if large else (),
-        placed=placed,
         route=routing(output, *ROUTE) if large else routing(output),
         again=routing(f"again-{output}", *ROUTE, *RIP_UP),
         output=output,

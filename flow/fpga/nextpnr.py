@@ -45,9 +45,9 @@ class Job:
         The target frequency in ``words``.
     read
         Returns the result of a report of the tool; its ``mhz`` is compared.
-    place, placed
-        For a large design, further arguments of the call that only places it, and the name of its
-        output file.
+    place
+        For a large design, further arguments of the call that only places it. The last one is the
+        name of the placed design.
     route, again
         Further arguments of the call that routes, and for a large design, of the second routing.
     output
@@ -73,13 +73,17 @@ class Job:
     mhz: int
     read: Callable[[Any], dict[str, Any]]
     place: tuple[str, ...] = ()
-    placed: str = ""
     route: tuple[str, ...]
     again: tuple[str, ...] = ()
     output: str | None = None
     factor: float | None = None
     patience: int | None = None
     progress: Progress = None
+
+    @property
+    def placed(self) -> Path:
+        """The placed design of a large design."""
+        return self.folder / self.place[-1]
 
     def result(self) -> dict[str, Any]:
         """Return the result of ``read``, and ``asked``, the target frequency of its routing.
@@ -101,17 +105,16 @@ class Job:
         Routing is another call, so that an interrupted routing does not lose the placement. Router
         2 finished LeNet-5's fine-tuning core only in a separate call.
         """
-        path = self.folder / self.placed
 
         def compute() -> float:
             notify(self.progress, f"placing {self.title}")
             design, began = self.design(), time.monotonic()
             words = *self.words, "--json", design, *self.place
             tools.run(self.tool, *words, cwd=self.folder)
-            complete(path)
+            complete(self.placed)
             return time.monotonic() - began
 
-        seconds: float = kept(self.cache, "placement", self.key, compute, path)
+        seconds: float = kept(self.cache, "placement", self.key, compute, self.placed)
         return seconds
 
     def _best(self) -> dict[str, Any]:
@@ -146,7 +149,7 @@ class Job:
         def compute() -> dict[str, Any]:
             limit = self._limit() if self.place else None
             notify(self.progress, text)
-            name = self.placed if self.place else self.design()
+            name = self.placed.name if self.place else self.design()
             other = with_target_frequency(self.folder / name, mhz)
             with other if mhz != self.mhz else nullcontext(name) as name:
                 command = [*self.words, "--json", name, *words]

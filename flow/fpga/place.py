@@ -153,14 +153,12 @@ class Placement:
     def job(self, seed: int, *, of: int) -> Job:
         """Return the placement with a seed, one of ``of``: ``mhz`` and ``critical``."""
 
-        number, placed = ("--seed", str(seed)), f"placed-{seed}-design.json"
-
         def routing(log: str, *words: str) -> tuple[str, ...]:
             files = "--log", f"{log}-{seed}.log", "--report", f"report-{seed}.json"
-            return *words, *files, *number
+            return *words, *files, "--seed", str(seed)
 
         files = "--log", f"place-{seed}.log", "--lpf", "pins.lpf", "--lpf-allow-unconstrained"
-        place = *number, *files, "--no-route", "--write", placed
+        write = "--no-route", "--write", f"placed-{seed}-design.json"
         return Job(
             title=f"{self.top} on {self.target.name}, seed {seed} of {of}",
             tool=self.target.place,
@@ -171,8 +169,7 @@ class Placement:
             key={**self.key, "seed": seed},
             mhz=TARGET_MHZ,
             read=_read,
-            place=place if self.large else (),
-            placed=placed,
+            place=("--seed", str(seed), *files, *write) if self.large else (),
             route=routing("route", *ROUTE) if self.large else routing("place"),
             again=routing("again", *ROUTE, *RIP_UP),
             factor=REROUTE_FACTOR,

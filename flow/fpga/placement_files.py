@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from seedbed.flow.fpga import harness, nextpnr
-from seedbed.flow.fpga.nextpnr import RIP_UP, ROUTE
 from seedbed.flow.fpga.place import TARGET_MHZ, Placement
 from seedbed.flow.run.files import write_atomic
 from seedbed.sim import tools
@@ -46,10 +45,9 @@ def write(placement: Placement, seed: int, *, of: int, folder: Path) -> list[Pat
     files = {"harness.v": (here / "harness.v").read_text()}
     if placement.large:
         job.placement()
-        design = here / job.placed
         asked = result["asked"]
-        options += ROUTE if asked == TARGET_MHZ else (*ROUTE, *RIP_UP)
-        with nextpnr.with_target_frequency(design, asked) as copy:
+        options += (*nextpnr.ROUTE, *(() if asked == TARGET_MHZ else nextpnr.RIP_UP))
+        with nextpnr.with_target_frequency(job.placed, asked) as copy:
             files["design.json"] = (here / copy).read_text()
         sites = _sites(json.loads(files["design.json"]))
     else:

@@ -145,12 +145,12 @@ def test_a_damaged_placement_is_placed_again(tmp_path, monkeypatch, damage):
     job = nextpnr.Job(
         title="lfsr", tool="NEXTPNR_ECP5", words=(), folder=tmp_path, design=lambda: "design.json",
         cache=tmp_path, key={}, mhz=400, read=dict, place=("--write", "placed.json"),
-        placed="placed.json", route=(),
+        route=(),
     )  # fmt: skip
 
     def placed():
         job.placement()
-        return tmp_path / job.placed
+        return job.placed
 
     wanted = placed().read_bytes()
     placed().write_bytes(damage(wanted))
