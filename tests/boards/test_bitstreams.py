@@ -284,6 +284,24 @@ def test_a_large_design_is_placed_and_routed_in_two_calls(calls, tmp_path, monke
     assert not {"--no-route", "--no-place", "static", "heap"} & set(calls[6])
 
 
+def test_published_bitstreams_are_of_these_arguments(calls, placed, tmp_path, monkeypatch):
+    monkeypatch.setattr(targets, "LARGE", 1)
+    placed[0]["--85k"][1], placed[0]["again"] = 59.9, [61.0, 61.0]
+    build.build(
+        platforms.find("ulx3s-85f"), apps.find("noise"), "noise", folder=tmp_path, seeds=[2]
+    )
+    always = "--85k --package CABGA381 --speed 6 -q --seed 2 --freq 60 --timing-allow-fail"
+    always += " --lpf noise.lpf --placer static --router router2 --json"
+    routed, again = "noise-2.config", "again-noise-2.config"
+    assert [" ".join(words) for words in calls[1:]] == [
+        f"{always} noise.json --log placed-noise-2.json.log --no-route --write placed-noise-2.json",
+        f"{always} placed-noise-2.json --log {routed}.log --no-pack --no-place "
+        f"--report {routed}-report.json --textcfg {routed}",
+        f"{always} placed-noise-2.json --log {again}.log --no-pack --no-place --tmg-ripup "
+        f"--report {again}-report.json --textcfg {again}",
+    ]
+
+
 def test_one_application_names_a_placer():
     named = {name: getattr(apps.find(name), "PLACER", None) for name in apps.APPS}
     assert {name: placer for name, placer in named.items() if placer} == {"zo_trainer": "heap"}

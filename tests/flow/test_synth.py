@@ -187,6 +187,27 @@ def test_large_designs_have_another_placer_and_router(build, monkeypatch):
     assert not list(log.parent.glob("*-mhz-*"))
 
 
+def test_published_figures_are_of_these_arguments(build, monkeypatch):
+    """Another argument is another placement: its figures would have to be measured again."""
+    path, target = write(build, LFSR), targets.find("ecp5")
+    always = "--85k --package CABGA381 --speed 6 --freq 400 --timing-allow-fail -q"
+    report = "--report report-2.json --seed 2"
+    job = place.Placement(path, "lfsr", target=target, build=build).job(2, of=3)
+    assert " ".join(job.words) == always
+    assert not job.place
+    assert " ".join(job.route) == f"--log place-2.log {report}"
+    monkeypatch.setattr(targets, "LARGE", 1)
+    job = place.Placement(path, "lfsr", target=target, build=build).job(2, of=3)
+    assert " ".join(job.words) == f"{always} --placer static --router router2"
+    assert " ".join(job.place) == (
+        "--seed 2 --log place-2.log --lpf pins.lpf --lpf-allow-unconstrained "
+        "--no-route --write placed-2-design.json"
+    )
+    assert " ".join(job.route) == f"--no-pack --no-place --log route-2.log {report}"
+    assert " ".join(job.again) == f"--no-pack --no-place --tmg-ripup --log again-2.log {report}"
+    assert job.patience is None
+
+
 @pytest.mark.parametrize("large", [False, True])
 def test_a_placement_is_written_with_what_gives_it_again(build, tmp_path, monkeypatch, large):
     monkeypatch.setattr(targets, "LARGE", 1 if large else 10_000)

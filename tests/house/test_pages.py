@@ -64,7 +64,7 @@ def test_files_that_a_page_names_are_there(page):
 
 
 def test_a_file_that_is_not_there_is_found():
-    text = "`hw/generators/lfsr.py` `hw/NAME.py` `hw/none.py` `none.py` `lfsr.py` `rtl/lfsr.v`\n"
+    text = "`hw/generators/lfsr.py` `hw/ROOM/NAME.py` `hw/none.py` `none.py` `lfsr.py` `rtl/lfsr.v`\n"
     assert missing_files(ROOT / "README.md", text) == ["hw/none.py", "none.py"]
 
 
