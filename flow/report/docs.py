@@ -88,7 +88,7 @@ def _jobs(rows: list[dict[str, Any]], stem: str) -> str:
 
 def _ports(rows: list[dict[str, Any]], stem: str) -> str:
     core = CORES[stem]
-    found = port_docs.describe(stem, core.signature(core.configure()))
+    found = port_docs.describe(core.component, core.signature(core.configure()))
     lines = [[f"`{name}`", f"`{path}`", *rest] for name, path, *rest in port_docs.table_rows(found)]
     return markdown(Table(title="", text="", header=port_docs.HEADER, lines=lines))
 

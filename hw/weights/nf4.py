@@ -81,12 +81,28 @@ class Nf4(wiring.Component):
 
     Members
     -------
-    i_values, o_codes
-        Streams of the quantiser, ``lanes`` numbers per beat.
-    i_codes, o_values
-        Streams of the dequantiser, ``dequantise_lanes`` numbers per beat.
+    i_values : In(stream of struct)
+        vectors to quantise. ``lanes`` numbers per beat.
+        values : next numbers; 0 after the end of the vector
+        last : last beat of the vector
+    o_codes : Out(stream of struct)
+        quantised vectors. ``lanes`` numbers per beat.
+        codes : 4-bit NormalFloat codes
+        peak : peak magnitude of the block
+        last : last beat of the vector
+    i_codes : In(stream of struct)
+        codes to dequantise. ``dequantise_lanes`` numbers per beat.
+        codes : 4-bit NormalFloat codes
+        peak : peak magnitude of the block
+        last : last beat of the vector
+    o_values : Out(stream of struct)
+        dequantised vectors. ``dequantise_lanes`` numbers per beat.
+        values : dequantised numbers
+        last : last beat of the vector
 
-    Latency and throughput: those of the two, which share no logic.
+    Latency: 3 cycles to dequantise; log2(lanes) + 15 / thresholds + 6 from the last beat of a block
+    to its first codes. The quantiser and the dequantiser share no logic.
+    Throughput: 1 beat per cycle to dequantise; 1 beat per 15 / thresholds cycles to quantise.
     Source: InstantFT, section 3.2; QLoRA (arXiv:2305.14314), section 3.
     """
 
