@@ -5,6 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.parts.delay_line import delayed
+from seedbed.hw.weights import nf4_quantise
 from seedbed.hw.weights.nf4_quantise import Nf4Quantise, codes_layout, values_layout
 from seedbed.spec import Nf4Config
 
@@ -100,11 +101,13 @@ class Nf4(wiring.Component):
         values : dequantised numbers
         last : last beat of the vector
 
-    Latency: 3 cycles to dequantise; log2(lanes) + 15 / thresholds + 6 from the last beat of a block
-    to its first codes. The quantiser and the dequantiser share no logic.
-    Throughput: 1 beat per cycle to dequantise; 1 beat per 15 / thresholds cycles to quantise.
+    Latency: ``dequantise_latency`` cycles to dequantise; ``quantise_latency`` from the last beat of
+    a block to its first codes. The quantiser and the dequantiser share no logic.
+    Throughput: 1 beat per cycle to dequantise; 1 beat per ``interval`` cycles to quantise.
     Source: InstantFT, section 3.2; QLoRA (arXiv:2305.14314), section 3.
     """
+
+    dequantise_latency = Nf4Dequantise.latency
 
     def __init__(self, config: Nf4Config):
         self.config = config
@@ -117,6 +120,16 @@ class Nf4(wiring.Component):
                 "o_values": Out(stream.Signature(values_layout(config, fetched))),
             }
         )
+
+    @property
+    def quantise_latency(self) -> int:
+        """Cycles from a block's last beat to the first beat of its codes."""
+        return nf4_quantise.latency(self.config)
+
+    @property
+    def interval(self) -> int:
+        """Cycles per beat of the quantiser."""
+        return nf4_quantise.interval(self.config)
 
     def elaborate(self, platform):
         m = Module()
