@@ -139,7 +139,8 @@ def list_cores(
         source = f"; source: {found.paper}" if found.paper else ""
         out.print(f"{found.name}: {found.title}{source}", highlight=False, soft_wrap=True)
     else:
-        show_table(out, ["core", "description"], [[found.name, found.title] for found in cores])
+        rows = [[family, found.name, found.title] for family, found in registry.grouped(cores)]
+        show_table(out, ["", "core", "description"], rows)
         out.print("'seedbed list CORE' shows the parameters of a core.", highlight=False)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from seedbed.flow.cores.registry import CORES, FAMILIES
+from seedbed.flow.cores.registry import CORES, grouped
 from seedbed.flow.emit import paths, port_docs
 from seedbed.flow.report import tables
 from seedbed.flow.report.sections import sections
@@ -51,11 +51,10 @@ def _highlights(rows: list[dict[str, Any]], stem: str) -> str:
 def _cores(rows: list[dict[str, Any]], stem: str) -> str:
     # The README is in the parent folder of docs/.
     folder = "docs/cores" if stem == "README" else "cores"
-    lines, family = [], ""
-    for name, core in CORES.items():
-        title = FAMILIES[core.family] if core.family != family else ""
-        lines.append([title, f"[{name}]({folder}/{name}.md)", core.title])
-        family = core.family
+    lines = [
+        [family, f"[{core.name}]({folder}/{core.name}.md)", core.title]
+        for family, core in grouped(CORES.values())
+    ]
     return markdown(Table(title="", text="", header=["", "core", "description"], lines=lines))
 
 
