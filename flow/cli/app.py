@@ -185,7 +185,7 @@ def list_ports(core: CoreName, set_: Settings = []) -> None:  # noqa: B006
     """List the ports of a core's Verilog: direction, width, number format and description."""
     found = registry.find_verilog(core)
     config = found.configure(settings.read(found, set_))
-    ports = port_docs.describe(core, found.signature(config))
+    ports = port_docs.describe(found.component, found.signature(config))
     show_table(out, port_docs.PINS, port_docs.pins(ports))
 
 

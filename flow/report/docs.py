@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Generated blocks of the README and of the pages in docs/, filled from the report's JSON."""
 
 import re
@@ -87,9 +88,16 @@ def _jobs(rows: list[dict[str, Any]], stem: str) -> str:
 
 def _ports(rows: list[dict[str, Any]], stem: str) -> str:
     core = CORES[stem]
-    found = port_docs.describe(stem, core.signature(core.configure()))
+    found = port_docs.describe(core.component, core.signature(core.configure()))
     lines = [[f"`{name}`", f"`{path}`", *rest] for name, path, *rest in port_docs.table_rows(found)]
     return markdown(Table(title="", text="", header=port_docs.HEADER, lines=lines))
+
+
+def _timing(rows: list[dict[str, Any]], stem: str) -> str:
+    core = CORES[stem]
+    latency, throughput = port_docs.timing(core.component(core.configure()))
+    text = f"- Latency: {latency}.\n- Throughput: {throughput}."
+    return re.sub(r"\d{4,}", lambda number: f"{int(number[0]):,}", text)
 
 
 def _paths(rows: list[dict[str, Any]], stem: str) -> str:
@@ -132,6 +140,7 @@ BLOCKS: dict[str, Callable[[list[dict[str, Any]], str], str]] = {
     "jobs": _jobs,
     "ports": _ports,
     "paths": _paths,
+    "timing": _timing,
     "weights": _weights,
 }
 
