@@ -422,8 +422,7 @@ def report(
     The report is JSON, Markdown, HTML and plots. It includes the valid cached results of other
     commands.
     """
-    from seedbed.flow.cli import instantft_rtl as instantft_rtl_demo
-    from seedbed.flow.cli import zo_trainer_rtl as zo_trainer_rtl_demo
+    from seedbed.flow.cli import instantft_rtl, zo_trainer_rtl
     from seedbed.flow.report import docs as pages
     from seedbed.flow.report import figures, jobs
     from seedbed.flow.report import report as document_files
@@ -441,7 +440,7 @@ def report(
     jobs.measure(wanted, err)
     folder = build / "demo"
     demos = [*zo.rows(folder), *seedlm.rows(folder)]
-    demos += [*instantft_rtl_demo.rows(folder), *zo_trainer_rtl_demo.rows(folder)]
+    demos += [*instantft_rtl.rows(folder), *zo_trainer_rtl.rows(folder)]
     # What 'seedbed board report' has written: this package does not import that of the boards.
     demos += load_rows([*build.glob("board/report.json")], saved_rows)
     rows = jobs.cached(everything) + demos

@@ -199,7 +199,7 @@ def test_more_entries_than_the_memory_are_refused(small, tmp_path):
     [
         ({"embedding.weight": (16, 31)}, r"'embedding.weight' in the shape \[16, 31\], but it is "),
         ({"output.weight": (3, 3)}, r"'output.weight' in the shape \[3, 3\], but it is \[31, 64\]"),
-        ({"other.weight": (3, 3)}, "'other.weight', which is not among the compressed ones"),
+        ({"other.weight": (3, 3)}, "keeps weights of tensor 'other.weight', which is not in "),
     ],
 )
 def test_a_mask_that_does_not_fit_is_refused(small, tmp_path, shapes, message):
