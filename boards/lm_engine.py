@@ -134,7 +134,7 @@ class BoardMatrices(CheckedMatrices):
             "address": self._address[name], "row_beats": beats,
             "beats": self.matrices[name].rows * beats,
         }  # fmt: skip
-        words = pack(self._command, 1, **self._fields(name, kind), **matrix, **fields)
+        words = pack(self._command, 1, **{**self._fields(name, kind), **matrix, **fields})
         return packet(self._ports, "command", words.tobytes())
 
     def _multiplied(

@@ -17,6 +17,7 @@ from typer.cli import get_docs_for_click
 from typer.main import get_command
 
 from seedbed.boards.cli.app import command_line
+from seedbed.flow.emit.port_docs import FIELD
 
 _FIELD = re.compile(r"\*{0,2}\w+(, \*{0,2}\w+)*( : .+)?")
 
@@ -58,6 +59,23 @@ class Api(SphinxDirective):
         return nested_parse_to_nodes(self.state, content, allow_section_headings=True)
 
 
+def definitions(lines: list[str]) -> list[str]:
+    """Return a docstring with the fields of ports as definition lists."""
+    found: list[str] = []
+    inside = False
+    for line in lines:
+        field = FIELD.fullmatch(line)
+        if field and not inside:
+            found.append("")
+        inside = bool(field) or (inside and line.startswith(" " * 8))
+        if field:
+            name, number_format, text = field.groups()
+            found += [f"    {name} : {number_format}" if number_format else f"    {name}"]
+            line = f"{' ' * 8}{text}"
+        found.append(line)
+    return found
+
+
 def sections(lines: list[str]) -> list[str]:
     """Return a docstring as numpydoc reads it.
 
@@ -82,7 +100,7 @@ def sections(lines: list[str]) -> list[str]:
 
 def tidy(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Change a docstring before numpydoc reads it."""
-    lines[:] = sections(lines)
+    lines[:] = sections(definitions(lines))
 
 
 def signature(

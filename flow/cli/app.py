@@ -139,7 +139,8 @@ def list_cores(
         source = f"; source: {found.paper}" if found.paper else ""
         out.print(f"{found.name}: {found.title}{source}", highlight=False, soft_wrap=True)
     else:
-        show_table(out, ["core", "description"], [[found.name, found.title] for found in cores])
+        rows = [[family, found.name, found.title] for family, found in registry.grouped(cores)]
+        show_table(out, ["", "core", "description"], rows)
         out.print("'seedbed list CORE' shows the parameters of a core.", highlight=False)
 
 
@@ -184,7 +185,7 @@ def list_ports(core: CoreName, set_: Settings = []) -> None:  # noqa: B006
     """List the ports of a core's Verilog: direction, width, number format and description."""
     found = registry.find_verilog(core)
     config = found.configure(settings.read(found, set_))
-    ports = port_docs.describe(core, found.signature(config))
+    ports = port_docs.describe(found.component, found.signature(config))
     show_table(out, port_docs.PINS, port_docs.pins(ports))
 
 
@@ -421,8 +422,7 @@ def report(
     The report is JSON, Markdown, HTML and plots. It includes the valid cached results of other
     commands.
     """
-    from seedbed.flow.cli import instantft_rtl as instantft_rtl_demo
-    from seedbed.flow.cli import zo_trainer_rtl as zo_trainer_rtl_demo
+    from seedbed.flow.cli import instantft_rtl, zo_trainer_rtl
     from seedbed.flow.report import docs as pages
     from seedbed.flow.report import figures, jobs
     from seedbed.flow.report import report as document_files
@@ -440,7 +440,7 @@ def report(
     jobs.measure(wanted, err)
     folder = build / "demo"
     demos = [*zo.rows(folder), *seedlm.rows(folder)]
-    demos += [*instantft_rtl_demo.rows(folder), *zo_trainer_rtl_demo.rows(folder)]
+    demos += [*instantft_rtl.rows(folder), *zo_trainer_rtl.rows(folder)]
     # What 'seedbed board report' has written: this package does not import that of the boards.
     demos += load_rows([*build.glob("board/report.json")], saved_rows)
     rows = jobs.cached(everything) + demos

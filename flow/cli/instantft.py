@@ -41,7 +41,7 @@ def demo_instantft(
 
     With --rtl, InstantFT runs in the emitted core, and its cycles are counted.
     """
-    from seedbed.flow.cli import instantft_rtl as instantft_rtl_demo
+    from seedbed.flow.cli import instantft_rtl
     from seedbed.studies import instantft
 
     folder = build / "demo" / ("digits" if data is None else "mnist")
@@ -50,7 +50,7 @@ def demo_instantft(
     if rtl:
         if seeds is not None:
             raise ValueError("--rtl runs one job: it takes --seed, and not --seeds")
-        instantft_rtl_demo.run_rtl(
+        instantft_rtl.run_rtl(
             data, folder, build=build, angle=angle, stalls=stalls, console=Console(), **given
         )
         return

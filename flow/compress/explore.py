@@ -53,9 +53,9 @@ def explore(
     """Return a row for each configuration with ``bits`` per weight, the best first.
 
     Each compresses ``samples`` standard normal vectors of C weights, the same ones for equal C.
-    ``relative_error`` is sqrt(sum |w - U t|^2 / sum |w|^2), ``ratio`` its ratio to the best, and
-    ``published`` is true for the paper's choice. 4000 samples resolve errors that differ by 1 %.
-    Small seeds have large errors if P and 2^K - 1 have a common factor: the rows of U repeat.
+    ``relative_error`` is ``sqrt(sum |w - U t|^2 / sum |w|^2)``, ``ratio`` its ratio to the best,
+    and ``published`` is true for the paper's choice. 4000 samples resolve errors that differ by 1
+    %. Small seeds have large errors if P and 2^K - 1 have a common factor: the rows of U repeat.
 
     Parameters
     ----------

@@ -29,12 +29,12 @@ class Tables(NamedTuple):
     basis: np.ndarray  #: (further tiles, rank, C + pad, wide) float32, Q(s) with zeros in the pad
     seed: np.ndarray  #: (slots,) int64, the seed or 0
     inverse: np.ndarray  #: (2^K - 1, P, C) float64, by seed
-    reach: np.ndarray  #: (2^K - 1,) float64, at least max|t| / |w|, by seed
+    reach: np.ndarray  #: (2^K - 1,) float64, at least ``max|t| / |w|``, by seed
     word: np.ndarray  #: int64, the centred words in the order of steps
     place: np.ndarray  #: (2^K,) int64, where the words of a seed begin
     power: np.ndarray  #: (16,) float64, 2^e for e = -8 .. 7
     scale: np.ndarray  #: (16,) float64, 2^e / (2^(B - 1) - 1)
-    margin: float  #: how far a bound may be wrong, as a share of |w|^2
+    margin: float  #: how far a bound may be wrong, as a share of ``|w|^2``
 
 
 def aligned(*shape: int, dtype: type = np.float32) -> np.ndarray:
@@ -123,5 +123,5 @@ def tables(config: SeedlmConfig, tile: int, wide: int, triangles: tuple[int, ...
 
 
 def reaches(inverse: np.ndarray) -> np.ndarray:
-    """Return an upper limit of max|t| / |w| for t = inverse w, of (n, P, C) in float64."""
+    """Return an upper limit of ``max|t| / |w|`` for t = inverse w, of (n, P, C) in float64."""
     return np.sqrt((inverse**2).sum(axis=2)).max(axis=1) * (1 + 1e-9)

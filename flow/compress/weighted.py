@@ -9,8 +9,8 @@ The bound is computed for all seeds as in :mod:`seedbed.flow.compress.search`, w
 each row times sqrt(h_c), and triangles of D U(s) = Q(s) R(s). These tables are computed once for
 all blocks with the same h: a column of blocks of a matrix.
 
-If some h are much larger than others, their weights have nearly all of |D w|^2, and any seed
-represents these well. The bound is then a small difference of large numbers: it is computed in
+If some h are much larger than others, their weights have nearly all of ``|D w|^2``, and any
+seed represents these well. The bound is then a small difference of large numbers: it is computed in
 float64, at half the speed. If at most P of the h are not 0, the bound is 0 for all seeds, and the
 search is as fast as the literal one.
 

@@ -1,7 +1,7 @@
 """The list of cores, used by the command line, the tests, the docs and the reports."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
 from importlib.resources import files
@@ -18,6 +18,7 @@ __all__ = [
     "Variant",
     "find",
     "find_verilog",
+    "grouped",
     "suggestion",
 ]
 
@@ -64,6 +65,14 @@ CORES: dict[str, Core] = {
 }
 #: AXI wrappers of cores.
 WRAPPERS: dict[str, Core] = _family("axi")
+
+
+def grouped(cores: Iterable[Core]) -> Iterator[tuple[str, Core]]:
+    """Yield each core with the title of its family, which is "" after the family's first core."""
+    last = ""
+    for core in cores:
+        yield (FAMILIES.get(core.family, "AXI wrappers") if core.family != last else ""), core
+        last = core.family
 
 
 def find(name: str, cores: Mapping[str, Core] = CORES) -> Core:

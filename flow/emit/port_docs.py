@@ -1,11 +1,26 @@
-"""Port descriptions of a core: number formats and meanings; its latency and throughput."""
+"""What a component's docstring says of its ports, and of its latency and throughput.
+
+``Members`` has an entry for each port, and in it a line for each field of its payload::
+
+    i : In(stream of struct)
+        input vector. Each vector begins in a new beat.
+        lanes (n x signed(8)) : next elements of the vector
+        last : last beat of the vector
+    s_axis_samples_* : In
+        AXI4-Stream, images
+
+The section ends at an empty line. The first sentence of a text is the comment in the emitted
+Verilog and the description in tables. A name that ends in ``*`` is a prefix of several ports.
+Lines that begin with ``Latency:`` and ``Throughput:`` are read in the same way: in their first
+sentence, a name in double backticks is a property of the component.
+"""
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from inspect import cleandoc
+from itertools import takewhile
 from typing import Any
 
 from amaranth.hdl import Shape, ShapeLike
@@ -13,16 +28,17 @@ from amaranth.lib import data, wiring
 
 from seedbed.sim.ports import Port, ports
 
-__all__ = ["HEADER", "PINS", "PortDoc", "comments", "describe", "pins", "table_rows", "timing"]
+__all__ = [
+    "FIELD", "HEADER", "PINS", "PortDoc",
+    "comments", "describe", "locate", "members", "pins", "table_rows", "timing",
+]  # fmt: skip
 
-TABLE = Path(__file__).with_name("ports.toml")
-#: Clocks and resets: of every core, and of cores with AXI ports.
-COMMON = {
-    "clk": "clock, rising edge",
-    "rst": "reset, synchronous, active high",
-    "aclk": "clock, rising edge",
-    "aresetn": "reset, synchronous, active low",
-}
+#: Clock and reset, which are no members of a component.
+COMMON = {"clk": "clock, rising edge", "rst": "reset, synchronous, active high"}
+#: A line of a field: its name, its format if there is one, and its description.
+FIELD = re.compile(r" {4}(\w+)(?: \((.+?)\))? : (\S.*)")
+_ENTRY = re.compile(r"(\w+\*?) : \S.*")
+_FIRST_SENTENCE = re.compile(r"(.+?)(?:(?<!\.)\.(?= |$)|$)")
 #: Columns of a port table: the names in Verilog and in Amaranth come first.
 HEADER = ["Verilog", "Amaranth", "direction", "format", "description"]
 #: The same for all pins of a module, with their widths.
@@ -40,27 +56,62 @@ class PortDoc:
 
 
 @cache
-def _table() -> Mapping[str, Any]:
-    return tomllib.loads(TABLE.read_text())
+def members(component: type) -> Mapping[str, Mapping[str, str]]:
+    """Return the texts of a component's ``Members``: by entry, and by field, "" for the port.
 
-
-def describe(core: str, signature: wiring.Signature) -> list[PortDoc]:
-    """Return a core's ports in order, without clock and reset.
-
-    The ports of a core that is not in ``ports.toml`` have empty descriptions. Raises
-    ``LookupError`` for a port that is missing from the table of its core.
+    There are none without that section. Raises ``LookupError`` for a line that is none of an entry.
     """
-    table = _table()[core]["ports"] if core in _table() else None
+    lines = cleandoc(component.__doc__ or "").splitlines()
+    start = lines.index("Members") + 2 if "Members" in lines else len(lines)
+    found: dict[str, dict[str, str]] = {}
+    name = field = ""
+    for line in takewhile(bool, lines[start:]):
+        own, part = _ENTRY.fullmatch(line), FIELD.fullmatch(line)
+        if own and own[1] not in found:
+            name, field = own[1], ""
+            found[name] = {"": ""}
+        elif part and name and part[1] not in found[name]:
+            field = part[1]
+            found[name][field] = part[3]
+        elif name and line.startswith("        " if field else "    "):
+            found[name][field] = f"{found[name][field]} {line.strip()}".lstrip()
+        else:
+            raise LookupError(f"{component.__name__}: Members has a wrong line, {line.strip()!r}")
+    return found
+
+
+def locate(component: type, port: Port) -> tuple[str, str]:
+    """Return the entry and the field that describe a port.
+
+    Raises ``LookupError`` for a port that ``Members`` does not describe.
+    """
+    top = port.member.partition("__")[0]
+    rest = port.name.removeprefix(top).removeprefix("_")
+    for name, fields in members(component).items():
+        if name == top or (name.endswith("*") and top.startswith(name[:-1])):
+            if rest in fields:
+                return name, rest
+            if rest in ("payload", *HANDSHAKE):
+                return name, ""
+    raise LookupError(f"{component.__name__}: Members does not describe {port.name}")
+
+
+def describe(component: type, signature: wiring.Signature) -> list[PortDoc]:
+    """Return a component's ports in order, without clock and reset.
+
+    The descriptions are empty if the docstring has no ``Members``. Raises ``LookupError`` for a
+    port that they do not describe.
+    """
     return [
-        PortDoc(port=port, format=_format(port.shape), description=_description(port.name, table))
+        PortDoc(port=port, format=_format(port.shape), description=_description(component, port))
         for port in ports(signature)
     ]
 
 
-def comments(core: str, signature: wiring.Signature) -> dict[str, str]:
+def comments(component: type, signature: wiring.Signature) -> dict[str, str]:
     """Return a comment for each port, clock and reset included."""
     found = dict(COMMON)
-    for each in describe(core, signature):
+    for each in describe(component, signature):
         words = [each.description, *([each.format] if each.port.width > 1 else [])]
         found[each.port.name] = "; ".join(filter(None, words))
     return found
@@ -82,43 +133,40 @@ def table_rows(found: Sequence[PortDoc]) -> list[list[str]]:
 
 def pins(found: Sequence[PortDoc]) -> list[list[str]]:
     """Return all ports as rows, clock and reset included, with the columns :data:`PINS`."""
-    rows = [
-        [name, "", "in", "1", "unsigned(1)", COMMON[name]]
-        for name in ("clk", "rst")
-        if not {each.port.name for each in found} & {"aclk", "aresetn"}
-    ]
+    common = {} if "aclk" in [each.port.name for each in found] else COMMON
+    rows = [[name, "", "in", "1", "unsigned(1)", text] for name, text in common.items()]
     for each, row in zip(found, table_rows(found), strict=True):
         rows.append([*row[:3], str(each.port.width), *row[3:]])
     return rows
 
 
-def timing(core: str, component: Any) -> tuple[str, str]:
-    """Return latency and throughput of a component as text; "not stated" if not in the table."""
-    entry = _table().get(core, {"latency": "not stated", "throughput": "not stated"})
-    texts = entry["latency"], entry["throughput"]
-    numbers = {name: getattr(component, name) for name in re.findall(r"{(\w+)}", "".join(texts))}
-    latency, throughput = (
-        re.sub(r"\b1 cycles", "1 cycle", text.format(**numbers)) for text in texts
-    )
+def timing(component: Any) -> tuple[str, str]:
+    """Return latency and throughput of a component as text; "not stated" without those lines."""
+    latency, throughput = (_timing(component, name) for name in ("Latency", "Throughput"))
     return latency, throughput
 
 
-def _description(name: str, table: Mapping[str, str] | None) -> str:
-    if name in COMMON:
-        return COMMON[name]
-    if table is None:
+def _timing(component: Any, name: str) -> str:
+    found = re.search(rf"^{name}: (.*)", cleandoc(type(component).__doc__ or ""), re.M | re.S)
+    if not found:
+        return "not stated"
+    text = _first_sentence(" ".join(found[1].split()))
+    text = re.sub(r"``(\w+)``", lambda match: str(getattr(component, match[1])), text)
+    return re.sub(r"\b1 cycles", "1 cycle", text)
+
+
+def _first_sentence(text: str) -> str:
+    found = _FIRST_SENTENCE.match(text)
+    return found[1] if found else ""
+
+
+def _description(component: type, port: Port) -> str:
+    if not members(component):
         return ""
-    if name in table:
-        return table[name]
-    stem, _, last = name.rpartition("_")
-    if last == "payload" and stem in table:
-        return table[stem]
-    if last in HANDSHAKE and stem in table:
-        return f"{table[stem]}: {last}"
-    known = [prefix for prefix in table if name.startswith(f"{prefix}_")]
-    if not known:
-        raise LookupError(f"{name} has no description in {TABLE.name}")
-    return table[max(known, key=len)]
+    name, field = locate(component, port)
+    text = _first_sentence(members(component)[name][field])
+    signal = port.member.partition("__")[2]
+    return f"{text}: {signal}" if signal in HANDSHAKE else text
 
 
 def _format(shape: ShapeLike) -> str:

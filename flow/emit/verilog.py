@@ -61,7 +61,7 @@ def emit(core: Core, params: Mapping[str, Any], *, name: str = "", sources: bool
     converted = convert(text)
     # The first line, by Yosys, names folders of the machine on which Yosys was built.
     _, _, modules = converted.partition("\n")
-    comments = port_docs.comments(core.name, signature)
+    comments = port_docs.comments(type(component), signature)
     result = module_header.declare(postprocess(modules), top, ports(signature), comments)
     if sources:
         result = source_lines.annotate(result, source_lines.positions(text))
@@ -90,7 +90,7 @@ def _file_header(
         for f in dataclass_fields(core.config)
         if f.init
     )
-    latency, throughput = port_docs.timing(core.name, component)
+    latency, throughput = port_docs.timing(component)
     lines = [
         f"{core.name} of seedbed {version('seedbed')}: {core.title}",
         "",
@@ -142,7 +142,7 @@ def write_packed(verilog: Path, core: Core, config: Any) -> Path:
 def _key(core: Core, params: Mapping[str, Any], name: str, sources: bool) -> dict[str, Any]:
     """Return everything that the text depends on; of the registry only the core's entry."""
     parts = [code(name) for name in (core.component.__module__, *_EMIT_MODULES)]
-    parts += [Path(__file__).read_text(), port_docs.TABLE.read_text()]
+    parts.append(Path(__file__).read_text())
     return {
         "core": [core.name, core.title, name, sources, repr(sorted(params.items()))],
         "code": sha256("".join(parts).encode()).hexdigest(),

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Generated blocks of the README and of the pages in docs/, filled from the report's JSON."""
 
 import re
@@ -5,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from seedbed.flow.cores.registry import CORES, FAMILIES
+from seedbed.flow.cores.registry import CORES, grouped
 from seedbed.flow.emit import paths, port_docs
 from seedbed.flow.report import tables
 from seedbed.flow.report.sections import sections
@@ -50,11 +51,10 @@ def _highlights(rows: list[dict[str, Any]], stem: str) -> str:
 def _cores(rows: list[dict[str, Any]], stem: str) -> str:
     # The README is in the parent folder of docs/.
     folder = "docs/cores" if stem == "README" else "cores"
-    lines, family = [], ""
-    for name, core in CORES.items():
-        title = FAMILIES[core.family] if core.family != family else ""
-        lines.append([title, f"[{name}]({folder}/{name}.md)", core.title])
-        family = core.family
+    lines = [
+        [family, f"[{core.name}]({folder}/{core.name}.md)", core.title]
+        for family, core in grouped(CORES.values())
+    ]
     return markdown(Table(title="", text="", header=["", "core", "description"], lines=lines))
 
 
@@ -88,9 +88,16 @@ def _jobs(rows: list[dict[str, Any]], stem: str) -> str:
 
 def _ports(rows: list[dict[str, Any]], stem: str) -> str:
     core = CORES[stem]
-    found = port_docs.describe(stem, core.signature(core.configure()))
+    found = port_docs.describe(core.component, core.signature(core.configure()))
     lines = [[f"`{name}`", f"`{path}`", *rest] for name, path, *rest in port_docs.table_rows(found)]
     return markdown(Table(title="", text="", header=port_docs.HEADER, lines=lines))
+
+
+def _timing(rows: list[dict[str, Any]], stem: str) -> str:
+    core = CORES[stem]
+    latency, throughput = port_docs.timing(core.component(core.configure()))
+    text = f"- Latency: {latency}.\n- Throughput: {throughput}."
+    return re.sub(r"\d{4,}", lambda number: f"{int(number[0]):,}", text)
 
 
 def _paths(rows: list[dict[str, Any]], stem: str) -> str:
@@ -133,6 +140,7 @@ BLOCKS: dict[str, Callable[[list[dict[str, Any]], str], str]] = {
     "jobs": _jobs,
     "ports": _ports,
     "paths": _paths,
+    "timing": _timing,
     "weights": _weights,
 }
 

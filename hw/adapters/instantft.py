@@ -41,26 +41,64 @@ class InstantFt(wiring.Component):
     Members
     -------
     i : In(stream of struct)
-        ``kind`` (by its place in :data:`~seedbed.spec.instantft.INSTANTFT_KINDS`), and for a job
-        ``samples`` (of an epoch, from 1), ``epochs`` (from 1), ``batch`` (1..256) and ``rate`` (M
-        of :class:`~seedbed.spec.lora.LoraConfig`). ``infer`` looks at samples and epochs only.
+        jobs. ``infer`` looks at samples and epochs only.
+        kind : 0 train, 1 infer, 2 clear, 3 read, 4 forget. Index of
+            :data:`~seedbed.spec.instantft.INSTANTFT_KINDS`.
+        samples : samples per epoch. 1 or more.
+        epochs : number of epochs. 1 or more.
+        batch : samples per batch. Range 1 to 256.
+        rate : learning rate: multiplier M. See :class:`~seedbed.spec.lora.LoraConfig`.
     i_parameters : In(stream of struct)
-        ``word`` (two parameters), ``trainable`` (0: the network's rows, 1: the adapters'),
-        ``last``: a packet is all rows of :func:`seedbed.golden.engine.frozen_rows` or
-        ``adapter_rows``. Taken between commands, which wait for its end. Adapters are the new ones
-        from there on.
+        packet of network or adapter rows. A packet is all rows of
+        :func:`seedbed.golden.engine.frozen_rows` or ``adapter_rows``. It is taken between commands,
+        which wait for its end. Adapters are the new ones from there on.
+        word : two parameters
+        last : last word of the packet
+        trainable : 0 network, 1 adapters
     i_samples : In(stream of struct)
-        ``pixels`` (ways x 8 bits; every row of the image begins in a new beat), ``last``;
-        ``label`` and ``index`` (of the image, in the cache), which count with the first beat.
+        images. Every row of the image begins in a new beat.
+        pixels (ways x 8 bits) : next pixels
+        label : class label; valid in the first beat
+        index : cache entry; valid in the first beat
+        last : last beat of the image
     o : Out(stream of struct)
-        A beat a sample, ``best`` (the class), ``loss`` (in the values' format) and ``hit``; then
-        one with ``last`` and ``status``, which ends every command.
+        one beat per sample, then one beat with last. The beat with ``last`` ends every command.
+        best : class with the largest logit
+        loss : cross-entropy loss of the sample. It is in the values' format.
+        hit : 1: activations fetched from the cache
+        status : 0 ok, 1 command error, 2 sample error, 3 index error, 4 memory error, 5 parameter
+            error; valid with last. Index of :data:`~seedbed.spec.instantft.INSTANTFT_STATUS`.
+        last : end of the job
     o_parameters : Out(stream of struct)
-        ``word``, ``last``: of ``read``, the adapters as ``i_parameters`` takes them.
-    o_command, o_write, i_response, i_read
-        To the memory, as :class:`~seedbed.hw.memory.forward_cache.ForwardCache` has them.
+        one packet per read job. It has the adapters as ``i_parameters`` takes them.
+        word : two parameters
+        last : last word of the packet
+    o_command : Out(stream of struct)
+        memory burst command. The memory ports are those of
+        :class:`~seedbed.hw.memory.forward_cache.ForwardCache`.
+        address : address of the first beat, in beats
+        write : 1: write burst; 0: read burst
+        length : beats of the burst, minus 1
+    o_write : Out(stream of struct)
+        write data
+        data : write data of the beat
+        last : last beat of the burst
+    i_response : In(stream of struct)
+        write responses, one per write burst
+        error : 1: the burst failed
+    i_read : In(stream of struct)
+        read data
+        data : read data of the beat
+        error : 1: the data is invalid
+        last : last beat of the burst
     counters : Out(struct)
-        ``COUNTERS``, of the present or last job.
+        counters of the current or last job
+        samples : samples of the current or last job
+        hits : samples with activations from the cache
+        misses : samples with a forward pass of the network
+        batches : batches with an adapter update
+        saturations : saturated numbers
+        cycles : cycles of the job
 
     Errors: ``status`` by its place in :data:`~seedbed.spec.instantft.INSTANTFT_STATUS`. A job ends
     at the first of them: the batch it was in leaves no trace in the adapters, and samples are taken
@@ -68,7 +106,8 @@ class InstantFt(wiring.Component):
     next command reports it, and does nothing else; adapters are the old ones then.
 
     A reset loses the batch it was in, and what the cache has; network and adapters stay.
-    Latency and throughput: see docs/cores/instantft.md for cycles of each phase.
+    Latency: of a job: see docs/cores/instantft.md. The page has the cycles of each phase.
+    Throughput: 1 sample at a time.
     Source: InstantFT, sections 3 and 4.
     """
 

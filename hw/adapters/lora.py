@@ -50,28 +50,41 @@ class Lora(wiring.Component):
     Members
     -------
     i : In(stream of struct)
-        ``kind``, an index of :data:`~seedbed.spec.LORA_KINDS`, and ``rate``, M of an update.
-        ``train`` and ``infer`` read a packet of ``i_x``, ``train`` also one of ``i_gradient``.
-        ``update`` ends a batch, which is all ``train`` commands since the previous ``update``.
+        commands. ``train`` and ``infer`` read a packet of ``i_x``, ``train`` also one of
+        ``i_gradient``. ``update`` ends a batch, which is all ``train`` commands since the previous
+        ``update``.
+        kind : 0 train, 1 infer, 2 update, 3 clear, 4 read. Index of
+            :data:`~seedbed.spec.LORA_KINDS`.
+        rate : learning rate of an update: multiplier M
     i_parameters : In(stream of struct)
-        ``word`` (2 x signed(parameters.width)) and ``last``: the rows that
-        :func:`seedbed.golden.engine.adapter_rows` packs. They are accepted between commands, and
-        take effect with ``last``.
+        packet of adapter rows. Its rows are those that :func:`seedbed.golden.engine.adapter_rows`
+        packs. They are accepted between commands, and take effect with ``last``.
+        word (2 x signed(parameters.width)) : two parameters
+        last : last word of the packet
     i_x : In(stream of struct)
-        ``values`` (ways x signed(values.width)), ``last`` with a sample's last beat: x_0, x_1 and
-        so on, then the frozen network's logits. Each begins in a new beat; the unused part of its
-        last beat is ignored.
+        one packet per sample: activations, then frozen logits. x_0, x_1 and so on come before the
+        logits. Each begins in a new beat; the unused part of its last beat is ignored.
+        values (ways x signed(values.width)) : next values
+        last : last beat of the packet
     i_gradient : In(stream of struct)
-        ``gradient`` of one logit (signed(gradients.width)), ``last``, in the order of the classes.
+        one packet per training sample, one gradient per class. They are in the order of the
+        classes.
+        gradient (signed(gradients.width)) : loss gradient with respect to the logit of the class
+        last : last beat of the packet
     o : Out(stream of struct)
-        One response per command, with ``status`` and, in its last beat, ``last``. For ``train`` and
-        ``infer`` it is the logits: ``values`` (ways x signed(values.width)), of which ``count`` are
-        valid. For other commands it is one beat of ``count`` 0.
+        logits; one beat for other commands. The response to ``train`` and ``infer`` is the logits.
+        values (ways x signed(values.width)) : next logits
+        count : number of valid logits. 0 for other commands.
+        status : 0 ok, 1 command error, 2 sample error, 3 gradient error, 4 parameter error. Index
+            of :data:`~seedbed.spec.LORA_STATUS`.
+        last : last beat of the command
     o_parameters : Out(stream of struct)
-        ``word`` and ``last``: the response to ``read``, in the format of ``i_parameters``.
+        one packet per read command. It is in the format of ``i_parameters``.
+        word : two parameters
+        last : last word of the packet
     saturations : Out(32)
-        Saturated numbers since reset, modulo 2^32. At the response to an ``update`` it includes the
-        whole batch.
+        count of saturated numbers since reset. It is modulo 2^32. At the response to an ``update``
+        it includes the whole batch.
 
     Errors: ``status`` is an index of :data:`~seedbed.spec.LORA_STATUS`. ``command``: an undefined
     kind. ``sample``: the packet of ``i_x`` was too short or too long, and is discarded; the
@@ -83,9 +96,10 @@ class Lora(wiring.Component):
     changes nothing. After a reset, the adapters are those of the last complete update or packet,
     and a new batch begins.
 
-    Latency: ``latency`` cycles from a sample's last beat to its last logits, if the core is idle.
-    Throughput: a sample every ``interval`` cycles, if gradients follow the logits at once and the
-    sample's vectors have been accepted.
+    Latency: ``latency`` cycles from the last beat of a sample to its last logits. This holds while
+    the core is idle.
+    Throughput: 1 sample per ``interval`` cycles. This holds if gradients follow the logits at once
+    and the sample's vectors have been accepted.
     Source: InstantFT, sections 2.2, 3.2 and 4.1, Eq. 1 and 3.
     """
 

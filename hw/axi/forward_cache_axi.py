@@ -72,21 +72,30 @@ class ForwardCacheAxi(wiring.Component):
 
     Members
     -------
-    aclk, aresetn : In(1)
-        Clock, and synchronous reset, active low.
+    aclk : In(1)
+        clock, rising edge
+    aresetn : In(1)
+        reset, synchronous, active low
     base_address : In(32)
-        Byte address of the cache in memory; the low 12 bits are ignored. It must be stable during a
-        request. The ``bytes`` of memory from there on must not be used otherwise.
-    s_axis_request_* : AXI4-Stream, 24 bits
-        Bits 15..0: the index, 17..16: the kind, see seedbed.spec.FORWARD_CACHE_KINDS. tlast is
-        ignored.
-    m_axis_answer_* : AXI4-Stream, 8 bits
-        The status, see seedbed.spec.FORWARD_CACHE_STATUS, one per request; tlast is 1.
-    s_axis_codes_*, m_axis_codes_* : AXI4-Stream
-        One entry per packet: ``store_lanes`` or ``fetch_lanes`` codes of 4 bits per beat, their
-        block's peak in tuser.
-    m_axi_* : AXI4, ``beat_bits`` bits of data
-        Memory: incrementing bursts of whole beats, all with identifier 0.
+        byte address of the entries in memory. The low 12 bits are ignored. It must be stable during
+        a request. The ``bytes`` of memory from there on must not be used otherwise.
+    s_axis_request_* : In(24 bits)
+        AXI4-Stream, requests. Bits 15..0 are the index, 17..16 the kind, see
+        seedbed.spec.FORWARD_CACHE_KINDS. tlast is ignored.
+    m_axis_answer_* : Out(8 bits)
+        AXI4-Stream, responses, one per request. It is the status, see
+        seedbed.spec.FORWARD_CACHE_STATUS; tlast is 1.
+    s_axis_codes_* : In
+        AXI4-Stream, one frame per store. One entry per packet: ``store_lanes`` codes of 4 bits per
+        beat, their block's peak in tuser.
+    m_axis_codes_* : Out
+        AXI4-Stream, one frame per hit. One entry per packet: ``fetch_lanes`` codes of 4 bits per
+        beat, their block's peak in tuser.
+    m_axi_* : ``beat_bits`` bits of data
+        AXI4 to the memory. Bursts are incrementing, of whole beats, all with identifier 0.
+
+    Latency: that of forward_cache, plus that of the memory.
+    Throughput: limited by the memory.
     """
 
     def __init__(self, config: ForwardCacheConfig):

@@ -45,20 +45,26 @@ class GemvAxi(wiring.Component):
 
     Members
     -------
-    aclk, aresetn : In(1)
-        Clock, and synchronous reset, active low.
-    s_axi_control_* : AXI4-Lite, 32 bits of data, 5 of address
-        The registers.
-    s_axis_vector_* : AXI4-Stream
-        One vector per packet, or several side by side: ``group`` activations of each per beat,
-        vector by vector, each in whole bytes. There are no byte strobes: activations after the last
-        column are ignored.
-    s_axis_weights_* : AXI4-Stream
-        One row of the matrix per packet, ``beat_bits`` per beat, with its table in front.
-    m_axis_result_* : AXI4-Stream
-        One job's results per packet: a row per beat, the sum of each vector sign-extended to whole
-        bytes, and the status in tuser. The status is 0 except in the extra last beat of a job that
-        ended with an error.
+    aclk : In(1)
+        clock, rising edge
+    aresetn : In(1)
+        reset, synchronous, active low
+    s_axi_control_* : 32 bits of data, 5 of address
+        AXI4-Lite, control registers
+    s_axis_vector_* : In
+        AXI4-Stream, input vector. One vector per packet, or several side by side: ``group``
+        activations of each per beat, vector by vector, each in whole bytes. There are no byte
+        strobes: activations after the last column are ignored.
+    s_axis_weights_* : In
+        AXI4-Stream, matrix. One row of the matrix per packet, ``beat_bits`` per beat, with its
+        table in front.
+    m_axis_result_* : Out
+        AXI4-Stream, results, one per row. One job's results per packet: the sum of each vector
+        sign-extended to whole bytes, and the status in tuser. The status is 0 except in the extra
+        last beat of a job that ended with an error.
+
+    Latency: that of gemv.
+    Throughput: 1 beat of weights per cycle.
     """
 
     def __init__(self, config: GemvConfig):

@@ -52,21 +52,29 @@ class InstantFtAxi(wiring.Component):
 
     Members
     -------
-    aclk, aresetn : In(1)
-        Clock, and synchronous reset, active low.
-    s_axi_control_* : AXI4-Lite, 32 bits of data, 6 of address
-        The registers.
-    s_axis_parameters_*, m_axis_adapters_* : AXI4-Stream
-        Packets of parameters, two a beat, each in whole bytes. tuser of the first: 0 for the
-        network's, 1 for adapters.
-    s_axis_samples_* : AXI4-Stream
-        One image a packet: ``ways`` bytes a beat. tuser: the label in bits 15..0, the index in
-        31..16.
-    m_axis_results_* : AXI4-Stream
-        One command a packet: a sample's loss a beat, its sign extended to whole bytes. tuser: the
-        class in bits 7..0, hit in bit 8, status in 11..9. The last beat is no sample's.
-    m_axi_* : AXI4, 128 bits of data
-        Memory: bursts of whole beats at rising addresses, all with identifier 0.
+    aclk : In(1)
+        clock, rising edge
+    aresetn : In(1)
+        reset, synchronous, active low
+    s_axi_control_* : 32 bits of data, 6 of address
+        AXI4-Lite, control registers
+    s_axis_parameters_* : In
+        AXI4-Stream, packets of parameter rows. A beat has two parameters, each in whole bytes.
+        tuser of the first: 0 for the network's, 1 for adapters.
+    m_axis_adapters_* : Out
+        AXI4-Stream, one packet per read job. A beat has two parameters, each in whole bytes.
+    s_axis_samples_* : In
+        AXI4-Stream, images. One image a packet: ``ways`` bytes a beat. tuser: the label in bits
+        15..0, the index in 31..16.
+    m_axis_results_* : Out
+        AXI4-Stream, one beat per sample. One command a packet: the loss, its sign extended to whole
+        bytes. tuser: the class in bits 7..0, hit in bit 8, status in 11..9. The last beat is no
+        sample's.
+    m_axi_* : 128 bits of data
+        AXI4 to the memory. Bursts are incrementing, of whole beats, all with identifier 0.
+
+    Latency: that of instantft.
+    Throughput: 1 sample at a time.
     """
 
     def __init__(self, config: InstantFtConfig):

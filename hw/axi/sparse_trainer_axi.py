@@ -72,26 +72,36 @@ class SparseTrainerAxi(wiring.Component):
 
     Members
     -------
-    aclk, aresetn : In(1)
-        Clock, and synchronous reset, active low.
-    s_axi_control_* : AXI4-Lite, 32 bits of data, 6 of address
-        The registers.
-    s_axis_layers_* : AXI4-Stream, 128 bits
-        The table of layers, a row a beat, see :data:`LAYER_FIELDS`. A table with a number that
-        the core does not hold is refused.
-    s_axis_entries_*, m_axis_entries_* : AXI4-Stream, 64 bits
-        Entries, see :data:`ENTRY_FIELDS`; those that are read, a layer a packet. tlast of the
-        former is ignored. An entry with a number that the core does not hold is out of range.
-    s_axis_samples_* : AXI4-Stream
-        One sample a packet: ``group`` elements a beat, each in whole bytes. tuser: the label.
-    m_axis_results_* : AXI4-Stream, 64 bits
-        One command a packet, one sample a beat: from the lowest byte on the loss in 4 bytes, then
-        the class, the error, and the status. The last beat is no sample's, and has the status.
-    m_axis_log_* : AXI4-Stream, 64 bits
-        One training a packet, one step a beat: seed and gain, 4 bytes each. The last beat is 0, and
-        no step's.
-    m_axi_* : AXI4, ``beat_bits`` bits of data
-        Memory: incrementing read bursts of whole beats, all with identifier 0. Nothing is written.
+    aclk : In(1)
+        clock, rising edge
+    aresetn : In(1)
+        reset, synchronous, active low
+    s_axi_control_* : 32 bits of data, 6 of address
+        AXI4-Lite, control registers
+    s_axis_layers_* : In(128 bits)
+        AXI4-Stream, table of layers, one row per beat. See :data:`LAYER_FIELDS`. A table with a
+        number that the core does not hold is refused.
+    s_axis_entries_* : In(64 bits)
+        AXI4-Stream, entries to load. See :data:`ENTRY_FIELDS`. tlast is ignored. An entry with a
+        number that the core does not hold is out of range.
+    m_axis_entries_* : Out(64 bits)
+        AXI4-Stream, entries that are read, one packet per layer. See :data:`ENTRY_FIELDS`.
+    s_axis_samples_* : In
+        AXI4-Stream, samples, labels in tuser. One sample a packet: ``group`` elements a beat, each
+        in whole bytes.
+    m_axis_results_* : Out(64 bits)
+        AXI4-Stream, one packet per command, one beat per sample. From the lowest byte on the loss
+        in 4 bytes, then the class, the error, and the status. The last beat is no sample's, and has
+        the status.
+    m_axis_log_* : Out(64 bits)
+        AXI4-Stream, one packet per training, one beat per step. Seed and gain, 4 bytes each. The
+        last beat is 0, and no step's.
+    m_axi_* : ``beat_bits`` bits of data
+        AXI4 to the memory, which is read only. Bursts are incrementing, of whole beats, all with
+        identifier 0.
+
+    Latency: that of sparse_trainer.
+    Throughput: that of sparse_trainer.
     """
 
     def __init__(self, config: SparseTrainerConfig):

@@ -59,20 +59,28 @@ class ZoTrainerAxi(wiring.Component):
 
     Members
     -------
-    aclk, aresetn : In(1)
-        Clock, and synchronous reset, active low.
-    s_axi_control_* : AXI4-Lite, 32 bits of data, 6 of address
-        The registers.
-    s_axis_parameters_*, m_axis_parameters_* : AXI4-Stream, 16 bits
-        Packets of parameters, two a beat, in and out.
-    s_axis_samples_* : AXI4-Stream
-        One image a packet: ``ways`` bytes a beat. tuser: the label.
-    m_axis_results_* : AXI4-Stream, 32 bits
-        One command a packet, one sample a beat: from the lowest byte on the class, the error, and
-        the status. The last beat is no sample's, and has the status.
-    m_axis_log_* : AXI4-Stream, 64 bits
-        One training a packet, one batch a beat: the seed in 4 bytes, then the sign and the fields
-        of the phase in one byte each. The last beat is no batch's: it is 0, as no magnitude is.
+    aclk : In(1)
+        clock, rising edge
+    aresetn : In(1)
+        reset, synchronous, active low
+    s_axi_control_* : 32 bits of data, 6 of address
+        AXI4-Lite, control registers
+    s_axis_parameters_* : In(16 bits)
+        AXI4-Stream, packets of network rows. A beat has two parameters.
+    m_axis_parameters_* : Out(16 bits)
+        AXI4-Stream, one packet per read job. A beat has two parameters.
+    s_axis_samples_* : In
+        AXI4-Stream, images, labels in tuser. One image a packet: ``ways`` bytes a beat.
+    m_axis_results_* : Out(32 bits)
+        AXI4-Stream, one packet per job, one beat per sample. From the lowest byte on the class, the
+        error, and the status. The last beat is no sample's, and has the status.
+    m_axis_log_* : Out(64 bits)
+        AXI4-Stream, one packet per training job, one beat per batch. The seed in 4 bytes, then the
+        sign and the fields of the phase in one byte each. The last beat is no batch's: it is 0, as
+        no magnitude is.
+
+    Latency: that of zo_trainer.
+    Throughput: 1 sample at a time.
     """
 
     def __init__(self, config: ZoTrainerConfig):

@@ -46,18 +46,26 @@ class ConvEngine(wiring.Component):
     Members
     -------
     i_parameters : In(stream of struct)
-        ``word`` (2 x signed(weights.width)) and ``last``: the rows that
-        :meth:`seedbed.golden.conv_engine.ConvEngine.words` packs, whole. They are taken between
-        images, before the next one begins, and stay over a reset.
+        packet of parameter rows. The rows that :meth:`seedbed.golden.conv_engine.ConvEngine.words`
+        packs, whole. They are taken between images, before the next one begins, and stay over a
+        reset.
+        word (2 x signed(weights.width)) : two parameters
+        last : last word of the packet
     i : In(stream of struct)
-        ``values`` (ways x signed(values.width)), ``last`` with an image's last beat: row by row,
-        column by column, channel by channel. Every row begins in a new beat. The unused part of its
-        last beat is ignored.
+        images, row by row, channels interleaved. Every row begins in a new beat. The unused part of
+        its last beat is ignored.
+        values (ways x signed(values.width)) : next values
+        last : last beat of the image
     o : Out(stream of struct)
-        A frame an image: ``values`` (ways x signed(values.width)), ``count`` of them, the outputs
-        in the order of rows, columns, channels, groups of channels at a time; ``status``; with
-        ``last``, ``saturated``: how many outputs of all layers did not fit their format, before
-        pooling, else 0.
+        results, in the order of the images. A frame per image: by rows, columns and channels, a
+        group of channels at a time.
+        values (ways x signed(values.width)) : next results
+        count : number of valid results
+        status : 0 ok, 1 image error, 2 parameter error. Index of
+            :data:`~seedbed.spec.CONV_ENGINE_STATUS`.
+        saturated : count of saturated outputs of all layers; valid with last. They did not fit
+            their format before pooling. 0 in other beats.
+        last : last results of the image
 
     Errors: an image that could not be run gives one beat, of ``count`` 0, whose ``status`` says
     why, by its place in :data:`~seedbed.spec.CONV_ENGINE_STATUS`. ``image``: its ``last`` was
@@ -65,8 +73,9 @@ class ConvEngine(wiring.Component):
     ``parameters``: the last packet of parameters was too short or too long, or was broken off by a
     reset, or none has come. The results of other images are not touched by it.
 
-    Latency: ``latency`` cycles from an image's last beat to its last outputs, if nothing runs.
-    Throughput: an image every ``interval`` cycles, where it comes and its outputs go in time.
+    Latency: ``latency`` cycles from the last beat of an image to its last results. This holds while
+    nothing else runs.
+    Throughput: 1 image per ``interval`` cycles. This holds if images come and results go in time.
     Source: InstantFT, section 4.1, where a layer has an engine of its own.
     """
 

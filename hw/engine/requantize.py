@@ -63,20 +63,30 @@ class Requantize(wiring.Component):
     Members
     -------
     i : In(stream of struct)
-        ``sums`` (ways x signed(width)), ``count`` (0..ways; sums from ``count`` on are 0 here),
-        ``square_last`` (the pooling square ends; the next beat begins one), ``relu`` (read with the
-        square's last beat), ``last`` (the layer ends, and its last square).
+        sums of a layer
+        sums (ways x signed(width)) : sums
+        count : number of valid sums; the others count as 0. Range 0 to ``ways``.
+        square_last : last beat of the pooling square. The next beat begins one.
+        relu : 1: negative maxima become 0; valid with the last beat of the square
+        last : last beat of the layer. It also ends the last square.
     o : Out(stream of struct)
-        One beat a square: ``values`` (ways x signed(8), -127..127), in every way the maximum of
-        the whole square; ``count`` of the square's last beat; ``last``. ``shift`` (0..most_shift)
-        and ``length_error`` are the same in all beats of a layer.
+        values of a layer, one beat per pooling square
+        values (ways x signed(8)) : values: -127 to 127. Each way has the maximum of the whole
+            square.
+        count : count of the last beat of the square
+        shift : shift of the layer: added to the exponent. Range 0 to ``most_shift``; the same in
+            all beats of a layer.
+        length_error : 1: the layer has more squares than the sum buffer has entries. The same in
+            all beats of a layer.
+        last : last beat of the layer
 
     A layer with more squares than the buffer has entries: the first ones are output, with
     ``length_error``; the sums of all count for the shift.
 
-    Latency: ``latency`` cycles from a layer's last beat to its first output. Throughput: one beat
-    a cycle in each pass. The input is not ready during the second pass: a layer of n beats and m
-    squares takes n + m + latency - 1 cycles. Source: NITI; ElasticZO, section 4.2.
+    Latency: ``latency`` cycles from the last beat of a layer to its first output.
+    Throughput: 1 beat per cycle in each pass. The input is not ready during the second pass: a
+    layer of n beats and m squares takes n + m + latency - 1 cycles.
+    Source: NITI; ElasticZO, section 4.2.
     """
 
     def __init__(self, config: RequantizeConfig):

@@ -28,12 +28,13 @@ class Lfsr(wiring.Component):
     Members
     -------
     i_seed : In(stream of unsigned(width))
-        A new state, not zero (the all-zero state is absorbing; the source must not send it). It is
-        accepted in the cycle that transfers the pending word, so that a valid word is stable.
+        seed: next state, nonzero. The all-zero state is absorbing; the source must not send it. It
+        is accepted in the cycle that transfers the pending word, so that a valid word is stable.
     o : Out(stream of unsigned(width))
-        The words. Valid from reset on.
+        LFSR state: one word of the sequence. Valid from reset on.
 
-    Latency: a seed's first word is valid in the next cycle. Throughput: a word every cycle.
+    Latency: ``latency`` cycles from seed to first word.
+    Throughput: 1 word per cycle.
     Source: SeedLM (arXiv:2410.10714), section 3.1 and appendix A.1.
     """
 

@@ -115,20 +115,24 @@ class Lutopt(wiring.Component):
     Members
     -------
     i_state : In(stream of struct)
-        ``serial``: ``bits`` (n x 1 bit) and ``last``; b beats per frame, not all zero (the all-zero
-        state is absorbing; the source must not send it). Of a longer frame, the last b count.
-        The stream is accepted from the cycle after the transfer of the pending output beat on: a
-        valid beat is stable, and to load a state the sink must accept that beat.
+        next state. ``serial`` only: b beats per frame, not all zero (the all-zero state is
+        absorbing; the source must not send it). Of a longer frame, the last b count. The stream is
+        accepted from the cycle after the transfer of the pending output beat on: a valid beat is
+        stable, and to load a state the sink must accept that beat.
+        bits (n x 1 bit) : one bit per lane, shifted in at the least significant end
+        last : last bits of the state
     saved : Out(ArrayLayout(1, n))
-        ``serial``: the most significant bit of each lane.
+        most significant bit of each lane; the previous state during a load. ``serial`` only.
     i_seed : In(stream of unsigned(32))
-        ``word``: a seed, any value. It is accepted in the cycle that transfers the pending output
-        beat.
+        seed: any word; determines the next state. ``word`` only. It is accepted in the cycle that
+        transfers the pending output beat.
     o : Out(stream of ArrayLayout(unsigned(b), n))
-        The words. Valid from reset on, with the state of seed word 0, but not during a load.
+        uniform random numbers, one per lane: the state. Valid from reset on, with the state of seed
+        word 0, but not during a load.
 
-    Latency: 1 cycle from the ``last`` beat of a state to the first beat (``serial``), b + 17 cycles
-    from the word (``word``). Throughput: a beat every cycle. Period: 2^k - 1 beats.
+    Latency: ``latency`` cycles from the end of the seed to the first beat. ``serial``: 1 cycle from
+    the ``last`` beat of a state; ``word``: b + 17 cycles from the word.
+    Throughput: 1 beat per cycle. Period: 2^k - 1 beats.
     Source: Thomas and Luk (FPT 2005); the load by a chain as in their LUT-SR (TVLSI 2013).
     """
 

@@ -59,19 +59,29 @@ class Perturbation(wiring.Component):
     Members
     -------
     i : In(stream of struct)
-        One command per perturbation: ``seed`` (``urng``: the array's first word, not zero;
-        ``pool``: the index of the first number; ``lutopt``: any word of 32 bits), ``numbers`` (d;
-        0 gives one beat of count 0), ``eps`` (signed exponent of two), ``negative`` (k = -1).
+        command: one perturbation stream
+        seed : seed of the stream, or address in the pool. ``urng``: the array's first word, not
+            zero; ``pool``: the index of the first number; ``lutopt``: any word of 32 bits.
+        numbers : length of the stream in numbers. It is d; 0 gives one beat of count 0.
+        eps (signed) : step size e: numbers are scaled by 2^e
+        negative : 1: negate all numbers. k is -1.
     o : Out(stream of struct)
-        ``lanes`` (n x signed(b)), ``count`` (how many lanes are valid: n, or fewer in the last
-        beat), ``exponent`` (signed), ``negative``, ``last``.
+        perturbations: lane x 2^exponent, negated if negative is 1
+        lanes (n x signed(b)) : numbers before scaling and negation
+        count : number of valid lanes. It is n, or less in the last beat.
+        exponent (signed) : scale exponent, constant over the stream
+        negative : sign, constant over the stream
+        last : last beat of the stream
     i_pool : In(stream of struct)
-        ``pool`` only: new contents, already scaled; see
+        pool contents, write stream. ``pool`` only. The contents are already scaled; see
         :class:`~seedbed.hw.generators.prng_pool.PrngPool`.
+        number : next number of the pool
+        last : last number of the pool
 
-    Latency: n cycles from the command to the first beat (``urng``: the array grows), one more than
-    the pool's, or that of :class:`~seedbed.hw.generators.lutopt.Lutopt`. Throughput: a beat every
-    cycle; the next command is accepted after the last beat.
+    Latency: ``latency`` cycles from command to first beat. ``urng``: n cycles, in which the array
+    grows; ``pool``: one more than the pool's; ``lutopt``: that of
+    :class:`~seedbed.hw.generators.lutopt.Lutopt`.
+    Throughput: 1 beat per cycle. The next command is accepted after the last beat.
     Source: PeZO (ICCAD 2025), sections 3.1 and 3.2; replay by seed as in MeZO.
     """
 

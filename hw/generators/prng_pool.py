@@ -57,18 +57,27 @@ class PrngPool(wiring.Component):
     Members
     -------
     i : In(stream of struct)
-        One request per beat: ``seek`` (1: read from ``start``, 0: from the position), ``start``
-        (0..N-1), ``count`` (0..n: the increment of the position), ``last``.
+        read request. One request per beat.
+        seek : 1: read from start; 0: continue at the read position
+        start : start address in the pool. Range 0 to N - 1.
+        count : numbers used, and increment of the read position; 0: position unchanged. Range 0 to
+            n.
+        last : last flag, returned with the beat
     o : Out(stream of struct)
-        ``lanes`` (n x signed(b), all of them valid); the request's ``count`` and ``last``.
+        numbers read from the pool
+        lanes (n x signed(b)) : consecutive numbers of the pool. All of them are valid.
+        count : number of valid lanes
+        last : last flag of the request
     i_pool : In(stream of struct)
-        ``number`` (signed(b)) for index 0, 1, 2, .. and, after ``last`` or index N - 1, from 0
-        again. While it is valid no request is accepted; a request between two numbers reads the
-        numbers written so far.
+        pool contents, write stream. While it is valid no request is accepted; a request between two
+        numbers reads the numbers written so far.
+        number (signed(b)) : next number of the pool. The first is number 0. After ``last``, or
+            number N - 1, the next is number 0 again.
+        last : last number of the pool
 
-    Latency: 2 cycles from the request to its beat, or 1 without ``register``. Throughput: a beat
-    every cycle. A number is loaded in ``load_interval`` cycles, each of the first n - 1 in twice as
-    many.
+    Latency: ``latency`` cycles from request to beat. It is 2, or 1 without ``register``.
+    Throughput: 1 beat per cycle. A number is loaded in ``load_interval`` cycles, each of the first
+    n - 1 in twice as many.
     Source: PeZO (ICCAD 2025), sections 3.1 and 4.2.
     """
 

@@ -24,12 +24,13 @@ class ScaleLut(wiring.Component):
     Members
     -------
     i : In(stream of unsigned(b))
-        A state of generator 0, such as the output ``ahead`` of
+        state of generator 0. It comes, for example, from ``ahead`` of
         :class:`~seedbed.hw.generators.urng_array.UrngArray`.
     o : Out(stream of range(least, greatest + 1))
-        The exponent.
+        exponent k of the scale 2^k
 
-    Latency: 1 cycle. Throughput: an exponent every cycle.
+    Latency: ``latency`` cycles.
+    Throughput: 1 exponent per cycle.
     Source: PeZO (ICCAD 2025), section 3.2, Eq. 3 to 5 and Figure 2.
     """
 

@@ -136,14 +136,19 @@ class TreeGrng(wiring.Component):
     Members
     -------
     i_seeds : In(stream of a struct of ``bit`` (1 bit) and ``last``)
-        ``config.seed_beats`` beats per frame. No register's seed may be zero (the all-zero state is
-        absorbing). The first beat of a frame is accepted in the cycle that transfers the pending
-        output beat, if there is one, so that a valid beat is stable.
+        seeds of all registers, one serial chain. ``config.seed_beats`` beats per frame. No
+        register's seed may be zero (the all-zero state is absorbing). The first beat of a frame is
+        accepted in the cycle that transfers the pending output beat, if there is one, so that a
+        valid beat is stable.
+        bit : next bit
+        last : last bit
     o : Out(stream of ArrayLayout(signed(8), instances))
-        The numbers, from the default seeds after reset; not valid while seeds are loaded.
+        Gaussian random numbers, one per instance. They start from the default seeds after reset,
+        and are not valid while seeds are loaded.
 
-    Latency: from the last beat of the seeds, or from reset, 1 cycle to the first beat with the tree
-    ``published``, 5 cycles with ``compact``. Throughput: a beat every cycle.
+    Latency: ``latency`` cycles from the end of the seeds to the first beat. It is the same from
+    reset: 1 cycle with the tree ``published``, 5 with ``compact``.
+    Throughput: 1 beat per cycle.
     Source: TreeGRNG (DATE 2024), the baseline of PeZO's Table 6.
     """
 

@@ -49,24 +49,28 @@ class UrngArray(wiring.Component):
     Members
     -------
     i_seeds : In(stream)
-        ``serial``: a struct of ``bits`` (n x 1 bit) and ``last``; b beats per frame. No seed may be
-        zero (the all-zero state is absorbing), unless ``repair`` is set, which replaces zero seeds
-        in frames of exactly b beats.
-        ``grown``: unsigned(b), one word; not zero, unless ``repair`` is set.
-        The first beat of a seed is accepted in the cycle that transfers the pending output beat, if
-        there is one, so that a valid beat is stable. To reseed, the sink must accept that beat.
+        seeds of all lanes. The first beat of a seed is accepted in the cycle that transfers the
+        pending output beat, if there is one, so that a valid beat is stable. To reseed, the sink
+        must accept that beat.
+        payload (unsigned(b)) : initial state that all lanes are derived from; nonzero unless repair
+            is set. ``grown`` only: one word.
+        bits (n x 1 bit) : one bit per lane, shifted in at the most significant end. ``serial``
+            only: b beats per frame. No seed may be zero (the all-zero state is absorbing), unless
+            ``repair`` is set, which replaces zero seeds in frames of exactly b beats.
+        last : last bits of the seeds. ``serial`` only.
     o : Out(stream of ArrayLayout(unsigned(b), tile))
-        Lane l is generator position l mod n. Valid from reset on, with the default seeds, but
-        not while seeds are loaded.
+        uniform random numbers, one per lane. Lane l is generator position l mod n. Valid from reset
+        on, with the default seeds, but not while seeds are loaded.
     ahead : Out(unsigned(b))
-        Only with ``grown``: the state of generator 0 at the *next* beat, whichever lane the
-        generator is at. It is the address for a table with a registered read.
+        state of generator 0 at the next beat. ``grown`` only. The generator may be at any lane. The
+        state is the address for a table with a registered read.
     advance : Out(1)
-        Only with ``grown``: high when the next cycle's beat is the one that ``ahead`` belongs to.
+        1: the next cycle outputs the beat of ahead. ``grown`` only.
 
-    Latency: 1 cycle from the ``last`` seed beat to the first beat (``serial``), n cycles from the
-    word (``grown``). Throughput: a beat every cycle. Period with the default phases: the least
-    common multiple of n and an LFSR's period, n (2^b - 1) beats where those have no common factor.
+    Latency: ``latency`` cycles from the end of the seed to the first beat. ``serial``: 1 cycle from
+    the ``last`` seed beat; ``grown``: n cycles from the word.
+    Throughput: 1 beat per cycle. Period with the default phases: the least common multiple of n and
+    an LFSR's period, n (2^b - 1) beats where those have no common factor.
     Source: PeZO (ICCAD 2025), section 3.1.
     """
 

@@ -51,19 +51,28 @@ class WeightPerturb(wiring.Component):
     Members
     -------
     i_command : In(stream of struct)
-        ``kind``, ``seed`` (32 bits), ``magnitude`` (c) and ``zeros`` (n). ``SEED`` draws the
-        perturbations of a new step; ``REWIND`` returns to the first row that is not buffered, and
-        ``RESTART`` to row 0, for an update. Taken between rows, or while those that come are
-        buffered or passed on.
+        commands. Taken between rows, or while those that come are buffered or passed on.
+        kind : 0 SEED, 1 REWIND to the first row that is not buffered, 2 RESTART at row 0. ``SEED``
+            draws the perturbations of a new step. ``RESTART`` is for an update.
+        seed (unsigned(32)) : SEED: any word; determines all perturbations of the step
+        magnitude : SEED: c, bits of the greatest magnitude 2^c - 1
+        zeros : SEED: n, p_zero in sixteenths
     i : In(stream of struct)
-        ``weights`` (ways * lanes x signed(8)), ``mode``, ``subtract`` and ``row``. Buffered rows
-        come in any order; others that are perturbed in ascending order, each once after a
-        ``REWIND``. All rows of an update come in order after a ``RESTART``.
+        rows of weights. Buffered rows come in any order; others that are perturbed in ascending
+        order, each once after a ``REWIND``. All rows of an update come in order after a
+        ``RESTART``.
+        weights (ways * lanes x signed(8)) : weights, way by way: -127 to 127
+        mode : 0 PASS, 1 PERTURB, 2 UPDATE
+        subtract : 1: the perturbation, or its rounded sign, is subtracted
+        row : index of the row
     o : Out(stream of ArrayLayout(signed(8), ways * lanes))
+        rows: perturbed, updated or unchanged weights, -127 to 127
 
-    Latency: ``latency`` cycles, 4. Throughput: a row a cycle. A row waits while the generator is
-    busy with a command, if it needs it: until ``rewind`` cycles after a ``REWIND`` or ``RESTART``.
-    After a ``SEED``, every row waits, for one cycle more if there are buffered rows.
+    Latency: ``latency`` cycles from a row to its output; ``rewind`` from a rewind to the first row
+    that needs the generator.
+    Throughput: 1 row per cycle. A row waits while the generator is busy with a command, if it needs
+    it: until ``rewind`` cycles after a ``REWIND`` or ``RESTART``. After a ``SEED``, every row
+    waits, for one cycle more if there are buffered rows.
     Source: ElasticZO, Algorithm 2; the masks and the buffer are the library's.
     """
 

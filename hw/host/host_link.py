@@ -38,21 +38,24 @@ class HostLink(wiring.Component):
     Members
     -------
     i : In(stream of unsigned(8))
-        Bytes from the host. While a request other than ``SEND`` is answered, none is accepted.
+        bytes from the host. While a request other than ``SEND`` is answered, none is accepted.
     o : Out(stream of unsigned(8))
-        Bytes to the host.
+        bytes to the host
     o_commands : Out(stream of struct)
-        A read or write of a register: ``write``, ``address``, ``data``.
+        command: a read or write of a register
+        write : 1: write; 0: read
+        address : address of the register
+        data : value to write
     i_values : In(stream of unsigned(32))
-        The value of the register, one for each read.
+        value of the register, one for each read
     i_words : In(stream of unsigned(32))
-        Words for the host; not ready while ``depth`` of them are stored.
+        stream of words for the host. Not ready while ``depth`` of them are stored.
     o_words : Out(stream of unsigned(32))
-        Words from the host; ``receive_depth`` of them are stored at most.
+        stream of words from the host. ``receive_depth`` of them are stored at most.
 
-    Latency: ``latency`` cycles from the delimiter of a request to its command. Throughput: a
-    request at a time; words from the host at the rate of the line, and stored ones in every second
-    cycle; a byte of a response in two cycles.
+    Latency: ``latency`` cycles from the delimiter of a request to its command.
+    Throughput: 1 request at a time; words from the host at the rate of the line. Stored words come
+    in every second cycle, and a byte of a response in two cycles.
     """
 
     latency = 2

@@ -40,44 +40,85 @@ class SparseTrainer(wiring.Component):
     Members
     -------
     i_layers : In(stream of struct)
-        The table of layers, a row for each :class:`~seedbed.spec.DenseLayer`, ``last`` with the
-        last one. Taken between commands; the entries must be loaded again after it. A command
-        waits for the last row. An abort does not: it drops a table whose last row has not come.
+        table of layers, between commands. It has a row for each :class:`~seedbed.spec.DenseLayer`.
+        The entries must be loaded again after it. A command waits for the last row. An abort does
+        not: it drops a table whose last row has not come.
+        columns : inputs of the layer
+        rows : outputs of the layer
+        address : address of its biases and weights, in beats
+        plain : 1: plain weights; 0: packed blocks
+        relu : 1: negative outputs become 0
+        bias_shift : left shift of a bias
+        shift : right shift of a sum with its bias
+        entries : entries of the layer
+        sparse_shift : left shift of the products of entries
+        update_shift : left shift of gain x number
+        scale : left shift of the perturbation
+        last : last layer
     i : In(stream of struct)
-        A command: ``kind``, index of :data:`~seedbed.spec.SPARSE_TRAINER_KINDS`; ``samples`` of an
-        epoch, ``epochs``, samples of a ``batch``; ``seed`` of the first step, the following have
-        the seed plus the number of layers; ``rate``, its ``decay`` per epoch, and ``shift``.
-        While a command runs, only ``abort`` is accepted. Without a running command it ends with
-        ``ok``.
+        command. While a command runs, only ``abort`` is accepted. Without a running command it ends
+        with ``ok``.
+        kind : 0 train, 1 infer, 2 load, 3 read, 4 abort. Index of
+            :data:`~seedbed.spec.SPARSE_TRAINER_KINDS`.
+        samples : samples of an epoch
+        epochs : epochs
+        batch : samples between two updates
+        seed : seed of the first step. Each following step has the seed plus the number of layers.
+        rate : factor of the difference of the losses
+        decay : decrease of the rate per epoch
+        shift : right shift of the product
     i_entries : In(stream of struct)
-        ``row``, ``column``, ``value``: of a ``load``, those of the first layer first, in each layer
-        sorted by row, then by column.
+        entries of a load, layer by layer. They are sorted by row in each layer, then by column.
+        row : row of the entry
+        column : column of the entry
+        value : difference to the dense weight
     i_samples : In(stream of struct)
-        ``lanes`` (group x signed(activation_width)), ``label``, ``last`` with a sample's last beat.
+        samples
+        lanes (group x signed(activation_width)) : next elements of the sample
+        label : class of the sample
+        last : last beat of the sample
     o : Out(stream of struct)
-        ``best``, the class, and ``loss`` of each sample; in training, of the second pass.
-        ``error``: its label is no class, and its loss is the greatest.
+        results, one per sample
+        best : class with the greatest logit
+        loss : cross-entropy, in training of the second pass
+        error : 1: the label is no class. Its loss is the greatest.
     o_log : Out(stream of struct)
-        For each step ``seed`` and ``gain``: with it, the first values can be trained again
-        elsewhere. The update waits for its transfer.
+        steps of a training. With the log, the first values can be trained again elsewhere. The
+        update waits for its transfer.
+        seed : seed of the perturbation
+        gain : gain of the update
     o_entries : Out(stream of struct)
-        ``row``, ``column``, ``value`` of a ``read``; ``last`` with the last one of a layer.
+        entries of a read, layer by layer
+        row : row of the entry
+        column : column of the entry
+        value : trained value
+        last : last entry of a layer
     o_status : Out(stream of struct)
-        ``kind``, ``status``, index of :data:`~seedbed.spec.SPARSE_TRAINER_STATUS`, ``steps``, and
-        how many of their gains ``saturated``. One for each command; an abort of a running command
-        has none of its own.
+        how a command ended. A command has one; an abort of a running command has none of its own.
+        kind : kind of the command
+        status : 0 ok, 1 command, 2 layers, 3 sample, 4 memory, 5 entries not sorted, 6 entry
+            repeated, 7 entry out of range, 8 no entries, 9 aborted. Index of
+            :data:`~seedbed.spec.SPARSE_TRAINER_STATUS`.
+        steps : steps of a training
+        saturated : gains that saturated
     o_command : Out(stream of struct)
-        A burst of memory that is read: ``address`` (in beats), ``write`` (0), ``length``
-        (beats - 1).
+        memory burst command
+        address : address of the first beat, in beats
+        write : 0: read burst
+        length : beats of the burst, minus 1
     i_read : In(stream of struct)
-        ``data``, ``error`` and ``last`` (of a burst), in the order of the commands.
+        read data. It is in the order of the commands.
+        data : read data of the beat
+        error : 1: the data is invalid
+        last : last beat of the burst
 
     Errors: a command that cannot be run, an entry, a sample or a beat of memory that is wrong, and
     an abort end the command with a status. Samples and entries are discarded until the next
     command: those that come with it, or after it, are that command's. A batch that is broken off
     does not change the values. An update is not broken off.
 
-    Throughput: a sample every two passes; a pass reads every beat of the network once.
+    Latency: of a job: see docs/cores/sparse_trainer.md.
+    Throughput: 1 sample per two passes; a pass reads the network once.
     Source: SensZOQ (arXiv:2406.02913), sections 3 and 4; SeedLM; PeZO.
     """
 

@@ -57,22 +57,31 @@ class LossSign(wiring.Component):
     Members
     -------
     i : In(stream of struct)
-        ``logits`` (ways x signed(8)), ``count`` (0..ways) of them valid, in the order of the
-        classes. A frame is a pass, of each sample first the + pass and then the - pass;
-        ``exponent`` (signed(8)), ``label`` and ``last`` are those of its last beat.
-        ``batch_last`` with ``last`` of a - pass ends the batch. The label of the - pass counts.
+        logits of a pass: of each sample the + pass, then the - pass. They are in the order of the
+        classes. A frame is a pass.
+        logits (ways x signed(8)) : logits of the next classes
+        count : number of valid logits. Range 0 to ``ways``.
+        exponent (signed(8)) : exponent of the logits; valid with last
+        label : class label; valid with last; that of the - pass counts
+        last : last beat of the pass
+        batch_last : last sample of the batch; valid with last of a - pass
     o : Out(stream of struct)
-        One beat a batch: ``sign`` (-1, 0 or 1), and ``error``: a sample did not count.
+        signs, one per batch
+        sign : sign of the loss difference: -1, 0 or 1
+        error : 1: a sample of the batch does not count
     o_classes : Out(stream of struct)
-        One beat a pass: ``best`` (lowest index of the greatest logit), ``minus`` (0 for the + pass)
-        and ``error``.
+        classes, one per pass
+        best : class with the largest logit. Of equal logits, that with the lowest index.
+        minus : 0: the + pass; 1: the - pass
+        error : 1: wrong number of logits, label that is no class, or exponent too large
 
     A sample does not count if one of its passes has an error, or if there are ``batch`` samples
     before it in the batch. Errors of a pass: more or fewer logits than ``classes`` (those after
     the first ``classes`` are discarded), a label that is no class, an exponent above 15 - F.
 
-    Latency: ``latency`` cycles from a batch's last logits to its sign. Throughput: a sample every
-    ``interval`` cycles. Source: ElasticZO, section 4.3.
+    Latency: ``latency`` cycles from the last logits of a batch to its sign.
+    Throughput: 1 sample per ``interval`` cycles.
+    Source: ElasticZO, section 4.3.
     """
 
     def __init__(self, config: LossSignConfig):

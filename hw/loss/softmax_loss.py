@@ -62,20 +62,29 @@ class SoftmaxLoss(wiring.Component):
     Members
     -------
     i : In(stream of struct)
-        ``logit`` (signed(logits.width)), one per beat; ``label`` (0..classes - 1), which is read
-        with ``last``. A frame is a sample; it may have fewer logits than classes.
+        logits of a sample, one per beat. A frame is a sample; it may have fewer logits than
+        classes.
+        logit (signed(logits.width)) : logit of the next class
+        label : class label; valid with last. Range 0 to classes - 1.
+        last : last logit of the sample
     o : Out(stream of struct)
-        ``gradient`` (signed(gradients.width)), one for each logit, in their order, and ``last``.
-        ``best`` (the class: lowest index of the greatest logit), ``loss`` (signed(logits.width))
-        and ``saturated`` (how many of the sample's numbers saturated: only the loss can) are the
-        same in every beat of the frame.
+        gradients of a sample, one per beat. They are in the order of the logits.
+        gradient (signed(gradients.width)) : loss gradient with respect to the logit of the class
+        best : class with the largest logit. Of equal logits, that with the lowest index. The same
+            in every beat of the frame.
+        loss (signed(logits.width)) : cross-entropy loss of the sample. The same in every beat of
+            the frame.
+        saturated : count of saturated numbers of the sample. Only the loss can; the same in every
+            beat of the frame.
+        last : last gradient of the sample
 
     A class without a logit counts as minus infinity. If it is the label, the loss saturates, and no
     gradient has the -1. Logits after the first ``classes`` are discarded; the label is still the
     one with ``last``.
 
-    Latency: n + 7 cycles from the last of n logits to the first gradient, and 2 n + 6 to the last
-    one, which is ``latency`` for all classes. Throughput: a sample every ``latency`` cycles.
+    Latency: n + 7 cycles from the last of n logits to the first gradient. The last one comes after
+    2 n + 6 cycles.
+    Throughput: 1 sample per 2 n + 6 cycles. For all classes that is ``latency``.
     Source: InstantFT, section 4.1.
     """
 

@@ -42,26 +42,41 @@ class ForwardCache(wiring.Component):
     Members
     -------
     i : In(stream of struct)
-        ``index`` (16 bits) and ``kind`` (by its place in
-        :data:`~seedbed.spec.FORWARD_CACHE_KINDS`: fetch, store, or clear, which forgets all
-        entries and does not look at the index).
+        requests
+        index (16 bits) : cache entry. A clear does not look at it.
+        kind : 0 fetch, 1 store, 2 clear. Index of :data:`~seedbed.spec.FORWARD_CACHE_KINDS`. A
+            clear forgets all entries.
     i_codes : In(stream of struct)
-        A frame a store, whatever becomes of it: ``codes`` (store_lanes x 4 bits), ``peak`` of their
-        block (peak_width bits; that of the block's last beat counts), ``last`` with the entry's
-        final beat. Each vector is filled up to a whole beat of memory.
+        codes to store, one frame per store. A frame is taken whatever becomes of the store. Each
+        vector is filled up to a whole beat of memory.
+        codes (store_lanes x 4 bits) : codes to store
+        peak (peak_width bits) : peak of the block; valid in the last beat of the block
+        last : last beat of the frame
     o_codes : Out(stream of struct)
-        A frame a fetch that hits: ``codes`` (fetch_lanes x 4 bits), ``peak``, ``last``.
+        fetched codes, one frame per hit
+        codes (fetch_lanes x 4 bits) : stored codes
+        peak : peak of the block
+        last : last beat of the frame
     o : Out(stream of struct)
-        ``status``, one a request, once it is over.
+        responses, one per request, in order
+        status : 0 done, 1 miss, 2 range error, 3 memory error, 4 frame error
     o_command : Out(stream of struct)
-        A burst: ``address`` (of its first beat, in beats), ``write``, ``length`` (beats - 1).
+        memory burst command
+        address : address of the first beat, in beats
+        write : 1: write burst; 0: read burst
+        length : beats of the burst, minus 1
     o_write : Out(stream of struct)
-        ``data`` (beat_bits bits) and ``last`` (of a burst), in the order of the commands, before
-        or after their transfer.
+        write data. It is in the order of the commands, before or after their transfer.
+        data (beat_bits bits) : write data of the beat
+        last : last beat of the burst
     i_response : In(stream of struct)
-        ``error``, one a burst that was written.
+        write responses, one per write burst
+        error : 1: the burst failed
     i_read : In(stream of struct)
-        ``data``, ``error`` and ``last`` (of a burst), in the order of the commands.
+        read data. It is in the order of the commands.
+        data : read data of the beat
+        error : 1: the data is invalid
+        last : last beat of the burst
 
     Errors: ``status`` says how a request ended, by its place in
     :data:`~seedbed.spec.FORWARD_CACHE_STATUS`; after each of them the next request is taken.
@@ -77,9 +92,10 @@ class ForwardCache(wiring.Component):
     memory still gives is discarded until nothing has come for ``drain_cycles``. A burst that is
     written must not be cut: memory is to be reset together with the core, or while no store runs.
 
-    Latency: ``latency`` cycles from a request to its first command, ``miss_latency`` to the answer
-    of a miss, 1 from a beat of memory to codes and back. Throughput: a beat of codes every cycle,
-    or of memory, whichever is narrower.
+    Latency: ``latency`` cycles from request to first memory command, ``miss_latency`` to the status
+    of a miss. It takes 1 cycle from a beat of memory to codes and back.
+    Throughput: 1 beat of codes per cycle, limited by the memory. The narrower of codes and memory
+    counts.
     Source: InstantFT, sections 3.1 and 4.1.
     """
 

@@ -41,28 +41,50 @@ class Sdram(wiring.Component):
     Members
     -------
     i_command : In(stream of struct)
-        A burst: ``address`` (of its first beat, in beats), ``write``, ``length`` (beats - 1). It
-        may cross the end of the memory, and continues at its start. None is accepted before the
-        end of the self-test.
+        command of a burst. It may cross the end of the memory, and continues at its start. None is
+        accepted before the end of the self-test.
+        address : address of the first beat, in beats
+        write : 1: write; 0: read
+        length : beats of the burst - 1
     i_write : In(stream of struct)
-        ``data`` (beat_bits bits) and ``last`` (of a burst), in the order of the commands, before
-        or after their transfer.
+        beat to write. It is in the order of the commands, before or after their transfer.
+        data (beat_bits bits) : beat to write: words of 16 bits, first lowest
+        last : last beat of the burst that is written
     o_response : Out(stream of struct)
-        ``error``, once for each burst that was written.
+        response to a burst that was written. Each burst has one.
+        error : 1: a last was missing or too early, or the self-test failed
     o_read : Out(stream of struct)
-        ``data``, ``error`` and ``last`` (of a burst), in the order of the commands.
+        beat that is read. It is in the order of the commands.
+        data (beat_bits bits) : beat that is read: words of 16 bits, first lowest
+        error : 1: the self-test failed
+        last : last beat of the burst that is read
     status : Out(struct)
-        ``done``: the self-test has ended. ``failed``, with ``lines``, the bits of a beat's
-        address at which something else was read, and ``bits``, the data pins with errors at
-        address 0.
+        result of the self-test
+        done : 1: the self-test has ended
+        failed : 1: the self-test failed
+        lines : bits of a beat's address at which the self-test failed
+        bits : data pins at which the self-test failed. They are wrong at address 0.
     pins : Out(signature)
-        :func:`pin_signature`: registers, for pads with registers of their own.
+        pins of the chip. They are registers, for pads with registers of their own. See
+        :func:`pin_signature`.
+        cke : clock enable, active high
+        cs : chip select; 1 is active, the chip's pin is inverted
+        ras : row address strobe; 1 is active, the chip's pin is inverted
+        cas : column address strobe; 1 is active, the chip's pin is inverted
+        we : write enable; 1 is active, the chip's pin is inverted
+        ba : bank address
+        a : row and column address
+        dqm : data mask, always 0
+        dq_o : data to the chip
+        dq_oe : output enable of the data pins
+        dq_i : data from the chip
 
     Errors: the response to a burst has ``error`` if a ``last`` of its beats was missing or too
     early; its beats were written nonetheless. Of a memory that failed its test, every answer has.
 
-    Latency: ``latency`` cycles from a read of an open row to its first beat. Throughput: a word a
-    cycle, but for refreshes and where consecutive bursts need other rows of one bank.
+    Latency: ``latency`` cycles from a read of an open row to its first beat.
+    Throughput: 1 word of 16 bits per cycle, except for refreshes and rows of one bank. Consecutive
+    bursts that need other rows of one bank wait.
     """
 
     def __init__(self, config: SdramConfig):

@@ -31,10 +31,12 @@ class SkidBuffer(wiring.Component):
     Members
     -------
     i : In(stream of ``shape``)
+        input beats
     o : Out(stream of ``shape``)
-        The same beats in the same order.
+        output beats: the input, unmodified and in order
 
-    Latency: ``latency`` cycle. Throughput: a beat every cycle, also under back-pressure.
+    Latency: ``latency`` cycles.
+    Throughput: 1 beat per cycle. This holds under back-pressure, too.
     """
 
     interval = 1

@@ -49,28 +49,51 @@ class Gemv(wiring.Component):
     Members
     -------
     i : In(stream of struct)
-        ``columns`` (1 .. ``config.columns``), ``rows`` (from 1), ``plain`` (plain weights, not
-        packed; only with ``seedlm``) and ``clear``. A command is accepted after the last result of
-        the job before. With ``clear`` the other fields are ignored and a running job is aborted.
-
-        With a side path also ``kind`` (index of ``SPARSE_MAC_KINDS``: only a product has a vector
-        and rows of W), ``first`` (not with streamed entries) and ``count`` of the entries,
-        ``shift``, ``perturb``, ``negative``, ``scale``, ``seed`` and ``gain``.
+        command: one matrix-vector product. A command is accepted after the last result of the job
+        before.
+        columns : matrix columns. Range 1 to ``config.columns``.
+        rows : matrix rows. 1 or more.
+        plain : 1: uncompressed integer weights; 0: compressed blocks. With ``seedlm`` only.
+        clear : 1: abort the current job; no job is started. The other fields are ignored.
+        kind : 0 product, 1 update, 2 load of entries into the memory. With a side path, like the
+            fields below. Index of ``SPARSE_MAC_KINDS``. Only a product has a vector and rows of W.
+        first : address of the first entry in the memory. Not with streamed entries.
+        count : entries of the matrix
+        shift : left shift of an entry's product, or of gain x number
+        perturb : 1: values of entries are perturbed in a product
+        negative : 1: the perturbation is subtracted
+        scale : left shift of the perturbation
+        seed : seed of the numbers: any word
+        gain : gain of an update, with 16 fraction bits
     i_vector : In(stream of struct)
-        ``lanes`` (group x signed(activation_width); of several vectors, a group of each), ``last``
-        with the beat of the last column.
+        input vector
+        lanes (group x signed(activation_width)) : next elements of the vector. With several
+            vectors, a group of each.
+        last : last beat of the vector. It has the last column.
     i_weights : In(stream of struct)
-        ``data`` (beat_bits bits: blocks, codes or plain weights, the first one lowest), ``last``
-        with the last beat of every row. With ``lut4``, before the codes of each row the table of
-        the next row, and before the first one its own: levels, the first one lowest, and in the 4
-        highest bits the exponent.
+        matrix, row by row
+        data (beat_bits bits) : compressed blocks or uncompressed weights, the first at bit 0. With
+            ``lut4``, before the codes of each row the table of the next row, and before the first
+            one its own: levels, the first one lowest, and in the 4 highest bits the exponent.
+        last : last beat of a row
     i_entries : In(stream of struct)
-        With a side path: ``row``, ``column``, ``value`` of entries that are loaded or streamed.
+        entries, sorted by row, then by column. With a side path only. They are loaded or streamed.
+        row : row of the entry
+        column : column of the entry
+        value : difference to the dense weight
     o : Out(stream of struct)
-        ``sum`` (signed(result_width), one of each vector), ``status`` (see below), ``last`` with
-        the job's last.
+        results, one per row
+        sum (signed(result_width)) : exact sum of the row. One of each vector.
+        status : 0 ok, 1 shape error, 2 vector error, 3 row error, 4 cleared, 5 entries not sorted,
+            6 entry repeated, 7 entry out of range. Index of :data:`~seedbed.spec.GEMV_STATUS`, see
+            below.
+        last : last result of the job
     o_entries : Out(stream of struct)
-        With a side path: the entries of an update with their new values, and ``last``.
+        entries after an update. With a side path only.
+        row : row of the entry
+        column : column of the entry
+        value : new difference to the dense weight
+        last : last entry of the update
 
     Errors: the ``status`` of a job's last result is an index of
     :data:`~seedbed.spec.GEMV_STATUS`. If it is not ``ok``, that result is an extra one, with
@@ -82,9 +105,10 @@ class Gemv(wiring.Component):
     its transfer, because what comes with it is discarded. A command with ``clear`` ends the
     discarding and has no other effect.
 
-    Latency: ``latency`` cycles from a row's last beat to its result, ``plain_latency`` if plain.
-    Throughput: a beat every cycle, rows of one beat too; a beat of the vector every cycle; of the
-    side path, an entry or a row's sum every cycle.
+    Latency: ``latency`` cycles from the last beat of a row to its result, ``plain_latency`` with
+    uncompressed weights.
+    Throughput: 1 beat of weights per cycle. This holds for rows of one beat too. A beat of the
+    vector is accepted every cycle; of the side path, an entry or a row's sum.
     Source: SeedLM (arXiv:2410.10714), section 4.2 and Figure 4; SensZOQ (arXiv:2406.02913) for the
     side path.
     """

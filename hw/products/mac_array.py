@@ -96,24 +96,31 @@ class MacArray(wiring.Component):
     Members
     -------
     i : In(stream of struct)
-        ``weights`` (ways * lanes x signed(weight_width), way by way), ``activations`` (vectors *
-        lanes x signed(activation_width), vector by vector), ``exponents`` (blocks x
-        signed(exponent_width); only where there are any), ``on`` (blocks x 1 bit: a block that is
-        off counts as 0), ``first`` (clears the accumulators before this beat) and ``last`` (outputs
-        the sums).
+        beats of a frame
+        weights (ways * lanes x signed(weight_width)) : weights, way by way
+        activations (vectors * lanes x signed(activation_width)) : activations, shared by all ways.
+            They are vector by vector.
+        exponents (blocks x signed(exponent_width)) : weight exponents, one per block of lanes. The
+            field exists only if they have bits.
+        on (blocks x 1 bit) : block enables; 0 excludes the products of the block
+        first : first beat of the frame. It clears the accumulators.
+        last : last beat of the frame. The sums are output.
     o : Out(stream of struct)
-        ``sums`` (ways * vectors x signed(accumulator_width)), once per frame.
+        sums of a frame
+        sums (ways * vectors x signed(accumulator_width)) : exact sums, one per way. They are way by
+            way or, of several vectors, vector by vector.
     products : Out(ways * vectors * lanes x signed(weight_width + activation_width))
-        Only with ``config.products``. ``product_latency`` cycles, 2, after a beat was transferred,
-        its products, way by way or vector by vector, including blocks that are off. Without a
-        transfer they are undefined. The port is the multipliers' output register, without a
-        handshake.
+        products of the beat accepted 2 cycles earlier; no handshake. Only with ``config.products``.
+        The delay is ``product_latency``. The order is way by way or vector by vector, and blocks
+        that are off are included. Without a transfer the products are undefined. The port is the
+        multipliers' output register.
 
     A frame without ``last`` has no result; the next ``first`` clears its sums. Beats of which only
     the products are needed, as in an outer product, are therefore sent without ``last``.
 
-    Latency: ``latency`` cycles from the last beat to the sums. Throughput: a beat every cycle, of
-    frames of one beat too, unless ``results`` is set to less.
+    Latency: ``latency`` cycles from the last beat of a frame to its sums.
+    Throughput: 1 beat per cycle. This holds for frames of one beat too, unless ``results`` is set
+    to less.
     """
 
     interval = 1

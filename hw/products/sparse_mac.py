@@ -65,22 +65,49 @@ class SparseMac(wiring.Component):
     Members
     -------
     i : In(stream of struct)
-        ``kind`` (index of ``SPARSE_MAC_KINDS``), ``rows``, ``columns``, ``first`` (address of the
-        first entry in the memory; not with streamed entries) and ``count`` of the entries,
-        ``shift``, ``perturb`` and ``negative`` (k: 0, 1, -1, a bit per vector), ``scale``,
-        ``seed``, ``gain``. With ``clear`` the rest is ignored and a running command is aborted.
+        command: one pass over the entries of a matrix
+        kind : 0 product, 1 update, 2 load of entries into the memory. Index of
+            ``SPARSE_MAC_KINDS``.
+        rows : matrix rows
+        columns : matrix columns
+        count : entries of the matrix
+        first : address of the first entry in the memory. Not with streamed entries.
+        shift : left shift of products, or of gain x number
+        perturb : 1: values are perturbed in a product. One bit per vector; without it k is 0.
+        negative : 1: the perturbation is subtracted. One bit per vector; k is -1, otherwise 1.
+        scale : left shift of the perturbation
+        seed : seed of the numbers: any word
+        gain : gain of an update, with 16 fraction bits
+        clear : 1: abort the current command; no command is started. The other fields are ignored.
     i_vector : In(stream of struct)
-        ``lanes`` (group x signed(activation_width)), ``last`` with the beat of the last column.
+        input vector of a product
+        lanes (group x signed(activation_width)) : next elements of the vector
+        last : last beat of the vector. It has the last column.
     i_entries : In(stream of struct)
-        ``row``, ``column``, ``value``: ``count`` entries of a ``load``, or of every command if
-        entries are streamed.
+        entries, sorted by row, then by column. ``count`` entries of a ``load``, or of every command
+        if entries are streamed.
+        row : row of the entry
+        column : column of the entry
+        value : difference to the dense weight
     i_sums : In(stream of struct)
-        ``sum``, ``status``, ``last``: the results of :class:`~seedbed.hw.products.gemv.Gemv`.
+        results of the dense product, one per row. They come from
+        :class:`~seedbed.hw.products.gemv.Gemv`.
+        sum : dense sum of the row
+        status : 0 ok; others are passed on as the end of the product
+        last : last result of the dense product
     o : Out(stream of struct)
-        The same fields: a sum per row of a ``product``, the last with ``last``; of other commands
-        one result with ``last``, when all is done.
+        results, one per row of a product, one per other command. The result of another command
+        comes when all is done.
+        sum : sum of the row with its sparse part
+        status : 0 ok, 1 shape error, 2 vector error, 3 row error, 4 cleared, 5 entries not sorted,
+            6 entry repeated, 7 entry out of range. Index of ``SPARSE_MAC_STATUS``.
+        last : last result of the command
     o_entries : Out(stream of struct)
-        The entries of an ``update`` with their new values, ``last`` with the last one.
+        entries after an update
+        row : row of the entry
+        column : column of the entry
+        value : new value
+        last : last entry of the matrix
 
     Errors: the ``status`` of a command's last result is an index of ``SPARSE_MAC_STATUS``. If it is
     not ``ok``, that result is an extra one with ``sum`` 0. Entries before a wrong one are loaded or
@@ -88,8 +115,9 @@ class SparseMac(wiring.Component):
     ``product`` takes the dense results up to their ``last``. Vector and entries are discarded from
     the error on until the next command; those that come with it, or after it, are its own.
 
-    Latency: ``latency`` cycles from a dense sum to its result, if the row's entries are done.
-    Throughput: an entry or a sum every cycle; of an update, an entry every cycle.
+    Latency: ``latency`` cycles from a dense sum to its result. It is longer while entries of the
+    row are not done.
+    Throughput: 1 entry and 1 sum per cycle. An update takes an entry every cycle.
     Source: SensZOQ (arXiv:2406.02913), sections 3 and 4.
     """
 

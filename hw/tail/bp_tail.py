@@ -52,29 +52,40 @@ class BpTail(wiring.Component):
     Members
     -------
     i : In(stream of struct)
-        A sample: the inputs of each layer, the last layer's last, then the logits; each a packet.
-        ``values`` (ways x signed(8)), ``exponent`` (signed(8)) and ``label``, both read with the
-        packet's ``last``, the label with that of the logits. Values after the vector's last one
-        are ignored.
+        samples: a packet for the inputs of each layer, one for the logits. The inputs of the last
+        layer come last, before the logits.
+        values (ways x signed(8)) : next values of the vector. Those after the vector's last one are
+            ignored.
+        exponent (signed(8)) : exponent of the vector; valid with last
+        label : class label; valid with the last beat of the logits
+        last : last beat of the packet
     i_weights : In(stream of struct)
-        Only of two layers: the last layer's weights, a packet: ``values`` (2 x signed(8)), row by
-        row, ``last``. They hold until the next packet.
+        weights of the last layer, row by row. With two layers only. They hold until the next
+        packet.
+        values (2 x signed(8)) : two weights
+        last : last word of the packet
     i_update : In(stream of struct)
-        After a batch: ``bits``, b, 1..7; 0 discards the gradients.
+        command after a batch: give the updates
+        bits : bits of the magnitude of an update; 0 discards the gradients. b: 1 to 7.
     o : Out(stream of struct)
-        After ``i_update``: ``values`` (2 x signed(8)), the updates of each layer, row by row, 0 in
-        padding, and ``last``. ``label_error``, ``length_error`` and ``batch_error``, the same in
+        updates of all layers, row by row. They come after ``i_update``. The errors are the same in
         all beats: what was wrong since the update before.
+        values (2 x signed(8)) : two updates, to be subtracted from the weights. Padding is 0.
+        last : last updates of the batch
+        label_error : a sample was ignored: its label is no class
+        length_error : a sample was ignored, or weights are incomplete: a packet had another length
+        batch_error : a sample was ignored: the batch was full
 
     A sample is ignored if its label is no class (``label_error``), a packet of it has another
     length (``length_error``), or the batch is full (``batch_error``). A packet of weights of
     another length is stored as far as it goes. A command in the middle of a sample drops it
     (``length_error`` as well).
 
-    Latency: ``latency`` cycles, at most, from a sample's last beat to the next sample's first;
-    ``update_latency`` from a command to the first updates. Throughput: a beat of a sample a cycle,
-    if it is not wider than ``lanes``; ``update_cycles`` cycles for all updates. A command goes
-    before a sample that has not begun.
+    Latency: ``latency`` cycles, at most, from the last beat of a sample to the first of the next;
+    ``update_latency`` from a command to the first updates.
+    Throughput: 1 beat per cycle; 2 updates per cycle. This holds for a sample that is not wider
+    than ``lanes``. All updates take ``update_cycles`` cycles. A command goes before a sample that
+    has not begun.
     Source: ElasticZO, Algorithm 2; NITI. The alignment of samples is this project's.
     """
 

@@ -77,7 +77,6 @@ class TailProducts(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, step = self.config, self.step
-        # What is read while it is written is not used.
         m.submodules.accumulators = accumulators = memory.Memory(
             shape=self.gradients.shape(),
             depth=max(2, config.entries),
@@ -93,7 +92,8 @@ class TailProducts(wiring.Component):
         address = delay_line(m, step.address, LATENCY, "address")
         m.d.comb += [
             read.addr.eq(Mux(self.read.enable, self.read.address, address[1])),
-            read.en.eq(self.read.enable | valid[1]),
+            # Steps of sums, and of padding, may come while a gradient at their address is written.
+            read.en.eq(self.read.enable | (valid[1] & gradient[1] & ~padding[1])),
             write.en.eq(valid[4] & gradient[4] & ~padding[4]),
             write.addr.eq(address[4]),
             self.captured.eq(valid[4] & ~gradient[4] & last[4]),

@@ -64,19 +64,23 @@ class LutDequantize(wiring.Component):
     Members
     -------
     i_levels : In(stream of struct)
-        ``levels`` (load x signed(width)): the next levels of a table, from code 0 on, 16 / load
-        beats per table and one table per row; ``exponent`` (signed(4)), that of the table's last
-        beat counts.
+        tables, one per row. A table is 16 / load beats.
+        levels (load x signed(width)) : next levels of the table, from code 0 on
+        exponent (signed(4)) : exponent of the row; valid with the last beat of its table
     i : In(stream of struct)
-        ``codes`` (lanes x unsigned(4)), ``last`` with the last beat of a row. A row is accepted
-        when its table is complete.
+        codes of a row. A row is accepted when its table is complete.
+        codes (lanes x unsigned(4)) : 4-bit codes
+        last : last beat of the row
     o : Out(stream of struct)
-        ``weights`` (lanes x signed(width)), ``exponents`` (one signed(4)), and the input beat's
-        ``last``: the layout of :class:`~seedbed.hw.weights.seedlm_decompress.SeedlmDecompress`,
-        with one exponent per beat.
+        weights of the row. The layout is that of
+        :class:`~seedbed.hw.weights.seedlm_decompress.SeedlmDecompress`, with one exponent per beat.
+        weights (lanes x signed(width)) : levels of the codes; weight = level x 2^exponent
+        exponents (1 x signed(4)) : exponent of the row
+        last : last flag of the input beat
 
-    Latency: ``latency`` cycles, 2. Throughput: a beat every cycle in rows of 16 / load beats or
-    more; a shorter row takes as long as the load of a table.
+    Latency: ``latency`` cycles.
+    Throughput: 1 beat per cycle; a row takes as long as the load of a table at least. Rows of 16 /
+    load beats or more take one cycle per beat.
     Source: SqueezeLLM (arXiv:2306.07629), section 4.1, for the tables.
     """
 

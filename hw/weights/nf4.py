@@ -5,6 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.parts.delay_line import delayed
+from seedbed.hw.weights import nf4_quantise
 from seedbed.hw.weights.nf4_quantise import Nf4Quantise, codes_layout, values_layout
 from seedbed.spec import Nf4Config
 
@@ -81,14 +82,32 @@ class Nf4(wiring.Component):
 
     Members
     -------
-    i_values, o_codes
-        Streams of the quantiser, ``lanes`` numbers per beat.
-    i_codes, o_values
-        Streams of the dequantiser, ``dequantise_lanes`` numbers per beat.
+    i_values : In(stream of struct)
+        vectors to quantise. ``lanes`` numbers per beat.
+        values : next numbers; 0 after the end of the vector
+        last : last beat of the vector
+    o_codes : Out(stream of struct)
+        quantised vectors. ``lanes`` numbers per beat.
+        codes : 4-bit NormalFloat codes
+        peak : peak magnitude of the block
+        last : last beat of the vector
+    i_codes : In(stream of struct)
+        codes to dequantise. ``dequantise_lanes`` numbers per beat.
+        codes : 4-bit NormalFloat codes
+        peak : peak magnitude of the block
+        last : last beat of the vector
+    o_values : Out(stream of struct)
+        dequantised vectors. ``dequantise_lanes`` numbers per beat.
+        values : dequantised numbers
+        last : last beat of the vector
 
-    Latency and throughput: those of the two, which share no logic.
+    Latency: ``dequantise_latency`` cycles to dequantise; ``quantise_latency`` from the last beat of
+    a block to its first codes. The quantiser and the dequantiser share no logic.
+    Throughput: 1 beat per cycle to dequantise; 1 beat per ``interval`` cycles to quantise.
     Source: InstantFT, section 3.2; QLoRA (arXiv:2305.14314), section 3.
     """
+
+    dequantise_latency = Nf4Dequantise.latency
 
     def __init__(self, config: Nf4Config):
         self.config = config
@@ -101,6 +120,16 @@ class Nf4(wiring.Component):
                 "o_values": Out(stream.Signature(values_layout(config, fetched))),
             }
         )
+
+    @property
+    def quantise_latency(self) -> int:
+        """Cycles from a block's last beat to the first beat of its codes."""
+        return nf4_quantise.latency(self.config)
+
+    @property
+    def interval(self) -> int:
+        """Cycles per beat of the quantiser."""
+        return nf4_quantise.interval(self.config)
 
     def elaborate(self, platform):
         m = Module()

@@ -9,7 +9,7 @@ from seedbed.hw.parts.delay_line import delay_line, delayed
 from seedbed.hw.parts.replicate import replicate
 from seedbed.spec import Nf4Config
 
-__all__ = ["Nf4Quantise", "codes_layout", "values_layout"]
+__all__ = ["Nf4Quantise", "codes_layout", "interval", "latency", "values_layout"]
 
 #: Thresholds between the sixteen levels.
 LIMITS = 15
@@ -25,6 +25,20 @@ def codes_layout(config: Nf4Config, lanes: int) -> data.StructLayout:
     """Return the layout of a beat of codes."""
     codes = data.ArrayLayout(4, lanes)
     return data.StructLayout({"codes": codes, "peak": config.peak_width, "last": 1})
+
+
+def interval(config: Nf4Config) -> int:
+    """Return :attr:`Nf4Quantise.interval`."""
+    return LIMITS // config.thresholds
+
+
+def latency(config: Nf4Config) -> int:
+    """Return :attr:`Nf4Quantise.latency`."""
+    return _stages(config) + interval(config) + 6
+
+
+def _stages(config: Nf4Config) -> int:
+    return (config.lanes - 1).bit_length()
 
 
 class Nf4Quantise(wiring.Component):
@@ -75,12 +89,12 @@ class Nf4Quantise(wiring.Component):
     @property
     def interval(self) -> int:
         """Cycles per beat."""
-        return LIMITS // self.config.thresholds
+        return interval(self.config)
 
     @property
     def stages(self) -> int:
         """Stages of the tree."""
-        return (self.config.lanes - 1).bit_length()
+        return _stages(self.config)
 
     @property
     def rows(self) -> int:
@@ -94,7 +108,7 @@ class Nf4Quantise(wiring.Component):
     @property
     def latency(self) -> int:
         """Cycles from a block's last beat to the first beat of its codes."""
-        return self.stages + self.interval + 6
+        return latency(self.config)
 
     def elaborate(self, platform):
         m = Module()

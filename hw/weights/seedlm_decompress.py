@@ -67,13 +67,19 @@ class SeedlmDecompress(wiring.Component):
     Members
     -------
     i : In(stream of struct)
-        ``blocks`` (array of unsigned(K + 4 + 4 P): the seed in the low bits, the exponent, then the
-        coefficients), ``last``. A seed of 0 is allowed: all of its words are 0.
+        compressed blocks
+        blocks (array of unsigned(K + 4 + 4 P)) : from bit 0: seed, exponent, coefficients. A seed
+            of 0 is allowed: all of its words are 0.
+        last : last flag, returned with the weights
     o : Out(stream of struct)
-        ``weights`` (array of signed(sum_width): C of the first block, C of the second, ..),
-        ``exponents`` (array of signed(4), one per block), and the input beat's ``last``.
+        decompressed weights
+        weights (array of signed(sum_width)) : integers, block by block; weight = integer x
+            2^exponent. C of the first block, then C of the second, and so on.
+        exponents (array of signed(4)) : one exponent per block
+        last : last flag of the input beat
 
-    Latency: ``latency`` cycles, 16 by default. Throughput: a beat every cycle.
+    Latency: ``latency`` cycles. It is 16 by default.
+    Throughput: 1 beat per cycle.
     Source: SeedLM (arXiv:2410.10714), sections 3.2 and 4.2.
     """
 

@@ -40,39 +40,64 @@ class ZoTrainer(wiring.Component):
     Members
     -------
     i_parameters : In(stream of struct)
-        ``word`` (2 x signed(8)) and ``last``: the rows that
+        packet of network rows. Its rows are those that
         :meth:`seedbed.golden.zo_trainer.ZoTrainer.words` packs, whole. They are taken between
         commands, and stay over a reset. After a reset in an update, they must come again.
+        word (2 x signed(8)) : two weights
+        last : last word of the packet
     i_schedule : In(stream of struct)
-        1 to 8 entries: ``epoch`` from which it holds, ascending, the first 0; ``phase``, of
-        ``magnitude`` (c: r_max is 2^c - 1) and ``zeros`` (n: p_zero is n/16); ``last``. Taken
-        between commands.
+        schedule: 1 to 8 entries. They are taken between commands.
+        epoch : first epoch of the entry. Epochs are ascending, the first is 0.
+        phase_magnitude : c: the range of a perturbation is 2^c - 1
+        phase_zeros : n: n of 16 numbers of a perturbation are 0
+        phase_update_bits : bits of the magnitude of an update of the tail
+        last : last entry
     i : In(stream of struct)
-        A command: ``kind``, by its place in :data:`~seedbed.spec.ZO_TRAINER_KINDS`; ``samples`` of
-        an epoch, ``epochs``, samples of a ``batch``; ``seed`` of the first batch, the following
-        have the following numbers; ``exponent``, the sum of the exponents of all layers' weights.
+        jobs
+        kind : 0 train, 1 infer, 2 read. Index of :data:`~seedbed.spec.ZO_TRAINER_KINDS`.
+        samples : samples per epoch
+        epochs : number of epochs
+        batch : samples per batch
+        seed : seed of the first batch; each next batch has the next number
+        exponent : sum of the exponents of all layers' weights
     i_samples : In(stream of struct)
-        ``pixels`` (ways bytes, of which the upper 7 bits count), ``label``, ``last`` with an
-        image's last beat. Every row begins in a new beat.
+        images. Every row begins in a new beat.
+        pixels (ways bytes) : next pixels. The upper 7 bits of each count.
+        label : class label; valid in the first beat
+        last : last beat of the image
     o : Out(stream of struct)
-        ``best``, the class of each sample; while it is trained on, that of the second pass.
-        ``error``: its label is no class, or an exponent is too large: the sample does not count.
+        one beat per sample
+        best : class with the largest logit. While the sample is trained on, that of the second
+            pass.
+        error : 1: the sample does not count (label or exponent out of range)
     o_log : Out(stream of struct)
-        For each batch ``seed``, ``phase`` and ``sign`` (-1, 0, 1): with it, the first weights can
-        be trained again elsewhere. The update waits for its transfer.
+        one beat per batch, before its update. With the log, the first weights can be trained again
+        elsewhere. The update waits for its transfer.
+        seed : seed of the batch's perturbation
+        phase_magnitude : c of the batch
+        phase_zeros : n of the batch
+        phase_update_bits : update bits of the batch
+        sign : sign of the loss difference: -1, 0, 1
     o_parameters : Out(stream of struct)
-        ``word`` and ``last``, after a command to read: rows as ``i_parameters`` takes them. Lanes
-        without a weight have any number.
+        one packet per read job. It has rows as ``i_parameters`` takes them. Lanes without a weight
+        have any number.
+        word (2 x signed(8)) : two weights
+        last : last word of the packet
     o_status : Out(stream of struct)
-        ``kind``, ``status`` by its place in :data:`~seedbed.spec.ZO_TRAINER_STATUS`, and the
-        ``steps`` of the command. One for each command.
+        one beat per job
+        kind : kind of the job
+        status : 0 ok, 1 command error, 2 sample error, 3 parameter error, 4 schedule error. Index
+            of :data:`~seedbed.spec.ZO_TRAINER_STATUS`.
+        steps : batches trained in the job
 
     Errors: a command that cannot be run, or a sample of the wrong length, ends the command with a
     status; samples are discarded until the next one: those that come with it, or after it, are
     that command's. A batch that is broken off does not change the
     weights. An epoch's last batch may have fewer samples.
 
-    Throughput: a sample every two passes, see :func:`seedbed.hw.engine.pipeline_timing.cycles`.
+    Latency: of a job: see docs/cores/zo_trainer.md.
+    Throughput: 1 sample at a time. Training takes two passes per sample, see
+    :func:`seedbed.hw.engine.pipeline_timing.cycles`.
     Source: ElasticZO, Algorithm 2 and section 4.
     """
 

@@ -98,7 +98,7 @@ def test_a_faulty_memory_is_found(fault, sentence, exerciser):
 
 def test_a_fault_that_does_not_exist_is_refused(exerciser):
     with (
-        pytest.raises(RuntimeError, match="the virtual board ended"),
+        pytest.raises(ValueError, match=r"fault of a board's memory must be .* not 'a13=0'"),
         virtual.start(exerciser, fault="a13=0"),
     ):
         pass

@@ -148,11 +148,14 @@ def emitted(task, tmp_path_factory):
         return found, run(folder, characters=3), shown.getvalue(), folder
 
 
-def test_the_emitted_verilog_tunes_as_the_model(emitted):
+def test_the_emitted_verilog_tunes_as_the_model(emitted, task, tmp_path):
     found, want, shown, _ = emitted
     for name in ("perplexity", "losses", "slopes", "values", "input"):
         assert found[name] == want[name]
-    assert found["commands"]["load"] == found["commands"]["update"] / 2 == 5
+    # Which matrices have kept weights depends on the training, and so on the processor.
+    made = lm_integer.setup(task, tmp_path, SPARSE, 0.01, console=QUIET)
+    kept = sum(bool(len(of.entries)) for of in made.matrices.values())
+    assert found["commands"]["load"] == found["commands"]["update"] / 2 == kept > 1
     assert found["commands"]["product"] > 4 * 40
     assert min(found["cycles"].values()) > 0
     assert "updates of the emitted Verilog are the golden model's, bit for bit." in shown
@@ -196,7 +199,7 @@ def test_more_entries_than_the_memory_are_refused(small, tmp_path):
     [
         ({"embedding.weight": (16, 31)}, r"'embedding.weight' in the shape \[16, 31\], but it is "),
         ({"output.weight": (3, 3)}, r"'output.weight' in the shape \[3, 3\], but it is \[31, 64\]"),
-        ({"other.weight": (3, 3)}, "'other.weight', which is not among the compressed ones"),
+        ({"other.weight": (3, 3)}, "keeps weights of tensor 'other.weight', which is not in "),
     ],
 )
 def test_a_mask_that_does_not_fit_is_refused(small, tmp_path, shapes, message):

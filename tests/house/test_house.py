@@ -139,7 +139,7 @@ def test_the_places_on_the_page_are_those_of_every_core(core):
     assert 0 < len(PLACES) <= 8
     family, component = CORES[core].family, CORES[core].component.__name__
     listed = [path for place in PLACES for path in re.findall(r"`(\S+)`", place)]
-    paths = [(ROOT / path.replace("ROOM", family).replace("NAME", core)) for path in listed]
+    paths = [ROOT / path.replace("FAMILY", family).replace("NAME", core) for path in listed]
     for pattern, path in zip(listed, paths, strict=True):
         if "NAME" not in pattern:
             assert re.search(rf"\b({core}|{component}|{component}Config)\b", path.read_text()), path
@@ -251,9 +251,10 @@ def test_seconds_of_a_job_are_said_to_be_of_a_simulation(path):
 
 
 def test_cores_are_in_files_and_methods_that_can_be_read_at_once():
+    """330 lines: a core of 20 or 30 fields describes each of them in its file."""
     for path in sorted((ROOT / "hw").rglob("*.py")):
         text = path.read_text()
-        assert text.count("\n") <= 300, path.name
+        assert text.count("\n") <= 330, path.name
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef):
                 lines = node.end_lineno - node.lineno + 1

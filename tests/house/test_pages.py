@@ -21,11 +21,14 @@ PAGES = [
     ROOT / "examples" / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-CODE = ("spec", "hw", "golden", "sim", "flow", "boards", "main", "examples", "tests", "docs", ".ci")
+CODE = (
+    "spec", "hw", "golden", "sim", "flow", "boards", "studies", "main", "examples", "tests", "docs",
+    ".ci",
+)  # fmt: skip
 #: Files of the project that pages name without a folder; others are written by commands.
 SOURCES = (".py", ".toml", ".vlt", ".cpp", ".h", ".j2")
 #: A stem that a page writes for any core, and one that is there.
-STEMS = {"NAME": "skid_buffer", "CORE": "skid_buffer", "ROOM": "parts"}
+STEMS = {"NAME": "skid_buffer", "CORE": "skid_buffer", "FAMILY": "parts"}
 #: Identifiers of other programs.
 FOREIGN = {"litedram", "litex", "migen", "queue_occupancy_limit", "sim_build", "tkeep"}
 
@@ -64,7 +67,7 @@ def test_files_that_a_page_names_are_there(page):
 
 
 def test_a_file_that_is_not_there_is_found():
-    text = "`hw/generators/lfsr.py` `hw/ROOM/NAME.py` `hw/none.py` `none.py` `lfsr.py` `rtl/lfsr.v`\n"
+    text = "`hw/parts/gf2.py` `hw/FAMILY/NAME.py` `hw/none.py` `none.py` `lfsr.py` `rtl/lfsr.v`\n"
     assert missing_files(ROOT / "README.md", text) == ["hw/none.py", "none.py"]
 
 
@@ -97,7 +100,7 @@ def test_names_on_a_page_are_in_the_code(page, words):
 def test_signals_on_the_page_of_proofs_are_declared():
     """A word that is elsewhere in the code may be the name of a signal of old."""
     declared = {*CORES, "valid", "ready", "rst", "last"}
-    for path in (ROOT / "hw").glob("*.py"):
+    for path in (ROOT / "hw").rglob("*.py"):
         lines = re.findall(r"self\.(\w+)|(\w+) = Signal|\"(\w+)\": (?:In|Out)", path.read_text())
         declared |= {name for names in lines for name in names}
     spans = code_spans((ROOT / "docs/formal.md").read_text())

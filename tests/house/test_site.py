@@ -113,6 +113,35 @@ the sum are integers.""".splitlines()
     assert reference.sections(["Add.", "", "In words."]) == ["Add.", "", "In words."]
 
 
+def test_fields_of_a_port_are_a_definition_list():
+    lines = """
+Members
+-------
+i : In(stream of struct)
+    numbers
+    value (2 x signed(8)) : next numbers: -1 to 1. Of
+        a frame.
+    last : last number
+o : Out(1)
+""".splitlines()
+    assert (
+        reference.definitions(lines)
+        == """
+Members
+-------
+i : In(stream of struct)
+    numbers
+
+    value : 2 x signed(8)
+        next numbers: -1 to 1. Of
+        a frame.
+    last
+        last number
+o : Out(1)
+""".splitlines()
+    )
+
+
 @pytest.mark.parametrize(
     ("html", "found"),
     [
