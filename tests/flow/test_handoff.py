@@ -15,7 +15,6 @@ from seedbed.flow.cores import settings
 from seedbed.flow.cores.registry import CORES, WRAPPERS
 from seedbed.flow.emit import handoff, port_docs
 from seedbed.flow.emit.verilog import write
-from seedbed.flow.report import docs
 from seedbed.sim import tools
 from seedbed.sim.verilog import verilog_bench
 from seedbed.sim.verilog.verilate import WAIVERS
@@ -32,13 +31,6 @@ def test_every_port_has_a_description(name):
         assert all(each.description and each.format for each in found)
         data = [each for each in found if not each.port.name.endswith(("valid", "ready"))]
         assert len({each.description for each in data}) > 1 or len(data) == 1
-
-
-@pytest.mark.parametrize("name", CORES)
-def test_pages_have_the_port_tables(name):
-    page = ROOT / "docs" / "cores" / f"{name}.md"
-    assert "<!-- generated: ports -->" in page.read_text()
-    assert docs.BLOCKS["ports"]([], name) in page.read_text()
 
 
 def test_header_has_command_latency_and_throughput(tmp_path, kept):

@@ -97,7 +97,7 @@ def test_names_on_a_page_are_in_the_code(page, words):
 def test_signals_on_the_page_of_proofs_are_declared():
     """A word that is elsewhere in the code may be the name of a signal of old."""
     declared = {*CORES, "valid", "ready", "rst", "last"}
-    for path in (ROOT / "hw").glob("*.py"):
+    for path in (ROOT / "hw").rglob("*.py"):
         lines = re.findall(r"self\.(\w+)|(\w+) = Signal|\"(\w+)\": (?:In|Out)", path.read_text())
         declared |= {name for names in lines for name in names}
     spans = code_spans((ROOT / "docs/formal.md").read_text())

@@ -80,7 +80,7 @@ def test_data_of_a_read_without_an_enable_is_wrong():
 def test_every_memory_without_bypass_logic_is_in_a_core_and_checked():
     """Cases of the cores reach each of them; both ports of each have the same clock."""
     with_attribute, checked = set(), set()
-    for path in Path(seedbed.hw.__path__[0]).glob("*.py"):
+    for path in Path(seedbed.hw.__path__[0]).rglob("*.py"):
         if ATTRIBUTE in path.read_text():
             with_attribute.add(path.name)
     for core in CORES.values():
