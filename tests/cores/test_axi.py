@@ -53,18 +53,18 @@ def test_wrappers_are_emitted_and_nothing_else(wrapper):
 
 
 @pytest.mark.parametrize(("name", "params", "tests"), RUN)
-def test_axi_ports_of_the_emitted_verilog(name, params, tests, tmp_path):
+def test_axi_ports_of_the_emitted_verilog(name, params, tests, tmp_path, kept):
     params = WRAPPERS[name].small | params
-    verilog = write(WRAPPERS[name], params, tmp_path)
+    verilog = write(WRAPPERS[name], params, tmp_path, kept=kept)
     assert lint(verilog, name) == []
     done = in_cocotb(WRAPPERS[name], params, verilog, seed=1, build=ROOT / "build")
     assert done["tests"] == tests
 
 
-def test_axi_ports_of_tables_and_vectors(tmp_path):
+def test_axi_ports_of_tables_and_vectors(tmp_path, kept):
     core = WRAPPERS["gemv_axi"]
     params = core.small | {"decode": "lut4", "level_load": 4, "beat_bits": 64, "vectors": 2}
-    assert lint(write(core, params, tmp_path), core.name) == []
+    assert lint(write(core, params, tmp_path, kept=kept), core.name) == []
 
 
 def test_no_axi_ports_of_a_side_path():
