@@ -23,7 +23,7 @@ class ProofFailed(AssertionError):
     """A proof failed; the message says which, and where the logs are."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Mutant:
     """An error injected into a component: ``old``, which is in its source once, becomes ``new``.
 
@@ -66,8 +66,8 @@ class Proof:
 
     Parameters
     ----------
-    name, core, says
-        Its name, its core, and the property as a sentence.
+    name, says
+        Its name, and the property as a sentence.
     component, config
         The component's class and its configuration.
     harness
@@ -80,10 +80,11 @@ class Proof:
     mutants
         Components for which the proof must fail. They are required, because an undriven clock or
         contradictory assumptions would make every property true.
+    core
+        Its core. :mod:`seedbed.sim.proofs` sets it.
     """
 
     name: str
-    core: str
     says: str
     component: type[wiring.Component]
     config: Any
@@ -91,6 +92,7 @@ class Proof:
     depth: int = 1
     reach: int = 12
     mutants: tuple[Mutant, ...]
+    core: str = ""
 
     def rtlil(self, mutant: Mutant | None = None) -> str:
         """Return the harness with the component or its mutant, as RTLIL."""

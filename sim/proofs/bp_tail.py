@@ -146,7 +146,6 @@ def updates(dut: TailUpdate) -> Module:
 PROOFS = (
     Proof(
         name="bp_tail_rows",
-        core="bp_tail",
         says="A walk over a layer has each of its words once, row by row and way by way, each with "
         "its own accumulators; what rows have more is padding.",
         component=RowWalk,
@@ -154,21 +153,16 @@ PROOFS = (
         harness=rows,
         reach=16,
         mutants=(
+            Mutant("padding has accumulators", "self.advance & ~self.padding", "self.advance"),
             Mutant(
-                name="padding has accumulators",
-                old="self.advance & ~self.padding",
-                new="self.advance",
-            ),
-            Mutant(
-                name="the next group begins where the one before ended",
-                old="[0, 1, 1 - config.ways, 1]",
-                new="[0, 1, 1, 1]",
+                "the next group begins where the one before ended",
+                "[0, 1, 1 - config.ways, 1]",
+                "[0, 1, 1, 1]",
             ),
         ),
     ),
     Proof(
         name="bp_tail_updates",
-        core="bp_tail",
         says="A command gives each pair of the rows of all layers once, the last with `last`, "
         "under any stall; an update has as many bits as the command says, and a valid beat is "
         "stable until its transfer.",
@@ -179,19 +173,15 @@ PROOFS = (
         reach=34,
         mutants=(
             Mutant(
-                name="rounding up exceeds the limit",
-                old="Mux(rounded > limit, limit, rounded)",
-                new="rounded",
+                "rounding up exceeds the limit", "Mux(rounded > limit, limit, rounded)", "rounded"
             ),
             Mutant(
-                name="the walk does not stall",
-                old="self.advance.eq(ce & word_ends)",
-                new="self.advance.eq(word_ends)",
+                "the walk does not stall",
+                "self.advance.eq(ce & word_ends)",
+                "self.advance.eq(word_ends)",
             ),
             Mutant(
-                name="each layer ends the response",
-                old="ends.eq(layer_ends & final)",
-                new="ends.eq(layer_ends)",
+                "each layer ends the response", "ends.eq(layer_ends & final)", "ends.eq(layer_ends)"
             ),
         ),
     ),

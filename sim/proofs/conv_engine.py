@@ -214,7 +214,6 @@ APARTMENTS = ConvEngineConfig(
 PROOFS = (
     Proof(
         name="conv_engine_walk",
-        core="conv_engine",
         says="Beats have the address and the row of weights that seven nested loops give them, "
         "wait for the steps before, and no more frames are on their way than there is room for.",
         component=LayerSequencer,
@@ -224,25 +223,20 @@ PROOFS = (
         reach=70,
         mutants=(
             Mutant(
-                name="a group begins with the weights of the one before",
-                old="[1, 1, frame, frame, 1, whole, whole]",
-                new="[1, 1, frame, frame, frame, whole, whole]",
+                "a group begins with the weights of the one before",
+                "[1, 1, frame, frame, 1, whole, whole]",
+                "[1, 1, frame, frame, frame, whole, whole]",
             ),
+            Mutant("no step waits", "ready.eq(~waits | (self.written == begun))", "ready.eq(1)"),
             Mutant(
-                name="no step waits",
-                old="ready.eq(~waits | (self.written == begun))",
-                new="ready.eq(1)",
-            ),
-            Mutant(
-                name="every row of a window counts as a frame",
-                old="frame_issued.eq(issue & nest.last[0] & nest.last[1])",
-                new="frame_issued.eq(issue & nest.last[0])",
+                "every row of a window counts as a frame",
+                "frame_issued.eq(issue & nest.last[0] & nest.last[1])",
+                "frame_issued.eq(issue & nest.last[0])",
             ),
         ),
     ),
     Proof(
         name="conv_engine_numbers",
-        core="conv_engine",
         says="A number that was written a cycle or two before is what a read gives in the lane "
         "that its address is for, with a window's rows apart or not.",
         component=ActivationStore,
@@ -251,20 +245,12 @@ PROOFS = (
         depth=APART + 10,
         reach=11,
         mutants=(
+            Mutant("no lane reads the next row", "+ further + ", "+ further + 0 * "),
+            Mutant("all of a write's numbers are written", "place < here.count", "place < ways"),
             Mutant(
-                name="no lane reads the next row",
-                old="+ further + ",
-                new="+ further + 0 * ",
-            ),
-            Mutant(
-                name="all of a write's numbers are written",
-                old="place < here.count",
-                new="place < ways",
-            ),
-            Mutant(
-                name="the rotation forgets its high bits",
-                old="kept.eq(Array(some)[by])",
-                new="kept.eq(Array(some)[by] if stage else some[0])",
+                "the rotation forgets its high bits",
+                "kept.eq(Array(some)[by])",
+                "kept.eq(Array(some)[by] if stage else some[0])",
             ),
         ),
     ),

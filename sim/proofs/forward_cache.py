@@ -229,56 +229,52 @@ def answers(dut: ForwardCache) -> Module:
     return m
 
 
-CROSSES = Mutant(
-    name="a burst crosses a boundary",
-    old="Mux(crosses, ~address[:width], rest)",
-    new="rest",
-)
+CROSSES = Mutant("a burst crosses a boundary", "Mux(crosses, ~address[:width], rest)", "rest")
 STAYS = Mutant(
-    name="the second burst begins where the first did",
-    old="address[width:].eq(address[width:] + 1)",
-    new="address[width:].eq(address[width:])",
+    "the second burst begins where the first did",
+    "address[width:].eq(address[width:] + 1)",
+    "address[width:].eq(address[width:])",
 )
 WRONG_ENTRY = Mutant(
-    name="an entry begins elsewhere",
-    old="total - (value << place), factor + 1",
-    new="total - (value << place), factor - 1",
+    "an entry begins elsewhere",
+    "total - (value << place), factor + 1",
+    "total - (value << place), factor - 1",
 )
 EAGER = Mutant(
-    name="a store is answered before memory has",
-    old="over.eq(converter.idle & ~bursts.busy & (monitor.writes == 0))",
-    new="over.eq(converter.idle & ~bursts.busy)",
+    "a store is answered before memory has",
+    "over.eq(converter.idle & ~bursts.busy & (monitor.writes == 0))",
+    "over.eq(converter.idle & ~bursts.busy)",
 )
 FORGIVES = Mutant(
-    name="an error is not looked at",
-    old="monitor.answered & self.i_response.payload.error",
-    new="monitor.answered & 0",
+    "an error is not looked at",
+    "monitor.answered & self.i_response.payload.error",
+    "monitor.answered & 0",
 )
 OVERRUNS = Mutant(
-    name="the commands for peaks do not wait",
-    old="m.If(converter.idle & ~bursts.busy)",
-    new="m.If(converter.idle)",
+    "the commands for peaks do not wait",
+    "m.If(converter.idle & ~bursts.busy)",
+    "m.If(converter.idle)",
 )
 BREAKS_OFF = Mutant(
-    name="a broken frame is not waited for",
-    old="with m.If(self._status != _FRAME):",
-    new="with m.If(self._status == _DONE):",
+    "a broken frame is not waited for",
+    "with m.If(self._status != _FRAME):",
+    "with m.If(self._status == _DONE):",
 )
 BELIEVES_LAST = Mutant(
-    name="a burst of another length is not noticed",
-    old="self._fetches & (read.payload.last != self._ends)",
-    new="self._fetches & 0",
+    "a burst of another length is not noticed",
+    "self._fetches & (read.payload.last != self._ends)",
+    "self._fetches & 0",
     part=EntryConverter,
 )
 LEAVES_BEATS = Mutant(
-    name="beats of a burst that went wrong are not waited for",
-    old="drained.eq(monitor.silent & ((monitor.reads == 0) | timed_out))",
-    new="drained.eq(monitor.silent)",
+    "beats of a burst that went wrong are not waited for",
+    "drained.eq(monitor.silent & ((monitor.reads == 0) | timed_out))",
+    "drained.eq(monitor.silent)",
 )
 TAKES_ANYTHING = Mutant(
-    name="a fetch goes on though nothing comes",
-    old="self._comes.eq(read.valid | self.lost)",
-    new="self._comes.eq(1)",
+    "a fetch goes on though nothing comes",
+    "self._comes.eq(read.valid | self.lost)",
+    "self._comes.eq(1)",
     part=EntryConverter,
 )
 TINY = ForwardCacheConfig(
@@ -296,7 +292,6 @@ TINY = ForwardCacheConfig(
 PROOFS = (
     Proof(
         name="forward_cache_bursts",
-        core="forward_cache",
         says="The bursts of a part are its beats, each once and in order; none crosses a boundary, "
         "and none ends before one.",
         component=Bursts,
@@ -312,12 +307,10 @@ PROOFS = (
         ),
         harness=bursts,
         depth=2,
-        reach=12,
         mutants=(CROSSES, STAYS, WRONG_ENTRY),
     ),
     Proof(
         name="forward_cache_answers",
-        core="forward_cache",
         says="A request has one answer, when as many beats have moved as were commanded and no "
         "burst is outstanding: all of an entry, none, or a broken frame's codes. None ends well "
         "after an error, a burst of another length or a beat that memory did not give, whatever "

@@ -123,34 +123,32 @@ def jobs(dut: GemvEngine) -> Module:
 
 
 NO_CREDIT = Mutant(
-    name="rows are accepted without credit",
-    old="room.eq((job.in_flight != self._limit) & decode.ready)",
-    new="room.eq(decode.ready)",
+    "rows are accepted without credit",
+    "room.eq((job.in_flight != self._limit) & decode.ready)",
+    "room.eq(decode.ready)",
 )
 NO_ENTRY = Mutant(
-    name="an aborted job has no entry for its last result",
-    old="results=self._limit + 1",
-    new="results=self._limit",
+    "an aborted job has no entry for its last result",
+    "results=self._limit + 1",
+    "results=self._limit",
 )
 ANY_END = Mutant(
-    name="any row may be the last result",
-    old="job.error_result | (job.flushing & job.last_in_flight)",
-    new="job.error_result | job.flushing",
+    "any row may be the last result",
+    "job.error_result | (job.flushing & job.last_in_flight)",
+    "job.error_result | job.flushing",
 )
 ROW_NOT_ENDED = Mutant(
-    name="an error leaves its row without an end",
-    old="job.fire & (weights.last | row_end) & ~job.table",
-    new="job.fire & row_end",
+    "an error leaves its row without an end",
+    "job.fire & (weights.last | row_end) & ~job.table",
+    "job.fire & row_end",
 )
 ONE_SHORT = Mutant(
-    name="a job ends a row early",
-    old="job.row_accepted & (rows == 1)",
-    new="job.row_accepted & (rows <= 2)",
+    "a job ends a row early", "job.row_accepted & (rows == 1)", "job.row_accepted & (rows <= 2)"
 )
 NO_TABLE = Mutant(
-    name="codes do not wait for their table",
-    old="self.ready.eq(Mux(self.table, free, codes.ready))",
-    new="self.ready.eq(1)",
+    "codes do not wait for their table",
+    "self.ready.eq(Mux(self.table, free, codes.ready))",
+    "self.ready.eq(1)",
     part=GemvDecode,
 )
 TINY = GemvConfig(
@@ -169,7 +167,6 @@ TINY_PLAIN = GemvConfig(
 PROOFS = tuple(
     Proof(
         name=f"gemv_{harness.__name__}{'' if config is TINY else '_' + config.decode}",
-        core="gemv",
         says=says,
         component=GemvEngine,
         config=config,

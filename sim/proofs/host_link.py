@@ -139,7 +139,6 @@ def bytes_stable(dut: FrameTransmitter) -> Module:
 PROOFS = (
     Proof(
         name="host_link_frames",
-        core="host_link",
         says="A request is output for each frame that is complete, has its length and, as "
         "amaranth.lib.crc finds, the right CRC, and for no other; it is stable until its transfer. "
         "Words are those of their frame, all of them and once, without its CRC.",
@@ -148,23 +147,18 @@ PROOFS = (
         harness=frames,
         reach=22,
         mutants=(
-            Mutant(name="the CRC is not checked", old=" & crc.match_detected", new=""),
-            Mutant(name="an implied zero is lost", old="Mux(code, implied,", new="Mux(code, 0,"),
+            Mutant("the CRC is not checked", " & crc.match_detected", ""),
+            Mutant("an implied zero is lost", "Mux(code, implied,", "Mux(code, 0,"),
+            Mutant("a CRC continues", "crc.start.eq((count == 0) & ~has_words)", "crc.start.eq(0)"),
             Mutant(
-                name="a CRC continues",
-                old="crc.start.eq((count == 0) & ~has_words)",
-                new="crc.start.eq(0)",
-            ),
-            Mutant(
-                name="the CRC is a word",
-                old="with m.If(count == REQUEST_BYTES + WORD_BYTES - 1):",
-                new="with m.If(count == REQUEST_BYTES - 1):",
+                "the CRC is a word",
+                "with m.If(count == REQUEST_BYTES + WORD_BYTES - 1):",
+                "with m.If(count == REQUEST_BYTES - 1):",
             ),
         ),
     ),
     Proof(
         name="host_link_commands",
-        core="host_link",
         says="A write is commanded only for a pending request whose sequence number is one more "
         "than the last, which it then is; a valid command is stable until its transfer.",
         component=HostLink,
@@ -172,17 +166,16 @@ PROOFS = (
         harness=commands,
         reach=22,
         mutants=(
-            Mutant(name="a repeated write is done again", old="m.If(is_new):", new="m.If(1):"),
+            Mutant("a repeated write is done again", "m.If(is_new):", "m.If(1):"),
             Mutant(
-                name="any sequence number is accepted",
-                old="m.Elif(~is_new & (request.sequence != last)):",
-                new="m.Elif(0):",
+                "any sequence number is accepted",
+                "m.Elif(~is_new & (request.sequence != last)):",
+                "m.Elif(0):",
             ),
         ),
     ),
     Proof(
         name="host_link_bytes",
-        core="host_link",
         says="A valid byte to the host is stable until its transfer.",
         component=FrameTransmitter,
         config=HostLinkConfig(),
@@ -190,14 +183,14 @@ PROOFS = (
         depth=3,
         mutants=(
             Mutant(
-                name="the next byte is read too early",
-                old="read.addr.eq(index),",
-                new="read.addr.eq(index + 1),",
+                "the next byte is read too early",
+                "read.addr.eq(index),",
+                "read.addr.eq(index + 1),",
             ),
             Mutant(
-                name="a byte is lost",
-                old='m.Elif(fire_o):\n                    m.next = "BYTES"',
-                new='m.Elif(1):\n                    m.next = "BYTES"',
+                "a byte is lost",
+                'm.Elif(fire_o):\n                    m.next = "BYTES"',
+                'm.Elif(1):\n                    m.next = "BYTES"',
             ),
         ),
     ),

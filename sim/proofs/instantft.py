@@ -119,40 +119,33 @@ SHORT = InstantFtConfig(
 ).engine
 
 OVERFULL = Mutant(
-    name="what is left complete of a row's last beat is written",
-    old="put.payload.count.eq(along - (beats - 1) * ways)",
-    new="put.payload.count.eq(ways)",
+    "what is left complete of a row's last beat is written",
+    "put.payload.count.eq(along - (beats - 1) * ways)",
+    "put.payload.count.eq(ways)",
 )
 DENSE = Mutant(
-    name="rows have no padding between them",
-    old="step = region.stride - (beats - 1) * ways",
-    new="step = ways",
+    "rows have no padding between them", "step = region.stride - (beats - 1) * ways", "step = ways"
 )
 EARLY = Mutant(
-    name="an image may end with any row",
-    old="ends.eq(row_last & (row == rows - 1) & ~discard)",
-    new="ends.eq(row_last & ~discard)",
+    "an image may end with any row",
+    "ends.eq(row_last & (row == rows - 1) & ~discard)",
+    "ends.eq(row_last & ~discard)",
 )
 SPILLS = Mutant(
-    name="what is too much is written",
-    old="put.valid.eq(given.valid & ~discard)",
-    new="put.valid.eq(given.valid)",
+    "what is too much is written",
+    "put.valid.eq(given.valid & ~discard)",
+    "put.valid.eq(given.valid)",
 )
-LONG = Mutant(
-    name="a packet that is too long fits",
-    old="(complete | ~ends)",
-    new="(~complete & ~ends)",
-)
+LONG = Mutant("a packet that is too long fits", "(complete | ~ends)", "(~complete & ~ends)")
 KEEPS = Mutant(
-    name="a short packet's place is kept for the next",
-    old="m.d.sync += [self.pair.eq(0), self.row.eq(0), complete.eq(0)]",
-    new="m.d.sync += complete.eq(0)",
+    "a short packet's place is kept for the next",
+    "m.d.sync += [self.pair.eq(0), self.row.eq(0), complete.eq(0)]",
+    "m.d.sync += complete.eq(0)",
 )
 
 PROOFS = (
     Proof(
         name="instantft_pixels",
-        core="instantft",
         says="Each number of an image is written to its own place, what is too much to none, and "
         "an image is done exactly if it ends with its last number.",
         component=ImageLoader,
@@ -163,13 +156,11 @@ PROOFS = (
     ),
     Proof(
         name="instantft_packets",
-        core="instantft",
         says="A packet of parameters goes to its rows in order, each word once, and fits exactly "
         "if it has as many words as they have.",
         component=ParameterLoader,
         config=SHORT,
         harness=packets,
-        reach=12,
         mutants=(LONG, KEEPS),
     ),
 )

@@ -51,17 +51,15 @@ def stream(dut: Lfsr) -> Module:
 
 
 SINGULAR = Mutant(
-    name="a singular step",
-    old="product(config.matrix, state)",
-    new="product((*config.matrix[:-1], config.matrix[0]), state)",
+    "a singular step",
+    "product(config.matrix, state)",
+    "product((*config.matrix[:-1], config.matrix[0]), state)",
 )
-NO_ENABLE = Mutant(
-    name="steps while the word is pending", old="with m.If(self.o.ready):", new="with m.If(1):"
-)
+NO_ENABLE = Mutant("steps while the word is pending", "with m.If(self.o.ready):", "with m.If(1):")
 SEED_SHOWN = Mutant(
-    name="the seed is output itself",
-    old="word.eq(product(config.matrix, state))",
-    new="word.eq(Mux(self.i_seed.valid, self.i_seed.payload, product(config.matrix, word)))",
+    "the seed is output itself",
+    "word.eq(product(config.matrix, state))",
+    "word.eq(Mux(self.i_seed.valid, self.i_seed.payload, product(config.matrix, word)))",
 )
 CONFIGS = {
     "8": LfsrConfig(),
@@ -71,7 +69,6 @@ CONFIGS = {
 PROOFS = tuple(
     Proof(
         name=f"lfsr_{harness.__name__}_{size}",
-        core="lfsr",
         says=says,
         component=Lfsr,
         config=config,

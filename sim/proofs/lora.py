@@ -129,7 +129,6 @@ TINY = LoraConfig(widths=(9, 3), classes=3, rank=2, lanes=8, ways=2).engine
 PROOFS = (
     Proof(
         name="lora_outer_products",
-        core="lora",
         says="Outer products are walked one by one: the factors that are held first, then each row "
         "once, with the accumulators' row that is its own.",
         component=OuterProducts,
@@ -139,30 +138,29 @@ PROOFS = (
         reach=28,
         mutants=(
             Mutant(
-                name="an outer product has a row too few",
-                old="with m.If(left == 1):",
-                new="with m.If(left <= 2):",
+                "an outer product has a row too few",
+                "with m.If(left == 1):",
+                "with m.If(left <= 2):",
             ),
             Mutant(
-                name="the next sample begins where this one ended",
-                old="Mux(last, 0, number + 1)",
-                new="number + 1",
+                "the next sample begins where this one ended",
+                "Mux(last, 0, number + 1)",
+                "number + 1",
             ),
             Mutant(
-                name="neighbouring numbers instead of rows",
-                old="address.eq(address + plan.lanes)",
-                new="address.eq(address + 1)",
+                "neighbouring numbers instead of rows",
+                "address.eq(address + plan.lanes)",
+                "address.eq(address + 1)",
             ),
             Mutant(
-                name="what is there twice counts twice",
-                old="rom([not product.duplicate for product in products])",
-                new="rom([1 for product in products])",
+                "what is there twice counts twice",
+                "rom([not product.duplicate for product in products])",
+                "rom([1 for product in products])",
             ),
         ),
     ),
     Proof(
         name="lora_vectors",
-        core="lora",
         says="Each number of a sample's vectors and logits is written to its own place, what is "
         "too much to none, and a sample is done exactly if it ends with its last number.",
         component=VectorLoader,
@@ -171,19 +169,19 @@ PROOFS = (
         reach=14,
         mutants=(
             Mutant(
-                name="what is left complete of a vector's last beat is written",
-                old="put.payload.count.eq(Mux(vector_last, rest, ways))",
-                new="put.payload.count.eq(ways)",
+                "what is left complete of a vector's last beat is written",
+                "put.payload.count.eq(Mux(vector_last, rest, ways))",
+                "put.payload.count.eq(ways)",
             ),
             Mutant(
-                name="a sample may end with any vector",
-                old="ends.eq(vector_last & (number == len(vectors) - 1) & ~discard)",
-                new="ends.eq(vector_last & ~discard)",
+                "a sample may end with any vector",
+                "ends.eq(vector_last & (number == len(vectors) - 1) & ~discard)",
+                "ends.eq(vector_last & ~discard)",
             ),
             Mutant(
-                name="what is too much is written",
-                old="put.valid.eq(given.valid & ~discard)",
-                new="put.valid.eq(given.valid)",
+                "what is too much is written",
+                "put.valid.eq(given.valid & ~discard)",
+                "put.valid.eq(given.valid)",
             ),
         ),
     ),

@@ -142,7 +142,6 @@ def batches(dut: LossSign) -> Module:
 PROOFS = (
     Proof(
         name="loss_sign_passes",
-        core="loss_sign",
         says="A pass gives one beat: the lowest index of its greatest logit, and an error exactly "
         "if it has another count of logits, a label that is no class, or too large an exponent; "
         "a valid beat is stable until its transfer.",
@@ -153,35 +152,26 @@ PROOFS = (
         reach=10,
         mutants=(
             Mutant(
-                name="the last of equal logits is the class",
-                old="(logit > greatest_logit)",
-                new="(logit >= greatest_logit)",
+                "the last of equal logits is the class",
+                "(logit > greatest_logit)",
+                "(logit >= greatest_logit)",
             ),
             Mutant(
-                name="the greatest is not cleared between passes",
-                old="(stored_count == 0) | (logit > greatest_logit)",
-                new="(logit > greatest_logit)",
+                "the greatest is not cleared between passes",
+                "(stored_count == 0) | (logit > greatest_logit)",
+                "(logit > greatest_logit)",
             ),
             Mutant(
-                name="a class is overwritten before it is taken",
-                old="closing & (~classes.valid | classes.ready)",
-                new="closing",
+                "a class is overwritten before it is taken",
+                "closing & (~classes.valid | classes.ready)",
+                "closing",
             ),
-            Mutant(
-                name="a beat of too large a count does not end",
-                old=" | (way == config.ways - 1)",
-                new="",
-            ),
-            Mutant(
-                name="excess logits are no error",
-                old="excess.eq(excess | ~store)",
-                new="excess.eq(excess)",
-            ),
+            Mutant("a beat of too large a count does not end", " | (way == config.ways - 1)", ""),
+            Mutant("excess logits are no error", "excess.eq(excess | ~store)", "excess.eq(excess)"),
         ),
     ),
     Proof(
         name="loss_sign_batches",
-        core="loss_sign",
         says="A batch's sign is -1, 0 or 1: that of the sum of the differences of the samples that "
         "count, which does not overflow; 0 if the losses of each are equal; a valid beat is stable "
         "until its transfer.",
@@ -192,15 +182,11 @@ PROOFS = (
         reach=70,
         mutants=(
             Mutant(
-                name="samples with errors count",
-                old='phase_end & phase.terms & ~sample["wrong"]',
-                new="phase_end & phase.terms",
+                "samples with errors count",
+                'phase_end & phase.terms & ~sample["wrong"]',
+                "phase_end & phase.terms",
             ),
-            Mutant(
-                name="the losses are added",
-                old="Mux(minus, -loss, loss)",
-                new="loss",
-            ),
+            Mutant("the losses are added", "Mux(minus, -loss, loss)", "loss"),
         ),
     ),
 )

@@ -66,30 +66,23 @@ def tables(dut: LutDequantize) -> Module:
 
 
 TOO_MANY = Mutant(
-    name="a table is loaded over the one that is read",
-    old="enable & (count != TABLES)",
-    new="enable",
+    "a table is loaded over the one that is read", "enable & (count != TABLES)", "enable"
 )
-NO_TABLE = Mutant(
-    name="a row does not wait for its table",
-    old="enable & (count != 0)",
-    new="enable",
-)
+NO_TABLE = Mutant("a row does not wait for its table", "enable & (count != 0)", "enable")
 EVERY_BEAT = Mutant(
-    name="every beat of a row has a table",
-    old="released.eq(self.i.valid & self.i.ready & self.i.payload.last)",
-    new="released.eq(self.i.valid & self.i.ready)",
+    "every beat of a row has a table",
+    "released.eq(self.i.valid & self.i.ready & self.i.payload.last)",
+    "released.eq(self.i.valid & self.i.ready)",
 )
 EARLY = Mutant(
-    name="the table is complete without its last levels",
-    old="complete.eq(load & (part == self.config.beats - 1))",
-    new="complete.eq(load & (part == self.config.beats - 2))",
+    "the table is complete without its last levels",
+    "complete.eq(load & (part == self.config.beats - 1))",
+    "complete.eq(load & (part == self.config.beats - 2))",
 )
 
 PROOFS = (
     Proof(
         name="lut_dequantize_tables",
-        core="lut_dequantize",
         says="A row is read from its own table, which is complete and is not written meanwhile; a "
         "valid beat is stable until its transfer.",
         component=LutDequantize,

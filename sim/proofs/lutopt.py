@@ -213,44 +213,42 @@ def stream(dut: Lutopt) -> Module:
 
 
 WRONG_TAP = Mutant(
-    name="a bit taps the wrong bit",
-    old="_step(config.rows, [bit for state in lanes for bit in state])",
-    new="_step([config.rows[1], *config.rows[1:]], [bit for state in lanes for bit in state])",
+    "a bit taps the wrong bit",
+    "_step(config.rows, [bit for state in lanes for bit in state])",
+    "_step([config.rows[1], *config.rows[1:]], [bit for state in lanes for bit in state])",
 )
 RUNS_ON = Mutant(
-    name="steps while a beat is pending",
-    old="Mux(shows, self.o.ready & ~ends, load.valid)",
-    new="Mux(shows, ~ends, load.valid)",
+    "steps while a beat is pending",
+    "Mux(shows, self.o.ready & ~ends, load.valid)",
+    "Mux(shows, ~ends, load.valid)",
 )
 STEPS_BEFORE_LOAD = Mutant(
-    name="steps with the transfer before a load",
-    old="Mux(shows, self.o.ready & ~ends, load.valid)",
-    new="Mux(shows, self.o.ready, load.valid)",
+    "steps with the transfer before a load",
+    "Mux(shows, self.o.ready & ~ends, load.valid)",
+    "Mux(shows, self.o.ready, load.valid)",
 )
 NOT_CHAINED = Mutant(
-    name="a load shifts towards the least significant end",
-    old="Cat(load.payload.bits[lane], state[:-1])",
-    new="Cat(state[1:], load.payload.bits[lane])",
+    "a load shifts towards the least significant end",
+    "Cat(load.payload.bits[lane], state[:-1])",
+    "Cat(state[1:], load.payload.bits[lane])",
 )
 SAVES_WRONG_BIT = Mutant(
-    name="the second bit of a lane leaves it",
-    old="Cat(word[-1] for word in self.o.payload)",
-    new="Cat(word[-2] for word in self.o.payload)",
+    "the second bit of a lane leaves it",
+    "Cat(word[-1] for word in self.o.payload)",
+    "Cat(word[-2] for word in self.o.payload)",
 )
 LOADS_AT_ONCE = Mutant(
-    name="a load does not wait for the pending beat",
-    old="load.ready.eq(~valid)",
-    new="load.ready.eq(1)",
+    "a load does not wait for the pending beat", "load.ready.eq(~valid)", "load.ready.eq(1)"
 )
 ENDS_AT_ONCE = Mutant(
-    name="a load ends the pending beat",
-    old="with m.If(Mux(valid, self.o.ready & ends, load.valid)):",
-    new="with m.If(Mux(valid, ends, load.valid)):",
+    "a load ends the pending beat",
+    "with m.If(Mux(valid, self.o.ready & ends, load.valid)):",
+    "with m.If(Mux(valid, ends, load.valid)):",
 )
 ZERO_EXPANDER = Mutant(
-    name="the expanding generator starts with the word only",
-    old="Cat(self.i.payload, 1)",
-    new="Cat(self.i.payload, 0)",
+    "the expanding generator starts with the word only",
+    "Cat(self.i.payload, 1)",
+    "Cat(self.i.payload, 0)",
 )
 CONFIGS = {
     "4x4": LutoptConfig(lanes=4, width=4),
@@ -296,7 +294,6 @@ def proofs() -> tuple[Proof, ...]:
             found.append(
                 Proof(
                     name=f"lutopt_{harness.__name__}_{size}",
-                    core="lutopt",
                     says=SAYS[harness],
                     component=Lutopt,
                     config=config,

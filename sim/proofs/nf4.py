@@ -153,44 +153,30 @@ def numbers(dut: Nf4Dequantise) -> Module:
 
 
 TRUNCATES = Mutant(
-    name="a peak is truncated",
-    old="increment = sign | value[:shift].any()",
-    new="increment = sign",
+    "a peak is truncated", "increment = sign | value[:shift].any()", "increment = sign"
 )
 WRAPS = Mutant(
-    name="the greatest peak wraps around",
-    old="truncated + (increment & ~truncated.all())",
-    new="truncated + increment",
+    "the greatest peak wraps around",
+    "truncated + (increment & ~truncated.all())",
+    "truncated + increment",
 )
 NO_RESTART = Mutant(
-    name="a block begins with the previous block's peak",
-    old="Mux(first, keys[0], _greatest(greatest, *keys))",
-    new="_greatest(greatest, *keys)",
+    "a block begins with the previous block's peak",
+    "Mux(first, keys[0], _greatest(greatest, *keys))",
+    "_greatest(greatest, *keys)",
 )
-EQUAL_COUNTS = Mutant(
-    name="a threshold that is equal counts",
-    old="value > limit",
-    new="value >= limit",
-)
-NO_CLEAR = Mutant(
-    name="a count is not cleared",
-    old='Mux(taps["first"][4], 0, codes[lane])',
-    new="codes[lane]",
-)
+EQUAL_COUNTS = Mutant("a threshold that is equal counts", "value > limit", "value >= limit")
+NO_CLEAR = Mutant("a count is not cleared", 'Mux(taps["first"][4], 0, codes[lane])', "codes[lane]")
 LEAVES_EARLY = Mutant(
-    name="a row is read before its last thresholds",
-    old='rows.r_en.eq(enable & taps["final"][3])',
-    new='rows.r_en.eq(enable & taps["first"][3])',
+    "a row is read before its last thresholds",
+    'rows.r_en.eq(enable & taps["final"][3])',
+    'rows.r_en.eq(enable & taps["first"][3])',
 )
 NO_STALL = Mutant(
-    name="the pipeline does not stall",
-    old="enable.eq(~self.o.valid | self.o.ready)",
-    new="enable.eq(1)",
+    "the pipeline does not stall", "enable.eq(~self.o.valid | self.o.ready)", "enable.eq(1)"
 )
 TRUNCATES_NUMBER = Mutant(
-    name="a number is truncated",
-    old="(product + (1 << shift >> 1)) >> shift",
-    new="product >> shift",
+    "a number is truncated", "(product + (1 << shift >> 1)) >> shift", "product >> shift"
 )
 
 tiny = partial(Nf4Config, values=Fixed(6, 2), peak_width=4, level_fraction=6)
@@ -199,7 +185,6 @@ STABLE = "a valid beat is stable until its transfer."
 PROOFS = (
     Proof(
         name="nf4_peaks_2x2",
-        core="nf4",
         says="A block's peak is the greatest magnitude of its beats, rounded up.",
         component=Nf4Quantise,
         config=tiny(block=4, lanes=2),
@@ -209,7 +194,6 @@ PROOFS = (
     ),
     Proof(
         name="nf4_codes_1",
-        core="nf4",
         says=f"A code is how many thresholds its number exceeds; no row is lost; {STABLE}",
         component=Nf4Quantise,
         config=tiny(block=1, thresholds=5),
@@ -219,7 +203,6 @@ PROOFS = (
     ),
     Proof(
         name="nf4_numbers_2",
-        core="nf4",
         says=f"A number is its level times the peak, rounded; {STABLE}",
         component=Nf4Dequantise,
         config=tiny(block=2),

@@ -173,44 +173,34 @@ def replay(dut: Perturbation) -> Module:
 
 
 ARRAY_RUNS_ON = Mutant(
-    name="the array advances while a beat is pending",
-    old="words.ready.eq(~busy | self.o.ready)",
-    new="words.ready.eq(1)",
+    "the array advances while a beat is pending",
+    "words.ready.eq(~busy | self.o.ready)",
+    "words.ready.eq(1)",
 )
 SCALE_LATE = Mutant(
-    name="the scale is that of the previous beat",
-    old="scale.i.payload.eq(product(self.config.array.lfsr.matrix, array.ahead))",
-    new="scale.i.payload.eq(array.ahead)",
+    "the scale is that of the previous beat",
+    "scale.i.payload.eq(product(self.config.array.lfsr.matrix, array.ahead))",
+    "scale.i.payload.eq(array.ahead)",
 )
 ANY_COMMAND = Mutant(
-    name="commands are accepted at any time",
-    old="self.i.ready.eq(~busy)",
-    new="self.i.ready.eq(1)",
+    "commands are accepted at any time", "self.i.ready.eq(~busy)", "self.i.ready.eq(1)"
 )
 COMMAND_RUNS = Mutant(
-    name="a command that is not accepted starts",
-    old="start.eq(self.i.valid & ~busy)",
-    new="start.eq(self.i.valid)",
+    "a command that is not accepted starts",
+    "start.eq(self.i.valid & ~busy)",
+    "start.eq(self.i.valid)",
 )
 ONE_SHORT = Mutant(
-    name="last comes with n + 1 numbers left",
-    old="remaining < 2 * lanes + 1",
-    new="remaining < 2 * lanes + 2",
+    "last comes with n + 1 numbers left", "remaining < 2 * lanes + 1", "remaining < 2 * lanes + 2"
 )
-ONE_MORE = Mutant(
-    name="last comes one beat late",
-    old="remaining < 2 * lanes + 1",
-    new="remaining < 2 * lanes",
-)
+ONE_MORE = Mutant("last comes one beat late", "remaining < 2 * lanes + 1", "remaining < 2 * lanes")
 REQUESTS_ON = Mutant(
-    name="requests continue after the last beat",
-    old="requesting.eq(~last)",
-    new="requesting.eq(1)",
+    "requests continue after the last beat", "requesting.eq(~last)", "requesting.eq(1)"
 )
 POOL_RUNS = Mutant(
-    name="the pool advances while a beat is pending",
-    old="pool.o.ready.eq(self.o.ready)",
-    new="pool.o.ready.eq(1)",
+    "the pool advances while a beat is pending",
+    "pool.o.ready.eq(self.o.ready)",
+    "pool.o.ready.eq(1)",
 )
 small = partial(PerturbationConfig, count_width=8, eps_width=2)
 URNG = small(lanes=3, width=5)
@@ -227,7 +217,6 @@ SAYS = {
 PROOFS = tuple(
     Proof(
         name=f"perturbation_{harness.__name__}_{config.source}",
-        core="perturbation",
         says=SAYS[harness],
         component=Perturbation,
         config=config,

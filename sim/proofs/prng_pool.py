@@ -71,19 +71,17 @@ def stream(dut: PrngPool) -> Module:
 
 
 NO_WRAP = Mutant(
-    name="the position does not wrap around",
-    old="position.eq(Mux(at_least(end, size), rest, end))",
-    new="position.eq(end)",
+    "the position does not wrap around",
+    "position.eq(Mux(at_least(end, size), rest, end))",
+    "position.eq(end)",
 )
 INCREMENT_BY_LANES = Mutant(
-    name="the position is incremented by all lanes",
-    old="end.eq(start + request.count)",
-    new="end.eq(start + config.lanes)",
+    "the position is incremented by all lanes",
+    "end.eq(start + request.count)",
+    "end.eq(start + config.lanes)",
 )
 RUNS_OVER = Mutant(
-    name="advances without a transfer",
-    old="advance.eq(~self.o.valid | self.o.ready)",
-    new="advance.eq(1)",
+    "advances without a transfer", "advance.eq(~self.o.valid | self.o.ready)", "advance.eq(1)"
 )
 CONFIGS = {
     "5x4": PoolConfig(size=5, width=4, lanes=2, banks=2),
@@ -94,7 +92,6 @@ CONFIGS = {
 PROOFS = tuple(
     Proof(
         name=f"prng_pool_{harness.__name__}_{size}",
-        core="prng_pool",
         says=says,
         component=PrngPool,
         config=config,

@@ -140,21 +140,16 @@ def rounding(dut: RoundingShifter) -> Module:
 
 
 narrow = partial(RequantizeConfig, ways=1, width=12, entries=2)
-RANGE = Mutant(
-    name="a quotient of 127 is rounded up",
-    old="(up & ~quotient.all()) ^ sign",
-    new="up ^ sign",
-)
+RANGE = Mutant("a quotient of 127 is rounded up", "(up & ~quotient.all()) ^ sign", "up ^ sign")
 OPPOSITE = Mutant(
-    name="a negative number is its complement",
-    old="Mux(relu & sign, 0, flipped + up)",
-    new="Mux(relu & sign, 0, flipped)",
+    "a negative number is its complement",
+    "Mux(relu & sign, 0, flipped + up)",
+    "Mux(relu & sign, 0, flipped)",
 )
 
 PROOFS = (
     Proof(
         name="requantize_layers",
-        core="requantize",
         says="A layer gives a beat for each square, at most as many as there are entries, the last "
         "with `last`; no maximum has a bit above the shift's seven; a valid beat is stable until "
         "its transfer.",
@@ -165,35 +160,32 @@ PROOFS = (
         reach=16,
         mutants=(
             Mutant(
-                name="the input is ready during the second pass",
-                old="self.i.ready.eq(collecting)",
-                new="self.i.ready.eq(1)",
+                "the input is ready during the second pass",
+                "self.i.ready.eq(collecting)",
+                "self.i.ready.eq(1)",
             ),
             Mutant(
-                name="squares beyond the entries are counted",
-                old="stored.eq(stored + ~full)",
-                new="stored.eq(stored + 1)",
+                "squares beyond the entries are counted",
+                "stored.eq(stored + ~full)",
+                "stored.eq(stored + 1)",
             ),
             Mutant(
-                name="a layer's last square stays open",
-                old="beat.square_last | beat.last",
-                new="beat.square_last",
+                "a layer's last square stays open",
+                "beat.square_last | beat.last",
+                "beat.square_last",
             ),
             Mutant(
-                name="the second pass does not stall",
-                old="ce.eq(~self.o.valid | self.o.ready)",
-                new="ce.eq(1)",
+                "the second pass does not stall", "ce.eq(~self.o.valid | self.o.ready)", "ce.eq(1)"
             ),
             Mutant(
-                name="negative sums have no magnitude",
-                old="x[:-1] ^ x[-1].replicate(self.config.width)",
-                new="x[:-1] & ~x[-1].replicate(self.config.width)",
+                "negative sums have no magnitude",
+                "x[:-1] ^ x[-1].replicate(self.config.width)",
+                "x[:-1] & ~x[-1].replicate(self.config.width)",
             ),
         ),
     ),
     Proof(
         name="requantize_nearest",
-        core="requantize",
         says="A value is its number by 2^shift, rounded half away from zero, in -127..127, and at "
         "least 0 with ReLU.",
         component=RoundingShifter,
@@ -205,7 +197,6 @@ PROOFS = (
     ),
     Proof(
         name="requantize_stochastic",
-        core="requantize",
         says="A value is its number by 2^shift, rounded by its own low bits, in -127..127, and at "
         "least 0 with ReLU.",
         component=RoundingShifter,
@@ -216,14 +207,14 @@ PROOFS = (
         mutants=(
             RANGE,
             Mutant(
-                name="equal numbers round up",
-                old="(fixed[:guard] & mask) > random",
-                new="(fixed[:guard] & mask) >= random",
+                "equal numbers round up",
+                "(fixed[:guard] & mask) > random",
+                "(fixed[:guard] & mask) >= random",
             ),
             Mutant(
-                name="the random number counts as probability",
-                old="(fixed[:guard] & mask) > random",
-                new="fixed[:guard] > random",
+                "the random number counts as probability",
+                "(fixed[:guard] & mask) > random",
+                "fixed[:guard] > random",
             ),
         ),
     ),

@@ -26,26 +26,21 @@ def table(dut: ScaleLut) -> Module:
 
 
 NOT_READY = Mutant(
-    name="a state is accepted while an exponent is pending",
-    old="self.i.ready.eq(~valid | self.o.ready)",
-    new="self.i.ready.eq(1)",
+    "a state is accepted while an exponent is pending",
+    "self.i.ready.eq(~valid | self.o.ready)",
+    "self.i.ready.eq(1)",
 )
-STUCK_VALID = Mutant(name="valid does not fall", old="valid.eq(self.i.valid)", new="valid.eq(1)")
+STUCK_VALID = Mutant("valid does not fall", "valid.eq(self.i.valid)", "valid.eq(1)")
 NEIGHBOUR = Mutant(
-    name="the neighbour's entry",
-    old="Array(offsets)[self.i.payload]",
-    new="Array(offsets)[self.i.payload ^ 1]",
+    "the neighbour's entry", "Array(offsets)[self.i.payload]", "Array(offsets)[self.i.payload ^ 1]"
 )
 OTHER_ROW = Mutant(
-    name="the neighbouring row",
-    old="port.addr.eq(self.i.payload)",
-    new="port.addr.eq(self.i.payload ^ 1)",
+    "the neighbouring row", "port.addr.eq(self.i.payload)", "port.addr.eq(self.i.payload ^ 1)"
 )
 
 PROOFS = tuple(
     Proof(
         name=f"scale_lut_table_{size}",
-        core="scale_lut",
         says="Every state's exponent is valid one cycle later and stable until its transfer.",
         component=ScaleLut,
         config=config,

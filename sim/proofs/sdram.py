@@ -129,7 +129,6 @@ def progress(dut: SdramCommands) -> Module:
 PROOFS = (
     Proof(
         name="sdram_times",
-        core="sdram",
         says="Every command has the distances to earlier ones that the chip needs (tRCD, tRP, "
         "tRAS, tRC, tRRD, tWR, tRFC, tMRD), and reads and writes are of open rows and do not "
         "overlap at the data pins.",
@@ -140,20 +139,19 @@ PROOFS = (
         reach=62,
         mutants=(
             Mutant(
-                name="a row is closed too early",
-                old="active = max(cycles(chip.ras), cycles(chip.rc) - cycles(chip.rp))",
-                new="active = 2",
+                "a row is closed too early",
+                "active = max(cycles(chip.ras), cycles(chip.rc) - cycles(chip.rp))",
+                "active = 2",
             ),
             Mutant(
-                name="no cycle between read and write",
-                old="turn = config.latency + burst",
-                new="turn = config.latency + burst - 1",
+                "no cycle between read and write",
+                "turn = config.latency + burst",
+                "turn = config.latency + burst - 1",
             ),
         ),
     ),
     Proof(
         name="sdram_progress",
-        core="sdram",
         says="An access in the queue is issued within a latency and a burst after the one before, "
         "whatever the user does, and none enters while a group of refreshes is due.",
         component=SdramCommands,
@@ -163,9 +161,9 @@ PROOFS = (
         reach=85,
         mutants=(
             Mutant(
-                name="the queue waits for data",
-                old="(queue.level != 0) & (busy == 0)",
-                new="(queue.level != 0) & self.may & (busy == 0)",
+                "the queue waits for data",
+                "(queue.level != 0) & (busy == 0)",
+                "(queue.level != 0) & self.may & (busy == 0)",
             ),
         ),
     ),

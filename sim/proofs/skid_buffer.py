@@ -61,7 +61,6 @@ def beats(dut: SkidBuffer) -> Module:
 PROOFS = (
     Proof(
         name="skid_buffer_beats",
-        core="skid_buffer",
         says="Every accepted beat is output once, unchanged and in order; a beat is accepted "
         "whenever fewer than two are stored.",
         component=SkidBuffer,
@@ -69,20 +68,20 @@ PROOFS = (
         harness=beats,
         mutants=(
             Mutant(
-                name="the second entry is lost",
-                old="Mux(push, valid & ~pop, full & ~pop)",
-                new="Mux(push, valid & ~pop, 0)",
+                "the second entry is lost",
+                "Mux(push, valid & ~pop, full & ~pop)",
+                "Mux(push, valid & ~pop, 0)",
             ),
             Mutant(
-                name="entries are read in the wrong order",
-                old="Mux(select, entries[1], entries[0])",
-                new="Mux(select, entries[0], entries[1])",
+                "entries are read in the wrong order",
+                "Mux(select, entries[1], entries[0])",
+                "Mux(select, entries[0], entries[1])",
             ),
-            Mutant(name="a beat is read twice", old="read ^ pop", new="read"),
+            Mutant("a beat is read twice", "read ^ pop", "read"),
             Mutant(
-                name="a full entry loads the input",
-                old="enable.eq(~next_full & (next_write == k))",
-                new="enable.eq(next_write == k)",
+                "a full entry loads the input",
+                "enable.eq(~next_full & (next_write == k))",
+                "enable.eq(next_write == k)",
             ),
         ),
     ),

@@ -151,7 +151,6 @@ TINY = SoftmaxLossConfig(
 PROOFS = tuple(
     Proof(
         name=f"softmax_loss_{harness.__name__}",
-        core="softmax_loss",
         says=says,
         component=SoftmaxLoss,
         config=TINY,
@@ -169,19 +168,19 @@ PROOFS = tuple(
             "`last`; a valid beat is stable until its transfer.",
             (
                 Mutant(
-                    name="logits after the first classes are stored",
-                    old="store.eq(fire & (stored_count != config.classes))",
-                    new="store.eq(fire)",
+                    "logits after the first classes are stored",
+                    "store.eq(fire & (stored_count != config.classes))",
+                    "store.eq(fire)",
                 ),
                 Mutant(
-                    name="a sample's second pass begins while the previous one is busy",
-                    old="flags.valid.eq(full & ~busy)",
-                    new="flags.valid.eq(full)",
+                    "a sample's second pass begins while the previous one is busy",
+                    "flags.valid.eq(full & ~busy)",
+                    "flags.valid.eq(full)",
                 ),
                 Mutant(
-                    name="the third pass does not stall",
-                    old="enable.eq(~self.o.valid | self.o.ready)",
-                    new="enable.eq(1)",
+                    "the third pass does not stall",
+                    "enable.eq(~self.o.valid | self.o.ready)",
+                    "enable.eq(1)",
                 ),
             ),
         ),
@@ -192,14 +191,14 @@ PROOFS = tuple(
             "The class is the lowest index of the greatest logit.",
             (
                 Mutant(
-                    name="the last of equal logits is the class",
-                    old="beat.logit > greatest",
-                    new="beat.logit >= greatest",
+                    "the last of equal logits is the class",
+                    "beat.logit > greatest",
+                    "beat.logit >= greatest",
                 ),
                 Mutant(
-                    name="the greatest is not cleared between samples",
-                    old="(stored_count == 0) | (beat.logit > greatest)",
-                    new="beat.logit > greatest",
+                    "the greatest is not cleared between samples",
+                    "(stored_count == 0) | (beat.logit > greatest)",
+                    "beat.logit > greatest",
                 ),
             ),
         ),
@@ -211,15 +210,15 @@ PROOFS = tuple(
             "label, rounded half up.",
             (
                 Mutant(
-                    name="a probability of 1 wraps around",
-                    old="Mux(scaled[bits], (1 << bits) - 1, scaled)",
-                    new="scaled",
+                    "a probability of 1 wraps around",
+                    "Mux(scaled[bits], (1 << bits) - 1, scaled)",
+                    "scaled",
                 ),
-                Mutant(name="truncated", old="gradient + half_bit", new="gradient"),
+                Mutant("truncated", "gradient + half_bit", "gradient"),
                 Mutant(
-                    name="ones after the leading one count",
-                    old="(total[n] | (n == min(floors))) & ~higher",
-                    new="(total[n] | (n == min(floors)))",
+                    "ones after the leading one count",
+                    "(total[n] | (n == min(floors))) & ~higher",
+                    "(total[n] | (n == min(floors)))",
                 ),
             ),
         ),

@@ -242,76 +242,68 @@ def passes(dut: SparseMac) -> Module:
 
 
 TWICE = Mutant(
-    name="an entry of a stalled pipeline is taken twice",
-    old="with m.If(self.start | (self.ce & issue)):",
-    new="with m.If(self.start | (self.ce & issue & ~left[1:].all())):",
+    "an entry of a stalled pipeline is taken twice",
+    "with m.If(self.start | (self.ce & issue)):",
+    "with m.If(self.start | (self.ce & issue & ~left[1:].all())):",
 )
 EQUAL_PASSES = Mutant(
-    name="a repeated entry is in order",
-    old="with m.Elif(begun & (entry.row == before.row) & (entry.column == before.column)):",
-    new="with m.Elif(0):",
+    "a repeated entry is in order",
+    "with m.Elif(begun & (entry.row == before.row) & (entry.column == before.column)):",
+    "with m.Elif(0):",
 )
 ANY_ORDER = Mutant(
-    name="columns need not be sorted",
-    old="after.eq(Cat(entry.column, entry.row) >= Cat(before.column, before.row))",
-    new="after.eq(entry.row >= before.row)",
+    "columns need not be sorted",
+    "after.eq(Cat(entry.column, entry.row) >= Cat(before.column, before.row))",
+    "after.eq(entry.row >= before.row)",
 )
 ONE_MORE_ROW = Mutant(
-    name="a row after the last is in the matrix",
-    old="entry.row >= self.rows",
-    new="entry.row > self.rows",
+    "a row after the last is in the matrix", "entry.row >= self.rows", "entry.row > self.rows"
 )
 WRAPS = Mutant(
-    name="new values wrap around",
-    old='clamped, _ = saturate(m, less, Fixed(config.value_width, 0), "new_value")',
-    new="clamped = less[: config.value_width].as_signed()",
+    "new values wrap around",
+    'clamped, _ = saturate(m, less, Fixed(config.value_width, 0), "new_value")',
+    "clamped = less[: config.value_width].as_signed()",
 )
 WRAPS_PERTURBED = Mutant(
-    name="perturbed values wrap around",
-    old='clamped, _ = saturate(m, moved, form, f"perturbed_{vector}")',
-    new="clamped = moved[: form.width].as_signed()",
+    "perturbed values wrap around",
+    'clamped, _ = saturate(m, moved, form, f"perturbed_{vector}")',
+    "clamped = moved[: form.width].as_signed()",
 )
 NO_CARRY = Mutant(
-    name="a perturbation is subtracted in one's complement",
-    old="carry = negative & perturb",
-    new="carry = Const(0)",
+    "a perturbation is subtracted in one's complement",
+    "carry = negative & perturb",
+    "carry = Const(0)",
 )
-TRUNCATES = Mutant(
-    name="a step is not rounded",
-    old="Cat(~half, ~step)",
-    new="Cat(1, ~step)",
-)
+TRUNCATES = Mutant("a step is not rounded", "Cat(~half, ~step)", "Cat(1, ~step)")
 ANY_ROW = Mutant(
-    name="a product is added to the next row",
-    old="self.taken.eq(self.valid & (self.row == row))",
-    new="self.taken.eq(self.valid)",
+    "a product is added to the next row",
+    "self.taken.eq(self.valid & (self.row == row))",
+    "self.taken.eq(self.valid)",
 )
 NO_WAIT = Mutant(
-    name="a row does not wait for its products",
-    old="self.run & ((self.valid & ~self.taken) | (self.ended & ~self.error)) & self.free",
-    new="self.run & ~self.taken & self.free",
+    "a row does not wait for its products",
+    "self.run & ((self.valid & ~self.taken) | (self.ended & ~self.error)) & self.free",
+    "self.run & ~self.taken & self.free",
 )
 KEPT = Mutant(
-    name="a sum stays for a row more",
-    old="with m.If(row_given | ~self.run):",
-    new="with m.If(~self.run):",
+    "a sum stays for a row more", "with m.If(row_given | ~self.run):", "with m.If(~self.run):"
 )
 LOST_CLEAR = Mutant(
-    name="a clear in the cycle of a row is lost",
-    old="with m.Elif(job.clear):\n                    m.d.sync += job.status.eq(_CLEARED)\n"
+    "a clear in the cycle of a row is lost",
+    "with m.Elif(job.clear):\n                    m.d.sync += job.status.eq(_CLEARED)\n"
     '                    m.next = "DRAIN"\n                with m.Elif(job.product',
-    new='with m.Elif(job.clear):\n                    m.next = "DRAIN"\n'
+    'with m.Elif(job.clear):\n                    m.next = "DRAIN"\n'
     "                with m.Elif(job.product",
 )
 NO_END = Mutant(
-    name="a product does not end with its last row",
-    old="with m.Elif(rows.fire & rows.last_row):",
-    new="with m.Elif(0):",
+    "a product does not end with its last row",
+    "with m.Elif(rows.fire & rows.last_row):",
+    "with m.Elif(0):",
 )
 NO_REPORT = Mutant(
-    name="an error of the shape is forgotten",
-    old="job.status.eq(Mux(shape_error, _SHAPE, 0))",
-    new="job.status.eq(0)",
+    "an error of the shape is forgotten",
+    "job.status.eq(Mux(shape_error, _SHAPE, 0))",
+    "job.status.eq(0)",
 )
 
 TINY = SparseMacConfig(
@@ -329,7 +321,7 @@ def _proof(
     reach: int, mutants: tuple[Mutant, ...],
 ) -> Proof:  # fmt: skip
     return Proof(
-        name=f"sparse_mac_{harness.__name__}", core="sparse_mac", says=says, component=component,
+        name=f"sparse_mac_{harness.__name__}", says=says, component=component,
         config=config, harness=harness, depth=depth, reach=reach, mutants=mutants,
     )  # fmt: skip
 

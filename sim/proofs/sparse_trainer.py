@@ -273,7 +273,6 @@ def walk(dut: LayerWalk) -> Module:
 PROOFS = (
     Proof(
         name="sparse_trainer_bursts",
-        core="sparse_trainer",
         says="The bursts of a layer are its beats, each once and in order; none crosses a page, "
         "and none ends before one. After its biases, each row has its beats, the last one with "
         "`last`, whatever the memory gives; a valid command is stable until its transfer.",
@@ -284,30 +283,29 @@ PROOFS = (
         reach=40,
         mutants=(
             Mutant(
-                name="a burst crosses a page",
-                old="room.eq(config.page - address[:width])",
-                new="room.eq(config.page)",
+                "a burst crosses a page",
+                "room.eq(config.page - address[:width])",
+                "room.eq(config.page)",
             ),
             Mutant(
-                name="a burst is a beat short",
-                old="size.eq(Mux(rest < room, rest, room))",
-                new="size.eq(Mux(rest < room, rest, room - 1))",
+                "a burst is a beat short",
+                "size.eq(Mux(rest < room, rest, room))",
+                "size.eq(Mux(rest < room, rest, room - 1))",
             ),
             Mutant(
-                name="a row's beats are not counted from its start",
-                old="beat.eq(Mux(row_end, 0, beat + 1))",
-                new="beat.eq(beat + 1)",
+                "a row's beats are not counted from its start",
+                "beat.eq(Mux(row_end, 0, beat + 1))",
+                "beat.eq(beat + 1)",
             ),
             Mutant(
-                name="the biases are taken for rows",
-                old="in_rows.eq(~in_biases & (left != 0))",
-                new="in_rows.eq(left != 0)",
+                "the biases are taken for rows",
+                "in_rows.eq(~in_biases & (left != 0))",
+                "in_rows.eq(left != 0)",
             ),
         ),
     ),
     Proof(
         name="sparse_trainer_samples",
-        core="sparse_trainer",
         says="No beat is written to a bank whose sample is still needed; samples are used in the "
         "order in which they came, with their labels, and one of another length is marked; a "
         "beat that is not discarded is written once.",
@@ -317,26 +315,21 @@ PROOFS = (
         depth=2,
         reach=16,
         mutants=(
+            Mutant("a full bank is written", "takes.eq(~full[filled] & ", "takes.eq("),
             Mutant(
-                name="a full bank is written",
-                old="takes.eq(~full[filled] & ",
-                new="takes.eq(",
+                "a sample that is too long counts",
+                "bad[filled].eq(ends != beat.payload.last)",
+                "bad[filled].eq(~ends & beat.payload.last)",
             ),
             Mutant(
-                name="a sample that is too long counts",
-                old="bad[filled].eq(ends != beat.payload.last)",
-                new="bad[filled].eq(~ends & beat.payload.last)",
-            ),
-            Mutant(
-                name="a sample does not begin with row 0",
-                old="row.eq(Mux(over, 0, row + 1))",
-                new="row.eq(row + 1)",
+                "a sample does not begin with row 0",
+                "row.eq(Mux(over, 0, row + 1))",
+                "row.eq(row + 1)",
             ),
         ),
     ),
     Proof(
         name="sparse_trainer_layers",
-        core="sparse_trainer",
         says="A layer that is stored has its entries after those of the layers before it, and "
         "within the memory: no entry belongs to two layers. Its columns are the rows of the layer "
         "before it; a table with another layer is not valid.",
@@ -347,30 +340,29 @@ PROOFS = (
         reach=30,
         mutants=(
             Mutant(
-                name="entries are those of the layer before",
-                old="self._first.eq(self._first + layer.entries)",
-                new="self._first.eq(layer.entries)",
+                "entries are those of the layer before",
+                "self._first.eq(self._first + layer.entries)",
+                "self._first.eq(layer.entries)",
             ),
             Mutant(
-                name="entries after the end of the memory are allowed",
-                old="self._first + layer.entries > config.entries",
-                new="layer.entries > config.entries",
+                "entries after the end of the memory are allowed",
+                "self._first + layer.entries > config.entries",
+                "layer.entries > config.entries",
             ),
             Mutant(
-                name="a refused layer does not refuse the table",
-                old="self.valid.eq(~self._bad)",
-                new="self.valid.eq(1)",
+                "a refused layer does not refuse the table",
+                "self.valid.eq(~self._bad)",
+                "self.valid.eq(1)",
             ),
             Mutant(
-                name="the columns are not those of the layer before",
-                old="(self._count != 0) & (layer.columns != self._before)",
-                new="(self._count == 0) & (layer.columns != self._before)",
+                "the columns are not those of the layer before",
+                "(self._count != 0) & (layer.columns != self._before)",
+                "(self._count == 0) & (layer.columns != self._before)",
             ),
         ),
     ),
     Proof(
         name="sparse_trainer_walk",
-        core="sparse_trainer",
         says="A walk gives one command for each layer, in order, with the layer's entries and "
         "seed, and none before the layer before it has ended: an update touches each entry once.",
         component=LayerWalk,
@@ -380,19 +372,19 @@ PROOFS = (
         reach=24,
         mutants=(
             Mutant(
-                name="a layer is walked twice",
-                old="self.index.eq(self.index + 1)",
-                new="self.index.eq(self.index)",
+                "a layer is walked twice",
+                "self.index.eq(self.index + 1)",
+                "self.index.eq(self.index)",
             ),
             Mutant(
-                name="all layers have one seed",
-                old="command.seed.eq(self.seed + self.index)",
-                new="command.seed.eq(self.seed)",
+                "all layers have one seed",
+                "command.seed.eq(self.seed + self.index)",
+                "command.seed.eq(self.seed)",
             ),
             Mutant(
-                name="a command does not wait for the end of a layer",
-                old='with m.State("RUN"), m.If(self.ended):',
-                new='with m.State("RUN"):',
+                "a command does not wait for the end of a layer",
+                'with m.State("RUN"), m.If(self.ended):',
+                'with m.State("RUN"):',
             ),
         ),
     ),

@@ -21,21 +21,16 @@ def stream(dut: TreeGrng) -> Module:
     return m
 
 
-NOT_FREE = Mutant(
-    name="advances without a transfer",
-    old="ready.eq(~valid | self.o.ready)",
-    new="ready.eq(1)",
-)
+NOT_FREE = Mutant("advances without a transfer", "ready.eq(~valid | self.o.ready)", "ready.eq(1)")
 SEED_ANY = Mutant(
-    name="seeds are accepted while an output beat is pending",
-    old="self.i_seeds.ready.eq(ready)",
-    new="self.i_seeds.ready.eq(1)",
+    "seeds are accepted while an output beat is pending",
+    "self.i_seeds.ready.eq(ready)",
+    "self.i_seeds.ready.eq(1)",
 )
 
 PROOFS = tuple(
     Proof(
         name=f"tree_grng_stream_{tree}",
-        core="tree_grng",
         says="A valid beat is stable until its transfer, also when a seed is offered.",
         component=TreeGrng,
         config=TreeGrngConfig(tree=tree),

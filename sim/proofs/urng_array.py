@@ -314,7 +314,6 @@ def proofs() -> tuple[Proof, ...]:
             found.append(
                 Proof(
                     name=f"urng_array_{harness.__name__}_{size}",
-                    core="urng_array",
                     says=says,
                     component=UrngArray,
                     config=config,

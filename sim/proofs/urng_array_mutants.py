@@ -6,98 +6,72 @@ __all__ = ["MUTANTS", "NO_REPAIR_GROWN"]
 
 STEP = "product(self.config.lfsr.matrix, states[(j + 1) % lanes])"
 SINGULAR = Mutant(
-    name="a singular step",
-    old=STEP,
-    new=STEP.replace(".matrix", ".matrix[:-1] + self.config.lfsr.matrix[:1]"),
+    "a singular step", STEP, STEP.replace(".matrix", ".matrix[:-1] + self.config.lfsr.matrix[:1]")
 )
 WRONG_STEP = Mutant(
-    name="one step too many",
-    old=STEP,
-    new="product(self.config.lfsr.jump(self.config.leap + 1), states[(j + 1) % lanes])",
+    "one step too many",
+    STEP,
+    "product(self.config.lfsr.jump(self.config.leap + 1), states[(j + 1) % lanes])",
 )
-WRONG_LANE = Mutant(
-    name="the wrong neighbour's state", old=STEP, new=STEP.replace("(j + 1)", "(j + 2)")
-)
-NO_ROTATION = Mutant(name="no rotation", old=STEP, new=STEP.replace("(j + 1)", "j"))
-NOT_FREE = Mutant(
-    name="advances without a transfer",
-    old="free.eq(~valid | self.o.ready)",
-    new="free.eq(1)",
-)
+WRONG_LANE = Mutant("the wrong neighbour's state", STEP, STEP.replace("(j + 1)", "(j + 2)"))
+NO_ROTATION = Mutant("no rotation", STEP, STEP.replace("(j + 1)", "j"))
+NOT_FREE = Mutant("advances without a transfer", "free.eq(~valid | self.o.ready)", "free.eq(1)")
 VALID_FALLS = Mutant(
-    name="a seed that is not accepted clears valid",
-    old="with m.If(free & self.i_seeds.valid):\n            m.d.sync += [v",
-    new="with m.If(self.i_seeds.valid):\n            m.d.sync += [v",
+    "a seed that is not accepted clears valid",
+    "with m.If(free & self.i_seeds.valid):\n            m.d.sync += [v",
+    "with m.If(self.i_seeds.valid):\n            m.d.sync += [v",
 )
 VALID_WAITS = Mutant(
-    name="valid waits for ready",
-    old="self.o.valid.eq(valid)",
-    new="self.o.valid.eq(valid & self.o.ready)",
+    "valid waits for ready", "self.o.valid.eq(valid)", "self.o.valid.eq(valid & self.o.ready)"
 )
-STILL_VALID = Mutant(
-    name="valid while seeds are loaded",
-    old="v.eq(seed.last)",
-    new="v.eq(1)",
-)
+STILL_VALID = Mutant("valid while seeds are loaded", "v.eq(seed.last)", "v.eq(1)")
 RUNS_DRY = Mutant(
-    name="steps while seeds are loaded and none is valid",
-    old="with m.If(Mux(lane_valid, self.o.ready, self.i_seeds.valid)):",
-    new="with m.If(~lane_valid | self.o.ready):",
+    "steps while seeds are loaded and none is valid",
+    "with m.If(Mux(lane_valid, self.o.ready, self.i_seeds.valid)):",
+    "with m.If(~lane_valid | self.o.ready):",
 )
 SEED_LANE = Mutant(
-    name="states do not rotate while seed bits are shifted in",
-    old="Cat(states[(j + 1) % len(states)][1:], bits[j])",
-    new="Cat(states[j][1:], bits[j])",
+    "states do not rotate while seed bits are shifted in",
+    "Cat(states[(j + 1) % len(states)][1:], bits[j])",
+    "Cat(states[j][1:], bits[j])",
 )
 FLAGS_KEPT = Mutant(
-    name="flags of ones are not cleared at the end of a frame",
-    old="ones.eq(Mux(seed.last, 0, rotated | Cat(seed.bits)))",
-    new="ones.eq(rotated | Cat(seed.bits))",
+    "flags of ones are not cleared at the end of a frame",
+    "ones.eq(Mux(seed.last, 0, rotated | Cat(seed.bits)))",
+    "ones.eq(rotated | Cat(seed.bits))",
 )
 FLAGS_LANE = Mutant(
-    name="flags of ones do not rotate",
-    old="rotated = Cat(ones[1:], ones[0])",
-    new="rotated = ones",
+    "flags of ones do not rotate", "rotated = Cat(ones[1:], ones[0])", "rotated = ones"
 )
-NO_REPAIR = Mutant(
-    name="no repair",
-    old="Cat(seed.bits) | Mux(seed.last, ~rotated, 0)",
-    new="Cat(seed.bits)",
-)
-NO_REPAIR_GROWN = Mutant(name="no repair", old="word[-1] | ~word.any()", new="word[-1]")
+NO_REPAIR = Mutant("no repair", "Cat(seed.bits) | Mux(seed.last, ~rotated, 0)", "Cat(seed.bits)")
+NO_REPAIR_GROWN = Mutant("no repair", "word[-1] | ~word.any()", "word[-1]")
 ENTRY_SINGULAR = Mutant(
-    name="a singular step from generator to generator",
-    old="entry = config.lfsr.jump(config.leap + config.spacing)",
-    new="entry = config.lfsr.matrix[:-1] + config.lfsr.matrix[:1]",
+    "a singular step from generator to generator",
+    "entry = config.lfsr.jump(config.leap + config.spacing)",
+    "entry = config.lfsr.matrix[:-1] + config.lfsr.matrix[:1]",
 )
 ENTRY_SHORT = Mutant(
-    name="generators one beat closer than their spacing",
-    old="config.lfsr.jump(config.leap + config.spacing)",
-    new="config.lfsr.jump(config.spacing)",
+    "generators one beat closer than their spacing",
+    "config.lfsr.jump(config.leap + config.spacing)",
+    "config.lfsr.jump(config.spacing)",
 )
 OLD_LANES = Mutant(
-    name="the array grows from the old states of its lanes",
-    old="Mux(growing, product(entry, states[-1]), rotated[-1])",
-    new="rotated[-1]",
+    "the array grows from the old states of its lanes",
+    "Mux(growing, product(entry, states[-1]), rotated[-1])",
+    "rotated[-1]",
 )
-GROWS_SHORT = Mutant(
-    name="grows for one cycle less", old="counter.jump(-1)", new="counter.jump(-2)"
-)
+GROWS_SHORT = Mutant("grows for one cycle less", "counter.jump(-1)", "counter.jump(-2)")
 START_ANY = Mutant(
-    name="a word is accepted while an output beat is pending",
-    old="self.i_seeds.ready.eq(free & ~growing)",
-    new="self.i_seeds.ready.eq(~growing)",
+    "a word is accepted while an output beat is pending",
+    "self.i_seeds.ready.eq(free & ~growing)",
+    "self.i_seeds.ready.eq(~growing)",
 )
 AHEAD_HERE = Mutant(
-    name="ahead is the current state",
-    old="init=gf2.apply(config.lfsr.matrix, config.seeds[0])",
-    new="init=config.seeds[0]",
+    "ahead is the current state",
+    "init=gf2.apply(config.lfsr.matrix, config.seeds[0])",
+    "init=config.seeds[0]",
 )
-AHEAD_LATE = Mutant(
-    name="ahead does not see the new word",
-    old="Mux(start, word, ahead)",
-    new="ahead",
-)
+AHEAD_LATE = Mutant("ahead does not see the new word", "Mux(start, word, ahead)", "ahead")
 
 #: By proof and seeding.
 MUTANTS = {

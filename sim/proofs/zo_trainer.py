@@ -60,7 +60,6 @@ FIVE = ZoTrainerConfig(
 PROOFS = (
     Proof(
         name="zo_trainer_update",
-        core="zo_trainer",
         says="An update reads each row once, in order, and writes each row once, in order, as many "
         "cycles after its read as the memory and the stage take; it is busy until the last write.",
         component=ZeroOrderUpdate,
@@ -70,24 +69,24 @@ PROOFS = (
         reach=16,
         mutants=(
             Mutant(
-                name="the last row is left out",
-                old="self.config.schedule.rows - 1",
-                new="self.config.schedule.rows - 2",
+                "the last row is left out",
+                "self.config.schedule.rows - 1",
+                "self.config.schedule.rows - 2",
             ),
             Mutant(
-                name="the next update does not begin with row 0",
-                old="[walking.eq(0), row.eq(0)]",
-                new="[walking.eq(0)]",
+                "the next update does not begin with row 0",
+                "[walking.eq(0), row.eq(0)]",
+                "[walking.eq(0)]",
             ),
             Mutant(
-                name="a row is written a cycle early",
-                old="self.write.eq(reads[-1])",
-                new="self.write.eq(reads[-2])",
+                "a row is written a cycle early",
+                "self.write.eq(reads[-1])",
+                "self.write.eq(reads[-2])",
             ),
             Mutant(
-                name="an update is not busy after its last read",
-                old="self.busy.eq(walking | Cat(read.valid for read in reads[1:]).any())",
-                new="self.busy.eq(walking)",
+                "an update is not busy after its last read",
+                "self.busy.eq(walking | Cat(read.valid for read in reads[1:]).any())",
+                "self.busy.eq(walking)",
             ),
         ),
     ),

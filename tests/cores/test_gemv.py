@@ -174,10 +174,10 @@ def test_abort_with_all_credit_used():
     simulate(dut, Case(phases=phases, quiet=True))
 
 
-def test_cycles_of_the_emitted_verilog(tmp_path, monkeypatch):
+def test_cycles_of_the_emitted_verilog(tmp_path, monkeypatch, kept):
     config = GemvConfig(**SMALL)
     core = CORES["gemv"]
-    verilog = write(core, SMALL, tmp_path)
+    verilog = write(core, SMALL, tmp_path, kept=kept)
     whole = write_packed(verilog, core, config)
     bench = gemv_cycles.executable(whole, whole.stem, build=tmp_path)
     dut = Gemv(config)
@@ -198,11 +198,11 @@ def test_cycles_of_the_emitted_verilog(tmp_path, monkeypatch):
     }  # fmt: skip
 
 
-def test_cycles_of_a_side_path(tmp_path, monkeypatch):
+def test_cycles_of_a_side_path(tmp_path, monkeypatch, kept):
     """Entries of the emitted Verilog cost no cycle: here there are a few per row of 8 beats."""
     params = SMALL | {"entries": 0, "activation_width": 8, "most_shift": 4}
     core, config = CORES["gemv"], GemvConfig(**params)
-    whole = write_packed(write(core, params, tmp_path), core, config)
+    whole = write_packed(write(core, params, tmp_path, kept=kept), core, config)
     monkeypatch.setattr(flow, "SIDES", (64,))
     cycles = 64 * 8 + Gemv(config).latency
     assert flow.measure(whole, whole.stem, config, seed=1, build=tmp_path) == {

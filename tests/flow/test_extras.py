@@ -87,11 +87,6 @@ def test_a_package_is_in_one_place():
     assert set(whole.removeprefix("seedbed[").removesuffix("]").split(",")) == set(OWN)
 
 
-def test_make_installs_all():
-    text = (ROOT / "Makefile").read_text()
-    assert re.findall(r"EXTRAS := (.*)", text) == ["all", "all,dev"]
-
-
 @pytest.mark.parametrize("package", sorted(set().union(*OWN.values())))
 def test_every_module_of_an_extra_leads_to_it(package):
     [extra] = [extra for extra, found in OWN.items() if package in found]

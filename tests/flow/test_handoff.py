@@ -18,7 +18,6 @@ from seedbed.flow.cores import settings
 from seedbed.flow.cores.registry import CORES, WRAPPERS
 from seedbed.flow.emit import handoff, port_docs
 from seedbed.flow.emit.verilog import write
-from seedbed.flow.report import docs
 from seedbed.sim import tools
 from seedbed.sim.verilog import verilog_bench
 from seedbed.sim.verilog.verilate import WAIVERS
@@ -124,13 +123,6 @@ def test_a_port_without_an_entry_is_refused(old, new, message):
     component = described(DESCRIBED.replace(old, new))
     with pytest.raises(LookupError, match=f"Described: {re.escape(message)}"):
         port_docs.describe(type(component), component.signature)
-
-
-@pytest.mark.parametrize("name", CORES)
-def test_pages_have_the_port_tables(name):
-    page = ROOT / "docs" / "cores" / f"{name}.md"
-    assert "<!-- generated: ports -->" in page.read_text()
-    assert docs.BLOCKS["ports"]([], name) in page.read_text()
 
 
 def test_header_has_command_latency_and_throughput(tmp_path, kept):

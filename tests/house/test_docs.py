@@ -107,26 +107,18 @@ def test_the_table_of_cores_is_that_of_the_registry(page):
 def test_every_core_is_in_docs_and_block_diagram(name):
     text = (ROOT / "docs" / "cores" / f"{name}.md").read_text()
     assert "<!-- generated: resources -->" in text
-    assert f"(cores/{name}.md)" in (ROOT / "docs" / "index.md").read_text()
     assert name in {box[0] for box in block_diagram.BOXES}
 
 
-@pytest.mark.parametrize("block", ["ports", "timing"])
+@pytest.mark.parametrize("block", ["ports", "paths", "timing"])
 @pytest.mark.parametrize("name", CORES)
-def test_ports_and_timing_on_a_page_are_those_of_the_core(name, block):
+def test_tables_of_the_design_on_a_page_are_those_of_the_core(name, block):
+    """A test of combinational paths compares their table with the designs."""
     page = ROOT / "docs" / "cores" / f"{name}.md"
     if block == "timing" and page.name in docs.BLOCKS["timing"]([], name):
         pytest.skip("the component says that its page has the cycles")
     (found,) = re.findall(rf"<!-- generated: {block} -->.*?<!-- end -->", page.read_text(), re.S)
     assert docs.fill(found, [], name) == found
-
-
-@pytest.mark.parametrize("name", CORES)
-def test_the_combinational_paths_on_a_page_are_those_of_the_table(name):
-    """tests/flow/test_paths.py compares the table with the designs."""
-    page = ROOT / "docs" / "cores" / f"{name}.md"
-    (block,) = re.findall(r"<!-- generated: paths -->.*?<!-- end -->", page.read_text(), re.DOTALL)
-    assert docs.fill(block, [], name) == block
 
 
 def test_block_diagram_is_reproducible():

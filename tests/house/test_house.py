@@ -157,12 +157,6 @@ def test_the_places_on_the_page_are_those_of_every_core(core):
     assert tables <= set(paths)
 
 
-@pytest.mark.parametrize("core", CORES)
-def test_pages_and_changelog_speak_of_every_core(core):
-    for page in ("README.md", "CHANGELOG.md", "docs/index.md"):
-        assert core in (ROOT / page).read_text(), f"{page} says nothing of {core}"
-
-
 def test_every_package_is_in_the_wheel():
     """A folder that pyproject.toml does not name imports in place and is missing when installed."""
     setup = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
@@ -227,27 +221,9 @@ def test_make_simulates_every_core_and_counts_what_it_places():
 
 def test_the_page_on_installing_names_what_make_leaves_out():
     main = {job.core for job in plan(ROOT / "build") if job.main and job.kind == "synthesis"}
-    *others, last = [f"`{core}`" for core in CORES if core not in main]
-    text = " ".join((ROOT / "docs" / "install.md").read_text().split())
-    assert f"but for the largest: {', '.join(others)} and {last}. " in text
-
-
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
-def test_figures_lead_to_how_they_are_obtained(page):
-    text = (ROOT / page).read_text()
-    assert "measured.md)" in text
-
-
-@pytest.mark.parametrize("path", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))],
-                         ids=lambda path: path.name)  # fmt: skip
-def test_seconds_of_a_job_are_said_to_be_of_a_simulation(path):
-    """A quotient of simulated cycles and a tool's frequency, wherever it stands."""
-    text = " ".join(path.read_text().split())
-    for place in re.finditer(r"0\.123 s\b|0\.364 s\b", text):
-        around = text[max(0, place.start() - 700) : place.end() + 500]
-        assert "simulat" in around
-        assert "measured.md" in around or path.name == "measured.md"
-        assert re.search("nextpnr|placed", around)
+    page = (ROOT / "docs" / "install.md").read_text()
+    (row,) = re.findall(r"^\| `make` \|(.*)$", page, re.MULTILINE)
+    assert re.findall(r"`(\w+)`", row) == [core for core in CORES if core not in main]
 
 
 def test_cores_are_in_files_and_methods_that_can_be_read_at_once():

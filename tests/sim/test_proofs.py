@@ -24,10 +24,8 @@ SAMPLE = (
     "zo_trainer_update", "sparse_trainer_walk", "host_link_commands", "sdram_progress",
 )  # fmt: skip
 PROVEN = [proof for proof in PROOFS if proof.name in SAMPLE]
-RUNS_ON = Mutant(name="runs on", old="with m.If(self.o.ready):", new="with m.If(1):")
-HARMLESS = Mutant(
-    name="harmless", old="with m.If(self.o.ready):", new="with m.If(self.o.ready!=0):"
-)
+RUNS_ON = Mutant("runs on", "with m.If(self.o.ready):", "with m.If(1):")
+HARMLESS = Mutant("harmless", "with m.If(self.o.ready):", "with m.If(self.o.ready!=0):")
 
 
 @pytest.mark.parametrize("proof", PROVEN, ids=lambda proof: proof.name)
@@ -74,7 +72,6 @@ def test_not_proven(harness, mutants, why, tmp_path):
     """Whatever would make a proof worthless makes it fail."""
     proof = Proof(
         name="lfsr",
-        core="lfsr",
         says="Something.",
         component=Lfsr,
         config=LfsrConfig(width=4),
@@ -88,7 +85,7 @@ def test_not_proven(harness, mutants, why, tmp_path):
 
 def test_mutant_must_fit():
     with pytest.raises(ValueError, match="must hold 'no such text' once, not 0 times"):
-        Mutant(name="x", old="no such text", new="").apply(Lfsr)
+        Mutant("x", "no such text", "").apply(Lfsr)
 
 
 def test_every_mutant_applies():

@@ -1,0 +1,94 @@
+# amaranth: UnusedElaboratable=no
+"""The AXI wrappers: their emitted Verilog, their registers and their pages."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from seedbed.flow.cores.registry import CORES, WRAPPERS, UnknownCore, find, find_verilog
+from seedbed.flow.emit.verilog import write
+from seedbed.flow.report.kinds import in_cocotb
+from seedbed.hw.axi import sparse_trainer_axi, zo_trainer_axi
+from seedbed.hw.axi.gemv_axi import GemvAxi
+from seedbed.hw.kept import sparse_trainer_layouts
+from seedbed.hw.kept.layer_table import row_layout
+from seedbed.hw.zeroth_order import zo_control
+from seedbed.sim.verilog.verilate import lint
+from seedbed.spec import GemvConfig
+
+ROOT = Path(__file__).parents[2]
+
+#: Wrapper, what differs from its small configuration, and the number of tests on its ports. Entries
+#: of forward_cache have 192 bytes there: every 21st or 22nd crosses a boundary. A tail adds a field
+#: to each phase of zo_trainer, in the schedule's register and in the log.
+RUN = [
+    ("forward_cache_axi", {}, 3),
+    ("gemv_axi", {}, 4),
+    ("instantft_axi", {}, 4),
+    ("sparse_trainer_axi", {}, 5),
+    ("zo_trainer_axi", {}, 4),
+    ("zo_trainer_axi", {"tail": 1}, 4),
+    ("zo_trainer_axi", {"tail": 2}, 4),
+]
+
+#: Wrappers with registers, and the layout of the command that the registers hold.
+COMMANDS = {
+    "sparse_trainer": (sparse_trainer_axi, sparse_trainer_layouts.job_layout),
+    "zo_trainer": (zo_trainer_axi, zo_control.job_layout),
+}
+
+
+def test_every_wrapper_is_run():
+    assert {name for name, *_ in RUN} == set(WRAPPERS)
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS.values(), ids=WRAPPERS)
+def test_wrappers_are_emitted_and_nothing_else(wrapper):
+    assert find_verilog(wrapper.name) is wrapper
+    assert find_verilog(wrapper.inside) is CORES[wrapper.inside]
+    sentence = f"{wrapper.name} is an AXI wrapper, .* the core inside, '{wrapper.inside}'"
+    with pytest.raises(UnknownCore, match=sentence):
+        find(wrapper.name)
+
+
+@pytest.mark.parametrize(("name", "params", "tests"), RUN)
+def test_axi_ports_of_the_emitted_verilog(name, params, tests, tmp_path, kept):
+    params = WRAPPERS[name].small | params
+    verilog = write(WRAPPERS[name], params, tmp_path, kept=kept)
+    assert lint(verilog, name) == []
+    done = in_cocotb(WRAPPERS[name], params, verilog, seed=1, build=ROOT / "build")
+    assert done["tests"] == tests
+
+
+def test_axi_ports_of_tables_and_vectors(tmp_path, kept):
+    core = WRAPPERS["gemv_axi"]
+    params = core.small | {"decode": "lut4", "level_load": 4, "beat_bits": 64, "vectors": 2}
+    assert lint(write(core, params, tmp_path, kept=kept), core.name) == []
+
+
+def test_no_axi_ports_of_a_side_path():
+    with pytest.raises(ValueError, match="no ports for a side path: entries must be None, not 16"):
+        GemvAxi(GemvConfig(entries=16))
+
+
+@pytest.mark.parametrize("inside", COMMANDS)
+def test_every_field_of_a_command_has_a_register(inside):
+    core = WRAPPERS[f"{inside}_axi"]
+    module, layout = COMMANDS[inside]
+    assert set(layout(core.configure(core.small)).members) < set(module.REGISTERS)
+
+
+@pytest.mark.parametrize("inside", COMMANDS)
+def test_the_page_lists_the_registers(inside):
+    page = (ROOT / "docs" / "cores" / f"{inside}.md").read_text()
+    found = re.findall(r"^\| (0x\w\w) \| `(\w+)`", page, re.MULTILINE)
+    registers = COMMANDS[inside][0].REGISTERS
+    assert {name: int(address, 16) for address, name in found} == registers
+
+
+def test_every_field_of_a_layer_has_its_place():
+    core = WRAPPERS["sparse_trainer_axi"]
+    fields = sparse_trainer_axi.LAYER_FIELDS
+    assert set(row_layout(core.configure(core.small)).members) == {*fields, "last"}
+    assert sum(fields.values()) <= sparse_trainer_axi.LAYER_BITS
