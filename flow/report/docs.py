@@ -11,6 +11,8 @@ from seedbed.flow.report import tables
 from seedbed.flow.report.sections import sections
 from seedbed.flow.report.table import STALE, Table, markdown
 from seedbed.flow.run.files import write_atomic
+from seedbed.spec import registers
+from seedbed.spec.axi_registers import AXI_REGISTERS
 
 __all__ = ["BLOCKS", "docs", "fill"]
 
@@ -93,6 +95,11 @@ def _ports(rows: list[dict[str, Any]], stem: str) -> str:
     return markdown(Table(title="", text="", header=port_docs.HEADER, lines=lines))
 
 
+def _registers(rows: list[dict[str, Any]], stem: str) -> str:
+    found = {f"0x{4 * k:02X}": register for k, register in enumerate(AXI_REGISTERS[stem])}
+    return registers.table(found).rstrip()
+
+
 def _paths(rows: list[dict[str, Any]], stem: str) -> str:
     parts = []
     for key, found in paths.listed().items():
@@ -133,6 +140,7 @@ BLOCKS: dict[str, Callable[[list[dict[str, Any]], str], str]] = {
     "jobs": _jobs,
     "ports": _ports,
     "paths": _paths,
+    "registers": _registers,
     "weights": _weights,
 }
 

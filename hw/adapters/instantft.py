@@ -6,12 +6,12 @@ from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.adapters.activation_cache import ActivationCache, memory_members
 from seedbed.hw.adapters.job_control import JobControl, command_layout
-from seedbed.hw.adapters.job_counters import COUNTERS, JobCounters, counters_layout
+from seedbed.hw.adapters.job_counters import JobCounters, counters_layout
 from seedbed.hw.adapters.layer_engine import LayerEngine
 from seedbed.hw.adapters.sample_trainer import SampleTrainer
 from seedbed.hw.engine.parameter_loader import packet_layout, words_layout
 from seedbed.hw.engine.sample_intake import label_shape, sample_layout
-from seedbed.spec.instantft import InstantFtConfig
+from seedbed.spec.instantft import COUNTERS, InstantFtConfig
 
 __all__ = ["COUNTERS", "InstantFt", "command_layout", "result_layout", "sample_layout"]
 

@@ -13,7 +13,7 @@ from cocotb.triggers import ClockCycles
 from cocotbext.axi import AxiResp
 
 from seedbed.golden.sparse_trainer import LogEntry, SparseTrainer
-from seedbed.hw.axi.sparse_trainer_axi import ENTRY_FIELDS, LAYER_BITS, LAYER_FIELDS, REGISTERS
+from seedbed.hw.axi.sparse_trainer_axi import ENTRY_FIELDS, LAYER_BITS, LAYER_FIELDS
 from seedbed.hw.kept.layer_table import row_layout
 from seedbed.hw.kept.sample_banks import sample_layout
 from seedbed.hw.kept.sparse_trainer_layouts import job_layout, log_layout, status_layout
@@ -33,6 +33,7 @@ from seedbed.sim.cases.sparse_trainer import (
     training,
 )
 from seedbed.spec import SparseTrainerConfig
+from seedbed.spec.axi_registers import AXI_REGISTERS
 from seedbed.spec.sparse_trainer import SPARSE_TRAINER_KINDS
 
 __all__ = ["TESTS", "Bench"]
@@ -48,7 +49,9 @@ class Bench(AxiBench):
     """Runs phases through the registers and streams, with a memory at ``BASE``."""
 
     def __init__(self, dut):
-        super().__init__(dut, SparseTrainerConfig, registers=REGISTERS, memory=True)
+        super().__init__(
+            dut, SparseTrainerConfig, registers=AXI_REGISTERS["sparse_trainer"], memory=True
+        )
         self.layers, self.entries = self.source("layers"), self.source("entries")
         self.samples = self.source("samples")
         self.results, self.log = self.sink("results"), self.sink("log")
@@ -192,9 +195,9 @@ async def refuses(dut):
     for name in ("status", "steps", "saturated"):
         await bench.write(name, 0, refused=True)
     await bench.write("control", 4, refused=True)
-    for address in (REGISTERS["control"], 4 * len(REGISTERS)):
+    for address in (bench.registers["control"], 4 * len(bench.registers)):
         assert (await bench.control.read(address, 4)).resp == AxiResp.SLVERR
-    done = await bench.control.write(4 * len(REGISTERS), bytes(4))
+    done = await bench.control.write(4 * len(bench.registers), bytes(4))
     assert done.resp == AxiResp.SLVERR
     # An abort without a command has no effect.
     await bench.write("control", 2)
@@ -202,7 +205,7 @@ async def refuses(dut):
     train = training(model, bench.rng, samples=2, batch=2)
     await bench.start(train.inputs["i"][0])
     assert await bench.read("status") & 3 == 1
-    for name in REGISTERS:
+    for name in bench.registers:
         await bench.write(name, 1, refused=True)
     bench.send_samples(train.inputs["i_samples"])
     await bench.check(train.outputs)

@@ -1,12 +1,10 @@
-import re
 from pathlib import Path
 
 from seedbed.flow.cores.registry import CORES, WRAPPERS, find_verilog
 from seedbed.flow.emit.verilog import write
 from seedbed.flow.report.kinds import in_cocotb
-from seedbed.hw.axi.sparse_trainer_axi import LAYER_BITS, LAYER_FIELDS, REGISTERS
+from seedbed.hw.axi.sparse_trainer_axi import LAYER_BITS, LAYER_FIELDS
 from seedbed.hw.kept.layer_table import row_layout
-from seedbed.hw.kept.sparse_trainer_layouts import job_layout
 from seedbed.sim.verilog.verilate import lint
 
 ROOT = Path(__file__).parents[2]
@@ -26,14 +24,7 @@ def test_axi_ports_of_the_emitted_verilog(tmp_path):
     assert done["tests"] == 5
 
 
-def test_every_field_of_a_command_and_of_a_layer_has_its_place():
+def test_every_field_of_a_layer_has_its_place():
     config = WRAPPERS[NAME].configure(SMALL)
-    assert set(job_layout(config).members) < set(REGISTERS)
     assert set(row_layout(config).members) == {*LAYER_FIELDS, "last"}
     assert sum(LAYER_FIELDS.values()) <= LAYER_BITS
-
-
-def test_the_page_lists_the_registers():
-    page = (ROOT / "docs" / "cores" / "sparse_trainer.md").read_text()
-    found = re.findall(r"^\| (0x\w\w) \| `(\w+)`", page, re.MULTILINE)
-    assert {name: int(address, 16) for address, name in found} == REGISTERS

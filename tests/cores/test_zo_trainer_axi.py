@@ -1,4 +1,3 @@
-import re
 from pathlib import Path
 
 import pytest
@@ -6,8 +5,6 @@ import pytest
 from seedbed.flow.cores.registry import CORES, WRAPPERS, find_verilog
 from seedbed.flow.emit.verilog import write
 from seedbed.flow.report.kinds import in_cocotb
-from seedbed.hw.axi.zo_trainer_axi import REGISTERS
-from seedbed.hw.zeroth_order.zo_control import job_layout
 from seedbed.sim.verilog.verilate import lint
 
 ROOT = Path(__file__).parents[2]
@@ -27,13 +24,3 @@ def test_axi_ports_of_the_emitted_verilog(params, tmp_path):
     assert lint(verilog, NAME) == []
     done = in_cocotb(WRAPPERS[NAME], params, verilog, seed=1, build=ROOT / "build")
     assert done["tests"] == 4
-
-
-def test_every_field_of_a_command_has_a_register():
-    assert set(job_layout(WRAPPERS[NAME].configure(SMALL)).members) < set(REGISTERS)
-
-
-def test_the_page_lists_the_registers():
-    page = (ROOT / "docs" / "cores" / "zo_trainer.md").read_text()
-    found = re.findall(r"^\| (0x\w\w) \| `(\w+)`", page, re.MULTILINE)
-    assert {name: int(address, 16) for address, name in found} == REGISTERS
