@@ -20,7 +20,7 @@ CORES = [
         case=gemv.case,
         paper="SeedLM, section 4.2",
         inside="gemv",
-        bench="seedbed.sim.gemv_axi_bench",
+        bench="seedbed.sim.axi.gemv_axi_bench",
     ),
     Core(
         name="forward_cache_axi",
@@ -30,7 +30,7 @@ CORES = [
         case=forward_cache.case,
         paper="InstantFT, sections 3.1 and 4.1",
         inside="forward_cache",
-        bench="seedbed.sim.forward_cache_axi_bench",
+        bench="seedbed.sim.axi.forward_cache_axi_bench",
     ),
     Core(
         name="instantft_axi",
@@ -40,7 +40,7 @@ CORES = [
         case=instantft.case,
         paper="InstantFT, sections 3 and 4",
         inside="instantft",
-        bench="seedbed.sim.instantft_axi_bench",
+        bench="seedbed.sim.axi.instantft_axi_bench",
     ),
     Core(
         name="zo_trainer_axi",
@@ -50,7 +50,7 @@ CORES = [
         case=zo_trainer.case,
         paper="ElasticZO, Algorithm 2",
         inside="zo_trainer",
-        bench="seedbed.sim.zo_trainer_axi_bench",
+        bench="seedbed.sim.axi.zo_trainer_axi_bench",
     ),
     Core(
         name="sparse_trainer_axi",
@@ -60,6 +60,6 @@ CORES = [
         case=sparse_trainer.case,
         paper="SensZOQ, sections 3 and 4",
         inside="sparse_trainer",
-        bench="seedbed.sim.sparse_trainer_axi_bench",
+        bench="seedbed.sim.axi.sparse_trainer_axi_bench",
     ),
 ]

@@ -9,7 +9,8 @@ from seedbed.hw.kept.sample_banks import SampleBanks, sample_layout
 from seedbed.hw.kept.sparse_trainer_control import SparseTrainerControl
 from seedbed.hw.kept.sparse_trainer_layouts import job_layout, log_layout, status_layout
 from seedbed.hw.kept.trainer_passes import TrainerPasses, class_layout
-from seedbed.hw.kept.weight_reader import WeightReader, command_layout, read_layout
+from seedbed.hw.kept.weight_reader import WeightReader
+from seedbed.hw.memory.memory_port import command_layout, read_layout
 from seedbed.hw.products.sparse_layouts import entry_layout
 from seedbed.spec import SparseTrainerConfig
 from seedbed.spec.sparse_trainer import SPARSE_TRAINER_KINDS
@@ -93,8 +94,8 @@ class SparseTrainer(wiring.Component):
                 "o_log": Out(stream.Signature(log_layout(config))),
                 "o_entries": Out(stream.Signature(entry_layout(config.sparse, last=1))),
                 "o_status": Out(stream.Signature(status_layout())),
-                "o_command": Out(stream.Signature(command_layout(config))),
-                "i_read": In(stream.Signature(read_layout(config))),
+                "o_command": Out(stream.Signature(command_layout(config.address_bits))),
+                "i_read": In(stream.Signature(read_layout(config.beat_bits))),
             }
         )
 

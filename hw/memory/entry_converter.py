@@ -4,7 +4,8 @@ from amaranth.hdl import Array, Cat, Const, Module, Signal, Value
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.memory.forward_cache_layouts import Part, codes_layout, read_layout, write_layout
+from seedbed.hw.memory.forward_cache_layouts import Part, codes_layout
+from seedbed.hw.memory.memory_port import read_layout, write_layout
 from seedbed.spec import ForwardCacheConfig
 
 __all__ = ["EntryConverter"]
@@ -60,8 +61,8 @@ class EntryConverter(wiring.Component):
                 "lost": Out(1),
                 "i_codes": In(stream.Signature(codes_layout(config, config.store_lanes))),
                 "o_codes": Out(stream.Signature(codes_layout(config, config.fetch_lanes))),
-                "o_write": Out(stream.Signature(write_layout(config))),
-                "i_read": In(stream.Signature(read_layout(config))),
+                "o_write": Out(stream.Signature(write_layout(config.beat_bits))),
+                "i_read": In(stream.Signature(read_layout(config.beat_bits))),
             }
         )
 

@@ -5,17 +5,15 @@ from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.memory.burst_monitor import BurstMonitor
-from seedbed.hw.memory.bursts import Bursts, command_layout
+from seedbed.hw.memory.bursts import Bursts
 from seedbed.hw.memory.entry_converter import EntryConverter
 from seedbed.hw.memory.forward_cache_layouts import (
     Part,
     answer_layout,
     codes_layout,
-    read_layout,
     request_layout,
-    write_layout,
 )
-from seedbed.hw.memory.memory_port import response_layout
+from seedbed.hw.memory.memory_port import user_members
 from seedbed.spec import FORWARD_CACHE_KINDS, FORWARD_CACHE_STATUS, ForwardCacheConfig
 
 __all__ = ["ForwardCache"]
@@ -95,10 +93,7 @@ class ForwardCache(wiring.Component):
                 "i_codes": In(stream.Signature(codes_layout(config, config.store_lanes))),
                 "o_codes": Out(stream.Signature(codes_layout(config, config.fetch_lanes))),
                 "o": Out(stream.Signature(answer_layout())),
-                "o_command": Out(stream.Signature(command_layout(config))),
-                "o_write": Out(stream.Signature(write_layout(config))),
-                "i_response": In(stream.Signature(response_layout())),
-                "i_read": In(stream.Signature(read_layout(config))),
+                **user_members(config.address_bits, config.beat_bits),
             }
         )
 
