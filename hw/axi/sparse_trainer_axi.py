@@ -9,6 +9,7 @@ from seedbed.hw.axi.axi_memory import ADDRESS_BITS, axi_memory, connect_reads
 from seedbed.hw.axi.registers import RegisterBlock, register_members, status_word
 from seedbed.hw.axi.trainer_axi import connect_results, extended
 from seedbed.hw.kept.sparse_trainer import SparseTrainer
+from seedbed.hw.parts.codes import codes
 from seedbed.spec import SparseTrainerConfig
 from seedbed.spec.axi_registers import AXI_REGISTERS
 from seedbed.spec.sparse_trainer import SPARSE_TRAINER_KINDS, SPARSE_TRAINER_STATUS
@@ -25,9 +26,7 @@ LAYER_BITS = 128
 ENTRY_FIELDS = {"row": 16, "column": 16, "value": 32}
 #: Bits of a beat of results, of the log, and of entries.
 RESULT_BITS = LOG_BITS = ENTRY_BITS = 64
-_ABORT = SPARSE_TRAINER_KINDS.index("abort")
-_TRAIN = SPARSE_TRAINER_KINDS.index("train")
-_ABORTED = SPARSE_TRAINER_STATUS.index("aborted")
+_KINDS, _STATUS = codes(SPARSE_TRAINER_KINDS), codes(SPARSE_TRAINER_STATUS)
 
 
 class SparseTrainerAxi(wiring.Component):
@@ -133,7 +132,7 @@ class SparseTrainerAxi(wiring.Component):
         sample = Cat(extended(result.loss, 32), extended(result.best, 8), result.error)
         logged = Cat(extended(step.seed, 32), extended(step.gain, 32))
         ending = Cat(Const(0, 48), status)
-        return connect_results(m, self, core, sample, logged, ending, _TRAIN)
+        return connect_results(m, self, core, sample, logged, ending, _KINDS["train"])
 
     def _registers(self, m, block, core, ended, ended_status) -> Signal:
         """Hold the registers, and set the status of a command that ends; return the base."""
@@ -149,12 +148,12 @@ class SparseTrainerAxi(wiring.Component):
         kept = block.command(command, pending | aborting)
         # An abort replaces a command that waits for its transfer.
         with m.If(~pending | aborting):
-            m.d.comb += command.payload.kind.eq(_ABORT)
+            m.d.comb += command.payload.kind.eq(_KINDS["abort"])
         with m.If(command.ready):
             m.d.sync += [pending.eq(0), aborting.eq(0)]
         m.d.comb += ended_status.eq(end.status)
-        with m.If((end.kind == _ABORT) & (kept["kind"] != _ABORT)):
-            m.d.comb += ended_status.eq(_ABORTED)
+        with m.If((end.kind == _KINDS["abort"]) & (kept["kind"] != _KINDS["abort"])):
+            m.d.comb += ended_status.eq(_STATUS["aborted"])
         with m.If(log.valid & log.ready):
             m.d.sync += steps.eq(steps + 1)
         with block.writes():

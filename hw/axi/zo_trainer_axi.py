@@ -8,6 +8,7 @@ from seedbed.hw.axi.axi import axi_stream, octets
 from seedbed.hw.axi.registers import RegisterBlock, register_members, status_word
 from seedbed.hw.axi.trainer_axi import connect_results, in_bytes
 from seedbed.hw.engine.sample_intake import label_shape
+from seedbed.hw.parts.codes import codes
 from seedbed.hw.zeroth_order.zo_trainer import ZoTrainer
 from seedbed.spec.axi_registers import AXI_REGISTERS
 from seedbed.spec.zo_trainer import ZO_TRAINER_KINDS, ZoTrainerConfig
@@ -93,7 +94,7 @@ class ZoTrainerAxi(wiring.Component):
         sample = in_bytes(result.best, result.error)
         batch = in_bytes(entry.seed, entry.sign, *_fields(entry.phase))
         status = Cat(Const(0, len(sample)), core.o_status.payload.status)
-        train = ZO_TRAINER_KINDS.index("train")
+        train = codes(ZO_TRAINER_KINDS)["train"]
         ended = connect_results(m, self, core, sample, batch, status, train)
         self._registers(m, block, core, ended)
         return m

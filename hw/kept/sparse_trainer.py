@@ -11,13 +11,14 @@ from seedbed.hw.kept.sparse_trainer_layouts import job_layout, log_layout, statu
 from seedbed.hw.kept.trainer_passes import TrainerPasses, class_layout
 from seedbed.hw.kept.weight_reader import WeightReader
 from seedbed.hw.memory.memory_port import command_layout, read_layout
+from seedbed.hw.parts.codes import codes
 from seedbed.hw.products.sparse_layouts import entry_layout
 from seedbed.spec import SparseTrainerConfig
 from seedbed.spec.sparse_trainer import SPARSE_TRAINER_KINDS
 
 __all__ = ["SparseTrainer"]
 
-_ABORT = SPARSE_TRAINER_KINDS.index("abort")
+_KINDS = codes(SPARSE_TRAINER_KINDS)
 
 
 class SparseTrainer(wiring.Component):
@@ -127,7 +128,7 @@ class SparseTrainer(wiring.Component):
         wiring.connect(m, reader.o_weights, passes.i_weights)
         reads = control.frozen
         m.d.comb += [
-            drop.eq(table.incomplete & self.i.valid & (self.i.payload.kind == _ABORT)),
+            drop.eq(table.incomplete & self.i.valid & (self.i.payload.kind == _KINDS["abort"])),
             table.i.valid.eq(self.i_layers.valid & ~drop),
             table.i.payload.eq(self.i_layers.payload),
             self.i_layers.ready.eq(table.i.ready & ~drop),
