@@ -298,7 +298,8 @@ KEPT = Mutant(
 )
 LOST_CLEAR = Mutant(
     name="a clear in the cycle of a row is lost",
-    old="with m.Elif(job.clear):\n                    m.d.sync += job.status.eq(_CLEARED)\n"
+    old="with m.Elif(job.clear):\n"
+    '                    m.d.sync += job.status.eq(_STATUS["cleared"])\n'
     '                    m.next = "DRAIN"\n                with m.Elif(job.product',
     new='with m.Elif(job.clear):\n                    m.next = "DRAIN"\n'
     "                with m.Elif(job.product",
@@ -310,7 +311,7 @@ NO_END = Mutant(
 )
 NO_REPORT = Mutant(
     name="an error of the shape is forgotten",
-    old="job.status.eq(Mux(shape_error, _SHAPE, 0))",
+    old='job.status.eq(Mux(shape_error, _STATUS["shape"], 0))',
     new="job.status.eq(0)",
 )
 

@@ -285,8 +285,8 @@ PROOFS = (
             ),
             Mutant(
                 name="rows are accepted during a return",
-                old="~seeding & (~needed | ~busy)",
-                new="~seeding",
+                old="~draw.seeding & (~needed | ~draw.busy)",
+                new="~draw.seeding",
                 part=PerturbationRows,
             ),
         ),
@@ -329,8 +329,8 @@ PROOFS = (
         mutants=(
             Mutant(
                 name="a rewind steps over one row less",
-                old="last = skipped == self.config.buffered - 1",
-                new="last = skipped == self.config.buffered - 1 - ~fill",
+                old="last = draw.skipped == self.config.buffered - 1",
+                new="last = draw.skipped == self.config.buffered - 1 - ~fill",
                 part=PerturbationRows,
             ),
             Mutant(
