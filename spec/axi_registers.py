@@ -12,7 +12,7 @@ from seedbed.spec.registers import Register
 from seedbed.spec.sparse_trainer import SPARSE_TRAINER_KINDS, SPARSE_TRAINER_STATUS
 from seedbed.spec.zo_trainer import ZO_TRAINER_KINDS, ZO_TRAINER_STATUS
 
-__all__ = ["AXI_REGISTERS", "PAGE_BITS"]
+__all__ = ["AXI_REGISTERS", "PAGE_BITS", "STATUS_BIT"]
 
 #: Lowest bit of a status code in ``status``; below it are busy, done and two zeros.
 STATUS_BIT = 4

@@ -8,6 +8,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Member
 
 from seedbed.hw.axi.axi import AxiLite, lite_members
+from seedbed.spec.axi_registers import STATUS_BIT
 from seedbed.spec.registers import Register, addresses
 
 __all__ = ["RegisterBlock", "register_members", "status_word"]
@@ -26,7 +27,7 @@ def register_members(registers: Sequence[Register]) -> dict[str, Member]:
 
 def status_word(busy: Value, done: Value, status: Value) -> Value:
     """Return the value of the register ``status``."""
-    return Cat(busy, done, Const(0, 2), status)
+    return Cat(busy, done, Const(0, STATUS_BIT - 2), status)
 
 
 class RegisterBlock:

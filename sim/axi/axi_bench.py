@@ -29,6 +29,7 @@ from cocotbext.axi import (
 from cocotbext.axi.sparse_memory import SparseMemory
 
 from seedbed.sim.axi.axi_memory import FailingReads, FailingWrites
+from seedbed.spec.axi_registers import STATUS_BIT
 from seedbed.spec.registers import Register, addresses
 
 __all__ = ["AxiBench", "fields"]
@@ -137,6 +138,10 @@ class AxiBench:
         access = self.control.write(self.registers[name], value.to_bytes(4, "little"))
         done = await with_timeout(access, REGISTER_TIMEOUT, "us")
         assert done.resp == (AxiResp.SLVERR if refused else AxiResp.OKAY), f"{name} = {value}"
+
+    async def check_done(self, status: int) -> None:
+        """Check that the last command is done, and how it ended."""
+        assert await self.read("status") == 2 | status << STATUS_BIT
 
     async def read(self, name: str) -> int:
         """Return the value of a register."""

@@ -7,7 +7,7 @@ from cocotbext.axi import AxiResp, AxiStreamFrame
 from seedbed.sim.axi.axi_bench import AxiBench
 from seedbed.sim.cases.gemv import Job
 from seedbed.spec import GemvConfig
-from seedbed.spec.axi_registers import AXI_REGISTERS
+from seedbed.spec.axi_registers import AXI_REGISTERS, STATUS_BIT
 from seedbed.spec.gemv import GEMV_STATUS
 
 __all__ = ["TESTS", "Bench"]
@@ -56,7 +56,7 @@ class Bench(AxiBench):
     async def status(self) -> tuple[bool, bool, str]:
         """Return busy, done, and the last job's status."""
         word = await self.read("status")
-        return bool(word & 1), bool(word & 2), GEMV_STATUS[word >> 4]
+        return bool(word & 1), bool(word & 2), GEMV_STATUS[word >> STATUS_BIT]
 
     async def check_results(self, job: Job) -> None:
         """Receive the results of ``job`` and compare them."""
