@@ -221,12 +221,10 @@ class EntryConverter(wiring.Component):
                     with m.Case(Part.CODES):
                         m.d.sync += self._left.eq(config.code_beats - 1)
                         m.next = "CODES"
-                    with m.Case(Part.DROP):
-                        m.next = "DROP"
-                    with m.Case(Part.PEAKS):
-                        m.next = "PEAKS"
-                    with m.Case(Part.FETCH):
-                        m.next = "HEADS"
+                    states = {Part.DROP: "DROP", Part.PEAKS: "PEAKS", Part.FETCH: "HEADS"}
+                    for part, state in states.items():
+                        with m.Case(part):
+                            m.next = state
 
     def _store_states(self, m):
         """Join the codes of a store, or drop them; then give its peaks."""

@@ -192,14 +192,10 @@ class GemvEngine(wiring.Component):
         config, command = self.config, self.i.payload
         clear = Signal()
         shape_error = Signal()
+        columns_error = (command.columns == 0) | (command.columns > config.columns)
         m.d.comb += [
             clear.eq(self.i.valid & command.clear),
-            shape_error.eq(
-                (command.columns == 0)
-                | (command.columns > config.columns)
-                | (command.rows == 0)
-                | self.refuse
-            ),
+            shape_error.eq(columns_error | (command.rows == 0) | self.refuse),
         ]
         with m.FSM():
             for state in ("IDLE", "DISCARD"):
