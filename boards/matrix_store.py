@@ -4,9 +4,8 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.boards.memory import pass_memory
 from seedbed.boards.streams import Input, beat_layout
-from seedbed.hw.memory.memory_port import user_members
+from seedbed.hw.memory.memory_port import pass_memory, user_members
 from seedbed.spec import SdramConfig
 
 __all__ = ["MatrixStore", "add_store", "rows_layout"]

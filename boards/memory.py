@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Member, Out, connect, flipped
+from amaranth.lib.wiring import In, Member, Out
 
 from seedbed.boards.registers import Register
 from seedbed.golden.sdram import lines_of_pin
@@ -24,7 +24,6 @@ __all__ = [
     "add_memory",
     "memory_of",
     "memory_ports",
-    "pass_memory",
     "pin_members",
     "require_memory",
 ]
@@ -68,12 +67,6 @@ def memory_ports(config: SdramConfig) -> dict[str, Member]:
     :func:`seedbed.boards.registers.ports`.
     """
     return user_members(config.address_bits, config.beat_bits)
-
-
-def pass_memory(m: Module, app: wiring.Component, user: wiring.Component) -> None:
-    """Connect the memory's ports of a part of an application to those of the application."""
-    for name in memory_ports(user.memory):
-        connect(m, flipped(getattr(app, name)), getattr(user, name))
 
 
 def pin_members(config: SdramConfig) -> dict[str, Member]:

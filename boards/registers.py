@@ -1,32 +1,19 @@
 """Register map: one table that gives the RTL, the host's addresses and the page."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from amaranth.hdl import Module
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Member, Out
 
 from seedbed.hw.host.host_link import command_layout
+from seedbed.spec import registers as maps
+from seedbed.spec.registers import Register
 
 __all__ = ["COMMON", "PROTOCOL", "Register", "RegisterBank", "addresses", "ports", "table"]
 
 #: Version of the protocol and of the common registers.
 PROTOCOL = 2
-
-
-@dataclass(frozen=True)
-class Register:
-    """A register of 32 bits.
-
-    ``access`` is ``read`` (the application sets it), ``write`` (the host sets it, and reads it)
-    or ``strobe`` (a write is a pulse of a cycle; reads give 0).
-    """
-
-    name: str
-    access: str
-    meaning: str
-
 
 #: The first registers of every application.
 COMMON = (
@@ -38,7 +25,7 @@ COMMON = (
 
 def addresses(registers: Sequence[Register]) -> dict[str, int]:
     """Return the address of each register by name, those of :data:`COMMON` first."""
-    return {register.name: k for k, register in enumerate((*COMMON, *registers))}
+    return maps.addresses((*COMMON, *registers))
 
 
 def ports(registers: Sequence[Register]) -> dict[str, Member]:
@@ -59,10 +46,7 @@ def ports(registers: Sequence[Register]) -> dict[str, Member]:
 
 def table(registers: Sequence[Register]) -> str:
     """Return the map as a table in Markdown."""
-    lines = ["| address | register | access | meaning |", "| ---: | --- | --- | --- |"]
-    named = zip(addresses(registers).values(), (*COMMON, *registers), strict=True)
-    lines += [f"| {k} | `{r.name}` | {r.access} | {r.meaning} |" for k, r in named]
-    return "\n".join(lines) + "\n"
+    return maps.table({str(k): each for k, each in enumerate((*COMMON, *registers))})
 
 
 class RegisterBank(wiring.Component):

@@ -145,6 +145,11 @@ class ForwardCacheConfig:
         return self.entries * self.entry_bytes
 
     @property
+    def address_bits(self) -> int:
+        """Bits of the address of a beat."""
+        return (max(2, self.entries * self.beats) - 1).bit_length()
+
+    @property
     def page(self) -> int:
         """Beats between two places where a burst ends, a power of two."""
         return min(self.burst, BOUNDARY // self.beat_bytes)

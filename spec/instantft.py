@@ -13,7 +13,7 @@ from seedbed.spec.nf4 import Nf4Config
 from seedbed.spec.planner import ALIGN, plan
 from seedbed.spec.softmax_loss import SoftmaxLossConfig
 
-__all__ = ["CACHES", "INSTANTFT_KINDS", "INSTANTFT_STATUS", "InstantFtConfig"]
+__all__ = ["CACHES", "COUNTERS", "INSTANTFT_KINDS", "INSTANTFT_STATUS", "InstantFtConfig"]
 
 #: Commands of the core, by code: fine-tune, classify, make every B 0, give the adapters out,
 #: or forget what the cache has.
@@ -21,6 +21,8 @@ INSTANTFT_KINDS = ("train", "infer", "clear", "read", "forget")
 #: How a command ended, by code: well, or what was wrong first: the command, a sample of the wrong
 #: length, an index that the cache does not have, the memory, or a packet of parameters before it.
 INSTANTFT_STATUS = ("ok", "command", "sample", "index", "memory", "parameters")
+#: What is counted, 32 bits each, from a job's command on.
+COUNTERS = ("samples", "hits", "misses", "batches", "saturations", "cycles")
 
 #: How activations are kept: as 4-bit NormalFloat, or in their own format.
 CACHES = ("nf4", "exact")

@@ -18,11 +18,11 @@ from seedbed.boards.memory import MEMORY_REGISTERS, memory_ports, require_memory
 from seedbed.boards.registers import Register, ports
 from seedbed.boards.stream_job import JOB_REGISTERS, add_job, feed, give
 from seedbed.boards.streams import payloads
-from seedbed.hw.adapters.instantft import COUNTERS, InstantFt, result_layout
+from seedbed.hw.adapters.instantft import InstantFt, result_layout
 from seedbed.hw.parts.skid_buffer import SkidBuffer
 from seedbed.sim.jobs.instantft_whole import Whole
 from seedbed.spec import SdramConfig, SkidBufferConfig
-from seedbed.spec.instantft import INSTANTFT_KINDS, InstantFtConfig
+from seedbed.spec.instantft import COUNTERS, INSTANTFT_KINDS, InstantFtConfig
 
 __all__ = ["MEMORY", "REGISTERS", "VARIANTS", "Top", "run"]
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from seedbed.boards.device import Device
 from seedbed.boards.image_store import ImageStore, beats_of, room
-from seedbed.boards.memory import MEMORY_REGISTERS, memory_ports, pass_memory, require_memory
+from seedbed.boards.memory import MEMORY_REGISTERS, memory_ports, require_memory
 from seedbed.boards.registers import ports
 from seedbed.boards.stream_job import JOB_REGISTERS, StreamJob, add_job, feed, give
 from seedbed.boards.streams import Input, Output, packet, payloads
@@ -25,6 +25,7 @@ from seedbed.golden.training_log import TrainingLog, digest
 from seedbed.golden.zo_trainer import LogEntry
 from seedbed.hw.engine.parameter_loader import words_layout
 from seedbed.hw.engine.sample_intake import sample_layout
+from seedbed.hw.memory.memory_port import pass_memory
 from seedbed.hw.zeroth_order.zo_control import job_layout, status_layout
 from seedbed.hw.zeroth_order.zo_schedule import entry_layout
 from seedbed.hw.zeroth_order.zo_steps import class_layout, log_layout

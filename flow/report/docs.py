@@ -12,6 +12,8 @@ from seedbed.flow.report import tables
 from seedbed.flow.report.sections import sections
 from seedbed.flow.report.table import STALE, Table, markdown
 from seedbed.flow.run.files import write_atomic
+from seedbed.spec import registers
+from seedbed.spec.axi_registers import AXI_REGISTERS
 
 __all__ = ["BLOCKS", "docs", "fill"]
 
@@ -100,6 +102,11 @@ def _timing(rows: list[dict[str, Any]], stem: str) -> str:
     return re.sub(r"\d{4,}", lambda number: f"{int(number[0]):,}", text)
 
 
+def _registers(rows: list[dict[str, Any]], stem: str) -> str:
+    found = {f"0x{4 * k:02X}": register for k, register in enumerate(AXI_REGISTERS[stem])}
+    return registers.table(found).rstrip()
+
+
 def _paths(rows: list[dict[str, Any]], stem: str) -> str:
     parts = []
     for key, found in paths.listed().items():
@@ -141,6 +148,7 @@ BLOCKS: dict[str, Callable[[list[dict[str, Any]], str], str]] = {
     "ports": _ports,
     "paths": _paths,
     "timing": _timing,
+    "registers": _registers,
     "weights": _weights,
 }
 

@@ -7,31 +7,14 @@ from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.engine.layer_readouts import rows_layout
 from seedbed.hw.engine.store_writes import fill_layout
-from seedbed.hw.memory.bursts import command_layout
 from seedbed.hw.memory.forward_cache import ForwardCache
-from seedbed.hw.memory.forward_cache_layouts import (
-    answer_layout,
-    read_layout,
-    request_layout,
-    write_layout,
-)
-from seedbed.hw.memory.memory_port import response_layout
+from seedbed.hw.memory.forward_cache_layouts import answer_layout, request_layout
+from seedbed.hw.memory.memory_port import pass_memory, user_members
 from seedbed.hw.weights.nf4 import Nf4Dequantise
 from seedbed.hw.weights.nf4_quantise import Nf4Quantise
 from seedbed.spec.instantft import InstantFtConfig
 
-__all__ = ["ActivationCache", "memory_members"]
-
-
-def memory_members(config: InstantFtConfig) -> dict[str, wiring.Member]:
-    """Return the ports of the forward cache that go to the memory."""
-    cache = config.forward_cache
-    return {
-        "o_command": Out(stream.Signature(command_layout(cache))),
-        "o_write": Out(stream.Signature(write_layout(cache))),
-        "i_response": In(stream.Signature(response_layout())),
-        "i_read": In(stream.Signature(read_layout(cache))),
-    }
+__all__ = ["ActivationCache"]
 
 
 class ActivationCache(wiring.Component):
@@ -59,6 +42,7 @@ class ActivationCache(wiring.Component):
 
     def __init__(self, config: InstantFtConfig):
         self.config = config
+        cache = config.forward_cache
         super().__init__(
             {
                 "buffer_select": In(1),
@@ -66,7 +50,7 @@ class ActivationCache(wiring.Component):
                 "o": Out(stream.Signature(answer_layout())),
                 "i_rows": In(stream.Signature(rows_layout(config.engine))),
                 "o_fill": Out(stream.Signature(fill_layout(config.engine))),
-                **memory_members(config),
+                **user_members(cache.address_bits, cache.beat_bits),
             }
         )
 
@@ -74,9 +58,7 @@ class ActivationCache(wiring.Component):
         m = Module()
         m.submodules.cache = cache = ForwardCache(self.config.forward_cache)
         wiring.connect(m, wiring.flipped(self.i), cache.i)
-        for name in memory_members(self.config):
-            ends = getattr(cache, name), wiring.flipped(getattr(self, name))
-            wiring.connect(m, *(ends if name[0] == "o" else ends[::-1]))
+        pass_memory(m, self, cache)
         self._store(m, cache)
         last = self._fetch(m, cache)
         # Codes that the cache has given are still in flight for some cycles.

@@ -4,14 +4,15 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.adapters.activation_cache import ActivationCache, memory_members
+from seedbed.hw.adapters.activation_cache import ActivationCache
 from seedbed.hw.adapters.job_control import JobControl, command_layout
-from seedbed.hw.adapters.job_counters import COUNTERS, JobCounters, counters_layout
+from seedbed.hw.adapters.job_counters import JobCounters, counters_layout
 from seedbed.hw.adapters.layer_engine import LayerEngine
 from seedbed.hw.adapters.sample_trainer import SampleTrainer
 from seedbed.hw.engine.parameter_loader import packet_layout, words_layout
 from seedbed.hw.engine.sample_intake import label_shape, sample_layout
-from seedbed.spec.instantft import InstantFtConfig
+from seedbed.hw.memory.memory_port import pass_memory, user_members
+from seedbed.spec.instantft import COUNTERS, InstantFtConfig
 
 __all__ = ["COUNTERS", "InstantFt", "command_layout", "result_layout", "sample_layout"]
 
@@ -113,6 +114,7 @@ class InstantFt(wiring.Component):
 
     def __init__(self, config: InstantFtConfig):
         self.config = config
+        cache = config.forward_cache
         super().__init__(
             {
                 "i": In(stream.Signature(command_layout(config))),
@@ -120,7 +122,7 @@ class InstantFt(wiring.Component):
                 "i_samples": In(stream.Signature(sample_layout(config))),
                 "o": Out(stream.Signature(result_layout(config))),
                 "o_parameters": Out(stream.Signature(words_layout(config.engine))),
-                **memory_members(config),
+                **user_members(cache.address_bits, cache.beat_bits),
                 "counters": Out(counters_layout()),
             }
         )
@@ -132,9 +134,7 @@ class InstantFt(wiring.Component):
         m.submodules.control = control = JobControl(self.config)
         m.submodules.trainer = trainer = SampleTrainer(self.config)
         flipped = wiring.flipped
-        for name in memory_members(self.config):
-            ends = getattr(cache, name), flipped(getattr(self, name))
-            wiring.connect(m, *(ends if name[0] == "o" else ends[::-1]))
+        pass_memory(m, self, cache)
         wiring.connect(m, flipped(self.i), control.i)
         wiring.connect(m, flipped(self.i_samples), control.i_samples)
         wiring.connect(m, control.o_put, engine.i_put)

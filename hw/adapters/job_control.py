@@ -1,6 +1,6 @@
 """Takes commands, and a job's samples one by one; looks each up, and hands it over."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -8,15 +8,15 @@ from seedbed.hw.adapters.layer_engine import Program, program_layout
 from seedbed.hw.engine.sample_intake import SampleIntake, label_shape, sample_layout
 from seedbed.hw.engine.store_writes import put_layout
 from seedbed.hw.memory.forward_cache_layouts import answer_layout, request_layout
+from seedbed.hw.parts.codes import codes
+from seedbed.hw.parts.job_counter import JobCounter
 from seedbed.spec.forward_cache import FORWARD_CACHE_KINDS, FORWARD_CACHE_STATUS
 from seedbed.spec.instantft import INSTANTFT_KINDS, INSTANTFT_STATUS, InstantFtConfig
 
 __all__ = ["JobControl", "command_layout", "handover_layout"]
 
-_TRAIN, _INFER, _CLEAR, _READ, _FORGET = range(len(INSTANTFT_KINDS))
-_OK, _COMMAND, _SAMPLE, _INDEX, _MEMORY, _PARAMETERS = range(len(INSTANTFT_STATUS))
-_FETCH, _STORE, _EMPTY = range(len(FORWARD_CACHE_KINDS))
-_DONE, _MISS, _RANGE = range(len(FORWARD_CACHE_STATUS) - 2)
+_KINDS, _STATUS = codes(INSTANTFT_KINDS), codes(INSTANTFT_STATUS)
+_REQUESTS, _ANSWERS = codes(FORWARD_CACHE_KINDS), codes(FORWARD_CACHE_STATUS)
 
 
 def command_layout(config: InstantFtConfig) -> data.StructLayout:
@@ -33,6 +33,26 @@ def handover_layout(config: InstantFtConfig) -> data.StructLayout:
     """
     marks = dict.fromkeys(("train", "hit", "first", "last", "buffer_select"), 1)
     return data.StructLayout({"label": label_shape(config), **marks})
+
+
+class _Job:
+    """Signals of the command that runs, which its states share."""
+
+    def __init__(self, config: InstantFtConfig):
+        self.command = Signal(command_layout(config), reset_less=True)
+        # Reset, because the kind without a command is seen outside.
+        self.kind = Signal(3)
+        self.status = Signal(3)
+        self.trains = Signal()
+        self.counter = JobCounter(self.command)
+        self.hit = Signal()
+        self.discard = Signal()
+        self.parameter_error = Signal()
+        # The request for the activations of a sample: it is wanted, taken, and answered.
+        self.wanted = Signal()
+        self.requested = Signal()
+        self.answered = Signal()
+        self.answer = Signal(answer_layout()["status"].shape)
 
 
 class JobControl(wiring.Component):
@@ -94,41 +114,30 @@ class JobControl(wiring.Component):
         m.submodules.intake = intake = SampleIntake(self.config)
         wiring.connect(m, wiring.flipped(self.i_samples), intake.i)
         wiring.connect(m, intake.o, wiring.flipped(self.o_put))
-        self._job = Signal(command_layout(self.config), reset_less=True)
-        # Reset, because the kind without a command is seen outside.
-        self._kind = Signal(3)
-        self._status = Signal(3)
-        self._trains = Signal()
-        # Samples left in the epoch, epochs left, and samples of the batch so far.
-        self._left = Signal(16)
-        self._epochs = Signal(16)
-        self._batch = Signal(9)
-        self._hit = Signal()
-        self._discard = Signal()
-        self._parameters_bad = Signal()
+        job = _Job(self.config)
         m.d.comb += [
-            self._trains.eq(self._kind == _TRAIN),
-            self.rate.eq(self._job.rate),
+            job.trains.eq(job.kind == _KINDS["train"]),
+            self.rate.eq(job.command.rate),
             intake.buffer_select.eq(self.buffer_select),
-            intake.discard.eq(self._discard),
+            intake.discard.eq(job.discard),
             self.o_program.payload.buffer_select.eq(self.buffer_select),
             self.o_request.payload.index.eq(intake.index),
-            self.o_status.payload.status.eq(self._status),
+            self.o_status.payload.status.eq(job.status),
         ]
         with m.If(self.length_error):
-            m.d.sync += self._parameters_bad.eq(1)
-        self._lookup(m, intake)
+            m.d.sync += job.parameter_error.eq(1)
+        self._lookup(m, job, intake)
         with m.FSM() as machine:
             m.d.comb += self.idle.eq(machine.ongoing("COMMAND"))
-            self._command_states(m)
-            self._sample_states(m, intake)
-            self._network_states(m)
-            self._end_states(m, intake)
+            self._command_states(m, job)
+            self._sample_states(m, job, intake)
+            self._network_states(m, job)
+            self._end_states(m, job, intake)
         return m
 
-    def _fail(self, m, status):
+    def _fail(self, m, job, status: str):
         """End the command; samples are discarded until the next one."""
-        m.d.sync += [self._status.eq(status), self._discard.eq(1)]
+        m.d.sync += [job.status.eq(_STATUS[status]), job.discard.eq(1)]
         m.next = "DRAIN"
 
     def _ask(self, m, program, then: str):
@@ -137,71 +146,62 @@ class JobControl(wiring.Component):
         with m.If(self.o_program.ready):
             m.next = then
 
-    def _fetch(self, m):
-        m.d.sync += [self._wanted.eq(1), self._requested.eq(0), self._answered.eq(0)]
+    def _fetch(self, m, job):
+        m.d.sync += [job.wanted.eq(1), job.requested.eq(0), job.answered.eq(0)]
 
-    def _lookup(self, m, intake):
+    def _lookup(self, m, job, intake):
         """Fetch a sample's activations while the rest of its image comes."""
         request, answer = self.o_request, self.i_answer
-        self._wanted = Signal()
-        self._requested = Signal()
-        self._answered = Signal()
-        self._answer = Signal.like(answer.payload.status)
         with m.If(intake.begins):
-            m.d.sync += self._hit.eq(self._trains)
-            with m.If(self._trains):
-                self._fetch(m)
-        with m.If(self._wanted):
+            m.d.sync += job.hit.eq(job.trains)
+            with m.If(job.trains):
+                self._fetch(m, job)
+        with m.If(job.wanted):
             m.d.comb += [
-                request.valid.eq(~self._requested),
-                request.payload.kind.eq(_FETCH),
+                request.valid.eq(~job.requested),
+                request.payload.kind.eq(_REQUESTS["fetch"]),
                 answer.ready.eq(1),
             ]
             with m.If(request.ready):
-                m.d.sync += self._requested.eq(1)
+                m.d.sync += job.requested.eq(1)
             with m.If(answer.valid):
                 m.d.sync += [
-                    self._wanted.eq(0),
-                    self._answered.eq(1),
-                    self._answer.eq(answer.payload.status),
+                    job.wanted.eq(0),
+                    job.answered.eq(1),
+                    job.answer.eq(answer.payload.status),
                 ]
 
-    def _command_states(self, m):
+    def _command_states(self, m, job):
         """Take a command, check it, and begin."""
-        job, request = self._job, self.o_request
+        command, request = self.i.payload, self.o_request
         with m.State("COMMAND"):
             m.d.comb += self.i.ready.eq(~self.hold)
             with m.If(self.i.valid & self.i.ready):
                 m.d.sync += [
-                    job.eq(self.i.payload),
-                    self._kind.eq(self.i.payload.kind),
-                    self._status.eq(_OK),
-                    self._left.eq(self.i.payload.samples),
-                    self._epochs.eq(self.i.payload.epochs),
-                    self._batch.eq(0),
-                    self._discard.eq(0),
-                    self._parameters_bad.eq(0),
+                    job.command.eq(command),
+                    job.kind.eq(command.kind),
+                    job.status.eq(_STATUS["ok"]),
                 ]
+                job.counter.begin(m, command)
+                m.d.sync += [job.discard.eq(0), job.parameter_error.eq(0)]
                 m.next = "BEGIN"
-                with m.If(self._parameters_bad):
-                    self._fail(m, _PARAMETERS)
-        with m.State("BEGIN"), m.Switch(self._kind):
-            with m.Case(_TRAIN, _INFER):
+                with m.If(job.parameter_error):
+                    self._fail(m, job, "parameters")
+        with m.State("BEGIN"), m.Switch(job.kind):
+            with m.Case(_KINDS["train"], _KINDS["infer"]):
                 m.next = "IMAGE"
-                no_samples = (job.samples == 0) | (job.epochs == 0)
-                bad_batch = (job.batch == 0) | (job.batch > 256)
-                with m.If(no_samples | (self._trains & bad_batch)):
-                    self._fail(m, _COMMAND)
-            with m.Case(_CLEAR):
+                with m.If(job.counter.refused(job.trains, 256)):
+                    self._fail(m, job, "command")
+            with m.Case(_KINDS["clear"]):
                 self._ask(m, Program.CLEAR, "ENGINE")
-            with m.Case(_READ):
+            with m.Case(_KINDS["read"]):
                 self._ask(m, Program.READ, "ENGINE")
-            with m.Case(_FORGET):
-                m.d.comb += [request.valid.eq(1), request.payload.kind.eq(_EMPTY)]
+            with m.Case(_KINDS["forget"]):
+                m.d.comb += [request.valid.eq(1), request.payload.kind.eq(_REQUESTS["clear"])]
                 with m.If(request.ready):
                     m.next = "FORGET"
             with m.Default():
-                self._fail(m, _COMMAND)
+                self._fail(m, job, "command")
         with m.State("FORGET"):
             m.d.comb += self.i_answer.ready.eq(1)
             with m.If(self.i_answer.valid):
@@ -209,7 +209,7 @@ class JobControl(wiring.Component):
         with m.State("ENGINE"), m.If(self.o_program.ready):
             m.next = "DRAIN"
 
-    def _sample_states(self, m, intake):
+    def _sample_states(self, m, job, intake):
         """Take an image, and wait for what the cache says of it."""
         with m.State("IMAGE"):
             m.d.comb += intake.enable.eq(1)
@@ -217,79 +217,72 @@ class JobControl(wiring.Component):
                 m.next = "LENGTH_ERROR"
             with m.If(intake.done):
                 m.next = "LOOKUP"
-                with m.If(self._kind == _INFER):
+                with m.If(job.kind == _KINDS["infer"]):
                     m.next = "BASE"
-        with m.State("LENGTH_ERROR"), m.If(~self._wanted):
-            self._fail(m, _SAMPLE)
-        with m.State("LOOKUP"), m.If(self._answered), m.Switch(self._answer):
-            with m.Case(_DONE):
+        with m.State("LENGTH_ERROR"), m.If(~job.wanted):
+            self._fail(m, job, "sample")
+        with m.State("LOOKUP"), m.If(job.answered), m.Switch(job.answer):
+            with m.Case(_ANSWERS["done"]):
                 m.next = "HANDOVER"
-            with m.Case(_MISS):
-                m.d.sync += self._hit.eq(0)
+            with m.Case(_ANSWERS["miss"]):
+                m.d.sync += job.hit.eq(0)
                 m.next = "BASE"
-            with m.Case(_RANGE):
-                self._fail(m, _INDEX)
+            with m.Case(_ANSWERS["range"]):
+                self._fail(m, job, "index")
             with m.Default():
-                self._fail(m, _MEMORY)
+                self._fail(m, job, "memory")
 
-    def _request_store(self, m):
+    def _request_store(self, m, job):
         """Request that the cache stores an entry, if it is not requested yet."""
         request = self.o_request
-        m.d.comb += [request.valid.eq(~self._requested), request.payload.kind.eq(_STORE)]
+        m.d.comb += [request.valid.eq(~job.requested), request.payload.kind.eq(_REQUESTS["store"])]
         with m.If(request.ready):
-            m.d.sync += self._requested.eq(1)
+            m.d.sync += job.requested.eq(1)
 
-    def _network_states(self, m):
+    def _network_states(self, m, job):
         """Run the frozen network, and store its activations; they are then fetched."""
         answer = self.i_answer
         with m.State("BASE"), m.If(self.o_sample.ready):
             self._ask(m, Program.BASE, "RUN")
         with m.State("RUN"), m.If(self.o_program.ready):
-            m.d.sync += self._requested.eq(0)
+            m.d.sync += job.requested.eq(0)
             m.next = "HANDOVER"
-            with m.If(self._trains):
+            with m.If(job.trains):
                 m.next = "SCAN"
         with m.State("SCAN"):
             # The cache waits for codes, and codes for the cache.
-            self._request_store(m)
+            self._request_store(m, job)
             self._ask(m, Program.SCAN, "STORE")
         with m.State("STORE"):
-            self._request_store(m)
+            self._request_store(m, job)
             m.d.comb += answer.ready.eq(1)
             with m.If(answer.valid), m.Switch(answer.payload.status):
-                with m.Case(_DONE):
-                    self._fetch(m)
+                with m.Case(_ANSWERS["done"]):
+                    self._fetch(m, job)
                     m.next = "LOOKUP"
-                with m.Case(_RANGE):
-                    self._fail(m, _INDEX)
+                with m.Case(_ANSWERS["range"]):
+                    self._fail(m, job, "index")
                 with m.Default():
-                    self._fail(m, _MEMORY)
+                    self._fail(m, job, "memory")
 
-    def _end_states(self, m, intake):
+    def _end_states(self, m, job, intake):
         """Hand a sample over; after the last one, end the command."""
-        job, sample = self._job, self.o_sample
-        last = (self._batch == job.batch - 1) | (self._left == 1)
+        sample, counter = self.o_sample, job.counter
         m.d.comb += [
-            sample.payload.train.eq(self._trains),
+            sample.payload.train.eq(job.trains),
             sample.payload.label.eq(intake.label),
-            sample.payload.hit.eq(self._hit),
-            sample.payload.first.eq(self._batch == 0),
-            sample.payload.last.eq(last),
+            sample.payload.hit.eq(job.hit),
+            sample.payload.first.eq(counter.batch_begins),
+            sample.payload.last.eq(counter.batch_ends),
             sample.payload.buffer_select.eq(self.buffer_select),
         ]
         with m.State("HANDOVER"):
             m.d.comb += sample.valid.eq(1)
             with m.If(sample.ready):
-                m.d.sync += [
-                    self.buffer_select.eq(~self.buffer_select),
-                    self._left.eq(self._left - 1),
-                    self._batch.eq(Mux(last, 0, self._batch + 1)),
-                ]
+                m.d.sync += self.buffer_select.eq(~self.buffer_select)
                 m.next = "IMAGE"
-                with m.If(self._left == 1):
-                    m.d.sync += [self._left.eq(job.samples), self._epochs.eq(self._epochs - 1)]
-                    with m.If(self._epochs == 1):
-                        m.next = "DRAIN"
+                with counter.step(m), m.If(counter.last_epoch):
+                    m.next = "DRAIN"
         with m.State("DRAIN"), m.If(sample.ready):
             m.next = "END"
         with m.State("END"):

@@ -4,12 +4,9 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.spec.instantft import INSTANTFT_KINDS, InstantFtConfig
+from seedbed.spec.instantft import COUNTERS, INSTANTFT_KINDS, InstantFtConfig
 
-__all__ = ["COUNTERS", "JobCounters", "counters_layout"]
-
-#: What is counted, 32 bits each, from a job's command on.
-COUNTERS = ("samples", "hits", "misses", "batches", "saturations", "cycles")
+__all__ = ["JobCounters", "counters_layout"]
 
 
 def counters_layout() -> data.StructLayout:

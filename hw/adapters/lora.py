@@ -10,12 +10,12 @@ from seedbed.hw.adapters.train_adapters import TrainAdapters
 from seedbed.hw.engine.parameter_loader import words_layout
 from seedbed.hw.engine.pipeline_timing import cycles
 from seedbed.hw.engine.vector_loader import VectorLoader, vectors_layout
+from seedbed.hw.parts.codes import codes
 from seedbed.spec import LORA_KINDS, LORA_STATUS, LoraConfig
 
 __all__ = ["Lora", "command_layout", "result_layout"]
 
-_TRAIN, _INFER, _UPDATE, _CLEAR, _READ = range(len(LORA_KINDS))
-_OK, _COMMAND, _SAMPLE, _GRADIENTS, _PARAMETERS = range(len(LORA_STATUS))
+_KINDS, _STATUS = codes(LORA_KINDS), codes(LORA_STATUS)
 #: Cycles from a sample's last beat to its first program.
 START = 1
 #: Cycles from the end of a program to its answer.
@@ -211,30 +211,30 @@ class Lora(wiring.Component):
                 m.d.sync += [
                     self._kind.eq(command.kind),
                     rate.eq(command.rate),
-                    self._status.eq(Mux(self._length_error, _PARAMETERS, _OK)),
+                    self._status.eq(Mux(self._length_error, _STATUS["parameters"], _STATUS["ok"])),
                     self._length_error.eq(0),
                 ]
                 with m.Switch(command.kind):
-                    with m.Case(_TRAIN, _INFER):
+                    with m.Case(_KINDS["train"], _KINDS["infer"]):
                         m.next = "SAMPLE"
-                    with m.Case(_UPDATE):
+                    with m.Case(_KINDS["update"]):
                         m.d.sync += [self._empty.eq(1), failed.eq(0)]
                         with m.If(failed):
-                            m.d.sync += self._status.eq(_GRADIENTS)
+                            m.d.sync += self._status.eq(_STATUS["gradients"])
                         m.next = "PROGRAM"
                         with m.If(self._empty | failed):
                             m.next = "ANSWER"
-                    with m.Case(_CLEAR, _READ):
+                    with m.Case(_KINDS["clear"], _KINDS["read"]):
                         m.next = "PROGRAM"
                     with m.Default():
-                        m.d.sync += self._status.eq(_COMMAND)
+                        m.d.sync += self._status.eq(_STATUS["command"])
                         m.next = "ANSWER"
 
     def _sample_states(self, m, engine):
         """Run a sample forward; then, in training, back, and accumulate its gradients."""
         with m.State("SAMPLE"), m.If(self._full):
             with m.If(self._bad):
-                m.d.sync += [self._status.eq(_SAMPLE), self._full.eq(0)]
+                m.d.sync += [self._status.eq(_STATUS["sample"]), self._full.eq(0)]
                 m.next = "ANSWER"
             with m.Else():
                 m.d.comb += engine.i.payload.buffer_select.eq(self._buffer_select)
@@ -245,7 +245,7 @@ class Lora(wiring.Component):
                         self._pending.eq(1),
                     ]
                     m.next = "GRADIENTS"
-                    with m.If(self._kind == _INFER):
+                    with m.If(self._kind == _KINDS["infer"]):
                         m.next = "IDLE"
         with m.State("GRADIENTS"):
             done, fits = self._gradients(m, engine)
@@ -263,10 +263,9 @@ class Lora(wiring.Component):
     def _program_states(self, m, engine):
         """Run the program of a command without a sample, and answer."""
         wait = Signal(range(SETTLE + 1))
-        programs = {_UPDATE: Program.UPDATE, _CLEAR: Program.CLEAR, _READ: Program.READ}
         with m.State("PROGRAM"), m.Switch(self._kind):
-            for kind, program in programs.items():
-                with m.Case(kind), m.If(self._ask(m, engine, program)):
+            for name in ("update", "clear", "read"):
+                with m.Case(_KINDS[name]), m.If(self._ask(m, engine, Program[name.upper()])):
                     m.next = "ANSWER"
         with m.State("ANSWER"):
             # Not before the program is over, and what saturated counted.

@@ -1,19 +1,10 @@
-"""AXI4-Lite interface of a register block, and members with AXI names."""
+"""AXI4-Lite accesses as words, and members with AXI names."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Member, Out
 
-__all__ = [
-    "AxiLite",
-    "axi_memory",
-    "axi_stream",
-    "connect_lite",
-    "lite_members",
-    "octets",
-    "strobed",
-    "write_register",
-]
+__all__ = ["AxiLite", "axi_stream", "lite_members", "octets"]
 
 _OKAY, _SLVERR = 0b00, 0b10
 
@@ -44,22 +35,6 @@ def lite_members(name: str, address_bits: int) -> dict[str, Member]:
 def octets(bits: int) -> int:
     """Return ``bits``, rounded up to whole bytes."""
     return -(-bits // 8) * 8
-
-
-def axi_memory(name: str, address_bits: int, bits: int) -> dict[str, Member]:
-    """Return the members of an AXI4 manager port called ``name``, with ``bits`` of data."""
-    address = {
-        "id": Out(1), "addr": Out(address_bits), "len": Out(8), "size": Out(3), "burst": Out(2),
-        "lock": Out(1), "cache": Out(4), "prot": Out(3), "valid": Out(1), "ready": In(1),
-    }  # fmt: skip
-    fields = {f"{channel}{field}": m for channel in ("aw", "ar") for field, m in address.items()}
-    fields |= {
-        "wdata": Out(bits), "wstrb": Out(bits // 8), "wlast": Out(1), "wvalid": Out(1),
-        "wready": In(1), "bid": In(1), "bresp": In(2), "bvalid": In(1), "bready": Out(1),
-        "rid": In(1), "rdata": In(bits), "rresp": In(2), "rlast": In(1), "rvalid": In(1),
-        "rready": Out(1),
-    }  # fmt: skip
-    return {f"{name}_{field}": member for field, member in fields.items()}
 
 
 class AxiLite(wiring.Component):
@@ -130,37 +105,3 @@ class AxiLite(wiring.Component):
                 self.bus_rdata.eq(self.read_data),
             ]
         return m
-
-
-def connect_lite(m: Module, component: wiring.Component, lite: AxiLite, name: str) -> None:
-    """Connect the AXI4-Lite port called ``name`` of a component to its register block."""
-    for member, port in lite.signature.members.items():
-        if member.startswith("bus_"):
-            inner, outer = getattr(lite, member), getattr(component, name + member[3:])
-            m.d.comb += inner.eq(outer) if port.flow is In else outer.eq(inner)
-
-
-def strobed(lite: AxiLite, old: Value) -> Value:
-    """Return the word that is written: bytes without a strobe are those of ``old``, of 32 bits."""
-    parts = [slice(k, k + 8) for k in range(0, 32, 8)]
-    bytes_ = zip(lite.write_strobe, parts, strict=True)
-    return Cat(Mux(strobe, lite.write_data[part], old[part]) for strobe, part in bytes_)
-
-
-def write_register(m, lite: AxiLite, register: Signal, busy, *, zeros: int = 0) -> None:
-    """Write the strobed bytes to a register; the statements belong into the case of its word.
-
-    A signed register is sign-extended to 32 bits. The write is refused while ``busy``, if the
-    register does not hold the value, and if the low ``zeros`` bits are not 0.
-    """
-    old = Signal(32, name=f"old_{register.name}")
-    m.d.comb += old.eq(register)
-    new = strobed(lite, old)
-    if register.shape().signed:
-        high = new[len(register) - 1 :]
-        unfit = high.any() & ~high.all()
-    else:
-        unfit = new[len(register) :].any()
-    m.d.comb += lite.write_refused.eq(busy | unfit | new[:zeros].any())
-    with m.If(lite.write & ~lite.write_refused):
-        m.d.sync += register.eq(new)

@@ -1,65 +1,15 @@
 """The forward cache with AXI4 and AXI4-Stream ports."""
 
-from amaranth.hdl import Cat, ClockDomain, Const, Module, Signal, Value
+from amaranth.hdl import ClockDomain, Module, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.axi.axi import axi_memory, axi_stream
+from seedbed.hw.axi.axi import axi_stream
+from seedbed.hw.axi.axi_memory import ADDRESS_BITS, axi_memory, connect_memory
 from seedbed.hw.memory.forward_cache import ForwardCache
 from seedbed.spec import ForwardCacheConfig
 
-__all__ = ["ADDRESS_BITS", "ForwardCacheAxi", "connect_memory"]
-
-ADDRESS_BITS = 32
-#: Bits of an offset in a page of 4 KiB, whose boundary an AXI burst must not cross.
-PAGE_BITS = 12
-
-_INCREASING = 0b01
-#: Normal, non-cacheable, bufferable memory.
-_BUFFERABLE = 0b0011
-
-
-def connect_memory(m, ports, core, base, beat_bytes: int):
-    """Connect a core's memory ports to the five channels of the AXI4 port ``m_axi``.
-
-    ``base`` is the byte address of the core's memory; its low 12 bits are ignored.
-    """
-    command, write = core.o_command, core.o_write
-    response, read = core.i_response, core.i_read
-    size = beat_bytes.bit_length() - 1
-    # The base is page-aligned, so that the adder has the page bits only.
-    offset = Signal(ADDRESS_BITS)
-    m.d.comb += offset.eq(Cat(Const(0, size), command.payload.address))
-    pages = base[PAGE_BITS:] + offset[PAGE_BITS:]
-    for channel in ("aw", "ar"):
-        fields = {
-            "id": 0, "addr": Cat(offset[:PAGE_BITS], pages), "len": command.payload.length,
-            "size": size, "burst": _INCREASING, "lock": 0, "cache": _BUFFERABLE, "prot": 0,
-        }  # fmt: skip
-        for name, value in fields.items():
-            m.d.comb += getattr(ports, f"m_axi_{channel}{name}").eq(value)
-    m.d.comb += [
-        ports.m_axi_awvalid.eq(command.valid & command.payload.write),
-        ports.m_axi_arvalid.eq(command.valid & ~command.payload.write),
-        command.ready.eq(
-            (ports.m_axi_awready & command.payload.write)
-            | (ports.m_axi_arready & ~command.payload.write)
-        ),
-        ports.m_axi_wdata.eq(write.payload.data),
-        ports.m_axi_wstrb.eq(~0),
-        ports.m_axi_wlast.eq(write.payload.last),
-        ports.m_axi_wvalid.eq(write.valid),
-        write.ready.eq(ports.m_axi_wready),
-        # SLVERR and DECERR.
-        response.payload.error.eq(ports.m_axi_bresp[1]),
-        response.valid.eq(ports.m_axi_bvalid),
-        ports.m_axi_bready.eq(response.ready),
-        read.payload.data.eq(ports.m_axi_rdata),
-        read.payload.error.eq(ports.m_axi_rresp[1]),
-        read.payload.last.eq(ports.m_axi_rlast),
-        read.valid.eq(ports.m_axi_rvalid),
-        ports.m_axi_rready.eq(read.ready),
-    ]
+__all__ = ["ForwardCacheAxi"]
 
 
 class ForwardCacheAxi(wiring.Component):
@@ -107,7 +57,7 @@ class ForwardCacheAxi(wiring.Component):
             | axi_stream("m_axis_answer", 8, Out)
             | axi_stream("s_axis_codes", 4 * config.store_lanes, In, user=peak)
             | axi_stream("m_axis_codes", 4 * config.fetch_lanes, Out, user=peak)
-            | axi_memory("m_axi", ADDRESS_BITS, config.beat_bits)
+            | axi_memory(config.beat_bits)
         )
 
     def elaborate(self, platform):
@@ -135,5 +85,5 @@ class ForwardCacheAxi(wiring.Component):
             self.m_axis_codes_tvalid.eq(fetched.valid),
             fetched.ready.eq(self.m_axis_codes_tready),
         ]
-        connect_memory(m, self, cache, self.base_address, self.config.beat_bytes)
+        connect_memory(m, self, cache, self.base_address)
         return m

@@ -1,41 +1,24 @@
 """The matrix-vector product with AXI4-Stream and AXI4-Lite ports."""
 
-from amaranth.hdl import Cat, ClockDomain, Const, Module, Signal, Value
+from amaranth.hdl import ClockDomain, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.axi.axi import (
-    AxiLite,
-    axi_stream,
-    connect_lite,
-    lite_members,
-    octets,
-    write_register,
-)
+from seedbed.hw.axi.axi import axi_stream, octets
+from seedbed.hw.axi.registers import RegisterBlock, register_members, status_word
 from seedbed.hw.products.gemv import Gemv
 from seedbed.spec import GemvConfig
+from seedbed.spec.axi_registers import AXI_REGISTERS
 
-__all__ = ["ADDRESS_BITS", "REGISTERS", "GemvAxi"]
-
-ADDRESS_BITS = 5
-#: Byte addresses of the registers.
-REGISTERS = {"control": 0x00, "status": 0x04, "columns": 0x08, "rows": 0x0C, "mode": 0x10}
+__all__ = ["GemvAxi"]
 
 
 class GemvAxi(wiring.Component):
     """:class:`~seedbed.hw.products.gemv.Gemv` with AXI's names, clock and reset.
 
-    Registers, of 32 bits each, by byte address. Another address, or a value that is out of a
-    register's range, has the response SLVERR and no effect::
-
-        0x00 control  w   bit 0: start, with columns, rows and mode; refused while busy
-                          bit 1: clear: abort the job, and end the discarding after an error
-        0x04 status   r   bit 0: busy, from start until the transfer of the job's last result
-                          bit 1: done, from then until the next start
-                          bits 6..4: how the job ended, see seedbed.spec.GEMV_STATUS
-        0x08 columns  rw
-        0x0C rows     rw
-        0x10 mode     rw  bit 0: plain weights; only with the decode ``seedlm``
+    The registers are ``gemv`` of :data:`~seedbed.spec.axi_registers.AXI_REGISTERS`.
+    An unknown address, and a value that a register does not hold, are answered with SLVERR and
+    change nothing.
 
     Parameters
     ----------
@@ -77,7 +60,7 @@ class GemvAxi(wiring.Component):
         results = octets(config.mac.accumulator_width) * config.vectors
         super().__init__(
             {"aclk": In(1), "aresetn": In(1)}
-            | lite_members("s_axi_control", ADDRESS_BITS)
+            | register_members(AXI_REGISTERS["gemv"])
             | axi_stream("s_axis_vector", config.group * lane, In)
             | axi_stream("s_axis_weights", config.beat_bits, In)
             | axi_stream("m_axis_result", results, Out, user=3)
@@ -88,8 +71,7 @@ class GemvAxi(wiring.Component):
         m.domains.sync = sync = ClockDomain()
         m.d.comb += [sync.clk.eq(self.aclk), sync.rst.eq(~self.aresetn)]
         m.submodules.gemv = gemv = Gemv(self.config)
-        m.submodules.lite = lite = AxiLite(ADDRESS_BITS)
-        connect_lite(m, self, lite, "s_axi_control")
+        block = RegisterBlock(m, self, AXI_REGISTERS["gemv"])
         lane = octets(self.config.activation_width)
         vector, weights, result = gemv.i_vector, gemv.i_weights, gemv.o
         width = self.config.activation_width
@@ -114,53 +96,41 @@ class GemvAxi(wiring.Component):
             self.m_axis_result_tvalid.eq(result.valid),
             result.ready.eq(self.m_axis_result_tready),
         ]
-        self._registers(m, lite, gemv)
+        self._registers(m, block, gemv)
         return m
 
-    def _registers(self, m, lite, gemv):
-        command, result = gemv.i.payload, gemv.o
+    def _registers(self, m, block, gemv):
+        command, result, lite = gemv.i.payload, gemv.o, block.lite
         busy = Signal()
         done = Signal()
         status = Signal(3)
         pending = Signal()
         clear_job = Signal()
-        registers = {
-            "columns": Signal(len(command.columns)),
-            "rows": Signal(len(command.rows)),
+        kept = {
+            "columns": Signal(len(command.columns), name="columns"),
+            "rows": Signal(len(command.rows), name="rows"),
         }
         if self.config.decode == "seedlm":
-            registers["mode"] = Signal(1)
-            m.d.comb += command.plain.eq(registers["mode"])
+            kept["mode"] = Signal(1, name="mode")
+            m.d.comb += command.plain.eq(kept["mode"])
         m.d.comb += [
             gemv.i.valid.eq(pending),
-            command.columns.eq(registers["columns"]),
-            command.rows.eq(registers["rows"]),
+            command.columns.eq(kept["columns"]),
+            command.rows.eq(kept["rows"]),
             command.clear.eq(clear_job),
         ]
         with m.If(gemv.i.ready):
             m.d.sync += pending.eq(0)
         with m.If(result.valid & result.ready), m.If(result.payload.last):
             m.d.sync += [busy.eq(0), done.eq(1), status.eq(result.payload.status)]
-        # Words that are not listed below are refused.
-        m.d.comb += [lite.write_refused.eq(1), lite.read_refused.eq(1)]
         start, clear = lite.write_data[0], lite.write_data[1]
-        with m.Switch(lite.write_word):
-            with m.Case(REGISTERS["control"] >> 2):
+        with block.writes():
+            with block.write("control"):
                 m.d.comb += lite.write_refused.eq(pending | (busy & start & ~clear))
                 with m.If(lite.write & ~lite.write_refused & lite.write_strobe[0]):
                     m.d.sync += [pending.eq(start | clear), clear_job.eq(clear)]
                     with m.If(start & ~clear):
                         m.d.sync += [busy.eq(1), done.eq(0)]
-            for name, register in registers.items():
-                with m.Case(REGISTERS[name] >> 2):
-                    # A pending command must not change.
-                    write_register(m, lite, register, pending)
-        with m.Switch(lite.read_word):
-            with m.Case(REGISTERS["status"] >> 2):
-                m.d.comb += [
-                    lite.read_refused.eq(0),
-                    lite.read_data.eq(Cat(busy, done, Const(0, 2), status)),
-                ]
-            for name, register in registers.items():
-                with m.Case(REGISTERS[name] >> 2):
-                    m.d.comb += [lite.read_refused.eq(0), lite.read_data.eq(register)]
+            # A pending command must not change.
+            block.hold(kept, pending)
+        block.show({"status": status_word(busy, done, status)} | kept)

@@ -4,30 +4,18 @@ from amaranth.hdl import Cat, ClockDomain, Const, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.axi.axi import (
-    AxiLite,
-    axi_memory,
-    axi_stream,
-    connect_lite,
-    lite_members,
-    octets,
-    strobed,
-    write_register,
-)
-from seedbed.hw.axi.forward_cache_axi import ADDRESS_BITS, PAGE_BITS
+from seedbed.hw.axi.axi import axi_stream, octets
+from seedbed.hw.axi.axi_memory import ADDRESS_BITS, axi_memory, connect_reads
+from seedbed.hw.axi.registers import RegisterBlock, register_members, status_word
 from seedbed.hw.axi.trainer_axi import connect_results, extended
 from seedbed.hw.kept.sparse_trainer import SparseTrainer
+from seedbed.hw.parts.codes import codes
 from seedbed.spec import SparseTrainerConfig
+from seedbed.spec.axi_registers import AXI_REGISTERS
 from seedbed.spec.sparse_trainer import SPARSE_TRAINER_KINDS, SPARSE_TRAINER_STATUS
 
-__all__ = ["ENTRY_FIELDS", "LAYER_FIELDS", "REGISTERS", "SparseTrainerAxi"]
+__all__ = ["ENTRY_FIELDS", "LAYER_FIELDS", "SparseTrainerAxi"]
 
-#: Names of the registers, one a word of 32 bits; those of a command have the names of its fields.
-_WORDS = ["control", "status", "steps", "saturated", "base"]
-_WORDS += ["kind", "samples", "epochs", "batch", "seed", "rate", "decay", "shift"]
-#: Byte addresses of the registers.
-REGISTERS = {name: 4 * k for k, name in enumerate(_WORDS)}
-REGISTER_BITS = 6
 #: Bits of the fields of a row of the table of layers, the first one lowest.
 LAYER_FIELDS = {
     "columns": 16, "rows": 16, "address": 32, "entries": 16, "shift": 8, "bias_shift": 8,
@@ -38,32 +26,15 @@ LAYER_BITS = 128
 ENTRY_FIELDS = {"row": 16, "column": 16, "value": 32}
 #: Bits of a beat of results, of the log, and of entries.
 RESULT_BITS = LOG_BITS = ENTRY_BITS = 64
-_ABORT = SPARSE_TRAINER_KINDS.index("abort")
-_TRAIN = SPARSE_TRAINER_KINDS.index("train")
-_ABORTED = SPARSE_TRAINER_STATUS.index("aborted")
-_INCREASING, _BUFFERABLE = 0b01, 0b0011
+_KINDS, _STATUS = codes(SPARSE_TRAINER_KINDS), codes(SPARSE_TRAINER_STATUS)
 
 
 class SparseTrainerAxi(wiring.Component):
     """:class:`~seedbed.hw.kept.sparse_trainer.SparseTrainer` with AXI's names, clock and reset.
 
-    Registers, of 32 bits each, by byte address; another address, or a value that a register does
-    not hold, is answered with SLVERR and changes nothing::
-
-        0x00 control   w   bit 0: start the command that the registers below hold; refused while
-                           busy. bit 1: abort the command that runs, or that waits for the end of
-                           a table of layers, which is then dropped; ignored unless busy
-        0x04 status    r   bit 0: busy, from start until the last beats of the command are taken
-                           bit 1: done, from then until the next start
-                           bits 7..4: how it ended, see seedbed.spec.SPARSE_TRAINER_STATUS
-        0x08 steps     r   steps trained in the current or last command
-        0x0C saturated r   gains of the last command that saturated
-        0x10 base      rw  where address 0 of the core is in memory: its low 12 bits are 0
-        0x14 kind      rw  see seedbed.spec.SPARSE_TRAINER_KINDS
-        0x18 samples, 0x1C epochs, 0x20 batch, 0x24 seed, 0x28 rate, 0x2C decay, 0x30 shift
-                       rw  as in a command of the core
-
-    Those that are rw are refused while busy.
+    The registers are ``sparse_trainer`` of :data:`~seedbed.spec.axi_registers.AXI_REGISTERS`.
+    An unknown address, and a value that a register does not hold, are answered with SLVERR and
+    change nothing. So are writes to registers with access ``write`` while busy.
 
     Parameters
     ----------
@@ -110,14 +81,14 @@ class SparseTrainerAxi(wiring.Component):
         lanes = octets(config.activation_width) * config.gemv.group
         super().__init__(
             {"aclk": In(1), "aresetn": In(1)}
-            | lite_members("s_axi_control", REGISTER_BITS)
+            | register_members(AXI_REGISTERS["sparse_trainer"])
             | axi_stream("s_axis_layers", LAYER_BITS, In)
             | axi_stream("s_axis_entries", ENTRY_BITS, In)
             | axi_stream("s_axis_samples", lanes, In, user=label)
             | axi_stream("m_axis_results", RESULT_BITS, Out)
             | axi_stream("m_axis_log", LOG_BITS, Out)
             | axi_stream("m_axis_entries", ENTRY_BITS, Out)
-            | axi_memory("m_axi", ADDRESS_BITS, config.beat_bits)
+            | axi_memory(config.beat_bits)
         )
 
     def elaborate(self, platform):
@@ -125,13 +96,12 @@ class SparseTrainerAxi(wiring.Component):
         m.domains.sync = sync = ClockDomain()
         m.d.comb += [sync.clk.eq(self.aclk), sync.rst.eq(~self.aresetn)]
         m.submodules.core = core = SparseTrainer(self.config)
-        m.submodules.lite = lite = AxiLite(REGISTER_BITS)
-        connect_lite(m, self, lite, "s_axi_control")
+        block = RegisterBlock(m, self, AXI_REGISTERS["sparse_trainer"])
         self._inputs(m, core)
         status = Signal.like(core.o_status.payload.status, name="ended_status")
         ended = self._outputs(m, core, status)
-        base = self._registers(m, lite, core, ended, status)
-        self._memory(m, core, base)
+        base = self._registers(m, block, core, ended, status)
+        connect_reads(m, self, core, base)
         return m
 
     def _inputs(self, m, core):
@@ -172,12 +142,11 @@ class SparseTrainerAxi(wiring.Component):
         sample = Cat(extended(result.loss, 32), extended(result.best, 8), result.error)
         logged = Cat(extended(step.seed, 32), extended(step.gain, 32))
         ending = Cat(Const(0, 48), status)
-        return connect_results(m, self, core, sample, logged, ending, _TRAIN)
+        return connect_results(m, self, core, sample, logged, ending, _KINDS["train"])
 
-    def _registers(self, m, lite, core, ended, ended_status) -> Signal:
+    def _registers(self, m, block, core, ended, ended_status) -> Signal:
         """Hold the registers, and set the status of a command that ends; return the base."""
-        command, log, end = core.i, core.o_log, core.o_status.payload
-        kept = {name: Signal(field.shape, name=name) for name, field in command.payload.shape()}
+        command, log, end, lite = core.i, core.o_log, core.o_status.payload, block.lite
         base = Signal(ADDRESS_BITS)
         busy = Signal()
         done = Signal()
@@ -186,34 +155,27 @@ class SparseTrainerAxi(wiring.Component):
         status = Signal.like(end.status, name="status")
         saturated = Signal.like(end.saturated, name="saturated")
         steps = Signal.like(end.steps, name="steps")
-        m.d.comb += command.valid.eq(pending | aborting)
-        m.d.comb += [command.payload[name].eq(register) for name, register in kept.items()]
+        kept = block.command(command, pending | aborting)
         # An abort replaces a command that waits for its transfer.
         with m.If(~pending | aborting):
-            m.d.comb += command.payload.kind.eq(_ABORT)
+            m.d.comb += command.payload.kind.eq(_KINDS["abort"])
         with m.If(command.ready):
             m.d.sync += [pending.eq(0), aborting.eq(0)]
         m.d.comb += ended_status.eq(end.status)
-        with m.If((end.kind == _ABORT) & (kept["kind"] != _ABORT)):
-            m.d.comb += ended_status.eq(_ABORTED)
+        with m.If((end.kind == _KINDS["abort"]) & (kept["kind"] != _KINDS["abort"])):
+            m.d.comb += ended_status.eq(_STATUS["aborted"])
         with m.If(log.valid & log.ready):
             m.d.sync += steps.eq(steps + 1)
-        # What is not named below is refused.
-        m.d.comb += [lite.write_refused.eq(1), lite.read_refused.eq(1)]
-        with m.Switch(lite.write_word):
-            with m.Case(REGISTERS["control"] >> 2):
-                word = strobed(lite, Const(0, 32))
+        with block.writes():
+            with block.write("control"):
+                word = block.strobed(Const(0, 32))
                 m.d.comb += lite.write_refused.eq((busy & word[0]) | word[2:].any())
                 with m.If(lite.write & ~lite.write_refused):
                     with m.If(word[0]):
                         m.d.sync += [pending.eq(1), busy.eq(1), done.eq(0), steps.eq(0)]
                     with m.If(word[1] & busy):
                         m.d.sync += aborting.eq(1)
-            for name, register in (kept | {"base": base}).items():
-                with m.Case(REGISTERS[name] >> 2):
-                    write_register(
-                        m, lite, register, busy, zeros=PAGE_BITS if register is base else 0
-                    )
+            block.hold(kept | {"base": base}, busy)
         with m.If(ended):
             m.d.sync += [
                 busy.eq(0),
@@ -222,52 +184,22 @@ class SparseTrainerAxi(wiring.Component):
                 status.eq(ended_status),
                 saturated.eq(end.saturated),
             ]
-        shown = kept | {"base": base, "status": Cat(busy, done, Const(0, 2), status)}
-        shown |= {"steps": steps, "saturated": saturated}
-        with m.Switch(lite.read_word):
-            for name, value in shown.items():
-                with m.Case(REGISTERS[name] >> 2):
-                    m.d.comb += [lite.read_refused.eq(0), lite.read_data.eq(value)]
+        shown = kept | {"base": base, "status": status_word(busy, done, status)}
+        block.show(shown | {"steps": steps, "saturated": saturated})
         return base
-
-    def _memory(self, m, core, base):
-        """Connect the core's memory ports to the read channels; the others are idle."""
-        command, read = core.o_command, core.i_read
-        size = self.config.beat_bytes.bit_length() - 1
-        # The base is page-aligned, so that the adder has the page bits only.
-        offset = Signal(ADDRESS_BITS)
-        m.d.comb += offset.eq(Cat(Const(0, size), command.payload.address))
-        pages = base[PAGE_BITS:] + offset[PAGE_BITS:]
-        fields = {
-            "addr": Cat(offset[:PAGE_BITS], pages), "len": command.payload.length, "size": size,
-            "burst": _INCREASING, "cache": _BUFFERABLE,
-        }  # fmt: skip
-        for name, value in fields.items():
-            m.d.comb += getattr(self, f"m_axi_ar{name}").eq(value)
-        m.d.comb += [
-            self.m_axi_arvalid.eq(command.valid),
-            command.ready.eq(self.m_axi_arready),
-            read.payload.data.eq(self.m_axi_rdata),
-            # SLVERR and DECERR.
-            read.payload.error.eq(self.m_axi_rresp[1]),
-            read.payload.last.eq(self.m_axi_rlast),
-            read.valid.eq(self.m_axi_rvalid),
-            self.m_axi_rready.eq(read.ready),
-            self.m_axi_bready.eq(1),
-        ]
 
 
 def _connect(m, payload, fields, word) -> Value:
     """Connect the fields of a word to those of a payload; return whether one does not fit."""
-    unfit, at = [], 0
+    overflow, at = [], 0
     for name, bits in fields.items():
         field, given = payload[name], word[at : at + bits]
         m.d.comb += field.eq(given)
         rest = given[len(field) :]
         if field.shape().signed:
             rest = given[len(field) - 1 :]
-            unfit.append(rest.any() & ~rest.all())
+            overflow.append(rest.any() & ~rest.all())
         else:
-            unfit.append(rest.any())
+            overflow.append(rest.any())
         at += bits
-    return Cat(unfit).any()
+    return Cat(overflow).any()

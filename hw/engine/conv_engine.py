@@ -10,6 +10,7 @@ from seedbed.hw.engine.parameter_loader import take_packets, words_layout
 from seedbed.hw.engine.parameter_memory import ParameterMemory
 from seedbed.hw.engine.pipeline_timing import cycles
 from seedbed.hw.engine.vector_loader import vectors_layout
+from seedbed.hw.parts.codes import codes
 from seedbed.hw.parts.delay_line import delayed
 from seedbed.spec import CONV_ENGINE_STATUS, ConvEngineConfig
 
@@ -17,7 +18,7 @@ __all__ = ["ConvEngine", "image_layout", "result_layout"]
 
 #: Cycles from an image's last beat to the start of the pipeline.
 START = 1
-_IMAGE, _PARAMETERS = map(CONV_ENGINE_STATUS.index, ("image", "parameters"))
+_STATUS = codes(CONV_ENGINE_STATUS)
 
 
 def image_layout(config: ConvEngineConfig) -> data.StructLayout:
@@ -157,6 +158,9 @@ class ConvEngine(wiring.Component):
         ]
         m.d.sync += saturated.eq(saturated + pipeline.saturated)
         with m.If(start):
-            m.d.sync += [saturated.eq(0), status.eq(Mux(bad, _IMAGE, _PARAMETERS))]
+            m.d.sync += [
+                saturated.eq(0),
+                status.eq(Mux(bad, _STATUS["image"], _STATUS["parameters"])),
+            ]
         with m.If(fault & out.ready):
             m.d.sync += fault.eq(0)

@@ -44,6 +44,19 @@ def rewind(config: WeightPerturbConfig) -> int:
     return latency(_generator(config)) + config.buffered + 2
 
 
+class _Draw:
+    """Signals of what the generator draws, which commands and rows share."""
+
+    def __init__(self, config: WeightPerturbConfig):
+        self.command = Signal(command_layout(config), reset_less=True)
+        self.busy = Signal()
+        self.seeding = Signal()
+        self.filling = Signal()
+        # The row of the buffer that is filled, or stepped over.
+        self.skipped = Signal(range(max(config.buffered, 2)))
+        self.row = Signal(range(max(config.rows, 2)))
+
+
 class PerturbationRows(wiring.Component):
     """Outputs the perturbations of a row, ``latency`` cycles after it is requested.
 
@@ -95,42 +108,36 @@ class PerturbationRows(wiring.Component):
         m = Module()
         config = self.config
         m.submodules.generator = generator = Lutopt(_generator(config))
-        busy = Signal()
-        seeding = Signal()
-        filling = Signal()
-        skipped = Signal(range(max(config.buffered, 2)))
+        draw = _Draw(config)
         buffered = Signal()
         m.d.comb += buffered.eq(self.row < config.buffered)
         needed = self.update | (self.perturb & ~buffered)
-        drawn = (self.request & needed & self.advance & ~busy) | filling
-        m.d.comb += self.ready.eq(~seeding & (~needed | ~busy))
+        drawn = (self.request & needed & self.advance & ~draw.busy) | draw.filling
+        m.d.comb += self.ready.eq(~draw.seeding & (~needed | ~draw.busy))
         # A row of the buffer is written one cycle after its step: the last one by an idle machine.
         writing = Const(0)
         if config.buffered:
-            writing = delay_line(m, filling, 1, "filling", reset=True)[-1]
-            m.d.comb += busy.eq(writing)
-        command = self._commands(m, generator, drawn, busy, seeding, filling, skipped)
-        row = Signal.like(self.row)
-        m.d.comb += row.eq(Mux(filling, skipped, self.row))
-        update = self.update & ~filling
-        numbers = self._numbers(m, generator.o.payload, command, drawn, update, row)
+            writing = delay_line(m, draw.filling, 1, "filling", reset=True)[-1]
+            m.d.comb += draw.busy.eq(writing)
+        self._commands(m, generator, draw, drawn)
+        m.d.comb += draw.row.eq(Mux(draw.filling, draw.skipped, self.row))
+        numbers = self._numbers(m, generator.o.payload, draw, drawn)
         if config.buffered:
-            numbers = self._buffer(m, numbers, writing, row, self.perturb & buffered)
-        self._outputs(m, numbers, command)
+            numbers = self._buffer(m, numbers, writing, draw.row, self.perturb & buffered)
+        self._outputs(m, numbers, draw.command)
         return m
 
-    def _commands(self, m, generator, drawn, busy, seeding, filling, skipped):
-        """Seed the generator, step over the buffered rows, fill the buffer; return the command."""
-        given, seed = self.i_command, generator.i_seed
-        command = Signal(given.payload.shape(), reset_less=True)
+    def _commands(self, m, generator, draw, drawn):
+        """Seed the generator, step over the buffered rows, and fill the buffer."""
+        given, seed, busy = self.i_command, generator.i_seed, draw.busy
         skip = Signal()
         fill = Signal()
         stepping = Signal()
         m.d.comb += [
             generator.o.ready.eq(drawn | stepping | seed.valid),
-            seed.payload.eq(command.seed),
-            seeding.eq(busy & fill),
-            filling.eq(stepping & fill),
+            seed.payload.eq(draw.command.seed),
+            draw.seeding.eq(busy & fill),
+            draw.filling.eq(stepping & fill),
         ]
         with m.FSM():
             with m.State("IDLE"):
@@ -142,7 +149,7 @@ class PerturbationRows(wiring.Component):
                         skip.eq(given.payload.kind != Kind.RESTART),
                     ]
                     with m.If(is_seed):
-                        m.d.sync += command.eq(given.payload)
+                        m.d.sync += draw.command.eq(given.payload)
                     m.next = "SEED"
             with m.State("SEED"):
                 m.d.comb += [busy.eq(1), seed.valid.eq(1)]
@@ -157,26 +164,26 @@ class PerturbationRows(wiring.Component):
                             m.next = "SKIP"
             if self.config.buffered:
                 with m.State("SKIP"):
-                    last = skipped == self.config.buffered - 1
+                    last = draw.skipped == self.config.buffered - 1
                     m.d.comb += [busy.eq(1), stepping.eq(1)]
-                    m.d.sync += skipped.eq(Mux(last, 0, skipped + 1))
+                    m.d.sync += draw.skipped.eq(Mux(last, 0, draw.skipped + 1))
                     with m.If(last):
                         m.next = "IDLE"
-        return command
 
-    def _numbers(self, m, words, command, drawn, update, row):
+    def _numbers(self, m, words, draw, drawn):
         """Return registers of the generator's words, 0 where a lane is not perturbed."""
         config, bits, count = self.config, self.config.bits, self.config.count
-        shift = Signal(range(max(bits, 2)))
-        m.d.comb += shift.eq(Mux(update, command.magnitude - 1, 0))
-        select = self._selects(m, command.zeros[-1], drawn, row)
+        shift, zeros = Signal(range(max(bits, 2))), draw.command.zeros
+        update = self.update & ~draw.filling
+        m.d.comb += shift.eq(Mux(update, draw.command.magnitude - 1, 0))
+        select = self._selects(m, zeros[-1], drawn, draw.row)
         numbers = Signal(row_numbers(config), name="row_numbers", reset_less=True)
         for k, number in enumerate(numbers):
             word = words[k]
             mask = [words[(k + o) % count][b % bits] for b, o in enumerate(MASK_LANES)]
             # Whether the mask is at least n, from the least significant bit up.
             least = Const(1)
-            for bit, zero in zip(mask[:0:-1], command.zeros[:-1], strict=True):
+            for bit, zero in zip(mask[:0:-1], zeros[:-1], strict=True):
                 least = (bit & ~zero) | (least & (bit | ~zero))
             clear = Signal(name=f"clear_{k}")
             kept_if_any, kept_if_all = select[k % config.lanes]

@@ -5,6 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.kept.layer_table import layer_layout
+from seedbed.hw.parts.codes import codes
 from seedbed.hw.products.gemv_layouts import command_layout
 from seedbed.spec import SparseTrainerConfig
 from seedbed.spec.lutopt import SEED_BITS
@@ -12,8 +13,7 @@ from seedbed.spec.sparse_mac import SPARSE_MAC_KINDS
 
 __all__ = ["LayerWalk"]
 
-_PRODUCT = SPARSE_MAC_KINDS.index("product")
-_UPDATE = SPARSE_MAC_KINDS.index("update")
+_KINDS = codes(SPARSE_MAC_KINDS)
 
 
 class LayerWalk(wiring.Component):
@@ -73,7 +73,7 @@ class LayerWalk(wiring.Component):
         layer, command = self.layer, self.o.payload
         product = Signal()
         m.d.comb += [
-            product.eq(self.kind == _PRODUCT),
+            product.eq(self.kind == _KINDS["product"]),
             command.kind.eq(self.kind),
             command.rows.eq(layer.rows),
             command.columns.eq(layer.columns),
@@ -87,7 +87,7 @@ class LayerWalk(wiring.Component):
             command.seed.eq(self.seed + self.index),
             command.gain.eq(self.gain),
         ]
-        with m.If(self.kind == _UPDATE):
+        with m.If(self.kind == _KINDS["update"]):
             m.d.comb += command.shift.eq(layer.update_shift)
         with m.FSM():
             with m.State("IDLE"), m.If(self.start):

@@ -9,14 +9,16 @@ from seedbed.hw.kept.sample_banks import SampleBanks, sample_layout
 from seedbed.hw.kept.sparse_trainer_control import SparseTrainerControl
 from seedbed.hw.kept.sparse_trainer_layouts import job_layout, log_layout, status_layout
 from seedbed.hw.kept.trainer_passes import TrainerPasses, class_layout
-from seedbed.hw.kept.weight_reader import WeightReader, command_layout, read_layout
+from seedbed.hw.kept.weight_reader import WeightReader
+from seedbed.hw.memory.memory_port import command_layout, read_layout
+from seedbed.hw.parts.codes import codes
 from seedbed.hw.products.sparse_layouts import entry_layout
 from seedbed.spec import SparseTrainerConfig
 from seedbed.spec.sparse_trainer import SPARSE_TRAINER_KINDS
 
 __all__ = ["SparseTrainer"]
 
-_ABORT = SPARSE_TRAINER_KINDS.index("abort")
+_KINDS = codes(SPARSE_TRAINER_KINDS)
 
 
 class SparseTrainer(wiring.Component):
@@ -134,8 +136,8 @@ class SparseTrainer(wiring.Component):
                 "o_log": Out(stream.Signature(log_layout(config))),
                 "o_entries": Out(stream.Signature(entry_layout(config.sparse, last=1))),
                 "o_status": Out(stream.Signature(status_layout())),
-                "o_command": Out(stream.Signature(command_layout(config))),
-                "i_read": In(stream.Signature(read_layout(config))),
+                "o_command": Out(stream.Signature(command_layout(config.address_bits))),
+                "i_read": In(stream.Signature(read_layout(config.beat_bits))),
             }
         )
 
@@ -167,7 +169,7 @@ class SparseTrainer(wiring.Component):
         wiring.connect(m, reader.o_weights, passes.i_weights)
         reads = control.frozen
         m.d.comb += [
-            drop.eq(table.incomplete & self.i.valid & (self.i.payload.kind == _ABORT)),
+            drop.eq(table.incomplete & self.i.valid & (self.i.payload.kind == _KINDS["abort"])),
             table.i.valid.eq(self.i_layers.valid & ~drop),
             table.i.payload.eq(self.i_layers.payload),
             self.i_layers.ready.eq(table.i.ready & ~drop),

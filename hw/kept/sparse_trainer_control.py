@@ -5,11 +5,12 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.kept.sparse_trainer_layouts import job_layout, log_layout, status_layout
+from seedbed.hw.parts.codes import codes
+from seedbed.hw.parts.job_counter import JobCounter
 from seedbed.spec import SparseTrainerConfig
 from seedbed.spec.lutopt import SEED_BITS
 from seedbed.spec.sparse_mac import SPARSE_MAC_KINDS, SPARSE_MAC_STATUS
 from seedbed.spec.sparse_trainer import (
-    BATCH_BITS,
     RATE_BITS,
     RATE_SHIFT_BITS,
     SPARSE_TRAINER_KINDS,
@@ -18,9 +19,22 @@ from seedbed.spec.sparse_trainer import (
 
 __all__ = ["SparseTrainerControl"]
 
-_TRAIN, _INFER, _LOAD, _READ, _ABORT = range(len(SPARSE_TRAINER_KINDS))
-_STATUS = {name: code for code, name in enumerate(SPARSE_TRAINER_STATUS)}
-_PASSES = {name: code for code, name in enumerate(SPARSE_MAC_KINDS)}
+_KINDS, _STATUS = codes(SPARSE_TRAINER_KINDS), codes(SPARSE_TRAINER_STATUS)
+_PASSES, _PASS_STATUS = codes(SPARSE_MAC_KINDS), codes(SPARSE_MAC_STATUS)
+
+
+class _Job:
+    """Signals of the command that runs, which its states share."""
+
+    def __init__(self, config: SparseTrainerConfig):
+        self.command = Signal(job_layout(config), reset_less=True)
+        self.counter = JobCounter(self.command)
+        # All samples have been used; the entries are whole; the job is to end.
+        self.over = Signal()
+        self.loaded = Signal()
+        self.aborted = Signal()
+        self.memory_error = Signal()
+        self.failed = Signal()
 
 
 class SparseTrainerControl(wiring.Component):
@@ -88,122 +102,111 @@ class SparseTrainerControl(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        self._job = job = Signal(job_layout(self.config), reset_less=True)
-        # Samples left in the epoch, epochs left, and samples of the batch so far.
-        self._left = Signal(32, name="left")
-        self._epochs = Signal(16, name="epochs")
-        self._batch = Signal(BATCH_BITS, name="batch")
-        # All samples have been used; the entries are whole; the job is to end.
-        self._over = Signal(name="over")
-        self._loaded = Signal(name="loaded")
-        self._aborted = Signal(name="aborted")
-        self._distrusts, self._failed = Signal(name="distrusts"), Signal(name="failed_job")
+        job = _Job(self.config)
         answer, log = self.o_status.payload, self.o_log.payload
         m.d.comb += [
             log.seed.eq(self.seed),
             log.gain.eq(self.gain),
-            self.shift.eq(job.shift),
-            answer.kind.eq(job.kind),
-            self.frozen.eq(job.kind == _READ),
+            self.shift.eq(job.command.shift),
+            answer.kind.eq(job.command.kind),
+            self.frozen.eq(job.command.kind == _KINDS["read"]),
         ]
         with m.If(self.table_begins):
-            m.d.sync += self._loaded.eq(0)
+            m.d.sync += job.loaded.eq(0)
         with m.If(self.fault):
-            m.d.sync += self._distrusts.eq(1)
+            m.d.sync += job.memory_error.eq(1)
         with m.FSM() as machine:
-            self._command_states(m)
-            self._sample_states(m)
-            self._step_states(m)
-            self._end_states(m)
-        idle, aborts = machine.ongoing("COMMAND"), self.i.payload.kind == _ABORT
+            self._command_states(m, job)
+            self._sample_states(m, job)
+            self._step_states(m, job)
+            self._end_states(m, job)
+        idle, aborts = machine.ongoing("COMMAND"), self.i.payload.kind == _KINDS["abort"]
         # What comes with the next command, or after it, is that command's.
         m.d.comb += [
-            self.discard.eq(self._failed & ~(self.i.valid & ~aborts)),
+            self.discard.eq(job.failed & ~(self.i.valid & ~aborts)),
             self.idle.eq(idle & ~self.i.valid),
         ]
         # Of a running command, only an abort is accepted.
         with m.If(~idle & aborts):
             m.d.comb += self.i.ready.eq(1)
             with m.If(self.i.valid):
-                m.d.sync += self._aborted.eq(1)
+                m.d.sync += job.aborted.eq(1)
         with m.If(machine.ongoing("PASS")):
-            m.d.comb += self.want.eq(~((self._left == 1) & (self._epochs == 1)))
+            m.d.comb += self.want.eq(~(job.counter.epoch_ends & job.counter.last_epoch))
         return m
 
-    def _fail(self, m, status):
+    def _fail(self, m, job, status: str):
         """End the command; samples and entries are discarded until the next one."""
         answer = self.o_status.payload
-        m.d.sync += [answer.status.eq(status), self._failed.eq(1), self.start.eq(0)]
+        m.d.sync += [answer.status.eq(_STATUS[status]), job.failed.eq(1), self.start.eq(0)]
         m.next = "FAIL"
 
-    def _stops(self, m, *, early: bool = True):
+    def _stops(self, m, job, *, early: bool = True):
         """End the command at an error of a pass or, if ``early``, of the memory or at an abort."""
         with m.If(self.failed):
-            m.d.sync += self._loaded.eq(0)
-            self._fail(m, _STATUS["layers"])
+            m.d.sync += job.loaded.eq(0)
+            self._fail(m, job, "layers")
             for name in ("order", "repeated", "range"):
-                with m.If(self.status == SPARSE_MAC_STATUS.index(name)):
+                with m.If(self.status == _PASS_STATUS[name]):
                     m.d.sync += self.o_status.payload.status.eq(_STATUS[name])
         if early:
-            with m.If(self._distrusts):
-                self._fail(m, _STATUS["memory"])
-            with m.Elif(self._aborted):
-                self._fail(m, _STATUS["aborted"])
+            with m.If(job.memory_error):
+                self._fail(m, job, "memory")
+            with m.Elif(job.aborted):
+                self._fail(m, job, "aborted")
 
-    def _command_states(self, m):
+    def _command_states(self, m, job):
         """Take a command, check it, and begin."""
-        job, answer = self._job, self.o_status.payload
+        command, answer = self.i.payload, self.o_status.payload
         with m.State("COMMAND"):
             m.d.comb += self.i.ready.eq(~self.table_busy)
             m.d.sync += [
-                self._aborted.eq(0),
-                job.eq(self.i.payload),
-                self._left.eq(self.i.payload.samples),
-                self._epochs.eq(self.i.payload.epochs),
-                self.seed.eq(self.i.payload.seed),
-                self.rate.eq(self.i.payload.rate),
+                job.aborted.eq(0),
+                job.command.eq(command),
+                self.seed.eq(command.seed),
+                self.rate.eq(command.rate),
             ]
+            job.counter.begin(m, command)
             with m.If(self.i.valid & self.i.ready):
                 m.d.comb += self.begin.eq(1)
                 m.d.sync += [
                     answer.status.eq(_STATUS["ok"]),
                     answer.steps.eq(0),
                     answer.saturated.eq(0),
-                    self._batch.eq(0),
-                    self._over.eq(0),
-                    self._failed.eq(0),
+                    job.over.eq(0),
+                    job.failed.eq(0),
                     self.negative.eq(0),
                 ]
                 m.next = "BEGIN"
         with m.State("BEGIN"):
-            trains = job.kind == _TRAIN
-            bad_batch = (job.batch == 0) | (job.batch > self.config.batch)
-            no_samples = (job.samples == 0) | (job.epochs == 0)
+            kind = job.command.kind
+            trains = kind == _KINDS["train"]
+            refused = job.counter.refused(trains, self.config.batch)
             m.d.sync += [self.perturb.eq(trains), self.pass_kind.eq(_PASSES["product"])]
-            with m.If(self._distrusts):
-                self._fail(m, _STATUS["memory"])
-            with m.Elif(job.kind == _ABORT):
+            with m.If(job.memory_error):
+                self._fail(m, job, "memory")
+            with m.Elif(kind == _KINDS["abort"]):
                 m.next = "END"
-            with m.Elif(job.kind > _ABORT):
-                self._fail(m, _STATUS["command"])
-            with m.Elif((job.kind <= _INFER) & (no_samples | (trains & bad_batch))):
-                self._fail(m, _STATUS["command"])
+            with m.Elif(kind > _KINDS["abort"]):
+                self._fail(m, job, "command")
+            with m.Elif((kind <= _KINDS["infer"]) & refused):
+                self._fail(m, job, "command")
             with m.Elif(~self.table_valid):
-                self._fail(m, _STATUS["layers"])
-            with m.Elif(job.kind == _LOAD):
-                m.d.sync += [self._loaded.eq(0), self.pass_kind.eq(_PASSES["load"])]
+                self._fail(m, job, "layers")
+            with m.Elif(kind == _KINDS["load"]):
+                m.d.sync += [job.loaded.eq(0), self.pass_kind.eq(_PASSES["load"])]
                 m.next = "LOAD"
                 m.d.sync += self.start.eq(1)
-            with m.Elif(~self._loaded):
-                self._fail(m, _STATUS["entries"])
-            with m.Elif(job.kind == _READ):
+            with m.Elif(~job.loaded):
+                self._fail(m, job, "entries")
+            with m.Elif(kind == _KINDS["read"]):
                 m.d.sync += self.pass_kind.eq(_PASSES["update"])
                 m.next = "READ"
                 m.d.sync += self.start.eq(1)
             with m.Else():
                 m.next = "SAMPLE"
 
-    def _sample_states(self, m):
+    def _sample_states(self, m, job):
         """Wait for a sample, and pass it once, or twice in training."""
         # A pass begins in the next cycle, with the kind that is set in this one.
         m.d.sync += self.start.eq(0)
@@ -213,8 +216,8 @@ class SparseTrainerControl(wiring.Component):
                 m.next = "PASS"
                 m.d.sync += self.start.eq(1)
                 with m.If(self.bad):
-                    self._fail(m, _STATUS["sample"])
-            self._stops(m)
+                    self._fail(m, job, "sample")
+            self._stops(m, job)
         with m.State("PASS"):
             with m.If(self.done):
                 with m.If(self.perturb & ~self.negative):
@@ -223,30 +226,22 @@ class SparseTrainerControl(wiring.Component):
                 with m.Else():
                     m.d.sync += self.negative.eq(0)
                     m.d.comb += self.release.eq(1)
-                    self._count(m)
-            self._stops(m)
+                    self._count(m, job)
+            self._stops(m, job)
 
-    def _count(self, m):
+    def _count(self, m, job):
         """Count a sample, and say what is next."""
-        job = self._job
-        last = self._left == 1
-        over = last & (self._epochs == 1)
-        batch_ends = (self._batch == job.batch - 1) | last
-        m.d.sync += [
-            self._left.eq(Mux(last, job.samples, self._left - 1)),
-            self._epochs.eq(self._epochs - last),
-            self._batch.eq(Mux(batch_ends, 0, self._batch + 1)),
-            self._over.eq(over),
-        ]
+        counter = job.counter
         m.next = "SAMPLE"
-        with m.If(self.perturb & batch_ends):
-            m.next = "SETTLE"
-        with m.Elif(over):
+        with counter.step(m), m.If(counter.last_epoch):
+            m.d.sync += job.over.eq(1)
             m.next = "END"
+        with m.If(self.perturb & counter.batch_ends):
+            m.next = "SETTLE"
 
-    def _step_states(self, m):
+    def _step_states(self, m, job):
         """Compute the gain of a batch, log it, and update the values."""
-        job, answer = self._job, self.o_status.payload
+        answer = self.o_status.payload
         with m.State("SETTLE"), m.If(self.settled):
             m.d.comb += self.differentiate.eq(1)
             m.next = "GAIN"
@@ -267,22 +262,23 @@ class SparseTrainerControl(wiring.Component):
                     answer.saturated.eq(answer.saturated + self.saturated),
                 ]
                 # At the end of an epoch.
-                with m.If(self._left == job.samples):
-                    m.d.sync += self.rate.eq(Mux(self.rate > job.decay, self.rate - job.decay, 0))
+                with m.If(job.counter.epoch_begins):
+                    decay = job.command.decay
+                    m.d.sync += self.rate.eq(Mux(self.rate > decay, self.rate - decay, 0))
                 m.next = "SAMPLE"
-                with m.If(self._over):
+                with m.If(job.over):
                     m.next = "END"
-            self._stops(m, early=False)
+            self._stops(m, job, early=False)
         for state in ("LOAD", "READ"):
             with m.State(state):
                 with m.If(self.done):
-                    m.d.sync += self._loaded.eq(1)
+                    m.d.sync += job.loaded.eq(1)
                     m.next = "END"
                 with m.Else():
                     # Values that are read are written again: a read is not broken off.
-                    self._stops(m, early=state == "LOAD")
+                    self._stops(m, job, early=state == "LOAD")
 
-    def _end_states(self, m):
+    def _end_states(self, m, job):
         """Let what runs end or stop, and answer."""
         with m.State("FAIL"), m.If(self.settled & ~self.results):
             m.d.comb += self.restart.eq(1)
@@ -290,7 +286,7 @@ class SparseTrainerControl(wiring.Component):
         with m.State("DRAIN"):
             m.d.comb += self.drain.eq(1)
             with m.If(self.drained):
-                m.d.sync += self._distrusts.eq(0)
+                m.d.sync += job.memory_error.eq(0)
                 m.next = "END"
         with m.State("END"):
             m.d.comb += self.o_status.valid.eq(self.settled & ~self.results)

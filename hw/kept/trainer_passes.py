@@ -11,6 +11,7 @@ from seedbed.hw.kept.output_stage import OutputStage
 from seedbed.hw.kept.projected_gradient import ProjectedGradient
 from seedbed.hw.kept.vector_store import HIDDEN, VectorStore, put_layout
 from seedbed.hw.loss.softmax_loss import SoftmaxLoss
+from seedbed.hw.parts.codes import codes
 from seedbed.hw.products.gemv import Gemv
 from seedbed.hw.products.gemv_layouts import weights_layout
 from seedbed.hw.products.sparse_layouts import entry_layout
@@ -21,7 +22,7 @@ from seedbed.spec.sparse_trainer import BIAS_BITS, RATE_BITS, RATE_SHIFT_BITS
 
 __all__ = ["TrainerPasses", "class_layout"]
 
-_PRODUCT = SPARSE_MAC_KINDS.index("product")
+_KINDS = codes(SPARSE_MAC_KINDS)
 #: Of a sample whose loss is computed: the signs of its perturbation, and whether its label is none.
 _TAG = data.StructLayout({"perturb": 1, "negative": 1, "error": 1})
 #: Samples in the computation of the loss: one in its third pass, one in its first or second.
@@ -150,7 +151,7 @@ class TrainerPasses(wiring.Component):
             walk.perturb.eq(self.perturb),
             walk.negative.eq(self.negative),
             walk.seed.eq(self.seed),
-            product.eq(self.kind == _PRODUCT),
+            product.eq(self.kind == _KINDS["product"]),
             walk.given.eq(self.given),
             self.index.eq(walk.index),
             self.layer.eq(walk.layer),

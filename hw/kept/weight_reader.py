@@ -5,24 +5,12 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.kept.layer_table import layer_layout
+from seedbed.hw.memory.memory_port import command_layout, read_layout
 from seedbed.hw.products.gemv_layouts import weights_layout
 from seedbed.spec import SparseTrainerConfig
 from seedbed.spec.sparse_trainer import BIAS_BITS
 
-__all__ = ["WeightReader", "command_layout", "read_layout"]
-
-
-def command_layout(config: SparseTrainerConfig) -> data.StructLayout:
-    """Return the layout of a burst's command; ``write`` is 0.
-
-    See :class:`~seedbed.hw.memory.forward_cache.ForwardCache`.
-    """
-    return data.StructLayout({"address": config.address_bits, "write": 1, "length": 8})
-
-
-def read_layout(config: SparseTrainerConfig) -> data.StructLayout:
-    """Return the layout of a beat that is read: ``data``, ``error``, ``last`` of a burst."""
-    return data.StructLayout({"data": config.beat_bits, "error": 1, "last": 1})
+__all__ = ["WeightReader"]
 
 
 class WeightReader(wiring.Component):
@@ -67,8 +55,8 @@ class WeightReader(wiring.Component):
             {
                 "start": In(1),
                 "layer": In(layer_layout(config)),
-                "o_command": Out(stream.Signature(command_layout(config))),
-                "i_read": In(stream.Signature(read_layout(config))),
+                "o_command": Out(stream.Signature(command_layout(config.address_bits))),
+                "i_read": In(stream.Signature(read_layout(config.beat_bits))),
                 "o_weights": Out(stream.Signature(weights_layout(config.gemv))),
                 "row": In(config.row_width),
                 "bias": Out(signed(BIAS_BITS)),

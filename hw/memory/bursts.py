@@ -1,18 +1,13 @@
 """Splits a transfer from or to memory into bursts."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.memory.memory_port import command_layout
 from seedbed.spec import ForwardCacheConfig
 
-__all__ = ["Bursts", "command_layout"]
-
-
-def command_layout(config: ForwardCacheConfig) -> data.StructLayout:
-    """Return the layout of a burst's command, see :class:`Bursts`."""
-    address = range(max(2, config.entries * config.beats))
-    return data.StructLayout({"address": address, "write": 1, "length": 8})
+__all__ = ["Bursts"]
 
 
 def _times(value, factor: int):
@@ -64,7 +59,7 @@ class Bursts(wiring.Component):
                 "write": In(1),
                 "column": Out(range(config.page)),
                 "busy": Out(1),
-                "o": Out(stream.Signature(command_layout(config))),
+                "o": Out(stream.Signature(command_layout(config.address_bits))),
             }
         )
 

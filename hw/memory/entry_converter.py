@@ -4,7 +4,8 @@ from amaranth.hdl import Array, Cat, Const, Module, Signal, Value
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.memory.forward_cache_layouts import Part, codes_layout, read_layout, write_layout
+from seedbed.hw.memory.forward_cache_layouts import Part, codes_layout
+from seedbed.hw.memory.memory_port import read_layout, write_layout
 from seedbed.spec import ForwardCacheConfig
 
 __all__ = ["EntryConverter"]
@@ -60,8 +61,8 @@ class EntryConverter(wiring.Component):
                 "lost": Out(1),
                 "i_codes": In(stream.Signature(codes_layout(config, config.store_lanes))),
                 "o_codes": Out(stream.Signature(codes_layout(config, config.fetch_lanes))),
-                "o_write": Out(stream.Signature(write_layout(config))),
-                "i_read": In(stream.Signature(read_layout(config))),
+                "o_write": Out(stream.Signature(write_layout(config.beat_bits))),
+                "i_read": In(stream.Signature(read_layout(config.beat_bits))),
             }
         )
 
@@ -220,12 +221,10 @@ class EntryConverter(wiring.Component):
                     with m.Case(Part.CODES):
                         m.d.sync += self._left.eq(config.code_beats - 1)
                         m.next = "CODES"
-                    with m.Case(Part.DROP):
-                        m.next = "DROP"
-                    with m.Case(Part.PEAKS):
-                        m.next = "PEAKS"
-                    with m.Case(Part.FETCH):
-                        m.next = "HEADS"
+                    states = {Part.DROP: "DROP", Part.PEAKS: "PEAKS", Part.FETCH: "HEADS"}
+                    for part, state in states.items():
+                        with m.Case(part):
+                            m.next = state
 
     def _store_states(self, m):
         """Join the codes of a store, or drop them; then give its peaks."""

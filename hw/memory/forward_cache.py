@@ -5,23 +5,42 @@ from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.memory.burst_monitor import BurstMonitor
-from seedbed.hw.memory.bursts import Bursts, command_layout
+from seedbed.hw.memory.bursts import Bursts
 from seedbed.hw.memory.entry_converter import EntryConverter
 from seedbed.hw.memory.forward_cache_layouts import (
     Part,
     answer_layout,
     codes_layout,
-    read_layout,
     request_layout,
-    write_layout,
 )
-from seedbed.hw.memory.memory_port import response_layout
+from seedbed.hw.memory.memory_port import user_members
+from seedbed.hw.parts.codes import codes
 from seedbed.spec import FORWARD_CACHE_KINDS, FORWARD_CACHE_STATUS, ForwardCacheConfig
 
 __all__ = ["ForwardCache"]
 
-_FETCH, _STORE, _CLEAR = range(len(FORWARD_CACHE_KINDS))
-_DONE, _MISS, _RANGE, _MEMORY, _FRAME = range(len(FORWARD_CACHE_STATUS))
+_KINDS, _STATUS = codes(FORWARD_CACHE_KINDS), codes(FORWARD_CACHE_STATUS)
+
+
+class _Job:
+    """Signals of the request that is served, which its states share."""
+
+    def __init__(self, hits: memory.Memory):
+        self.hit, self.known = hits.read_port(), hits.write_port()
+        self.index = Signal(16)
+        self.kind = Signal(2, reset_less=True)
+        self.status = Signal(3)
+        self.stores = Signal()
+        self.begins = Signal()
+        # A request is being served; and nothing is served while memory settles.
+        self.serving = Signal()
+        self.settling = Signal()
+        self.out_of_range = Signal(reset_less=True)
+        # Whether its entry is stored.
+        self.found = Signal(reset_less=True)
+        # A beat or a response belongs to no burst: during this request, or before the next one.
+        self.dirty = Signal()
+        self.stray = Signal()
 
 
 class ForwardCache(wiring.Component):
@@ -111,10 +130,7 @@ class ForwardCache(wiring.Component):
                 "i_codes": In(stream.Signature(codes_layout(config, config.store_lanes))),
                 "o_codes": Out(stream.Signature(codes_layout(config, config.fetch_lanes))),
                 "o": Out(stream.Signature(answer_layout())),
-                "o_command": Out(stream.Signature(command_layout(config))),
-                "o_write": Out(stream.Signature(write_layout(config))),
-                "i_response": In(stream.Signature(response_layout())),
-                "i_read": In(stream.Signature(read_layout(config))),
+                **user_members(config.address_bits, config.beat_bits),
             }
         )
 
@@ -127,31 +143,17 @@ class ForwardCache(wiring.Component):
         m.submodules.hits = hits = memory.Memory(
             shape=1, depth=max(2, self.config.entries), init=[]
         )
-        self._hit, self._known = hits.read_port(), hits.write_port()
-        self._index = Signal(16, name="index")
-        self._kind = Signal(2, name="kind", reset_less=True)
-        self._status = Signal(3, name="status")
-        self._stores = Signal(name="stores")
-        self._begins = Signal(name="begins")
-        # A request is being served; and nothing is served while memory settles.
-        self._serving = Signal(name="serving")
-        self._settling = Signal(name="settling")
-        # Of a request: out of range, and whether its entry is stored.
-        self._out_of_range = Signal(name="out_of_range", reset_less=True)
-        self._found = Signal(name="found", reset_less=True)
-        # A beat or an answer that nothing was asked for: of this request, or before the next one.
-        self._dirty = Signal(name="dirty")
-        self._distrusts = Signal(name="distrusts")
-        self._connect(m, converter, bursts, monitor)
-        self._judge(m, converter, monitor)
+        job = _Job(hits)
+        self._connect(m, job, converter, bursts, monitor)
+        self._judge(m, job, converter, monitor)
         with m.FSM() as control:
-            self._mark(m, control, monitor)
-            self._clear_states(m, monitor)
-            self._request_states(m, converter, bursts)
-            self._transfer_states(m, converter, bursts, monitor)
+            self._mark(m, job, control, monitor)
+            self._clear_states(m, job, monitor)
+            self._request_states(m, job, converter, bursts)
+            self._transfer_states(m, job, converter, bursts, monitor)
         return m
 
-    def _connect(self, m, converter, bursts, monitor):
+    def _connect(self, m, job, converter, bursts, monitor):
         """Connect the parts to the ports, and to one another."""
         read, response, flipped = self.i_read, self.i_response, wiring.flipped
         wiring.connect(m, flipped(self.i_codes), converter.i_codes)
@@ -162,99 +164,100 @@ class ForwardCache(wiring.Component):
         command = bursts.o.valid & bursts.o.ready
         ports = bursts.busy | converter.o_write.valid | response.valid | read.valid
         m.d.comb += [
-            self._stores.eq(self._kind == _STORE),
-            self._hit.addr.eq(self.i.payload.index),
-            self._hit.en.eq(self.i.valid & self.i.ready),
-            self._known.addr.eq(self._index),
-            bursts.start.eq(self._begins),
-            bursts.index.eq(self._index),
-            bursts.write.eq(self._stores),
+            job.stores.eq(job.kind == _KINDS["store"]),
+            job.hit.addr.eq(self.i.payload.index),
+            job.hit.en.eq(self.i.valid & self.i.ready),
+            job.known.addr.eq(job.index),
+            bursts.start.eq(job.begins),
+            bursts.index.eq(job.index),
+            bursts.write.eq(job.stores),
             converter.column.eq(bursts.column),
             converter.outstanding.eq(monitor.reads != 0),
             converter.abandon.eq(monitor.timed_out),
             response.ready.eq(1),
-            monitor.write_command.eq(command & self._stores),
-            monitor.read_command.eq(command & ~self._stores),
+            monitor.write_command.eq(command & job.stores),
+            monitor.read_command.eq(command & ~job.stores),
             monitor.response.eq(response.valid),
             monitor.read.eq(read.valid & read.ready),
             monitor.read_last.eq(read.payload.last),
             monitor.active.eq(ports | ~read.ready),
-            self.o.payload.status.eq(self._status),
+            self.o.payload.status.eq(job.status),
         ]
 
-    def _judge(self, m, converter, monitor):
+    def _judge(self, m, job, converter, monitor):
         """Say what went wrong with a request."""
         error = monitor.answered & self.i_response.payload.error
         failed = converter.fault | monitor.stray | monitor.timed_out | error
         # A broken frame counts for more: it is the sender's own fault.
         with m.If(converter.broken):
-            m.d.sync += self._status.eq(_FRAME)
-        with m.Elif(self._serving & failed & (self._status == _DONE)):
-            m.d.sync += self._status.eq(_MEMORY)
-        with m.If(monitor.stray & self._serving):
-            m.d.sync += self._dirty.eq(1)
-        with m.If(monitor.stray & ~self._serving & ~self._settling):
-            m.d.sync += self._distrusts.eq(1)
+            m.d.sync += job.status.eq(_STATUS["frame"])
+        with m.Elif(job.serving & failed & (job.status == _STATUS["done"])):
+            m.d.sync += job.status.eq(_STATUS["memory"])
+        with m.If(monitor.stray & job.serving):
+            m.d.sync += job.dirty.eq(1)
+        with m.If(monitor.stray & ~job.serving & ~job.settling):
+            m.d.sync += job.stray.eq(1)
 
-    def _mark(self, m, control, monitor):
+    def _mark(self, m, job, control, monitor):
         """Say what the states mean for memory."""
         outstanding = (monitor.reads != 0) | (monitor.writes != 0)
         settling = [control.ongoing(state) for state in ("RESET", "SETTLE", "DRAIN")]
         m.d.comb += [
-            self._serving.eq(control.ongoing("CODES") | control.ongoing("LAST")),
-            self._settling.eq(Cat(settling).any()),
-            monitor.listen.eq(self._settling | (control.ongoing("LAST") & outstanding)),
+            job.serving.eq(control.ongoing("CODES") | control.ongoing("LAST")),
+            job.settling.eq(Cat(settling).any()),
+            monitor.listen.eq(job.settling | (control.ongoing("LAST") & outstanding)),
         ]
 
-    def _clear_states(self, m, monitor):
+    def _clear_states(self, m, job, monitor):
         """Forget all entries, after a reset or on request."""
         for state in ("RESET", "CLEAR"):
             with m.State(state):
-                m.d.comb += self._known.en.eq(1)
-                m.d.sync += self._index.eq(self._index + 1)
-                with m.If(self._index == self.config.entries - 1):
+                m.d.comb += job.known.en.eq(1)
+                m.d.sync += job.index.eq(job.index + 1)
+                with m.If(job.index == self.config.entries - 1):
                     m.next = "SETTLE" if state == "RESET" else "ANSWER"
         # What was under way before the reset comes to its end.
         with m.State("SETTLE"), m.If(monitor.silent):
             m.next = "IDLE"
 
-    def _request_states(self, m, converter, bursts):
+    def _request_states(self, m, job, converter, bursts):
         """Take a request, look its entry up, and begin, or refuse."""
         config, request = self.config, self.i
-        stores, out_of_range, distrusts = self._stores, self._out_of_range, self._distrusts
+        clears = request.payload.kind == _KINDS["clear"]
+        stores, out_of_range, stray = job.stores, job.out_of_range, job.stray
         with m.State("IDLE"):
             m.d.comb += request.ready.eq(1)
             m.d.sync += [
-                self._index.eq(Mux(request.payload.kind == _CLEAR, 0, request.payload.index)),
-                self._kind.eq(request.payload.kind),
-                self._status.eq(_DONE),
+                job.index.eq(Mux(clears, 0, request.payload.index)),
+                job.kind.eq(request.payload.kind),
+                job.status.eq(_STATUS["done"]),
             ]
             with m.If(request.valid):
                 m.next = "SEEK"
-                with m.If(request.payload.kind == _CLEAR):
-                    m.d.sync += distrusts.eq(0)
+                with m.If(clears):
+                    m.d.sync += stray.eq(0)
                     m.next = "CLEAR"
         with m.State("SEEK"):
             # A block memory is slow to show what it holds: nothing is decided from it directly.
             m.d.sync += [
-                self._found.eq(self._hit.data),
-                out_of_range.eq((self._index >= config.entries) | (self._kind > _CLEAR)),
+                job.found.eq(job.hit.data),
+                out_of_range.eq((job.index >= config.entries) | (job.kind > _KINDS["clear"])),
             ]
             m.next = "LOOK"
         refused = Signal()
-        m.d.comb += refused.eq(out_of_range | distrusts)
+        m.d.comb += refused.eq(out_of_range | stray)
         with m.State("LOOK"):
-            m.d.comb += self._begins.eq(~refused & (stores | self._found))
+            m.d.comb += job.begins.eq(~refused & (stores | job.found))
             with m.If(out_of_range):
-                m.d.sync += self._status.eq(_RANGE)
-            with m.Elif(distrusts):
-                m.d.sync += [self._status.eq(_MEMORY), distrusts.eq(0), self._dirty.eq(1)]
-            with m.Elif(~self._begins):
-                m.d.sync += self._status.eq(_MISS)
+                m.d.sync += job.status.eq(_STATUS["range"])
+            with m.Elif(stray):
+                m.d.sync += [job.status.eq(_STATUS["memory"]), stray.eq(0), job.dirty.eq(1)]
+            with m.Elif(~job.begins):
+                m.d.sync += job.status.eq(_STATUS["miss"])
             with m.If(stores):
                 # Whatever was stored there is lost now.
                 m.d.comb += [
-                    self._known.en.eq(~out_of_range),
+                    job.known.en.eq(~out_of_range),
                     converter.start.eq(1),
                     converter.part.eq(Mux(refused, Part.DROP, Part.CODES)),
                     bursts.skip.eq(config.peak_beats),
@@ -265,15 +268,15 @@ class ForwardCache(wiring.Component):
                     m.next = "LAST"
             with m.Else():
                 m.d.comb += [
-                    converter.start.eq(self._begins),
+                    converter.start.eq(job.begins),
                     converter.part.eq(Part.FETCH),
                     bursts.rest.eq(config.beats - 1),
                 ]
                 m.next = "ANSWER"
-                with m.If(self._begins | (refused & ~out_of_range)):
+                with m.If(job.begins | (refused & ~out_of_range)):
                     m.next = "LAST"
 
-    def _transfer_states(self, m, converter, bursts, monitor):
+    def _transfer_states(self, m, job, converter, bursts, monitor):
         """See a request to its end, and answer it."""
         config, timed_out, drained = self.config, monitor.timed_out, Signal()
         over = Signal()
@@ -284,26 +287,26 @@ class ForwardCache(wiring.Component):
         # The commands for codes may still wait, and those for peaks come after them.
         with m.State("CODES"), m.If(converter.idle & ~bursts.busy):
             m.next = "LAST"
-            with m.If(self._status != _FRAME):
+            with m.If(job.status != _STATUS["frame"]):
                 m.d.comb += [
-                    self._begins.eq(1),
+                    job.begins.eq(1),
                     converter.start.eq(1),
                     converter.part.eq(Part.PEAKS),
                     bursts.rest.eq(config.peak_beats - 1),
                 ]
         with m.State("LAST"):
             m.d.comb += monitor.clear_writes.eq(timed_out)
-            with m.If(over & (~timed_out | (self._status != _DONE))):
+            with m.If(over & (~timed_out | (job.status != _STATUS["done"]))):
                 m.d.comb += [
-                    self._known.en.eq(self._stores & (self._status == _DONE)),
-                    self._known.data.eq(1),
+                    job.known.en.eq(job.stores & (job.status == _STATUS["done"])),
+                    job.known.data.eq(1),
                 ]
                 m.next = "ANSWER"
-                with m.If(self._dirty | converter.lost):
+                with m.If(job.dirty | converter.lost):
                     m.next = "DRAIN"
         with m.State("DRAIN"), m.If(drained):
             m.d.comb += monitor.clear_reads.eq(1)
-            m.d.sync += self._dirty.eq(0)
+            m.d.sync += job.dirty.eq(0)
             m.next = "ANSWER"
         with m.State("ANSWER"):
             m.d.comb += self.o.valid.eq(1)

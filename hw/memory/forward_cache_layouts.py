@@ -8,9 +8,7 @@ __all__ = [
     "Part",
     "answer_layout",
     "codes_layout",
-    "read_layout",
     "request_layout",
-    "write_layout",
 ]
 
 
@@ -29,16 +27,6 @@ def codes_layout(config: ForwardCacheConfig, lanes: int) -> data.StructLayout:
     """Return the layout of a beat of codes, see :class:`EntryConverter`."""
     codes = data.ArrayLayout(4, lanes)
     return data.StructLayout({"codes": codes, "peak": config.peak_width, "last": 1})
-
-
-def write_layout(config: ForwardCacheConfig) -> data.StructLayout:
-    """Return the layout of a beat that is written, see :class:`EntryConverter`."""
-    return data.StructLayout({"data": config.beat_bits, "last": 1})
-
-
-def read_layout(config: ForwardCacheConfig) -> data.StructLayout:
-    """Return the layout of a beat that is read, see :class:`EntryConverter`."""
-    return data.StructLayout({"data": config.beat_bits, "error": 1, "last": 1})
 
 
 def request_layout() -> data.StructLayout:

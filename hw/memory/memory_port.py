@@ -1,12 +1,13 @@
 """The port of a memory that transfers bursts of beats, and how it is connected."""
 
-from amaranth.lib import data, stream
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Member, Out
 
 __all__ = [
     "command_layout",
     "connect_memory",
     "memory_members",
+    "pass_memory",
     "read_layout",
     "response_layout",
     "user_members",
@@ -41,7 +42,7 @@ def user_members(address_bits: int, beat_bits: int) -> dict[str, Member]:
     (beats - 1). ``o_write`` has ``data`` and ``last`` (of a burst), in the order of the commands,
     before or after their transfer. ``i_response`` has ``error``, once for each burst that was
     written. ``i_read`` has ``data``, ``error`` and ``last`` (of a burst), in the order of the
-    commands. :class:`~seedbed.hw.memory.forward_cache.ForwardCache` has these members, too.
+    commands.
     """
     return {
         "o_command": Out(stream.Signature(command_layout(address_bits))),
@@ -95,3 +96,9 @@ def connect_memory(m, user, memory) -> None:
     m.d.comb += [
         read.payload[name].eq(memory.o_read.payload[name]) for name in ("data", "error", "last")
     ]
+
+
+def pass_memory(m, component, user) -> None:
+    """Connect a user of a memory to the same members of the component that it is a part of."""
+    for name in user_members(0, 0):
+        wiring.connect(m, wiring.flipped(getattr(component, name)), getattr(user, name))

@@ -4,6 +4,7 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.parts.codes import codes
 from seedbed.hw.products import gemv_engine
 from seedbed.hw.products.gemv_engine import GemvEngine
 from seedbed.hw.products.gemv_layouts import (
@@ -18,7 +19,7 @@ from seedbed.spec import SPARSE_MAC_KINDS, GemvConfig
 
 __all__ = ["Gemv"]
 
-_PRODUCT = SPARSE_MAC_KINDS.index("product")
+_KINDS = codes(SPARSE_MAC_KINDS)
 
 
 class Gemv(wiring.Component):
@@ -189,7 +190,7 @@ class Gemv(wiring.Component):
             job.columns.eq(command.columns),
             job.rows.eq(command.rows),
             # A command without a product ends the discarding of the engine, too.
-            job.clear.eq(command.clear | (command.kind != _PRODUCT)),
+            job.clear.eq(command.clear | (command.kind != _KINDS["product"])),
             *(side[name].eq(command[name]) for name in side.shape().members),
             engine.i.valid.eq(self.i.valid & sparse.i.ready),
             sparse.i.valid.eq(self.i.valid & engine_ready),

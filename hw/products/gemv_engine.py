@@ -6,6 +6,7 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.parts.codes import codes
 from seedbed.hw.products import gemv_decode, mac_array
 from seedbed.hw.products.activation_memory import ActivationMemory
 from seedbed.hw.products.gemv_decode import GemvDecode
@@ -15,7 +16,7 @@ from seedbed.spec.gemv import GEMV_STATUS
 
 __all__ = ["GemvEngine", "latency", "plain_latency"]
 
-_SHAPE, _VECTOR, _ROW, _CLEARED = map(GEMV_STATUS.index, ("shape", "vector", "row", "cleared"))
+_STATUS = codes(GEMV_STATUS)
 
 
 def plain_latency(config: GemvConfig) -> int:
@@ -191,14 +192,10 @@ class GemvEngine(wiring.Component):
         config, command = self.config, self.i.payload
         clear = Signal()
         shape_error = Signal()
+        columns_error = (command.columns == 0) | (command.columns > config.columns)
         m.d.comb += [
             clear.eq(self.i.valid & command.clear),
-            shape_error.eq(
-                (command.columns == 0)
-                | (command.columns > config.columns)
-                | (command.rows == 0)
-                | self.refuse
-            ),
+            shape_error.eq(columns_error | (command.rows == 0) | self.refuse),
         ]
         with m.FSM():
             for state in ("IDLE", "DISCARD"):
@@ -211,7 +208,7 @@ class GemvEngine(wiring.Component):
                     with m.If(clear):
                         m.next = "IDLE"
                     with m.Elif(job.accepts & shape_error):
-                        m.d.sync += job.status.eq(_SHAPE)
+                        m.d.sync += job.status.eq(_STATUS["shape"])
                         m.next = "ABORT"
                     with m.Elif(job.accepts):
                         m.next = "LOAD"
@@ -220,17 +217,19 @@ class GemvEngine(wiring.Component):
                 with m.If(memory.done):
                     m.next = "RUN"
                 with m.If(memory.fault | clear):
-                    m.d.sync += job.status.eq(Mux(memory.fault, _VECTOR, _CLEARED))
+                    m.d.sync += job.status.eq(
+                        Mux(memory.fault, _STATUS["vector"], _STATUS["cleared"])
+                    )
                     m.next = "ABORT"
             with m.State("RUN"):
                 m.d.comb += [job.running.eq(1), self.i.ready.eq(command.clear)]
                 with m.If(clear):
-                    m.d.sync += job.status.eq(_CLEARED)
+                    m.d.sync += job.status.eq(_STATUS["cleared"])
                     m.next = "ABORT"
                 with m.If(job.last_row):
                     m.next = "FLUSH"
                 with m.If(job.row_error):
-                    m.d.sync += job.status.eq(_ROW)
+                    m.d.sync += job.status.eq(_STATUS["row"])
                     m.next = "DRAIN"
                     # Of a row without weights there is no beat that ends it.
                     with m.If(job.table):

@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.parts.codes import codes
 from seedbed.hw.parts.delay_line import delayed
 from seedbed.hw.products.sparse_layouts import entry_layout, token_layout
 from seedbed.spec import SparseMacConfig
@@ -11,7 +12,7 @@ from seedbed.spec.sparse_mac import SPARSE_MAC_STATUS
 
 __all__ = ["SparseEntries"]
 
-_ORDER, _REPEATED, _RANGE = map(SPARSE_MAC_STATUS.index, ("order", "repeated", "range"))
+_STATUS = codes(SPARSE_MAC_STATUS)
 
 
 class SparseEntries(wiring.Component):
@@ -153,11 +154,11 @@ class SparseEntries(wiring.Component):
             wrong.eq(valid & (found != 0)),
         ]
         with m.If((entry.row >= self.rows) | (entry.column >= self.columns)):
-            m.d.comb += found.eq(_RANGE)
+            m.d.comb += found.eq(_STATUS["range"])
         with m.Elif(begun & (entry.row == before.row) & (entry.column == before.column)):
-            m.d.comb += found.eq(_REPEATED)
+            m.d.comb += found.eq(_STATUS["repeated"])
         with m.Elif(begun & ~after):
-            m.d.comb += found.eq(_ORDER)
+            m.d.comb += found.eq(_STATUS["order"])
         with m.If(self.ce):
             m.d.sync += [
                 self.o.valid.eq(valid & ~wrong & (self.error == 0)),

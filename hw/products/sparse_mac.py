@@ -5,6 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.generators.lutopt import Lutopt
+from seedbed.hw.parts.codes import codes
 from seedbed.hw.products.sparse_entries import SparseEntries
 from seedbed.hw.products.sparse_lane import SparseLane
 from seedbed.hw.products.sparse_layouts import (
@@ -21,8 +22,7 @@ from seedbed.spec.sparse_mac import SPARSE_MAC_KINDS, SPARSE_MAC_STATUS
 
 __all__ = ["SparseMac"]
 
-_SHAPE, _VECTOR, _CLEARED = map(SPARSE_MAC_STATUS.index, ("shape", "vector", "cleared"))
-_PRODUCT, _UPDATE, _LOAD = map(SPARSE_MAC_KINDS.index, SPARSE_MAC_KINDS)
+_KINDS, _STATUS = codes(SPARSE_MAC_KINDS), codes(SPARSE_MAC_STATUS)
 
 
 class _Pass:
@@ -149,16 +149,16 @@ class SparseMac(wiring.Component):
         m.d.comb += [
             job.accepts.eq(self.i.valid & self.i.ready & ~self.i.payload.clear),
             job.clear.eq(self.i.valid & self.i.ready & self.i.payload.clear),
-            job.product.eq(job.command.kind == _PRODUCT),
+            job.product.eq(job.command.kind == _KINDS["product"]),
             job.ce.eq((~rows.valid | rows.taken) & (~self.o_entries.valid | self.o_entries.ready)),
         ]
         with m.If(job.accepts):
             m.d.sync += job.command.eq(self.i.payload)
         # Conditions of all: flip-flops are cleared, and need no gates.
         if config.entries:
-            with m.If(job.accepts & (self.i.payload.kind == _LOAD)):
+            with m.If(job.accepts & (self.i.payload.kind == _KINDS["load"])):
                 m.d.sync += job.command.gain.eq(0)
-        with m.If(job.accepts & (self.i.payload.kind != _PRODUCT)):
+        with m.If(job.accepts & (self.i.payload.kind != _KINDS["product"])):
             m.d.sync += job.command.scale.eq(0)
         self._entries(m, job, entries, lane)
         self._numbers(m, job, generator, entries, lane)
@@ -172,7 +172,7 @@ class SparseMac(wiring.Component):
         command, streamed = job.command, not self.config.entries
         load = Signal()
         m.d.comb += [
-            load.eq(command.kind == _LOAD),
+            load.eq(command.kind == _KINDS["load"]),
             entries.start.eq(job.accepts),
             entries.count.eq(self.i.payload.count),
             entries.rows.eq(command.rows),
@@ -200,7 +200,9 @@ class SparseMac(wiring.Component):
                     "gain": lane.gain,
                 }.items()
             ),
-            self.o_entries.valid.eq(job.running & lane.o.valid & (command.kind == _UPDATE)),
+            self.o_entries.valid.eq(
+                job.running & lane.o.valid & (command.kind == _KINDS["update"])
+            ),
             self.o_entries.payload.row.eq(lane.o.entry.row),
             self.o_entries.payload.column.eq(lane.o.entry.column),
             self.o_entries.payload.value.eq(lane.o.entry.value),
@@ -262,10 +264,10 @@ class SparseMac(wiring.Component):
             with m.State("LOAD"):
                 m.d.comb += [job.loading.eq(1), self.i.ready.eq(self.i.payload.clear)]
                 with m.If(vector.length_error):
-                    m.d.sync += job.status.eq(_VECTOR)
+                    m.d.sync += job.status.eq(_STATUS["vector"])
                     m.next = "DRAIN"
                 with m.Elif(job.clear):
-                    m.d.sync += job.status.eq(_CLEARED)
+                    m.d.sync += job.status.eq(_STATUS["cleared"])
                     m.next = "DRAIN"
                 with m.Elif(vector.done):
                     m.next = "RUN"
@@ -280,7 +282,7 @@ class SparseMac(wiring.Component):
                 with m.Elif(rows.fire & rows.last_row):
                     m.next = "WAIT"
                 with m.Elif(job.clear):
-                    m.d.sync += job.status.eq(_CLEARED)
+                    m.d.sync += job.status.eq(_STATUS["cleared"])
                     m.next = "DRAIN"
                 with m.Elif(job.product & rows.broken):
                     m.d.sync += job.status.eq(entries.error)
@@ -316,10 +318,10 @@ class SparseMac(wiring.Component):
                 with m.If(job.clear):
                     m.next = "IDLE"
                 with m.Elif(job.accepts):
-                    m.d.sync += job.status.eq(Mux(shape_error, _SHAPE, 0))
+                    m.d.sync += job.status.eq(Mux(shape_error, _STATUS["shape"], 0))
                     with m.If(shape_error):
                         m.next = "DRAIN"
-                    with m.Elif(self.i.payload.kind == _PRODUCT):
+                    with m.Elif(self.i.payload.kind == _KINDS["product"]):
                         m.next = "LOAD"
                     with m.Else():
                         m.next = "RUN"

@@ -4,13 +4,14 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.parts.codes import codes
 from seedbed.hw.products.sparse_layouts import products_layout, result_layout
 from seedbed.spec import SparseMacConfig
 from seedbed.spec.sparse_mac import SPARSE_MAC_STATUS
 
 __all__ = ["SparseRows"]
 
-_ROW = SPARSE_MAC_STATUS.index("row")
+_STATUS = codes(SPARSE_MAC_STATUS)
 
 
 def _each(sums):
@@ -113,7 +114,7 @@ class SparseRows(wiring.Component):
         with m.If(given.status != 0):
             m.d.comb += self.fault.eq(given.status)
         with m.Elif(given.last != self.last_row):
-            m.d.comb += self.fault.eq(_ROW)
+            m.d.comb += self.fault.eq(_STATUS["row"])
         with m.If(self.start):
             m.d.sync += row.eq(0)
         with m.Elif(row_given):

@@ -1,19 +1,20 @@
 """Commands of the zeroth-order trainer: jobs, their samples, and how they end."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.engine.sample_intake import SampleIntake, sample_layout
 from seedbed.hw.engine.store_writes import put_layout
+from seedbed.hw.parts.codes import codes
+from seedbed.hw.parts.job_counter import JobCounter
 from seedbed.hw.zeroth_order.zo_schedule import ZoSchedule, entry_layout
 from seedbed.hw.zeroth_order.zo_steps import EXPONENT, handover_layout
 from seedbed.spec.zo_trainer import ZO_TRAINER_KINDS, ZO_TRAINER_STATUS, ZoTrainerConfig
 
 __all__ = ["ZoControl", "job_layout", "status_layout"]
 
-_TRAIN, _INFER, _READ = map(ZO_TRAINER_KINDS.index, ("train", "infer", "read"))
-_OK, _COMMAND, _SAMPLE, _PARAMETERS, _SCHEDULE = range(len(ZO_TRAINER_STATUS))
+_KINDS, _STATUS = codes(ZO_TRAINER_KINDS), codes(ZO_TRAINER_STATUS)
 
 
 def job_layout(config: ZoTrainerConfig) -> data.StructLayout:
@@ -25,6 +26,21 @@ def job_layout(config: ZoTrainerConfig) -> data.StructLayout:
 def status_layout() -> data.StructLayout:
     """Return the layout of how a command ended: ``kind``, ``status``, ``steps`` of training."""
     return data.StructLayout({"kind": 2, "status": 3, "steps": 32})
+
+
+class _Job:
+    """Signals of the command that runs, which its states share."""
+
+    def __init__(self, config: ZoTrainerConfig):
+        self.command = Signal(job_layout(config), reset_less=True)
+        # Reset, because the kind without a command is seen outside.
+        self.kind = Signal(2)
+        self.status = Signal(3)
+        self.counter = JobCounter(self.command)
+        self.seed = Signal(32)
+        self.first_step = Signal(32)
+        self.buffer_select = Signal()
+        self.discard = Signal()
 
 
 class ZoControl(wiring.Component):
@@ -78,37 +94,27 @@ class ZoControl(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        m.submodules.intake = self._intake = intake = SampleIntake(config)
-        m.submodules.schedule = self._schedule = schedule = ZoSchedule(config)
+        m.submodules.intake = intake = SampleIntake(config)
+        m.submodules.schedule = schedule = ZoSchedule(config)
         wiring.connect(m, wiring.flipped(self.i_samples), intake.i)
         wiring.connect(m, wiring.flipped(self.i_schedule), schedule.i)
         wiring.connect(m, intake.o, wiring.flipped(self.o_put))
-        self._job = Signal(job_layout(config), reset_less=True)
-        self._kind = Signal(2)
-        self._status = Signal(3)
-        # Samples left in the epoch, epochs left, and samples of the batch so far.
-        self._left = Signal(32)
-        self._epochs = Signal(16)
-        self._batch = Signal(13)
-        self._seed = Signal(32)
-        self._first_step = Signal(32)
-        self._buffer_select = Signal()
-        self._discard = Signal()
+        job = _Job(config)
         m.d.comb += [
-            intake.buffer_select.eq(self._buffer_select),
+            intake.buffer_select.eq(job.buffer_select),
             # What comes with the next command, or after it, is that command's.
-            intake.discard.eq(self._discard & ~(self.idle & self.i.valid)),
-            self.o_status.payload.kind.eq(self._kind),
-            self.o_status.payload.status.eq(self._status),
-            self.o_status.payload.steps.eq(self.steps - self._first_step),
+            intake.discard.eq(job.discard & ~(self.idle & self.i.valid)),
+            self.o_status.payload.kind.eq(job.kind),
+            self.o_status.payload.status.eq(job.status),
+            self.o_status.payload.steps.eq(self.steps - job.first_step),
         ]
         with m.FSM() as machine:
             m.d.comb += [
                 self.idle.eq(machine.ongoing("COMMAND")),
                 schedule.accepts.eq(self.idle),
             ]
-            self._command_states(m)
-            self._sample_states(m)
+            self._command_states(m, job, schedule)
+            self._sample_states(m, job, intake, schedule)
             with m.State("READ"), m.If(~self.reading):
                 m.next = "END"
             with m.State("DRAIN"), m.If(self.o_sample.ready):
@@ -119,83 +125,75 @@ class ZoControl(wiring.Component):
                     m.next = "COMMAND"
         return m
 
-    def _fail(self, m, status):
+    def _fail(self, m, job, status: str):
         """End the command; samples are discarded until the next one."""
-        m.d.sync += [self._status.eq(status), self._discard.eq(1)]
+        m.d.sync += [job.status.eq(_STATUS[status]), job.discard.eq(1)]
         m.next = "DRAIN"
 
-    def _command_states(self, m):
+    def _command_states(self, m, job, schedule):
         """Take a command, check it, and begin."""
-        job, schedule = self._job, self._schedule
+        command = self.i.payload
         with m.State("COMMAND"):
             m.d.comb += self.i.ready.eq(~self.hold)
             with m.If(self.i.valid & self.i.ready):
                 m.d.sync += [
-                    job.eq(self.i.payload),
-                    self._kind.eq(self.i.payload.kind),
-                    self._status.eq(_OK),
-                    self._left.eq(self.i.payload.samples),
-                    self._epochs.eq(self.i.payload.epochs),
-                    self._seed.eq(self.i.payload.seed),
-                    self._batch.eq(0),
-                    self._discard.eq(0),
-                    self._first_step.eq(self.steps),
+                    job.command.eq(command),
+                    job.kind.eq(command.kind),
+                    job.status.eq(_STATUS["ok"]),
+                    job.seed.eq(command.seed),
+                    job.discard.eq(0),
+                    job.first_step.eq(self.steps),
                 ]
+                job.counter.begin(m, command)
                 m.d.comb += schedule.start.eq(1)
                 m.next = "BEGIN"
-        with m.State("BEGIN"), m.Switch(self._kind):
-            with m.Case(_TRAIN, _INFER):
+        with m.State("BEGIN"), m.Switch(job.kind):
+            with m.Case(_KINDS["train"], _KINDS["infer"]):
                 m.next = "IMAGE"
-                trains = self._kind == _TRAIN
-                no_samples = (job.samples == 0) | (job.epochs == 0)
-                bad_batch = (job.batch == 0) | (job.batch > self.config.batch)
-                with m.If(no_samples | (trains & bad_batch)):
-                    self._fail(m, _COMMAND)
+                trains = job.kind == _KINDS["train"]
+                with m.If(job.counter.refused(trains, self.config.batch)):
+                    self._fail(m, job, "command")
                 with m.Elif(~self.whole):
-                    self._fail(m, _PARAMETERS)
+                    self._fail(m, job, "parameters")
                 with m.Elif(trains & ~schedule.valid):
-                    self._fail(m, _SCHEDULE)
-            with m.Case(_READ):
+                    self._fail(m, job, "schedule")
+            with m.Case(_KINDS["read"]):
                 m.d.comb += self.read.eq(1)
                 m.next = "READ"
                 with m.If(~self.whole):
                     m.d.comb += self.read.eq(0)
-                    self._fail(m, _PARAMETERS)
+                    self._fail(m, job, "parameters")
             with m.Default():
-                self._fail(m, _COMMAND)
+                self._fail(m, job, "command")
 
-    def _sample_states(self, m):
+    def _sample_states(self, m, job, intake, schedule):
         """Take an image, and hand it over when the one before is done with."""
-        job, intake, sample = self._job, self._intake, self.o_sample
-        last = (self._batch == job.batch - 1) | (self._left == 1)
+        sample, counter = self.o_sample, job.counter
         m.d.comb += [
-            sample.payload.train.eq(self._kind == _TRAIN),
+            sample.payload.train.eq(job.kind == _KINDS["train"]),
             sample.payload.label.eq(intake.label),
-            sample.payload.first.eq(self._batch == 0),
-            sample.payload.last.eq(last),
-            sample.payload.seed.eq(self._seed),
-            sample.payload.phase.eq(self._schedule.phase),
-            sample.payload.exponent.eq(job.exponent),
-            sample.payload.buffer_select.eq(self._buffer_select),
+            sample.payload.first.eq(counter.batch_begins),
+            sample.payload.last.eq(counter.batch_ends),
+            sample.payload.seed.eq(job.seed),
+            sample.payload.phase.eq(schedule.phase),
+            sample.payload.exponent.eq(job.command.exponent),
+            sample.payload.buffer_select.eq(job.buffer_select),
         ]
         with m.State("IMAGE"):
             m.d.comb += intake.enable.eq(1)
             with m.If(intake.length_error):
-                self._fail(m, _SAMPLE)
+                self._fail(m, job, "sample")
             with m.If(intake.done):
                 m.next = "HANDOVER"
         with m.State("HANDOVER"):
             m.d.comb += sample.valid.eq(1)
             with m.If(sample.ready):
                 m.d.sync += [
-                    self._buffer_select.eq(~self._buffer_select),
-                    self._left.eq(self._left - 1),
-                    self._batch.eq(Mux(last, 0, self._batch + 1)),
-                    self._seed.eq(self._seed + last),
+                    job.buffer_select.eq(~job.buffer_select),
+                    job.seed.eq(job.seed + counter.batch_ends),
                 ]
                 m.next = "IMAGE"
-                with m.If(self._left == 1):
-                    m.d.sync += [self._left.eq(job.samples), self._epochs.eq(self._epochs - 1)]
-                    m.d.comb += self._schedule.next.eq(1)
-                    with m.If(self._epochs == 1):
+                with counter.step(m):
+                    m.d.comb += schedule.next.eq(1)
+                    with m.If(counter.last_epoch):
                         m.next = "DRAIN"

@@ -6,7 +6,7 @@ seed.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from json import loads
 from pathlib import Path
 from random import Random
@@ -29,6 +29,8 @@ from cocotbext.axi import (
 from cocotbext.axi.sparse_memory import SparseMemory
 
 from seedbed.sim.axi.axi_memory import FailingReads, FailingWrites
+from seedbed.spec.axi_registers import STATUS_BIT
+from seedbed.spec.registers import Register, addresses
 
 __all__ = ["AxiBench", "fields"]
 
@@ -55,7 +57,7 @@ class AxiBench:
     config
         The class of the configuration; its parameters are in the file of ``SEEDBED_RUN``.
     registers
-        Byte addresses of the registers at the AXI4-Lite port ``s_axi_control``, if there is one.
+        Map of the registers at the AXI4-Lite port ``s_axi_control``, if there is one.
     memory
         Whether the AXI4 port ``m_axi`` is connected to a memory.
     """
@@ -65,14 +67,14 @@ class AxiBench:
         dut,
         config: type,
         *,
-        registers: Mapping[str, int] | None = None,
+        registers: Sequence[Register] = (),
         memory: bool = False,
     ):
         setup = loads(Path(os.environ["SEEDBED_RUN"]).read_text())
         self.dut, self.seed = dut, setup["seed"]
         self.config = config(**setup["params"])
         self.rng = np.random.default_rng(self.seed)
-        self.registers = registers or {}
+        self.registers = addresses(registers, 4)
         self._ports = {"reset": dut.aresetn, "reset_active_level": False, "clock": dut.aclk}
         self._streams: list[Any] = []
         self._channels = 0
@@ -136,6 +138,10 @@ class AxiBench:
         access = self.control.write(self.registers[name], value.to_bytes(4, "little"))
         done = await with_timeout(access, REGISTER_TIMEOUT, "us")
         assert done.resp == (AxiResp.SLVERR if refused else AxiResp.OKAY), f"{name} = {value}"
+
+    async def check_done(self, status: int) -> None:
+        """Check that the last command is done, and how it ended."""
+        assert await self.read("status") == 2 | status << STATUS_BIT
 
     async def read(self, name: str) -> int:
         """Return the value of a register."""

@@ -4,10 +4,10 @@ import cocotb
 import numpy as np
 from cocotbext.axi import AxiResp, AxiStreamFrame
 
-from seedbed.hw.axi.gemv_axi import REGISTERS
 from seedbed.sim.axi.axi_bench import AxiBench
 from seedbed.sim.cases.gemv import Job
 from seedbed.spec import GemvConfig
+from seedbed.spec.axi_registers import AXI_REGISTERS, STATUS_BIT
 from seedbed.spec.gemv import GEMV_STATUS
 
 __all__ = ["TESTS", "Bench"]
@@ -20,7 +20,7 @@ class Bench(AxiBench):
     """Runs jobs through the registers and streams."""
 
     def __init__(self, dut):
-        super().__init__(dut, GemvConfig, registers=REGISTERS)
+        super().__init__(dut, GemvConfig, registers=AXI_REGISTERS["gemv"])
         self.vector, self.weights = self.source("vector"), self.source("weights")
         self.result = self.sink("result")
 
@@ -56,7 +56,7 @@ class Bench(AxiBench):
     async def status(self) -> tuple[bool, bool, str]:
         """Return busy, done, and the last job's status."""
         word = await self.read("status")
-        return bool(word & 1), bool(word & 2), GEMV_STATUS[word >> 4]
+        return bool(word & 1), bool(word & 2), GEMV_STATUS[word >> STATUS_BIT]
 
     async def check_results(self, job: Job) -> None:
         """Receive the results of ``job`` and compare them."""
@@ -112,12 +112,13 @@ async def refuses(dut):
     await bench.write("mode", 2, refused=True)
     await bench.write("status", 0, refused=True)
     assert await bench.read("columns") == 5
-    for done in (await bench.control.read(0x14, 4), await bench.control.read(0x00, 4)):
-        assert done.resp == AxiResp.SLVERR
-    assert (await bench.control.write(0x1C, bytes(4))).resp == AxiResp.SLVERR
+    outside = 4 * len(bench.registers)
+    for address in (outside, bench.registers["control"]):
+        assert (await bench.control.read(address, 4)).resp == AxiResp.SLVERR
+    assert (await bench.control.write(outside + 8, bytes(4))).resp == AxiResp.SLVERR
     # Bytes without a strobe are unchanged.
     await bench.write("rows", 0x12)
-    await bench.control.write(REGISTERS["columns"] + 1, b"\0")
+    await bench.control.write(bench.registers["columns"] + 1, b"\0")
     assert await bench.read("columns") == 5
     job = bench.draw(rows=2, columns=5, plain=False)
     await bench.start(job)

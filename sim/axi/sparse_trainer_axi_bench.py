@@ -13,7 +13,7 @@ from cocotb.triggers import ClockCycles
 from cocotbext.axi import AxiResp
 
 from seedbed.golden.sparse_trainer import LogEntry, SparseTrainer
-from seedbed.hw.axi.sparse_trainer_axi import ENTRY_FIELDS, LAYER_BITS, LAYER_FIELDS, REGISTERS
+from seedbed.hw.axi.sparse_trainer_axi import ENTRY_FIELDS, LAYER_BITS, LAYER_FIELDS
 from seedbed.hw.kept.layer_table import row_layout
 from seedbed.hw.kept.sample_banks import sample_layout
 from seedbed.hw.kept.sparse_trainer_layouts import job_layout, log_layout, status_layout
@@ -33,7 +33,8 @@ from seedbed.sim.cases.sparse_trainer import (
     training,
 )
 from seedbed.spec import SparseTrainerConfig
-from seedbed.spec.sparse_trainer import SPARSE_TRAINER_KINDS
+from seedbed.spec.axi_registers import AXI_REGISTERS
+from seedbed.spec.sparse_trainer import SPARSE_TRAINER_KINDS, SPARSE_TRAINER_STATUS
 
 __all__ = ["TESTS", "Bench"]
 
@@ -41,6 +42,7 @@ __all__ = ["TESTS", "Bench"]
 TESTS = ("trains_and_classifies", "refuses", "answers_faults", "aborts", "recovers_from_reset")
 BASE = 0x0003_5000
 SIZES = (18, 14, 5)
+ABORTED = SPARSE_TRAINER_STATUS.index("aborted")
 ONE = {"samples": 1, "epochs": 1, "batch": 1}
 
 
@@ -48,7 +50,9 @@ class Bench(AxiBench):
     """Runs phases through the registers and streams, with a memory at ``BASE``."""
 
     def __init__(self, dut):
-        super().__init__(dut, SparseTrainerConfig, registers=REGISTERS, memory=True)
+        super().__init__(
+            dut, SparseTrainerConfig, registers=AXI_REGISTERS["sparse_trainer"], memory=True
+        )
         self.layers, self.entries = self.source("layers"), self.source("entries")
         self.samples = self.source("samples")
         self.results, self.log = self.sink("results"), self.sink("log")
@@ -134,7 +138,7 @@ class Bench(AxiBench):
         frame = await self.receive(self.results)
         beats = [_word({"loss": 32, "best": 8, "error": 24}, beat) for beat in results]
         assert bytes(frame.tdata) == b"".join([*beats, bytes((*[0] * 6, end["status"], 0))])
-        assert await self.read("status") == 2 | end["status"] << 4
+        await self.check_done(end["status"])
         assert await self.read("steps") == end["steps"]
         assert await self.read("saturated") == end["saturated"]
         assert self.results.empty()
@@ -192,9 +196,9 @@ async def refuses(dut):
     for name in ("status", "steps", "saturated"):
         await bench.write(name, 0, refused=True)
     await bench.write("control", 4, refused=True)
-    for address in (REGISTERS["control"], 4 * len(REGISTERS)):
+    for address in (bench.registers["control"], 4 * len(bench.registers)):
         assert (await bench.control.read(address, 4)).resp == AxiResp.SLVERR
-    done = await bench.control.write(4 * len(REGISTERS), bytes(4))
+    done = await bench.control.write(4 * len(bench.registers), bytes(4))
     assert done.resp == AxiResp.SLVERR
     # An abort without a command has no effect.
     await bench.write("control", 2)
@@ -202,7 +206,7 @@ async def refuses(dut):
     train = training(model, bench.rng, samples=2, batch=2)
     await bench.start(train.inputs["i"][0])
     assert await bench.read("status") & 3 == 1
-    for name in REGISTERS:
+    for name in bench.registers:
         await bench.write(name, 1, refused=True)
     bench.send_samples(train.inputs["i_samples"])
     await bench.check(train.outputs)
@@ -270,7 +274,7 @@ async def aborts(dut):
         for seed, gain in words.tolist():
             model.replay(LogEntry(seed % (1 << 32), gain))
         await bench.receive(bench.results)
-        assert await bench.read("status") == 2 | 9 << 4
+        await bench.check_done(ABORTED)
         assert await bench.read("steps") == len(words)
         await bench.sent(bench.samples)
         await bench.run([read_out(model)])
@@ -287,8 +291,8 @@ async def aborts(dut):
         assert await bench.read("status") & 3 == 1
         await bench.write("control", 2)
         frame = await bench.receive(bench.results)
-        assert bytes(frame.tdata) == bytes((*[0] * 6, 9, 0))
-        assert await bench.read("status") == 2 | 9 << 4
+        assert bytes(frame.tdata) == bytes((*[0] * 6, ABORTED, 0))
+        await bench.check_done(ABORTED)
         bench.layers.clear_pause_generator()
         bench.layers.pause = False
         await bench.sent(bench.layers)

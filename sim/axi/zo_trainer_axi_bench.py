@@ -10,7 +10,6 @@ from cocotb.triggers import ClockCycles
 from cocotbext.axi import AxiResp
 
 from seedbed.golden.zo_trainer import ZoTrainer
-from seedbed.hw.axi.zo_trainer_axi import REGISTERS
 from seedbed.hw.engine.parameter_loader import words_layout
 from seedbed.hw.engine.sample_intake import sample_layout
 from seedbed.hw.zeroth_order.zo_control import job_layout, status_layout
@@ -28,6 +27,7 @@ from seedbed.sim.cases.zo_trainer import (
     status,
     word_payloads,
 )
+from seedbed.spec.axi_registers import AXI_REGISTERS
 from seedbed.spec.zo_trainer import ZO_TRAINER_KINDS, ZO_TRAINER_STATUS, ZoTrainerConfig
 
 __all__ = ["TESTS", "Bench"]
@@ -40,7 +40,7 @@ class Bench(AxiBench):
     """Runs phases through the registers and streams."""
 
     def __init__(self, dut):
-        super().__init__(dut, ZoTrainerConfig, registers=REGISTERS)
+        super().__init__(dut, ZoTrainerConfig, registers=AXI_REGISTERS["zo_trainer"])
         self.parameters, self.samples = self.source("parameters"), self.source("samples")
         self.results, self.log = self.sink("results"), self.sink("log")
         self.weights = self.sink("parameters")
@@ -113,7 +113,7 @@ class Bench(AxiBench):
         frame = await self.receive(self.results)
         beats = [bytes((b["best"], b["error"], 0, 0)) for b in classes]
         assert bytes(frame.tdata) == b"".join([*beats, bytes((0, 0, end["status"], 0))])
-        assert await self.read("status") == 2 | end["status"] << 4
+        await self.check_done(end["status"])
         assert await self.read("steps") == end["steps"]
         assert self.results.empty()
         assert self.log.empty()
@@ -163,14 +163,15 @@ async def refuses(dut):
         assert await bench.read(name) == before
     # Bytes without a strobe are unchanged.
     await bench.write("samples", 0x01020304)
-    await bench.control.write(REGISTERS["samples"] + 1, b"\7")
+    await bench.control.write(bench.registers["samples"] + 1, b"\7")
     assert await bench.read("samples") == 0x01020704
     for name in ("status", "steps"):
         await bench.write(name, 0, refused=True)
     await bench.write("control", 2, refused=True)
-    for address in (REGISTERS["control"], REGISTERS["schedule"], 4 * len(REGISTERS)):
+    outside = 4 * len(bench.registers)
+    for address in (bench.registers["control"], bench.registers["schedule"], outside):
         assert (await bench.control.read(address, 4)).resp == AxiResp.SLVERR
-    done = await bench.control.write(4 * len(REGISTERS), bytes(4))
+    done = await bench.control.write(outside, bytes(4))
     assert done.resp == AxiResp.SLVERR
 
     load, _, schedule, train = bench.case()[:4]
@@ -178,11 +179,11 @@ async def refuses(dut):
     # The schedule is as it was after entries that the register does not hold, and a part of one.
     for at in (19, *range(16 + 4 * len(phase_layout(bench.config).members), 31)):
         await bench.write("schedule", 1 << at | 1 << 31, refused=True)
-    done = await bench.control.write(REGISTERS["schedule"] + 3, b"\x80")
+    done = await bench.control.write(bench.registers["schedule"] + 3, b"\x80")
     assert done.resp == AxiResp.SLVERR
     await bench.start(train.inputs["i"][0])
     assert await bench.read("status") & 3 == 1
-    for name in REGISTERS:
+    for name in bench.registers:
         await bench.write(name, 1, refused=True)
     bench.send_samples(train.inputs["i_samples"])
     await bench.check(train.outputs)

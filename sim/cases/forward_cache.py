@@ -6,8 +6,7 @@ from random import Random
 import numpy as np
 
 from seedbed.golden.forward_cache import ForwardCache
-from seedbed.hw.memory import bursts as commands
-from seedbed.hw.memory import forward_cache_layouts
+from seedbed.hw.memory import forward_cache_layouts, memory_port
 from seedbed.sim.case import TIMEOUT_CYCLES, Case, Phase
 from seedbed.spec import FORWARD_CACHE_KINDS, FORWARD_CACHE_STATUS, ForwardCacheConfig
 
@@ -97,7 +96,7 @@ class Session:
         self.payloads["o"].append(FORWARD_CACHE_STATUS.index(status))
 
     def _command(self, bursts: list[tuple[int, int]], *, write: bool) -> None:
-        layout = commands.command_layout(self.config)
+        layout = memory_port.command_layout(self.config.address_bits)
         self.payloads["o_command"] += [
             layout.const({"address": first, "write": write, "length": beats - 1}).as_bits()
             for first, beats in bursts
@@ -135,7 +134,7 @@ class Session:
         if good:
             body, bursts = body + words[:heads], codes + peaks
         self._command(bursts, write=True)
-        layout = forward_cache_layouts.write_layout(config)
+        layout = memory_port.write_layout(config.beat_bits)
         self.payloads["o_write"] += [
             layout.const({"data": word, "last": end}).as_bits()
             for word, end in zip(body, self._ends(bursts), strict=True)
@@ -178,7 +177,7 @@ class Session:
         return int.from_bytes(self.rng.bytes(self.config.beat_bytes), "little")
 
     def _read_beat(self, word: int, *, after: int, last: bool, error: bool = False) -> None:
-        layout = forward_cache_layouts.read_layout(self.config)
+        layout = memory_port.read_layout(self.config.beat_bits)
         fields = {"data": word, "error": error, "last": last}
         self.payloads["i_read"].append(layout.const(fields).as_bits())
         self.after["i_read"]["o_command"].append(after)

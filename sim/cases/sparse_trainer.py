@@ -11,7 +11,7 @@ from seedbed.hw.kept.layer_table import row_layout
 from seedbed.hw.kept.sample_banks import sample_layout
 from seedbed.hw.kept.sparse_trainer_layouts import job_layout, log_layout, status_layout
 from seedbed.hw.kept.trainer_passes import class_layout
-from seedbed.hw.kept.weight_reader import command_layout, read_layout
+from seedbed.hw.memory.memory_port import command_layout, read_layout
 from seedbed.hw.products.sparse_layouts import entry_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.spec import DenseLayer, SparseTrainerConfig
@@ -167,7 +167,7 @@ def reads(model: SparseTrainer, passes: int) -> tuple[list[int], list[int], list
     commands: list[int] = []
     beats: list[int] = []
     after: list[int] = []
-    command, read = command_layout(config), read_layout(config)
+    command, read = command_layout(config.address_bits), read_layout(config.beat_bits)
     for layer in model.layers:
         place, stop = layer.address, layer.address + config.layer_beats(layer)
         while place < stop:

@@ -9,7 +9,7 @@ import numpy as np
 from seedbed.golden.engine import words
 from seedbed.hw.adapters import instantft
 from seedbed.hw.engine.parameter_loader import packet_layout, words_layout
-from seedbed.hw.memory import bursts
+from seedbed.hw.memory.memory_port import command_layout as burst_layout
 from seedbed.sim.harness import Mismatch
 from seedbed.sim.payloads import image_beats, pack, unpack
 from seedbed.sim.verilog import cpp_bench
@@ -106,7 +106,7 @@ def _job(
     """Return the bench's input: how it behaves, all images, and then act by act."""
     cache = config.forward_cache
     place = instantft.command_layout(config)
-    command, results = bursts.command_layout(cache), instantft.result_layout(config)
+    command, results = burst_layout(cache.address_bits), instantft.result_layout(config)
     acts = list(acts)
     found: list[np.ndarray | list[int]] = [
         [seed, pauses, memory.gaps, *memory.latency],

@@ -135,7 +135,7 @@ def answers(dut: ForwardCache) -> Module:
     with m.If(failed):
         m.d.sync += wrong.eq(1)
     with m.If(at_state(control, "LOOK")):
-        m.d.sync += distrusted.eq(inside["distrusts"] & ~out_of_range)
+        m.d.sync += distrusted.eq(inside["stray"] & ~out_of_range)
     with m.If(transfer(dut.i) | transfer(dut.o)):
         m.d.sync += [substituted.eq(0), distrusted.eq(0)]
     with m.Elif(steps & ~transfer(dut.i_read)):
@@ -257,8 +257,8 @@ OVERRUNS = Mutant(
 )
 BREAKS_OFF = Mutant(
     "a broken frame is not waited for",
-    "with m.If(self._status != _FRAME):",
-    "with m.If(self._status == _DONE):",
+    'with m.If(job.status != _STATUS["frame"]):',
+    'with m.If(job.status == _STATUS["done"]):',
 )
 BELIEVES_LAST = Mutant(
     "a burst of another length is not noticed",

@@ -290,7 +290,8 @@ KEPT = Mutant(
 )
 LOST_CLEAR = Mutant(
     "a clear in the cycle of a row is lost",
-    "with m.Elif(job.clear):\n                    m.d.sync += job.status.eq(_CLEARED)\n"
+    "with m.Elif(job.clear):\n"
+    '                    m.d.sync += job.status.eq(_STATUS["cleared"])\n'
     '                    m.next = "DRAIN"\n                with m.Elif(job.product',
     'with m.Elif(job.clear):\n                    m.next = "DRAIN"\n'
     "                with m.Elif(job.product",
@@ -302,7 +303,7 @@ NO_END = Mutant(
 )
 NO_REPORT = Mutant(
     "an error of the shape is forgotten",
-    "job.status.eq(Mux(shape_error, _SHAPE, 0))",
+    'job.status.eq(Mux(shape_error, _STATUS["shape"], 0))',
     "job.status.eq(0)",
 )
 

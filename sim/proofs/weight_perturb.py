@@ -277,8 +277,8 @@ PROOFS = (
             ),
             Mutant(
                 "rows are accepted during a return",
-                "~seeding & (~needed | ~busy)",
-                "~seeding",
+                "~draw.seeding & (~needed | ~draw.busy)",
+                "~draw.seeding",
                 part=PerturbationRows,
             ),
         ),
@@ -317,8 +317,8 @@ PROOFS = (
         mutants=(
             Mutant(
                 "a rewind steps over one row less",
-                "last = skipped == self.config.buffered - 1",
-                "last = skipped == self.config.buffered - 1 - ~fill",
+                "last = draw.skipped == self.config.buffered - 1",
+                "last = draw.skipped == self.config.buffered - 1 - ~fill",
                 part=PerturbationRows,
             ),
             Mutant(

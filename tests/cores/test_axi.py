@@ -1,7 +1,6 @@
 # amaranth: UnusedElaboratable=no
-"""The AXI wrappers: their emitted Verilog, their registers and their pages."""
+"""The AXI wrappers: their emitted Verilog."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -9,11 +8,9 @@ import pytest
 from seedbed.flow.cores.registry import CORES, WRAPPERS, UnknownCore, find, find_verilog
 from seedbed.flow.emit.verilog import write
 from seedbed.flow.report.kinds import in_cocotb
-from seedbed.hw.axi import sparse_trainer_axi, zo_trainer_axi
+from seedbed.hw.axi import sparse_trainer_axi
 from seedbed.hw.axi.gemv_axi import GemvAxi
-from seedbed.hw.kept import sparse_trainer_layouts
 from seedbed.hw.kept.layer_table import row_layout
-from seedbed.hw.zeroth_order import zo_control
 from seedbed.sim.verilog.verilate import lint
 from seedbed.spec import GemvConfig
 
@@ -31,12 +28,6 @@ RUN = [
     ("zo_trainer_axi", {"tail": 1}, 4),
     ("zo_trainer_axi", {"tail": 2}, 4),
 ]
-
-#: Wrappers with registers, and the layout of the command that the registers hold.
-COMMANDS = {
-    "sparse_trainer": (sparse_trainer_axi, sparse_trainer_layouts.job_layout),
-    "zo_trainer": (zo_trainer_axi, zo_control.job_layout),
-}
 
 
 def test_every_wrapper_is_run():
@@ -70,21 +61,6 @@ def test_axi_ports_of_tables_and_vectors(tmp_path, kept):
 def test_no_axi_ports_of_a_side_path():
     with pytest.raises(ValueError, match="no ports for a side path: entries must be None, not 16"):
         GemvAxi(GemvConfig(entries=16))
-
-
-@pytest.mark.parametrize("inside", COMMANDS)
-def test_every_field_of_a_command_has_a_register(inside):
-    core = WRAPPERS[f"{inside}_axi"]
-    module, layout = COMMANDS[inside]
-    assert set(layout(core.configure(core.small)).members) < set(module.REGISTERS)
-
-
-@pytest.mark.parametrize("inside", COMMANDS)
-def test_the_page_lists_the_registers(inside):
-    page = (ROOT / "docs" / "cores" / f"{inside}.md").read_text()
-    found = re.findall(r"^\| (0x\w\w) \| `(\w+)`", page, re.MULTILINE)
-    registers = COMMANDS[inside][0].REGISTERS
-    assert {name: int(address, 16) for address, name in found} == registers
 
 
 def test_every_field_of_a_layer_has_its_place():

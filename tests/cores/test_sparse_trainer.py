@@ -8,7 +8,7 @@ import pytest
 from seedbed.golden.sparse_trainer import LogEntry
 from seedbed.hw.kept.sparse_trainer import SparseTrainer
 from seedbed.hw.kept.sparse_trainer_layouts import log_layout
-from seedbed.hw.kept.weight_reader import read_layout
+from seedbed.hw.memory.memory_port import read_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.sparse_trainer import (
     case,
@@ -121,7 +121,7 @@ def test_every_fault_ends_a_job_and_the_next_one_is_right():
 
 
 def _damaged(beats, k, change, config=SMALL):
-    layout = read_layout(config)
+    layout = read_layout(config.beat_bits)
     found = layout.from_bits(beats[k])
     fields = {name: getattr(found, name) for name in ("data", "error", "last")}
     return [*beats[:k], layout.const(fields | change(fields)).as_bits(), *beats[k + 1 :]]
@@ -134,7 +134,7 @@ def test_an_error_of_the_memory_ends_a_job(fault, at):
     rng, model = session()
     x = rng.integers(-9, 9, model.layers[0].columns)
     _, beats, after = reads(model, 1)
-    ends = [k for k, beat in enumerate(beats) if read_layout(config).from_bits(beat).last]
+    ends = [k for k, beat in enumerate(beats) if read_layout(config.beat_bits).from_bits(beat).last]
     middle = [k for k in range(len(beats)) if k not in ends]
     change = {
         "error": lambda f: {"error": 1},
