@@ -10,6 +10,7 @@ from seedbed.golden.kept_matrix import KeptMatrix
 from seedbed.hw.products.gemv_layouts import command_layout, result_layout, weights_layout
 from seedbed.hw.products.sparse_layouts import entry_layout
 from seedbed.sim.harness import Mismatch
+from seedbed.sim.job import Act
 from seedbed.sim.jobs.checked_matrices import CheckedMatrices, row_beats
 from seedbed.sim.payloads import pack, unpack
 from seedbed.sim.verilog.cosim import Cosim
@@ -73,23 +74,23 @@ class RtlMatrices(CheckedMatrices):
         self, name: str, kind: int, count: int,
         inputs: Mapping[str, np.ndarray | tuple[int, int]], outputs: Mapping[str, int],
         **fields: int,
-    ) -> dict[str, np.ndarray]:  # fmt: skip
+    ) -> Mapping[str, np.ndarray]:  # fmt: skip
         """Run a command ``count`` times; all of its results must be without an error."""
-        layout = result_layout(self._core)
         command = pack(command_layout(self._core), count, **self._fields(name, kind) | fields)
         began = perf_counter()
-        cycles, found = self._cosim.run({"i": command, **inputs}, outputs)
+        act = Act(name=name, inputs={"i": command, **inputs}, outputs=outputs)
+        result = self._cosim.play(act)
         self.seconds += perf_counter() - began
-        self.cycles[SPARSE_MAC_KINDS[kind]] += cycles
+        self.cycles[SPARSE_MAC_KINDS[kind]] += result.cycles
         self.commands[SPARSE_MAC_KINDS[kind]] += count
-        status = unpack(layout, found["o"], "status")[:, 0]
+        status = result.field("o", "status")
         wrong = np.flatnonzero(status)
         if len(wrong):
             raise Mismatch(
                 f"{name}: result {wrong[0]} of {len(status)} has the status "
                 f"{GEMV_STATUS[status[wrong[0]]]!r}, not 'ok'"
             )
-        return found
+        return result.payloads
 
     def _payloads(self, name: str) -> np.ndarray:
         """Return the payloads of a matrix."""

@@ -19,11 +19,9 @@
 // Exit 1: a wrong beat, a broken stream rule, or a time-out; standard error has the message.
 #include <deque>
 #include <fstream>
-#include <functional>
 #include <iomanip>
 #include <iostream>
 #include <map>
-#include <memory>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -34,22 +32,11 @@
 #include "ports.h"
 #include "streams.h"
 
-#define PORT(name, part) name##_##part
-
-struct Failure {
-    std::string what;
-};
-
-struct Stream {
-    bool input;
-    CData &valid, &ready;
-    std::function<Words()> get;
-    std::function<void(const Words&)> set;
-    std::size_t words;
+// A stream with the steps' beats.
+struct Port : Stream {
     Random random;
     // Of an input: beats to send. Of an output: beats that are expected.
     std::deque<Words> queue = {};
-    std::optional<Words> pending = {};
     Words last = {};
     bool fired = false;
 };
@@ -69,12 +56,10 @@ struct Burst {
 
 class Bench {
   public:
-    explicit Bench(uint64_t seed) : generators{seed}, random(generators.next()) {
-#define ADD(name, input)                                                                       \
-    streams.emplace(#name, Stream{input, top.PORT(name, valid), top.PORT(name, ready),         \
-                                  [this] { return ::get(top.PORT(name, payload)); },           \
-                                  [this](const Words& w) { ::set(top.PORT(name, payload), w.data()); }, \
-                                  ::words(top.PORT(name, payload)), generators.next()});
+    explicit Bench(uint64_t seed) : random(generator(seed, 1)) {
+        Vtop& top = this->top;
+#define ADD(name, input)                                                                      \
+    streams.emplace(#name, Port{STREAM(top, name, input), generator(seed, 2 + streams.size())});
 #define INPUT(name) ADD(name, true)
 #define OUTPUT(name) ADD(name, false)
         INPUTS(INPUT)
@@ -91,7 +76,7 @@ class Bench {
             uint64_t count = 0;
             if (word == "send" || word == "expect") {
                 in >> name;
-                Stream& stream = streams.at(name);
+                Port& stream = streams.at(name);
                 for (std::string hex; in >> hex;) stream.queue.push_back(parse(hex, stream.words));
             } else if (word == "call") {
                 in >> name;
@@ -109,7 +94,7 @@ class Bench {
                 });
             } else if (word == "until") {
                 in >> name >> count;
-                Stream& stream = streams.at(name);
+                Port& stream = streams.at(name);
                 stream.fired = false;
                 steps([&] { return stream.fired && bit(stream.last.data(), count); });
             } else if (word == "cycles") {
@@ -134,7 +119,7 @@ class Bench {
                 in >> count;
                 forgets = now + count;
             } else {
-                throw Failure{"no such step"};
+                throw Failure{1, "no such step"};
             }
         }
     }
@@ -145,9 +130,8 @@ class Bench {
 
   private:
     Vtop top;
-    Generators generators;
     Random random;
-    std::map<std::string, Stream> streams;
+    std::map<std::string, Port> streams;
     bool ignores = false;
     // The memory: cells by address of a beat; bursts and responses in order.
     std::map<uint32_t, Words> cells;
@@ -201,7 +185,7 @@ class Bench {
 
     template <class Until> void steps(Until until) {
         for (uint64_t waited = 0; !until(); waited++) {
-            if (waited > 300000) throw Failure{"timed out"};
+            if (waited > 300000) throw Failure{1, "timed out"};
             if (cycle()) waited = 0;
         }
     }
@@ -223,7 +207,7 @@ class Bench {
                     next = stream.queue.front();
                     stream.queue.pop_front();
                 }
-                if (next) stream.set(*next), stream.valid = 1;
+                if (next) stream.set(next->data()), stream.valid = 1;
             }
         }
         top.eval();
@@ -240,12 +224,8 @@ class Bench {
         return progress;
     }
 
-    void check(const std::string& name, Stream& stream) {
-        if (stream.pending && !stream.valid) throw Failure{name + ": valid fell before its transfer"};
-        if (stream.pending && stream.get() != *stream.pending)
-            throw Failure{name + ": the payload changed before its transfer"};
-        stream.pending.reset();
-        if (stream.valid && !stream.ready) stream.pending = stream.get();
+    void check(const std::string& name, Port& stream) {
+        stream.check();
         if (!stream.fired) return;
         if (name == "o_command") {
             command(stream.last);
@@ -254,11 +234,11 @@ class Bench {
             store();
         } else if (!stream.queue.empty()) {
             if (stream.queue.front() != stream.last)
-                throw Failure{name + ": expected " + hex(stream.queue.front()) + ", got " +
+                throw Failure{1, name + ": expected " + hex(stream.queue.front()) + ", got " +
                               hex(stream.last)};
             stream.queue.pop_front();
         } else if (!ignores) {
-            throw Failure{name + ": a beat too many"};
+            throw Failure{1, name + ": a beat too many"};
         }
     }
 
@@ -296,7 +276,7 @@ class Bench {
             const bool last = bit(written.front().data(), BEAT_BITS);
             written.pop_front();
             const bool final = --burst.left == 0;
-            if (last != final) throw Failure{"o_write: last is not with a burst's end"};
+            if (last != final) throw Failure{1, "o_write: last is not with a burst's end"};
             if (!final) continue;
             responses.push_back({std::max(burst.due, now + 2), burst.fault.has_value()});
             writes.pop_front();

@@ -1,11 +1,11 @@
-// Common parts of the testbenches in C++: ports as words, files of words, random pauses.
+// Common parts of the testbenches in C++: streams as words, their rules, random pauses.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
-#include <iterator>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,14 +44,40 @@ inline Words parse(const std::string& hex, std::size_t count) {
     return found;
 }
 
-// A file of 32-bit words.
-inline Words read(const char* path) {
-    std::ifstream file(path, std::ios::binary);
-    std::vector<char> bytes((std::istreambuf_iterator<char>(file)), {});
-    Words found(bytes.size() / 4);
-    std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(found.data()));
-    return found;
-}
+// Why a testbench ends: its exit status, and its message.
+struct Failure {
+    int code;
+    std::string what;
+};
+
+// A stream of the core.
+struct Stream {
+    std::string name;
+    bool input;
+    CData &valid, &ready;
+    std::function<Words()> get;
+    std::function<void(const uint32_t*)> set;
+    std::size_t words;
+    // A beat that is valid and waits.
+    std::optional<Words> pending = {};
+
+    bool fire() const { return valid && ready; }
+    // Checks the stream rules of an output, once a cycle.
+    void check() {
+        if (pending && !valid) throw Failure{4, name + ": valid fell before its transfer"};
+        if (pending && get() != *pending)
+            throw Failure{4, name + ": the payload changed before its transfer"};
+        pending.reset();
+        if (valid && !ready) pending = get();
+    }
+};
+#define STREAM(top, name, input)                                                              \
+    Stream {                                                                                  \
+        #name, input, top.name##_valid, top.name##_ready,                                     \
+            [&top] { return ::get(top.name##_payload); },                                     \
+            [&top](const uint32_t* from) { ::set(top.name##_payload, from); },                \
+            ::words(top.name##_payload)                                                       \
+    }
 
 // Marsaglia's xorshift64*.
 struct Random {
@@ -63,13 +89,11 @@ struct Random {
     uint32_t below(uint32_t limit) { return (next() >> 32) * limit >> 32; }
 };
 
-// Gives each port a generator (splitmix64), so that its pauses do not depend on other ports.
-struct Generators {
-    uint64_t drawn;
-    Random next() {
-        uint64_t z = drawn += 0x9E3779B97F4A7C15ULL;
-        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-        z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-        return Random{(z ^ (z >> 31)) | 1};
-    }
-};
+// The generator of a number from 1 (splitmix64): each port has one, so that its pauses do not depend
+// on other ports.
+inline Random generator(uint64_t seed, unsigned number) {
+    uint64_t z = seed + number * 0x9E3779B97F4A7C15ULL;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+    return Random{(z ^ (z >> 31)) | 1};
+}
