@@ -1,7 +1,8 @@
 """A job of a core as arrays: what is sent and what must come back, act by act."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from amaranth.hdl import Shape, ShapeLike
@@ -49,17 +50,20 @@ class Act:
         Of each input, its payloads; or payloads that the bench has stored, by their number and how
         many are sent, the first one again after the last one. Without: none.
     outputs
-        Of each output, how many payloads come, or the payloads. Without: none.
+        Of each output, the payloads that must come. Without: none.
+    counts
+        Of outputs that are not compared, how many payloads come.
     ends
         The output whose ``last`` ends the act, however many payloads were sent and came. A packet
         that was begun is sent whole. Without: the act ends when all payloads are transferred.
     tells
-        Of each output with expected payloads, the sentence for a difference.
+        Of each output, the sentence for a difference.
     """
 
     name: str
     inputs: Mapping[str, np.ndarray | tuple[int, int]] = field(default_factory=dict)
-    outputs: Mapping[str, np.ndarray | int] = field(default_factory=dict)
+    outputs: Mapping[str, np.ndarray] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
     ends: str = ""
     tells: Mapping[str, Callable[[Difference], str]] = field(default_factory=dict)
 
@@ -70,28 +74,28 @@ class Result:
 
     Parameters
     ----------
+    payloads, layouts
+        By output: the payloads that came, and the shape of a payload.
     cycles, beats
         Cycles of the act, and beats that were read from the memory.
     first
         The cycle of the first transfer of each input, from the act's first cycle; 0 without one.
-    when, payloads
-        By output: the cycles of its transfers, and their payloads.
-    layouts
-        By output: the shape of a payload.
+    when
+        By output: the cycles of its transfers.
     values
         At the act's end, outputs that are no streams.
     counts
         Of each probe, by row.
     """
 
-    cycles: int
-    beats: int
-    first: Mapping[str, int]
-    when: Mapping[str, np.ndarray]
     payloads: Mapping[str, np.ndarray]
     layouts: Mapping[str, ShapeLike]
-    values: Mapping[str, np.ndarray]
-    counts: np.ndarray
+    cycles: int = 0
+    beats: int = 0
+    first: Mapping[str, int] = field(default_factory=dict)
+    when: Mapping[str, np.ndarray] = field(default_factory=dict)
+    values: Mapping[str, np.ndarray] = field(default_factory=dict)
+    counts: np.ndarray = field(default_factory=lambda: np.zeros((0, 1), np.uint32))
 
     def field(self, port: str, name: str) -> np.ndarray:
         """Return a field of all payloads of an output."""
@@ -120,29 +124,25 @@ class Memory:
 
 def words(payloads: Sequence[int], shape: ShapeLike) -> np.ndarray:
     """Return payloads, integers of their bits, as words: uint32 (count, words)."""
-    size = -(-Shape.cast(shape).width // 32) * 4
-    raw = b"".join(payload.to_bytes(size, "little") for payload in payloads)
-    return np.frombuffer(raw, "<u4").reshape(len(payloads), -1)
+    size = -(-Shape.cast(shape).width // 32)
+    raw = b"".join(payload.to_bytes(4 * size, "little") for payload in payloads)
+    return np.frombuffer(raw, "<u4").reshape(len(payloads), size)
 
 
-def check(act: Act, result: Result) -> None:
-    """Raise :class:`Mismatch` where what came of an act is not what is expected."""
-    for port, wanted in act.outputs.items():
-        if isinstance(wanted, int):
-            continue
-        found = result.payloads[port]
-        count = min(len(found), len(wanted))
-        different = np.flatnonzero((found[:count] != wanted[:count]).any(axis=1))
-        if len(different):
-            layout = result.layouts[port]
-            raise Mismatch(
-                act.tells[port](
-                    Difference(
-                        int(different[0]),
-                        lambda name, layout=layout, found=found: unpack(layout, found, name),
-                        lambda name, layout=layout, wanted=wanted: unpack(layout, wanted, name),
-                    )
-                )
-            )
-        if len(found) != len(wanted):
-            raise Mismatch(f"{act.name}: {port} gave {len(found)} payloads, not {len(wanted)}")
+def check(acts: Iterable[Act], results: Mapping[str, Result]) -> None:
+    """Raise :class:`Mismatch` where what came of acts, by their names, is not what is expected."""
+    for act in acts:
+        for port, wanted in act.outputs.items():
+            _compare(act, port, wanted, results[act.name])
+
+
+def _compare(act: Act, port: str, wanted: np.ndarray, result: Result) -> None:
+    found = result.payloads[port]
+    count = min(len(found), len(wanted))
+    different = np.flatnonzero((found[:count] != wanted[:count]).any(axis=1))
+    if len(different):
+        of = partial(unpack, result.layouts[port])
+        place = Difference(int(different[0]), partial(of, found), partial(of, wanted))
+        raise Mismatch(act.tells[port](place))
+    if len(found) != len(wanted):
+        raise Mismatch(f"{act.name}: {port} gave {len(found)} payloads, not {len(wanted)}")

@@ -173,8 +173,8 @@ def _command(config: SparseTrainerConfig, kind: str, **fields: int) -> np.ndarra
     return words([job(config, kind, **fields)], job_layout(config))
 
 
-def _ended(kind: str, **fields: int) -> np.ndarray:
-    return words([status(kind, **fields)], status_layout())
+def _ended(kind: str, *, steps: int = 0, saturated: int = 0) -> np.ndarray:
+    return words([status(kind, steps=steps, saturated=saturated)], status_layout())
 
 
 def _results(config: SparseTrainerConfig, classes: np.ndarray, losses: np.ndarray) -> np.ndarray:
@@ -328,8 +328,7 @@ def run(
         found, seconds = core.run(
             plan, settle=SETTLE, progress=lambda count: progress(count / results)
         )
-    for act in plan:
-        check(act, found[act.name])
+    check(plan, found)
     train, labels = found["train"], of.labels[of.classified]
     count = sum(layer.entries for layer in of.layers)
     return Done(

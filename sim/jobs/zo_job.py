@@ -89,17 +89,21 @@ class Job:
         """Return acts by their names, and the log and the weights that the model ends with.
 
         ``load`` and ``schedule`` send weights and schedule; ``train``, ``read`` and ``infer`` are
-        commands. ``shown`` returns the payloads of samples, which are given by their places.
+        commands, and ``before`` is an ``infer`` before the training. ``shown`` returns the payloads
+        of samples, which are given by their places.
         """
         config, model = self.config, self.model()
         log: list[LogEntry] = []
         found = []
         for name in names:
+            sent: dict[str, np.ndarray] = {}
+            came: dict[str, np.ndarray] = {}
+            tells: dict[str, Callable[[Difference], str]] = {}
             if name == "load":
-                sent, came, tells = {"i_parameters": _parameters(model)}, {}, {}
+                sent["i_parameters"] = _parameters(model)
             elif name == "schedule":
                 entries = schedule_payloads(config, list(self.schedule))
-                sent, came, tells = {"i_schedule": words(entries, entry_layout(config))}, {}, {}
+                sent["i_schedule"] = words(entries, entry_layout(config))
             elif name == "train":
                 sent, came, tells = self._train(model, log)
                 sent["i_samples"] = shown(self.order.ravel())
@@ -111,10 +115,11 @@ class Job:
                 command = self._command("infer", samples=count, epochs=1, exponent=model.exponent)
                 sent = {"i": command, "i_samples": shown(self.classified)}
                 came = {"o": _classes(config, model.infer(self.images[self.classified]))}
-                tells = {"o": _misclassified}
+                tells = {"o": partial(_misclassified, name)}
             if "i" in sent:
+                kind = "infer" if name == "before" else name
                 steps = len(log) if name == "train" else 0
-                came = {"o_status": words([status(name, steps=steps)], status_layout()), **came}
+                came = {"o_status": words([status(kind, steps=steps)], status_layout()), **came}
                 tells["o_status"] = partial(_failed, name)
             found.append(Act(name=name, inputs=sent, outputs=came, tells=tells))
         return found, log, model
@@ -129,18 +134,20 @@ class Job:
         fields = {"samples": samples, "epochs": epochs, "batch": self.batch, "seed": self.seed}
         command = self._command("train", **fields, exponent=model.exponent)
         classes, places = [], []
-        for step, (which, fields) in enumerate(self.batches()):
+        for number, (which, fields) in enumerate(self.batches()):
             best, entry = model.step(self.images[which], self.labels[which], **fields)
             classes.append(best)
-            places += [(step, k) for k in range(len(best))]
+            places += [(number, k) for k in range(len(best))]
             log.append(entry)
 
         def sample(of: Difference) -> str:
             (best, error), (wanted, _) = of.fields("best", "error")
             if error:
                 return f"sample {of.at} does not count"
-            step, k = places[of.at]
-            return f"step {step}: sample {k} is of class {best}, and in the model of class {wanted}"
+            number, k = places[of.at]
+            return (
+                f"step {number}: sample {k} is of class {best}, and in the model of class {wanted}"
+            )
 
         def step(of: Difference) -> str:
             came, wanted = map(tuple, of.fields("seed", "sign"))
@@ -169,8 +176,9 @@ def _unequal(of: Difference) -> str:
     return f"{different} of {read.size} weights are not the model's after the training"
 
 
-def _misclassified(of: Difference) -> str:
-    return f"image {of.at}, after the training, is not of the model's class"
+def _misclassified(name: str, of: Difference) -> str:
+    when = "before" if name == "before" else "after"
+    return f"image {of.at}, {when} the training, is not of the model's class"
 
 
 def _failed(name: str, of: Difference) -> str:
@@ -286,8 +294,7 @@ def run(
         found, seconds = core.run(
             acts, settle=SETTLE, progress=lambda count: progress(count / results)
         )
-    for act in acts:
-        check(act, found[act.name])
+    check(acts, found)
     train, infer = found["train"], found["infer"]
     rows = config.engine.plan.frozen_rows
     return Done(

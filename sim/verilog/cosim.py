@@ -207,8 +207,8 @@ class Cosim:
         for name in self.bench.inputs:
             given = act.inputs.get(name, (0, 0))
             parts += [given] if isinstance(given, tuple) else [[0, len(given)], given]
-        expected = (act.outputs.get(name, 0) for name in self.bench.outputs)
-        parts.append([n if isinstance(n, int) else len(n) for n in expected])
+        counts = {name: len(payloads) for name, payloads in act.outputs.items()} | dict(act.counts)
+        parts.append([counts.get(name, 0) for name in self.bench.outputs])
         self._send(*parts)
         while self._receive(1)[0] == _PROGRESS:
             progress(int(self._receive(1)[0]))

@@ -1,12 +1,15 @@
 """Scripts of steps on the streams of emitted Verilog, run by a testbench in C++."""
 
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from amaranth.hdl import Shape
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
+from seedbed.sim import child
 from seedbed.sim.harness import Mismatch, stream_ports
 from seedbed.sim.ports import packed
 from seedbed.sim.verilog import cpp_bench
@@ -72,11 +75,11 @@ def run(bench: Path, steps: Iterable[str], *, seed: int) -> int:
     ``seed`` is that of the pauses of every port, and of the memory's latencies. Raises
     :class:`Mismatch` with the line of the script that failed.
     """
-    script = "\n".join(steps) + "\n"
-    try:
-        (cycles,), _ = cpp_bench.run(
-            bench, "script.txt", str(seed), files={"script.txt": script.encode()}
-        )
-    except cpp_bench.BenchFailed as failure:
-        raise Mismatch(f"{failure.message} (status {failure.status}, seed {seed})") from None
-    return int(cycles)
+    with TemporaryDirectory(dir=bench.parent, prefix="run-") as name:
+        Path(name, "script.txt").write_text("\n".join(steps) + "\n")
+        command: list[str | Path] = [bench.resolve(), "script.txt", str(seed)]
+        done = child.run(command, cwd=name, stderr=subprocess.PIPE)
+    if done.returncode:
+        message = done.stderr.strip()
+        raise Mismatch(f"{message} (status {done.returncode}, seed {seed})")
+    return int(done.stdout)

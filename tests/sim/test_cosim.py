@@ -26,7 +26,7 @@ def start(bench, **options):
 
 
 def act(sent, count):
-    return Act(name="pass", inputs={"i": sent}, outputs={"o": count})
+    return Act(name="pass", inputs={"i": sent}, counts={"o": count})
 
 
 def payloads(numbers):
