@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+from amaranth.lib import data
 from threadpoolctl import threadpool_limits
 
 from seedbed.boards.image_store import shown
@@ -12,7 +13,7 @@ from seedbed.flow.jobs.data import digits, mnist, rotated
 from seedbed.flow.jobs.instantft_task import ANGLES, SETTINGS, Task, prepare, to_bytes
 from seedbed.golden import network
 from seedbed.golden.instantft import batches, quantised
-from seedbed.hw.adapters.instantft import InstantFt, command_layout, result_layout, sample_layout
+from seedbed.hw.adapters.instantft import command_layout, result_layout, sample_layout
 from seedbed.hw.engine.parameter_loader import words_layout
 from seedbed.sim.jobs.instantft_job import Job
 from seedbed.sim.payloads import image_beats
@@ -41,10 +42,14 @@ def inputs(config: InstantFtConfig) -> tuple[Input, ...]:
 
 def outputs(config: InstantFtConfig) -> tuple[Output, ...]:
     """Return the ports for words to the host: the core's streams."""
-    return (
-        Output("result", result_layout(config).size),
-        Output("parameters", words_layout(config.engine).size),
-    )
+    names = ("result", "parameters")
+    layouts = _layouts(config).values()
+    return tuple(Output(name, each.size) for name, each in zip(names, layouts, strict=True))
+
+
+def _layouts(config: InstantFtConfig) -> dict[str, data.StructLayout]:
+    """Return the layouts of the core's outputs to the host."""
+    return {"o": result_layout(config), "o_parameters": words_layout(config.engine)}
 
 
 def prepared(
@@ -121,5 +126,4 @@ def stream_job(of: Job) -> tuple[StreamJob, dict[str, int]]:
     packets = [act_packets(act, found, INPUTS, int(act.name == "adapters")) for act in acts]
     packets.insert(2, [packet(found, "images", each.tobytes(), k) for k, each in enumerate(beats)])
     words = np.concatenate([each for part in packets for each in part])
-    returned = dict(zip(("o", "o_parameters"), outputs(config), strict=True))
-    return StreamJob(words, acts, InstantFt(config), returned), counted
+    return StreamJob(words, acts, outputs(config), _layouts(config)), counted

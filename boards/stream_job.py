@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 from amaranth.hdl import Cat, ResetInserter, Signal, Value
-from amaranth.lib import wiring
+from amaranth.lib import data
 from amaranth.lib.wiring import connect, flipped
 
 from seedbed.boards.device import Device
@@ -109,25 +109,22 @@ class StreamJob:
         All words of the job, uint32.
     acts
         The acts.
-    core
-        The component, for its streams.
     outputs
-        The ports of words to the host, by the core's output.
+        The ports of words to the host.
+    layouts
+        The core's outputs, in their order, with the layouts of their payloads.
     """
 
     def __init__(
-        self,
-        words: np.ndarray,
-        acts: Sequence[Act] = (),
-        core: wiring.Component | None = None,
-        outputs: Mapping[str, Output] = MappingProxyType({}),
-    ):
-        self.words, self.acts, self.outputs = words, acts, outputs
-        self.layouts = {port: getattr(core, port).payload.shape() for port in outputs}
+        self, words: np.ndarray, acts: Sequence[Act] = (), outputs: Sequence[Output] = (),
+        layouts: Mapping[str, data.StructLayout] = MappingProxyType({}),
+    ):  # fmt: skip
+        self.words, self.acts, self.layouts = words, acts, layouts
+        self.outputs = dict(zip(layouts, outputs, strict=True))
         self.digest = zlib.crc32(words.astype("<u4").tobytes())
         self._wanted = {
             port: tagged(place, output, _joined(port, acts))
-            for place, (port, output) in enumerate(outputs.items())
+            for place, (port, output) in enumerate(self.outputs.items())
         }
         self.expected = sum(map(len, self._wanted.values()))
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import numpy as np
 import typer
 from amaranth.hdl import Module, ResetInserter
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from rich.console import Console
 
 from seedbed.boards.device import Device
@@ -46,11 +46,10 @@ TINY = NetworkConfig(
         Layer(name="fc1", kind="dense", inputs=(32, 1, 1), outputs=10, relu=False),
     )
 )
-#: Ports for packets, and for words to the host, by the core's.
+#: Ports for packets, by the core's.
 INPUTS = {
     "i_parameters": "parameters", "i_schedule": "schedule", "i": "command", "i_samples": "samples"
 }  # fmt: skip
-OUTPUTS = ("o_log", "o", "o_parameters", "o_status")
 #: Configurations: LeNet-5 for the boards, and two networks for 8 x 8 pixels for quick simulations.
 VARIANTS = {
     "lenet5": ZoTrainerConfig(),
@@ -148,12 +147,19 @@ def inputs(config: ZoTrainerConfig) -> tuple[Input, ...]:
 
 def outputs(config: ZoTrainerConfig) -> tuple[Output, ...]:
     """Return the ports for words to the host: the core's streams."""
-    return (
-        Output("log", log_layout(config).size),
-        Output("class", class_layout(config).size),
-        Output("parameters", words_layout(config.engine).size),
-        Output("status", status_layout().size),
-    )
+    names = ("log", "class", "parameters", "status")
+    found = layouts(config).values()
+    return tuple(Output(name, each.size) for name, each in zip(names, found, strict=True))
+
+
+def layouts(config: ZoTrainerConfig) -> dict[str, data.StructLayout]:
+    """Return the layouts of the core's outputs."""
+    return {
+        "o_log": log_layout(config),
+        "o": class_layout(config),
+        "o_parameters": words_layout(config.engine),
+        "o_status": status_layout(),
+    }
 
 
 def stream_job(of: Job) -> tuple[StreamJob, list[LogEntry], golden.ZoTrainer]:
@@ -176,8 +182,7 @@ def stream_job(of: Job) -> tuple[StreamJob, list[LogEntry], golden.ZoTrainer]:
     packets = [act_packets(act, ports, INPUTS) for act in acts]
     packets.insert(2, [packet(ports, "images", each.tobytes(), k) for k, each in enumerate(beats)])
     words = np.concatenate([each for part in packets for each in part])
-    returned = dict(zip(OUTPUTS, outputs(config), strict=True))
-    return StreamJob(words, acts, ZoTrainer(config), returned), log, model
+    return StreamJob(words, acts, outputs(config), layouts(config)), log, model
 
 
 def run(

@@ -240,7 +240,7 @@ def _engine(
         return
     core = registry.find(CORE)
     path = verilog.write(core, params, build / "emitted" / f"{CORE}-lm", kept=build / "cache")
-    bench = Bench(core.component(config))
+    bench = Bench(core.signature(config))
     executable = bench.executable(path, core.name, build=build / "cosim")
     with Cosim(executable, bench, seed=1, pauses=pauses) as process:
         yield RtlMatrices(config, process, made.matrices, advance)

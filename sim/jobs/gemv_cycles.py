@@ -21,7 +21,7 @@ __all__ = ["executable", "run", "weight_payloads"]
 
 def executable(verilog: Path, top: str, config: GemvConfig, *, build: Path) -> Path:
     """Build ``top`` of ``verilog``; see :func:`seedbed.sim.verilog.cpp_bench.executable`."""
-    return Bench(Gemv(config)).executable(verilog, top, build=build)
+    return Bench(Gemv(config).signature).executable(verilog, top, build=build)
 
 
 def weight_payloads(config: GemvConfig, beats: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
@@ -57,7 +57,7 @@ def run(bench: Path, config: GemvConfig, job: Job, matrix: Matrix | None = None)
         outputs={"o": words(whole.outputs["o"], hw.result_layout(config))},
         tells={"o": lambda of: f"row {of.at} of {job.rows} x {job.columns} is not the model's"},
     )
-    with Cosim(bench, Bench(Gemv(config))) as core:
+    with Cosim(bench, Bench(Gemv(config).signature)) as core:
         result = core.play(act)
     check([act], {act.name: result})
     return int(result.when["o"][-1]) - result.first["i_weights"] + 1

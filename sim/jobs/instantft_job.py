@@ -270,7 +270,7 @@ def _bench(config: InstantFtConfig) -> Bench:
     """Return the testbench of a core."""
     draws = ["i", "i_parameters", "i_samples", "i_response", "i_read"]
     draws += ["o", "o_parameters", "o_command", "o_write", "latencies"]
-    return Bench(instantft.InstantFt(config), page=config.forward_cache.page, draws=draws)
+    return Bench(instantft.InstantFt(config).signature, page=config.forward_cache.page, draws=draws)
 
 
 def executable(verilog: Path, config: InstantFtConfig, *, build: Path) -> Path:
@@ -331,7 +331,7 @@ def run(
 
     cache = job.config.forward_cache
     with Cosim(bench, _bench(job.config), seed=seed, pauses=pauses) as core:
-        core.fill(memory, cache.entries * cache.beats * cache.beat_bits // 32)
+        core.fill(memory, cache.entries * cache.beats)
         found, seconds = core.run(acts, progress=share)
     train = found["train"]
     numbers = zip(instantft.COUNTERS, train.values["counters"].tolist(), strict=True)

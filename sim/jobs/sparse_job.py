@@ -144,7 +144,7 @@ def _bench(top: str, config: SparseTrainerConfig) -> Bench:
     names = ("issue", "ce", "streamed", "address", "write", "write_address")
     visible = [*((module, name) for name in names), (f"{top}_control", "pass_kind")]
     probes = Probes(signals=signals, rows=config.entries, visible=visible)
-    return Bench(Core(config), probes=probes, page=config.page)
+    return Bench(Core(config).signature, probes=probes, page=config.page)
 
 
 def executable(verilog: Path, top: str, config: SparseTrainerConfig, *, build: Path) -> Path:
@@ -277,8 +277,10 @@ def _train(of: Job, model: SparseTrainer, samples: np.ndarray) -> tuple[Act, lis
 
 
 def _failed(name: str, at: Difference) -> str:
-    (status,), _ = at.fields("status")
-    return f"{name} ended with the status {SPARSE_TRAINER_STATUS[status]!r}"
+    (status, *found), (_, *wanted) = at.fields("status", "kind", "steps", "saturated")
+    if status:
+        return f"{name} ended with the status {SPARSE_TRAINER_STATUS[status]!r}"
+    return f"{name} ended with kind, steps and saturated gains {found}, not {wanted}"
 
 
 def _unequal(at: Difference) -> str:
@@ -324,7 +326,7 @@ def run(
     results = of.order.size + 2 * len(of.classified)
     # The names of signals are those of the executable.
     with Cosim(bench, _bench("", of.config), seed=seed, pauses=pauses) as core:
-        core.fill(memory or Memory(), contents.size, contents)
+        core.fill(memory or Memory(), len(contents), contents)
         found, seconds = core.run(
             plan, settle=SETTLE, progress=lambda count: progress(count / results)
         )

@@ -182,8 +182,10 @@ def _misclassified(name: str, of: Difference) -> str:
 
 
 def _failed(name: str, of: Difference) -> str:
-    (status,), _ = of.fields("status")
-    return f"{name} ended with the status {ZO_TRAINER_STATUS[status]!r}, not 'ok'"
+    (status, *found), (_, *wanted) = of.fields("status", "kind", "steps")
+    if status:
+        return f"{name} ended with the status {ZO_TRAINER_STATUS[status]!r}, not 'ok'"
+    return f"{name} ended with kind and steps {found}, not {wanted}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,7 +240,7 @@ def _bench(top: str, config: ZoTrainerConfig) -> Bench:
     visible = [(f"{top}_pipeline_row_arbiter", port) for port in READERS.values()]
     visible += [(f"{top}_pipeline_memory", name) for name in ("writes_*", "write_row")]
     probes = Probes(signals=signals, rows=1 << row.width, visible=visible)
-    return Bench(Core(config), probes=probes)
+    return Bench(Core(config).signature, probes=probes)
 
 
 def executable(verilog: Path, top: str, config: ZoTrainerConfig, *, build: Path) -> Path:

@@ -6,7 +6,6 @@
 // transfer for long; 4: an output that is not expected, or a broken rule.
 #include <chrono>
 #include <cstdlib>
-#include <deque>
 #include <iostream>
 #include <vector>
 
@@ -39,85 +38,6 @@ struct Port : Stream {
     bool inside = false;
 
     bool unpaused(uint32_t pauses) { return !pauses || random.below(16) >= pauses; }
-};
-
-// A memory that answers in the order of its commands, each after a random latency.
-struct Memory {
-    static constexpr std::size_t DATA = BEAT_BITS / 32;
-    struct Burst {
-        uint32_t address, left;
-        uint64_t due;
-        bool error;
-    };
-    Random random;
-    Words contents = {};
-    uint32_t least = 0, most = 0, gaps = 0, beats = 0;
-    // The burst that has an error, if any.
-    int64_t fault = -1, bursts = 0;
-    std::deque<Burst> reads = {}, writes = {}, responses = {};
-    std::deque<Words> written = {};
-
-    // Drives its streams before an edge.
-    void drive(std::vector<Port>& ports, uint32_t pauses, uint64_t cycle) {
-        for (Port& port : ports) {
-            if (!port.input) {
-                port.ready = port.unpaused(port.name == "o_command" ? pauses : gaps);
-                continue;
-            }
-            const bool read = port.name == "i_read";
-            const auto& next = read ? reads : responses;
-            if (port.valid || next.empty() || next.front().due > cycle || !port.unpaused(gaps)) continue;
-            port.set((read ? fetch() : respond()).data());
-            port.valid = 1;
-        }
-    }
-    // Takes what its streams transfer at an edge.
-    void take(const Port& port, uint64_t cycle) {
-        if (port.name == "o_command") command(port.get(), cycle);
-        if (port.name == "o_write") written.push_back(port.get());
-        beats += port.name == "i_read";
-    }
-    void command(const Words& from, uint64_t cycle) {
-        const uint64_t bits = from[0] | (from.size() > 1 ? uint64_t(from[1]) << 32 : 0);
-        const uint32_t address = bits & ((uint64_t(1) << ADDRESS_BITS) - 1);
-        const uint32_t length = (bits >> (ADDRESS_BITS + 1) & 0xff) + 1;
-        if (address / PAGE != (address + length - 1) / PAGE)
-            throw Failure{4, "a burst crosses a boundary"};
-        if ((address + length) * DATA > contents.size())
-            throw Failure{4, "a burst is outside of the memory"};
-        const uint64_t due = cycle + least + random.below(most - least + 1);
-        (bits >> ADDRESS_BITS & 1 ? writes : reads).push_back({address, length, due, bursts++ == fault});
-    }
-    // Stores beats into the burst that they belong to, which may come after them.
-    void store(uint64_t cycle) {
-        while (!writes.empty() && !written.empty()) {
-            Burst& burst = writes.front();
-            const Words beat = written.front();
-            written.pop_front();
-            if (!burst.error) std::copy_n(beat.begin(), DATA, &contents[burst.address * DATA]);
-            if (bit(beat.data(), BEAT_BITS) != (burst.left == 1))
-                throw Failure{4, "last is not with a burst's end"};
-            burst.address++;
-            if (--burst.left) continue;
-            burst.due = std::max(burst.due, cycle + least);
-            responses.push_back(burst);
-            writes.pop_front();
-        }
-    }
-    Words fetch() {
-        Burst& burst = reads.front();
-        const auto from = contents.begin() + burst.address++ * DATA;
-        Words found(from, from + DATA);
-        burst.left--;
-        found.push_back(uint32_t(burst.error) | uint32_t(!burst.left) << 1);
-        if (!burst.left) reads.pop_front();
-        return found;
-    }
-    Words respond() {
-        const Words found{responses.front().error};
-        responses.pop_front();
-        return found;
-    }
 };
 
 class Bench {
@@ -155,7 +75,8 @@ class Bench {
     uint32_t pauses;
     // Streams of the acts, and of the memory.
     std::vector<Port> inputs, outputs, shared;
-    Memory memory{generator(seed, LATENCIES)};
+    Memory memory{BEAT_BITS / 32, ADDRESS_BITS, PAGE, generator(seed, LATENCIES), 0, 0, 0};
+    uint32_t gaps = 0, beats = 0;
     std::vector<Words> stored{1};
     Words request;
     std::size_t at = 0;
@@ -167,6 +88,7 @@ class Bench {
     bool ended = false;
     std::vector<Words> counts;
     std::chrono::steady_clock::time_point reported = std::chrono::steady_clock::now();
+
     static bool load(Words& to, std::size_t count) {
         to.resize(count);
         return bool(std::cin.read(reinterpret_cast<char*>(to.data()), 4 * count));
@@ -188,11 +110,16 @@ class Bench {
     }
 
     void fill() {
-        memory.least = next(), memory.most = next(), memory.gaps = next();
-        memory.fault = int32_t(next());
-        const uint32_t size = next();
-        memory.contents = some(request.size() - at);
-        memory.contents.resize(size);
+        memory.least = next(), memory.most = next(), gaps = next();
+        const int32_t fault = next();
+        if (fault >= 0) memory.faults = {{fault, "burst", 0}};
+        memory.size = next();
+        const Words contents = some(request.size() - at);
+        for (uint32_t cell = 0; cell < memory.size; cell++) {
+            const std::size_t from = std::min(contents.size(), cell * memory.data);
+            const std::size_t stop = std::min(contents.size(), from + memory.data);
+            memory.cells[cell] = Words(contents.begin() + from, contents.begin() + stop);
+        }
     }
 
     void run() {
@@ -212,13 +139,13 @@ class Bench {
 #define COUNT(enable, row) counts.push_back(Words(ROWS));
         PROBES(COUNT)
         begun = last_transfer = cycle;
-        const uint32_t before = memory.beats;
+        const uint32_t before = beats;
         while (busy()) {
             step(false);
             if (cycle - last_transfer > LONG) throw Failure{3, waiting()};
             if (!(cycle & 0x1fff)) progress();
         }
-        put({DONE, uint32_t(cycle - begun), uint32_t((cycle - begun) >> 32), memory.beats - before});
+        put({DONE, uint32_t(cycle - begun), uint32_t((cycle - begun) >> 32), beats - before});
         for (const Port& port : inputs) put({port.first.value_or(0)});
         for (const Port& port : outputs) {
             put({uint32_t(port.own.size() / (1 + port.words))});
@@ -249,7 +176,7 @@ class Bench {
             if (!port.valid && wants(port) && port.unpaused(pauses))
                 port.set(&(*port.payloads)[port.at]), port.valid = 1;
         for (Port& port : outputs) port.ready = !idle && port.unpaused(pauses);
-        memory.drive(shared, pauses, cycle);
+        for (Port& port : shared) drive(port);
         top.eval();
         std::size_t probe = 0;
 #define PROBE(enable, row)            \
@@ -262,11 +189,7 @@ class Bench {
         for (auto* side : {&inputs, &outputs, &shared})
             for (Port& port : *side)
                 if (port.fire()) fired.push_back(&port);
-        for (Port& port : shared) {
-            if (!port.input) port.check();
-            if (port.fire()) memory.take(port, cycle);
-        }
-        memory.store(cycle);
+        for (Port& port : shared) pass(port);
         if (!fired.empty()) last_transfer = cycle;
         edge();
         for (Port* port : fired)
@@ -274,6 +197,28 @@ class Bench {
         for (Port* port : fired)
             if (port->payloads) advance(*port);
         cycle++;
+    }
+
+    // Drives a stream of the memory before an edge.
+    void drive(Port& port) {
+        if (!port.input) {
+            port.ready = port.unpaused(port.name == "o_command" ? pauses : gaps);
+            return;
+        }
+        const bool read = port.name == "i_read";
+        const bool due = read ? memory.read_due(cycle) : memory.response_due(cycle);
+        if (port.valid || !due || !port.unpaused(gaps)) return;
+        port.set((read ? memory.read() : memory.respond()).data());
+        port.valid = 1;
+    }
+
+    // Passes what a stream of the memory transfers at an edge.
+    void pass(Port& port) {
+        if (!port.input) port.check();
+        if (!port.fire()) return;
+        if (port.name == "o_command") memory.command(port.get(), cycle);
+        if (port.name == "o_write") memory.write(port.get(), cycle);
+        beats += port.name == "i_read";
     }
 
     void take(Port& port) {

@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 """An emitted core as a process under Verilator, which plays jobs act by act.
 
 The next act may depend on what came of the ones before. A memory that the core has is modelled by
@@ -58,8 +57,8 @@ class Bench:
 
     Parameters
     ----------
-    core
-        The component.
+    signature
+        The component's.
     probes
         What is counted.
     page
@@ -70,19 +69,20 @@ class Bench:
     """
 
     def __init__(
-        self, core: wiring.Component, *, probes: Probes = Probes(), page: int = 1,
+        self, signature: wiring.Signature, *, probes: Probes = Probes(), page: int = 1,
         draws: Sequence[str] = (),
     ):  # fmt: skip
-        self.signature, self.probes, self.page = core.signature, probes, page
-        ways = dict(stream_ports(core.signature))
+        self.signature, self.probes, self.page = signature, probes, page
+        ways = dict(stream_ports(signature))
         self.memory = [name for name in _MEMORY if name in ways]
         own = [name for name in ways if name not in self.memory]
         self.inputs = [name for name in own if ways[name] is In]
         self.outputs = [name for name in own if ways[name] is Out]
-        self.layouts = {name: getattr(core, name).payload.shape() for name in ways}
+        members = {name: signature.members[name].signature.members for name in ways}
+        self.layouts = {name: each["payload"].shape for name, each in members.items()}
         self.values = {
             name: member.shape
-            for name, member in core.signature.members.items()
+            for name, member in signature.members.items()
             if not member.is_signature and member.flow is Out
         }
         self._draws = list(draws) or [*self.inputs, *self.outputs, "latencies", *self.memory]
@@ -91,22 +91,22 @@ class Bench:
         """Return the words of a port's payload."""
         return _words(self.layouts[port])
 
-    def executable(self, verilog: Path, top: str, *, build: Path) -> Path:
+    def executable(self, verilog: Path, top: str, *, build: Path, main: Path = MAIN) -> Path:
         """Build the core in ``verilog``; see :func:`seedbed.sim.verilog.cpp_bench.executable`."""
         visible = [
             f'public_flat_rd -module "{module}" -var "{name}"'
             for module, name in self.probes.visible
         ]
         files = {
-            "ports.h": self._header(),
+            "ports.h": self.header(),
             "packed.v": packed(top, self.signature),
             "visible.vlt": "\n".join(["`verilator_config", *visible, ""]),
         }
         return cpp_bench.executable(
-            MAIN, verilog, f"{top}_packed", build=build, flags=cpp_bench.OPTIMISED, files=files
+            main, verilog, f"{top}_packed", build=build, flags=cpp_bench.OPTIMISED, files=files
         )
 
-    def _header(self) -> str:
+    def header(self) -> str:
         """Return what the testbench in C++ includes."""
         command, beat = (self.layouts.get(name) for name in ("o_command", "i_read"))
         numbers = {
@@ -181,7 +181,7 @@ class Cosim:
         return self._stored
 
     def fill(self, memory: Memory, size: int, contents: np.ndarray | Sequence[int] = ()) -> None:
-        """Set how the memory behaves, and its words, of which there are ``size``; others are 0."""
+        """Set how a memory of ``size`` beats behaves, and what the first ones are; others are 0."""
         fault = 0xFFFFFFFF if memory.fault is None else memory.fault
         self._send([_FILL, *memory.latency, memory.gaps, fault, size], contents)
 

@@ -11,7 +11,7 @@ from seedbed.sim.job import Act
 from seedbed.sim.verilog import cosim
 
 CORE = registry.find("skid_buffer")
-BENCH = cosim.Bench(CORE.component(CORE.configure({"width": 40})))
+BENCH = cosim.Bench(CORE.signature(CORE.configure({"width": 40})))
 
 
 @pytest.fixture(scope="module")
