@@ -135,9 +135,13 @@ class StreamJob:
         """
         for place, (port, wanted) in enumerate(self._wanted.items()):
             came = words[words >> OUTPUT_BITS == place]
-            if not np.array_equal(came, wanted[len(wanted) - len(came) :]):
-                name = self.outputs[port].name
-                where = self._difference(port, came) if len(came) == len(wanted) else ""
+            missing = len(wanted) - len(came)
+            first = missing if len(words) < self.expected else 0
+            if not np.array_equal(came, wanted[first:]):
+                name, where = (
+                    self.outputs[port].name,
+                    "" if missing else self._difference(port, came),
+                )
                 raise Mismatch(f"{name}: what the board sent differs from the model{where}")
 
     def _difference(self, port: str, words: np.ndarray) -> str:
