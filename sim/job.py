@@ -1,16 +1,16 @@
 """A job of a core as arrays: what is sent and what must come back, act by act."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-from amaranth.hdl import Shape, ShapeLike
+from amaranth.hdl import ShapeLike
 
 from seedbed.sim.harness import Mismatch
 from seedbed.sim.payloads import unpack
 
-__all__ = ["Act", "Difference", "Memory", "Result", "check", "words"]
+__all__ = ["Act", "Difference", "Memory", "Result", "check"]
 
 
 @dataclass(frozen=True)
@@ -120,13 +120,6 @@ class Memory:
     latency: tuple[int, int] = (20, 60)
     gaps: int = 0
     fault: int | None = None
-
-
-def words(payloads: Sequence[int], shape: ShapeLike) -> np.ndarray:
-    """Return payloads, integers of their bits, as words: uint32 (count, words)."""
-    size = -(-Shape.cast(shape).width // 32)
-    raw = b"".join(payload.to_bytes(4 * size, "little") for payload in payloads)
-    return np.frombuffer(raw, "<u4").reshape(len(payloads), size)
 
 
 def check(acts: Iterable[Act], results: Mapping[str, Result]) -> None:

@@ -12,7 +12,8 @@ from seedbed.hw.products.sparse_layouts import entry_layout
 from seedbed.sim.cases.gemv import Job, phase
 from seedbed.sim.cases.gemv_side import SideBench
 from seedbed.sim.cases.sparse_mac import Matrix
-from seedbed.sim.job import Act, check, words
+from seedbed.sim.job import Act, check
+from seedbed.sim.payloads import words
 from seedbed.sim.verilog.cosim import Bench, Cosim
 from seedbed.spec import GemvConfig
 

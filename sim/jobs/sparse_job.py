@@ -22,8 +22,8 @@ from seedbed.sim.cases.sparse_trainer import (
     row_payloads,
     status,
 )
-from seedbed.sim.job import Act, Difference, Memory, check, words
-from seedbed.sim.payloads import pack
+from seedbed.sim.job import Act, Difference, Memory, check
+from seedbed.sim.payloads import pack, words
 from seedbed.sim.verilog.cosim import Bench, Cosim, Probes
 from seedbed.spec import DenseLayer, SparseTrainerConfig
 from seedbed.spec.sparse_mac import SPARSE_MAC_KINDS

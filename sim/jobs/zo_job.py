@@ -17,9 +17,16 @@ from seedbed.hw.zeroth_order.zo_control import job_layout, status_layout
 from seedbed.hw.zeroth_order.zo_schedule import entry_layout
 from seedbed.hw.zeroth_order.zo_steps import class_layout, log_layout
 from seedbed.hw.zeroth_order.zo_trainer import ZoTrainer as Core
-from seedbed.sim.cases.zo_trainer import job, log_payload, schedule_payloads, status
-from seedbed.sim.job import Act, Difference, check, words
-from seedbed.sim.payloads import image_beats, pack
+from seedbed.sim.cases.zo_trainer import (
+    class_payloads,
+    job,
+    log_payload,
+    schedule_payloads,
+    status,
+    word_payloads,
+)
+from seedbed.sim.job import Act, Difference, check
+from seedbed.sim.payloads import image_beats, pack, words
 from seedbed.sim.verilog.cosim import Bench, Cosim, Probes
 from seedbed.spec.zo_trainer import ZO_TRAINER_STATUS, ZoTrainerConfig
 
@@ -160,14 +167,13 @@ class Job:
 
 def _parameters(model: ZoTrainer) -> np.ndarray:
     """Return a packet of the model's weights."""
-    pairs = model.words()
-    last = np.arange(len(pairs)) == len(pairs) - 1
-    return pack(words_layout(model.config.engine), len(pairs), word=pairs, last=last)
+    config = model.config
+    return words(word_payloads(config, model.words()), words_layout(config.engine))
 
 
 def _classes(config: ZoTrainerConfig, classes: np.ndarray) -> np.ndarray:
     """Return the results of samples."""
-    return pack(class_layout(config), len(classes), best=classes)
+    return words(class_payloads(config, classes), class_layout(config))
 
 
 def _unequal(of: Difference) -> str:
