@@ -56,7 +56,7 @@ class Act:
     ends
         The output whose ``last`` ends the act, however many payloads were sent and came. A packet
         that was begun is sent whole. Without: the act ends when all payloads are transferred.
-    tells
+    messages
         Of each output, the sentence for a difference.
     """
 
@@ -65,7 +65,7 @@ class Act:
     outputs: Mapping[str, np.ndarray] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     ends: str = ""
-    tells: Mapping[str, Callable[[Difference], str]] = field(default_factory=dict)
+    messages: Mapping[str, Callable[[Difference], str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +136,6 @@ def _compare(act: Act, port: str, wanted: np.ndarray, result: Result) -> None:
     if len(different):
         of = partial(unpack, result.layouts[port])
         place = Difference(int(different[0]), partial(of, found), partial(of, wanted))
-        raise Mismatch(act.tells[port](place))
+        raise Mismatch(act.messages[port](place))
     if len(found) != len(wanted):
         raise Mismatch(f"{act.name}: {port} gave {len(found)} payloads, not {len(wanted)}")

@@ -82,7 +82,7 @@ class RtlMatrices(CheckedMatrices):
         command = pack(command_layout(self._core), count, **self._fields(name, kind) | fields)
         began = perf_counter()
         act = Act(name=name, inputs={"i": command, **inputs}, counts=outputs)
-        result = self._cosim.play(act)
+        result = self._cosim.run(act)
         self.seconds += perf_counter() - began
         self.cycles[SPARSE_MAC_KINDS[kind]] += result.cycles
         self.commands[SPARSE_MAC_KINDS[kind]] += count

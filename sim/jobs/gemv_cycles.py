@@ -56,9 +56,9 @@ def run(bench: Path, config: GemvConfig, job: Job, matrix: Matrix | None = None)
         name="product",
         inputs=inputs,
         outputs={"o": words(whole.outputs["o"], hw.result_layout(config))},
-        tells={"o": lambda of: f"row {of.at} of {job.rows} x {job.columns} is not the model's"},
+        messages={"o": lambda of: f"row {of.at} of {job.rows} x {job.columns} is not the model's"},
     )
     with Cosim(bench, Bench(Gemv(config).signature)) as core:
-        result = core.play(act)
+        result = core.run(act)
     check([act], {act.name: result})
     return int(result.when["o"][-1]) - result.first["i_weights"] + 1

@@ -135,7 +135,7 @@ class Job:
             | {"i_samples": shown(np.concatenate(self.order))},
             outputs={"o": self._results(best, loss, hits, "memory" if faulty else "ok")},
             ends="o",
-            tells={"o": partial(_untrained, self)},
+            messages={"o": partial(_untrained, self)},
         )
 
         def unread(of: Difference) -> str:
@@ -152,7 +152,7 @@ class Job:
             inputs=self._command("read"),
             outputs={"o": self._results(), "o_parameters": rows},
             ends="o",
-            tells={"o": partial(_ended, "'read'"), "o_parameters": unread},
+            messages={"o": partial(_ended, "'read'"), "o_parameters": unread},
         )
         return [*load, before, train, read, classified("after")], counters
 
@@ -172,7 +172,7 @@ class Job:
             inputs=command | {"i_samples": images},
             outputs={"o": self._results(*_scores(scored))},
             ends="o",
-            tells={"o": partial(_misclassified, name)},
+            messages={"o": partial(_misclassified, name)},
         )
 
     def _packet(self, layout: data.StructLayout, rows: np.ndarray, **fields: int) -> np.ndarray:
@@ -332,7 +332,7 @@ def run(
     cache = job.config.forward_cache
     with Cosim(bench, _bench(job.config), seed=seed, pauses=pauses) as core:
         core.fill(memory, cache.entries * cache.beats)
-        found, seconds = core.run(acts, progress=share)
+        found, seconds = core.run_all(acts, progress=share)
     train = found["train"]
     numbers = zip(instantft.COUNTERS, train.values["counters"].tolist(), strict=True)
     counters = dict(numbers)

@@ -213,7 +213,7 @@ def acts(of: Job) -> tuple[list[Act], list[LogEntry], SparseTrainer]:
                 "i_samples": np.concatenate(beats[of.classified]),
             },
             outputs={"o_status": _ended("infer"), "o": _results(config, *found)},
-            tells={"o_status": partial(_failed, name), "o": _misclassified},
+            messages={"o_status": partial(_failed, name), "o": _misclassified},
         )
 
     table = Act(
@@ -227,7 +227,7 @@ def acts(of: Job) -> tuple[list[Act], list[LogEntry], SparseTrainer]:
             "i_entries": words(entries, entry_layout(config.sparse)),
         },
         outputs={"o_status": _ended("load")},
-        tells={"o_status": partial(_failed, "load")},
+        messages={"o_status": partial(_failed, "load")},
     )
     before = classified("before")
     train, log = _train(of, model, np.concatenate(beats[of.order.ravel()]))
@@ -235,7 +235,7 @@ def acts(of: Job) -> tuple[list[Act], list[LogEntry], SparseTrainer]:
         name="read",
         inputs={"i": _command(config, "read")},
         outputs={"o_status": _ended("read"), "o_entries": _read(model)},
-        tells={"o_status": partial(_failed, "read"), "o_entries": _unequal},
+        messages={"o_status": partial(_failed, "read"), "o_entries": _unequal},
     )
     return [table, load, before, train, read, classified("after")], log, model
 
@@ -271,7 +271,7 @@ def _train(of: Job, model: SparseTrainer, samples: np.ndarray) -> tuple[Act, lis
             "o_log": words([log_payload(config, entry) for entry in log], log_layout(config)),
             "o_status": _ended("train", steps=len(log), saturated=saturated),
         },
-        tells={"o": sample, "o_log": logged, "o_status": partial(_failed, "train")},
+        messages={"o": sample, "o_log": logged, "o_status": partial(_failed, "train")},
     )
     return act, log
 
@@ -327,7 +327,7 @@ def run(
     # The names of signals are those of the executable.
     with Cosim(bench, _bench("", of.config), seed=seed, pauses=pauses) as core:
         core.fill(memory or Memory(), len(contents), contents)
-        found, seconds = core.run(
+        found, seconds = core.run_all(
             plan, settle=SETTLE, progress=lambda count: progress(count / results)
         )
     check(plan, found)

@@ -105,30 +105,30 @@ class Job:
         for name in names:
             sent: dict[str, np.ndarray] = {}
             came: dict[str, np.ndarray] = {}
-            tells: dict[str, Callable[[Difference], str]] = {}
+            messages: dict[str, Callable[[Difference], str]] = {}
             if name == "load":
                 sent["i_parameters"] = _parameters(model)
             elif name == "schedule":
                 entries = schedule_payloads(config, list(self.schedule))
                 sent["i_schedule"] = words(entries, entry_layout(config))
             elif name == "train":
-                sent, came, tells = self._train(model, log)
+                sent, came, messages = self._train(model, log)
                 sent["i_samples"] = shown(self.order.ravel())
             elif name == "read":
                 sent, came = {"i": self._command("read")}, {"o_parameters": _parameters(model)}
-                tells = {"o_parameters": _unequal}
+                messages = {"o_parameters": _unequal}
             else:
                 count = len(self.classified)
                 command = self._command("infer", samples=count, epochs=1, exponent=model.exponent)
                 sent = {"i": command, "i_samples": shown(self.classified)}
                 came = {"o": _classes(config, model.infer(self.images[self.classified]))}
-                tells = {"o": partial(_misclassified, name)}
+                messages = {"o": partial(_misclassified, name)}
             if "i" in sent:
                 kind = "infer" if name == "before" else name
                 steps = len(log) if name == "train" else 0
                 came = {"o_status": words([status(kind, steps=steps)], status_layout()), **came}
-                tells["o_status"] = partial(_failed, name)
-            found.append(Act(name=name, inputs=sent, outputs=came, tells=tells))
+                messages["o_status"] = partial(_failed, name)
+            found.append(Act(name=name, inputs=sent, outputs=came, messages=messages))
         return found, log, model
 
     def _command(self, kind: str, **fields: int) -> np.ndarray:
@@ -299,7 +299,7 @@ def run(
     results = job.order.size + len(job.classified)
     # The names of signals are those of the executable.
     with Cosim(bench, _bench("", config), seed=seed, pauses=pauses) as core:
-        found, seconds = core.run(
+        found, seconds = core.run_all(
             acts, settle=SETTLE, progress=lambda count: progress(count / results)
         )
     check(acts, found)

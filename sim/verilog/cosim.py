@@ -1,4 +1,4 @@
-"""An emitted core as a process under Verilator, which plays jobs act by act.
+"""An emitted core as a process under Verilator, which runs jobs act by act.
 
 The next act may depend on what came of the ones before. A memory that the core has is modelled by
 the process. Enables that are visible in the Verilog are counted by row.
@@ -185,7 +185,7 @@ class Cosim:
         fault = 0xFFFFFFFF if memory.fault is None else memory.fault
         self._send([_FILL, *memory.latency, memory.gaps, fault, size], contents)
 
-    def play(
+    def run(
         self, act: Act, *, settle: int = 0, progress: Callable[[int], object] = lambda results: None
     ) -> Result:
         """Run an act until it ends; return what came of it.
@@ -214,13 +214,13 @@ class Cosim:
             progress(int(self._receive(1)[0]))
         return self._result()
 
-    def run(
+    def run_all(
         self, acts: Sequence[Act], *, settle: int = 0,
         progress: Callable[[int], object] = lambda results: None,
     ) -> tuple[dict[str, Result], float]:  # fmt: skip
-        """Run acts one after the other, as :meth:`play`; return the results, and the seconds."""
+        """Run acts one after the other, as :meth:`run`; return the results, and the seconds."""
         began = perf_counter()
-        found = {act.name: self.play(act, settle=settle, progress=progress) for act in acts}
+        found = {act.name: self.run(act, settle=settle, progress=progress) for act in acts}
         return found, perf_counter() - began
 
     def _result(self) -> Result:

@@ -162,9 +162,9 @@ struct Memory {
     Words read() {
         Burst& burst = reads.front();
         const bool error = burst.has("burst") || (burst.has("error") && burst.given == burst.fault->count);
-        const bool beyond = burst.has("long") && burst.left <= burst.fault->count;
+        const bool extra = burst.has("long") && burst.left <= burst.fault->count;
         const auto cell = cells.find(burst.address);
-        Words found = error || beyond || cell == cells.end() ? noise() : cell->second;
+        Words found = error || extra || cell == cells.end() ? noise() : cell->second;
         burst.address++, burst.given++, burst.left--;
         found.resize(data + 1);
         found[data] = uint32_t(error) | uint32_t(!burst.left) << 1;

@@ -50,10 +50,10 @@ def kept(monkeypatch):
     monkeypatch.setattr(registry, "find", lambda name: replace(find(name), config=Tiny))
     monkeypatch.setattr(instantft_rtl, "prepare", task)
     calls = []
-    run, play = instantft_job.run, Cosim.run
+    run, run_all = instantft_job.run, Cosim.run_all
 
-    def played(core, acts, **options):
-        printed, seconds = play(core, acts, **options)
+    def captured(core, acts, **options):
+        printed, seconds = run_all(core, acts, **options)
         calls[-1].printed = printed
         return printed, seconds
 
@@ -61,7 +61,7 @@ def kept(monkeypatch):
         calls.append(SimpleNamespace(bench=bench, job=job))
         return run(bench, job, **options)
 
-    monkeypatch.setattr(Cosim, "run", played)
+    monkeypatch.setattr(Cosim, "run_all", captured)
     monkeypatch.setattr(instantft_job, "run", called)
     return SimpleNamespace(calls=calls)
 
@@ -153,7 +153,7 @@ def a_core_that_stands_still_is_told(bench, job):
         Cosim(bench, instantft_job._bench(job.config), seed=1) as core,
         pytest.raises(Mismatch, match="ended with 3: no transfer for 1,000,000 cycles"),
     ):
-        core.play(after)
+        core.run(after)
 
 
 def an_interruption_ends_the_simulation(bench, job):

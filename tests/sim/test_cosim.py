@@ -38,7 +38,7 @@ def test_each_request_is_answered(bench, pauses):
     with start(bench, seed=3, pauses=pauses) as process:
         for numbers in ([1, 2**39 + 5, 7], [3], [], range(200)):
             sent = payloads(numbers).reshape(-1, 2)
-            result = process.play(act(sent, len(sent)))
+            result = process.run(act(sent, len(sent)))
             assert np.array_equal(result.payloads["o"], sent)
             assert result.cycles >= len(sent)
             if not pauses:
@@ -49,9 +49,9 @@ def test_stored_payloads_are_sent_as_often_as_asked(bench):
     first, second = payloads([4, 5, 6]), payloads([2**33])
     with start(bench) as process:
         assert (process.store(first), process.store(second)) == (1, 2)
-        found = process.play(act((1, 7), 7)).payloads["o"]
+        found = process.run(act((1, 7), 7)).payloads["o"]
         assert np.array_equal(found, first[[0, 1, 2, 0, 1, 2, 0]])
-        found = process.play(act((2, 2), 2)).payloads["o"]
+        found = process.run(act((2, 2), 2)).payloads["o"]
         assert np.array_equal(found, second[[0, 0]])
 
 
@@ -63,4 +63,4 @@ def test_a_core_that_gives_less_or_more_is_a_mismatch(bench):
         ((1, 1), 1, "2: no such payloads"),
     ):
         with start(bench) as process, pytest.raises(Mismatch, match=f"ended with {message}"):
-            process.play(act(sent, count))
+            process.run(act(sent, count))

@@ -76,15 +76,15 @@ def test_whatever_differs_from_the_model_is_reported(small, monkeypatch):
     """Nothing of what the core gave may change: each is seen."""
     few = replace(small.job, order=small.job.order[:1, :64], classified=np.arange(3))
     kept = {}
-    play = Cosim.play
+    run = Cosim.run
 
     def changed(core, act, **options):
-        result = play(core, act, **options)
+        result = run(core, act, **options)
         payloads = {port: each.copy() for port, each in result.payloads.items()}
         kept.get(act.name, lambda outputs: None)(payloads)
         return replace(result, payloads=payloads)
 
-    monkeypatch.setattr(Cosim, "play", changed)
+    monkeypatch.setattr(Cosim, "run", changed)
 
     def flip(port, at, bit):
         def change(outputs):
@@ -119,13 +119,13 @@ def test_whatever_differs_from_the_model_is_reported(small, monkeypatch):
 )
 def test_another_number_of_outputs_is_reported(small, monkeypatch, phase, stream, count, sentence):
     few = replace(small.job, order=small.job.order[:1, :1], classified=np.arange(1))
-    play = Cosim.play
+    run = Cosim.run
 
     def expecting(core, act, **options):
         more = {stream: count} if act.name == phase else {}
-        return play(core, replace(act, counts=more), **options)
+        return run(core, replace(act, counts=more), **options)
 
-    monkeypatch.setattr(Cosim, "play", expecting)
+    monkeypatch.setattr(Cosim, "run", expecting)
     with pytest.raises(Mismatch, match=sentence):
         zo_job.run(small.bench, few, seed=1)
 
