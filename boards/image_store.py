@@ -1,5 +1,6 @@
 """Images in the board's memory, next to another user of it: stored once, shown by index."""
 
+import numpy as np
 from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -10,7 +11,7 @@ from seedbed.hw.memory.memory_port import connect_memory, user_members
 from seedbed.spec import SdramConfig
 from seedbed.spec.plan import Plan
 
-__all__ = ["ImageStore", "beats_of", "room", "share_memory"]
+__all__ = ["ImageStore", "beats_of", "room", "share_memory", "shown"]
 
 #: Images of which the reading has begun, at most.
 READING = 2
@@ -195,6 +196,11 @@ def room(memory: SdramConfig, *, beats: int, ways: int) -> int:
     """Return for how many images a memory without another user has room."""
     words = -(-beats * 8 * ways // memory.beat_bits)
     return min(1 << 16, (1 << memory.address_bits) >> (words - 1).bit_length())
+
+
+def shown(places: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the payloads that show images, given by their places: uint32 (count, 1)."""
+    return (places | labels[places].astype(np.int64) << 16).astype("<u4")[:, None]
 
 
 def share_memory(m, port, user, store, *, hold):

@@ -3,25 +3,28 @@
 from pathlib import Path
 
 import numpy as np
+from amaranth.lib import data
 from threadpoolctl import threadpool_limits
 
-from seedbed.boards.stream_job import StreamJob
-from seedbed.boards.streams import Input, Output, packet, payloads
+from seedbed.boards.image_store import shown
+from seedbed.boards.stream_job import StreamJob, act_packets
+from seedbed.boards.streams import Input, Output, packet
 from seedbed.flow.jobs.data import digits, mnist, rotated
 from seedbed.flow.jobs.instantft_task import ANGLES, SETTINGS, Task, prepare, to_bytes
 from seedbed.golden import network
-from seedbed.golden.engine import words as row_words
 from seedbed.golden.instantft import batches, quantised
 from seedbed.hw.adapters.instantft import command_layout, result_layout, sample_layout
 from seedbed.hw.engine.parameter_loader import words_layout
-from seedbed.sim.jobs.instantft_job import ActResult
-from seedbed.sim.jobs.instantft_whole import Whole, check
+from seedbed.sim.jobs.instantft_job import Job
 from seedbed.sim.payloads import image_beats
 from seedbed.spec.checks import require_int
-from seedbed.spec.instantft import INSTANTFT_KINDS, INSTANTFT_STATUS, InstantFtConfig
+from seedbed.spec.instantft import InstantFtConfig
 from seedbed.spec.network import TINY
 
-__all__ = ["checked", "inputs", "outputs", "prepared", "stream_job"]
+__all__ = ["inputs", "outputs", "prepared", "stream_job"]
+
+#: Ports for packets, by the core's.
+INPUTS = {"i_parameters": "parameters", "i": "command", "i_samples": "samples"}
 
 #: Steps of Adam for the network of 6 x 6 pixels.
 TINY_STEPS = 400
@@ -39,10 +42,14 @@ def inputs(config: InstantFtConfig) -> tuple[Input, ...]:
 
 def outputs(config: InstantFtConfig) -> tuple[Output, ...]:
     """Return the ports for words to the host: the core's streams."""
-    return (
-        Output("result", result_layout(config).size),
-        Output("parameters", words_layout(config.engine).size),
-    )
+    names = ("result", "parameters")
+    layouts = _layouts(config).values()
+    return tuple(Output(name, each.size) for name, each in zip(names, layouts, strict=True))
+
+
+def _layouts(config: InstantFtConfig) -> dict[str, data.StructLayout]:
+    """Return the layouts of the core's outputs to the host."""
+    return {"o": result_layout(config), "o_parameters": words_layout(config.engine)}
 
 
 def prepared(
@@ -55,7 +62,7 @@ def prepared(
     epochs: int,
     angle: float,
     seed: int,
-) -> Whole:
+) -> Job:
     """Return a job on rotated images, with a network that is pre-trained on upright ones.
 
     Raises ``ValueError`` for values out of range, and for more images than there are.
@@ -78,7 +85,7 @@ def prepared(
         )
     image_rng, _, order = (np.random.default_rng([seed, k]) for k in range(3))
     picked = image_rng.permutation(len(task.labels))[: images + held]
-    return Whole(
+    return Job(
         config=config,
         weights=quantised(config, task.parameters),
         images=to_bytes(rotated(task.images[picked], angle)),
@@ -108,87 +115,15 @@ def _tiny() -> Task:
     return Task(SETTINGS["digits"], theta, images[cut:], labels[cut:], upright)
 
 
-def stream_job(of: Whole) -> StreamJob:
-    """Return a job: parameters, images, classify, train, read the adapters, classify again."""
-    config = of.config
-    found = inputs(config)
-    beats = image_beats(of.images[:, None], config.ways)
-    words: list[np.ndarray] = []
-    expected = 0
-    sizes = {port.name: port.words for port in outputs(config)}
-    labels = of.labels.astype(np.int64) << 16
-    for act in of.acts().values():
-        if act.rows is not None:
-            pairs = row_words(act.rows).astype("<i2").tobytes()
-            words.append(packet(found, "parameters", pairs, int(act.trainable)))
-            if act.trainable:
-                words += [packet(found, "images", beats[k].tobytes(), k) for k in range(len(beats))]
-            continue
-        assert act.kind is not None
-        fields = {"kind": INSTANTFT_KINDS.index(act.kind), **dict(act.fields)}
-        command = command_layout(config).const(fields).as_bits()
-        words.append(packet(found, "command", [command]))
-        samples = np.asarray(act.images, np.int64)
-        if len(samples):
-            raw = (samples | labels[samples]).astype("<u4").tobytes()
-            words.append(packet(found, "samples", raw))
-        expected += (len(samples) + 1) * sizes["result"]
-        if act.kind == "read":
-            expected += len(row_words(of.rows(of.model()))) * sizes["parameters"]
-    return StreamJob(np.concatenate(words), expected)
+def stream_job(of: Job) -> tuple[StreamJob, dict[str, int]]:
+    """Return a job for the board, and the counters at the training's end.
 
-
-def checked(
-    of: Whole, words: np.ndarray, counters: dict[str, int], *, whole: bool
-) -> dict[str, np.ndarray]:
-    """Return which images were classified right, before and after the training.
-
-    ``whole``: no other host has read a part of the words. Otherwise the adapters alone are
-    compared, as far as they came.
-
-    Raises ``AssertionError`` and :class:`~seedbed.sim.harness.Mismatch` for a difference.
+    It sends parameters and images, classifies, trains, reads the adapters, and classifies again.
     """
-    config = of.config
-    found = payloads(outputs(config), words)
-    word = config.engine.word
-    numbers = np.stack([found["parameters"], found["parameters"] >> word], axis=1)
-    numbers = (numbers & (1 << word) - 1 ^ 1 << word - 1) - (1 << word - 1)
-    if not whole:
-        model = of.model()
-        cached = model.cached(model.base(of.images[: of.tuned]))
-        model.train(cached, of.labels[: of.tuned], of.order, of.eta)
-        wanted = row_words(of.rows(model))
-        same = (numbers == wanted[len(wanted) - len(numbers) :]).all()
-        assert same, "the adapters differ from those of the model"
-        return {}
-    results = _results(of, found["result"], numbers.ravel(), counters)
-    check(of, results, faulty=False)
-    return {name: results[name].best == of.labels for name in ("before", "after")}
-
-
-def _results(
-    of: Whole, results: np.ndarray, numbers: np.ndarray, counters: dict[str, int]
-) -> dict[str, ActResult]:
-    """Return what came of each act."""
-    layout, at, found = result_layout(of.config), 0, {}
-    parts = {}
-    for name in ("best", "loss", "hit", "status", "last"):
-        field = layout[name]
-        parts[name] = results >> field.offset & (1 << field.width) - 1
-    for name, act in of.acts().items():
-        if act.kind is None:
-            continue
-        end = at + len(act.images)
-        assert parts["last"][at : end + 1].tolist() == [0] * len(act.images) + [1], (
-            f"{name}: the number of results is another one"
-        )
-        found[name] = ActResult(
-            cycles=0,
-            status=INSTANTFT_STATUS[parts["status"][end]],
-            when=np.arange(len(act.images)),
-            **{field: parts[field][at:end] for field in ("best", "loss", "hit")},
-            parameters=numbers if act.kind == "read" else numbers[:0],
-            counters=counters,
-        )
-        at = end + 1
-    return found
+    config, found = of.config, inputs(of.config)
+    acts, counted = of.acts(lambda places: shown(places, of.labels))
+    beats = image_beats(of.images[:, None], config.ways)
+    packets = [act_packets(act, found, INPUTS, int(act.name == "adapters")) for act in acts]
+    packets.insert(2, [packet(found, "images", each.tobytes(), k) for k, each in enumerate(beats)])
+    words = np.concatenate([each for part in packets for each in part])
+    return StreamJob(words, acts, outputs(config), _layouts(config)), counted

@@ -2,20 +2,35 @@
 
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 from amaranth.hdl import Cat, ResetInserter, Signal, Value
+from amaranth.lib import data
 from amaranth.lib.wiring import connect, flipped
 
 from seedbed.boards.device import Device
 from seedbed.boards.registers import Register
 from seedbed.boards.sender import LinkFailure
-from seedbed.boards.streams import Input, Output, WordMerger, WordSplitter
+from seedbed.boards.streams import (
+    OUTPUT_BITS,
+    Input,
+    Output,
+    WordMerger,
+    WordSplitter,
+    packet,
+    payloads,
+    tagged,
+)
+from seedbed.sim.harness import Mismatch
+from seedbed.sim.job import Act, Result, check
 
 __all__ = [
     "JOB_REGISTERS",
     "StreamJob",
+    "act_packets",
     "add_job",
     "exchange",
     "feed",
@@ -86,19 +101,63 @@ def give(m, port, into) -> None:
 
 
 class StreamJob:
-    """A job: words to the board, and how many come back.
+    """A job: words to the board, and the acts of a core whose outputs come back.
 
     Parameters
     ----------
     words
         All words of the job, uint32.
-    expected
-        How many words come back.
+    acts
+        The acts.
+    outputs
+        The ports of words to the host.
+    layouts
+        The core's outputs, in their order, with the layouts of their payloads.
     """
 
-    def __init__(self, words: np.ndarray, expected: int):
-        self.words, self.expected = words, expected
+    def __init__(
+        self, words: np.ndarray, acts: Sequence[Act] = (), outputs: Sequence[Output] = (),
+        layouts: Mapping[str, data.StructLayout] = MappingProxyType({}),
+    ):  # fmt: skip
+        self.words, self.acts, self.layouts = words, acts, layouts
+        self.outputs = dict(zip(layouts, outputs, strict=True))
         self.digest = zlib.crc32(words.astype("<u4").tobytes())
+        self._wanted = {
+            port: tagged(place, output, _joined(port, acts))
+            for place, (port, output) in enumerate(self.outputs.items())
+        }
+        self.expected = sum(map(len, self._wanted.values()))
+
+    def require_same(self, words: np.ndarray) -> None:
+        """Raise :class:`Mismatch` where words are not those of the acts.
+
+        The first ones, which another host has read, may be missing.
+        """
+        for place, (port, wanted) in enumerate(self._wanted.items()):
+            came = words[words >> OUTPUT_BITS == place]
+            missing = len(wanted) - len(came)
+            first = missing if len(words) < self.expected else 0
+            if not np.array_equal(came, wanted[first:]):
+                name, where = (
+                    self.outputs[port].name,
+                    "" if missing else self._difference(port, came),
+                )
+                raise Mismatch(f"{name}: what the board sent differs from the model{where}")
+
+    def _difference(self, port: str, words: np.ndarray) -> str:
+        """Return the sentence of the act whose payloads differ."""
+        (numbers,) = payloads([self.outputs[port]], words & (1 << OUTPUT_BITS) - 1).values()
+        found = np.stack([numbers, numbers >> 32], axis=1).astype("<u4")
+        for act in self.acts:
+            wanted = act.outputs.get(port, found[:0])
+            own, found = np.split(found, [len(wanted)])
+            own = np.ascontiguousarray(own[:, : wanted.shape[1]])
+            try:
+                result = Result(payloads={port: own}, layouts=self.layouts)
+                check([replace(act, outputs={port: wanted})], {act.name: result})
+            except Mismatch as mismatch:
+                return f": {mismatch}"
+        return ""
 
     def start(self, device: Device) -> None:
         """End an earlier job, discard what is left of it, and start this one."""
@@ -141,6 +200,21 @@ class StreamJob:
         # It discards the last ones.
         device.words((device.read("origin_out") + self.expected) % 2**32, 1)
         return first, received
+
+
+def act_packets(
+    act: Act, inputs: Sequence[Input], names: Mapping[str, str], tag: int = 0
+) -> list[np.ndarray]:
+    """Return what an act sends as packets, with ``tag`` for those whose port has tags.
+
+    ``names`` has the ports by the core's inputs.
+    """
+    return [packet(inputs, names[port], payloads, tag) for port, payloads in act.inputs.items()]
+
+
+def _joined(port: str, acts: Sequence[Act]) -> np.ndarray:
+    """Return the payloads that acts expect of an output."""
+    return np.concatenate([act.outputs[port] for act in acts if port in act.outputs])
 
 
 def start(device: Device, digest: int) -> None:

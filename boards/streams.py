@@ -9,7 +9,16 @@ from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Input", "Output", "WordMerger", "WordSplitter", "beat_layout", "packet", "payloads"]
+__all__ = [
+    "Input",
+    "Output",
+    "WordMerger",
+    "WordSplitter",
+    "beat_layout",
+    "packet",
+    "payloads",
+    "tagged",
+]
 
 Words = npt.NDArray[np.uint32]
 #: Bits of a word that are of a payload; the others are the place of its port.
@@ -197,11 +206,21 @@ class WordMerger(wiring.Component):
         return m
 
 
-def packet(ports: Sequence[Input], name: str, beats: Sequence[int] | bytes, tag: int = 0) -> Words:
-    """Return the words of a packet, from its beats, or from their bytes of :attr:`Input.unit`."""
+def packet(
+    ports: Sequence[Input], name: str, beats: Sequence[int] | bytes | np.ndarray, tag: int = 0
+) -> Words:
+    """Return the words of a packet, from its beats, or from their bytes of :attr:`Input.unit`.
+
+    An array, uint32 (count, words), is payloads of a core, whose first bits are those of the beats.
+    """
     place = next(k for k, port in enumerate(ports) if port.name == name)
     size = ports[place].unit // 8
-    if not isinstance(beats, bytes):
+    if isinstance(beats, np.ndarray):
+        bits = np.unpackbits(beats.view(np.uint8), axis=1, bitorder="little")
+        bits = np.pad(bits, ((0, 0), (0, 32)))[:, : 8 * size]
+        bits[:, ports[place].bits :] = 0
+        beats = np.packbits(bits, axis=1, bitorder="little").tobytes()
+    elif not isinstance(beats, bytes):
         beats = b"".join(int(beat).to_bytes(size, "little") for beat in beats)
     head = np.array([place | len(beats) // size << 8, tag], np.int64).astype("<u4")
     return np.concatenate([head, np.frombuffer(beats + bytes(-len(beats) % 4), "<u4")])
@@ -217,6 +236,13 @@ def payloads(ports: Sequence[Output], words: np.ndarray) -> Mapping[str, np.ndar
         own = own[: len(own) // port.words * port.words].reshape(-1, port.words)
         found[port.name] = (own << OUTPUT_BITS * np.arange(port.words)).sum(axis=1)
     return found
+
+
+def tagged(place: int, port: Output, numbers: np.ndarray) -> Words:
+    """Return the words to the host of a port's payloads, uint32 (count, words)."""
+    whole = (numbers.astype(np.int64) << 32 * np.arange(numbers.shape[1])).sum(axis=1)
+    parts = whole[:, None] >> OUTPUT_BITS * np.arange(port.words) & (1 << OUTPUT_BITS) - 1
+    return (parts | place << OUTPUT_BITS).astype("<u4").ravel()
 
 
 def beat_layout(port: Input) -> data.StructLayout:

@@ -120,10 +120,10 @@ class InstantFt:
         h, logits = self.lora.forward(seen.inputs, seen.logits)
         return h, self._softmax_loss.run(logits, labels)
 
-    def train(
+    def steps(
         self, seen: Seen, labels: np.ndarray, order: Iterable[np.ndarray], eta: float
-    ) -> np.ndarray:
-        """Train the adapters batch by batch; return each batch's sum of losses, int64.
+    ) -> Iterator[SoftmaxLossResult]:
+        """Train the adapters batch by batch; yield each batch's classes, losses and gradients.
 
         Parameters
         ----------
@@ -137,13 +137,18 @@ class InstantFt:
             Learning rate, for the mean gradient over a whole batch.
         """
         rate = self.config.lora.rate(eta / self.config.batch)
-        losses = []
         for which in order:
             part = seen[which]
             h, result = self.score(part, labels[which])
             self.lora.update(part.inputs, h, result.gradients, rate)
-            losses.append(int(result.losses.sum()))
-        return np.array(losses)
+            yield result
+
+    def train(
+        self, seen: Seen, labels: np.ndarray, order: Iterable[np.ndarray], eta: float
+    ) -> np.ndarray:
+        """Train as :meth:`steps`; return each batch's sum of losses, int64."""
+        steps = self.steps(seen, labels, order, eta)
+        return np.array([int(result.losses.sum()) for result in steps])
 
     def predict(self, seen: Seen) -> np.ndarray:
         """Return the class of each sample."""

@@ -1,12 +1,12 @@
 """Beats of images; many payloads at once, as words of 32 bits for testbenches in C++."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
-from amaranth.hdl import Shape
+from amaranth.hdl import Shape, ShapeLike
 from amaranth.lib import data
 
-__all__ = ["image_beats", "pack", "unpack"]
+__all__ = ["image_beats", "integers", "pack", "unpack", "words"]
 
 
 def image_beats(
@@ -52,3 +52,15 @@ def unpack(layout: data.StructLayout, found: np.ndarray, name: str) -> np.ndarra
     scale[-1] *= -1 if each.signed else 1
     own = bits[:, at : at + length * each.width].reshape(len(found), length, each.width)
     return own.astype(np.int64) @ scale
+
+
+def words(payloads: Sequence[int], shape: ShapeLike) -> np.ndarray:
+    """Return payloads, integers of their bits, as words: uint32 (count, words)."""
+    size = -(-Shape.cast(shape).width // 32)
+    raw = b"".join(payload.to_bytes(4 * size, "little") for payload in payloads)
+    return np.frombuffer(raw, "<u4").reshape(len(payloads), size)
+
+
+def integers(payloads: np.ndarray) -> list[int]:
+    """Return payloads, uint32 (count, words), as the integers of their bits."""
+    return [int.from_bytes(payload.tobytes(), "little") for payload in payloads]

@@ -222,8 +222,7 @@ def _multiply(trained: Trained, path: Path, build: Path) -> dict[str, Any]:
     core = registry.find("gemv")
     folder = build / "emitted" / f"gemv-{path.stem}"
     path = verilog.write(core, params | {"beat_bits": BEAT}, folder)
-    wrapper = verilog.write_packed(path, core, config)
-    bench = gemv_cycles.executable(wrapper, wrapper.stem, build=build / "cycles")
+    bench = gemv_cycles.executable(path, core.name, config, build=build / "cycles")
     cycles = gemv_cycles.run(bench, config, job)
     value = job.sums * 2.0 ** (weights.scale - 8 - exponent) / (config.half - 1)
     exact = trained.parameters[name].astype(np.float64) @ activations

@@ -13,14 +13,14 @@ from rich.console import Console
 
 from seedbed.boards.device import Device
 from seedbed.boards.image_store import ImageStore, beats_of, share_memory
-from seedbed.boards.instantft_job import checked, inputs, outputs, prepared, stream_job
+from seedbed.boards.instantft_job import inputs, outputs, prepared, stream_job
 from seedbed.boards.memory import MEMORY_REGISTERS, memory_ports, require_memory
 from seedbed.boards.registers import Register, ports
 from seedbed.boards.stream_job import JOB_REGISTERS, add_job, feed, give
 from seedbed.boards.streams import payloads
 from seedbed.hw.adapters.instantft import InstantFt, result_layout
 from seedbed.hw.parts.skid_buffer import SkidBuffer
-from seedbed.sim.jobs.instantft_whole import Whole
+from seedbed.sim.jobs.instantft_job import Job, require_counted
 from seedbed.spec import SdramConfig, SkidBufferConfig
 from seedbed.spec.instantft import COUNTERS, INSTANTFT_KINDS, InstantFtConfig
 
@@ -159,15 +159,17 @@ def run(
     of = prepared(
         config, data, folder, images=images, held=held, epochs=epochs, angle=angle, seed=seed
     )
-    job = stream_job(of)
+    job, counted = stream_job(of)
     console.print(require_memory(device, MEMORY))
     shown = Progress(of, console)
     first, words = job.run(device, resume=resume, progress=shown.update)
     counters = {name: device.read(f"train_{name}") for name in COUNTERS}
-    found = checked(of, words, counters, whole=not first)
+    job.require_same(words)
+    require_counted(counted, counters)
     if first:
         console.print(f"an earlier host has read the first {first} of {job.expected} words")
     else:
+        found = {act.name: of.correct(act) for act in job.acts if act.name in ("before", "after")}
         for name, part in (("tuned", slice(of.tuned)), ("other", slice(of.tuned, None))):
             before, after = (100 * found[when][part].mean() for when in ("before", "after"))
             count = len(found["before"][part])
@@ -183,7 +185,7 @@ def run(
 class Progress:
     """Prints mean loss, and images a second by the host's clock, when an epoch's results came."""
 
-    def __init__(self, of: Whole, console: Console):
+    def __init__(self, of: Job, console: Console):
         self.of, self.console, self.epochs = of, console, 0
         self.began = time.monotonic()
 

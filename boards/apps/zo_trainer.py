@@ -6,14 +6,14 @@ from typing import Annotated
 import numpy as np
 import typer
 from amaranth.hdl import Module, ResetInserter
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from rich.console import Console
 
 from seedbed.boards.device import Device
-from seedbed.boards.image_store import ImageStore, beats_of, room
+from seedbed.boards.image_store import ImageStore, beats_of, room, shown
 from seedbed.boards.memory import MEMORY_REGISTERS, memory_ports, require_memory
 from seedbed.boards.registers import ports
-from seedbed.boards.stream_job import JOB_REGISTERS, StreamJob, add_job, feed, give
+from seedbed.boards.stream_job import JOB_REGISTERS, StreamJob, act_packets, add_job, feed, give
 from seedbed.boards.streams import Input, Output, packet, payloads
 from seedbed.flow.jobs.data import digits, mnist
 from seedbed.flow.jobs.elasticzo_checkpoint import save
@@ -30,8 +30,6 @@ from seedbed.hw.zeroth_order.zo_control import job_layout, status_layout
 from seedbed.hw.zeroth_order.zo_schedule import entry_layout
 from seedbed.hw.zeroth_order.zo_steps import class_layout, log_layout
 from seedbed.hw.zeroth_order.zo_trainer import ZoTrainer
-from seedbed.sim.cases.zo_trainer import class_payloads, log_payload, schedule_payloads, status
-from seedbed.sim.cases.zo_trainer import job as command
 from seedbed.sim.jobs.zo_job import Job
 from seedbed.sim.payloads import image_beats
 from seedbed.spec import SdramConfig
@@ -49,6 +47,10 @@ TINY = NetworkConfig(
         Layer(name="fc1", kind="dense", inputs=(32, 1, 1), outputs=10, relu=False),
     )
 )
+#: Ports for packets, by the core's.
+INPUTS = {
+    "i_parameters": "parameters", "i_schedule": "schedule", "i": "command", "i_samples": "samples"
+}  # fmt: skip
 #: Configurations: LeNet-5 for the boards, and two networks for 8 x 8 pixels for quick simulations.
 VARIANTS = {
     "lenet5": ZoTrainerConfig(),
@@ -146,20 +148,28 @@ def inputs(config: ZoTrainerConfig) -> tuple[Input, ...]:
 
 def outputs(config: ZoTrainerConfig) -> tuple[Output, ...]:
     """Return the ports for words to the host: the core's streams."""
-    return (
-        Output("log", log_layout(config).size),
-        Output("class", class_layout(config).size),
-        Output("parameters", words_layout(config.engine).size),
-        Output("status", status_layout().size),
-    )
+    names = ("log", "class", "parameters", "status")
+    found = layouts(config).values()
+    return tuple(Output(name, each.size) for name, each in zip(names, found, strict=True))
 
 
-def stream_job(of: Job) -> StreamJob:
-    """Return a job for the board: classify, train, classify again, read the weights.
+def layouts(config: ZoTrainerConfig) -> dict[str, data.StructLayout]:
+    """Return the layouts of the core's outputs."""
+    return {
+        "o_log": log_layout(config),
+        "o": class_layout(config),
+        "o_parameters": words_layout(config.engine),
+        "o_status": status_layout(),
+    }
 
-    Raises ``ValueError`` for more images than the memory has room for.
+
+def stream_job(of: Job) -> tuple[StreamJob, list[LogEntry], golden.ZoTrainer]:
+    """Return a job for the board, and the log and the weights that the model ends with.
+
+    It classifies, trains, classifies again, and reads the weights. Raises ``ValueError`` for more
+    images than the memory has room for.
     """
-    config, model = of.config, of.model()
+    config = of.config
     most = room(MEMORY, **image_size(config))
     if len(of.images) > most:
         raise ValueError(
@@ -167,39 +177,13 @@ def stream_job(of: Job) -> StreamJob:
             f"{len(of.classified)} are classified only"
         )
     ports = inputs(config)
-    epochs, samples = of.order.shape
+    names = ("load", "schedule", "before", "train", "infer", "read")
+    acts, log, model = of.acts(names, lambda places: shown(places, of.labels))
     beats = image_beats(of.images, config.ways).astype(np.uint8)
-    held = len(of.classified)
-
-    def ordered(kind: str, **fields: int) -> list[np.ndarray]:
-        return [packet(ports, "command", [command(config, kind, **fields)])]
-
-    def shown(places: np.ndarray) -> np.ndarray:
-        return packet(ports, "samples", (places | of.labels[places] << 16).tolist())
-
-    infer = {"samples": held, "epochs": 1, "exponent": model.exponent}
-    fields = {"samples": samples, "epochs": epochs, "batch": of.batch, "seed": of.seed}
-    pairs = model.words()
-    # The packet's end is that of the schedule.
-    bits = next(port.bits for port in ports if port.name == "schedule")
-    entries = [entry & (1 << bits) - 1 for entry in schedule_payloads(config, list(of.schedule))]
-    words = [
-        packet(ports, "parameters", pairs.astype(np.int8).tobytes()),
-        packet(ports, "schedule", entries),
-        *(packet(ports, "images", beats[k].tobytes(), k) for k in range(len(beats))),
-        *ordered("infer", **infer),
-        shown(of.classified),
-        *ordered("train", **fields, exponent=model.exponent),
-        shown(of.order.ravel()),
-        *ordered("infer", **infer),
-        shown(of.classified),
-        *ordered("read"),
-    ]
-    steps = sum(1 for _ in of.batches())
-    counts = {"log": steps, "class": of.order.size + 2 * held, "parameters": len(pairs)}
-    counts["status"] = 4
-    expected = sum(counts[port.name] * port.words for port in outputs(config))
-    return StreamJob(np.concatenate(words), expected)
+    packets = [act_packets(act, ports, INPUTS) for act in acts]
+    packets.insert(2, [packet(ports, "images", each.tobytes(), k) for k, each in enumerate(beats)])
+    words = np.concatenate([each for part in packets for each in part])
+    return StreamJob(words, acts, outputs(config), layouts(config)), log, model
 
 
 def run(
@@ -237,59 +221,26 @@ def run(
         config, digits() if data is None else mnist(data), images=images, batch=batch,
         epochs=epochs, magnitude=magnitude, seed=seed, start=start, held=held,
     )  # fmt: skip
-    job = stream_job(of)
+    job, log, model = stream_job(of)
     console.print(require_memory(device, MEMORY))
     shown = Progress(of, console)
     first, words = job.run(device, resume=resume, progress=shown.update)
     if first:
         console.print(f"an earlier host has read the first {first} words of {job.expected}")
-    log, final = require_same(of, words)
+    job.require_same(words)
     if not first:
         shown.held()
     console.print(f"{len(log)} steps and all weights are those of the model, bit for bit")
     cycles, waits = device.read("cycles"), device.read("waits")
     console.print(f"{cycles:,} cycles, {100 * waits / cycles:.0f} % of them wait for the line")
     if output:
-        _write(output, of, log, final)
+        _write(output, of, log, model.weights)
         console.print(f"written: {', '.join(map(str, _files(output)))}", soft_wrap=True)
 
 
 def _files(output: Path) -> list[Path]:
     """Return the files of a training: its log, the first and the final weights."""
     return [Path(f"{output}{end}") for end in (".log", "-first.npz", "-final.npz")]
-
-
-def require_same(of: Job, words: np.ndarray) -> tuple[list[LogEntry], dict[str, np.ndarray]]:
-    """Return the log and the weights of a training whose words are those of the model.
-
-    ``words`` may lack the first ones, which another host has read. Raises ``AssertionError``.
-    """
-    config, model = of.config, of.model()
-    before, (classes, log) = model.infer(of.images[of.classified]), _trained(of, model)
-    after = model.infer(of.images[of.classified])
-    pairs = model.words() & (1 << config.engine.word) - 1
-    width = config.engine.word
-    numbers = pairs[:, 0] | pairs[:, 1] << width
-    numbers[-1] |= 1 << 2 * width
-    wanted = {
-        "log": [log_payload(config, entry) for entry in log],
-        "class": class_payloads(config, np.concatenate([before, *classes, after])),
-        "parameters": numbers.tolist(),
-        "status": [status("infer"), status("train", steps=len(log)), status("infer")],
-    }
-    wanted["status"].append(status("read"))
-    found = payloads(outputs(config), words)
-    for name, numbers_wanted in wanted.items():
-        came = found[name].tolist()
-        same = came == numbers_wanted[len(numbers_wanted) - len(came) :]
-        assert same, f"{name}: what the board sent differs from the model"
-    return log, model.weights
-
-
-def _trained(of: Job, model: golden.ZoTrainer) -> tuple[list[np.ndarray], list[LogEntry]]:
-    """Train the model; return the classes of each step, and the log."""
-    steps = list(of.steps(model))
-    return [classes for classes, _ in steps], [entry for _, entry in steps]
 
 
 def _write(output: Path, of: Job, log: list[LogEntry], final: dict[str, np.ndarray]) -> None:

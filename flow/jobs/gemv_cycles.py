@@ -32,7 +32,7 @@ def measure(
     Verilog does not build.
     """
     side_path = config.sparse is not None
-    bench = gemv_cycles.executable(verilog, top, build=build, side_path=side_path)
+    bench = gemv_cycles.executable(verilog, top, config, build=build)
     rng = np.random.default_rng(seed)
     figures: dict[str, Any] = {}
     for side in SIDES:

@@ -10,16 +10,15 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from seedbed.flow.cores import registry
-from seedbed.flow.emit.verilog import write_packed
 from seedbed.flow.jobs.data import digits, mnist, rotated
 from seedbed.flow.jobs.instantft_task import ANGLES, SETTINGS, Task, prepare, to_bytes
 from seedbed.flow.run.cache import code, memo
 from seedbed.golden.instantft import batches, quantised
 from seedbed.sim import tools
-from seedbed.sim.jobs import instantft_job, instantft_whole
-from seedbed.sim.jobs.instantft_job import Memory
-from seedbed.sim.jobs.instantft_whole import Done, Whole
+from seedbed.sim.job import Memory
+from seedbed.sim.jobs import instantft_job
+from seedbed.sim.jobs.instantft_job import MEMORY, Done, Job
+from seedbed.sim.verilog import cosim
 from seedbed.spec.instantft import InstantFtConfig
 
 __all__ = ["measure", "reported", "require", "row_figures"]
@@ -91,14 +90,14 @@ def measure(
     with threadpool_limits(1):
         task = prepare(split, settings, folder, advance)
         job = _whole(config, task, images=images, epochs=epochs, angle=angle, seed=seed)
-    memory = Memory(gaps=STALLS) if stalls else Memory()
+    memory = Memory(gaps=STALLS) if stalls else MEMORY
     versions = {"numpy": version("numpy"), "amaranth": version("amaranth")}
     versions |= {name.lower(): tools.version(name) for name in ("YOSYS", "VERILATOR", "CXX")}
     arrays = [job.images, job.labels, *job.weights.values(), np.concatenate(job.order)]
     key = {
         "verilog": sha256(verilog.read_bytes()).hexdigest(),
         "data": sha256(b"".join(part.tobytes() for part in arrays)).hexdigest(),
-        "code": sha256((code(__name__) + instantft_job.MAIN.read_text()).encode()).hexdigest(),
+        "code": sha256((code(__name__) + cosim.MAIN.read_text()).encode()).hexdigest(),
         "job": [images, epochs, angle, seed, stalls],
         "config": repr(config),
         "tools": versions,
@@ -106,10 +105,9 @@ def measure(
 
     def compute() -> dict[str, Any]:
         progress("building the simulation", 0)
-        packed = write_packed(verilog, registry.find("instantft"), config)
-        bench = instantft_job.executable(packed, build=build / "job")
+        bench = instantft_job.executable(verilog, config, build=build / "job")
         with threadpool_limits(1):
-            found = instantft_whole.run(
+            found = instantft_job.run(
                 bench, job, seed=seed, pauses=STALLS if stalls else 0, memory=memory,
                 progress=lambda share: progress("fine-tuning in the RTL", share),
             )  # fmt: skip
@@ -135,12 +133,12 @@ def measure(
 
 def _whole(
     config: InstantFtConfig, task: Task, *, images: int, epochs: int, angle: float, seed: int
-) -> Whole:
+) -> Job:
     """Return the job; images, adapters and batches are drawn as in the model's demonstration."""
     image_rng, _, order = (np.random.default_rng([seed, k]) for k in range(3))
     tuned = min(images, len(task.labels) - 1)
     picked = image_rng.permutation(len(task.labels))[: 2 * tuned]
-    return Whole(
+    return Job(
         config=config,
         weights=quantised(config, task.parameters),
         images=to_bytes(rotated(task.images[picked], angle)),
@@ -153,7 +151,7 @@ def _whole(
     )
 
 
-def _figures(job: Whole, done: Done) -> dict[str, Any]:
+def _figures(job: Job, done: Done) -> dict[str, Any]:
     """Return cycles, losses and accuracies in percent."""
     cycles, count = done.cycles, job.tuned
     by_epoch = np.array_split(done.losses, job.epochs)

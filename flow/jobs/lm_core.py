@@ -28,7 +28,7 @@ from seedbed.golden import language_model
 from seedbed.golden.integer_language_model import Engine
 from seedbed.golden.kept_matrix import KeptMatrices
 from seedbed.sim.jobs.gemv_cosim import RtlMatrices
-from seedbed.sim.verilog import cosim
+from seedbed.sim.verilog.cosim import Bench, Cosim
 from seedbed.spec import SEEDLM, GemvConfig
 from seedbed.spec.checks import require_int
 
@@ -239,10 +239,10 @@ def _engine(
         yield KeptMatrices(config, config.sparse, made.matrices)
         return
     core = registry.find(CORE)
-    component = core.component(config)
     path = verilog.write(core, params, build / "emitted" / f"{CORE}-lm", kept=build / "cache")
-    bench = cosim.executable(path, core.name, component.signature, build=build / "cosim")
-    with cosim.Cosim(bench, component, seed=1, pauses=pauses) as process:
+    bench = Bench(core.signature(config))
+    executable = bench.executable(path, core.name, build=build / "cosim")
+    with Cosim(executable, bench, seed=1, pauses=pauses) as process:
         yield RtlMatrices(config, process, made.matrices, advance)
 
 

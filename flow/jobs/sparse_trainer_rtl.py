@@ -16,8 +16,9 @@ from seedbed.flow.jobs.mlp_task import SETTINGS, Task, flat, prepare
 from seedbed.flow.jobs.sparse_network import Compressed, activations, compress
 from seedbed.flow.run.cache import code, memo
 from seedbed.sim import tools
-from seedbed.sim.jobs import sparse_job, training_job
+from seedbed.sim.jobs import sparse_job
 from seedbed.sim.jobs.sparse_job import Done, Job
+from seedbed.sim.verilog import cosim
 from seedbed.spec import SparseTrainerConfig
 from seedbed.spec.checks import require_int
 
@@ -119,7 +120,7 @@ def measure(
     key = {
         "verilog": sha256(path.read_bytes()).hexdigest(),
         "data": sha256(b"".join(part.tobytes() for part in arrays)).hexdigest(),
-        "code": sha256((code(__name__) + training_job.MAIN.read_text()).encode()).hexdigest(),
+        "code": sha256((code(__name__) + cosim.MAIN.read_text()).encode()).hexdigest(),
         "job": [job.order.shape, numbers, repr(job.layers)],
         "config": repr(job.config),
         "tools": versions,

@@ -17,8 +17,9 @@ from seedbed.flow.run.cache import code, memo
 from seedbed.golden.elasticzo import init
 from seedbed.golden.training_log import digest
 from seedbed.sim import tools
-from seedbed.sim.jobs import training_job, zo_job
+from seedbed.sim.jobs import zo_job
 from seedbed.sim.jobs.zo_job import Done, Job
+from seedbed.sim.verilog import cosim
 from seedbed.spec.checks import require_int
 from seedbed.spec.elasticzo import GRAIN, phases_of
 from seedbed.spec.zo_trainer import ZoTrainerConfig
@@ -160,7 +161,7 @@ def measure(
         "verilog": sha256(verilog.read_bytes()).hexdigest(),
         "data": sha256(b"".join(part.tobytes() for part in arrays)).hexdigest(),
         "weights": [digest(job.weights), sorted(job.exponents.items())],
-        "code": sha256((code(__name__) + training_job.MAIN.read_text()).encode()).hexdigest(),
+        "code": sha256((code(__name__) + cosim.MAIN.read_text()).encode()).hexdigest(),
         "job": [job.order.shape, job.batch, job.seed, list(job.schedule), len(job.classified)],
         "config": repr(config),
         "tools": versions,

@@ -301,9 +301,8 @@ def _proof(job: Job) -> Row:
 def _cycles(job: Job) -> Row:
     core = registry.find(job.core)
     config = core.configure(job.params)
-    packed = verilog.write_packed(emitted(job), core, config)
-    folder = job.build / "cycles"
-    figures = gemv_cycles.measure(packed, packed.stem, config, seed=BENCH_SEED, build=folder)
+    path, folder = emitted(job), job.build / "cycles"
+    figures = gemv_cycles.measure(path, core.name, config, seed=BENCH_SEED, build=folder)
     versions = {"verilator": tools.version("VERILATOR")}
     return _measured(job, figures, seeds=[BENCH_SEED], tools=versions)
 

@@ -14,6 +14,7 @@ from seedbed.hw.kept.trainer_passes import class_layout
 from seedbed.hw.memory.memory_port import command_layout, read_layout
 from seedbed.hw.products.sparse_layouts import entry_layout
 from seedbed.sim.case import Case, Phase
+from seedbed.sim.payloads import integers, pack
 from seedbed.spec import DenseLayer, SparseTrainerConfig
 from seedbed.spec.sparse_trainer import SPARSE_TRAINER_KINDS, SPARSE_TRAINER_STATUS
 
@@ -100,31 +101,25 @@ def entry_payloads(
 ) -> list[int]:
     """Return entries of a layer; with ``last`` as they are read."""
     layout = entry_layout(config.sparse, **({"last": 1} if last else {}))
-    found = []
-    for k, (row, column, value) in enumerate(entries.tolist()):
-        fields = {"row": row, "column": column, "value": value}
-        ends = {"last": k == len(entries) - 1} if last else {}
-        found.append(layout.const(fields | ends).as_bits())
-    return found
+    fields = dict(zip(("row", "column", "value"), entries.T, strict=True))
+    if last:
+        fields["last"] = np.arange(len(entries)) == len(entries) - 1
+    return integers(pack(layout, len(entries), **fields))
 
 
 def sample_payloads(
     config: SparseTrainerConfig, x: np.ndarray, label: int, *, beats: int = 0
 ) -> list[int]:
     """Return the packet of a sample; ``beats`` is how many, if wrongly."""
-    layout, group = sample_layout(config), config.gemv.group
+    group = config.gemv.group
     size = -(-len(x) // group)
     # What the last beat has after the sample is ignored.
     lanes = np.full(size * group, -(1 << config.activation_width - 1), np.int64)
     lanes[: len(x)] = x
     beats = beats or size
     lanes = np.resize(lanes, (beats, group))
-    return [
-        layout.const(
-            {"lanes": beat.tolist(), "label": int(label), "last": k == beats - 1}
-        ).as_bits()
-        for k, beat in enumerate(lanes)
-    ]
+    last = np.arange(beats) == beats - 1
+    return integers(pack(sample_layout(config), beats, lanes=lanes, label=label, last=last))
 
 
 def job(config: SparseTrainerConfig, kind: str, **fields: int) -> int:
@@ -149,13 +144,8 @@ def class_payloads(
     config: SparseTrainerConfig, classes: np.ndarray, losses: np.ndarray, labels: np.ndarray
 ) -> list[int]:
     """Return the results of samples."""
-    layout = class_layout(config)
-    return [
-        layout.const({"best": best, "loss": loss, "error": label >= config.classes}).as_bits()
-        for best, loss, label in zip(
-            classes.tolist(), losses.tolist(), labels.tolist(), strict=True
-        )
-    ]
+    fields = {"best": classes, "loss": losses, "error": labels >= config.classes}
+    return integers(pack(class_layout(config), len(classes), **fields))
 
 
 def reads(model: SparseTrainer, passes: int) -> tuple[list[int], list[int], list[int]]:

@@ -11,7 +11,7 @@ from seedbed.hw.zeroth_order.zo_control import job_layout, status_layout
 from seedbed.hw.zeroth_order.zo_schedule import entry_layout
 from seedbed.hw.zeroth_order.zo_steps import class_layout, log_layout
 from seedbed.sim.case import Case, Phase
-from seedbed.sim.payloads import image_beats
+from seedbed.sim.payloads import image_beats, integers, pack
 from seedbed.spec.zo_trainer import ZO_TRAINER_KINDS, ZO_TRAINER_STATUS, ZoTrainerConfig
 
 __all__ = ["case", "drawn", "job", "log_payload", "sample_payloads", "schedule_payloads", "status"]
@@ -35,11 +35,8 @@ def drawn(config: ZoTrainerConfig, rng: np.random.Generator) -> ZoTrainer:
 
 def word_payloads(config: ZoTrainerConfig, words: np.ndarray) -> list[int]:
     """Return a packet of parameters."""
-    layout, end = words_layout(config.engine), len(words) - 1
-    return [
-        layout.const({"word": word.tolist(), "last": k == end}).as_bits()
-        for k, word in enumerate(words)
-    ]
+    last = np.arange(len(words)) == len(words) - 1
+    return integers(pack(words_layout(config.engine), len(words), word=words, last=last))
 
 
 def sample_payloads(
@@ -49,13 +46,8 @@ def sample_payloads(
     beats = beats or config.image_beats
     (given,) = image_beats(image[None], config.ways, lambda shape: rng.integers(0, 256, shape))
     given = np.resize(given, (beats, config.ways))
-    layout = sample_layout(config)
-    return [
-        layout.const(
-            {"pixels": beat.tolist(), "label": int(label), "last": k == beats - 1}
-        ).as_bits()
-        for k, beat in enumerate(given)
-    ]
+    last = np.arange(beats) == beats - 1
+    return integers(pack(sample_layout(config), beats, pixels=given, label=label, last=last))
 
 
 def _phase(config: ZoTrainerConfig, magnitude: int, zeros: int, bits: int) -> dict[str, int]:
@@ -98,8 +90,7 @@ def log_payload(config: ZoTrainerConfig, entry: LogEntry) -> int:
 
 def class_payloads(config: ZoTrainerConfig, classes: np.ndarray) -> list[int]:
     """Return the results of samples."""
-    layout = class_layout(config)
-    return [layout.const({"best": best, "error": 0}).as_bits() for best in classes.tolist()]
+    return integers(pack(class_layout(config), len(classes), best=classes))
 
 
 def training(

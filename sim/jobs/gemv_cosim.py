@@ -7,10 +7,12 @@ from time import perf_counter
 import numpy as np
 
 from seedbed.golden.kept_matrix import KeptMatrix
-from seedbed.hw.products.gemv_layouts import command_layout, result_layout, weights_layout
+from seedbed.hw.products.gemv_layouts import command_layout, result_layout
 from seedbed.hw.products.sparse_layouts import entry_layout
 from seedbed.sim.harness import Mismatch
+from seedbed.sim.job import Act
 from seedbed.sim.jobs.checked_matrices import CheckedMatrices, row_beats
+from seedbed.sim.jobs.gemv_cycles import weight_payloads
 from seedbed.sim.payloads import pack, unpack
 from seedbed.sim.verilog.cosim import Cosim
 from seedbed.spec import GEMV_STATUS, SPARSE_MAC_KINDS, GemvConfig
@@ -43,7 +45,9 @@ class RtlMatrices(CheckedMatrices):
         self.seconds = 0.0
         self._cosim, self._weights = cosim, {}
         for name, of in self.matrices.items():
-            self._weights[name] = cosim.store(self._payloads(name))
+            beats = self._beats(name)
+            lengths = [beats.shape[1]] * of.rows
+            self._weights[name] = cosim.store(weight_payloads(self._core, beats, lengths))
             if len(of.entries):
                 self._run(name, _LOAD, 1, {"i_entries": self._entries(name)}, {"o": 1})
 
@@ -73,30 +77,20 @@ class RtlMatrices(CheckedMatrices):
         self, name: str, kind: int, count: int,
         inputs: Mapping[str, np.ndarray | tuple[int, int]], outputs: Mapping[str, int],
         **fields: int,
-    ) -> dict[str, np.ndarray]:  # fmt: skip
+    ) -> Mapping[str, np.ndarray]:  # fmt: skip
         """Run a command ``count`` times; all of its results must be without an error."""
-        layout = result_layout(self._core)
         command = pack(command_layout(self._core), count, **self._fields(name, kind) | fields)
         began = perf_counter()
-        cycles, found = self._cosim.run({"i": command, **inputs}, outputs)
+        act = Act(name=name, inputs={"i": command, **inputs}, counts=outputs)
+        result = self._cosim.run(act)
         self.seconds += perf_counter() - began
-        self.cycles[SPARSE_MAC_KINDS[kind]] += cycles
+        self.cycles[SPARSE_MAC_KINDS[kind]] += result.cycles
         self.commands[SPARSE_MAC_KINDS[kind]] += count
-        status = unpack(layout, found["o"], "status")[:, 0]
+        status = result.field("o", "status")
         wrong = np.flatnonzero(status)
         if len(wrong):
             raise Mismatch(
                 f"{name}: result {wrong[0]} of {len(status)} has the status "
                 f"{GEMV_STATUS[status[wrong[0]]]!r}, not 'ok'"
             )
-        return found
-
-    def _payloads(self, name: str) -> np.ndarray:
-        """Return the payloads of a matrix."""
-        beats = self._beats(name)
-        rows, count, octets = beats.shape
-        size = -(-weights_layout(self._core).size // 32) * 4
-        payloads = np.zeros((rows, count, size), np.uint8)
-        payloads[..., :octets] = beats
-        payloads[:, -1, octets] = 1
-        return payloads.reshape(rows * count, size).view("<u4")
+        return result.payloads

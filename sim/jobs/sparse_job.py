@@ -3,38 +3,36 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from seedbed.golden.sparse_trainer import LogEntry, Parameters, SparseTrainer
+from seedbed.hw.kept.layer_table import row_layout
 from seedbed.hw.kept.sample_banks import sample_layout
 from seedbed.hw.kept.sparse_trainer import SparseTrainer as Core
-from seedbed.sim.cases.sparse_trainer import entry_payloads, job, row_payloads
-from seedbed.sim.harness import Mismatch
-from seedbed.sim.jobs.training_job import Bench, Phase, Probes, words
-from seedbed.sim.payloads import pack
+from seedbed.hw.kept.sparse_trainer_layouts import job_layout, log_layout, status_layout
+from seedbed.hw.kept.trainer_passes import class_layout
+from seedbed.hw.products.sparse_layouts import entry_layout
+from seedbed.sim.cases.sparse_trainer import (
+    entry_payloads,
+    job,
+    log_payload,
+    row_payloads,
+    status,
+)
+from seedbed.sim.job import Act, Difference, Memory, check
+from seedbed.sim.payloads import pack, words
+from seedbed.sim.verilog.cosim import Bench, Cosim, Probes
 from seedbed.spec import DenseLayer, SparseTrainerConfig
 from seedbed.spec.sparse_mac import SPARSE_MAC_KINDS
 from seedbed.spec.sparse_trainer import SPARSE_TRAINER_STATUS
 
-__all__ = ["Done", "Job", "Memory", "executable", "run"]
+__all__ = ["Done", "Job", "executable", "run"]
 
-
-@dataclass(frozen=True, kw_only=True)
-class Memory:
-    """How the memory behaves.
-
-    Parameters
-    ----------
-    latency
-        The least and the most cycles to the first beat of a burst, drawn for each.
-    gaps
-        Of 16 cycles, in so many it gives no beat, at random.
-    """
-
-    latency: tuple[int, int] = (20, 60)
-    gaps: int = 0
+#: Cycles between acts: what is still in registers is written before the next act counts.
+SETTLE = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,8 +144,7 @@ def _bench(top: str, config: SparseTrainerConfig) -> Bench:
     names = ("issue", "ce", "streamed", "address", "write", "write_address")
     visible = [*((module, name) for name in names), (f"{top}_control", "pass_kind")]
     probes = Probes(signals=signals, rows=config.entries, visible=visible)
-    widths = {"BEAT_BITS": config.beat_bits, "ADDRESS_BITS": config.address_bits}
-    return Bench(Core(config), probes, widths | {"PAGE": config.page})
+    return Bench(Core(config).signature, probes=probes, page=config.page)
 
 
 def executable(verilog: Path, top: str, config: SparseTrainerConfig, *, build: Path) -> Path:
@@ -172,45 +169,130 @@ def _samples(config: SparseTrainerConfig, x: np.ndarray, labels: np.ndarray) -> 
     return found.reshape(len(x), beats, -1)
 
 
-def _phases(bench: Bench, of: Job) -> dict[str, tuple[dict[str, np.ndarray], dict[str, int]]]:
-    """Return payloads for inputs, and how many come from outputs, by phase."""
+def _command(config: SparseTrainerConfig, kind: str, **fields: int) -> np.ndarray:
+    return words([job(config, kind, **fields)], job_layout(config))
+
+
+def _ended(kind: str, *, steps: int = 0, saturated: int = 0) -> np.ndarray:
+    return words([status(kind, steps=steps, saturated=saturated)], status_layout())
+
+
+def _results(config: SparseTrainerConfig, classes: np.ndarray, losses: np.ndarray) -> np.ndarray:
+    return pack(class_layout(config), len(classes), best=classes, loss=losses)
+
+
+def _read(model: SparseTrainer) -> np.ndarray:
+    """Return the entries as they are read."""
+    config = model.config
+    parts = [
+        words(
+            entry_payloads(config, model.entries(k), last=True), entry_layout(config.sparse, last=1)
+        )
+        for k in range(len(model.layers))
+    ]
+    return np.concatenate(parts)
+
+
+def acts(of: Job) -> tuple[list[Act], list[LogEntry], SparseTrainer]:
+    """Return the acts, and the log and the values that the model ends with."""
     config, model = of.config, of.model()
     beats = _samples(config, of.x, of.labels)
-    entries = [model.entries(k) for k in range(len(of.layers))]
-    loaded = [payload for part in entries for payload in entry_payloads(config, part)]
-    epochs, samples = of.order.shape
-    fields = {"samples": samples, "epochs": epochs, "batch": of.batch, "seed": of.seed}
+    entries = [
+        payload
+        for k in range(len(of.layers))
+        for payload in entry_payloads(config, model.entries(k))
+    ]
+
+    def classified(name: str) -> Act:
+        count = len(of.classified)
+        found = model.losses(of.x[of.classified], of.labels[of.classified])
+        return Act(
+            name=name,
+            inputs={
+                "i": _command(config, "infer", samples=count, epochs=1),
+                "i_samples": np.concatenate(beats[of.classified]),
+            },
+            outputs={"o_status": _ended("infer"), "o": _results(config, *found)},
+            messages={"o_status": partial(_failed, name), "o": _misclassified},
+        )
+
+    table = Act(
+        name="table",
+        inputs={"i_layers": words(row_payloads(config, of.layers), row_layout(config))},
+    )
+    load = Act(
+        name="load",
+        inputs={
+            "i": _command(config, "load"),
+            "i_entries": words(entries, entry_layout(config.sparse)),
+        },
+        outputs={"o_status": _ended("load")},
+        messages={"o_status": partial(_failed, "load")},
+    )
+    before = classified("before")
+    train, log = _train(of, model, np.concatenate(beats[of.order.ravel()]))
+    read = Act(
+        name="read",
+        inputs={"i": _command(config, "read")},
+        outputs={"o_status": _ended("read"), "o_entries": _read(model)},
+        messages={"o_status": partial(_failed, "read"), "o_entries": _unequal},
+    )
+    return [table, load, before, train, read, classified("after")], log, model
+
+
+def _train(of: Job, model: SparseTrainer, samples: np.ndarray) -> tuple[Act, list[LogEntry]]:
+    """Train the model; return the act of a core that does the same, and the log."""
+    config, top = of.config, 1 << of.config.gain_width - 1
+    steps = list(of.train(model))
+    log = [entry for *_, entry in steps]
+    places = [(step, k) for step, (classes, *_) in enumerate(steps) for k in range(len(classes))]
+
+    def sample(at: Difference) -> str:
+        came, wanted = at.fields("best", "loss", "error")
+        step, k = places[at.at]
+        return (
+            f"step {step}: sample {k} has class, loss and error {came}, and in the model {wanted}"
+        )
+
+    def logged(at: Difference) -> str:
+        came, wanted = at.fields("seed", "gain")
+        return f"step {at.at}: seed and gain are {came}, and in the model {wanted}"
+
+    epochs, count = of.order.shape
+    fields = {"samples": count, "epochs": epochs, "batch": of.batch, "seed": of.seed}
     fields |= {"rate": of.rate, "decay": of.decay, "shift": of.shift}
-
-    def command(kind: str, which: np.ndarray | None = None, **fields: int) -> dict[str, np.ndarray]:
-        samples = {} if which is None else {"i_samples": np.concatenate(beats[which])}
-        return {"i": bench.given("i", [job(config, kind, **fields)])} | samples
-
-    count = len(of.classified)
-    infer = command("infer", of.classified, samples=count, epochs=1)
-    classes = {"o": count, "o_status": 1}
-    return {
-        "table": ({"i_layers": bench.given("i_layers", row_payloads(config, of.layers))}, {}),
-        "load": (
-            command("load") | {"i_entries": bench.given("i_entries", loaded)},
-            {"o_status": 1},
-        ),
-        "before": (infer, classes),
-        "train": (
-            command("train", of.order.ravel(), **fields),
-            {"o": of.order.size, "o_log": of.steps, "o_status": 1},
-        ),
-        "read": (command("read"), {"o_entries": len(loaded), "o_status": 1}),
-        "after": (infer, classes),
-    }
+    saturated = sum(entry.gain in (-top, top - 1) for entry in log)
+    classes, losses = (np.concatenate([step[k] for step in steps]) for k in range(2))
+    act = Act(
+        name="train",
+        inputs={"i": _command(config, "train", **fields), "i_samples": samples},
+        outputs={
+            "o": _results(config, classes, losses),
+            "o_log": words([log_payload(config, entry) for entry in log], log_layout(config)),
+            "o_status": _ended("train", steps=len(log), saturated=saturated),
+        },
+        messages={"o": sample, "o_log": logged, "o_status": partial(_failed, "train")},
+    )
+    return act, log
 
 
-def _head(of: Job, memory: Memory, seed: int, pauses: int) -> np.ndarray:
-    """Return the words before the phases: how the memory behaves, and its contents."""
-    cells = of.model().beats()
-    contents = words([cells.get(k, 0) for k in range(max(cells) + 1)], of.config.beat_bits).ravel()
-    numbers = [seed, pauses, *memory.latency, memory.gaps, len(contents)]
-    return np.concatenate([np.array(numbers, "<u4"), contents])
+def _failed(name: str, at: Difference) -> str:
+    (status, *found), (_, *wanted) = at.fields("status", "kind", "steps", "saturated")
+    if status:
+        return f"{name} ended with the status {SPARSE_TRAINER_STATUS[status]!r}"
+    return f"{name} ended with kind, steps and saturated gains {found}, not {wanted}"
+
+
+def _unequal(at: Difference) -> str:
+    names = ("row", "column", "value")
+    both = ([of(name) for name in names] for of in (at.found, at.wanted))
+    found, wanted = map(np.column_stack, both)
+    different = int((found != wanted).any(axis=1).sum())
+    return f"{different} of {len(found)} entries are not the model's after the training"
+
+
+def _misclassified(at: Difference) -> str:
+    return f"class or loss of the classified sample {at.at} are not the model's"
 
 
 def run(
@@ -219,7 +301,7 @@ def run(
     *,
     seed: int,
     pauses: int = 0,
-    memory: Memory = Memory(),
+    memory: Memory | None = None,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Done:
     """Run a job, and check results, log and values against the model, bit for bit.
@@ -231,80 +313,35 @@ def run(
     seed
         Of the pauses, and of the memory's latencies and gaps.
     pauses
-        Of 16 cycles, in so many every port but the memory's pauses; 0 is as fast as the core is.
+        Of 16 cycles, in so many every port pauses; 0 is as fast as the core is.
     progress
         Called with the share that is done, a few times a second.
 
     Raises :class:`Mismatch` with the first step that differs, or where nothing is transferred for
     long. An interruption ends the simulation too.
     """
+    plan, log, model = acts(of)
+    cells = of.model().beats()
+    contents = words([cells.get(k, 0) for k in range(max(cells) + 1)], of.config.beat_bits)
+    results = of.order.size + 2 * len(of.classified)
     # The names of signals are those of the executable.
-    parts = _bench("", of.config)
-    one = sum(of.config.layer_beats(layer) + layer.columns + 100 for layer in of.layers)
-    found, seconds = parts.run(
-        bench, _head(of, memory, seed, pauses), _phases(parts, of),
-        cycles=2 * (of.order.size + len(of.classified)) * one, progress=progress,
-    )  # fmt: skip
-    return _checked(of, found, seconds)
-
-
-def _checked(of: Job, found: dict[str, Phase], seconds: float) -> Done:
-    """Return the results; raise :class:`Mismatch` where anything differs from the model."""
-    model, train = of.model(), found["train"]
-    for name in ("load", "before", "train", "read", "after"):
-        status = int(found[name].field("o_status", "status")[0])
-        if status:
-            raise Mismatch(f"{name} ended with the status {SPARSE_TRAINER_STATUS[status]!r}")
-    correct = {"before": _classified(of, model, found["before"])}
-    came = np.column_stack([train.field("o", name) for name in ("best", "loss", "error")])
-    logged = np.column_stack([train.field("o_log", name) for name in ("seed", "gain")])
-    log: list[LogEntry] = []
-    at = 0
-    for step, (classes, losses, entry) in enumerate(of.train(model)):
-        stop = at + len(classes)
-        wanted = np.column_stack([classes, losses, np.zeros_like(classes)])
-        wrong = np.flatnonzero((came[at:stop] != wanted).any(axis=1))
-        if len(wrong):
-            raise Mismatch(
-                f"step {step}: sample {wrong[0]} has class, loss and error "
-                f"{came[at + wrong[0]].tolist()}, and in the model {wanted[wrong[0]].tolist()}"
-            )
-        if logged[step].tolist() != [entry.seed, entry.gain]:
-            raise Mismatch(
-                f"step {step}: seed and gain are {logged[step].tolist()}, and in the model "
-                f"{[entry.seed, entry.gain]}"
-            )
-        log.append(entry)
-        at = stop
-    names = ("row", "column", "value")
-    read = np.column_stack([found["read"].field("o_entries", name) for name in names])
-    wanted = np.concatenate([model.entries(k) for k in range(len(of.layers))])
-    different = int((read != wanted).any(axis=1).sum())
-    if different:
-        raise Mismatch(f"{different} of {len(read)} entries are not the model's after the training")
-    correct["after"] = _classified(of, model, found["after"])
-    count = len(wanted)
+    with Cosim(bench, _bench("", of.config), seed=seed, pauses=pauses) as core:
+        core.fill(memory or Memory(), len(contents), contents)
+        found, seconds = core.run_all(
+            plan, settle=SETTLE, progress=lambda count: progress(count / results)
+        )
+    check(plan, found)
+    train, labels = found["train"], of.labels[of.classified]
+    count = sum(layer.entries for layer in of.layers)
     return Done(
-        cycles={name: phase.cycles for name, phase in found.items() if name != "table"},
-        beats={name: phase.beats for name, phase in found.items() if name != "table"},
-        when={name: found[name].found["o"][:, 0] for name in ("before", "train")},
+        cycles={name: result.cycles for name, result in found.items() if name != "table"},
+        beats={name: result.beats for name, result in found.items() if name != "table"},
+        when={name: found[name].when["o"] for name in ("before", "train")},
         log=log,
         saturated=int(train.field("o_status", "saturated")[0]),
         model=model,
-        correct=correct,
+        correct={name: found[name].field("o", "best") == labels for name in ("before", "after")},
         reads={"pass": train.counts[0, :count], "update": train.counts[1, :count]},
         writes=train.counts[2, :count],
         seconds=seconds,
     )
-
-
-def _classified(of: Job, model: SparseTrainer, phase: Phase) -> np.ndarray:
-    """Return which samples had their labels; classes and losses must be the model's."""
-    labels = of.labels[of.classified]
-    classes, losses = model.losses(of.x[of.classified], labels)
-    wrong = np.flatnonzero(
-        (phase.field("o", "best") != classes) | (phase.field("o", "loss") != losses)
-    )
-    if len(wrong):
-        raise Mismatch(f"class or loss of the classified sample {wrong[0]} are not the model's")
-    return classes == labels

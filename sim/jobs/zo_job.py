@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,20 +11,34 @@ import numpy as np
 from seedbed.golden.zo_trainer import LogEntry, ZoTrainer
 from seedbed.hw.engine.parameter_loader import words_layout
 from seedbed.hw.engine.pipeline_ports import row_address
-from seedbed.hw.engine.pipeline_timing import cycles as pass_cycles
 from seedbed.hw.engine.sample_intake import sample_layout
 from seedbed.hw.parts.read_arbiter import request_layout
+from seedbed.hw.zeroth_order.zo_control import job_layout, status_layout
+from seedbed.hw.zeroth_order.zo_schedule import entry_layout
+from seedbed.hw.zeroth_order.zo_steps import class_layout, log_layout
 from seedbed.hw.zeroth_order.zo_trainer import ZoTrainer as Core
-from seedbed.sim.cases.zo_trainer import job, schedule_payloads
-from seedbed.sim.harness import Mismatch
-from seedbed.sim.jobs.training_job import Bench, Phase, Probes
-from seedbed.sim.payloads import image_beats, pack, unpack
+from seedbed.sim.cases.zo_trainer import (
+    class_payloads,
+    job,
+    log_payload,
+    schedule_payloads,
+    status,
+    word_payloads,
+)
+from seedbed.sim.job import Act, Difference, check
+from seedbed.sim.payloads import image_beats, pack, words
+from seedbed.sim.verilog.cosim import Bench, Cosim, Probes
 from seedbed.spec.zo_trainer import ZO_TRAINER_STATUS, ZoTrainerConfig
 
 __all__ = ["Done", "Job", "executable", "run"]
 
+#: What an act sends and gives, and the sentences for differences.
+_Parts = tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, Callable[[Difference], str]]]
+
 #: Readers of the parameter memory whose reads are counted, by their ports of its arbiter.
 READERS = {"pass": "steps", "update": "update_reads"}
+#: Cycles between acts: what is still in registers is written before the next act counts.
+SETTLE = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,10 +90,108 @@ class Job:
                 yield samples[at : at + self.batch], {"seed": seed & 0xFFFFFFFF, **fields}
                 seed += 1
 
-    def steps(self, model: ZoTrainer) -> Iterator[tuple[np.ndarray, LogEntry]]:
-        """Train a model; yield of each step the classes of the second pass, and the entry."""
-        for places, fields in self.batches():
-            yield model.step(self.images[places], self.labels[places], **fields)
+    def acts(
+        self, names: Sequence[str], shown: Callable[[np.ndarray], np.ndarray]
+    ) -> tuple[list[Act], list[LogEntry], ZoTrainer]:
+        """Return acts by their names, and the log and the weights that the model ends with.
+
+        ``load`` and ``schedule`` send weights and schedule; ``train``, ``read`` and ``infer`` are
+        commands, and ``before`` is an ``infer`` before the training. ``shown`` returns the payloads
+        of samples, which are given by their places.
+        """
+        config, model = self.config, self.model()
+        log: list[LogEntry] = []
+        found = []
+        for name in names:
+            sent: dict[str, np.ndarray] = {}
+            came: dict[str, np.ndarray] = {}
+            messages: dict[str, Callable[[Difference], str]] = {}
+            if name == "load":
+                sent["i_parameters"] = _parameters(model)
+            elif name == "schedule":
+                entries = schedule_payloads(config, list(self.schedule))
+                sent["i_schedule"] = words(entries, entry_layout(config))
+            elif name == "train":
+                sent, came, messages = self._train(model, log)
+                sent["i_samples"] = shown(self.order.ravel())
+            elif name == "read":
+                sent, came = {"i": self._command("read")}, {"o_parameters": _parameters(model)}
+                messages = {"o_parameters": _unequal}
+            else:
+                count = len(self.classified)
+                command = self._command("infer", samples=count, epochs=1, exponent=model.exponent)
+                sent = {"i": command, "i_samples": shown(self.classified)}
+                came = {"o": _classes(config, model.infer(self.images[self.classified]))}
+                messages = {"o": partial(_misclassified, name)}
+            if "i" in sent:
+                kind = "infer" if name == "before" else name
+                steps = len(log) if name == "train" else 0
+                came = {"o_status": words([status(kind, steps=steps)], status_layout()), **came}
+                messages["o_status"] = partial(_failed, name)
+            found.append(Act(name=name, inputs=sent, outputs=came, messages=messages))
+        return found, log, model
+
+    def _command(self, kind: str, **fields: int) -> np.ndarray:
+        return words([job(self.config, kind, **fields)], job_layout(self.config))
+
+    def _train(self, model: ZoTrainer, log: list[LogEntry]) -> _Parts:
+        """Train the model; return what the core is sent but for the samples, and gives."""
+        config = self.config
+        epochs, samples = self.order.shape
+        fields = {"samples": samples, "epochs": epochs, "batch": self.batch, "seed": self.seed}
+        command = self._command("train", **fields, exponent=model.exponent)
+        classes, places = [], []
+        for number, (which, fields) in enumerate(self.batches()):
+            best, entry = model.step(self.images[which], self.labels[which], **fields)
+            classes.append(best)
+            places += [(number, k) for k in range(len(best))]
+            log.append(entry)
+
+        def sample(of: Difference) -> str:
+            (best, error), (wanted, _) = of.fields("best", "error")
+            if error:
+                return f"sample {of.at} does not count"
+            number, k = places[of.at]
+            return (
+                f"step {number}: sample {k} is of class {best}, and in the model of class {wanted}"
+            )
+
+        def step(of: Difference) -> str:
+            came, wanted = map(tuple, of.fields("seed", "sign"))
+            return f"step {of.at}: seed and sign are {came}, and in the model {wanted}"
+
+        logged = words([log_payload(config, entry) for entry in log], log_layout(config))
+        given = {"o": _classes(config, np.concatenate(classes)), "o_log": logged}
+        return {"i": command}, given, {"o": sample, "o_log": step}
+
+
+def _parameters(model: ZoTrainer) -> np.ndarray:
+    """Return a packet of the model's weights."""
+    config = model.config
+    return words(word_payloads(config, model.words()), words_layout(config.engine))
+
+
+def _classes(config: ZoTrainerConfig, classes: np.ndarray) -> np.ndarray:
+    """Return the results of samples."""
+    return words(class_payloads(config, classes), class_layout(config))
+
+
+def _unequal(of: Difference) -> str:
+    read, wanted = of.found("word"), of.wanted("word")
+    different = int((read != wanted).sum())
+    return f"{different} of {read.size} weights are not the model's after the training"
+
+
+def _misclassified(name: str, of: Difference) -> str:
+    when = "before" if name == "before" else "after"
+    return f"image {of.at}, {when} the training, is not of the model's class"
+
+
+def _failed(name: str, of: Difference) -> str:
+    (status, *found), (_, *wanted) = of.fields("status", "kind", "steps")
+    if status:
+        return f"{name} ended with the status {ZO_TRAINER_STATUS[status]!r}, not 'ok'"
+    return f"{name} ended with kind and steps {found}, not {wanted}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +245,8 @@ def _bench(top: str, config: ZoTrainerConfig) -> Bench:
     signals += [(f"{memory}writes_{k}", f"{memory}write_row") for k in range(_memories(config))]
     visible = [(f"{top}_pipeline_row_arbiter", port) for port in READERS.values()]
     visible += [(f"{top}_pipeline_memory", name) for name in ("writes_*", "write_row")]
-    return Bench(Core(config), Probes(signals=signals, rows=1 << row.width, visible=visible))
+    probes = Probes(signals=signals, rows=1 << row.width, visible=visible)
+    return Bench(Core(config).signature, probes=probes)
 
 
 def executable(verilog: Path, top: str, config: ZoTrainerConfig, *, build: Path) -> Path:
@@ -152,37 +266,6 @@ def _samples(config: ZoTrainerConfig, images: np.ndarray, labels: np.ndarray) ->
         last=np.arange(count * beats) % beats == beats - 1,
     )
     return found.reshape(count, beats, -1)
-
-
-def _phases(bench: Bench, of: Job) -> dict[str, tuple[dict[str, np.ndarray], dict[str, int]]]:
-    """Return payloads for inputs, and how many come from outputs, by phase."""
-    config, model = of.config, of.model()
-    beats = _samples(config, of.images, of.labels)
-    pairs = model.words()
-    last = np.arange(len(pairs)) == len(pairs) - 1
-    words = pack(words_layout(config.engine), len(pairs), word=pairs, last=last)
-    schedule = bench.given("i_schedule", schedule_payloads(config, list(of.schedule)))
-    epochs, samples = of.order.shape
-    fields = {"samples": samples, "epochs": epochs, "batch": of.batch, "seed": of.seed}
-    train = job(config, "train", **fields, exponent=model.exponent)
-    count = len(of.classified)
-    infer = job(config, "infer", samples=count, epochs=1, exponent=model.exponent)
-
-    def command(given: int, which: np.ndarray | None = None) -> dict[str, np.ndarray]:
-        images = {} if which is None else {"i_samples": np.concatenate(beats[which])}
-        return {"i": bench.given("i", [given])} | images
-
-    steps = sum(1 for _ in of.batches())
-    return {
-        "load": ({"i_parameters": words}, {}),
-        "schedule": ({"i_schedule": schedule}, {}),
-        "train": (
-            command(train, of.order.ravel()),
-            {"o": of.order.size, "o_log": steps, "o_status": 1},
-        ),
-        "read": (command(job(config, "read")), {"o_parameters": len(pairs), "o_status": 1}),
-        "infer": (command(infer, of.classified), {"o": count, "o_status": 1}),
-    }
 
 
 def run(
@@ -209,68 +292,26 @@ def run(
     Raises :class:`Mismatch` with the first step that differs, or where nothing is transferred for
     long. An interruption ends the simulation too.
     """
+    config = job.config
+    beats = _samples(config, job.images, job.labels)
+    names = ("load", "schedule", "train", "read", "infer")
+    acts, log, model = job.acts(names, lambda places: np.concatenate(beats[places]))
+    results = job.order.size + len(job.classified)
     # The names of signals are those of the executable.
-    parts = _bench("", job.config)
-    one = pass_cycles(job.config.engine, *job.config.engine.plan.base)
-    total = (2 * job.order.size + len(job.classified)) * (one + 100)
-    total += 2 * job.config.parameter_beats * 16 // (16 - pauses)
-    found, seconds = parts.run(
-        bench, [seed, pauses], _phases(parts, job), cycles=total, progress=progress
-    )
-    return _checked(job, found, seconds)
-
-
-def _checked(job: Job, found: dict[str, Phase], seconds: float) -> Done:
-    """Return the results; raise :class:`Mismatch` where anything differs from the model."""
-    config, model = job.config, job.model()
-    for name in ("train", "read", "infer"):
-        status = int(found[name].field("o_status", "status")[0])
-        if status:
-            raise Mismatch(f"{name} ended with the status {ZO_TRAINER_STATUS[status]!r}, not 'ok'")
-    train = found["train"]
-    classes = _classes(train)
-    logged = zip(*(train.field("o_log", name) for name in ("seed", "sign")), strict=True)
-    log: list[LogEntry] = []
-    at = 0
-    for step, (best, entry) in enumerate(job.steps(model)):
-        wrong = np.flatnonzero(classes[at : at + len(best)] != best)
-        if len(wrong):
-            raise Mismatch(
-                f"step {step}: sample {wrong[0]} is of class {classes[at + wrong[0]]}, and in the "
-                f"model of class {best[wrong[0]]}"
-            )
-        came = tuple(map(int, next(logged)))
-        if came != (entry.seed, entry.sign):
-            raise Mismatch(
-                f"step {step}: seed and sign are {came}, and in the model "
-                f"{(entry.seed, entry.sign)}"
-            )
-        log.append(entry)
-        at += len(best)
-    read = unpack(words_layout(config.engine), found["read"].found["o_parameters"][:, 1:], "word")
-    different = int((read != model.words()).sum())
-    if different:
-        raise Mismatch(f"{different} of {read.size} weights are not the model's after the training")
-    wanted = model.infer(job.images[job.classified])
-    wrong = np.flatnonzero(_classes(found["infer"]) != wanted)
-    if len(wrong):
-        raise Mismatch(f"image {wrong[0]}, after the training, is not of the model's class")
+    with Cosim(bench, _bench("", config), seed=seed, pauses=pauses) as core:
+        found, seconds = core.run_all(
+            acts, settle=SETTLE, progress=lambda count: progress(count / results)
+        )
+    check(acts, found)
+    train, infer = found["train"], found["infer"]
     rows = config.engine.plan.frozen_rows
     return Done(
-        cycles={name: phase.cycles for name, phase in found.items() if name != "schedule"},
-        when={name: found[name].found["o"][:, 0] for name in ("train", "infer")},
+        cycles={name: result.cycles for name, result in found.items() if name != "schedule"},
+        when={"train": train.when["o"], "infer": infer.when["o"]},
         log=log,
         model=model,
-        correct=wanted == job.labels[job.classified],
+        correct=infer.field("o", "best") == job.labels[job.classified],
         reads={name: train.counts[k, :rows] for k, name in enumerate(READERS)},
         writes=train.counts[len(READERS) :, :rows],
         seconds=seconds,
     )
-
-
-def _classes(phase: Phase) -> np.ndarray:
-    """Return the classes of samples, of which none may have an error."""
-    errors = np.flatnonzero(phase.field("o", "error"))
-    if len(errors):
-        raise Mismatch(f"sample {errors[0]} does not count")
-    return phase.field("o", "best")

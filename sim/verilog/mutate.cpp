@@ -5,7 +5,6 @@
 #include <functional>
 #include <iostream>
 #include <map>
-#include <memory>
 #include <optional>
 #include <random>
 #include <sstream>
@@ -16,14 +15,8 @@
 #include "ports.h"
 #include "streams.h"
 
-struct Port {
-    std::string name;
-    bool input;
-    CData &valid, &ready;
-    std::function<Words()> payload;
-    std::function<void(const Words&)> drive;
+struct Port : Stream {
     bool offered = false;
-    std::optional<Words> pending = {};
 };
 
 struct Phase {
@@ -38,24 +31,18 @@ struct Case {
     std::vector<Phase> phases;
 };
 
-struct Mismatch {
-    std::string what;
-};
-
 // Ends a case early, for a reset.
 struct Interrupted {};
 
 class Bench {
   public:
     Bench(const Case& stimulus, int mutant, unsigned seed) : stimulus(stimulus), random(seed) {
+        Vtop& top = this->top;
         top.mutsel = mutant;
         top.eval();
 #define INPUT(name) ADD(name, true)
 #define OUTPUT(name) ADD(name, false)
-#define ADD(stem, input)                                                                       \
-    ports.push_back({#stem, input, top.stem##_valid, top.stem##_ready,                         \
-                     [this] { return get(top.stem##_payload); },                               \
-                     [this](const Words& w) { set(top.stem##_payload, w.data()); }});
+#define ADD(name, input) ports.push_back({STREAM(top, name, input)});
         INPUTS(INPUT)
         OUTPUTS(OUTPUT)
     }
@@ -81,7 +68,7 @@ class Bench {
         for (const Phase& phase : stimulus.phases) run(phase);
         for (int k = 0; stimulus.quiet && k < 20; k++)
             for (Port* port : cycle({}, always, always))
-                throw Mismatch{port->name + ": a beat after the last one"};
+                throw Failure{1, port->name + ": a beat after the last one"};
     }
 
     bool flip() { return random() & 1; }
@@ -113,7 +100,7 @@ class Bench {
             if (!port.input || port.offered || queue == send.end()) continue;
             if (queue->second.empty() || !may_send(port) || (stalls && flip())) continue;
             port.offered = port.valid = 1;
-            port.drive(queue->second.front());
+            port.set(queue->second.front().data());
         }
         top.eval();
         // In half of the stalled cycles ready waits for valid: a core whose valid waits for ready
@@ -124,11 +111,11 @@ class Bench {
         top.eval();
         std::vector<Port*> fired;
         for (Port& port : ports) {
-            if (!port.input) monitor(port);
+            if (!port.input) port.check();
             if (port.valid && port.ready) fired.push_back(&port);
         }
         payloads.clear();
-        for (Port* port : fired) payloads[port->name] = port->payload();
+        for (Port* port : fired) payloads[port->name] = port->get();
         clock();
         for (Port* port : fired)
             if (port->input) {
@@ -140,14 +127,6 @@ class Bench {
 
     // Of the last cycle's transfers.
     std::map<std::string, Words> payloads;
-
-    void monitor(Port& port) {
-        if (port.pending && !port.valid) throw Mismatch{port.name + ": valid fell before its transfer"};
-        if (port.pending && port.payload() != *port.pending)
-            throw Mismatch{port.name + ": the payload changed before its transfer"};
-        port.pending.reset();
-        if (port.valid && !port.ready) port.pending = port.payload();
-    }
 
     void run(const Phase& phase) {
         auto rest = phase.payloads;
@@ -176,10 +155,10 @@ class Bench {
                 waited = 0;
                 transfers[port->name]++;
                 if (!port->input && left.front() != payloads[port->name])
-                    throw Mismatch{port->name + ": a wrong payload"};
+                    throw Failure{1, port->name + ": a wrong payload"};
                 left.erase(left.begin());
             }
-            if (waited > 5000) throw Mismatch{"timed out"};
+            if (waited > 5000) throw Failure{1, "timed out"};
         }
     }
 };
@@ -258,8 +237,8 @@ std::string verdict(const Case& stimulus, int mutant, unsigned seed) {
         }
         bench.reset();
         bench.run(true);
-    } catch (Mismatch& mismatch) {
-        return "killed " + mismatch.what;
+    } catch (Failure& failure) {
+        return "killed " + failure.what;
     }
     return "survives";
 }

@@ -19,66 +19,36 @@
 // Exit 1: a wrong beat, a broken stream rule, or a time-out; standard error has the message.
 #include <deque>
 #include <fstream>
-#include <functional>
 #include <iomanip>
 #include <iostream>
 #include <map>
-#include <memory>
 #include <optional>
 #include <sstream>
 #include <string>
 
 #include "Vtop.h"
-// INPUTS(P) and OUTPUTS(P) call P(name) for each stream; beats of memory have BEAT_BITS of data and
-// ADDRESS_BITS of address.
+// INPUTS(P), OUTPUTS(P) and MEMORY(P) call P for each stream, as in cosim.cpp.
 #include "ports.h"
 #include "streams.h"
 
-#define PORT(name, part) name##_##part
-
-struct Failure {
-    std::string what;
-};
-
-struct Stream {
-    bool input;
-    CData &valid, &ready;
-    std::function<Words()> get;
-    std::function<void(const Words&)> set;
-    std::size_t words;
+// A stream with the steps' beats.
+struct Port : Stream {
     Random random;
     // Of an input: beats to send. Of an output: beats that are expected.
     std::deque<Words> queue = {};
-    std::optional<Words> pending = {};
     Words last = {};
     bool fired = false;
 };
 
-struct Fault {
-    uint32_t after;
-    std::string kind;
-    uint32_t count;
-};
-
-struct Burst {
-    uint32_t at, left;
-    uint64_t due;
-    std::optional<Fault> fault;
-    uint32_t given = 0;
-};
-
 class Bench {
   public:
-    explicit Bench(uint64_t seed) : generators{seed}, random(generators.next()) {
-#define ADD(name, input)                                                                       \
-    streams.emplace(#name, Stream{input, top.PORT(name, valid), top.PORT(name, ready),         \
-                                  [this] { return ::get(top.PORT(name, payload)); },           \
-                                  [this](const Words& w) { ::set(top.PORT(name, payload), w.data()); }, \
-                                  ::words(top.PORT(name, payload)), generators.next()});
-#define INPUT(name) ADD(name, true)
-#define OUTPUT(name) ADD(name, false)
-        INPUTS(INPUT)
-        OUTPUTS(OUTPUT)
+    explicit Bench(uint64_t seed) : seed(seed) {
+        Vtop& top = this->top;
+#define ADD(name, number, last)                                                               \
+    streams.emplace(#name, Port{STREAM(top, name, #name[0] == 'i'), generator(seed, number)});
+        INPUTS(ADD)
+        OUTPUTS(ADD)
+        MEMORY(ADD)
         top.eval();
     }
 
@@ -91,7 +61,7 @@ class Bench {
             uint64_t count = 0;
             if (word == "send" || word == "expect") {
                 in >> name;
-                Stream& stream = streams.at(name);
+                Port& stream = streams.at(name);
                 for (std::string hex; in >> hex;) stream.queue.push_back(parse(hex, stream.words));
             } else if (word == "call") {
                 in >> name;
@@ -109,7 +79,7 @@ class Bench {
                 });
             } else if (word == "until") {
                 in >> name >> count;
-                Stream& stream = streams.at(name);
+                Port& stream = streams.at(name);
                 stream.fired = false;
                 steps([&] { return stream.fired && bit(stream.last.data(), count); });
             } else if (word == "cycles") {
@@ -118,14 +88,14 @@ class Bench {
             } else if (word == "fault") {
                 Fault fault;
                 in >> fault.after >> fault.kind >> fault.count;
-                faults.push_back(fault);
+                cells.faults.push_back(fault);
             } else if (word == "heal") {
-                faults.clear();
+                cells.faults.clear();
                 forgets = 0;
             } else if (word == "stray") {
                 in >> count;
                 strays += count;
-                responses.resize(responses.size() + !count, {now, false});
+                if (!count) cells.responses.push_back({now, false});
             } else if (word == "reset") {
                 in >> count;
                 if (count) forget();
@@ -134,7 +104,7 @@ class Bench {
                 in >> count;
                 forgets = now + count;
             } else {
-                throw Failure{"no such step"};
+                throw Failure{1, "no such step"};
             }
         }
     }
@@ -145,16 +115,12 @@ class Bench {
 
   private:
     Vtop top;
-    Generators generators;
-    Random random;
-    std::map<std::string, Stream> streams;
+    uint64_t seed;
+    std::map<std::string, Port> streams;
     bool ignores = false;
-    // The memory: cells by address of a beat; bursts and responses in order.
-    std::map<uint32_t, Words> cells;
-    std::deque<Burst> reads, writes;
-    std::deque<Words> written;
-    std::deque<std::pair<uint64_t, bool>> responses;
-    std::deque<Fault> faults;
+    // The memory answers after 2 to 41 cycles.
+    Memory cells{BEAT_BITS / 32, ADDRESS_BITS, 0, generator(seed, LATENCIES), 2, 41,
+                 1ULL << ADDRESS_BITS};
     uint64_t strays = 0, forgets = 0;
 
     static bool memory(const std::string& name) { return name == "i_read" || name == "i_response"; }
@@ -175,8 +141,8 @@ class Bench {
     }
 
     void forget() {
-        reads.clear();
-        responses.clear();
+        cells.reads.clear();
+        cells.responses.clear();
         strays = forgets = 0;
         for (auto& [name, stream] : streams)
             if (memory(name)) stream.valid = 0;
@@ -190,9 +156,9 @@ class Bench {
             stream.queue.clear();
         }
         // Write bursts end with a reset of the core, as the memory's ports define.
-        writes.clear();
-        written.clear();
-        faults.clear();
+        cells.writes.clear();
+        cells.written.clear();
+        cells.faults.clear();
         top.eval();
         clock();
         top.rst = 0;
@@ -201,7 +167,7 @@ class Bench {
 
     template <class Until> void steps(Until until) {
         for (uint64_t waited = 0; !until(); waited++) {
-            if (waited > 300000) throw Failure{"timed out"};
+            if (waited > 300000) throw Failure{1, "timed out"};
             if (cycle()) waited = 0;
         }
     }
@@ -223,7 +189,7 @@ class Bench {
                     next = stream.queue.front();
                     stream.queue.pop_front();
                 }
-                if (next) stream.set(*next), stream.valid = 1;
+                if (next) stream.set(next->data()), stream.valid = 1;
             }
         }
         top.eval();
@@ -240,97 +206,38 @@ class Bench {
         return progress;
     }
 
-    void check(const std::string& name, Stream& stream) {
-        if (stream.pending && !stream.valid) throw Failure{name + ": valid fell before its transfer"};
-        if (stream.pending && stream.get() != *stream.pending)
-            throw Failure{name + ": the payload changed before its transfer"};
-        stream.pending.reset();
-        if (stream.valid && !stream.ready) stream.pending = stream.get();
+    void check(const std::string& name, Port& stream) {
+        stream.check();
         if (!stream.fired) return;
         if (name == "o_command") {
-            command(stream.last);
+            cells.command(stream.last, now);
         } else if (name == "o_write") {
-            written.push_back(stream.last);
-            store();
+            cells.write(stream.last, now);
         } else if (!stream.queue.empty()) {
             if (stream.queue.front() != stream.last)
-                throw Failure{name + ": expected " + hex(stream.queue.front()) + ", got " +
+                throw Failure{1, name + ": expected " + hex(stream.queue.front()) + ", got " +
                               hex(stream.last)};
             stream.queue.pop_front();
         } else if (!ignores) {
-            throw Failure{name + ": a beat too many"};
+            throw Failure{1, name + ": a beat too many"};
         }
     }
 
-    // Words of a beat of memory's data.
-    static constexpr unsigned DATA = BEAT_BITS / 32;
-
-    uint64_t later() { return now + 2 + random.below(40); }
-
-    Words noise(std::size_t count) {
-        Words found(count);
-        for (uint32_t& word : found) word = uint32_t(random.next() >> 32);
-        return found;
-    }
-
-    void command(const Words& from) {
-        Burst burst{uint32_t(from[0] & ((1ULL << ADDRESS_BITS) - 1)), 1, later(), {}};
-        for (unsigned k = 0; k < 8; k++) burst.left += bit(from.data(), ADDRESS_BITS + 1 + k) << k;
-        const bool write = bit(from.data(), ADDRESS_BITS);
-        if (!faults.empty() && write == (faults.front().kind == "response") &&
-            !faults.front().after--) {
-            burst.fault = faults.front();
-            faults.pop_front();
-            if (!write && burst.fault->kind == "short")
-                burst.left -= std::min(burst.left - 1, burst.fault->count);
-            if (!write && burst.fault->kind == "long") burst.left += burst.fault->count;
+    // The next beat of memory, if there is one.
+    std::optional<Words> read() {
+        if (strays) {
+            strays--;
+            Words found = cells.noise();
+            found.push_back(cells.random.below(2) << 1);
+            return found;
         }
-        (write ? writes : reads).push_back(burst);
-        store();
-    }
-
-    void store() {
-        while (!writes.empty() && !written.empty()) {
-            Burst& burst = writes.front();
-            cells[burst.at++] = written.front();
-            const bool last = bit(written.front().data(), BEAT_BITS);
-            written.pop_front();
-            const bool final = --burst.left == 0;
-            if (last != final) throw Failure{"o_write: last is not with a burst's end"};
-            if (!final) continue;
-            responses.push_back({std::max(burst.due, now + 2), burst.fault.has_value()});
-            writes.pop_front();
-        }
+        if (!cells.read_due(now)) return {};
+        return cells.read();
     }
 
     std::optional<Words> response() {
-        if (responses.empty() || responses.front().first > now) return {};
-        const Words found{responses.front().second};
-        responses.pop_front();
-        return found;
-    }
-
-    std::optional<Words> read() {
-        Words found = noise(DATA + 1);
-        found[DATA] = 0;
-        if (strays) {
-            found[DATA] = random.below(2) << 1;
-            strays--;
-            return found;
-        }
-        if (reads.empty() || reads.front().due > now) return {};
-        Burst& burst = reads.front();
-        const bool error = burst.fault && burst.fault->kind == "error" &&
-                           burst.given == burst.fault->count;
-        const auto cell = cells.find(burst.at);
-        const bool beyond = burst.fault && burst.fault->kind == "long" &&
-                            burst.left <= burst.fault->count;
-        if (!error && !beyond && cell != cells.end())
-            std::copy_n(cell->second.begin(), DATA, found.begin());
-        burst.at++, burst.given++, burst.left--;
-        found[DATA] = uint32_t(error) | uint32_t(!burst.left) << 1;
-        if (!burst.left) reads.pop_front();
-        return found;
+        if (!cells.response_due(now)) return {};
+        return cells.respond();
     }
 };
 

@@ -12,11 +12,12 @@ from seedbed.boards import apps, virtual
 from seedbed.boards.apps import instantft
 from seedbed.boards.device import Device
 from seedbed.boards.image_store import ImageStore
-from seedbed.boards.instantft_job import checked, inputs, outputs, prepared, stream_job
+from seedbed.boards.instantft_job import inputs, outputs, prepared, stream_job
 from seedbed.boards.registers import addresses
 from seedbed.boards.streams import WordMerger, WordSplitter, packet, payloads
 from seedbed.boards.top import identifier
 from seedbed.sim.harness import Mismatch
+from seedbed.sim.jobs.instantft_job import require_counted
 from seedbed.sim.memory import Memory
 from seedbed.spec import SdramConfig
 
@@ -51,16 +52,17 @@ def test_24_images_and_2_epochs_from_the_command_line(program, called, tmp_path)
 def test_the_cache_is_used_and_what_differs_is_found(program, tmp_path):
     of = prepared(DESIGN.config, None, tmp_path, angle=90, seed=1, **JOB)
     with virtual.start(program) as board, connect(board) as device:
-        _, words = stream_job(of).run(device)
+        job, counted = stream_job(of)
+        _, words = job.run(device)
         counters = {name: device.read(f"train_{name}") for name in instantft.COUNTERS}
     assert (counters["samples"], counters["hits"], counters["misses"]) == (48, 24, 24)
-    right = checked(of, words, counters, whole=True)
-    assert set(right) == {"before", "after"}
+    job.require_same(words)
+    require_counted(counted, counters)
     for place in (0, len(words) // 2, len(words) - 3):
         wrong = words.copy()
         wrong[place] ^= 1
-        with pytest.raises((Mismatch, AssertionError)):
-            checked(of, wrong, counters, whole=True)
+        with pytest.raises(Mismatch, match="what the board sent differs from the model"):
+            job.require_same(wrong)
 
 
 @pytest.mark.parametrize(
@@ -203,13 +205,16 @@ def test_packets_and_payloads_are_transferred_whole():
     assert {name: part.tolist() for name, part in found.items()} == numbers
 
 
-def test_the_adapters_alone_are_compared_after_another_host(program, tmp_path):
+@pytest.mark.parametrize("first", [60, 61])
+def test_words_are_compared_after_another_host(program, tmp_path, first):
     of = prepared(DESIGN.config, None, tmp_path, angle=90, seed=1, **JOB)
+    job, _ = stream_job(of)
     with virtual.start(program) as board, connect(board) as device:
-        _, words = stream_job(of).run(device)
-    part = words[60:]
-    assert checked(of, part, {}, whole=False) == {}
-    place = int(np.flatnonzero(part >> 28 == 1)[10])
-    part[place] ^= 1
-    with pytest.raises(AssertionError, match="the adapters differ from those of the model"):
-        checked(of, part, {}, whole=False)
+        _, words = job.run(device)
+    part = words[first:]
+    job.require_same(part)
+    for port, name in enumerate(("result", "parameters")):
+        wrong = part.copy()
+        wrong[np.flatnonzero(part >> 28 == port)[10]] ^= 1
+        with pytest.raises(Mismatch, match=f"{name}: what the board sent differs from the model"):
+            job.require_same(wrong)

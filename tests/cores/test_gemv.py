@@ -6,7 +6,7 @@ import pytest
 from amaranth.hdl import Fragment
 
 from seedbed.flow.cores.registry import CORES
-from seedbed.flow.emit.verilog import write, write_packed
+from seedbed.flow.emit.verilog import write
 from seedbed.flow.jobs import gemv_cycles as flow
 from seedbed.flow.report import paper
 from seedbed.flow.report.aims import aims_table
@@ -178,8 +178,7 @@ def test_cycles_of_the_emitted_verilog(tmp_path, monkeypatch, kept):
     config = GemvConfig(**SMALL)
     core = CORES["gemv"]
     verilog = write(core, SMALL, tmp_path, kept=kept)
-    whole = write_packed(verilog, core, config)
-    bench = gemv_cycles.executable(whole, whole.stem, build=tmp_path)
+    bench = gemv_cycles.executable(verilog, core.name, config, build=tmp_path)
     dut = Gemv(config)
     for plain, beats in ((False, 3), (True, 7)):
         job = random_job(config, rows=30, columns=20, plain=plain)
@@ -193,7 +192,7 @@ def test_cycles_of_the_emitted_verilog(tmp_path, monkeypatch, kept):
         gemv_cycles.run(bench, config, job)
     monkeypatch.setattr(flow, "SIDES", (16,))
     packed, plain = 16 * 2 + dut.latency, 16 * 6 + dut.plain_latency
-    assert flow.measure(whole, whole.stem, config, seed=1, build=tmp_path) == {
+    assert flow.measure(verilog, core.name, config, seed=1, build=tmp_path) == {
         "cycles_16": packed, "plain_cycles_16": plain, "speed_up_16": plain / packed,
     }  # fmt: skip
 
@@ -202,10 +201,10 @@ def test_cycles_of_a_side_path(tmp_path, monkeypatch, kept):
     """Entries of the emitted Verilog cost no cycle: here there are a few per row of 8 beats."""
     params = SMALL | {"entries": 0, "activation_width": 8, "most_shift": 4}
     core, config = CORES["gemv"], GemvConfig(**params)
-    whole = write_packed(write(core, params, tmp_path, kept=kept), core, config)
+    verilog = write(core, params, tmp_path, kept=kept)
     monkeypatch.setattr(flow, "SIDES", (64,))
     cycles = 64 * 8 + Gemv(config).latency
-    assert flow.measure(whole, whole.stem, config, seed=1, build=tmp_path) == {
+    assert flow.measure(verilog, core.name, config, seed=1, build=tmp_path) == {
         "cycles_64": cycles, "tenth_percent_cycles_64": cycles, "one_percent_cycles_64": cycles,
     }  # fmt: skip
 

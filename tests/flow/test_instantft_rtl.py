@@ -14,9 +14,11 @@ from seedbed.flow.jobs.instantft_task import Settings, Task
 from seedbed.flow.report import jobs, kinds, paper
 from seedbed.flow.report.sections import sections
 from seedbed.golden import network
+from seedbed.hw.adapters.instantft import COUNTERS, result_layout
 from seedbed.sim.harness import Mismatch
-from seedbed.sim.jobs import instantft_whole
-from seedbed.sim.jobs.instantft_job import Act, Memory, play
+from seedbed.sim.job import Memory, check
+from seedbed.sim.jobs import instantft_job
+from seedbed.sim.verilog.cosim import Cosim
 from seedbed.spec.instantft import InstantFtConfig
 from seedbed.spec.network import TINY, NetworkConfig
 
@@ -48,19 +50,20 @@ def kept(monkeypatch):
     monkeypatch.setattr(registry, "find", lambda name: replace(find(name), config=Tiny))
     monkeypatch.setattr(instantft_rtl, "prepare", task)
     calls = []
+    run, run_all = instantft_job.run, Cosim.run_all
 
-    def played(bench, config, images, labels, acts, **options):
-        printed = play(bench, config, images, labels, acts, **options)
-        calls.append(SimpleNamespace(bench=bench, printed=printed))
-        return printed
+    def captured(core, acts, **options):
+        printed, seconds = run_all(core, acts, **options)
+        calls[-1].printed = printed
+        return printed, seconds
 
-    monkeypatch.setattr(instantft_whole, "play", played)
-    jobs = []
-    run = instantft_whole.run
-    monkeypatch.setattr(
-        instantft_whole, "run", lambda b, job, **options: jobs.append(job) or run(b, job, **options)
-    )
-    return SimpleNamespace(calls=calls, jobs=jobs, run=run)
+    def called(bench, job, **options):
+        calls.append(SimpleNamespace(bench=bench, job=job))
+        return run(bench, job, **options)
+
+    monkeypatch.setattr(Cosim, "run_all", captured)
+    monkeypatch.setattr(instantft_job, "run", called)
+    return SimpleNamespace(calls=calls)
 
 
 def test_short_job_bit_by_bit(tmp_path, kept, monkeypatch):
@@ -83,51 +86,57 @@ def test_short_job_bit_by_bit(tmp_path, kept, monkeypatch):
     monkeypatch.setattr(instantft_rtl_demo.verilog, "write", lambda *rest: emitted)
     again = instantft_rtl_demo.run_rtl(None, tmp_path / "out", build=tmp_path, **options)
     assert again == json.loads(json.dumps(result))
-    (job,), (call,) = kept.jobs, kept.calls
+    (call,) = kept.calls
+    job = call.job
     differences_are_told(job, call.printed)
     # Without the images that it is held against.
     small = replace(job, images=job.images[:IMAGES], labels=job.labels[:IMAGES])
-    a_memory_that_fails_ends_the_training(kept, call.bench, small)
+    a_memory_that_fails_ends_the_training(call.bench, small)
     a_core_that_stands_still_is_told(call.bench, small)
-    an_interruption_ends_the_simulation(kept, call.bench, small)
+    an_interruption_ends_the_simulation(call.bench, small)
 
 
 def differences_are_told(job, printed):
     """Nothing that came may be changed: each is seen, and the first batch that differs is named."""
-    acts = dict(zip(job.acts(), printed, strict=True))
-    instantft_whole.check(job, acts, faulty=False)
+    acts, counted = job.acts(lambda places: places)
+    counters = dict(zip(COUNTERS, printed["train"].values["counters"].tolist(), strict=True))
+    check(acts, printed)
+    instantft_job.require_counted(counted, counters)
+    layout = result_layout(job.config)
 
-    def changed(act, name, at=None, **counters):
-        value = getattr(acts[act], name)
-        if name == "counters":
-            value = value | counters
-        else:
-            value = value.copy()
-            value[at] ^= 1
-        return acts | {act: replace(acts[act], **{name: value})}
+    def changed(act, at, bit, port="o"):
+        payloads = {name: part.copy() for name, part in printed[act].payloads.items()}
+        payloads[port][at, bit // 32] ^= 1 << bit % 32
+        return printed | {act: replace(printed[act], payloads=payloads)}
 
-    train = acts["train"]
+    best, loss, hit, status = (layout[name].offset for name in ("best", "loss", "hit", "status"))
     for broken, says in [
-        (changed("train", "loss", 22), "batch 1 of 4, in epoch 0, is the first that differs"),
-        (changed("train", "loss", 38), "batch 2 of 4, in epoch 1, is the first that differs"),
-        (changed("train", "hit", 5), "hits"),
-        (changed("before", "best", 7), "image 7, before training, is of class"),
-        (changed("after", "best", 40), "image 40, after training, is of class"),
-        (changed("read", "parameters", 50), "adapters after batch 4 are not the model's: 1 of"),
-        (changed("train", "counters", saturations=10**6), "counted saturations"),
-        (changed("train", "counters", batches=3), "batches"),
-        (acts | {"train": replace(train, status="sample")}, "status of the training"),
+        (changed("train", 22, loss), "batch 1 of 4, in epoch 0, is the first that differs"),
+        (changed("train", 38, loss), "batch 2 of 4, in epoch 1, is the first that differs"),
+        (changed("train", 5, hit), "hits: 1 of sample 5, and of the model 0"),
+        (changed("train", 6, best), r"sample 6 is of class \d, and in the model of class"),
+        (changed("before", 7, best), "image 7, before training, is of class"),
+        (changed("after", 40, best), "image 40, after training, is of class"),
+        (changed("after", 41, loss), "image 41, after training, has loss and hit"),
+        (
+            changed("read", 50, 0, "o_parameters"),
+            "adapters after batch 4 are not the model's: 1 of",
+        ),
+        (changed("train", 48, status), "status of the training: command, and of the model ok"),
     ]:
         with pytest.raises(Mismatch, match=says):
-            instantft_whole.check(job, broken, faulty=False)
+            check(acts, broken)
+    for name, value in (("saturations", 10**6), ("batches", 3)):
+        with pytest.raises(Mismatch, match=f"counted {name}: {value}, and of the model"):
+            instantft_job.require_counted(counted, counters | {name: value})
 
 
-def a_memory_that_fails_ends_the_training(kept, bench, job):
+def a_memory_that_fails_ends_the_training(bench, job):
     """A fault in a burst that is written or read: status, no hang, and no trace in the adapters."""
     found = []
     # The first burst is written; by the last of them, in the second epoch, all are read.
     for fault in (0, 70, 80):
-        done = kept.run(bench, job, seed=5, memory=Memory(latency=(1, 9), fault=fault))
+        done = instantft_job.run(bench, job, seed=5, memory=Memory(latency=(1, 9), fault=fault))
         assert done.status == "memory"
         assert done.counters["samples"] < 48
         found.append((done.counters["batches"], done.counters["hits"]))
@@ -138,18 +147,22 @@ def a_memory_that_fails_ends_the_training(kept, bench, job):
 
 
 def a_core_that_stands_still_is_told(bench, job):
-    acts = [Act(kind="infer", fields=(("samples", 3), ("epochs", 1)), images=[0, 1])]
-    with pytest.raises(Mismatch, match="ended with 3: no transfer for 1,000,000 cycles"):
-        play(bench, job.config, job.images, job.labels, acts, seed=1)
+    """Its images do not come."""
+    *_, after = job.acts(lambda places: np.zeros((0, 1)))[0]
+    with (
+        Cosim(bench, instantft_job._bench(job.config), seed=1) as core,
+        pytest.raises(Mismatch, match="ended with 3: no transfer for 1,000,000 cycles"),
+    ):
+        core.run(after)
 
 
-def an_interruption_ends_the_simulation(kept, bench, job):
+def an_interruption_ends_the_simulation(bench, job):
     def interrupt(share):
         raise KeyboardInterrupt
 
     before = set(bench.parent.iterdir())
     with pytest.raises(KeyboardInterrupt):
-        kept.run(bench, replace(job, order=job.order * 200), seed=1, progress=interrupt)
+        instantft_job.run(bench, replace(job, order=job.order * 200), seed=1, progress=interrupt)
     assert set(bench.parent.iterdir()) == before
 
 

@@ -18,8 +18,9 @@ from seedbed.flow.jobs.pretrained import pretrained
 from seedbed.flow.report.row import Row, load_rows
 from seedbed.flow.run.files import write_atomic
 from seedbed.sim import tools
-from seedbed.sim.jobs import gemv_cycles, instantft_job
+from seedbed.sim.jobs import instantft_job
 from seedbed.sim.verilog import checksum, verilate
+from seedbed.spec.instantft import InstantFtConfig
 from seedbed.studies import seedlm, zo
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -221,8 +222,7 @@ def test_damaged_verilog_is_emitted_again(tmp_path, monkeypatch, damage):
 
 EXECUTABLES = {
     "core": lambda verilog, build: verilate.executable(verilog, "core", folder=build) / "core",
-    "gemv": lambda verilog, build: gemv_cycles.executable(verilog, "core", build=build),
-    "job": lambda verilog, build: instantft_job.executable(verilog, build=build),
+    "job": lambda verilog, build: instantft_job.executable(verilog, InstantFtConfig(), build=build),
 }
 
 

@@ -18,6 +18,7 @@ from seedbed.flow.jobs.sparse_trainer_rtl import Settings
 from seedbed.golden.classifier import Mlp
 from seedbed.sim.cases.sparse_trainer import drawn
 from seedbed.sim.harness import Mismatch
+from seedbed.sim.job import Memory
 from seedbed.sim.jobs import sparse_job
 from seedbed.spec import SparseTrainerConfig
 
@@ -97,7 +98,7 @@ def noise_job(**changes):
 
 @pytest.mark.parametrize("pauses", [0, 8])
 def test_pauses_change_no_bit(bench, pauses):
-    memory = sparse_job.Memory(latency=(1, 90), gaps=pauses)
+    memory = Memory(latency=(1, 90), gaps=pauses)
     done = sparse_job.run(bench, noise_job(), seed=5, pauses=pauses, memory=memory)
     assert len(done.log) == 6
     assert {entry.gain for entry in done.log} != {0}

@@ -23,10 +23,9 @@ def bench(name, tmp_path, kept, **more):
     core = CORES[name]
     params = core.small | more
     config = core.configure(params)
-    memory = config.forward_cache if name == "instantft" else None
     path = write(core, params, tmp_path, kept=kept)
     signature = core.signature(config)
-    return config, script.executable(path, name, signature, build=tmp_path, memory=memory)
+    return config, script.executable(path, name, signature, build=tmp_path)
 
 
 @pytest.mark.parametrize(("name", "more"), CONFIGS, ids=str)

@@ -11,7 +11,7 @@ from seedbed.hw.zeroth_order.zo_steps import class_layout, log_layout
 from seedbed.sim.cases.zo_trainer import drawn
 from seedbed.sim.harness import Mismatch
 from seedbed.sim.jobs import zo_job
-from seedbed.sim.jobs.training_job import Bench
+from seedbed.sim.verilog.cosim import Cosim
 
 BATCH, STEPS = 32, 20
 
@@ -76,20 +76,19 @@ def test_whatever_differs_from_the_model_is_reported(small, monkeypatch):
     """Nothing of what the core gave may change: each is seen."""
     few = replace(small.job, order=small.job.order[:1, :64], classified=np.arange(3))
     kept = {}
-    results = Bench.results
+    run = Cosim.run
 
-    def changed(bench, raw, phases):
-        names = ("load", "schedule", "train", "read", "infer")
-        for name, phase in zip(names, results(bench, raw, phases), strict=True):
-            found = {port: payloads.copy() for port, payloads in phase.found.items()}
-            kept.get(name, lambda outputs: None)(found)
-            yield replace(phase, found=found)
+    def changed(core, act, **options):
+        result = run(core, act, **options)
+        payloads = {port: each.copy() for port, each in result.payloads.items()}
+        kept.get(act.name, lambda outputs: None)(payloads)
+        return replace(result, payloads=payloads)
 
-    monkeypatch.setattr(Bench, "results", changed)
+    monkeypatch.setattr(Cosim, "run", changed)
 
     def flip(port, at, bit):
         def change(outputs):
-            outputs[port][at, 1 + bit // 32] ^= 1 << bit % 32
+            outputs[port][at, bit // 32] ^= 1 << bit % 32
 
         return change
 
@@ -120,13 +119,13 @@ def test_whatever_differs_from_the_model_is_reported(small, monkeypatch):
 )
 def test_another_number_of_outputs_is_reported(small, monkeypatch, phase, stream, count, sentence):
     few = replace(small.job, order=small.job.order[:1, :1], classified=np.arange(1))
-    text = Bench.text
+    run = Cosim.run
 
-    def expecting(bench, head, phases):
-        phases[phase][1][stream] = count
-        return text(bench, head, phases)
+    def expecting(core, act, **options):
+        more = {stream: count} if act.name == phase else {}
+        return run(core, replace(act, counts=more), **options)
 
-    monkeypatch.setattr(Bench, "text", expecting)
+    monkeypatch.setattr(Cosim, "run", expecting)
     with pytest.raises(Mismatch, match=sentence):
         zo_job.run(small.bench, few, seed=1)
 
