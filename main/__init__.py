@@ -1,5 +1,12 @@
 """RTL cores, generated from Python, for on-device training on FPGAs."""
 
-from importlib.metadata import version
+__version__: str
 
-__version__ = version("seedbed")
+
+def __getattr__(name: str) -> str:
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # Loaded when it is asked for: the command line is interrupted with one line from its start on.
+    from importlib.metadata import version
+
+    return version("seedbed")

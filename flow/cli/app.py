@@ -77,10 +77,10 @@ out = Console()
 err = Console(stderr=True)
 
 Name = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--name",
-        callback=lambda name: name and require_name(name),
+        callback=lambda name: name if name is None else require_name(name),
         help="The name of the top module and the file; by default the core's.",
     ),
 ]
@@ -151,7 +151,7 @@ def emit(
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Write to this folder; - prints.")
     ] = (BUILD / "verilog"),
-    name: Name = "",
+    name: Name = None,
     fusesoc: Annotated[
         bool, typer.Option("--fusesoc", help="Also write a testbench and a FuseSoC core file.")
     ] = False,
@@ -171,13 +171,15 @@ def emit(
     params = settings.read(found, set_)
     found.configure(params)
     if fusesoc:
-        files = handoff.fusesoc(found, params, output, name=name, sources=sources, force=force)
+        files = handoff.fusesoc(
+            found, params, output, name=name or "", sources=sources, force=force
+        )
         print("\n".join(map(str, files)))
     elif str(output) == "-":
-        print(verilog.emit(found, params, name=name, sources=sources), end="")
+        print(verilog.emit(found, params, name=name or "", sources=sources), end="")
     else:
         require_output(output / f"{name or found.name}.v", force=force, generated=True)
-        print(verilog.write(found, params, output, name=name, sources=sources))
+        print(verilog.write(found, params, output, name=name or "", sources=sources))
 
 
 @app.command("ports")
@@ -196,7 +198,7 @@ def write_bench(
     output: Annotated[Path, typer.Option("-o", "--output", help="Write to this folder.")] = (
         BUILD / "testbench"
     ),
-    name: Name = "",
+    name: Name = None,
     seed: Annotated[int, typer.Option(help="The seed of the stimulus.")] = 1,
     force: Force = False,
 ) -> None:
@@ -206,7 +208,7 @@ def write_bench(
     """
     found = registry.find(core)
     params = settings.read(found, set_)
-    paths = handoff.bench(found, params, output, name=name, seed=seed, force=force)
+    paths = handoff.bench(found, params, output, name=name or "", seed=seed, force=force)
     print("\n".join(map(str, paths)))
     top = paths[0].stem
     err.print(

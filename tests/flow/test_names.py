@@ -30,6 +30,7 @@ def test_reserved_words_are_those_of_slang():
         ("TOP", "name must not be 'TOP', a reserved word of Verilator"),
         ("clk", "name must not be 'clk', the name of a port"),
         ("i_seed_valid", "name must not be 'i_seed_valid', the name of a port"),
+        ("", "name must be at most 100 letters, digits and single underscores between them"),
         ("2nd", "name must be at most 100 letters, digits and single underscores between them"),
     ],
 )
