@@ -40,7 +40,7 @@ class _Job:
         self.found = Signal(reset_less=True)
         # A beat or a response belongs to no burst: during this request, or before the next one.
         self.dirty = Signal()
-        self.stray = Signal()
+        self.memory_error = Signal()
 
 
 class ForwardCache(wiring.Component):
@@ -196,7 +196,7 @@ class ForwardCache(wiring.Component):
         with m.If(monitor.stray & job.serving):
             m.d.sync += job.dirty.eq(1)
         with m.If(monitor.stray & ~job.serving & ~job.settling):
-            m.d.sync += job.stray.eq(1)
+            m.d.sync += job.memory_error.eq(1)
 
     def _mark(self, m, job, control, monitor):
         """Say what the states mean for memory."""
@@ -224,7 +224,7 @@ class ForwardCache(wiring.Component):
         """Take a request, look its entry up, and begin, or refuse."""
         config, request = self.config, self.i
         clears = request.payload.kind == _KINDS["clear"]
-        stores, out_of_range, stray = job.stores, job.out_of_range, job.stray
+        stores, out_of_range, memory_error = job.stores, job.out_of_range, job.memory_error
         with m.State("IDLE"):
             m.d.comb += request.ready.eq(1)
             m.d.sync += [
@@ -235,7 +235,7 @@ class ForwardCache(wiring.Component):
             with m.If(request.valid):
                 m.next = "SEEK"
                 with m.If(clears):
-                    m.d.sync += stray.eq(0)
+                    m.d.sync += memory_error.eq(0)
                     m.next = "CLEAR"
         with m.State("SEEK"):
             # A block memory is slow to show what it holds: nothing is decided from it directly.
@@ -245,13 +245,14 @@ class ForwardCache(wiring.Component):
             ]
             m.next = "LOOK"
         refused = Signal()
-        m.d.comb += refused.eq(out_of_range | stray)
+        m.d.comb += refused.eq(out_of_range | memory_error)
         with m.State("LOOK"):
             m.d.comb += job.begins.eq(~refused & (stores | job.found))
             with m.If(out_of_range):
                 m.d.sync += job.status.eq(_STATUS["range"])
-            with m.Elif(stray):
-                m.d.sync += [job.status.eq(_STATUS["memory"]), stray.eq(0), job.dirty.eq(1)]
+            with m.Elif(memory_error):
+                m.d.sync += job.status.eq(_STATUS["memory"])
+                m.d.sync += [memory_error.eq(0), job.dirty.eq(1)]
             with m.Elif(~job.begins):
                 m.d.sync += job.status.eq(_STATUS["miss"])
             with m.If(stores):

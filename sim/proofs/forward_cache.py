@@ -135,7 +135,7 @@ def answers(dut: ForwardCache) -> Module:
     with m.If(failed):
         m.d.sync += wrong.eq(1)
     with m.If(at_state(control, "LOOK")):
-        m.d.sync += distrusted.eq(inside["stray"] & ~out_of_range)
+        m.d.sync += distrusted.eq(inside["memory_error"] & ~out_of_range)
     with m.If(transfer(dut.i) | transfer(dut.o)):
         m.d.sync += [substituted.eq(0), distrusted.eq(0)]
     with m.Elif(steps & ~transfer(dut.i_read)):
