@@ -7,8 +7,9 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Member, Out
 
 from seedbed.hw.host.host_link import command_layout
-from seedbed.spec import registers as maps
 from seedbed.spec.registers import Register
+from seedbed.spec.registers import addresses as addresses_of
+from seedbed.spec.registers import table as table_of
 
 __all__ = ["COMMON", "PROTOCOL", "Register", "RegisterBank", "addresses", "ports", "table"]
 
@@ -25,7 +26,7 @@ COMMON = (
 
 def addresses(registers: Sequence[Register]) -> dict[str, int]:
     """Return the address of each register by name, those of :data:`COMMON` first."""
-    return maps.addresses((*COMMON, *registers))
+    return addresses_of((*COMMON, *registers))
 
 
 def ports(registers: Sequence[Register]) -> dict[str, Member]:
@@ -46,7 +47,7 @@ def ports(registers: Sequence[Register]) -> dict[str, Member]:
 
 def table(registers: Sequence[Register]) -> str:
     """Return the map as a table in Markdown."""
-    return maps.table({str(k): each for k, each in enumerate((*COMMON, *registers))})
+    return table_of({str(k): each for k, each in enumerate((*COMMON, *registers))})
 
 
 class RegisterBank(wiring.Component):

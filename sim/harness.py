@@ -233,10 +233,10 @@ def simulate(
     # A waveform keeps the modules of the design.
     simulator = Simulator(design if vcd else split(design))
     simulator.add_clock(1e-8)
-    simulator.add_testbench(bench.run)
-    if around:
-        simulator.add_testbench(around, background=True)
     with simulator.write_vcd(str(vcd)) if vcd else nullcontext():
+        simulator.add_testbench(bench.run)
+        if around:
+            simulator.add_testbench(around, background=True)
         try:
             simulator.run()
         except AssertionError as error:

@@ -1,5 +1,7 @@
 """The commands ``seedbed board``."""
 
+import os
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -84,7 +86,8 @@ def simulate(
     with virtual.start(program, errors=errors, seed=seed, fault=fault) as running:
         try:
             signal.signal(signal.SIGUSR1, lambda *_: running.reset())
-            print(running.port, flush=True)
+            # At once: an interruption, which ends this command, could print the line twice.
+            os.write(sys.stdout.fileno(), f"{running.port}\n".encode())
             running.process.wait()
         except KeyboardInterrupt:
             err.print("the virtual board is switched off")

@@ -293,10 +293,10 @@ def test_a_full_disk_is_told_of_the_file(tmp_path):
 
 def test_a_name_that_is_too_long_is_the_one_that_was_given(tmp_path):
     """Not that of the temporary file."""
-    name = 250 * "a"
-    done = run("verilog", "lfsr", "--name", name, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"error: build/verilog/{name}.v: File name too long\n"
+    name = f"{250 * 'a'}.vcd"
+    done = run("sim", "lfsr", "--vcd", name, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == f"error: {name}: File name too long\n"
 
 
 def little():

@@ -73,7 +73,8 @@ def test_workers_that_finish_after_an_error_can_be_interrupted(tmp_path):
 #: An interruption that is caught, and a command that does not end.
 STUBBORN = """
 import os, signal, time
-from seedbed.flow import cli, interruption
+from seedbed.flow.cli import app as cli
+from seedbed.flow.run import interruption
 from seedbed.sim import tools
 
 interruption.GRACE = 0.5
@@ -107,7 +108,7 @@ def test_the_tests_of_dieharder_end_at_once(tmp_path):
     """They run in threads, which the executor waits for."""
     code = """
 from pathlib import Path
-from seedbed.flow import cli
+from seedbed.flow.cli import app as cli
 from seedbed.flow.report import dieharder
 from seedbed.sim import tools
 run = tools.run
@@ -150,7 +151,7 @@ def test_an_exception_that_an_import_makes_of_it(tmp_path):
     """As compiled modules do, which know of no interruption."""
     code = """
 import signal
-from seedbed.flow import cli
+from seedbed.flow.cli import app as cli
 
 def broken():
     try:
