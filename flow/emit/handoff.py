@@ -78,7 +78,7 @@ def _bench(
 ) -> dict[str, str]:  # fmt: skip
     """Return the files of :func:`bench` by name: the Verilog, the testbench, sorted vectors."""
     top = name or core.name
-    # The core is not elaborated for nothing.
+    # Before the core is elaborated, which takes longer.
     known = (folder / f"{top}{end}" for end in (".v", "_tb.v"))
     require_outputs(*known, force=force, generated=True)
     config = core.configure(params)

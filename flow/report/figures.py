@@ -61,13 +61,13 @@ def outdated(jobs: Iterable[Job], rows: Iterable[Row]) -> list[Job]:
     return [
         job
         for job in jobs
-        if (key := (job.kind, job.core, job.config, job.target)) not in netlists
+        if (key := _key(job)) not in netlists
         or (job.kind in ELABORATED and netlists[key] != elaborated(job))
     ]
 
 
-def _key(row: Row) -> tuple[str, str, str, str | None]:
-    return row.kind, row.core, row.config, row.target
+def _key(of: Row | Job) -> tuple[str, str, str, str | None]:
+    return of.kind, of.core, of.config, of.target
 
 
 def _variant(row: Row) -> Variant | None:

@@ -157,6 +157,13 @@ def cached(jobs: Iterable[Job]) -> list[Row]:
     return rows
 
 
+def _bar(console: Console) -> Bar:
+    return Bar(
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+        console=console,
+    )  # fmt: skip
+
+
 def elaborate(jobs: Iterable[Job], console: Console) -> None:
     """Elaborate the design of each job that has not been so far, with progress on ``console``.
 
@@ -166,11 +173,8 @@ def elaborate(jobs: Iterable[Job], console: Console) -> None:
     todo = [job for job in designs.values() if not elaborated(job, known=True)]
     if not todo:
         return
-    bar = Bar(
-        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-        console=console,
-    )  # fmt: skip
-    with bar, processes(min(cpu_count() or 1, len(todo))) as pool:
+    # The processes are forked before the bar starts a thread.
+    with processes(min(cpu_count() or 1, len(todo))) as pool, _bar(console) as bar:
         task = bar.add_task("elaborating", total=len(todo))
         for future in as_completed([pool.submit(elaborated, job) for job in todo]):
             future.result()
@@ -184,20 +188,16 @@ def measure(jobs: list[Job], console: Console, *, workers: int | None = None) ->
     the run is interrupted. Raises the exception of the first failing job, after the running jobs
     have ended.
     """
-    bar = Bar(
-        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-        console=console,
-    )  # fmt: skip
     results: dict[int, list[Row]] = {}
     count = min(workers or cpu_count() or 1, len(jobs))
     # The processes are forked before the bar starts a thread.
-    with processes(max(count, 1)) as pool, bar:
+    with processes(max(count, 1)) as pool, _bar(console) as bar:
         task = bar.add_task("measuring", total=len(jobs))
         # Speed is measured last, one job at a time, without other load.
         sequential = [k for k, job in enumerate(jobs) if job.kind == "speed"]
         others = [k for k in reversed(range(len(jobs))) if k not in sequential]
-        # The last cores of the registry take longest and start first. Jobs that need a mapped core
-        # follow the synthesis jobs, so that no core is mapped twice.
+        # From the registry's end: trainers, which take longest, come before generators. Jobs that
+        # need a mapped core follow the synthesis jobs, so that no core is mapped twice.
         others.sort(key=lambda k: jobs[k].kind in MAPPED)
         waiting = {pool.submit(_work, jobs[k]): k for k in others}
         while waiting:

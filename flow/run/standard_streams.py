@@ -48,7 +48,7 @@ class _Descriptor(io.FileIO):
             nothing = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nothing, self.fileno())
             os.close(nothing)
-            # Nobody can be told that standard error cannot be written.
+            # There is no place left for a message that standard error cannot be written.
             if self.fileno() == 2 or isinstance(problem, BrokenPipeError):
                 return len(data)
             raise OSError(problem.errno, problem.strerror, "standard output") from problem
