@@ -5,8 +5,8 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
-from multiprocessing import active_children, parent_process
+from contextlib import contextmanager, redirect_stderr
+from multiprocessing import active_children, parent_process, resource_tracker
 from multiprocessing.context import BaseContext
 from time import monotonic
 from typing import Any
@@ -44,6 +44,7 @@ def _start_worker(initializer: Callable[..., None], *arguments: Any) -> None:
     # A killed parent cannot terminate its workers; they would wait for work forever.
     threading.Thread(target=exit_with_parent, daemon=True).start()
     signal.signal(signal.SIGTERM, _end_worker)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     initializer(*arguments)
 
 
@@ -85,16 +86,23 @@ class _Executor(ProcessPoolExecutor):
 
 @contextmanager
 def _started_uninterrupted() -> Iterator[None]:
-    """Defer interruptions of this process, and block SIGINT in the processes that start here.
+    """Defer interruptions of this process, and block them in the processes that start here.
 
-    They inherit the signal mask. Ctrl-C in a terminal reaches them, too.
+    They inherit the signal mask. Signals reach them, too, if they are sent to the process group, as
+    a terminal does: a worker that died before it reads its task would leave this process waiting
+    for it, and without the tracker, which Python starts beside spawned workers, semaphores are
+    released twice. The tracker has no standard error, as all that it could report is that.
     """
     with child.deferred():
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, child.SIGNALS)
         try:
+            with redirect_stderr(None):
+                resource_tracker.ensure_running()
+            # The start of the tracker unblocks some of them.
+            signal.pthread_sigmask(signal.SIG_BLOCK, child.SIGNALS)
             yield
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _terminate() -> None:
@@ -121,9 +129,10 @@ def workers(
     An interruption is handled by this process, which terminates the workers and the tools that
     they run. After any other exception, running tasks are finished.
     """
-    executor = _Executor(count, context, _start_worker, (initializer, *arguments))
+    executor = None
     try:
         with _started_uninterrupted():
+            executor = _Executor(count, context, _start_worker, (initializer, *arguments))
             for _ in range(count):
                 executor.submit(_noop)
         try:
@@ -133,7 +142,8 @@ def workers(
             raise
         executor.shutdown()
     except BaseException:
-        # The executor's thread may wait for a lock that the interruption left acquired.
-        executor.shutdown(wait=False, cancel_futures=True)
+        if executor:
+            # The executor's thread may wait for a lock that the interruption left acquired.
+            executor.shutdown(wait=False, cancel_futures=True)
         _terminate()
         raise

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from interrupting import SEEDBED, STATUS, interrupt, start, stress
+from interrupting import LIMIT, MESSAGES, SEEDBED, STATUS, interrupt, start
 
 import seedbed
 
@@ -142,9 +142,37 @@ def test_the_end_of_a_virtual_board_is_a_normal_one(number, tmp_path, pytestconf
     assert printed == "the virtual board is switched off\n"
 
 
-@pytest.mark.long
-def test_interruptions_at_random_times():
-    assert stress(240, seed=1) == 0
+@pytest.mark.parametrize("number", STATUS, ids=lambda number: number.name)
+@pytest.mark.parametrize("which", ["resource_tracker", "spawn_main"])
+def test_processes_that_start_outlive_a_signal_to_the_group(which, number, tmp_path):
+    """A dead worker would not read its task, which is longer than a pipe's buffer."""
+    code = f"""
+import os
+from multiprocessing import get_context, util
+from seedbed.flow.cli import app as cli
+from seedbed.flow.run.processes import workers
+
+spawn = util.spawnv_passfds
+
+def interrupted(*words):
+    started = spawn(*words)
+    if "{which}" in str(words):
+        os.killpg(0, {int(number)})
+    return started
+
+def work():
+    util.spawnv_passfds = interrupted
+    with workers(2, get_context("spawn"), len, bytes(1 << 20)):
+        pass
+
+cli.app.command("work")(work)
+if __name__ == "__main__":
+    cli.main()
+"""
+    (tmp_path / "script.py").write_text(code)
+    started = start([sys.executable, "script.py", "work"], tmp_path)
+    _, printed = started.communicate(timeout=LIMIT)
+    assert (started.returncode, printed) == (STATUS[number], MESSAGES[1])
 
 
 def test_an_exception_that_an_import_makes_of_it(tmp_path):
