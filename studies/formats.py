@@ -263,7 +263,7 @@ def _measured(work: _Work) -> dict[str, Any]:
     }
 
 
-def _spread(values: list[float], mean: float | None = None) -> dict[str, float]:
+def _mean_and_range(values: list[float], mean: float | None = None) -> dict[str, float]:
     mean = float(np.mean(values)) if mean is None else mean
     return {"mean": mean, "least": min(values), "most": max(values)}
 
@@ -287,10 +287,12 @@ def _summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         summary: dict[str, Any] = {
             "data": data, "method": method, "kept": kept, "feedback": feedback,
             "draws": len(each), "bits": sums["bits"] / sums["weights"],
-            "error": _spread(errors, whole),
+            "error": _mean_and_range(errors, whole),
         }  # fmt: skip
         for what in ("divergence", "perplexity"):
-            summary[what] = {n: _spread([row[what][n] for row in each]) for n in each[0][what]}
+            summary[what] = {
+                n: _mean_and_range([row[what][n] for row in each]) for n in each[0][what]
+            }
         found.append(summary)
     return found
 
@@ -350,5 +352,5 @@ def _rows(result: dict[str, Any]) -> list[Row]:
     return found
 
 
-def _figures(name: str, spread: dict[str, float]) -> dict[str, float]:
-    return {name: spread["mean"]} | {f"{name}_{end}": spread[end] for end in ("least", "most")}
+def _figures(name: str, ranges: dict[str, float]) -> dict[str, float]:
+    return {name: ranges["mean"]} | {f"{name}_{end}": ranges[end] for end in ("least", "most")}

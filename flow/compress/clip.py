@@ -67,13 +67,13 @@ def best_scales(groups: np.ndarray, levels: np.ndarray | None = None) -> np.ndar
 
     def best(tried: np.ndarray) -> np.ndarray:
         stored = tried.clip(-MOST, MOST).astype(np.float16).astype(np.float64)
-        chosen = _errors(flat, stored, levels).argmin(axis=1, keepdims=True)
-        return np.take_along_axis(stored, chosen, axis=1)
+        place = _errors(flat, stored, levels).argmin(axis=1, keepdims=True)
+        return np.take_along_axis(stored, place, axis=1)
 
     for factors in (np.concatenate([COARSE, -COARSE]), FINE):
         found = best(found * factors)
     codes = nearest(flat, found[:, 0], levels)
     energy = (codes**2).sum(axis=1, keepdims=True)
-    fitted = (flat * codes).sum(axis=1, keepdims=True) / np.where(energy == 0, 1, energy)
-    found = best(np.concatenate([found, fitted], axis=1))
+    least_squares = (flat * codes).sum(axis=1, keepdims=True) / np.where(energy == 0, 1, energy)
+    found = best(np.concatenate([found, least_squares], axis=1))
     return found[:, 0].astype(np.float16).reshape(groups.shape[:-1])

@@ -124,7 +124,7 @@ def _scale(levels: np.ndarray | None) -> Fit:
     """Return the fit of a float16 scale to each row of a group: the best clip."""
 
     def fit(group: np.ndarray, _: np.ndarray | None) -> Round:
-        # A power of two for the whole matrix would do the same.
+        # Float16 numbers of this size have all of their bits.
         power = tensor_scale(float(np.abs(group).max()))
         scales = np.ldexp(best_scales(np.ldexp(group, -power), levels).astype(np.float64), power)
         return lambda columns: nearest(columns, scales, levels) * scales[:, None]

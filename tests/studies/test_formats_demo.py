@@ -53,9 +53,9 @@ def test_random_weights(tmp_path):
         weights = np.random.default_rng(seed).normal(size=(6, 64)).astype(np.float32)
         none = np.zeros(weights.shape, bool)
         errors.append(FEW["groups of 32"](weights, None, none).error(weights))
-    spread = gaussian["error"]
-    assert [spread["least"], spread["most"]] == pytest.approx(sorted(errors))
-    assert spread["least"] < spread["mean"] < spread["most"]
+    ranges = gaussian["error"]
+    assert [ranges["least"], ranges["most"]] == pytest.approx(sorted(errors))
+    assert ranges["least"] < ranges["mean"] < ranges["most"]
     assert (gaussian["bits"], gaussian["draws"]) == (4.5, 2)
 
 
@@ -104,8 +104,8 @@ def test_a_language_model(tmp_path):
         assert (plain["draws"], feedback["draws"], kept["draws"]) == (1, 4, 2)
         for text in ("a", "b"):
             assert plain["divergence"][text]["mean"] > 0
-            spread = feedback["divergence"][text]
-            assert spread["least"] <= spread["mean"] <= spread["most"]
+            ranges = feedback["divergence"][text]
+            assert ranges["least"] <= ranges["mean"] <= ranges["most"]
     # Attention and biases are not packed: what is judged is the model with decoded matrices.
     (plain,) = found(result, "groups of 32")
     names = [n for n in parameters if n.endswith("weight") and n[0] != "a"]
