@@ -34,7 +34,17 @@ from seedbed.flow.report.row import load_rows, saved_rows
 from seedbed.flow.report.sections import sections
 from seedbed.flow.run.files import atomic_path, os_error_path, require_output
 from seedbed.flow.run.interruption import MESSAGE, handled
-from seedbed.flow.run.options import BUILD, Build, CoreName, Data, Force, Json, Settings, show_table
+from seedbed.flow.run.options import (
+    BUILD,
+    Build,
+    ConfigFile,
+    CoreName,
+    Data,
+    Force,
+    Json,
+    Settings,
+    show_table,
+)
 from seedbed.flow.run.progress import status
 from seedbed.flow.run.standard_streams import flush_streams, setup_streams
 from seedbed.sim import child, tools
@@ -114,6 +124,10 @@ def list_cores(
     ] = "",
     names: Annotated[bool, typer.Option("--names", help="Print only the names.")] = False,
     json_: Json = False,
+    toml: Annotated[
+        bool,
+        typer.Option("--toml", help="Print one core's parameters as a file for --config."),
+    ] = False,
 ) -> None:
     """List the cores, or the parameters of one core with their default values.
 
@@ -122,6 +136,10 @@ def list_cores(
     cores = [registry.find_verilog(core)] if core else [*CORES.values(), *WRAPPERS.values()]
     if names:
         print("\n".join(found.name for found in cores if core or found.name in CORES))
+    elif toml:
+        if not core:
+            raise ValueError("--toml needs a core: seedbed list CORE --toml")
+        print(settings.toml(cores[0]), end="")
     elif json_:
         listed = [
             {
@@ -148,6 +166,7 @@ def list_cores(
 def emit(
     core: CoreName,
     set_: Settings = [],  # noqa: B006 - typer's idiom for an empty default
+    config_: ConfigFile = None,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Write to this folder; - prints.")
     ] = (BUILD / "verilog"),
@@ -168,7 +187,7 @@ def emit(
     """
     # A testbench needs a golden model; an AXI wrapper has none.
     found = registry.find(core) if fusesoc else registry.find_verilog(core)
-    params = settings.read(found, set_)
+    params = settings.read(found, set_, config_)
     found.configure(params)
     if fusesoc:
         files = handoff.fusesoc(
@@ -183,10 +202,14 @@ def emit(
 
 
 @app.command("ports")
-def list_ports(core: CoreName, set_: Settings = []) -> None:  # noqa: B006
+def list_ports(
+    core: CoreName,
+    set_: Settings = [],  # noqa: B006
+    config_: ConfigFile = None,
+) -> None:
     """List the ports of a core's Verilog: direction, width, number format and description."""
     found = registry.find_verilog(core)
-    config = found.configure(settings.read(found, set_))
+    config = found.configure(settings.read(found, set_, config_))
     ports = port_docs.describe(found.component, found.signature(config))
     show_table(out, port_docs.PINS, port_docs.pins(ports))
 
@@ -195,6 +218,7 @@ def list_ports(core: CoreName, set_: Settings = []) -> None:  # noqa: B006
 def write_bench(
     core: CoreName,
     set_: Settings = [],  # noqa: B006
+    config_: ConfigFile = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Write to this folder.")] = (
         BUILD / "testbench"
     ),
@@ -207,7 +231,7 @@ def write_bench(
     Files that seedbed wrote are overwritten. Any other file is overwritten only with --force.
     """
     found = registry.find(core)
-    params = settings.read(found, set_)
+    params = settings.read(found, set_, config_)
     paths = handoff.bench(found, params, output, name=name or "", seed=seed, force=force)
     print("\n".join(map(str, paths)))
     top = paths[0].stem
@@ -220,6 +244,7 @@ def write_bench(
 def sim(
     core: CoreName,
     set_: Settings = [],  # noqa: B006
+    config_: ConfigFile = None,
     vcd: Annotated[
         Path | None,
         typer.Option(help="Write the waveform of the first run, without stalls, to this file."),
@@ -230,7 +255,7 @@ def sim(
 ) -> None:
     """Simulate a core against its golden model, bit-exact, without and with stalls."""
     found = registry.find(core)
-    params = settings.read(found, set_)
+    params = settings.read(found, set_, config_)
     config = found.configure(params)
     if vcd:
         require_output(vcd, force=force)
@@ -274,13 +299,14 @@ def _waveform(path: Path | None) -> Iterator[Path | None]:
 def cocotb(
     core: CoreName,
     set_: Settings = [],  # noqa: B006
+    config_: ConfigFile = None,
     seed: Annotated[int, typer.Option(help="The seed of the stimulus and of the pauses.")] = 1,
     waves: Annotated[bool, typer.Option(help="Record a waveform.")] = False,
     build: Build = BUILD,
 ) -> None:
     """Simulate a core's emitted Verilog in cocotb under Verilator, with random pauses."""
     found = registry.find_verilog(core)
-    params = settings.read(found, set_)
+    params = settings.read(found, set_, config_)
     path = verilog.write(found, params, build / "verilog", kept=build / "cache")
     with status(err, f"building and running {core} under Verilator"), os_error_path(build):
         result = in_cocotb(found, params, path, seed=seed, build=build, waves=waves)
@@ -358,6 +384,7 @@ def measure(
 def statistics(
     core: CoreName,
     set_: Settings = [],  # noqa: B006
+    config_: ConfigFile = None,
     bytes_: Annotated[
         int,
         typer.Option("--bytes", min=1000, max=1 << 32, help="The number of bytes to test."),
@@ -369,7 +396,7 @@ def statistics(
 
     found = registry.find(core)
     dieharder.require_words(core)
-    config = found.configure(settings.read(found, set_))
+    config = found.configure(settings.read(found, set_, config_))
     tools.find("DIEHARDER")
     with os_error_path(build):
         path = dieharder.write_words(core, config, bytes_, build / "statistics")
