@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
+from seedbed.boards.cli.tour import tour
 from seedbed.flow.cli.app import app as command_line
 from seedbed.flow.cli.app import main
 from seedbed.flow.run.files import os_error_path
@@ -23,6 +24,7 @@ app = typer.Typer(help="Run applications on a board, or on a virtual one.")
 out = Console()
 err = Console(stderr=True)
 
+command_line.command()(tour)
 command_line.add_typer(app, name="board")
 
 BoardName = Annotated[str, typer.Argument(metavar="BOARD", help="See 'seedbed board list'.")]
