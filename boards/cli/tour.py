@@ -1,11 +1,13 @@
 """The command ``seedbed tour``: weights that are multiplied, and a network that learns."""
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 
-from seedbed.flow.run.options import BUILD, Build
+from seedbed.flow.run.files import require_output, write_atomic
+from seedbed.flow.run.options import BUILD, Build, Force
 from seedbed.flow.run.progress import status
 
 __all__ = ["tour"]
@@ -20,32 +22,41 @@ What comes next:
                                     its simulation against the model
   seedbed board list                boards, and the applications for them"""
 
-out = Console(highlight=False)
 err = Console(stderr=True)
 
 
-def tour(build: Build = BUILD) -> None:
+def tour(
+    picture: Annotated[
+        Path | None, typer.Option(help="Also write what is printed to this file, as SVG.")
+    ] = None,
+    force: Force = False,
+    build: Build = BUILD,
+) -> None:
     """Compress weights and multiply them, then fine-tune a network, on a virtual board.
 
     It takes about two minutes, and needs neither a board nor a network connection. A virtual board
     is the top of a real one, simulated from its Verilog. Every result is compared with the golden
     model, bit for bit.
     """
+    if picture:
+        require_output(picture, force=force)
+    out = Console(highlight=False, record=picture is not None, width=88 if picture else None)
     folder = build / "tour"
     out.print(f"1. A matrix of {SHAPE[0]} x {SHAPE[1]} weights is compressed to 4 bits per weight.")
-    packed = _packed(folder)
+    packed = _packed(folder, out)
     out.print("\n2. A virtual board multiplies it with vectors: its core generates the weights.")
-    _run("gemv", None, build, matrix=packed)
+    _run("gemv", None, build, out, matrix=packed)
     out.print(
         "\n3. A network was trained on upright digits. Here, all digits are rotated by 90 degrees. "
-        "Another virtual board fine-tunes it by adapters.",
-        soft_wrap=True,
+        "Another virtual board fine-tunes it by adapters."
     )
-    _run("instantft", "tiny", build, folder=folder)
+    _run("instantft", "tiny", build, out, folder=folder)
+    if picture:
+        write_atomic(picture, out.export_svg(title="seedbed tour"))
     out.print(NEXT)
 
 
-def _packed(folder: Path) -> Path:
+def _packed(folder: Path, out: Console) -> Path:
     """Compress random weights; return the file."""
     import numpy as np
     from safetensors.numpy import save_file
@@ -69,7 +80,7 @@ def _packed(folder: Path) -> Path:
     return packed
 
 
-def _run(name: str, variant: str | None, build: Path, **options: Any) -> None:
+def _run(name: str, variant: str | None, build: Path, out: Console, **options: Any) -> None:
     """Run an application on a virtual board."""
     from seedbed.boards import apps, virtual
     from seedbed.boards.device import Device
