@@ -4,7 +4,14 @@ import numpy as np
 
 from seedbed.spec.packing import GroupsConfig, Lut4Config
 
-__all__ = ["InvalidBlockError", "decode_groups", "decode_lut4", "encode_groups", "encode_lut4"]
+__all__ = [
+    "InvalidBlockError",
+    "decode_groups",
+    "decode_lut4",
+    "encode_groups",
+    "encode_lut4",
+    "grouped",
+]
 
 
 class InvalidBlockError(ValueError):
@@ -23,20 +30,24 @@ def _codes(raw: np.ndarray, count: int) -> np.ndarray:
     return np.stack([raw & 15, raw >> 4], axis=-1).reshape(*raw.shape[:-1], -1)[..., :count]
 
 
-def encode_groups(config: GroupsConfig, rows: np.ndarray) -> np.ndarray:
-    """Return packed rows, uint8 (rows, bytes), by rounding to nearest.
-
-    The scale is max|w| / 7, rounded to float16; codes are round(w / scale), clipped to -8 .. 7.
-    ``rows`` is (rows, columns) in the range of float16; the last group of a row is padded with
-    zeros.
-    """
-    count = -(-rows.shape[1] // config.group)
-    padded = np.zeros((len(rows), count, config.group))
+def grouped(config: GroupsConfig, rows: np.ndarray) -> np.ndarray:
+    """Return rows as groups, (rows, groups, group); the last one is padded with zeros."""
+    padded = np.zeros((len(rows), -(-rows.shape[1] // config.group), config.group))
     padded.reshape(len(rows), -1)[:, : rows.shape[1]] = rows
-    scales = (np.abs(padded).max(axis=-1) / 7).astype("<f2")
-    divisor = np.where(scales > 0, scales, 1).astype(np.float64)[..., None]
-    codes = np.rint(padded / divisor).clip(-8, 7) * (scales > 0)[..., None]
-    head = scales.view(np.uint8).reshape(len(rows), count, 2)
+    return padded
+
+
+def encode_groups(config: GroupsConfig, rows: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """Return packed rows, uint8 (rows, bytes), of weights and the scale of each group.
+
+    Codes are round(w / scale), clipped to -8 .. 7; they are 0 where the scale is 0. ``scales`` is
+    (rows, groups), rounded to float16. A negative scale makes the larger range of codes that of
+    positive weights.
+    """
+    padded, stored = grouped(config, rows), scales.astype("<f2")
+    divisor = np.where(stored == 0, 1, stored).astype(np.float64)[..., None]
+    codes = np.rint(padded / divisor).clip(-8, 7) * (stored != 0)[..., None]
+    head = stored.view(np.uint8).reshape(*stored.shape, 2)
     packed = np.concatenate([head, _nibbles(codes.astype(np.int8).view(np.uint8))], axis=-1)
     return packed.reshape(len(rows), -1)
 

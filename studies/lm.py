@@ -43,7 +43,18 @@ from seedbed.golden import language_model
 from seedbed.spec import SEEDLM
 from seedbed.spec.packing import GroupsConfig, Lut4Config
 
-__all__ = ["FORMATS", "KEPT", "Case", "cases", "run_lm"]
+__all__ = [
+    "DAMPINGS",
+    "FORMATS",
+    "KEPT",
+    "PARTS",
+    "Case",
+    "Judged",
+    "cases",
+    "judge",
+    "parts_of",
+    "run_lm",
+]
 
 #: Kinds of importance: of each column, and of all columns together, with feedback of errors.
 NONE, COLUMNS, FEEDBACK = "no", "columns", "feedback"
@@ -147,8 +158,8 @@ def run_lm(
     count, dampings = (FEW_PARTS, FEW_DAMPINGS) if few else (PARTS, DAMPINGS)
     with threadpool_limits(1):
         task = embedded(progress) if model is None else load(model, lines * (1 + count))
-        parts = _parts(task.lines[task.statistics], lines, count)
-        judged = {n: _judged(task.parameters, found[:lines]) for n, found in task.lines.items()}
+        parts = parts_of(task.lines[task.statistics], lines, count)
+        judged = {n: judge(task.parameters, found[:lines]) for n, found in task.lines.items()}
         command = "seedbed demo lm" + ("" if few else f" --model DIR --lines {lines}")
         result = _start(task, judged, command, out / "lm.json", resume=resume)
         done = [row["case"] for row in result["rows"]]
@@ -161,14 +172,15 @@ def run_lm(
     return result
 
 
-def _parts(lines: list[Windows], judged: int, count: int) -> list[list[Windows]]:
-    """Return ``count`` parts of the first text's lines, or fewer: those that give statistics."""
+def parts_of(lines: list[Windows], judged: int, count: int) -> list[list[Windows]]:
+    """Return ``count`` parts of a text's lines, or fewer: those that give statistics."""
     pool = lines[judged:] or lines
     bounds = [k * len(pool) // count for k in range(count + 1)]
     return [pool[a:b] for a, b in pairwise(bounds) if a < b]
 
 
-def _judged(parameters: dict[str, np.ndarray], lines: list[Windows]) -> Judged:
+def judge(parameters: dict[str, np.ndarray], lines: list[Windows]) -> Judged:
+    """Return lines with the float model's probabilities."""
     contexts, targets = join(lines)
     return Judged(contexts, targets, language_model.log_probabilities(parameters, contexts))
 

@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 
 from seedbed.flow.cli import compress as checkpoints
 from seedbed.flow.cli.elasticzo import demo_elasticzo, demo_elasticzo_choices, replay_log
+from seedbed.flow.cli.formats import demo_formats
 from seedbed.flow.cli.instantft import demo_instantft
 from seedbed.flow.cli.lm import demo_lm, demo_personalise
 from seedbed.flow.cli.lutopt import app as lutopt_app
@@ -455,7 +456,7 @@ def report(
     from seedbed.flow.report import docs as pages
     from seedbed.flow.report import figures, jobs
     from seedbed.flow.report import report as document_files
-    from seedbed.studies import seedlm, zo
+    from seedbed.studies import formats, seedlm, zo
 
     everything = jobs.plan(build)
     chosen = {registry.find(name).name for name in core} if core else set(CORES)
@@ -468,7 +469,7 @@ def report(
         wanted = [j for j in wanted if j.main and (not quick or j.kind in jobs.QUICK)]
     jobs.measure(wanted, err)
     folder = build / "demo"
-    demos = [*zo.rows(folder), *seedlm.rows(folder)]
+    demos = [*zo.rows(folder), *seedlm.rows(folder), *formats.rows(folder)]
     demos += [*instantft_rtl.rows(folder), *zo_trainer_rtl.rows(folder)]
     # What 'seedbed board report' has written: this package does not import that of the boards.
     demos += load_rows([*build.glob("board/report.json")], saved_rows)
@@ -492,6 +493,7 @@ app.add_typer(lutopt_app, name="lutopt")
 demo_app = typer.Typer(help="Run complete jobs on real data.")
 app.add_typer(demo_app, name="demo")
 demo_app.command("instantft")(demo_instantft)
+demo_app.command("formats")(demo_formats)
 demo_app.command("lm")(demo_lm)
 demo_app.command("personalise")(demo_personalise)
 demo_app.command("personalise-mlp")(demo_personalise_mlp)

@@ -29,7 +29,13 @@ app.command()(sensitive)
 out = Console()
 err = Console(stderr=True)
 
-Source = Annotated[Path, typer.Argument(metavar="IN", help="The safetensors file to read.")]
+Source = Annotated[
+    Path,
+    typer.Argument(
+        metavar="IN",
+        help="The safetensors file to read; of a sharded checkpoint, its index or its folder.",
+    ),
+]
 Target = Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")]
 
 
@@ -174,8 +180,8 @@ def compress(
     An interrupted run is resumed by the same command.
     """
     from seedbed.flow.compress import run, workers
-    from seedbed.flow.compress.checkpoint import require_target
     from seedbed.flow.compress.plan import Options, count
+    from seedbed.flow.compress.shards import require_target
 
     config = configuration(
         bits, format_, group, block=block, latent=latent, width=width, word_bits=word_bits
@@ -287,10 +293,10 @@ def inspect(
     json_: Json = False,
 ) -> None:
     """Show the content of a compressed checkpoint."""
-    from seedbed.flow.compress.checkpoint import Checkpoint
     from seedbed.flow.compress.packed import Packed
+    from seedbed.flow.compress.shards import open_checkpoint
 
-    with Checkpoint(file) as read:
+    with open_checkpoint(file) as read:
         packed = Packed.of(read)
         config = packed.config
         compressed = packed.entries

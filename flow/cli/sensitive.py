@@ -23,13 +23,18 @@ FRACTIONS = (0.001, 0.01, 0.1)
 
 def sensitive(
     checkpoint: Annotated[
-        Path, typer.Argument(metavar="CHECKPOINT", help="The safetensors file of the weights.")
+        Path,
+        typer.Argument(
+            metavar="CHECKPOINT",
+            help="The safetensors file of the weights, or a sharded one's index or folder.",
+        ),
     ],
     gradients: Annotated[
         Path | None,
         typer.Argument(
             metavar="[GRADIENTS]",
-            help="The safetensors file of the gradients, with the names and shapes of the weights.",
+            help="The file, index or folder of the gradients, with the names and shapes of the "
+            "weights.",
         ),
     ] = None,
     mask: Annotated[

@@ -14,7 +14,7 @@ from safetensors import SafetensorError, TensorSpec, safe_open, serialize_file
 
 from seedbed.flow.run.files import PERMISSIONS, os_error_path
 
-__all__ = ["FLOATS", "Checkpoint", "CheckpointError", "Entry", "require_target"]
+__all__ = ["FLOATS", "Checkpoint", "CheckpointError", "Entry", "require_writable"]
 
 #: NumPy dtypes of compressible tensors, by the format's names.
 FLOATS = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype(ml_dtypes.bfloat16)}
@@ -40,16 +40,14 @@ class CheckpointError(ValueError):
     """A file is invalid; the message is one sentence with its name."""
 
 
-def require_target(source: Path, target: Path) -> None:
-    """Raise an exception if ``target`` cannot be written, before hours of work."""
+def require_writable(target: Path) -> None:
+    """Raise an exception if ``target`` cannot be written."""
     if target.is_dir():
         raise IsADirectoryError(21, "Is a directory", str(target))
     if not target.parent.is_dir():
         raise FileNotFoundError(2, "No such directory", str(target.parent))
     if not os.access(target.parent, os.W_OK):
         raise PermissionError(13, "Permission denied", str(target.parent))
-    if target.exists() and target.samefile(source):
-        raise ValueError(f"{target} is the input itself; the output must be another file")
 
 
 @dataclass(frozen=True)
@@ -163,6 +161,10 @@ class Checkpoint:
             path.chmod(PERMISSIONS)
         return cls(path, writable=True)
 
+    def file_of(self, name: str) -> Path:
+        """Return the file of a tensor, for an error."""
+        return self.path
+
     def read(self, offset: int, size: int) -> bytes:
         """Return ``size`` bytes from ``offset`` of the file."""
         with os_error_path(self.path):
@@ -191,7 +193,7 @@ class Checkpoint:
         with os_error_path(self.path):
             os.fsync(self._file.fileno())
 
-    def stamp(self) -> tuple[int, int]:
+    def stamp(self) -> tuple[int, ...]:
         """Return the file's size and modification time, to detect concurrent writes."""
         found = os.fstat(self._file.fileno())
         return found.st_size, found.st_mtime_ns

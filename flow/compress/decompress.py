@@ -4,10 +4,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError, Entry, require_target
+from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError, Entry
 from seedbed.flow.compress.kept import Kept, read_kept
 from seedbed.flow.compress.packed import Packed
 from seedbed.flow.compress.pieces import PIECE, Piece, cut, decode, place, to_bytes
+from seedbed.flow.compress.shards import open_checkpoint, require_target
 from seedbed.flow.run.files import atomic_path
 from seedbed.flow.run.progress import throughput_bar
 
@@ -21,7 +22,7 @@ def decompress(source: Path, target: Path, *, console: Console, size: int = PIEC
     :func:`compress`. Raises :class:`CheckpointError` with the tensor and the block, and
     ``OSError``.
     """
-    with Checkpoint(source) as read:
+    with open_checkpoint(source) as read:
         require_target(source, target)
         packed = Packed.of(read)
         unchanged = read.tensors.keys() - packed.entries.keys()
@@ -50,7 +51,8 @@ def _restore(
     try:
         found = decode(packed.config, piece, weights, raw)
     except ValueError as problem:
-        raise CheckpointError(f"{read.path}: tensor {piece.name!r}, {problem}") from problem
+        file = read.file_of(f"{piece.name}.{packed.format}")
+        raise CheckpointError(f"{file}: tensor {piece.name!r}, {problem}") from problem
     kept.add(piece, weights, found)
     offset = written.tensors[piece.name].offset + piece.plain
     written.write(offset, to_bytes(found, weights.dtype))

@@ -165,7 +165,7 @@ def read_kept(read: Checkpoint, packed: Packed, name: str) -> Kept:
     for part in ("index", "value", "scale"):
         entry = read.tensors[f"{name}.kept.{part}"]
         raw[part] = read.read(entry.offset, entry.nbytes)
-    where = f"{read.path}: tensor {name!r}, kept weights"
+    where = f"{read.file_of(f'{name}.kept.index')}: tensor {name!r}, kept weights"
     indices = np.frombuffer(raw["index"], "<i4").astype(np.int64)
     rows, columns = packed.tensors[name].matrix
     require_indices(indices, rows * columns, where)

@@ -232,7 +232,9 @@ def encode(work: Work) -> Found:
     if isinstance(config, SeedlmConfig):
         packed, plain = _search(config, rows, work.rule, work.importance, work.kept)
     elif isinstance(config, GroupsConfig):
-        packed = packing.encode_groups(config, rows)
+        from seedbed.flow.compress.clip import best_scales
+
+        packed = packing.encode_groups(config, rows, best_scales(packing.grouped(config, rows)))
     else:
         from seedbed.flow.compress.kmeans import kmeans
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from seedbed.flow.compress.checkpoint import FLOATS, Checkpoint, CheckpointError
 from seedbed.flow.compress.packed import KEPT, KEY, Config, Packed, Weights
 from seedbed.flow.compress.pieces import Piece, cut, floats
+from seedbed.flow.compress.shards import open_checkpoint
 from seedbed.flow.run.progress import throughput_bar
 from seedbed.spec import RULES, SCALES
 from seedbed.spec.packing import GroupsConfig
@@ -73,14 +74,14 @@ def plan(
         task = shown.add_task("reading", total=total)
         for name, weights in tensors.items():
             peak = 0.0
+            where = f"{read.file_of(name)}: tensor {name!r}"
             for piece in cut(options.config, name, weights, size):
                 raw = read.read(read.tensors[name].offset + piece.plain, piece.nbytes(weights))
                 digest.update(raw)
                 values = floats(raw, weights.dtype)
-                require_finite(values, f"{read.path}: tensor {name!r}", piece, options.config)
+                require_finite(values, where, piece, options.config)
                 peak = max(peak, float(np.abs(values).max()))
                 shown.advance(task, piece.rows * piece.blocks(options.config))
-            where = f"{read.path}: tensor {name!r}"
             tensors[name] = replace(weights, scale=scale_of(peak, options, where))
     packed = Packed(options.config, options.rule, tensors, read.metadata)
     digest.update(repr([sorted(read.metadata.items()), read.tensors]).encode())
@@ -107,7 +108,7 @@ def scale_of(peak: float, options: Options, where: str) -> int:
 
 def count(source: Path, options: Options) -> int:
     """Return the number of pieces of a file, from its header alone."""
-    with Checkpoint(source) as read:
+    with open_checkpoint(source) as read:
         tensors, _ = select(read, options)
         return sum(1 for item in tensors.items() for _ in cut(options.config, *item))
 
@@ -128,8 +129,8 @@ def select(read: Checkpoint, options: Options) -> tuple[dict[str, Weights], dict
             for part in replace(weights, kept=1).entries(name, options.config, options.keep_as):
                 if part in read.tensors:
                     raise CheckpointError(
-                        f"{read.path}: tensor {part!r} has the name that the blocks of {name!r} "
-                        f"would get"
+                        f"{read.file_of(part)}: tensor {part!r} has the name that the blocks of "
+                        f"{name!r} would get"
                     )
             found[name] = weights
         else:

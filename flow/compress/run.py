@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 from rich.console import Console
 
-from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError, Entry, require_target
+from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError, Entry
 from seedbed.flow.compress.importance import Importance, read_importance
 from seedbed.flow.compress.journal import Journal, is_journal
 from seedbed.flow.compress.kept import apply_mask, write_kept
@@ -28,6 +28,7 @@ from seedbed.flow.compress.pieces import (
     write_packed,
 )
 from seedbed.flow.compress.plan import Options, plan
+from seedbed.flow.compress.shards import open_checkpoint, require_target
 from seedbed.flow.compress.workers import Pool, results
 from seedbed.flow.run.files import require_outputs
 from seedbed.flow.run.progress import throughput_bar
@@ -79,7 +80,7 @@ def compress(
 
     Raises :class:`CheckpointError`, ``OSError``, and ``ValueError`` for a journal of another run.
     """
-    with Checkpoint(source) as read:
+    with open_checkpoint(source) as read:
         require_target(source, target)
         part, record = (target.with_name(target.name + end) for end in (".part", ".journal"))
         if not is_journal(record):

@@ -17,6 +17,7 @@ from seedbed.flow.compress.packed import Packed, Weights
 from seedbed.flow.compress.pieces import Found, Piece, Work, encode, floats, pieces
 from seedbed.flow.compress.plan import Options, require_finite, scale_of, select
 from seedbed.flow.compress.run import Summary, relative
+from seedbed.flow.compress.shards import open_checkpoint
 from seedbed.spec import SeedlmConfig
 
 __all__ = ["Estimate", "estimate"]
@@ -53,7 +54,7 @@ def estimate(source: Path, options: Options, console: Console, *, seed: int = 1)
     Raises as :func:`seedbed.flow.compress.run.compress`, for the sampled rows.
     """
     config, random = options.config, Random(seed)
-    with Checkpoint(source) as read:
+    with open_checkpoint(source) as read:
         tensors, incompressible = select(read, options)
         packed = Packed(config, options.rule, tensors)
         if options.keep is not None:
@@ -142,16 +143,16 @@ def _work(
             importance.weights[taken], None if changes is None else changes[taken][:, taken]
         )
     parts = []
+    where = f"{read.file_of(name)}: tensor {name!r}"
     for row in sorted(random.sample(range(weights.rows), count)):
         width = int(taken[-1]) + 1
         piece = Piece(name, (row, 0), 1, width, row * weights.columns * item, 0)
         part = read.read(read.tensors[name].offset + piece.plain, piece.nbytes(weights))
-        where = f"{read.path}: tensor {name!r}"
         require_finite(floats(part, weights.dtype), where, piece, config)
         parts.append(np.frombuffer(part, FLOATS[weights.dtype])[taken].tobytes())
     raw = b"".join(parts)
     peak = float(np.abs(floats(raw, weights.dtype)).max())
-    scale = scale_of(peak, options, f"{read.path}: tensor {name!r}")
+    scale = scale_of(peak, options, where)
     return Work(config, options.rule, weights.dtype, scale, len(taken), raw, importance)
 
 

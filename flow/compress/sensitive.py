@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from seedbed.flow.compress.checkpoint import FLOATS, Checkpoint, CheckpointError, require_target
+from seedbed.flow.compress.checkpoint import FLOATS, Checkpoint, CheckpointError
 from seedbed.flow.compress.mask import INDICES, write_mask
+from seedbed.flow.compress.shards import open_checkpoint, require_target
 from seedbed.flow.compress.workers import SERIAL, Pool, results_in_order
 from seedbed.flow.run.progress import throughput_bar
 
@@ -94,9 +95,10 @@ def sensitive(
     Parameters
     ----------
     checkpoint, gradients
-        Safetensors files. A tensor of ``checkpoint`` is selected if it has a floating type, two or
-        more dimensions, and a name that matches ``tensors``. ``gradients`` has each selected
-        tensor by the same name in the same shape; required if ``by`` is ``gradient``.
+        Safetensors files, or indices or folders of shards. A tensor of ``checkpoint`` is selected
+        if it has a floating type, two or more dimensions, and a name that matches ``tensors``.
+        ``gradients`` has each selected tensor by the same name in the same shape; required if
+        ``by`` is ``gradient``.
     by
         One of ``ORDERS``: ``gradient``; for comparison, ``magnitude`` of the weights, or
         ``random`` numbers of ``seed``.
@@ -112,7 +114,7 @@ def sensitive(
         raise ValueError(f"by must be one of {', '.join(ORDERS)}, not {by!r}")
     if gradients is None and by == "gradient":
         raise ValueError("the mask by gradient needs a file of gradients")
-    with Checkpoint(checkpoint) as read:
+    with open_checkpoint(checkpoint) as read:
         require_target(checkpoint, target)
         shapes = _select(read, tensors)
         total = sum(map(prod, shapes.values()))
@@ -122,7 +124,7 @@ def sensitive(
         if gradients is None:
             return _run(read, None, target, shapes, count, by, seed, pool, console, chunk)
         require_target(gradients, target)
-        with Checkpoint(gradients) as slopes:
+        with open_checkpoint(gradients) as slopes:
             _require_gradients(slopes, shapes, read.path)
             return _run(read, slopes, target, shapes, count, by, seed, pool, console, chunk)
 
@@ -136,8 +138,8 @@ def _select(read: Checkpoint, tensors: str) -> dict[str, tuple[int, ...]]:
             continue
         if prod(entry.shape) > INDICES:
             raise CheckpointError(
-                f"{read.path}: tensor {name!r} has {prod(entry.shape)} weights, but indices of a "
-                f"mask reach {INDICES}"
+                f"{read.file_of(name)}: tensor {name!r} has {prod(entry.shape)} weights, but "
+                f"indices of a mask reach {INDICES}"
             )
         shapes[name] = entry.shape
     if not shapes:
@@ -157,19 +159,19 @@ def _require_gradients(
             raise CheckpointError(f"{slopes.path} has no gradient of tensor {name!r}")
         if entry.shape != shape:
             raise CheckpointError(
-                f"{slopes.path}: tensor {name!r} is of the shape {list(entry.shape)}, but "
+                f"{slopes.file_of(name)}: tensor {name!r} is of the shape {list(entry.shape)}, but "
                 f"{list(shape)} in {checkpoint}"
             )
         if entry.dtype not in FLOATS:
             raise CheckpointError(
-                f"{slopes.path}: tensor {name!r} is of {entry.dtype}; allowed are "
+                f"{slopes.file_of(name)}: tensor {name!r} is of {entry.dtype}; allowed are "
                 f"{', '.join(FLOATS)}"
             )
 
 
 def count_pieces(checkpoint: Path, tensors: str = "*") -> int:
     """Return the number of pieces in which the selected tensors of a checkpoint are read."""
-    with Checkpoint(checkpoint) as read:
+    with open_checkpoint(checkpoint) as read:
         return sum(-(-prod(shape) // CHUNK) for shape in _select(read, tensors).values())
 
 
@@ -220,7 +222,7 @@ def _parts(
             size = min(chunk, prod(shape) - start)
             raw = file.read(entry.offset + start * item, size * item)
             own = None if seed is None else (seed, k)
-            yield _Part(file.path, name, start, entry.dtype, raw, own)
+            yield _Part(file.file_of(name), name, start, entry.dtype, raw, own)
 
 
 def _run(

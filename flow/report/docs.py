@@ -36,6 +36,8 @@ def _results(rows: list[dict[str, Any]], stem: str) -> str:
         "Lanes, cycles and area",
         "Compression",
         "Speed of the compressor",
+        "Formats of weights",
+        "Formats in a language model",
         "Compressed networks",
         "Ratios",
         "Correlation",
@@ -78,6 +80,10 @@ def _tests(rows: list[dict[str, Any]], stem: str) -> str:
 
 def _compression(rows: list[dict[str, Any]], stem: str) -> str:
     return _tables(rows, {"Compression", "Speed of the compressor"})
+
+
+def _formats(rows: list[dict[str, Any]], stem: str) -> str:
+    return _tables(rows, {"Formats of weights", "Formats in a language model"})
 
 
 def _weights(rows: list[dict[str, Any]], stem: str) -> str:
@@ -150,6 +156,7 @@ BLOCKS: dict[str, Callable[[list[dict[str, Any]], str], str]] = {
     "timing": _timing,
     "registers": _registers,
     "weights": _weights,
+    "formats": _formats,
 }
 
 

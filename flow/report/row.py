@@ -100,7 +100,7 @@ UNITS: dict[str, str] = {
     "peak_mib": "MiB",
     # Compression
     "blocks": "blocks",
-    "relative_error": "",
+    **dict.fromkeys(("relative_error", "relative_error_least", "relative_error_most"), ""),
     "paper_rule_error": "",
     "plain_error": "",
     "unscaled_error": "",
@@ -111,6 +111,9 @@ UNITS: dict[str, str] = {
     "times_literal": "times",
     "hours_7b": "hours",
     "products": "products",
+    "draws": "draws",
+    **{f"divergence{end}": "nats" for end in ("", "_least", "_most")},
+    **{f"perplexity{end}": "" for end in ("", "_least", "_most")},
     "accuracy_after": "%",
     # Demonstration
     "accuracy_mean": "%",
@@ -135,7 +138,7 @@ class Row:
         ``synthesis``, ``place``, ``place_ready`` (ready driven by a LUT), ``place_free`` (without a
         floorplan), ``ratio``, ``simulation``, ``cocotb``, ``cycles``, ``job``, ``proof``,
         ``mutation``, ``statistics``, ``dieharder``, ``activity``, ``speed``, ``demo``, ``sweep``,
-        ``weights`` or ``bitstream`` (of an application, for the board ``config``).
+        ``weights``, ``formats`` or ``bitstream`` (of an application, for the board ``config``).
     figures
         Values by name (a key of :data:`UNITS`): numbers, text or lists of numbers.
     command

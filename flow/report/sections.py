@@ -1,6 +1,7 @@
 """The report's sections: one list for Markdown, HTML and the terminal."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 
 from seedbed.flow.report import aims, tables
@@ -136,6 +137,21 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
         "Two processes on Gaussian weights, in the same run as a direct NumPy implementation of "
         "Algorithm 1.",
         of_kind("speed", figure="times_literal"),
+    ),
+    (
+        "Formats of weights",
+        "Relative error of each method on the same weights: that of all matrices together, and in "
+        "parentheses the range over matrices. All bits count: codes, scales, tables, and 48 for "
+        "each kept weight. Kept weights are the largest of a matrix, each compared with its row's "
+        "root mean square.",
+        partial(tables.formats, judged=False),
+    ),
+    (
+        "Formats in a language model",
+        "Divergence from the float model and perplexity, as means and ranges over draws. With "
+        "feedback, a draw is a part of the text that gives statistics, and a damping. The relative "
+        "error has its range over matrices and draws.",
+        partial(tables.formats, judged=True),
     ),
     (
         "Compressed networks",

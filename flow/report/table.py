@@ -93,6 +93,8 @@ HEADINGS = {
     "seconds": "seconds",
     "cpu_seconds": "CPU seconds",
     "peak_mib": "peak MiB",
+    "divergence": "divergence, nats",
+    "perplexity": "perplexity",
     "accuracy_mean": "accuracy %, mean",
     "accuracy_std": "standard deviation",
     "accuracy_before": "before, %",

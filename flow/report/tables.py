@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from seedbed.flow.report.table import (
     HEADINGS,
@@ -16,8 +17,9 @@ from seedbed.flow.report.table import (
 )  # fmt: skip
 
 __all__ = [
-    "DESIGN", "HIGHLIGHTS", "amount", "commands", "highlights", "job_resources", "matrix_vector",
-    "merge_designs", "paper_comparison", "status", "surviving_mutants", "zeroth_order",
+    "DESIGN", "HIGHLIGHTS", "amount", "commands", "formats", "highlights", "job_resources",
+    "matrix_vector", "merge_designs", "paper_comparison", "status", "surviving_mutants",
+    "zeroth_order",
 ]  # fmt: skip
 
 #: Kinds of rows with figures of a mapped design.
@@ -213,3 +215,29 @@ def status(rows: list[JsonRow], title: str, text: str) -> Table | None:
             line.append(", ".join(targets) or amount(kind, found))
         lines.append(line)
     return Table(title=title, text=text, header=header, lines=lines) if lines else None
+
+
+def formats(rows: list[JsonRow], title: str, text: str, *, judged: bool) -> Table | None:
+    """Return what methods of few bits a weight lose: of weights, or of ``judged`` models."""
+    found = [row for row in rows if row["kind"] == "formats"]
+    found = [row for row in found if ("divergence" in row["figures"]) == judged]
+    params = [row["params"] for row in found]
+    columns = [
+        ("data", [", ".join(filter(None, (p["data"], p.get("text")))) for p in params]),
+        ("method", [p["method"] for p in params]),
+        ("feedback", ["yes" if p["feedback"] else "" for p in params]),
+        ("kept, %", [f"{100 * p['kept']:g}" if p["kept"] else "" for p in params]),
+        ("bits per weight", [f"{row['figures']['bits_per_weight']:.3f}" for row in found]),
+        ("draws", [str(row["figures"]["draws"]) if judged else "" for row in found]),
+    ]
+    for name, digits in (("relative_error", 4), ("divergence", 3), ("perplexity", 3)):
+        if judged or name == "relative_error":
+            cells = [_range(row["figures"], name, digits) for row in found]
+            columns.append((HEADINGS[name], cells))
+    return from_columns(title, text, columns) if found else None
+
+
+def _range(figures: dict[str, Any], name: str, digits: int) -> str:
+    """Return the mean of a figure, and its range if it has one."""
+    mean, least, most = (f"{figures[name + end]:.{digits}f}" for end in ("", "_least", "_most"))
+    return mean if least == most else f"{mean} ({least}..{most})"

@@ -120,7 +120,7 @@ def spoil(folder, change):
         (["compress", "in", "out", *SMALL, "--jobs", "2", "--cluster", "tcp://localhost:1"],
          "give --jobs or --cluster, not both"),
         (["compress", "none", "out", *SMALL], "none: No such file"),
-        (["compress", ".", "out", *SMALL], ".: Is a directory"),
+        (["compress", ".", "out", *SMALL], ". has neither an index *.safetensors.index.json nor"),
         (["compress", "in", "in", *SMALL], "in is the input itself; the output must be another"),
         (["compress", "in", ".", *SMALL], ".: Is a directory"),
         (["compress", "in", "none/out", *SMALL], "none: No such directory"),

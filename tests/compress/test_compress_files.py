@@ -17,11 +17,11 @@ from seedbed.flow.compress.checkpoint import (
     Checkpoint,
     CheckpointError,
     Entry,
-    require_target,
 )
 from seedbed.flow.compress.decompress import decompress
 from seedbed.flow.compress.packed import KEY, Packed, Weights, pack_rows, unpack_rows
 from seedbed.flow.compress.pieces import cut, decode, to_bytes
+from seedbed.flow.compress.shards import require_target
 from seedbed.golden import seedlm
 from seedbed.spec import SeedlmConfig
 

@@ -148,6 +148,7 @@ COMMANDS = [
     ("demo zo", "report"),
     ("demo seedlm", "compress"),
     ("demo lm", "compress"),
+    ("demo formats", "compress"),
     ("demo personalise", "compress"),
     ("demo personalise-mlp", "report"),
     ("demo sparse", "report"),

@@ -35,6 +35,7 @@ READS = {
     ("replay-log", "first"): ["replay-log", "log", "bad", "-o", "out"],
     ("demo elasticzo", "start"): ["demo", "elasticzo", "--start", "bad", "--epochs", "1"],
     ("demo lm", "model"): ["demo", "lm", "--model", "bad"],
+    ("demo formats", "model"): ["demo", "formats", "--model", "bad", "--jobs", "1"],
     ("demo personalise", "model"): ["demo", "personalise", "--model", "bad"],
     **{
         (f"demo {name}", "data"): ["demo", name, "--data", "bad"]
@@ -68,8 +69,9 @@ OTHERS = {
     *((name, "build") for name in (
         "cocotb", "synth", "formal", "mutate", "measure", "statistics", "report", "explore",
         "board sim", "board build", "board report", "board load",
-        *(f"demo {demo}" for demo in ("instantft", "lm", "personalise", "personalise-mlp", "sparse",
-                                      "elasticzo", "elasticzo-choices", "zo", "seedlm")),
+        *(f"demo {demo}" for demo in ("instantft", "lm", "formats", "personalise",
+                                      "personalise-mlp", "sparse", "elasticzo", "elasticzo-choices",
+                                      "zo", "seedlm")),
     )),
     ("report", "docs"), ("demo lm", "keep"),
     *((f"board run {app}", name) for app, names in {
