@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
+from seedbed.boards.cli.report_run import report_run
 from seedbed.boards.cli.tour import tour
 from seedbed.flow.cli.app import app as command_line
 from seedbed.flow.cli.app import main
@@ -117,6 +118,9 @@ app.add_typer(
     typer.Typer(cls=Lazy, help="Run an application on a board, and compare it with its model."),
     name="run",
 )
+
+
+app.command("report-run")(report_run)
 
 
 @app.command("build")
