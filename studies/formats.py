@@ -321,8 +321,9 @@ def _show(result: dict[str, Any], console: Console) -> None:
 
 
 def rows(folder: Path) -> list[Row]:
-    """Return the report rows of all comparisons in ``folder``."""
-    return load_rows(folder.glob("formats-*/formats.json"), _rows)
+    """Return the report rows of all comparisons in ``folder``, random weights first."""
+    found = load_rows(folder.glob("formats-*/formats.json"), _rows)
+    return sorted(found, key=lambda row: ("text" in row.params, row.params["data"] not in RANDOM))
 
 
 def _rows(result: dict[str, Any]) -> list[Row]:

@@ -36,8 +36,7 @@ def _results(rows: list[dict[str, Any]], stem: str) -> str:
         "Lanes, cycles and area",
         "Compression",
         "Speed of the compressor",
-        "Formats of weights",
-        "Formats in a language model",
+        "Formats compared",
         "Compressed networks",
         "Ratios",
         "Correlation",
@@ -83,6 +82,10 @@ def _compression(rows: list[dict[str, Any]], stem: str) -> str:
 
 
 def _formats(rows: list[dict[str, Any]], stem: str) -> str:
+    return _tables(rows, {"Formats compared"})
+
+
+def _draws(rows: list[dict[str, Any]], stem: str) -> str:
     return _tables(rows, {"Formats of weights", "Formats in a language model"})
 
 
@@ -157,6 +160,7 @@ BLOCKS: dict[str, Callable[[list[dict[str, Any]], str], str]] = {
     "registers": _registers,
     "weights": _weights,
     "formats": _formats,
+    "draws": _draws,
 }
 
 

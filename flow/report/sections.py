@@ -139,6 +139,13 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
         of_kind("speed", figure="times_literal"),
     ),
     (
+        "Formats compared",
+        "Relative errors of random weights and of a model's matrices, and the divergence of a "
+        "language model from its float model, in nats, by text, without and with feedback of "
+        "errors. Figures are means. All bits count: codes, scales and tables.",
+        tables.formats_compared,
+    ),
+    (
         "Formats of weights",
         "Relative error of each method on the same weights: that of all matrices together, and in "
         "parentheses the range over matrices. All bits count: codes, scales, tables, and 48 for "

@@ -17,7 +17,8 @@ from seedbed.flow.report.table import (
 )  # fmt: skip
 
 __all__ = [
-    "DESIGN", "HIGHLIGHTS", "amount", "commands", "formats", "highlights", "job_resources",
+    "DESIGN", "HIGHLIGHTS", "amount", "commands", "formats", "formats_compared", "highlights",
+    "job_resources",
     "matrix_vector", "merge_designs", "paper_comparison", "status", "surviving_mutants",
     "zeroth_order",
 ]  # fmt: skip
@@ -234,6 +235,34 @@ def formats(rows: list[JsonRow], title: str, text: str, *, judged: bool) -> Tabl
         if judged or name == "relative_error":
             cells = [_range(row["figures"], name, digits) for row in found]
             columns.append((HEADINGS[name], cells))
+    return from_columns(title, text, columns) if found else None
+
+
+def formats_compared(rows: list[JsonRow], title: str, text: str) -> Table | None:
+    """Return a line for each method without kept weights, with a column for each kind of data."""
+    found = [row for row in rows if row["kind"] == "formats" and not row["params"]["kept"]]
+    cells: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in found:
+        params = row["params"]
+        key = params["data"], params.get("text", ""), params["feedback"], params["method"]
+        cells[key] = row["figures"]
+    methods = list(dict.fromkeys(key[3] for key in cells))
+
+    def column(key: tuple[Any, ...], name: str) -> list[str]:
+        values = (cells.get((*key, method), {}).get(name) for method in methods)
+        return ["" if value is None else f"{value:.3f}" for value in values]
+
+    columns, bits = [("method", methods)], [""]
+    for data, judged in dict.fromkeys(key[:2] for key in cells):
+        plain = data, judged, False
+        if column(plain, "bits_per_weight") != bits:
+            bits = column(plain, "bits_per_weight")
+            columns.append((f"bits per weight, {data}", bits))
+        if not judged:
+            columns.append((f"error, {data}", column(plain, "relative_error")))
+            continue
+        columns.append((f"divergence, {judged}", column(plain, "divergence")))
+        columns.append((f"with feedback, {judged}", column((data, judged, True), "divergence")))
     return from_columns(title, text, columns) if found else None
 
 

@@ -1,6 +1,8 @@
 """The comparison of formats: random weights, a checkpoint in shards, and a small language model."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,11 +13,14 @@ from safetensors.numpy import load_file, save_file
 from seedbed.flow.compress import methods
 from seedbed.flow.compress.checkpoint import CheckpointError
 from seedbed.flow.report import docs
+from seedbed.flow.report.report import document
+from seedbed.flow.report.row import load_rows, saved_rows
 from seedbed.flow.report.sections import sections
 from seedbed.golden import language_model
 from seedbed.spec import SeedlmConfig
 from seedbed.studies import formats
 
+ROOT = Path(__file__).parents[2]
 FEW = {
     "groups of 32": methods.METHODS["groups of 32"],
     "SeedLM": methods._Packed(SeedlmConfig(block=4, latent=2, width=5)),
@@ -147,17 +152,32 @@ def test_rows_of_the_report(tmp_path):
         formats.run_formats(model, tmp_path / f"formats-{name}", seeds=2, lines=1)
     rows = [json.loads(json.dumps(row.to_json())) for row in formats.rows(tmp_path)]
     assert len({row["config"] for row in rows}) == len(rows)
-    weights, judged, commands = sections(rows)
-    assert [t.title for t in (weights, judged, commands)] == [
-        "Formats of weights", "Formats in a language model", "Commands",
+    compared, weights, judged, commands = sections(rows)
+    assert [t.title for t in (compared, weights, judged, commands)] == [
+        "Formats compared", "Formats of weights", "Formats in a language model", "Commands",
     ]  # fmt: skip
+    assert compared.header == [
+        "method", "bits per weight, Gaussian", "error, Gaussian", "error, Laplace",
+        "bits per weight, model", "divergence, a", "with feedback, a",
+    ]  # fmt: skip
+    assert [line[0] for line in compared.lines] == list(FEW)
+    assert all(all(line) for line in compared.lines)
     assert weights.header == ["data", "method", "kept, %", "bits per weight", "relative error"]
     assert weights.lines[0][:4] == ["Gaussian", "groups of 32", "", "4.500"]
     assert judged.header[-3:] == ["relative error", "divergence, nats", "perplexity"]
     assert [line[0] for line in judged.lines] == ["model, a"] * len(judged.lines)
     assert {line[2] for line in judged.lines} == {"", "yes"}
-    filled = docs.fill("<!-- generated: formats -->\n<!-- end -->\n", rows, "compress")
+    filled = docs.fill("<!-- generated: draws -->\n<!-- end -->\n", rows, "compress")
     assert filled.count("| Laplace | SeedLM |") == 2
+
+
+@pytest.mark.parametrize("block", ["formats", "draws"])
+def test_tables_of_the_page_are_those_of_the_published_rows(block):
+    rows = load_rows([ROOT / "docs/figures/demo_formats.json"], saved_rows)
+    plain = document(rows)["rows"]
+    page = (ROOT / "docs/compress.md").read_text()
+    (found,) = re.findall(rf"<!-- generated: {block} -->.*?<!-- end -->", page, re.DOTALL)
+    assert docs.fill(found, plain, "compress") == found
 
 
 def test_the_command(tmp_path, called):
