@@ -1,5 +1,7 @@
 """Golden model of the trellis code: states, values, packing, decoding and the exact search."""
 
+from functools import lru_cache
+
 import numpy as np
 
 from seedbed.golden.checks import require_integers
@@ -8,9 +10,12 @@ from seedbed.spec.trellis import EXPONENTS, TrellisConfig
 __all__ = ["decode", "pack", "search", "states", "symbols", "table", "unpack", "values"]
 
 
+@lru_cache(maxsize=4)
 def table(config: TrellisConfig) -> np.ndarray:
     """Return the value of each state, int64 of shape (2^L,)."""
-    return values(config, np.arange(1 << config.state_bits))
+    found = values(config, np.arange(1 << config.state_bits))
+    found.flags.writeable = False
+    return found
 
 
 def values(config: TrellisConfig, found: np.ndarray) -> np.ndarray:
@@ -26,15 +31,20 @@ def values(config: TrellisConfig, found: np.ndarray) -> np.ndarray:
     return total
 
 
-def states(config: TrellisConfig, codes: np.ndarray, start: int = 0) -> np.ndarray:
-    """Return the states after each symbol, int64 of the shape of ``codes``, (..., columns)."""
+def states(config: TrellisConfig, codes: np.ndarray, starts: np.ndarray | int = 0) -> np.ndarray:
+    """Return the states after each symbol, int64 of the shape of ``codes``, (..., columns).
+
+    ``starts`` are the states before the first symbols.
+    """
     codes = require_integers("symbols", codes, 0, (1 << config.bits) - 1)
-    state = np.full(codes.shape[:-1], start, np.int64)
-    found = np.empty(codes.shape, np.int64)
-    for t in range(codes.shape[-1]):
-        state = (state << config.bits | codes[..., t]) & ((1 << config.state_bits) - 1)
-        found[..., t] = state
-    return found
+    found = np.zeros(codes.shape, np.int64)
+    shifts = range(0, config.state_bits, config.bits)
+    # A state is a window of symbols: the last one in its lowest bits.
+    for age, shift in enumerate(shifts):
+        found[..., age:] |= codes[..., : codes.shape[-1] - age] << shift
+        if age < codes.shape[-1]:
+            found[..., age] |= np.asarray(starts) << shift + config.bits
+    return found & ((1 << config.state_bits) - 1)
 
 
 def symbols(config: TrellisConfig, stream: np.ndarray, columns: int) -> np.ndarray:
@@ -69,7 +79,7 @@ def decode(config: TrellisConfig, raw: np.ndarray, columns: int) -> np.ndarray:
     """Return the weights of packed rows as float64 (rows, columns)."""
     codes, mantissas, exponents = unpack(config, raw, columns)
     scales = np.ldexp(mantissas.astype(np.float64), exponents.astype(np.int64))
-    return values(config, states(config, codes)) * scales[:, None]
+    return table(config)[states(config, codes)] * scales[:, None]
 
 
 def search(
@@ -80,7 +90,7 @@ def search(
 ) -> np.ndarray:
     """Return the symbols of the least error, uint8 of shape (rows, columns): Viterbi's algorithm.
 
-    Minimises the sum over t of ``weights[t] (targets[t] - value_t)^2`` of each row. Of paths with
+    Minimises the sum over t of ``weights_t (target_t - value_t)^2`` of each row. Of paths with
     equal errors it returns any.
 
     Parameters
@@ -91,7 +101,7 @@ def search(
     targets
         (rows, columns) numbers, divided by the row's scale.
     weights
-        (columns,) numbers of 0 or more, or ``None``.
+        Numbers of 0 or more, (rows, columns) or (columns,), or ``None``.
     starts
         (rows,) states before the first symbol; ``None`` is 0.
 
@@ -100,6 +110,7 @@ def search(
     """
     rows, columns = targets.shape
     low = 1 << config.history
+    weights = np.broadcast_to(1.0 if weights is None else weights, targets.shape)
     levels = table(config).astype(np.float64)
     costs = np.full((rows, 1 << config.state_bits), np.inf)
     costs[np.arange(rows), 0 if starts is None else starts] = 0
@@ -110,7 +121,7 @@ def search(
         back[t] = before.argmin(axis=1)
         least = np.repeat(before.min(axis=1), 1 << config.bits, axis=1)
         errors = (targets[:, t, None] - levels) ** 2
-        costs = least + (errors if weights is None else weights[t] * errors)
+        costs = least + weights[:, t, None] * errors
     state = costs.argmin(axis=1)
     found = np.empty((rows, columns), np.uint8)
     for t in reversed(range(columns)):

@@ -7,15 +7,15 @@ from typing import ClassVar
 
 from seedbed.spec.checks import require_int
 
-__all__ = ["BITS", "CODES", "EXPONENTS", "STATE_BITS", "Code", "TrellisConfig", "draw"]
+__all__ = ["BITS", "CODES", "EXPONENTS", "STATE_BITS", "Code", "TrellisConfig", "draw", "draw_mask"]
 
 #: Of each field, of each bit, the lowest first: the state bits whose XOR is that bit, as a mask.
 Code = tuple[tuple[int, ...], ...]
 
 #: Bits of a weight that there are.
 BITS = (2, 3, 4)
-#: Least and greatest number of bits of a state.
-STATE_BITS = (4, 16)
+#: The greatest number of bits of a state; the least is twice that of a weight.
+STATE_BITS = 16
 #: Exponents of a row's scale, a byte in two's complement.
 EXPONENTS = (-128, 127)
 
@@ -46,7 +46,7 @@ class TrellisConfig:
     bits
         k, bits of a symbol, 2, 3 or 4.
     state_bits
-        L, bits of a state, 4..16 and more than k.
+        L, bits of a state, 2 k..16.
     code
         Of each of F fields, 1..8, the masks of its B bits, 1..8, the lowest bit first: numbers
         1 .. 2^L - 1. ``None`` is the code of :data:`CODES`.
@@ -64,12 +64,7 @@ class TrellisConfig:
 
     def __post_init__(self) -> None:
         require_int("bits", self.bits, BITS[0], BITS[-1])
-        require_int("state_bits", self.state_bits, *STATE_BITS)
-        if self.state_bits <= self.bits:
-            raise ValueError(
-                f"state_bits must be more than the {self.bits} bits of a weight, not "
-                f"{self.state_bits}"
-            )
+        require_int("state_bits", self.state_bits, 2 * self.bits, STATE_BITS)
         code = self.code
         if code is None:
             if (self.bits, self.state_bits) not in CODES:
@@ -129,21 +124,27 @@ def _require_code(code: object, state_bits: int) -> Code:
     return tuple(tuple(field) for field in code)
 
 
-def draw(
-    state_bits: int, seed: int, *, fields: int = 4, field_bits: int = 5, taps: int = 3
-) -> Code:
-    """Return a random code of different masks: each is of ``taps`` state bits, or, if 0, of any."""
-    random = Random(seed)
+def draw_mask(random: Random, state_bits: int, taps: int) -> int:
+    """Return a random mask of ``taps`` state bits or, if 0, of any number of them but none."""
 
     def below(limit: int) -> int:
         # Python guarantees the same numbers in every version for random() only.
         return int(random.random() * limit)
 
+    mask = 0 if taps else 1 + below((1 << state_bits) - 1)
+    while mask.bit_count() < taps:
+        mask |= 1 << below(state_bits)
+    return mask
+
+
+def draw(
+    state_bits: int, seed: int, *, fields: int = 4, field_bits: int = 5, taps: int = 3
+) -> Code:
+    """Return a random code, whose masks are different: see :func:`draw_mask`."""
+    random = Random(seed)
     found: list[int] = []
     while len(found) < fields * field_bits:
-        mask = 0 if taps else 1 + below((1 << state_bits) - 1)
-        while mask.bit_count() < taps:
-            mask |= 1 << below(state_bits)
+        mask = draw_mask(random, state_bits, taps)
         if mask not in found:
             found.append(mask)
     return tuple(tuple(found[f * field_bits :][:field_bits]) for f in range(fields))
