@@ -1,4 +1,4 @@
-"""Golden model of the decompressor of trellis-coded weights: beats of symbols to beats of weights."""
+"""Golden model of the decompressor of trellis-coded weights: beats of symbols to weights."""
 
 import numpy as np
 

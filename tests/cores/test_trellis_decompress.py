@@ -19,7 +19,7 @@ CONFIGS = [
     TrellisDecompressConfig(state_bits=12, lanes=2),
     # The longest and the shortest state.
     TrellisDecompressConfig(bits=2, state_bits=16, lanes=5, code=draw(16, 1)),
-    TrellisDecompressConfig(bits=3, state_bits=4, lanes=2, code=draw(4, 1, field_bits=1)),
+    TrellisDecompressConfig(bits=2, state_bits=4, lanes=2, code=draw(4, 1, field_bits=1)),
     # Two and eight fields, with the fewest and the most bits; dense masks.
     TrellisDecompressConfig(state_bits=9, lanes=2, code=draw(9, 2, fields=2, field_bits=1)),
     TrellisDecompressConfig(state_bits=11, lanes=2, code=draw(11, 3, fields=8, field_bits=8)),
