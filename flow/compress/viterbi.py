@@ -18,7 +18,7 @@ from seedbed.flow.compress.compiled import STRICT, compiled
 from seedbed.golden import trellis
 from seedbed.spec.trellis import BITS, TrellisConfig
 
-__all__ = ["levels", "viterbi"]
+__all__ = ["viterbi"]
 
 #: Cost of what cannot be reached.
 NEVER = np.float32(1e30)
@@ -33,12 +33,11 @@ def _search(bits: int) -> Callable:
     # states that follow neighbouring histories, and the histories of the next weight are reordered.
     wide = bits == 4
 
-    def search(level, targets, weights, states, back, codes):
+    def search(level, values, targets, weights, states, back, codes, found):
         """Decide the first weights of each row, as many as ``codes`` has columns.
 
-        ``level`` is (fan, groups, fan) of :func:`levels`, ``targets`` and ``weights`` are (rows,
-        columns), float32. ``states`` are those before the first weight and, afterwards, those after
-        the last decided one. ``back`` is scratch, (columns or more, histories).
+        ``level`` is as :func:`_levels` returns it, ``back`` is scratch, (columns, histories). The
+        other parameters are those of :func:`viterbi`.
         """
         outer, inner = level.shape[1:]
         groups = outer if wide else inner
@@ -86,6 +85,7 @@ def _search(bits: int) -> Callable:
                 state = np.int64(back[t, place]) << shift | history
                 if t < codes.shape[1]:
                     codes[row, t] = state & (fan - 1)
+                    found[row, t] = values[state]
                     if t == codes.shape[1] - 1:
                         states[row] = state
                 history = state >> bits
@@ -97,21 +97,24 @@ _SEARCHES = {bits: _search(bits) for bits in BITS}
 
 
 @lru_cache(maxsize=4)
-def levels(config: TrellisConfig) -> np.ndarray:
-    """Return the values of all states in the order of the compiled search, float32."""
+def _levels(config: TrellisConfig) -> tuple[np.ndarray, np.ndarray]:
+    """Return the values of all states in the order of the compiled search, and in their order."""
     fan = 1 << config.bits
-    found = trellis.table(config).astype(np.float32).reshape(fan, -1, fan)
-    return found if config.bits == 4 else np.ascontiguousarray(found.transpose(0, 2, 1))
+    values = trellis.table(config).astype(np.float32)
+    found = values.reshape(fan, -1, fan)
+    return found if config.bits == 4 else np.ascontiguousarray(found.transpose(0, 2, 1)), values
 
 
 def viterbi(
     config: TrellisConfig, targets: np.ndarray, weights: np.ndarray, states: np.ndarray,
     decided: int | None = None,
-) -> np.ndarray:  # fmt: skip
-    """Return the symbols of the least error, uint8 of shape (rows, ``decided``), of each row.
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Return the symbols of the least error of each row, uint8, and their values, float32.
 
     Parameters
     ----------
+    config
+        The code.
     targets, weights
         float32 of shape (rows, columns): what to approximate, divided by the row's scale, and the
         weights of the squares of the errors.
@@ -119,11 +122,13 @@ def viterbi(
         int64 of shape (rows,): the states before the first weight. They become those after the last
         decided one.
     decided
-        Weights that are decided, of those that are regarded; by default all.
+        How many weights are decided, of those that are regarded; by default all.
 
-    Memory is one byte for each column and history, 2^(L - k).
+    Memory is 2^(L - k) bytes for each column.
     """
-    codes = np.empty((len(targets), targets.shape[1] if decided is None else decided), np.uint8)
+    shape = len(targets), targets.shape[1] if decided is None else decided
+    codes, found = np.empty(shape, np.uint8), np.empty(shape, np.float32)
     back = np.empty((targets.shape[1], 1 << config.history), np.uint8)
-    _SEARCHES[config.bits](levels(config), targets, weights, states, back, codes)
-    return codes
+    search = _SEARCHES[config.bits]
+    search(*_levels(config), targets, weights, states, back, codes, found)
+    return codes, found

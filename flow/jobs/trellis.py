@@ -38,8 +38,7 @@ def gaussian_error(config: TrellisConfig, rows: np.ndarray) -> float:
     least = 1.0
     for scale in SCALES:
         targets = (rows * (table.std() * scale)).astype(np.float32)
-        codes = viterbi(config, targets, np.ones_like(targets), np.zeros(len(rows), np.int64))
-        found = table[trellis.states(config, codes)]
+        _, found = viterbi(config, targets, np.ones_like(targets), np.zeros(len(rows), np.int64))
         factor = (found * rows).sum() / max((found * found).sum(), 1)
         wrong = ((rows - factor * found) ** 2).sum()
         least = min(least, float(np.sqrt(wrong / (rows**2).sum())))
@@ -50,11 +49,11 @@ def search(
     bits: int,
     state_bits: int,
     *,
-    fields: int = 4,
+    fields: int = 3,
     field_bits: int = 5,
     taps: int = 3,
-    draws: int = 200,
-    steps: int = 1000,
+    draws: int = 300,
+    steps: int = 1500,
     weights: int = 1 << 15,
     seed: int = 0,
     progress: Callable[[int, float], None] = lambda _done, _error: None,

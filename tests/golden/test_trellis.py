@@ -35,7 +35,7 @@ def test_refused(fields, error, message):
 
 def test_derived_sizes():
     config = TrellisConfig()
-    assert (config.peak, config.width, config.field_bits, config.history) == (124, 8, 5, 8)
+    assert (config.peak, config.width, config.field_bits, config.history) == (93, 8, 5, 8)
     small = TrellisConfig(bits=2, state_bits=4, code=SMALL)
     assert (small.peak, small.width, small.field_bits, small.history) == (6, 4, 2, 2)
 
@@ -45,7 +45,7 @@ def test_codes_of_the_table_have_values_in_the_range(bits, state_bits):
     config = TrellisConfig(bits=bits, state_bits=state_bits)
     found = trellis.table(config)
     assert np.abs(found).max() <= config.peak
-    assert not (found % 2).any()
+    assert (found % 2).all()
     # Each bit of each field is 1 in half of the states.
     assert found.mean() == 0
 
@@ -105,9 +105,9 @@ def test_search_finds_the_least_error(bits, seed, weighted):
         assert errors(row) == pytest.approx(errors(every).min(), rel=1e-12)
 
 
-@pytest.mark.parametrize(("bits", "most"), [(4, 0.09), (3, 0.16), (2, 0.3)])
+@pytest.mark.parametrize(("bits", "most"), [(4, 0.0755), (3, 0.142), (2, 0.275)])
 def test_error_of_gaussian_weights(bits, most):
-    """Shannon's limit is 2^-k; at 4 bits, 12 bits of state reach about 0.074."""
+    """Shannon's limit is 2^-k; at 4 bits, 12 bits of state reach 0.072."""
     config = TrellisConfig(bits=bits)
     rows = np.random.default_rng(1).normal(size=(8, 512))
     scale = 1 / trellis.table(config).std()
