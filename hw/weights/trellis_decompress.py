@@ -1,6 +1,7 @@
 """Decompressor of trellis-coded weights: every lane reads a window of the stored bits."""
 
 from functools import reduce
+from itertools import zip_longest
 from operator import xor
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value, signed
@@ -27,7 +28,7 @@ def beat_layout(config: TrellisDecompressConfig) -> data.StructLayout:
 
 def latency(config: TrellisDecompressConfig) -> int:
     """Return :attr:`TrellisDecompress.latency`."""
-    return (len(config.masks) - 1).bit_length()
+    return max(1, (len(config.masks) - 1).bit_length())
 
 
 class TrellisDecompress(wiring.Component):
@@ -44,10 +45,10 @@ class TrellisDecompress(wiring.Component):
     The state of every lane is a window of the beat and of the L - k bits before the beat. It does
     not depend on the state of another lane: there is no recurrence, no table and no multiplier.
 
-    Fields are added two by two, with registers after each addition. Two fields a and b have the
-    term 2 (a + b + 1 - 2^B): the 1 is a carry input, and the sum of all terms -2^B is a bit above
-    the last operand. All stages have a common enable: the last one is empty or its beat is
-    transferred.
+    With the signed numbers s_f = field_f - 2^(B - 1), the weight is 2 (sum of s_f) + F. They are
+    added two by two, with registers after each addition. The first additions have a carry input,
+    which together with the weight's lowest bit gives the F. All stages have a common enable: the
+    last one is empty or its beat is transferred.
 
     Parameters
     ----------
@@ -118,20 +119,30 @@ class TrellisDecompress(wiring.Component):
 
     def _weight(self, m, state, enable, lane) -> Value:
         """Return the weight of a state, ``latency`` cycles later."""
-        terms = [Cat(_parity(state, mask) for mask in field) for field in self.config.masks]
+        terms = [_centred(state, masks) for masks in self.config.masks]
         for stage in range(self.latency):
-            carry = Cat() if stage else Const(1, 1)
             sums = []
-            for number, (a, b) in enumerate(zip(terms[::2], terms[1::2], strict=True)):
-                top = Const(1, 1) if len(terms) == 2 else Cat()
-                total = (Cat(carry, a) + Cat(carry, b, top))[len(carry) :]
-                term = Signal(len(a) + 1, reset_less=True, name=f"sum_{lane}_{stage}_{number}")
+            for number, (a, b) in enumerate(zip_longest(terms[::2], terms[1::2])):
+                shape = signed(len(a) + (b is not None))
+                term = Signal(shape, reset_less=True, name=f"sum_{lane}_{stage}_{number}")
+                if b is None:
+                    total = a
+                elif stage:
+                    total = a + b
+                else:
+                    # The bit below the lowest one is the carry input.
+                    total = (Cat(1, a).as_signed() + Cat(1, b).as_signed()) >> 1
                 with m.If(enable):
                     m.d.sync += term.eq(total)
                 sums.append(term)
             terms = sums
-        # A weight is twice an integer.
-        return Cat(Const(0, 1), terms[0]).as_signed()
+        return Cat(Const(len(self.config.masks) % 2, 1), terms[0]).as_signed()
+
+
+def _centred(state, masks) -> Value:
+    """Return field - 2^(B - 1) of a state, a signed number of B bits."""
+    *low, high = (_parity(state, mask) for mask in masks)
+    return Cat(*low, ~high).as_signed()
 
 
 def _parity(state, mask) -> Value:

@@ -56,7 +56,7 @@ def weights(dut: TrellisDecompress) -> Module:
         with m.If(valid):
             if stage < dut.latency:
                 m.d.comb += Assert(last == inside[f"last_d{stage}"])
-                _assert_pairs(m, config, inside, states)
+                _assert_sums(m, config, inside, states)
     m.d.comb += Assert(dut.o.valid == valid)
     most = (1 << config.field_bits) - 1
     with m.If(valid):
@@ -72,13 +72,17 @@ def weights(dut: TrellisDecompress) -> Module:
     return m
 
 
-def _assert_pairs(m: Module, config: TrellisDecompressConfig, inside, states) -> None:
-    """Assert that the sums of two fields, of a code of four, are those of the states."""
+def _assert_sums(m: Module, config: TrellisDecompressConfig, inside, states) -> None:
+    """Assert that the sums of the first stage, of a code of three fields, are those of the states.
+
+    A field of B bits is less by 2^(B - 1), and the sum of two of them is one more.
+    """
+    half = 1 << (config.field_bits - 1)
     for lane, state in enumerate(states):
-        a, b, c, d = fields(config, state)
+        a, b, c = fields(config, state)
         m.d.comb += [
-            Assert(inside[f"sum_{lane}_0_0"] == a + b + 1),
-            Assert(inside[f"sum_{lane}_0_1"] == c + d + 1),
+            Assert(inside[f"sum_{lane}_0_0"] == a + b + 1 - 2 * half),
+            Assert(inside[f"sum_{lane}_0_1"] == c - half),
         ]
 
 
@@ -91,8 +95,8 @@ SHIFTED = Mutant(
 REVERSED = Mutant(
     "the symbols of a beat are reversed", "*reversed(list(beat.symbols))", "*beat.symbols"
 )
-NO_CARRY = Mutant("a pair is one less", "stage else Const(1, 1)", "stage else Const(0, 1)")
-NOT_CENTRED = Mutant("weights are not centred", "Const(1, 1) if len(terms) == 2", "Cat() if 1")
+NO_CARRY = Mutant("a sum is one less", "Cat(1, b).as_signed()", "Cat(Const(0), b).as_signed()")
+NOT_CENTRED = Mutant("fields are not centred", "Cat(*low, ~high)", "Cat(*low, high)")
 ALL_RUNS = Mutant(
     "the pipeline is always enabled", "enable.eq(~self.o.valid | self.o.ready)", "enable.eq(1)"
 )
@@ -125,7 +129,7 @@ PROOFS = (
         bits=3,
         state_bits=6,
         lanes=4,
-        code=draw(6, 1, field_bits=2),
+        code=draw(6, 1, fields=3, field_bits=2),
     ),
     _proof(
         "2x9",

@@ -20,8 +20,9 @@ CONFIGS = [
     # The longest and the shortest state.
     TrellisDecompressConfig(bits=2, state_bits=16, lanes=5, code=draw(16, 1)),
     TrellisDecompressConfig(bits=2, state_bits=4, lanes=2, code=draw(4, 1, field_bits=1)),
-    # Two and eight fields, with the fewest and the most bits; dense masks.
+    # All numbers of fields, with the fewest and the most bits; dense masks.
     TrellisDecompressConfig(state_bits=9, lanes=2, code=draw(9, 2, fields=2, field_bits=1)),
+    *(TrellisDecompressConfig(lanes=1, code=draw(12, f, fields=f)) for f in range(1, 9)),
     TrellisDecompressConfig(state_bits=11, lanes=2, code=draw(11, 3, fields=8, field_bits=8)),
     TrellisDecompressConfig(state_bits=12, lanes=2, code=draw(12, 4, taps=0)),
 ]
@@ -42,7 +43,7 @@ def test_every_state():
     simulate(TrellisDecompress(config), Case(phases=[phase(config, [row])], quiet=True))
 
 
-@pytest.mark.parametrize(("fields", "latency"), [(2, 1), (4, 2), (8, 3)])
+@pytest.mark.parametrize(("fields", "latency"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (8, 3)])
 def test_latency_and_throughput(fields, latency):
     config = TrellisDecompressConfig(lanes=2, code=draw(12, 5, fields=fields))
     dut = TrellisDecompress(config)
@@ -53,7 +54,7 @@ def test_latency_and_throughput(fields, latency):
     assert transfers["i"] == list(range(first, first + len(transfers["i"]) * dut.interval))
 
 
-@pytest.mark.parametrize("flipped", [0, 1, 2, 3])
+@pytest.mark.parametrize("flipped", [0, 1, 2])
 def test_case_detects_another_code(flipped):
     """A decompressor with another tap, in any field, does not pass."""
     right = TrellisDecompressConfig(lanes=2)
@@ -70,8 +71,6 @@ def test_case_detects_another_code(flipped):
         ({"lanes": 0}, ValueError, r"lanes must be in 1\.\.1024, not 0"),
         ({"lanes": 2.0}, TypeError, r"lanes must be an integer in 1\.\.1024, not 2\.0"),
         ({"bits": 5}, ValueError, r"bits must be in 2\.\.4, not 5"),
-        ({"code": draw(12, 1, fields=3)}, ValueError, "code must have 2, 4 or 8 fields, not 3"),
-        ({"code": draw(12, 1, fields=1)}, ValueError, "code must have 2, 4 or 8 fields, not 1"),
     ],
 )
 def test_refuses(params, error, sentence):
