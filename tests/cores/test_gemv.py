@@ -59,6 +59,16 @@ CONFIGS = [
         vectors=2, entries=0, value_width=6, number_width=4, most_shift=3,
     ),
     GemvConfig(**SMALL, plain_width=12, vectors=4, entries=30),
+    # Codes of a trellis: a history of more bits than a beat; bits of a beat that are not read.
+    GemvConfig(decode="trellis", beat_bits=32, columns=40, row_width=8, activation_width=7),
+    GemvConfig(
+        decode="trellis", bits=2, beat_bits=16, state_bits=12, columns=40, row_width=8,
+        activation_width=5, vectors=2, entries=20, value_width=6, number_width=4, most_shift=3,
+    ),
+    GemvConfig(
+        decode="trellis", bits=3, state_bits=8, beat_bits=40, columns=40, row_width=8, vectors=4,
+        activation_width=32,
+    ),
 ]  # fmt: skip
 
 
@@ -71,7 +81,7 @@ def random_job(config, seed=1, **shape):
     return Job.random(config, np.random.default_rng(seed), **shape)
 
 
-@pytest.mark.parametrize(("index", "plain"), [(0, False), (0, True), (9, False)])
+@pytest.mark.parametrize(("index", "plain"), [(0, False), (0, True), (9, False), (12, False)])
 @pytest.mark.parametrize("beats", [1, 3])
 def test_latency_and_throughput(index, plain, beats):
     config = CONFIGS[index]
