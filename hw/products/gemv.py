@@ -112,10 +112,10 @@ class Gemv(wiring.Component):
     ``sum`` 0, and the beats of vector, weights, scales and entries are discarded from the error on
     until the next command. The errors are ``shape`` (a field of the command out of range),
     ``vector`` or ``row`` (a ``last`` that is missing or too early), ``cleared``, and those of
-    entries: ``order``, ``repeated`` and ``range``. An error of the side path is reported when all rows of W have come.
-    The sources must have stopped before the next command. After an error, its data is sent after
-    its transfer, because what comes with it is discarded. A command with ``clear`` ends the
-    discarding and has no other effect.
+    entries: ``order``, ``repeated`` and ``range``. An error of the side path is reported when all
+    rows of W have come. The sources must have stopped before the next command. After an error, its
+    data is sent after its transfer, because what comes with it is discarded. A command with
+    ``clear`` ends the discarding and has no other effect.
 
     Latency: ``latency`` cycles from the last beat of a row to its result, ``plain_latency`` with
     uncompressed weights.

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from seedbed.golden import seedlm
-from seedbed.golden import trellis
+from seedbed.golden import seedlm, trellis
 from seedbed.golden.gemv import Gemv, lut4_rows, trellis_rows
 from seedbed.golden.packing import decode_lut4, encode_lut4
 from seedbed.spec import GemvConfig
