@@ -40,10 +40,9 @@ def states(config: TrellisConfig, codes: np.ndarray, starts: np.ndarray | int = 
     found = np.zeros(codes.shape, np.int64)
     shifts = range(0, config.state_bits, config.bits)
     # A state is a window of symbols: the last one in its lowest bits.
-    for age, shift in enumerate(shifts):
+    for age, shift in zip(range(codes.shape[-1]), shifts, strict=False):
         found[..., age:] |= codes[..., : codes.shape[-1] - age] << shift
-        if age < codes.shape[-1]:
-            found[..., age] |= np.asarray(starts) << shift + config.bits
+        found[..., age] |= np.asarray(starts) << shift + config.bits
     return found & ((1 << config.state_bits) - 1)
 
 
