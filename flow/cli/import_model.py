@@ -126,8 +126,9 @@ def _figures(found: Any, data: Path | None) -> dict[str, Any]:
 #: What each accuracy is of.
 ARITHMETICS = {
     "float": "float32",
-    "fixed point": "conv_engine, instantft: {values} and {weights_format}",
-    "int8": "zo_trainer: int8, without biases",
+    "conv_engine": "{values}, weights {weights_format}",
+    "instantft": "{values}, weights {weights_format}, images of bytes",
+    "zo_trainer": "int8, without biases, images of bytes",
 }
 
 
@@ -143,33 +144,37 @@ def _show(document: dict[str, Any]) -> None:
         for layer in document["layers"]
     ]
     show_table(out, header, lines)
-    for note in document["notes"]:
-        out.print(note, markup=False, highlight=False, soft_wrap=True)
+    for line in document["notes"]:
+        out.print(line, markup=False, highlight=False, soft_wrap=True)
     if "accuracy" in document:
         accuracy = document["accuracy"]
         lines = [
-            [text.format_map(document), _share(accuracy[name])]
+            [name, text.format_map(document), _share(accuracy[name])]
             for name, text in ARITHMETICS.items()
         ]
         title = f"{accuracy['images']:,} images of {accuracy['data']}"
-        show_table(out, ["arithmetic", "accuracy"], lines, title=title)
+        show_table(out, ["", "numbers", "accuracy"], lines, title=title)
     header = [
         "core", "lanes", "ways", "cycles a sample", "rows", "weights, kbit", "activations, kbit",
         "multipliers", "block RAMs of an ECP5", "devices",
     ]  # fmt: skip
     lines = []
     for size in document["cores"]:
-        line = [size["core"], size["lanes"], size["ways"]]
         if size["problem"]:
-            lines.append([*line, *[""] * 6, size["problem"]])
             continue
+        line = [size["core"], size["lanes"], size["ways"]]
         line += [f"{size[key]:,}" for key in ("cycles", "rows")]
         line += [f"{size[key] / 1024:,.0f}" for key in ("weight_bits", "activation_bits")]
         line += [size["multipliers"], size["block_rams"], ", ".join(size["fits"]) or "none"]
         lines.append(line)
     show_table(out, header, lines)
-    for path in (document["network"], document["weights"]):
-        out.print(path, markup=False, highlight=False, soft_wrap=True)
+    problems = [
+        f"{size['core']} with {size['lanes']} lanes: {size['problem']}"
+        for size in document["cores"]
+        if size["problem"]
+    ]
+    for line in (*problems, document["network"], document["weights"]):
+        out.print(line, markup=False, highlight=False, soft_wrap=True)
     form = f"--set values={document['values']} --set weights={document['weights_format']}"
     err.print(
         f"Next: seedbed verilog conv_engine --set network={document['network']} {form}",
