@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Figures of a network: accuracy in float and in the integers of cores, and what the cores take."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Models that are imported: against ONNX's reference, and a sentence for each that is refused."""
 
 import json
