@@ -170,6 +170,36 @@ def test_a_network_gives_what_onnx_gives(name, tmp_path):
     assert {value.dtype for value in found.parameters.values()} == {np.dtype(np.float32)}
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["converted/test_Linear", "converted/test_Linear_no_bias", "operator/test_operator_conv"],
+)
+def test_an_export_of_pytorch_gives_what_pytorch_gave(name):
+    """The files are in the package of onnx. Tolerance: the order of float32 sums."""
+    folder = Path(onnx.__file__).parent / f"backend/test/data/pytorch-{name}"
+    found = onnx_file.read(folder / "model.onnx")
+    x, y = (
+        numpy_helper.to_array(onnx.load_tensor(folder / "test_data_set_0" / file))
+        for file in ("input_0.pb", "output_0.pb")
+    )
+    x = x.reshape(len(x), *found.network.layers[0].inputs)
+    z = floating.logits(found.network, found.parameters, x)
+    np.testing.assert_allclose(z, y.reshape(z.shape), rtol=1e-5, atol=1e-6)
+
+
+def test_every_export_of_pytorch_is_imported_or_refused():
+    """A refusal is one line with the file's name."""
+    folder = Path(onnx.__file__).parent / "backend/test/data"
+    paths = sorted(folder.glob("pytorch-*/*/model.onnx"))
+    assert len(paths) > 90
+    for path in paths:
+        try:
+            onnx_file.read(path)
+        except ValueError as problem:
+            assert str(problem).startswith(f"{path}: ")
+            assert "\n" not in str(problem)
+
+
 def test_the_layers_of_a_network():
     network = NetworkConfig(
         (
@@ -483,6 +513,43 @@ def test_bad_data_is_refused(arrays, sentence, tmp_path, called):
     assert err.startswith("error: data.npz")
     assert sentence in err
     assert not (tmp_path / "made").exists()
+
+
+def test_a_folder_of_idx_files(tmp_path, called):
+    lenet().save(tmp_path / "m.onnx")
+    folder = tmp_path / "mnist"
+    folder.mkdir()
+    rng = np.random.default_rng(6)
+    for prefix, count in (("train", 12), ("t10k", 8)):
+        for kind, shape in (("images-idx3", (count, 28, 28)), ("labels-idx1", (count,))):
+            header = np.array([0x800 + len(shape), *shape], ">u4").tobytes()
+            content = rng.integers(0, 10, shape, np.uint8).tobytes()
+            (folder / f"{prefix}-{kind}-ubyte").write_bytes(header + content)
+    words = ["import", "m.onnx", "-o", "made", "--data", "mnist", "--json"]
+    status, out, _ = called(words, tmp_path)
+    assert status == 0
+    assert json.loads(out)["accuracy"]["images"] == 8
+    (folder / "t10k-labels-idx1-ubyte").unlink()
+    status, _, err = called([*words, "--force"], tmp_path)
+    assert (status, err) == (
+        2, "error: mnist has neither t10k-labels-idx1-ubyte.gz nor t10k-labels-idx1-ubyte\n",
+    )  # fmt: skip
+
+
+def test_both_files_are_written_or_none(tmp_path, called, monkeypatch):
+    """As on a full disk: the second file fails."""
+    average().save(tmp_path / "m.onnx")
+    written = Path.write_bytes
+
+    def full(path, content):
+        if "weights" in path.name:
+            raise OSError(28, "No space left on device")
+        return written(path, content)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    status, _, err = called(["import", "m.onnx", "-o", "made"], tmp_path)
+    assert (status, err) == (2, "error: made/weights.safetensors: No space left on device\n")
+    assert not list((tmp_path / "made").iterdir())
 
 
 def test_a_state_dict(imported, tmp_path, called):
