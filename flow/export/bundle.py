@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -14,6 +13,7 @@ import numpy as np
 from seedbed.flow.cores.core import Core
 from seedbed.flow.cores.settings import toml
 from seedbed.flow.export.memory import Memory, head
+from seedbed.flow.export.vectors import npy_bytes
 from seedbed.flow.run.files import is_generated, write_generated
 
 __all__ = ["Export", "write"]
@@ -56,9 +56,9 @@ class Export:
             found[f"{stem}.mem"] = memory.hex(address=True)
             found[f"{stem}.coe"] = memory.coe()
             found[f"{stem}.bin"] = memory.raw.tobytes()
-            found[f"{stem}.npy"] = _npy(memory.raw)
+            found[f"{stem}.npy"] = npy_bytes(memory.raw)
         for each, numbers in self.numbers.items():
-            found[f"{name}_{each}.npy"] = _npy(numbers)
+            found[f"{name}_{each}.npy"] = npy_bytes(numbers)
         found[f"{name}.h"] = self._header(name)
         found[f"{name}.vh"] = self._include(name)
         found[f"{name}.toml"] = (
@@ -126,12 +126,6 @@ def _c(value: int) -> str:
 def _verilog(value: int) -> str:
     """Return an integer as a constant of Verilog: without a width, it has 32 bits and a sign."""
     return str(value) if -(1 << 31) <= value < 1 << 31 else f"64'd{value}"
-
-
-def _npy(numbers: np.ndarray) -> bytes:
-    file = BytesIO()
-    np.save(file, numbers)
-    return file.getvalue()
 
 
 def write(export: Export, folder: Path, name: str, *, force: bool) -> list[Path]:

@@ -16,10 +16,10 @@ from seedbed.golden.gemv import lut4_rows
 from seedbed.spec.lut_dequantize import LEVELS
 from seedbed.spec.packing import Lut4Config
 
-__all__ = ["Tensor", "integer_weights", "lut4_tables", "read_tensor", "seedlm_params"]
+__all__ = ["BLOCK", "Tensor", "integer_weights", "lut4_tables", "read_tensor", "seedlm_params"]
 
 #: Parameters of SeedLM's blocks.
-_BLOCK = ("block", "latent", "width", "word_bits", "taps")
+BLOCK = ("block", "latent", "width", "word_bits", "taps")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,8 +142,8 @@ def seedlm_params(tensor: Tensor, params: Mapping[str, Any]) -> dict[str, Any]:
     if tensor.packed is None or tensor.format != "seedlm":
         raise ValueError(f"{tensor.where} is not in SeedLM's blocks, but in {tensor.format}")
     config = tensor.packed.seedlm
-    found = {name: getattr(config, name) for name in _BLOCK}
-    for name in _BLOCK:
+    found = {name: getattr(config, name) for name in BLOCK}
+    for name in BLOCK:
         if params.get(name, found[name]) not in (found[name], None, 0):
             raise ValueError(
                 f"{tensor.where} has blocks of {name}={found[name]}, not {params[name]}"

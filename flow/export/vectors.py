@@ -1,12 +1,20 @@
-"""The vector of a product: from a file of NumPy, or random."""
+"""Arrays in files of NumPy: vectors of a product, and numbers of a pool."""
 
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 
 from seedbed.flow.export.tensors import integer_weights
 
-__all__ = ["read_array", "read_vectors"]
+__all__ = ["npy_bytes", "read_array", "read_vectors"]
+
+
+def npy_bytes(numbers: np.ndarray) -> bytes:
+    """Return the content of a ``.npy`` file."""
+    file = BytesIO()
+    np.save(file, numbers)
+    return file.getvalue()
 
 
 def read_array(path: Path) -> np.ndarray:
@@ -26,7 +34,7 @@ def read_array(path: Path) -> np.ndarray:
 
 
 def read_vectors(
-    path: Path, shape: tuple[int | None, ...], width: int
+    path: Path, shape: tuple[int, ...], width: int, *, several: bool = False
 ) -> tuple[np.ndarray, int | None]:
     """Return vectors of ``width`` bits, int64, and the exponent of their unit.
 
@@ -35,24 +43,18 @@ def read_vectors(
 
     Parameters
     ----------
-    path
-        The file: an array of ``shape``.
-    shape
-        What is allowed; ``None`` is any number but 0.
+    path, shape
+        The file: an array of this shape.
+    several
+        Whether a list of such arrays, with one dimension more, is allowed, too.
 
     Raises ``ValueError`` with the file's name for another array.
     """
     found = read_array(path)
-    fits = found.ndim == len(shape) and all(
-        size == (wanted if wanted is not None else max(size, 1))
-        for size, wanted in zip(found.shape, shape, strict=True)
-    )
-    if not fits:
-        wanted = " x ".join("N" if size is None else str(size) for size in shape)
-        raise ValueError(
-            f"{path} must be an array of {wanted}, not of "
-            f"{' x '.join(map(str, found.shape)) or 'one number'}"
-        )
+    listed = several and found.ndim == len(shape) + 1 and len(found)
+    if found.shape[1 if listed else 0 :] != shape:
+        wanted = f"{'N x ' * several}{_text(shape)}"
+        raise ValueError(f"{path} must be an array of {wanted}, not of {_text(found.shape)}")
     if found.dtype.kind in "iu":
         half = 1 << (width - 1)
         wrong = (found < -half) | (found >= half)
@@ -67,3 +69,7 @@ def read_vectors(
     if not np.isfinite(found).all():
         raise ValueError(f"{path} has numbers that are not finite")
     return integer_weights(found.astype(np.float64), width)
+
+
+def _text(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape)) or "one number"
