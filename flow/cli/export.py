@@ -37,16 +37,19 @@ def export(
         Path | None,
         typer.Option(
             metavar="X.npy",
-            help="The vector of the product, or the numbers of a pool; by default, a random one.",
+            help="The vector of the product, the numbers of a pool, or images; by default, random "
+            "ones.",
         ),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, help="The seed of a random vector, or of the generator. By default, 1"),
+        typer.Option(min=0, help="The seed of what is random, or of the generator. By default, 1."),
     ] = None,
     count: Annotated[
         int | None,
-        typer.Option(min=1, max=1 << 20, help="The beats of a generator. By default, 64."),
+        typer.Option(
+            min=1, max=1 << 20, help="Beats of a generator, or random images. By default, 64."
+        ),
     ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Write to this folder.")] = (
         BUILD / "export"
@@ -75,10 +78,12 @@ def export(
     for each in own:
         if each not in found.options:
             raise ValueError(f"the export of {core} takes no --{each}")
-    if found.packed and source is None:
-        raise ValueError(f"the export of {core} needs a file with a tensor")
-    if not found.packed and (source or tensor):
-        raise ValueError(f"the export of {core} takes no file and no tensor")
+    if (found.packed or found.network) and source is None:
+        raise ValueError(f"the export of {core} needs a safetensors file")
+    if source and not (found.packed or found.network):
+        raise ValueError(f"the export of {core} takes no file")
+    if tensor is not None and not found.packed:
+        raise ValueError(f"the export of {core} takes no --tensor")
     listed = registry.find(core)
     params = settings.read(listed, set_, config_)
     request = Request(core=listed, params=params, source=source, tensor=tensor, **own)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from seedbed.flow.cores import registry
-from seedbed.flow.export import gemv, generators, weights
+from seedbed.flow.export import gemv, generators, networks, weights
 from seedbed.flow.export.bundle import Export
 from seedbed.flow.export.request import Request
 
@@ -19,14 +19,15 @@ class Exporter:
     ----------
     run
         Returns the export.
-    packed
-        Whether a tensor of a file is exported.
+    packed, network
+        Whether a tensor of a file is exported, or all parameters of a network.
     options
         Options besides: ``vector``, ``seed`` and ``count``.
     """
 
     run: Callable[[Request], Export]
     packed: bool = False
+    network: bool = False
     options: tuple[str, ...] = ()
 
 
@@ -34,6 +35,12 @@ EXPORTERS = {
     "gemv": Exporter(run=gemv.export, packed=True, options=("vector", "seed")),
     "seedlm_decompress": Exporter(run=weights.export_seedlm, packed=True),
     "lut_dequantize": Exporter(run=weights.export_lut4, packed=True),
+    "instantft": Exporter(
+        run=networks.export_instantft, network=True, options=("vector", "seed", "count")
+    ),
+    "zo_trainer": Exporter(
+        run=networks.export_zo, network=True, options=("vector", "seed", "count")
+    ),
     "prng_pool": Exporter(run=generators.export_pool, options=("vector", "count")),
     "lfsr": Exporter(run=generators.export_lfsr, options=("seed", "count")),
     "urng_array": Exporter(run=generators.export_urng, options=("seed", "count")),

@@ -11,12 +11,18 @@ from safetensors.numpy import load_file, save_file
 
 from seedbed.flow.cores import registry, settings
 from seedbed.flow.export import exporters
-from seedbed.hw.generators.perturbation import command_layout
+from seedbed.golden.network import init
+from seedbed.hw.adapters import instantft as instantft_hw
+from seedbed.hw.generators import perturbation as perturbation_hw
 from seedbed.sim import tools
 from seedbed.sim.case import Case, Phase
+from seedbed.sim.cases import zo_trainer as zo_case
 from seedbed.sim.harness import Stalls, simulate
+from seedbed.spec.instantft import INSTANTFT_KINDS
+from seedbed.spec.network import TINY
 
 SHAPE = 5, 26
+NETWORK = ["--set", "network=tiny", "--set", "lanes=8", "--set", "ways=2", "--count", "3"]
 #: Blocks of 17 bits: three of them in 64.
 SMALL = ["--block", "4", "--latent", "2", "--width", "5"]
 GEMV = ["--core", "gemv", "--set", "beat_bits=64", "--set", "columns=64", "--set", "row_width=8"]
@@ -30,6 +36,7 @@ def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("packed")
     tensor = np.random.default_rng(1).normal(size=SHAPE).astype("f4")
     save_file({"w": tensor, "bias": tensor[0]}, folder / "float.safetensors")
+    save_file(init(TINY, np.random.default_rng(1)), folder / "net.safetensors")
     for name, words in {
         "seedlm": SMALL, "lut4": ["--format", "lut4"], "groups": ["--format", "groups"],
     }.items():  # fmt: skip
@@ -51,6 +58,8 @@ EXPORTS = {
     "gemv vectors": ["seedlm.safetensors", *GEMV, "--set", "vectors=2"],
     "seedlm_decompress": ["seedlm.safetensors", "--core", "seedlm_decompress"],
     "lut_dequantize": ["lut4.safetensors", "--core", "lut_dequantize", "--set", "lanes=5"],
+    "zo_trainer": ["net.safetensors", "--core", "zo_trainer", *NETWORK],
+    "instantft": ["net.safetensors", "--core", "instantft", *NETWORK, "--set", "entries=4"],
     "prng_pool": ["--core", "prng_pool", "--set", "size=95", "--count", "20"],
     "lfsr": ["--core", "lfsr", "--set", "width=11", "--seed", "77"],
     "urng_array serial": ["--core", "urng_array", "--set", "lanes=7"],
@@ -239,6 +248,71 @@ def prng_pool(files):
     ]
 
 
+def packet(fields):
+    return joined([*fields, (ends([len(fields[0][0])]), 1)])
+
+
+def samples(files, labels, *more):
+    """Return packets of images, their labels, and more fields of zeros."""
+    c = files.constants
+    numbers, width = labels
+    each = [label for label in numbers for _ in range(c["SAMPLE_BEATS"])], width
+    zeros = [([0] * len(each[0]), width) for width in more]
+    last = ends([c["SAMPLE_BEATS"]] * c["SAMPLES"]), 1
+    return joined([files["samples"], each, *zeros, last])
+
+
+def zo_trainer(files):
+    """Load, classify, and read out what was loaded."""
+    _, config = configured(files.folder, "zo_trainer")
+    c, loaded = files.constants, packet([files["parameters"]])
+    command = zo_case.job(config, "infer", samples=c["SAMPLES"], epochs=1, exponent=c["EXPONENT"])
+    classes, width = files["classes"]
+    return [
+        Phase(inputs={"i_parameters": loaded}),
+        Phase(
+            inputs={"i": [command], "i_samples": samples(files, ([0] * c["SAMPLES"], width))},
+            outputs={
+                "o": joined([(classes, width), ([0] * len(classes), 1)]),
+                "o_status": [zo_case.status("infer")],
+            },
+        ),
+        Phase(
+            inputs={"i": [zo_case.job(config, "read")]},
+            outputs={"o_parameters": loaded, "o_status": [zo_case.status("read")]},
+        ),
+    ]
+
+
+def instantft(files):
+    """Load both packets, classify, and read out the adapters."""
+    _, config = configured(files.folder, "instantft")
+    command, result = instantft_hw.command_layout(config), instantft_hw.result_layout(config)
+    kinds = {name: INSTANTFT_KINDS.index(name) for name in ("infer", "read")}
+    infer = {"kind": kinds["infer"], "samples": files.constants["SAMPLES"], "epochs": 1}
+    pairs = zip(files["classes"][0], files["losses"][0], strict=True)
+    given = [{"best": best, "loss": loss} for best, loss in pairs]
+    ended = result.const({"last": 1}).as_bits()
+    words, width = files["adapters"]
+    adapters = joined([(words, width), (ends([len(words)]), 1), ([1] * len(words), 1)])
+    network = files["network"]
+    frozen = joined([network, (ends([len(network[0])]), 1), ([0] * len(network[0]), 1)])
+    return [
+        Phase(inputs={"i_parameters": [*frozen, *adapters]}),
+        Phase(
+            inputs={
+                "i": [command.const(infer).as_bits()],
+                "i_samples": samples(files, files["labels"], 16),
+            },
+            outputs={"o": [*(result.const(each).as_bits() for each in given), ended]},
+        ),
+        Phase(
+            inputs={"i": [command.const({"kind": kinds["read"]}).as_bits()]},
+            outputs={"o_parameters": packet([(words, width)]), "o": [ended]},
+        ),
+    ]
+
+
 def lfsr(files):
     return Phase(inputs={"i_seed": files["seed"][0]}, outputs={"o": files["words"][0]}, drain=True)
 
@@ -263,13 +337,14 @@ def perturbation(files):
     sent = {"seed": files.constants["SEED"], "numbers": files.constants["NUMBERS"]}
     count = [config.lanes] * beats, config.lanes.bit_length()
     return Phase(
-        inputs={"i": [command_layout(config).const(sent).as_bits()]},
+        inputs={"i": [perturbation_hw.command_layout(config).const(sent).as_bits()]},
         outputs={"o": joined([lanes, count, exponents, ([0] * beats, 1), (ends([beats]), 1)])},
     )
 
 
 PHASES = {
     "gemv": gemv, "seedlm_decompress": seedlm_decompress, "lut_dequantize": lut_dequantize,
+    "zo_trainer": zo_trainer, "instantft": instantft,
     "prng_pool": prng_pool, "lfsr": lfsr, "urng_array": lanes_of_seeds("i_seeds", "seeds"),
     "lutopt": lanes_of_seeds("i_state", "state"), "perturbation": perturbation,
 }  # fmt: skip
@@ -394,9 +469,9 @@ def test_integers_fill_their_bits(width):
         (["seedlm.safetensors", *GEMV, "--vector", "no.npy"], "no.npy: No such file or directory"),
         (["seedlm.safetensors", *GEMV, "--vector", "names.npy"],
          "names.npy must have integers or floating-point numbers, not <U1"),
-        (["--core", "gemv"], "the export of gemv needs a file with a tensor"),
-        (["seedlm.safetensors", "--core", "lfsr"],
-         "the export of lfsr takes no file and no tensor"),
+        (["--core", "gemv"], "the export of gemv needs a safetensors file"),
+        (["seedlm.safetensors", "--core", "lfsr"], "the export of lfsr takes no file"),
+        (["--core", "lfsr", "--tensor", "w"], "the export of lfsr takes no --tensor"),
         (["--core", "lfsr", "--vector", "x.npy"], "the export of lfsr takes no --vector"),
         (["--core", "lfsr", "--seed", "0"], "seed must be in 1..255, not 0"),
         (["--core", "perturbation", "--seed", "70000"], "seed must be a whole number in 1..16383"),
@@ -404,6 +479,16 @@ def test_integers_fill_their_bits(width):
          "seed must be a whole number in 0..4294967295"),
         (["--core", "prng_pool", "--vector", "x.npy"],
          "x.npy: contents must be 4095 integers in -2048..2047, not 3 of them"),
+        (["net.safetensors", "--core", "zo_trainer"],
+         "net.safetensors: tensor 'conv1.weight' must be a matrix of 6 x 25, not 3 x 9"),
+        (["seedlm.safetensors", "--core", "instantft", *NETWORK],
+         "seedlm.safetensors has no matrix 'conv1.weight'; there are w"),
+        (["bare.safetensors", "--core", "instantft", *NETWORK],
+         "bare.safetensors must have 'conv1.bias', 3 floating-point numbers"),
+        (["net.safetensors", "--core", "zo_trainer", *NETWORK, "--vector", "x.npy"],
+         "x.npy must be an array of N x 1 x 6 x 6 bytes, uint8, not of 3 int64"),
+        (["net.safetensors", "--core", "zo_trainer", "--tensor", "w"],
+         "the export of zo_trainer takes no --tensor"),
         (["--core", "mac_array"], "mac_array has no export; there are gemv, "),
         (["--core", "gemm"], "no core is called 'gemm' (did you mean 'gemv'?); there are"),
         (["--core", "lfsr", "--name", "module"], "name must "),
@@ -413,6 +498,10 @@ def test_bad_input_is_refused_and_nothing_is_written(words, said, files, tmp_pat
     for path in files.glob("*.safetensors"):
         (tmp_path / path.name).symlink_to(path)
     save_file({"bias": np.ones(3, "f4")}, tmp_path / "none.safetensors")
+    weights = load_file(files / "net.safetensors")
+    save_file(
+        {k: w for k, w in weights.items() if k != "conv1.bias"}, tmp_path / "bare.safetensors"
+    )
     np.save(tmp_path / "x.npy", [1, 2, 3])
     np.save(tmp_path / "wide.npy", np.full(26, 1 << 15, np.uint16))
     np.save(tmp_path / "nan.npy", np.full(26, np.nan))
