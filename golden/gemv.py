@@ -145,6 +145,18 @@ class Gemv:
         sums = (weights @ self._activations(x)) * mantissas << (self._exponents(exponents) + 8)
         return wrap(sums, self.config.dense_width)
 
+    def vector_beats(self, x: np.ndarray) -> np.ndarray:
+        """Return x as beats of the vector, int64, with zeros after the last column.
+
+        They are of shape (beats, group), and of several vectors (beats, vectors, group).
+        """
+        x = self._activations(x)
+        group = self.config.group
+        padded = np.zeros((*x.shape[:-1], -(-x.shape[-1] // group) * group), np.int64)
+        padded[..., : x.shape[-1]] = x
+        beats = padded.reshape(*x.shape[:-1], -1, group)
+        return np.moveaxis(beats, -2, 0)
+
     def packed_beats(self, packed: np.ndarray) -> np.ndarray:
         """Return W as beats: uint8 of shape (rows, beats per row, bytes per beat), low bytes first.
 

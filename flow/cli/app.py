@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 
 from seedbed.flow.cli import compress as checkpoints
 from seedbed.flow.cli.elasticzo import demo_elasticzo, demo_elasticzo_choices, replay_log
+from seedbed.flow.cli.export import export
 from seedbed.flow.cli.formats import demo_formats
 from seedbed.flow.cli.import_model import import_model
 from seedbed.flow.cli.instantft import demo_instantft
@@ -491,6 +492,7 @@ def report(
 
 app.command("import")(import_model)
 app.add_typer(checkpoints.app)
+app.command()(export)
 app.add_typer(lutopt_app, name="lutopt")
 demo_app = typer.Typer(help="Run complete jobs on real data.")
 app.add_typer(demo_app, name="demo")

@@ -2,9 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import Field, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, get_args, get_origin
 
 from seedbed.flow.cores import networks
@@ -29,18 +30,20 @@ def defaults(core: Core) -> dict[str, str]:
     return {f.name: text(f.default) for f in fields(core.config) if f.init}
 
 
-def toml(core: Core) -> str:
-    """Return the core's parameters and defaults as a TOML file, which ``--config`` takes.
+def toml(core: Core, params: Mapping[str, Any] = MappingProxyType({})) -> str:
+    """Return the core's parameters as a TOML file, which ``--config`` takes.
 
-    A parameter that is derived from others is a comment.
+    Parameters that ``params`` lacks have their defaults. A parameter that is derived from others is
+    a comment.
     """
     lines = []
     for f in fields(core.config):
-        if f.init and f.default is None:
+        value = params.get(f.name, f.default)
+        if f.init and value is None:
             lines.append(f"# {f.name} is derived from other parameters")
         elif f.init:
-            plain = isinstance(f.default, bool | int | tuple)
-            lines.append(f"{f.name} = {json.dumps(f.default if plain else str(f.default))}")
+            plain = isinstance(value, bool | int | tuple)
+            lines.append(f"{f.name} = {json.dumps(value if plain else str(value))}")
     return "\n".join([f"# Parameters of {core.name}.", *lines]) + "\n"
 
 
