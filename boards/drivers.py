@@ -19,7 +19,7 @@ from seedbed.spec.registers import addresses as addresses_of
 from seedbed.spec.sparse_trainer import SPARSE_TRAINER_KINDS, SPARSE_TRAINER_STATUS
 from seedbed.spec.zo_trainer import ZO_TRAINER_KINDS, ZO_TRAINER_STATUS
 
-__all__ = ["FOLDER", "GENERATED", "board_registers", "files"]
+__all__ = ["CORES", "FOLDER", "GENERATED", "STATUS", "board_registers", "files", "streams"]
 
 #: Where the files are, in the project and where it is installed.
 FOLDER = Path(__file__).parents[1] / "drivers" / "c"
@@ -159,7 +159,10 @@ def board_registers(name: str, registers: Sequence[Register]) -> str:
     if set(JOB_REGISTERS) <= set(registers):
         fields = ("hold", "origin_in", "origin_out", "digest", "jobs")
         values = ", ".join(str(found[field]) for field in fields)
-        lines += ["// Of struct seedbed_job_registers.", f"#define {_macro(prefix, 'job')} {{{values}}}"]
+        lines += [
+            "// Of struct seedbed_job_registers.",
+            f"#define {_macro(prefix, 'job')} {{{values}}}",
+        ]
     return f"// Application {name}.\n" + "\n".join(lines) + "\n"
 
 
@@ -175,7 +178,9 @@ def _board_header() -> str:
         "// The protocol of the host link.\n" + "\n".join(_enumeration(operations)) + "\n",
         "// The first registers of every application.\n"
         + "\n".join(
-            _enumeration((f"board_{r.name}", common[r.name], f"{r.access}: {r.meaning}") for r in COMMON)
+            _enumeration(
+                (f"board_{r.name}", common[r.name], f"{r.access}: {r.meaning}") for r in COMMON
+            )
         )
         + "\n",
     ]
@@ -214,7 +219,7 @@ def _core_header(name: str, core: _Core) -> str:
         (f"{name}_status_{status}", code, "") for code, status in enumerate(core.status)
     )
     parts += ["// Its streams."]
-    parts += _enumeration((f"{name}_{port}", k, "") for k, port in enumerate(_streams(name)))
+    parts += _enumeration((f"{name}_{port}", k, "") for k, port in enumerate(streams(name)))
     fields = [r.name for r in registers if r.access == "write" and r.name != "base"]
     if core.kinds and fields:
         parts += ["// A command's registers.", f"struct seedbed_{name}_command {{"]
@@ -231,19 +236,16 @@ def _short(register: Register) -> str:
 def _axi_source() -> str:
     parts = ['#include "seedbed_axi.h"\n']
     for name, core in CORES.items():
-        streams = _streams(name)
-
-        def place(port: str, streams: Sequence[str] = streams) -> int:
-            return streams.index(port)
-
+        found = streams(name)
+        place = found.index
         texts = [f'    "{text}",' for text in core.status.values()]
         fields = {
             "name": f'"{name}_axi"',
-            "inputs": sum(port.startswith("s_") for port in streams),
-            "streams": len(streams),
+            "inputs": sum(port.startswith("s_") for port in found),
+            "streams": len(found),
             "registers": "true" if name in AXI_REGISTERS else "false",
             "abort": core.abort,
-            "samples": place(core.samples) if core.samples else len(streams),
+            "samples": place(core.samples) if core.samples else len(found),
             "results": place(core.results),
             "may_miss": sum(1 << place(port) for port in core.may_miss),
             "miss_without_steps": sum(1 << place(port) for port in core.without_steps),
@@ -265,7 +267,7 @@ def _axi_source() -> str:
     return _HEAD.format("what the driver knows of each core.") + "\n".join(parts)
 
 
-def _streams(name: str) -> list[str]:
+def streams(name: str) -> list[str]:
     """Return the AXI4-Streams of a core, the inputs first."""
     core = WRAPPERS[f"{name}_axi"]
     members = core.signature(core.configure(core.small)).members
@@ -307,7 +309,7 @@ def _guarded(name: str, what: str, parts: Iterable[str]) -> str:
             f"#ifndef {guard}\n#define {guard}\n",
             "#include <stdint.h>\n",
             *(
-                ["#ifdef __cplusplus\nextern \"C\" {\n#endif\n", "struct seedbed_axi_core;\n"]
+                ['#ifdef __cplusplus\nextern "C" {\n#endif\n', "struct seedbed_axi_core;\n"]
                 if "axi" in name
                 else []
             ),

@@ -29,7 +29,10 @@ def library(folder):
     """Return an archive of all drivers; its name is of its contents."""
     sources = sorted(FOLDER.glob("*.c"))
     texts = [path.read_text() for path in sorted(FOLDER.glob("*.[ch]"))]
-    made = folder / f"libseedbed-{sha256(''.join([*texts, *FREESTANDING]).encode()).hexdigest()[:16]}.a"
+    made = (
+        folder
+        / f"libseedbed-{sha256(''.join([*texts, *FREESTANDING]).encode()).hexdigest()[:16]}.a"
+    )
     if not made.exists():
         folder.mkdir(parents=True, exist_ok=True)
         objects = [folder / f"{path.stem}.o" for path in sources]
@@ -67,7 +70,8 @@ _SCHEDULE = """
 static enum seedbed_axi_error schedule(struct seedbed_axi* axi, const std::vector<uint32_t>& v) {
     std::vector<struct seedbed_zo_trainer_entry> entries;
     for (std::size_t k = 0; k + 3 < v.size(); k += 4)
-        entries.push_back({uint16_t(v[k]), uint8_t(v[k + 1]), uint8_t(v[k + 2]), uint8_t(v[k + 3])});
+        entries.push_back(
+            {uint16_t(v[k]), uint8_t(v[k + 1]), uint8_t(v[k + 2]), uint8_t(v[k + 3])});
     return seedbed_zo_trainer_schedule(axi, entries.data(), entries.size());
 }
 """
@@ -76,7 +80,7 @@ static enum seedbed_axi_error schedule(struct seedbed_axi* axi, const std::vecto
 def ports_header(name, config):
     """Return what axi_bench.cpp includes: streams, memory and commands of a core."""
     members = WRAPPERS[f"{name}_axi"].signature(config).members
-    streams = drivers._streams(name)
+    streams = drivers.streams(name)
     lines = [f"#define CORE seedbed_{name}_axi"]
     if "s_axi_control_awaddr" in members:
         lines.append("#define HAS_REGISTERS")
@@ -132,6 +136,11 @@ def axi_bench(name, params, build):
     flags = ["-CFLAGS", f"-I{FOLDER}", "-LDFLAGS", str(archive.resolve())]
     files = {"ports.h": ports_header(name, config)}
     program = cpp_bench.executable(
-        HERE / "axi_bench.cpp", verilog, core.name, build=build / "drivers", flags=flags, files=files
+        HERE / "axi_bench.cpp",
+        verilog,
+        core.name,
+        build=build / "drivers",
+        flags=flags,
+        files=files,
     )
     return program, config

@@ -8,8 +8,8 @@ import c_drivers
 import numpy as np
 import pytest
 
+from seedbed.boards import drivers
 from seedbed.boards.drivers import CORES, STATUS
-from seedbed.boards.drivers import _streams as streams_of
 from seedbed.flow.cores.registry import WRAPPERS
 from seedbed.golden.forward_cache import ForwardCache
 from seedbed.hw.adapters.instantft import command_layout, result_layout
@@ -48,7 +48,7 @@ class Script:
     """Lines for a core's bench, and what they must print."""
 
     def __init__(self, name, folder):
-        self.streams = {port: k for k, port in enumerate(streams_of(name))}
+        self.streams = {port: k for k, port in enumerate(drivers.streams(name))}
         self.registers = addresses(AXI_REGISTERS.get(name, ()), 4)
         self.folder, self.lines, self.wanted, self.status = folder, [], [], CORES[name].status
 
@@ -115,7 +115,7 @@ def gemv_packets(config, job):
 
 
 def gemv_job(script, config, job, mode, *, status=None, abort=0):
-    """Add a job; with a status, its vector or its first row has a beat too few, or rows are missing."""
+    """Add a job; with a status, its vector or first row is too short, or all rows are missing."""
     vector, rows = gemv_packets(config, job)
     octets = -(-config.mac.accumulator_width // 8)
     vector_beat = config.vectors * config.group * -(-config.activation_width // 8)
@@ -128,8 +128,6 @@ def gemv_job(script, config, job, mode, *, status=None, abort=0):
         vector = vector[:vector_beat]
     elif status == "row":
         rows[0] = rows[0][: config.beat_bits // 8]
-    elif status == "cleared":
-        rows = rows[:0] or [rows[0][: config.beat_bits // 8]]
     script.send("s_axis_vector", [vector])
     if status != "cleared":
         script.send("s_axis_weights", rows)
@@ -176,7 +174,9 @@ def test_gemv(params, kept, tmp_path):
 
 def fields(layout, payloads):
     """Return the fields of beats as plain numbers."""
-    return [{name: beat[name] for name in layout.members} for beat in map(layout.from_bits, payloads)]
+    return [
+        {name: beat[name] for name in layout.members} for beat in map(layout.from_bits, payloads)
+    ]
 
 
 def octets(number, size):
@@ -260,9 +260,9 @@ class ZoScript(Script):
         if kind == "train":
             logged = [
                 octets(b["seed"], 4)
-                + b"".join([octets(b["sign"], 1), *(octets(b["phase"][n], 1) for n in names)]).ljust(
-                    4, b"\0"
-                )
+                + b"".join(
+                    [octets(b["sign"], 1), *(octets(b["phase"][n], 1) for n in names)]
+                ).ljust(4, b"\0")
                 for b in log
             ]
             self.show("m_axis_log", b"".join([*logged, bytes(8)]))
@@ -302,9 +302,7 @@ def test_zo_trainer(params, kept, tmp_path):
         script.fail("infer", "sample", sent, **one)
         script.phase(zo_trainer.classified(model, rng, 2))
     long = zo_trainer.classified(model, rng, 20)
-    ended = Phase(
-        inputs=long.inputs, outputs={"o_status": [zo_trainer.status("infer", "sample")]}
-    )
+    ended = Phase(inputs=long.inputs, outputs={"o_status": [zo_trainer.status("infer", "sample")]})
     script.phase(ended, "sample", abort=3)
     script.phase(zo_trainer.read_out(model))
     script.command("reset")
