@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,8 +13,8 @@ from seedbed.boards.cli.report_run import report_run
 from seedbed.boards.cli.tour import tour
 from seedbed.flow.cli.app import app as command_line
 from seedbed.flow.cli.app import main
-from seedbed.flow.run.files import os_error_path
-from seedbed.flow.run.options import BUILD, Build, duration, show_table
+from seedbed.flow.run.files import os_error_path, require_outputs, write_atomic
+from seedbed.flow.run.options import BUILD, Build, Force, duration, show_table
 from seedbed.flow.run.progress import status
 
 __all__ = ["app", "main"]
@@ -34,6 +35,26 @@ Variant = Annotated[
     str | None,
     typer.Option(help="The application's configuration; by default, that of the board."),
 ]
+
+
+@command_line.command("drivers")
+def write_drivers(
+    output: Annotated[Path, typer.Option("-o", "--output", help="Write to this folder.")] = (
+        BUILD / "drivers" / "c"
+    ),
+    force: Force = False,
+) -> None:
+    """Write the drivers in C for the boards and the AXI cores, and print the files' names.
+
+    The headers of registers are made of the register maps.
+    """
+    from seedbed.boards import drivers
+
+    texts = {output / name: text for name, text in sorted(drivers.files().items())}
+    require_outputs(*texts, force=force)
+    for path, text in texts.items():
+        write_atomic(path, text)
+        print(path)
 
 
 @app.command("list")

@@ -21,6 +21,7 @@ ALLOWED = {
     "sim": {"sim", "hw", "golden", "spec"},
     "flow": {"flow", "sim", "hw", "golden", "spec"},
     "boards": {"boards", "flow", "sim", "hw", "golden", "spec"},
+    "drivers": {"drivers"},
     "studies": {"studies", "flow", "sim", "hw", "golden", "spec"},
     "main": {"main", "boards", "flow"},
 }

@@ -24,8 +24,8 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 CODE = (
-    "spec", "hw", "golden", "sim", "flow", "boards", "studies", "main", "examples", "tests", "docs",
-    ".ci",
+    "spec", "hw", "golden", "sim", "flow", "boards", "drivers", "studies", "main", "examples",
+    "tests", "docs", ".ci",
 )  # fmt: skip
 #: Files of the project that pages name without a folder; others are written by commands.
 SOURCES = (".py", ".toml", ".vlt", ".cpp", ".h", ".j2")
