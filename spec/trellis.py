@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import comb
 from random import Random
 from typing import ClassVar
 
@@ -140,7 +141,20 @@ def draw_mask(random: Random, state_bits: int, taps: int) -> int:
 def draw(
     state_bits: int, seed: int, *, fields: int = 3, field_bits: int = 5, taps: int = 3
 ) -> Code:
-    """Return a random code, whose masks are different: see :func:`draw_mask`."""
+    """Return a random code, whose masks are different: see :func:`draw_mask`.
+
+    Raises ``TypeError`` or ``ValueError`` for numbers out of range, and if there are fewer masks.
+    """
+    require_int("state_bits", state_bits, 2 * BITS[0], STATE_BITS)
+    require_int("fields", fields, 1, 8)
+    require_int("field_bits", field_bits, 1, 8)
+    require_int("taps", taps, 0, state_bits)
+    needed, there_are = fields * field_bits, comb(state_bits, taps) if taps else 2**state_bits - 1
+    if there_are < needed:
+        raise ValueError(
+            f"{needed} different masks are needed, but {state_bits} state bits have only "
+            f"{there_are} of {taps} taps"
+        )
     random = Random(seed)
     found: list[int] = []
     while len(found) < fields * field_bits:

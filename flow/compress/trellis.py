@@ -6,20 +6,17 @@ small weights, and the distance to an end for large ones. The path is searched a
 it, and the best one is kept. Its scale is then that of the least squares, rounded to 8 bits.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from seedbed.flow.compress.compensate import compensate
 from seedbed.flow.compress.compiled import STRICT, compiled
-from seedbed.flow.compress.importance import Importance, compensate
+from seedbed.flow.compress.importance import Importance, columns_at_once
 from seedbed.flow.compress.viterbi import viterbi
 from seedbed.golden import trellis
 from seedbed.spec.trellis import EXPONENTS, TrellisConfig
 
-__all__ = ["BLOCK", "encode"]
+__all__ = ["encode"]
 
-#: Columns that are decided before their errors change later ones.
-BLOCK = 64
 #: Columns that are searched at a time, which bounds the memory, and columns after them that are
 #: regarded as well: paths have met long before.
 SEGMENT, AHEAD = 1 << 14, 128
@@ -28,14 +25,6 @@ SEGMENT, AHEAD = 1 << 14, 128
 STEPS, NEAR = np.arange(-4, 12), np.arange(-1, 3)
 #: Where the values of a code end, in deviations of a value.
 END = 2.5
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows to encode, as float64, and weights of their errors, float32, both (rows, columns)."""
-
-    values: np.ndarray
-    weights: np.ndarray
 
 
 @compiled(**STRICT)
@@ -151,8 +140,9 @@ def _with_feedback(
     codes = np.empty(rows.shape, np.uint8)
     states = np.zeros(len(rows), np.int64)
     divisors = np.where(scales > 0, scales, 1)[:, None]
-    for first in range(0, rows.shape[1], BLOCK):
-        block = slice(first, first + BLOCK)
+    step = columns_at_once(config)
+    for first in range(0, rows.shape[1], step):
+        block = slice(first, first + step)
         targets = (rows[:, block] / divisors).astype(np.float32)
         codes[:, block], values = viterbi(config, targets, weights[:, block], states)
         compensate(rows, values * scales[:, None], stored, changes, first)

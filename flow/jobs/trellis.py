@@ -81,7 +81,6 @@ def search(
     require_int("draws", draws, 1, 1 << 20)
     require_int("steps", steps, 0, 1 << 20)
     require_int("weights", weights, 1, 1 << 24)
-    require_int("taps", taps, 0, state_bits)
     rows = _weights(weights, seed)
     shape = {"fields": fields, "field_bits": field_bits, "taps": taps}
 

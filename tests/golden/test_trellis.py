@@ -33,6 +33,21 @@ def test_refused(fields, error, message):
         TrellisConfig(**fields)
 
 
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"state_bits": 17}, r"state_bits must be in 4..16, not 17"),
+        ({"fields": 9}, r"fields must be in 1..8, not 9"),
+        ({"field_bits": 0}, r"field_bits must be in 1..8, not 0"),
+        ({"taps": 13}, r"taps must be in 0..12, not 13"),
+        ({"state_bits": 4}, r"15 different masks are needed, but 4 state bits have only 4 of 3"),
+    ],
+)
+def test_a_draw_is_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        draw(**({"state_bits": 12, "seed": 1} | fields))
+
+
 def test_derived_sizes():
     config = TrellisConfig()
     assert (config.peak, config.width, config.field_bits, config.history) == (93, 8, 5, 8)
