@@ -177,7 +177,7 @@ class GemvConfig(SeedlmConfig):
         object.__setattr__(self, "trellis", trellis)
         return self._multipliers(
             lanes=lanes, blocks=1, weight_width=trellis.width, weight_peak=trellis.peak,
-            greatest=trellis.peak, beats=-(-self.columns // lanes), exponent_width=0,
+            greatest=trellis.peak, beats=-(-self.columns // lanes), exponent_width=0, additions=1,
         )  # fmt: skip
 
     def _plain(self) -> MacArrayConfig:
@@ -196,6 +196,7 @@ class GemvConfig(SeedlmConfig):
     def _multipliers(
         self, *, lanes: int, blocks: int, weight_width: int, weight_peak: int, greatest: int,
         beats: int, exponent_width: int = MacArrayConfig.exponent_width,
+        additions: int = MacArrayConfig.additions,
     ) -> MacArrayConfig:  # fmt: skip
         """Return the multipliers; ``greatest`` is the greatest magnitude of a weight."""
         product = greatest << (self.activation_width - 1)
@@ -205,6 +206,7 @@ class GemvConfig(SeedlmConfig):
             weight_width=weight_width,
             weight_peak=weight_peak,
             exponent_width=exponent_width,
+            additions=additions,
             beats=beats,
             activation_width=self.activation_width,
             vectors=self.vectors,

@@ -142,10 +142,14 @@ class GemvEngine(wiring.Component):
             self.o.payload.status.eq(Mux(job.error_result, job.status, 0)),
             self.o.payload.last.eq(job.error_result | (job.flushing & job.last_in_flight)),
         ]
-        found = self._scaled(m, mac, job) if self.config.trellis else mac.o
-        m.d.comb += [self.o.valid.eq(found.valid), found.ready.eq(self.o.ready)]
         sums = Value.cast(self.o.payload.sum)
-        m.d.comb += sums.eq(Mux(job.error_result, 0, Value.cast(found.payload)))
+        if self.config.trellis:
+            found = self._scaled(m, mac, job)
+            m.d.comb += sums.eq(found.payload)
+        else:
+            found = mac.o
+            m.d.comb += sums.eq(Mux(job.error_result, 0, Value.cast(found.payload)))
+        m.d.comb += [self.o.valid.eq(found.valid), found.ready.eq(self.o.ready)]
         self._multiply(m, memory, decode, mac, job)
         return m
 
@@ -191,6 +195,8 @@ class GemvEngine(wiring.Component):
             self.i_scales.ready.eq(job.discard | (job.fire & job.row_end)),
             scale.write.eq(job.fire & job.row_end),
             scale.scale.eq(self.i_scales.payload),
+            # The result of an aborted job: the last in flight, after the one at the output.
+            scale.clear.eq(job.draining & (job.in_flight == Mux(scale.o.valid, 2, 1))),
             scale.i.valid.eq(mac.o.valid),
             scale.i.payload.eq(mac.o.payload),
             mac.o.ready.eq(scale.i.ready),

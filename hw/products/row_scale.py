@@ -36,6 +36,8 @@ class RowScale(wiring.Component):
     -------
     scale, write : In
         The scale of a row, and whether it is stored.
+    clear : In(1)
+        The next sum that comes to the output is 0.
     i : In(stream of array of signed(accumulator_width))
         Sums of a row, one of each vector.
     o : Out(stream of array of signed(dense_width))
@@ -55,6 +57,7 @@ class RowScale(wiring.Component):
             {
                 "scale": In(scale_layout()),
                 "write": In(1),
+                "clear": In(1),
                 "i": In(stream.Signature(sums)),
                 "o": Out(stream.Signature(config.dense_width * config.vectors)),
             }
@@ -101,5 +104,7 @@ class RowScale(wiring.Component):
             result = Signal(signed(config.dense_width), reset_less=True, name=f"result_{v}")
             with m.If(enable):
                 m.d.sync += result.eq(values[-1])
+                with m.If(self.clear):
+                    m.d.sync += result.eq(0)
             m.d.comb += out.eq(result)
         return m

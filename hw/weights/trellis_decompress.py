@@ -45,10 +45,11 @@ class TrellisDecompress(wiring.Component):
     The state of every lane is a window of the beat and of the L - k bits before the beat. It does
     not depend on the state of another lane: there is no recurrence, no table and no multiplier.
 
-    With the signed numbers s_f = field_f - 2^(B - 1), the weight is 2 (sum of s_f) + F. They are
-    added two by two, with registers after each addition. The first additions have a carry input,
-    which together with the weight's lowest bit gives the F. All stages have a common enable: the
-    last one is empty or its beat is transferred.
+    Numbers have an offset of half their range, 2^(B - 1) for a field. They are added two by two,
+    with registers after each addition: a sum has twice the offset and no sign to extend. The first
+    additions have a carry input, which gives 2^B - 1 of two fields its 1; the lowest bit of a
+    weight gives that of an odd field. The last addition has a constant highest bit, which takes the
+    offset away. All stages have a common enable: the last one is empty or its beat is transferred.
 
     Parameters
     ----------
@@ -119,19 +120,19 @@ class TrellisDecompress(wiring.Component):
 
     def _weight(self, m, state, enable, lane) -> Value:
         """Return the weight of a state, ``latency`` cycles later."""
-        terms = [_centred(state, masks) for masks in self.config.masks]
+        terms = [Cat(_parity(state, mask) for mask in masks) for masks in self.config.masks]
         for stage in range(self.latency):
-            sums = []
+            last, sums = len(terms) <= 2, []
             for number, (a, b) in enumerate(zip_longest(terms[::2], terms[1::2])):
-                shape = signed(len(a) + (b is not None))
-                term = Signal(shape, reset_less=True, name=f"sum_{lane}_{stage}_{number}")
                 if b is None:
-                    total = a
-                elif stage:
-                    total = a + b
+                    total = a ^ (last << len(a) - 1)
+                    shape = len(a)
                 else:
                     # The bit below the lowest one is the carry input.
-                    total = (Cat(1, a).as_signed() + Cat(1, b).as_signed()) >> 1
+                    carry = Const(not stage, 1)
+                    total = (Cat(carry, a) + Cat(carry, _extended(b, len(a)), Const(last, 1))) >> 1
+                    shape = len(a) + 1
+                term = Signal(shape, reset_less=True, name=f"sum_{lane}_{stage}_{number}")
                 with m.If(enable):
                     m.d.sync += term.eq(total)
                 sums.append(term)
@@ -139,10 +140,10 @@ class TrellisDecompress(wiring.Component):
         return Cat(Const(len(self.config.masks) % 2, 1), terms[0]).as_signed()
 
 
-def _centred(state, masks) -> Value:
-    """Return field - 2^(B - 1) of a state, a signed number of B bits."""
-    *low, high = (_parity(state, mask) for mask in masks)
-    return Cat(*low, ~high).as_signed()
+def _extended(term, width) -> Value:
+    """Return a number with an offset of half its range as one of ``width`` bits."""
+    high = term[-1]
+    return Cat(term[:-1], (~high).replicate(width - len(term)), high)
 
 
 def _parity(state, mask) -> Value:

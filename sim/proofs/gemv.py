@@ -67,6 +67,9 @@ def _harness(dut: GemvEngine) -> tuple[Module, dict[str, Signal]]:
         # none.
         rows = inside["scale.fifo.level"] + sum(scaled, Const(0))
         m.d.comb += Assert((rows == in_flight) | (inside["draining"] & (rows + 1 == in_flight)))
+        # The result of a failed job is 0 from the cycle on in which it comes to the output.
+        failed = dut.o.valid & (dut.o.payload.status != 0)
+        m.d.comb += Assert(~failed | (Value.cast(dut.o.payload.sum) == 0))
     return m, inside
 
 
@@ -195,11 +198,15 @@ TINY_PLAIN = GemvConfig(
     decode="plain", beat_bits=16, plain_width=8, activation_width=2, columns=4, row_width=4
 )
 
+NOT_ZERO = Mutant(
+    "a failed job's result is not cleared after another one", "Mux(scale.o.valid, 2, 1)", "1"
+)
 #: Mutants that only some decoders have.
 MUTANTS = {
     (room, "lut4"): (NO_TABLE,),
     (jobs, "lut4"): (NO_TABLE,),
     (room, "trellis"): (NO_CREDIT, NO_SCALE, FEWER_SCALES),
+    (jobs, "trellis"): (ROW_NOT_ENDED, ONE_SHORT, NOT_ZERO),
 }
 PROOFS = tuple(
     Proof(
