@@ -29,7 +29,11 @@ def export(
     ] = None,
     tensor: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The tensor of the file; by default, the first one."),
+        typer.Option(
+            metavar="NAME",
+            help="The tensor of the file; by default, the first one. For sparse_trainer, those of "
+            "all layers in order, with commas; by default, all packed ones.",
+        ),
     ] = None,
     set_: Settings = [],  # noqa: B006
     config_: ConfigFile = None,
