@@ -8,6 +8,7 @@ from rich.console import Console
 
 from seedbed.flow.cores import registry, settings
 from seedbed.flow.emit.names import require_name
+from seedbed.flow.run.files import require_folder
 from seedbed.flow.run.options import BUILD, ConfigFile, Force, Settings, show_table
 
 __all__ = ["export"]
@@ -55,9 +56,10 @@ def export(
             min=1, max=1 << 20, help="Beats of a generator, or random images. By default, 64."
         ),
     ] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Write to this folder.")] = (
-        BUILD / "export"
-    ),
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", callback=require_folder, help="Write to this folder."),
+    ] = BUILD / "export",
     name: Annotated[
         str | None,
         typer.Option(

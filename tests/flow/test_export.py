@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from seedbed.flow.cores import registry, settings
+from seedbed.flow.cores import networks, registry, settings
 from seedbed.flow.export import exporters
 from seedbed.golden.network import init
 from seedbed.hw.adapters import instantft as instantft_hw
@@ -554,7 +554,7 @@ def test_integers_fill_their_bits(width):
         (["mlp.safetensors", "--core", "sparse_trainer", "--tensor", "fc1.weight"],
          "mlp.safetensors: tensor 'fc1.weight' is not in SeedLM's blocks, but in float"),
         (["kept.safetensors", "--core", "sparse_trainer", "--tensor", "fc2.weight,fc1.weight"],
-         "kept.safetensors: tensor 'fc1.weight' has 18 columns, but the layer before it, 'fc2.weight'"),
+         "kept.safetensors: tensor 'fc1.weight' has 18 columns, but the layer before it, 'fc2.w"),
         (["kept.safetensors", "--core", "sparse_trainer", "--set", "entries=2"],
          "kept.safetensors: the layers must have 2 entries at most, not 10 of them"),
         (["--core", "mac_array"], "mac_array has no export; there are gemv, "),
@@ -611,6 +611,33 @@ def test_the_logits_of_a_trainer_are_those_of_its_network(exported, files, tmp_p
     logits = np.load(tmp_path / "out/sparse_trainer_y.npy") * 2.0 ** c["LOGIT_SCALE"]
     assert np.abs(logits).max() > 0.1
     assert np.abs(logits - wanted).max() < 2.0**-10
+
+
+@pytest.mark.parametrize(
+    ("folder", "said"),
+    [
+        ("x/y", "x/y: Not a directory"),
+        ("-", "this output cannot be -, standard output; give a name"),
+    ],
+)
+def test_a_folder_that_cannot_be_is_refused(folder, said, tmp_path, called):
+    (tmp_path / "x").touch()
+    status, _, err = called(["export", "--core", "lfsr", "-o", folder], tmp_path)
+    assert (status, err) == (2, f"error: {said}\n")
+
+
+def test_my_network_is_in_the_folder(exported, files, tmp_path):
+    """The file of parameters names the network in the same folder, wherever the export began."""
+    (tmp_path / "nets").mkdir()
+    (tmp_path / "nets/mine.toml").write_text(networks.toml(TINY))
+    words = [word.replace("=tiny", "=nets/mine.toml") for word in EXPORTS["zo_trainer"]]
+    exported(words)
+    folder = tmp_path / "moved"
+    (tmp_path / "out").rename(folder)
+    (tmp_path / "nets/mine.toml").unlink()
+    _, config = configured(folder, "zo_trainer")
+    assert config.network == TINY
+    assert str(config.network) == str(folder / "zo_trainer_network.toml")
 
 
 def test_files_of_others_are_overwritten_only_with_force(tmp_path, called):
