@@ -8,6 +8,7 @@ from rich.console import Console
 
 from seedbed.flow.cores import registry, settings
 from seedbed.flow.emit.names import require_name
+from seedbed.flow.run.files import require_folder
 from seedbed.flow.run.options import BUILD, ConfigFile, Force, Settings, show_table
 
 __all__ = ["export"]
@@ -29,7 +30,11 @@ def export(
     ] = None,
     tensor: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The tensor of the file; by default, the first one."),
+        typer.Option(
+            metavar="NAME",
+            help="The tensor of the file; by default, the first one. For sparse_trainer, those of "
+            "all layers in order, with commas; by default, all packed ones.",
+        ),
     ] = None,
     set_: Settings = [],  # noqa: B006
     config_: ConfigFile = None,
@@ -51,9 +56,10 @@ def export(
             min=1, max=1 << 20, help="Beats of a generator, or random images. By default, 64."
         ),
     ] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Write to this folder.")] = (
-        BUILD / "export"
-    ),
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", callback=require_folder, help="Write to this folder."),
+    ] = BUILD / "export",
     name: Annotated[
         str | None,
         typer.Option(

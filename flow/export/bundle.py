@@ -10,11 +10,13 @@ from zlib import crc32
 
 import numpy as np
 
+from seedbed.flow.cores import networks
 from seedbed.flow.cores.core import Core
 from seedbed.flow.cores.settings import toml
 from seedbed.flow.export.memory import Memory, head
 from seedbed.flow.export.vectors import npy_bytes
 from seedbed.flow.run.files import is_generated, write_generated
+from seedbed.spec.network import NetworkConfig
 
 __all__ = ["Export", "write"]
 
@@ -61,9 +63,15 @@ class Export:
             found[f"{name}_{each}.npy"] = npy_bytes(numbers)
         found[f"{name}.h"] = self._header(name)
         found[f"{name}.vh"] = self._include(name)
-        found[f"{name}.toml"] = (
-            f"# {head('Configuration', self.title)}\n{toml(self.core, self.params)}"
-        )
+        params = dict(self.params)
+        network = params.get("network")
+        if isinstance(network, NetworkConfig):
+            # A path in a file of parameters is relative to that file.
+            params["network"] = f"{name}_network.toml"
+            text = networks.toml(network)
+            found[f"{name}_network.toml"] = f"# {head('Network', self.title)}\n{text}"
+        text = toml(self.core, params)
+        found[f"{name}.toml"] = f"# {head('Configuration', self.title)}\n{text}"
         return {f"{name}.json": self._document(name, found), **found}
 
     def _header(self, name: str) -> str:

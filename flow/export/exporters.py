@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from seedbed.flow.cores import registry
-from seedbed.flow.export import gemv, generators, networks, weights
+from seedbed.flow.export import gemv, generators, networks, trainer, weights
 from seedbed.flow.export.bundle import Export
 from seedbed.flow.export.request import Request
 
@@ -40,6 +40,9 @@ EXPORTERS = {
     ),
     "zo_trainer": Exporter(
         run=networks.export_zo, network=True, options=("vector", "seed", "count")
+    ),
+    "sparse_trainer": Exporter(
+        run=trainer.export, packed=True, options=("vector", "seed", "count")
     ),
     "prng_pool": Exporter(run=generators.export_pool, options=("vector", "count")),
     "lfsr": Exporter(run=generators.export_lfsr, options=("seed", "count")),

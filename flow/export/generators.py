@@ -51,7 +51,7 @@ def export_urng(request: Request) -> Export:
         lanes = list(config.grow(request.seed))
         model.load(lanes)
         memories += [
-            _masks("seeds", "i_seeds_bits", config.lanes, seed_beats(config, lanes)),
+            Memory.integers("seeds", "i_seeds_bits", config.lanes, seed_beats(config, lanes)),
             Memory.of("lanes", "the seed of a lane", config.width, np.array(lanes)[:, None]),
         ]
     beats = model.beats(request.count)
@@ -74,7 +74,7 @@ def export_lutopt(request: Request) -> Export:
         state[0] |= 1
         model.load(state)
         memories += [
-            _masks("state", "i_state_bits", config.lanes, state_beats(config, state)),
+            Memory.integers("state", "i_state_bits", config.lanes, state_beats(config, state)),
             Memory.of("lanes", "the state of a lane", config.width, state[:, None]),
         ]
         note = f"A random state of the seed {request.seed}"
@@ -121,15 +121,6 @@ def export_pool(request: Request) -> Export:
         Memory.of("lanes", "o_lanes", config.width, beats),
         notes=[f"{len(contents)} numbers of {config.width} bits"],
         COUNT=config.lanes,
-    )
-
-
-def _masks(name: str, title: str, width: int, beats: list[int]) -> Memory:
-    """Return beats of more bits than an integer of NumPy has."""
-    size = -(-width // 8)
-    raw = b"".join(beat.to_bytes(size, "little") for beat in beats)
-    return Memory(
-        name=name, title=title, width=width, raw=np.frombuffer(raw, np.uint8).reshape(-1, size)
     )
 
 

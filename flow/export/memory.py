@@ -1,5 +1,6 @@
 """Contents of memories, word by word, as texts and bytes that other tools read."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
@@ -46,6 +47,13 @@ class Memory:
         bits = np.unpackbits(raw, axis=-1, count=width, bitorder="little")
         raw = np.packbits(bits.reshape(count, each * width), axis=-1, bitorder="little")
         return cls(name=name, title=title, width=each * width, raw=raw)
+
+    @classmethod
+    def integers(cls, name: str, title: str, width: int, words: Sequence[int]) -> "Memory":
+        """Return words of any ``width`` from integers of their bits."""
+        size = -(-width // 8)
+        raw = np.frombuffer(b"".join(word.to_bytes(size, "little") for word in words), np.uint8)
+        return cls(name=name, title=title, width=width, raw=raw.reshape(-1, size))
 
     def hex(self, *, address: bool = False) -> str:
         """Return the words in hexadecimal, one a line, for ``$readmemh``.

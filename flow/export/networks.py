@@ -25,7 +25,7 @@ from seedbed.sim.payloads import image_beats
 from seedbed.spec.elasticzo import LIMIT
 from seedbed.spec.network import Layer
 
-__all__ = ["export_instantft", "export_zo"]
+__all__ = ["export_instantft", "export_zo", "read_bias"]
 
 #: Standard deviation of the adapters' A.
 DEVIATION = 0.05
@@ -109,16 +109,22 @@ def _parameters(request: Request, layers: Iterable[Layer]) -> dict[str, np.ndarr
             )
         found[name] = tensor.weights
         if layer.bias:
-            found[f"{layer.name}.bias"] = _bias(request.source, layer)
+            name = f"{layer.name}.bias"
+            found[name] = read_bias(request.source, name, layer.outputs)
     return found
 
 
-def _bias(path: Path, layer: Layer) -> np.ndarray:
-    name = f"{layer.name}.bias"
+def read_bias(path: Path, name: str, outputs: int, *, optional: bool = False) -> np.ndarray:
+    """Return biases of a file, float64; zeros if they are ``optional`` and not there.
+
+    Raises ``ValueError`` with the file's name.
+    """
     with Checkpoint(path) as file:
         entry = file.tensors.get(name)
-        if entry is None or entry.dtype not in FLOATS or entry.shape != (layer.outputs,):
-            raise ValueError(f"{path} must have {name!r}, {layer.outputs} floating-point numbers")
+        if entry is None and optional:
+            return np.zeros(outputs)
+        if entry is None or entry.dtype not in FLOATS or entry.shape != (outputs,):
+            raise ValueError(f"{path} must have {name!r}, {outputs} floating-point numbers")
         found = floats(file.read(entry.offset, entry.nbytes), entry.dtype)
     if not np.isfinite(found).all():
         raise ValueError(f"{path}: tensor {name!r} has numbers that are not finite")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from seedbed.flow.compress.checkpoint import FLOATS, Checkpoint, CheckpointError
-from seedbed.flow.compress.kept import read_kept
+from seedbed.flow.compress.kept import Kept, read_kept
 from seedbed.flow.compress.packed import KEY, Packed, Weights, unpack_rows
 from seedbed.flow.compress.pieces import cut, decode, floats, place
 from seedbed.golden.gemv import lut4_rows
@@ -36,6 +36,8 @@ class Tensor:
         Metadata of a packed file, or ``None`` for a tensor that is not packed.
     raw
         The packed rows, uint8 of shape (rows, bytes); none if the tensor is not packed.
+    kept
+        The kept weights.
     """
 
     path: Path
@@ -45,6 +47,7 @@ class Tensor:
     weights: np.ndarray
     packed: Packed | None
     raw: np.ndarray
+    kept: Kept
 
     @property
     def where(self) -> str:
@@ -75,7 +78,7 @@ class Tensor:
 
     def refuse_kept(self) -> None:
         """Raise ``ValueError`` if weights are kept."""
-        if self.packed and self.meta.kept:
+        if len(self.kept.indices):
             raise ValueError(f"{self.where} has kept weights, which are not multiplied")
 
 
@@ -110,6 +113,7 @@ def read_tensor(path: Path, name: str | None) -> Tensor:
         return Tensor(
             path=path, name=name, rows=rows, columns=columns,
             weights=weights.reshape(rows, columns), packed=None, raw=np.zeros((rows, 0), np.uint8),
+            kept=Kept(np.zeros(0, np.int64), np.zeros(0)),
         )  # fmt: skip
 
 
@@ -130,7 +134,7 @@ def _packed(file: Checkpoint, packed: Packed, name: str) -> Tensor:
     rows = np.frombuffer(file.read(entry.offset, entry.nbytes), np.uint8).reshape(entry.shape)
     return Tensor(
         path=file.path, name=name, rows=meta.rows, columns=meta.columns, weights=found,
-        packed=packed, raw=rows,
+        packed=packed, raw=rows, kept=kept,
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from seedbed.golden.seedlm_decompress import decompress
 from seedbed.spec.gemv import EXPONENT_BITS
 from seedbed.spec.lut_dequantize import LEVELS
 
-__all__ = ["export_lut4", "export_seedlm"]
+__all__ = ["export_lut4", "export_seedlm", "rows_of"]
 
 #: Bits of a code of ``lut4``.
 CODE_BITS = 4
@@ -27,7 +27,7 @@ def export_seedlm(request: Request) -> Export:
     params = seedlm_params(tensor, request.params)
     tensor.refuse_kept()
     config = request.core.configure(params)
-    blocks = _rows(tensor.blocks, config.blocks)
+    blocks = rows_of(tensor.blocks, config.blocks)
     weights, exponents = decompress(config, blocks)
     memories = [
         Memory.of("blocks", "i_blocks", config.block_bits, blocks.view(np.int64)),
@@ -56,7 +56,7 @@ def export_lut4(request: Request) -> Export:
     tensor = read_tensor(request.source, request.tensor)
     config = request.core.configure(request.params)
     codes, levels, exponents, scale, notes = lut4_tables(tensor, config.width)
-    beats = _rows(codes, config.lanes)
+    beats = rows_of(codes, config.lanes)
     weights = dequantize(config, beats, np.repeat(levels, len(beats) // tensor.rows, axis=0))
     memories = [
         Memory.of("codes", "i_codes", CODE_BITS, beats),
@@ -76,7 +76,7 @@ def export_lut4(request: Request) -> Export:
     )  # fmt: skip
 
 
-def _rows(numbers: np.ndarray, count: int) -> np.ndarray:
+def rows_of(numbers: np.ndarray, count: int) -> np.ndarray:
     """Return rows as beats of ``count`` numbers; the last beat of a row is padded with 0."""
     rows, size = numbers.shape
     padded = np.zeros((rows, -(-size // count) * count), numbers.dtype)

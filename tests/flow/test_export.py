@@ -3,26 +3,32 @@
 import json
 import re
 import subprocess
+from types import SimpleNamespace
 from zlib import crc32
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from seedbed.flow.cores import registry, settings
+from seedbed.flow.cores import networks, registry, settings
 from seedbed.flow.export import exporters
 from seedbed.golden.network import init
 from seedbed.hw.adapters import instantft as instantft_hw
 from seedbed.hw.generators import perturbation as perturbation_hw
+from seedbed.hw.kept.layer_table import row_layout
 from seedbed.sim import tools
 from seedbed.sim.case import Case, Phase
+from seedbed.sim.cases import sparse_trainer as trainer_case
 from seedbed.sim.cases import zo_trainer as zo_case
 from seedbed.sim.harness import Stalls, simulate
+from seedbed.spec import DenseLayer
 from seedbed.spec.instantft import INSTANTFT_KINDS
 from seedbed.spec.network import TINY
 
 SHAPE = 5, 26
 NETWORK = ["--set", "network=tiny", "--set", "lanes=8", "--set", "ways=2", "--count", "3"]
+TRAINER = ["layers=3", "columns=20", "classes=5", "entries=16", "batch=4", "beat_bits=32"]
+TRAINER = [word for each in TRAINER for word in ("--set", each)] + ["--count", "3"]
 #: Blocks of 17 bits: three of them in 64.
 SMALL = ["--block", "4", "--latent", "2", "--width", "5"]
 GEMV = ["--core", "gemv", "--set", "beat_bits=64", "--set", "columns=64", "--set", "row_width=8"]
@@ -37,12 +43,27 @@ def files(tmp_path_factory):
     tensor = np.random.default_rng(1).normal(size=SHAPE).astype("f4")
     save_file({"w": tensor, "bias": tensor[0]}, folder / "float.safetensors")
     save_file(init(TINY, np.random.default_rng(1)), folder / "net.safetensors")
-    for name, words in {
-        "seedlm": SMALL, "lut4": ["--format", "lut4"], "groups": ["--format", "groups"],
-    }.items():  # fmt: skip
-        paths = [str(folder / "float.safetensors"), str(folder / f"{name}.safetensors")]
+    run = {
+        name: ["compress", "float.safetensors", f"{name}.safetensors", *words, "--jobs", "1"]
+        for name, words in {
+            "seedlm": SMALL, "lut4": ["--format", "lut4"], "groups": ["--format", "groups"],
+        }.items()
+    }  # fmt: skip
+    rng = np.random.default_rng(2)
+    mlp = {f"fc{k}.weight": rng.normal(size=shape) for k, shape in ((1, (14, 18)), (2, (5, 14)))}
+    mlp = {name: (weights / 4).astype("f4") for name, weights in mlp.items()}
+    save_file(mlp, folder / "gradients.safetensors")
+    bias = rng.normal(size=14).astype("f4")
+    save_file({**mlp, "fc1.bias": bias}, folder / "mlp.safetensors")
+    run["mask"] = ["sensitive", "mlp.safetensors", "gradients.safetensors", "--fraction", "0.03"]
+    run["mask"] += ["-o", "mask.safetensors"]
+    run["kept"] = ["compress", "mlp.safetensors", "kept.safetensors", *SMALL, "--jobs", "1"]
+    run["base"] = [*run["kept"][:2], "base.safetensors", *run["kept"][3:]]
+    run["kept"] += ["--keep", "mask.safetensors"]
+    for words in run.values():
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("sys.argv", ["seedbed", "compress", *paths, *words, "--jobs", "1"])
+            patch.chdir(folder)
+            patch.setattr("sys.argv", ["seedbed", *words])
             with pytest.raises(SystemExit) as left:
                 main()
         assert not left.value.code
@@ -60,6 +81,7 @@ EXPORTS = {
     "lut_dequantize": ["lut4.safetensors", "--core", "lut_dequantize", "--set", "lanes=5"],
     "zo_trainer": ["net.safetensors", "--core", "zo_trainer", *NETWORK],
     "instantft": ["net.safetensors", "--core", "instantft", *NETWORK, "--set", "entries=4"],
+    "sparse_trainer": ["kept.safetensors", "--core", "sparse_trainer", *TRAINER],
     "prng_pool": ["--core", "prng_pool", "--set", "size=95", "--count", "20"],
     "lfsr": ["--core", "lfsr", "--set", "width=11", "--seed", "77"],
     "urng_array serial": ["--core", "urng_array", "--set", "lanes=7"],
@@ -313,6 +335,44 @@ def instantft(files):
     ]
 
 
+def sparse_trainer(files):
+    """Load the table and the entries, and classify with the memory."""
+    _, config = configured(files.folder, "sparse_trainer")
+    c, layout = files.constants, row_layout(config)
+    rows = [layout.from_bits(row) for row in files["layers"][0]]
+    names = [name for name, _ in layout if name != "last"]
+    flags = {"plain", "relu"}
+    layers = [
+        DenseLayer(**{n: bool(row[n]) if n in flags else int(row[n]) for n in names})
+        for row in rows
+    ]
+    assert [row["last"] for row in rows] == [0] * (c["LAYERS"] - 1) + [1]
+    cells = dict(enumerate(files["memory"][0]))
+    model = SimpleNamespace(config=config, layers=layers, beats=lambda: cells)
+    commands, beats, after = trainer_case.reads(model, c["SAMPLES"])
+    classes, losses = files["classes"], files["losses"]
+    load, infer = (
+        trainer_case.job(config, kind, **more)
+        for kind, more in (("load", {}), ("infer", {"samples": c["SAMPLES"], "epochs": 1}))
+    )
+    return [
+        Phase(inputs={"i_layers": files["layers"][0]}),
+        Phase(
+            inputs={"i": [load], "i_entries": files["entries"][0]},
+            outputs={"o_status": [trainer_case.status("load")]},
+        ),
+        Phase(
+            inputs={"i": [infer], "i_samples": samples(files, files["labels"]), "i_read": beats},
+            outputs={
+                "o": joined([classes, losses, ([0] * c["SAMPLES"], 1)]),
+                "o_status": [trainer_case.status("infer")],
+                "o_command": commands,
+            },
+            after={"i_read": {"o_command": after}},
+        ),
+    ]
+
+
 def lfsr(files):
     return Phase(inputs={"i_seed": files["seed"][0]}, outputs={"o": files["words"][0]}, drain=True)
 
@@ -344,7 +404,7 @@ def perturbation(files):
 
 PHASES = {
     "gemv": gemv, "seedlm_decompress": seedlm_decompress, "lut_dequantize": lut_dequantize,
-    "zo_trainer": zo_trainer, "instantft": instantft,
+    "zo_trainer": zo_trainer, "instantft": instantft, "sparse_trainer": sparse_trainer,
     "prng_pool": prng_pool, "lfsr": lfsr, "urng_array": lanes_of_seeds("i_seeds", "seeds"),
     "lutopt": lanes_of_seeds("i_state", "state"), "perturbation": perturbation,
 }  # fmt: skip
@@ -489,6 +549,14 @@ def test_integers_fill_their_bits(width):
          "x.npy must be an array of N x 1 x 6 x 6 bytes, uint8, not of 3 int64"),
         (["net.safetensors", "--core", "zo_trainer", "--tensor", "w"],
          "the export of zo_trainer takes no --tensor"),
+        (["mlp.safetensors", "--core", "sparse_trainer"],
+         "mlp.safetensors was not written by 'seedbed compress'"),
+        (["mlp.safetensors", "--core", "sparse_trainer", "--tensor", "fc1.weight"],
+         "mlp.safetensors: tensor 'fc1.weight' is not in SeedLM's blocks, but in float"),
+        (["kept.safetensors", "--core", "sparse_trainer", "--tensor", "fc2.weight,fc1.weight"],
+         "kept.safetensors: tensor 'fc1.weight' has 18 columns, but the layer before it, 'fc2.w"),
+        (["kept.safetensors", "--core", "sparse_trainer", "--set", "entries=2"],
+         "kept.safetensors: the layers must have 2 entries at most, not 10 of them"),
         (["--core", "mac_array"], "mac_array has no export; there are gemv, "),
         (["--core", "gemm"], "no core is called 'gemm' (did you mean 'gemv'?); there are"),
         (["--core", "lfsr", "--name", "module"], "name must "),
@@ -515,21 +583,61 @@ def test_bad_input_is_refused_and_nothing_is_written(words, said, files, tmp_pat
 
 
 def test_kept_weights_are_refused_where_they_would_be_lost(files, tmp_path, called):
-    mask = np.zeros(SHAPE)
-    mask[2, 3] = 1.0
-    save_file({"w": mask.astype("f4")}, tmp_path / "gradients.safetensors")
-    source = str(files / "float.safetensors")
-    sensitive = ["sensitive", source, "gradients.safetensors", "--fraction", "0.008"]
-    assert called([*sensitive, "-o", "mask.safetensors"], tmp_path)[0] == 0
-    compress = ["compress", source, "kept.safetensors", *SMALL, "--keep", "mask.safetensors"]
-    assert called([*compress, "--jobs", "1"], tmp_path)[0] == 0
+    (tmp_path / "kept.safetensors").symlink_to(files / "kept.safetensors")
     status, _, err = called(["export", "kept.safetensors", *GEMV, "-o", "out"], tmp_path)
-    said = "kept.safetensors: tensor 'w' has kept weights, which are not multiplied"
+    said = "kept.safetensors: tensor 'fc1.weight' has kept weights, which are not multiplied"
     assert (status, err) == (2, f"error: {said}\n")
     assert not (tmp_path / "out").exists()
     # Plain integers have them.
     plain = [*GEMV, "--set", "decode=plain", "-o", "out"]
     assert called(["export", "kept.safetensors", *plain], tmp_path)[0] == 0
+
+
+def test_the_logits_of_a_trainer_are_those_of_its_network(exported, files, tmp_path, called):
+    """The integers are rounded; the network is that of 'decompress', kept weights included."""
+    document, _ = exported(EXPORTS["sparse_trainer"])
+    c = document["constants"]
+    weights = []
+    for name in ("base", "kept"):
+        path = str(files / f"{name}.safetensors")
+        assert called(["decompress", path, f"{name}.safetensors"], tmp_path)[0] == 0
+        weights.append(load_file(tmp_path / f"{name}.safetensors"))
+    base, kept = weights
+    # A sum of blocks is scaled by 2^(B - 1), not by 2^(B - 1) - 1: B is 5.
+    network = {name: kept[name] - base[name].astype(np.float64) / 16 for name in base}
+    x = np.load(tmp_path / "out/sparse_trainer_x.npy") * 2.0 ** c["SAMPLE_SCALE"]
+    hidden = np.maximum(x @ network["fc1.weight"].T + kept["fc1.bias"], 0)
+    wanted = hidden @ network["fc2.weight"].T
+    logits = np.load(tmp_path / "out/sparse_trainer_y.npy") * 2.0 ** c["LOGIT_SCALE"]
+    assert np.abs(logits).max() > 0.1
+    assert np.abs(logits - wanted).max() < 2.0**-10
+
+
+@pytest.mark.parametrize(
+    ("folder", "said"),
+    [
+        ("x/y", "x/y: Not a directory"),
+        ("-", "this output cannot be -, standard output; give a name"),
+    ],
+)
+def test_a_folder_that_cannot_be_is_refused(folder, said, tmp_path, called):
+    (tmp_path / "x").touch()
+    status, _, err = called(["export", "--core", "lfsr", "-o", folder], tmp_path)
+    assert (status, err) == (2, f"error: {said}\n")
+
+
+def test_my_network_is_in_the_folder(exported, files, tmp_path):
+    """The file of parameters names the network in the same folder, wherever the export began."""
+    (tmp_path / "nets").mkdir()
+    (tmp_path / "nets/mine.toml").write_text(networks.toml(TINY))
+    words = [word.replace("=tiny", "=nets/mine.toml") for word in EXPORTS["zo_trainer"]]
+    exported(words)
+    folder = tmp_path / "moved"
+    (tmp_path / "out").rename(folder)
+    (tmp_path / "nets/mine.toml").unlink()
+    _, config = configured(folder, "zo_trainer")
+    assert config.network == TINY
+    assert str(config.network) == str(folder / "zo_trainer_network.toml")
 
 
 def test_files_of_others_are_overwritten_only_with_force(tmp_path, called):
