@@ -6,7 +6,7 @@ import select
 import subprocess
 import threading
 import tty
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 
@@ -165,7 +165,12 @@ def fake_board(answer):
             *whole, pending = (pending + os.read(near, 4096)).split(b"\0")
             for frame in filter(None, whole):
                 frames.append(frame)
-                os.write(near, answer(frame, len(frames)))
+                response = answer(frame, len(frames))
+                if response is None:
+                    # The cable is pulled.
+                    os.close(near)
+                    return
+                os.write(near, response)
 
     thread = threading.Thread(target=serve)
     thread.start()
@@ -174,8 +179,9 @@ def fake_board(answer):
     finally:
         end.set()
         thread.join()
-        os.close(near)
-        os.close(far)
+        for each in (near, far):
+            with suppress(OSError):
+                os.close(each)
 
 
 class Echo:
@@ -265,6 +271,12 @@ def test_errors_have_the_sentences_of_the_python_host(host, tmp_path):
 
     board = Echo(None)
     assert "was reset, or another program uses it" in refused(host, resets, [full])
+
+    def pulled(frame, number):
+        return board(frame, number) if number < 12 else None
+
+    board = Echo(None)
+    assert "the line was disconnected" in refused(host, pulled, [full])
 
     def unknown(frame, number):
         try:
