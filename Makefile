@@ -97,7 +97,7 @@ lint: $(TESTED) types  ## style and types
 types:
 	@rm -rf build/types
 	@mkdir -p build/types/seedbed
-	@ln -s $(addprefix ../../../,$(wildcard main/*) spec hw golden sim flow boards studies) build/types/seedbed/
+	@ln -s $(addprefix ../../../,$(wildcard main/*) spec hw golden sim flow boards drivers studies) build/types/seedbed/
 
 clean:  ## remove build files, not the environment
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
