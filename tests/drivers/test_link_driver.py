@@ -40,7 +40,8 @@ def host(tmp_path_factory):
 def run(host, port, lines, build=0, timeout=TIMEOUT):
     """Run a script; return its exit status, what it prints, and the requests that were repeated."""
     words = [host, port, str(round(1000 * timeout)), str(NONCE), str(build)]
-    done = subprocess.run(words, input="\n".join(lines), capture_output=True, text=True)
+    text = "\n".join(lines)
+    done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=240)
     return done.returncode, done.stdout.split("\n")[:-1], int(done.stderr or 0)
 
 
