@@ -72,7 +72,11 @@ def test_clang_tidy_finds_nothing():
     tool = shutil.which("clang-tidy")
     if not tool:
         pytest.skip("there is no clang-tidy")
-    checks = "--checks=-*,bugprone-*,clang-analyzer-*,-bugprone-easily-swappable-parameters"
+    # An error is returned by "if ((error = ...)) return error". Small numbers are integers of C.
+    other = ("easily-swappable-parameters", "assignment-in-if-condition", "signed-bitwise")
+    other += ("assignment-in-selection-statement", "narrowing-conversions")
+    excluded = "".join(f",-bugprone-{name}" for name in other)
+    checks = f"--checks=-*,bugprone-*,clang-analyzer-*{excluded}"
     words = [tool, checks, "--warnings-as-errors=*", *SOURCES, "--", "-std=c99", "-ffreestanding"]
     subprocess.run(words, check=True)
 

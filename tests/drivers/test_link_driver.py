@@ -6,7 +6,7 @@ import select
 import subprocess
 import threading
 import tty
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 
@@ -40,7 +40,8 @@ def host(tmp_path_factory):
 def run(host, port, lines, build=0, timeout=TIMEOUT):
     """Run a script; return its exit status, what it prints, and the requests that were repeated."""
     words = [host, port, str(round(1000 * timeout)), str(NONCE), str(build)]
-    done = subprocess.run(words, input="\n".join(lines), capture_output=True, text=True)
+    text = "\n".join(lines)
+    done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=240)
     return done.returncode, done.stdout.split("\n")[:-1], int(done.stderr or 0)
 
 
@@ -165,7 +166,12 @@ def fake_board(answer):
             *whole, pending = (pending + os.read(near, 4096)).split(b"\0")
             for frame in filter(None, whole):
                 frames.append(frame)
-                os.write(near, answer(frame, len(frames)))
+                response = answer(frame, len(frames))
+                if response is None:
+                    # The cable is pulled.
+                    os.close(near)
+                    return
+                os.write(near, response)
 
     thread = threading.Thread(target=serve)
     thread.start()
@@ -174,8 +180,9 @@ def fake_board(answer):
     finally:
         end.set()
         thread.join()
-        os.close(near)
-        os.close(far)
+        for each in (near, far):
+            with suppress(OSError):
+                os.close(each)
 
 
 class Echo:
@@ -265,6 +272,12 @@ def test_errors_have_the_sentences_of_the_python_host(host, tmp_path):
 
     board = Echo(None)
     assert "was reset, or another program uses it" in refused(host, resets, [full])
+
+    def pulled(frame, number):
+        return board(frame, number) if number < 12 else None
+
+    board = Echo(None)
+    assert "the line was disconnected" in refused(host, pulled, [full])
 
     def unknown(frame, number):
         try:
