@@ -387,7 +387,7 @@ def test_the_table_of_rows_of_the_adapters_of_lenet5():
     assert found == expected + sums
 
 
-@pytest.mark.parametrize("decode", ["seedlm", "plain", "lut4"])
+@pytest.mark.parametrize("decode", ["seedlm", "plain", "lut4", "trellis"])
 @pytest.mark.parametrize("beat_bits", [64, 72, 512])
 def test_beats_of_gemv(decode, beat_bits):
     if decode == "lut4" and beat_bits == 72:
@@ -401,6 +401,11 @@ def test_beats_of_gemv(decode, beat_bits):
         found = model.lut4_beats(codes, levels, exponents)
         parts = (codes.tolist(), levels.tolist(), exponents.tolist())
         expected = page["lut4"](*parts, config.level_width, beat_bits)
+    elif decode == "trellis":
+        symbols = rng.integers(0, 16, (rows, columns))
+        found = model.trellis_beats(symbols)
+        lanes = beat_bits // 4
+        expected = [beat for row in symbols.tolist() for beat in page["beats"](row, 4, lanes)]
     else:
         plain = rng.integers(-(2**15), 2**15, (rows, columns))
         cases = [(plain, 16, model.plain_beats(plain))]
