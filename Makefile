@@ -13,10 +13,15 @@ SOURCES := $(wildcard spec/*.py hw/*.py hw/*/*.py flow/cores/* flow/emit/*.py)
 .DEFAULT_GOAL := all
 .PHONY: all setup verilog sim cocotb formal mutate synth demo report docs html boards core test lint types clean help
 
-all: verilog  ## Verilog, demonstration, simulation, synthesis, report
-	@$(SEEDBED) demo zo --seeds 8
-	@$(SEEDBED) report
-	@echo "The Verilog of every core is in build/verilog, the demonstration's plots are in build/demo."
+all: $(READY)  ## a tour on virtual boards, Verilog of every core, simulation and synthesis of four
+	@$(SEEDBED) tour
+	@echo "Emitting the Verilog of every core ..."
+	@$(MAKE) --silent verilog
+	@for core in $(SHOWN); do $(SEEDBED) sim $$core && $(SEEDBED) synth $$core --target ecp5 --seeds 1 || exit; done
+	@echo "The Verilog is in build/verilog. 'make report' measures every core; 'make help' lists the rest."
+
+# Of generators, weights, training and memory.
+SHOWN := urng_array lut_dequantize loss_sign sdram
 
 setup: $(READY)  ## only the environment: .venv/bin/seedbed
 
@@ -97,7 +102,7 @@ lint: $(TESTED) types  ## style and types
 types:
 	@rm -rf build/types
 	@mkdir -p build/types/seedbed
-	@ln -s $(addprefix ../../../,$(wildcard main/*) spec hw golden sim flow boards studies) build/types/seedbed/
+	@ln -s $(addprefix ../../../,$(wildcard main/*) spec hw golden sim flow boards drivers studies) build/types/seedbed/
 
 clean:  ## remove build files, not the environment
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

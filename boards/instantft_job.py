@@ -1,5 +1,6 @@
 """Jobs of the application ``instantft``: what is sent, and what must come back."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +27,9 @@ __all__ = ["inputs", "outputs", "prepared", "stream_job"]
 #: Ports for packets, by the core's.
 INPUTS = {"i_parameters": "parameters", "i": "command", "i_samples": "samples"}
 
-#: Steps of Adam for the network of 6 x 6 pixels.
-TINY_STEPS = 400
+#: Steps of Adam for the network of 6 x 6 pixels, and the learning rate of its adapters: half and
+#: twice that rate gain less.
+TINY_STEPS, TINY_RATE = 400, 0.2
 
 
 def inputs(config: InstantFtConfig) -> tuple[Input, ...]:
@@ -112,7 +114,8 @@ def _tiny() -> Task:
     *_, theta = network.adam(TINY, theta, drawn, rate=3e-3)
     held = to_bytes(images)[cut:, None] / np.float32(255)
     upright = network.accuracy(TINY, theta, held, labels[cut:])
-    return Task(SETTINGS["digits"], theta, images[cut:], labels[cut:], upright)
+    settings = replace(SETTINGS["digits"], rate=TINY_RATE)
+    return Task(settings, theta, images[cut:], labels[cut:], upright)
 
 
 def stream_job(of: Job) -> tuple[StreamJob, dict[str, int]]:

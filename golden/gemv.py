@@ -7,11 +7,12 @@ from seedbed.golden.checks import require_integers
 from seedbed.golden.lut_dequantize import dequantize
 from seedbed.golden.mac_array import wrap
 from seedbed.golden.sparse_mac import SparseMac
-from seedbed.spec import GemvConfig
-from seedbed.spec.gemv import EXPONENT_BITS
+from seedbed.golden.trellis import states, unpack, values
+from seedbed.spec import GemvConfig, TrellisConfig
+from seedbed.spec.gemv import EXPONENT_BITS, MANTISSA_BITS
 from seedbed.spec.lut_dequantize import LEVELS
 
-__all__ = ["Gemv", "lut4_rows"]
+__all__ = ["Gemv", "lut4_rows", "trellis_rows"]
 
 #: Blocks or plain weights per chunk: bounds the memory.
 CHUNK = 1 << 16
@@ -38,6 +39,26 @@ def lut4_rows(raw: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray, np
     return codes, levels, exponents.clip(-highest - 1, highest), scale
 
 
+def trellis_rows(
+    config: TrellisConfig, raw: np.ndarray, columns: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """Return symbols, mantissas and exponents of packed rows of a trellis code, and a scale.
+
+    ``raw`` is uint8 of shape (rows, bytes), as :func:`seedbed.golden.trellis.pack` gives it. The
+    exponents are those of the file less the scale, -8 .. 7. A row of which that would be less has
+    its mantissa rounded to the exponent -8. A row of zeros has no influence on the scale.
+    """
+    symbols, mantissas, exponents = unpack(config, raw, columns)
+    mantissas, exponents = mantissas.astype(np.int64), exponents.astype(np.int64)
+    highest = (1 << (EXPONENT_BITS - 1)) - 1
+    used = exponents[mantissas > 0]
+    scale = int(used.max() if len(used) else 0) - highest
+    exponents -= scale
+    below = (-highest - 1 - exponents).clip(0, MANTISSA_BITS + 1)
+    mantissas = mantissas + (1 << below >> 1) >> below
+    return symbols, mantissas, exponents.clip(-highest - 1, highest), scale
+
+
 class Gemv:
     """y = W x in integers, and the beats of W.
 
@@ -45,7 +66,7 @@ class Gemv:
     (vectors, columns) and y of shape (rows, vectors). With a side path, ``sparse`` is its model,
     whose ``product`` adds it to y.
 
-    Sums are exact modulo 2^accumulator_width, in int64. At the paper's 4 bits no sum overflows. At
+    Sums are exact modulo 2^dense_width, in int64. At the paper's 4 bits no sum overflows. At
     its 3 bits the only overflow is a sum of 2^63, of blocks with seed 0, which no file contains.
 
     Parameters
@@ -106,6 +127,36 @@ class Gemv:
         sums = (weights @ self._activations(x)) << (self._exponents(exponents) + 8)
         return wrap(sums, self.config.mac.accumulator_width)
 
+    def trellis_product(
+        self, symbols: np.ndarray, mantissas: np.ndarray, exponents: np.ndarray, x: np.ndarray
+    ) -> np.ndarray:
+        """Return y, int64, of ``symbols`` (rows, columns) and ``x``.
+
+        ``mantissas``, (rows,), are 0 .. 255, ``exponents``, (rows,), -8 .. 7. Raises
+        ``ValueError`` for mismatched shapes.
+        """
+        if x.ndim == 2:
+            found = [self.trellis_product(symbols, mantissas, exponents, one) for one in x]
+            return np.stack(found, axis=1)
+        assert self.config.trellis
+        self._check_shapes(symbols, x, 1)
+        weights = values(self.config.trellis, states(self.config.trellis, symbols))
+        mantissas = require_integers("mantissas", mantissas, 0, (1 << MANTISSA_BITS) - 1)
+        sums = (weights @ self._activations(x)) * mantissas << (self._exponents(exponents) + 8)
+        return wrap(sums, self.config.dense_width)
+
+    def vector_beats(self, x: np.ndarray) -> np.ndarray:
+        """Return x as beats of the vector, int64, with zeros after the last column.
+
+        They are of shape (beats, group), and of several vectors (beats, vectors, group).
+        """
+        x = self._activations(x)
+        group = self.config.group
+        padded = np.zeros((*x.shape[:-1], -(-x.shape[-1] // group) * group), np.int64)
+        padded[..., : x.shape[-1]] = x
+        beats = padded.reshape(*x.shape[:-1], -1, group)
+        return np.moveaxis(beats, -2, 0)
+
     def packed_beats(self, packed: np.ndarray) -> np.ndarray:
         """Return W as beats: uint8 of shape (rows, beats per row, bytes per beat), low bytes first.
 
@@ -118,6 +169,12 @@ class Gemv:
     def plain_beats(self, weights: np.ndarray) -> np.ndarray:
         """Return W as beats of plain weights, like :meth:`packed_beats`."""
         return self._beats(self._weights(weights), self.config.plain_width, self.config.plain_lanes)
+
+    def trellis_beats(self, symbols: np.ndarray) -> np.ndarray:
+        """Return W as beats of symbols, like :meth:`packed_beats`."""
+        config = self.config
+        symbols = require_integers("symbols", symbols, 0, (1 << config.bits) - 1)
+        return self._beats(symbols.astype(np.int64), config.bits, config.lanes)
 
     def lut4_beats(
         self, codes: np.ndarray, levels: np.ndarray, exponents: np.ndarray

@@ -31,6 +31,7 @@ from seedbed.hw.tail.bp_tail import BpTail
 from seedbed.hw.weights.lut_dequantize import LutDequantize
 from seedbed.hw.weights.nf4 import Nf4
 from seedbed.hw.weights.seedlm_decompress import SeedlmDecompress
+from seedbed.hw.weights.trellis_decompress import TrellisDecompress
 from seedbed.hw.zeroth_order.zo_trainer import ZoTrainer
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "SparseTrainer",
     "SparseTrainerAxi",
     "TreeGrng",
+    "TrellisDecompress",
     "UrngArray",
     "WeightPerturb",
     "ZoTrainer",

@@ -34,6 +34,8 @@ from seedbed.spec.sparse_trainer import (
     SparseTrainerConfig,
 )
 from seedbed.spec.tree_grng import TreeGrngConfig
+from seedbed.spec.trellis import TrellisConfig
+from seedbed.spec.trellis_decompress import TrellisDecompressConfig
 from seedbed.spec.urng_array import UrngConfig
 from seedbed.spec.weight_perturb import WeightPerturbConfig
 from seedbed.spec.zo_trainer import ZO_TRAINER_KINDS, ZO_TRAINER_STATUS, ZoTrainerConfig
@@ -86,6 +88,8 @@ __all__ = [
     "SparseMacConfig",
     "SparseTrainerConfig",
     "TreeGrngConfig",
+    "TrellisConfig",
+    "TrellisDecompressConfig",
     "UrngConfig",
     "WeightPerturbConfig",
     "ZoTrainerConfig",

@@ -9,15 +9,20 @@ from seedbed.spec.mac_array import MacArrayConfig
 from seedbed.spec.seedlm import SeedlmConfig
 from seedbed.spec.seedlm_decompress import SeedlmDecompressConfig
 from seedbed.spec.sparse_mac import SPARSE_MAC_STATUS, SparseMacConfig, require_vectors
+from seedbed.spec.trellis import Code, TrellisConfig
+from seedbed.spec.trellis_decompress import TrellisDecompressConfig
 
 __all__ = ["DECODES", "GEMV_STATUS", "GemvConfig"]
 
-#: What weights are decoded from: blocks of seeds, 4-bit codes with a table per row, or integers.
-DECODES = ("seedlm", "lut4", "plain")
+#: What weights are decoded from: blocks of seeds, 4-bit codes with a table per row, a path through
+#: a trellis per row, or integers.
+DECODES = ("seedlm", "lut4", "trellis", "plain")
 #: How a job ended, by code. The codes after "cleared" are of the side path's entries.
 GEMV_STATUS = SPARSE_MAC_STATUS
-#: Bits of the exponent of a row of codes.
+#: Bits of the exponent of a row of codes or symbols.
 EXPONENT_BITS = 4
+#: Bits of the mantissa of a row of symbols, unsigned.
+MANTISSA_BITS = 8
 
 
 #: Ranges of what only some decoders, or only a side path, have: checked without them, too.
@@ -39,10 +44,11 @@ class GemvConfig(SeedlmConfig):
     decode
         What a row of W is, one of :data:`DECODES`. ``seedlm``: blocks as in :class:`SeedlmConfig`
         or, by the command, plain weights; ``lut4``: a table of 16 levels, and 4-bit codes;
+        ``trellis``: symbols as in :class:`~seedbed.spec.TrellisConfig`, with a scale for each row;
         ``plain``: plain weights.
     beat_bits
         Bits of a beat of weights, a multiple of 8, 16..4096. It holds as many blocks as fit, 1..32,
-        or as many codes or plain weights as fit, the first one lowest.
+        or as many codes, symbols or plain weights as fit, the first one lowest.
     plain_width
         Bits of a plain weight, 2..32.
     level_width
@@ -50,6 +56,8 @@ class GemvConfig(SeedlmConfig):
     level_load
         Levels of ``lut4`` that are written per cycle, 1, 2 or 4: a row takes 16, 8 or 4 cycles or
         more.
+    bits, state_bits, code
+        Of ``trellis``, see :class:`~seedbed.spec.TrellisConfig`.
     activation_width
         Bits of an activation, 2..32.
     columns
@@ -67,7 +75,8 @@ class GemvConfig(SeedlmConfig):
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     Source: SeedLM (arXiv:2410.10714), section 4.2 and Figure 4; SqueezeLLM (arXiv:2306.07629),
-    section 4.1, for tables; SensZOQ (arXiv:2406.02913) for the side path.
+    section 4.1, for tables; QTIP (arXiv:2406.11235), section 3, for the trellis; SensZOQ
+    (arXiv:2406.02913) for the side path.
     """
 
     decode: str = "seedlm"
@@ -75,6 +84,9 @@ class GemvConfig(SeedlmConfig):
     plain_width: int = 16
     level_width: int = 14
     level_load: int = 1
+    bits: int = TrellisConfig.bits
+    state_bits: int = TrellisConfig.state_bits
+    code: Code | None = None
     activation_width: int = 16
     columns: int = 8192
     row_width: int = 32
@@ -85,6 +97,7 @@ class GemvConfig(SeedlmConfig):
     most_shift: int = 15
     decompress: SeedlmDecompressConfig | None = field(init=False, repr=False)
     dequantize: LutDequantizeConfig | None = field(init=False, repr=False)
+    trellis: TrellisDecompressConfig | None = field(init=False, repr=False)
     mac: MacArrayConfig = field(init=False, repr=False)
     sparse: SparseMacConfig | None = field(init=False, repr=False)
 
@@ -101,9 +114,13 @@ class GemvConfig(SeedlmConfig):
         for name, (low, high) in OPTIONAL.items():
             require_int(name, getattr(self, name), low, high)
         require_vectors(self.vectors)
-        for name in ("decompress", "dequantize"):
+        for name in ("decompress", "dequantize", "trellis"):
             object.__setattr__(self, name, None)
-        make = {"seedlm": self._seedlm, "lut4": self._lut4, "plain": self._plain}
+        TrellisConfig(bits=self.bits, state_bits=self.state_bits, code=self.code)
+        make = {
+            "seedlm": self._seedlm, "lut4": self._lut4, "trellis": self._trellis,
+            "plain": self._plain,
+        }  # fmt: skip
         object.__setattr__(self, "mac", make[self.decode]())
         object.__setattr__(self, "sparse", self._sparse())
 
@@ -151,6 +168,18 @@ class GemvConfig(SeedlmConfig):
             greatest=peak << 15, beats=-(-self.columns // lanes),
         )  # fmt: skip
 
+    def _trellis(self) -> MacArrayConfig:
+        """Configure the decompressor; return the multipliers."""
+        lanes = self.beat_bits // self.bits
+        trellis = TrellisDecompressConfig(
+            bits=self.bits, state_bits=self.state_bits, code=self.code, lanes=lanes
+        )
+        object.__setattr__(self, "trellis", trellis)
+        return self._multipliers(
+            lanes=lanes, blocks=1, weight_width=trellis.width, weight_peak=trellis.peak,
+            greatest=trellis.peak, beats=-(-self.columns // lanes), exponent_width=0, additions=1,
+        )  # fmt: skip
+
     def _plain(self) -> MacArrayConfig:
         """Return the multipliers of plain weights."""
         if not self.plain_lanes:
@@ -167,6 +196,7 @@ class GemvConfig(SeedlmConfig):
     def _multipliers(
         self, *, lanes: int, blocks: int, weight_width: int, weight_peak: int, greatest: int,
         beats: int, exponent_width: int = MacArrayConfig.exponent_width,
+        additions: int = MacArrayConfig.additions,
     ) -> MacArrayConfig:  # fmt: skip
         """Return the multipliers; ``greatest`` is the greatest magnitude of a weight."""
         product = greatest << (self.activation_width - 1)
@@ -176,6 +206,7 @@ class GemvConfig(SeedlmConfig):
             weight_width=weight_width,
             weight_peak=weight_peak,
             exponent_width=exponent_width,
+            additions=additions,
             beats=beats,
             activation_width=self.activation_width,
             vectors=self.vectors,
@@ -192,12 +223,20 @@ class GemvConfig(SeedlmConfig):
         )  # fmt: skip
         fields = {name: getattr(self, name) for name in names}
         partial = SparseMacConfig(**fields).partial_width
-        return SparseMacConfig(**fields, sum_width=max(partial, self.mac.accumulator_width))
+        return SparseMacConfig(**fields, sum_width=max(partial, self.dense_width))
 
     @property
     def result_width(self) -> int:
         """Bits of a result."""
-        return self.sparse.sum_width if self.sparse else self.mac.accumulator_width
+        return self.sparse.sum_width if self.sparse else self.dense_width
+
+    @property
+    def dense_width(self) -> int:
+        """Bits of a row's sum, with the scale of the row."""
+        if not self.trellis:
+            return self.mac.accumulator_width
+        greatest = ((1 << MANTISSA_BITS) - 1) << ((1 << EXPONENT_BITS) - 1)
+        return min(64, (greatest << self.mac.accumulator_width - 1).bit_length() + 1)
 
     @property
     def lanes(self) -> int:

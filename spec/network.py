@@ -1,6 +1,6 @@
 """Networks as tables of layers: what a model, a sequencer and a report walk over."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from typing import overload
@@ -107,13 +107,16 @@ class Layer:
 class NetworkConfig:
     """Layers one after the other; each takes what the one before gives.
 
-    Raises ``ValueError`` for a table without layers, or whose shapes do not follow.
+    ``source`` is the file that it was read from, or "". Raises ``ValueError`` for a table without
+    layers, or whose shapes do not follow.
     """
 
     layers: tuple[Layer, ...]
+    source: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
-        return next((name for name, one in NETWORKS.items() if one == self), repr(self))
+        known = next((name for name, one in NETWORKS.items() if one == self), repr(self))
+        return self.source or known
 
     def __post_init__(self) -> None:
         if not all(isinstance(layer, Layer) for layer in self.layers):

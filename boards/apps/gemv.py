@@ -14,8 +14,10 @@ from seedbed.boards.device import Device
 from seedbed.boards.matrix_store import add_store
 from seedbed.boards.memory import MEMORY_REGISTERS, memory_ports, require_memory
 from seedbed.boards.registers import Register, ports
-from seedbed.flow.compress.checkpoint import Checkpoint
-from seedbed.flow.compress.packed import Packed, unpack_rows
+from seedbed.flow.export.tensors import BLOCK, Tensor, read_tensor, seedlm_params
+from seedbed.flow.export.vectors import npy_bytes, read_vectors
+from seedbed.flow.run.files import require_output, write_atomic
+from seedbed.flow.run.options import Force
 from seedbed.golden import gemv as golden
 from seedbed.hw.products.gemv import Gemv
 from seedbed.spec import GEMV_STATUS, GemvConfig, SdramConfig
@@ -219,12 +221,23 @@ def run(
     tensor: Annotated[
         str | None, typer.Option(help="A tensor of the file; by default, the first one.")
     ] = None,
+    vector: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="X.npy", help="Vectors to multiply the matrix with; by default, random ones."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="Y.npy", help="Write the products to this file."),
+    ] = None,
+    force: Force = False,
     rows: Annotated[int, typer.Option(help="Rows of the random matrix.")] = 64,
     columns: Annotated[int, typer.Option(help="Columns of the random matrix.")] = 1024,
-    vectors: Annotated[int, typer.Option(help="Vectors to multiply with.")] = 3,
-    seed: Annotated[int, typer.Option(help="Seed of vectors and random matrix.")] = 1,
+    vectors: Annotated[int, typer.Option(help="Random vectors to multiply with.")] = 3,
+    seed: Annotated[int, typer.Option(help="Seed of random vectors and random matrix.")] = 1,
 ) -> None:
-    """Store a matrix, multiply it with random vectors, and compare with the golden model.
+    """Store a matrix, multiply it with vectors, and compare with the golden model.
 
     Parameters
     ----------
@@ -235,18 +248,34 @@ def run(
     matrix, tensor
         A file that ``seedbed compress`` wrote, and the name of a tensor in it; by default, the
         first one. Without a file, a random matrix.
+    vector
+        An array of NumPy, a vector or one in each row: integers of 16 bits, or floating-point
+        numbers, which are rounded to 16 bits in units of a power of two.
+    output, force
+        The file of the products, and whether it may exist. They are the sums of integers, or the
+        product of floating-point numbers.
     rows, columns
         Shape of the random matrix.
     vectors, seed
-        How many vectors there are, and the seed of their numbers and of the random matrix.
+        How many random vectors there are, and the seed of their numbers and of the random matrix.
 
-    Raises ``AssertionError`` for a difference, and ``ValueError`` for a matrix that does not fit.
+    Raises ``AssertionError`` for a difference, and ``ValueError`` for a matrix or a vector that
+    does not fit.
     """
     require_int("vectors", vectors, 1, 1_000_000)
     require_int("seed", seed, 0, 2**32 - 1)
+    if vector and not matrix:
+        raise ValueError("--vector needs a matrix: give --matrix, too")
+    if output and not vector:
+        raise ValueError("--output needs vectors: give --vector, too")
+    if output:
+        require_output(output, force=force)
     rng = np.random.default_rng(seed)
+    name, scale = "the matrix", 0
     if matrix:
-        packed, columns = _read(matrix, tensor)
+        found = _read(matrix, tensor)
+        packed, columns, scale = found.blocks, found.columns, found.meta.scale - 8
+        name = found.where
     else:
         require_int("rows", rows, 1, 2**CONFIG.row_width - 1)
         require_int("columns", columns, 1, CONFIG.columns)
@@ -256,9 +285,12 @@ def run(
     octets = beats.size
     if columns > CONFIG.columns or octets > MEMORY.bytes:
         raise ValueError(
-            f"the matrix has {columns} columns and {octets} bytes; at most {CONFIG.columns} "
+            f"{name} has {columns} columns and {octets} bytes; at most {CONFIG.columns} "
             f"columns and {MEMORY.bytes} bytes fit"
         )
+    given, unit = None, None
+    if vector:
+        given, unit = read_vectors(vector, (columns,), CONFIG.activation_width, several=True)
     console.print(require_memory(device, MEMORY))
     _stop(device, console)
     shape = {"address": 0, "beats": octets // 4, "row_beats": beats.shape[1]}
@@ -269,30 +301,49 @@ def run(
     device.send(beats.reshape(-1).view("<u4").tolist())
     _finish(device)
     console.print(f"{len(packed)} x {columns} weights in {octets:,} bytes are in the memory")
-    for _ in range(vectors):
-        x = rng.integers(-(2**15), 2**15, columns)
-        cycles, waits = _product(device, x, model.packed_product(packed, x))
+    products: list[np.ndarray] = []
+    drawn = (rng.integers(-(2**15), 2**15, columns) for _ in range(vectors))
+    for x in drawn if given is None else given.reshape(-1, columns):
+        y, cycles, waits = _product(device, x, model.packed_product(packed, x))
+        products += [y] if vector else []
         rate = octets / cycles
         console.print(
             f"product as in the model, bit for bit: {cycles:,} cycles, {rate:.3f} bytes a cycle, "
             f"{50 * rate:.1f} % of the memory's peak; it waited for the engine in {waits} cycles"
         )
+    if given is not None:
+        _results(console, given, np.array(products), scale=scale, unit=unit, output=output)
 
 
-def _product(device: Device, x: np.ndarray, expected: np.ndarray) -> tuple[int, int]:
-    """Multiply a vector and compare; return the cycles, and those in which the memory waited."""
+def _results(
+    console: Console, given: np.ndarray, products: np.ndarray, *, scale: int, unit: int | None,
+    output: Path | None,
+) -> None:  # fmt: skip
+    """Say what a sum is worth, and write the products in the form of the vectors."""
+    divisor = CONFIG.half - 1
+    console.print(f"a sum of 1 is 2^{scale + (unit or 0)} / {divisor}")
+    if output is None:
+        return
+    if unit is not None:
+        products = np.ldexp(products / divisor, scale + unit)
+    write_atomic(output, npy_bytes(products.reshape(*given.shape[:-1], -1)))
+    kind = "sums" if unit is None else "products"
+    console.print(f"the {kind} are in {output}", soft_wrap=True)
+
+
+def _product(device: Device, x: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, int, int]:
+    """Multiply a vector and compare; return y, the cycles, and those that the memory waited."""
     position = device.position()
     device.write("origin", position)
     device.write("product", 1)
-    padded = np.zeros(-(-len(x) // CONFIG.group) * CONFIG.group, "<i2")
-    padded[: len(x)] = x
-    device.send(padded.view("<u4").tolist())
+    beats = golden.Gemv(CONFIG).vector_beats(x).astype("<i2")
+    device.send(beats.reshape(-1).view("<u4").tolist())
     received = [word for part in device.stream(position, 2 * len(expected)) for word in part]
     _finish(device)
     found = np.array(received, "<u4").view("<i8")
     same = found == expected
     assert same.all(), f"row {int(np.argmin(same))} differs from the model"
-    return device.read("cycles"), device.read("memory_waits")
+    return found, device.read("cycles"), device.read("memory_waits")
 
 
 def _finish(device: Device) -> None:
@@ -314,26 +365,13 @@ def _stop(device: Device, console: Console) -> None:
         console.print("an earlier job was ended")
 
 
-def _read(path: Path, tensor: str | None) -> tuple[np.ndarray, int]:
-    """Return the blocks of a packed tensor, uint64 of shape (rows, blocks), and its columns."""
-    with Checkpoint(path) as file:
-        packed = Packed.of(file)
-        if not packed.tensors or (tensor and tensor not in packed.tensors):
-            raise ValueError(
-                f"{path} has no packed tensor {tensor!r}; there are {', '.join(packed.tensors)}"
-            )
-        name = tensor or next(iter(packed.tensors))
-        weights, config = packed.tensors[name], packed.config
-        fields = ("block", "latent", "width", "word_bits", "taps")
-        if packed.format != "seedlm" or any(
-            getattr(config, field) != getattr(CONFIG, field) for field in fields
-        ):
-            raise ValueError(f"{path} is not in the blocks of 'seedbed compress --bits 4'")
-        if weights.kept:
-            raise ValueError(f"{path}: tensor {name!r} has kept weights, which are not multiplied")
-        entry = file.tensors[f"{name}.{packed.format}"]
-        raw = np.frombuffer(file.read(entry.offset, entry.nbytes), np.uint8).reshape(entry.shape)
-    return unpack_rows(CONFIG, raw, weights.blocks(CONFIG)), weights.columns
+def _read(path: Path, tensor: str | None) -> Tensor:
+    """Return a packed tensor in the blocks of :data:`CONFIG`, without kept weights."""
+    found = read_tensor(path, tensor)
+    params = {name: getattr(CONFIG, name) for name in BLOCK}
+    seedlm_params(found, params)
+    found.refuse_kept()
+    return found
 
 
 def _random(rng: np.random.Generator, rows: int, columns: int) -> np.ndarray:

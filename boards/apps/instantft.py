@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -21,6 +21,7 @@ from seedbed.boards.streams import payloads
 from seedbed.hw.adapters.instantft import InstantFt, result_layout
 from seedbed.hw.parts.skid_buffer import SkidBuffer
 from seedbed.sim.jobs.instantft_job import Job, require_counted
+from seedbed.sim.payloads import unpack
 from seedbed.spec import SdramConfig, SkidBufferConfig
 from seedbed.spec.instantft import COUNTERS, INSTANTFT_KINDS, InstantFtConfig
 
@@ -183,26 +184,29 @@ def run(
 
 
 class Progress:
-    """Prints mean loss, and images a second by the host's clock, when an epoch's results came."""
+    """Prints, when an epoch's results came, how many of its images were classified correctly."""
 
     def __init__(self, of: Job, console: Console):
         self.of, self.console, self.epochs = of, console, 0
+        self.labels = of.labels[np.concatenate(of.order)]
         self.began = time.monotonic()
 
     def update(self, words: np.ndarray) -> None:
         """Print the epochs that ended."""
         config, count = self.of.config, self.of.tuned
-        layout: Any = result_layout(config)
-        field = layout["loss"]
-        results = payloads(outputs(config), words)["result"]
         # The first classification ends with a result of its own.
-        losses = results[len(self.of.images) + 1 :] >> field.offset & (1 << field.width) - 1
-        while self.epochs < self.of.epochs and len(losses) >= (self.epochs + 1) * count:
-            part = losses[self.epochs * count : (self.epochs + 1) * count]
+        results = payloads(outputs(config), words)["result"][len(self.of.images) + 1 :]
+        payload = results.view("<u4").reshape(-1, 2)
+        layout = result_layout(config)
+        best, losses = (unpack(layout, payload, name)[:, 0] for name in ("best", "loss"))
+        while self.epochs < self.of.epochs and len(results) >= (self.epochs + 1) * count:
+            part = slice(self.epochs * count, (self.epochs + 1) * count)
+            correct = (best[part] == self.labels[part]).mean()
             now = time.monotonic()
             self.epochs += 1
             self.console.print(
-                f"epoch {self.epochs}: mean loss {part.mean() / config.values.one:.4f}, "
+                f"epoch {self.epochs}: {100 * correct:.1f} % correct, "
+                f"mean loss {losses[part].mean() / config.values.one:.4f}, "
                 f"{count / (now - self.began):,.0f} images/s"
             )
             self.began = now

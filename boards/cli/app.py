@@ -2,16 +2,19 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
+from seedbed.boards.cli.report_run import report_run
+from seedbed.boards.cli.tour import tour
 from seedbed.flow.cli.app import app as command_line
 from seedbed.flow.cli.app import main
-from seedbed.flow.run.files import os_error_path
-from seedbed.flow.run.options import BUILD, Build, duration, show_table
+from seedbed.flow.run.files import os_error_path, require_outputs, write_atomic
+from seedbed.flow.run.options import BUILD, Build, Force, duration, show_table
 from seedbed.flow.run.progress import status
 
 __all__ = ["app", "main"]
@@ -23,6 +26,7 @@ app = typer.Typer(help="Run applications on a board, or on a virtual one.")
 out = Console()
 err = Console(stderr=True)
 
+command_line.command()(tour)
 command_line.add_typer(app, name="board")
 
 BoardName = Annotated[str, typer.Argument(metavar="BOARD", help="See 'seedbed board list'.")]
@@ -31,6 +35,26 @@ Variant = Annotated[
     str | None,
     typer.Option(help="The application's configuration; by default, that of the board."),
 ]
+
+
+@command_line.command("drivers")
+def write_drivers(
+    output: Annotated[Path, typer.Option("-o", "--output", help="Write to this folder.")] = (
+        BUILD / "drivers" / "c"
+    ),
+    force: Force = False,
+) -> None:
+    """Write the drivers in C for the boards and the AXI cores, and print the files' names.
+
+    The headers of registers are made of the register maps.
+    """
+    from seedbed.boards import drivers
+
+    texts = {output / name: text for name, text in sorted(drivers.files().items())}
+    require_outputs(*texts, force=force)
+    for path, text in texts.items():
+        write_atomic(path, text)
+        print(path)
 
 
 @app.command("list")
@@ -115,6 +139,9 @@ app.add_typer(
     typer.Typer(cls=Lazy, help="Run an application on a board, and compare it with its model."),
     name="run",
 )
+
+
+app.command("report-run")(report_run)
 
 
 @app.command("build")

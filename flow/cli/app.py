@@ -19,13 +19,16 @@ from typer.core import TyperGroup
 
 from seedbed.flow.cli import compress as checkpoints
 from seedbed.flow.cli.elasticzo import demo_elasticzo, demo_elasticzo_choices, replay_log
+from seedbed.flow.cli.export import export
 from seedbed.flow.cli.formats import demo_formats
+from seedbed.flow.cli.import_model import import_model
 from seedbed.flow.cli.instantft import demo_instantft
 from seedbed.flow.cli.lm import demo_lm, demo_personalise
 from seedbed.flow.cli.lutopt import app as lutopt_app
 from seedbed.flow.cli.personalise_mlp import demo_personalise_mlp
 from seedbed.flow.cli.sparse import demo_sparse
 from seedbed.flow.cli.synth import constrain, synthesize
+from seedbed.flow.cli.trellis import app as trellis_app
 from seedbed.flow.cores import registry, settings
 from seedbed.flow.cores.registry import CORES, WRAPPERS
 from seedbed.flow.emit import handoff, port_docs, verilog
@@ -35,7 +38,17 @@ from seedbed.flow.report.row import load_rows, saved_rows
 from seedbed.flow.report.sections import sections
 from seedbed.flow.run.files import atomic_path, os_error_path, require_output
 from seedbed.flow.run.interruption import MESSAGE, handled
-from seedbed.flow.run.options import BUILD, Build, CoreName, Data, Force, Json, Settings, show_table
+from seedbed.flow.run.options import (
+    BUILD,
+    Build,
+    ConfigFile,
+    CoreName,
+    Data,
+    Force,
+    Json,
+    Settings,
+    show_table,
+)
 from seedbed.flow.run.progress import status
 from seedbed.flow.run.standard_streams import flush_streams, setup_streams
 from seedbed.sim import child, tools
@@ -115,6 +128,10 @@ def list_cores(
     ] = "",
     names: Annotated[bool, typer.Option("--names", help="Print only the names.")] = False,
     json_: Json = False,
+    toml: Annotated[
+        bool,
+        typer.Option("--toml", help="Print one core's parameters as a file for --config."),
+    ] = False,
 ) -> None:
     """List the cores, or the parameters of one core with their default values.
 
@@ -123,6 +140,10 @@ def list_cores(
     cores = [registry.find_verilog(core)] if core else [*CORES.values(), *WRAPPERS.values()]
     if names:
         print("\n".join(found.name for found in cores if core or found.name in CORES))
+    elif toml:
+        if not core:
+            raise ValueError("--toml needs a core: seedbed list CORE --toml")
+        print(settings.toml(cores[0]), end="")
     elif json_:
         listed = [
             {
@@ -149,6 +170,7 @@ def list_cores(
 def emit(
     core: CoreName,
     set_: Settings = [],  # noqa: B006 - typer's idiom for an empty default
+    config_: ConfigFile = None,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Write to this folder; - prints.")
     ] = (BUILD / "verilog"),
@@ -169,7 +191,7 @@ def emit(
     """
     # A testbench needs a golden model; an AXI wrapper has none.
     found = registry.find(core) if fusesoc else registry.find_verilog(core)
-    params = settings.read(found, set_)
+    params = settings.read(found, set_, config_)
     found.configure(params)
     if fusesoc:
         files = handoff.fusesoc(
@@ -184,10 +206,14 @@ def emit(
 
 
 @app.command("ports")
-def list_ports(core: CoreName, set_: Settings = []) -> None:  # noqa: B006
+def list_ports(
+    core: CoreName,
+    set_: Settings = [],  # noqa: B006
+    config_: ConfigFile = None,
+) -> None:
     """List the ports of a core's Verilog: direction, width, number format and description."""
     found = registry.find_verilog(core)
-    config = found.configure(settings.read(found, set_))
+    config = found.configure(settings.read(found, set_, config_))
     ports = port_docs.describe(found.component, found.signature(config))
     show_table(out, port_docs.PINS, port_docs.pins(ports))
 
@@ -196,6 +222,7 @@ def list_ports(core: CoreName, set_: Settings = []) -> None:  # noqa: B006
 def write_bench(
     core: CoreName,
     set_: Settings = [],  # noqa: B006
+    config_: ConfigFile = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Write to this folder.")] = (
         BUILD / "testbench"
     ),
@@ -208,7 +235,7 @@ def write_bench(
     Files that seedbed wrote are overwritten. Any other file is overwritten only with --force.
     """
     found = registry.find(core)
-    params = settings.read(found, set_)
+    params = settings.read(found, set_, config_)
     paths = handoff.bench(found, params, output, name=name or "", seed=seed, force=force)
     print("\n".join(map(str, paths)))
     top = paths[0].stem
@@ -221,6 +248,7 @@ def write_bench(
 def sim(
     core: CoreName,
     set_: Settings = [],  # noqa: B006
+    config_: ConfigFile = None,
     vcd: Annotated[
         Path | None,
         typer.Option(help="Write the waveform of the first run, without stalls, to this file."),
@@ -231,7 +259,7 @@ def sim(
 ) -> None:
     """Simulate a core against its golden model, bit-exact, without and with stalls."""
     found = registry.find(core)
-    params = settings.read(found, set_)
+    params = settings.read(found, set_, config_)
     config = found.configure(params)
     if vcd:
         require_output(vcd, force=force)
@@ -275,13 +303,14 @@ def _waveform(path: Path | None) -> Iterator[Path | None]:
 def cocotb(
     core: CoreName,
     set_: Settings = [],  # noqa: B006
+    config_: ConfigFile = None,
     seed: Annotated[int, typer.Option(help="The seed of the stimulus and of the pauses.")] = 1,
     waves: Annotated[bool, typer.Option(help="Record a waveform.")] = False,
     build: Build = BUILD,
 ) -> None:
     """Simulate a core's emitted Verilog in cocotb under Verilator, with random pauses."""
     found = registry.find_verilog(core)
-    params = settings.read(found, set_)
+    params = settings.read(found, set_, config_)
     path = verilog.write(found, params, build / "verilog", kept=build / "cache")
     with status(err, f"building and running {core} under Verilator"), os_error_path(build):
         result = in_cocotb(found, params, path, seed=seed, build=build, waves=waves)
@@ -359,6 +388,7 @@ def measure(
 def statistics(
     core: CoreName,
     set_: Settings = [],  # noqa: B006
+    config_: ConfigFile = None,
     bytes_: Annotated[
         int,
         typer.Option("--bytes", min=1000, max=1 << 32, help="The number of bytes to test."),
@@ -370,7 +400,7 @@ def statistics(
 
     found = registry.find(core)
     dieharder.require_words(core)
-    config = found.configure(settings.read(found, set_))
+    config = found.configure(settings.read(found, set_, config_))
     tools.find("DIEHARDER")
     with os_error_path(build):
         path = dieharder.write_words(core, config, bytes_, build / "statistics")
@@ -461,8 +491,11 @@ def report(
     out.print(f"The tables are in {path.parent}: {names}.", soft_wrap=True)
 
 
+app.command("import")(import_model)
 app.add_typer(checkpoints.app)
+app.command()(export)
 app.add_typer(lutopt_app, name="lutopt")
+app.add_typer(trellis_app, name="trellis")
 demo_app = typer.Typer(help="Run complete jobs on real data.")
 app.add_typer(demo_app, name="demo")
 demo_app.command("instantft")(demo_instantft)

@@ -14,7 +14,7 @@ from seedbed.flow.cli.sensitive import sensitive
 from seedbed.flow.run.files import require_output
 from seedbed.flow.run.options import Build, Force, Json, show_table
 from seedbed.flow.run.progress import status, throughput_bar
-from seedbed.spec import RULES, SCALES, SEEDLM, SeedlmConfig
+from seedbed.spec import RULES, SCALES, SEEDLM, SeedlmConfig, TrellisConfig
 from seedbed.spec.packing import GroupsConfig, Lut4Config
 
 __all__ = ["app"]
@@ -42,17 +42,19 @@ Target = Annotated[Path, typer.Argument(metavar="OUT", help="The file to write."
 def configuration(
     bits: int | None, format_: str = "seedlm", group: int | None = None, *,
     block: int | None = None, latent: int | None = None, width: int | None = None,
-    word_bits: int | None = None,
+    word_bits: int | None = None, state_bits: int | None = None,
 ) -> "Config":  # fmt: skip
     """Return the configuration of a format; for SeedLM, the paper's with ``bits`` per weight.
 
-    The options from ``block`` on modify SeedLM's blocks. Raises ``ValueError`` if the block is not
-    fully specified, and for an option of another format.
+    The options from ``block`` to ``word_bits`` modify SeedLM's blocks. Raises ``ValueError`` if the
+    block is not fully specified, and for an option of another format.
     """
     options = {"block": block, "latent": latent, "width": width, "word_bits": word_bits}
     given = {name: value for name, value in options.items() if value is not None}
+    if state_bits is not None and format_ != "trellis":
+        raise ValueError("--state-bits needs --format trellis")
     if format_ != "seedlm":
-        return _other_format(bits, format_, group, given)
+        return _other_format(bits, format_, group, given, state_bits)
     if group is not None:
         raise ValueError("--group needs --format groups")
     if bits is None:
@@ -77,19 +79,25 @@ def configuration(
 
 
 def _other_format(
-    bits: int | None, format_: str, group: int | None, given: dict[str, int]
-) -> "Config":
-    if format_ not in ("lut4", "groups"):
-        raise ValueError(f"format must be one of seedlm, lut4, groups, not {format_!r}")
+    bits: int | None, format_: str, group: int | None, given: dict[str, int],
+    state_bits: int | None,
+) -> "Config":  # fmt: skip
+    if format_ not in ("trellis", "lut4", "groups"):
+        raise ValueError(f"format must be one of seedlm, trellis, lut4, groups, not {format_!r}")
     if given:
         names = " and ".join("--" + name.replace("_", "-") for name in given)
         raise ValueError(f"{names} needs --format seedlm, not {format_}")
+    if group is not None and format_ != "groups":
+        raise ValueError("--group needs --format groups")
+    if format_ == "trellis":
+        return TrellisConfig(
+            bits=TrellisConfig.bits if bits is None else bits,
+            state_bits=TrellisConfig.state_bits if state_bits is None else state_bits,
+        )
     if bits not in (None, 4):
         raise ValueError(f"the format {format_} has 4 bits per code, not {bits}")
     if format_ == "groups":
         return GroupsConfig() if group is None else GroupsConfig(group=group)
-    if group is not None:
-        raise ValueError("--group needs --format groups")
     return Lut4Config()
 
 
@@ -98,14 +106,16 @@ def compress(
     source: Source,
     target: Target,
     bits: Annotated[
-        int | None, typer.Option(help="The bits per weight: 3 or 4, as in the paper.")
+        int | None,
+        typer.Option(help="The bits per weight: 3 or 4, as in the paper; 2, 3 or 4 of a trellis."),
     ] = None,
     format_: Annotated[
         str,
         typer.Option(
             "--format",
-            help="The format: seedlm, seeds and coefficients; lut4, 16 levels per row by k-means; "
-            "groups, rounding to nearest with a scale per group.",
+            help="The format: seedlm, seeds and coefficients; trellis, a path of least error "
+            "with a scale per row; lut4, 16 levels per row by k-means; groups, rounding to nearest "
+            "with a scale per group.",
         ),
     ] = "seedlm",
     group: Annotated[
@@ -135,6 +145,10 @@ def compress(
     word_bits: Annotated[
         int | None,
         typer.Option(help="The number of used most significant bits of a word. By default, all."),
+    ] = None,
+    state_bits: Annotated[
+        int | None,
+        typer.Option(help="The state bits of --format trellis: 8, 10 or 12. By default, 12."),
     ] = None,
     jobs: Annotated[
         int | None,
@@ -175,7 +189,7 @@ def compress(
     force: Force = False,
     json_: Json = False,
 ) -> None:
-    """Compress a checkpoint's matrices to 3 or 4 bits per weight, by default into seeds.
+    """Compress a checkpoint's matrices to 2, 3 or 4 bits per weight, by default into seeds.
 
     An interrupted run is resumed by the same command.
     """
@@ -184,8 +198,9 @@ def compress(
     from seedbed.flow.compress.shards import require_target
 
     config = configuration(
-        bits, format_, group, block=block, latent=latent, width=width, word_bits=word_bits
-    )
+        bits, format_, group, block=block, latent=latent, width=width, word_bits=word_bits,
+        state_bits=state_bits,
+    )  # fmt: skip
     options = Options(
         config=config, rule=rule, scale=scale, tensors=tensors, keep=keep, keep_as=keep_as,
         importance=importance,
@@ -385,6 +400,11 @@ def _describe(packed: "Packed") -> str:
         )
     if isinstance(config, GroupsConfig):
         return f"groups of {config.group} codes of 4 bits with a scale of 16 bits"
+    if isinstance(config, TrellisConfig):
+        return (
+            f"rows of a trellis code of {config.bits} bits with states of {config.state_bits}, "
+            f"{len(config.masks)} fields of {config.field_bits} bits, and a scale of 16 bits"
+        )
     return f"rows of codes of 4 bits with a table of {config.levels} levels of 16 bits"
 
 

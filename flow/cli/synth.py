@@ -13,7 +13,16 @@ from seedbed.flow.fpga import place, placement_files, synth, targets
 from seedbed.flow.fpga.constrain import constrain as constrain_netlist
 from seedbed.flow.report.kinds import plain
 from seedbed.flow.run.files import os_error_path, require_output, require_outputs
-from seedbed.flow.run.options import BUILD, Build, CoreName, Force, Json, Settings, show_table
+from seedbed.flow.run.options import (
+    BUILD,
+    Build,
+    ConfigFile,
+    CoreName,
+    Force,
+    Json,
+    Settings,
+    show_table,
+)
 from seedbed.flow.run.progress import status
 
 __all__ = ["constrain", "synthesize"]
@@ -28,6 +37,7 @@ def synthesize(
         str, typer.Option(help=f"The FPGA family: one of {', '.join(targets.TARGETS)}.")
     ],
     set_: Settings = [],  # noqa: B006
+    config_: ConfigFile = None,
     seeds: Annotated[
         int,
         typer.Option(min=0, help="The number of place and route seeds. 0: synthesis only."),
@@ -49,7 +59,7 @@ def synthesize(
 ) -> None:
     """Synthesize a core, and place and route it if an open tool supports the target."""
     found = registry.find_verilog(core)
-    params = settings.read(found, set_)
+    params = settings.read(found, set_, config_)
     found.configure(params)
     fpga = targets.find(target)
     place.require_ready(ready)

@@ -7,7 +7,8 @@ changing these, the columns f. With H = R R', R upper triangular::
     change of w_f = -e_b M_b,    M_b = R_bb (R^-1)_bf,    cost of e_b = |e_b R_bb|^2
 
 The search minimizes the diagonal of this cost. This is GPTQ's feedback of errors (Frantar et al.,
-arXiv:2210.17323) with SeedLM's blocks in place of rounded columns.
+arXiv:2210.17323) with SeedLM's blocks, or parts of the path of a trellis code, in place of rounded
+columns.
 """
 
 from collections.abc import Mapping
@@ -19,9 +20,12 @@ import numpy as np
 
 from seedbed.flow.compress.checkpoint import FLOATS, Checkpoint, CheckpointError
 from seedbed.flow.compress.packed import Config, Weights
-from seedbed.spec import SeedlmConfig
+from seedbed.spec import SeedlmConfig, TrellisConfig
 
-__all__ = ["Importance", "compensate", "feedback", "read_importance"]
+__all__ = ["Importance", "columns_at_once", "feedback", "read_importance"]
+
+#: Columns of a trellis code that are decided before their errors change later ones.
+TRELLIS_BLOCK = 16
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,11 @@ class Importance:
 
     weights: np.ndarray
     changes: np.ndarray | None = None
+
+
+def columns_at_once(config: Config) -> int:
+    """Return the columns that are decided before their errors change later ones."""
+    return TRELLIS_BLOCK if isinstance(config, TrellisConfig) else config.block
 
 
 def feedback(second_moments: np.ndarray, block: int) -> Importance:
@@ -54,21 +63,6 @@ def feedback(second_moments: np.ndarray, block: int) -> Importance:
     return Importance(weights, changes)
 
 
-def compensate(
-    targets: np.ndarray, decoded: np.ndarray, kept: np.ndarray, changes: np.ndarray, first: int
-) -> None:
-    """Change the columns of ``targets`` after a block by the errors of the block, in place.
-
-    ``decoded`` has the block's columns, the first of them is ``first`` of the rows. Weights where
-    ``kept`` is true have no error: their difference to the block is stored.
-    """
-    after = first + decoded.shape[1]
-    for c in range(first, min(after, targets.shape[1])):
-        wrong = np.where(kept[:, c], 0.0, targets[:, c] - decoded[:, c - first])
-        # Column by column: the rounding does not depend on the number of rows.
-        targets[:, after:] -= wrong[:, None] * changes[c, after:]
-
-
 def read_importance(
     path: Path, config: Config, tensors: Mapping[str, Weights], source: Path
 ) -> tuple[dict[str, Importance], str]:
@@ -76,7 +70,7 @@ def read_importance(
 
     The file has a vector by the name of a tensor, with a number for each column of its matrix: of a
     kernel, of each input and place. Or it has a symmetric matrix, with a number for each two
-    columns; only SeedLM's blocks use more than its diagonal. Other tensors of the file are ignored.
+    columns; tables of 16 levels use only its diagonal. Other tensors of the file are ignored.
 
     Raises :class:`CheckpointError` for another size or type, for numbers that are not finite,
     negative in a vector, or all 0, for a matrix that is not symmetric and positive definite, and if
@@ -130,10 +124,11 @@ def _of_matrix(values: np.ndarray, config: Config, where: str) -> Importance:
         )
     try:
         # Also if the format uses only the diagonal: a file is good for all formats or for none.
-        found = feedback(values, config.block)
+        found = feedback(values, columns_at_once(config))
     except ValueError:
         raise CheckpointError(
             f"{where}: the matrix must be positive definite: add a hundredth of the mean of its "
             "diagonal to its diagonal"
         ) from None
-    return found if isinstance(config, SeedlmConfig) else Importance(values.diagonal())
+    uses = isinstance(config, SeedlmConfig | TrellisConfig)
+    return found if uses else Importance(values.diagonal())

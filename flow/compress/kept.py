@@ -11,7 +11,7 @@ import numpy as np
 from rich.console import Console
 
 from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError
-from seedbed.flow.compress.importance import Importance, compensate
+from seedbed.flow.compress.importance import Importance, columns_at_once
 from seedbed.flow.compress.mask import read_mask, require_indices
 from seedbed.flow.compress.packed import SCALES, Packed, Weights
 from seedbed.flow.compress.pieces import Piece, cut, decode, floats, place, whole_rows
@@ -134,10 +134,13 @@ def write_kept(
                 inside = inside - piece.first[0] * weights.columns - piece.first[1]
                 parts.append((targets - decoded).reshape(-1)[inside])
                 if changes is not None:
+                    from seedbed.flow.compress.compensate import compensate
+
                     stored = np.zeros(decoded.shape, bool)
                     stored.reshape(-1)[inside] = True
-                    for k in range(0, weights.columns, packed.config.block):
-                        strip = decoded[:, k : k + packed.config.block]
+                    step = columns_at_once(packed.config)
+                    for k in range(0, weights.columns, step):
+                        strip = decoded[:, k : k + step]
                         compensate(targets, strip, stored, changes, k)
                 wanted.append((targets - decoded).reshape(-1)[inside])
                 shown.advance(task, len(inside))

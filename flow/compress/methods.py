@@ -13,7 +13,8 @@ from math import erf, exp, pi, sqrt
 import numpy as np
 
 from seedbed.flow.compress.clip import best_scales, nearest
-from seedbed.flow.compress.importance import compensate, feedback
+from seedbed.flow.compress.compensate import compensate
+from seedbed.flow.compress.importance import feedback
 from seedbed.flow.compress.kept import quantize
 from seedbed.flow.compress.kmeans import kmeans
 from seedbed.flow.compress.packed import Config, Weights

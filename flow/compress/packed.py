@@ -10,7 +10,7 @@ import numpy as np
 
 from seedbed.flow.compress.checkpoint import FLOATS, Checkpoint, CheckpointError, Entry
 from seedbed.flow.compress.mask import INDICES
-from seedbed.spec import RULES, SeedlmConfig
+from seedbed.spec import RULES, SeedlmConfig, TrellisConfig
 from seedbed.spec.packing import GroupsConfig, Lut4Config
 
 __all__ = [
@@ -27,18 +27,19 @@ __all__ = [
     "unpack_rows",
 ]
 
-Config: TypeAlias = SeedlmConfig | GroupsConfig | Lut4Config
+Config: TypeAlias = SeedlmConfig | TrellisConfig | GroupsConfig | Lut4Config
 #: Formats of packed rows by name, and the fields of their configurations.
 FORMATS: dict[str, tuple[type, tuple[str, ...]]] = {
     "seedlm": (SeedlmConfig, ("block", "latent", "width", "word_bits", "taps")),
+    "trellis": (TrellisConfig, ("bits", "state_bits", "code")),
     "lut4": (Lut4Config, ()),
     "groups": (GroupsConfig, ("group",)),
 }
 #: Version of the packed format. Earlier versions can be read: in version 1, a row of blocks is the
 #: tensor's last dimension; since version 2, the metadata of each tensor gives its matrix shape;
 #: since version 3, some weights may be kept as differences to the blocks, and there are formats
-#: other than SeedLM's.
-VERSION = 3
+#: other than SeedLM's; since version 4, there are trellis codes.
+VERSION = 4
 #: Suffix of the packed tensor's name in SeedLM's blocks; of others, it is the name of the format.
 SUFFIX = ".seedlm"
 #: The only key of the metadata, of all formats: the library writes several keys in arbitrary order.
@@ -261,10 +262,10 @@ def _config(file: Checkpoint, document: dict[str, Any]) -> Config:
     """Return the configuration of the blocks, or raise :class:`CheckpointError`."""
     of, names = FORMATS[document["format"]]
     values = {name: document[name] for name in names}
-    if "taps" in values:
-        if not isinstance(values["taps"], list):
-            raise CheckpointError(f"{file.path}: taps must be a list, not {values['taps']!r}")
-        values["taps"] = tuple(values["taps"])
+    for name in values.keys() & {"taps", "code"}:
+        if not isinstance(values[name], list):
+            raise CheckpointError(f"{file.path}: {name} must be a list, not {values[name]!r}")
+        values[name] = tuple(values[name])
     try:
         return of(**values)
     except (TypeError, ValueError) as problem:

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from seedbed.flow.compress.checkpoint import FLOATS, Checkpoint
-from seedbed.flow.compress.importance import Importance, compensate
+from seedbed.flow.compress.importance import Importance
 from seedbed.flow.compress.packed import (
     Config,
     Packed,
@@ -17,9 +17,9 @@ from seedbed.flow.compress.packed import (
     pack_rows,
     unpack_rows,
 )
-from seedbed.golden import packing, seedlm
+from seedbed.golden import packing, seedlm, trellis
 from seedbed.golden.packing import InvalidBlockError
-from seedbed.spec import SeedlmConfig
+from seedbed.spec import SeedlmConfig, TrellisConfig
 from seedbed.spec.packing import GroupsConfig, Lut4Config
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "decode",
     "encode",
     "floats",
+    "in_strips",
     "pieces",
     "place",
     "read_packed",
@@ -131,17 +132,23 @@ def pieces(
 ) -> Iterator[Piece]:
     """Yield the pieces of all packed tensors; their order defines the index.
 
-    SeedLM's blocks of tensors with importance are cut into :func:`strips`, or, if errors change
-    later columns, into whole rows.
+    SeedLM's blocks of tensors with importance are cut into :func:`strips`. If errors change later
+    columns, pieces are whole rows.
     """
     for name, weights in packed.tensors.items():
         found = (importance or {}).get(name)
-        if found is None or not isinstance(packed.config, SeedlmConfig):
-            yield from cut(packed.config, name, weights, size)
-        elif found.changes is None:
+        if found is not None and found.changes is not None:
+            yield from whole_rows(packed.config, name, weights)
+        elif in_strips(packed.config, found):
             yield from strips(packed.config, name, weights)
         else:
-            yield from whole_rows(packed.config, name, weights)
+            yield from cut(packed.config, name, weights, size)
+
+
+def in_strips(config: Config, importance: Importance | None) -> bool:
+    """Return whether pieces are :func:`strips`: SeedLM's blocks, with importance of columns."""
+    seedlm = isinstance(config, SeedlmConfig)
+    return seedlm and importance is not None and importance.changes is None
 
 
 def whole_rows(config: Config, name: str, weights: Weights) -> Iterator[Piece]:
@@ -206,7 +213,8 @@ class Work:
     raw: bytes
     #: That of the piece's columns, or ``None``.
     importance: Importance | None = None
-    #: Places in the piece of the kept weights, whose errors change no other columns.
+    #: Places in the piece of the kept weights, whose errors change no other columns; those of a
+    #: trellis code do not count.
     kept: np.ndarray | None = None
 
 
@@ -231,6 +239,10 @@ def encode(work: Work) -> Found:
     plain = 0.0
     if isinstance(config, SeedlmConfig):
         packed, plain = _search(config, rows, work.rule, work.importance, work.kept)
+    elif isinstance(config, TrellisConfig):
+        from seedbed.flow.compress.trellis import encode as encode_trellis
+
+        packed = encode_trellis(config, rows, work.importance, work.kept)
     elif isinstance(config, GroupsConfig):
         from seedbed.flow.compress.clip import best_scales
 
@@ -253,6 +265,7 @@ def _search(
 ) -> tuple[np.ndarray, float]:  # fmt: skip
     """Return packed rows, and the squared error of block floating point."""
     # Imported here: the search takes a second to load, and only workers need it.
+    from seedbed.flow.compress.compensate import compensate
     from seedbed.flow.compress.search import block_floating_point, search
     from seedbed.flow.compress.weighted import weighted_search
 
@@ -283,6 +296,8 @@ def _search(
 
 def _decode(config: Config, raw: np.ndarray, columns: int) -> np.ndarray:
     """Return the weights of packed rows, without the tensor's scale; ``ValueError`` if invalid."""
+    if isinstance(config, TrellisConfig):
+        return trellis.decode(config, raw, columns)
     if isinstance(config, GroupsConfig):
         return packing.decode_groups(config, raw, columns)
     if isinstance(config, Lut4Config):

@@ -37,7 +37,7 @@ class Options:
     keep, keep_as
         File of the mask of kept weights, and format of their differences, of ``KEPT``.
     importance
-        File of the importance of columns, for SeedLM's blocks and tables of 16 levels: see
+        File of the importance of columns, not for groups: see
         :mod:`seedbed.flow.compress.importance`.
     """
 

@@ -22,6 +22,7 @@ from seedbed.flow.compress.pieces import (
     Piece,
     Work,
     encode,
+    in_strips,
     pieces,
     read_packed,
     read_plain,
@@ -188,11 +189,12 @@ def _search(
             raw = read_plain(read, piece, weights)
             columns = slice(piece.first[1], piece.first[1] + piece.columns)
             part, places = importance.get(piece.name), None
-            if part is not None and part.changes is None:
+            if part is not None and in_strips(config, part):
                 part = Importance(part.weights[columns])
-            elif part is not None and piece.name in kept:
+            elif piece.name in kept:
                 chosen = kept[piece.name]
-                places = chosen[piece.inside(weights, chosen)] - piece.first[0] * weights.columns
+                first = piece.first[0] * weights.columns + piece.first[1]
+                places = chosen[piece.inside(weights, chosen)] - first
             yield (
                 (index, piece),
                 Work(

@@ -95,7 +95,9 @@ def _warm_up(options: Options, *, weighted: bool) -> None:
     if weighted:
         # Without and with a column that matters much more.
         for least in (1.0, 1e-4):
-            encode(replace(work, importance=Importance(np.linspace(least, 1, config.block))))
+            changes = np.zeros((config.block, config.block), np.float32)
+            least_first = Importance(np.linspace(least, 1, config.block), changes)
+            encode(replace(work, importance=least_first))
 
 
 def _rows(work: Work) -> int:

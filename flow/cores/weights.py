@@ -5,7 +5,8 @@ from seedbed.flow.cores.core import Core
 from seedbed.hw.weights.lut_dequantize import LutDequantize
 from seedbed.hw.weights.nf4 import Nf4
 from seedbed.hw.weights.seedlm_decompress import SeedlmDecompress
-from seedbed.sim.cases import lut_dequantize, nf4, seedlm_decompress
+from seedbed.hw.weights.trellis_decompress import TrellisDecompress
+from seedbed.sim.cases import lut_dequantize, nf4, seedlm_decompress, trellis_decompress
 
 __all__ = ["CORES"]
 
@@ -25,6 +26,14 @@ CORES = [
         component=LutDequantize,
         case=lut_dequantize.case,
         paper="SqueezeLLM, section 4.1",
+    ),
+    Core(
+        name="trellis_decompress",
+        title="Decompressor of weights stored as a path through a trellis",
+        config=spec.TrellisDecompressConfig,
+        component=TrellisDecompress,
+        case=trellis_decompress.case,
+        paper="QTIP, section 3",
     ),
     Core(
         name="nf4",

@@ -52,6 +52,10 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
         "4-bit codes and a\ntable of 16 levels",
     ),
     (
+        "trellis_decompress", 5.6, 11.1, 2.2, 1.3, "core", "trellis_decompress",
+        "stored bits: XORs\nof windows",
+    ),
+    (
         "sparse_mac", 8.7, 11.1, 2.3, 1.3, "core", "sparse_mac",
         "sparse, trainable\npart of $W$",
     ),
@@ -125,6 +129,7 @@ ARROWS: list[tuple[tuple[str, str], tuple[str, str], str]] = [
     (("seedlm_decompress", "e"), ("mac_array", "w"), "weights"),
     (("memory", "ne"), ("lut_dequantize", "w"), ""),
     (("lut_dequantize", "e"), ("mac_array", "nw"), "or"),
+    (("trellis_decompress", "s"), ("mac_array", "n"), "or"),
     (("mac_array", "e"), ("gemv", "w"), "sums"),
     (("gemv", "n"), ("sparse_mac", "s"), "dense sums"),
     (("sdram", "e"), ("forward_cache", "w"), ""),

@@ -42,6 +42,8 @@ UNITS: dict[str, str] = {
     # Cycles of a matrix-vector product by matrix size: compressed, uncompressed, and their ratio
     **{f"cycles_{side}": "cycles" for side in (512, 1024, 2048)},
     **{f"plain_cycles_{side}": "cycles" for side in (512, 1024, 2048)},
+    **{f"tenth_percent_cycles_{side}": "cycles" for side in (512, 1024, 2048)},
+    **{f"one_percent_cycles_{side}": "cycles" for side in (512, 1024, 2048)},
     **{f"speed_up_{side}": "times" for side in (512, 1024, 2048)},
     "cycles": "cycles",
     # A fine-tuning job: total, by phase, and per cached sample

@@ -53,6 +53,7 @@ HEADINGS = {
     "writes_per_update": "writes per update",
     "epoch_cycles": "cycles per MNIST epoch",
     "epoch_s": "MNIST epoch, s",
+    "step_ratio": "step over its forward passes",
     "cycles_per_second": "simulated cycles per second",
     "runs": "runs",
     "cycles": "cycles",

@@ -72,12 +72,12 @@ HIGHLIGHTS: list[tuple[str, str, str | None, str]] = [
     ("urng_array", "31 x 8", "xcup", "ff"),
     ("prng_pool", "8 lanes x 12", "xcup", "bram"),
     ("seedlm_decompress", "4 bits x 16", "xcup", "lut"),
-    ("mac_array", "128 lanes", "xcup", "lut"),
     ("gemv", "4 bits, 64 bytes", "xcup", "lut"),
     ("gemv", "4 bits, 64 bytes", None, "cycles_2048"),
-    ("gemv", "4 bits, 64 bytes", None, "speed_up_2048"),
     ("instantft", "LeNet-5, 32 lanes", None, "job_cycles"),
     ("instantft", "LeNet-5, 32 lanes", None, "pass_cycles"),
+    ("zo_trainer", "LeNet-5, 32 lanes", None, "epoch_cycles"),
+    ("sparse_trainer", "4 bits x 2", None, "step_ratio"),
 ]
 
 

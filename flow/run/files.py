@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -10,6 +10,7 @@ from pathlib import Path
 __all__ = [
     "PERMISSIONS",
     "atomic_path",
+    "is_generated",
     "os_error_path",
     "require_folder",
     "require_output",
@@ -25,8 +26,10 @@ PERMISSIONS = 0o666 & ~_mask
 
 
 #: A line at the start of a generated source file.
-_GENERATED = re.compile(r"(//|#) [\w ]+ of seedbed [\w.+]+: |name: ['\"]?seedbed::")
-#: Lines in which it is searched: a FuseSoC file has another first line.
+_GENERATED = re.compile(
+    r"(//|#|;) [\w ]+ of seedbed [\w.+]+: |name: ['\"]?seedbed::| ?\"generator\": \"seedbed "
+)
+#: Lines in which it is searched: a FuseSoC file and a JSON file have another first line.
 _LINES = 3
 
 
@@ -63,7 +66,7 @@ def require_output(path: Path, *, force: bool, generated: bool = False) -> Path:
     if path.is_dir():
         raise IsADirectoryError(21, "Is a directory", str(path))
     require_folder(path.parent)
-    if not path.exists() or (generated and _is_generated(path)):
+    if not path.exists() or (generated and is_generated(path)):
         return path
     if not path.is_file():
         raise ValueError(f"{path} is not a regular file, and cannot be replaced by the output")
@@ -72,18 +75,25 @@ def require_output(path: Path, *, force: bool, generated: bool = False) -> Path:
     return path
 
 
-def require_outputs(*paths: Path | None, force: bool, generated: bool = False) -> None:
+def require_outputs(
+    *paths: Path | None, force: bool, generated: bool = False, owned: Collection[str] = ()
+) -> None:
     """Check the files of one command as :func:`require_output` does; ``None`` is no file.
 
-    Raises ``ValueError`` also for two equal paths.
+    Files whose names are in ``owned`` may be overwritten. Raises ``ValueError`` also for two equal
+    paths.
     """
-    given = [require_output(path, force=force, generated=generated) for path in paths if path]
+    given = [
+        require_output(path, force=force or path.name in owned, generated=generated)
+        for path in paths
+        if path
+    ]
     for k, path in enumerate(given):
         if path.absolute() in [other.absolute() for other in given[:k]]:
             raise ValueError(f"{path} is given for two outputs; each needs a file of its own")
 
 
-def _is_generated(path: Path) -> bool:
+def is_generated(path: Path) -> bool:
     """Return whether the first lines of a file say that seedbed wrote it."""
     if not path.is_file():
         return False
@@ -129,13 +139,16 @@ def _endings() -> Iterator[str]:
     yield from (f".{k}" for k in count(1))
 
 
-def write_generated(folder: Path, texts: Mapping[str, str], *, force: bool) -> list[Path]:
-    """Write generated source files to ``folder`` by name, and return their paths.
+def write_generated(
+    folder: Path, texts: Mapping[str, str | bytes], *, force: bool, owned: Collection[str] = ()
+) -> list[Path]:
+    """Write generated files to ``folder`` by name, and return their paths.
 
-    All of them are checked as by :func:`require_output` before one is written.
+    All of them are checked as by :func:`require_output` before one is written. Those of the names
+    ``owned`` are known to be generated, as a file of bytes cannot say so.
     """
     paths = [folder / name for name in texts]
-    require_outputs(*paths, force=force, generated=True)
+    require_outputs(*paths, force=force, generated=True, owned=owned)
     return [write_atomic(path, text) for path, text in zip(paths, texts.values(), strict=True)]
 
 

@@ -12,7 +12,8 @@ from rich.text import Text
 from seedbed.flow.run.files import require_folder
 
 __all__ = [
-    "BUILD", "Build", "CoreName", "Data", "Force", "Json", "Settings", "duration", "show_table",
+    "BUILD", "Build", "ConfigFile", "CoreName", "Data", "Force", "Json", "Settings", "duration",
+    "show_table",
 ]  # fmt: skip
 
 BUILD = Path("build")
@@ -25,6 +26,16 @@ Settings = Annotated[
         "--set",
         metavar="NAME=VALUE",
         help="Set a parameter of the core. The option may be repeated.",
+    ),
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        exists=True,
+        dir_okay=False,
+        help="Take parameters of the core from this TOML file, such as 'seedbed list CORE --toml' "
+        "prints. --set has precedence.",
     ),
 ]
 

@@ -41,6 +41,9 @@ class GemvAxi(wiring.Component):
     s_axis_weights_* : In
         AXI4-Stream, matrix. One row of the matrix per packet, ``beat_bits`` per beat, with its
         table in front.
+    s_axis_scales_* : In
+        AXI4-Stream, scales, one per row. With ``trellis`` only. A beat is the mantissa in its low
+        byte and the exponent in its high byte, in two's complement; tlast is ignored.
     m_axis_result_* : Out
         AXI4-Stream, results, one per row. One job's results per packet: the sum of each vector
         sign-extended to whole bytes, and the status in tuser. The status is 0 except in the extra
@@ -57,12 +60,14 @@ class GemvAxi(wiring.Component):
             )
         self.config = config
         lane = octets(config.activation_width) * config.vectors
-        results = octets(config.mac.accumulator_width) * config.vectors
+        results = octets(config.dense_width) * config.vectors
+        scales = axi_stream("s_axis_scales", 16, In) if config.trellis else {}
         super().__init__(
             {"aclk": In(1), "aresetn": In(1)}
             | register_members(AXI_REGISTERS["gemv"])
             | axi_stream("s_axis_vector", config.group * lane, In)
             | axi_stream("s_axis_weights", config.beat_bits, In)
+            | scales
             | axi_stream("m_axis_result", results, Out, user=3)
         )
 
@@ -78,7 +83,7 @@ class GemvAxi(wiring.Component):
         for j in range(self.config.vectors * self.config.group):
             to = Value.cast(vector.payload.lanes)[j * width : (j + 1) * width]
             m.d.comb += to.eq(self.s_axis_vector_tdata[j * lane : (j + 1) * lane])
-        width = self.config.mac.accumulator_width
+        width = self.config.dense_width
         for v in range(self.config.vectors):
             value = Value.cast(result.payload.sum)[v * width : (v + 1) * width].as_signed()
             to = self.m_axis_result_tdata[v * octets(width) : (v + 1) * octets(width)]
@@ -96,6 +101,13 @@ class GemvAxi(wiring.Component):
             self.m_axis_result_tvalid.eq(result.valid),
             result.ready.eq(self.m_axis_result_tready),
         ]
+        if self.config.trellis:
+            m.d.comb += [
+                gemv.i_scales.payload.mantissa.eq(self.s_axis_scales_tdata[:8]),
+                gemv.i_scales.payload.exponent.eq(self.s_axis_scales_tdata[8:]),
+                gemv.i_scales.valid.eq(self.s_axis_scales_tvalid),
+                self.s_axis_scales_tready.eq(gemv.i_scales.ready),
+            ]
         self._registers(m, block, gemv)
         return m
 

@@ -10,6 +10,7 @@ from seedbed.hw.products.gemv_engine import GemvEngine
 from seedbed.hw.products.gemv_layouts import (
     command_layout,
     result_layout,
+    scale_layout,
     vector_layout,
     weights_layout,
 )
@@ -34,6 +35,10 @@ class Gemv(wiring.Component):
     or codes with a table of levels and an exponent e per row::
 
         y_r = 2^(e_r + 8) sum over c of level_r[code_rc] x_c                    (lut4)
+
+    or symbols of a trellis code, whose weights are w, with a mantissa and an exponent per row::
+
+        y_r = mantissa_r 2^(e_r + 8) sum over c of w_rc x_c                 (trellis)
 
     so that the value of a packed row is ``y_r 2^-8 / (2^(B - 1) - 1)`` times the scales of tensor
     and vector. Every row begins in a new beat; the unused part of its last beat counts as 0.
@@ -74,9 +79,15 @@ class Gemv(wiring.Component):
     i_weights : In(stream of struct)
         matrix, row by row
         data (beat_bits bits) : compressed blocks or uncompressed weights, the first at bit 0. With
-            ``lut4``, before the codes of each row the table of the next row, and before the first
-            one its own: levels, the first one lowest, and in the 4 highest bits the exponent.
+            ``trellis``, symbols. With ``lut4``, before the codes of each row the table of the next
+            row, and before the first one its own: levels, the first one lowest, and in the 4
+            highest bits the exponent.
         last : last beat of a row
+    i_scales : In(stream of struct)
+        scales, one per row. With ``trellis`` only. A scale is accepted with the last beat of its
+        row.
+        mantissa : mantissa of the scale, without a sign
+        exponent (signed(4)) : exponent of the scale
     i_entries : In(stream of struct)
         entries, sorted by row, then by column. With a side path only. They are loaded or streamed.
         row : row of the entry
@@ -98,20 +109,20 @@ class Gemv(wiring.Component):
 
     Errors: the ``status`` of a job's last result is an index of
     :data:`~seedbed.spec.GEMV_STATUS`. If it is not ``ok``, that result is an extra one, with
-    ``sum`` 0, and the beats of vector, weights and entries are discarded from the error on until
-    the next command. The errors are ``shape`` (a field of the command out of range), ``vector`` or
-    ``row`` (a ``last`` that is missing or too early), ``cleared``, and those of entries: ``order``,
-    ``repeated`` and ``range``. An error of the side path is reported when all rows of W have come.
-    The sources must have stopped before the next command. After an error, its data is sent after
-    its transfer, because what comes with it is discarded. A command with ``clear`` ends the
-    discarding and has no other effect.
+    ``sum`` 0, and the beats of vector, weights, scales and entries are discarded from the error on
+    until the next command. The errors are ``shape`` (a field of the command out of range),
+    ``vector`` or ``row`` (a ``last`` that is missing or too early), ``cleared``, and those of
+    entries: ``order``, ``repeated`` and ``range``. An error of the side path is reported when all
+    rows of W have come. The sources must have stopped before the next command. After an error, its
+    data is sent after its transfer, because what comes with it is discarded. A command with
+    ``clear`` ends the discarding and has no other effect.
 
     Latency: ``latency`` cycles from the last beat of a row to its result, ``plain_latency`` with
     uncompressed weights.
     Throughput: 1 beat of weights per cycle. This holds for rows of one beat too. A beat of the
     vector is accepted every cycle; of the side path, an entry or a row's sum.
-    Source: SeedLM (arXiv:2410.10714), section 4.2 and Figure 4; SensZOQ (arXiv:2406.02913) for the
-    side path.
+    Source: SeedLM (arXiv:2410.10714), section 4.2 and Figure 4; QTIP (arXiv:2406.11235), section 3,
+    for the trellis; SensZOQ (arXiv:2406.02913) for the side path.
     """
 
     interval = 1
@@ -127,6 +138,8 @@ class Gemv(wiring.Component):
         if config.sparse:
             members["i_entries"] = In(stream.Signature(entry_layout(config.sparse)))
             members["o_entries"] = Out(stream.Signature(entry_layout(config.sparse, last=1)))
+        if config.trellis:
+            members["i_scales"] = In(stream.Signature(scale_layout()))
         super().__init__(members)
 
     @property
@@ -145,6 +158,8 @@ class Gemv(wiring.Component):
         m = Module()
         m.submodules.engine = engine = GemvEngine(self.config)
         wiring.connect(m, wiring.flipped(self.i_weights), engine.i_weights)
+        if self.config.trellis:
+            wiring.connect(m, wiring.flipped(self.i_scales), engine.i_scales)
         if self.config.sparse:
             self._add_side_path(m, engine)
         else:

@@ -5,9 +5,10 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.parts.delay_line import delayed
-from seedbed.hw.weights import lut_dequantize, seedlm_decompress
+from seedbed.hw.weights import lut_dequantize, seedlm_decompress, trellis_decompress
 from seedbed.hw.weights.lut_dequantize import LutDequantize
 from seedbed.hw.weights.seedlm_decompress import SeedlmDecompress
+from seedbed.hw.weights.trellis_decompress import TrellisDecompress
 from seedbed.spec import GemvConfig
 from seedbed.spec.gemv import EXPONENT_BITS
 
@@ -18,6 +19,8 @@ def latency(config: GemvConfig) -> int:
     """Return :attr:`GemvDecode.latency`."""
     if config.decompress:
         return 1 + seedlm_decompress.latency(config.decompress)
+    if config.trellis:
+        return 1 + trellis_decompress.latency(config.trellis)
     return lut_dequantize.latency(config.dequantize) if config.dequantize else 1
 
 
@@ -50,9 +53,9 @@ class GemvDecode(wiring.Component):
         any.
 
     Latency: ``latency`` cycles, 1 if plain; the decompressor's or dequantizer's otherwise, and one
-    more with ``seedlm``. Throughput: a beat every cycle. A row of ``lut4`` takes 16 / level_load
-    cycles or more, and each beat of its table table_levels / level_load, which are those of the
-    weights before it if there are enough.
+    more with ``seedlm`` and ``trellis``. Throughput: a beat every cycle. A row of ``lut4`` takes
+    16 / level_load cycles or more, and each beat of its table table_levels / level_load, which are
+    those of the weights before it if there are enough.
     """
 
     def __init__(self, config: GemvConfig):
@@ -98,6 +101,8 @@ class GemvDecode(wiring.Component):
         ]
         if self.config.decompress:
             self._decompress(m, held, held_valid, held_last)
+        elif self.config.trellis:
+            self._follow_trellis(m, held, held_valid, held_last)
         else:
             m.d.comb += [
                 self.valid.eq(held_valid),
@@ -139,6 +144,20 @@ class GemvDecode(wiring.Component):
                 self.exponents[b].eq(Mux(plain, -8, exponent)),
                 self.on[b].eq(~plain | (b * config.block < config.plain_lanes)),
             ]
+
+    def _follow_trellis(self, m, held, valid, last):
+        """Give the weights of symbols."""
+        m.submodules.trellis = trellis = TrellisDecompress(self.config.trellis)
+        m.d.comb += [
+            trellis.i.valid.eq(valid),
+            trellis.i.payload.symbols.eq(held),
+            trellis.i.payload.last.eq(last),
+            trellis.o.ready.eq(1),
+            self.valid.eq(trellis.o.valid),
+            self.last_weights.eq(trellis.o.payload.last),
+            self.weights.eq(trellis.o.payload.weights),
+            self.on[0].eq(1),
+        ]
 
     def _dequantize(self, m):
         """Keep a beat of a table until it is loaded, and give the weights of codes."""

@@ -7,10 +7,17 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.parts.codes import codes
-from seedbed.hw.products import gemv_decode, mac_array
+from seedbed.hw.products import gemv_decode, mac_array, row_scale
 from seedbed.hw.products.activation_memory import ActivationMemory
 from seedbed.hw.products.gemv_decode import GemvDecode
-from seedbed.hw.products.gemv_layouts import job_layout, sums_layout, vector_layout, weights_layout
+from seedbed.hw.products.gemv_layouts import (
+    job_layout,
+    scale_layout,
+    sums_layout,
+    vector_layout,
+    weights_layout,
+)
+from seedbed.hw.products.row_scale import RowScale
 from seedbed.spec import GemvConfig
 from seedbed.spec.gemv import GEMV_STATUS
 
@@ -22,12 +29,13 @@ _STATUS = codes(GEMV_STATUS)
 def plain_latency(config: GemvConfig) -> int:
     """Return :attr:`GemvEngine.plain_latency`."""
     decode = 1 if config.decompress else gemv_decode.latency(config)
-    return decode + mac_array.latency(config.mac)
+    return decode + mac_array.latency(config.mac) + row_scale.latency(config)
 
 
 def latency(config: GemvConfig) -> int:
     """Return :attr:`GemvEngine.latency`."""
-    return gemv_decode.latency(config) + mac_array.latency(config.mac)
+    decode = gemv_decode.latency(config)
+    return decode + mac_array.latency(config.mac) + row_scale.latency(config)
 
 
 class _Job:
@@ -49,6 +57,7 @@ class _Job:
         self.fire = Signal()
         # The next beat is one of a row's table.
         self.table = Signal()
+        self.row_end = Signal()
         self.row_error = Signal()
         self.row_accepted = Signal()
         self.last_row = Signal()
@@ -70,7 +79,7 @@ class GemvEngine(wiring.Component):
 
     Members
     -------
-    i, i_vector, i_weights, o : streams of struct
+    i, i_vector, i_weights, i_scales, o : streams of struct
         As of :class:`~seedbed.hw.products.gemv.Gemv`, without the side path.
     refuse : In(1)
         The command at ``i`` is one of a wrong shape.
@@ -84,15 +93,16 @@ class GemvEngine(wiring.Component):
 
     def __init__(self, config: GemvConfig):
         self.config = config
-        super().__init__(
-            {
-                "i": In(stream.Signature(job_layout(config))),
-                "refuse": In(1),
-                "i_vector": In(stream.Signature(vector_layout(config))),
-                "i_weights": In(stream.Signature(weights_layout(config))),
-                "o": Out(stream.Signature(sums_layout(config))),
-            }
-        )
+        members = {
+            "i": In(stream.Signature(job_layout(config))),
+            "refuse": In(1),
+            "i_vector": In(stream.Signature(vector_layout(config))),
+            "i_weights": In(stream.Signature(weights_layout(config))),
+            "o": Out(stream.Signature(sums_layout(config))),
+        }
+        if config.trellis:
+            members["i_scales"] = In(stream.Signature(scale_layout()))
+        super().__init__(members)
 
     @property
     def plain_latency(self) -> int:
@@ -129,13 +139,17 @@ class GemvEngine(wiring.Component):
         ]
         m.d.comb += [
             job.error_result.eq(job.draining & job.last_in_flight),
-            self.o.valid.eq(mac.o.valid),
-            mac.o.ready.eq(self.o.ready),
             self.o.payload.status.eq(Mux(job.error_result, job.status, 0)),
             self.o.payload.last.eq(job.error_result | (job.flushing & job.last_in_flight)),
         ]
         sums = Value.cast(self.o.payload.sum)
-        m.d.comb += sums.eq(Mux(job.error_result, 0, Value.cast(mac.o.payload.sums)))
+        if self.config.trellis:
+            found = self._scaled(m, mac, job)
+            m.d.comb += sums.eq(found.payload)
+        else:
+            found = mac.o
+            m.d.comb += sums.eq(Mux(job.error_result, 0, Value.cast(found.payload)))
+        m.d.comb += [self.o.valid.eq(found.valid), found.ready.eq(self.o.ready)]
         self._multiply(m, memory, decode, mac, job)
         return m
 
@@ -144,10 +158,13 @@ class GemvEngine(wiring.Component):
         config, command, weights = self.config, self.i.payload, self.i_weights.payload
         rows = Signal(config.row_width)
         beat = Signal.like(memory.last_row)
-        row_end = Signal()
-        room = Signal()
+        row_end, room = job.row_end, Signal()
+        ready = decode.ready
+        if config.trellis:
+            # The last beat of a row is accepted together with its scale.
+            ready = ready & (~row_end | self.i_scales.valid)
         m.d.comb += [
-            room.eq((job.in_flight != self._limit) & decode.ready),
+            room.eq((job.in_flight != self._limit) & ready),
             self.i_weights.ready.eq(job.discard | (job.running & room)),
             job.fire.eq(job.running & self.i_weights.valid & self.i_weights.ready),
             row_end.eq((beat == memory.last_row) & ~job.table),
@@ -169,6 +186,22 @@ class GemvEngine(wiring.Component):
         if config.table_beats:
             self._count_tables(m, job, rows)
         m.d.sync += job.in_flight.eq(job.in_flight + job.row_accepted - job.result_fire)
+
+    def _scaled(self, m, mac, job):
+        """Take the scale of a row with its last beat; return the stream of scaled sums."""
+        # One more than the credit, as for the results.
+        m.submodules.scale = scale = RowScale(self.config, self._limit + 1)
+        m.d.comb += [
+            self.i_scales.ready.eq(job.discard | (job.fire & job.row_end)),
+            scale.write.eq(job.fire & job.row_end),
+            scale.scale.eq(self.i_scales.payload),
+            # The result of an aborted job: the last in flight, after the one at the output.
+            scale.clear.eq(job.draining & (job.in_flight == Mux(scale.o.valid, 2, 1))),
+            scale.i.valid.eq(mac.o.valid),
+            scale.i.payload.eq(mac.o.payload),
+            mac.o.ready.eq(scale.i.ready),
+        ]
+        return scale.o
 
     def _count_tables(self, m, job, rows):
         """Count the beats of tables that come before the next beat of codes.

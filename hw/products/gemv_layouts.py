@@ -6,11 +6,13 @@ from amaranth.lib import data
 from seedbed.hw.products import sparse_layouts
 from seedbed.hw.products.sparse_layouts import each_vector
 from seedbed.spec import GemvConfig
+from seedbed.spec.gemv import EXPONENT_BITS, MANTISSA_BITS
 
 __all__ = [
     "command_layout",
     "job_layout",
     "result_layout",
+    "scale_layout",
     "sums_layout",
     "vector_layout",
     "weights_layout",
@@ -44,9 +46,14 @@ def weights_layout(config: GemvConfig) -> data.StructLayout:
     return data.StructLayout({"data": config.beat_bits, "last": 1})
 
 
+def scale_layout() -> data.StructLayout:
+    """Return the layout of the scale of a row, see :class:`~seedbed.hw.products.gemv.Gemv`."""
+    return data.StructLayout({"mantissa": MANTISSA_BITS, "exponent": signed(EXPONENT_BITS)})
+
+
 def sums_layout(config: GemvConfig) -> data.StructLayout:
     """Return the layout of a result of :class:`~seedbed.hw.products.gemv_engine.GemvEngine`."""
-    sums = each_vector(config, signed(config.mac.accumulator_width))
+    sums = each_vector(config, signed(config.dense_width))
     return data.StructLayout({"sum": sums, "status": 3, "last": 1})
 
 

@@ -21,7 +21,10 @@ class Bench(AxiBench):
 
     def __init__(self, dut):
         super().__init__(dut, GemvConfig, registers=AXI_REGISTERS["gemv"])
-        self.vector, self.weights = self.source("vector"), self.source("weights")
+        self.sources = {name: self.source(name) for name in ("vector", "weights")}
+        self.vector, self.weights = self.sources.values()
+        if self.config.trellis:
+            self.sources["scales"] = self.source("scales")
         self.result = self.sink("result")
 
     def draw(self, *, rows: int, columns: int, plain: bool) -> Job:
@@ -32,7 +35,8 @@ class Bench(AxiBench):
         """Write a job's shape to the registers, and start it."""
         await self.write("columns", job.columns)
         await self.write("rows", job.rows)
-        await self.write("mode", int(job.plain))
+        if self.config.decode == "seedlm":
+            await self.write("mode", int(job.plain))
         await self.write("control", 1)
 
     def send(self, job: Job, *, split: int = 0) -> None:
@@ -45,6 +49,10 @@ class Bench(AxiBench):
             for packet in (beats[:cut], beats[cut:]):
                 if len(packet):
                     self.weights.send_nowait(AxiStreamFrame(packet.tobytes()))
+
+        if job.scales:
+            octets = [n % 256 for scale in job.scales for n in scale.values()]
+            self.sources["scales"].send_nowait(AxiStreamFrame(bytes(octets)))
 
     async def packet(self) -> tuple[list[int], list[int]]:
         """Return the sums and the status of every beat of the next packet of results."""
@@ -98,7 +106,8 @@ async def computes(dut):
             await bench.check_results(job)
             assert await bench.read("columns") == columns
             assert await bench.read("rows") == job.rows
-            assert await bench.read("mode") == plain
+            if config.decode == "seedlm":
+                assert await bench.read("mode") == plain
 
 
 @cocotb.test()
@@ -142,7 +151,7 @@ async def recovers_from_errors(dut):
         await bench.start(job)
         bench.send(job, split=1)
         await bench.check_error("row", [])
-        await bench.sent(bench.vector, bench.weights)
+        await bench.sent(*bench.sources.values())
         if clears:
             await bench.write("control", 2)
         await bench.run_jobs()
@@ -164,7 +173,7 @@ async def recovers_from_clear_and_reset(dut):
         await bench.start(job)
         part = bench.draw(rows=1, columns=2 * bench.config.lanes, plain=False)
         bench.send(part)
-        await bench.sent(bench.vector, bench.weights)
+        await bench.sent(*bench.sources.values())
         assert (await bench.status())[:2] == (True, False)
         if clears:
             await bench.write("control", 2)

@@ -1,7 +1,7 @@
 """Case of the matrix-vector product: many shapes, packed and plain, and every error."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from random import Random
 
@@ -21,7 +21,8 @@ __all__ = ["Job", "case", "command", "phase", "results", "vector_payloads"]
 class Job:
     """One matrix and vector, as beats, and the expected sums.
 
-    ``lengths`` has the beats up to the last one of each row. ``vector`` is integers of shape
+    ``lengths`` has the beats up to the last one of each row, and ``scales`` the mantissa and the
+    exponent of each, or nothing. ``vector`` is integers of shape
     (beats, group) or, of several, (beats, vectors, group), ``weights`` uint8 of shape (rows, beats
     per row, bytes per beat), in the order of the beats, ``x`` and ``sums`` as the model has them.
     """
@@ -34,6 +35,7 @@ class Job:
     weights: np.ndarray
     lengths: list[int]
     sums: np.ndarray
+    scales: list[dict[str, int]] = field(default_factory=list)
 
     @classmethod
     def random(
@@ -47,6 +49,7 @@ class Job:
         x = vector.reshape(config.vectors, -1)[:, :columns]
         if config.vectors == 1:
             x = x[0]
+        scales: list[dict[str, int]] = []
         if config.decode == "lut4":
             peak = 1 << (config.level_width - 1)
             codes = rng.integers(0, 16, (rows, -(-columns // config.lanes) * config.lanes))
@@ -55,6 +58,16 @@ class Job:
             weights = model.lut4_beats(codes, levels, exponents)
             weights = weights.reshape(rows, -1, config.beat_bits // 8)
             sums = model.lut4_product(codes[:, :columns], levels, exponents, x)
+        elif config.trellis:
+            most, lanes = 1 << config.bits, config.lanes
+            symbols = rng.integers(0, most, (rows, -(-columns // lanes) * lanes))
+            mantissas, exponents = rng.integers(0, 256, rows), rng.integers(-8, 8, rows)
+            scales = [
+                {"mantissa": mantissa, "exponent": exponent}
+                for mantissa, exponent in zip(mantissas.tolist(), exponents.tolist(), strict=True)
+            ]
+            weights = model.trellis_beats(symbols)
+            sums = model.trellis_product(symbols[:, :columns], mantissas, exponents, x)
         elif plain or config.decode == "plain":
             peak, fields = 1 << (config.plain_width - 1), config.plain_lanes
             matrix = rng.integers(-peak, peak, (rows, -(-columns // fields) * fields))
@@ -73,7 +86,7 @@ class Job:
             lengths = config.row_beats(columns, rows)
         return cls(
             columns=columns, rows=rows, plain=plain, x=x, weights=weights, sums=sums,
-            lengths=lengths, vector=vector if config.vectors > 1 else vector[:, 0],
+            lengths=lengths, vector=vector if config.vectors > 1 else vector[:, 0], scales=scales,
         )  # fmt: skip
 
 
@@ -115,8 +128,10 @@ def phase(
         wrong[-1] = False
         wrong[bad_beat : bad_beat + 1] = [True] * len(wrong[bad_beat : bad_beat + 1])
     flat = job.weights.reshape(-1, config.beat_bits // 8)
+    scales = [hw.scale_layout().const(scale).as_bits() for scale in job.scales]
     return Phase(
-        inputs={
+        inputs=({"i_scales": scales} if config.trellis else {})
+        | {
             "i": [command(config, job.columns, job.rows, plain=job.plain)],
             "i_vector": vector_payloads(config, job, vector_ends),
             "i_weights": [
@@ -175,11 +190,11 @@ def _errors(config: GemvConfig, draw) -> list[Phase]:
             (vectors, job.lengths[0] + 1),
             (vectors, sum(job.lengths[:2])),
         ]:
-            inputs = whole | {
-                "i_vector": whole["i_vector"][:sent],
-                "i_weights": whole["i_weights"][:some],
-            }
             whole_rows = sum(sum(job.lengths[: r + 1]) <= some for r in range(rows))
+            stops = {"i_vector": sent, "i_weights": some, "i_scales": whole_rows}
+            inputs = whole | {
+                name: whole[name][:stop] for name, stop in stops.items() if name in whole
+            }
             begun = Phase(inputs=inputs, outputs={"o": results(config, job.sums[:whole_rows])})
             cleared = Phase(inputs=clear.inputs, outputs={"o": results(config, [], "cleared")})
             broken.append([begun, cleared])

@@ -176,6 +176,9 @@ def gemv_frames(config: GemvConfig, *, frames: int, seed: int) -> Iterator[str]:
             "i_vector": 1 << gemv_layouts.vector_layout(config)["last"].offset,
             "i_weights": 1 << gemv_layouts.weights_layout(config)["last"].offset,
         }
+        if config.trellis:
+            # Any bit: a scale has no `last`.
+            flags["i_scales"] = 1
         name = random.choice(tuple(flags))
         beats, place = ports[name], random.randrange(len(ports[name]))
         ends, cut = True, False

@@ -3,9 +3,10 @@
 from amaranth.hdl import Assert, Const, Module, Signal, Value
 from amaranth.hdl._ast import AnySeq
 
-from seedbed.hw.products import mac_array
+from seedbed.hw.products import mac_array, row_scale
 from seedbed.hw.products.gemv_decode import GemvDecode
 from seedbed.hw.products.gemv_engine import GemvEngine
+from seedbed.hw.weights import trellis_decompress
 from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.proofs.mac_array import fifo_invariants
 from seedbed.sim.prove import Mutant, Proof
@@ -27,9 +28,12 @@ def _harness(dut: GemvEngine) -> tuple[Module, dict[str, Signal]]:
     busy = [inside[name] for name in stages]
     idle = ~sum(busy[1:], busy[0]).any()
     in_flight = inside["in_flight"]
+    scaled = [inside[f"scale.valid_d{k + 1}"] for k in range(row_scale.latency(dut.config))]
     m.d.comb += [
         Assert(inside["mac.in_flight"] == sum(ends, inside["mac.fifo.level"])),
-        Assert(in_flight == sum((v & last for v, last in decoded), inside["mac.in_flight"])),
+        Assert(
+            in_flight == sum([*scaled, *(v & last for v, last in decoded)], inside["mac.in_flight"])
+        ),
         Assert(in_flight <= limit + inside["draining"]),
         Assert(sum(busy[1:], busy[0]) <= 1),
         Assert(inside["fsm_state"] < 7),
@@ -57,6 +61,15 @@ def _harness(dut: GemvEngine) -> tuple[Module, dict[str, Signal]]:
             Assert(inside["tables"] <= 2 * dut.config.table_beats),
             Assert(~inside["table"] | (inside["beat"] == 0)),
         ]
+    if dut.config.trellis:
+        fifo_invariants(m, inside, "scale.fifo", limit + 1)
+        # Every row before the multiplier has its scale; only the last result of a failed job has
+        # none.
+        rows = inside["scale.fifo.level"] + sum(scaled, Const(0))
+        m.d.comb += Assert((rows == in_flight) | (inside["draining"] & (rows + 1 == in_flight)))
+        # The result of a failed job is 0 from the cycle on in which it comes to the output.
+        failed = dut.o.valid & (dut.o.payload.status != 0)
+        m.d.comb += Assert(~failed | (Value.cast(dut.o.payload.sum) == 0))
     return m, inside
 
 
@@ -70,6 +83,10 @@ def _decoded(inside: dict[str, Signal], config: GemvConfig) -> list[tuple[Value,
             found.append((valid | abort, inside[f"decode.dequantize.last_d{k}"] | abort))
         return found
     held = (inside["decode.held_valid"], inside["decode.held_last"])
+    if config.trellis:
+        stages = range(1, trellis_decompress.latency(config.trellis) + 1)
+        names = [[f"decode.trellis.{name}_d{k}" for name in ("valid", "last")] for k in stages]
+        return [held, *((inside[valid], inside[last]) for valid, last in names)]
     if not config.decompress:
         return [held]
     valids, lasts = inside["decode.decompress.valid"], inside["decode.decompress.last"]
@@ -85,6 +102,11 @@ def room(dut: GemvEngine) -> Module:
         Assert(~valid | inside["mac.i__ready"]),
         Assert(~inside["mac.w_en"] | inside["mac.fifo.w_rdy"]),
     ]
+    if dut.config.trellis:
+        m.d.comb += [
+            Assert(~(inside["fire"] & inside["row_end"]) | transfer(dut.i_scales)),
+            Assert(~inside["scale.w_en"] | inside["scale.fifo.w_rdy"]),
+        ]
     cover(m, inside["running"] & ~dut.i_weights.ready & transfer(dut.o))
     return m
 
@@ -124,8 +146,8 @@ def jobs(dut: GemvEngine) -> Module:
 
 NO_CREDIT = Mutant(
     "rows are accepted without credit",
-    "room.eq((job.in_flight != self._limit) & decode.ready)",
-    "room.eq(decode.ready)",
+    "room.eq((job.in_flight != self._limit) & ready)",
+    "room.eq(ready)",
 )
 NO_ENTRY = Mutant(
     "an aborted job has no entry for its last result",
@@ -151,6 +173,14 @@ NO_TABLE = Mutant(
     "self.ready.eq(1)",
     part=GemvDecode,
 )
+NO_SCALE = Mutant(
+    "rows do not wait for their scales", "ready & (~row_end | self.i_scales.valid)", "ready"
+)
+FEWER_SCALES = Mutant(
+    "the scale of a row has no entry",
+    "RowScale(self.config, self._limit + 1)",
+    "RowScale(self.config, self._limit // 2)",
+)
 TINY = GemvConfig(
     block=2, latent=1, width=3, beat_bits=16, plain_width=8, activation_width=2, columns=4,
     row_width=4,
@@ -160,10 +190,24 @@ TINY_LUT4 = GemvConfig(
     decode="lut4", beat_bits=24, level_width=2, level_load=4, activation_width=2, columns=8,
     row_width=3,
 )  # fmt: skip
+TINY_TRELLIS = GemvConfig(
+    decode="trellis", bits=2, state_bits=4, code=((1, 2), (4, 8)), beat_bits=16, activation_width=2,
+    columns=16, row_width=5,
+)  # fmt: skip
 TINY_PLAIN = GemvConfig(
     decode="plain", beat_bits=16, plain_width=8, activation_width=2, columns=4, row_width=4
 )
 
+NOT_ZERO = Mutant(
+    "a failed job's result is not cleared after another one", "Mux(scale.o.valid, 2, 1)", "1"
+)
+#: Mutants that only some decoders have.
+MUTANTS = {
+    (room, "lut4"): (NO_TABLE,),
+    (jobs, "lut4"): (NO_TABLE,),
+    (room, "trellis"): (NO_CREDIT, NO_SCALE, FEWER_SCALES),
+    (jobs, "trellis"): (ROW_NOT_ENDED, ONE_SHORT, NOT_ZERO),
+}
 PROOFS = tuple(
     Proof(
         name=f"gemv_{harness.__name__}{'' if config is TINY else '_' + config.decode}",
@@ -173,9 +217,9 @@ PROOFS = tuple(
         harness=harness,
         depth=2,
         reach=40,
-        mutants=(NO_TABLE,) if config is TINY_LUT4 else mutants,
+        mutants=MUTANTS.get((harness, config.decode), mutants),
     )
-    for config in (TINY, TINY_LUT4, TINY_PLAIN)
+    for config in (TINY, TINY_LUT4, TINY_TRELLIS, TINY_PLAIN)
     for harness, says, mutants in [
         (
             room,

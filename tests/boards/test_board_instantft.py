@@ -42,7 +42,7 @@ def test_24_images_and_2_epochs_from_the_command_line(program, called, tmp_path)
         code, printed, problem = called(words, tmp_path)
     assert (code, problem) == (0, "")
     for part in (
-        "the memory, 32 MiB, passed its self-test", "epoch 2: mean loss ", " images/s",
+        "the memory, 32 MiB, passed its self-test", " % correct, mean loss ", " images/s",
         "24 tuned images: ", "8 other images: ",
         "the adapters are those of the model, bit for bit",
     ):  # fmt: skip

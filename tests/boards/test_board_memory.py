@@ -9,12 +9,15 @@ import memory_app
 import numpy as np
 import pytest
 from rich.console import Console
+from safetensors.numpy import load_file
 
 from seedbed.boards import memory, virtual
 from seedbed.boards.apps import gemv
 from seedbed.boards.device import Device
 from seedbed.boards.registers import addresses
 from seedbed.boards.top import identifier
+from seedbed.flow.compress.checkpoint import Checkpoint
+from seedbed.flow.compress.packed import Packed, Weights, pack_rows
 from seedbed.golden.gemv import Gemv
 
 #: Seconds; the virtual board answers within milliseconds.
@@ -154,8 +157,84 @@ def test_a_compressed_matrix_is_multiplied(board, tmp_path, called):
     with connect(board.port) as device:
         text = printed(device, matrix=target, tensor="w", vectors=1)
         assert "6 x 40 weights" in text
-        with pytest.raises(ValueError, match="has no packed tensor 'v'; there are w"):
+        with pytest.raises(ValueError, match="has no matrix 'v'; there are w"):
             printed(device, matrix=target, tensor="v")
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory):
+    """A file of two matrices in blocks of 4 bits, which need no search."""
+    path = tmp_path_factory.mktemp("packed") / "packed.safetensors"
+    blocks = np.random.default_rng(2).integers(1, 2**32, (2, 6, 5), np.uint64, endpoint=False) | 1
+    tensors = {
+        name: Weights((6, 40), "F32", scale=scale)
+        for name, scale in (("w", -3), ("v", 0))
+    }  # fmt: skip
+    meta = Packed(gemv.CONFIG.decompress, "fit", tensors)
+    with Checkpoint.create(path, meta.entries, meta.to_metadata()) as file:
+        for name, rows in zip(tensors, blocks, strict=True):
+            file.write(
+                file.tensors[f"{name}.seedlm"].offset, pack_rows(meta.config, rows).tobytes()
+            )
+    return path
+
+
+def test_my_products_are_computed_by_the_board(packed, board, tmp_path, called):
+    """Of integers, and of floating-point numbers; the weights are those of 'decompress'."""
+    assert called(["decompress", str(packed), "plain.safetensors"], tmp_path)[0] == 0
+    weights = load_file(tmp_path / "plain.safetensors")["w"].astype(np.float64)
+    x = np.random.default_rng(3).integers(-(2**15), 2**15, (2, 40))
+    np.save(tmp_path / "x.npy", x.astype(np.int16))
+    words = ["board", "run", "gemv", "--port", board.port, "--timeout", "2"]
+    words += ["--matrix", str(packed), "--tensor", "w", "--vector", "x.npy", "-o", "y.npy"]
+    status, out, err = called(words, tmp_path)
+    assert (status, err) == (0, "")
+    assert out.count("product as in the model, bit for bit") == 2
+    assert "a sum of 1 is 2^-11 / 32767\nthe sums are in y.npy\n" in out
+    sums = np.load(tmp_path / "y.npy")
+    assert (sums.dtype, sums.shape) == (np.int64, (2, 6))
+    wanted = x @ weights.T
+    assert np.allclose(sums * 2.0**-11 / 32767, wanted, rtol=2**-20, atol=2**-20)
+    # One vector; the file is there.
+    np.save(tmp_path / "x.npy", x[0] / 1000)
+    status, _, err = called(words, tmp_path)
+    assert (status, err) == (2, "error: y.npy exists already; --force overwrites it\n")
+    status, out, _ = called([*words, "--force"], tmp_path)
+    assert status == 0
+    assert "the products are in y.npy" in out
+    products = np.load(tmp_path / "y.npy")
+    assert products.shape == (6,)
+    error = np.abs(products - weights @ x[0] / 1000)
+    # A number is rounded to 2^-10.
+    assert error.max() <= 2.0**-11 * np.abs(weights).sum(axis=1).max()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--vector", "long.npy"], "long.npy must be an array of N x 40, not of 41"),
+        (["--vector", "none.npy"], "none.npy must be an array of N x 40, not of 0 x 40"),
+        (["--vector", "wide.npy"], "wide.npy must have numbers of 16 bits, -32768..32767, not"),
+        (["--vector", "text.npy"], "text.npy is not a complete .npy file"),
+        (["-o", "y.npy"], "--output needs vectors: give --vector, too"),
+        (["--tensor", "u", "--vector", "x.npy"], "packed.safetensors has no matrix 'u'; there are"),
+    ],
+)
+def test_a_vector_that_does_not_fit_is_refused(words, sentence, packed, board, tmp_path, called):
+    (tmp_path / packed.name).symlink_to(packed)
+    np.save(tmp_path / "x.npy", np.ones(40))
+    np.save(tmp_path / "long.npy", np.ones(41))
+    np.save(tmp_path / "none.npy", np.ones((0, 40)))
+    np.save(tmp_path / "wide.npy", np.full(40, 40_000))
+    (tmp_path / "text.npy").write_text("1 2 3")
+    run = ["board", "run", "gemv", "--port", board.port, "--timeout", "2"]
+    status, _, err = called([*run, "--matrix", packed.name, *words], tmp_path)
+    assert status == 2
+    assert err.startswith(f"error: {sentence}")
+    assert err.count("\n") == 1
+    assert not (tmp_path / "y.npy").exists()
+    status, _, err = called([*run, "--vector", "x.npy"], tmp_path)
+    assert (status, err) == (2, "error: --vector needs a matrix: give --matrix, too\n")
 
 
 def test_what_differs_from_the_model_is_found(board, monkeypatch):

@@ -20,10 +20,12 @@ from seedbed.flow.compress.packed import format_name
 from seedbed.flow.compress.plan import Options
 from seedbed.flow.compress.workers import processes
 from seedbed.golden.packing import decode_groups, decode_lut4, encode_groups, encode_lut4
+from seedbed.spec import TrellisConfig
 from seedbed.spec.packing import GroupsConfig, Lut4Config
 
 QUIET = Console(quiet=True)
 CONFIGS = [GroupsConfig(group=32), GroupsConfig(group=128), Lut4Config()]
+TRELLIS = TrellisConfig(state_bits=8)
 
 
 def cost(values, weights, levels):
@@ -101,7 +103,7 @@ def compress(folder, config, *, size=1 << 15):
 
 
 @pytest.mark.parametrize("size", [64, 1 << 15])
-@pytest.mark.parametrize("config", CONFIGS, ids=str)
+@pytest.mark.parametrize("config", [*CONFIGS, TRELLIS], ids=format_name)
 def test_there_and_back(config, size, tmp_path):
     tensors = write(tmp_path)
     rows = {row.name: row for row in compress(tmp_path, config, size=size)}
@@ -217,12 +219,20 @@ def test_a_scale_that_is_not_finite_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--format", "nf4"], "format must be one of seedlm, lut4, groups, not 'nf4'"),
+        (["--format", "nf4"], "format must be one of seedlm, trellis, lut4, groups, not 'nf4'"),
         (["--format", "lut4", "--bits", "3"], "the format lut4 has 4 bits per code, not 3"),
         (["--format", "groups", "--group", "64"], "group must be 32 or 128, not 64"),
         (["--format", "lut4", "--group", "32"], "--group needs --format groups"),
         (["--bits", "4", "--group", "32"], "--group needs --format groups"),
         (["--format", "groups", "--word-bits", "8"], "--word-bits needs --format seedlm, not"),
+        (["--format", "trellis", "--bits", "5"], "bits must be in 2..4, not 5"),
+        (
+            ["--format", "trellis", "--state-bits", "9"],
+            "must be one of 8, 10, 12, not 9",
+        ),
+        (["--format", "trellis", "--group", "32"], "--group needs --format groups"),
+        (["--format", "trellis", "--width", "9"], "--width needs --format seedlm, not trellis"),
+        (["--bits", "4", "--state-bits", "8"], "--state-bits needs --format trellis"),
     ],
 )
 def test_options_of_another_format_are_refused(words, sentence, tmp_path, called):
@@ -237,6 +247,10 @@ def test_at_the_command_line(tmp_path, called):
     write(tmp_path)
     for words, printed in (
         (["--format", "lut4"], "rows of codes of 4 bits with a table of 16 levels of 16 bits"),
+        (
+            ["--format", "trellis", "--bits", "2", "--state-bits", "10"],
+            "rows of a trellis code of 2 bits with states of 10, 3 fields of 5",
+        ),
         (["--format", "groups", "--group", "128"], "groups of 128 codes of 4 bits with a scale"),
     ):
         assert not called(["compress", "in", "out", *words, "--jobs", "1", "--force"], tmp_path)[0]
@@ -251,3 +265,5 @@ def test_configurations():
     assert configuration(None, "groups") == GroupsConfig(group=32)
     assert configuration(4, "groups", 128) == GroupsConfig(group=128)
     assert configuration(4, "lut4") == Lut4Config()
+    assert configuration(None, "trellis") == TrellisConfig(bits=4, state_bits=12)
+    assert configuration(3, "trellis", state_bits=8) == TrellisConfig(bits=3, state_bits=8)

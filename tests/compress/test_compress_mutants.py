@@ -12,12 +12,17 @@ from rich.console import Console
 from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError
 from seedbed.flow.compress.decompress import decompress
 from seedbed.flow.compress.packed import KEY, Packed, Weights, format_name
-from seedbed.spec import SeedlmConfig
+from seedbed.spec import SeedlmConfig, TrellisConfig
 from seedbed.spec.packing import GroupsConfig, Lut4Config
 
 #: How many are tried; CI asks for more.
 MUTANTS = int(os.environ.get("SEEDBED_MUTANTS", "200"))
-CONFIGS = [SeedlmConfig(block=4, latent=2, width=5), Lut4Config(), GroupsConfig()]
+CONFIGS = [
+    SeedlmConfig(block=4, latent=2, width=5),
+    TrellisConfig(state_bits=8),
+    Lut4Config(),
+    GroupsConfig(),
+]
 WEIGHTS = {"w": Weights((2, 3, 10), "BF16", -3, kept=3), "k": Weights((4, 2, 3, 3), "F32")}
 #: What is kept of ``w``: indices, differences, and their scale.
 INDICES = (np.array([0, 29, 59], "<i4"), np.array([1.5, -2, 1], "<f2"), np.array([-4], "<i4"))

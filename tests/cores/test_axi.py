@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 RUN = [
     ("forward_cache_axi", {}, 3),
     ("gemv_axi", {}, 4),
+    ("gemv_axi", {"decode": "trellis"}, 4),
     ("instantft_axi", {}, 4),
     ("sparse_trainer_axi", {}, 5),
     ("zo_trainer_axi", {}, 4),

@@ -59,6 +59,16 @@ CONFIGS = [
         vectors=2, entries=0, value_width=6, number_width=4, most_shift=3,
     ),
     GemvConfig(**SMALL, plain_width=12, vectors=4, entries=30),
+    # Codes of a trellis: a history of more bits than a beat; bits of a beat that are not read.
+    GemvConfig(decode="trellis", beat_bits=32, columns=40, row_width=8, activation_width=7),
+    GemvConfig(
+        decode="trellis", bits=2, beat_bits=16, state_bits=12, columns=40, row_width=8,
+        activation_width=5, vectors=2, entries=20, value_width=6, number_width=4, most_shift=3,
+    ),
+    GemvConfig(
+        decode="trellis", bits=3, state_bits=8, beat_bits=40, columns=40, row_width=8, vectors=4,
+        activation_width=32,
+    ),
 ]  # fmt: skip
 
 
@@ -71,7 +81,7 @@ def random_job(config, seed=1, **shape):
     return Job.random(config, np.random.default_rng(seed), **shape)
 
 
-@pytest.mark.parametrize(("index", "plain"), [(0, False), (0, True), (9, False)])
+@pytest.mark.parametrize(("index", "plain"), [(0, False), (0, True), (9, False), (12, False)])
 @pytest.mark.parametrize("beats", [1, 3])
 def test_latency_and_throughput(index, plain, beats):
     config = CONFIGS[index]
@@ -252,7 +262,14 @@ def test_cycles_are_compared_with_the_papers():
         ({"columns": 0}, ValueError, r"columns must be in 1\.\.65536, not 0"),
         ({"row_width": 33}, ValueError, r"row_width must be in 1\.\.32, not 33"),
         ({"block": 0}, ValueError, r"block must be in 1\.\.32, not 0"),
-        ({"decode": "nf4"}, ValueError, "decode must be one of seedlm, lut4, plain, not 'nf4'"),
+        (
+            {"decode": "nf4"},
+            ValueError,
+            "decode must be one of seedlm, lut4, trellis, plain, not 'nf4'",
+        ),
+        ({"bits": 5}, ValueError, r"bits must be in 2\.\.4, not 5"),
+        ({"state_bits": 17}, ValueError, r"state_bits must be in 8\.\.16, not 17"),
+        ({"code": 5}, TypeError, "code must be 1..8 fields of the same number of masks"),
         ({"vectors": 3}, ValueError, "vectors must be 1, 2 or 4, not 3"),
         ({"vectors": 5}, ValueError, r"vectors must be in 1\.\.4, not 5"),
         ({"decode": "lut4", "level_width": 1}, ValueError, r"width must be in 2\.\.32, not 1"),

@@ -138,12 +138,14 @@ COMMANDS = [
     ("measure --kind simulation --core lfsr", None),
     ("statistics lfsr", None),
     ("report --quick", "report"),
+    ("import in.onnx", None),
     ("compress in out --bits 4", "compress"),
     ("decompress in out", "compress"),
     ("inspect in", "compress"),
     ("sensitive in grad -o mask", "compress"),
     ("explore --bits 3", "report"),
     ("lutopt search --lanes 4 --width 4", None),
+    ("trellis search --draws 1 --steps 0", "compress"),
     ("replay-log none.log none.npz -o out.npz", None),
     ("demo zo", "report"),
     ("demo seedlm", "compress"),
@@ -184,7 +186,7 @@ def test_without_the_extras_a_command_works_or_names_one(line, extra, tmp_path):
         assert done.stderr.endswith(f": pip install 'seedbed[{extra}]' brings it\n")
         # Where measuring had begun, a line above it is empty: the progress that was shown.
         assert done.stderr.strip().count("\n") == 0
-    elif line.startswith(("constrain", "statistics", "replay-log")):
+    elif line.startswith(("constrain", "statistics", "replay-log", "import")):
         # What they lack is a file, and a program that is no Python package.
         assert "seedbed[" not in done.stderr
     else:
@@ -196,12 +198,15 @@ def test_without_the_extras_a_command_works_or_names_one(line, extra, tmp_path):
     [
         ("explore --bits 3", "compress"),
         ("demo seedlm", "report"),
+        ("import in.onnx", "import"),
+        ("import in.onnx", "compress"),
         ("compress in out --bits 4 --cluster tcp://127.0.0.1:1", "cluster"),
         ("sensitive in --by random -o mask --cluster tcp://127.0.0.1:1", "cluster"),
     ],
 )
 def test_of_several_extras_the_missing_one_is_named(line, extra, tmp_path):
     save_file({"weights": np.zeros((8, 64), np.float32)}, tmp_path / "in")
+    (tmp_path / "in.onnx").write_bytes(b"none")
     done = python(MAIN, *line.split(), cwd=tmp_path, extras=[extra])
     assert done.returncode == 2
     assert done.stderr.endswith(f": pip install 'seedbed[{extra}]' brings it\n")

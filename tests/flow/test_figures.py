@@ -7,7 +7,8 @@ from seedbed.flow.report import figures, kinds
 from seedbed.flow.report.docs import fill
 from seedbed.flow.report.kinds import Job
 from seedbed.flow.report.report import document
-from seedbed.flow.report.row import Row
+from seedbed.flow.report.row import UNITS, Row
+from seedbed.flow.report.table import HEADINGS
 
 CONFIG = "14 bits"
 
@@ -67,3 +68,7 @@ def test_a_stale_row_is_marked_wherever_it_is_shown(tmp_path, today):
         shown = fill(page, json.loads(json.dumps(report))["rows"], "lfsr")
         assert (f"{CONFIG} \N{DAGGER}" in shown) is marked
         assert ("earlier netlist" in shown) is marked
+
+
+def test_a_figure_of_a_table_has_a_unit_unless_the_table_derives_it():
+    assert set(HEADINGS) - set(UNITS) == {"epoch_s", "job_ms"}

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from seedbed.golden import seedlm
-from seedbed.golden.gemv import Gemv, lut4_rows
+from seedbed.golden import seedlm, trellis
+from seedbed.golden.gemv import Gemv, lut4_rows, trellis_rows
 from seedbed.golden.packing import decode_lut4, encode_lut4
 from seedbed.spec import GemvConfig
 from seedbed.spec.packing import Lut4Config
@@ -155,3 +155,50 @@ def test_several_vectors_are_as_many_products():
     config = GemvConfig(decode="plain", plain_width=8, columns=64, vectors=2)
     weights, x = rng.integers(-128, 128, (5, 33)), rng.integers(-99, 99, (2, 33))
     assert Gemv(config).plain_product(weights, x).tolist() == (weights @ x.T).tolist()
+
+
+TRELLIS = GemvConfig(decode="trellis", beat_bits=64, columns=64, activation_width=8)
+
+
+def test_a_row_of_a_trellis_by_hand():
+    """Symbols 1, 0: the state is 1, then 16; a field's bits are the masks that hold that bit."""
+    config = GemvConfig(
+        decode="trellis", beat_bits=16, state_bits=8, columns=4, activation_width=8,
+        code=((0x01, 0x10), (0x11, 0x02)),
+    )  # fmt: skip
+    # State 1: fields 1 and 1, 2 (1 + 1) - 6 = -2. State 16: fields 2 and 1, 0.
+    product = Gemv(config).trellis_product
+    symbols, x = np.array([[1, 0]]), np.array([3, 100])
+    assert product(symbols, np.array([7]), np.array([-7]), x).tolist() == [2 * 7 * 3 * -2]
+    beats = Gemv(config).trellis_beats(np.array([[1, 0, 5, 10, 15]]))
+    assert beats.tolist() == [[[0x01, 0xA5], [0x0F, 0]]]
+
+
+def test_rows_of_a_trellis_file():
+    """Packed rows give the sums of their decoded weights; small rows are rounded."""
+    assert TRELLIS.trellis
+    rng = np.random.default_rng(5)
+    symbols = rng.integers(0, 16, (4, 40))
+    mantissas, exponents = np.array([200, 129, 0, 255]), np.array([-12, -27, 100, -20])
+    raw = trellis.pack(TRELLIS.trellis, symbols, mantissas, exponents)
+    *rows, scale = trellis_rows(TRELLIS.trellis, raw, 40)
+    x = rng.integers(-128, 128, 40)
+    y = Gemv(TRELLIS).trellis_product(*rows, x) * 2.0 ** (scale - 8)
+    assert np.array_equal(y, trellis.decode(TRELLIS.trellis, raw, 40) @ x)
+    # A row 16 times smaller than the least exponent keeps 4 of the 8 bits, rounded.
+    raw = trellis.pack(TRELLIS.trellis, symbols[:2], mantissas[:2], np.array([0, -19]))
+    _, mantissas, exponents, scale = trellis_rows(TRELLIS.trellis, raw, 40)
+    assert (mantissas.tolist(), exponents.tolist(), scale) == ([200, 8], [7, -8], -7)
+
+
+@pytest.mark.parametrize(
+    ("symbols", "mantissas", "exponents", "sentence"),
+    [
+        ([[16]], [1], [0], r"symbols must be a whole number in 0\.\.15, not 16"),
+        ([[0]], [256], [0], r"mantissas must be a whole number in 0\.\.255, not 256"),
+        ([[0]], [1], [8], r"exponents must be a whole number in -8\.\.7, not 8"),
+    ],
+)
+def test_a_trellis_refuses(symbols, mantissas, exponents, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        Gemv(TRELLIS).trellis_product(*map(np.array, (symbols, mantissas, exponents)), np.ones(1))

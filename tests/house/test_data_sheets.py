@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from seedbed.flow.cores.registry import CORES
-from seedbed.golden import engine
+from seedbed.golden import engine, trellis
 from seedbed.golden.bp_tail import pairs
 from seedbed.golden.conv_engine import ConvEngine
 from seedbed.golden.elasticzo import ElasticZo, Network
@@ -30,11 +30,13 @@ from seedbed.golden.sparse_mac import SparseMac
 from seedbed.golden.sparse_trainer import Parameters, SparseTrainer
 from seedbed.golden.training_log import TrainingLog, digest
 from seedbed.golden.tree_grng import TreeGrng
+from seedbed.golden.trellis_decompress import decompress as trellis_decompress
 from seedbed.golden.urng_array import UrngArray, seed_beats
 from seedbed.golden.weight_perturb import WeightPerturb
 from seedbed.golden.zo_trainer import LogEntry as ZoEntry
 from seedbed.golden.zo_trainer import ZoTrainer, pixels
 from seedbed.hw.weights.lut_dequantize import codes_layout, table_layout
+from seedbed.hw.weights.trellis_decompress import symbols_layout
 from seedbed.spec import (
     BpTailConfig,
     ConvEngineConfig,
@@ -57,6 +59,7 @@ from seedbed.spec import (
     SparseMacConfig,
     SparseTrainerConfig,
     TreeGrngConfig,
+    TrellisDecompressConfig,
     UrngConfig,
     WeightPerturbConfig,
     ZoTrainerConfig,
@@ -384,7 +387,7 @@ def test_the_table_of_rows_of_the_adapters_of_lenet5():
     assert found == expected + sums
 
 
-@pytest.mark.parametrize("decode", ["seedlm", "plain", "lut4"])
+@pytest.mark.parametrize("decode", ["seedlm", "plain", "lut4", "trellis"])
 @pytest.mark.parametrize("beat_bits", [64, 72, 512])
 def test_beats_of_gemv(decode, beat_bits):
     if decode == "lut4" and beat_bits == 72:
@@ -398,6 +401,11 @@ def test_beats_of_gemv(decode, beat_bits):
         found = model.lut4_beats(codes, levels, exponents)
         parts = (codes.tolist(), levels.tolist(), exponents.tolist())
         expected = page["lut4"](*parts, config.level_width, beat_bits)
+    elif decode == "trellis":
+        symbols = rng.integers(0, 16, (rows, columns))
+        found = model.trellis_beats(symbols)
+        lanes = beat_bits // 4
+        expected = [beat for row in symbols.tolist() for beat in page["beats"](row, 4, lanes)]
     else:
         plain = rng.integers(-(2**15), 2**15, (rows, columns))
         cases = [(plain, 16, model.plain_beats(plain))]
@@ -475,6 +483,36 @@ def test_nf4(config):
         found, peaks = model.quantise(block)
         assert (found.tolist(), peaks.tolist()) == (codes, [peak])
         assert model.dequantise(found, peaks).tolist() == page["dequantise"](codes, peak, *fields)
+
+
+@pytest.mark.parametrize(("bits", "state_bits"), [(4, 12), (3, 8), (2, 10)])
+def test_weights_and_payloads_of_trellis_decompress(bits, state_bits):
+    config = TrellisDecompressConfig(bits=bits, state_bits=state_bits, lanes=7)
+    symbols = np.random.default_rng(11).integers(0, 1 << bits, (4, 7))
+    page, row = listing("trellis_decompress"), symbols.reshape(-1).tolist()
+    found = page["weights"](row, bits, state_bits, config.masks)
+    assert found == trellis_decompress(config, symbols).reshape(-1).tolist()
+    layout = symbols_layout(config)["symbols"].shape
+    beats = [list(layout.from_bits(beat)) for beat in page["payloads"](row, 7, bits)]
+    assert beats == symbols.tolist()
+
+
+def test_every_bit_of_trellis_decompress():
+    """The rows of the example are of the default code, which the page lists."""
+    config, text = TrellisDecompressConfig(), (PAGES / "trellis_decompress.md").read_text()
+    assert listing("trellis_decompress")["CODE"] == config.masks
+    rows = re.findall(r"^\| \d \| ([01]{4}) \| (.*?) \| (.*) \| 2 .* = (-?\d+) \|$", text, re.M)
+    assert len(rows) == 8
+    symbols = np.array([int(symbol, 2) for symbol, *_ in rows])
+    states = trellis.states(config, symbols)
+    for (_, state, shown, weight), expected in zip(rows, states.tolist(), strict=True):
+        assert state.replace(" ", "") == f"{expected:012b}"
+        bits = [
+            "".join(str((expected & mask).bit_count() % 2) for mask in reversed(masks))
+            for masks in config.masks
+        ]
+        assert shown.split(" | ") == bits
+        assert int(weight) == trellis.values(config, np.array([expected]))[0]
 
 
 @pytest.mark.parametrize(("lanes", "width", "load"), [(4, 14, 1), (16, 9, 2), (7, 32, 4)])

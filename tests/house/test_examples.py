@@ -12,7 +12,7 @@ from seedbed.sim import tools
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 #: Verilog that somebody who runs them there gets.
-MADE = ("lfsr.v", "noise.v", "gemv_axi.v")
+MADE = ("lfsr.v", "noise.v", "gemv_axi.v", "gemv.v")
 
 
 def test_every_example_is_on_the_page():
@@ -61,6 +61,42 @@ def test_the_axi_system_computes_a_product_and_can_fail(tmp_path, monkeypatch, c
     (tmp_path / "short.v").write_text(short)
     tools.run("IVERILOG", "-o", "system", files[0], "short.v", files[2], cwd=tmp_path)
     assert re.search("status 000000[1-7]2, not 00000002", tools.run("VVP", "system", cwd=tmp_path))
+
+
+@pytest.mark.skipif(not tools.there("IVERILOG"), reason="Icarus Verilog is not installed")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["packed.safetensors", "--set", "beat_bits=128"],
+        ["packed.safetensors", "--tensor", "fc2.weight"],
+        ["checkpoint.safetensors", "--set", "decode=seedlm", "--set", "plain_width=12"],
+    ],
+)
+def test_the_bench_multiplies_exported_weights_and_can_fail(words, tmp_path, monkeypatch, called):
+    """Packed ones and plain ones, with beats of several sizes."""
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(EXAMPLES / "checkpoint.py"))
+    blocks = ["--block", "8", "--latent", "3", "--width", "9"]
+    files = ["checkpoint.safetensors", "packed.safetensors"]
+    assert called(["compress", *files, *blocks], tmp_path)[0] == 0
+    export = ["export", *words, "--core", "gemv", "--set", "columns=256", "-o", "."]
+    export += ["--set", "beat_bits=64"] if "beat_bits=128" not in words else []
+    assert called(export, tmp_path)[0] == 0
+    assert called(["verilog", "gemv", "--config", "gemv.toml", "-o", "."], tmp_path)[0] == 0
+    rows = 10 if "fc2.weight" in words else 24
+    files = [EXAMPLES / "gemv_tb.v", "gemv.v"]
+    tools.run("IVERILOG", "-g2005", "-o", "gemv_tb", *files, cwd=tmp_path)
+    printed = tools.run("VVP", "gemv_tb", cwd=tmp_path)
+    assert f"{rows} of {rows} rows, 0 errors" in printed
+    # The other files of the same memories.
+    text = (EXAMPLES / "gemv_tb.v").read_text().replace(".hex", ".mem")
+    (tmp_path / "mem_tb.v").write_text(text)
+    tools.run("IVERILOG", "-g2005", "-o", "mem_tb", "mem_tb.v", "gemv.v", cwd=tmp_path)
+    assert f"{rows} of {rows} rows, 0 errors" in tools.run("VVP", "mem_tb", cwd=tmp_path)
+    sums = (tmp_path / "gemv_sums.hex").read_text().splitlines()
+    (tmp_path / "gemv_sums.hex").write_text("\n".join([*sums[:-1], "0"]))
+    printed = tools.run("VVP", "gemv_tb", cwd=tmp_path)
+    assert f"{rows} of {rows} rows, 1 errors" in printed
 
 
 def test_the_application_runs_on_the_virtual_board(tmp_path, monkeypatch, capsys):

@@ -1,7 +1,9 @@
 """What pages say of the tree and of the program's output: files, names, commands, transcripts."""
 
 import re
+import runpy
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -22,8 +24,8 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 CODE = (
-    "spec", "hw", "golden", "sim", "flow", "boards", "studies", "main", "examples", "tests", "docs",
-    ".ci",
+    "spec", "hw", "golden", "sim", "flow", "boards", "drivers", "studies", "main", "examples",
+    "tests", "docs", ".ci",
 )  # fmt: skip
 #: Files of the project that pages name without a folder; others are written by commands.
 SOURCES = (".py", ".toml", ".vlt", ".cpp", ".h", ".j2")
@@ -162,7 +164,7 @@ NOT_RUN = {
     "docs/boards/lm.md": "takes minutes; tests/boards/test_board_lm.py runs the job",
     "docs/boards/zo_trainer.md": "takes a minute; tests/boards/test_board_zo_trainer.py has it",
 }
-RUN = ["docs/tutorial.md", "docs/boards.md", "docs/boards/link.md"]
+RUN = ["docs/tutorial.md", "docs/export.md", "docs/boards.md", "docs/boards/link.md"]
 BLOCK = r"(?:^<!-- varies: (?P<varies>.*?) -->\n+)?^```(?P<language>\w*)\n(?P<body>.*?)^```$"
 
 
@@ -205,16 +207,8 @@ def test_what_an_expression_of_output_matches():
     assert re.fullmatch(expression(output, ["12"]), "cycles: 13\nend of 3\n")
 
 
-def test_the_tutorial_prints_what_its_page_shows(tmp_path, called):
-    """Its first text is the head of a file, the others are outputs."""
-    text = (ROOT / "docs" / "tutorial.md").read_text()
-    for language, name in (("verilog", "top.v"), ("systemverilog", "top_tb.v")):
-        [source] = re.findall(rf"^```{language}\n(.*?)^```$", text, re.S | re.M)
-        (tmp_path / name).write_text(source)
-    head, *shown = transcripts(text)
-    status, out, err = called(shlex.split(head[0])[1:], tmp_path)
-    assert (status, out, err) == (0, "rtl/urng_array.v\n", "")
-    assert re.search(expression(head[1]), (tmp_path / "rtl/urng_array.v").read_text())
+def are_printed(shown, tmp_path, called):
+    """Run the commands of transcripts, and compare what they print."""
     for script, output, varies in shown:
         if script.startswith("iverilog"):
             if not tools.there("IVERILOG"):
@@ -228,6 +222,32 @@ def test_the_tutorial_prints_what_its_page_shows(tmp_path, called):
             printed = "".join(out for _, out, _ in results)
         match = re.fullmatch(expression(output, varies), printed)
         assert match, f"{script} prints\n{printed}"
+
+
+def test_the_tutorial_prints_what_its_page_shows(tmp_path, called):
+    """Its first text is the head of a file, the others are outputs."""
+    text = (ROOT / "docs" / "tutorial.md").read_text()
+    for language, name in (("verilog", "top.v"), ("systemverilog", "top_tb.v")):
+        [source] = re.findall(rf"^```{language}\n(.*?)^```$", text, re.S | re.M)
+        (tmp_path / name).write_text(source)
+    head, *shown = transcripts(text)
+    status, out, err = called(shlex.split(head[0])[1:], tmp_path)
+    assert (status, out, err) == (0, "rtl/urng_array.v\n", "")
+    assert re.search(expression(head[1]), (tmp_path / "rtl/urng_array.v").read_text())
+    are_printed(shown, tmp_path, called)
+
+
+def test_the_page_of_exports_prints_what_it_shows(tmp_path, monkeypatch, called):
+    """From a checkpoint to a bench in plain Verilog."""
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(ROOT / "examples" / "checkpoint.py"))
+    shutil.copy(ROOT / "examples" / "gemv_tb.v", tmp_path)
+    shown = list(transcripts((ROOT / "docs" / "export.md").read_text()))
+    assert [script.split()[:2] for script, *_ in shown] == [
+        ["seedbed", "compress"], ["seedbed", "export"], ["seedbed", "verilog"],
+        ["iverilog", "-g2005"],
+    ]  # fmt: skip
+    are_printed(shown, tmp_path, called)
 
 
 @pytest.mark.parametrize(

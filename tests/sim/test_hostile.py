@@ -15,6 +15,7 @@ CONFIGS = [
     ("instantft", {}),
     ("gemv", {}),
     ("gemv", {"decode": "lut4", "level_load": 4}),
+    ("gemv", {"decode": "trellis"}),
     ("gemv", {"decode": "plain", "vectors": 2}),
 ]
 

@@ -1,0 +1,186 @@
+"""The command ``import``: a trained model to a network file and a file of weights."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from seedbed.flow.run.files import atomic_path, os_error_path, require_outputs
+from seedbed.flow.run.options import BUILD, Force, Json, show_table
+from seedbed.flow.run.progress import status
+
+__all__ = ["import_model"]
+
+out = Console()
+err = Console(stderr=True)
+
+
+def import_model(
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL",
+            exists=True,
+            dir_okay=False,
+            help="An ONNX file, or a state dict in a safetensors file.",
+        ),
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Write to this folder.")] = (
+        BUILD / "import"
+    ),
+    network: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="With a state dict: the network's TOML file."
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            help="Measure the accuracy on this data: a file .npz with images and labels, or a "
+            "folder with MNIST's IDX files.",
+        ),
+    ] = None,
+    force: Force = False,
+    json_: Json = False,
+) -> None:
+    """Write a trained model as a network file and weights, and show what it takes in the cores.
+
+    The files are network.toml, which --set network takes, and weights.safetensors. Existing ones
+    are overwritten only with --force.
+    """
+    from seedbed.flow.importer import model as models
+
+    suffix = models.require_model(model)
+    if (suffix == ".safetensors") != (network is not None):
+        raise ValueError(
+            f"{model} is a state dict and needs --network FILE, a TOML file of its layers"
+            if network is None
+            else f"--network goes with a state dict in a safetensors file, not with {model}"
+        )
+    paths = output / "network.toml", output / "weights.safetensors"
+    require_outputs(*paths, force=force)
+    # Without a package of an extra, the sentence names it before any work.
+    from safetensors.numpy import save
+
+    if network:
+        from seedbed.flow.importer import state_dict
+
+        found = state_dict.read(model, network)
+    else:
+        from seedbed.flow.importer import onnx_file
+
+        found = onnx_file.read(model)
+    document = _figures(found, data)
+    from seedbed.flow.cores import networks
+
+    _write(paths, (networks.toml(found.network).encode(), save(dict(found.parameters))))
+    document = {"network": str(paths[0]), "weights": str(paths[1])} | document
+    if json_:
+        print(json.dumps(document, indent=1))
+    else:
+        _show(document)
+
+
+def _write(paths: tuple[Path, Path], contents: tuple[bytes, bytes]) -> None:
+    """Write both files, or none."""
+    paths[0].parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(paths[0]) as first, atomic_path(paths[1]) as second:
+        for path, part, content in zip(paths, (first, second), contents, strict=True):
+            with os_error_path(path):
+                part.write_bytes(content)
+
+
+def _figures(found: Any, data: Path | None) -> dict[str, Any]:
+    """Return layers, notes, sizes and, with data, accuracies, as JSON has them."""
+    from seedbed.flow.importer import figures, images
+
+    network, formats = found.network, figures.Formats()
+    document: dict[str, Any] = {"notes": found.notes}
+    if data:
+        read = images.read(data, network)
+        with status(err, f"classifying {len(read.x):,} images"):
+            formats = figures.calibrated(network, found.parameters, read.x)
+            accuracies = figures.accuracies(network, found.parameters, read, formats)
+        document["accuracy"] = {"data": str(data), "images": len(read.x), **accuracies}
+    document["values"], document["weights_format"] = str(formats.values), str(formats.weights)
+    document["layers"] = [
+        {
+            "name": layer.name,
+            "kind": layer.kind,
+            "inputs": layer.inputs,
+            "outputs": layer.shape,
+            "parameters": layer.parameters,
+            "macs": layer.macs,
+        }
+        for layer in network.layers
+    ]
+    document["cores"] = [asdict(size) for size in figures.sizes(network, formats)]
+    return document
+
+
+#: What each accuracy is of.
+ARITHMETICS = {
+    "float": "float32",
+    "conv_engine": "{values}, weights {weights_format}",
+    "instantft": "{values}, weights {weights_format}, images of bytes",
+    "zo_trainer": "int8, without biases, images of bytes",
+}
+
+
+def _show(document: dict[str, Any]) -> None:
+    header = ["layer", "kind", "input", "output", "parameters", "multiplications"]
+    lines = [
+        [
+            layer["name"],
+            layer["kind"],
+            *(" x ".join(map(str, layer[key])) for key in ("inputs", "outputs")),
+            *(f"{layer[key]:,}" for key in ("parameters", "macs")),
+        ]
+        for layer in document["layers"]
+    ]
+    show_table(out, header, lines)
+    for line in document["notes"]:
+        out.print(line, markup=False, highlight=False, soft_wrap=True)
+    if "accuracy" in document:
+        accuracy = document["accuracy"]
+        lines = [
+            [name, text.format_map(document), _share(accuracy[name])]
+            for name, text in ARITHMETICS.items()
+        ]
+        title = f"{accuracy['images']:,} images of {accuracy['data']}"
+        show_table(out, ["", "numbers", "accuracy"], lines, title=title)
+    header = [
+        "core", "lanes", "ways", "cycles a sample", "rows", "weights, kbit", "activations, kbit",
+        "multipliers", "block RAMs of an ECP5", "devices",
+    ]  # fmt: skip
+    lines = []
+    for size in document["cores"]:
+        if size["problem"]:
+            continue
+        line = [size["core"], size["lanes"], size["ways"]]
+        line += [f"{size[key]:,}" for key in ("cycles", "rows")]
+        line += [f"{size[key] / 1024:,.0f}" for key in ("weight_bits", "activation_bits")]
+        line += [size["multipliers"], size["block_rams"], ", ".join(size["fits"]) or "none"]
+        lines.append(line)
+    show_table(out, header, lines)
+    problems = [
+        f"{size['core']} with {size['lanes']} lanes: {size['problem']}"
+        for size in document["cores"]
+        if size["problem"]
+    ]
+    for line in (*problems, document["network"], document["weights"]):
+        out.print(line, markup=False, highlight=False, soft_wrap=True)
+    form = f"--set values={document['values']} --set weights={document['weights_format']}"
+    err.print(
+        f"Next: seedbed verilog conv_engine --set network={document['network']} {form}",
+        markup=False, highlight=False, soft_wrap=True,
+    )  # fmt: skip
+
+
+def _share(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{100 * value:.2f} %"

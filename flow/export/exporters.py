@@ -1,0 +1,60 @@
+"""The cores that have exports, and the options that each of them takes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from seedbed.flow.cores import registry
+from seedbed.flow.export import gemv, generators, networks, trainer, weights
+from seedbed.flow.export.bundle import Export
+from seedbed.flow.export.request import Request
+
+__all__ = ["EXPORTERS", "Exporter", "find"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exporter:
+    """An export of a core.
+
+    Parameters
+    ----------
+    run
+        Returns the export.
+    packed, network
+        Whether a tensor of a file is exported, or all parameters of a network.
+    options
+        Options besides: ``vector``, ``seed`` and ``count``.
+    """
+
+    run: Callable[[Request], Export]
+    packed: bool = False
+    network: bool = False
+    options: tuple[str, ...] = ()
+
+
+EXPORTERS = {
+    "gemv": Exporter(run=gemv.export, packed=True, options=("vector", "seed")),
+    "seedlm_decompress": Exporter(run=weights.export_seedlm, packed=True),
+    "lut_dequantize": Exporter(run=weights.export_lut4, packed=True),
+    "instantft": Exporter(
+        run=networks.export_instantft, network=True, options=("vector", "seed", "count")
+    ),
+    "zo_trainer": Exporter(
+        run=networks.export_zo, network=True, options=("vector", "seed", "count")
+    ),
+    "sparse_trainer": Exporter(
+        run=trainer.export, packed=True, options=("vector", "seed", "count")
+    ),
+    "prng_pool": Exporter(run=generators.export_pool, options=("vector", "count")),
+    "lfsr": Exporter(run=generators.export_lfsr, options=("seed", "count")),
+    "urng_array": Exporter(run=generators.export_urng, options=("seed", "count")),
+    "lutopt": Exporter(run=generators.export_lutopt, options=("seed", "count")),
+    "perturbation": Exporter(run=generators.export_perturbation, options=("seed", "count")),
+}
+
+
+def find(core: str) -> Exporter:
+    """Return the exporter of a core; raise ``ValueError`` for a core without one."""
+    registry.find(core)
+    if core not in EXPORTERS:
+        raise ValueError(f"{core} has no export; there are {', '.join(EXPORTERS)}")
+    return EXPORTERS[core]

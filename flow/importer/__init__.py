@@ -1,0 +1,1 @@
+"""Networks from trained models: ONNX files and state dicts to layers, parameters and figures."""
