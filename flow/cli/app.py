@@ -25,6 +25,7 @@ from seedbed.flow.cli.lutopt import app as lutopt_app
 from seedbed.flow.cli.personalise_mlp import demo_personalise_mlp
 from seedbed.flow.cli.sparse import demo_sparse
 from seedbed.flow.cli.synth import constrain, synthesize
+from seedbed.flow.cli.trellis import app as trellis_app
 from seedbed.flow.cores import registry, settings
 from seedbed.flow.cores.registry import CORES, WRAPPERS
 from seedbed.flow.emit import handoff, port_docs, verilog
@@ -462,6 +463,7 @@ def report(
 
 app.add_typer(checkpoints.app)
 app.add_typer(lutopt_app, name="lutopt")
+app.add_typer(trellis_app, name="trellis")
 demo_app = typer.Typer(help="Run complete jobs on real data.")
 app.add_typer(demo_app, name="demo")
 demo_app.command("instantft")(demo_instantft)

@@ -24,9 +24,8 @@ from seedbed.spec import SeedlmConfig, TrellisConfig
 
 __all__ = ["Importance", "columns_at_once", "feedback", "read_importance"]
 
-#: Columns of a trellis code that are decided before their errors change later ones. The first of
-#: them are bound by the state before them.
-TRELLIS_BLOCK = 64
+#: Columns of a trellis code that are decided before their errors change later ones.
+TRELLIS_BLOCK = 16
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,9 @@ __all__ = ["encode"]
 #: Columns that are searched at a time, which bounds the memory, and columns after them that are
 #: regarded as well: paths have met long before.
 SEGMENT, AHEAD = 1 << 14, 128
+#: Columns after a block that are regarded as well, with feedback of errors: the state after a block
+#: binds the first of them.
+LOOKAHEAD = 8
 #: Scales that are predicted, 2^(n / 8) times that at which the code has the row's deviation, and
 #: scales that are tried near the predicted one, in the same steps.
 STEPS, NEAR = np.arange(-4, 12), np.arange(-1, 3)
@@ -142,8 +145,9 @@ def _with_feedback(
     divisors = np.where(scales > 0, scales, 1)[:, None]
     step = columns_at_once(config)
     for first in range(0, rows.shape[1], step):
-        block = slice(first, first + step)
-        targets = (rows[:, block] / divisors).astype(np.float32)
-        codes[:, block], values = viterbi(config, targets, weights[:, block], states)
+        block, regarded = slice(first, first + step), slice(first, first + step + LOOKAHEAD)
+        targets = (rows[:, regarded] / divisors).astype(np.float32)
+        decided = codes[:, block].shape[1]
+        codes[:, block], values = viterbi(config, targets, weights[:, regarded], states, decided)
         compensate(rows, values * scales[:, None], stored, changes, first)
     return codes

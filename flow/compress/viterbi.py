@@ -129,6 +129,8 @@ def viterbi(
     shape = len(targets), targets.shape[1] if decided is None else decided
     codes, found = np.empty(shape, np.uint8), np.empty(shape, np.float32)
     back = np.empty((targets.shape[1], 1 << config.history), np.uint8)
+    # Another layout in memory would be compiled again.
+    targets, weights = np.ascontiguousarray(targets), np.ascontiguousarray(weights)
     search = _SEARCHES[config.bits]
     search(*_levels(config), targets, weights, states, back, codes, found)
     return codes, found

@@ -1,7 +1,7 @@
 """Search for codes of a trellis with a small error on Gaussian weights."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 
 import numpy as np
@@ -21,8 +21,9 @@ SCALES = (0.92, 1.0, 1.08)
 
 @dataclass(frozen=True)
 class Found:
-    """A code, its relative error on the weights of the search, and on other ones."""
+    """A code, its origin, and its relative errors on the weights of the search and on others."""
 
+    origin: str
     code: Code
     error: float
     tested: float
@@ -63,7 +64,7 @@ def search(
     First ``draws`` codes are drawn, as :func:`seedbed.spec.trellis.draw` does from ``seed`` on.
     Then, in each of the ``steps``, one mask of the best code is replaced by a random one, and the
     code is kept if its error is less. All codes are compared on the same Gaussian weights. The
-    returned ones are tested on eight times as many others.
+    returned ones are tested on eight times as many others. The first one is the best.
 
     Parameters
     ----------
@@ -84,16 +85,16 @@ def search(
     rows = _weights(weights, seed)
     shape = {"fields": fields, "field_bits": field_bits, "taps": taps}
 
-    def measured(code: Code) -> tuple[float, Code]:
-        config = TrellisConfig(bits=bits, state_bits=state_bits, code=code)
-        return gaussian_error(config, rows), code
+    def measured(code: Code) -> float:
+        return gaussian_error(TrellisConfig(bits=bits, state_bits=state_bits, code=code), rows)
 
     drawn = []
     for k in range(draws):
-        drawn.append(measured(draw(state_bits, seed + k, **shape)))
+        drawn.append((measured(draw(state_bits, seed + k, **shape)), seed + k))
         progress(len(drawn), min(drawn)[0])
     drawn.sort()
-    error, best = drawn[0]
+    error, first = drawn[0]
+    best = draw(state_bits, first, **shape)
     random = Random(seed)
     for step in range(steps):
         masks = [mask for field in best for mask in field]
@@ -102,12 +103,18 @@ def search(
         if mask not in masks:
             masks[place] = mask
             changed = tuple(tuple(masks[f * field_bits :][:field_bits]) for f in range(fields))
-            error, best = min((error, best), measured(changed))
+            error, best = min((error, best), (measured(changed), changed))
         progress(draws + step + 1, error)
-    kept = [(error, best), *drawn[:3]] if steps else drawn[:4]
+    found = [(f"seed {each}", draw(state_bits, each, **shape), e) for e, each in drawn[:4]]
+    if steps:
+        found.insert(0, (f"seed {first}, improved", best, error))
     others = _weights(8 * weights, seed + 1)
-    config = TrellisConfig(bits=bits, state_bits=state_bits, code=best)
     return [
-        Found(code, error, gaussian_error(replace(config, code=code), others))
-        for error, code in kept
+        Found(
+            origin,
+            code,
+            error,
+            gaussian_error(TrellisConfig(bits=bits, state_bits=state_bits, code=code), others),
+        )
+        for origin, code, error in found
     ]

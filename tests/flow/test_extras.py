@@ -144,6 +144,7 @@ COMMANDS = [
     ("sensitive in grad -o mask", "compress"),
     ("explore --bits 3", "report"),
     ("lutopt search --lanes 4 --width 4", None),
+    ("trellis search --draws 1 --steps 0", "compress"),
     ("replay-log none.log none.npz -o out.npz", None),
     ("demo zo", "report"),
     ("demo seedlm", "compress"),
