@@ -137,19 +137,19 @@ class GemvEngine(wiring.Component):
             memory.columns.eq(self.i.payload.columns),
             memory.plain.eq(job.plain),
         ]
+        found = self._scaled(m, mac, job) if self.config.trellis else mac.o
         m.d.comb += [
             job.error_result.eq(job.draining & job.last_in_flight),
+            self.o.valid.eq(found.valid),
+            found.ready.eq(self.o.ready),
             self.o.payload.status.eq(Mux(job.error_result, job.status, 0)),
             self.o.payload.last.eq(job.error_result | (job.flushing & job.last_in_flight)),
         ]
         sums = Value.cast(self.o.payload.sum)
         if self.config.trellis:
-            found = self._scaled(m, mac, job)
             m.d.comb += sums.eq(found.payload)
         else:
-            found = mac.o
-            m.d.comb += sums.eq(Mux(job.error_result, 0, Value.cast(found.payload)))
-        m.d.comb += [self.o.valid.eq(found.valid), found.ready.eq(self.o.ready)]
+            m.d.comb += sums.eq(Mux(job.error_result, 0, Value.cast(mac.o.payload.sums)))
         self._multiply(m, memory, decode, mac, job)
         return m
 

@@ -51,6 +51,8 @@ def run(bench: Path, config: GemvConfig, job: Job, matrix: Matrix | None = None)
         whole = side.product(whole, job, matrix, k=1)
         inputs["i_entries"] = words(whole.inputs["i_entries"], entry_layout(config.sparse))
     inputs["i"] = words(whole.inputs["i"], hw.command_layout(config))
+    if config.trellis:
+        inputs["i_scales"] = words(whole.inputs["i_scales"], hw.scale_layout())
     inputs["i_vector"] = words(whole.inputs["i_vector"], hw.vector_layout(config))
     act = Act(
         name="product",
