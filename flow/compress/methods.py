@@ -14,14 +14,14 @@ import numpy as np
 
 from seedbed.flow.compress.clip import best_scales, nearest
 from seedbed.flow.compress.compensate import compensate
-from seedbed.flow.compress.importance import feedback
+from seedbed.flow.compress.importance import columns_at_once, feedback
 from seedbed.flow.compress.kept import quantize
 from seedbed.flow.compress.kmeans import kmeans
 from seedbed.flow.compress.packed import Config, Weights
 from seedbed.flow.compress.pieces import Piece, Work, decode, encode
 from seedbed.flow.compress.search import tensor_scale
 from seedbed.golden import packing
-from seedbed.spec import SEEDLM
+from seedbed.spec import SEEDLM, TrellisConfig
 from seedbed.spec.packing import Lut4Config
 
 __all__ = ["METHODS", "Method", "Result", "gaussian_levels", "outliers"]
@@ -97,7 +97,8 @@ class _Packed:
     config: Config
 
     def __call__(self, weights: np.ndarray, moments: np.ndarray | None, kept: np.ndarray) -> Result:
-        importance = None if moments is None else feedback(moments, self.config.block)
+        step = columns_at_once(self.config)
+        importance = None if moments is None else feedback(moments, step)
         scale = tensor_scale(float(np.abs(weights).max()))
         found = Weights(weights.shape, "F32", scale)
         places = np.flatnonzero(kept)
@@ -107,9 +108,8 @@ class _Packed:
         decoded = decode(self.config, piece, found, encode(work).raw)
         targets = weights.astype(np.float64)
         if importance is not None and importance.changes is not None:
-            for c in range(0, found.columns, self.config.block):
-                block = decoded[:, c : c + self.config.block]
-                compensate(targets, block, kept, importance.changes, c)
+            for c in range(0, found.columns, step):
+                compensate(targets, decoded[:, c : c + step], kept, importance.changes, c)
         bits = 8 * found.entry(self.config).nbytes / weights.size
         return _with_kept(decoded, targets, kept, bits)
 
@@ -171,4 +171,6 @@ METHODS: dict[str, Method] = {
     "lut4": _Codes(_table, 8 * Lut4Config.header),
     "SeedLM, 4 bits": _Packed(SEEDLM[4]),
     "SeedLM, 3 bits": _Packed(SEEDLM[3]),
+    "trellis, 4 bits": _Packed(TrellisConfig(bits=4)),
+    "trellis, 3 bits": _Packed(TrellisConfig(bits=3)),
 }

@@ -60,6 +60,8 @@ def read(core: Core, words: Iterable[str], file: Path | None = None) -> dict[str
     kept: dict[str, Any] = {}
     if file:
         kept = networks.read_toml(file)
+        if not kept:
+            raise ValueError(f"{file} has no parameters")
         try:
             core.require(kept)
             kept = {name: _plain(known[name], value, file) for name, value in kept.items()}

@@ -70,7 +70,7 @@ def test_there_and_back(folder):
     assert done.returncode == 0
     for words in (["[bold]w", "40 x 30", "F32", "320", "680", "4.533"], ["bias", "unchanged"]):
         assert any(all(word in line for word in words) for line in done.stdout.splitlines())
-    assert "Version 3: blocks of 4 weights in 17 bits, 2 coefficients" in done.stdout
+    assert "Version 4: blocks of 4 weights in 17 bits, 2 coefficients" in done.stdout
     done = run("decompress", "out", "back", cwd=folder)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     before, after = load_file(folder / "in"), load_file(folder / "back")
@@ -142,7 +142,7 @@ def test_refusal_is_one_sentence(words, sentence, folder, refuse):
     ("change", "sentence"),
     [
         (lambda raw: raw[:-1], "bad is not a complete safetensors file: "),
-        (lambda raw: raw.replace(rb"\"version\": 3", rb"\"version\": 7"), "has version 7 of the"),
+        (lambda raw: raw.replace(rb"\"version\": 4", rb"\"version\": 7"), "has version 7 of the"),
         (lambda raw: raw.replace(b'"U8"', b'"I8"'), "tensor '[bold]w' is packed in I8, but blocks"),
         (lambda raw: raw.replace(b"[40, 30]", b"[41, 30]"), "in the shape [40, 17], but [41, 30]"),
     ],
@@ -304,7 +304,7 @@ def test_a_dry_run_in_words(folder, called):
 def test_inspect_as_json(folder, called):
     called(["compress", "in", "out", *SMALL, "--jobs", "1"], folder)
     found = json.loads(called(["inspect", "out", "--json"], folder)[1])
-    assert (found["version"], found["rule"], found["configuration"]["block"]) == (3, "fit", 4)
+    assert (found["version"], found["rule"], found["configuration"]["block"]) == (4, "fit", 4)
     rows = {row["tensor"]: row for row in found["compressed"]}
     assert (rows["[bold]w"]["shape"], rows["[bold]w"]["bytes"]) == ([40, 30], 680)
     assert {row["tensor"] for row in found["unchanged"]} == {"bias", "column"}

@@ -202,9 +202,9 @@ def test_decompressed_file_has_the_originals_names(size, version, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"version": 4}, "a has version 4 of the packed format, but 1 to 3 can be read"),
-        ({"version": 0}, "a has version 0 of the packed format, but 1 to 3 can be read"),
-        ({"version": True}, "a has version True of the packed format, but 1 to 3 can be read"),
+        ({"version": 5}, "a has version 5 of the packed format, but 1 to 4 can be read"),
+        ({"version": 0}, "a has version 0 of the packed format, but 1 to 4 can be read"),
+        ({"version": True}, "a has version True of the packed format, but 1 to 4 can be read"),
         ({"version": None}, "a has version None of the packed format"),
         ({"version": [[[[]]]]}, "a: its metadata must be an object, nested at most 4 levels deep"),
         ({"block": 0}, "a: block must be in 1..32, not 0"),

@@ -369,7 +369,7 @@ OTHERS = {
 WITHOUT_COMMANDS = {
     "lfsr", "urng_array", "lutopt", "scale_lut", "prng_pool", "perturbation", "tree_grng",
     "skid_buffer", "seedlm_decompress", "lut_dequantize", "mac_array", "nf4", "softmax_loss",
-    "weight_perturb",
+    "weight_perturb", "trellis_decompress",
 }  # fmt: skip
 
 

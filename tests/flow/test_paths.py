@@ -31,6 +31,14 @@ READS = {
     ("sensitive", "checkpoint"): ["sensitive", "bad", "grad", "-o", "out"],
     ("sensitive", "gradients"): ["sensitive", "in", "bad", "-o", "out"],
     ("constrain", "netlist"): ["constrain", "bad", "--instance", "a.b", "-o", "out"],
+    **{
+        (name, "config_"): [name, "lfsr", "--config", "bad"]
+        for name in ("verilog", "ports", "testbench", "sim", "cocotb", "statistics")
+    },
+    ("synth", "config_"): ["synth", "lfsr", "--target", "xcup", "--config", "bad"],
+    ("export", "config_"): ["export", "--core", "lfsr", "--config", "bad"],
+    ("export", "source"): ["export", "bad", "--core", "gemv", "-o", "out"],
+    ("import", "model"): ["import", "bad", "-o", "out"],
     ("replay-log", "log"): ["replay-log", "bad", "in", "-o", "out"],
     ("replay-log", "first"): ["replay-log", "log", "bad", "-o", "out"],
     ("demo elasticzo", "start"): ["demo", "elasticzo", "--start", "bad", "--epochs", "1"],
@@ -68,14 +76,16 @@ REFUSED = {
 OTHERS = {
     *((name, "build") for name in (
         "cocotb", "synth", "formal", "mutate", "measure", "statistics", "report", "explore",
-        "board sim", "board build", "board report", "board load",
+        "board sim", "board build", "board report", "board load", "tour",
         *(f"demo {demo}" for demo in ("instantft", "lm", "formats", "personalise",
                                       "personalise-mlp", "sparse", "elasticzo", "elasticzo-choices",
                                       "zo", "seedlm")),
     )),
-    ("report", "docs"), ("demo lm", "keep"),
+    ("report", "docs"), ("demo lm", "keep"), ("tour", "picture"), ("drivers", "output"),
+    ("export", "vector"), ("export", "output"), ("board report-run", "output"),
+    *(("import", name) for name in ("network", "data", "output")),
     *((f"board run {app}", name) for app, names in {
-        "noise": ["plot"], "gemv": ["matrix"], "instantft": ["data", "folder"],
+        "noise": ["plot"], "gemv": ["matrix", "vector", "output"], "instantft": ["data", "folder"],
         "zo_trainer": ["data", "start", "output"], "lm": ["model", "keep", "folder"],
     }.items() for name in names),
 }  # fmt: skip
