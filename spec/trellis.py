@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from seedbed.spec.checks import require_int
 
-__all__ = ["BITS", "CODES", "EXPONENTS", "STATE_BITS", "Code", "TrellisConfig", "draw", "draw_mask"]
+__all__ = ["BITS", "CODES", "EXPONENTS", "STATE_BITS", "TrellisConfig", "draw", "draw_mask"]
 
 #: Of each field, of each bit, the lowest first: the state bits whose XOR is that bit, as a mask.
 Code = tuple[tuple[int, ...], ...]

@@ -42,7 +42,7 @@ class Result:
     bits: float
 
     def error(self, original: np.ndarray) -> float:
-        """Return the relative error, sqrt(sum |w - w'|^2 / sum |w|^2)."""
+        """Return the relative error, sqrt(sum (w - w')^2 / sum w^2)."""
         return sqrt(((self.weights - original) ** 2).sum() / (original.astype(float) ** 2).sum())
 
 

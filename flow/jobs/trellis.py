@@ -34,7 +34,7 @@ def _weights(count: int, seed: int) -> np.ndarray:
 
 
 def gaussian_error(config: TrellisConfig, rows: np.ndarray) -> float:
-    """Return sqrt(sum |w - w'|^2 / sum |w|^2) of ``rows`` at the best of :data:`SCALES`."""
+    """Return sqrt(sum (w - w')^2 / sum w^2) of ``rows`` at the best of :data:`SCALES`."""
     table = trellis.table(config)
     least = 1.0
     for scale in SCALES:

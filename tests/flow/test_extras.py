@@ -158,7 +158,7 @@ COMMANDS = [
     ("demo elasticzo-choices", "report"),
     ("demo instantft", "report"),
     ("demo instantft --rtl", "report"),
-    ("export --core lfsr", None),
+    ("export --core lfsr", "compress"),
     ("drivers", "boards"),
     ("tour", "compress"),
     ("board list", "boards"),
