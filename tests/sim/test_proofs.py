@@ -17,7 +17,8 @@ LONG = {"conv_engine"}
 SAMPLE = (
     "lfsr_words_8", "urng_array_replay_serial_3x4", "lutopt_restore_4x4", "scale_lut_table_3x5",
     "prng_pool_windows_5x4", "perturbation_replay_urng", "tree_grng_stream_published",
-    "skid_buffer_beats", "seedlm_decompress_beats_5x1", "trellis_decompress_3x6", "lut_dequantize_tables",
+    "skid_buffer_beats", "seedlm_decompress_beats_5x1", "trellis_decompress_3x6",
+    "lut_dequantize_tables",
     "mac_array_sums_2x2", "gemv_jobs", "sparse_mac_rows", "nf4_peaks_2x2",
     "softmax_loss_best", "requantize_nearest", "loss_sign_passes", "weight_perturb_replay",
     "forward_cache_bursts", "lora_outer_products", "instantft_packets", "bp_tail_rows",
