@@ -20,8 +20,8 @@ all: $(READY)  ## a tour on virtual boards, Verilog of every core, simulation an
 	@for core in $(SHOWN); do $(SEEDBED) sim $$core && $(SEEDBED) synth $$core --target ecp5 --seeds 1 || exit; done
 	@echo "The Verilog is in build/verilog. 'make report' measures every core; 'make help' lists the rest."
 
-# Of generators, weights, training and memory.
-SHOWN := urng_array lut_dequantize loss_sign sdram
+# Of generators, weights, training and the host.
+SHOWN := urng_array lut_dequantize loss_sign host_link
 
 setup: $(READY)  ## only the environment: .venv/bin/seedbed
 
