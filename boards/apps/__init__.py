@@ -9,7 +9,7 @@ from typing import Any
 from seedbed.boards.platforms import BOARDS
 from seedbed.flow.cores.core import suggestion
 
-__all__ = ["APPS", "Design", "boards", "designs", "file_name", "find"]
+__all__ = ["APPS", "Design", "boards", "designs", "file_name", "find", "run"]
 
 #: The applications: modules with ``Top``, ``REGISTERS`` and ``run`` in this folder. They are
 #: imported when they are used.
@@ -102,3 +102,9 @@ def designs(name: str) -> list[Any]:
     if not isinstance(module, Design):
         return [module]
     return [Design(module.module, variant) for variant in module.module.VARIANTS]
+
+
+def run(app: Any, device: Any, console: Any, **options: Any) -> None:
+    """Run the host's program of an application, with its configuration if it has several."""
+    config = [app.config] if isinstance(app, Design) else []
+    app.run(device, console, *config, **options)

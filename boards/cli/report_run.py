@@ -3,7 +3,6 @@
 import platform
 import sys
 import time
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated
 
@@ -45,6 +44,7 @@ def report_run(
     from seedbed.boards.device import Device
     from seedbed.boards.registers import COMMON, addresses
     from seedbed.boards.top import identifier
+    from seedbed.flow.report.jobs import version
 
     found = apps.designs(app)
     require_output(output, force=force)
@@ -57,9 +57,8 @@ def report_run(
     try:
         with Device(port, registers, identifier=builds, baud=baud, timeout=timeout) as device:
             design = builds[device.identifier]
-            config = [design.config] if isinstance(design, apps.Design) else []
             try:
-                design.run(device, console, *config)
+                apps.run(design, device, console)
             except Exception as raised:
                 problem = raised
             read = [r.name for r in (*COMMON, *design.REGISTERS) if r.access == "read"]
@@ -67,7 +66,7 @@ def report_run(
             lines += ["", f"{device.repeated} requests were repeated."]
     except Exception as raised:
         problem = problem or raised
-    versions = [f"| {name} | {_version(name)} |" for name in PACKAGES]
+    versions = [f"| {name} | {version(name) or 'not installed'} |" for name in PACKAGES]
     result = "failed" if problem else "as the model, bit for bit"
     text = [
         f"# A run of {app}: {result}",
@@ -94,10 +93,3 @@ def report_run(
     out.print(f"The report of the run is in {output}.", soft_wrap=True, highlight=False)
     if problem:
         raise problem
-
-
-def _version(name: str) -> str:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return "not installed"

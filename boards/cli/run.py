@@ -64,9 +64,7 @@ def _call(found: list[Any]) -> Callable[..., None]:
         builds = {identifier(design): design for design in found}
         registers = addresses(found[0].REGISTERS)
         with Device(port, registers, identifier=builds, baud=baud, timeout=timeout) as device:
-            design = builds[device.identifier]
-            config = [design.config] if isinstance(design, apps.Design) else []
-            design.run(device, console, *config, **options)
+            apps.run(builds[device.identifier], device, console, **options)
             console.print(f"{device.repeated} requests were repeated")
 
     return call

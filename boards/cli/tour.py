@@ -34,7 +34,7 @@ def tour(
 ) -> None:
     """Compress weights and multiply them, then fine-tune a network, on a virtual board.
 
-    It takes about two minutes, and needs neither a board nor a network connection. A virtual board
+    It takes about a minute, and needs neither a board nor a network connection. A virtual board
     is the top of a real one, simulated from its Verilog. Every result is compared with the golden
     model, bit for bit.
     """
@@ -91,9 +91,8 @@ def _run(name: str, variant: str | None, build: Path, out: Console, **options: A
     with status(err, f"building the virtual board of {name}"):
         program = virtual.executable(found, apps.file_name(name, found), build=build)
     registers = addresses(found.REGISTERS)
-    config = [found.config] if isinstance(found, apps.Design) else []
     with (
         virtual.start(program) as board,
         Device(board.port, registers, identifier=identifier(found), timeout=2) as device,
     ):
-        found.run(device, out, *config, **options)
+        apps.run(found, device, out, **options)

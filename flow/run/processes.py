@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager, redirect_stderr
-from multiprocessing import active_children, parent_process, resource_tracker
+from multiprocessing import active_children, get_context, parent_process, resource_tracker
 from multiprocessing.context import BaseContext
 from time import monotonic
 from typing import Any
@@ -85,7 +85,7 @@ class _Executor(ProcessPoolExecutor):
 
 
 @contextmanager
-def _started_uninterrupted() -> Iterator[None]:
+def _started_uninterrupted(context: BaseContext) -> Iterator[None]:
     """Defer interruptions of this process, and block them in the processes that start here.
 
     They inherit the signal mask. Signals reach them, too, if they are sent to the process group, as
@@ -96,10 +96,12 @@ def _started_uninterrupted() -> Iterator[None]:
     with child.deferred():
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, child.SIGNALS)
         try:
-            with redirect_stderr(None):
-                resource_tracker.ensure_running()
-            # The start of the tracker unblocks some of them.
-            signal.pthread_sigmask(signal.SIG_BLOCK, child.SIGNALS)
+            # Forked workers have no tracker.
+            if context.get_start_method() != "fork":
+                with redirect_stderr(None):
+                    resource_tracker.ensure_running()
+                # The start of the tracker unblocks some of them.
+                signal.pthread_sigmask(signal.SIG_BLOCK, child.SIGNALS)
             yield
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -130,8 +132,9 @@ def workers(
     they run. After any other exception, running tasks are finished.
     """
     executor = None
+    context = context or get_context()
     try:
-        with _started_uninterrupted():
+        with _started_uninterrupted(context):
             executor = _Executor(count, context, _start_worker, (initializer, *arguments))
             for _ in range(count):
                 executor.submit(_noop)
