@@ -12,7 +12,7 @@ from typing import Any
 from seedbed.flow.fpga import targets
 from seedbed.flow.fpga.ecp5 import multiplier_registers
 from seedbed.flow.run.cache import code, memo
-from seedbed.flow.run.files import write_atomic
+from seedbed.flow.run.files import locked, write_atomic
 from seedbed.sim import tools
 from seedbed.sim.verilog.checksum import intact, record
 
@@ -213,16 +213,18 @@ def map_core(
     scripts, read_back = _scripts(text, top, target), _read_back_script(top, target)
     name = digest(text + f"{tools.version('YOSYS')}\n{''.join(scripts)}{read_back}".encode())
     folder = build / f"{top}-{target}-{name[:16]}"
-    if not all(intact(folder / name) for name in MAPPED):
-        notify(progress, f"synthesizing {top} for {target}")
-        write_atomic(folder / "core.v", text)
-        _map(folder, scripts)
-        if read_back:
-            _pack(folder, top, read_back)
-        for part, end in MAPPED.values():
-            complete(folder / part, end)
-        for name, (part, _) in MAPPED.items():
-            keep(folder, part, name)
+    # Two placements of a core may start at the same time.
+    with locked(folder):
+        if not all(intact(folder / name) for name in MAPPED):
+            notify(progress, f"synthesizing {top} for {target}")
+            write_atomic(folder / "core.v", text)
+            _map(folder, scripts)
+            if read_back:
+                _pack(folder, top, read_back)
+            for part, end in MAPPED.values():
+                complete(folder / part, end)
+            for name, (part, _) in MAPPED.items():
+                keep(folder, part, name)
     return folder
 
 

@@ -1,5 +1,6 @@
 """Atomic file writes, and checks of output paths."""
 
+import fcntl
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -11,6 +12,7 @@ __all__ = [
     "PERMISSIONS",
     "atomic_path",
     "is_generated",
+    "locked",
     "os_error_path",
     "require_folder",
     "require_output",
@@ -91,6 +93,18 @@ def require_outputs(
     for k, path in enumerate(given):
         if path.absolute() in [other.absolute() for other in given[:k]]:
             raise ValueError(f"{path} is given for two outputs; each needs a file of its own")
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder of intermediate files, which is created.
+
+    Another process that asks for it waits. The system releases it when this process ends.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def is_generated(path: Path) -> bool:

@@ -4,7 +4,9 @@ import errno
 import json
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from time import sleep
 
 import numpy as np
 import pytest
@@ -112,6 +114,21 @@ def test_a_damaged_file_of_a_mapped_core_is_mapped_again(core, mapped, name, dam
     assert map_core() == folder
     assert len(times) == 2
     assert (folder / name).read_bytes() == wanted
+
+
+def test_two_that_ask_for_a_mapped_core_at_once_wait_for_one_synthesis(core, monkeypatch):
+    map_core, times = core
+    synthesis = synth._map
+
+    def long(folder, scripts):
+        synthesis(folder, scripts)
+        sleep(0.3)
+
+    monkeypatch.setattr(synth, "_map", long)
+    with ThreadPoolExecutor(2) as threads:
+        first, second = threads.map(lambda _: map_core(), range(2))
+    assert first == second
+    assert len(times) == 1
 
 
 @pytest.mark.parametrize("name", synth.MAPPED)
