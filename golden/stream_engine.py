@@ -1,0 +1,293 @@
+"""Golden model of the streamed engine: programs in integers, and the same programs in float64.
+
+Both walk the same program with the same methods for each operation, so that what one computes is
+compared with the other vector by vector.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import pi, sqrt
+from typing import Any
+
+import numpy as np
+
+from seedbed.golden.exact import whole_product
+from seedbed.golden.vector_unit import VectorUnit, saturate, shifted, token_shifts
+from seedbed.spec.stream_engine import (
+    Attend,
+    Embed,
+    Matrix,
+    Move,
+    Multiply,
+    Norm,
+    Operation,
+    Pool,
+    Program,
+    Rotate,
+)
+from seedbed.spec.vector_unit import ACTIVATIONS
+
+__all__ = ["FloatEngine", "Integers", "Reals", "StreamEngine"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reals:
+    """Parameters of an operation in float64.
+
+    ``weights``: a matrix (rows, columns), a table (numbers, elements), or gains (elements,);
+    ``biases``: (rows,), (elements,) or ``None``.
+    """
+
+    weights: np.ndarray
+    biases: np.ndarray | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Integers:
+    """Parameters of an operation in integers: a row of weights is w multiplier / 2^fraction.
+
+    ``multipliers`` are (rows,); gains have one, 1. ``biases`` are of the target's format.
+    """
+
+    weights: np.ndarray
+    multipliers: np.ndarray
+    fraction: int
+    biases: np.ndarray | None = None
+
+
+@dataclass
+class _Cache:
+    """Keys and values of the tokens so far: a list of blocks."""
+
+    blocks: list[tuple[np.ndarray, ...]] = field(default_factory=list)
+
+    def add(self, *block: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Add a block; return all blocks as one, token after token."""
+        self.blocks.append(block)
+        return tuple(np.concatenate(parts) for parts in zip(*self.blocks, strict=True))
+
+
+class _Engine:
+    """Walks a program. A subclass has a method for each sort of operation."""
+
+    def __init__(self, program: Program, parameters: Mapping[str, Any]):
+        self.program = program
+        missing = {n for o in program.operations for n in o.parameters} - set(parameters)
+        if missing:
+            raise ValueError(f"there are no parameters called {', '.join(sorted(missing))}")
+        self.parameters = parameters
+        self.start()
+
+    def start(self) -> None:
+        """Forget the tokens so far."""
+        self.position = 0
+        self.vectors: dict[str, np.ndarray] = {}
+        self._caches: dict[int, _Cache] = {}
+
+    def run(self, tokens: np.ndarray) -> np.ndarray:
+        """Return the result for a block of tokens: (tokens, elements), or (1, elements) pooled."""
+        for at, operation in enumerate(self.program.operations):
+            does = getattr(self, f"_{type(operation).__name__.lower()}")
+            if isinstance(operation, Embed):
+                found = does(operation, np.asarray(tokens))
+            elif isinstance(operation, Attend):
+                found = does(operation, self._caches.setdefault(at, _Cache()))
+            else:
+                found = does(operation)
+            self.vectors[operation.target] = found
+            self.written(operation)
+        self.position += len(tokens)
+        return self.vectors[self.program.result]
+
+    def written(self, operation: Operation) -> None:
+        """Called after each operation."""
+
+    def _positions(self, count: int) -> np.ndarray:
+        return np.arange(self.position, self.position + count)
+
+    def _seen(self, operation: Attend, tokens: int, all_: int) -> np.ndarray:
+        """Return which of all tokens (tokens, all) those of the block attend to."""
+        if not operation.causal:
+            return np.ones((tokens, all_), bool)
+        return np.arange(all_) <= self._positions(tokens)[:, None]
+
+
+class FloatEngine(_Engine):
+    """A program in float64, with the greatest magnitude of every vector so far in ``peaks``."""
+
+    def __init__(self, program: Program, parameters: Mapping[str, Reals]):
+        super().__init__(program, parameters)
+        self.peaks: dict[str, float] = {}
+
+    def written(self, operation: Operation) -> None:
+        self._peak(operation.target, self.vectors[operation.target])
+
+    def _peak(self, name: str, found: np.ndarray) -> None:
+        self.peaks[name] = max(self.peaks.get(name, 0.0), float(np.abs(found).max(initial=0)))
+
+    def _embed(self, op: Embed, tokens: np.ndarray) -> np.ndarray:
+        found = self.parameters[op.table].weights[tokens]
+        if op.positions:
+            found = found + self.parameters[op.positions].weights[self._positions(len(tokens))]
+        return found.astype(np.float64)
+
+    def _matrix(self, op: Matrix) -> np.ndarray:
+        of = self.parameters[op.weights]
+        y = self.vectors[op.source] @ of.weights.T + (0 if of.biases is None else of.biases)
+        if op.activation:
+            # The activation's input has its result's format, up to where the table ends.
+            end = self.program.unit.activation_end
+            self._peak(op.target, np.clip(y, -end, end))
+            y = np.vectorize(ACTIVATIONS[op.activation], otypes=[float])(np.maximum(y, -500))
+        return y + self.vectors[op.target] if op.add else y
+
+    def _norm(self, op: Norm) -> np.ndarray:
+        of, x = self.parameters[op.gains], self.vectors[op.source]
+        if op.centred:
+            x = x - x.mean(axis=-1, keepdims=True)
+        root = np.sqrt((x * x).mean(axis=-1, keepdims=True) + op.epsilon)
+        return x / root * of.weights + (0 if of.biases is None else of.biases)
+
+    def _rotate(self, op: Rotate) -> np.ndarray:
+        x = self.vectors[op.target]
+        pairs = x.reshape(len(x), op.heads, -1, 2)
+        n = pairs.shape[2]
+        angles = self._positions(len(x))[:, None] * op.base ** (-np.arange(n) / n)
+        turned = (pairs[..., 0] + 1j * pairs[..., 1]) * np.exp(1j * angles)[:, None]
+        return np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape)
+
+    def _attend(self, op: Attend, cache: _Cache) -> np.ndarray:
+        query = self.vectors[op.query].reshape(-1, op.heads, self._head(op))
+        keys, values = cache.add(
+            *(self.vectors[name].reshape(-1, op.shared, self._head(op)) for name in op.sources[1:])
+        )
+        seen = self._seen(op, len(query), len(keys))
+        found = np.empty_like(query)
+        for head in range(op.heads):
+            of = head // (op.heads // op.shared)
+            scores = query[:, head] @ keys[:, of].T / sqrt(self._head(op))
+            scores = np.where(seen, scores, -np.inf)
+            shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
+            shares /= shares.sum(axis=-1, keepdims=True)
+            found[:, head] = shares @ values[:, of]
+        return found.reshape(len(query), -1)
+
+    def _head(self, op: Attend) -> int:
+        return self.program.vectors[op.query].length // op.heads
+
+    def _multiply(self, op: Multiply) -> np.ndarray:
+        return self.vectors[op.left] * self.vectors[op.right]
+
+    def _move(self, op: Move) -> np.ndarray:
+        return self.vectors[op.source]
+
+    def _pool(self, op: Pool) -> np.ndarray:
+        return self.vectors[op.source].mean(axis=0, keepdims=True)
+
+
+class StreamEngine(_Engine):
+    """A program in integers, bit for bit what the core computes.
+
+    Raises ``ValueError`` for a matrix with a row whose sums may need more than 32 bits.
+    """
+
+    #: Bits of a sum of products of a matrix's row.
+    SUM_WIDTH = 32
+
+    def __init__(self, program: Program, parameters: Mapping[str, Integers]):
+        self.unit = VectorUnit(program.unit)
+        super().__init__(program, parameters)
+        most = (1 << self.SUM_WIDTH - 1) - 1 >> program.unit.width - 1
+        for operation in program.operations:
+            if isinstance(operation, Matrix):
+                norms = np.abs(parameters[operation.weights].weights).sum(axis=1)
+                if (norms > most).any():
+                    raise ValueError(
+                        f"row {norms.argmax()} of {operation.weights} must have magnitudes of at "
+                        f"most {most} together, not {norms.max()}"
+                    )
+
+    def _fraction(self, name: str) -> int:
+        return self.program.vectors[name].fraction
+
+    def _saturated(self, numbers: np.ndarray, target: str) -> np.ndarray:
+        unit = self.program.unit
+        wide = self.program.vectors[target].wide
+        return saturate(numbers, unit.residual if wide else unit.vector)
+
+    def _embed(self, op: Embed, tokens: np.ndarray) -> np.ndarray:
+        total = np.zeros((len(tokens), self.program.vectors[op.target].length), np.int64)
+        rows = tokens, self._positions(len(tokens))
+        for name, at in zip(op.parameters, rows, strict=False):
+            of = self.parameters[name]
+            entries = of.weights[at].astype(np.int64) * of.multipliers[at][:, None]
+            total += shifted(entries, of.fraction - self._fraction(op.target))
+        return self._saturated(total, op.target)
+
+    def _matrix(self, op: Matrix) -> np.ndarray:
+        of, x = self.parameters[op.weights], self.vectors[op.source]
+        unit = self.program.unit
+        shifts = token_shifts(x, unit.width)[:, None]
+        x = saturate(shifted(x, shifts), unit.vector)
+        sums = whole_product(x, of.weights.T).astype(np.int64)
+        shift = self._fraction(op.source) + of.fraction - self._fraction(op.target)
+        y = shifted(sums * of.multipliers, shift - shifts)
+        y = y + (0 if of.biases is None else of.biases)
+        if op.activation:
+            y = saturate(y, unit.vector)
+            return self.unit.activate(y, name=op.activation, fraction=self._fraction(op.target))
+        return self._saturated(y + self.vectors[op.target] if op.add else y, op.target)
+
+    def _norm(self, op: Norm) -> np.ndarray:
+        of, x = self.parameters[op.gains], self.vectors[op.source]
+        epsilon = x.shape[-1] * op.epsilon * 4.0 ** self._fraction(op.source)
+        shift = self.program.unit.normal_fraction + of.fraction - self._fraction(op.target)
+        return self.unit.norm(
+            x, gains=of.weights, biases=of.biases, shift=shift, epsilon=max(1, round(epsilon)),
+            centred=op.centred,
+        )  # fmt: skip
+
+    def _rotate(self, op: Rotate) -> np.ndarray:
+        x = self.vectors[op.target]
+        heads = x.reshape(len(x), op.heads, -1)
+        n = heads.shape[-1] // 2
+        turns = op.base ** (-np.arange(n) / n) / (2 * pi)
+        steps = np.rint(np.ldexp(turns, self.program.unit.angle_bits)).astype(np.int64)
+        return self.unit.rotate(heads, position=self._positions(len(x)), steps=steps).reshape(
+            x.shape
+        )
+
+    def _attend(self, op: Attend, cache: _Cache) -> np.ndarray:
+        query = self.vectors[op.query]
+        head = query.shape[-1] // op.heads
+        query = query.reshape(len(query), op.heads, head)
+        block: list[np.ndarray] = []
+        for name in op.sources[1:]:
+            block += self.unit.cached(self.vectors[name].reshape(-1, op.shared, head))
+        keys, key_shifts, values, value_shifts = cache.add(*block)
+        fraction = self._fraction(op.query) + self._fraction(op.key)
+        scale = self.program.unit.score_scale(head, fraction)
+        seen = self._seen(op, len(query), len(keys))
+        found = np.empty_like(query)
+        for each in range(op.heads):
+            of = each // (op.heads // op.shared)
+            found[:, each] = self.unit.attend(
+                query[:, each], keys[:, of], key_shifts[:, of], values[:, of],
+                value_shifts[:, of], seen=seen, scale=scale,
+            )  # fmt: skip
+        return found.reshape(len(query), -1)
+
+    def _multiply(self, op: Multiply) -> np.ndarray:
+        shift = self._fraction(op.left) + self._fraction(op.right) - self._fraction(op.target)
+        wide = self.program.vectors[op.target].wide
+        return self.unit.multiply(
+            self.vectors[op.left], self.vectors[op.right], shift=shift, wide=wide
+        )
+
+    def _move(self, op: Move) -> np.ndarray:
+        shift = self._fraction(op.source) - self._fraction(op.target)
+        return self._saturated(shifted(self.vectors[op.source], shift), op.target)
+
+    def _pool(self, op: Pool) -> np.ndarray:
+        shift = self._fraction(op.source) - self._fraction(op.target)
+        return self.unit.mean(self.vectors[op.source], shift=shift)[None]

@@ -1,0 +1,258 @@
+"""Programs in integers against the same programs in float64, on small random transformers."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from seedbed.flow.importer.program_formats import calibrated, integers, rows_as_integers
+from seedbed.flow.importer.transformers import Decoder, Encoder, decoder, encoder
+from seedbed.golden.stream_engine import FloatEngine, Integers, StreamEngine
+from seedbed.spec.stream_engine import (
+    Attend,
+    Embed,
+    Matrix,
+    Move,
+    Multiply,
+    Program,
+    Rotate,
+    Vector,
+)
+
+WORDS, SIZE, MIDDLE, LAYERS = 50, 24, 40, 2
+
+
+def random(rng, *shape):
+    return rng.standard_normal(shape) * 1.5 / np.sqrt(shape[-1])
+
+
+def encoder_tensors(rng):
+    found = {
+        "embeddings.word_embeddings.weight": rng.standard_normal((WORDS, SIZE)),
+        "embeddings.position_embeddings.weight": rng.standard_normal((64, SIZE)),
+        "embeddings.token_type_embeddings.weight": rng.standard_normal((2, SIZE)),
+    }
+    norms = ["embeddings.LayerNorm"]
+    for k in range(LAYERS):
+        at = f"encoder.layer.{k}"
+        norms += [f"{at}.attention.output.LayerNorm", f"{at}.output.LayerNorm"]
+        shapes = {f"{at}.attention.self.{n}": (SIZE, SIZE) for n in ("query", "key", "value")}
+        shapes[f"{at}.attention.output.dense"] = SIZE, SIZE
+        shapes |= {f"{at}.intermediate.dense": (MIDDLE, SIZE), f"{at}.output.dense": (SIZE, MIDDLE)}
+        for name, shape in shapes.items():
+            found[f"{name}.weight"] = random(rng, *shape)
+            found[f"{name}.bias"] = rng.standard_normal(shape[0])
+    for name in norms:
+        found[f"{name}.weight"] = rng.uniform(0.5, 2, SIZE)
+        found[f"{name}.bias"] = rng.standard_normal(SIZE)
+    return found
+
+
+def decoder_tensors(rng, shared):
+    found = {"model.embed_tokens.weight": rng.standard_normal((WORDS, SIZE))}
+    kept = SIZE * shared // 4
+    for k in range(LAYERS):
+        at = f"model.layers.{k}"
+        shapes = {
+            "self_attn.q_proj": (SIZE, SIZE), "self_attn.k_proj": (kept, SIZE),
+            "self_attn.v_proj": (kept, SIZE), "self_attn.o_proj": (SIZE, SIZE),
+            "mlp.gate_proj": (MIDDLE, SIZE), "mlp.up_proj": (MIDDLE, SIZE),
+            "mlp.down_proj": (SIZE, MIDDLE),
+        }  # fmt: skip
+        for name, shape in shapes.items():
+            found[f"{at}.{name}.weight"] = random(rng, *shape)
+        for name in ("input_layernorm", "post_attention_layernorm"):
+            found[f"{at}.{name}.weight"] = rng.uniform(0.5, 2, SIZE)
+    found["model.norm.weight"] = rng.uniform(0.5, 2, SIZE)
+    return found
+
+
+def small(kind, rng):
+    if kind == "encoder":
+        return encoder(encoder_tensors(rng), Encoder(heads=4))
+    shared = {"decoder": 4, "decoder, shared heads": 2}[kind]
+    return decoder(decoder_tensors(rng, shared), Decoder(heads=4, shared=shared))
+
+
+KINDS = ("encoder", "decoder", "decoder, shared heads")
+
+
+def rounded_weights(parameters, bits=8):
+    """Return the matrices and tables as integers, and the parameters that these represent."""
+    found, reals = {}, {}
+    for name, of in parameters.items():
+        reals[name] = of
+        if of.weights.ndim == 2:
+            found[name] = rows_as_integers(of.weights, bits)
+            weights = found[name].weights * found[name].multipliers[:, None]
+            reals[name] = replace(of, weights=weights * 2.0 ** -found[name].fraction)
+    return found, reals
+
+
+def both(kind, seed=3):
+    """Return a program in integers, and in float64 with the same weights."""
+    rng = np.random.default_rng(seed)
+    program, parameters = small(kind, rng)
+    weights, reals = rounded_weights(parameters)
+    engine = FloatEngine(program, reals)
+    for _ in range(8):
+        engine.start()
+        engine.run(rng.integers(0, WORDS, 20))
+    program = calibrated(program, engine.peaks)
+    return StreamEngine(program, integers(program, parameters, weights)), engine
+
+
+class Steps:
+    """The results of operations in integers, as real numbers."""
+
+    def __init__(self, engine):
+        self.engine, self.found = engine, []
+        engine.written = self.written
+
+    def written(self, operation):
+        name = operation.target
+        fraction = self.engine.program.vectors[name].fraction
+        self.found.append(np.ldexp(self.engine.vectors[name].astype(float), -fraction))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_operation_is_near_float64_with_the_same_weights_and_sources(kind):
+    engine, floating = both(kind)
+    steps = Steps(engine)
+    tokens = np.random.default_rng(11).integers(0, WORDS, 17)
+    engine.start()
+    engine.run(tokens)
+    errors = {}
+
+    def compare(operation):
+        found, wanted = steps.found.pop(0), floating.vectors[operation.target]
+        error = np.sqrt(((found - wanted) ** 2).mean() / (wanted**2).mean())
+        sort = type(operation).__name__
+        errors[sort] = max(errors.get(sort, 0), error)
+        floating.vectors[operation.target] = found
+
+    floating.written = compare
+    floating.start()
+    floating.run(tokens)
+    # Keys and values have 8 bits.
+    assert errors.pop("Attend") < 0.01
+    assert max(errors.values()) < 0.001
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+@pytest.mark.parametrize("sort", [0, 1])
+def test_a_block_is_the_same_as_its_tokens_one_after_another(kind, sort):
+    engine = both(kind)[sort]
+    tokens = np.random.default_rng(5).integers(0, WORDS, 12)
+    engine.start()
+    whole = engine.run(tokens)
+    for cuts in ([4, 5], range(1, 12)):
+        engine.start()
+        parts = np.concatenate([engine.run(part) for part in np.split(tokens, list(cuts))])
+        if sort == 0:
+            assert (parts == whole).all()
+        else:
+            assert np.allclose(parts, whole, rtol=1e-12)
+    assert engine.position == 12
+
+
+def test_a_later_token_changes_nothing_of_an_earlier_one():
+    engine, _ = both("decoder")
+    tokens = np.random.default_rng(5).integers(0, WORDS, 12)
+    engine.start()
+    whole = engine.run(tokens)
+    tokens[7] = (tokens[7] + 1) % WORDS
+    engine.start()
+    other = engine.run(tokens)
+    assert (other[:7] == whole[:7]).all()
+    assert (other[7:] != whole[7:]).any(axis=1).all()
+
+
+def test_pairs_half_a_head_apart_are_the_same_model_as_neighbours():
+    rng = np.random.default_rng(9)
+    tensors = decoder_tensors(rng, 2)
+    tokens = rng.integers(0, WORDS, 9)
+    wanted = FloatEngine(*decoder(tensors, Decoder(heads=4, shared=2))).run(tokens)
+    for name, heads in (("q", 4), ("k", 2)):
+        for layer in range(LAYERS):
+            key = f"model.layers.{layer}.self_attn.{name}_proj.weight"
+            halves = tensors[key].reshape(heads, 2, -1, SIZE)
+            tensors[key] = np.stack([halves[:, 0], halves[:, 1]], axis=2).reshape(-1, SIZE)
+    found = FloatEngine(*decoder(tensors, Decoder(heads=4, shared=2, neighbours=True))).run(tokens)
+    assert (found == wanted).all()
+    other = FloatEngine(*decoder(tensors, Decoder(heads=4, shared=2))).run(tokens)
+    assert not np.allclose(other, wanted)
+
+
+def plain(*rows):
+    """Return integers as they are."""
+    weights = np.array(rows)
+    return Integers(weights=weights, multipliers=np.ones(len(weights), np.int64), fraction=0)
+
+
+def test_a_wide_vector_is_shifted_for_each_token_at_a_matrix():
+    """Of two tokens, one is 90,000 times the other: it is shifted, the other is exact."""
+    vectors = {
+        "e": Vector(length=4), "h": Vector(length=4, wide=True),
+        "y": Vector(length=1, fraction=-4, wide=True),
+    }  # fmt: skip
+    operations = (
+        Embed(table="t", target="e"),
+        Multiply(left="e", right="e", target="h"),
+        Matrix(weights="w", source="h", target="y"),
+    )
+    program = Program(vectors=vectors, operations=operations, result="y")
+    rows = [3, 5, 7, 9], [900, 1500, 2100, 2700]
+    engine = StreamEngine(program, {"t": plain(*rows), "w": plain([1, 1, 1, 1])})
+    small, large = engine.run(np.array([0, 1]))[:, 0]
+    assert small == round((9 + 25 + 49 + 81) / 16)
+    assert large == sum((each * each + 128) // 256 for each in rows[1]) * 256 // 16
+
+
+def test_a_row_whose_sums_may_overflow_is_refused():
+    vectors = {"r": Vector(length=2), "y": Vector(length=1)}
+    operations = (Embed(table="t", target="r"), Matrix(weights="w", source="r", target="y"))
+    program = Program(vectors=vectors, operations=operations, result="y")
+    StreamEngine(program, {"t": plain([1, 1]), "w": plain([1, -65534])})
+    with pytest.raises(ValueError, match="row 1 of w must have magnitudes of at most 65535"):
+        StreamEngine(program, {"t": plain([1, 1]), "w": plain([1, 1], [1, -65535])})
+    with pytest.raises(ValueError, match="there are no parameters called w"):
+        StreamEngine(program, {"t": plain([1, 1])})
+
+
+@pytest.mark.parametrize(
+    ("operations", "problem"),
+    [
+        ((), "the result a must be a vector that is written"),
+        ((Embed(table="t", target="d"),), "operation 0, Embed, names d, which is no vector"),
+        ((Move(source="b", target="a"),), "operation 0, Move, reads b before it is written"),
+        (
+            (Embed(table="t", target="c"), Move(source="c", target="a")),
+            "operation 1, Move, writes 4 elements, and reads another number",
+        ),
+        (
+            (Embed(table="t", target="a"), Rotate(heads=4, base=10.0, target="a")),
+            "operation 1, Rotate, has heads of an odd number of elements",
+        ),
+        (
+            (
+                Embed(table="t", target="a"),
+                Embed(table="t", target="c"),
+                Attend(query="a", key="c", value="c", heads=2, shared=2, target="b"),
+            ),
+            "operation 2, Attend, has heads of different lengths",
+        ),
+    ],
+)
+def test_a_wrong_program_is_refused(operations, problem):
+    vectors = {"a": Vector(length=4), "b": Vector(length=4), "c": Vector(length=6)}
+    with pytest.raises(ValueError, match=problem):
+        Program(vectors=vectors, operations=operations, result="a")
+
+
+def test_a_tensor_that_is_missing_is_named():
+    tensors = encoder_tensors(np.random.default_rng(1))
+    del tensors["encoder.layer.1.output.LayerNorm.bias"]
+    problem = "there is no tensor called encoder.layer.1.output.LayerNorm.bias"
+    with pytest.raises(ValueError, match=problem):
+        encoder(tensors, Encoder(heads=4))
