@@ -6,10 +6,15 @@ from math import floor, log2, sqrt
 
 import numpy as np
 
+from seedbed.flow.compress.trellis import encode
+from seedbed.golden.gemv import trellis_rows
 from seedbed.golden.stream_engine import Integers, Reals
+from seedbed.golden.trellis import states, table
+from seedbed.spec.gemv import EXPONENT_BITS
 from seedbed.spec.stream_engine import Attend, Embed, Matrix, Norm, Program
+from seedbed.spec.trellis import TrellisConfig
 
-__all__ = ["calibrated", "integers", "rows_as_integers"]
+__all__ = ["calibrated", "integers", "rows_as_integers", "rows_of_a_trellis"]
 
 #: Bits of the multiplier of a row of weights.
 MULTIPLIER_BITS = 16
@@ -57,6 +62,18 @@ def rows_as_integers(weights: np.ndarray, bits: int) -> Integers:
     multipliers = np.ceil(np.ldexp(scales, fraction)).clip(1).astype(np.int64)
     found = np.rint(np.ldexp(weights, fraction) / multipliers[:, None]).astype(np.int64)
     return Integers(weights=found, multipliers=multipliers, fraction=fraction)
+
+
+def rows_of_a_trellis(config: TrellisConfig, weights: np.ndarray) -> Integers:
+    """Return rows in a trellis code, as integers with the scale of each."""
+    raw = encode(config, weights)
+    symbols, mantissas, exponents, scale = trellis_rows(config, raw, weights.shape[1])
+    lowest = 1 << EXPONENT_BITS - 1
+    return Integers(
+        weights=table(config)[states(config, symbols)],
+        multipliers=mantissas << exponents + lowest,
+        fraction=lowest - scale,
+    )
 
 
 def integers(

