@@ -51,6 +51,17 @@ BARE = NetworkConfig(
         Layer(name="b", kind="dense", inputs=(16, 1, 1), outputs=3, bias=False, relu=False),
     )
 )
+#: Overlapping windows with a column left over, and windows with gaps between them.
+STRIDED = NetworkConfig(
+    (
+        Layer(
+            name="a", kind="conv", inputs=(3, 11, 8), outputs=5, kernel=3, padding=1, stride=2,
+            pool=2,
+        ),
+        Layer(name="b", kind="conv", inputs=(5, 3, 2), outputs=3, kernel=2, padding=1, stride=3),
+        Layer(name="c", kind="dense", inputs=(6, 1, 1), outputs=4, relu=False),
+    )
+)  # fmt: skip
 CONFIGS = [
     ConvEngineConfig(network="tiny", lanes=16),
     ConvEngineConfig(network="tiny", lanes=8, ways=2, values=Q8_16),
@@ -58,6 +69,9 @@ CONFIGS = [
     ConvEngineConfig(network=SQUARES, lanes=8, ways=1, weights=Fixed(9, 0)),
     ConvEngineConfig(network=DENSE, lanes=32, ways=2),
     ConvEngineConfig(network=BARE, lanes=8, ways=2),
+    # A row of a window in two beats, and all rows in one.
+    ConvEngineConfig(network=STRIDED, lanes=8, ways=2),
+    ConvEngineConfig(network=STRIDED, lanes=32, ways=4),
 ]
 SMALL = CONFIGS[1]
 
