@@ -38,7 +38,8 @@ def patches(layer: Layer, x: np.ndarray) -> np.ndarray:
     side, pad = layer.kernel, layer.padding
     padded = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
     windows = sliding_window_view(padded, (side, side), axis=(2, 3))
-    windows = windows[:, :, :: layer.stride, :: layer.stride]
+    _, rows, columns = layer.convolved
+    windows = windows[:, :, :: layer.stride, :: layer.stride][:, :, :rows, :columns]
     return windows.transpose(0, 2, 3, 1, 4, 5).reshape(len(x), -1, layer.fan_in)
 
 

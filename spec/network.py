@@ -46,7 +46,8 @@ class Layer:
     relu
         Whether negative outputs become 0.
     pool
-        Side of the square that a maximum is taken over, which must divide the output; 1 is none.
+        Side of the square that a maximum is taken over; 1 is none. Rows and columns at the end that
+        fill no square are not computed.
     """
 
     name: str
@@ -73,20 +74,22 @@ class Layer:
             raise ValueError(f"stride of a dense layer must be 1, not {self.stride}")
         require_bool("bias", self.bias)
         require_bool("relu", self.relu)
-        require_int("pool", self.pool, 1, 8)
-        if any(side % self.pool for side in self.convolved[1:]):
-            raise ValueError(
-                f"{self.name}: pool {self.pool} must divide the output, which is "
-                f"{self.convolved[1]} x {self.convolved[2]}"
-            )
+        require_int("pool", self.pool, 1, min(8, *self._sides))
+
+    @property
+    def _sides(self) -> tuple[int, int]:
+        """Rows and columns of windows."""
+        if self.kind == "dense":
+            return 1, 1
+        height, width = (
+            (side + 2 * self.padding - self.kernel) // self.stride + 1 for side in self.inputs[1:]
+        )
+        return height, width
 
     @property
     def convolved(self) -> tuple[int, int, int]:
-        """Shape before pooling."""
-        if self.kind == "dense":
-            return self.outputs, 1, 1
-        grown = 2 * self.padding - self.kernel
-        height, width = ((side + grown) // self.stride + 1 for side in self.inputs[1:])
+        """Shape before pooling, of what is computed."""
+        height, width = (side // self.pool * self.pool for side in self._sides)
         return self.outputs, height, width
 
     @property

@@ -51,11 +51,11 @@ BARE = NetworkConfig(
         Layer(name="b", kind="dense", inputs=(16, 1, 1), outputs=3, bias=False, relu=False),
     )
 )
-#: Overlapping windows with a column left over, and windows with gaps between them.
+#: Overlapping windows, of which the last column is in no square; windows with gaps between them.
 STRIDED = NetworkConfig(
     (
         Layer(
-            name="a", kind="conv", inputs=(3, 11, 8), outputs=5, kernel=3, padding=1, stride=2,
+            name="a", kind="conv", inputs=(3, 11, 10), outputs=5, kernel=3, padding=1, stride=2,
             pool=2,
         ),
         Layer(name="b", kind="conv", inputs=(5, 3, 2), outputs=3, kernel=2, padding=1, stride=3),

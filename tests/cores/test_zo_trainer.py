@@ -54,13 +54,13 @@ ONE = NetworkConfig(
         Layer(name="b", kind="dense", inputs=(2, 2, 2), outputs=3, relu=False),
     )
 )
-#: Windows that overlap, and windows with gaps between them.
+#: Overlapping windows, of which the last column is in no square; windows with gaps between them.
 STRIDED = NetworkConfig(
     (
         Layer(
             name="a",
             kind="conv",
-            inputs=(1, 7, 8),
+            inputs=(1, 7, 9),
             outputs=3,
             kernel=3,
             padding=1,

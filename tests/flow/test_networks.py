@@ -52,7 +52,7 @@ def test_a_network_is_read_as_it_is_written(network, tmp_path):
         ("outputs = 4", "", "first: a layer needs 'outputs'"),
         ("kernel = 3", "strides = 2", "first: a layer has no 'strides'; it has name, kind"),
         ("kernel = 3", "kernel = 3\nstride = 0", "first: stride must be in 1..65535, not 0"),
-        ("pool = 2", "pool = 3", "first: pool 3 must divide the output, which is 8 x 8"),
+        ("pool = 2", "pool = 9", "first: pool must be in 1..8, not 9"),
         ("[[layer]]", "[[layers]]", "a network has 'input' and 'layer', not 'layers'"),
     ],
 )

@@ -20,11 +20,11 @@ MAPS = NetworkConfig(
         Layer(name="dh", kind="conv", inputs=(5, 4, 3), outputs=7, kernel=3, padding=1, relu=False),
     )
 )
-#: Overlapping windows with a column left over, and windows with gaps between them.
+#: Overlapping windows, of which the last column is in no square; windows with gaps between them.
 STRIDED = NetworkConfig(
     (
         Layer(
-            name="h", kind="conv", inputs=(3, 11, 8), outputs=5, kernel=3, padding=1, stride=2,
+            name="h", kind="conv", inputs=(3, 11, 10), outputs=5, kernel=3, padding=1, stride=2,
             pool=2,
         ),
         Layer(name="z", kind="conv", inputs=(5, 3, 2), outputs=7, kernel=2, padding=1, stride=3),

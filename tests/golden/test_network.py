@@ -21,13 +21,13 @@ SMALL = NetworkConfig(
         Layer(name="d", kind="dense", inputs=(5, 1, 1), outputs=3, relu=False),
     )
 )
-#: Windows that overlap, that leave a column over, and that leave gaps between them.
+#: Overlapping windows, of which the last column is in no square; windows with gaps between them.
 STRIDED = NetworkConfig(
     (
         Layer(
             name="a",
             kind="conv",
-            inputs=(2, 7, 8),
+            inputs=(2, 7, 9),
             outputs=3,
             kernel=3,
             padding=1,
@@ -75,8 +75,8 @@ def convolutions(draw):
     )  # fmt: skip
 
 
-@given(layer=convolutions(), seed=st.integers(0, 99))
-def test_any_convolution_is_the_sum_over_its_windows(layer, seed):
+@given(layer=convolutions(), area=st.integers(1, 8), seed=st.integers(0, 99))
+def test_any_convolution_is_the_sum_over_its_windows(layer, area, seed):
     """Shape and numbers, of both models, against windows that move until they do not fit."""
     rng = np.random.default_rng(seed)
     x = rng.integers(-9, 10, layer.inputs)
@@ -95,6 +95,21 @@ def test_any_convolution_is_the_sum_over_its_windows(layer, seed):
     assert (found[0] == expected).all()
     columns = elasticzo._patches(layer, x[None])
     assert (weights @ columns[..., 0] == expected.reshape(layer.outputs, -1)).all()
+    # Pooling: squares from the first one on, as many as fit.
+    area = min(area, *expected.shape[1:])
+    pooled = replace(layer, pool=area)
+    _, height, width = pooled.shape
+    squares = [
+        [expected[:, area * y : area * (y + 1), area * c : area * (c + 1)] for c in range(width)]
+        for y in range(height)
+    ]
+    maxima = np.array([[square.max(axis=(1, 2)) for square in row] for row in squares])
+    assert (height, width) == tuple(side // area for side in expected.shape[1:])
+    (_, _, y), *_ = network.forward(NetworkConfig((pooled,)), {"a.weight": weights}, x[None])
+    assert (network.tiled(pooled, y)[0].max(axis=-1) == maxima.transpose(2, 0, 1)).all()
+    columns = elasticzo._patches(pooled, x[None])
+    computed = expected[:, : area * height, : area * width]
+    assert (weights @ columns[..., 0] == computed.reshape(layer.outputs, -1)).all()
 
 
 @pytest.mark.parametrize("config", [SMALL, STRIDED])
@@ -129,8 +144,9 @@ def test_adam_learns_what_can_be_learned():
     [
         ({"kind": "pool"}, "kind must be one of conv, dense"),
         ({"kernel": 9}, "kernel must be in 1..8"),
-        ({"pool": 4}, "pool 4 must divide the output, which is 6 x 6"),
-        ({"stride": 2, "pool": 2}, "pool 2 must divide the output, which is 3 x 3"),
+        ({"pool": 7}, "pool must be in 1..6, not 7"),
+        ({"stride": 2, "pool": 4}, "pool must be in 1..3, not 4"),
+        ({"kind": "dense", "pool": 2}, "pool must be in 1..1, not 2"),
         ({"stride": 0}, "stride must be in 1..65535, not 0"),
         ({"kind": "dense", "stride": 2}, "stride of a dense layer must be 1, not 2"),
         ({"inputs": (0, 6, 6)}, "every one of inputs must be in 1..65535, not 0"),

@@ -27,9 +27,9 @@ QUEUED = {**CORES["seedlm_decompress"].small, "additions": 1, "queue": True}
 RUN += [(CORES["seedlm_decompress"], QUEUED)]
 
 
-#: Windows of a convolution that overlap, and windows with gaps between them.
+#: Overlapping windows, of which the last column is in no square; windows with gaps between them.
 STRIDED = """
-input = [1, 7, 8]
+input = [1, 7, 9]
 
 [[layer]]
 name = "a"
