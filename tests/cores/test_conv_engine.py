@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
@@ -10,7 +11,7 @@ from seedbed.hw.engine.conv_engine import ConvEngine, image_layout
 from seedbed.hw.engine.layer_sequencer import LayerSequencer
 from seedbed.hw.engine.step_constants import StepConstants
 from seedbed.hw.products import mac_array
-from seedbed.sim.case import Case, Phase
+from seedbed.sim.case import TIMEOUT_CYCLES, Case, Phase
 from seedbed.sim.cases.conv_engine import (
     case,
     drawn,
@@ -104,6 +105,12 @@ def test_latency_and_throughput(config):
     assert moved["o"][each - 1] == moved["i"][beats - 1] + dut.latency
     ends = moved["o"][each - 1 :: each]
     assert {after - before for before, after in pairwise(ends)} == {dut.interval}
+
+
+def test_a_bench_waits_for_as_long_as_an_image_takes():
+    config = ConvEngineConfig(network="lenet5", lanes=8, ways=2)
+    timeout = case(config, Random(1), count=1).timeout
+    assert timeout > ConvEngine(config).interval > TIMEOUT_CYCLES
 
 
 def test_lenet5_in_cycles():
