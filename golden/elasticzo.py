@@ -245,6 +245,8 @@ def _patches(layer: Layer, x: np.ndarray) -> np.ndarray:
     side, pad = layer.kernel, layer.padding
     padded = np.pad(planes, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
     windows = sliding_window_view(padded, (side, side), axis=(1, 2))
+    _, rows, columns = layer.convolved
+    windows = windows[:, :: layer.stride, :: layer.stride][:, :rows, :columns]
     return windows.transpose(0, 4, 5, 1, 2, 3).reshape(layer.fan_in, -1, len(x))
 
 

@@ -38,6 +38,8 @@ def patches(layer: Layer, x: np.ndarray) -> np.ndarray:
     side, pad = layer.kernel, layer.padding
     padded = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
     windows = sliding_window_view(padded, (side, side), axis=(2, 3))
+    _, rows, columns = layer.convolved
+    windows = windows[:, :, :: layer.stride, :: layer.stride][:, :, :rows, :columns]
     return windows.transpose(0, 2, 3, 1, 4, 5).reshape(len(x), -1, layer.fan_in)
 
 
@@ -162,12 +164,13 @@ def gathered(layer: Layer, spread: np.ndarray) -> np.ndarray:
     if layer.kind == "dense":
         return spread.reshape(len(spread), *layer.inputs)
     (channels, height, width), side, pad = layer.inputs, layer.kernel, layer.padding
-    _, rows, columns = layer.convolved
+    (_, rows, columns), step = layer.convolved, layer.stride
     parts = spread.reshape(len(spread), rows, columns, channels, side, side)
     padded = np.zeros((len(spread), channels, height + 2 * pad, width + 2 * pad), spread.dtype)
     for i in range(side):
         for j in range(side):
-            padded[:, :, i : i + rows, j : j + columns] += parts[..., i, j].transpose(0, 3, 1, 2)
+            places = padded[:, :, i : i + step * rows : step, j : j + step * columns : step]
+            places += parts[..., i, j].transpose(0, 3, 1, 2)
     return padded[:, :, pad : pad + height, pad : pad + width]
 
 

@@ -31,19 +31,23 @@ class Layer:
     name
         Prefix of its parameters, ``NAME.weight`` and, with a bias, ``NAME.bias``.
     kind
-        ``conv`` (stride 1) or ``dense`` (which takes its input flat, channel by channel).
+        ``conv`` or ``dense`` (which takes its input flat, channel by channel).
     inputs
         Channels, height and width of what comes in.
     outputs
         Channels, or units, that go out.
     kernel, padding
         ``conv`` only: side of the square kernel, and zeros put around the input.
+    stride
+        ``conv`` only: rows, and columns, from a window to the next. Windows are whole: what is left
+        at the bottom and at the right is not read.
     bias
         Whether a parameter is added to each output.
     relu
         Whether negative outputs become 0.
     pool
-        Side of the square that a maximum is taken over, which must divide the output; 1 is none.
+        Side of the square that a maximum is taken over; 1 is none. Rows and columns at the end that
+        fill no square are not computed.
     """
 
     name: str
@@ -52,6 +56,7 @@ class Layer:
     outputs: int
     kernel: int = 1
     padding: int = 0
+    stride: int = 1
     bias: bool = True
     relu: bool = True
     pool: int = 1
@@ -64,22 +69,28 @@ class Layer:
         require_int("padding", self.padding, 0, 65535)
         require_int("kernel", self.kernel, 1, min(self.inputs[1:]) + 2 * self.padding)
         require_int("padding", self.padding, 0, self.kernel - 1)
+        require_int("stride", self.stride, 1, 65535)
+        if self.kind == "dense" and self.stride > 1:
+            raise ValueError(f"stride of a dense layer must be 1, not {self.stride}")
         require_bool("bias", self.bias)
         require_bool("relu", self.relu)
-        require_int("pool", self.pool, 1, 8)
-        if any(side % self.pool for side in self.convolved[1:]):
-            raise ValueError(
-                f"{self.name}: pool {self.pool} must divide the output, which is "
-                f"{self.convolved[1]} x {self.convolved[2]}"
-            )
+        require_int("pool", self.pool, 1, min(8, *self._sides))
+
+    @property
+    def _sides(self) -> tuple[int, int]:
+        """Rows and columns of windows."""
+        if self.kind == "dense":
+            return 1, 1
+        height, width = (
+            (side + 2 * self.padding - self.kernel) // self.stride + 1 for side in self.inputs[1:]
+        )
+        return height, width
 
     @property
     def convolved(self) -> tuple[int, int, int]:
-        """Shape before pooling."""
-        if self.kind == "dense":
-            return self.outputs, 1, 1
-        grown = 2 * self.padding - self.kernel + 1
-        return self.outputs, self.inputs[1] + grown, self.inputs[2] + grown
+        """Shape before pooling, of what is computed."""
+        height, width = (side // self.pool * self.pool for side in self._sides)
+        return self.outputs, height, width
 
     @property
     def shape(self) -> tuple[int, int, int]:

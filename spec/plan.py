@@ -199,6 +199,11 @@ class Plan:
         return self.inputs[0]
 
     @property
+    def cycles(self) -> int:
+        """Return the beats of all steps."""
+        return sum(step.cycles(self.ways) for step in self.steps)
+
+    @property
     def skews(self) -> list[tuple[int, ...]]:
         """Return the different skews of the steps, by number; the first is none."""
         return list(dict.fromkeys([(0,) * self.lanes, *(step.skew for step in self.steps)]))

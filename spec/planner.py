@@ -99,8 +99,8 @@ class Builder:
             pad = layer.padding
             shape = {
                 "window": source.origin - pad * (source.stride + layer.inputs[0]),
-                "column_stride": layer.inputs[0],
-                "row_stride": source.stride,
+                "column_stride": layer.stride * layer.inputs[0],
+                "row_stride": layer.stride * source.stride,
                 "pieces": pieces,
                 "reads": reads,
                 "read_stride": lines * source.stride,

@@ -72,6 +72,7 @@ class Draft:
     weight: np.ndarray
     kernel: int = 1
     padding: int = 0
+    stride: int = 1
     bias: np.ndarray | None = None
     relu: bool = False
     pool: int = 1
@@ -86,6 +87,7 @@ class Draft:
             outputs=len(self.weight),
             kernel=self.kernel,
             padding=self.padding,
+            stride=self.stride,
             bias=self.bias is not None,
             relu=self.relu,
             pool=self.pool,
@@ -183,8 +185,10 @@ def _convolution(chain: Chain, node: Node) -> None:
             f"has weights of shape {list(weight.shape)}", "(outputs, inputs, kernel, kernel)"
         )
     node.require("group", 1, 1)
-    node.require("strides", _ones(2), _ones(2))
     node.require("dilations", _ones(2), _ones(2))
+    strides = list(node.get("strides", _ones(2)))
+    if len({*strides}) != 1:
+        raise node.refuse(f"has strides {strides}", "the same stride in both dimensions")
     if weight.shape[1] != channels:
         raise node.refuse(f"takes {weight.shape[1]} channels", f"{channels}, which come in")
     kernel = weight.shape[2]
@@ -195,20 +199,25 @@ def _convolution(chain: Chain, node: Node) -> None:
             inputs=chain.shape,
             weight=weight.reshape(len(weight), -1),
             kernel=kernel,
-            padding=_padding(node, kernel),
+            padding=_padding(node, kernel, strides[0], chain.shape),
+            stride=strides[0],
             bias=_vector(node, 2, len(weight)),
         )
     )
 
 
-def _padding(node: Node, kernel: int) -> int:
+def _padding(node: Node, kernel: int, stride: int, shape: tuple[int, int, int]) -> int:
     automatic = node.get("auto_pad", "NOTSET")
     if automatic == "VALID":
         return 0
     if automatic.startswith("SAME"):
-        if kernel % 2 == 0:
+        # As many outputs as strides have begun, and the zeros that their windows need.
+        needed = {
+            max(0, -(-side // stride) * stride - stride + kernel - side) for side in shape[1:]
+        }
+        if len(needed) > 1 or max(needed) % 2:
             raise node.refuse(f"has auto_pad {automatic}, which is asymmetric", "equal pads")
-        return kernel // 2
+        return max(needed) // 2
     pads = list(node.get("pads", [0] * 4))
     if len({*pads}) != 1:
         raise node.refuse(f"has pads {pads}", "the same padding on all sides")
@@ -310,8 +319,15 @@ def _max_pool(chain: Chain, node: Node) -> None:
         raise node.refuse(f"has kernel_shape {kernel}", "a square")
     node.require("strides", kernel, _ones(2))
     node.require("dilations", _ones(2), _ones(2))
-    if not node.get("auto_pad", "NOTSET").startswith("SAME"):
+    same = node.get("auto_pad", "NOTSET").startswith("SAME")
+    if not same:
         node.require("pads", [0] * 4, [0] * 4)
+    height, width = chain.shape[1:]
+    if (same or node.get("ceil_mode", 0)) and (height % kernel[0] or width % kernel[0]):
+        raise node.refuse(
+            "pools squares that are not whole",
+            f"whole ones, as with ceil_mode 0 and no auto_pad, of {height} x {width} maps",
+        )
     draft.pool *= kernel[0]
     chain.shape = draft.layer.shape
 
@@ -380,8 +396,8 @@ class Operator:
 
 OPERATORS: dict[str, Operator] = {
     "Conv": Operator(
-        "two dimensions, a square kernel, stride 1, the same padding on all sides, one group, no "
-        "dilation",
+        "two dimensions, a square kernel, the same stride in both, the same padding on all sides, "
+        "one group, no dilation",
         "a layer `conv`",
         _convolution,
     ),
@@ -398,7 +414,8 @@ OPERATORS: dict[str, Operator] = {
     ),
     "Relu": Operator("after a layer", "`relu` of the layer", _relu),
     "MaxPool": Operator(
-        "a square whose side is the stride and divides the maps, no padding", "`pool` of the layer",
+        "a square whose side is the stride, at most 8 in all, whole squares, no padding",
+        "`pool` of the layer",
         _max_pool,
     ),
     "GlobalAveragePool": Operator(

@@ -7,7 +7,7 @@ import numpy as np
 from seedbed.golden.conv_engine import ConvEngine
 from seedbed.hw.engine.conv_engine import image_layout, result_layout
 from seedbed.hw.engine.parameter_loader import words_layout
-from seedbed.sim.case import Case, Phase
+from seedbed.sim.case import TIMEOUT_CYCLES, Case, Phase
 from seedbed.sim.payloads import image_beats
 from seedbed.spec import CONV_ENGINE_STATUS, ConvEngineConfig
 
@@ -122,4 +122,6 @@ def case(config: ConvEngineConfig, random: Random, *, count: int = 3) -> Case:
             Phase(inputs={"i_parameters": word_payloads(config, packet)}),
             Phase(inputs={"i": image_payloads(config, x, rng)}, outputs={"o": came}),
         ]
-    return Case(phases=phases, quiet=True, retains=True)
+    return Case(
+        phases=phases, quiet=True, retains=True, timeout=TIMEOUT_CYCLES + config.engine.plan.cycles
+    )

@@ -12,7 +12,7 @@ from seedbed.golden.instantft import InstantFt, Seen, quantised
 from seedbed.golden.nf4 import Nf4
 from seedbed.hw.adapters import instantft
 from seedbed.hw.engine.parameter_loader import packet_layout, words_layout
-from seedbed.sim.case import Case, Phase
+from seedbed.sim.case import TIMEOUT_CYCLES, Case, Phase
 from seedbed.sim.cases import forward_cache
 from seedbed.sim.payloads import image_beats
 from seedbed.spec.instantft import INSTANTFT_KINDS, INSTANTFT_STATUS, InstantFtConfig
@@ -314,4 +314,6 @@ def case(config: InstantFtConfig, random: Random) -> Case:
     session.order("forget")
     session.train([[2, 0]], batch=2, rate=rate)
     session.order("read")
-    return Case(phases=session.phases(), quiet=True)
+    return Case(
+        phases=session.phases(), quiet=True, timeout=TIMEOUT_CYCLES + 2 * config.engine.plan.cycles
+    )

@@ -10,7 +10,7 @@ from seedbed.hw.engine.sample_intake import sample_layout
 from seedbed.hw.zeroth_order.zo_control import job_layout, status_layout
 from seedbed.hw.zeroth_order.zo_schedule import entry_layout
 from seedbed.hw.zeroth_order.zo_steps import class_layout, log_layout
-from seedbed.sim.case import Case, Phase
+from seedbed.sim.case import TIMEOUT_CYCLES, Case, Phase
 from seedbed.sim.payloads import image_beats, integers, pack
 from seedbed.spec.zo_trainer import ZO_TRAINER_KINDS, ZO_TRAINER_STATUS, ZoTrainerConfig
 
@@ -177,4 +177,9 @@ def case(config: ZoTrainerConfig, random: Random, *, samples: int = 3) -> Case:
         classified(model, rng, 1),
         read_out(model),
     ]
-    return Case(phases=phases, quiet=True, retains=True)
+    return Case(
+        phases=phases,
+        quiet=True,
+        retains=True,
+        timeout=TIMEOUT_CYCLES + 2 * config.engine.plan.cycles,
+    )

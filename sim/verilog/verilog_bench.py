@@ -122,7 +122,7 @@ module {top}_tb;
       look;
       if (phase < PHASES && !sending && !receiving) phase = phase + 1;
       if (now < cycles && (left <= 0 || phase == PHASES || (RETAINS && phase != 0))) resetting = 2;
-      if (phase < PHASES && waited > 5000 && !over) begin
+      if (phase < PHASES && waited > {timeout} && !over) begin
         $display("FAIL: phase %0d timed out (seed %0d)", phase, seed);
         over = 1;
       end
@@ -323,6 +323,7 @@ def files(top: str, case: Case, signature: wiring.Signature) -> dict[str, str]:
         drain="".join(f"{phase.drain:d}" for phase in reversed(case.phases)),
         quiet=f"{case.quiet:d}",
         retains=f"{case.retains:d}",
+        timeout=case.timeout,
         length=sum(lengths),
         sending=" || ".join(inputs) or "0",
         receiving=" || ".join(outputs) or "0",

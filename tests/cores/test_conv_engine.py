@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
@@ -10,7 +11,7 @@ from seedbed.hw.engine.conv_engine import ConvEngine, image_layout
 from seedbed.hw.engine.layer_sequencer import LayerSequencer
 from seedbed.hw.engine.step_constants import StepConstants
 from seedbed.hw.products import mac_array
-from seedbed.sim.case import Case, Phase
+from seedbed.sim.case import TIMEOUT_CYCLES, Case, Phase
 from seedbed.sim.cases.conv_engine import (
     case,
     drawn,
@@ -51,6 +52,17 @@ BARE = NetworkConfig(
         Layer(name="b", kind="dense", inputs=(16, 1, 1), outputs=3, bias=False, relu=False),
     )
 )
+#: Overlapping windows, of which the last column is in no square; windows with gaps between them.
+STRIDED = NetworkConfig(
+    (
+        Layer(
+            name="a", kind="conv", inputs=(3, 11, 10), outputs=5, kernel=3, padding=1, stride=2,
+            pool=2,
+        ),
+        Layer(name="b", kind="conv", inputs=(5, 3, 2), outputs=3, kernel=2, padding=1, stride=3),
+        Layer(name="c", kind="dense", inputs=(6, 1, 1), outputs=4, relu=False),
+    )
+)  # fmt: skip
 CONFIGS = [
     ConvEngineConfig(network="tiny", lanes=16),
     ConvEngineConfig(network="tiny", lanes=8, ways=2, values=Q8_16),
@@ -58,6 +70,9 @@ CONFIGS = [
     ConvEngineConfig(network=SQUARES, lanes=8, ways=1, weights=Fixed(9, 0)),
     ConvEngineConfig(network=DENSE, lanes=32, ways=2),
     ConvEngineConfig(network=BARE, lanes=8, ways=2),
+    # A row of a window in two beats, and all rows in one.
+    ConvEngineConfig(network=STRIDED, lanes=8, ways=2),
+    ConvEngineConfig(network=STRIDED, lanes=32, ways=4),
 ]
 SMALL = CONFIGS[1]
 
@@ -90,6 +105,12 @@ def test_latency_and_throughput(config):
     assert moved["o"][each - 1] == moved["i"][beats - 1] + dut.latency
     ends = moved["o"][each - 1 :: each]
     assert {after - before for before, after in pairwise(ends)} == {dut.interval}
+
+
+def test_a_bench_waits_for_as_long_as_an_image_takes():
+    config = ConvEngineConfig(network="lenet5", lanes=8, ways=2)
+    timeout = case(config, Random(1), count=1).timeout
+    assert timeout > ConvEngine(config).interval > TIMEOUT_CYCLES
 
 
 def test_lenet5_in_cycles():

@@ -31,6 +31,23 @@ MAPS = NetworkConfig(
         Layer(name="b", kind="conv", inputs=(4, 2, 2), outputs=3, kernel=2, relu=False),
     )
 )
+#: Overlapping windows, of which the last column is in no square; windows with gaps between them.
+STRIDED = NetworkConfig(
+    (
+        Layer(
+            name="a",
+            kind="conv",
+            inputs=(1, 7, 9),
+            outputs=2,
+            kernel=3,
+            padding=1,
+            stride=2,
+            pool=2,
+        ),
+        Layer(name="b", kind="conv", inputs=(2, 2, 2), outputs=3, kernel=1, stride=3),
+        Layer(name="c", kind="dense", inputs=(3, 1, 1), outputs=3, relu=False),
+    )
+)
 CONFIGS = [
     InstantFtConfig(network=MICRO, lanes=16, ways=2, rank=2, entries=3, block=32),
     InstantFtConfig(network=MICRO, lanes=8, ways=1, rank=1, entries=3, **WIDE),
@@ -38,6 +55,7 @@ CONFIGS = [
     # Two beats of memory a row, and one.
     InstantFtConfig(network=MICRO, lanes=32, ways=2, rank=2, entries=3, beat_bits=64),
     InstantFtConfig(network=MICRO, lanes=8, ways=2, rank=2, entries=3, beat_bits=32),
+    InstantFtConfig(network=STRIDED, lanes=8, ways=2, rank=2, entries=3),
 ]
 RATE = 80000
 

@@ -54,6 +54,23 @@ ONE = NetworkConfig(
         Layer(name="b", kind="dense", inputs=(2, 2, 2), outputs=3, relu=False),
     )
 )
+#: Overlapping windows, of which the last column is in no square; windows with gaps between them.
+STRIDED = NetworkConfig(
+    (
+        Layer(
+            name="a",
+            kind="conv",
+            inputs=(1, 7, 9),
+            outputs=3,
+            kernel=3,
+            padding=1,
+            stride=2,
+            pool=2,
+        ),
+        Layer(name="b", kind="conv", inputs=(3, 2, 2), outputs=4, kernel=1, stride=3),
+        Layer(name="c", kind="dense", inputs=(4, 1, 1), outputs=3, relu=False),
+    )
+)
 SMALL = ZoTrainerConfig(network="tiny", lanes=8, ways=2, batch=8)
 CONFIGS = [
     SMALL,
@@ -63,6 +80,7 @@ CONFIGS = [
     ZoTrainerConfig(network=ONE, lanes=8, ways=2, batch=2),
     ZoTrainerConfig(network="tiny", tail=2, lanes=8, ways=2, batch=8),
     ZoTrainerConfig(network="tiny", tail=1, lanes=16, ways=4, magnitude_bits=3, batch=2),
+    ZoTrainerConfig(network=STRIDED, tail=1, lanes=8, ways=2, batch=2),
 ]
 SCHEDULE = [(0, 3, 4, 5)]
 

@@ -142,7 +142,21 @@ def average():
     return g.add("Flatten").gemm("fc", 4, 3)
 
 
-MODELS = {m.__name__: m for m in (cnn, colours, mlp, lenet, average)}
+def strided():
+    """Strides in place of pooling, and a last column that pooling leaves out."""
+    g = Graph(3, 15, 16, seed=8).conv("stem", 3, 6, 3, strides=[2, 2], pads=[1] * 4)
+    g.norm("bn1", 6).add("Relu").conv("down", 6, 8, 1, strides=[2, 2]).add("Relu")
+    g.conv("last", 8, 9, 2, strides=[1, 1]).pool().add("Relu")
+    return g.add("Flatten").gemm("fc", 9, 5)
+
+
+def same():
+    """A stride of 3 on maps for which the padding is symmetric."""
+    g = Graph(1, 7, 10, seed=7).conv("conv1", 1, 6, 3, strides=[3, 3], auto_pad="SAME_LOWER")
+    return g.add("Relu").add("Flatten").gemm("fc", 72, 5)
+
+
+MODELS = {m.__name__: m for m in (cnn, colours, mlp, lenet, average, strided, same)}
 
 
 def reference(graph, x):
@@ -322,7 +336,11 @@ BAD = [
         "node 'n1' (Sigmoid) is of an operator that is not supported, Sigmoid",
     ),
     (first().add("Op", domain="own"), "operator that is not supported, own.Op; supported are Add"),
-    (first(strides=[2, 2]), "node 'n0' (Conv) has strides [2, 2]; allowed is strides [1, 1]"),
+    (first(strides=[2, 1]), "has strides [2, 1]; allowed is the same stride in both dimensions"),
+    (
+        first(strides=[2, 2], auto_pad="SAME_UPPER"),
+        "SAME_UPPER, which is asymmetric; allowed is eq",
+    ),
     (first(dilations=[2, 2]), "has dilations [2, 2]; allowed is dilations [1, 1]"),
     (first(pads=[0, 0, 1, 1]), "has pads [0, 0, 1, 1]; allowed is the same padding on all sides"),
     (Graph(2, 8, 8).conv("c", 1, 4, 3, group=2), "has group 2; allowed is group 1"),
@@ -330,7 +348,15 @@ BAD = [
     (Graph(2, 8, 8).conv("c", 2, 4, 2, auto_pad="SAME_LOWER"), "SAME_LOWER, which is asymmetric"),
     (Graph(2, 3, 3).conv("c", 2, 4, 5), "node 'n0' (Conv): kernel must be in 1..3, not 5"),
     (Graph(8).conv("c", 8, 4, 1), "node 'n0' (Conv) does not take maps"),
-    (first().pool(4), "pool 4 must divide the output, which is 6 x 6"),
+    (first().pool(7), "node 'n1' (MaxPool): pool must be in 1..6, not 7"),
+    (
+        first().pool(4, ceil_mode=1),
+        "pools squares that are not whole; allowed is whole ones, as with",
+    ),
+    (
+        first().pool(4, auto_pad="SAME_LOWER"),
+        "pools squares that are not whole; allowed is whole ones",
+    ),
     (first().pool(strides=[1, 1]), "has strides [1, 1]; allowed is strides [2, 2]"),
     (first().pool(pads=[1] * 4), "has pads [1, 1, 1, 1]; allowed is pads [0, 0, 0, 0]"),
     (first().add("MaxPool", kernel_shape=[2, 3], strides=[2, 3]), "kernel_shape [2, 3]"),

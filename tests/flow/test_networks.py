@@ -6,7 +6,7 @@ import pytest
 
 from seedbed.flow.cores import networks, settings
 from seedbed.flow.cores.registry import CORES, WRAPPERS
-from seedbed.spec.network import NETWORKS, TINY
+from seedbed.spec.network import NETWORKS, TINY, Layer, NetworkConfig
 
 CNN = """
 input = [3, 8, 8]
@@ -27,12 +27,17 @@ relu = false
 """
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_a_network_is_read_as_it_is_written(name, tmp_path):
+STRIDED = NetworkConfig(
+    (Layer(name="a", kind="conv", inputs=(3, 9, 8), outputs=4, kernel=3, padding=1, stride=2),)
+)
+
+
+@pytest.mark.parametrize("network", [*NETWORKS.values(), STRIDED], ids=[*NETWORKS, "strided"])
+def test_a_network_is_read_as_it_is_written(network, tmp_path):
     path = tmp_path / "net.toml"
-    path.write_text(networks.toml(NETWORKS[name]))
+    path.write_text(networks.toml(network))
     found = networks.read(path)
-    assert found == NETWORKS[name]
+    assert found == network
     assert str(found) == str(path)
 
 
@@ -45,8 +50,9 @@ def test_a_network_is_read_as_it_is_written(name, tmp_path):
         ("[3, 8, 8]", "[3, 8]", "first: inputs"),
         ("outputs = 4", "outputs = 0", "first: outputs"),
         ("outputs = 4", "", "first: a layer needs 'outputs'"),
-        ("kernel = 3", "stride = 2", "first: a layer has no 'stride'; it has name, kind"),
-        ("pool = 2", "pool = 3", "first: pool 3 must divide the output, which is 8 x 8"),
+        ("kernel = 3", "strides = 2", "first: a layer has no 'strides'; it has name, kind"),
+        ("kernel = 3", "kernel = 3\nstride = 0", "first: stride must be in 1..65535, not 0"),
+        ("pool = 2", "pool = 9", "first: pool must be in 1..8, not 9"),
         ("[[layer]]", "[[layers]]", "a network has 'input' and 'layer', not 'layers'"),
     ],
 )

@@ -31,6 +31,22 @@ CONVOLUTIONS = NetworkConfig(
         Layer(name="d", kind="dense", inputs=(4, 2, 2), outputs=5, relu=False),
     )
 )
+STRIDED = NetworkConfig(
+    (
+        Layer(
+            name="a",
+            kind="conv",
+            inputs=(1, 6, 6),
+            outputs=3,
+            kernel=2,
+            padding=1,
+            stride=2,
+            pool=2,
+        ),
+        Layer(name="b", kind="conv", inputs=(3, 2, 2), outputs=4, kernel=1, stride=3),
+        Layer(name="c", kind="dense", inputs=(4, 1, 1), outputs=5, relu=False),
+    )
+)
 FULL_BP = replace(TINY, partition=0, alignment="batch")
 
 
@@ -65,7 +81,8 @@ def literal(config, network, image):
             grown = np.pad(np.array(x), ((0, 0), (pad, pad), (pad, pad)))
             for row in range(height):
                 for column in range(width):
-                    window = grown[:, row : row + side, column : column + side]
+                    top, left = layer.stride * row, layer.stride * column
+                    window = grown[:, top : top + side, left : left + side]
                     y[:, row, column] = weights @ window.reshape(-1)
         tiles = y.reshape(channels, height // layer.pool, layer.pool, width // layer.pool, -1)
         if config.pool_first:
@@ -91,7 +108,7 @@ def test_a_forward_pass_is_integer_arithmetic(rounding, pool_first, partition):
         assert (logits.tolist(), exponent) == literal(config, trainer.network, image)
 
 
-@pytest.mark.parametrize("network", [MLP, CONVOLUTIONS])
+@pytest.mark.parametrize("network", [MLP, CONVOLUTIONS, STRIDED])
 def test_other_networks_are_integer_arithmetic(network):
     config = ElasticZoConfig(network=network, partition=len(network.layers) - 1)
     trainer = made(config)

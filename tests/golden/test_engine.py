@@ -20,7 +20,17 @@ MAPS = NetworkConfig(
         Layer(name="dh", kind="conv", inputs=(5, 4, 3), outputs=7, kernel=3, padding=1, relu=False),
     )
 )
-NETWORKS = [LENET5, MAPS]
+#: Overlapping windows, of which the last column is in no square; windows with gaps between them.
+STRIDED = NetworkConfig(
+    (
+        Layer(
+            name="h", kind="conv", inputs=(3, 11, 10), outputs=5, kernel=3, padding=1, stride=2,
+            pool=2,
+        ),
+        Layer(name="z", kind="conv", inputs=(5, 3, 2), outputs=7, kernel=2, padding=1, stride=3),
+    )
+)  # fmt: skip
+NETWORKS = [LENET5, MAPS, STRIDED]
 SHAPES = [(8, 1), (8, 8), (16, 2), (32, 4), (64, 16)]
 
 
@@ -116,7 +126,8 @@ def test_windows_meet_their_weights():
                         at += read * step.read_stride + piece * made.lanes
                         rows_on = np.array(step.skew) * made.lanes
                         seen += store[(at + np.arange(made.lanes) + rows_on) % len(store)].tolist()
-                window = padded[:, y : y + side, column : column + side].ravel()
+                top, left = layer.stride * y, layer.stride * column
+                window = padded[:, top : top + side, left : left + side].ravel()
                 want = window if layer.kind == "conv" else x.ravel()
                 assert np.dot(seen, frame) == np.dot(want, weights[0])
 

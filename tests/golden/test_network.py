@@ -4,8 +4,10 @@ from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from seedbed.golden import network
+from seedbed.golden import elasticzo, network
 from seedbed.spec import ConvEngineConfig, InstantFtConfig, ZoTrainerConfig
 from seedbed.spec.elasticzo import ElasticZoConfig
 from seedbed.spec.network import LENET5, NETWORKS, Layer, NetworkConfig, named
@@ -17,6 +19,23 @@ SMALL = NetworkConfig(
         Layer(name="b", kind="conv", inputs=(3, 3, 3), outputs=4, kernel=2, relu=False),
         Layer(name="c", kind="dense", inputs=(16, 1, 1), outputs=5),
         Layer(name="d", kind="dense", inputs=(5, 1, 1), outputs=3, relu=False),
+    )
+)
+#: Overlapping windows, of which the last column is in no square; windows with gaps between them.
+STRIDED = NetworkConfig(
+    (
+        Layer(
+            name="a",
+            kind="conv",
+            inputs=(2, 7, 9),
+            outputs=3,
+            kernel=3,
+            padding=1,
+            stride=2,
+            pool=2,
+        ),
+        Layer(name="b", kind="conv", inputs=(3, 2, 2), outputs=4, kernel=1, stride=3),
+        Layer(name="c", kind="dense", inputs=(4, 1, 1), outputs=3, relu=False),
     )
 )
 
@@ -43,18 +62,69 @@ def test_a_convolution_is_the_sum_over_its_window():
         assert y[0, channel, row, column] == pytest.approx(expected, abs=1e-12)
 
 
-def test_gradients_are_the_slopes_of_the_loss():
+@st.composite
+def convolutions(draw):
+    """Any convolution of small maps."""
+    inputs = draw(st.tuples(*[st.integers(1, n) for n in (3, 9, 9)]))
+    padding = draw(st.integers(0, 3))
+    kernel = draw(st.integers(padding + 1, max(padding + 1, min(inputs[1:]) + 2 * padding)))
+    inputs = (inputs[0], *(max(side, kernel - 2 * padding) for side in inputs[1:]))
+    return Layer(
+        name="a", kind="conv", inputs=inputs, outputs=draw(st.integers(1, 3)), kernel=kernel,
+        padding=padding, stride=draw(st.integers(1, 12)), bias=False, relu=False,
+    )  # fmt: skip
+
+
+@given(layer=convolutions(), area=st.integers(1, 8), seed=st.integers(0, 99))
+def test_any_convolution_is_the_sum_over_its_windows(layer, area, seed):
+    """Shape and numbers, of both models, against windows that move until they do not fit."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-9, 10, layer.inputs)
+    weights = rng.integers(-9, 10, (layer.outputs, layer.fan_in))
+    pad, side = layer.padding, layer.kernel
+    padded = np.pad(x, ((0, 0), (pad, pad), (pad, pad)))
+    tops, lefts = (range(0, n - side + 1, layer.stride) for n in padded.shape[1:])
+    expected = np.array(
+        [
+            [[row @ padded[:, y : y + side, c : c + side].ravel() for c in lefts] for y in tops]
+            for row in weights
+        ]
+    )
+    assert layer.convolved == expected.shape
+    _, found = network.linear(layer, {"a.weight": weights}, x[None])
+    assert (found[0] == expected).all()
+    columns = elasticzo._patches(layer, x[None])
+    assert (weights @ columns[..., 0] == expected.reshape(layer.outputs, -1)).all()
+    # Pooling: squares from the first one on, as many as fit.
+    area = min(area, *expected.shape[1:])
+    pooled = replace(layer, pool=area)
+    _, height, width = pooled.shape
+    squares = [
+        [expected[:, area * y : area * (y + 1), area * c : area * (c + 1)] for c in range(width)]
+        for y in range(height)
+    ]
+    maxima = np.array([[square.max(axis=(1, 2)) for square in row] for row in squares])
+    assert (height, width) == tuple(side // area for side in expected.shape[1:])
+    (_, _, y), *_ = network.forward(NetworkConfig((pooled,)), {"a.weight": weights}, x[None])
+    assert (network.tiled(pooled, y)[0].max(axis=-1) == maxima.transpose(2, 0, 1)).all()
+    columns = elasticzo._patches(pooled, x[None])
+    computed = expected[:, : area * height, : area * width]
+    assert (weights @ columns[..., 0] == computed.reshape(layer.outputs, -1)).all()
+
+
+@pytest.mark.parametrize("config", [SMALL, STRIDED])
+def test_gradients_are_the_slopes_of_the_loss(config):
     rng = np.random.default_rng(2)
-    parameters = {n: v.astype(np.float64) for n, v in network.init(SMALL, rng).items()}
-    x, labels = rng.normal(size=(4, 2, 6, 6)), np.array([0, 1, 2, 1])
-    found = network.gradients(SMALL, parameters, x, labels)
+    parameters = {n: v.astype(np.float64) for n, v in network.init(config, rng).items()}
+    x, labels = rng.normal(size=(4, *config.layers[0].inputs)), np.array([0, 1, 2, 1])
+    found = network.gradients(config, parameters, x, labels)
     for name, value in parameters.items():
         for place in np.ndindex(value.shape):
             losses = []
             for step in (1e-6, -1e-6):
                 moved = {**parameters, name: value.copy()}
                 moved[name][place] += step
-                losses.append(network.loss(network.logits(SMALL, moved, x), labels))
+                losses.append(network.loss(network.logits(config, moved, x), labels))
             assert found[name][place] == pytest.approx((losses[0] - losses[1]) / 2e-6, abs=1e-7)
 
 
@@ -74,7 +144,11 @@ def test_adam_learns_what_can_be_learned():
     [
         ({"kind": "pool"}, "kind must be one of conv, dense"),
         ({"kernel": 9}, "kernel must be in 1..8"),
-        ({"pool": 4}, "pool 4 must divide the output, which is 6 x 6"),
+        ({"pool": 7}, "pool must be in 1..6, not 7"),
+        ({"stride": 2, "pool": 4}, "pool must be in 1..3, not 4"),
+        ({"kind": "dense", "pool": 2}, "pool must be in 1..1, not 2"),
+        ({"stride": 0}, "stride must be in 1..65535, not 0"),
+        ({"kind": "dense", "stride": 2}, "stride of a dense layer must be 1, not 2"),
         ({"inputs": (0, 6, 6)}, "every one of inputs must be in 1..65535, not 0"),
     ],
 )

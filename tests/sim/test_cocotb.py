@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from seedbed.flow.cores import networks
 from seedbed.flow.cores.registry import CORES
 from seedbed.flow.emit.verilog import write, write_packed
 from seedbed.sim import tools
@@ -26,8 +27,47 @@ QUEUED = {**CORES["seedlm_decompress"].small, "additions": 1, "queue": True}
 RUN += [(CORES["seedlm_decompress"], QUEUED)]
 
 
+#: Overlapping windows, of which the last column is in no square; windows with gaps between them.
+STRIDED = """
+input = [1, 7, 9]
+
+[[layer]]
+name = "a"
+kind = "conv"
+outputs = 2
+kernel = 3
+padding = 1
+stride = 2
+pool = 2
+
+[[layer]]
+name = "b"
+kind = "conv"
+outputs = 4
+kernel = 1
+stride = 3
+
+[[layer]]
+name = "c"
+kind = "dense"
+outputs = 3
+relu = false
+"""
+
+
 @pytest.mark.parametrize(("core", "params"), RUN, ids=lambda part: getattr(part, "name", None))
 def test_emitted_verilog_matches_model(core, params, tmp_path, kept):
+    matches(core, params, tmp_path, kept)
+
+
+@pytest.mark.parametrize("name", ["conv_engine", "instantft", "zo_trainer"])
+def test_a_network_with_strides_in_emitted_verilog(name, tmp_path, kept):
+    (tmp_path / "strided.toml").write_text(STRIDED)
+    params = {**CORES[name].small, "network": networks.read(tmp_path / "strided.toml")}
+    matches(CORES[name], params, tmp_path, kept)
+
+
+def matches(core, params, tmp_path, kept):
     verilog = write(core, params, tmp_path, kept=kept)
     config = core.configure(params)
     case = core.case(config, Random(11))

@@ -1,5 +1,6 @@
 """The testbench detects each kind of error, with the stalls that reveal it."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -8,7 +9,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.flow.cores.registry import CORES
-from seedbed.sim.case import Case, Phase
+from seedbed.sim.case import TIMEOUT_CYCLES, Case, Phase
 from seedbed.sim.harness import Mismatch, Stalls, simulate
 from seedbed.sim.split import split
 
@@ -51,6 +52,11 @@ class Increment(wiring.Component):
         if self.fault == "stops":
             with m.If(beats == 9):
                 m.d.comb += [self.i.ready.eq(0), self.o.valid.eq(0)]
+        if self.fault == "late":
+            cycles = Signal(range(TIMEOUT_CYCLES + 101))
+            with m.If(cycles < TIMEOUT_CYCLES + 100):
+                m.d.sync += cycles.eq(cycles + 1)
+                m.d.comb += [self.i.ready.eq(0), self.o.valid.eq(0)]
         return m
 
 
@@ -74,6 +80,13 @@ def test_detects(fault, stalls, sentence):
     with pytest.raises(Mismatch, match=sentence) as caught:
         simulate(Increment(fault), CASE, stalls=stalls, seed=2)
     assert f"stalls={stalls.value} seed=2" in str(caught.value)
+
+
+def test_a_case_may_wait_longer():
+    late = replace(CASE, timeout=TIMEOUT_CYCLES + 200)
+    assert simulate(Increment("late"), late).cycles > TIMEOUT_CYCLES
+    with pytest.raises(Mismatch, match="phase 0 timed out"):
+        simulate(Increment("late"), CASE)
 
 
 def test_same_seed_same_run():
