@@ -14,6 +14,8 @@ from seedbed.spec.lut_dequantize import LEVELS
 
 __all__ = ["Gemv", "base_weights", "lut4_rows", "trellis_base", "trellis_rows"]
 
+#: Fraction bits of a weight of a trellis code as an integer, about those of SeedLM's.
+FRACTION = 24
 #: Blocks or plain weights per chunk: bounds the memory.
 CHUNK = 1 << 16
 
@@ -60,11 +62,21 @@ def trellis_rows(
 
 
 def trellis_base(
-    config: TrellisConfig, raw: np.ndarray, columns: int
+    config: TrellisConfig, raw: np.ndarray, columns: int, scale: int = 0
 ) -> tuple[np.ndarray, int]:
-    """Return packed rows whose exponents are -8 .. 7, and a scale: see :func:`trellis_rows`."""
-    symbols, mantissas, exponents, scale = trellis_rows(config, raw, columns)
-    return pack(config, symbols, mantissas, exponents), scale
+    """Return packed rows whose exponents are -8 .. 7, and the exponent of all weights.
+
+    ``raw`` is that of :func:`trellis_rows`, in units of 2^scale. All exponents are as low as -8
+    allows, but a weight as an integer keeps :data:`FRACTION` fraction bits if it has them: kept
+    values are added to it with a left shift.
+    """
+    symbols, mantissas, exponents, more = trellis_rows(config, raw, columns)
+    scale += more
+    half = 1 << (EXPONENT_BITS - 1)
+    room = int(exponents[mantissas > 0].min(initial=half - 1)) + half
+    lower = max(0, min(room, half - scale - FRACTION))
+    exponents = (exponents - lower).clip(-half)
+    return pack(config, symbols, mantissas, exponents), scale + lower
 
 
 def base_weights(

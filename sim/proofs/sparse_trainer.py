@@ -22,7 +22,8 @@ SMALL = SparseTrainerConfig(
     activation_width=3, value_width=5, number_width=3, most_shift=3, address_bits=5, burst=4,
     drain_cycles=2, timeout_cycles=7,
 )  # fmt: skip
-SCALED = replace(SMALL, decode="trellis")
+#: Of two beats a row at most, too.
+SCALED = replace(SMALL, decode="trellis", columns=9, address_bits=6)
 
 
 def bursts(dut: WeightReader) -> Module:
@@ -113,6 +114,7 @@ def _scales(m, dut: WeightReader, inside, begun, came):
         Assert(begun | ((level == 0) & (count == 0) & (taken == 0))),
         Assert(~begun | (2 * level + count + taken == 2 * came)),
         Assert(count <= 2),
+        Assert(inside["scales.inner_level"] <= (dut.config.columns + 1) // 2),
     ]
     with m.If(past(m, dut.o_scales.valid & ~dut.o_scales.ready & ~dut.start)):
         m.d.comb += Assert(dut.o_scales.valid)
