@@ -77,6 +77,7 @@ class LayerWalk(wiring.Component):
             command.kind.eq(self.kind),
             command.rows.eq(layer.rows),
             command.columns.eq(layer.columns),
+            *([command.plain.eq(layer.plain)] if self.config.gemv.decode == "seedlm" else []),
             command.first.eq(layer.first),
             command.count.eq(layer.entries),
             command.shift.eq(layer.sparse_shift),
@@ -86,8 +87,6 @@ class LayerWalk(wiring.Component):
             command.seed.eq(self.seed + self.index),
             command.gain.eq(self.gain),
         ]
-        if self.config.gemv.decode == "seedlm":
-            m.d.comb += command.plain.eq(layer.plain)
         with m.If(self.kind == _KINDS["update"]):
             m.d.comb += command.shift.eq(layer.update_shift)
         with m.FSM():
