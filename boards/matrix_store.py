@@ -6,9 +6,11 @@ from amaranth.lib.wiring import In, Out
 
 from seedbed.boards.streams import Input, beat_layout
 from seedbed.hw.memory.memory_port import pass_memory, user_members
+from seedbed.hw.products.gemv_layouts import scale_layout
 from seedbed.spec import SdramConfig
+from seedbed.spec.gemv import MANTISSA_BITS
 
-__all__ = ["MatrixStore", "add_store", "rows_layout"]
+__all__ = ["MatrixStore", "RowScales", "add_store", "rows_layout"]
 
 #: Beats of a burst that is read.
 BURST = 256
@@ -134,6 +136,61 @@ class MatrixStore(wiring.Component):
                 with m.If((left == 0) | (self.stop & ~command.valid & (left == asked))):
                     m.next = "IDLE"
         m.d.comb += self.busy.eq(~machine.ongoing("IDLE"))
+        return m
+
+
+class RowScales(wiring.Component):
+    """Takes the first beat of each row as its scale: mantissa and exponent, a byte each.
+
+    Parameters
+    ----------
+    memory
+        The memory, :class:`~seedbed.spec.SdramConfig`.
+
+    Members
+    -------
+    i : In(stream of struct)
+        Rows of a :class:`MatrixStore`.
+    clear : In(1)
+        The next beat is a row's first, and no scale is stored.
+    o : Out(stream of struct)
+        The rows without their first beats.
+    o_scales : Out(stream of :func:`~seedbed.hw.products.gemv_layouts.scale_layout`)
+        Their scales. The next row's first beat waits for the transfer.
+    """
+
+    def __init__(self, memory: SdramConfig):
+        beat = data.StructLayout({"data": memory.beat_bits, "last": 1})
+        super().__init__(
+            {
+                "i": In(stream.Signature(beat)),
+                "clear": In(1),
+                "o": Out(stream.Signature(beat)),
+                "o_scales": Out(stream.Signature(scale_layout())),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        rows, scale = self.i, self.o_scales
+        first = Signal(init=1)
+        m.d.comb += [
+            self.o.payload.eq(rows.payload),
+            self.o.valid.eq(rows.valid & ~first),
+            rows.ready.eq(Mux(first, ~scale.valid, self.o.ready)),
+        ]
+        with m.If(scale.ready):
+            m.d.sync += scale.valid.eq(0)
+        with m.If(rows.valid & rows.ready):
+            m.d.sync += first.eq(rows.payload.last)
+            with m.If(first):
+                m.d.sync += [
+                    scale.valid.eq(1),
+                    scale.payload.mantissa.eq(rows.payload.data),
+                    scale.payload.exponent.eq(rows.payload.data[MANTISSA_BITS:]),
+                ]
+        with m.If(self.clear):
+            m.d.sync += [first.eq(1), scale.valid.eq(0)]
         return m
 
 

@@ -79,9 +79,7 @@ def trellis_base(
     return pack(config, symbols, mantissas, exponents), scale + lower
 
 
-def base_weights(
-    code: SeedlmConfig | TrellisConfig, base: np.ndarray, columns: int
-) -> np.ndarray:
+def base_weights(code: SeedlmConfig | TrellisConfig, base: np.ndarray, columns: int) -> np.ndarray:
     """Return packed weights as the integers of which sums are made, int64 (rows, columns).
 
     ``base``: blocks (rows, blocks a row) or, of a trellis code, rows as :func:`trellis_base` gives

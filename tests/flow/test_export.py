@@ -31,6 +31,7 @@ TRAINER = ["layers=3", "columns=20", "classes=5", "entries=16", "batch=4", "beat
 TRAINER = [word for each in TRAINER for word in ("--set", each)] + ["--count", "3"]
 #: Blocks of 17 bits: three of them in 64.
 SMALL = ["--block", "4", "--latent", "2", "--width", "5"]
+TRELLIS = ["--format", "trellis", "--state-bits", "8"]
 GEMV = ["--core", "gemv", "--set", "beat_bits=64", "--set", "columns=64", "--set", "row_width=8"]
 
 
@@ -47,6 +48,7 @@ def files(tmp_path_factory):
         name: ["compress", "float.safetensors", f"{name}.safetensors", *words, "--jobs", "1"]
         for name, words in {
             "seedlm": SMALL, "lut4": ["--format", "lut4"], "groups": ["--format", "groups"],
+            "trellis": [*TRELLIS, "--bits", "3"],
         }.items()
     }  # fmt: skip
     rng = np.random.default_rng(2)
@@ -60,6 +62,8 @@ def files(tmp_path_factory):
     run["kept"] = ["compress", "mlp.safetensors", "kept.safetensors", *SMALL, "--jobs", "1"]
     run["base"] = [*run["kept"][:2], "base.safetensors", *run["kept"][3:]]
     run["kept"] += ["--keep", "mask.safetensors"]
+    run["trained"] = [*run["kept"][:2], "trained.safetensors", *TRELLIS, "--jobs", "1"]
+    run["trained"] += ["--bits", "4", "--keep", "mask.safetensors"]
     for words in run.values():
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)
@@ -74,14 +78,18 @@ def files(tmp_path_factory):
 EXPORTS = {
     "gemv seedlm": ["seedlm.safetensors", *GEMV],
     "gemv lut4": ["lut4.safetensors", *GEMV],
+    "gemv trellis": ["trellis.safetensors", *GEMV],
+    "gemv trellis, vectors": ["trellis.safetensors", *GEMV, "--set", "vectors=4"],
     "gemv plain": ["groups.safetensors", *GEMV, "--set", "plain_width=9"],
     "gemv float": ["float.safetensors", *GEMV, "--set", "decode=seedlm"],
     "gemv vectors": ["seedlm.safetensors", *GEMV, "--set", "vectors=2"],
     "seedlm_decompress": ["seedlm.safetensors", "--core", "seedlm_decompress"],
+    "trellis_decompress": ["trellis.safetensors", "--core", "trellis_decompress"],
     "lut_dequantize": ["lut4.safetensors", "--core", "lut_dequantize", "--set", "lanes=5"],
     "zo_trainer": ["net.safetensors", "--core", "zo_trainer", *NETWORK],
     "instantft": ["net.safetensors", "--core", "instantft", *NETWORK, "--set", "entries=4"],
     "sparse_trainer": ["kept.safetensors", "--core", "sparse_trainer", *TRAINER],
+    "sparse_trainer trellis": ["trained.safetensors", "--core", "sparse_trainer", *TRAINER],
     "prng_pool": ["--core", "prng_pool", "--set", "size=95", "--count", "20"],
     "lfsr": ["--core", "lfsr", "--set", "width=11", "--seed", "77"],
     "urng_array serial": ["--core", "urng_array", "--set", "lanes=7"],
@@ -223,12 +231,14 @@ def gemv(files):
     lengths[0], lengths[-1] = c["FIRST_ROW_BEATS"], c["LAST_ROW_BEATS"]
     weights, vector, sums = (files[name] for name in ("weights", "vector", "sums"))
     shape = [([c["COLUMNS"]], c["COLUMNS_BITS"]), ([c["ROWS"]], c["ROWS_BITS"])]
-    packed = not c["PLAIN"] and "lut4" not in files.document["notes"][0]
-    if packed or "float" in files.document["notes"][0]:
+    _, config = configured(files.folder, "gemv")
+    if config.decode == "seedlm":
         shape.append(([c["PLAIN"]], 1))
     rows = len(sums[0])
+    scales = {"i_scales": files["scales"][0]} if config.decode == "trellis" else {}
     return Phase(
-        inputs={
+        inputs=scales
+        | {
             "i": joined([*shape, ([0], 1)]),
             "i_weights": joined([weights, (ends(lengths), 1)]),
             "i_vector": joined([vector, (ends([len(vector[0])]), 1)]),
@@ -242,6 +252,14 @@ def seedlm_decompress(files):
     return Phase(
         inputs={"i": joined([files["blocks"], last])},
         outputs={"o": joined([files["weights"], files["exponents"], last])},
+    )
+
+
+def trellis_decompress(files):
+    last = ends([files.constants["ROW_BEATS"]] * files.constants["ROWS"]), 1
+    return Phase(
+        inputs={"i": joined([files["symbols"], last])},
+        outputs={"o": joined([files["weights"], last])},
     )
 
 
@@ -404,6 +422,7 @@ def perturbation(files):
 
 PHASES = {
     "gemv": gemv, "seedlm_decompress": seedlm_decompress, "lut_dequantize": lut_dequantize,
+    "trellis_decompress": trellis_decompress,
     "zo_trainer": zo_trainer, "instantft": instantft, "sparse_trainer": sparse_trainer,
     "prng_pool": prng_pool, "lfsr": lfsr, "urng_array": lanes_of_seeds("i_seeds", "seeds"),
     "lutopt": lanes_of_seeds("i_state", "state"), "perturbation": perturbation,

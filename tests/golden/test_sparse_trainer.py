@@ -244,7 +244,10 @@ def test_the_memory_holds_scales_between_biases_and_rows_of_a_trellis_code():
     [
         (lambda base: base[:, 1:], "a row of 20 columns must have 10 bytes, not uint8 .*9"),
         (lambda base: base.astype(np.int64), "a row of 20 columns must have 10 bytes, not int64"),
-        (lambda base: base * 0 + np.uint8(8), r"exponents must be a whole number in -8\.\.7, not 8"),
+        (
+            lambda base: base * 0 + np.uint8(8),
+            r"exponents must be a whole number in -8\.\.7, not 8",
+        ),
     ],
 )
 def test_refuses_rows_that_are_no_trellis_code(damage, sentence):
