@@ -11,6 +11,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from seedbed.flow.cores import networks, registry, settings
+from seedbed.flow.emit.verilog import write
 from seedbed.flow.export import exporters
 from seedbed.golden.network import init
 from seedbed.hw.adapters import instantft as instantft_hw
@@ -21,6 +22,9 @@ from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases import sparse_trainer as trainer_case
 from seedbed.sim.cases import zo_trainer as zo_case
 from seedbed.sim.harness import Stalls, simulate
+from seedbed.sim.job import Act, Memory, check
+from seedbed.sim.payloads import words as as_words
+from seedbed.sim.verilog.cosim import Bench, Cosim
 from seedbed.spec import DenseLayer
 from seedbed.spec.instantft import INSTANTFT_KINDS
 from seedbed.spec.network import TINY
@@ -441,6 +445,36 @@ def test_the_core_gives_what_is_exported(name, exported, tmp_path):
     simulate(core.component(config), case, stalls=Stalls.NONE, seed=1)
 
 
+@pytest.mark.parametrize("name", ["gemv trellis", "trellis_decompress", "sparse_trainer trellis"])
+def test_the_emitted_verilog_gives_what_is_exported(name, exported, tmp_path, kept):
+    """The files drive the core's Verilog, under Verilator."""
+    document, _ = exported(EXPORTS[name])
+    core, config = configured(tmp_path / "out", document["core"])
+    params = settings.read(core, [], tmp_path / "out" / f"{core.name}.toml")
+    files = Files(tmp_path / "out", core.name, document)
+    found = PHASES[core.name](files)
+    has_memory = "memory" in document["memories"]
+    bench = Bench(core.signature(config), page=config.page if has_memory else 0)
+
+    def payloads(ports):
+        return {
+            port: as_words(beats, bench.layouts[port])
+            for port, beats in ports.items()
+            if port not in ("i_read", "o_command")
+        }
+
+    acts = [
+        Act(name=f"{k}", inputs=payloads(phase.inputs), outputs=payloads(phase.outputs))
+        for k, phase in enumerate(found if isinstance(found, list) else [found])
+    ]
+    verilog = write(core, params, tmp_path, kept=kept)
+    with Cosim(bench.executable(verilog, core.name, build=kept), bench) as process:
+        if has_memory:
+            cells, width = files["memory"]
+            process.fill(Memory(), len(cells), as_words(cells, width))
+        check(acts, process.run_all(acts, settle=16)[0])
+
+
 def test_every_core_with_an_export_is_tested():
     assert {name.split()[0] for name in EXPORTS} == set(exporters.EXPORTERS) == set(PHASES)
 
@@ -462,7 +496,9 @@ def test_the_beats_are_the_rows_of_the_packed_file(exported, files, tmp_path):
     assert bits.bit_length() <= 7 * 17
 
 
-@pytest.mark.parametrize("name", ["gemv seedlm", "gemv lut4", "gemv plain", "gemv float"])
+@pytest.mark.parametrize(
+    "name", ["gemv seedlm", "gemv lut4", "gemv trellis", "gemv plain", "gemv float"]
+)
 def test_a_sum_is_worth_what_the_files_say(name, exported, files, tmp_path, called):
     document, _ = exported(EXPORTS[name])
     c, folder = document["constants"], tmp_path / "out"
@@ -473,6 +509,9 @@ def test_a_sum_is_worth_what_the_files_say(name, exported, files, tmp_path, call
     x, y = np.load(folder / "gemv_x.npy"), np.load(folder / "gemv_y.npy")
     product = y * 2.0 ** c["SCALE"] / c["DIVISOR"]
     wanted = load_file(source)["w"].astype(np.float64) @ x
+    if name == "gemv trellis":
+        assert np.array_equal(product, wanted)
+        return
     rounded = 2.0**-7 if name == "gemv plain" else 2.0**-15 if name == "gemv float" else 2.0**-20
     assert np.abs(product - wanted).max() < rounded * np.abs(x).sum()
 
@@ -535,6 +574,14 @@ def test_integers_fill_their_bits(width):
          "lut4.safetensors: tensor 'w' has levels of 14 bits, not 6"),
         (["lut4.safetensors", "--core", "seedlm_decompress"],
          "lut4.safetensors: tensor 'w' is not in SeedLM's blocks, but in lut4"),
+        (["lut4.safetensors", "--core", "trellis_decompress"],
+         "lut4.safetensors: tensor 'w' is not in a trellis code, but in lut4"),
+        (["seedlm.safetensors", "--core", "gemv", "--set", "decode=trellis"],
+         "seedlm.safetensors: tensor 'w' is not in a trellis code, but in seedlm"),
+        (["trellis.safetensors", "--core", "gemv", "--set", "bits=4"],
+         "trellis.safetensors: tensor 'w' has a code of bits=3, not 4"),
+        (["trained.safetensors", "--core", "sparse_trainer", "--set", "decode=seedlm"],
+         "trained.safetensors: tensor 'fc1.weight' is in trellis: decode must not be seedlm"),
         (["seedlm.safetensors", *GEMV, "--set", "entries=8"],
          "entries must be default, without a side path, not 8"),
         (["seedlm.safetensors", *GEMV, "--vector", "x.npy"],
@@ -612,18 +659,29 @@ def test_kept_weights_are_refused_where_they_would_be_lost(files, tmp_path, call
     assert called(["export", "kept.safetensors", *plain], tmp_path)[0] == 0
 
 
-def test_the_logits_of_a_trainer_are_those_of_its_network(exported, files, tmp_path, called):
+@pytest.mark.parametrize(
+    ("name", "packed"),
+    [
+        ("sparse_trainer", ("base", "kept")),
+        ("sparse_trainer trellis", ("trained", "trained")),
+    ],
+)
+def test_the_logits_of_a_trainer_are_those_of_its_network(
+    name, packed, exported, files, tmp_path, called
+):
     """The integers are rounded; the network is that of 'decompress', kept weights included."""
-    document, _ = exported(EXPORTS["sparse_trainer"])
+    document, _ = exported(EXPORTS[name])
     c = document["constants"]
     weights = []
-    for name in ("base", "kept"):
+    for name in packed:
         path = str(files / f"{name}.safetensors")
-        assert called(["decompress", path, f"{name}.safetensors"], tmp_path)[0] == 0
+        assert called(["decompress", path, f"{name}.safetensors", "--force"], tmp_path)[0] == 0
         weights.append(load_file(tmp_path / f"{name}.safetensors"))
     base, kept = weights
-    # A sum of blocks is scaled by 2^(B - 1), not by 2^(B - 1) - 1: B is 5.
-    network = {name: kept[name] - base[name].astype(np.float64) / 16 for name in base}
+    # A sum of blocks is scaled by 2^(B - 1), not by 2^(B - 1) - 1: B is 5. A trellis code has no
+    # divisor.
+    share = 0 if packed[0] == packed[1] else 1 / 16
+    network = {name: kept[name] - share * base[name].astype(np.float64) for name in base}
     x = np.load(tmp_path / "out/sparse_trainer_x.npy") * 2.0 ** c["SAMPLE_SCALE"]
     hidden = np.maximum(x @ network["fc1.weight"].T + kept["fc1.bias"], 0)
     wanted = hidden @ network["fc2.weight"].T
