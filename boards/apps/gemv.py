@@ -32,8 +32,11 @@ MEMORY = SdramConfig(beat_bits=32)
 CONFIG = GemvConfig(beat_bits=32, columns=2048, row_width=24)
 #: Configurations, by the format of the matrix and its bits, and that of each board. Of 2 bits, the
 #: memory gives the most weights a cycle.
-VARIANTS = {"seedlm": CONFIG} | {
-    f"trellis{bits}": replace(CONFIG, decode="trellis", bits=bits) for bits in (4, 3, 2)
+VARIANTS = {
+    "seedlm": CONFIG,
+    "trellis4": replace(CONFIG, decode="trellis", bits=4),
+    "trellis3": replace(CONFIG, decode="trellis", bits=3),
+    "trellis2": replace(CONFIG, decode="trellis", bits=2),
 }
 BOARDS = dict.fromkeys(platforms.BOARDS, "seedlm")
 #: Results that are stored until the host has them: with more rows, the engine waits for the host.
