@@ -181,6 +181,12 @@ def test_products_of_a_trellis_code_are_those_of_the_model(trellis_board):
         assert 1200 < cycles < 1200 + 90
         assert printed(device, TRELLIS, rows=5, columns=1, vectors=1)
         assert printed(device, TRELLIS, rows=1, columns=2048, vectors=1, seed=7)
+        # A job that is ended in its vector leaves no scale behind.
+        device.write("product", 1)
+        device.send([1, 2, 3])
+        text = printed(device, TRELLIS, rows=5, columns=40, vectors=1)
+        assert "an earlier job was ended" in text
+        assert "product as in the model" in text
 
 
 def test_a_matrix_of_a_trellis_code_is_multiplied(trellis_board, tmp_path, called):
