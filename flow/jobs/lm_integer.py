@@ -36,8 +36,9 @@ PACKINGS: dict[str, Config] = {"seedlm": SEEDLM[BITS], "trellis": TrellisConfig(
 SUMMED = 4
 #: The embedding is stored transposed: its products have a vector that selects a character.
 EMBEDDING = MATRICES[0]
-#: The step of a perturbation; the range of kept values is so many times the largest difference.
-EPS, ROOM = 1e-2, 4
+#: The step of a perturbation; the range of kept values is so many times the largest difference. It
+#: is less, but at least the second number, where the step would be greater otherwise.
+EPS, ROOM, LEAST_ROOM = 1e-2, 4, 1.25
 #: The last of so many parts of a text's lines is held out.
 HELD_OUT = 4
 
@@ -110,8 +111,9 @@ def _with_entries(
     whose range has room for the differences.
     """
     whole = round(log2(EPS / (deviation(sparse) * matrix.unit)))
-    peak = ROOM * float(np.abs(differences).max(initial=0)) / matrix.unit
-    least = max(0, frexp(peak)[1] - (sparse.value_width - 1), whole - MOST_SCALE)
+    peak = float(np.abs(differences).max(initial=0)) / matrix.unit
+    wide, narrow = (frexp(room * peak)[1] - (sparse.value_width - 1) for room in (ROOM, LEAST_ROOM))
+    least = max(0, min(wide, max(whole, narrow)), whole - MOST_SCALE)
     shift = min(least, sparse.most_shift)
     half = 1 << (sparse.value_width - 1)
     values = (
