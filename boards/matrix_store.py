@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect
 
 from seedbed.boards.streams import Input, beat_layout
 from seedbed.hw.memory.memory_port import pass_memory, user_members
@@ -10,7 +10,7 @@ from seedbed.hw.products.gemv_layouts import scale_layout
 from seedbed.spec import SdramConfig
 from seedbed.spec.gemv import MANTISSA_BITS
 
-__all__ = ["MatrixStore", "RowScales", "add_store", "rows_layout"]
+__all__ = ["MatrixStore", "RowScales", "add_store", "feed_rows", "rows_layout"]
 
 #: Beats of a burst that is read.
 BURST = 256
@@ -198,6 +198,18 @@ def rows_layout(memory: SdramConfig) -> data.StructLayout:
     """Return the layout of a matrix to read, see :class:`MatrixStore`."""
     count = memory.address_bits + 1
     return data.StructLayout({"address": memory.address_bits, "beats": count, "row_beats": count})
+
+
+def feed_rows(m, memory: SdramConfig, store: MatrixStore, engine) -> None:
+    """Connect the rows of a matrix store to an engine, and their scales if it takes any."""
+    if not engine.config.trellis:
+        connect(m, store.o, engine.i_weights)
+        return
+    m.submodules.scales = scales = RowScales(memory)
+    connect(m, store.o, scales.i)
+    connect(m, scales.o, engine.i_weights)
+    connect(m, scales.o_scales, engine.i_scales)
+    m.d.comb += scales.clear.eq(store.stop)
 
 
 def add_store(m, app, memory: SdramConfig) -> MatrixStore:

@@ -17,7 +17,17 @@ from seedbed.golden.gemv import Gemv, trellis_base
 from seedbed.spec import GemvConfig
 from seedbed.spec.gemv import MANTISSA_BITS, SCALE_BITS
 
-__all__ = ["PackedMatrix"]
+__all__ = ["PackedMatrix", "scaled_rows"]
+
+
+def scaled_rows(base: np.ndarray, beats: np.ndarray) -> np.ndarray:
+    """Return beats of rows of a trellis code, uint8 (rows, beats, bytes), after their scales.
+
+    ``base`` are the rows as :func:`~seedbed.golden.gemv.base_weights` takes them.
+    """
+    scales = np.zeros_like(beats[:, :1])
+    scales[:, 0, : SCALE_BITS // 8] = base[:, : SCALE_BITS // 8]
+    return np.concatenate([scales, beats], axis=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,11 +103,7 @@ class PackedMatrix:
         A row of a trellis code begins with a beat of its scale.
         """
         beats = Gemv(self.config).base_beats(self.base, self.columns)
-        if not self.config.trellis:
-            return beats
-        scales = np.zeros((self.rows, 1, beats.shape[-1]), np.uint8)
-        scales[:, 0, : SCALE_BITS // 8] = self.base[:, : SCALE_BITS // 8]
-        return np.concatenate([scales, beats], axis=1)
+        return scaled_rows(self.base, beats) if self.config.trellis else beats
 
     def product(self, x: np.ndarray) -> np.ndarray:
         """Return the sums of all rows, int64, as the model computes them."""

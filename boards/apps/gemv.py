@@ -8,12 +8,11 @@ import numpy as np
 import typer
 from amaranth.hdl import Module, Signal
 from amaranth.lib import fifo, wiring
-from amaranth.lib.wiring import connect
 from rich.console import Console
 
 from seedbed.boards import platforms
 from seedbed.boards.device import Device
-from seedbed.boards.matrix_store import RowScales, add_store
+from seedbed.boards.matrix_store import add_store, feed_rows
 from seedbed.boards.memory import MEMORY_REGISTERS, memory_ports, require_memory
 from seedbed.boards.packed_matrix import PackedMatrix
 from seedbed.boards.registers import Register, ports
@@ -139,14 +138,7 @@ class Top(wiring.Component):
         control = self.control
         m.submodules.results = results = fifo.SyncFIFOBuffered(width=64, depth=RESULTS)
         high = Signal()
-        if self.config.trellis:
-            m.submodules.scales = scales = RowScales(MEMORY)
-            connect(m, store.o, scales.i)
-            connect(m, scales.o, engine.i_weights)
-            connect(m, scales.o_scales, engine.i_scales)
-            m.d.comb += scales.clear.eq(store.stop)
-        else:
-            connect(m, store.o, engine.i_weights)
+        feed_rows(m, MEMORY, store, engine)
         m.d.comb += [
             store.i.payload.address.eq(control.address),
             store.i.payload.beats.eq(control.beats),
