@@ -7,13 +7,15 @@ import numpy as np
 
 from seedbed.boards.device import Device
 from seedbed.boards.matrix_commands import SUM_BITS, command_layout, end_layout
+from seedbed.boards.packed_matrix import scaled_rows
 from seedbed.boards.stream_job import exchange, places, require_job, start
 from seedbed.boards.streams import OUTPUT_BITS, Input, Output, packet
 from seedbed.golden.kept_matrix import KeptMatrix
 from seedbed.hw.products.gemv_layouts import vector_layout
 from seedbed.hw.products.sparse_layouts import entry_layout
 from seedbed.sim.harness import Mismatch
-from seedbed.sim.jobs.checked_matrices import CheckedMatrices, row_beats
+from seedbed.sim.jobs.checked_matrices import CheckedMatrices
+from seedbed.sim.jobs.checked_matrices import row_beats as beats_of_weights
 from seedbed.sim.payloads import pack, unpack
 from seedbed.spec import GEMV_STATUS, SPARSE_MAC_KINDS, GemvConfig, SdramConfig
 
@@ -43,6 +45,11 @@ def outputs(config: GemvConfig) -> tuple[Output, ...]:
         Output("value", config.value_width),
         Output("end", end_layout().size),
     )
+
+
+def row_beats(config: GemvConfig, of: KeptMatrix) -> int:
+    """Return the beats of a row in the memory: of a trellis code, with that of its scale."""
+    return beats_of_weights(config, of) + (config.trellis is not None)
 
 
 def require_fit(
@@ -119,7 +126,10 @@ class BoardMatrices(CheckedMatrices):
 
     def _load(self, name: str) -> list[np.ndarray]:
         """Return the packets that store a matrix and its entries."""
-        parts = [packet(self._ports, "matrix", self._beats(name).tobytes(), self._address[name])]
+        beats = self._beats(name)
+        if self._core.trellis:
+            beats = scaled_rows(self.matrices[name].fields, beats)
+        parts = [packet(self._ports, "matrix", beats.tobytes(), self._address[name])]
         if len(self.matrices[name].entries):
             parts += [
                 self._packet(name, _LOAD, {}),

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from seedbed.boards.matrix_store import rows_layout
 from seedbed.hw.products import gemv_layouts
 from seedbed.hw.products.gemv import Gemv
-from seedbed.hw.products.gemv_layouts import vector_layout, weights_layout
+from seedbed.hw.products.gemv_layouts import scale_layout, vector_layout, weights_layout
 from seedbed.hw.products.sparse_layouts import entry_layout
 from seedbed.spec import SPARSE_MAC_KINDS, GemvConfig, SdramConfig
 
@@ -49,8 +49,8 @@ class MatrixCommands(wiring.Component):
         A command of the engine, the matrix of a product as in
         :class:`~seedbed.boards.matrix_store.MatrixStore`, and ``most``: sums of how many vectors
         are sent.
-    i_vector, i_entries, i_weights : In(stream of struct)
-        Those of the engine.
+    i_vector, i_entries, i_weights, i_scales : In(stream of struct)
+        Those of the engine; scales with a trellis code only.
     o_matrix : Out(stream of struct)
         The matrix of a product.
     reading, memory_error : In(1)
@@ -70,6 +70,7 @@ class MatrixCommands(wiring.Component):
     def __init__(self, config: GemvConfig, memory: SdramConfig):
         assert config.sparse
         self.config, self.memory = config, memory
+        scales = {"i_scales": In(stream.Signature(scale_layout()))} if config.trellis else {}
         super().__init__(
             {
                 "i": In(stream.Signature(command_layout(config, memory))),
@@ -83,13 +84,15 @@ class MatrixCommands(wiring.Component):
                 "o_value": Out(stream.Signature(config.value_width)),
                 "o_end": Out(stream.Signature(end_layout())),
                 "cycles": Out(32),
+                **scales,
             }
         )
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.core = core = Gemv(self.config)
-        for name in ("i_vector", "i_entries", "i_weights"):
+        scales = ["i_scales"] * (self.config.trellis is not None)
+        for name in ("i_vector", "i_entries", "i_weights", *scales):
             connect(m, flipped(getattr(self, name)), getattr(core, name))
         command, result = self.i.payload, core.o.payload
         product, most = Signal(), Signal.like(command.most)

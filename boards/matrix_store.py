@@ -2,13 +2,15 @@
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect
 
 from seedbed.boards.streams import Input, beat_layout
 from seedbed.hw.memory.memory_port import pass_memory, user_members
+from seedbed.hw.products.gemv_layouts import scale_layout
 from seedbed.spec import SdramConfig
+from seedbed.spec.gemv import MANTISSA_BITS
 
-__all__ = ["MatrixStore", "add_store", "rows_layout"]
+__all__ = ["MatrixStore", "RowScales", "add_store", "feed_rows", "rows_layout"]
 
 #: Beats of a burst that is read.
 BURST = 256
@@ -137,10 +139,77 @@ class MatrixStore(wiring.Component):
         return m
 
 
+class RowScales(wiring.Component):
+    """Takes the first beat of each row as its scale: mantissa and exponent, a byte each.
+
+    Parameters
+    ----------
+    memory
+        The memory, :class:`~seedbed.spec.SdramConfig`.
+
+    Members
+    -------
+    i : In(stream of struct)
+        Rows of a :class:`MatrixStore`.
+    clear : In(1)
+        The next beat is a row's first, and no scale is stored.
+    o : Out(stream of struct)
+        The rows without their first beats.
+    o_scales : Out(stream of :func:`~seedbed.hw.products.gemv_layouts.scale_layout`)
+        Their scales. The next row's first beat waits for the transfer.
+    """
+
+    def __init__(self, memory: SdramConfig):
+        beat = data.StructLayout({"data": memory.beat_bits, "last": 1})
+        super().__init__(
+            {
+                "i": In(stream.Signature(beat)),
+                "clear": In(1),
+                "o": Out(stream.Signature(beat)),
+                "o_scales": Out(stream.Signature(scale_layout())),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        rows, scale = self.i, self.o_scales
+        first = Signal(init=1)
+        m.d.comb += [
+            self.o.payload.eq(rows.payload),
+            self.o.valid.eq(rows.valid & ~first),
+            rows.ready.eq(Mux(first, ~scale.valid, self.o.ready)),
+        ]
+        with m.If(scale.ready):
+            m.d.sync += scale.valid.eq(0)
+        with m.If(rows.valid & rows.ready):
+            m.d.sync += first.eq(rows.payload.last)
+            with m.If(first):
+                m.d.sync += [
+                    scale.valid.eq(1),
+                    scale.payload.mantissa.eq(rows.payload.data),
+                    scale.payload.exponent.eq(rows.payload.data[MANTISSA_BITS:]),
+                ]
+        with m.If(self.clear):
+            m.d.sync += [first.eq(1), scale.valid.eq(0)]
+        return m
+
+
 def rows_layout(memory: SdramConfig) -> data.StructLayout:
     """Return the layout of a matrix to read, see :class:`MatrixStore`."""
     count = memory.address_bits + 1
     return data.StructLayout({"address": memory.address_bits, "beats": count, "row_beats": count})
+
+
+def feed_rows(m, memory: SdramConfig, store: MatrixStore, engine) -> None:
+    """Connect the rows of a matrix store to an engine, and their scales if it takes any."""
+    if not engine.config.trellis:
+        connect(m, store.o, engine.i_weights)
+        return
+    m.submodules.scales = scales = RowScales(memory)
+    connect(m, store.o, scales.i)
+    connect(m, scales.o, engine.i_weights)
+    connect(m, scales.o_scales, engine.i_scales)
+    m.d.comb += scales.clear.eq(store.stop)
 
 
 def add_store(m, app, memory: SdramConfig) -> MatrixStore:

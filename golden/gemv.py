@@ -7,13 +7,15 @@ from seedbed.golden.checks import require_integers
 from seedbed.golden.lut_dequantize import dequantize
 from seedbed.golden.mac_array import wrap
 from seedbed.golden.sparse_mac import SparseMac
-from seedbed.golden.trellis import states, unpack, values
-from seedbed.spec import GemvConfig, TrellisConfig
+from seedbed.golden.trellis import pack, states, unpack, values
+from seedbed.spec import GemvConfig, SeedlmConfig, TrellisConfig
 from seedbed.spec.gemv import EXPONENT_BITS, MANTISSA_BITS
 from seedbed.spec.lut_dequantize import LEVELS
 
-__all__ = ["Gemv", "lut4_rows", "trellis_rows"]
+__all__ = ["Gemv", "base_weights", "lut4_rows", "trellis_base", "trellis_rows"]
 
+#: Fraction bits of a weight of a trellis code as an integer, about those of SeedLM's.
+FRACTION = 24
 #: Blocks or plain weights per chunk: bounds the memory.
 CHUNK = 1 << 16
 
@@ -57,6 +59,48 @@ def trellis_rows(
     below = (-highest - 1 - exponents).clip(0, MANTISSA_BITS + 1)
     mantissas = mantissas + (1 << below >> 1) >> below
     return symbols, mantissas, exponents.clip(-highest - 1, highest), scale
+
+
+def trellis_base(
+    config: TrellisConfig, raw: np.ndarray, columns: int, scale: int = 0
+) -> tuple[np.ndarray, int]:
+    """Return packed rows whose exponents are -8 .. 7, and the exponent of all weights.
+
+    ``raw`` is that of :func:`trellis_rows`, in units of 2^scale. All exponents are as low as -8
+    allows, but a weight as an integer keeps :data:`FRACTION` fraction bits if it has them: kept
+    values are added to it with a left shift.
+    """
+    symbols, mantissas, exponents, more = trellis_rows(config, raw, columns)
+    scale += more
+    half = 1 << (EXPONENT_BITS - 1)
+    room = int(exponents[mantissas > 0].min(initial=half - 1)) + half
+    lower = max(0, min(room, half - scale - FRACTION))
+    exponents = (exponents - lower).clip(-half)
+    return pack(config, symbols, mantissas, exponents), scale + lower
+
+
+def base_weights(code: SeedlmConfig | TrellisConfig, base: np.ndarray, columns: int) -> np.ndarray:
+    """Return packed weights as the integers of which sums are made, int64 (rows, columns).
+
+    ``base``: blocks (rows, blocks a row) or, of a trellis code, rows as :func:`trellis_base` gives
+    them. Raises ``ValueError`` for other rows.
+    """
+    if isinstance(code, SeedlmConfig):
+        seeds, exponents, coefficients = seedlm.unpack(code, base)
+        weights = seedlm.sums(code, seeds, coefficients)
+        weights <<= exponents.astype(np.int64)[..., None] + 8
+        return weights.reshape(len(base), -1)[:, :columns]
+    octets = code.header + -(-columns * code.bits // 8)
+    if base.dtype != np.uint8 or base.shape[1:] != (octets,):
+        raise ValueError(
+            f"a row of {columns} columns must have {octets} bytes, not {base.dtype} of the shape "
+            f"{base.shape[1:]}"
+        )
+    symbols, mantissas, exponents = unpack(code, base, columns)
+    half = 1 << (EXPONENT_BITS - 1)
+    exponents = require_integers("exponents", exponents, -half, half - 1)
+    scales = mantissas.astype(np.int64) << (exponents + half)
+    return values(code, states(code, symbols)) * scales[:, None]
 
 
 class Gemv:
@@ -175,6 +219,15 @@ class Gemv:
         config = self.config
         symbols = require_integers("symbols", symbols, 0, (1 << config.bits) - 1)
         return self._beats(symbols.astype(np.int64), config.bits, config.lanes)
+
+    def base_beats(self, base: np.ndarray, columns: int, *, plain: bool = False) -> np.ndarray:
+        """Return plain weights, or what :func:`base_weights` takes, like :meth:`packed_beats`."""
+        if plain:
+            return self.plain_beats(base)
+        if not self.config.trellis:
+            return self.packed_beats(base)
+        symbols, _, _ = unpack(self.config.trellis, base, columns)
+        return self.trellis_beats(symbols)
 
     def lut4_beats(
         self, codes: np.ndarray, levels: np.ndarray, exponents: np.ndarray

@@ -215,7 +215,9 @@ class IntegerLanguageModel:
                 hs[t] = h
             parts.append(hs)
         q = np.concatenate(parts, axis=2)
-        scores = product("attention.weight", q.reshape(-1, q.shape[-1])).reshape(where.shape)
+        # The attention's one row may be the sum of several.
+        scores = product("attention.weight", q.reshape(-1, q.shape[-1])).sum(axis=1)
+        scores = scores.reshape(where.shape)
         points = known.shape[1]
         y = np.empty((*known.shape, q.shape[-1]), np.int64)
         for point in range(points):

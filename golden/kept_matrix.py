@@ -9,30 +9,32 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from seedbed.golden import seedlm
 from seedbed.golden.checks import require_integers
 from seedbed.golden.exact import DOUBLE
+from seedbed.golden.gemv import base_weights
 from seedbed.golden.mac_array import wrap
 from seedbed.golden.sparse_mac import SparseMac
-from seedbed.spec import SeedlmConfig, SparseMacConfig
+from seedbed.spec import SeedlmConfig, SparseMacConfig, TrellisConfig
 
 __all__ = ["ExactMatrix", "KeptMatrices", "KeptMatrix"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeptMatrix:
-    """A matrix of packed blocks or of plain weights, and its entries in the side path.
+    """A matrix of packed or of plain weights, and its entries in the side path.
 
     Parameters
     ----------
     fields
-        Packed blocks, uint64 (rows, ceil(columns / C)), or plain weights, int64 (rows, columns).
+        Packed blocks, uint64 (rows, ceil(columns / C)), rows of a trellis code, uint8 (rows,
+        bytes), or plain weights, int64 (rows, columns).
     columns
         Weights per row.
     plain
         Whether ``fields`` are plain weights.
     unit
-        The value of a dense weight of 1. A packed weight is S 2^(e + 8).
+        The value of a dense weight of 1. A packed weight is S 2^(e + 8), with a trellis code
+        w mantissa 2^(e + 8).
     entries
         (count, 3): row, column and value of each, sorted. A value of 1 is 2^``shift`` units.
     shift, scale
@@ -57,14 +59,9 @@ class KeptMatrix:
         """The value of a kept value of 1."""
         return float(np.ldexp(self.unit, self.shift))
 
-    def dense(self, block: SeedlmConfig) -> np.ndarray:
+    def dense(self, packing: SeedlmConfig | TrellisConfig) -> np.ndarray:
         """Return the dense weights, int64 (rows, columns)."""
-        if self.plain:
-            return self.fields
-        seeds, exponents, coefficients = seedlm.unpack(block, self.fields)
-        weights = seedlm.sums(block, seeds, coefficients)
-        weights <<= exponents.astype(np.int64)[..., None] + 8
-        return weights.reshape(self.rows, -1)[:, : self.columns]
+        return self.fields if self.plain else base_weights(packing, self.fields, self.columns)
 
 
 class ExactMatrix:
@@ -104,8 +101,8 @@ class KeptMatrices:
 
     Parameters
     ----------
-    block
-        Configuration of the packed blocks.
+    packing
+        Configuration of the packed weights.
     sparse
         Configuration of the side path.
     matrices
@@ -113,8 +110,9 @@ class KeptMatrices:
     """
 
     def __init__(
-        self, block: SeedlmConfig, sparse: SparseMacConfig, matrices: Mapping[str, KeptMatrix]
-    ):
+        self, packing: SeedlmConfig | TrellisConfig, sparse: SparseMacConfig,
+        matrices: Mapping[str, KeptMatrix],
+    ):  # fmt: skip
         self.config = sparse
         self.matrices = dict(matrices)
         self.values = {name: of.entries[:, 2].copy() for name, of in matrices.items()}
@@ -123,7 +121,7 @@ class KeptMatrices:
             n, status = self._sparse.first_error(of.entries, rows=of.rows, columns=of.columns)
             if status != "ok":
                 raise ValueError(f"entry {n} of {name!r} is not after the one before: {status}")
-        self._dense = {name: of.dense(block) for name, of in matrices.items()}
+        self._dense = {name: of.dense(packing) for name, of in matrices.items()}
         # The matrices with the perturbation that was last asked for.
         self._ready: dict[str, tuple[tuple[int, int], ExactMatrix]] = {}
 

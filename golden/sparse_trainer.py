@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from seedbed.golden import seedlm
 from seedbed.golden.checks import require_integers
 from seedbed.golden.fixed import rounded
-from seedbed.golden.gemv import Gemv
+from seedbed.golden.gemv import Gemv, base_weights
 from seedbed.golden.softmax_loss import SoftmaxLoss
 from seedbed.golden.sparse_mac import SparseMac
 from seedbed.spec.sparse_trainer import (
@@ -29,8 +28,9 @@ SEEDS = 1 << 32
 class Parameters:
     """What a layer has besides its row of the table.
 
-    ``base``: packed blocks (rows, blocks per row), or plain weights (rows, columns); ``biases``
-    (rows,); ``entries`` (count, 3): a row, a column and a value each, sorted.
+    ``base``: packed blocks (rows, blocks per row), rows of a trellis code, uint8 (rows, bytes), or
+    plain weights (rows, columns); ``biases`` (rows,); ``entries`` (count, 3): a row, a column and a
+    value each, sorted.
     """
 
     base: np.ndarray
@@ -100,10 +100,7 @@ class SparseTrainer:
             half = 1 << (self.config.plain_width - 1)
             weights = require_integers("weights", base, -half, half - 1)
         else:
-            seeds, exponents, coefficients = seedlm.unpack(self.config, base)
-            sums = seedlm.sums(self.config, seeds, coefficients)
-            weights = (sums << (exponents.astype(np.int64) + 8)[..., None]).reshape(len(base), -1)
-            weights = weights[:, : layer.columns]
+            weights = base_weights(self.config.gemv.packing, base, layer.columns)
         if weights.shape != (layer.rows, layer.columns):
             raise ValueError(
                 f"a layer of {layer.rows} x {layer.columns} must have as many weights, not "
@@ -125,9 +122,13 @@ class SparseTrainer:
             size = config.bias_beats(layer) * config.beat_biases
             biases = np.zeros(size, "<i4")
             biases[: layer.rows] = given.biases
-            beats = self._gemv.plain_beats if layer.plain else self._gemv.packed_beats
-            rows = beats(given.base).reshape(-1, config.beat_bytes)
-            raw = np.concatenate([biases.view(np.uint8).reshape(-1, config.beat_bytes), rows])
+            # The first two bytes of a row of a trellis code are its scale.
+            scales = np.zeros(config.scale_beats(layer) * config.beat_bytes, np.uint8)
+            if len(scales):
+                scales[: 2 * layer.rows] = given.base[:, :2].reshape(-1)
+            rows = self._gemv.base_beats(given.base, layer.columns, plain=layer.plain)
+            parts = biases.view(np.uint8), scales, rows
+            raw = np.concatenate([part.reshape(-1, config.beat_bytes) for part in parts])
             for k, beat in enumerate(raw):
                 found[layer.address + k] = int.from_bytes(beat.tobytes(), "little")
         return found

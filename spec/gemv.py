@@ -23,6 +23,8 @@ GEMV_STATUS = SPARSE_MAC_STATUS
 EXPONENT_BITS = 4
 #: Bits of the mantissa of a row of symbols, unsigned.
 MANTISSA_BITS = 8
+#: Bits of the scale of a row of symbols in memory: a byte each for mantissa and exponent.
+SCALE_BITS = 16
 
 
 #: Ranges of what only some decoders, or only a side path, have: checked without them, too.
@@ -224,6 +226,11 @@ class GemvConfig(SeedlmConfig):
         fields = {name: getattr(self, name) for name in names}
         partial = SparseMacConfig(**fields).partial_width
         return SparseMacConfig(**fields, sum_width=max(partial, self.dense_width))
+
+    @property
+    def packing(self) -> SeedlmConfig | TrellisConfig:
+        """How packed weights are stored, with the decodes ``seedlm`` and ``trellis``."""
+        return self.trellis or self
 
     @property
     def result_width(self) -> int:

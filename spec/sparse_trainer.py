@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from seedbed.spec.checks import require_bool, require_int, require_power
+from seedbed.spec.checks import require_bool, require_choice, require_int, require_power
 from seedbed.spec.fixed import Q6_12, Fixed, require_format
-from seedbed.spec.gemv import GemvConfig
+from seedbed.spec.gemv import SCALE_BITS, GemvConfig
 from seedbed.spec.seedlm import SeedlmConfig
 from seedbed.spec.softmax_loss import SoftmaxLossConfig
 from seedbed.spec.sparse_mac import MOST_SCALE, SparseMacConfig
+from seedbed.spec.trellis import Code, TrellisConfig
 
 __all__ = [
+    "SPARSE_TRAINER_DECODES",
     "SPARSE_TRAINER_KINDS",
     "SPARSE_TRAINER_STATUS",
     "DenseLayer",
@@ -18,6 +20,8 @@ __all__ = [
     "require_layers",
 ]
 
+#: What the weights of a layer are decoded from: blocks of seeds, or a path through a trellis a row.
+SPARSE_TRAINER_DECODES = ("seedlm", "trellis")
 #: What a command asks for.
 SPARSE_TRAINER_KINDS = ("train", "infer", "load", "read", "abort")
 #: How a command ended, by code: well; with a command that cannot be run; with a table of layers
@@ -54,10 +58,10 @@ class DenseLayer:
     columns, rows
         Inputs and outputs.
     address
-        Where the layer begins in memory, in beats: its biases, 32 bits each, then its rows, each
-        of which begins in a new beat.
+        Where the layer begins in memory, in beats: its biases, 32 bits each, with a trellis code
+        the scales of its rows, 16 bits each, then its rows, each of which begins in a new beat.
     plain
-        Plain weights instead of packed ones.
+        Plain weights instead of packed ones. Not with a trellis code.
     relu
         Negative outputs become 0.
     bias_shift, shift
@@ -113,6 +117,11 @@ class SparseTrainerConfig(SeedlmConfig):
 
     Parameters
     ----------
+    decode
+        What packed rows are, one of :data:`SPARSE_TRAINER_DECODES`: see
+        :class:`~seedbed.spec.GemvConfig`.
+    bits, state_bits, code
+        Of ``trellis``, see :class:`~seedbed.spec.TrellisConfig`.
     layers
         The most layers, 1..16.
     columns
@@ -142,9 +151,13 @@ class SparseTrainerConfig(SeedlmConfig):
         ``drain_cycles``, up to 2^24.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
-    Source: SensZOQ (arXiv:2406.02913), sections 3 and 4; SeedLM, PeZO.
+    Source: SensZOQ (arXiv:2406.02913), sections 3 and 4; SeedLM, PeZO, QTIP.
     """
 
+    decode: str = SPARSE_TRAINER_DECODES[0]
+    bits: int = TrellisConfig.bits
+    state_bits: int = TrellisConfig.state_bits
+    code: Code | None = None
     layers: int = 4
     columns: int = 1024
     classes: int = 10
@@ -166,6 +179,7 @@ class SparseTrainerConfig(SeedlmConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require_choice("decode", self.decode, SPARSE_TRAINER_DECODES)
         require_int("layers", self.layers, 1, 16)
         require_int("columns", self.columns, 2, 65536)
         require_int("classes", self.classes, 2, min(256, self.columns))
@@ -181,9 +195,8 @@ class SparseTrainerConfig(SeedlmConfig):
         blocks = {name: getattr(self, name) for name in ("block", "latent", "width", "word_bits")}
         side = ("entries", "value_width", "number_width", "most_shift")
         ports = ("beat_bits", "plain_width", "activation_width", "columns", "row_width")
-        gemv = GemvConfig(
-            **blocks, taps=self.taps, **{name: getattr(self, name) for name in (*ports, *side)}
-        )
+        own = (*ports, *side, "decode", "bits", "state_bits", "code")
+        gemv = GemvConfig(**blocks, taps=self.taps, **{name: getattr(self, name) for name in own})
         if gemv.result_width > MOST_SUM:
             raise ValueError(
                 f"a sum must have {MOST_SUM} bits at most, not the {gemv.result_width} bits of "
@@ -221,6 +234,11 @@ class SparseTrainerConfig(SeedlmConfig):
         return self.beat_bits // BIAS_BITS
 
     @property
+    def beat_scales(self) -> int:
+        """Scales of rows that a beat holds."""
+        return self.beat_bits // SCALE_BITS
+
+    @property
     def beat_bytes(self) -> int:
         """Bytes of a beat."""
         return self.beat_bits // 8
@@ -239,9 +257,14 @@ class SparseTrainerConfig(SeedlmConfig):
         """Beats of a layer's biases."""
         return -(-layer.rows // self.beat_biases)
 
+    def scale_beats(self, layer: DenseLayer) -> int:
+        """Beats of the scales of a layer's rows; none without a trellis code."""
+        return -(-layer.rows // self.beat_scales) if self.gemv.trellis else 0
+
     def layer_beats(self, layer: DenseLayer) -> int:
         """Beats of a layer in memory."""
-        return self.bias_beats(layer) + layer.rows * self.row_beats(layer)
+        head = self.bias_beats(layer) + self.scale_beats(layer)
+        return head + layer.rows * self.row_beats(layer)
 
 
 def require_layers(config: SparseTrainerConfig, layers: Sequence[DenseLayer]) -> None:
@@ -258,6 +281,8 @@ def require_layers(config: SparseTrainerConfig, layers: Sequence[DenseLayer]) ->
             require_int(f"{name} of layer {k}", getattr(layer, name), 0, config.most_shift)
         last = (1 << config.address_bits) - config.layer_beats(layer)
         require_int(f"the address of layer {k}", layer.address, 0, last)
+        if layer.plain and config.gemv.trellis:
+            raise ValueError(f"layer {k} must not be plain, with the decode trellis")
         if k and layer.columns != layers[k - 1].rows:
             raise ValueError(
                 f"layer {k} must have as many columns as the layer before has rows: "

@@ -40,7 +40,7 @@ from seedbed.flow.run.options import show_table
 from seedbed.flow.run.plot_style import legend, panels, png
 from seedbed.flow.run.progress import Bar
 from seedbed.golden import language_model
-from seedbed.spec import SEEDLM
+from seedbed.spec import SEEDLM, TrellisConfig
 from seedbed.spec.packing import GroupsConfig, Lut4Config
 
 __all__ = [
@@ -62,6 +62,8 @@ NONE, COLUMNS, FEEDBACK = "no", "columns", "feedback"
 FORMATS: dict[str, tuple[Config, tuple[str, ...]]] = {
     "SeedLM, 4 bits": (SEEDLM[4], (NONE, COLUMNS, FEEDBACK)),
     "SeedLM, 3 bits": (SEEDLM[3], (NONE, COLUMNS, FEEDBACK)),
+    "trellis, 4 bits": (TrellisConfig(bits=4), (NONE, COLUMNS, FEEDBACK)),
+    "trellis, 3 bits": (TrellisConfig(bits=3), (NONE, COLUMNS, FEEDBACK)),
     "lut4": (Lut4Config(), (NONE, COLUMNS)),
     "groups of 32": (GroupsConfig(group=32), (NONE,)),
     "groups of 128": (GroupsConfig(group=128), (NONE,)),
@@ -361,7 +363,7 @@ def _plot(result: dict[str, Any]) -> bytes:
     """Return a plot of each text's divergence over the bits per weight; bars are ranges."""
     names = list(result["characters"])
     figure, all_axes = panels(len(names), 4.6 * len(names), 4.2)
-    colors = ["#0072B2", "#56B4E9", "#D55E00", "#009E73", "#E69F00"]
+    colors = ["#0072B2", "#56B4E9", "#D55E00", "#E69F00", "#009E73", "#CC79A7", "#666666"]
     for name, axes in zip(names, all_axes, strict=True):
         for form, color in zip(FORMATS, colors, strict=False):
             for importance, style in ((NONE, "s--"), (COLUMNS, "o-"), (FEEDBACK, "^:")):

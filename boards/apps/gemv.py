@@ -1,5 +1,6 @@
 """Application ``gemv``: products of a packed matrix in the SDRAM with vectors from the host."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -7,14 +8,14 @@ import numpy as np
 import typer
 from amaranth.hdl import Module, Signal
 from amaranth.lib import fifo, wiring
-from amaranth.lib.wiring import connect
 from rich.console import Console
 
+from seedbed.boards import platforms
 from seedbed.boards.device import Device
-from seedbed.boards.matrix_store import add_store
+from seedbed.boards.matrix_store import add_store, feed_rows
 from seedbed.boards.memory import MEMORY_REGISTERS, memory_ports, require_memory
+from seedbed.boards.packed_matrix import PackedMatrix
 from seedbed.boards.registers import Register, ports
-from seedbed.flow.export.tensors import BLOCK, Tensor, read_tensor, seedlm_params
 from seedbed.flow.export.vectors import npy_bytes, read_vectors
 from seedbed.flow.run.files import require_output, write_atomic
 from seedbed.flow.run.options import Force
@@ -23,11 +24,20 @@ from seedbed.hw.products.gemv import Gemv
 from seedbed.spec import GEMV_STATUS, GemvConfig, SdramConfig
 from seedbed.spec.checks import require_int
 
-__all__ = ["CONFIG", "MEMORY", "REGISTERS", "Top", "run"]
+__all__ = ["BOARDS", "CONFIG", "MEMORY", "REGISTERS", "VARIANTS", "Top", "run"]
 
 #: A beat is a word from the host. The memory takes two cycles for it, the engine one.
 MEMORY = SdramConfig(beat_bits=32)
 CONFIG = GemvConfig(beat_bits=32, columns=2048, row_width=24)
+#: Configurations, by the format of the matrix and its bits, and that of each board. Of 2 bits, the
+#: memory gives the most weights a cycle.
+VARIANTS = {
+    "seedlm": CONFIG,
+    "trellis4": replace(CONFIG, decode="trellis", bits=4),
+    "trellis3": replace(CONFIG, decode="trellis", bits=3),
+    "trellis2": replace(CONFIG, decode="trellis", bits=2),
+}
+BOARDS = dict.fromkeys(platforms.BOARDS, "seedlm")
 #: Results that are stored until the host has them: with more rows, the engine waits for the host.
 RESULTS = 2048
 
@@ -35,7 +45,7 @@ REGISTERS = (
     *MEMORY_REGISTERS,
     Register("address", "write", "first beat of the matrix in the memory"),
     Register("beats", "write", "beats of the matrix: rows times those of a row"),
-    Register("row_beats", "write", "beats of a row"),
+    Register("row_beats", "write", "beats of a row, with that of its scale if it has one"),
     Register("rows", "write", "rows of the matrix"),
     Register("columns", "write", "columns of the matrix, 1..2048"),
     Register("origin", "write", "for the host: position in the stream at which the job begins"),
@@ -56,6 +66,12 @@ class Top(wiring.Component):
 
     While no job runs, words from the host are discarded. A result is two words for the host.
 
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.GemvConfig`. A row of a trellis code has a beat before its symbols:
+        its scale.
+
     Members
     -------
     control, status
@@ -70,18 +86,19 @@ class Top(wiring.Component):
         :func:`~seedbed.boards.memory.memory_ports`.
     """
 
-    def __init__(self):
+    def __init__(self, config: GemvConfig = CONFIG):
+        self.config = config
         super().__init__(ports(REGISTERS) | memory_ports(MEMORY))
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.engine = engine = Gemv(CONFIG)
+        m.submodules.engine = engine = Gemv(self.config)
         store = add_store(m, self, MEMORY)
         control, status = self.control, self.status
         jobs, busy = Signal(32), Signal()
         # Beats that are not stored; numbers of the vector that have not come.
         self._left = Signal(32)
-        self._vector = Signal(range(CONFIG.columns + 1))
+        self._vector = Signal(range(self.config.columns + 1))
         # The last result of a command is pending.
         self._owes, self._measures, self._stops = Signal(), Signal(), Signal()
         m.d.comb += [
@@ -121,7 +138,7 @@ class Top(wiring.Component):
         control = self.control
         m.submodules.results = results = fifo.SyncFIFOBuffered(width=64, depth=RESULTS)
         high = Signal()
-        connect(m, store.o, engine.i_weights)
+        feed_rows(m, MEMORY, store, engine)
         m.d.comb += [
             store.i.payload.address.eq(control.address),
             store.i.payload.beats.eq(control.beats),
@@ -138,7 +155,7 @@ class Top(wiring.Component):
             self.o.payload.eq(results.r_data.word_select(high, 32)),
             results.r_en.eq(self.o.ready & high),
             engine.i_vector.payload.lanes.as_value().eq(self.i.payload),
-            engine.i_vector.payload.last.eq(self._vector <= CONFIG.group),
+            engine.i_vector.payload.last.eq(self._vector <= self.config.group),
         ]
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += high.eq(~high)
@@ -183,7 +200,7 @@ class Top(wiring.Component):
         with m.State("VECTOR"):
             m.d.comb += [vector.valid.eq(self.i.valid), self.i.ready.eq(vector.ready)]
             with m.If(vector.valid & vector.ready):
-                m.d.sync += self._vector.eq(self._vector - CONFIG.group)
+                m.d.sync += self._vector.eq(self._vector - self.config.group)
                 with m.If(vector.payload.last):
                     m.d.sync += self._measures.eq(1)
                     m.next = "MATRIX"
@@ -213,10 +230,14 @@ class Top(wiring.Component):
 def run(
     device: Device,
     console: Console,
+    config: GemvConfig = CONFIG,
     *,
     matrix: Annotated[
         Path | None,
-        typer.Option(help="A file by 'seedbed compress --bits 4'; by default, a random matrix."),
+        typer.Option(
+            help="A file by 'seedbed compress', in the format of the board's configuration; by "
+            "default, a random matrix."
+        ),
     ] = None,
     tensor: Annotated[
         str | None, typer.Option(help="A tensor of the file; by default, the first one.")
@@ -245,6 +266,8 @@ def run(
         The board.
     console
         Where the results are printed.
+    config
+        That of the board.
     matrix, tensor
         A file that ``seedbed compress`` wrote, and the name of a tensor in it; by default, the
         first one. Without a file, a random matrix.
@@ -271,40 +294,37 @@ def run(
     if output:
         require_output(output, force=force)
     rng = np.random.default_rng(seed)
-    name, scale = "the matrix", 0
     if matrix:
-        found = _read(matrix, tensor)
-        packed, columns, scale = found.blocks, found.columns, found.meta.scale - 8
-        name = found.where
+        packed = PackedMatrix.read(config, matrix, tensor)
+        columns = packed.columns
     else:
-        require_int("rows", rows, 1, 2**CONFIG.row_width - 1)
-        require_int("columns", columns, 1, CONFIG.columns)
-        packed = _random(rng, rows, columns)
-    model = golden.Gemv(CONFIG)
-    beats = model.packed_beats(packed)
+        require_int("rows", rows, 1, 2**config.row_width - 1)
+        require_int("columns", columns, 1, config.columns)
+        packed = PackedMatrix.random(config, rng, rows, columns)
+    beats = packed.beats()
     octets = beats.size
-    if columns > CONFIG.columns or octets > MEMORY.bytes:
+    if columns > config.columns or octets > MEMORY.bytes:
         raise ValueError(
-            f"{name} has {columns} columns and {octets} bytes; at most {CONFIG.columns} "
+            f"{packed.name} has {columns} columns and {octets} bytes; at most {config.columns} "
             f"columns and {MEMORY.bytes} bytes fit"
         )
     given, unit = None, None
     if vector:
-        given, unit = read_vectors(vector, (columns,), CONFIG.activation_width, several=True)
+        given, unit = read_vectors(vector, (columns,), config.activation_width, several=True)
     console.print(require_memory(device, MEMORY))
     _stop(device, console)
     shape = {"address": 0, "beats": octets // 4, "row_beats": beats.shape[1]}
-    shape |= {"rows": len(packed), "columns": columns}
+    shape |= {"rows": packed.rows, "columns": columns}
     for name, value in shape.items():
         device.write(name, value)
     device.write("load", 1)
     device.send(beats.reshape(-1).view("<u4").tolist())
     _finish(device)
-    console.print(f"{len(packed)} x {columns} weights in {octets:,} bytes are in the memory")
+    console.print(f"{packed.rows} x {columns} weights in {octets:,} bytes are in the memory")
     products: list[np.ndarray] = []
     drawn = (rng.integers(-(2**15), 2**15, columns) for _ in range(vectors))
     for x in drawn if given is None else given.reshape(-1, columns):
-        y, cycles, waits = _product(device, x, model.packed_product(packed, x))
+        y, cycles, waits = _product(device, config, x, packed.product(x))
         products += [y] if vector else []
         rate = octets / cycles
         console.print(
@@ -312,31 +332,33 @@ def run(
             f"{50 * rate:.1f} % of the memory's peak; it waited for the engine in {waits} cycles"
         )
     if given is not None:
-        _results(console, given, np.array(products), scale=scale, unit=unit, output=output)
+        _results(console, packed, given, np.array(products), unit=unit, output=output)
 
 
 def _results(
-    console: Console, given: np.ndarray, products: np.ndarray, *, scale: int, unit: int | None,
-    output: Path | None,
+    console: Console, packed: PackedMatrix, given: np.ndarray, products: np.ndarray, *,
+    unit: int | None, output: Path | None,
 ) -> None:  # fmt: skip
     """Say what a sum is worth, and write the products in the form of the vectors."""
-    divisor = CONFIG.half - 1
-    console.print(f"a sum of 1 is 2^{scale + (unit or 0)} / {divisor}")
+    divisor = f" / {packed.divisor}" if packed.divisor > 1 else ""
+    console.print(f"a sum of 1 is 2^{packed.scale + (unit or 0)}{divisor}")
     if output is None:
         return
     if unit is not None:
-        products = np.ldexp(products / divisor, scale + unit)
+        products = np.ldexp(products / packed.divisor, packed.scale + unit)
     write_atomic(output, npy_bytes(products.reshape(*given.shape[:-1], -1)))
     kind = "sums" if unit is None else "products"
     console.print(f"the {kind} are in {output}", soft_wrap=True)
 
 
-def _product(device: Device, x: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, int, int]:
+def _product(
+    device: Device, config: GemvConfig, x: np.ndarray, expected: np.ndarray
+) -> tuple[np.ndarray, int, int]:
     """Multiply a vector and compare; return y, the cycles, and those that the memory waited."""
     position = device.position()
     device.write("origin", position)
     device.write("product", 1)
-    beats = golden.Gemv(CONFIG).vector_beats(x).astype("<i2")
+    beats = golden.Gemv(config).vector_beats(x).astype("<i2")
     device.send(beats.reshape(-1).view("<u4").tolist())
     received = [word for part in device.stream(position, 2 * len(expected)) for word in part]
     _finish(device)
@@ -363,19 +385,3 @@ def _stop(device: Device, console: Console) -> None:
     ended, _ = device.stop()
     if ended:
         console.print("an earlier job was ended")
-
-
-def _read(path: Path, tensor: str | None) -> Tensor:
-    """Return a packed tensor in the blocks of :data:`CONFIG`, without kept weights."""
-    found = read_tensor(path, tensor)
-    params = {name: getattr(CONFIG, name) for name in BLOCK}
-    seedlm_params(found, params)
-    found.refuse_kept()
-    return found
-
-
-def _random(rng: np.random.Generator, rows: int, columns: int) -> np.ndarray:
-    """Return random blocks, uint64 of shape (rows, blocks); a seed is never 0."""
-    blocks = -(-columns // CONFIG.block)
-    packed = rng.integers(0, 2**CONFIG.block_bits, (rows, blocks), np.uint64)
-    return packed | np.uint64(1)

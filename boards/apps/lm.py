@@ -15,7 +15,7 @@ from seedbed.boards.board_top import BAUD
 from seedbed.boards.device import Device
 from seedbed.boards.lm_engine import BoardMatrices, inputs, outputs, require_fit
 from seedbed.boards.matrix_commands import MatrixCommands
-from seedbed.boards.matrix_store import add_store
+from seedbed.boards.matrix_store import add_store, feed_rows
 from seedbed.boards.memory import MEMORY_REGISTERS, memory_ports, require_memory
 from seedbed.boards.registers import Register, ports
 from seedbed.boards.stream_job import JOB_REGISTERS, add_job, feed, give
@@ -40,6 +40,7 @@ VARIANTS = {
     "four": GemvConfig(beat_bits=32, columns=2048, row_width=16, vectors=4, entries=8192),
     "one": GemvConfig(beat_bits=32, columns=512, row_width=16, vectors=1, entries=1024),
 }
+VARIANTS |= {f"trellis-{name}": replace(of, decode="trellis") for name, of in VARIANTS.items()}
 #: The configuration of each board.
 BOARDS = {"ulx3s-85f": "four"}
 
@@ -82,7 +83,7 @@ class Top(wiring.Component):
         feed(m, splitter.o_entries, commands.i_entries)
         feed(m, splitter.o_vector, commands.i_vector)
         connect(m, commands.o_matrix, store.i)
-        connect(m, store.o, commands.i_weights)
+        feed_rows(m, MEMORY, store, commands)
         for name in ("sum", "value", "end"):
             give(m, getattr(commands, f"o_{name}"), getattr(merger, f"i_{name}"))
         m.d.comb += [
@@ -133,7 +134,7 @@ def run(
     defaults = SMALL if model is None else {}
     given = {"fraction": fraction, "rate": rate}
     job = Job(
-        keep=keep, steps=steps, batch=batch, characters=characters, seed=seed,
+        keep=keep, steps=steps, batch=batch, characters=characters, seed=seed, decode=config.decode,
         **defaults | {name: value for name, value in given.items() if value is not None},
     )  # fmt: skip
     progress = Console(stderr=True)
@@ -141,8 +142,9 @@ def run(
     with threadpool_limits(1):
         task = embedded(progress) if model is None else load(model, lines)
         made = setup(
-            task, folder, config.sparse, job.fraction, job.keep, spread=job.spread, console=progress
-        )
+            task, folder, config.sparse, job.fraction, job.keep, decode=job.decode,
+            spread=job.spread, console=progress,
+        )  # fmt: skip
         judged = made.held[0][:characters], made.held[1][:characters]
         require_fit(config, MEMORY, made.matrices)
         console.print(require_memory(device, MEMORY))

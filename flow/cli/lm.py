@@ -68,6 +68,12 @@ def demo_lm(
     characters: Annotated[
         int | None, typer.Option(min=1, help="The number of held-out characters that are judged.")
     ] = None,
+    decode: Annotated[
+        str | None,
+        typer.Option(
+            help="How weights that are not kept are packed, seedlm or trellis. Default: seedlm."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the tuning.")] = 0,
     stalls: Annotated[
         bool, typer.Option("--stalls", help="With --rtl: every port pauses at random.")
@@ -87,7 +93,7 @@ def demo_lm(
     folder = build / "demo" / ("lm-small" if model is None else "lm")
     given = {
         "steps": steps, "batch": batch, "rate": rate, "clip": clip, "spread": spread,
-        "fraction": fraction, "keep": keep, "characters": characters,
+        "fraction": fraction, "keep": keep, "characters": characters, "decode": decode,
     }  # fmt: skip
     given = {name: value for name, value in given.items() if value is not None}
     if not (rtl or integer):

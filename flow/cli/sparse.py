@@ -15,6 +15,9 @@ def demo_sparse(
     rtl: Annotated[
         bool, typer.Option("--rtl", help="Train on the emitted Verilog too, bit-exact.")
     ] = False,
+    decode: Annotated[
+        str, typer.Option(help="How the base is packed: seedlm or trellis, 4 bits per weight.")
+    ] = "seedlm",
     degrees: Annotated[float, typer.Option("--rotate", help="Rotate the images by DEGREES.")] = 30,
     kept: Annotated[int, typer.Option(help="The number of kept weights, which are trained.")] = 127,
     images: Annotated[int, typer.Option(help="The number of images to train on.")] = 512,
@@ -35,4 +38,6 @@ def demo_sparse(
         shift=shift, scale=scale, seed=seed,
     )  # fmt: skip
     folder = build / "demo" / ("digits" if data is None else data.resolve().name)
-    run_sparse(data, folder, build=build, rtl=rtl, settings=settings, console=Console())
+    run_sparse(
+        data, folder, build=build, rtl=rtl, decode=decode, settings=settings, console=Console()
+    )

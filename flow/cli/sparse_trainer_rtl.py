@@ -67,10 +67,12 @@ def trained(
 
 
 def run_sparse(
-    data: Path | None, out: Path, *, build: Path, rtl: bool = False,
+    data: Path | None, out: Path, *, build: Path, rtl: bool = False, decode: str = "seedlm",
     settings: Settings, console: Console | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Train, in the model or also in the RTL, and write ``out/sparse.json``.
+
+    With another decode than ``seedlm`` its name is in that of the file.
 
     Parameters
     ----------
@@ -83,14 +85,16 @@ def run_sparse(
     rtl
         Train on the emitted Verilog, too; every result, every step and every value is compared with
         the model's. Its figures are in ``out/sparse_rtl.json``.
+    decode
+        What the base is packed as, see :class:`~seedbed.spec.SparseTrainerConfig`.
     console
         Output of the table; progress goes to standard error. ``None``: no output.
 
     Returns the content of the JSON file. Raises ``ValueError`` for bad numbers or data.
     """
     split = digits() if data is None else mnist(data)
-    core = registry.find(CORE)
-    config = core.configure({})
+    core, params = registry.find(CORE), {"decode": decode}
+    config = core.configure(params)
     with Bar(
         TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
         console=None if console is None else Console(stderr=True),
@@ -101,6 +105,7 @@ def run_sparse(
         _, accuracies, gains = trained(job, lambda share: bar.update(line, completed=share))
         result = {
             "data": "digits" if data is None else data.resolve().name,
+            "decode": decode,
             "network": [layer.columns for layer in job.layers] + [job.layers[-1].rows],
             "weights": network.weights,
             "entries": [layer.entries for layer in job.layers],
@@ -114,16 +119,18 @@ def run_sparse(
         }
         if rtl:
             bar.update(line, description=f"emitting {CORE}", completed=0)
-            path = verilog.write(core, {}, build / "emitted" / CORE, kept=build / "cache")
+            path = verilog.write(core, params, build / "emitted" / CORE, kept=build / "cache")
             result |= measure(
                 path, job, build=build,
                 progress=lambda step, share: bar.update(line, description=step, completed=share),
             )  # fmt: skip
     words = [f"--{name} {value:g}" for name, value in vars(settings).items()]
+    changed = decode != config.__class__.decode
     options = ["--data DIR"] * (data is not None) + ["--rtl"] * rtl + words
+    options += [f"--decode {decode}"] * changed
     result = {"command": " ".join(["seedbed demo sparse", *options]), **result}
-    name = "sparse_rtl.json" if rtl else "sparse.json"
-    write_atomic(out / name, json.dumps(result, indent=1, allow_nan=False) + "\n")
+    name = "_".join(["sparse", *[decode] * changed, *["rtl"] * rtl])
+    write_atomic(out / f"{name}.json", json.dumps(result, indent=1, allow_nan=False) + "\n")
     if console is not None:
         show(result, console)
     return result

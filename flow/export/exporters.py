@@ -34,6 +34,7 @@ class Exporter:
 EXPORTERS = {
     "gemv": Exporter(run=gemv.export, packed=True, options=("vector", "seed")),
     "seedlm_decompress": Exporter(run=weights.export_seedlm, packed=True),
+    "trellis_decompress": Exporter(run=weights.export_trellis, packed=True),
     "lut_dequantize": Exporter(run=weights.export_lut4, packed=True),
     "instantft": Exporter(
         run=networks.export_instantft, network=True, options=("vector", "seed", "count")

@@ -14,15 +14,18 @@ from seedbed.flow.export.tensors import (
     lut4_tables,
     read_tensor,
     seedlm_params,
+    trellis_params,
+    trellis_scales,
 )
 from seedbed.flow.export.vectors import read_vectors
 from seedbed.golden.gemv import Gemv
+from seedbed.hw.products.gemv_layouts import scale_layout
 from seedbed.spec import GemvConfig
 
 __all__ = ["export"]
 
 #: Decoders for formats of tensors.
-_DECODES = {"seedlm": "seedlm", "lut4": "lut4"}
+_DECODES = {"seedlm": "seedlm", "trellis": "trellis", "lut4": "lut4"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +44,8 @@ class _Matrix:
         A sum is worth 2^scale / divisor, in units of the vector.
     plain
         Whether weights are plain.
+    scales
+        Mantissa and exponent of each row, or nothing.
     notes
         What was rounded.
     """
@@ -51,13 +56,14 @@ class _Matrix:
     scale: int
     divisor: int = 1
     plain: bool = False
+    scales: np.ndarray | None = None
     notes: tuple[str, ...] = ()
 
 
 def export(request: Request) -> Export:
     """Return beats of a matrix, of a vector, and the product.
 
-    Blocks of seeds and rows of codes are taken as they are. All other weights become plain
+    Blocks of seeds, symbols and rows of codes are taken as they are. All other weights become plain
     integers. Raises ``ValueError`` with file and tensor if they do not fit.
     """
     assert request.source
@@ -91,6 +97,8 @@ def _params(request: Request, tensor: Tensor) -> dict[str, Any]:
     params.setdefault("decode", _DECODES.get(tensor.format, "plain"))
     if params["decode"] == tensor.format == "seedlm":
         params = seedlm_params(tensor, params)
+    elif params["decode"] == "trellis":
+        params = trellis_params(tensor, params)
     return params
 
 
@@ -107,6 +115,8 @@ def _matrix(model: Gemv, tensor: Tensor, x: np.ndarray) -> _Matrix:
     config = model.config
     if config.decode == "lut4":
         return _lut4(model, tensor, x)
+    if config.trellis:
+        return _trellis(model, tensor, x)
     if config.decode == "seedlm" and tensor.format == "seedlm":
         tensor.refuse_kept()
         beats = model.packed_beats(tensor.blocks)
@@ -142,10 +152,32 @@ def _lut4(model: Gemv, tensor: Tensor, x: np.ndarray) -> _Matrix:
     )
 
 
+def _trellis(model: Gemv, tensor: Tensor, x: np.ndarray) -> _Matrix:
+    symbols, mantissas, exponents, scale, notes = trellis_scales(tensor)
+    beats = model.trellis_beats(symbols)
+    return _Matrix(
+        beats=beats.reshape(-1, beats.shape[-1]),
+        lanes=model.config.lanes,
+        sums=model.trellis_product(symbols, mantissas, exponents, x),
+        scale=scale - 8,
+        scales=np.column_stack([mantissas, exponents]),
+        notes=tuple(notes),
+    )
+
+
 def _memories(config: GemvConfig, model: Gemv, matrix: _Matrix, x: np.ndarray) -> list[Memory]:
     vector = model.vector_beats(x).reshape(-1, config.vectors * config.group)
     sums = matrix.sums.reshape(-1, config.vectors)
+    scales = []
+    if matrix.scales is not None:
+        layout = scale_layout()
+        words = [
+            layout.const({"mantissa": mantissa, "exponent": exponent}).as_bits()
+            for mantissa, exponent in matrix.scales.tolist()
+        ]
+        scales = [Memory.integers("scales", "i_scales, all fields", layout.size, words)]
     return [
+        *scales,
         Memory(name="weights", title="i_weights_data", width=config.beat_bits, raw=matrix.beats),
         Memory.of("vector", "i_vector_lanes", config.activation_width, vector),
         Memory.of("sums", "o_sum", config.result_width, sums),

@@ -12,14 +12,28 @@ from seedbed.flow.compress.checkpoint import FLOATS, Checkpoint, CheckpointError
 from seedbed.flow.compress.kept import Kept, read_kept
 from seedbed.flow.compress.packed import KEY, Packed, Weights, unpack_rows
 from seedbed.flow.compress.pieces import cut, decode, floats, place
-from seedbed.golden.gemv import lut4_rows
+from seedbed.golden.gemv import lut4_rows, trellis_rows
 from seedbed.spec.lut_dequantize import LEVELS
 from seedbed.spec.packing import Lut4Config
+from seedbed.spec.trellis import CODES, TrellisConfig
 
-__all__ = ["BLOCK", "Tensor", "integer_weights", "lut4_tables", "read_tensor", "seedlm_params"]
+__all__ = [
+    "BLOCK",
+    "CODE",
+    "Tensor",
+    "integer_weights",
+    "lut4_tables",
+    "packed_params",
+    "read_tensor",
+    "seedlm_params",
+    "trellis_params",
+    "trellis_scales",
+]
 
 #: Parameters of SeedLM's blocks.
 BLOCK = ("block", "latent", "width", "word_bits", "taps")
+#: Parameters of a trellis code.
+CODE = ("bits", "state_bits", "code")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,15 +157,44 @@ def seedlm_params(tensor: Tensor, params: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises ``ValueError`` for a tensor in another format, and for a parameter that differs.
     """
-    if tensor.packed is None or tensor.format != "seedlm":
+    if tensor.format != "seedlm":
         raise ValueError(f"{tensor.where} is not in SeedLM's blocks, but in {tensor.format}")
-    config = tensor.packed.seedlm
-    found = {name: getattr(config, name) for name in BLOCK}
-    for name in BLOCK:
-        if params.get(name, found[name]) not in (found[name], None, 0):
-            raise ValueError(
-                f"{tensor.where} has blocks of {name}={found[name]}, not {params[name]}"
-            )
+    return _params(tensor, params, BLOCK, "blocks")
+
+
+def trellis_params(tensor: Tensor, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``params`` with those of the tensor's trellis code.
+
+    Raises ``ValueError`` for a tensor in another format, and for a parameter that differs.
+    """
+    if tensor.format != "trellis":
+        raise ValueError(f"{tensor.where} is not in a trellis code, but in {tensor.format}")
+    found = _params(tensor, params, CODE, "a code")
+    if found["code"] == CODES.get((found["bits"], found["state_bits"])):
+        found["code"] = None
+    return found
+
+
+def packed_params(tensor: Tensor, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``params`` with those of the tensor's blocks or trellis code, and its ``decode``.
+
+    Raises ``ValueError`` as :func:`seedlm_params`.
+    """
+    decode = "trellis" if tensor.format == "trellis" else "seedlm"
+    if (given := params.get("decode", decode)) != decode:
+        raise ValueError(f"{tensor.where} is in {tensor.format}: decode must not be {given}")
+    find = trellis_params if decode == "trellis" else seedlm_params
+    return find(tensor, {**params, "decode": decode})
+
+
+def _params(
+    tensor: Tensor, params: Mapping[str, Any], names: tuple[str, ...], what: str
+) -> dict[str, Any]:
+    assert tensor.packed
+    found = {name: getattr(tensor.packed.config, name) for name in names}
+    for name, value in found.items():
+        if params.get(name, value) not in (value, None, 0):
+            raise ValueError(f"{tensor.where} has {what} of {name}={value}, not {params[name]}")
     return {**params, **found}
 
 
@@ -176,6 +219,25 @@ def lut4_tables(
     count = int(small.sum())
     notes = [f"The levels of {count} rows of small weights are rounded"] if count else []
     return codes, levels, exponents, tensor.meta.scale + scale, notes
+
+
+def trellis_scales(
+    tensor: Tensor,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int, list[str]]:
+    """Return symbols, mantissas and exponents of a trellis code, the scale, and what changed.
+
+    Exponents are those of the rows less the scale, -8 .. 7; mantissas of rows whose exponent would
+    be less are rounded. Raises ``ValueError`` for a tensor with kept weights.
+    """
+    assert tensor.packed
+    assert isinstance(tensor.packed.config, TrellisConfig)
+    tensor.refuse_kept()
+    rows = trellis_rows(tensor.packed.config, tensor.raw, tensor.columns)
+    symbols, mantissas, exponents, scale = rows
+    own = tensor.raw[:, 1].view(np.int8).astype(np.int64) - scale
+    count = int(((own < exponents) & (tensor.raw[:, 0] > 0)).sum())
+    notes = [f"The scales of {count} rows of small weights are rounded"] if count else []
+    return symbols, mantissas, exponents, tensor.meta.scale + scale, notes
 
 
 def integer_weights(numbers: np.ndarray, width: int) -> tuple[np.ndarray, int]:

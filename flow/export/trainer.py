@@ -13,10 +13,11 @@ from seedbed.flow.export.bundle import Export
 from seedbed.flow.export.memory import Memory
 from seedbed.flow.export.networks import read_bias
 from seedbed.flow.export.request import Request
-from seedbed.flow.export.tensors import Tensor, integer_weights, read_tensor, seedlm_params
+from seedbed.flow.export.tensors import Tensor, integer_weights, packed_params, read_tensor
 from seedbed.flow.export.vectors import read_vectors
 from seedbed.flow.export.weights import rows_of
 from seedbed.flow.jobs.sparse_network import HEADROOM
+from seedbed.golden.gemv import trellis_base
 from seedbed.golden.sparse_trainer import Parameters, SparseTrainer
 from seedbed.hw.kept.layer_table import row_layout
 from seedbed.hw.kept.trainer_passes import class_layout
@@ -37,9 +38,10 @@ UPDATE_SHIFT = 8
 
 @dataclass(frozen=True)
 class _Dense:
-    """A layer: its tensor, its biases, and the fraction bits of a weight as an integer."""
+    """A layer: its tensor, packed rows, biases, and fraction bits of a weight as an integer."""
 
     tensor: Tensor
+    base: np.ndarray
     bias: np.ndarray
     bits: int
 
@@ -57,7 +59,7 @@ def export(request: Request) -> Export:
     tensors that are no network, or that do not fit the core.
     """
     tensors = _tensors(request)
-    params = seedlm_params(tensors[0], request.params)
+    params = packed_params(tensors[0], request.params)
     config = request.core.configure(params)
     dense = [_dense(config, tensor) for tensor in tensors]
     x, unit = _samples(request, config, tensors[0].columns)
@@ -124,7 +126,7 @@ def _tensors(request: Request) -> list[Tensor]:
         raise ValueError(f"{request.source} has no packed tensor")
     found = [read_tensor(request.source, name) for name in names]
     for tensor in found:
-        seedlm_params(tensor, {})
+        packed_params(tensor, {})
     for before, tensor in pairwise(found):
         if tensor.columns != before.rows:
             raise ValueError(
@@ -137,8 +139,12 @@ def _tensors(request: Request) -> list[Tensor]:
 def _dense(config: SparseTrainerConfig, tensor: Tensor) -> _Dense:
     name = tensor.name.removesuffix(".weight") + ".bias"
     bias = read_bias(tensor.path, name, tensor.rows, optional=True)
+    scale = tensor.meta.scale
+    if code := config.gemv.trellis:
+        base, scale = trellis_base(code, tensor.raw, tensor.columns, scale)
+        return _Dense(tensor, base, bias, 8 - scale)
     # A sum of 1 is 2^-8 / (2^(B - 1) - 1) of a weight; the divisor is taken as 2^(B - 1).
-    return _Dense(tensor, bias, 8 + config.word_bits - 1 - tensor.meta.scale)
+    return _Dense(tensor, tensor.blocks, bias, 8 + config.word_bits - 1 - scale)
 
 
 def _samples(request: Request, config: SparseTrainerConfig, columns: int) -> tuple[np.ndarray, int]:
@@ -187,7 +193,7 @@ def _bias_shift(sums: int) -> int:
 def _parameters(
     config: SparseTrainerConfig, dense: list[_Dense], layers: list[DenseLayer], fraction: int
 ) -> list[Parameters]:
-    """Return blocks, biases and entries of all layers as integers."""
+    """Return packed rows, biases and entries of all layers as integers."""
     found = []
     half = 1 << (config.value_width - 1)
     for each, layer in zip(dense, layers, strict=True):
@@ -197,7 +203,7 @@ def _parameters(
         values = np.rint(kept.differences * 2.0 ** (each.bits - layer.sparse_shift))
         places = np.divmod(kept.indices, each.tensor.columns)
         entries = np.column_stack([*places, values.clip(-half, half - 1)]).astype(np.int64)
-        found.append(Parameters(each.tensor.blocks, biases, entries))
+        found.append(Parameters(each.base, biases, entries))
         fraction = sums - layer.shift
     return found
 

@@ -5,13 +5,20 @@ import numpy as np
 from seedbed.flow.export.bundle import Export
 from seedbed.flow.export.memory import Memory
 from seedbed.flow.export.request import Request
-from seedbed.flow.export.tensors import Tensor, lut4_tables, read_tensor, seedlm_params
+from seedbed.flow.export.tensors import (
+    Tensor,
+    lut4_tables,
+    read_tensor,
+    seedlm_params,
+    trellis_params,
+)
+from seedbed.golden import trellis, trellis_decompress
 from seedbed.golden.lut_dequantize import dequantize
 from seedbed.golden.seedlm_decompress import decompress
 from seedbed.spec.gemv import EXPONENT_BITS
 from seedbed.spec.lut_dequantize import LEVELS
 
-__all__ = ["export_lut4", "export_seedlm", "rows_of"]
+__all__ = ["export_lut4", "export_seedlm", "export_trellis", "rows_of"]
 
 #: Bits of a code of ``lut4``.
 CODE_BITS = 4
@@ -44,6 +51,38 @@ def export_seedlm(request: Request) -> Export:
     return Export(
         core=request.core, params=params, title=tensor.title(request.core.name),
         memories=memories, constants=constants, notes=notes,
+    )  # fmt: skip
+
+
+def export_trellis(request: Request) -> Export:
+    """Return beats of symbols, the scale of each row, and the weights that the decompressor gives.
+
+    The lanes after a row's last weight have those of symbols 0. Raises ``ValueError`` for a tensor
+    in another format, or with kept weights.
+    """
+    assert request.source
+    tensor = read_tensor(request.source, request.tensor)
+    params = trellis_params(tensor, request.params)
+    tensor.refuse_kept()
+    config = request.core.configure(params)
+    symbols, mantissas, exponents = trellis.unpack(config, tensor.raw, tensor.columns)
+    beats = rows_of(symbols.astype(np.int64), config.lanes)
+    rows = beats.reshape(tensor.rows, -1, config.lanes)
+    weights = np.concatenate([trellis_decompress.decompress(config, row) for row in rows])
+    memories = [
+        Memory.of("symbols", "i_symbols", config.bits, beats),
+        Memory.of("weights", "o_weights", config.width, weights),
+        Memory.of("mantissas", "scale of a row", 8, mantissas.astype(np.int64)[:, None]),
+        Memory.of("exponents", "scale of a row", 8, exponents.astype(np.int64)[:, None]),
+    ]
+    scale = tensor.meta.scale
+    return Export(
+        core=request.core, params=params, title=tensor.title(request.core.name),
+        memories=memories, constants=_shape(tensor, config.lanes) | {"SCALE": scale},
+        notes=[
+            *_padding(tensor, config.lanes),
+            f"A weight is integer x mantissa x 2^(exponent + SCALE): SCALE {scale}",
+        ],
     )  # fmt: skip
 
 

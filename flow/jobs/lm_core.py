@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from seedbed.flow.compress.packed import FORMATS
 from seedbed.flow.cores import registry
 from seedbed.flow.emit import verilog
-from seedbed.flow.jobs.lm_integer import BITS, Setup, setup
+from seedbed.flow.jobs.lm_integer import BITS, PACKINGS, Setup, setup
 from seedbed.flow.jobs.lm_task import Task, Windows, embedded, load, resumed
 from seedbed.flow.run.files import write_atomic
 from seedbed.flow.run.options import show_table
@@ -29,8 +29,8 @@ from seedbed.golden.integer_language_model import Engine
 from seedbed.golden.kept_matrix import KeptMatrices
 from seedbed.sim.jobs.gemv_cosim import RtlMatrices
 from seedbed.sim.verilog.cosim import Bench, Cosim
-from seedbed.spec import SEEDLM, GemvConfig
-from seedbed.spec.checks import require_int
+from seedbed.spec import GemvConfig
+from seedbed.spec.checks import require_choice, require_int
 
 __all__ = ["CORE", "SMALL", "Job", "core_params", "products", "products_bar", "run_core"]
 
@@ -65,6 +65,9 @@ class Job:
         Number of held-out characters that are judged, or ``None`` for all.
     seed
         Of batches and perturbations.
+    decode
+        How the weights that are not kept are packed, of
+        :data:`~seedbed.flow.jobs.lm_integer.PACKINGS`.
     """
 
     fraction: float = 0.001
@@ -76,8 +79,10 @@ class Job:
     spread: int = 4
     characters: int | None = None
     seed: int = 0
+    decode: str = "seedlm"
 
     def __post_init__(self) -> None:
+        require_choice("decode", self.decode, tuple(PACKINGS))
         if not 0 < self.fraction < 1:
             raise ValueError(f"the fraction must be above 0 and below 1, not {self.fraction}")
         require_int("steps", self.steps, 1, 1 << 16)
@@ -108,10 +113,10 @@ class Job:
         )  # fmt: skip
 
 
-def core_params(columns: int) -> dict[str, Any]:
+def core_params(columns: int, decode: str = "seedlm") -> dict[str, Any]:
     """Return the parameters of the core for vectors of so many columns."""
-    block = {name: getattr(SEEDLM[BITS], name) for name in FORMATS["seedlm"][1]}
-    return block | {
+    packing = {name: getattr(PACKINGS[decode], name) for name in FORMATS[decode][1]}
+    return packing | {"decode": decode} | {
         "beat_bits": BEAT, "vectors": VECTORS, "entries": ENTRIES, "columns": columns,
         "row_width": 16,
     }  # fmt: skip
@@ -123,6 +128,7 @@ def run_core(
 ) -> dict[str, Any]:  # fmt: skip
     """Tune a compressed model's kept weights in the core; write ``out/lm_rtl.json``.
 
+    With another decode than ``seedlm`` its name is in that of the file.
     Perplexities before and after are those of held-out lines of the text that is tuned on. Every
     matrix product, perturbation and update is the core's.
 
@@ -152,13 +158,15 @@ def run_core(
         task = embedded(progress) if model is None else load(model, lines)
         columns = max(v.shape[-1] for n, v in task.parameters.items() if v.ndim == 2)
         columns = max(columns, len(task.parameters["embedding.weight"]))
-        params = core_params(columns)
+        params = core_params(columns, job.decode)
         config = registry.find(CORE).configure(params)
         made = setup(
-            task, out, config.sparse, job.fraction, job.keep, spread=job.spread, console=progress
-        )
+            task, out, config.sparse, job.fraction, job.keep, decode=job.decode,
+            spread=job.spread, console=progress,
+        )  # fmt: skip
         judged = made.held[0][: job.characters], made.held[1][: job.characters]
-        path = out / f"lm_{'rtl' if rtl else 'integer'}.json"
+        changed = [job.decode] * (job.decode != Job.decode)
+        path = out / ("_".join(["lm", *changed, "rtl" if rtl else "integer"]) + ".json")
         words = ["--rtl" if rtl else "--integer"]
         words += ["--model DIR", f"--lines {lines}"] * (model is not None)
         words += ["--stalls"] * (pauses > 0)
@@ -189,6 +197,8 @@ def _begin(
     """Return a result without steps, or that of an interrupted run; ``words`` are options."""
     settings = asdict(job) | {"keep": None}
     options = settings | {"keep": job.keep and "MASK"}
+    if job.decode == Job.decode:
+        del options["decode"]
     words += [f"--{name} {value}" for name, value in options.items() if value is not None]
     digest = sha256(json.dumps(settings, sort_keys=True).encode())
     for name, of in made.matrices.items():
@@ -236,7 +246,7 @@ def _engine(
     """Yield the emitted core with the matrices, or without ``advance`` the golden model."""
     if advance is None:
         assert config.sparse
-        yield KeptMatrices(config, config.sparse, made.matrices)
+        yield KeptMatrices(config.packing, config.sparse, made.matrices)
         return
     core = registry.find(CORE)
     path = verilog.write(core, params, build / "emitted" / f"{CORE}-lm", kept=build / "cache")
@@ -312,6 +322,13 @@ def _show(result: dict[str, Any], console: Console) -> None:
         f"{result['characters']} of {result['held']} held-out characters were judged.",
         highlight=False, soft_wrap=True,
     )  # fmt: skip
+    float32, before, after = (result["perplexity"][k] for k in ("float32", "before", "after"))
+    if before > float32:
+        console.print(
+            f"The tuning regains {100 * (before - after) / (before - float32):.1f} % of what "
+            f"{BITS} bits cost.",
+            highlight=False, soft_wrap=True,
+        )  # fmt: skip
     if "cycles" not in result:
         return
     cycles = sum(result["cycles"].values())

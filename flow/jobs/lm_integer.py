@@ -12,25 +12,33 @@ from safetensors.numpy import load_file, save_file
 from seedbed.flow.compress.checkpoint import Checkpoint, CheckpointError
 from seedbed.flow.compress.kept import read_kept
 from seedbed.flow.compress.mask import read_mask, write_mask
-from seedbed.flow.compress.packed import SUFFIX, Packed, unpack_rows
+from seedbed.flow.compress.packed import Config, Packed, unpack_rows
 from seedbed.flow.compress.plan import Options
 from seedbed.flow.compress.sensitive import sensitive
+from seedbed.flow.compress.trellis import encode
 from seedbed.flow.jobs.lm_task import TENSORS, Task, Windows, join, restore, squared_gradients
 from seedbed.flow.jobs.personalise_loss import LongWindows, long_windows
 from seedbed.flow.run.progress import Bar
+from seedbed.golden import trellis
+from seedbed.golden.gemv import trellis_base
 from seedbed.golden.integer_language_model import MATRICES, IntegerLanguageModel, deviation
 from seedbed.golden.kept_matrix import KeptMatrix
-from seedbed.spec import SEEDLM, SparseMacConfig
+from seedbed.spec import SEEDLM, SparseMacConfig, TrellisConfig
 from seedbed.spec.sparse_mac import MOST_SCALE
 
-__all__ = ["BITS", "HELD_OUT", "Setup", "setup"]
+__all__ = ["BITS", "HELD_OUT", "PACKINGS", "Setup", "setup"]
 
-#: Bits of the packed weights.
+#: Bits of the packed weights, and how they are packed, by the decode of the core.
 BITS = 4
+PACKINGS: dict[str, Config] = {"seedlm": SEEDLM[BITS], "trellis": TrellisConfig(bits=BITS)}
+#: The row of the attention has more bits than a trellis code: it is the sum of so many rows, each
+#: of what those before it leave.
+SUMMED = 4
 #: The embedding is stored transposed: its products have a vector that selects a character.
 EMBEDDING = MATRICES[0]
-#: The step of a perturbation; the range of kept values is so many times the largest difference.
-EPS, ROOM = 1e-2, 4
+#: The step of a perturbation; the range of kept values is so many times the largest difference. It
+#: is less, but at least the second number, where the step would be greater otherwise.
+EPS, ROOM, LEAST_ROOM = 1e-2, 4, 1.25
 #: The last of so many parts of a text's lines is held out.
 HELD_OUT = 4
 
@@ -103,8 +111,9 @@ def _with_entries(
     whose range has room for the differences.
     """
     whole = round(log2(EPS / (deviation(sparse) * matrix.unit)))
-    peak = ROOM * float(np.abs(differences).max(initial=0)) / matrix.unit
-    least = max(0, frexp(peak)[1] - (sparse.value_width - 1), whole - MOST_SCALE)
+    peak = float(np.abs(differences).max(initial=0)) / matrix.unit
+    wide, narrow = (frexp(room * peak)[1] - (sparse.value_width - 1) for room in (ROOM, LEAST_ROOM))
+    least = max(0, min(wide, max(whole, narrow)), whole - MOST_SCALE)
     shift = min(least, sparse.most_shift)
     half = 1 << (sparse.value_width - 1)
     values = (
@@ -124,18 +133,37 @@ def _matrices(path: Path, sparse: SparseMacConfig) -> dict[str, KeptMatrix]:
     found = {}
     with Checkpoint(path) as file:
         packed = Packed.of(file)
-        config = packed.seedlm
         for name, weights in packed.tensors.items():
-            entry = file.tensors[name + SUFFIX]
+            entry = file.tensors[f"{name}.{packed.format}"]
             raw = np.frombuffer(file.read(entry.offset, entry.nbytes), np.uint8)
-            blocks = unpack_rows(config, raw.reshape(entry.shape), weights.blocks(config))
-            unit = 2.0 ** (weights.scale - 8) / (config.half - 1)
+            raw = raw.reshape(entry.shape)
+            if isinstance(packed.config, TrellisConfig):
+                matrix = _coded(packed.config, raw, weights.columns, weights.scale)
+            else:
+                config = packed.seedlm
+                blocks = unpack_rows(config, raw, weights.blocks(config))
+                unit = 2.0 ** (weights.scale - 8) / (config.half - 1)
+                matrix = KeptMatrix(fields=blocks, columns=weights.columns, unit=unit)
             kept = read_kept(file, packed, name)
-            matrix = KeptMatrix(fields=blocks, columns=weights.columns, unit=unit)
             if len(kept.indices):
                 matrix = _with_entries(matrix, kept.differences, kept.indices, sparse)
             found[name] = matrix
     return found
+
+
+def _coded(code: TrellisConfig, raw: np.ndarray, columns: int, scale: int = 0) -> KeptMatrix:
+    """Return packed rows of a trellis code as a matrix."""
+    base, scale = trellis_base(code, raw, columns, scale)
+    return KeptMatrix(fields=base, columns=columns, unit=2.0 ** (scale - 8))
+
+
+def _summed(code: TrellisConfig, weights: np.ndarray) -> KeptMatrix:
+    """Return a row as the sum of :data:`SUMMED` rows of a trellis code."""
+    left, rows = weights.astype(np.float64), []
+    for _ in range(SUMMED):
+        rows.append(encode(code, left))
+        left = left - trellis.decode(code, rows[-1], weights.shape[1])
+    return _coded(code, np.concatenate(rows), weights.shape[1])
 
 
 def _plain(weights: np.ndarray) -> KeptMatrix:
@@ -149,7 +177,7 @@ def _plain(weights: np.ndarray) -> KeptMatrix:
 
 def setup(
     task: Task, out: Path, sparse: SparseMacConfig, fraction: float = 0.001,
-    keep: Path | None = None, *, spread: int = 0, console: Console,
+    keep: Path | None = None, *, decode: str = "seedlm", spread: int = 0, console: Console,
 ) -> Setup:  # fmt: skip
     """Compress a model at 4 bits with kept entries, and return it in integers.
 
@@ -163,6 +191,8 @@ def setup(
         Configuration of the side path.
     fraction, keep
         Fraction of the weights with the largest squared gradients, or a file of their mask.
+    decode
+        How weights are packed, of :data:`PACKINGS`.
     spread
         A window to tune on gives the losses after so many characters fewer and more than 40.
     console
@@ -174,12 +204,16 @@ def setup(
     source = out / "model.safetensors"
     save_file(_transposed(task.parameters), source)
     mask = _mask(task, out, fraction, keep, console)
-    options = Options(config=SEEDLM[BITS], tensors=TENSORS, keep=mask, keep_as="int16")
+    packing, attention = PACKINGS[decode], "attention.weight"
+    options = Options(config=packing, tensors=TENSORS, keep=mask, keep_as="int16")
     restore(source, out, options)
     restored = load_file(out / "restored.safetensors")
     restored = _transposed(restored)
     matrices = _matrices(out / "packed.safetensors", sparse)
-    matrices["attention.weight"] = _plain(task.parameters["attention.weight"])
+    if isinstance(packing, TrellisConfig):
+        matrices[attention] = _summed(packing, task.parameters[attention])
+    else:
+        matrices[attention] = _plain(task.parameters[attention])
     count = sum(len(of.entries) for of in matrices.values())
     if count > sparse.entries:
         raise ValueError(

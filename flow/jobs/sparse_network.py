@@ -6,11 +6,12 @@ from math import frexp
 import numpy as np
 
 from seedbed.flow.compress.search import search, tensor_scale
+from seedbed.flow.compress.trellis import encode
 from seedbed.golden import seedlm
 from seedbed.golden.classifier import Mlp
+from seedbed.golden.gemv import base_weights, trellis_base
 from seedbed.golden.sparse_trainer import Parameters, SparseTrainer
 from seedbed.spec import DenseLayer, SparseTrainerConfig
-from seedbed.spec.seedlm import SeedlmConfig
 
 __all__ = ["Compressed", "activations", "compress", "sensitivity"]
 
@@ -69,7 +70,7 @@ def compress(
     config: SparseTrainerConfig, model: Mlp, theta: np.ndarray, x: np.ndarray, labels: np.ndarray,
     *, kept: int, unit: int, scale: int, update_shift: int,
 ) -> Compressed:  # fmt: skip
-    """Return a network whose matrices are SeedLM blocks, and whose kept weights are entries.
+    """Return a network whose matrices are packed, and whose kept weights are entries.
 
     Parameters
     ----------
@@ -98,19 +99,19 @@ def compress(
     views = model.layers(theta)
     for k, ((matrix, bias), square) in enumerate(zip(views, squares, strict=True)):
         weights = np.ascontiguousarray(matrix.T, np.float64)
-        packed, dense, exponent = _pack(config, weights)
+        packed, dense, bits = _pack(config, weights)
         errors += float(((weights - dense) ** 2).sum())
         energy += float((weights**2).sum())
         places = np.argwhere(square >= least)
         rows, columns = places.T
         # A value of a layer of small weights has a smaller least bit, if a shift is too large.
-        finer = max(0, SUM_BITS - exponent - unit - config.most_shift)
+        finer = max(0, bits - unit - config.most_shift)
         half = 1 << (config.value_width - 1)
         values = np.rint((weights - dense)[rows, columns] * 2.0 ** (unit + finer))
         entries = np.column_stack([rows, columns, np.clip(values, -half, half - 1)])
         into = into @ matrix + bias
         # Fraction bits of a sum, of its bias, and of the outputs.
-        sums = fraction + SUM_BITS - exponent
+        sums = fraction + bits
         last = k == len(views) - 1
         into = into if last else np.maximum(into, 0)
         after = config.logits.fraction
@@ -125,7 +126,7 @@ def compress(
             bias_shift=bias_shift,
             shift=sums - after,
             entries=len(entries),
-            sparse_shift=SUM_BITS - exponent - unit - finer,
+            sparse_shift=bits - unit - finer,
             update_shift=update_shift + finer,
             scale=scale + finer,
         )
@@ -137,13 +138,20 @@ def compress(
     return Compressed(tuple(layers), tuple(parameters), (errors / energy) ** 0.5)
 
 
-def _pack(config: SeedlmConfig, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return packed blocks (rows, blocks), the weights they stand for, and the scale's exponent."""
+def _pack(config: SparseTrainerConfig, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return packed rows, the weights they stand for, and fraction bits of a weight as an integer.
+
+    The weights of SeedLM are less by the 2^-15 by which their divisor is not a power of two.
+    """
     rows, columns = weights.shape
+    if code := config.gemv.trellis:
+        base, scale = trellis_base(code, encode(code, weights), columns)
+        dense = np.ldexp(base_weights(code, base, columns), scale - 8)
+        return base, dense, 8 - scale
     exponent = tensor_scale(float(np.abs(weights).max()))
     blocks = -(-columns // config.block)
     padded = np.zeros((rows, blocks * config.block))
     padded[:, :columns] = np.ldexp(weights, -exponent)
     found = search(config, padded.reshape(-1, config.block))
     dense = np.ldexp(seedlm.decode(config, *found), exponent).reshape(rows, -1)[:, :columns]
-    return seedlm.pack(config, *found).reshape(rows, blocks), dense, exponent
+    return seedlm.pack(config, *found).reshape(rows, blocks), dense, SUM_BITS - exponent

@@ -35,7 +35,9 @@ def layer_layout(config: SparseTrainerConfig) -> data.StructLayout:
     """Return a row of the table, with ``first`` of its entries, beats of a row, and all beats."""
     row = dict(row_layout(config))
     fields = {name: field.shape for name, field in row.items()}
-    lanes = min(config.gemv.lanes, config.gemv.plain_lanes)
+    lanes = config.gemv.lanes
+    if not config.gemv.trellis:
+        lanes = min(lanes, config.gemv.plain_lanes)
     row_beats = -(-config.columns // lanes)
     fields |= {
         "first": range(config.entries + 1),
@@ -154,7 +156,9 @@ class LayerTable(wiring.Component):
         """Count the beats of a row of weights, and those of all rows; none of a refused layer."""
         config, layer = self.config, self._layer
         covered, rows = self._covered, self._rows
-        lanes = Mux(layer.plain, config.gemv.plain_lanes, config.gemv.lanes)
+        lanes = config.gemv.lanes
+        if not config.gemv.trellis:
+            lanes = Mux(layer.plain, config.gemv.plain_lanes, lanes)
         with m.State("COLUMNS"):
             with m.If(self._bad):
                 m.next = "STORE"
@@ -202,6 +206,8 @@ class LayerTable(wiring.Component):
             layer.shift > MOST_SHIFT,
             self._first + layer.entries > config.entries,
         ]
+        if config.gemv.trellis:
+            wrong.append(layer.plain)
         # A field of as many bits as the greatest shift cannot be greater.
         if config.most_shift + 1 < 1 << len(layer.sparse_shift):
             wrong += [

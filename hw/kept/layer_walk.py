@@ -77,7 +77,7 @@ class LayerWalk(wiring.Component):
             command.kind.eq(self.kind),
             command.rows.eq(layer.rows),
             command.columns.eq(layer.columns),
-            command.plain.eq(layer.plain),
+            *([command.plain.eq(layer.plain)] if self.config.gemv.decode == "seedlm" else []),
             command.first.eq(layer.first),
             command.count.eq(layer.entries),
             command.shift.eq(layer.sparse_shift),

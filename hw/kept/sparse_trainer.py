@@ -48,7 +48,7 @@ class SparseTrainer(wiring.Component):
         columns : inputs of the layer
         rows : outputs of the layer
         address : address of its biases and weights, in beats
-        plain : 1: plain weights; 0: packed blocks
+        plain : 1: plain weights; 0: packed blocks. 0 with a trellis code.
         relu : 1: negative outputs become 0
         bias_shift : left shift of a bias
         shift : right shift of a sum with its bias
@@ -121,7 +121,7 @@ class SparseTrainer(wiring.Component):
 
     Latency: of a job: see docs/cores/sparse_trainer.md.
     Throughput: 1 sample per two passes; a pass reads the network once.
-    Source: SensZOQ (arXiv:2406.02913), sections 3 and 4; SeedLM; PeZO.
+    Source: SensZOQ (arXiv:2406.02913), sections 3 and 4; SeedLM; PeZO; QTIP.
     """
 
     def __init__(self, config: SparseTrainerConfig):
@@ -167,6 +167,8 @@ class SparseTrainer(wiring.Component):
             wiring.connect(m, theirs, wiring.flipped(ours))
         wiring.connect(m, samples.o, passes.i)
         wiring.connect(m, reader.o_weights, passes.i_weights)
+        if config.gemv.trellis:
+            wiring.connect(m, reader.o_scales, passes.i_scales)
         reads = control.frozen
         m.d.comb += [
             drop.eq(table.incomplete & self.i.valid & (self.i.payload.kind == _KINDS["abort"])),

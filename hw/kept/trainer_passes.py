@@ -13,7 +13,7 @@ from seedbed.hw.kept.vector_store import HIDDEN, VectorStore, put_layout
 from seedbed.hw.loss.softmax_loss import SoftmaxLoss
 from seedbed.hw.parts.codes import codes
 from seedbed.hw.products.gemv import Gemv
-from seedbed.hw.products.gemv_layouts import weights_layout
+from seedbed.hw.products.gemv_layouts import scale_layout, weights_layout
 from seedbed.hw.products.sparse_layouts import entry_layout
 from seedbed.spec import SparseTrainerConfig
 from seedbed.spec.lutopt import SEED_BITS
@@ -68,6 +68,8 @@ class TrainerPasses(wiring.Component):
     i : In(stream of :func:`~seedbed.hw.kept.vector_store.put_layout`)
         Groups of samples.
     i_weights : In(stream of :func:`~seedbed.hw.products.gemv_layouts.weights_layout`)
+    i_scales : In(stream of :func:`~seedbed.hw.products.gemv_layouts.scale_layout`)
+        Rows of weights, and their scales. Scales with a trellis code only.
     i_entries, o_entries : In(stream), Out(stream)
         Those of a load; and of an update.
     o : Out(stream of :func:`class_layout`)
@@ -83,6 +85,7 @@ class TrainerPasses(wiring.Component):
         self.config = config
         layer = layer_layout(config)
         entry = entry_layout(config.sparse)
+        scales = {"i_scales": In(stream.Signature(scale_layout()))} if config.gemv.trellis else {}
         super().__init__(
             {
                 "start": In(1),
@@ -114,6 +117,7 @@ class TrainerPasses(wiring.Component):
                 "differentiated": Out(1),
                 "gain": Out(signed(config.gain_width)),
                 "saturated": Out(1),
+                **scales,
             }
         )
 
@@ -132,6 +136,8 @@ class TrainerPasses(wiring.Component):
             (self.i_entries, engine.i_entries),
         ):
             wiring.connect(m, wiring.flipped(ours), theirs)
+        if config.gemv.trellis:
+            wiring.connect(m, wiring.flipped(self.i_scales), engine.i_scales)
         wiring.connect(m, walk.o, engine.i)
         wiring.connect(m, store.o, engine.i_vector)
         wiring.connect(m, engine.o_entries, wiring.flipped(self.o_entries))

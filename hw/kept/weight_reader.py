@@ -1,13 +1,15 @@
-"""Reads a layer's biases and rows of weights from external memory."""
+"""Reads a layer's biases, scales of rows, and rows of weights from external memory."""
 
-from amaranth.hdl import Array, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Const, Module, Mux, ResetInserter, Signal, signed
 from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.kept.layer_table import layer_layout
 from seedbed.hw.memory.memory_port import command_layout, read_layout
-from seedbed.hw.products.gemv_layouts import weights_layout
+from seedbed.hw.products.gemv_layouts import scale_layout, weights_layout
 from seedbed.spec import SparseTrainerConfig
+from seedbed.spec.gemv import MANTISSA_BITS, SCALE_BITS
 from seedbed.spec.sparse_trainer import BIAS_BITS
 
 __all__ = ["WeightReader"]
@@ -32,6 +34,8 @@ class WeightReader(wiring.Component):
         The memory.
     o_weights : Out(stream of :func:`~seedbed.hw.products.gemv_layouts.weights_layout`)
         The rows, as they come.
+    o_scales : Out(stream of :func:`~seedbed.hw.products.gemv_layouts.scale_layout`)
+        The scale of each row. With a trellis code only: its layers have scales after the biases.
     row : In
         A row of the layer.
     bias : Out(signed(32))
@@ -51,6 +55,7 @@ class WeightReader(wiring.Component):
 
     def __init__(self, config: SparseTrainerConfig):
         self.config = config
+        scales = {"o_scales": Out(stream.Signature(scale_layout()))} if config.gemv.trellis else {}
         super().__init__(
             {
                 "start": In(1),
@@ -63,6 +68,7 @@ class WeightReader(wiring.Component):
                 "fault": Out(1),
                 "drain": In(1),
                 "drained": Out(1),
+                **scales,
             }
         )
 
@@ -70,25 +76,29 @@ class WeightReader(wiring.Component):
         m = Module()
         config, layer, read = self.config, self.layer, self.i_read
         bias_bits = config.beat_biases.bit_length() - 1
-        # Of a layer: all beats, those of biases, and those that have not come.
-        total = Signal(len(layer.beats) + 1)
-        bias_beats = Signal(config.row_width)
+        scaled = config.gemv.trellis is not None
+        # Of a layer: all beats, those before its rows, and those that have not come.
+        total = Signal(len(layer.beats) + 1 + scaled)
+        head_beats = Signal(config.row_width + scaled)
         left = Signal.like(total)
         fire = Signal()
+        bias_beats = (layer.rows + (config.beat_biases - 1)) >> bias_bits
+        scale_bits = config.beat_scales.bit_length() - 1
+        scale_beats = (layer.rows + (config.beat_scales - 1)) >> scale_bits
         m.d.comb += [
-            bias_beats.eq((layer.rows + (config.beat_biases - 1)) >> bias_bits),
-            total.eq(layer.beats + bias_beats),
+            head_beats.eq(bias_beats + scale_beats if scaled else bias_beats),
+            total.eq(layer.beats + head_beats),
             fire.eq(read.valid & read.ready),
         ]
         outstanding = self._commands(m, total)
-        biases_left = Signal.like(bias_beats)
+        head_left = Signal.like(head_beats)
         beat = Signal.like(layer.row_beats)
-        in_biases = Signal()
+        in_head = Signal()
         in_rows = Signal()
         row_end = Signal()
         m.d.comb += [
-            in_biases.eq(biases_left != 0),
-            in_rows.eq(~in_biases & (left != 0)),
+            in_head.eq(head_left != 0),
+            in_rows.eq(~in_head & (left != 0)),
             row_end.eq(beat + 1 == layer.row_beats),
             self.o_weights.valid.eq(read.valid & in_rows & ~self.drain),
             self.o_weights.payload.data.eq(read.payload.data),
@@ -97,16 +107,20 @@ class WeightReader(wiring.Component):
             read.ready.eq(self.drain | ~in_rows | self.o_weights.ready),
         ]
         with m.If(fire):
-            with m.If(in_biases):
-                m.d.sync += biases_left.eq(biases_left - 1)
+            with m.If(in_head):
+                m.d.sync += head_left.eq(head_left - 1)
             with m.Elif(in_rows):
                 m.d.sync += beat.eq(Mux(row_end, 0, beat + 1))
             m.d.sync += left.eq(Mux(left == 0, 0, left - 1))
         with m.If(self.start):
-            m.d.sync += [left.eq(total), biases_left.eq(bias_beats), beat.eq(0)]
+            m.d.sync += [left.eq(total), head_left.eq(head_beats), beat.eq(0)]
         with m.If(self.drain):
-            m.d.sync += [left.eq(0), biases_left.eq(0)]
-        self._biases(m, fire & in_biases, biases_left, bias_beats)
+            m.d.sync += [left.eq(0), head_left.eq(0)]
+        in_biases = in_head
+        if scaled:
+            in_biases = head_left > scale_beats
+            self._scales(m, fire & in_head & ~in_biases)
+        self._biases(m, fire & in_biases, head_left, head_beats)
         self._monitor(m, fire, left, outstanding)
         return m
 
@@ -186,7 +200,35 @@ class WeightReader(wiring.Component):
         with m.Elif(self.drained):
             m.d.sync += dirty.eq(0)
 
-    def _biases(self, m, write_enable, biases_left, bias_beats):
+    def _scales(self, m, write_enable):
+        """Store beats of scales, and give them row by row."""
+        config, out, clear = self.config, self.o_scales, self.start | self.drain
+        # One more than a layer has: all of them come before its rows.
+        depth = -(-config.columns // config.beat_scales) + 1
+        fifo = SyncFIFOBuffered(width=config.beat_bits, depth=depth)
+        m.submodules.scales = ResetInserter(clear)(fifo)
+        scales = Signal(config.beat_bits, reset_less=True)
+        count = Signal(range(config.beat_scales + 1))
+        m.d.comb += [
+            fifo.w_data.eq(self.i_read.payload.data),
+            fifo.w_en.eq(write_enable),
+            fifo.r_en.eq((count == 0) | ((count == 1) & out.ready)),
+            out.valid.eq(count != 0),
+            out.payload.mantissa.eq(scales),
+            out.payload.exponent.eq(scales[MANTISSA_BITS:]),
+        ]
+        with m.If(fifo.r_en):
+            m.d.sync += [
+                scales.eq(fifo.r_data),
+                count.eq(Mux(fifo.r_rdy, config.beat_scales, 0)),
+            ]
+        with m.Elif(out.ready):
+            m.d.sync += [scales.eq(scales >> SCALE_BITS), count.eq(count - 1)]
+        # The rest of a layer's last beat is no row's.
+        with m.If(clear):
+            m.d.sync += count.eq(0)
+
+    def _biases(self, m, write_enable, head_left, head_beats):
         """Store beats of biases; read the one of a row."""
         config, count = self.config, self.config.beat_biases
         depth = max(2, -(-config.columns // count))
@@ -196,7 +238,7 @@ class WeightReader(wiring.Component):
         bits = count.bit_length() - 1
         lane = Signal(max(1, bits), reset_less=True)
         m.d.comb += [
-            write.addr.eq(bias_beats - biases_left),
+            write.addr.eq(head_beats - head_left),
             write.data.eq(self.i_read.payload.data),
             write.en.eq(write_enable),
             read.addr.eq(self.row >> bits),

@@ -6,6 +6,7 @@ from random import Random
 
 import numpy as np
 
+from seedbed.golden import trellis
 from seedbed.golden.sparse_trainer import LogEntry, Parameters, SparseTrainer
 from seedbed.hw.kept.layer_table import row_layout
 from seedbed.hw.kept.sample_banks import sample_layout
@@ -16,6 +17,7 @@ from seedbed.hw.products.sparse_layouts import entry_layout
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.payloads import integers, pack
 from seedbed.spec import DenseLayer, SparseTrainerConfig
+from seedbed.spec.gemv import MANTISSA_BITS
 from seedbed.spec.sparse_trainer import SPARSE_TRAINER_KINDS, SPARSE_TRAINER_STATUS
 
 __all__ = [
@@ -37,17 +39,23 @@ __all__ = [
 def drawn(
     config: SparseTrainerConfig, rng: np.random.Generator, sizes: Sequence[int], *, kept: int = 5
 ) -> SparseTrainer:
-    """Return a model with random weights; every other layer is plain.
+    """Return a model with random weights; every other layer is plain, if it may be.
 
     The shifts are such that outputs saturate now and then.
     """
     layers, parameters, address = [], [], int(rng.integers(config.page))
     for k, (columns, rows) in enumerate(pairwise(sizes)):
-        plain, last = bool(k % 2), k == len(sizes) - 2
+        code = config.gemv.trellis
+        plain, last = bool(k % 2) and not code, k == len(sizes) - 2
         if plain:
             half = 1 << (config.plain_width - 1)
             base = rng.integers(-half, half, (rows, columns))
             bits = config.plain_width - 1
+        elif code:
+            symbols = rng.integers(0, 1 << code.bits, (rows, columns))
+            scales = rng.integers(0, 1 << MANTISSA_BITS, rows), rng.integers(-8, 8, rows)
+            base = trellis.pack(code, symbols, *scales)
+            bits = code.width + MANTISSA_BITS + 8
         else:
             shape = rows, -(-columns // config.block)
             base = rng.integers(0, 1 << config.block_bits, shape, np.uint64)

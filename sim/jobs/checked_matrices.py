@@ -50,7 +50,7 @@ class CheckedMatrices(ABC):
         #: Vectors that were multiplied.
         self.products = 0
         self._core, self._progress = config, progress
-        self._model = KeptMatrices(config, config.sparse, matrices)
+        self._model = KeptMatrices(config.packing, config.sparse, matrices)
         self._first, first = {}, 0
         for name, of in self.matrices.items():
             self._first[name] = first
@@ -107,11 +107,11 @@ class CheckedMatrices(ABC):
     def _fields(self, name: str, kind: int) -> dict[str, int]:
         """Return the fields of a command of a kind, without those of its perturbation."""
         of = self.matrices[name]
-        return {
-            "kind": kind, "rows": of.rows, "columns": of.columns, "plain": of.plain,
-            "first": self._first[name], "count": len(of.entries), "shift": of.shift,
-            "scale": of.scale,
+        fields = {
+            "kind": kind, "rows": of.rows, "columns": of.columns, "first": self._first[name],
+            "count": len(of.entries), "shift": of.shift, "scale": of.scale,
         }  # fmt: skip
+        return fields | ({"plain": of.plain} if self._core.decode == "seedlm" else {})
 
     def _entries(self, name: str) -> np.ndarray:
         """Return the payloads of a matrix's entries."""
@@ -124,8 +124,8 @@ class CheckedMatrices(ABC):
 
     def _beats(self, name: str) -> np.ndarray:
         """Return a matrix as beats, uint8 (rows, beats, bytes)."""
-        of, model = self.matrices[name], Gemv(self._core)
-        return model.plain_beats(of.fields) if of.plain else model.packed_beats(of.fields)
+        of = self.matrices[name]
+        return Gemv(self._core).base_beats(of.fields, of.columns, plain=of.plain)
 
     def _vectors(self, x: np.ndarray) -> np.ndarray:
         """Return the payloads of vectors, so many at a time; those missing at the end are 0."""

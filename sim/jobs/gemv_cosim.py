@@ -7,7 +7,7 @@ from time import perf_counter
 import numpy as np
 
 from seedbed.golden.kept_matrix import KeptMatrix
-from seedbed.hw.products.gemv_layouts import command_layout, result_layout
+from seedbed.hw.products.gemv_layouts import command_layout, result_layout, scale_layout
 from seedbed.hw.products.sparse_layouts import entry_layout
 from seedbed.sim.harness import Mismatch
 from seedbed.sim.job import Act
@@ -43,11 +43,15 @@ class RtlMatrices(CheckedMatrices):
         self.commands = dict.fromkeys(SPARSE_MAC_KINDS, 0)
         #: Time of the simulation, by the clock.
         self.seconds = 0.0
-        self._cosim, self._weights = cosim, {}
+        self._cosim, self._weights, self._scales = cosim, {}, {}
         for name, of in self.matrices.items():
             beats = self._beats(name)
             lengths = [beats.shape[1]] * of.rows
             self._weights[name] = cosim.store(weight_payloads(self._core, beats, lengths))
+            if self._core.trellis:
+                mantissas, exponents = of.fields[:, 0], of.fields[:, 1].view(np.int8)
+                scales = {"mantissa": mantissas, "exponent": exponents}
+                self._scales[name] = cosim.store(pack(scale_layout(), of.rows, **scales))
             if len(of.entries):
                 self._run(name, _LOAD, 1, {"i_entries": self._entries(name)}, {"o": 1})
 
@@ -56,11 +60,15 @@ class RtlMatrices(CheckedMatrices):
     ) -> np.ndarray:
         of, vectors = self.matrices[name], self._core.vectors
         count = -(-len(x) // vectors)
+        scales = {}
+        if self._core.trellis:
+            scales["i_scales"] = self._scales[name], count * of.rows
         found = self._run(
             name, _PRODUCT, count,
             {
                 "i_vector": self._vectors(x),
                 "i_weights": (self._weights[name], count * of.rows * row_beats(self._core, of)),
+                **scales,
             },
             {"o": count * of.rows},
             **fields,

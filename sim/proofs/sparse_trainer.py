@@ -1,5 +1,7 @@
 """Proofs of the trainer of kept weights: its memory, its samples, its layers and its entries."""
 
+from dataclasses import replace
+
 from amaranth.hdl import Assert, Assume, Module, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import data
@@ -20,13 +22,17 @@ SMALL = SparseTrainerConfig(
     activation_width=3, value_width=5, number_width=3, most_shift=3, address_bits=5, burst=4,
     drain_cycles=2, timeout_cycles=7,
 )  # fmt: skip
+#: Of two beats a row at most, too.
+SCALED = replace(SMALL, decode="trellis", columns=9, address_bits=6)
 
 
 def bursts(dut: WeightReader) -> Module:
     """Follow the bursts of layers, whatever the memory gives."""
     m, inside = free_inputs(dut)
     config, layer, out = dut.config, dut.layer, dut.o_command
-    beats, total = Signal.like(layer.beats), Signal(len(layer.beats) + 1)
+    # A bias has a beat, two scales one.
+    head = layer.rows + ((layer.rows + 1) >> 1) if config.gemv.trellis else layer.rows
+    beats, total = Signal.like(layer.beats), Signal.like(inside["left"])
     m.d.comb += [
         dut.start.eq(AnySeq(1)),
         layer.eq(AnyConst(layer.shape().size)),
@@ -34,7 +40,7 @@ def bursts(dut: WeightReader) -> Module:
         Assume((layer.rows != 0) & (layer.rows <= config.columns)),
         Assume((layer.row_beats == 1) | (layer.row_beats == 2)),
         Assume(layer.beats == beats),
-        total.eq(beats + layer.rows),
+        total.eq(beats + head),
     ]
     # A layer is asked for when the one before has come.
     left, given = Signal.like(total), Signal.like(total)
@@ -58,12 +64,12 @@ def bursts(dut: WeightReader) -> Module:
         m.d.sync += given.eq(given + 1)
     with m.If(dut.start):
         m.d.sync += [left.eq(total), given.eq(0), place.eq(layer.address), begun.eq(1)]
-    # A bias has a beat. The rows' beats follow, each row's last one with last.
-    rows = given - layer.rows
+    # The rows' beats follow, each row's last one with last.
+    rows = given - head
     inner = Signal()
     with m.If(transfer(dut.o_weights)):
         m.d.comb += [
-            Assert(begun & (given >= layer.rows) & (given < total)),
+            Assert(begun & (given >= head) & (given < total)),
             Assert(dut.o_weights.payload.last == ((layer.row_beats == 1) | rows[0])),
             Assert(dut.o_weights.payload.data == dut.i_read.payload.data),
         ]
@@ -80,15 +86,39 @@ def bursts(dut: WeightReader) -> Module:
         Assert(~out.payload.write),
         Assert(~out.valid | (place[:2] + length == config.page) | (length == left)),
         Assert(~begun | (inside["left"] == total - given)),
-        Assert(~begun | (inside["biases_left"] == Mux(given < layer.rows, layer.rows - given, 0))),
-        Assert(~begun | (inside["beat"] == Mux(given < layer.rows, 0,
+        Assert(~begun | (inside["head_left"] == Mux(given < head, head - given, 0))),
+        Assert(~begun | (inside["beat"] == Mux(given < head, 0,
                                                Mux(layer.row_beats == 1, 0, rows[0])))),
-        Assert(begun | ((inside["left"] == 0) & (inside["biases_left"] == 0))),
+        Assert(begun | ((inside["left"] == 0) & (inside["head_left"] == 0))),
         Assert(~begun | (given <= total)),
     ]  # fmt: skip
     stream_rules(m, out)
     cover(m, begun & idle & (layer.row_beats == 2) & (layer.rows > 3))
+    if config.gemv.trellis:
+        came = Mux(given < layer.rows, 0, Mux(given < head, given - layer.rows, head - layer.rows))
+        _scales(m, dut, inside, begun, came)
     return m
+
+
+def _scales(m, dut: WeightReader, inside, begun, came):
+    """Count the scales that are given; ``came`` is how many beats of them have come."""
+    taken, count, level = Signal(4), inside["count"], inside["scales.level"]
+    with m.If(transfer(dut.o_scales)):
+        m.d.sync += taken.eq(taken + 1)
+    with m.If(dut.start):
+        m.d.sync += taken.eq(0)
+    m.d.comb += [
+        Assert(~inside["w_en"] | inside["scales.w_rdy"]),
+        Assert(~transfer(dut.o_scales) | (begun & (taken < 2 * came))),
+        # What an induction has to know.
+        Assert(begun | ((level == 0) & (count == 0) & (taken == 0))),
+        Assert(~begun | (2 * level + count + taken == 2 * came)),
+        Assert(count <= 2),
+        Assert(inside["scales.inner_level"] <= (dut.config.columns + 1) // 2),
+    ]
+    with m.If(past(m, dut.o_scales.valid & ~dut.o_scales.ready & ~dut.start)):
+        m.d.comb += Assert(dut.o_scales.valid)
+    cover(m, transfer(dut.o_scales) & (taken == 4))
 
 
 def banks(dut: SampleBanks) -> Module:
@@ -299,8 +329,37 @@ PROOFS = (
             ),
             Mutant(
                 "the biases are taken for rows",
-                "in_rows.eq(~in_biases & (left != 0))",
+                "in_rows.eq(~in_head & (left != 0))",
                 "in_rows.eq(left != 0)",
+            ),
+        ),
+    ),
+    Proof(
+        name="sparse_trainer_scales",
+        says="With a trellis code the bursts of a layer are its beats, too, and the scales of its "
+        "rows are given after they have come, each once, none of the layer before; the FIFO has "
+        "room for all of them.",
+        component=WeightReader,
+        config=SCALED,
+        harness=bursts,
+        depth=2,
+        reach=40,
+        mutants=(
+            Mutant("a scale is given twice", "count.eq(count - 1)", "count.eq(count)"),
+            Mutant(
+                "the rest of a layer's scales is given to the next layer",
+                "with m.If(clear):",
+                "with m.If(self.drain):",
+            ),
+            Mutant(
+                "the scales are taken for biases",
+                "in_biases = head_left > scale_beats",
+                "in_biases = in_head",
+            ),
+            Mutant(
+                "the scales are taken for rows",
+                "in_rows.eq(~in_head & (left != 0))",
+                "in_rows.eq((head_left <= scale_beats) & (left != 0))",
             ),
         ),
     ),

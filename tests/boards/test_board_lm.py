@@ -17,6 +17,7 @@ from seedbed.boards.lm_engine import BoardMatrices, inputs, require_fit
 from seedbed.boards.registers import addresses
 from seedbed.boards.top import identifier
 from seedbed.flow.jobs import lm_core
+from seedbed.golden import trellis
 from seedbed.golden.kept_matrix import KeptMatrices, KeptMatrix
 from seedbed.sim.harness import Mismatch
 from seedbed.sim.jobs.checked_matrices import CheckedMatrices
@@ -37,11 +38,11 @@ def model(tmp_path_factory):
 
 
 @contextmanager
-def connected(program, timeout=0.2, **line):
-    found = addresses(DESIGN.REGISTERS)
+def connected(program, timeout=0.2, design=DESIGN, **line):
+    found = addresses(design.REGISTERS)
     with (
         virtual.start(program, **line) as board,
-        Device(board.port, found, identifier=identifier(DESIGN), timeout=timeout) as opened,
+        Device(board.port, found, identifier=identifier(design), timeout=timeout) as opened,
     ):
         yield opened
 
@@ -104,6 +105,29 @@ def test_products_and_updates_of_several_matrices(device):
         assert all((engine.values[name] == model.values[name]).all() for name in matrices)
     assert device.read("jobs") == 1
     assert device.read("product_cycles") > 2 * 3 * 600 * 4
+
+
+def test_products_and_updates_of_a_trellis_code(kept):
+    """Rows with a scale each, of one beat and of several, and four vectors."""
+    design = apps.find("lm", "trellis-four")
+    config, rng = design.config, np.random.default_rng(3)
+    matrices = {}
+    for name, (rows, columns) in {"a": (5, 40), "b": (70, 8)}.items():
+        symbols = rng.integers(0, 16, (rows, columns))
+        scales = rng.integers(0, 256, rows), rng.integers(-8, 8, rows)
+        matrices[name] = KeptMatrix(
+            fields=trellis.pack(config.trellis, symbols, *scales), columns=columns, shift=3,
+            entries=np.array([(0, 3, 70), (2, 7, -9), (4, 0, 1)]),
+        )  # fmt: skip
+    model = KeptMatrices(config.packing, config.sparse, matrices)
+    with connected(virtual.executable(design, "lm-trellis", build=Path(kept)), design=design) as at:
+        engine = BoardMatrices(at, config, MEMORY, matrices, "")
+        for name, of in matrices.items():
+            x = rng.integers(-(2**15), 2**15, (6, of.columns))
+            for k in (0, 1, -1):
+                sums = engine.product(name, x, k=k, seed=7)
+                assert (sums == model.product(name, x, k=k, seed=7)).all()
+            engine.update(name, seed=7, gain=-3000, shift=5)
 
 
 def test_a_line_on_which_half_of_the_frames_are_bad(program):
@@ -196,7 +220,12 @@ def test_the_page_has_the_bits_of_the_packets():
     row = r"^\| \d \| `(\w+)` \| (\d+)(?:; `one`: (\d+))?( for each vector)? \|"
     rows = re.findall(row, page, re.MULTILINE)
     for name, config in VARIANTS.items():
+        fewer = {"command": config.trellis is not None}
         assert [(port.name, port.bits) for port in inputs(config, MEMORY)] == [
-            (port, int((name == "one" and one) or bits) * (config.vectors if each else 1))
+            (
+                port,
+                int((name.endswith("one") and one) or bits) * (config.vectors if each else 1)
+                - fewer.get(port, 0),
+            )
             for port, bits, one, each in rows
         ]

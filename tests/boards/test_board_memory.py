@@ -1,5 +1,6 @@
 """The memory of the virtual board: self-test, throughput, and the application gemv."""
 
+import re
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from rich.console import Console
 from safetensors.numpy import load_file
 
-from seedbed.boards import memory, virtual
+from seedbed.boards import apps, memory, virtual
 from seedbed.boards.apps import gemv
 from seedbed.boards.device import Device
 from seedbed.boards.registers import addresses
@@ -20,6 +21,8 @@ from seedbed.flow.compress.checkpoint import Checkpoint
 from seedbed.flow.compress.packed import Packed, Weights, pack_rows
 from seedbed.golden.gemv import Gemv
 
+#: Blocks of SeedLM, and a trellis code of 2 bits.
+DESIGN, TRELLIS = apps.find("gemv"), apps.find("gemv", "trellis2")
 #: Seconds; the virtual board answers within milliseconds.
 TIMEOUT = 0.04
 
@@ -31,7 +34,13 @@ def exerciser(kept):
 
 @pytest.fixture(scope="module")
 def program(kept):
-    return virtual.executable(gemv, "gemv", build=Path(kept))
+    return virtual.executable(DESIGN, "gemv-seedlm", build=Path(kept))
+
+
+@pytest.fixture(scope="module")
+def trellis_board(kept):
+    with virtual.start(virtual.executable(TRELLIS, "gemv-trellis2", build=Path(kept))) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +50,7 @@ def board(program):
         yield started
 
 
-def connect(port, app=gemv, timeout=TIMEOUT):
+def connect(port, app=DESIGN, timeout=TIMEOUT):
     return Device(port, addresses(app.REGISTERS), identifier=identifier(app), timeout=timeout)
 
 
@@ -127,10 +136,10 @@ def test_an_application_has_the_memory_of_the_boards():
     assert memory.memory_of(SimpleNamespace()) is None
 
 
-def printed(device, **parameters):
+def printed(device, app=DESIGN, **parameters):
     """Run the application; return what it prints. A difference to the model raises."""
     text = StringIO()
-    gemv.run(device, Console(file=text, width=200), **parameters)
+    apps.run(app, device, Console(file=text, width=200), **parameters)
     return text.getvalue()
 
 
@@ -159,6 +168,56 @@ def test_a_compressed_matrix_is_multiplied(board, tmp_path, called):
         assert "6 x 40 weights" in text
         with pytest.raises(ValueError, match="has no matrix 'v'; there are w"):
             printed(device, matrix=target, tensor="v")
+
+
+def test_products_of_a_trellis_code_are_those_of_the_model(trellis_board):
+    with connect(trellis_board.port, TRELLIS) as device:
+        text = printed(device, TRELLIS, rows=30, columns=300, vectors=2)
+        # A row has a beat of its scale, and 19 of 16 symbols.
+        assert "30 x 300 weights in 2,400 bytes are in the memory" in text
+        assert text.count("product as in the model, bit for bit") == 2
+        assert text.count("it waited for the engine in 0 cycles") == 2
+        cycles = device.read("cycles")
+        assert 1200 < cycles < 1200 + 90
+        assert printed(device, TRELLIS, rows=5, columns=1, vectors=1)
+        assert printed(device, TRELLIS, rows=1, columns=2048, vectors=1, seed=7)
+        # A job that is ended in its vector leaves no scale behind.
+        device.write("product", 1)
+        device.send([1, 2, 3])
+        text = printed(device, TRELLIS, rows=5, columns=40, vectors=1)
+        assert "an earlier job was ended" in text
+        assert "product as in the model" in text
+
+
+def test_a_matrix_of_a_trellis_code_is_multiplied(trellis_board, tmp_path, called):
+    """The sums are the products of the decompressed weights, bit for bit."""
+    from safetensors.numpy import save_file
+
+    weights = np.random.default_rng(1).standard_t(4, (6, 40)) * np.logspace(-3, 0, 6)[:, None]
+    save_file({"w": weights.astype("f4")}, tmp_path / "in.safetensors")
+    files = {
+        "2": ["--format", "trellis", "--bits", "2"],
+        "4": ["--format", "trellis", "--bits", "4"],
+        "seedlm": ["--bits", "4"],
+    }
+    for name, options in files.items():
+        assert called(["compress", "in.safetensors", name, *options], tmp_path)[0] == 0
+    assert called(["decompress", "2", "plain.safetensors"], tmp_path)[0] == 0
+    weights = load_file(tmp_path / "plain.safetensors")["w"].astype(np.float64)
+    x = np.random.default_rng(3).integers(-(2**15), 2**15, (2, 40))
+    np.save(tmp_path / "x.npy", x.astype(np.int16))
+    run = ["board", "run", "gemv", "--port", trellis_board.port, "--timeout", "2", "--matrix"]
+    status, out, err = called([*run, "2", "--vector", "x.npy", "-o", "y.npy"], tmp_path)
+    assert (status, err) == (0, "")
+    assert out.count("product as in the model, bit for bit") == 2
+    unit = 2.0 ** int(re.search(r"a sum of 1 is 2\^(-?\d+)\n", out)[1])
+    assert np.array_equal(np.load(tmp_path / "y.npy") * unit, x @ weights.T)
+    for name, problem in {
+        "4": "has a code of bits=4, not 2",
+        "seedlm": "is not in a trellis code, but in seedlm",
+    }.items():
+        status, _, err = called([*run, name], tmp_path)
+        assert (status, err) == (2, f"error: {name}: tensor 'w' {problem}\n")
 
 
 @pytest.fixture(scope="module")

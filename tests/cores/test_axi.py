@@ -25,6 +25,7 @@ RUN = [
     ("gemv_axi", {"decode": "trellis"}, 4),
     ("instantft_axi", {}, 4),
     ("sparse_trainer_axi", {}, 5),
+    ("sparse_trainer_axi", {"decode": "trellis"}, 5),
     ("zo_trainer_axi", {}, 4),
     ("zo_trainer_axi", {"tail": 1}, 4),
     ("zo_trainer_axi", {"tail": 2}, 4),

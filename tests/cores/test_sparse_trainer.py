@@ -40,6 +40,9 @@ CONFIGS = [
     replace(SMALL, block=3, latent=2, plain_width=11, classes=4, layers=2, entries=7),
     replace(SMALL, beat_bits=128, block=8, activation_width=16, logits=Fixed(16, 8), burst=2),
     replace(SMALL, layers=1, columns=6, activation_width=20, value_width=16, most_shift=0),
+    # Trellis codes: rows of several beats, and of one, with several scales a beat.
+    replace(SMALL, decode="trellis"),
+    replace(SMALL, decode="trellis", bits=3, state_bits=8, beat_bits=128, activation_width=16),
 ]
 GOOD = {"samples": 1, "epochs": 1, "batch": 1}
 
@@ -118,6 +121,22 @@ def test_every_fault_ends_a_job_and_the_next_one_is_right():
     phases += [training(model, rng, samples=2, batch=2), read_out(model)]
     # Without pauses of the inputs: samples that come before their command are discarded.
     simulate(SparseTrainer(config), Case(phases=phases, quiet=True), stalls=Stalls.READY, seed=4)
+
+
+def test_a_plain_layer_is_refused_with_a_trellis_code():
+    config = replace(SMALL, decode="trellis")
+    rng, model = session(config)
+    rows = row_payloads(config, [model.layers[0], replace(model.layers[1], plain=True)])
+    phases = [
+        Phase(inputs={"i_layers": rows}),
+        refused("load", "layers", config),
+        *load(model),
+        training(model, rng, samples=2, batch=2),
+        read_out(model),
+    ]
+    simulate(SparseTrainer(config), Case(phases=phases, quiet=True), stalls=Stalls.READY, seed=4)
+    with pytest.raises(ValueError, match="layer 1 must not be plain, with the decode trellis"):
+        require_layers(config, [model.layers[0], replace(model.layers[1], plain=True)])
 
 
 def _damaged(beats, k, change, config=SMALL):
@@ -257,6 +276,8 @@ def test_a_reset_in_the_middle(after):
 @pytest.mark.parametrize(
     ("params", "error", "sentence"),
     [
+        ({"decode": "lut4"}, ValueError, "decode must be one of seedlm, trellis, not 'lut4'"),
+        ({"decode": "trellis", "bits": 5}, ValueError, r"bits must be in 2\.\.4, not 5"),
         ({"layers": 17}, ValueError, r"layers must be in 1\.\.16, not 17"),
         ({"columns": 1}, ValueError, r"columns must be in 2\.\.65536, not 1"),
         ({"classes": 1}, ValueError, r"classes must be in 2\.\.256, not 1"),

@@ -11,6 +11,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from seedbed.flow.cores import networks, registry, settings
+from seedbed.flow.emit.verilog import write
 from seedbed.flow.export import exporters
 from seedbed.golden.network import init
 from seedbed.hw.adapters import instantft as instantft_hw
@@ -21,6 +22,9 @@ from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases import sparse_trainer as trainer_case
 from seedbed.sim.cases import zo_trainer as zo_case
 from seedbed.sim.harness import Stalls, simulate
+from seedbed.sim.job import Act, Memory, check
+from seedbed.sim.payloads import words as as_words
+from seedbed.sim.verilog.cosim import Bench, Cosim
 from seedbed.spec import DenseLayer
 from seedbed.spec.instantft import INSTANTFT_KINDS
 from seedbed.spec.network import TINY
@@ -31,6 +35,7 @@ TRAINER = ["layers=3", "columns=20", "classes=5", "entries=16", "batch=4", "beat
 TRAINER = [word for each in TRAINER for word in ("--set", each)] + ["--count", "3"]
 #: Blocks of 17 bits: three of them in 64.
 SMALL = ["--block", "4", "--latent", "2", "--width", "5"]
+TRELLIS = ["--format", "trellis", "--state-bits", "8"]
 GEMV = ["--core", "gemv", "--set", "beat_bits=64", "--set", "columns=64", "--set", "row_width=8"]
 
 
@@ -47,6 +52,7 @@ def files(tmp_path_factory):
         name: ["compress", "float.safetensors", f"{name}.safetensors", *words, "--jobs", "1"]
         for name, words in {
             "seedlm": SMALL, "lut4": ["--format", "lut4"], "groups": ["--format", "groups"],
+            "trellis": [*TRELLIS, "--bits", "3"],
         }.items()
     }  # fmt: skip
     rng = np.random.default_rng(2)
@@ -60,6 +66,8 @@ def files(tmp_path_factory):
     run["kept"] = ["compress", "mlp.safetensors", "kept.safetensors", *SMALL, "--jobs", "1"]
     run["base"] = [*run["kept"][:2], "base.safetensors", *run["kept"][3:]]
     run["kept"] += ["--keep", "mask.safetensors"]
+    run["trained"] = [*run["kept"][:2], "trained.safetensors", *TRELLIS, "--jobs", "1"]
+    run["trained"] += ["--bits", "4", "--keep", "mask.safetensors"]
     for words in run.values():
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)
@@ -74,14 +82,18 @@ def files(tmp_path_factory):
 EXPORTS = {
     "gemv seedlm": ["seedlm.safetensors", *GEMV],
     "gemv lut4": ["lut4.safetensors", *GEMV],
+    "gemv trellis": ["trellis.safetensors", *GEMV],
+    "gemv trellis, vectors": ["trellis.safetensors", *GEMV, "--set", "vectors=4"],
     "gemv plain": ["groups.safetensors", *GEMV, "--set", "plain_width=9"],
     "gemv float": ["float.safetensors", *GEMV, "--set", "decode=seedlm"],
     "gemv vectors": ["seedlm.safetensors", *GEMV, "--set", "vectors=2"],
     "seedlm_decompress": ["seedlm.safetensors", "--core", "seedlm_decompress"],
+    "trellis_decompress": ["trellis.safetensors", "--core", "trellis_decompress"],
     "lut_dequantize": ["lut4.safetensors", "--core", "lut_dequantize", "--set", "lanes=5"],
     "zo_trainer": ["net.safetensors", "--core", "zo_trainer", *NETWORK],
     "instantft": ["net.safetensors", "--core", "instantft", *NETWORK, "--set", "entries=4"],
     "sparse_trainer": ["kept.safetensors", "--core", "sparse_trainer", *TRAINER],
+    "sparse_trainer trellis": ["trained.safetensors", "--core", "sparse_trainer", *TRAINER],
     "prng_pool": ["--core", "prng_pool", "--set", "size=95", "--count", "20"],
     "lfsr": ["--core", "lfsr", "--set", "width=11", "--seed", "77"],
     "urng_array serial": ["--core", "urng_array", "--set", "lanes=7"],
@@ -223,12 +235,14 @@ def gemv(files):
     lengths[0], lengths[-1] = c["FIRST_ROW_BEATS"], c["LAST_ROW_BEATS"]
     weights, vector, sums = (files[name] for name in ("weights", "vector", "sums"))
     shape = [([c["COLUMNS"]], c["COLUMNS_BITS"]), ([c["ROWS"]], c["ROWS_BITS"])]
-    packed = not c["PLAIN"] and "lut4" not in files.document["notes"][0]
-    if packed or "float" in files.document["notes"][0]:
+    _, config = configured(files.folder, "gemv")
+    if config.decode == "seedlm":
         shape.append(([c["PLAIN"]], 1))
     rows = len(sums[0])
+    scales = {"i_scales": files["scales"][0]} if config.decode == "trellis" else {}
     return Phase(
-        inputs={
+        inputs=scales
+        | {
             "i": joined([*shape, ([0], 1)]),
             "i_weights": joined([weights, (ends(lengths), 1)]),
             "i_vector": joined([vector, (ends([len(vector[0])]), 1)]),
@@ -242,6 +256,14 @@ def seedlm_decompress(files):
     return Phase(
         inputs={"i": joined([files["blocks"], last])},
         outputs={"o": joined([files["weights"], files["exponents"], last])},
+    )
+
+
+def trellis_decompress(files):
+    last = ends([files.constants["ROW_BEATS"]] * files.constants["ROWS"]), 1
+    return Phase(
+        inputs={"i": joined([files["symbols"], last])},
+        outputs={"o": joined([files["weights"], last])},
     )
 
 
@@ -404,6 +426,7 @@ def perturbation(files):
 
 PHASES = {
     "gemv": gemv, "seedlm_decompress": seedlm_decompress, "lut_dequantize": lut_dequantize,
+    "trellis_decompress": trellis_decompress,
     "zo_trainer": zo_trainer, "instantft": instantft, "sparse_trainer": sparse_trainer,
     "prng_pool": prng_pool, "lfsr": lfsr, "urng_array": lanes_of_seeds("i_seeds", "seeds"),
     "lutopt": lanes_of_seeds("i_state", "state"), "perturbation": perturbation,
@@ -420,6 +443,36 @@ def test_the_core_gives_what_is_exported(name, exported, tmp_path):
     # Generators never end.
     case = Case(phases=phases, quiet=core.name not in ("lfsr", "urng_array", "lutopt"))
     simulate(core.component(config), case, stalls=Stalls.NONE, seed=1)
+
+
+@pytest.mark.parametrize("name", ["gemv trellis", "trellis_decompress", "sparse_trainer trellis"])
+def test_the_emitted_verilog_gives_what_is_exported(name, exported, tmp_path, kept):
+    """The files drive the core's Verilog, under Verilator."""
+    document, _ = exported(EXPORTS[name])
+    core, config = configured(tmp_path / "out", document["core"])
+    params = settings.read(core, [], tmp_path / "out" / f"{core.name}.toml")
+    files = Files(tmp_path / "out", core.name, document)
+    found = PHASES[core.name](files)
+    has_memory = "memory" in document["memories"]
+    bench = Bench(core.signature(config), page=config.page if has_memory else 0)
+
+    def payloads(ports):
+        return {
+            port: as_words(beats, bench.layouts[port])
+            for port, beats in ports.items()
+            if port not in ("i_read", "o_command")
+        }
+
+    acts = [
+        Act(name=f"{k}", inputs=payloads(phase.inputs), outputs=payloads(phase.outputs))
+        for k, phase in enumerate(found if isinstance(found, list) else [found])
+    ]
+    verilog = write(core, params, tmp_path, kept=kept)
+    with Cosim(bench.executable(verilog, core.name, build=kept), bench) as process:
+        if has_memory:
+            cells, width = files["memory"]
+            process.fill(Memory(), len(cells), as_words(cells, width))
+        check(acts, process.run_all(acts, settle=16)[0])
 
 
 def test_every_core_with_an_export_is_tested():
@@ -443,7 +496,9 @@ def test_the_beats_are_the_rows_of_the_packed_file(exported, files, tmp_path):
     assert bits.bit_length() <= 7 * 17
 
 
-@pytest.mark.parametrize("name", ["gemv seedlm", "gemv lut4", "gemv plain", "gemv float"])
+@pytest.mark.parametrize(
+    "name", ["gemv seedlm", "gemv lut4", "gemv trellis", "gemv plain", "gemv float"]
+)
 def test_a_sum_is_worth_what_the_files_say(name, exported, files, tmp_path, called):
     document, _ = exported(EXPORTS[name])
     c, folder = document["constants"], tmp_path / "out"
@@ -454,6 +509,9 @@ def test_a_sum_is_worth_what_the_files_say(name, exported, files, tmp_path, call
     x, y = np.load(folder / "gemv_x.npy"), np.load(folder / "gemv_y.npy")
     product = y * 2.0 ** c["SCALE"] / c["DIVISOR"]
     wanted = load_file(source)["w"].astype(np.float64) @ x
+    if name == "gemv trellis":
+        assert np.array_equal(product, wanted)
+        return
     rounded = 2.0**-7 if name == "gemv plain" else 2.0**-15 if name == "gemv float" else 2.0**-20
     assert np.abs(product - wanted).max() < rounded * np.abs(x).sum()
 
@@ -516,6 +574,14 @@ def test_integers_fill_their_bits(width):
          "lut4.safetensors: tensor 'w' has levels of 14 bits, not 6"),
         (["lut4.safetensors", "--core", "seedlm_decompress"],
          "lut4.safetensors: tensor 'w' is not in SeedLM's blocks, but in lut4"),
+        (["lut4.safetensors", "--core", "trellis_decompress"],
+         "lut4.safetensors: tensor 'w' is not in a trellis code, but in lut4"),
+        (["seedlm.safetensors", "--core", "gemv", "--set", "decode=trellis"],
+         "seedlm.safetensors: tensor 'w' is not in a trellis code, but in seedlm"),
+        (["trellis.safetensors", "--core", "gemv", "--set", "bits=4"],
+         "trellis.safetensors: tensor 'w' has a code of bits=3, not 4"),
+        (["trained.safetensors", "--core", "sparse_trainer", "--set", "decode=seedlm"],
+         "trained.safetensors: tensor 'fc1.weight' is in trellis: decode must not be seedlm"),
         (["seedlm.safetensors", *GEMV, "--set", "entries=8"],
          "entries must be default, without a side path, not 8"),
         (["seedlm.safetensors", *GEMV, "--vector", "x.npy"],
@@ -593,18 +659,29 @@ def test_kept_weights_are_refused_where_they_would_be_lost(files, tmp_path, call
     assert called(["export", "kept.safetensors", *plain], tmp_path)[0] == 0
 
 
-def test_the_logits_of_a_trainer_are_those_of_its_network(exported, files, tmp_path, called):
+@pytest.mark.parametrize(
+    ("name", "packed"),
+    [
+        ("sparse_trainer", ("base", "kept")),
+        ("sparse_trainer trellis", ("trained", "trained")),
+    ],
+)
+def test_the_logits_of_a_trainer_are_those_of_its_network(
+    name, packed, exported, files, tmp_path, called
+):
     """The integers are rounded; the network is that of 'decompress', kept weights included."""
-    document, _ = exported(EXPORTS["sparse_trainer"])
+    document, _ = exported(EXPORTS[name])
     c = document["constants"]
     weights = []
-    for name in ("base", "kept"):
+    for name in packed:
         path = str(files / f"{name}.safetensors")
-        assert called(["decompress", path, f"{name}.safetensors"], tmp_path)[0] == 0
+        assert called(["decompress", path, f"{name}.safetensors", "--force"], tmp_path)[0] == 0
         weights.append(load_file(tmp_path / f"{name}.safetensors"))
     base, kept = weights
-    # A sum of blocks is scaled by 2^(B - 1), not by 2^(B - 1) - 1: B is 5.
-    network = {name: kept[name] - base[name].astype(np.float64) / 16 for name in base}
+    # A sum of blocks is scaled by 2^(B - 1), not by 2^(B - 1) - 1: B is 5. A trellis code has no
+    # divisor.
+    share = 0 if packed[0] == packed[1] else 1 / 16
+    network = {name: kept[name] - share * base[name].astype(np.float64) for name in base}
     x = np.load(tmp_path / "out/sparse_trainer_x.npy") * 2.0 ** c["SAMPLE_SCALE"]
     hidden = np.maximum(x @ network["fc1.weight"].T + kept["fc1.bias"], 0)
     wanted = hidden @ network["fc2.weight"].T

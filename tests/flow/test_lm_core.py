@@ -37,6 +37,12 @@ def made(task, tmp_path_factory):
     return lm_integer.setup(task, tmp_path_factory.mktemp("made"), SPARSE, 0.03, console=QUIET)
 
 
+@pytest.fixture(scope="module")
+def coded(task, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("coded")
+    return lm_integer.setup(task, folder, SPARSE, 0.03, decode="trellis", console=QUIET)
+
+
 def job(**changed):
     return lm_core.Job(**{"fraction": 0.01, "rate": 0.03, "steps": 2, "batch": 4, **changed})
 
@@ -64,14 +70,36 @@ def test_integers_are_the_packed_and_kept_weights(made):
         assert len(values) < want.size
 
 
-def test_the_perturbation_and_the_range_of_values(made):
+def test_integers_are_the_rows_of_a_trellis_code(task, coded):
+    for name, of in coded.matrices.items():
+        weights = of.dense(lm_integer.PACKINGS["trellis"]) * of.unit
+        if name == "attention.weight":
+            want = task.parameters[name][0]
+            assert of.rows == lm_integer.SUMMED
+            assert np.abs(weights.sum(axis=0) - want).max() < 2.0**-12 * np.abs(want).max()
+            continue
+        want = coded.restored[name].T if name == "embedding.weight" else coded.restored[name]
+        other = np.ones(want.shape, bool)
+        other[of.entries[:, 0], of.entries[:, 1]] = False
+        assert np.array_equal(weights[other], want[other])
+
+
+@pytest.mark.parametrize("base", ["made", "coded"])
+def test_the_perturbation_and_the_range_of_values(base, request):
     spread = np.std(np.arange(-255, 256, 2))
-    for of in made.matrices.values():
+    for of in request.getfixturevalue(base).matrices.values():
         if not len(of.entries):
             continue
         eps = spread * of.step * 2**of.scale
-        assert 2**-0.5 <= eps / lm_integer.EPS <= 2**0.5
-        assert np.abs(of.entries[:, 2]).max() <= 2**15 / lm_integer.ROOM
+        peak, ratio = np.abs(of.entries[:, 2]).max(), eps / lm_integer.EPS
+        assert ratio >= 2**-0.5
+        if base == "made" or of.scale:
+            assert ratio <= 2**0.5
+            assert peak <= 2**15 / lm_integer.ROOM
+        else:
+            # A finer value would have no room for the largest difference.
+            assert ratio <= 2**0.5 or peak > 2**14 / lm_integer.LEAST_ROOM
+            assert peak <= 2**15 / lm_integer.LEAST_ROOM
 
 
 def test_the_mask_is_of_the_largest_gradients(task, made):
@@ -99,8 +127,10 @@ def test_a_given_mask_is_transposed(task, tmp_path):
     assert found.entries == 4
 
 
-def test_perplexity_is_that_of_the_float_model(made):
-    engine = KeptMatrices(SEEDLM[4], SPARSE, made.matrices)
+@pytest.mark.parametrize(("base", "decode"), [("made", "seedlm"), ("coded", "trellis")])
+def test_perplexity_is_that_of_the_float_model(base, decode, request):
+    made = request.getfixturevalue(base)
+    engine = KeptMatrices(lm_integer.PACKINGS[decode], SPARSE, made.matrices)
     want = language_model.perplexity(made.restored, *made.held)
     assert made.model.perplexity(engine, *made.held) == pytest.approx(want, rel=1e-3)
 
@@ -170,6 +200,22 @@ def test_pauses_change_the_cycles_alone(small, emitted):
     assert each[0] > 1.2 * each[1]
 
 
+def test_the_emitted_verilog_tunes_on_a_trellis_code(small, tmp_path):
+    settings = {"characters": 3, "steps": 1, "decode": "trellis"}
+    shown = StringIO()
+    found = run(tmp_path, rtl=True, console=Console(file=shown, width=120), **settings)
+    want = run(tmp_path, **settings)
+    for name in ("perplexity", "losses", "slopes", "values", "input"):
+        assert found[name] == want[name]
+    assert found["command"].endswith(" --seed 0 --decode trellis")
+    assert json.loads((tmp_path / "out" / "lm_trellis_rtl.json").read_text()) == found
+    assert json.loads((tmp_path / "out" / "lm_trellis_integer.json").read_text()) == want
+    before, after, float32 = (found["perplexity"][k] for k in ("before", "after", "float32"))
+    share = 100 * (before - after) / (before - float32)
+    told = f"The tuning regains {share:.1f} % of what 4 bits cost."
+    assert (told in shown.getvalue()) == (before > float32)
+
+
 @pytest.mark.parametrize("change", ["weight", "value"])
 def test_a_wrong_result_of_the_core_is_found(small, emitted, monkeypatch, change):
     """The core and the model are given one number that differs."""
@@ -218,6 +264,7 @@ def test_a_mask_that_does_not_fit_is_refused(small, tmp_path, shapes, message):
         ({"seed": 8192}, "seed must be in 0..8191, not 8192"),
         ({"rate": float("nan")}, "the rate must be above 0, not nan"),
         ({"clip": 0.0}, "the clip must be above 0, not 0.0"),
+        ({"decode": "lut4"}, "decode must be one of seedlm, trellis, not 'lut4'"),
         ({"spread": 40}, "spread must be in 0..39, not 40"),
     ],
 )
@@ -240,6 +287,7 @@ def test_a_text_without_lines_to_hold_out_is_refused(task, tmp_path):
         (["--integer", "--stalls"], "--stalls goes with --rtl"),
         (["--steps", "3"], "--steps goes with --rtl or --integer"),
         (["--seed", "3"], "--seed goes with --rtl or --integer"),
+        (["--decode", "trellis"], "--decode goes with --rtl or --integer"),
         (["--integer", "--lines", "3"], "--lines goes with --model"),
     ],
 )

@@ -31,8 +31,8 @@ class Small(SparseTrainerConfig):
     columns: int = 64
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
+@pytest.fixture(scope="module", params=["seedlm", "trellis"])
+def trained(tmp_path_factory, request):
     """A short training on few images: folder, result, what was printed."""
     folder, shown = tmp_path_factory.mktemp("rtl"), StringIO()
     with pytest.MonkeyPatch.context() as patch:
@@ -45,20 +45,23 @@ def trained(tmp_path_factory):
 
         def run(**options):
             return sparse_trainer_demo.run_sparse(
-                None, folder / "out", build=folder, rtl=True, settings=settings, **options
-            )
+                None, folder / "out", build=folder, rtl=True, settings=settings,
+                decode=request.param, **options,
+            )  # fmt: skip
 
         result = run(console=Console(file=shown, width=120))
         # What is kept is not simulated again.
         patch.setattr(sparse_job, "run", None)
         assert run() == result
-    return SimpleNamespace(folder=folder, result=result, shown=shown.getvalue())
+    (path,) = (folder / "out").iterdir()
+    assert path.name == {"seedlm": "sparse_rtl.json"}.get(request.param, "sparse_trellis_rtl.json")
+    assert json.loads(path.read_text()) == result
+    return SimpleNamespace(result=result, shown=shown.getvalue())
 
 
 def test_a_training_in_the_rtl(trained):
     """Each value is read once by a pass, and read and written once by an update."""
     result = trained.result
-    assert json.loads((trained.folder / "out" / "sparse_rtl.json").read_text()) == result
     assert result["steps"] == 2 * 3
     assert len(result["gains"]) == 6
     assert sum(result["entries"]) == 60
@@ -121,9 +124,10 @@ def test_another_model_is_found(bench, change, sentence, monkeypatch):
         sparse_job.run(bench, noise_job(), seed=5)
 
 
-def test_the_integers_learn_rotated_digits():
+@pytest.mark.parametrize("decode", ["seedlm", "trellis"])
+def test_the_integers_learn_rotated_digits(decode):
     """Of a base of 4 bits, a tenth of the weights regains a third of what the rotation cost."""
-    split, config = digits(), SparseTrainerConfig(layers=2, columns=64)
+    split, config = digits(), SparseTrainerConfig(layers=2, columns=64, decode=decode)
     task = prepare(split, replace(SETTINGS["digits"], degrees=30))
     network = compress(
         config, task.model, task.theta, flat(split.pre[0]), split.pre[1], kept=240, unit=14,

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from seedbed.golden import seedlm, trellis
-from seedbed.golden.gemv import Gemv, lut4_rows, trellis_rows
+from seedbed.golden.gemv import Gemv, base_weights, lut4_rows, trellis_base, trellis_rows
 from seedbed.golden.packing import decode_lut4, encode_lut4
 from seedbed.spec import GemvConfig
 from seedbed.spec.packing import Lut4Config
@@ -189,6 +189,28 @@ def test_rows_of_a_trellis_file():
     raw = trellis.pack(TRELLIS.trellis, symbols[:2], mantissas[:2], np.array([0, -19]))
     _, mantissas, exponents, scale = trellis_rows(TRELLIS.trellis, raw, 40)
     assert (mantissas.tolist(), exponents.tolist(), scale) == ([200, 8], [7, -8], -7)
+
+
+@pytest.mark.parametrize(
+    ("exponents", "scale", "lowest"),
+    [
+        # Few fraction bits stay, of many 24, or as many as the lowest exponent of -8 leaves.
+        ((-12, -14, 0, -10), -17, 3),
+        ((3, -5, 0, -1), -4, -1),
+        ((-20, -24, 0, -22), -19, -5),
+        ((-30, -32, 0, -44), -36, -8),
+    ],
+)
+def test_a_base_has_the_lowest_exponents_with_enough_fraction_bits(exponents, scale, lowest):
+    assert TRELLIS.trellis
+    rng = np.random.default_rng(5)
+    symbols, mantissas = rng.integers(0, 16, (4, 40)), np.array([200, 129, 0, 255])
+    raw = trellis.pack(TRELLIS.trellis, symbols, mantissas, np.array(exponents))
+    base, found = trellis_base(TRELLIS.trellis, raw, 40, 3)
+    used = base[mantissas > 0, 1].view(np.int8)
+    assert (found, used.min()) == (scale + 3, lowest)
+    weights = np.ldexp(base_weights(TRELLIS.trellis, base, 40), found - 8)
+    assert np.array_equal(weights, 8 * trellis.decode(TRELLIS.trellis, raw, 40))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from seedbed.golden import trellis
 from seedbed.golden.gemv import Gemv
 from seedbed.golden.kept_matrix import ExactMatrix, KeptMatrices, KeptMatrix
 from seedbed.golden.sparse_mac import SparseMac
@@ -35,6 +36,18 @@ def test_sums_are_those_of_the_dense_engine_and_the_side_path(k):
         part = dense.packed_product(ours.fields, vector)
         want = sparse.product(ours.entries, vector, part, shift=9, seed=7, scale=3, k=k)
         assert np.array_equal(sums, want)
+
+
+def test_sums_of_a_trellis_code_are_those_of_the_dense_engine():
+    config = GemvConfig(columns=64, decode="trellis", bits=3)
+    rng = np.random.default_rng(6)
+    rows = rng.integers(0, 8, (9, 37)), rng.integers(0, 256, 9), rng.integers(-8, 8, 9)
+    fields = trellis.pack(config.trellis, *rows)
+    x = rng.integers(-(1 << 15), 1 << 15, (4, 37))
+    matrices = {"a": KeptMatrix(fields=fields, columns=37)}
+    found = KeptMatrices(config.packing, SPARSE, matrices).product("a", x)
+    for vector, sums in zip(x, found, strict=True):
+        assert np.array_equal(sums, Gemv(config).trellis_product(*rows, vector))
 
 
 def test_plain_sums_are_those_of_the_dense_engine():

@@ -4,12 +4,13 @@ from math import floor
 import numpy as np
 import pytest
 
-from seedbed.golden import seedlm
+from seedbed.golden import seedlm, trellis
 from seedbed.golden.sparse_mac import SparseMac
 from seedbed.golden.sparse_trainer import LogEntry, Parameters, SparseTrainer
 from seedbed.spec import DenseLayer, SparseTrainerConfig
 
 CONFIG = SparseTrainerConfig(layers=2, columns=24, classes=4, entries=16)
+TRELLIS = replace(CONFIG, decode="trellis", bits=3, state_bits=10)
 
 
 def network(rng, *, scale=0, update_shift=10):
@@ -38,6 +39,37 @@ def network(rng, *, scale=0, update_shift=10):
     return layers, parameters
 
 
+def trellis_network(rng):
+    """Return the network with rows of a trellis code as the base of both layers."""
+    layers, parameters = network(rng, scale=3)
+    layers = [replace(layer, plain=False, shift=22) for layer in layers]
+    layers[0] = replace(layers[0], bias_shift=4)
+    for n, layer in enumerate(layers):
+        symbols = rng.integers(0, 8, (layer.rows, layer.columns))
+        mantissas, exponents = rng.integers(0, 256, layer.rows), rng.integers(-8, 8, layer.rows)
+        base = trellis.pack(TRELLIS.gemv.trellis, symbols, mantissas, exponents)
+        parameters[n] = replace(parameters[n], base=base)
+    return layers, parameters
+
+
+def rows_by_hand(layer, base):
+    """Return the weights of rows of a trellis code, bit by bit in Python's integers."""
+    code, rows = TRELLIS.gemv.trellis, []
+    for octets in base.tolist():
+        stream = int.from_bytes(bytes(octets[2:]), "little")
+        factor = octets[0] << ((octets[1] + 8) % 256)
+        state, found = 0, []
+        for t in range(layer.columns):
+            state = (state << 3 | stream >> 3 * t & 7) % (1 << code.state_bits)
+            fields = [
+                sum(((state & mask).bit_count() & 1) << b for b, mask in enumerate(masks))
+                for masks in code.masks
+            ]
+            found.append(factor * sum(2 * field - 31 for field in fields))
+        rows.append(found)
+    return rows
+
+
 def samples(rng, count):
     return rng.integers(0, 4000, (count, 20)), rng.integers(0, 4, count)
 
@@ -47,7 +79,9 @@ def by_hand(layers, parameters, x, *, k, seed):
     numbers = SparseMac(CONFIG.sparse)
     for n, (layer, given) in enumerate(zip(layers, parameters, strict=True)):
         z = numbers.numbers(seed + n, len(given.entries)).tolist()
-        if layer.plain:
+        if given.base.dtype == np.uint8:
+            weights = rows_by_hand(layer, given.base)
+        elif layer.plain:
             weights = given.base.tolist()
         else:
             seeds, exponents, coefficients = seedlm.unpack(CONFIG, given.base)
@@ -83,6 +117,16 @@ def test_a_pass_is_the_definition(k):
     found = model.forward(x, k=k, seed=77)
     assert found.tolist() == [by_hand(layers, parameters, v, k=k, seed=77) for v in x]
     # The outputs are neither all 0 nor all saturated.
+    assert len(np.unique(found)) > 12
+
+
+@pytest.mark.parametrize("k", [-1, 0, 1])
+def test_a_pass_of_a_trellis_code_is_the_definition(k):
+    rng = np.random.default_rng(11)
+    layers, parameters = trellis_network(rng)
+    x, _ = samples(rng, 6)
+    found = SparseTrainer(TRELLIS, layers, parameters).forward(x, k=k, seed=77)
+    assert found.tolist() == [by_hand(layers, parameters, v, k=k, seed=77) for v in x]
     assert len(np.unique(found)) > 12
 
 
@@ -182,6 +226,35 @@ def test_the_memory_holds_biases_and_then_rows():
     assert cells[6] == first | second << 32
     assert cells[7] == int(parameters[0].base[0, 2])
     assert cells[502].to_bytes(8, "little") == parameters[1].base[0, :8].astype(np.int8).tobytes()
+
+
+def test_the_memory_holds_scales_between_biases_and_rows_of_a_trellis_code():
+    layers, parameters = trellis_network(np.random.default_rng(8))
+    cells = SparseTrainer(TRELLIS, layers, parameters).beats()
+    # 12 biases, 12 scales, and rows of 20 symbols, of which a beat has 21; then 4, 4 and 12.
+    assert sorted(cells) == [*range(6 + 3 + 12), *range(500, 500 + 2 + 1 + 4)]
+    base = parameters[0].base
+    assert cells[6].to_bytes(8, "little") == base[:4, :2].tobytes()
+    assert cells[9].to_bytes(8, "little") == base[0, 2:].tobytes()
+    assert cells[20].to_bytes(8, "little") == base[11, 2:].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (lambda base: base[:, 1:], "a row of 20 columns must have 10 bytes, not uint8 .*9"),
+        (lambda base: base.astype(np.int64), "a row of 20 columns must have 10 bytes, not int64"),
+        (
+            lambda base: base * 0 + np.uint8(8),
+            r"exponents must be a whole number in -8\.\.7, not 8",
+        ),
+    ],
+)
+def test_refuses_rows_that_are_no_trellis_code(damage, sentence):
+    layers, parameters = trellis_network(np.random.default_rng(8))
+    parameters[0] = replace(parameters[0], base=damage(parameters[0].base))
+    with pytest.raises(ValueError, match=sentence):
+        SparseTrainer(TRELLIS, layers, parameters)
 
 
 @pytest.mark.parametrize(

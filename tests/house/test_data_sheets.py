@@ -457,6 +457,19 @@ def test_memory_and_seeds_of_sparse_trainer(plain):
     assert len(image) == config.layer_beats(layer)
 
 
+def test_memory_of_a_trellis_code_of_sparse_trainer():
+    config = SparseTrainerConfig(beat_bits=64, decode="trellis", bits=3)
+    rng, rows, columns = np.random.default_rng(8), 5, 25
+    layer = DenseLayer(columns=columns, rows=rows, address=7)
+    symbols = rng.integers(0, 8, (rows, columns))
+    scales = rng.integers(0, 256, rows), rng.integers(-8, 8, rows)
+    base, biases = trellis.pack(config.gemv.trellis, symbols, *scales), rng.integers(-9, 9, rows)
+    model = SparseTrainer(config, [layer], [Parameters(base, biases, np.zeros((0, 3), int))])
+    image = listing("sparse_trainer")["image"]
+    pairs = np.column_stack(scales).tolist()
+    assert image(7, biases.tolist(), symbols.tolist(), 3, 64, pairs) == model.beats()
+
+
 def test_the_table_of_seeds_of_sparse_trainer():
     text = (PAGES / "sparse_trainer.md").read_text()
     rows = re.findall(r"^\| (\d) \| (\d) \| (\d+) \| (-?\d+), (-?\d+) \|$", text, re.M)
