@@ -11,7 +11,8 @@ from rich.table import Table
 
 from seedbed.flow.cores import registry
 from seedbed.flow.emit import verilog
-from seedbed.flow.jobs.instantft_rtl import measure, require, row_figures
+from seedbed.flow.jobs.instantft_rtl import measure, row_figures
+from seedbed.flow.jobs.instantft_task import require, require_angle
 from seedbed.flow.report import jobs
 from seedbed.flow.report.row import Row, job_row, load_rows
 from seedbed.flow.run.files import write_atomic
@@ -58,7 +59,8 @@ def run_rtl(
     """
     core, params = registry.find(CORE), {"lanes": lanes}
     config = core.configure(params)
-    require(config, images=images, epochs=epochs, angle=angle, seed=seed)
+    require(config, images=images, epochs=epochs, seed=seed)
+    require_angle(angle)
     with Bar(
         TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
         console=None if console is None else Console(stderr=True),
