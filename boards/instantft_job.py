@@ -23,6 +23,7 @@ from seedbed.flow.jobs.instantft_task import (
 from seedbed.golden import network
 from seedbed.hw.adapters.instantft import command_layout, result_layout, sample_layout
 from seedbed.hw.engine.parameter_loader import words_layout
+from seedbed.sim.job import Epoch, every_epoch
 from seedbed.sim.jobs.instantft_job import Job
 from seedbed.sim.payloads import image_beats
 from seedbed.spec.checks import require_int
@@ -110,13 +111,14 @@ def _tiny() -> Task:
     return Task(settings, theta, images[cut:], labels[cut:], upright)
 
 
-def stream_job(of: Job) -> tuple[StreamJob, dict[str, int]]:
+def stream_job(of: Job, epoch: Epoch = every_epoch) -> tuple[StreamJob, dict[str, int]]:
     """Return a job for the board, and the counters at the training's end.
 
     It sends parameters and images, classifies, trains, reads the adapters, and classifies again.
+    ``epoch`` trains the model for an epoch.
     """
     config, found = of.config, inputs(of.config)
-    acts, counted = of.acts(lambda places: shown(places, of.labels))
+    acts, counted = of.acts(lambda places: shown(places, of.labels), epoch=epoch)
     beats = image_beats(of.images, config.ways)
     packets = [act_packets(act, found, INPUTS, int(act.name == "adapters")) for act in acts]
     packets.insert(2, [packet(found, "images", each.tobytes(), k) for k, each in enumerate(beats)])

@@ -20,12 +20,13 @@ from seedbed.boards.stream_job import JOB_REGISTERS, add_job, feed, give
 from seedbed.boards.streams import payloads
 from seedbed.hw.adapters.instantft import InstantFt, result_layout
 from seedbed.hw.parts.skid_buffer import SkidBuffer
+from seedbed.sim.job import Epoch, every_epoch
 from seedbed.sim.jobs.instantft_job import Job, require_counted
 from seedbed.sim.payloads import unpack
 from seedbed.spec import SdramConfig, SkidBufferConfig
 from seedbed.spec.instantft import COUNTERS, INSTANTFT_KINDS, InstantFtConfig
 
-__all__ = ["MEMORY", "REGISTERS", "VARIANTS", "Top", "run"]
+__all__ = ["MEMORY", "REGISTERS", "VARIANTS", "Top", "run", "train"]
 
 MEMORY = SdramConfig(beat_bits=64)
 REGISTERS = (
@@ -160,7 +161,18 @@ def run(
     of = prepared(
         config, data, folder, images=images, held=held, epochs=epochs, angle=angle, seed=seed
     )
-    job, counted = stream_job(of)
+    train(device, console, of, resume=resume)
+
+
+def train(
+    device: Device, console: Console, of: Job, *, resume: bool = False, epoch: Epoch = every_epoch
+) -> None:
+    """Run a job; compare classes, losses and adapters with the model, bit for bit.
+
+    ``epoch`` trains the model for an epoch. Raises ``AssertionError`` for a difference, and
+    ``ValueError`` for more images than the memory has room for.
+    """
+    job, counted = stream_job(of, epoch)
     console.print(require_memory(device, MEMORY))
     shown = Progress(of, console)
     first, words = job.run(device, resume=resume, progress=shown.update)

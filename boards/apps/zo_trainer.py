@@ -30,13 +30,14 @@ from seedbed.hw.zeroth_order.zo_control import job_layout, status_layout
 from seedbed.hw.zeroth_order.zo_schedule import entry_layout
 from seedbed.hw.zeroth_order.zo_steps import class_layout, log_layout
 from seedbed.hw.zeroth_order.zo_trainer import ZoTrainer
+from seedbed.sim.job import Epoch, every_epoch
 from seedbed.sim.jobs.zo_job import Job
 from seedbed.sim.payloads import image_beats
 from seedbed.spec import SdramConfig
 from seedbed.spec.network import Layer, NetworkConfig
 from seedbed.spec.zo_trainer import ZoTrainerConfig
 
-__all__ = ["MEMORY", "REGISTERS", "VARIANTS", "Top", "run"]
+__all__ = ["MEMORY", "REGISTERS", "VARIANTS", "Top", "run", "train"]
 
 MEMORY = SdramConfig(beat_bits=64)
 REGISTERS = (*MEMORY_REGISTERS, *JOB_REGISTERS)
@@ -163,10 +164,13 @@ def layouts(config: ZoTrainerConfig) -> dict[str, data.StructLayout]:
     }
 
 
-def stream_job(of: Job) -> tuple[StreamJob, list[LogEntry], golden.ZoTrainer]:
+def stream_job(
+    of: Job, epoch: Epoch = every_epoch
+) -> tuple[StreamJob, list[LogEntry], golden.ZoTrainer]:
     """Return a job for the board, and the log and the weights that the model ends with.
 
-    It classifies, trains, classifies again, and reads the weights. Raises ``ValueError`` for more
+    It classifies, trains, classifies again, and reads the weights. ``epoch`` trains the model for
+    an epoch. Raises ``ValueError`` for more
     images than the memory has room for.
     """
     config = of.config
@@ -178,7 +182,7 @@ def stream_job(of: Job) -> tuple[StreamJob, list[LogEntry], golden.ZoTrainer]:
         )
     ports = inputs(config)
     names = ("load", "schedule", "before", "train", "infer", "read")
-    acts, log, model = of.acts(names, lambda places: shown(places, of.labels))
+    acts, log, model = of.acts(names, lambda places: shown(places, of.labels), epoch=epoch)
     beats = image_beats(of.images, config.ways).astype(np.uint8)
     packets = [act_packets(act, ports, INPUTS) for act in acts]
     packets.insert(2, [packet(ports, "images", each.tobytes(), k) for k, each in enumerate(beats)])
@@ -221,7 +225,21 @@ def run(
         config, digits() if data is None else mnist(data), images=images, batch=batch,
         epochs=epochs, magnitude=magnitude, seed=seed, start=start, held=held,
     )  # fmt: skip
-    job, log, model = stream_job(of)
+    log, model = train(device, console, of, resume=resume)
+    if output:
+        _write(output, of, log, model.weights)
+        console.print(f"written: {', '.join(map(str, _files(output)))}", soft_wrap=True)
+
+
+def train(
+    device: Device, console: Console, of: Job, *, resume: bool = False, epoch: Epoch = every_epoch
+) -> tuple[list[LogEntry], golden.ZoTrainer]:
+    """Run a job; compare classes, log and weights with the model, bit for bit, and return both.
+
+    ``epoch`` trains the model for an epoch. Raises ``AssertionError`` for a difference, and
+    ``ValueError`` for more images than the memory has room for.
+    """
+    job, log, model = stream_job(of, epoch)
     console.print(require_memory(device, MEMORY))
     shown = Progress(of, console)
     first, words = job.run(device, resume=resume, progress=shown.update)
@@ -233,9 +251,7 @@ def run(
     console.print(f"{len(log)} steps and all weights are those of the model, bit for bit")
     cycles, waits = device.read("cycles"), device.read("waits")
     console.print(f"{cycles:,} cycles, {100 * waits / cycles:.0f} % of them wait for the line")
-    if output:
-        _write(output, of, log, model.weights)
-        console.print(f"written: {', '.join(map(str, _files(output)))}", soft_wrap=True)
+    return log, model
 
 
 def _files(output: Path) -> list[Path]:

@@ -12,7 +12,7 @@ from seedbed.flow.importer import state_dict
 from seedbed.flow.importer.model import Model
 from seedbed.golden.fixed import to_fixed
 from seedbed.spec.fixed import Fixed
-from seedbed.spec.network import Layer, NetworkConfig
+from seedbed.spec.network import NetworkConfig
 
 __all__ = ["ADAPTERS", "NETWORK", "WEIGHTS", "adapter_tensors", "read", "read_adapters"]
 
@@ -33,10 +33,16 @@ def read(path: Path) -> tuple[Path, Model]:
     return file, state_dict.read(weights, file)
 
 
-def _order(layer: Layer) -> np.ndarray:
-    """Return the place in channels, rows, columns of each number in rows, columns, channels."""
-    places = np.arange(prod(layer.inputs)).reshape(layer.inputs)
-    return places.transpose(1, 2, 0).ravel()
+def _orders(network: NetworkConfig) -> list[np.ndarray]:
+    """Return of each layer the place of its input's numbers, as an adapter has them.
+
+    An adapter takes rows, columns, channels; the place is that in channels, rows, columns. A dense
+    layer takes the maps before it.
+    """
+    layers = network.layers
+    shapes = [layers[0].inputs, *(layer.shape for layer in layers[:-1])]
+    places = [np.arange(prod(shape)).reshape(shape) for shape in shapes]
+    return [each.transpose(1, 2, 0).ravel() for each in places]
 
 
 def adapter_tensors(
@@ -48,9 +54,9 @@ def adapter_tensors(
     (classes, rank).
     """
     found = {}
-    for layer, a, b in zip(network.layers, *adapters, strict=True):
+    for layer, order, a, b in zip(network.layers, _orders(network), *adapters, strict=True):
         sorted_ = np.empty_like(a)
-        sorted_[:, _order(layer)] = a
+        sorted_[:, order] = a
         for name, part in (("lora_a", sorted_), ("lora_b", b)):
             found[f"{layer.name}.{name}"] = (part / form.one).astype(np.float32)
     return found
@@ -65,12 +71,12 @@ def read_adapters(
     """
     a, b, classes = [], [], network.layers[-1].outputs
     with Checkpoint(path) as file:
-        for layer in network.layers:
+        for layer, order in zip(network.layers, _orders(network), strict=True):
             shapes = {"lora_a": (rank, prod(layer.inputs)), "lora_b": (classes, rank)}
             parts: Mapping[str, np.ndarray] = {
                 end: _tensor(file, f"{layer.name}.{end}", shape) for end, shape in shapes.items()
             }
-            a.append(to_fixed(parts["lora_a"][:, _order(layer)], form))
+            a.append(to_fixed(parts["lora_a"][:, order], form))
             b.append(to_fixed(parts["lora_b"], form))
     return a, b
 

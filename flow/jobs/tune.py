@@ -30,6 +30,8 @@ from seedbed.flow.jobs import instantft_rtl, zo_trainer_rtl
 from seedbed.flow.jobs.instantft_task import fine_tuning
 from seedbed.flow.jobs.zo_trainer_rtl import training
 from seedbed.flow.run.cache import code
+from seedbed.golden.engine import network_weights
+from seedbed.hw.engine.parameter_loader import words_layout
 from seedbed.hw.zeroth_order.zo_steps import class_layout
 from seedbed.sim.job import Act, Epoch
 from seedbed.sim.jobs import instantft_job, zo_job
@@ -170,6 +172,16 @@ class Tuning(ABC):
     model: Model
 
     @property
+    def tuned(self) -> int:
+        """The number of images to train on."""
+        return len(self.labels(0))
+
+    @property
+    def held(self) -> int:
+        """The number of other images."""
+        return len(self.job.labels) - self.tuned
+
+    @property
     def key(self) -> str:
         """A hash of the job, and of the code that runs it."""
         digest = sha256(code(type(self).__module__).encode())
@@ -233,12 +245,9 @@ class Tuning(ABC):
             return found
 
         acts = self._acts(kept)
-        shares = {
-            act.name: float(self._correct(act).mean())
-            for act in acts
-            if act.name in ("before", "after")
-        }
-        return Result(**shares, epochs=epochs, learned=self._learned(acts))
+        first, last = (act for act in acts if act.name in ("before", "after", "infer"))
+        before, after = (float(self._correct(act).mean()) for act in (first, last))
+        return Result(before=before, after=after, epochs=epochs, learned=self._learned(acts))
 
     def _network_files(self, model: Model) -> dict[str, bytes]:
         """Return a network with its weights, and the parameters of the core."""
@@ -295,18 +304,18 @@ class ZeroOrderTuning(Tuning):
         return self.job.labels[self.job.order[number]]
 
     def _acts(self, epoch: Epoch) -> list[Act]:
-        acts, _, model = self.job.acts(
-            ("before", "train", "after"), lambda places: places, epoch=epoch
-        )
-        self._weights = model.weights
-        return acts
+        names = ("before", "train", "read", "infer")
+        return self.job.acts(names, lambda places: places, epoch=epoch)[0]
 
     def _correct(self, act: Act) -> np.ndarray:
         best = unpack(class_layout(self.job.config), act.outputs["o"], "best")[:, 0]
         return best == self.job.labels[self.job.classified]
 
     def _learned(self, acts: Sequence[Act]) -> Any:
-        return self._weights
+        config, (read,) = self.job.config, [act for act in acts if act.name == "read"]
+        found = unpack(words_layout(config.engine), read.outputs["o_parameters"], "word")
+        rows = found.reshape(-1, config.ways, config.lanes)
+        return network_weights(config.engine.plan, config.layers, rows)
 
     def simulate(
         self, verilog: Path, *, build: Path, epoch: Epoch, progress: Callable[[str, float], None]
