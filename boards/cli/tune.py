@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +23,7 @@ from seedbed.spec.checks import require_choice
 from seedbed.spec.network import NetworkConfig, named
 
 if TYPE_CHECKING:
+    from seedbed.boards.device import Device
     from seedbed.flow.jobs.tune import Result, Tuning
 
 __all__ = ["tune"]
@@ -189,16 +191,25 @@ def _train(
         console.print(f"epoch {number + 1}: {share} of its images{loss}")
 
     key, cache = tuning.key, build / "cache"
-    result = tuning.run(Epochs(cache, key, show))
-    # The model is not trained again.
+    # The model is not trained again for a core.
     kept = Epochs(cache, key, lambda *_: None)
-    if rtl:
-        cycles = _simulate(tuning, kept, build)
-        console.print(f"the emitted Verilog of {tuning.core} gives the same, bit for bit")
-        return result, cycles
-    if board is None:
-        return result, None
-    return result, _on_board(tuning, kept, board, resume, console)
+    with ExitStack() as stack:
+        # A port that is wrong is told before the work.
+        design = device = None
+        if board is not None:
+            from seedbed.boards import apps
+
+            design = apps.own(tuning.core, tuning.job.config)
+            device = stack.enter_context(_device(design, board))
+        result = tuning.run(Epochs(cache, key, show))
+        if rtl:
+            cycles = _simulate(tuning, kept, build)
+            console.print(f"the emitted Verilog of {tuning.core} gives the same, bit for bit")
+            return result, cycles
+        if device and design:
+            design.module.train(device, console, tuning.job, resume=resume, epoch=kept)
+            return result, {name: device.read(name) for name in ("cycles", "waits")}
+    return result, None
 
 
 def _simulate(tuning: "Tuning", epoch: Epoch, build: Path) -> dict[str, int]:
@@ -218,16 +229,10 @@ def _simulate(tuning: "Tuning", epoch: Epoch, build: Path) -> dict[str, int]:
         )  # fmt: skip
 
 
-def _on_board(
-    tuning: "Tuning", epoch: Epoch, port: str, resume: bool, console: Console
-) -> dict[str, int]:
-    from seedbed.boards import apps
+def _device(design: Any, port: str) -> "Device":
+    """Return the board, which must have the core with these parameters."""
     from seedbed.boards.device import Device
     from seedbed.boards.registers import addresses
     from seedbed.boards.top import identifier
 
-    found = apps.own(tuning.core, tuning.job.config)
-    registers = addresses(found.REGISTERS)
-    with Device(port, registers, identifier=identifier(found)) as device:
-        found.module.train(device, console, tuning.job, resume=resume, epoch=epoch)
-        return {name: device.read(name) for name in ("cycles", "waits")}
+    return Device(port, addresses(design.REGISTERS), identifier=identifier(design))

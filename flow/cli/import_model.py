@@ -12,6 +12,7 @@ from seedbed.flow.cores import registry, settings
 from seedbed.flow.run.files import require_outputs, write_all
 from seedbed.flow.run.options import BUILD, Force, Json, show_table
 from seedbed.flow.run.progress import status
+from seedbed.spec.network import NetworkConfig
 
 __all__ = ["import_model"]
 
@@ -81,7 +82,7 @@ def import_model(
     document = _figures(found, data)
     from seedbed.flow.cores import networks
 
-    texts = _configs(document)
+    texts = _configs(document, found.network)
     contents = [networks.toml(found.network).encode(), state_dict.write(found)]
     files = dict(zip(paths, contents, strict=True))
     files |= {configs[core]: text.encode() for core, text in texts.items()}
@@ -97,18 +98,26 @@ def import_model(
         _show(document)
 
 
-def _configs(document: dict[str, Any]) -> dict[str, str]:
+def _configs(document: dict[str, Any], network: NetworkConfig) -> dict[str, str]:
     """Return the parameters of each core that can be built, as TOML."""
-    common = {"network": "network.toml"}
     fixed = {"values": document["values"], "weights": document["weights_format"]}
     # The memory of a board has beats of 64 bits.
-    own = {"conv_engine": fixed, "instantft": {**fixed, "beat_bits": 64}, "zo_trainer": {}}
+    own = {"instantft": {**fixed, "beat_bits": 64}, "conv_engine": fixed}
     found: dict[str, str] = {}
     for size in document["cores"]:
-        core = size["core"]
-        if not size["problem"] and core not in found:
-            params = {**common, **own[core], "lanes": size["lanes"], "ways": size["ways"]}
-            found[core] = settings.toml(registry.find(core), params)
+        core = registry.find(size["core"])
+        if size["problem"] or core.name in found:
+            continue
+        params = {name: size[name] for name in ("lanes", "ways")} | own.get(core.name, {})
+        if core.name == "zo_trainer":
+            # A last layer that is trained by backpropagation learns in far fewer steps.
+            try:
+                core.configure({**params, "network": network, "tail": 1})
+            except ValueError:
+                pass
+            else:
+                params["tail"] = 1
+        found[core.name] = settings.toml(core, {**params, "network": "network.toml"})
     return found
 
 
