@@ -58,7 +58,9 @@ def adapter_tensors(
         sorted_ = np.empty_like(a)
         sorted_[:, order] = a
         for name, part in (("lora_a", sorted_), ("lora_b", b)):
-            found[f"{layer.name}.{name}"] = (part / form.one).astype(np.float32)
+            real = (part / form.one).astype(np.float32)
+            # safetensors stores an array as it lies in memory.
+            found[f"{layer.name}.{name}"] = np.ascontiguousarray(real)
     return found
 
 

@@ -71,7 +71,9 @@ def write(model: Model) -> bytes:
     from safetensors.numpy import save
 
     origin = {ONNX: json.dumps(asdict(model.origin))} if model.origin else None
-    return save(dict(model.parameters), metadata=origin)
+    # The library stores an array as it lies in memory.
+    found = {name: np.ascontiguousarray(value) for name, value in model.parameters.items()}
+    return save(found, metadata=origin)
 
 
 def _origin(path: Path, text: str) -> Origin:

@@ -25,7 +25,7 @@ PARAMS = {
 }
 #: Cores, and options of a training that learns.
 LEARNS = {
-    "instantft": ["--rate", "0.2", "--epochs", "4"],
+    "instantft": ["--rate", "0.1", "--epochs", "12"],
     "zo_trainer": ["--batch", "4", "--epochs", "6"],
 }
 #: Files of what was learned.
@@ -74,7 +74,8 @@ def test_a_network_learns_and_is_written(core, folder, called):
     found = json.loads((folder / "out" / "tune.json").read_text())
     assert found["after"] >= found["before"] + 0.4
     assert f"{100 * found['after']:.1f} %" in out
-    data = np.load(folder / "data.npz")
+    with np.load(folder / "data.npz") as file:
+        data = dict(file)
     held = np.random.default_rng([0, 0]).permutation(100)[:20]
     images, labels = data["images"][held], data["labels"][held]
     # The core's model has the same classes with what was written, and in floats almost all.
@@ -225,7 +226,7 @@ def data(images, labels):
         (["--held", "100"], "the held-out images of data.npz must be in 1..99, not 100"),
         (["--epochs", "0"], "epochs must be in 1..65535, not 0"),
         (["--seed", "-1"], "seed must be in 0..4294967295, not -1"),
-        (["--rate", "-1"], "rate must be"),
+        (["--rate", "-1"], "the learning rate by the batch must be"),
         (["--core", "zo_trainer", "--magnitude", "5"], "magnitude must be one of 1, 3, 7, 15, not"),
         (["--set", "network=lenet5"], "parameters have another network than net/network.toml"),
         (["--set", "lanes=9"], "lanes"),

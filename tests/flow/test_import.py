@@ -11,10 +11,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from PIL import Image
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load, load_file, save_file
 
 from seedbed.flow.cores import networks, registry, settings
-from seedbed.flow.importer import figures, onnx_file, onnx_output
+from seedbed.flow.importer import figures, onnx_file, onnx_output, state_dict
 from seedbed.flow.importer.images import Images, read_sets
 from seedbed.flow.importer.operators import FOLDED, OPERATORS
 from seedbed.golden import network as floating
@@ -605,6 +605,9 @@ def test_a_network_is_written_as_onnx(graph):
     """With the input and the output that it had, to be read as the same network."""
     model = graph().model()
     found = onnx_file._model(model)
+    # Weights of MatMul are transposed.
+    stored = load(state_dict.write(found))
+    assert all((stored[name] == value).all() for name, value in found.parameters.items())
     again = onnx.load_from_string(onnx_output.write(found))
     for ends in ("input", "output"):
         assert getattr(again.graph, ends)[0].name == getattr(model.graph, ends)[0].name
