@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["tune"]
 
 #: Options of one core, with their defaults.
-OWN = {"instantft": {"rate": 0.05}, "zo_trainer": {"batch": 32, "magnitude": 15}}
+OWN: dict[str, dict[str, Any]] = {
+    "instantft": {"rate": 0.05},
+    "zo_trainer": {"batch": 32, "magnitude": 15},
+}
 #: The cores that train.
 CORES = tuple(OWN)
 #: The file of results.
@@ -156,7 +159,7 @@ def tune(
     if json_:
         print(text, end="")
         return
-    lines = [
+    lines: list[list[Any]] = [
         ["trained on", f"{tuning.tuned:,}", *(result.epochs[k]["accuracy"] for k in (0, -1))],
         ["held out", f"{tuning.held:,}", result.before, result.after],
     ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
+from typing import Any
 
 import numpy as np
 import onnx
@@ -86,7 +87,7 @@ class _Graph:
         value = self.parameters[name]
         return self.constant(name, value if shape is None else value.reshape(shape))
 
-    def add(self, kind: str, others: Sequence[str] = (), **attributes: int | list[int]) -> None:
+    def add(self, kind: str, others: Sequence[str] = (), **attributes: Any) -> None:
         taken = {self.input, self.output, *(tensor.name for tensor in self.tensors)}
         number = len(self.nodes)
         result = next(n for n in (f"y{number}", f"seedbed.y{number}") if n not in taken)

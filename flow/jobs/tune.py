@@ -94,10 +94,11 @@ def drawn(
     there = len(parts[0][1])
     images = min(IMAGES, most, there) if images is None else images
     require_int(f"the images of {path} to train on", images, 1, there)
-    both = [
+    (x, labels), (others_x, others_labels) = (
         [part[:count] for part in each] for each, count in zip(parts, (images, held), strict=True)
-    ]
-    return Data(*(np.concatenate(each) for each in zip(*both, strict=True)), tuned=images)
+    )
+    whole = np.concatenate([x, others_x]), np.concatenate([labels, others_labels])
+    return Data(*whole, tuned=images)
 
 
 @dataclass(frozen=True, kw_only=True)

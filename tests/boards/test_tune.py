@@ -81,7 +81,7 @@ def test_a_network_learns_and_is_written(core, folder, called):
     # The core's model has the same classes with what was written, and in floats almost all.
     written = state_dict.read(folder / "out" / "weights.safetensors", folder / "net/network.toml")
     assert classes(core, folder / "out", written, images, labels) == found["after"]
-    model = ReferenceEvaluator(folder / "out" / "model.onnx")
+    model = ReferenceEvaluator(str(folder / "out" / "model.onnx"))
     assert (model.input_names, model.output_names) == (["picture"], ["scores"])
     (shares,) = model.run(None, {"picture": images.astype(np.float32) / np.float32(255)})
     assert (shares.argmax(axis=1) == labels).mean() >= found["after"] - 0.1

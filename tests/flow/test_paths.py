@@ -86,7 +86,8 @@ OTHERS = {
                                       "zo", "seedlm")),
     )),
     ("report", "docs"), ("demo lm", "keep"), ("tour", "picture"), ("drivers", "output"),
-    *(("export", name) for name in ("vector", "adapters", "output")), ("board report-run", "output"),
+    ("board report-run", "output"),
+    *(("export", name) for name in ("vector", "adapters", "output")),
     *(("import", name) for name in ("network", "data", "output")),
     *(("tune", name) for name in ("network", "data", "output", "config_")),
     *((f"board run {app}", name) for app, names in {
