@@ -54,7 +54,9 @@ def write(model: Model, adapters: Mapping[str, np.ndarray] | None = None) -> byt
             kernel = [layer.kernel] * 2
             maps = (layer.outputs, layer.inputs[0], *kernel)
             given = [graph.parameter(names[0], maps), *map(graph.parameter, names[1:])]
-            graph.add("Conv", given, kernel_shape=kernel, pads=[layer.padding] * 4)
+            strides = [getattr(layer, "stride", 1)] * 2
+            pads = [layer.padding] * 4
+            graph.add("Conv", given, kernel_shape=kernel, pads=pads, strides=strides)
         else:
             graph.add("Gemm", [graph.parameter(name) for name in names], transB=1)
         if layer.relu:
