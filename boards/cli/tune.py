@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from threadpoolctl import threadpool_limits
 
 from seedbed.flow.cores import registry, settings
 from seedbed.flow.emit import verilog
 from seedbed.flow.run.files import require_outputs, write_all
 from seedbed.flow.run.options import BUILD, Build, ConfigFile, Force, Json, Settings, show_table
-from seedbed.flow.run.progress import Bar
+from seedbed.flow.run.progress import steps_bar
+from seedbed.sim import tools
 from seedbed.sim.job import Epoch
 from seedbed.spec.checks import require_choice
 from seedbed.spec.network import NetworkConfig, named
@@ -132,7 +132,12 @@ def tune(
     from seedbed.flow.importer import imported
     from seedbed.flow.jobs import tune as jobs
 
+    if rtl:
+        tools.find("VERILATOR")
     file, model = imported.read(network)
+    if model.origin:
+        # Without its package, the sentence that names it comes before the work.
+        from seedbed.flow.importer import onnx_output  # noqa: F401
     params = _params(core, file, model.network, set_, config_)
     names = [imported.NETWORK, imported.WEIGHTS, f"{core}.toml", RESULT]
     names += ["model.onnx"] * (model.origin is not None)
@@ -218,18 +223,11 @@ def _train(
 def _simulate(tuning: "Tuning", epoch: Epoch, build: Path) -> dict[str, int]:
     core, config = registry.find(tuning.core), tuning.job.config
     folder = sha256(repr(config).encode()).hexdigest()[:8]
-    with Bar(
-        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
-        console=err,
-    ) as bar:  # fmt: skip
-        line = bar.add_task(f"emitting {tuning.core}", total=1)
+    with steps_bar(err, f"emitting {tuning.core}") as progress:
         path = verilog.write(
             core, tuning.params, build / "emitted" / f"{core.name}-{folder}", kept=build / "cache"
         )
-        return tuning.simulate(
-            path, build=build, epoch=epoch,
-            progress=lambda step, share: bar.update(line, description=step, completed=share),
-        )  # fmt: skip
+        return tuning.simulate(path, build=build, epoch=epoch, progress=progress)
 
 
 def _device(design: Any, port: str) -> "Device":
