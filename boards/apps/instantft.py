@@ -12,7 +12,7 @@ from amaranth.lib.wiring import connect
 from rich.console import Console
 
 from seedbed.boards.device import Device
-from seedbed.boards.image_store import ImageStore, beats_of, share_memory
+from seedbed.boards.image_store import ImageStore, beats_of, room, share_memory
 from seedbed.boards.instantft_job import inputs, outputs, prepared, stream_job
 from seedbed.boards.memory import MEMORY_REGISTERS, memory_ports, require_memory
 from seedbed.boards.registers import Register, ports
@@ -172,6 +172,15 @@ def train(
     ``epoch`` trains the model for an epoch. Raises ``AssertionError`` for a difference, and
     ``ValueError`` for more images than the memory has room for.
     """
+    config, cache = of.config, of.config.forward_cache
+    most = room(
+        MEMORY, beats=beats_of(config.engine.plan), ways=config.ways,
+        base=cache.entries * cache.beats,
+    )  # fmt: skip
+    if len(of.images) > most:
+        raise ValueError(
+            f"the memory has room for {most} images beside the cache, not for {len(of.images)}"
+        )
     job, counted = stream_job(of, epoch)
     console.print(require_memory(device, MEMORY))
     shown = Progress(of, console)

@@ -42,7 +42,8 @@ VARIANTS = {
 }
 #: The configuration of each board.
 BOARDS = {"ulx3s-85f": "four"}
-#: What a short tuning shows.
+#: Steps from which on a tuning may show something, and what fewer show.
+LEAST = 20
 FEW = (
     "{steps} steps of {batch} windows show that the board computes as the model does; the "
     "perplexity of a whole text falls over tens of steps: seedbed demo lm --rtl"
@@ -179,7 +180,8 @@ def _tune(console: Console, engine: BoardMatrices, made: Setup, judged: Windows,
         console.print(f"step {step + 1}: loss {loss:.4f}, slope {slope:+.4f}")
     after = made.model.perplexity(engine, *judged)
     console.print(f"{made.entries} kept weights were tuned; perplexity after: {after:.4f}")
-    console.print(FEW.format(steps=job.steps, batch=job.batch), soft_wrap=True)
+    if job.steps < LEAST:
+        console.print(FEW.format(steps=job.steps, batch=job.batch), soft_wrap=True)
 
 
 def _report(device: Device, console: Console, engine: BoardMatrices) -> None:

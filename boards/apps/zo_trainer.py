@@ -64,7 +64,8 @@ VARIANTS = {
 BOARDS = {"ulx3s-85f": "lenet5"}
 #: Clocks other than the boards', in MHz: a routing for 60 MHz ends with 59.97 MHz, or does not end.
 CLOCKS_MHZ = {"lenet5": 55}
-#: Why a short training shows nothing.
+#: Steps from which on a training without a tail may show something, and why fewer do not.
+LEAST = 1000
 FEW = (
     "a step moves a weight by 1 of 127 at most, by the sign of one loss difference: accuracy rises "
     "over thousands of steps, not in {steps:,}; the configuration 'tail' learns in seconds"
@@ -255,7 +256,7 @@ def train(
     job.require_same(words)
     if not first:
         shown.held()
-        if not of.config.tail:
+        if not of.config.tail and len(log) < LEAST:
             console.print(FEW.format(steps=len(log)), soft_wrap=True)
     console.print(f"{len(log)} steps and all weights are those of the model, bit for bit")
     cycles, waits = device.read("cycles"), device.read("waits")
