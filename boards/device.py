@@ -211,7 +211,7 @@ class Device:
             names = " or ".join(f"{each:08x}" for each in wanted)
             raise LinkFailure(
                 f"{self.port} runs the build {found:08x}, not {names}: load the application's "
-                "bitstream, built from the same sources"
+                "bitstream, built from the same sources and with the same parameters"
             )
 
     def _request(self, operation: int, argument: int, data: int) -> Packet:

@@ -192,10 +192,11 @@ def beats_of(plan: Plan) -> int:
     return rows * -(-columns * channels // plan.ways)
 
 
-def room(memory: SdramConfig, *, beats: int, ways: int) -> int:
-    """Return for how many images a memory without another user has room."""
+def room(memory: SdramConfig, *, beats: int, ways: int, base: int = 0) -> int:
+    """Return for how many images a memory has room from the address ``base`` on."""
     words = -(-beats * 8 * ways // memory.beat_bits)
-    return min(1 << 16, (1 << memory.address_bits) >> (words - 1).bit_length())
+    left = max(0, (1 << memory.address_bits) - base)
+    return min(1 << 16, left >> (words - 1).bit_length())
 
 
 def shown(places: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -10,12 +10,20 @@ from threadpoolctl import threadpool_limits
 from seedbed.boards.image_store import shown
 from seedbed.boards.stream_job import StreamJob, act_packets
 from seedbed.boards.streams import Input, Output, packet
-from seedbed.flow.jobs.data import digits, mnist, rotated
-from seedbed.flow.jobs.instantft_task import ANGLES, SETTINGS, Task, prepare, to_bytes
+from seedbed.flow.jobs.data import digits, mnist
+from seedbed.flow.jobs.instantft_task import (
+    SETTINGS,
+    Task,
+    prepare,
+    require,
+    require_angle,
+    to_bytes,
+    turned,
+)
 from seedbed.golden import network
-from seedbed.golden.instantft import batches, quantised
 from seedbed.hw.adapters.instantft import command_layout, result_layout, sample_layout
 from seedbed.hw.engine.parameter_loader import words_layout
+from seedbed.sim.job import Epoch, every_epoch
 from seedbed.sim.jobs.instantft_job import Job
 from seedbed.sim.payloads import image_beats
 from seedbed.spec.checks import require_int
@@ -69,12 +77,9 @@ def prepared(
 
     Raises ``ValueError`` for values out of range, and for more images than there are.
     """
-    require_int("images", images, 1, config.entries)
+    require(config, images=images, epochs=epochs, seed=seed)
     require_int("held", held, 1, 65535 - config.entries)
-    require_int("epochs", epochs, 1, 65535)
-    require_int("seed", seed, 0, 2**32 - 1)
-    if not ANGLES[0] <= angle <= ANGLES[-1]:
-        raise ValueError(f"angle must be in {ANGLES[0]}..{ANGLES[-1]} degrees, not {angle:g}")
+    require_angle(angle)
     if config.network == TINY:
         task = _tiny()
     else:
@@ -85,19 +90,7 @@ def prepared(
         raise ValueError(
             f"images and held must be at most {len(task.labels)} together, not {images + held}"
         )
-    image_rng, _, order = (np.random.default_rng([seed, k]) for k in range(3))
-    picked = image_rng.permutation(len(task.labels))[: images + held]
-    return Job(
-        config=config,
-        weights=quantised(config, task.parameters),
-        images=to_bytes(rotated(task.images[picked], angle)),
-        labels=task.labels[picked],
-        tuned=images,
-        order=list(batches(images, config.batch, epochs, order)),
-        eta=task.settings.rate,
-        a_seed=[seed, 1],
-        deviation=task.settings.deviation,
-    )
+    return turned(config, task, images=images, held=held, epochs=epochs, angle=angle, seed=seed)
 
 
 def _tiny() -> Task:
@@ -118,14 +111,15 @@ def _tiny() -> Task:
     return Task(settings, theta, images[cut:], labels[cut:], upright)
 
 
-def stream_job(of: Job) -> tuple[StreamJob, dict[str, int]]:
+def stream_job(of: Job, epoch: Epoch = every_epoch) -> tuple[StreamJob, dict[str, int]]:
     """Return a job for the board, and the counters at the training's end.
 
     It sends parameters and images, classifies, trains, reads the adapters, and classifies again.
+    ``epoch`` trains the model for an epoch.
     """
     config, found = of.config, inputs(of.config)
-    acts, counted = of.acts(lambda places: shown(places, of.labels))
-    beats = image_beats(of.images[:, None], config.ways)
+    acts, counted = of.acts(lambda places: shown(places, of.labels), epoch=epoch)
+    beats = image_beats(of.images, config.ways)
     packets = [act_packets(act, found, INPUTS, int(act.name == "adapters")) for act in acts]
     packets.insert(2, [packet(found, "images", each.tobytes(), k) for k, each in enumerate(beats)])
     words = np.concatenate([each for part in packets for each in part])

@@ -10,7 +10,18 @@ from amaranth.hdl import ShapeLike
 from seedbed.sim.harness import Mismatch
 from seedbed.sim.payloads import unpack
 
-__all__ = ["Act", "Difference", "Memory", "Result", "check"]
+__all__ = ["Act", "Difference", "Epoch", "Memory", "Result", "check", "every_epoch"]
+
+#: Returns what an epoch of a model's training gives, by name: it calls the function, which trains,
+#: or has the result of an earlier call. The epoch's number is counted from 0.
+Epoch = Callable[[int, Callable[[], dict[str, np.ndarray]]], Mapping[str, np.ndarray]]
+
+
+def every_epoch(
+    number: int, train: Callable[[], dict[str, np.ndarray]]
+) -> Mapping[str, np.ndarray]:
+    """Train in each epoch: an :data:`Epoch` that keeps nothing."""
+    return train()
 
 
 @dataclass(frozen=True)

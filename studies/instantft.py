@@ -10,7 +10,7 @@ from rich.console import Console
 from threadpoolctl import threadpool_limits
 
 from seedbed.flow.jobs.data import digits, mnist
-from seedbed.flow.jobs.instantft_task import ANGLES, SETTINGS, prepare
+from seedbed.flow.jobs.instantft_task import ANGLES, SETTINGS, prepare, require_angle
 from seedbed.flow.run.files import write_atomic
 from seedbed.flow.run.pool import bar, run_jobs
 from seedbed.spec.network import LENET5
@@ -67,8 +67,7 @@ def run_instantft(
     for name, value in {"seeds": seeds, "workers": workers}.items():
         if value < 1:
             raise ValueError(f"{name} must be at least 1, not {value}")
-    if not ANGLES[0] <= angle <= ANGLES[-1]:
-        raise ValueError(f"angle must be in {ANGLES[0]}..{ANGLES[-1]} degrees, not {angle:g}")
+    require_angle(angle)
     split = digits() if data is None else mnist(data)
     out.mkdir(parents=True, exist_ok=True)
     settings, folder, shown = SETTINGS[split.name], out / "instantft_cache", console is not None

@@ -12,7 +12,7 @@ from amaranth.lib.wiring import connect
 from rich.console import Console
 
 from seedbed.boards.device import Device
-from seedbed.boards.image_store import ImageStore, beats_of, share_memory
+from seedbed.boards.image_store import ImageStore, beats_of, room, share_memory
 from seedbed.boards.instantft_job import inputs, outputs, prepared, stream_job
 from seedbed.boards.memory import MEMORY_REGISTERS, memory_ports, require_memory
 from seedbed.boards.registers import Register, ports
@@ -20,12 +20,13 @@ from seedbed.boards.stream_job import JOB_REGISTERS, add_job, feed, give
 from seedbed.boards.streams import payloads
 from seedbed.hw.adapters.instantft import InstantFt, result_layout
 from seedbed.hw.parts.skid_buffer import SkidBuffer
+from seedbed.sim.job import Epoch, every_epoch
 from seedbed.sim.jobs.instantft_job import Job, require_counted
 from seedbed.sim.payloads import unpack
 from seedbed.spec import SdramConfig, SkidBufferConfig
 from seedbed.spec.instantft import COUNTERS, INSTANTFT_KINDS, InstantFtConfig
 
-__all__ = ["MEMORY", "REGISTERS", "VARIANTS", "Top", "run"]
+__all__ = ["MEMORY", "REGISTERS", "VARIANTS", "Top", "run", "train"]
 
 MEMORY = SdramConfig(beat_bits=64)
 REGISTERS = (
@@ -160,7 +161,27 @@ def run(
     of = prepared(
         config, data, folder, images=images, held=held, epochs=epochs, angle=angle, seed=seed
     )
-    job, counted = stream_job(of)
+    train(device, console, of, resume=resume)
+
+
+def train(
+    device: Device, console: Console, of: Job, *, resume: bool = False, epoch: Epoch = every_epoch
+) -> None:
+    """Run a job; compare classes, losses and adapters with the model, bit for bit.
+
+    ``epoch`` trains the model for an epoch. Raises ``AssertionError`` for a difference, and
+    ``ValueError`` for more images than the memory has room for.
+    """
+    config, cache = of.config, of.config.forward_cache
+    most = room(
+        MEMORY, beats=beats_of(config.engine.plan), ways=config.ways,
+        base=cache.entries * cache.beats,
+    )  # fmt: skip
+    if len(of.images) > most:
+        raise ValueError(
+            f"the memory has room for {most} images beside the cache, not for {len(of.images)}"
+        )
+    job, counted = stream_job(of, epoch)
     console.print(require_memory(device, MEMORY))
     shown = Progress(of, console)
     first, words = job.run(device, resume=resume, progress=shown.update)

@@ -43,6 +43,12 @@ VARIANTS = {
 VARIANTS |= {f"trellis-{name}": replace(of, decode="trellis") for name, of in VARIANTS.items()}
 #: The configuration of each board.
 BOARDS = {"ulx3s-85f": "four"}
+#: Steps from which on a tuning may show something, and what fewer show.
+LEAST = 20
+FEW = (
+    "{steps} steps of {batch} windows show that the board computes as the model does; the "
+    "perplexity of a whole text falls over tens of steps: seedbed demo lm --rtl"
+)
 
 
 class Top(wiring.Component):
@@ -176,6 +182,8 @@ def _tune(console: Console, engine: BoardMatrices, made: Setup, judged: Windows,
         console.print(f"step {step + 1}: loss {loss:.4f}, slope {slope:+.4f}")
     after = made.model.perplexity(engine, *judged)
     console.print(f"{made.entries} kept weights were tuned; perplexity after: {after:.4f}")
+    if job.steps < LEAST:
+        console.print(FEW.format(steps=job.steps, batch=job.batch), soft_wrap=True)
 
 
 def _report(device: Device, console: Console, engine: BoardMatrices) -> None:

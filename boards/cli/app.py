@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from seedbed.boards.cli.report_run import report_run
 from seedbed.boards.cli.tour import tour
+from seedbed.boards.cli.tune import tune
 from seedbed.flow.cli.app import app as command_line
 from seedbed.flow.cli.app import main
 from seedbed.flow.run.files import os_error_path, require_outputs, write_atomic
@@ -27,6 +28,7 @@ out = Console()
 err = Console(stderr=True)
 
 command_line.command()(tour)
+command_line.command()(tune)
 command_line.add_typer(app, name="board")
 
 BoardName = Annotated[str, typer.Argument(metavar="BOARD", help="See 'seedbed board list'.")]
@@ -34,6 +36,16 @@ App = Annotated[str, typer.Argument(metavar="APP", help="See 'seedbed board list
 Variant = Annotated[
     str | None,
     typer.Option(help="The application's configuration; by default, that of the board."),
+]
+AppConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        exists=True,
+        dir_okay=False,
+        help="The parameters of instantft or zo_trainer, such as 'seedbed import' writes, in place "
+        "of a configuration.",
+    ),
 ]
 
 
@@ -92,6 +104,7 @@ def simulate(
         ),
     ] = "",
     variant: Variant = None,
+    config_: AppConfig = None,
     build: Build = BUILD,
 ) -> None:
     """Run a virtual board, print the path of its serial port, and wait for Ctrl-C.
@@ -104,7 +117,7 @@ def simulate(
     from seedbed.boards import apps, platforms, virtual
 
     platforms.find(board)
-    found = apps.find(app, variant, board)
+    found = apps.find(app, variant, board, config_)
     with status(err, f"building the virtual board of {app}"):
         program = virtual.executable(found, apps.file_name(app, found), build=build)
     with virtual.start(program, errors=errors, seed=seed, fault=fault) as running:
@@ -155,6 +168,7 @@ def build_bitstream(
         ),
     ] = None,
     variant: Variant = None,
+    config_: AppConfig = None,
     build: Build = BUILD,
 ) -> None:
     """Build the bitstream of an application, and print its file's name.
@@ -164,7 +178,7 @@ def build_bitstream(
     from seedbed.boards import apps, platforms
     from seedbed.boards import build as bitstreams
 
-    chosen, found = platforms.find(board), apps.find(app, variant, board)
+    chosen, found = platforms.find(board), apps.find(app, variant, board, config_)
     folder = build / "board" / board
     seeds = SEEDS if seed is None else (seed,)
     with status(err, f"building {app} for {board}") as update, os_error_path(build):

@@ -46,6 +46,14 @@ def export(
             "ones.",
         ),
     ] = None,
+    adapters: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="For instantft: adapters by 'seedbed tune'; by default, those before a training.",
+        ),
+    ] = None,
     seed: Annotated[
         int | None,
         typer.Option(min=0, help="The seed of what is random, or of the generator. By default, 1."),
@@ -79,7 +87,7 @@ def export(
     from seedbed.flow.export.request import Request
 
     found = exporters.find(core)
-    given = {"vector": vector, "seed": seed, "count": count}
+    given = {"vector": vector, "adapters": adapters, "seed": seed, "count": count}
     own: dict[str, Any] = {each: value for each, value in given.items() if value is not None}
     for each in own:
         if each not in found.options:

@@ -8,9 +8,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from seedbed.flow.run.files import atomic_path, os_error_path, require_outputs
+from seedbed.flow.cores import registry, settings
+from seedbed.flow.run.files import require_outputs, write_all
 from seedbed.flow.run.options import BUILD, Force, Json, show_table
 from seedbed.flow.run.progress import status
+from seedbed.spec.network import NetworkConfig
 
 __all__ = ["import_model"]
 
@@ -41,8 +43,8 @@ def import_model(
         Path | None,
         typer.Option(
             exists=True,
-            help="Measure the accuracy on this data: a file .npz with images and labels, or a "
-            "folder with MNIST's IDX files.",
+            help="Measure the accuracy on this data: a file .npz with images and labels, a folder "
+            "with IDX files, or a folder with a folder of PNG files for each class.",
         ),
     ] = None,
     force: Force = False,
@@ -50,8 +52,9 @@ def import_model(
 ) -> None:
     """Write a trained model as a network file and weights, and show what it takes in the cores.
 
-    The files are network.toml, which --set network takes, and weights.safetensors. Existing ones
-    are overwritten only with --force.
+    The files are network.toml, which --set network takes, weights.safetensors, and CORE.toml, the
+    parameters of each core that takes the network, for --config. Existing ones are overwritten only
+    with --force.
     """
     from seedbed.flow.importer import model as models
 
@@ -62,14 +65,15 @@ def import_model(
             if network is None
             else f"--network goes with a state dict in a safetensors file, not with {model}"
         )
-    paths = output / "network.toml", output / "weights.safetensors"
-    require_outputs(*paths, force=force)
+    paths = [output / name for name in ("network.toml", "weights.safetensors")]
+    configs = {core: output / f"{core}.toml" for core in models.CORES}
+    require_outputs(*paths, *configs.values(), force=force)
     # Without a package of an extra, the sentence names it before any work.
-    from safetensors.numpy import save
+    import safetensors.numpy  # noqa: F401
+
+    from seedbed.flow.importer import state_dict
 
     if network:
-        from seedbed.flow.importer import state_dict
-
         found = state_dict.read(model, network)
     else:
         from seedbed.flow.importer import onnx_file
@@ -78,21 +82,43 @@ def import_model(
     document = _figures(found, data)
     from seedbed.flow.cores import networks
 
-    _write(paths, (networks.toml(found.network).encode(), save(dict(found.parameters))))
-    document = {"network": str(paths[0]), "weights": str(paths[1])} | document
+    texts = _configs(document, found.network)
+    contents = [networks.toml(found.network).encode(), state_dict.write(found)]
+    files = dict(zip(paths, contents, strict=True))
+    files |= {configs[core]: text.encode() for core, text in texts.items()}
+    write_all(files)
+    for core in configs.keys() - texts.keys():
+        # That of an earlier import is of another network.
+        configs[core].unlink(missing_ok=True)
+    named = {core: str(path) for core, path in configs.items() if core in texts}
+    document = {"network": str(paths[0]), "weights": str(paths[1]), "configs": named} | document
     if json_:
         print(json.dumps(document, indent=1))
     else:
         _show(document)
 
 
-def _write(paths: tuple[Path, Path], contents: tuple[bytes, bytes]) -> None:
-    """Write both files, or none."""
-    paths[0].parent.mkdir(parents=True, exist_ok=True)
-    with atomic_path(paths[0]) as first, atomic_path(paths[1]) as second:
-        for path, part, content in zip(paths, (first, second), contents, strict=True):
-            with os_error_path(path):
-                part.write_bytes(content)
+def _configs(document: dict[str, Any], network: NetworkConfig) -> dict[str, str]:
+    """Return the parameters of each core that can be built, as TOML."""
+    fixed = {"values": document["values"], "weights": document["weights_format"]}
+    # The memory of a board has beats of 64 bits.
+    own = {"instantft": {**fixed, "beat_bits": 64}, "conv_engine": fixed}
+    found: dict[str, str] = {}
+    for size in document["cores"]:
+        core = registry.find(size["core"])
+        if size["problem"] or core.name in found:
+            continue
+        params = {name: size[name] for name in ("lanes", "ways")} | own.get(core.name, {})
+        if core.name == "zo_trainer":
+            # A last layer that is trained by backpropagation learns in far fewer steps.
+            try:
+                core.configure({**params, "network": network, "tail": 1})
+            except ValueError:
+                pass
+            else:
+                params["tail"] = 1
+        found[core.name] = settings.toml(core, {**params, "network": "network.toml"})
+    return found
 
 
 def _figures(found: Any, data: Path | None) -> dict[str, Any]:
@@ -173,13 +199,15 @@ def _show(document: dict[str, Any]) -> None:
         for size in document["cores"]
         if size["problem"]
     ]
-    for line in (*problems, document["network"], document["weights"]):
+    files = [document["network"], document["weights"], *document["configs"].values()]
+    for line in (*problems, *files):
         out.print(line, markup=False, highlight=False, soft_wrap=True)
-    form = f"--set values={document['values']} --set weights={document['weights_format']}"
-    err.print(
-        f"Next: seedbed verilog conv_engine --set network={document['network']} {form}",
-        markup=False, highlight=False, soft_wrap=True,
-    )  # fmt: skip
+    core = next(iter(document["configs"]), None)
+    if core:
+        err.print(
+            f"Next: seedbed verilog {core} --config {document['configs'][core]}",
+            markup=False, highlight=False, soft_wrap=True,
+        )  # fmt: skip
 
 
 def _share(value: float | str) -> str:

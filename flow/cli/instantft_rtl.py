@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from seedbed.flow.cores import registry
 from seedbed.flow.emit import verilog
-from seedbed.flow.jobs.instantft_rtl import measure, require, row_figures
+from seedbed.flow.jobs.instantft_rtl import measure, row_figures
+from seedbed.flow.jobs.instantft_task import require, require_angle
 from seedbed.flow.report import jobs
 from seedbed.flow.report.row import Row, job_row, load_rows
 from seedbed.flow.run.files import write_atomic
-from seedbed.flow.run.progress import Bar
+from seedbed.flow.run.progress import steps_bar
 
 __all__ = ["clocks", "rows", "run_rtl"]
 
@@ -58,17 +58,15 @@ def run_rtl(
     """
     core, params = registry.find(CORE), {"lanes": lanes}
     config = core.configure(params)
-    require(config, images=images, epochs=epochs, angle=angle, seed=seed)
-    with Bar(
-        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
-        console=None if console is None else Console(stderr=True),
-    ) as bar:  # fmt: skip
-        line = bar.add_task(f"emitting {CORE}, {lanes} lanes", total=1)
+    require(config, images=images, epochs=epochs, seed=seed)
+    require_angle(angle)
+    shown = None if console is None else Console(stderr=True)
+    with steps_bar(shown, f"emitting {CORE}, {lanes} lanes") as progress:
         path = verilog.write(core, params, build / "emitted" / f"{CORE}-{lanes}-lanes")
         found = measure(
             path, config, data, build=build, folder=out / "instantft_cache", images=images,
             epochs=epochs, angle=angle, seed=seed, stalls=stalls,
-            progress=lambda step, share: bar.update(line, description=step, completed=share),
+            progress=progress,
         )  # fmt: skip
     options = {"images": images, "epochs": epochs, "angle": f"{angle:g}", "lanes": lanes}
     words = [f"--{name} {value}" for name, value in (options | {"seed": seed}).items()]

@@ -7,13 +7,6 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 
 from seedbed.flow.cores import registry
@@ -24,7 +17,7 @@ from seedbed.flow.jobs.zo_trainer_rtl import checkpoint_weights, draw, measure, 
 from seedbed.flow.report import jobs
 from seedbed.flow.report.row import Row, job_row, load_rows
 from seedbed.flow.run.files import write_atomic
-from seedbed.flow.run.progress import Bar
+from seedbed.flow.run.progress import steps_bar
 from seedbed.golden.training_log import LogError, TrainingLog, digest
 from seedbed.golden.zo_trainer import LogEntry
 from seedbed.sim.jobs.zo_job import Job
@@ -80,19 +73,12 @@ def run_rtl(
         params["tail"] = METHODS[method]
     config = core.configure(params)
     job = draw(config, split, **options)
-    with Bar(
-        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
-        TextColumn("left:"), TimeRemainingColumn(),
-        console=None if console is None else Console(stderr=True),
-    ) as bar:  # fmt: skip
-        line = bar.add_task(f"emitting {CORE}, {network}", total=1)
+    shown = None if console is None else Console(stderr=True)
+    with steps_bar(shown, f"emitting {CORE}, {network}") as progress:
         path = verilog.write(
             core, params, build / "emitted" / f"{CORE}-{network}-{method}", kept=build / "cache"
         )
-        found = measure(
-            path, job, build=build,
-            progress=lambda step, share: bar.update(line, description=step, completed=share),
-        )  # fmt: skip
+        found = measure(path, job, build=build, progress=progress)
     stem = out / (_STEM if method == "full-zo" else f"{_STEM}-{method}")
     final = {name: np.array(values) for name, values in found.pop("weights").items()}
     if not config.tail:

@@ -22,7 +22,7 @@ class Exporter:
     packed, network
         Whether a tensor of a file is exported, or all parameters of a network.
     options
-        Options besides: ``vector``, ``seed`` and ``count``.
+        Options besides: ``vector``, ``seed``, ``count`` and ``adapters``.
     """
 
     run: Callable[[Request], Export]
@@ -37,7 +37,9 @@ EXPORTERS = {
     "trellis_decompress": Exporter(run=weights.export_trellis, packed=True),
     "lut_dequantize": Exporter(run=weights.export_lut4, packed=True),
     "instantft": Exporter(
-        run=networks.export_instantft, network=True, options=("vector", "seed", "count")
+        run=networks.export_instantft,
+        network=True,
+        options=("vector", "seed", "count", "adapters"),
     ),
     "zo_trainer": Exporter(
         run=networks.export_zo, network=True, options=("vector", "seed", "count")

@@ -14,6 +14,7 @@ from seedbed.flow.export.memory import Memory
 from seedbed.flow.export.request import Request
 from seedbed.flow.export.tensors import integer_weights, read_tensor
 from seedbed.flow.export.vectors import read_array
+from seedbed.flow.importer.imported import read_adapters
 from seedbed.golden.engine import adapter_rows, frozen_rows
 from seedbed.golden.engine import words as row_words
 from seedbed.golden.instantft import InstantFt, quantised
@@ -65,8 +66,8 @@ def export_zo(request: Request) -> Export:
 def export_instantft(request: Request) -> Export:
     """Return packets of a frozen network and of its adapters, and classes and losses of images.
 
-    Adapters have random A, of the seed, and B of 0. Labels are random. Raises ``ValueError`` for a
-    file that lacks a layer, or has another shape.
+    Adapters are those of a file, or have random A, of the seed, and B of 0. Labels are random.
+    Raises ``ValueError`` for a file that lacks a layer, or has another shape.
     """
     config = request.core.configure(request.params)
     layers = config.network.layers
@@ -74,6 +75,10 @@ def export_instantft(request: Request) -> Export:
     weights = quantised(config, real)
     images = _images(request, layers[0])
     model = InstantFt(config, weights, np.random.default_rng([request.seed, 1]), DEVIATION)
+    if request.adapters:
+        model.lora.a, model.lora.b = read_adapters(
+            request.adapters, config.network, config.rank, config.adapters
+        )
     labels = np.random.default_rng([request.seed, 2]).integers(0, layers[-1].outputs, len(images))
     scored = model.score(model.base(images), labels)[1]
     plan, form = config.engine.plan, config.weights

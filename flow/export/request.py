@@ -24,6 +24,8 @@ class Request:
         A safetensors file, and the name of a tensor in it.
     vector
         A file with the vector of the product, or with numbers that are loaded.
+    adapters
+        A file of adapters by 'seedbed tune'.
     seed
         Seed of what is random, or of the core.
     count
@@ -35,6 +37,7 @@ class Request:
     source: Path | None = None
     tensor: str | None = None
     vector: Path | None = None
+    adapters: Path | None = None
     seed: int = 1
     count: int = 64
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from seedbed.flow.fpga.devices import DEVICES, blocks
 from seedbed.flow.importer.images import Images
+from seedbed.flow.importer.model import CORES
 from seedbed.golden import network as floating
 from seedbed.golden.conv_engine import frozen
 from seedbed.golden.elasticzo import ElasticZo, Network
@@ -166,7 +167,7 @@ class Size:
 def sizes(network: NetworkConfig, formats: Formats) -> list[Size]:
     """Return the size of each core that runs a network, with 32 lanes and with 8."""
     found = []
-    for core in ("conv_engine", "instantft", "zo_trainer"):
+    for core in CORES:
         for lanes in (32, 8):
             try:
                 engine = _engine(core, network, formats, lanes)

@@ -1,4 +1,4 @@
-"""Labelled images of a user: a file of NumPy, or a folder with IDX files."""
+"""Labelled images of a user: a file of NumPy, or a folder with IDX files or with PNG files."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,9 +6,16 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from seedbed.flow.importer.idx import STEMS, read_pair
 from seedbed.spec.network import NetworkConfig
 
-__all__ = ["Images", "read"]
+__all__ = ["Images", "read", "read_sets"]
+
+#: What a path may be, in a sentence.
+ALLOWED = (
+    "a file .npz with images and labels, a folder with IDX files, or a folder with a folder of PNG "
+    "files for each class"
+)
 
 
 @dataclass(frozen=True)
@@ -27,18 +34,38 @@ class Images:
 
 
 def read(path: Path, network: NetworkConfig) -> Images:
-    """Return the images of a file ``.npz``, or the test images of a folder with MNIST's IDX files.
+    """Return the images of a path that accuracies are of: the test images, where there are any.
 
-    The file has ``images``, (samples, channels, height, width) or one without the channel, and
-    ``labels``. Bytes are divided by 255. Raises ``ValueError`` with the path for others, for images
-    that do not fit the network, and for labels that it has no output for.
+    Raises ``ValueError``, as :func:`read_sets`.
     """
-    if path.is_dir():
-        from seedbed.flow.jobs.data import mnist
+    return read_sets(path, network)[-1]
 
-        x, labels = mnist(path).test
+
+def read_sets(path: Path, network: NetworkConfig) -> list[Images]:
+    """Return the one set of images of a path, or training and test images.
+
+    Parameters
+    ----------
+    path
+        A file ``.npz`` with ``images``, (samples, channels, height, width) or without the channel,
+        and ``labels``; a folder with one pair of IDX files, or with MNIST's two pairs; or a folder
+        with a folder of PNG files for each class, whose labels are the places of the sorted names.
+    network
+        Images are of its shape, and it has an output for each label.
+
+    Bytes are divided by 255. Raises ``ValueError`` with the path for others, for images that do not
+    fit the network, and for labels that it has no output for.
+    """
+    if not path.is_dir():
+        sets = [_arrays(path)]
+    elif prefixes := _prefixes(path):
+        sets = [read_pair(path, prefix) for prefix in prefixes]
     else:
-        x, labels = _arrays(path)
+        sets = [_pictures(path)]
+    return [_images(path, *each, network) for each in sets]
+
+
+def _images(path: Path, x: np.ndarray, labels: np.ndarray, network: NetworkConfig) -> Images:
     first, outputs = network.layers[0].inputs, network.layers[-1].outputs
     if x.shape[1:] not in (first, first[first[0] == 1 :], (first[0] * first[1] * first[2],)):
         raise ValueError(
@@ -70,10 +97,45 @@ def _arrays(path: Path) -> tuple[np.ndarray, np.ndarray]:
     except OSError as problem:
         raise ValueError(f"{path} cannot be read: {problem.strerror or problem}") from problem
     except (ValueError, TypeError, EOFError, BadZipFile, AttributeError) as problem:
-        raise ValueError(
-            f"{path} must be a file .npz with images and labels, or a folder with IDX files: "
-            f"{problem}"
-        ) from problem
+        raise ValueError(f"{path} must be {ALLOWED}: {problem}") from problem
     if x.dtype != np.uint8 and x.dtype.kind != "f":
         raise ValueError(f"{path}: images must be uint8 or floats, not {x.dtype}")
     return x, labels
+
+
+def _prefixes(folder: Path) -> list[str]:
+    """Return the names of the sets of IDX files in a folder, that of the test images last."""
+    end = STEMS["images"].format("")
+    names = {path.name.removesuffix(".gz") for path in folder.iterdir()}
+    found = sorted(name.removesuffix(end) for name in names if name.endswith(end))
+    if len(found) > 1 and found != ["t10k", "train"]:
+        raise ValueError(
+            f"{folder} has IDX files of {', '.join(found)}; allowed is one pair, or train and t10k"
+        )
+    return found[::-1]
+
+
+def _pictures(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Return the images of a folder's PNG files, as floats, and the places of their folders."""
+    classes = sorted(path for path in folder.iterdir() if path.is_dir())
+    files = [sorted(path.glob("*.[pP][nN][gG]")) for path in classes]
+    if not any(files):
+        raise ValueError(f"{folder} must be {ALLOWED}")
+    from matplotlib.image import imread
+
+    images: list[np.ndarray] = []
+    for path in [path for each in files for path in each]:
+        try:
+            picture = imread(path)
+        except (OSError, SyntaxError, ValueError) as problem:
+            raise ValueError(f"{path} is no PNG file that can be read: {problem}") from problem
+        # An even number of channels has alpha as the last one.
+        channels = picture.shape[2] - (picture.shape[2] + 1) % 2 if picture.ndim == 3 else 1
+        maps = np.moveaxis(np.atleast_3d(picture)[..., :channels], -1, 0)
+        if images and maps.shape != images[0].shape:
+            raise ValueError(
+                f"{path} has the shape {maps.shape}, and the images before it {images[0].shape}"
+            )
+        images.append(maps)
+    labels = np.repeat(np.arange(len(classes)), [len(each) for each in files])
+    return np.stack(images), labels

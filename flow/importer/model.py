@@ -8,19 +8,38 @@ import numpy as np
 
 from seedbed.spec.network import NetworkConfig
 
-__all__ = ["Model", "require_model"]
+__all__ = ["CORES", "Model", "Origin", "require_model"]
 
+#: Cores that take a network.
+CORES = ("conv_engine", "instantft", "zo_trainer")
 #: First bytes of files that PyTorch writes: a zip archive, and pickles.
 ARCHIVE, PICKLE = b"PK\x03\x04", b"\x80"
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Of an ONNX file: its input and its output, and the operator after the logits, or ``""``.
+
+    ``shape`` is that of the input, without the batch.
+    """
+
+    input: str
+    shape: list[int]
+    output: str
+    last: str = ""
+
+
+@dataclass(frozen=True)
 class Model:
-    """A network, its parameters, float32, by name, and notes on what was changed."""
+    """A network, its parameters, float32, by name, and notes on what was changed.
+
+    ``origin`` is what they were read from, if it was an ONNX file.
+    """
 
     network: NetworkConfig
     parameters: Mapping[str, np.ndarray]
     notes: list[str] = field(default_factory=list)
+    origin: Origin | None = None
 
 
 def require_model(path: Path) -> str:

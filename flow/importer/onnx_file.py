@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.external_data_helper import load_external_data_for_model, uses_external_data
 from onnx.reference import ReferenceEvaluator
 
-from seedbed.flow.importer.model import Model
+from seedbed.flow.importer.model import Model, Origin
 from seedbed.flow.importer.operators import FOLDED, OPERATORS, Chain, Node, supported
 
 __all__ = ["read"]
@@ -82,8 +82,8 @@ def _label(node: onnx.NodeProto) -> str:
 def _model(model: onnx.ModelProto) -> Model:
     graph = model.graph
     constants = {tensor.name: _array(tensor) for tensor in graph.initializer}
-    source, chain = _input(graph, constants)
-    seen, current = {source: chain.sizes}, source
+    source, shape, chain = _input(graph, constants)
+    seen, current, last = {source: chain.sizes}, source, ""
     for node in graph.node:
         label = _label(node)
         names = list(node.input)
@@ -102,7 +102,7 @@ def _model(model: onnx.ModelProto) -> Model:
             if chain.ended:
                 raise ValueError(f"{label} follows {chain.ended}, which must be the last node")
             _apply(chain, node, label, [constants.get(name) for name in names], current)
-            current = node.output[0]
+            current, last = node.output[0], node.op_type if chain.ended else ""
             seen[current] = chain.sizes
     outputs = [output.name for output in graph.output]
     if outputs != [current]:
@@ -111,7 +111,8 @@ def _model(model: onnx.ModelProto) -> Model:
             f"{current}"
         )
     network, parameters = chain.network()
-    return Model(network, parameters, [*chain.notes, *_conversions(graph)])
+    notes = [*chain.notes, *_conversions(graph)]
+    return Model(network, parameters, notes, Origin(source, shape, current, last))
 
 
 def _apply(
@@ -144,8 +145,10 @@ def _conversions(graph: onnx.GraphProto) -> Iterator[str]:
         yield f"weights of {FLOATS[kind]} are converted to float32"
 
 
-def _input(graph: onnx.GraphProto, constants: Mapping[str, np.ndarray]) -> tuple[str, Chain]:
-    """Return the input's name, and the chain that begins there."""
+def _input(
+    graph: onnx.GraphProto, constants: Mapping[str, np.ndarray]
+) -> tuple[str, list[int], Chain]:
+    """Return the input's name, its shape without the batch, and the chain that begins there."""
     inputs = [value for value in graph.input if value.name not in constants]
     if len(inputs) != 1:
         names = ", ".join(value.name for value in inputs) or "none"
@@ -166,7 +169,7 @@ def _input(graph: onnx.GraphProto, constants: Mapping[str, np.ndarray]) -> tuple
         )
     flat = len(sizes) == 1
     channels, height, width = (sizes[0], 1, 1) if flat else (1, *sizes)[-3:]
-    return value.name, Chain((channels, height, width), flat, batch)
+    return value.name, sizes, Chain((channels, height, width), flat, batch)
 
 
 def _dimension(dimension: Any) -> str:

@@ -1,17 +1,21 @@
 """State dicts in safetensors files, as the parameters of a network file."""
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
 from seedbed.flow.compress.checkpoint import FLOATS, Checkpoint
 from seedbed.flow.cores import networks
-from seedbed.flow.importer.model import Model
+from seedbed.flow.importer.model import Model, Origin
 
-__all__ = ["read"]
+__all__ = ["read", "write"]
 
 #: NumPy's types of parameters, by the format's names.
 TYPES = {**FLOATS, "F64": np.dtype("<f8")}
+#: Key of the metadata of a file whose network was an ONNX file.
+ONNX = "onnx"
 
 
 def read(path: Path, network_file: Path) -> Model:
@@ -19,7 +23,8 @@ def read(path: Path, network_file: Path) -> Model:
 
     A layer NAME has NAME.weight of shape (outputs, inputs), or (outputs, channels, kernel, kernel),
     and NAME.bias. Raises ``ValueError`` with the file's name for another list of tensors, another
-    shape or type, and for numbers that are not finite.
+    shape or type, and for numbers that are not finite. A file of an import says whether it was one
+    of an ONNX file.
     """
     network = networks.read(network_file)
     shapes: dict[str, list[tuple[int, ...]]] = {}
@@ -40,6 +45,7 @@ def read(path: Path, network_file: Path) -> Model:
                     "it before, or export the module as ONNX"
                 )
         found = {}
+        onnx = file.metadata.get(ONNX)
         for name, allowed in shapes.items():
             entry = file.tensors[name]
             if entry.dtype not in TYPES:
@@ -57,4 +63,21 @@ def read(path: Path, network_file: Path) -> Model:
     for name, value in found.items():
         if not np.isfinite(value).all():
             raise ValueError(f"{path}: {name} has a number that is infinite or not a number")
-    return Model(network, found, notes)
+    return Model(network, found, notes, _origin(path, onnx) if onnx else None)
+
+
+def write(model: Model) -> bytes:
+    """Return a file of a model's parameters that :func:`read` reads."""
+    from safetensors.numpy import save
+
+    origin = {ONNX: json.dumps(asdict(model.origin))} if model.origin else None
+    # The library stores an array as it lies in memory.
+    found = {name: np.ascontiguousarray(value) for name, value in model.parameters.items()}
+    return save(found, metadata=origin)
+
+
+def _origin(path: Path, text: str) -> Origin:
+    try:
+        return Origin(**json.loads(text))
+    except (ValueError, TypeError) as problem:
+        raise ValueError(f"{path} has metadata 'onnx' that no import has written") from problem

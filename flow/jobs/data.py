@@ -1,7 +1,5 @@
 """Images for the fine-tuning demonstration: scikit-learn's digits, or MNIST from IDX files."""
 
-import gzip
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,15 +7,11 @@ import numpy as np
 from scipy.ndimage import rotate
 from sklearn.datasets import load_digits
 
+from seedbed.flow.importer.idx import DataError, find_idx, read_idx, read_pair
+
 __all__ = ["DataError", "Split", "digits", "few_shot", "mnist", "read_idx", "rotated"]
 
-#: Type code (unsigned bytes) and number of dimensions, as the first four bytes of an IDX file.
-MAGIC = {"images": 0x00000803, "labels": 0x00000801}
 CLASSES = 10
-
-
-class DataError(ValueError):
-    """A data file is missing or invalid; the message is one sentence."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +58,8 @@ def mnist(folder: Path) -> Split:
 
 def _pair(folder: Path, prefix: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the images, scaled to 0..1, and the labels of one of MNIST's two sets."""
-    image_file = _find(folder, f"{prefix}-images-idx3-ubyte")
-    label_file = _find(folder, f"{prefix}-labels-idx1-ubyte")
-    images, labels = read_idx(image_file, "images"), read_idx(label_file, "labels")
-    if len(images) != len(labels):
-        raise DataError(
-            f"{image_file} has {len(images)} images, but {label_file} has {len(labels)} labels"
-        )
+    images, labels = read_pair(folder, prefix)
+    image_file, label_file = (find_idx(folder, prefix, kind) for kind in ("images", "labels"))
     if images.shape[1:] != (28, 28):
         raise DataError(
             f"{image_file} has images of {images.shape[1]} x {images.shape[2]}, but MNIST's are "
@@ -79,44 +68,6 @@ def _pair(folder: Path, prefix: str) -> tuple[np.ndarray, np.ndarray]:
     if labels.max(initial=0) >= CLASSES:
         raise DataError(f"{label_file} has the label {labels.max()}, but MNIST's are 0..9")
     return images.astype(np.float32) / 255, labels.astype(np.int64)
-
-
-def _find(folder: Path, stem: str) -> Path:
-    for path in (folder / f"{stem}.gz", folder / stem):
-        if path.is_file():
-            return path
-    raise DataError(f"{folder} has neither {stem}.gz nor {stem}")
-
-
-def read_idx(path: Path, kind: str) -> np.ndarray:
-    """Return the bytes of an IDX file, shaped as its header says.
-
-    ``kind`` is ``images`` (three dimensions) or ``labels`` (one). A file with the suffix ``.gz`` is
-    decompressed. Raises :class:`DataError` for a file of another kind or of the wrong length.
-    Source: the format's description on MNIST's page (LeCun et al.).
-    """
-    opened = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opened(path, "rb") as file:
-            raw = file.read()
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path} is not a whole gzip file: {error}") from error
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from error
-    magic, dimensions = MAGIC[kind], MAGIC[kind] & 0xFF
-    header = 4 * (1 + dimensions)
-    if len(raw) >= 4 and int.from_bytes(raw[:4], "big") != magic:
-        raise DataError(
-            f"{path} begins with 0x{raw[:4].hex()}, but an IDX file of {kind} begins with "
-            f"0x{magic:08x}"
-        )
-    if len(raw) < header:
-        raise DataError(f"{path} has {len(raw)} bytes, less than the {header} of an IDX header")
-    shape = [int(size) for size in np.frombuffer(raw, ">u4", 1 + dimensions)[1:]]
-    promised = header + int(np.prod(shape, dtype=object))
-    if len(raw) != promised:
-        raise DataError(f"{path} has {len(raw)} bytes, but its header promises {promised}")
-    return np.frombuffer(raw, np.uint8, offset=header).reshape(shape)
 
 
 def rotated(images: np.ndarray, degrees: float) -> np.ndarray:

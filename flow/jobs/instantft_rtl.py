@@ -1,4 +1,4 @@
-"""The paper's complete job on the emitted Verilog: LeNet-5 fine-tuned on rotated images."""
+"""Fine-tuning jobs on the emitted Verilog, and the paper's: LeNet-5 on rotated images."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -10,33 +10,20 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from seedbed.flow.jobs.data import digits, mnist, rotated
-from seedbed.flow.jobs.instantft_task import ANGLES, SETTINGS, Task, prepare, to_bytes
+from seedbed.flow.jobs.data import digits, mnist
+from seedbed.flow.jobs.instantft_task import SETTINGS, prepare, require, require_angle, turned
 from seedbed.flow.run.cache import code, memo
-from seedbed.golden.instantft import batches, quantised
 from seedbed.sim import tools
-from seedbed.sim.job import Memory
+from seedbed.sim.job import Epoch, Memory, every_epoch
 from seedbed.sim.jobs import instantft_job
 from seedbed.sim.jobs.instantft_job import MEMORY, Done, Job
 from seedbed.sim.verilog import cosim
 from seedbed.spec.instantft import InstantFtConfig
 
-__all__ = ["measure", "reported", "require", "row_figures"]
+__all__ = ["measure", "reported", "row_figures", "simulate"]
 
 #: Stalled cycles of 16, at every port and at the memory, in a job with stalls.
 STALLS = 8
-
-
-def require(config: InstantFtConfig, *, images: int, epochs: int, angle: float, seed: int) -> None:
-    """Raise ``ValueError`` for a job that is out of range."""
-    if not 1 <= images <= config.entries:
-        raise ValueError(f"images must be in 1..{config.entries}, the cache's, not {images}")
-    if not 1 <= epochs <= 65535:
-        raise ValueError(f"epochs must be in 1..65535, not {epochs}")
-    if seed < 0:
-        raise ValueError(f"seed must be at least 0, not {seed}")
-    if not ANGLES[0] <= angle <= ANGLES[-1]:
-        raise ValueError(f"angle must be in {ANGLES[0]}..{ANGLES[-1]} degrees, not {angle:g}")
 
 
 def measure(
@@ -77,7 +64,8 @@ def measure(
     Raises ``ValueError`` for bad numbers or data, ``RuntimeError`` if the Verilog does not
     build, and :class:`~seedbed.sim.harness.Mismatch` if a bit differs from the model.
     """
-    require(config, images=images, epochs=epochs, angle=angle, seed=seed)
+    require(config, images=images, epochs=epochs, seed=seed)
+    require_angle(angle)
     split = digits() if data is None else mnist(data)
     settings = SETTINGS[split.name]
     steps, done = sum(steps for steps, _ in settings.phases), 0
@@ -89,16 +77,49 @@ def measure(
 
     with threadpool_limits(1):
         task = prepare(split, settings, folder, advance)
-        job = _whole(config, task, images=images, epochs=epochs, angle=angle, seed=seed)
+    tuned = min(images, len(task.labels) - 1)
+    held = min(tuned, len(task.labels) - tuned)
+    job = turned(config, task, images=tuned, held=held, epochs=epochs, angle=angle, seed=seed)
+    found = simulate(verilog, job, build=build, seed=seed, stalls=stalls, progress=progress)
+    return {"data": split.name, "angle": angle, "upright": 100 * task.upright, **found}
+
+
+def simulate(
+    verilog: Path,
+    job: Job,
+    *,
+    build: Path,
+    seed: int,
+    stalls: bool = False,
+    epoch: Epoch = every_epoch,
+    progress: Callable[[str, float], None] = lambda step, share: None,
+) -> dict[str, Any]:
+    """Run a job on ``verilog``; return cycles, accuracies, and tool versions.
+
+    Parameters
+    ----------
+    verilog, job
+        The emitted core, and the job.
+    build
+        Folder of the executable and the cached result.
+    seed, stalls, progress
+        As :func:`measure` has them.
+    epoch
+        Trains the model for an epoch, see :meth:`~seedbed.sim.jobs.instantft_job.Job.acts`.
+
+    Raises ``RuntimeError`` and :class:`~seedbed.sim.harness.Mismatch`, as :func:`measure`.
+    """
+    config = job.config
     memory = Memory(gaps=STALLS) if stalls else MEMORY
     versions = {"numpy": version("numpy"), "amaranth": version("amaranth")}
     versions |= {name.lower(): tools.version(name) for name in ("YOSYS", "VERILATOR", "CXX")}
     arrays = [job.images, job.labels, *job.weights.values(), np.concatenate(job.order)]
+    arrays += [part for parts in job.adapters or () for part in parts]
     key = {
         "verilog": sha256(verilog.read_bytes()).hexdigest(),
         "data": sha256(b"".join(part.tobytes() for part in arrays)).hexdigest(),
         "code": sha256((code(__name__) + cosim.MAIN.read_text()).encode()).hexdigest(),
-        "job": [images, epochs, angle, seed, stalls],
+        "job": [job.tuned, job.epochs, job.eta, job.a_seed, job.deviation, seed, stalls],
         "config": repr(config),
         "tools": versions,
     }
@@ -108,47 +129,24 @@ def measure(
         bench = instantft_job.executable(verilog, config, build=build / "job")
         with threadpool_limits(1):
             found = instantft_job.run(
-                bench, job, seed=seed, pauses=STALLS if stalls else 0, memory=memory,
+                bench, job, seed=seed, pauses=STALLS if stalls else 0, memory=memory, epoch=epoch,
                 progress=lambda share: progress("fine-tuning in the RTL", share),
             )  # fmt: skip
         return {
-            "data": split.name,
             "tuned": job.tuned,
             "held": len(job.images) - job.tuned,
-            "epochs": epochs,
-            "angle": angle,
+            "epochs": job.epochs,
             "seed": seed,
             "stalls": stalls,
             "lanes": config.lanes,
             "config": repr(config),
             "memory": asdict(memory),
             "rate": job.eta,
-            "upright": 100 * task.upright,
             **_figures(job, found),
             "tools": versions,
         }
 
     return memo(build / "cache", "job", key, compute)
-
-
-def _whole(
-    config: InstantFtConfig, task: Task, *, images: int, epochs: int, angle: float, seed: int
-) -> Job:
-    """Return the job; images, adapters and batches are drawn as in the model's demonstration."""
-    image_rng, _, order = (np.random.default_rng([seed, k]) for k in range(3))
-    tuned = min(images, len(task.labels) - 1)
-    picked = image_rng.permutation(len(task.labels))[: 2 * tuned]
-    return Job(
-        config=config,
-        weights=quantised(config, task.parameters),
-        images=to_bytes(rotated(task.images[picked], angle)),
-        labels=task.labels[picked],
-        tuned=tuned,
-        order=list(batches(tuned, config.batch, epochs, order)),
-        eta=task.settings.rate,
-        a_seed=[seed, 1],
-        deviation=task.settings.deviation,
-    )
 
 
 def _figures(job: Job, done: Done) -> dict[str, Any]:

@@ -1,18 +1,25 @@
-"""What InstantFT's jobs start from: a pre-trained LeNet-5, and images not used for it."""
+"""InstantFT's jobs, and what they start from: a network, and images not used for it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from scipy.ndimage import zoom
 
-from seedbed.flow.jobs.data import Split
+from seedbed.flow.jobs.data import Split, rotated
 from seedbed.flow.jobs.pretrained import pretrained
 from seedbed.golden import network
+from seedbed.golden.instantft import batches, quantised
+from seedbed.sim.jobs.instantft_job import Adapters, Job
+from seedbed.spec.checks import require_int
+from seedbed.spec.instantft import InstantFtConfig
 from seedbed.spec.network import LENET5
 
-__all__ = ["ANGLES", "SETTINGS", "SIDE", "Settings", "Task", "prepare", "sized", "to_bytes"]
+__all__ = [
+    "ANGLES", "SETTINGS", "SIDE", "Settings", "Task", "fine_tuning", "prepare", "require",
+    "require_angle", "sized", "to_bytes", "turned",
+]  # fmt: skip
 
 #: Side of an image, and zero margin around a digit, as in MNIST.
 SIDE, MARGIN = 28, 4
@@ -73,6 +80,65 @@ def sized(images: np.ndarray) -> np.ndarray:
     factor = (SIDE - 2 * MARGIN) / images.shape[1]
     grown = zoom(images, (1, factor, factor), order=1)
     return np.pad(grown, ((0, 0), (MARGIN, MARGIN), (MARGIN, MARGIN)))
+
+
+def require(config: InstantFtConfig, *, images: int, epochs: int, seed: int) -> None:
+    """Raise ``ValueError`` for a job that is out of range."""
+    require_int("images", images, 1, config.entries)
+    require_int("epochs", epochs, 1, 65535)
+    require_int("seed", seed, 0, 2**32 - 1)
+
+
+def fine_tuning(
+    config: InstantFtConfig,
+    parameters: Mapping[str, np.ndarray],
+    images: np.ndarray,
+    labels: np.ndarray,
+    *,
+    tuned: int,
+    epochs: int,
+    rate: float,
+    deviation: float,
+    seed: int,
+    adapters: Adapters | None = None,
+) -> Job:
+    """Return a job on images of bytes (samples, C, H, W), the first ``tuned`` to train on.
+
+    Adapters and batches are drawn by the seed. ``parameters`` are the network's, real numbers.
+    """
+    require(config, images=tuned, epochs=epochs, seed=seed)
+    order = np.random.default_rng([seed, 2])
+    return Job(
+        config=config,
+        weights=quantised(config, parameters),
+        images=images,
+        labels=labels,
+        tuned=tuned,
+        order=list(batches(tuned, config.batch, epochs, order)),
+        eta=rate,
+        a_seed=[seed, 1],
+        deviation=deviation,
+        adapters=adapters,
+    )
+
+
+def turned(
+    config: InstantFtConfig, task: Task, *, images: int, held: int, epochs: int, angle: float,
+    seed: int,
+) -> Job:  # fmt: skip
+    """Return a job on rotated images of a task, drawn by the seed."""
+    picked = np.random.default_rng([seed, 0]).permutation(len(task.labels))[: images + held]
+    return fine_tuning(
+        config, task.parameters, to_bytes(rotated(task.images[picked], angle))[:, None],
+        task.labels[picked], tuned=images, epochs=epochs, rate=task.settings.rate,
+        deviation=task.settings.deviation, seed=seed,
+    )  # fmt: skip
+
+
+def require_angle(angle: float) -> None:
+    """Raise ``ValueError`` for a rotation that is out of range."""
+    if not ANGLES[0] <= angle <= ANGLES[-1]:
+        raise ValueError(f"angle must be in {ANGLES[0]}..{ANGLES[-1]} degrees, not {angle:g}")
 
 
 def prepare(split: Split, settings: Settings, folder: Path, advance: Callable[[int], None]) -> Task:

@@ -1,6 +1,6 @@
 """Zeroth-order training of a network on real images, on the emitted Verilog."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import astuple
 from hashlib import sha256
 from importlib.metadata import version
@@ -17,6 +17,7 @@ from seedbed.flow.run.cache import code, memo
 from seedbed.golden.elasticzo import init
 from seedbed.golden.training_log import digest
 from seedbed.sim import tools
+from seedbed.sim.job import Epoch, every_epoch
 from seedbed.sim.jobs import zo_job
 from seedbed.sim.jobs.zo_job import Done, Job
 from seedbed.sim.verilog import cosim
@@ -24,7 +25,9 @@ from seedbed.spec.checks import require_int
 from seedbed.spec.elasticzo import GRAIN, phases_of
 from seedbed.spec.zo_trainer import ZoTrainerConfig
 
-__all__ = ["EPOCH", "checkpoint_weights", "draw", "measure", "reported", "row_figures"]
+__all__ = [
+    "EPOCH", "checkpoint_weights", "draw", "measure", "reported", "row_figures", "training",
+]  # fmt: skip
 
 #: Held-out images that are classified after the training, unless a number is given.
 CLASSIFIED = 64
@@ -90,43 +93,76 @@ def draw(
     """
     pool = [np.concatenate(parts) for parts in zip(split.pre, split.tune, strict=True)]
     require_int("images", images, 1, len(pool[1]))
-    require_int("batch", batch, 1, config.batch)
-    require_int("epochs", epochs, 1, 65535)
     held = min(CLASSIFIED, len(split.test[1])) if held is None else held
     require_int("held", held, 1, len(split.test[1]))
-    require_int("seed", seed, 0, (1 << 32) - 1)
-    allowed = [2**c - 1 for c in range(1, config.magnitude_bits + 1)]
-    if magnitude not in allowed:
-        raise ValueError(
-            f"magnitude must be one of {', '.join(map(str, allowed))}, not {magnitude}"
-        )
+    require_training(config, batch=batch, epochs=epochs, magnitude=magnitude, seed=seed)
     if start is None:
         network = init(config.model, np.random.default_rng(seed))
         weights = {name: values.astype(np.int64) for name, values in network.weights.items()}
         exponents = network.exponents
     else:
         weights, exponents = checkpoint_weights(start, config)
-    picked, others, order = (np.random.default_rng([seed, k]) for k in range(3))
+    picked, others = (np.random.default_rng([seed, k]) for k in range(2))
     chosen = picked.permutation(len(pool[1]))[:images]
     tested = others.permutation(len(split.test[1]))[:held]
     drawn = np.concatenate([pool[0][chosen], split.test[0][tested]])
     if config.layers[0].inputs[-1] == SIDE:
         drawn = sized(drawn)
+    return training(
+        config, weights, exponents, to_bytes(drawn)[:, None],
+        np.concatenate([pool[1][chosen], split.test[1][tested]]),
+        tuned=images, batch=batch, epochs=epochs, magnitude=magnitude, seed=seed,
+    )  # fmt: skip
+
+
+def require_training(
+    config: ZoTrainerConfig, *, batch: int, epochs: int, magnitude: int, seed: int
+) -> None:
+    """Raise ``ValueError`` and ``TypeError`` for a training that is out of range."""
+    require_int("batch", batch, 1, config.batch)
+    require_int("epochs", epochs, 1, 65535)
+    require_int("seed", seed, 0, (1 << 32) - 1)
+    allowed = [2**c - 1 for c in range(1, config.magnitude_bits + 1)]
+    if magnitude not in allowed:
+        raise ValueError(
+            f"magnitude must be one of {', '.join(map(str, allowed))}, not {magnitude}"
+        )
+
+
+def training(
+    config: ZoTrainerConfig,
+    weights: Mapping[str, np.ndarray],
+    exponents: Mapping[str, int],
+    images: np.ndarray,
+    labels: np.ndarray,
+    *,
+    tuned: int,
+    batch: int,
+    epochs: int,
+    magnitude: int,
+    seed: int,
+) -> Job:
+    """Return a training on the first ``tuned`` images, bytes; the others are classified only.
+
+    The order of the images is drawn by the seed. The numbers are those of :func:`draw`.
+    """
+    require_training(config, batch=batch, epochs=epochs, magnitude=magnitude, seed=seed)
+    order = np.random.default_rng([seed, 2])
     phases = {phase.epoch: phase for phase in phases_of(epochs, magnitude, grain=GRAIN)}
     return Job(
         config=config,
         weights=weights,
         exponents=exponents,
-        images=to_bytes(drawn)[:, None],
-        labels=np.concatenate([pool[1][chosen], split.test[1][tested]]),
-        order=np.array([order.permutation(images) for _ in range(epochs)]),
+        images=images,
+        labels=labels,
+        order=np.array([order.permutation(tuned) for _ in range(epochs)]),
         batch=batch,
         seed=seed,
         schedule=[
             (epoch, magnitude.bit_length(), phase.zeros // GRAIN, phase.update_bits)
             for epoch, phase in phases.items()
         ],
-        classified=np.arange(images, images + held),
+        classified=np.arange(tuned, len(images)),
     )
 
 
@@ -135,6 +171,7 @@ def measure(
     job: Job,
     *,
     build: Path,
+    epoch: Epoch = every_epoch,
     progress: Callable[[str, float], None] = lambda step, share: None,
 ) -> dict[str, Any]:
     """Train on ``verilog``; return cycles, reads and writes, the log, weights, and tool versions.
@@ -144,9 +181,11 @@ def measure(
     verilog
         The emitted core.
     job
-        What :func:`draw` returned.
+        What :func:`draw` or :func:`training` returned.
     build
         Folder of the executable and the cached result.
+    epoch
+        Trains the model for an epoch, see :meth:`~seedbed.sim.jobs.zo_job.Job.acts`.
     progress
         Called with the current step and its completed share, 0..1.
 
@@ -172,7 +211,7 @@ def measure(
         bench = zo_job.executable(verilog, verilog.stem, config, build=build / "job")
         with threadpool_limits(1):
             done = zo_job.run(
-                bench, job, seed=job.seed,
+                bench, job, seed=job.seed, epoch=epoch,
                 progress=lambda share: progress("training in the RTL", share),
             )  # fmt: skip
         return {

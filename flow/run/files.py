@@ -4,7 +4,7 @@ import fcntl
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
@@ -17,6 +17,7 @@ __all__ = [
     "require_folder",
     "require_output",
     "require_outputs",
+    "write_all",
     "write_atomic",
     "write_generated",
 ]
@@ -164,6 +165,16 @@ def write_generated(
     paths = [folder / name for name in texts]
     require_outputs(*paths, force=force, generated=True, owned=owned)
     return [write_atomic(path, text) for path, text in zip(paths, texts.values(), strict=True)]
+
+
+def write_all(contents: Mapping[Path, bytes]) -> None:
+    """Write files, all of them or none, and create their folders."""
+    with ExitStack() as stack:
+        for path, content in contents.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part = stack.enter_context(atomic_path(path))
+            with os_error_path(path):
+                part.write_bytes(content)
 
 
 def write_atomic(path: Path, content: str | bytes) -> Path:

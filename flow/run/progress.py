@@ -13,13 +13,14 @@ from rich.progress import (
     ProgressColumn,
     Task,
     TaskID,
+    TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.text import Text
 
-__all__ = ["PERIOD", "Bar", "status", "throughput_bar"]
+__all__ = ["PERIOD", "Bar", "status", "steps_bar", "throughput_bar"]
 
 #: Seconds between lines without a terminal.
 PERIOD = 30.0
@@ -84,6 +85,20 @@ def throughput_bar(console: Console | None, unit: str = "blocks") -> Bar:
         _Rate(unit), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn(),
         console=console,
     )  # fmt: skip
+
+
+@contextmanager
+def steps_bar(console: Console | None, first: str) -> Iterator[Callable[[str, float], None]]:
+    """Show a bar of a job's steps; provide a function of a step and its completed share, 0..1.
+
+    ``first`` is the first step. ``console`` is ``None`` for no output.
+    """
+    with Bar(
+        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
+        TextColumn("left:"), TimeRemainingColumn(), console=console,
+    ) as bar:  # fmt: skip
+        line = bar.add_task(first, total=1)
+        yield lambda step, share: bar.update(line, description=step, completed=share)
 
 
 @contextmanager

@@ -10,22 +10,24 @@ from pathlib import Path
 import numpy as np
 from amaranth.lib import data
 
-from seedbed.golden.engine import adapter_rows, frozen_rows
+from seedbed.golden.engine import adapter_rows, adapters, frozen_rows
 from seedbed.golden.engine import words as row_words
 from seedbed.golden.instantft import InstantFt, Seen
 from seedbed.golden.softmax_loss import SoftmaxLossResult
 from seedbed.hw.adapters import instantft
 from seedbed.hw.engine.parameter_loader import packet_layout, words_layout
 from seedbed.sim.harness import Mismatch
-from seedbed.sim.job import Act, Difference, Memory, check
+from seedbed.sim.job import Act, Difference, Epoch, Memory, check, every_epoch
 from seedbed.sim.payloads import image_beats, pack, unpack
 from seedbed.sim.verilog.cosim import Bench, Cosim
 from seedbed.spec.instantft import INSTANTFT_KINDS, INSTANTFT_STATUS, InstantFtConfig
 
-__all__ = ["MEMORY", "Done", "Job", "executable", "require_counted", "run"]
+__all__ = ["MEMORY", "Adapters", "Done", "Job", "executable", "require_counted", "run"]
 
 #: How the memory behaves, unless it is said.
 MEMORY = Memory(gaps=2)
+#: A and B of each adapter, integers.
+Adapters = tuple[list[np.ndarray], list[np.ndarray]]
 #: Cycles of a sample that the network runs for, by those of one from the cache: of a bar's length.
 _BASE = 12
 
@@ -41,7 +43,7 @@ class Job:
     weights
         The network's parameters, integers of the weights' format.
     images, labels
-        Bytes (images, rows, columns), and classes. The first ``tuned`` are trained on; all are
+        Bytes (images, C, H, W), and classes. The first ``tuned`` are trained on; all are
         classified, with B = 0 and with what was learned. An image's index in the cache is its
         place.
     order
@@ -50,6 +52,8 @@ class Job:
         The learning rate, for a whole batch's mean gradient.
     a_seed, deviation
         Of the adapters' A.
+    adapters
+        A and B to start from, in place of random A and B = 0.
     """
 
     config: InstantFtConfig
@@ -61,6 +65,7 @@ class Job:
     eta: float
     a_seed: list[int]
     deviation: float
+    adapters: Adapters | None = None
 
     @property
     def epochs(self) -> int:
@@ -70,7 +75,10 @@ class Job:
     def model(self) -> InstantFt:
         """Return the model with the adapters as they are loaded."""
         rng = np.random.default_rng(self.a_seed)
-        return InstantFt(self.config, self.weights, rng, self.deviation)
+        model = InstantFt(self.config, self.weights, rng, self.deviation)
+        if self.adapters:
+            model.lora.a, model.lora.b = ([*part] for part in self.adapters)
+        return model
 
     def rows(self, model: InstantFt) -> np.ndarray:
         """Return the model's adapters as the core has them."""
@@ -79,7 +87,7 @@ class Job:
 
     def acts(
         self, shown: Callable[[np.ndarray], np.ndarray], *,
-        batches: int | None = None, results: int | None = None,
+        batches: int | None = None, results: int | None = None, epoch: Epoch = every_epoch,
     ) -> tuple[list[Act], dict[str, int]]:  # fmt: skip
         """Return the acts, and the counters at the training's end.
 
@@ -89,6 +97,8 @@ class Job:
             Returns the payloads of images, which are given by their places.
         batches, results
             Where an error of the memory ends the training: after how many batches, and results.
+        epoch
+            Trains the model for an epoch, or returns what an earlier call has left.
         """
         config, model = self.config, self.model()
         plan, layers = config.engine.plan, config.network.layers
@@ -110,19 +120,18 @@ class Job:
             )
         ]
         before = classified("before")
-        done, others = self.order[:batches], model.saturations.count
+        done = self.order[:batches]
         # Of the batch that an error ends, some results may have come.
         begun = self.order[len(done) : len(done) + 1] if faulty else []
         cached = model.cached(seen)
-        scored = list(model.steps(cached, self.labels[: self.tuned], done, self.eta))
-        counted = misses + model.saturations.count - others
-        scored += [model.score(cached[which], self.labels[which])[1] for which in begun]
-        best, loss = _scores(scored)
-        best, loss = best[:results], loss[:results]
+        best, loss, saturated = self._train(model, cached, done, epoch)
+        scored = [model.score(cached[which], self.labels[which])[1] for which in begun]
+        both = zip((best, loss), _scores(scored), strict=True)
+        best, loss = (np.concatenate(each)[:results] for each in both)
         hits = np.arange(len(best)) >= self.tuned
         counters = {"samples": len(hits), "hits": int(hits.sum()), "misses": int((~hits).sum())}
         if not faulty:
-            counters |= {"batches": len(done), "saturations": counted}
+            counters |= {"batches": len(done), "saturations": misses + saturated}
         fields = {
             "samples": self.tuned,
             "epochs": self.epochs,
@@ -155,6 +164,36 @@ class Job:
             messages={"o": partial(_ended, "'read'"), "o_parameters": unread},
         )
         return [*load, before, train, read, classified("after")], counters
+
+    def _train(
+        self, model: InstantFt, cached: Seen, order: Sequence[np.ndarray], epoch: Epoch
+    ) -> tuple[np.ndarray, np.ndarray, int]:
+        """Train the model; return classes and losses of all samples, and saturated numbers."""
+        labels, each = self.labels[: self.tuned], -(-self.tuned // self.config.batch)
+
+        def train(batches: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+            before = model.saturations.count
+            best, loss = _scores(list(model.steps(cached, labels, batches, self.eta)))
+            saturated = np.array(model.saturations.count - before)
+            rows = self.rows(model)
+            return {"best": best, "loss": loss, "saturated": saturated, "rows": rows}
+
+        found = []
+        for number, at in enumerate(range(0, len(order), each)):
+            batches = order[at : at + each]
+            found.append(epoch(number, partial(train, batches)))
+            model.lora.a, model.lora.b = adapters(self.config.engine.plan, found[-1]["rows"])
+        none = np.zeros(0, np.int64)
+        best, loss = (
+            np.concatenate([none, *(part[name] for part in found)]) for name in ("best", "loss")
+        )
+        return best, loss, sum(int(part["saturated"]) for part in found)
+
+    def learned(self, acts: Sequence[Act]) -> Adapters:
+        """Return the adapters that the acts read, A and B of each layer, integers."""
+        plan, (read,) = self.config.engine.plan, [act for act in acts if act.name == "read"]
+        found = unpack(words_layout(self.config.engine), read.outputs["o_parameters"], "word")
+        return adapters(plan, found.reshape(plan.trainable_rows, plan.ways, plan.lanes))
 
     def correct(self, act: Act) -> np.ndarray:
         """Return which images an act that classifies expects to be of their classes."""
@@ -280,7 +319,7 @@ def executable(verilog: Path, config: InstantFtConfig, *, build: Path) -> Path:
 
 def _samples(config: InstantFtConfig, images: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the beats of every image, each with its place as its index: (images, beats, words)."""
-    pixels = image_beats(images[:, None], config.ways)
+    pixels = image_beats(images, config.ways)
     count, beats, _ = pixels.shape
     found = pack(
         instantft.sample_layout(config),
@@ -300,6 +339,7 @@ def run(
     seed: int,
     pauses: int = 0,
     memory: Memory = MEMORY,
+    epoch: Epoch = every_epoch,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Done:
     """Run ``job`` and check all its results against the model, bit for bit.
@@ -315,6 +355,8 @@ def run(
     memory
         How the memory behaves. Where it has a fault, the training ends with it, and the adapters
         must be as the batches before left them.
+    epoch
+        Trains the model for an epoch, see :meth:`Job.acts`.
     progress
         Called with the share that is done, a few times a second.
 
@@ -322,7 +364,7 @@ def run(
     long. An interruption ends the simulation too.
     """
     beats = _samples(job.config, job.images, job.labels)
-    acts, counted = job.acts(lambda places: np.concatenate(beats[places]))
+    acts, counted = job.acts(lambda places: np.concatenate(beats[places]), epoch=epoch)
     look, later = np.full(len(job.images) + 1, _BASE), sum(map(len, job.order)) - job.tuned
     work = np.cumsum([*look, *[_BASE] * job.tuned, *[1] * (later + 2), *look])
 

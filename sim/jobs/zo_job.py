@@ -2,7 +2,7 @@
 """Whole jobs of zeroth-order training on the emitted Verilog, checked against the model."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from seedbed.sim.cases.zo_trainer import (
     status,
     word_payloads,
 )
-from seedbed.sim.job import Act, Difference, check
+from seedbed.sim.job import Act, Difference, Epoch, check, every_epoch
 from seedbed.sim.payloads import image_beats, pack, words
 from seedbed.sim.verilog.cosim import Bench, Cosim, Probes
 from seedbed.spec.zo_trainer import ZO_TRAINER_STATUS, ZoTrainerConfig
@@ -91,13 +91,18 @@ class Job:
                 seed += 1
 
     def acts(
-        self, names: Sequence[str], shown: Callable[[np.ndarray], np.ndarray]
+        self,
+        names: Sequence[str],
+        shown: Callable[[np.ndarray], np.ndarray],
+        *,
+        epoch: Epoch = every_epoch,
     ) -> tuple[list[Act], list[LogEntry], ZoTrainer]:
         """Return acts by their names, and the log and the weights that the model ends with.
 
         ``load`` and ``schedule`` send weights and schedule; ``train``, ``read`` and ``infer`` are
         commands, and ``before`` is an ``infer`` before the training. ``shown`` returns the payloads
-        of samples, which are given by their places.
+        of samples, which are given by their places. ``epoch`` trains the model for an epoch, or
+        returns what an earlier call has left.
         """
         config, model = self.config, self.model()
         log: list[LogEntry] = []
@@ -112,7 +117,7 @@ class Job:
                 entries = schedule_payloads(config, list(self.schedule))
                 sent["i_schedule"] = words(entries, entry_layout(config))
             elif name == "train":
-                sent, came, messages = self._train(model, log)
+                sent, came, messages = self._train(model, log, epoch)
                 sent["i_samples"] = shown(self.order.ravel())
             elif name == "read":
                 sent, came = {"i": self._command("read")}, {"o_parameters": _parameters(model)}
@@ -134,18 +139,20 @@ class Job:
     def _command(self, kind: str, **fields: int) -> np.ndarray:
         return words([job(self.config, kind, **fields)], job_layout(self.config))
 
-    def _train(self, model: ZoTrainer, log: list[LogEntry]) -> _Parts:
+    def _train(self, model: ZoTrainer, log: list[LogEntry], epoch: Epoch) -> _Parts:
         """Train the model; return what the core is sent but for the samples, and gives."""
         config = self.config
         epochs, samples = self.order.shape
         fields = {"samples": samples, "epochs": epochs, "batch": self.batch, "seed": self.seed}
         command = self._command("train", **fields, exponent=model.exponent)
-        classes, places = [], []
-        for number, (which, fields) in enumerate(self.batches()):
-            best, entry = model.step(self.images[which], self.labels[which], **fields)
-            classes.append(best)
-            places += [(number, k) for k in range(len(best))]
-            log.append(entry)
+        steps = list(self.batches())
+        places = [(number, k) for number, (which, _) in enumerate(steps) for k in range(len(which))]
+        each, classes = len(steps) // epochs, []
+        for number in range(epochs):
+            found = epoch(number, partial(self._epoch, model, steps[number * each :][:each]))
+            model.rows = found["rows"]
+            classes.append(found["best"])
+            log += [LogEntry(*entry) for entry in found["log"].tolist()]
 
         def sample(of: Difference) -> str:
             (best, error), (wanted, _) = of.fields("best", "error")
@@ -163,6 +170,19 @@ class Job:
         logged = words([log_payload(config, entry) for entry in log], log_layout(config))
         given = {"o": _classes(config, np.concatenate(classes)), "o_log": logged}
         return {"i": command}, given, {"o": sample, "o_log": step}
+
+    def _epoch(
+        self, model: ZoTrainer, steps: Sequence[tuple[np.ndarray, dict[str, int]]]
+    ) -> dict[str, np.ndarray]:
+        """Train the model for an epoch; return the classes, the log's entries, and its rows."""
+        found = [
+            model.step(self.images[which], self.labels[which], **fields) for which, fields in steps
+        ]
+        return {
+            "best": np.concatenate([best for best, _ in found]),
+            "log": np.array([astuple(entry) for _, entry in found]),
+            "rows": model.rows,
+        }
 
 
 def _parameters(model: ZoTrainer) -> np.ndarray:
@@ -274,6 +294,7 @@ def run(
     *,
     seed: int,
     pauses: int = 0,
+    epoch: Epoch = every_epoch,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Done:
     """Run a job, and check classes, signs and weights against the model, bit for bit.
@@ -286,6 +307,8 @@ def run(
         Of the pauses.
     pauses
         Of 16 cycles, in so many every port pauses, at random; 0 is as fast as the core is.
+    epoch
+        Trains the model for an epoch, see :meth:`Job.acts`.
     progress
         Called with the share that is done, a few times a second.
 
@@ -295,7 +318,7 @@ def run(
     config = job.config
     beats = _samples(config, job.images, job.labels)
     names = ("load", "schedule", "train", "read", "infer")
-    acts, log, model = job.acts(names, lambda places: np.concatenate(beats[places]))
+    acts, log, model = job.acts(names, lambda places: np.concatenate(beats[places]), epoch=epoch)
     results = job.order.size + len(job.classified)
     # The names of signals are those of the executable.
     with Cosim(bench, _bench("", config), seed=seed, pauses=pauses) as core:

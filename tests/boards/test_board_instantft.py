@@ -1,6 +1,7 @@
 # amaranth: UnusedElaboratable=no
 """Fine-tuning on the virtual board, with its SDRAM, bit for bit the integer model."""
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -78,6 +79,17 @@ def test_the_cache_is_used_and_what_differs_is_found(program, tmp_path):
 def test_a_job_that_is_out_of_range_is_refused(options, sentence, tmp_path):
     with pytest.raises(ValueError, match=sentence):
         prepared(DESIGN.config, None, tmp_path, **{"angle": 90, "seed": 0} | JOB | options)
+
+
+def test_more_images_than_the_memory_has_room_for_are_refused(tmp_path):
+    """An image has 1,024 bytes of 32 MiB, and the cache is before the images."""
+    config = apps.find("instantft", "lenet5").config
+    of = prepared(DESIGN.config, None, tmp_path, angle=90, seed=1, **JOB)
+    cache = config.forward_cache
+    most = (2**25 - 8 * cache.entries * cache.beats) // 1024
+    more = replace(of, config=config, images=np.zeros((most + 1, 1, 28, 28), np.uint8))
+    with pytest.raises(ValueError, match=f"room for {most} images beside the cache, not for "):
+        instantft.train(None, None, more)
 
 
 @pytest.mark.parametrize(("beats", "ways"), [(18, 2), (16, 2), (49, 4), (1, 4)])

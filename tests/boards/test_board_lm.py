@@ -80,6 +80,7 @@ def test_one_line_of_text_from_the_command_line(program, model, called, tmp_path
     assert f"step 1: loss {want['losses'][0]:.4f}, slope {want['slopes'][0]:+.4f}\n" in printed
     assert f"kept weights were tuned; perplexity after: {after:.4f}\n" in printed
     assert before != after
+    assert "windows show that the board computes as the model does" in printed
     assert "all sums and new values are those of the model, bit for bit" in printed
 
 

@@ -1,6 +1,7 @@
 """Training by forward passes on the virtual board, bit for bit the model."""
 
 from dataclasses import replace
+from inspect import signature
 from io import StringIO
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from seedbed.boards.stream_job import StreamJob
 from seedbed.boards.top import identifier
 from seedbed.flow.jobs.data import digits
 from seedbed.flow.jobs.zo_trainer_rtl import draw
+from seedbed.sim.payloads import unpack
 
 DESIGN = apps.find("zo_trainer", "digits")
 #: Two steps.
@@ -52,10 +54,25 @@ def test_two_steps_from_the_command_line_and_their_log(board, called, tmp_path):
     assert "the memory, 32 MiB, passed its self-test" in printed
     assert "2 steps and all weights are those of the model, bit for bit" in printed
     assert "epoch 1: " in printed
+    assert "accuracy rises over thousands of steps, not in 2; the configuration 'tail'" in printed
     assert "64 other images: " in printed
     again = ["replay-log", "mine.log", "mine-first.npz", "-o", "again.npz"]
     assert called(again, tmp_path)[:2] == (0, "again.npz: the weights after 2 steps\n")
     assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "mine-final.npz").read_bytes()
+
+
+def test_a_quick_simulation_learns():
+    """The model of the variant with a tail, with the options of the command: see its page."""
+    defaults = {name: p.default for name, p in signature(zo_trainer.run).parameters.items()}
+    given = ("images", "held", "batch", "epochs", "magnitude", "seed")
+    config = zo_trainer.VARIANTS["tail"]
+    of = draw(config, digits(), **{name: defaults[name] for name in given})
+    acts, _, _ = of.acts(("before", "train", "infer"), lambda places: places)
+    layout, labels = zo_trainer.layouts(config)["o"], of.labels[of.classified]
+    before, after = (
+        (unpack(layout, act.outputs["o"], "best")[:, 0] == labels).mean() for act in acts[::2]
+    )
+    assert after >= before + 0.5
 
 
 def test_a_training_goes_on_from_a_checkpoint(board, tmp_path):

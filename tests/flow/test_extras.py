@@ -139,6 +139,7 @@ COMMANDS = [
     ("statistics lfsr", None),
     ("report --quick", "report"),
     ("import in.onnx", None),
+    ("tune net --data none --core instantft", None),
     ("compress in out --bits 4", "compress"),
     ("decompress in out", "compress"),
     ("inspect in", "compress"),
@@ -190,7 +191,7 @@ def test_without_the_extras_a_command_works_or_names_one(line, extra, tmp_path):
         assert done.stderr.endswith(f": pip install 'seedbed[{extra}]' brings it\n")
         # Where measuring had begun, a line above it is empty: the progress that was shown.
         assert done.stderr.strip().count("\n") == 0
-    elif line.startswith(("constrain", "statistics", "replay-log", "import")):
+    elif line.startswith(("constrain", "statistics", "replay-log", "import", "tune")):
         # What they lack is a file, and a program that is no Python package.
         assert "seedbed[" not in done.stderr
     else:
@@ -204,6 +205,7 @@ def test_without_the_extras_a_command_works_or_names_one(line, extra, tmp_path):
         ("demo seedlm", "report"),
         ("import in.onnx", "import"),
         ("import in.onnx", "compress"),
+        ("tune . --data . --core instantft", "report"),
         ("compress in out --bits 4 --cluster tcp://127.0.0.1:1", "cluster"),
         ("sensitive in --by random -o mask --cluster tcp://127.0.0.1:1", "cluster"),
     ],

@@ -10,11 +10,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
-from safetensors.numpy import load_file, save_file
+from PIL import Image
+from safetensors.numpy import load, load_file, save_file
 
-from seedbed.flow.cores import networks
-from seedbed.flow.importer import figures, onnx_file
-from seedbed.flow.importer.images import Images
+from seedbed.flow.cores import networks, registry, settings
+from seedbed.flow.importer import figures, onnx_file, onnx_output, state_dict
+from seedbed.flow.importer.images import Images, read_sets
 from seedbed.flow.importer.operators import FOLDED, OPERATORS
 from seedbed.golden import network as floating
 from seedbed.golden.conv_engine import ConvEngine, flat
@@ -435,8 +436,13 @@ def test_the_files_are_those_that_cores_take(imported, tmp_path, called):
     assert document["accuracy"] == {"data": "data.npz", "images": 60, **accuracy}
     assert accuracy["float"] == 1
     assert min(accuracy["conv_engine"], accuracy["instantft"]) > 0.9
-    setting = f"network={document['network']}"
-    assert called(["ports", "conv_engine", "--set", setting], tmp_path)[0] == 0
+    assert [*document["configs"]] == ["conv_engine", "instantft", "zo_trainer"]
+    for core, path in document["configs"].items():
+        assert called(["ports", core, "--config", path], tmp_path)[0] == 0
+        params = settings.read(registry.find(core), (), tmp_path / path)
+        assert params["network"] == network
+        if core != "zo_trainer":
+            assert (params["values"], params["weights"]) == tuple(vars(formats(document)).values())
     # And a second time only with --force.
     refused_again = called(["import", "m.onnx", "-o", "made"], tmp_path)
     assert refused_again[0] == 2
@@ -500,7 +506,9 @@ def test_what_a_user_reads(imported, tmp_path, called):
     words = ["import", "m.onnx", "-o", "made", "--data", "data.npz", "--force"]
     status, out, err = called(words, tmp_path)
     assert status == 0
-    assert out.splitlines()[-2:] == ["made/network.toml", "made/weights.safetensors"]
+    names = ["network.toml", "weights.safetensors"]
+    names += [f"{core}.toml" for core in ("conv_engine", "instantft", "zo_trainer")]
+    assert out.splitlines()[-5:] == [f"made/{name}" for name in names]
     assert re.search(r"float +│ float32 +│ 100.00 %", out)
     assert "(GlobalAveragePool) is folded into the next layer" in out
     # The command that it ends with is one that works.
@@ -546,7 +554,7 @@ def test_sizes_are_those_of_the_cores():
         ({"images": np.full((1, 2, 6, 6), np.nan), "labels": np.zeros(1, int)}, "infinite or not"),
         ({"images": np.zeros((1, 2, 6, 6), int), "labels": np.zeros(1, int)}, "uint8 or floats"),
         ({"images": np.array([None]), "labels": np.zeros(1, int)}, "must be a file .npz"),
-        (None, "must be a file .npz with images and labels, or a folder with IDX files"),
+        (None, "must be a file .npz with images and labels, a folder with IDX files, or a folder"),
     ],
 )
 def test_bad_data_is_refused(arrays, sentence, tmp_path, called):
@@ -581,7 +589,61 @@ def test_a_folder_of_idx_files(tmp_path, called):
     )  # fmt: skip
 
 
-def test_both_files_are_written_or_none(tmp_path, called, monkeypatch):
+def test_a_folder_with_one_pair_of_idx_files(tmp_path):
+    network = NetworkConfig((Layer(name="fc", kind="dense", inputs=(1, 3, 4), outputs=2),))
+    rng = np.random.default_rng(1)
+    images, labels = rng.integers(0, 256, (5, 3, 4), np.uint8), np.array([0, 1, 1, 0, 1], np.uint8)
+    for kind, array in (("images-idx3", images), ("labels-idx1", labels)):
+        header = np.array([0x800 + array.ndim, *array.shape], ">u4").tobytes()
+        (tmp_path / f"mine-{kind}-ubyte").write_bytes(header + array.tobytes())
+    (found,) = read_sets(tmp_path, network)
+    assert (found.pixels[:, 0] == images).all()
+    assert (found.labels == labels).all()
+    (tmp_path / "other-images-idx3-ubyte").write_bytes(b"")
+    with pytest.raises(ValueError, match="has IDX files of mine, other; allowed is one pair, or t"):
+        read_sets(tmp_path, network)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_folder_of_png_files(channels, tmp_path):
+    """A folder a class, by name; alpha is left out."""
+    layer = Layer(name="fc", kind="dense", inputs=(channels, 4, 5), outputs=2)
+    network = NetworkConfig((layer,))
+    pixels = np.random.default_rng(1).integers(0, 256, (3, 4, 5, channels), np.uint8)
+    for k, (folder, image) in enumerate(zip(("a", "b", "b"), pixels, strict=True)):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        alpha = np.full((4, 5, 1), 255, np.uint8)
+        whole = np.concatenate([image, alpha], axis=-1) if channels == 3 else image[..., 0]
+        Image.fromarray(whole).save(tmp_path / folder / f"{k}.png")
+    (found,) = read_sets(tmp_path, network)
+    assert (found.pixels == pixels.transpose(0, 3, 1, 2)).all()
+    assert found.labels.tolist() == [0, 1, 1]
+    Image.fromarray(np.zeros((4, 4), np.uint8)).save(tmp_path / "b" / "9.png")
+    with pytest.raises(ValueError, match=r"b/9\.png has the shape \(1, 4, 4\), and the images bef"):
+        read_sets(tmp_path, network)
+    (tmp_path / "a" / "0.png").write_bytes(b"none")
+    with pytest.raises(ValueError, match=r"a/0\.png is no PNG file that can be read: "):
+        read_sets(tmp_path, network)
+
+
+@pytest.mark.parametrize("graph", MODELS.values(), ids=MODELS)
+def test_a_network_is_written_as_onnx(graph):
+    """With the input and the output that it had, to be read as the same network."""
+    model = graph().model()
+    found = onnx_file._model(model)
+    # Weights of MatMul are transposed.
+    stored = load(state_dict.write(found))
+    assert all((stored[name] == value).all() for name, value in found.parameters.items())
+    again = onnx.load_from_string(onnx_output.write(found))
+    for ends in ("input", "output"):
+        assert getattr(again.graph, ends)[0].name == getattr(model.graph, ends)[0].name
+    made = onnx_file._model(again)
+    assert (made.network, made.origin) == (found.network, found.origin)
+    assert made.parameters.keys() == found.parameters.keys()
+    assert all((made.parameters[n] == v).all() for n, v in found.parameters.items())
+
+
+def test_all_files_are_written_or_none(tmp_path, called, monkeypatch):
     """As on a full disk: the second file fails."""
     average().save(tmp_path / "m.onnx")
     written = Path.write_bytes
@@ -606,8 +668,11 @@ def test_a_state_dict(imported, tmp_path, called):
     status, out, _ = called(words, tmp_path)
     assert status == 0
     assert "weights of F64 are converted to F32" in out
-    for name in ("network.toml", "weights.safetensors"):
-        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "made" / name).read_bytes()
+    first, second = (tmp_path / name for name in ("made", "again"))
+    assert (second / "network.toml").read_bytes() == (first / "network.toml").read_bytes()
+    both = [load_file(each / "weights.safetensors") for each in (first, second)]
+    assert both[0].keys() == both[1].keys()
+    assert all((both[1][name] == value).all() for name, value in both[0].items())
 
 
 @pytest.mark.parametrize(

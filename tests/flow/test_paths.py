@@ -37,6 +37,10 @@ READS = {
     },
     ("synth", "config_"): ["synth", "lfsr", "--target", "xcup", "--config", "bad"],
     ("export", "config_"): ["export", "--core", "lfsr", "--config", "bad"],
+    **{
+        (f"board {name}", "config_"): ["board", name, "ulx3s-85f", "instantft", "--config", "bad"]
+        for name in ("sim", "build")
+    },
     ("export", "source"): ["export", "bad", "--core", "gemv", "-o", "out"],
     ("import", "model"): ["import", "bad", "-o", "out"],
     ("replay-log", "log"): ["replay-log", "bad", "in", "-o", "out"],
@@ -76,14 +80,16 @@ REFUSED = {
 OTHERS = {
     *((name, "build") for name in (
         "cocotb", "synth", "formal", "mutate", "measure", "statistics", "report", "explore",
-        "board sim", "board build", "board report", "board load", "tour",
+        "board sim", "board build", "board report", "board load", "tour", "tune",
         *(f"demo {demo}" for demo in ("instantft", "lm", "formats", "personalise",
                                       "personalise-mlp", "sparse", "elasticzo", "elasticzo-choices",
                                       "zo", "seedlm")),
     )),
     ("report", "docs"), ("demo lm", "keep"), ("tour", "picture"), ("drivers", "output"),
-    ("export", "vector"), ("export", "output"), ("board report-run", "output"),
+    ("board report-run", "output"),
+    *(("export", name) for name in ("vector", "adapters", "output")),
     *(("import", name) for name in ("network", "data", "output")),
+    *(("tune", name) for name in ("network", "data", "output", "config_")),
     *((f"board run {app}", name) for app, names in {
         "noise": ["plot"], "gemv": ["matrix", "vector", "output"], "instantft": ["data", "folder"],
         "zo_trainer": ["data", "start", "output"], "lm": ["model", "keep", "folder"],

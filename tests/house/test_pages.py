@@ -164,6 +164,7 @@ NOT_RUN = {
     "docs/demo_lm.md": "takes minutes, or a model that is not in the repository",
     "docs/boards/gemv.md": "builds a large virtual board",
     "docs/boards/instantft.md": "takes a minute; tests/boards/test_board_instantft.py runs the job",
+    "docs/tune.md": "has data of a user; tests/boards/test_tune.py has the commands",
     "docs/boards/lm.md": "takes minutes; tests/boards/test_board_lm.py runs the job",
     "docs/boards/zo_trainer.md": "takes a minute; tests/boards/test_board_zo_trainer.py has it",
 }
