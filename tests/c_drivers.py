@@ -4,6 +4,7 @@ import subprocess
 from hashlib import sha256
 from pathlib import Path
 
+import numpy as np
 from amaranth.hdl import Shape
 
 from seedbed.boards import drivers
@@ -125,6 +126,16 @@ def ports_header(name, config):
         "}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def gemv_packets(config, job):
+    """Return the packet of a product's vector, and those of its rows."""
+    octets = -(-config.activation_width // 8)
+    lanes = job.vector.reshape(-1).astype("<i8").view(np.uint8).reshape(-1, 8)[:, :octets]
+    flat = job.weights.reshape(-1, config.beat_bits // 8)
+    ends = np.cumsum(job.lengths)
+    rows = [flat[end - beats : end].tobytes() for beats, end in zip(job.lengths, ends, strict=True)]
+    return lanes.tobytes(), rows
 
 
 def axi_bench(name, params, build):

@@ -1,22 +1,24 @@
-"""Runs the script of a test with a driver for PYNQ, inside the simulator, see pynq_drivers.py.
+"""Runs a script of a test, or a notebook, with a driver for PYNQ, see pynq_drivers.py.
 
-Buses, overlay and registers are those of cocotbpynq. Its DMA engine lacks what that of PYNQ has:
-``idle``, ``error`` and ``transferred``; its DefaultIP has no registers. Both are added here.
+The code runs inside the simulator. Buses, overlay and registers are those of cocotbpynq. Its DMA
+engine lacks what that of PYNQ has: ``idle``, ``error`` and ``transferred``; its DefaultIP has no
+registers. Both are added here, and the time is that of the simulation.
 """
 
 import json
 import os
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import cocotb
 import cocotbpynq
 import numpy as np
 from cocotb.task import bridge, resume
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
+from cocotb.utils import get_sim_time
 from cocotbext.axi import AxiBus, AxiRam
-from cocotbpynq import dma
+from cocotbpynq import dma, overlay
 from pynq_drivers import BASE, RANGE
 
 from seedbed.boards.drivers import FOLDER
@@ -86,12 +88,25 @@ class Buffer:
             self.ram.write(address, octets)
 
 
+class Overlay(cocotbpynq.Overlay):
+    """As PYNQ's: its cores have their drivers."""
+
+    def create_IP(self, instance_name):  # noqa: N802
+        found = overlay.hwh_tree.find(f".//MODULE[@INSTANCE='{instance_name}']")
+        if driver := BOUND.get(found.get("VLNV")):
+            return driver({"phys_addr": BASE, "addr_range": RANGE})
+        return super().create_IP(instance_name)
+
+
 pynq = ModuleType("pynq")
-pynq.DefaultIP, pynq.allocate = DefaultIP, cocotbpynq.allocate
+pynq.DefaultIP, pynq.allocate, pynq.Overlay = DefaultIP, cocotbpynq.allocate, Overlay
 sys.modules["pynq"], dma.DMA_Channel = pynq, Channel
 sys.path.insert(0, str(FOLDER / "pynq"))
 
 import seedbed_pynq  # noqa: E402
+
+# A cycle is a nanosecond here, and counts as a tenth of a millisecond.
+seedbed_pynq.time = SimpleNamespace(monotonic=lambda: get_sim_time("ns") / 1e4)
 
 
 def command(core, name, values):
@@ -114,25 +129,24 @@ def command(core, name, values):
 class Session:
     """Runs lines of a script, which are those of the driver in C."""
 
-    def __init__(self, dut, setup, ram):
+    def __init__(self, setup, ram):
         self.ram, self.memory = ram, {}
-        overlay = cocotbpynq.Overlay("design.bit")
-        vlnv = cocotbpynq.overlay.hwh_tree.find(".//MODULE[@INSTANCE='core']").get("VLNV")
-        if vlnv in BOUND:
-            self.core = BOUND[vlnv]({"phys_addr": BASE, "addr_range": RANGE})
-        else:
+        design = Overlay("seedbed.bit")
+        name = setup["core"]
+        if name == "forward_cache":
             self.core = seedbed_pynq.ForwardCache()
-        self.dut = cocotbpynq.overlay.cptop
+        else:
+            self.core = getattr(design, f"{name}_axi_0")
         self.streams = list(setup["beat_bytes"])
         for stream, octets in setup["beat_bytes"].items():
-            engine = getattr(overlay, f"dma_{stream}")
+            engine = getattr(design, f"dma_{stream}")
             given = stream.startswith("s_")
             channel = engine.sendchannel if given else engine.recvchannel
             self.core.connect(stream, channel, beat_bytes=octets, room=0 if given else ROOM)
 
     @resume
     async def reset(self):
-        await self.dut.reset_dut(3, 1)
+        await overlay.cptop.reset_dut(3, 1)
 
     def run(self, line):
         """Return what the line prints."""
@@ -192,12 +206,18 @@ class Session:
         return ["no error"]
 
 
+def set_up():
+    """Return what is to be run."""
+    setup = json.loads(Path(os.environ["SEEDBED_RUN"]).read_text())
+    os.environ["HWH_LOCATION_DIR"] = setup["folder"]
+    os.chdir(setup["folder"])
+    return setup
+
+
 @cocotb.test()
 async def runs_script(dut):
-    """The lines of the script; what they print is written next to it."""
-    setup = json.loads(Path(os.environ["SEEDBED_RUN"]).read_text())
-    script, ram = Path(setup["script"]), None
-    os.environ["HWH_LOCATION_DIR"] = str(script.parent)
+    """The lines of the script; what they print is in a file."""
+    setup, ram = set_up(), None
     if hasattr(dut, "base_address"):
         dut.base_address.value = 0
     if hasattr(dut, "m_axi_awaddr"):
@@ -205,8 +225,18 @@ async def runs_script(dut):
         ram = AxiRam(bus, dut.clk, dut.aresetn, reset_active_level=False, size=MEMORY)
 
     def run():
-        session = Session(dut, setup, ram)
-        return [text for line in script.read_text().splitlines() for text in session.run(line)]
+        session, lines = Session(setup, ram), Path(setup["script"]).read_text().splitlines()
+        return [text for line in lines for text in session.run(line)]
 
-    printed = await bridge(run)()
-    (script.parent / "printed.json").write_text(json.dumps(printed))
+    Path("found.json").write_text(json.dumps(await bridge(run)()))
+
+
+@cocotb.test()
+async def runs_notebook(dut):
+    """The cells of a notebook; the variables that are asked for are in a file."""
+    setup, names = set_up(), {}
+    notebook = json.loads(Path(setup["notebook"]).read_text())
+    cells = ["".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "code"]
+    await bridge(exec)("\n\n".join(cells), names)
+    found = {name: np.asarray(names[name]).tolist() for name in setup["variables"]}
+    Path("found.json").write_text(json.dumps(found))

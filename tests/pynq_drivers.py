@@ -152,9 +152,8 @@ def top(core, config):
     return _CONVERTERS + "\n" + "\n".join(lines) + "\n"
 
 
-def handoff(core, config):
-    """Return the hardware handoff of a design with the core and an engine for each stream."""
-    name = core.name.removesuffix("_axi")
+def handoff(core, config, engines):
+    """Return the hardware handoff of a design with the core and engines, each with its streams."""
     root = ElementTree.Element("EDKSYSTEM")
     modules = ElementTree.SubElement(root, "MODULES")
 
@@ -164,7 +163,7 @@ def handoff(core, config):
         )
 
     vlnv = f"xilinx.com:module_ref:{core.name}:1.0"
-    of_core = module("core", MODTYPE=TOP, VLNV=vlnv)
+    of_core = module(f"{core.name}_0", MODTYPE=TOP, VLNV=vlnv)
     ports = ElementTree.SubElement(of_core, "PORTS")
     ElementTree.SubElement(ports, "PORT", NAME="clk", SIGIS="clk")
     ElementTree.SubElement(ports, "PORT", NAME="aresetn", SIGIS="rst", POLARITY="ACTIVE_LOW")
@@ -188,17 +187,30 @@ def handoff(core, config):
 
     if "s_axi_control_awaddr" in core.signature(config).members:
         bus("s_axi_control", _LITE)
-        mapped("core", BASE, "s_axi_control")
-    for k, port in enumerate(drivers.streams(name), start=1):
-        bus(port, _STREAM)
-        engine = module(f"dma_{port}", VLNV="xilinx.com:ip:axi_dma:7.1", MODTYPE="axi_dma")
-        mapped(f"dma_{port}", BASE + 2 * k * RANGE, "S_AXI_LITE")
-        ElementTree.SubElement(
-            ElementTree.SubElement(engine, "BUSINTERFACES"), "BUSINTERFACE",
-            BUSNAME=f"bus_{port}", VLNV="xilinx.com:interface:axis:1.0",
-            TYPE="INITIATOR" if port.startswith("s_") else "TARGET",
-        )  # fmt: skip
+        mapped(f"{core.name}_0", BASE, "s_axi_control")
+    for k, (engine, streams) in enumerate(engines.items(), start=1):
+        mapped(engine, BASE + 2 * k * RANGE, "S_AXI_LITE")
+        of_engine = module(engine, VLNV="xilinx.com:ip:axi_dma:7.1", MODTYPE="axi_dma")
+        ends = ElementTree.SubElement(of_engine, "BUSINTERFACES")
+        for port in streams:
+            bus(port, _STREAM)
+            ElementTree.SubElement(
+                ends, "BUSINTERFACE", BUSNAME=f"bus_{port}", VLNV="xilinx.com:interface:axis:1.0",
+                TYPE="INITIATOR" if port.startswith("s_") else "TARGET",
+            )  # fmt: skip
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def simulate(test, core, params, engines, setup, *, folder, build):
+    """Run a test of pynq_bench.py on a core's emitted Verilog, with files in ``folder``."""
+    config = core.configure(params)
+    emitted = write(core, params, folder, kept=build)
+    verilog = folder / f"{TOP}.v"
+    verilog.write_text(emitted.read_text() + top(core, config))
+    (folder / "seedbed.hwh").write_text(handoff(core, config, engines))
+    setup = {"folder": str(folder), **setup}
+    verilate.run_tests(verilog, TOP, "pynq_bench", [test], setup, seed=1, build=build / "pynq")
+    return json.loads((folder / "found.json").read_text())
 
 
 def axi_bench(name, params, build):
@@ -210,16 +222,12 @@ def axi_bench(name, params, build):
     params = {**core.small, **params}
     config = core.configure(params)
     octets = beat_bytes(name, core.signature(config).members)
+    engines = {f"dma_{port}": [port] for port in octets}
 
     def run(script):
-        folder = script.parent
-        emitted = write(core, params, folder, kept=build)
-        verilog = folder / f"{TOP}.v"
-        verilog.write_text(emitted.read_text() + top(core, config))
-        (folder / "design.hwh").write_text(handoff(core, config))
-        setup = {"name": name, "script": str(script), "beat_bytes": octets}
-        tests = ["runs_script"]
-        verilate.run_tests(verilog, TOP, "pynq_bench", tests, setup, seed=1, build=build / "pynq")
-        yield json.loads((folder / "printed.json").read_text())
+        setup = {"core": name, "script": script.name, "beat_bytes": octets}
+        yield simulate(
+            "runs_script", core, params, engines, setup, folder=script.parent, build=build
+        )
 
     return run, config

@@ -109,18 +109,9 @@ def test_every_status_has_a_sentence():
     assert {f"{name}_axi" for name in CORES} == set(WRAPPERS)
 
 
-def gemv_packets(config, job):
-    octets = -(-config.activation_width // 8)
-    lanes = job.vector.reshape(-1).astype("<i8").view(np.uint8).reshape(-1, 8)[:, :octets]
-    flat = job.weights.reshape(-1, config.beat_bits // 8)
-    ends = np.cumsum(job.lengths)
-    rows = [flat[end - beats : end].tobytes() for beats, end in zip(job.lengths, ends, strict=True)]
-    return lanes.tobytes(), rows
-
-
 def gemv_job(script, config, job, mode, *, status=None, abort=0):
     """Add a job; with a status, its vector or first row is too short, or all rows are missing."""
-    vector, rows = gemv_packets(config, job)
+    vector, rows = c_drivers.gemv_packets(config, job)
     octets = -(-config.mac.accumulator_width // 8)
     vector_beat = config.vectors * config.group * -(-config.activation_width // 8)
     sums = np.atleast_2d(job.sums.T).T.tolist()
