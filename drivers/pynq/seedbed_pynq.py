@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Overlay drivers of the cores of seedbed with AXI ports, for PYNQ with Python 3.10 or later.
 
-A command is run in four steps: :meth:`Core.send` for its inputs, :meth:`Core.receive` for its
-outputs, ``start``, and :meth:`Core.wait`. Names of registers, streams and status codes are those of
-``seedbed_axi_cores.json``, which is made of the register maps.
+A command is run in four steps: :meth:`Core.send` for its inputs, :meth:`Core.receive` for outputs
+other than its results, ``start``, and :meth:`Core.wait`. Names of registers, streams and status
+codes are those of ``seedbed_axi_cores.json``, which is made of the register maps.
 """
 
 from __future__ import annotations
@@ -200,7 +200,10 @@ class Core:
         self._idle(self._inputs, stream).give(packets, users)
 
     def receive(self, stream: str, packets: int = 1) -> None:
-        """Say how many packets come on an output."""
+        """Say how many packets come on an output.
+
+        A command receives the packet that it ends with by itself, such as ``m_axis_results``.
+        """
         self._idle(self._outputs, stream).want(packets)
 
     def received(self, stream: str) -> tuple[bytes, np.ndarray]:
@@ -269,6 +272,12 @@ class Core:
         # What the core discards after an error is sent before the next command.
         if any(given.in_flight for given in self._inputs.values()):
             raise RuntimeError("a packet of an input is in flight")
+        # Every command ends with a packet of this output.
+        results = self._facts["results"]
+        if results not in self._outputs:
+            raise ValueError(f"{results} must be connected before a command")
+        if not self._outputs[results].missing:
+            self.receive(results)
 
     def _begun(self) -> None:
         self._running, self._over, self._aborting = True, False, False
@@ -276,7 +285,7 @@ class Core:
     def _drop(self) -> None:
         """Wait no longer for packets that do not come after an error."""
         facts = self._facts
-        if (results := self._outputs.get(facts["results"])) and results.missing:
+        if self._outputs[facts["results"]].missing:
             return
         missing = list(facts["may_miss"])
         if facts["without_steps"] and self._get("steps") == 0:
@@ -461,7 +470,6 @@ class ForwardCache(Core):
         self._begin()
         code = self._facts["kinds"].index(kind)
         self.send("s_axis_request", [np.array([index & 255, index >> 8, code], "u1")])
-        self.receive("m_axis_answer")
         self._begun()
 
     def _check(self) -> None:
