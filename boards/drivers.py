@@ -1,5 +1,6 @@
-"""Drivers in C: the files of ``drivers/c``, of which some are made of the register maps."""
+"""Drivers: the files of ``drivers/``, of which some are made of the register maps."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,9 @@ from seedbed.spec.zo_trainer import ZO_TRAINER_KINDS, ZO_TRAINER_STATUS
 __all__ = ["CORES", "FOLDER", "GENERATED", "STATUS", "board_registers", "files", "streams"]
 
 #: Where the files are, in the project and where it is installed.
-FOLDER = Path(__file__).parents[1] / "drivers" / "c"
+FOLDER = Path(__file__).parents[1] / "drivers"
+#: The files of the drivers in C, and of those for PYNQ.
+_FILES = ("c/*.[ch]", "pynq/*.py", "pynq/*.json", "pynq/*.ipynb")
 #: The first line of a file that is made of the maps.
 _HEAD = "// SPDX-License-Identifier: Apache-2.0\n// Written by 'seedbed drivers': {}\n"
 #: Greatest length of a line.
@@ -145,8 +148,9 @@ STATUS = {
 
 
 def files() -> dict[str, str]:
-    """Return the text of each file by its name."""
-    fixed = {path.name: path.read_text() for path in sorted(FOLDER.glob("*.[ch]"))}
+    """Return the text of each file by its path, such as ``c/seedbed_axi.h``."""
+    found = [path for pattern in _FILES for path in sorted(FOLDER.glob(pattern))]
+    fixed = {path.relative_to(FOLDER).as_posix(): path.read_text() for path in found}
     return fixed | {name: make() for name, make in GENERATED.items()}
 
 
@@ -267,12 +271,43 @@ def _axi_source() -> str:
     return _HEAD.format("what the driver knows of each core.") + "\n".join(parts)
 
 
+def _axi_json() -> str:
+    """Return what the driver for PYNQ knows of each core."""
+    found = {}
+    for name, core in CORES.items():
+        ports, members = streams(name), _members(name)
+        registers = AXI_REGISTERS.get(name, ())
+        found[name] = {
+            "registers": addresses_of(registers, 4),
+            "command": [r.name for r in registers if r.access == "write" and r.name != "base"],
+            "kinds": list(core.kinds),
+            "status": dict(core.status),
+            "inputs": [port for port in ports if port.startswith("s_")],
+            "outputs": [port for port in ports if port.startswith("m_")],
+            "users": [port for port in ports if f"{port}_tuser" in members],
+            "samples": core.samples,
+            "results": core.results,
+            "abort": core.abort,
+            "may_miss": list(core.may_miss),
+            "without_steps": list(core.without_steps),
+        }
+    bits = {"busy": 1, "done": 2, "code": STATUS_BIT}
+    written = "Written by 'seedbed drivers': registers and streams of the cores with AXI."
+    text = {"about": written, "status_register": bits, "cores": found}
+    return json.dumps(text, indent=1) + "\n"
+
+
 def streams(name: str) -> list[str]:
     """Return the AXI4-Streams of a core, the inputs first."""
-    core = WRAPPERS[f"{name}_axi"]
-    members = core.signature(core.configure(core.small)).members
+    members = _members(name)
     found = [match[1] for each in members if (match := re.fullmatch(r"(._axis_\w+)_tdata", each))]
     return sorted(found, key=lambda port: not port.startswith("s_"))
+
+
+def _members(name: str) -> Mapping[str, object]:
+    """Return the ports of a core, small."""
+    core = WRAPPERS[f"{name}_axi"]
+    return core.signature(core.configure(core.small)).members
 
 
 def _macro(*parts: str) -> str:
@@ -323,7 +358,8 @@ def _guarded(name: str, what: str, parts: Iterable[str]) -> str:
 
 #: Files that are made of the maps, and what makes them.
 GENERATED = {
-    "seedbed_board_registers.h": _board_header,
-    "seedbed_axi_registers.h": _axi_header,
-    "seedbed_axi_cores.c": _axi_source,
+    "c/seedbed_board_registers.h": _board_header,
+    "c/seedbed_axi_registers.h": _axi_header,
+    "c/seedbed_axi_cores.c": _axi_source,
+    "pynq/seedbed_axi_cores.json": _axi_json,
 }

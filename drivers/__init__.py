@@ -1,1 +1,1 @@
-"""Drivers in C for the boards and for the cores with AXI ports."""
+"""Drivers in C for the boards and the cores with AXI ports, and for PYNQ."""

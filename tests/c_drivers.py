@@ -4,16 +4,17 @@ import subprocess
 from hashlib import sha256
 from pathlib import Path
 
+import numpy as np
 from amaranth.hdl import Shape
 
 from seedbed.boards import drivers
-from seedbed.boards.drivers import FOLDER
 from seedbed.flow.cores.registry import WRAPPERS
 from seedbed.flow.emit.verilog import write
 from seedbed.sim.verilog import cpp_bench
 from seedbed.spec.axi_registers import AXI_REGISTERS
 
 HERE = Path(__file__).parent / "drivers"
+FOLDER = drivers.FOLDER / "c"
 #: As a user's project may ask for.
 FLAGS = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic"]
 FREESTANDING = [*FLAGS, "-ffreestanding"]
@@ -127,8 +128,21 @@ def ports_header(name, config):
     return "\n".join(lines) + "\n"
 
 
+def gemv_packets(config, job):
+    """Return the packet of a product's vector, and those of its rows."""
+    octets = -(-config.activation_width // 8)
+    lanes = job.vector.reshape(-1).astype("<i8").view(np.uint8).reshape(-1, 8)[:, :octets]
+    flat = job.weights.reshape(-1, config.beat_bits // 8)
+    ends = np.cumsum(job.lengths)
+    rows = [flat[end - beats : end].tobytes() for beats, end in zip(job.lengths, ends, strict=True)]
+    return lanes.tobytes(), rows
+
+
 def axi_bench(name, params, build):
-    """Return the program that runs scripts on a core's emitted Verilog, and its configuration."""
+    """Return a function that runs a script on a core's emitted Verilog, and the configuration.
+
+    The function yields the lines that are printed, for each of some seeds of pauses.
+    """
     core = WRAPPERS[f"{name}_axi"]
     config = core.configure({**core.small, **params})
     verilog = write(core, {**core.small, **params}, build / "drivers", kept=build)
@@ -143,4 +157,11 @@ def axi_bench(name, params, build):
         flags=flags,
         files=files,
     )
-    return program, config
+
+    def run(script):
+        for seed in (1, 2):
+            done = subprocess.run([program, script, str(seed)], capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            yield done.stdout.split("\n")[:-1]
+
+    return run, config

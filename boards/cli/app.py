@@ -52,13 +52,14 @@ AppConfig = Annotated[
 @command_line.command("drivers")
 def write_drivers(
     output: Annotated[Path, typer.Option("-o", "--output", help="Write to this folder.")] = (
-        BUILD / "drivers" / "c"
+        BUILD / "drivers"
     ),
     force: Force = False,
 ) -> None:
-    """Write the drivers in C for the boards and the AXI cores, and print the files' names.
+    """Write the drivers in C and for PYNQ, and print the files' names.
 
-    The headers of registers are made of the register maps.
+    Those in C are for the boards and the cores with AXI ports, those for PYNQ for the cores. The
+    files of registers are made of the register maps.
     """
     from seedbed.boards import drivers
 

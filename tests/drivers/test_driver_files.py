@@ -7,11 +7,11 @@ from pathlib import Path
 
 import c_drivers
 import pytest
-from c_drivers import FREESTANDING, gcc
+from c_drivers import FOLDER, FREESTANDING, gcc
 
-from seedbed.boards import virtual
+from seedbed.boards import drivers, virtual
 from seedbed.boards.apps import link
-from seedbed.boards.drivers import FOLDER, GENERATED, board_registers, files
+from seedbed.boards.drivers import GENERATED, board_registers, files
 from seedbed.boards.registers import Register
 
 ROOT = Path(__file__).parents[2]
@@ -24,21 +24,23 @@ ENVIRONMENT = {"memcpy", "memmove", "memset", "memcmp"}
 
 @pytest.mark.parametrize("name", GENERATED)
 def test_the_file_is_what_the_command_writes(name):
-    assert (FOLDER / name).read_text() == files()[name]
+    assert (drivers.FOLDER / name).read_text() == files()[name]
 
 
 def test_the_command_writes_all_files(called, tmp_path):
     code, printed, _ = called(["drivers", "-o", "mine"], tmp_path)
-    names = [path.name for path in sorted(FOLDER.iterdir())]
+    parts = [path for part in ("c", "pynq") for path in sorted((drivers.FOLDER / part).iterdir())]
+    names = [str(path.relative_to(drivers.FOLDER)) for path in parts if path.is_file()]
     assert (code, printed.splitlines()) == (0, [f"mine/{name}" for name in names])
     for name in names:
-        assert (tmp_path / "mine" / name).read_text() == (FOLDER / name).read_text()
-    (tmp_path / "mine" / "seedbed_link.c").write_text("// changed\n")
+        assert (tmp_path / "mine" / name).read_text() == (drivers.FOLDER / name).read_text()
+    changed = tmp_path / "mine" / "c" / "seedbed_link.c"
+    changed.write_text("// changed\n")
     code, _, problem = called(["drivers", "-o", "mine"], tmp_path)
     assert code == 2
-    assert problem == "error: mine/seedbed_axi.c exists already; --force overwrites it\n"
+    assert problem == "error: mine/c/seedbed_axi.c exists already; --force overwrites it\n"
     assert called(["drivers", "-o", "mine", "--force"], tmp_path)[0] == 0
-    assert "changed" not in (tmp_path / "mine" / "seedbed_link.c").read_text()
+    assert "changed" not in changed.read_text()
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -244,7 +245,7 @@ def test_fusesoc_reads_titles_and_names(title, tmp_path):
     found = Core(Core2Parser(), str(path), str(tmp_path))
     assert found.get_description() == title
     assert (str(found.name), found.get_toplevel({"target": "default"})) == (
-        "seedbed::on:0.1.0",
+        f"seedbed::on:{version('seedbed')}",
         "on",
     )
     files = [file["name"] for file in found.get_files({"target": "sim", "is_toplevel": True})]

@@ -204,9 +204,23 @@ def test_every_file_beside_the_modules_is_in_the_wheel():
         others = {
             path
             for path in (ROOT / floor).rglob("*")
-            if path.is_file() and path.suffix != ".py" and path.parent.name != "__pycache__"
+            if path.is_file()
+            and path.parent.name != "__pycache__"
+            and not (path.suffix == ".py" and path.with_name("__init__.py").exists())
         }
         assert others == named
+
+
+def test_the_version_is_stated_once():
+    """What states the version has that of pyproject.toml."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    stated = {
+        "CITATION.cff": rf"^version: {re.escape(version)}$",
+        "docs/install.md": rf"`pip install seedbed` brings version {re.escape(version)}",
+    }
+    for path, line in stated.items():
+        assert re.search(line, (ROOT / path).read_text(), re.M), path
+    assert re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M)[0] == version
 
 
 def test_make_simulates_every_core_and_counts_what_it_places():
