@@ -93,8 +93,8 @@ def measure(
         _run("compress", small, packed, *options, "--jobs", "2", "--force", "--json")
         row: dict[str, Any] = {"format": name}
         for count in jobs:
-            words = ["compress", first, packed, *options, "--jobs", str(count), "--force", "--json"]
-            _, seconds, mib = _run(*words)
+            timed = *options, "--jobs", str(count), "--force", "--json"
+            _, seconds, mib = _run("compress", first, packed, *timed)
             part = weights // shards // COLUMNS * COLUMNS
             row |= {f"weights_per_second_{count}": part / seconds, f"peak_mib_{count}": mib}
         _, seconds, mib = _run("compress", out / "model", packed, *options, "--dry-run", "--json")
