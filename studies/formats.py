@@ -1,18 +1,23 @@
 """The comparison of formats: what each method of few bits a weight loses, on the same weights.
 
 The methods are those of :mod:`seedbed.flow.compress.methods`, each without and with kept weights. A
-language model is also judged by its divergence and perplexity, and its methods can use feedback of
-errors. Its second moments are one draw: there are several parts of a text, and several dampings.
+model with texts is also judged by them, :mod:`seedbed.studies.judged`, and its methods can use
+feedback of errors. Its second moments are one draw: there are several parts of a text, and perhaps
+several dampings. Finished matrices are kept until the model of a draw is judged.
 """
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import lru_cache, partial
 from hashlib import sha256
+from io import BytesIO
 from math import sqrt
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import numpy as np
@@ -22,14 +27,14 @@ from threadpoolctl import threadpool_limits
 
 from seedbed.flow.compress import workers
 from seedbed.flow.compress.checkpoint import FLOATS, CheckpointError
-from seedbed.flow.compress.methods import METHODS, outliers
+from seedbed.flow.compress.methods import METHODS, Result, outliers
 from seedbed.flow.compress.shards import open_checkpoint
-from seedbed.flow.jobs.lm_task import TENSORS, damped, load, resumed, second_moments
+from seedbed.flow.jobs.lm_task import damped, resumed
 from seedbed.flow.report.row import Row, load_rows
 from seedbed.flow.run.files import write_atomic
 from seedbed.flow.run.options import show_table
 from seedbed.flow.run.progress import Bar
-from seedbed.studies.lm import DAMPINGS, PARTS, Judged, judge, parts_of
+from seedbed.studies.judged import MEASURES, Model, opened
 
 __all__ = ["CORE", "KEPT", "RANDOM", "Case", "name_of", "rows", "run_formats"]
 
@@ -60,35 +65,44 @@ class Case:
 
 
 @dataclass(frozen=True)
-class _Work:
-    """A case for any process: matrices, their second moments, and a model that is judged."""
+class _Input:
+    """What a draw compresses: matrices, their second moments, and a model that judges them."""
 
-    case: Case
     matrices: dict[str, np.ndarray]
     moments: dict[str, np.ndarray] | None = None
-    parameters: dict[str, np.ndarray] | None = None
-    judged: dict[str, Judged] | None = None
+    model: Model | None = None
+
+
+@dataclass(frozen=True)
+class _Work:
+    """A case for any process, and the folder of its finished matrices."""
+
+    case: Case
+    load: Callable[[Case], _Input]
+    finished: Path
 
 
 def run_formats(
-    model: Path | None, out: Path, *, tensors: str = "*", seeds: int = 3, lines: int = 60,
-    jobs: int = 1, resume: bool = False, console: Console | None = None,
+    model: Path | None, out: Path, *, tensors: str = "*", methods: str = "*", seeds: int = 3,
+    lines: int = 60, jobs: int = 1, resume: bool = False, console: Console | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Measure every method on the same weights, and write the result to ``out/formats.json``.
 
     Parameters
     ----------
     model
-        A folder with the language model and the texts of :func:`seedbed.studies.lm.run_lm`; or a
+        A folder with a model and texts as :func:`seedbed.studies.judged.opened` takes it; or a
         safetensors file, an index of shards, or a folder with either; ``None``: random weights.
     out
         Created if needed.
     tensors
         A glob pattern for the names of matrices. Those of two dimensions and a floating type count.
+    methods
+        A glob pattern for the names of methods.
     seeds
         Number of matrices of each kind of random weights.
     lines
-        Judged lines of each text, and lines of each part that gives second moments.
+        Judged lines of each text.
     jobs
         Processes.
     resume
@@ -100,33 +114,39 @@ def run_formats(
     """
     out.mkdir(parents=True, exist_ok=True)
     path = out / "formats.json"
+    command = "seedbed demo formats"
     if model is None:
         source = _random(seeds)
-        command = "seedbed demo formats" + ("" if seeds == 3 else f" --seeds {seeds}")
-    elif (model / "vocab.json").exists():
-        source = _language_model(model, lines)
-        command = "seedbed demo formats --model DIR" + ("" if lines == 60 else f" --lines {lines}")
+        command += "" if seeds == 3 else f" --seeds {seeds}"
+    elif (judged := _judged(model, lines)) is not None:
+        source = judged
+        command += " --model DIR" + ("" if lines == 60 else f" --lines {lines}")
     else:
         source = _checkpoint(model, tensors)
-        command = "seedbed demo formats --model DIR"
-        command += "" if tensors == "*" else f" --tensors '{tensors}'"
+        command += " --model DIR" + ("" if tensors == "*" else f" --tensors '{tensors}'")
     result: dict[str, Any] = {"command": command, "input": source.digest, "rows": []}
     result["perplexity"] = source.perplexity
     if resume and (before := resumed(path, source.digest)):
         result = before
     done = [row["case"] for row in result["rows"]]
-    missing = [case for case in source.cases if vars(case) not in done]
+    cases = [case for case in source.cases if fnmatchcase(case.method, methods)]
+    missing = [case for case in cases if vars(case) not in done]
+    finished = out / "finished"
+    if not resume:
+        rmtree(finished, ignore_errors=True)
     bar = Bar(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
         console=Console(stderr=True, quiet=console is None),
     )  # fmt: skip
     with workers.processes(min(jobs, max(len(missing), 1))) as pool, bar:
-        shown = bar.add_task("comparing", total=len(source.cases))
-        bar.update(shown, completed=len(source.cases) - len(missing))
-        for row in workers.results_in_order(pool, _measured, source.works(missing)):
+        shown = bar.add_task("comparing", total=len(cases))
+        bar.update(shown, completed=len(cases) - len(missing))
+        works = [_Work(case, source.load, finished / source.name(case)) for case in missing]
+        for work, row in zip(works, workers.results_in_order(pool, _measured, works), strict=True):
             result["rows"].append(row)
             result["summary"] = _summary(result["rows"])
             write_atomic(path, json.dumps(result, indent=1, allow_nan=False) + "\n")
+            rmtree(work.finished, ignore_errors=True)
             bar.advance(shown)
     if console is not None:
         _show(result, console)
@@ -135,24 +155,22 @@ def run_formats(
 
 @dataclass(frozen=True)
 class _Source:
-    """What is compared: a digest of it, all cases, and the function that makes their work.
+    """What is compared: a digest of it, all cases, and a function that loads what a case needs.
 
     ``perplexity`` is that of a language model in floating point, by text.
     """
 
     digest: str
     cases: list[Case]
-    works: Callable[[list[Case]], Iterator[_Work]]
+    load: Callable[[Case], _Input]
     perplexity: dict[str, float] = field(default_factory=dict)
+
+    def name(self, case: Case) -> str:
+        """Return a name of a case of this input only."""
+        return sha256(f"{self.digest} {case}".encode()).hexdigest()
 
 
 def _random(seeds: int) -> _Source:
-
-    def works(missing: list[Case]) -> Iterator[_Work]:
-        for case in missing:
-            rng = np.random.default_rng(int(case.draw.removeprefix("seed ")))
-            yield _Work(case, {case.draw: RANDOM[case.data](rng, SHAPE).astype(np.float32)})
-
     draws = [f"seed {seed}" for seed in range(1, seeds + 1)]
     cases = [
         Case(data, method, kept, False, draw)
@@ -161,7 +179,12 @@ def _random(seeds: int) -> _Source:
         for kept in KEPT
         for draw in draws
     ]
-    return _Source(f"{SHAPE}", cases, works)
+    return _Source(f"{SHAPE}", cases, partial(_drawn, SHAPE))
+
+
+def _drawn(shape: tuple[int, int], case: Case) -> _Input:
+    rng = np.random.default_rng(int(case.draw.removeprefix("seed ")))
+    return _Input({case.draw: RANDOM[case.data](rng, shape).astype(np.float32)})
 
 
 def _checkpoint(model: Path, tensors: str) -> _Source:
@@ -177,25 +200,24 @@ def _checkpoint(model: Path, tensors: str) -> _Source:
                 f"dimensions and is of {', '.join(FLOATS)}; {read.listing()}"
             )
         digest = sha256(repr([read.stamp(), [read.tensors[n] for n in names]]).encode())
-
-    def works(missing: list[Case]) -> Iterator[_Work]:
-        with open_checkpoint(model) as read:
-            for case in missing:
-                entry = read.tensors[case.draw]
-                raw = np.frombuffer(read.read(entry.offset, entry.nbytes), FLOATS[entry.dtype])
-                values = raw.astype(np.float32).reshape(entry.shape)
-                if not np.isfinite(values).all():
-                    where = f"{read.file_of(case.draw)}: tensor {case.draw!r}"
-                    raise CheckpointError(f"{where} has weights that are not finite")
-                yield _Work(case, {case.draw: values})
-
     cases = [
         Case(name_of(model), method, kept, False, name)
         for method in METHODS
         for kept in KEPT
         for name in names
     ]
-    return _Source(digest.hexdigest(), cases, works)
+    return _Source(digest.hexdigest(), cases, partial(_read, model))
+
+
+def _read(model: Path, case: Case) -> _Input:
+    with open_checkpoint(model) as read:
+        entry = read.tensors[case.draw]
+        raw = np.frombuffer(read.read(entry.offset, entry.nbytes), FLOATS[entry.dtype])
+        values = raw.astype(np.float32).reshape(entry.shape)
+        if not np.isfinite(values).all():
+            where = f"{read.file_of(case.draw)}: tensor {case.draw!r}"
+            raise CheckpointError(f"{where} has weights that are not finite")
+    return _Input({case.draw: values})
 
 
 def name_of(model: Path) -> str:
@@ -205,48 +227,55 @@ def name_of(model: Path) -> str:
     return path.parent.name if path.suffix == ".json" else path.stem
 
 
-def _language_model(folder: Path, lines: int) -> _Source:
-    task = load(folder, lines * (1 + PARTS))
-    digest = sha256(f"{lines}".encode())
-    for name, value in sorted(task.parameters.items()):
-        digest.update(name.encode() + value.tobytes())
-    for name, (contexts, targets) in task.texts.items():
-        digest.update(name.encode() + contexts.tobytes() + targets.tobytes())
-    parts = parts_of(task.lines[task.statistics], lines, PARTS)
-    every = {f"part {k}, damping {d:g}": (k, d) for k in range(len(parts)) for d in DAMPINGS}
-    middle = [name for name, (_, d) in every.items() if d == DAMPINGS[len(DAMPINGS) // 2]]
+def _judged(folder: Path, lines: int) -> _Source | None:
+    with threadpool_limits(1):
+        model = opened(folder, lines)
+        if model is None:
+            return None
+        whole = model.compared(model.parameters).get("perplexity", {})
+    dampings = model.dampings
+    every = [_draw(k, d) for k in range(len(model.parts)) for d in dampings]
+    middle = dampings[len(dampings) // 2]
+    few = [_draw(k, middle) for k in range(len(model.parts))]
     cases = [
         Case(name_of(folder), method, kept, feedback, draw)
         for method in METHODS
         for kept in KEPT
         for feedback in (False, True)
-        for draw in ((middle if kept else list(every)) if feedback else [""])
+        for draw in ((few if kept else every) if feedback else [""])
     ]
-    matrices = {n: v for n, v in task.parameters.items() if fnmatchcase(n, TENSORS)}
+    return _Source(model.digest(), cases, partial(_model, folder, lines), whole)
+
+
+def _draw(part: int, damping: float) -> str:
+    return f"part {part}, damping {damping:g}"
+
+
+def _model(folder: Path, lines: int, case: Case) -> _Input:
+    model, moments = opened(folder, lines), None
+    assert model is not None
+    if case.feedback:
+        part, damping = case.draw.removeprefix("part ").split(", damping ")
+        moments = damped(_moments(folder, lines, int(part)), float(damping))
+    return _Input(model.matrices, moments, model)
+
+
+@lru_cache(maxsize=1)
+def _moments(folder: Path, lines: int, part: int) -> dict[str, np.ndarray]:
+    model = opened(folder, lines)
+    assert model is not None
     with threadpool_limits(1):
-        judged = {n: judge(task.parameters, found[:lines]) for n, found in task.lines.items()}
-
-    def works(missing: list[Case]) -> Iterator[_Work]:
-        with threadpool_limits(1):
-            moments = [second_moments(task.parameters, part, lambda: None) for part in parts]
-        for case in missing:
-            found = None
-            if case.feedback:
-                part, damping = every[case.draw]
-                found = damped(moments[part], damping)
-            yield _Work(case, matrices, found, task.parameters, judged)
-
-    whole = {name: text.compared(task.parameters)[0] for name, text in judged.items()}
-    return _Source(digest.hexdigest(), cases, works, whole)
+        return model.moments(part)
 
 
 def _measured(work: _Work) -> dict[str, Any]:
     """Return the row of a case: sums over each matrix, and what is judged."""
-    case, decoded, matrices = work.case, dict(work.parameters or {}), {}
+    case, given = work.case, work.load(work.case)
+    decoded = dict(given.model.parameters) if given.model else {}
+    matrices = {}
     with threadpool_limits(1):
-        for name, weights in work.matrices.items():
-            moments = None if work.moments is None else work.moments[name].astype(np.float64)
-            found = METHODS[case.method](weights, moments, outliers(weights, case.kept))
+        for name, weights in given.matrices.items():
+            found = _compressed(work, given, name)
             decoded[name] = found.weights.astype(np.float32)
             matrices[name] = {
                 "wrong": float(((found.weights - weights) ** 2).sum()),
@@ -254,13 +283,28 @@ def _measured(work: _Work) -> dict[str, Any]:
                 "weights": weights.size,
                 "bits": found.bits * weights.size,
             }
-        judged = {n: text.compared(decoded) for n, text in (work.judged or {}).items()}
+        judged = given.model.compared(decoded) if given.model else {}
     return {
         "case": vars(case),
         "matrices": matrices,
-        "perplexity": {name: each[0] for name, each in judged.items()},
-        "divergence": {name: each[1] for name, each in judged.items()},
+        **{what: judged.get(what, {}) for what in MEASURES},
     }
+
+
+def _compressed(work: _Work, given: _Input, name: str) -> Result:
+    """Return a matrix by the method of a case; if a model judges it, from a file if it is there."""
+    path = work.finished / f"{name}.npz"
+    with suppress(FileNotFoundError), np.load(path) as file:
+        return Result(file["weights"], float(file["bits"]))
+    weights = given.matrices[name]
+    moments = None if given.moments is None else given.moments[name].astype(np.float64)
+    found = METHODS[work.case.method](weights, moments, outliers(weights, work.case.kept))
+    if given.model is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        raw = BytesIO()
+        np.savez(raw, weights=found.weights, bits=found.bits)
+        write_atomic(path, raw.getvalue())
+    return found
 
 
 def _mean_and_range(values: list[float], mean: float | None = None) -> dict[str, float]:
@@ -289,9 +333,10 @@ def _summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             "draws": len(each), "bits": sums["bits"] / sums["weights"],
             "error": _mean_and_range(errors, whole),
         }  # fmt: skip
-        for what in ("divergence", "perplexity"):
+        for what in MEASURES:
+            # An earlier run of a language model has no cosines.
             summary[what] = {
-                n: _mean_and_range([row[what][n] for row in each]) for n in each[0][what]
+                n: _mean_and_range([row[what][n] for row in each]) for n in each[0].get(what, {})
             }
         found.append(summary)
     return found
@@ -303,16 +348,15 @@ def _range(of: dict[str, float], digits: int) -> str:
 
 
 def _show(result: dict[str, Any], console: Console) -> None:
-    names = list(result["perplexity"])
+    judged = [(what, n) for what in MEASURES for n in result["summary"][0].get(what, {})]
     header = ["data", "method", "feedback", "kept %", "bits per weight", "relative error", "draws"]
-    header += [f"divergence, {n}" for n in names] + [f"perplexity, {n}" for n in names]
+    header += [f"{what}, {n}" for what, n in judged]
     lines = [
         [
             row["data"], row["method"], "yes" if row["feedback"] else "no",
             f"{100 * row['kept']:g}",
             f"{row['bits']:.3f}", _range(row["error"], 4), row["draws"],
-            *(_range(row["divergence"][n], 4) for n in names),
-            *(_range(row["perplexity"][n], 3) for n in names),
+            *(_range(row[what][n], 3 if what == "perplexity" else 4) for what, n in judged),
         ]
         for row in result["summary"]
     ]  # fmt: skip
@@ -337,10 +381,10 @@ def _rows(result: dict[str, Any]) -> list[Row]:
         config = f"{each['data']}, {each['method']}"
         config += ", feedback" * each["feedback"]
         config += f", {100 * each['kept']:g} % kept" if each["kept"] else ""
-        texts = each["divergence"] or [""]
-        for text in texts:
+        measures = [what for what in MEASURES if each.get(what)]
+        for text in each[measures[0]] if measures else [""]:
             judged: dict[str, float] = {}
-            for what in ("divergence", "perplexity") if text else ():
+            for what in measures:
                 judged |= _figures(what, each[what][text])
             found.append(
                 Row(

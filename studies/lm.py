@@ -174,7 +174,7 @@ def run_lm(
     return result
 
 
-def parts_of(lines: list[Windows], judged: int, count: int) -> list[list[Windows]]:
+def parts_of(lines: list, judged: int, count: int) -> list[list]:
     """Return ``count`` parts of a text's lines, or fewer: those that give statistics."""
     pool = lines[judged:] or lines
     bounds = [k * len(pool) // count for k in range(count + 1)]

@@ -17,19 +17,23 @@ def demo_formats(
         Path | None,
         typer.Option(
             exists=True,
-            help="The folder of a language model, as for 'demo lm'; or a safetensors file, or the "
-            "index or folder of a sharded one. Without it, random weights are used.",
+            help="The folder of a model with texts: as for 'demo lm', a Llama in GGUF, or a BERT; "
+            "or a safetensors file, or the index or folder of a sharded one. Without it, random "
+            "weights are used.",
         ),
     ] = None,
     tensors: Annotated[
         str,
         typer.Option(metavar="GLOB", help="With a safetensors file: matrices with matching names."),
     ] = "*",
+    methods: Annotated[
+        str, typer.Option(metavar="GLOB", help="Methods with matching names.")
+    ] = "*",
     seeds: Annotated[
         int, typer.Option(min=1, help="The matrices of each kind of random weights.")
     ] = 3,
     lines: Annotated[
-        int, typer.Option(min=1, help="With a language model: the number of lines of each text.")
+        int, typer.Option(min=1, help="With texts: the number of lines of each text.")
     ] = 60,
     jobs: Annotated[
         int | None,
@@ -42,13 +46,13 @@ def demo_formats(
 ) -> None:
     """Compare methods of few bits per weight: what each loses, on the same weights.
 
-    Every method is measured without and with 0.1 % of the weights kept in 16 bits; on a language
-    model, also with feedback of errors, by several statistics and dampings.
+    Every method is measured without and with 0.1 % of the weights kept in 16 bits; on a model
+    with texts, also with feedback of errors, by several statistics.
     """
     from seedbed.studies import formats
 
     name = "random" if model is None else formats.name_of(model)
     formats.run_formats(
-        model, build / "demo" / f"formats-{name}", tensors=tensors, seeds=seeds, lines=lines,
-        jobs=jobs or len(os.sched_getaffinity(0)), resume=resume, console=Console(),
+        model, build / "demo" / f"formats-{name}", tensors=tensors, methods=methods, seeds=seeds,
+        lines=lines, jobs=jobs or len(os.sched_getaffinity(0)), resume=resume, console=Console(),
     )  # fmt: skip

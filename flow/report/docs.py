@@ -82,11 +82,11 @@ def _compression(rows: list[dict[str, Any]], stem: str) -> str:
 
 
 def _formats(rows: list[dict[str, Any]], stem: str) -> str:
-    return _tables(rows, {"Formats compared"})
+    return _tables(rows, {"Formats compared", "Formats in models"})
 
 
 def _draws(rows: list[dict[str, Any]], stem: str) -> str:
-    return _tables(rows, {"Formats of weights", "Formats in a language model"})
+    return _tables(rows, {"Formats of weights", "Formats by text"})
 
 
 def _weights(rows: list[dict[str, Any]], stem: str) -> str:

@@ -115,7 +115,7 @@ UNITS: dict[str, str] = {
     "products": "products",
     "draws": "draws",
     **{f"divergence{end}": "nats" for end in ("", "_least", "_most")},
-    **{f"perplexity{end}": "" for end in ("", "_least", "_most")},
+    **{f"{name}{end}": "" for name in ("cosine", "perplexity") for end in ("", "_least", "_most")},
     "accuracy_after": "%",
     # Demonstration
     "accuracy_mean": "%",

@@ -93,6 +93,7 @@ HEADINGS = {
     "seconds": "seconds",
     "cpu_seconds": "CPU seconds",
     "peak_mib": "peak MiB",
+    "cosine": "cosine",
     "divergence": "divergence, nats",
     "perplexity": "perplexity",
     "accuracy_mean": "accuracy %, mean",

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from itertools import product
 from typing import Any
 
 from seedbed.flow.report.table import (
@@ -17,8 +18,8 @@ from seedbed.flow.report.table import (
 )  # fmt: skip
 
 __all__ = [
-    "DESIGN", "HIGHLIGHTS", "amount", "commands", "formats", "formats_compared", "highlights",
-    "job_resources",
+    "DESIGN", "HIGHLIGHTS", "amount", "commands", "formats", "formats_compared",
+    "formats_judged", "highlights", "job_resources",
     "matrix_vector", "merge_designs", "paper_comparison", "status", "surviving_mutants",
     "zeroth_order",
 ]  # fmt: skip
@@ -218,10 +219,18 @@ def status(rows: list[JsonRow], title: str, text: str) -> Table | None:
     return Table(title=title, text=text, header=header, lines=lines) if lines else None
 
 
+#: What a model with texts is judged by, and its digits.
+JUDGED = {"divergence": 3, "cosine": 4, "perplexity": 3}
+
+
+def _formats(rows: list[JsonRow], *, judged: bool) -> list[JsonRow]:
+    found = [row for row in rows if row["kind"] == "formats"]
+    return [row for row in found if ("text" in row["params"]) == judged]
+
+
 def formats(rows: list[JsonRow], title: str, text: str, *, judged: bool) -> Table | None:
     """Return what methods of few bits a weight lose: of weights, or of ``judged`` models."""
-    found = [row for row in rows if row["kind"] == "formats"]
-    found = [row for row in found if ("divergence" in row["figures"]) == judged]
+    found = _formats(rows, judged=judged)
     params = [row["params"] for row in found]
     columns = [
         ("data", [", ".join(filter(None, (p["data"], p.get("text")))) for p in params]),
@@ -231,42 +240,56 @@ def formats(rows: list[JsonRow], title: str, text: str, *, judged: bool) -> Tabl
         ("bits per weight", [f"{row['figures']['bits_per_weight']:.3f}" for row in found]),
         ("draws", [str(row["figures"]["draws"]) if judged else "" for row in found]),
     ]
-    for name, digits in (("relative_error", 4), ("divergence", 3), ("perplexity", 3)):
-        if judged or name == "relative_error":
-            cells = [_range(row["figures"], name, digits) for row in found]
-            columns.append((HEADINGS[name], cells))
+    for name, digits in ({"relative_error": 4} | JUDGED).items():
+        cells = [_range(row["figures"], name, digits) for row in found]
+        columns.append((HEADINGS[name], cells))
     return from_columns(title, text, columns) if found else None
 
 
 def formats_compared(rows: list[JsonRow], title: str, text: str) -> Table | None:
-    """Return a line for each method without kept weights, with a column for each kind of data."""
-    found = [row for row in rows if row["kind"] == "formats" and not row["params"]["kept"]]
-    cells: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in found:
-        params = row["params"]
-        key = params["data"], params.get("text", ""), params["feedback"], params["method"]
-        cells[key] = row["figures"]
-    methods = list(dict.fromkeys(key[3] for key in cells))
-
-    def column(key: tuple[Any, ...], name: str) -> list[str]:
-        values = (cells.get((*key, method), {}).get(name) for method in methods)
-        return ["" if value is None else f"{value:.3f}" for value in values]
-
+    """Return a line for each method without kept weights: bits and errors of each kind of data."""
+    found = [row for row in _formats(rows, judged=False) if not row["params"]["kept"]]
+    cells = {(row["params"]["data"], row["params"]["method"]): row["figures"] for row in found}
+    methods = list(dict.fromkeys(method for _, method in cells))
     columns, bits = [("method", methods)], [""]
-    for data, judged in dict.fromkeys(key[:2] for key in cells):
-        plain = data, judged, False
-        if column(plain, "bits_per_weight") != bits:
-            bits = column(plain, "bits_per_weight")
+    for data in dict.fromkeys(data for data, _ in cells):
+        figures = [cells.get((data, method), {}) for method in methods]
+        same, errors = (
+            [f"{each[name]:.3f}" if each else "" for each in figures]
+            for name in ("bits_per_weight", "relative_error")
+        )
+        if same != bits:
+            bits = same
             columns.append((f"bits per weight, {data}", bits))
-        if not judged:
-            columns.append((f"error, {data}", column(plain, "relative_error")))
-            continue
-        columns.append((f"divergence, {judged}", column(plain, "divergence")))
-        columns.append((f"with feedback, {judged}", column((data, judged, True), "divergence")))
+        columns.append((f"error, {data}", errors))
     return from_columns(title, text, columns) if found else None
 
 
+def formats_judged(rows: list[JsonRow], title: str, text: str) -> Table | None:
+    """Return a line for each model and method: means over texts, by feedback and kept weights."""
+    found = _formats(rows, judged=True)
+    cells: dict[tuple[str, str], dict[tuple[bool, bool], list[JsonRow]]] = {}
+    for row in found:
+        params = row["params"]
+        kinds = cells.setdefault((params["data"], params["method"]), {})
+        kinds.setdefault((bool(params["kept"]), params["feedback"]), []).append(row["figures"])
+    lines = []
+    for (data, method), kinds in cells.items():
+        first = kinds[min(kinds)][0]
+        name = next(name for name in JUDGED if name in first)
+        means = []
+        for kept, feedback in product((False, True), repeat=2):
+            values = [figures[name] for figures in kinds.get((kept, feedback), [])]
+            means.append(f"{sum(values) / len(values):.{JUDGED[name]}f}" if values else "")
+        lines.append([data, method, f"{first['bits_per_weight']:.3f}", name, *means])
+    header = ["model", "method", "bits per weight", "judged by", "alone", "with feedback"]
+    header += ["with kept weights", "with both"]
+    return Table(title=title, text=text, header=header, lines=lines) if lines else None
+
+
 def _range(figures: dict[str, Any], name: str, digits: int) -> str:
-    """Return the mean of a figure, and its range if it has one."""
+    """Return the mean of a figure, and its range if it has one; "" without the figure."""
+    if name not in figures:
+        return ""
     mean, least, most = (f"{figures[name + end]:.{digits}f}" for end in ("", "_least", "_most"))
     return mean if least == most else f"{mean} ({least}..{most})"

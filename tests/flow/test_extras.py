@@ -92,7 +92,7 @@ def test_every_module_of_an_extra_leads_to_it(package):
     [extra] = [extra for extra, found in OWN.items() if package in found]
     imported = {
         line.split()[1].partition(".")[0]
-        for folder in ("spec", "hw", "golden", "sim", "flow", "boards")
+        for folder in ("spec", "hw", "golden", "sim", "flow", "boards", "studies")
         for path in (ROOT / folder).rglob("*.py")
         for line in re.findall(r"^ *((?:from|import) \S+)", path.read_text(), re.MULTILINE)
     }

@@ -18,7 +18,7 @@ from seedbed.flow.report.row import load_rows, saved_rows
 from seedbed.flow.report.sections import sections
 from seedbed.golden import language_model
 from seedbed.spec import SeedlmConfig
-from seedbed.studies import formats
+from seedbed.studies import formats, judged
 
 ROOT = Path(__file__).parents[2]
 FEW = {
@@ -32,8 +32,8 @@ def small(monkeypatch):
     """Few methods, small matrices, and few draws."""
     monkeypatch.setattr(formats, "METHODS", FEW)
     monkeypatch.setattr(formats, "SHAPE", (6, 64))
-    monkeypatch.setattr(formats, "PARTS", 2)
-    monkeypatch.setattr(formats, "DAMPINGS", (0.01, 0.1))
+    monkeypatch.setattr(judged, "PARTS", 2)
+    monkeypatch.setattr(judged._Characters, "dampings", (0.01, 0.1))
 
 
 def found(result, method, **case):
@@ -152,16 +152,22 @@ def test_rows_of_the_report(tmp_path):
         formats.run_formats(model, tmp_path / f"formats-{name}", seeds=2, lines=1)
     rows = [json.loads(json.dumps(row.to_json())) for row in formats.rows(tmp_path)]
     assert len({row["config"] for row in rows}) == len(rows)
-    compared, weights, judged, commands = sections(rows)
-    assert [t.title for t in (compared, weights, judged, commands)] == [
-        "Formats compared", "Formats of weights", "Formats in a language model", "Commands",
+    compared, models, weights, judged, commands = sections(rows)
+    assert [t.title for t in (compared, models, weights, judged, commands)] == [
+        "Formats compared", "Formats in models", "Formats of weights", "Formats by text",
+        "Commands",
     ]  # fmt: skip
     assert compared.header == [
-        "method", "bits per weight, Gaussian", "error, Gaussian", "error, Laplace",
-        "bits per weight, model", "divergence, a", "with feedback, a",
+        "method", "bits per weight, Gaussian", "error, Gaussian", "error, Laplace"
     ]  # fmt: skip
     assert [line[0] for line in compared.lines] == list(FEW)
     assert all(all(line) for line in compared.lines)
+    assert [line[:2] for line in models.lines] == [["model", method] for method in FEW]
+    found = {row["config"]: row["figures"] for row in rows}
+    for line in models.lines:
+        ways = ("", ", feedback", ", 0.1 % kept", ", feedback, 0.1 % kept")
+        names = [f"model, {line[1]}{way}, a" for way in ways]
+        assert line[3:] == ["divergence", *(f"{found[n]['divergence']:.3f}" for n in names)]
     assert weights.header == ["data", "method", "kept, %", "bits per weight", "relative error"]
     assert weights.lines[0][:4] == ["Gaussian", "groups of 32", "", "4.500"]
     assert judged.header[-3:] == ["relative error", "divergence, nats", "perplexity"]

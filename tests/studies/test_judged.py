@@ -1,0 +1,328 @@
+"""Models with texts that judge compressed matrices: a small Llama and a small BERT."""
+
+import json
+from math import erf
+
+import numpy as np
+import pytest
+from gguf import GGMLQuantizationType, GGUFWriter
+from gguf.quants import quantize
+from safetensors.numpy import save_file
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+from seedbed.flow.compress import methods
+from seedbed.studies import decoder, encoder, formats, judged
+
+WIDTH, HEADS, SHARED, MIDDLE, LAYERS = 32, 4, 2, 64, 2
+EPSILON, BASE = 1e-5, 1e4
+LINES = [f"the cat has {n} eggs and {n * n} figs" for n in range(1, 30)]
+
+
+def write_llama(folder, architecture="llama"):
+    """Write a language model with tokens for bytes, and a text; return its folder."""
+    folder.mkdir(exist_ok=True)
+    words = [*sorted(pre_tokenizers.ByteLevel.alphabet()), "th", "the", "Ġthe"]
+    kept = SHARED * WIDTH // HEADS
+    shapes = {
+        "attn_q": (WIDTH, WIDTH), "attn_k": (kept, WIDTH), "attn_v": (kept, WIDTH),
+        "attn_output": (WIDTH, WIDTH), "ffn_gate": (MIDDLE, WIDTH), "ffn_up": (MIDDLE, WIDTH),
+        "ffn_down": (WIDTH, MIDDLE),
+    }  # fmt: skip
+    rng = np.random.default_rng(1)
+    writer = GGUFWriter(folder / "model.gguf", architecture)
+    writer.add_block_count(LAYERS)
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(SHARED)
+    writer.add_layer_norm_rms_eps(EPSILON)
+    writer.add_rope_freq_base(BASE)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("smollm")
+    writer.add_token_list(words)
+    writer.add_token_merges(["t h", "th e", "Ġ the"])
+    embedding = rng.normal(size=(len(words), WIDTH)).astype("f4")
+    kind = GGMLQuantizationType.Q8_0
+    writer.add_tensor("token_embd.weight", quantize(embedding, kind), raw_dtype=kind)
+    writer.add_tensor("output_norm.weight", rng.uniform(1, 2, WIDTH).astype("f4"))
+    for block in range(LAYERS):
+        for name in ("attn_norm", "ffn_norm"):
+            gain = rng.uniform(1, 2, WIDTH).astype("f4")
+            writer.add_tensor(f"blk.{block}.{name}.weight", gain)
+        for name, shape in shapes.items():
+            drawn = rng.normal(size=shape).astype("f4") / np.float32(shape[1] ** 0.5)
+            writer.add_tensor(f"blk.{block}.{name}.weight", drawn)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    (folder / "a.txt").write_text("\n".join(LINES))
+    (folder / "b.txt").write_text("a dog\nand a hen\n")
+    return folder
+
+
+def write_bert(folder):
+    """Write an encoder with tokens for characters, and a text; return its folder."""
+    folder.mkdir()
+    words = ["[CLS]", "[SEP]", *"abcdefghijklmnopqrstuvwxyz0123456789"]
+    tokenizer = Tokenizer(models.WordLevel({w: n for n, w in enumerate(words)}, unk_token="[SEP]"))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    ends = [("[CLS]", 0), ("[SEP]", 1)]
+    tokenizer.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", None, ends)
+    tokenizer.enable_padding(length=60)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    config = {
+        "model_type": "bert", "hidden_act": "gelu", "num_hidden_layers": LAYERS,
+        "num_attention_heads": HEADS, "layer_norm_eps": 1e-12, "max_position_embeddings": 40,
+    }  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(config))
+    shapes = {
+        "embeddings.word_embeddings": (len(words), WIDTH),
+        "embeddings.position_embeddings": (40, WIDTH),
+        "embeddings.token_type_embeddings": (2, WIDTH),
+        "embeddings.LayerNorm": (WIDTH,),
+    }
+    for layer in range(LAYERS):
+        at = f"encoder.layer.{layer}."
+        parts = [f"attention.self.{part}" for part in ("query", "key", "value")]
+        shapes |= {at + part: (WIDTH, WIDTH) for part in [*parts, "attention.output.dense"]}
+        shapes |= {at + "intermediate.dense": (MIDDLE, WIDTH), at + "output.dense": (WIDTH, MIDDLE)}
+        shapes |= {
+            at + part: (WIDTH,) for part in ("attention.output.LayerNorm", "output.LayerNorm")
+        }
+    rng, tensors = np.random.default_rng(2), {}
+    for name, shape in shapes.items():
+        tensors[f"{name}.weight"] = rng.normal(size=shape).astype("f4") / 4
+        if name.startswith("encoder") or len(shape) == 1:
+            tensors[f"{name}.bias"] = rng.normal(size=shape[0]).astype("f4") / 4
+    save_file(tensors, folder / "model.safetensors")
+    (folder / "vocab.txt").write_text("\n".join(words))
+    (folder / "a.txt").write_text("\n".join(LINES))
+    return folder
+
+
+def literal_llama(p, tokens):
+    """Return log-probabilities, one token, head and pair at a time, in float64."""
+
+    def norm(x, gain):
+        return gain * x / np.sqrt(np.mean(x * x) + EPSILON)
+
+    def turned(x, position):
+        found = x.copy()
+        for i in range(len(x) // 2):
+            angle = position * BASE ** (-2 * i / len(x))
+            a, b = x[2 * i], x[2 * i + 1]
+            found[2 * i] = a * np.cos(angle) - b * np.sin(angle)
+            found[2 * i + 1] = a * np.sin(angle) + b * np.cos(angle)
+        return found
+
+    p = {name: value.astype(float) for name, value in p.items()}
+    size, logs, memory = WIDTH // HEADS, [], [([], []) for _ in range(LAYERS)]
+    for position, token in enumerate(tokens):
+        x = p["token_embd.weight"][token]
+        for block in range(LAYERS):
+            w = {n.split(".")[2]: v for n, v in p.items() if n.startswith(f"blk.{block}.")}
+            n = norm(x, w["attn_norm"])
+            q, k, v = (w[f"attn_{name}"] @ n for name in "qkv")
+            keys, values = memory[block]
+            keys.append([turned(part, position) for part in k.reshape(SHARED, size)])
+            values.append(v.reshape(SHARED, size))
+            mixed = []
+            for head in range(HEADS):
+                query, own = turned(q[head * size :][:size], position), head // (HEADS // SHARED)
+                scores = np.array([query @ key[own] / size**0.5 for key in keys])
+                share = np.exp(scores - scores.max())
+                share /= share.sum()
+                mixed.append(sum(s * value[own] for s, value in zip(share, values, strict=True)))
+            x = x + w["attn_output"] @ np.concatenate(mixed)
+            n = norm(x, w["ffn_norm"])
+            gate = w["ffn_gate"] @ n
+            x = x + w["ffn_down"] @ (gate / (1 + np.exp(-gate)) * (w["ffn_up"] @ n))
+        logits = p["token_embd.weight"] @ norm(x, p["output_norm.weight"])
+        logs.append(logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max())
+    return np.array(logs)
+
+
+def test_a_language_model_is_that_of_the_formulas(tmp_path):
+    model = decoder.read(write_llama(tmp_path) / "model.gguf")
+    (tokens,) = model.tokens(LINES[:2])
+    found = model.log_probabilities(model.parameters, tokens)
+    np.testing.assert_allclose(found, literal_llama(model.parameters, tokens), atol=1e-4)
+
+
+def test_tokens_of_a_language_model(tmp_path):
+    model = decoder.read(write_llama(tmp_path) / "model.gguf")
+    (tokens,) = model.tokens(["the 12 the", "x"])
+    words = [model.tokenizer.id_to_token(int(token)) for token in tokens]
+    assert words == ["the", "Ġ", "1", "2", "Ġthe", "Ċ", "x"]
+    parts = model.tokens(["x" * (2 * decoder.CONTEXT + 1)])
+    # A single token has nothing to predict.
+    assert [len(part) for part in parts] == [decoder.CONTEXT] * 2
+
+
+def test_another_model_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="is 'other' with tokens of 'gpt2', not 'llama'"):
+        decoder.read(write_llama(tmp_path, "other") / "model.gguf")
+    folder = write_bert(tmp_path / "bert")
+    (folder / "config.json").write_text('{"model_type": "t5"}')
+    with pytest.raises(ValueError, match="has a model of 't5' with None, not a BERT"):
+        encoder.read(folder)
+
+
+def literal_bert(p, tokens):
+    """Return the vector of a sentence, one head and position at a time, in float64."""
+
+    def norm(x, name):
+        gain, bias = p[f"{name}.weight"], p[f"{name}.bias"]
+        return np.array([(r - r.mean()) / np.sqrt(r.var() + 1e-12) * gain + bias for r in x])
+
+    def product(x, name):
+        return np.array([p[f"{name}.weight"] @ row + p[f"{name}.bias"] for row in x])
+
+    p = {name: value.astype(float) for name, value in p.items()}
+    at = "embeddings."
+    x = [
+        p[f"{at}word_embeddings.weight"][token]
+        + p[f"{at}position_embeddings.weight"][position]
+        + p[f"{at}token_type_embeddings.weight"][0]
+        for position, token in enumerate(tokens)
+    ]
+    x = norm(x, f"{at}LayerNorm")
+    for layer in range(LAYERS):
+        at = f"encoder.layer.{layer}."
+        q, k, v = (product(x, f"{at}attention.self.{n}") for n in ("query", "key", "value"))
+        mixed, size = np.zeros(x.shape), WIDTH // HEADS
+        for head in range(HEADS):
+            part = slice(head * size, (head + 1) * size)
+            for position in range(len(x)):
+                scores = np.exp([q[position, part] @ key[part] / size**0.5 for key in k])
+                mixed[position, part] = scores / scores.sum() @ v[:, part]
+        x = norm(
+            x + product(mixed, f"{at}attention.output.dense"), f"{at}attention.output.LayerNorm"
+        )
+        middle = product(x, f"{at}intermediate.dense")
+        middle *= np.vectorize(lambda value: (1 + erf(value / 2**0.5)) / 2)(middle)
+        x = norm(x + product(middle, f"{at}output.dense"), f"{at}output.LayerNorm")
+    mean = x.mean(axis=0)
+    return mean / np.sqrt((mean**2).sum())
+
+
+def test_an_encoder_is_that_of_the_formulas(tmp_path):
+    model = encoder.read(write_bert(tmp_path / "bert"))
+    lines = ["Abc 12", "x", "z" * 100]
+    found = model.vectors(model.parameters, lines)
+    for line, vector in zip(lines, found, strict=True):
+        # No token fills a sentence up, and long ones are cut.
+        tokens = model.tokenizer.encode(line).ids[:40]
+        assert len(tokens) == min(len(line) + 2, 40)
+        np.testing.assert_allclose(vector, literal_bert(model.parameters, tokens), atol=1e-5)
+
+
+@pytest.mark.parametrize("write", [write_llama, write_bert])
+def test_second_moments_are_those_of_the_inputs(write, tmp_path):
+    model = judged.opened(write(tmp_path / "model"), 3)
+    part = model.parts[1]
+    moments = model.moments(1)
+    assert set(moments) == set(model.matrices)
+    seen = {name: [] for name in moments}
+    if write is write_llama:
+        for tokens in model._model.tokens(part):
+            model._model.log_probabilities(
+                model.parameters, tokens, lambda name, inputs: seen[name].append(inputs)
+            )
+    else:
+        observe = lambda name, inputs: seen[name].append(inputs)  # noqa: E731
+        model._model.vectors(model.parameters, part, observe)
+    for name, inputs in seen.items():
+        every = np.concatenate(inputs).astype(float)
+        scale = np.abs(moments[name]).max()
+        np.testing.assert_allclose(moments[name] / scale, every.T @ every / scale, atol=1e-5)
+
+
+def test_what_models_are_judged_by(tmp_path):
+    model = judged.opened(write_llama(tmp_path / "llama"), 3)
+    same = model.compared(model.parameters)
+    assert set(same["divergence"].values()) == {0.0}
+    # Without its embedding, all tokens are equally probable.
+    even = dict(model.parameters)
+    even["token_embd.weight"] = even["token_embd.weight"] * 0
+    found = model.compared(even)
+    assert found["perplexity"]["b"] == pytest.approx(len(even["token_embd.weight"]), rel=1e-5)
+    (tokens,) = model._model.tokens(["a dog", "and a hen"])
+    logs = model._model.log_probabilities(model.parameters, tokens).astype(float)
+    wanted = (np.exp(logs) * (logs + np.log(logs.shape[1]))).sum(axis=1).mean()
+    assert found["divergence"]["b"] == pytest.approx(wanted, rel=1e-5)
+    model = judged.opened(write_bert(tmp_path / "bert"), 3)
+    assert model.compared(model.parameters)["cosine"]["a"] == pytest.approx(1)
+    others = {name: -value for name, value in model.parameters.items()}
+    vectors = [model._model.vectors(p, LINES[:3]) for p in (model.parameters, others)]
+    cosines = [a @ b for a, b in zip(*vectors, strict=True)]
+    assert model.compared(others)["cosine"]["a"] == pytest.approx(np.mean(cosines))
+
+
+@pytest.fixture
+def few(monkeypatch):
+    used = {name: methods.METHODS[name] for name in ("groups of 32", "scale a row")}
+    monkeypatch.setattr(formats, "METHODS", used)
+    return used
+
+
+@pytest.mark.parametrize("write", [write_llama, write_bert])
+def test_models_in_the_comparison(write, tmp_path, few):
+    folder = write(tmp_path / "model")
+    result = formats.run_formats(folder, tmp_path / "out", lines=3)
+    what = "divergence" if write is write_llama else "cosine"
+    # Without feedback one draw, with feedback one for each part of the text.
+    assert [row["draws"] for row in result["summary"]] == [1, 3, 1, 3] * 2
+    for row in result["summary"]:
+        spread = row[what]["a"]
+        assert spread["least"] <= spread["mean"] <= spread["most"]
+        assert (spread["least"] < spread["most"]) == row["feedback"]
+    assert not list((tmp_path / "out/finished").iterdir())
+    rows = formats._rows(result)
+    assert {row.params["text"] for row in rows} == ({"a", "b"} if write is write_llama else {"a"})
+    assert all(what in row.figures for row in rows)
+
+
+def test_methods_by_name(tmp_path, few):
+    folder = write_bert(tmp_path / "model")
+    first = formats.run_formats(folder, tmp_path / "out", lines=3, methods="scale*")
+    assert {row["method"] for row in first["summary"]} == {"scale a row"}
+    both = formats.run_formats(folder, tmp_path / "out", lines=3, resume=True)
+    assert {row["method"] for row in both["summary"]} == set(few)
+    assert both["rows"][: len(first["rows"])] == first["rows"]
+
+
+def test_finished_matrices_are_not_compressed_again(tmp_path, monkeypatch, few):
+    folder, out = write_bert(tmp_path / "model"), tmp_path / "out"
+    whole = formats.run_formats(folder, tmp_path / "whole", lines=3)
+    seen = []
+
+    def counted(weights, moments, kept):
+        if len(seen) == 5:
+            seen.append("")
+            raise KeyboardInterrupt
+        seen.append(weights.tobytes())
+        return methods.METHODS["groups of 32"](weights, moments, kept)
+
+    monkeypatch.setitem(few, "groups of 32", counted)
+    with pytest.raises(KeyboardInterrupt):
+        formats.run_formats(folder, out, lines=3)
+    assert formats.run_formats(folder, out, lines=3, resume=True) == whole
+    draws = 2 * (1 + 3)
+    assert len(seen) == 1 + draws * 6 * LAYERS
+    # Without --resume, all of them are.
+    assert formats.run_formats(folder, out, lines=3) == whole
+    assert len(seen) == 1 + 2 * draws * 6 * LAYERS
+
+
+def test_a_folder_without_texts(tmp_path):
+    (tmp_path / "llama").mkdir()
+    folder = write_llama(tmp_path / "llama")
+    for path in folder.glob("*.txt"):
+        path.unlink()
+    with pytest.raises(ValueError, match=r"llama has no text: a file \*.txt with lines"):
+        judged.opened(folder, 3)
+    # A vocabulary is no text: the matrices of such a folder are compared alone.
+    folder = write_bert(tmp_path / "bert")
+    (folder / "a.txt").unlink()
+    assert judged.opened(folder, 3) is None
