@@ -26,6 +26,7 @@ from seedbed.flow.cli.instantft import demo_instantft
 from seedbed.flow.cli.lm import demo_lm, demo_personalise
 from seedbed.flow.cli.lutopt import app as lutopt_app
 from seedbed.flow.cli.personalise_mlp import demo_personalise_mlp
+from seedbed.flow.cli.sentences import demo_sentences
 from seedbed.flow.cli.sparse import demo_sparse
 from seedbed.flow.cli.synth import constrain, synthesize
 from seedbed.flow.cli.trellis import app as trellis_app
@@ -503,6 +504,7 @@ demo_app.command("formats")(demo_formats)
 demo_app.command("lm")(demo_lm)
 demo_app.command("personalise")(demo_personalise)
 demo_app.command("personalise-mlp")(demo_personalise_mlp)
+demo_app.command("sentences")(demo_sentences)
 demo_app.command("sparse")(demo_sparse)
 demo_app.command("elasticzo")(demo_elasticzo)
 demo_app.command("elasticzo-choices")(demo_elasticzo_choices)

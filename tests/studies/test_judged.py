@@ -1,17 +1,21 @@
 """Models with texts that judge compressed matrices: a small Llama and a small BERT."""
 
 import json
+import re
 from math import erf
 
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType, GGUFWriter
 from gguf.quants import quantize
+from rich.console import Console
 from safetensors.numpy import save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from seedbed.flow.compress import methods
-from seedbed.studies import decoder, encoder, formats, judged
+from seedbed.flow.importer import transformers
+from seedbed.golden.stream_engine import FloatEngine
+from seedbed.studies import decoder, encoder, formats, judged, sentences
 
 WIDTH, HEADS, SHARED, MIDDLE, LAYERS = 32, 4, 2, 64, 2
 EPSILON, BASE = 1e-5, 1e4
@@ -326,3 +330,28 @@ def test_a_folder_without_texts(tmp_path):
     folder = write_bert(tmp_path / "bert")
     (folder / "a.txt").unlink()
     assert judged.opened(folder, 3) is None
+
+
+def test_the_program_of_an_encoder_is_the_encoder(tmp_path):
+    model = encoder.read(write_bert(tmp_path / "bert"))
+    program, parameters = transformers.encoder(
+        model.parameters, transformers.Encoder(heads=HEADS, epsilon=model.epsilon)
+    )
+    engine = FloatEngine(program, parameters)
+    for line, wanted in zip(LINES, model.vectors(model.parameters, LINES), strict=True):
+        engine.start()
+        (mean,) = engine.run(np.array(model.tokenizer.encode(line).ids[: model.positions]))
+        assert np.allclose(mean / np.linalg.norm(mean), wanted, atol=1e-5)
+
+
+def test_sentences_are_compared_in_integers(tmp_path, capsys):
+    sentences.run_sentences(write_bert(tmp_path / "bert"), Console(width=120))
+    shown = capsys.readouterr().out
+    (eight,), (four,) = (
+        re.findall(rf"{bits} bits, in integers: a cosine of ([\d.]+) to float", shown)
+        for bits in (8, 4)
+    )
+    assert 0.99 < float(eight) <= 1
+    assert float(four) < float(eight)
+    assert "12" in shown
+    assert "The stock market lost four percent on Tuesday." in shown
