@@ -51,6 +51,7 @@ class Script:
         self.streams = {port: k for k, port in enumerate(drivers.streams(name))}
         self.registers = addresses(AXI_REGISTERS.get(name, ()), 4)
         self.folder, self.lines, self.wanted, self.status = folder, [], [], CORES[name].status
+        self.name, self.jobs = name, 0
 
     def file(self, octets):
         path = self.folder / f"data-{len(list(self.folder.glob('data-*')))}"
@@ -72,6 +73,7 @@ class Script:
     def command(self, *words, gives=NO_ERROR):
         self.lines.append(" ".join(str(word) for word in words))
         self.wanted.append(gives)
+        self.jobs += words[0] == "start" and gives == NO_ERROR
 
     def poll(self, status=None, abort=0):
         self.lines.append(f"abort {abort}" if abort else "poll")
@@ -86,6 +88,13 @@ class Script:
     def read(self, name, value):
         self.lines.append(f"read {self.registers[name]}")
         self.wanted.append(str(value))
+
+    def check(self, program, reported):
+        """Run the lines with two seeds."""
+        for seed in (1, 2):
+            self.run(program, seed)
+        command = "make test TESTS=tests/drivers"
+        reported("drivers", f"{self.name}, emitted Verilog", command, jobs=2 * self.jobs)
 
     def run(self, program, seed):
         """Run the lines, and compare what is printed; return it."""
@@ -141,7 +150,7 @@ GEMV = [{}, {"decode": "lut4", "level_load": 4, "beat_bits": 64, "vectors": 2}]
 
 
 @pytest.mark.parametrize("params", GEMV, ids=["seedlm", "lut4"])
-def test_gemv(params, kept, tmp_path):
+def test_gemv(params, kept, tmp_path, reported):
     """Products, packed and plain; after each error, and after an abort, good ones."""
     program, config = c_drivers.axi_bench("gemv", params, Path(kept))
     rng = np.random.default_rng(1)
@@ -168,8 +177,7 @@ def test_gemv(params, kept, tmp_path):
     # A number that the register does not hold.
     refused = "the core refused an access to a register: a value does not fit, or a command runs"
     script.command("start", 1 << 20, 1, 2, gives=refused)
-    for seed in (1, 2):
-        script.run(program, seed)
+    script.check(program, reported)
 
 
 def fields(layout, payloads):
@@ -278,7 +286,7 @@ class ZoScript(Script):
 
 
 @pytest.mark.parametrize("params", [{}, {"tail": 1}], ids=["", "tail"])
-def test_zo_trainer(params, kept, tmp_path):
+def test_zo_trainer(params, kept, tmp_path, reported):
     """Trainings, classifications and read-outs; every error, and an abort; a reset."""
     program, config = c_drivers.axi_bench("zo_trainer", params, Path(kept))
     rng, script = np.random.default_rng(2), ZoScript(config, tmp_path)
@@ -308,8 +316,7 @@ def test_zo_trainer(params, kept, tmp_path):
     script.command("reset")
     for phase in phases:
         script.phase(phase)
-    for seed in (1, 2):
-        script.run(program, seed)
+    script.check(program, reported)
 
 
 class SparseScript(Script):
@@ -370,7 +377,7 @@ class SparseScript(Script):
         self.phase(Phase(inputs={"i": [command]}, outputs={"o_status": ended}), status)
 
 
-def test_sparse_trainer(kept, tmp_path):
+def test_sparse_trainer(kept, tmp_path, reported):
     """Trainings with the network in memory, classifications and read-outs; errors; an abort."""
     program, config = c_drivers.axi_bench("sparse_trainer", {}, Path(kept))
     rng, script, base = np.random.default_rng(3), SparseScript(config, tmp_path), 0x3000
@@ -396,8 +403,7 @@ def test_sparse_trainer(kept, tmp_path):
     script.phase(Phase(inputs=long.inputs, outputs={"o_status": ended}), "aborted", abort=4)
     script.phase(train(model, rng, samples=1, batch=1, rate=60000, shift=1))
     script.phase(sparse_trainer.read_out(model))
-    for seed in (1, 2):
-        script.run(program, seed)
+    script.check(program, reported)
 
 
 class InstantScript(Script):
@@ -444,7 +450,7 @@ class InstantScript(Script):
             self.show("m_axis_adapters", self.rows(read))
 
 
-def test_instantft(kept, tmp_path):
+def test_instantft(kept, tmp_path, reported):
     """Jobs of every kind with the cache in memory; wrong images, indices and packets."""
     program, config = c_drivers.axi_bench("instantft", {}, Path(kept))
     script = InstantScript(config, tmp_path)
@@ -475,11 +481,10 @@ def test_instantft(kept, tmp_path):
     script.add()
     session.order("read")
     script.add()
-    for seed in (1, 2):
-        script.run(program, seed)
+    script.check(program, reported)
 
 
-def test_forward_cache(kept, tmp_path):
+def test_forward_cache(kept, tmp_path, reported):
     """Entries that are stored and fetched, with their peaks in tuser; every status but memory."""
     program, config = c_drivers.axi_bench("forward_cache", {}, Path(kept))
     rng, script = np.random.default_rng(6), Script("forward_cache", tmp_path)
@@ -519,5 +524,4 @@ def test_forward_cache(kept, tmp_path):
     request("clear", 0)
     fetch(0, status="miss")
     fetch(7, store(7))
-    for seed in (1, 2):
-        script.run(program, seed)
+    script.check(program, reported)
