@@ -91,7 +91,7 @@ core: $(TESTED)  ## style, tests, proofs, Verilog and page of one core: make cor
 	@$(SEEDBED) cocotb $(CORE)
 
 test: $(TESTED)  ## all tests
-	@$(VENV)/bin/python -m pytest -q $(TESTS)
+	@$(VENV)/bin/python -m pytest -q --junitxml=build/tests.xml $(TESTS)
 
 lint: $(TESTED) types  ## style and types
 	@$(VENV)/bin/ruff check .

@@ -1,3 +1,4 @@
+import json
 import os
 import subprocess
 import sys
@@ -56,6 +57,16 @@ def pytest_generate_tests(metafunc):
     """Give a test that asks for ``configured`` every core in every sort of configuration."""
     if "configured" in metafunc.fixturenames:
         metafunc.parametrize("configured", list(configs()))
+
+
+@pytest.fixture
+def reported(record_property):
+    """Return a function that adds figures to a row of the report; they count if the test passes."""
+
+    def record(core, config, command, **figures):
+        record_property("row", json.dumps([core, config, command, figures]))
+
+    return record
 
 
 @pytest.fixture(scope="session")

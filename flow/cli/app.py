@@ -457,8 +457,8 @@ def report(
     commands.
     """
     from seedbed.flow.cli import instantft_rtl, zo_trainer_rtl
+    from seedbed.flow.report import checked, figures, jobs
     from seedbed.flow.report import docs as pages
-    from seedbed.flow.report import figures, jobs
     from seedbed.flow.report import report as document_files
     from seedbed.studies import formats, seedlm, zo
 
@@ -475,6 +475,7 @@ def report(
     folder = build / "demo"
     demos = [*zo.rows(folder), *seedlm.rows(folder), *formats.rows(folder)]
     demos += [*instantft_rtl.rows(folder), *zo_trainer_rtl.rows(folder)]
+    demos += checked.rows(build / "tests.xml")
     # What 'seedbed board report' has written: this package does not import that of the boards.
     demos += load_rows([*build.glob("board/report.json")], saved_rows)
     rows = jobs.cached(everything) + demos

@@ -93,6 +93,12 @@ def _weights(rows: list[dict[str, Any]], stem: str) -> str:
     return _tables(rows, {"Compressed networks"})
 
 
+def _checks(rows: list[dict[str, Any]], stem: str) -> str:
+    titles = ("Imported networks", "Exported files", "Drivers")
+    found = [table for table in sections(rows) if table.title in titles]
+    return "\n\n".join(f"### {t.title}\n\n{t.text}\n\n{markdown(t)}" for t in found)
+
+
 def _jobs(rows: list[dict[str, Any]], stem: str) -> str:
     return _tables(rows, {"Fine-tuning in the RTL"})
 
@@ -154,6 +160,7 @@ BLOCKS: dict[str, Callable[[list[dict[str, Any]], str], str]] = {
     "tests": _tests,
     "compression": _compression,
     "jobs": _jobs,
+    "checks": _checks,
     "ports": _ports,
     "paths": _paths,
     "timing": _timing,

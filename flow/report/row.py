@@ -121,6 +121,9 @@ UNITS: dict[str, str] = {
     "accuracy_mean": "%",
     "accuracy_std": "%",
     "accuracy_before": "%",
+    **{f"accuracy_{core}": "%" for core in ("float", "conv_engine", "instantft", "zo_trainer")},
+    # Drivers
+    "jobs": "jobs",
     "points_to_gaussian": "points",
     "loss_by_point": "",
     "diverged": "runs",
@@ -140,7 +143,8 @@ class Row:
         ``synthesis``, ``place``, ``place_ready`` (ready driven by a LUT), ``place_free`` (without a
         floorplan), ``ratio``, ``simulation``, ``cocotb``, ``cycles``, ``job``, ``proof``,
         ``mutation``, ``statistics``, ``dieharder``, ``activity``, ``speed``, ``demo``, ``sweep``,
-        ``weights``, ``formats`` or ``bitstream`` (of an application, for the board ``config``).
+        ``weights``, ``formats``, ``check`` (what tests have compared) or ``bitstream`` (of an
+        application, for the board ``config``).
     figures
         Values by name (a key of :data:`UNITS`): numbers, text or lists of numbers.
     command

@@ -173,6 +173,25 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
         "training.",
         of_kind("weights"),
     ),
+    (
+        "Imported networks",
+        "Accuracy of trained networks on test images: in float, and in the integers of each core "
+        "before any training there. Cycles are those of a forward pass in conv_engine with 32 "
+        "lanes and 4 ways.",
+        of_kind("check", figure="accuracy_float"),
+    ),
+    (
+        "Exported files",
+        "Bytes of the files of 'seedbed export' that were read back, in every format, and compared "
+        "bit by bit.",
+        of_kind("check", figure="bytes"),
+    ),
+    (
+        "Drivers",
+        "Jobs that the drivers in C have run, on the emitted Verilog and on virtual boards, also "
+        "with errors on the line. All outputs are those of the models.",
+        of_kind("check", figure="jobs"),
+    ),
     ("Switching activity", "Net toggles in the simulated, mapped netlist.", of_kind("activity")),
     (
         "Zeroth-order fine-tuning",

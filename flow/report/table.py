@@ -100,6 +100,11 @@ HEADINGS = {
     "accuracy_std": "standard deviation",
     "accuracy_before": "before, %",
     "accuracy_after": "after, %",
+    "accuracy_float": "float, %",
+    "accuracy_conv_engine": "conv_engine, %",
+    "accuracy_instantft": "instantft, %",
+    "accuracy_zo_trainer": "zo_trainer, %",
+    "jobs": "jobs",
     "points_to_gaussian": "points relative to Gaussian",
     "diverged": "diverged",
 }

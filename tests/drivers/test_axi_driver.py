@@ -52,6 +52,7 @@ class Script:
         self.streams = {port: k for k, port in enumerate(drivers.streams(name))}
         self.registers = addresses(AXI_REGISTERS.get(name, ()), 4)
         self.folder, self.lines, self.wanted, self.status = folder, [], [], CORES[name].status
+        self.name, self.jobs = name, 0
 
     def file(self, octets):
         path = self.folder / f"data-{len(list(self.folder.glob('data-*')))}"
@@ -73,6 +74,7 @@ class Script:
     def command(self, *words, gives=NO_ERROR):
         self.lines.append(" ".join(str(word) for word in words))
         self.wanted.append(gives)
+        self.jobs += words[0] == "start" and gives == NO_ERROR
 
     def poll(self, status=None, abort=0):
         self.lines.append(f"abort {abort}" if abort else "poll")
@@ -88,14 +90,19 @@ class Script:
         self.lines.append(f"read {self.registers[name]}")
         self.wanted.append(str(value))
 
-    def run(self, run):
+    def run(self, run, reported):
         """Run the lines with each seed, and compare what is printed."""
         path = self.folder / "script"
         path.write_text("\n".join(self.lines) + "\n")
+        jobs = 0
         for printed in run(path):
+            jobs += self.jobs
             assert len(printed) == len(self.wanted)
             for line, wanted in zip(printed, self.wanted, strict=True):
                 assert wanted is None or line == wanted
+        driver = "PYNQ" if run.__module__ == pynq_drivers.__name__ else "C"
+        command = "make test TESTS=tests/drivers"
+        reported("drivers", f"{self.name}, {driver}, emitted Verilog", command, jobs=jobs)
 
 
 @pytest.fixture(params=[c_drivers, pynq_drivers], ids=["c", "pynq"])
@@ -136,7 +143,7 @@ GEMV = [{}, {"decode": "lut4", "level_load": 4, "beat_bits": 64, "vectors": 2}]
 
 
 @pytest.mark.parametrize("params", GEMV, ids=["seedlm", "lut4"])
-def test_gemv(params, driven, tmp_path):
+def test_gemv(params, driven, tmp_path, reported):
     """Products, packed and plain; after each error, and after an abort, good ones."""
     program, config = driven("gemv", params)
     rng = np.random.default_rng(1)
@@ -166,7 +173,7 @@ def test_gemv(params, driven, tmp_path):
             "the core refused an access to a register: a value does not fit, or a command runs"
         )
         script.command("start", 1 << 20, 1, 2, gives=refused)
-    script.run(program)
+    script.run(program, reported)
 
 
 def fields(layout, payloads):
@@ -275,7 +282,7 @@ class ZoScript(Script):
 
 
 @pytest.mark.parametrize("params", [{}, {"tail": 1}], ids=["", "tail"])
-def test_zo_trainer(params, driven, tmp_path):
+def test_zo_trainer(params, driven, tmp_path, reported):
     """Trainings, classifications and read-outs; every error, and an abort; a reset."""
     program, config = driven("zo_trainer", params)
     rng, script = np.random.default_rng(2), ZoScript(config, tmp_path)
@@ -305,7 +312,7 @@ def test_zo_trainer(params, driven, tmp_path):
     script.command("reset")
     for phase in phases:
         script.phase(phase)
-    script.run(program)
+    script.run(program, reported)
 
 
 class SparseScript(Script):
@@ -366,7 +373,7 @@ class SparseScript(Script):
         self.phase(Phase(inputs={"i": [command]}, outputs={"o_status": ended}), status)
 
 
-def test_sparse_trainer(driven, tmp_path):
+def test_sparse_trainer(driven, tmp_path, reported):
     """Trainings with the network in memory, classifications and read-outs; errors; an abort."""
     program, config = driven("sparse_trainer", {})
     rng, script, base = np.random.default_rng(3), SparseScript(config, tmp_path), 0x3000
@@ -392,7 +399,7 @@ def test_sparse_trainer(driven, tmp_path):
     script.phase(Phase(inputs=long.inputs, outputs={"o_status": ended}), "aborted", abort=4)
     script.phase(train(model, rng, samples=1, batch=1, rate=60000, shift=1))
     script.phase(sparse_trainer.read_out(model))
-    script.run(program)
+    script.run(program, reported)
 
 
 class InstantScript(Script):
@@ -439,7 +446,7 @@ class InstantScript(Script):
             self.show("m_axis_adapters", self.rows(read))
 
 
-def test_instantft(driven, tmp_path):
+def test_instantft(driven, tmp_path, reported):
     """Jobs of every kind with the cache in memory; wrong images, indices and packets."""
     program, config = driven("instantft", {})
     script = InstantScript(config, tmp_path)
@@ -470,10 +477,10 @@ def test_instantft(driven, tmp_path):
     script.add()
     session.order("read")
     script.add()
-    script.run(program)
+    script.run(program, reported)
 
 
-def test_forward_cache(driven, tmp_path):
+def test_forward_cache(driven, tmp_path, reported):
     """Entries that are stored and fetched, with their peaks in tuser; every status but memory."""
     program, config = driven("forward_cache", {})
     rng, script = np.random.default_rng(6), Script("forward_cache", tmp_path)
@@ -513,4 +520,4 @@ def test_forward_cache(driven, tmp_path):
     request("clear", 0)
     fetch(0, status="miss")
     fetch(7, store(7))
-    script.run(program)
+    script.run(program, reported)

@@ -30,6 +30,7 @@ from seedbed.spec.host_link import RESPONSE, LinkError, Operation
 NONCE = 0x12345678
 #: Seconds; the virtual board answers within milliseconds.
 TIMEOUT = 0.05
+COMMAND = "make test TESTS=tests/drivers"
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +63,7 @@ def some_words(count):
 
 
 @pytest.mark.parametrize(("errors", "count"), [(0, 3000), (1000, 3000), (100, 300)])
-def test_words_come_back_on_a_good_and_on_a_bad_line(errors, count, host, kept, tmp_path):
+def test_words_come_back_on_a_good_and_on_a_bad_line(errors, count, host, kept, tmp_path, reported):
     program, at = virtual.executable(link, "link", build=Path(kept)), addresses(link.REGISTERS)
     sent = some_words(count)
     path = written(tmp_path / "words", sent)
@@ -73,10 +74,11 @@ def test_words_come_back_on_a_good_and_on_a_bad_line(errors, count, host, kept, 
     assert found == [*sent, count, sum(sent) % 2**32, count, count]
     # On a good line, too, a busy machine may answer late.
     assert repeated > 2 or not errors
+    reported("drivers", "link, virtual board", COMMAND, jobs=1)
 
 
 @pytest.mark.parametrize("errors", [0, 1000])
-def test_a_job_of_noise_has_the_words_of_the_python_host(errors, host, kept, tmp_path):
+def test_a_job_of_noise_has_the_words_of_the_python_host(errors, host, kept, tmp_path, reported):
     design = apps.find("noise", "3")
     program = virtual.executable(design, apps.file_name("noise", design), build=Path(kept))
     at, parameters = addresses(noise.REGISTERS), {"seed": 5, "numbers": 2000, "window": 3}
@@ -99,6 +101,7 @@ def test_a_job_of_noise_has_the_words_of_the_python_host(errors, host, kept, tmp
     assert found[-3:] == [squares % 2**32, squares >> 32, 1]
     # On a good line, too, a busy machine may answer late.
     assert repeated > 2 or not errors
+    reported("drivers", "noise, virtual board", COMMAND, jobs=1)
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +116,7 @@ def trainer(kept):
 
 
 @pytest.mark.parametrize("errors", [0, 1000])
-def test_a_training_has_the_words_of_the_model(errors, host, trainer, tmp_path):
+def test_a_training_has_the_words_of_the_model(errors, host, trainer, tmp_path, reported):
     design, program, job, fields, at = trainer
     path = written(tmp_path / "job", job.words)
     script = [f"run {path} {fields}", f"read {at['jobs']}", f"read {at['digest']}"]
@@ -125,9 +128,10 @@ def test_a_training_has_the_words_of_the_model(errors, host, trainer, tmp_path):
     job.require_same(np.array(words, np.uint32))
     # On a good line, too, a busy machine may answer late.
     assert repeated > 2 or not errors
+    reported("drivers", "zo_trainer, virtual board", COMMAND, jobs=1)
 
 
-def test_another_host_goes_on_with_a_job(host, trainer, tmp_path):
+def test_another_host_goes_on_with_a_job(host, trainer, tmp_path, reported):
     """The host in Python starts it and reads some words; the one in C reads the rest."""
     design, program, job, fields, at = trainer
     path = written(tmp_path / "job", job.words)
@@ -149,6 +153,7 @@ def test_another_host_goes_on_with_a_job(host, trainer, tmp_path):
         (first, *words), _ = numbers(host, board.port, [f"resume {path} {fields}"], build)
     assert first == len(some) > 0
     job.require_same(np.array([*some, *words], np.uint32))
+    reported("drivers", "zo_trainer, virtual board", COMMAND, jobs=1)
 
 
 @contextmanager

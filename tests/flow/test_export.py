@@ -159,7 +159,7 @@ BODY
 
 
 @pytest.mark.parametrize("name", EXPORTS)
-def test_every_format_has_the_same_bits(name, exported, tmp_path):
+def test_every_format_has_the_same_bits(name, exported, tmp_path, reported):
     document, _ = exported(EXPORTS[name], "mine")
     folder = tmp_path / "out"
     assert {path.name for path in folder.iterdir()} == {"mine.json", *document["files"]}
@@ -194,6 +194,9 @@ def test_every_format_has_the_same_bits(name, exported, tmp_path):
     for number in document["numbers"]:
         wanted += np.load(folder / f"mine_{number}.npy").astype("<i8").tobytes()
     assert printed == wanted
+    command = "make test TESTS=tests/flow/test_export.py"
+    count = sum((folder / file).stat().st_size for file in document["files"])
+    reported("export", document["core"], command, bytes=count)
 
 
 def configured(folder, name):

@@ -710,3 +710,32 @@ def test_the_table_on_the_page_is_that_of_the_code():
     assert rows == expected
     for name in FOLDED:
         assert f"`{name}`" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "data"), [("strided", "digits"), ("colours", "coloured"), ("mlp", "digits")]
+)
+def test_the_trained_examples(name, data, tmp_path, called, reported):
+    """Networks that PyTorch has trained and exported: the accuracy is that of ONNX's evaluator."""
+    folder = ROOT / "examples/import"
+    words = ["import", str(folder / f"{name}.onnx"), "--data", str(folder / f"{data}.npz")]
+    status, out, _ = called([*words, "-o", "made", "--json"], tmp_path)
+    assert status == 0
+    document = json.loads(out)
+    with np.load(folder / f"{data}.npz") as file:
+        x, labels = file["images"] / np.float32(255), file["labels"]
+    model = onnx.load(folder / f"{name}.onnx")
+    given = model.graph.input[0].name
+    # The export has a batch of one.
+    run = ReferenceEvaluator(model).run
+    expected = np.concatenate([run(None, {given: image[None]})[0] for image in x])
+    accuracy = document["accuracy"]
+    assert accuracy["float"] == (expected.argmax(axis=1) == labels).mean()
+    assert min(accuracy["conv_engine"], accuracy["instantft"]) > 0.9
+    cores = [core for core in accuracy if core not in ("data", "images")]
+    shares = {f"accuracy_{core}": round(100 * accuracy[core], 6) for core in cores}
+    cycles = document["cores"][0]["cycles"]
+    command = f"seedbed import examples/import/{name}.onnx --data examples/import/{data}.npz"
+    reported(
+        "import", f"{name}, {data}", command, held_images=len(x), sample_cycles=cycles, **shares
+    )
