@@ -88,6 +88,25 @@ def test_a_network_learns_and_is_written(core, folder, called):
     assert ((shares >= 0) & (shares <= 1)).all()
 
 
+def test_what_was_learned_is_exported(folder, called):
+    """The packets give the accuracy of the held-out images, and another rank is refused."""
+    assert tune(called, folder, "instantft", *LEARNS["instantft"])[0] == 0
+    after = json.loads((folder / "out" / "tune.json").read_text())["after"]
+    with np.load(folder / "data.npz") as file:
+        held = np.random.default_rng([0, 0]).permutation(100)[:20]
+        images, labels = file["images"][held], file["labels"][held]
+    np.save(folder / "held.npy", images)
+    words = ["export", "out/weights.safetensors", "--core", "instantft", "--vector", "held.npy"]
+    words += ["--adapters", "out/adapters.safetensors", "--config", "out/instantft.toml"]
+    assert called([*words, "-o", "hex"], folder)[0] == 0
+    classes = np.load(folder / "hex" / "instantft_classes.npy").ravel()
+    assert (classes == labels).mean() == after
+    code, out, err = called([*words, "-o", "other", "--set", "rank=4"], folder)
+    assert (code, out) == (2, "")
+    assert "out/adapters.safetensors must have 'conv1.lora_a' of F32 in [4, 36]" in err
+    assert not (folder / "other").exists()
+
+
 def classes(core, folder, written, images, labels):
     """Return the share that a core's model classifies correctly with the files of a training."""
     found = registry.find(core)
