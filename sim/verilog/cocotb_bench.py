@@ -17,7 +17,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge
 from cocotbext.axi.stream import define_stream
 
-from seedbed.sim.case import TIMEOUT_CYCLES, Case, Phase
+from seedbed.sim.case import Case, Phase
 
 __all__ = ["Bench", "Bus", "Sink", "Source", "runs_case_after_resets", "runs_case_from_power_up"]
 
@@ -118,7 +118,7 @@ class Bench:
         for name, sink in self.sinks.items():
             sink.allow(inf if draining else len(expected[name]))
         waited = 0
-        while waited < TIMEOUT_CYCLES:
+        while waited < self.case.timeout_cycles:
             fired = await self.cycle()
             for name in transfers:
                 transfers[name] += fired[name]
@@ -154,7 +154,7 @@ class Bench:
                 len(beats) == len(expected[name]),
                 f"{name}, phase {number} timed out: {len(beats)} beats of {len(expected[name])}",
             )
-        self.check(waited < TIMEOUT_CYCLES, timed_out)
+        self.check(waited < self.case.timeout_cycles, timed_out)
 
     def _send(self, phase: Phase, waiting: dict, transfers: dict[str, int]) -> None:
         """Queue the beats that may be sent now."""
