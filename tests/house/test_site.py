@@ -13,6 +13,7 @@ from seedbed.flow.cli.app import app
 from seedbed.flow.cores.registry import CORES
 
 DOCS = Path(__file__).parents[2] / "docs"
+INDEX = DOCS / "index.md"
 PAGES = sorted(DOCS.rglob("*.md"))
 
 
@@ -142,6 +143,19 @@ i : In(stream of struct)
 o : Out(1)
 """.splitlines()
     )
+
+
+def test_no_two_pages_of_the_sidebar_have_one_name():
+    listed = re.findall(r"^```{toctree}\n.*?\n\n(.*?)^```$", INDEX.read_text(), re.M | re.S)
+    pages = [DOCS / f"{name}.md" for part in listed for name in part.split()]
+    titles = [page.read_text().partition("\n")[0] for page in pages if page.exists()]
+    assert len(titles) > len(CORES)
+    assert len(set(titles)) == len(titles)
+
+
+def test_every_core_is_in_the_sidebar():
+    for name in CORES:
+        assert f"\ncores/{name}\n" in INDEX.read_text()
 
 
 def test_wide_parts_of_a_page_scroll_by_themselves(tmp_path):
