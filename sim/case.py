@@ -6,7 +6,7 @@ from json import dumps, loads
 
 __all__ = ["TIMEOUT_CYCLES", "Case", "Phase"]
 
-#: Cycles without a transfer after which a testbench reports a time-out, unless a case has its own.
+#: Cycles without a transfer after which a testbench reports a time-out, where a case has no other.
 TIMEOUT_CYCLES = 5000
 
 
@@ -41,13 +41,13 @@ class Case:
     ``retains``: a phase after the first one writes state that a reset does not clear, such as a
     memory. A testbench with a reset in the middle resets during the first phase.
 
-    ``timeout``: cycles without a transfer after which a testbench reports a time-out.
+    ``timeout_cycles``: cycles without a transfer after which a testbench reports a time-out.
     """
 
     phases: list[Phase]
     quiet: bool = False
     retains: bool = False
-    timeout: int = TIMEOUT_CYCLES
+    timeout_cycles: int = TIMEOUT_CYCLES
 
     def to_json(self) -> str:
         """Return the case as JSON, for a simulator in another process."""

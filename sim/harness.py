@@ -178,7 +178,7 @@ class _Bench:
                         waited = 0
                         transfers[name] += 1
                         self.compare(phase, number, name, expect[name].pop(0), payload)
-                if waited > self.case.timeout:
+                if waited > self.case.timeout_cycles:
                     counts = {n: len(p) for n, p in (send | expect).items() if p}
                     raise Mismatch(f"phase {number} timed out with payloads left at {counts}")
         for _ in range(20 if self.case.quiet else 0):
@@ -225,8 +225,8 @@ def simulate(
         A process that drives the ports that are no streams, such as the pins of a memory.
 
     Raises :class:`Mismatch` at the first beat that differs, at a broken stream rule, at a read of a
-    memory that :func:`~seedbed.sim.memories.checked` refuses, or after ``case.timeout`` cycles
-    without a transfer.
+    memory that :func:`~seedbed.sim.memories.checked` refuses, or after
+    ``case.timeout_cycles`` cycles without a transfer.
     """
     bench = _Bench(component, case, stalls, Random(seed))
     design = checked(component)

@@ -167,7 +167,8 @@ class _Diagram(SphinxDirective):
         (folder / name).write_bytes(picture)
         depth = self.env.docname.count("/")
         alt = self.options.get("alt", f"{self.alt} of {Path(self.env.docname).name}")
-        html = f'<p><img class="diagram" src="{"../" * depth}_images/{name}" alt="{alt}"/></p>'
+        source = f"{'../' * depth}_images/{name}"
+        html = f'<p class="scroll"><img class="diagram" src="{source}" alt="{alt}"/></p>'
         return [nodes.raw("", html, format="html")]
 
 

@@ -123,5 +123,8 @@ def case(config: ConvEngineConfig, random: Random, *, count: int = 3) -> Case:
             Phase(inputs={"i": image_payloads(config, x, rng)}, outputs={"o": came}),
         ]
     return Case(
-        phases=phases, quiet=True, retains=True, timeout=TIMEOUT_CYCLES + config.engine.plan.cycles
+        phases=phases,
+        quiet=True,
+        retains=True,
+        timeout_cycles=TIMEOUT_CYCLES + config.engine.plan.cycles,
     )

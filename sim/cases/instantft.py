@@ -315,5 +315,7 @@ def case(config: InstantFtConfig, random: Random) -> Case:
     session.train([[2, 0]], batch=2, rate=rate)
     session.order("read")
     return Case(
-        phases=session.phases(), quiet=True, timeout=TIMEOUT_CYCLES + 2 * config.engine.plan.cycles
+        phases=session.phases(),
+        quiet=True,
+        timeout_cycles=TIMEOUT_CYCLES + 2 * config.engine.plan.cycles,
     )

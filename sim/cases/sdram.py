@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 
 from seedbed.golden.sdram import Sdram
-from seedbed.sim.case import Case, Phase
+from seedbed.sim.case import TIMEOUT_CYCLES, Case, Phase
 from seedbed.spec import SdramConfig
 
 __all__ = ["case"]
@@ -52,7 +52,10 @@ def case(config: SdramConfig, random: Random, *, bursts: int = 24, chip: bool = 
             command = address | write << config.address_bits
             inputs["i_command"].append(command | (length - 1) << config.address_bits + 1)
         phases.append(Phase(inputs=inputs, outputs=outputs))
-    return Case(phases=phases, quiet=True, retains=True)
+    # The first transfer is after the wait for power-up, and the two passes of the self-test.
+    ready = 1000 * config.power_up_us, 2 * config.retention * config.figures.refresh
+    timeout = TIMEOUT_CYCLES + config.cycles(sum(ready))
+    return Case(phases=phases, quiet=True, retains=True, timeout_cycles=timeout)
 
 
 def _write(memory: Sdram, random: Random, address: int, length: int) -> tuple[list[int], bool]:

@@ -181,5 +181,5 @@ def case(config: ZoTrainerConfig, random: Random, *, samples: int = 3) -> Case:
         phases=phases,
         quiet=True,
         retains=True,
-        timeout=TIMEOUT_CYCLES + 2 * config.engine.plan.cycles,
+        timeout_cycles=TIMEOUT_CYCLES + 2 * config.engine.plan.cycles,
     )

@@ -118,7 +118,7 @@ class Bench:
         for name, sink in self.sinks.items():
             sink.allow(inf if draining else len(expected[name]))
         waited = 0
-        while waited < self.case.timeout:
+        while waited < self.case.timeout_cycles:
             fired = await self.cycle()
             for name in transfers:
                 transfers[name] += fired[name]
@@ -154,7 +154,7 @@ class Bench:
                 len(beats) == len(expected[name]),
                 f"{name}, phase {number} timed out: {len(beats)} beats of {len(expected[name])}",
             )
-        self.check(waited < self.case.timeout, timed_out)
+        self.check(waited < self.case.timeout_cycles, timed_out)
 
     def _send(self, phase: Phase, waiting: dict, transfers: dict[str, int]) -> None:
         """Queue the beats that may be sent now."""

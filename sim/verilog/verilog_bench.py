@@ -323,7 +323,7 @@ def files(top: str, case: Case, signature: wiring.Signature) -> dict[str, str]:
         drain="".join(f"{phase.drain:d}" for phase in reversed(case.phases)),
         quiet=f"{case.quiet:d}",
         retains=f"{case.retains:d}",
-        timeout=case.timeout,
+        timeout=case.timeout_cycles,
         length=sum(lengths),
         sending=" || ".join(inputs) or "0",
         receiving=" || ".join(outputs) or "0",

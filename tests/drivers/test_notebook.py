@@ -66,7 +66,7 @@ def test_it_trains_as_the_model(called, kept, tmp_path):
                 images[part], labels[part], seed=seed, magnitude=magnitude, zeros=zeros
             )
             signs.append(entry.sign)
-    assert [sign for _, sign, _ in found["log"]] == signs
+    assert [sign for _, sign in found["log"]] == signs
     assert any(signs)
     trained = np.array(found["trained"], "u1").view("i1")
     assert trained.tolist() == model.words().tolist() != first.tolist()

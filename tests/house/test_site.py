@@ -2,6 +2,8 @@
 
 import importlib.util
 import re
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from seedbed.flow.cli.app import app
 from seedbed.flow.cores.registry import CORES
 
 DOCS = Path(__file__).parents[2] / "docs"
+INDEX = DOCS / "index.md"
 PAGES = sorted(DOCS.rglob("*.md"))
 
 
@@ -140,6 +143,37 @@ i : In(stream of struct)
 o : Out(1)
 """.splitlines()
     )
+
+
+def test_no_two_pages_of_the_sidebar_have_one_name():
+    listed = re.findall(r"^```{toctree}\n.*?\n\n(.*?)^```$", INDEX.read_text(), re.M | re.S)
+    pages = [DOCS / f"{name}.md" for part in listed for name in part.split()]
+    titles = [page.read_text().partition("\n")[0] for page in pages if page.exists()]
+    assert len(titles) > len(CORES)
+    assert len(set(titles)) == len(titles)
+
+
+def test_every_core_is_in_the_sidebar():
+    for name in CORES:
+        assert f"\ncores/{name}\n" in INDEX.read_text()
+
+
+def test_wide_parts_of_a_page_scroll_by_themselves(tmp_path):
+    """A diagram and a table of ports on a narrow screen do not shrink, nor widen the page."""
+    text = (DOCS / "cores/lfsr.md").read_text()
+    (diagram,) = re.findall(r"^```{blocks}\n.*?^```$", text, re.M | re.S)
+    ports = text.partition("<!-- generated: ports -->\n")[2].partition("<!-- end -->")[0]
+    (tmp_path / "index.md").write_text(f"# Page\n\n{diagram}\n\n{ports}\n")
+    words = ["-q", "-c", DOCS, "-D", "extensions=myst_parser,diagrams", tmp_path, tmp_path / "html"]
+    subprocess.run([sys.executable, "-m", "sphinx", *map(str, words)], check=True)
+    page = (tmp_path / "html/index.html").read_text()
+    assert '<p class="scroll"><img class="diagram" ' in page
+    assert re.search(r'<div class="table-wrapper[^>]*>\s*<table', page)
+    assert "_static/site.css" in page
+    rules = (tmp_path / "html/_static/site.css").read_text()
+    assert re.search(r"^img\.diagram, .*max-width: max\(100%, ", rules, re.M)
+    for wide in (r"\.scroll, .*", r"\.table-wrapper"):
+        assert re.search(rf"^{wide} {{ overflow-x: auto; }}$", rules, re.M)
 
 
 @pytest.mark.parametrize(

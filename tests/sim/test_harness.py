@@ -83,7 +83,7 @@ def test_detects(fault, stalls, sentence):
 
 
 def test_a_case_may_wait_longer():
-    late = replace(CASE, timeout=TIMEOUT_CYCLES + 200)
+    late = replace(CASE, timeout_cycles=TIMEOUT_CYCLES + 200)
     assert simulate(Increment("late"), late).cycles > TIMEOUT_CYCLES
     with pytest.raises(Mismatch, match="phase 0 timed out"):
         simulate(Increment("late"), CASE)
