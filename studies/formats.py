@@ -86,7 +86,7 @@ def run_formats(
     model: Path | None, out: Path, *, tensors: str = "*", methods: str = "*", seeds: int = 3,
     lines: int = 60, jobs: int = 1, resume: bool = False, console: Console | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Measure every method on the same weights, and write the result to ``out/formats.json``.
+    """Measure every method on the same weights, and write the result to a file in ``out``.
 
     Parameters
     ----------
@@ -94,9 +94,10 @@ def run_formats(
         A folder with a model and texts as :func:`seedbed.studies.judged.opened` takes it; or a
         safetensors file, an index of shards, or a folder with either; ``None``: random weights.
     out
-        Created if needed.
+        Created if needed. The result is ``formats.json``, that of a checkpoint ``matrices.json``.
     tensors
         A glob pattern for the names of matrices. Those of two dimensions and a floating type count.
+        With a pattern, a model with texts is a checkpoint as well.
     methods
         A glob pattern for the names of methods.
     seeds
@@ -113,16 +114,17 @@ def run_formats(
     Returns the content of the JSON file. Raises ``ValueError`` for a bad model, and ``OSError``.
     """
     out.mkdir(parents=True, exist_ok=True)
-    path = out / "formats.json"
-    command = "seedbed demo formats"
+    path, command = out / "formats.json", "seedbed demo formats"
     if model is None:
         source = _random(seeds)
         command += "" if seeds == 3 else f" --seeds {seeds}"
-    elif (judged := _judged(model, lines)) is not None:
+    elif tensors == "*" and (judged := _judged(model, lines)) is not None:
         source = judged
         command += " --model DIR" + ("" if lines == 60 else f" --lines {lines}")
     else:
         source = _checkpoint(model, tensors)
+        # Of a model with texts, there may be both results.
+        path = out / "matrices.json"
         command += " --model DIR" + ("" if tensors == "*" else f" --tensors '{tensors}'")
     result: dict[str, Any] = {"command": command, "input": source.digest, "rows": []}
     result["perplexity"] = source.perplexity
@@ -368,8 +370,13 @@ def _show(result: dict[str, Any], console: Console) -> None:
 
 def rows(folder: Path) -> list[Row]:
     """Return the report rows of all comparisons in ``folder``, random weights first."""
-    found = load_rows(folder.glob("formats-*/formats.json"), _rows)
-    return sorted(found, key=lambda row: ("text" in row.params, row.params["data"] not in RANDOM))
+    order = {name: k for k, name in enumerate(METHODS)}
+
+    def place(row: Row) -> tuple[bool, bool, str, int]:
+        data, method = row.params["data"], row.params["method"]
+        return "text" in row.params, data not in RANDOM, data, order.get(method, len(order))
+
+    return sorted(load_rows(folder.glob("formats-*/*.json"), _rows), key=place)
 
 
 def _rows(result: dict[str, Any]) -> list[Row]:

@@ -24,7 +24,10 @@ def demo_formats(
     ] = None,
     tensors: Annotated[
         str,
-        typer.Option(metavar="GLOB", help="With a safetensors file: matrices with matching names."),
+        typer.Option(
+            metavar="GLOB",
+            help="Only errors, of matrices with matching names in safetensors files.",
+        ),
     ] = "*",
     methods: Annotated[
         str, typer.Option(metavar="GLOB", help="Methods with matching names.")

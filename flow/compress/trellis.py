@@ -25,7 +25,7 @@ SEGMENT, AHEAD = 1 << 14, 128
 LOOKAHEAD = 8
 #: Scales that are predicted, 2^(n / 8) times that at which the code has the row's deviation, and
 #: scales that are tried near the predicted one, in the same steps.
-STEPS, NEAR = np.arange(-4, 12), np.arange(-1, 3)
+STEPS, NEAR = np.arange(-4, 28), np.arange(-1, 3)
 #: Where the values of a code end, in deviations of a value.
 END = 2.5
 

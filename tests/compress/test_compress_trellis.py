@@ -121,6 +121,13 @@ def test_outliers_widen_the_scale():
     assert error < 0.075
 
 
+def test_a_weight_of_forty_deviations_widens_the_scale():
+    rows = np.random.default_rng(5).normal(size=(4, 1500))
+    rows[:, 7] = 40
+    # If no scale was wider than 2.6 times the usual one, it would be 0.49.
+    assert relative(TrellisConfig(), rows) < 0.36
+
+
 def test_zeros_have_a_scale_of_zero():
     rows = np.zeros((2, 9))
     rows[1, 3] = 1

@@ -194,7 +194,7 @@ def test_the_command(tmp_path, called):
     code, out, _ = called(words, tmp_path)
     assert code == 0
     assert "SeedLM" in out
-    assert (tmp_path / "build/demo/formats-net/formats.json").exists()
+    assert (tmp_path / "build/demo/formats-net/matrices.json").exists()
     code, out, err = called([*words, "--tensors", "none"], tmp_path)
     assert (code, out) == (2, "")
     assert "net has no matrix to compare" in err

@@ -319,6 +319,16 @@ def test_finished_matrices_are_not_compressed_again(tmp_path, monkeypatch, few):
     assert len(seen) == 1 + 2 * draws * 6 * LAYERS
 
 
+def test_the_matrices_of_a_model_with_texts(tmp_path, few):
+    folder = write_bert(tmp_path / "model")
+    both = tmp_path / "formats-model"
+    judged_too = formats.run_formats(folder, both, lines=3)
+    alone = formats.run_formats(folder, both, tensors="encoder.*")
+    assert {row["case"]["draw"] for row in alone["rows"]} == set(judged_too["rows"][0]["matrices"])
+    texts = [row.params.get("text") for row in formats.rows(tmp_path)]
+    assert texts == [None] * 4 + ["a"] * 8
+
+
 def test_a_folder_without_texts(tmp_path):
     (tmp_path / "llama").mkdir()
     folder = write_llama(tmp_path / "llama")
