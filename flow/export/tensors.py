@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import frexp, prod
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from seedbed.golden.gemv import lut4_rows
 from seedbed.spec.lut_dequantize import LEVELS
 from seedbed.spec.packing import Lut4Config
 
-__all__ = ["BLOCK", "Tensor", "integer_weights", "lut4_tables", "read_tensor", "seedlm_params"]
+__all__ = ["BLOCK", "Tensor", "lut4_tables", "read_tensor", "seedlm_params"]
 
 #: Parameters of SeedLM's blocks.
 BLOCK = ("block", "latent", "width", "word_bits", "taps")
@@ -176,18 +176,3 @@ def lut4_tables(
     count = int(small.sum())
     notes = [f"The levels of {count} rows of small weights are rounded"] if count else []
     return codes, levels, exponents, tensor.meta.scale + scale, notes
-
-
-def integer_weights(numbers: np.ndarray, width: int) -> tuple[np.ndarray, int]:
-    """Return numbers as integers of ``width`` bits, int64, and the exponent of their unit.
-
-    The unit is the least power of two with which all fit, rounded to nearest.
-    """
-    half = 1 << (width - 1)
-    peak = float(np.abs(numbers).max(initial=0))
-    exponent = frexp(peak)[1] - (width - 1) if peak else 0
-    found = np.rint(np.ldexp(numbers, -exponent))
-    if found.max(initial=0) >= half:
-        exponent += 1
-        found = np.rint(np.ldexp(numbers, -exponent))
-    return found.astype(np.int64), exponent
