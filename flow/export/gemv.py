@@ -10,7 +10,6 @@ from seedbed.flow.export.memory import Memory
 from seedbed.flow.export.request import Request
 from seedbed.flow.export.tensors import (
     Tensor,
-    integer_weights,
     lut4_tables,
     read_tensor,
     seedlm_params,
@@ -18,6 +17,7 @@ from seedbed.flow.export.tensors import (
     trellis_scales,
 )
 from seedbed.flow.export.vectors import read_vectors
+from seedbed.flow.importer.integers import integer_weights
 from seedbed.golden.gemv import Gemv
 from seedbed.hw.products.gemv_layouts import scale_layout
 from seedbed.spec import GemvConfig

@@ -12,9 +12,10 @@ from seedbed.flow.compress.pieces import floats
 from seedbed.flow.export.bundle import Export
 from seedbed.flow.export.memory import Memory
 from seedbed.flow.export.request import Request
-from seedbed.flow.export.tensors import integer_weights, read_tensor
+from seedbed.flow.export.tensors import read_tensor
 from seedbed.flow.export.vectors import read_array
 from seedbed.flow.importer.imported import read_adapters
+from seedbed.flow.importer.integers import integer_weights
 from seedbed.golden.engine import adapter_rows, frozen_rows
 from seedbed.golden.engine import words as row_words
 from seedbed.golden.instantft import InstantFt, quantised

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import frexp, prod
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ __all__ = [
     "BLOCK",
     "CODE",
     "Tensor",
-    "integer_weights",
     "lut4_tables",
     "packed_params",
     "read_tensor",
@@ -238,18 +237,3 @@ def trellis_scales(
     count = int(((own < exponents) & (tensor.raw[:, 0] > 0)).sum())
     notes = [f"The scales of {count} rows of small weights are rounded"] if count else []
     return symbols, mantissas, exponents, tensor.meta.scale + scale, notes
-
-
-def integer_weights(numbers: np.ndarray, width: int) -> tuple[np.ndarray, int]:
-    """Return numbers as integers of ``width`` bits, int64, and the exponent of their unit.
-
-    The unit is the least power of two with which all fit, rounded to nearest.
-    """
-    half = 1 << (width - 1)
-    peak = float(np.abs(numbers).max(initial=0))
-    exponent = frexp(peak)[1] - (width - 1) if peak else 0
-    found = np.rint(np.ldexp(numbers, -exponent))
-    if found.max(initial=0) >= half:
-        exponent += 1
-        found = np.rint(np.ldexp(numbers, -exponent))
-    return found.astype(np.int64), exponent

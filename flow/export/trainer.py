@@ -13,9 +13,10 @@ from seedbed.flow.export.bundle import Export
 from seedbed.flow.export.memory import Memory
 from seedbed.flow.export.networks import read_bias
 from seedbed.flow.export.request import Request
-from seedbed.flow.export.tensors import Tensor, integer_weights, packed_params, read_tensor
+from seedbed.flow.export.tensors import Tensor, packed_params, read_tensor
 from seedbed.flow.export.vectors import read_vectors
 from seedbed.flow.export.weights import rows_of
+from seedbed.flow.importer.integers import integer_weights
 from seedbed.flow.jobs.sparse_network import HEADROOM
 from seedbed.golden.gemv import trellis_base
 from seedbed.golden.sparse_trainer import Parameters, SparseTrainer

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from seedbed.flow.export.tensors import integer_weights
+from seedbed.flow.importer.integers import integer_weights
 
 __all__ = ["npy_bytes", "read_array", "read_vectors"]
 

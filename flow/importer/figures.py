@@ -9,6 +9,7 @@ import numpy as np
 
 from seedbed.flow.fpga.devices import DEVICES, blocks
 from seedbed.flow.importer.images import Images
+from seedbed.flow.importer.integers import integer_weights
 from seedbed.flow.importer.model import CORES
 from seedbed.golden import network as floating
 from seedbed.golden.conv_engine import frozen
@@ -30,6 +31,8 @@ __all__ = ["Formats", "Size", "accuracies", "calibrated", "sizes"]
 
 #: Images of a forward pass in integers: bounds the memory.
 PART = 128
+#: Bits of a weight of zo_trainer.
+INT8 = 8
 #: Why there is no accuracy of a core that takes bytes.
 NO_BYTES = "the images must be in 0..1, as the core takes bytes"
 Parameters = Mapping[str, np.ndarray]
@@ -118,9 +121,8 @@ def _int8(network: NetworkConfig, parameters: Parameters, images: Images) -> flo
     weights, exponents = {}, {}
     for layer in network.layers:
         real = parameters[f"{layer.name}.weight"]
-        exponent = int(np.frexp(np.abs(real).max())[1]) - 7
-        values = np.clip(np.rint(np.ldexp(real, -exponent)), -LIMIT, LIMIT)
-        weights[layer.name], exponents[layer.name] = values.astype(np.float32), exponent
+        integers, exponents[layer.name] = integer_weights(real, INT8)
+        weights[layer.name] = integers.clip(-LIMIT, LIMIT).astype(np.float32)
     # No perturbation is drawn.
     model = ElasticZo(config.model, Network(weights, exponents), source=_no_source)
     # The core takes the upper seven bits of a byte.

@@ -54,7 +54,7 @@ def write(model: Model, adapters: Mapping[str, np.ndarray] | None = None) -> byt
             kernel = [layer.kernel] * 2
             maps = (layer.outputs, layer.inputs[0], *kernel)
             given = [graph.parameter(names[0], maps), *map(graph.parameter, names[1:])]
-            strides = [getattr(layer, "stride", 1)] * 2
+            strides = [layer.stride] * 2
             pads = [layer.padding] * 4
             graph.add("Conv", given, kernel_shape=kernel, pads=pads, strides=strides)
         else:

@@ -14,7 +14,6 @@ import numpy as np
 from safetensors.numpy import save
 
 from seedbed.flow.cores import networks, registry, settings
-from seedbed.flow.export.tensors import integer_weights
 from seedbed.flow.importer import state_dict
 from seedbed.flow.importer.images import read_sets
 from seedbed.flow.importer.imported import (
@@ -24,6 +23,7 @@ from seedbed.flow.importer.imported import (
     adapter_tensors,
     read_adapters,
 )
+from seedbed.flow.importer.integers import integer_weights
 from seedbed.flow.importer.model import Model
 from seedbed.flow.jobs import elasticzo_checkpoint as checkpoints
 from seedbed.flow.jobs import instantft_rtl, zo_trainer_rtl

@@ -547,7 +547,7 @@ def test_my_pool(exported, tmp_path):
 
 @pytest.mark.parametrize("width", [2, 9, 16])
 def test_integers_fill_their_bits(width):
-    from seedbed.flow.export.tensors import integer_weights
+    from seedbed.flow.importer.integers import integer_weights
 
     half = 1 << (width - 1)
     for peak in (1.0, 1 - 1e-9, 0.75, -1.0, 3e-30, 0.0):
