@@ -182,8 +182,8 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
     ),
     (
         "Exported files",
-        "Bytes of the files of 'seedbed export' that were read back, in every format, and compared "
-        "bit by bit.",
+        "Bytes of the files of 'seedbed export'. Memories were read back in every format, headers "
+        "were compiled, and all of them were compared bit by bit.",
         of_kind("check", figure="bytes"),
     ),
     (
