@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 
 from seedbed.boards.drivers import FOLDER
 from seedbed.flow.cores.registry import WRAPPERS
-from seedbed.flow.export.networks import integer_weights
+from seedbed.flow.importer.integers import integer_weights
 from seedbed.golden.zo_trainer import ZoTrainer
 from seedbed.sim.cases.gemv import Job
 
