@@ -160,6 +160,8 @@ COMMANDS = [
     ("demo instantft --rtl", "report"),
     ("export --core lfsr", "compress"),
     ("drivers", "boards"),
+    ("registers", "boards"),
+    ("registers gemv_axi", None),
     ("tour", "compress"),
     ("board list", "boards"),
     ("board report-run noise --port none", "boards"),
