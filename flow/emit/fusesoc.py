@@ -13,7 +13,7 @@ from seedbed.flow.run.files import write_generated
 
 __all__ = ["GENERATOR", "OWN", "generate", "library"]
 
-#: What the generator takes beside the parameters of the core.
+#: What the generator takes in addition to the parameters of the core.
 OWN = ("core", "name", "testbench")
 #: The script that FuseSoC runs.
 GENERATOR = "seedbed_generator.py"

@@ -23,7 +23,7 @@ _NAMES = {"Table 6": "PeZO, Table 6"}
 _TCL = """\
 # Vivado script of seedbed {version}: vivado -mode batch -source {script}
 #
-# Places and routes each core out of context, and writes tables.csv and reports beside this file:
+# Places and routes each core out of context, and writes tables.csv and reports to this folder:
 # {titles}. Nobody has run it so far.
 
 set folder [file dirname [file normalize [info script]]]

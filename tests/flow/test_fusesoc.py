@@ -151,7 +151,7 @@ def test_wrong_parameters_are_refused(parameters, sentence, tmp_path, monkeypatc
     assert not [*tmp_path.iterdir()]
 
 
-def test_a_network_is_beside_the_core_file(tmp_path, monkeypatch):
+def test_a_network_is_in_the_folder_of_the_core_file(tmp_path, monkeypatch):
     (tmp_path / "mine.toml").write_text(
         'input = [1, 4, 4]\n[[layer]]\nname = "a"\nkind = "dense"\noutputs = 4\nrelu = false\n'
     )
