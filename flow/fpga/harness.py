@@ -49,7 +49,6 @@ def wrap(
     name: str,
     is_register: Callable[[str], bool],
     ready: str = "register",
-    stub: bool = True,
 ) -> str:
     """Return Verilog of a module ``name`` with the pins ``clk`` and ``q`` around a mapped core.
 
@@ -68,8 +67,6 @@ def wrap(
     ready
         Driver of inputs named ``*_ready``: a ``register``, or ``logic``, one LUT4 of four
         registers.
-    stub
-        Whether the core is declared, as a black box.
     """
     ports = module["ports"]
     registers = {
@@ -107,9 +104,9 @@ def wrap(
         level = [f"f{depth}[{i}]" for i in range(len(groups))]
         depth += 1
     body += [f"always @(posedge clk) q <= {level[0] if level else '~q'};"]
-    pins = [f"{p['direction']} {_range(len(p['bits']))} {n}" for n, p in ports.items()]
+    stub = [f"{p['direction']} {_range(len(p['bits']))} {n}" for n, p in ports.items()]
     lines = [
-        *([f"(* blackbox *) module {top}({', '.join(pins)}); endmodule"] if stub else []),
+        f"(* blackbox *) module {top}({', '.join(stub)}); endmodule",
         f"module {name}(input clk, output reg q);",
         *(f"  {line}" for line in body),
         "endmodule",

@@ -125,7 +125,8 @@ def harness(core: Core, params: Mapping[str, Any]) -> str:
         for name in ("clk", "rst"):
             described[name] = {"direction": "input", "bits": [next(numbers)]}
     module = {"ports": described, "cells": {}}
-    text = wrap(core.name, module, name=TOP, is_register=lambda _: False, stub=False)
+    # The first line declares the core as a black box.
+    _, text = wrap(core.name, module, name=TOP, is_register=lambda _: False).split("\n", 1)
     return f"// Harness of seedbed {version('seedbed')}: {core.name}\n{text}"
 
 
