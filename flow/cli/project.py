@@ -7,7 +7,7 @@ import typer
 
 from seedbed.flow.cores import registry, settings
 from seedbed.flow.fpga import project as projects
-from seedbed.flow.run.files import write_generated
+from seedbed.flow.run.files import require_folder, write_generated
 from seedbed.flow.run.options import ConfigFile, CoreName, Force, Settings
 
 __all__ = ["ipxact", "paper_tables", "project"]
@@ -65,4 +65,5 @@ def paper_tables(
     """
     from seedbed.flow.report import vivado_tables
 
+    require_folder(output)
     print("\n".join(map(str, write_generated(output, vivado_tables.texts(), force=force))))

@@ -164,7 +164,7 @@ COMMANDS = [
     ("registers gemv_axi", None),
     ("fusesoc", None),
     ("project lfsr --tool icestorm -o out", "projects"),
-    ("paper-tables -o out", None),
+    ("paper-tables -o -", None),
     ("ipxact gemv_axi -o out", "registers"),
     ("tour", "compress"),
     ("board list", "boards"),
@@ -196,8 +196,8 @@ def test_without_the_extras_a_command_works_or_names_one(line, extra, tmp_path):
         assert done.stderr.endswith(f": pip install 'seedbed[{extra}]' brings it\n")
         # Where measuring had begun, a line above it is empty: the progress that was shown.
         assert done.stderr.strip().count("\n") == 0
-    elif line.startswith(("constrain", "statistics", "replay-log", "import")):
-        # What they lack is a file, and a program that is no Python package.
+    elif line.startswith(("constrain", "statistics", "replay-log", "import", "paper-tables")):
+        # What they lack is a file, a folder, and a program that is no Python package.
         assert "seedbed[" not in done.stderr
     else:
         assert done.returncode == 0, done.stderr
