@@ -6,12 +6,22 @@ from amaranth.hdl import Module
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Member, Out
 
+from seedbed.flow.emit.rdl import rdl
 from seedbed.hw.host.host_link import command_layout
 from seedbed.spec.registers import Register
 from seedbed.spec.registers import addresses as addresses_of
 from seedbed.spec.registers import table as table_of
 
-__all__ = ["COMMON", "PROTOCOL", "Register", "RegisterBank", "addresses", "ports", "table"]
+__all__ = [
+    "COMMON",
+    "PROTOCOL",
+    "Register",
+    "RegisterBank",
+    "addresses",
+    "board_rdl",
+    "ports",
+    "table",
+]
 
 #: Version of the protocol and of the common registers.
 PROTOCOL = 2
@@ -48,6 +58,21 @@ def ports(registers: Sequence[Register]) -> dict[str, Member]:
 def table(registers: Sequence[Register]) -> str:
     """Return the map as a table in Markdown."""
     return table_of({str(k): each for k, each in enumerate((*COMMON, *registers))})
+
+
+def board_rdl(name: str, registers: Sequence[Register]) -> str:
+    """Return the map of an application, one of your own, too, as SystemRDL.
+
+    SystemRDL counts bytes: an address there is four times the address at the host link.
+    """
+    constant = {"protocol": PROTOCOL, "identifier": None, "bit_cycles": None}
+    return rdl(
+        f"board_{name}",
+        f"application {name}: registers of the host link, whose addresses count words",
+        (*COMMON, *registers),
+        offsets={each: 4 * address for each, address in addresses(registers).items()},
+        resets=constant,
+    )
 
 
 class RegisterBank(wiring.Component):

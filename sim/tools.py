@@ -93,6 +93,7 @@ OPTIONAL: dict[str, Tool] = {
     ),
     "IVERILOG": Tool(names=("iverilog",), remedy="apt-get install iverilog", option="-V"),
     "VVP": Tool(names=("vvp",), remedy="apt-get install iverilog", option="-V"),
+    "PEAKRDL": Tool(names=("peakrdl",), remedy="pip install 'seedbed[registers]'"),
 }
 
 
@@ -102,6 +103,7 @@ _PACKAGES = {
     "cocotbext": "cocotbext-axi",
     "serial": "pyserial",
     "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
 }
 #: How a tool of YoWASP announces its compilation, which its first call does.
 _COMPILES = "Preparing to run "

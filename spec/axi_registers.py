@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from seedbed.spec.gemv import GEMV_STATUS
 from seedbed.spec.instantft import COUNTERS, INSTANTFT_KINDS, INSTANTFT_STATUS
-from seedbed.spec.registers import Register
+from seedbed.spec.registers import Field, Register, codes, meaning
 from seedbed.spec.sparse_trainer import SPARSE_TRAINER_KINDS, SPARSE_TRAINER_STATUS
 from seedbed.spec.zo_trainer import ZO_TRAINER_KINDS, ZO_TRAINER_STATUS
 
@@ -20,17 +20,18 @@ STATUS_BIT = 4
 PAGE_BITS = 12
 
 
-def _codes(names: Sequence[str]) -> str:
-    return ", ".join(f"{code} {name}" for code, name in enumerate(names))
+def _fielded(name: str, access: str, *fields: Field) -> Register:
+    return Register(name, access, meaning(*fields), fields=fields)
 
 
-def _status(of: str, until: str, codes: Sequence[str]) -> Register:
-    high = STATUS_BIT + (len(codes) - 1).bit_length() - 1
-    return Register(
+def _status(of: str, until: str, names: Sequence[str]) -> Register:
+    width = (len(names) - 1).bit_length()
+    return _fielded(
         "status",
         "read",
-        f"bit 0: busy, from start until {until}; bit 1: done, from then until the next start; "
-        f"bits {high}..{STATUS_BIT}: how the last {of} ended: {_codes(codes)}",
+        Field("busy", 0, 1, f"busy, from start until {until}"),
+        Field("done", 1, 1, "done, from then until the next start"),
+        Field("code", STATUS_BIT, width, f"how the last {of} ended", tuple(names)),
     )
 
 
@@ -39,27 +40,44 @@ def _command(**meanings: str) -> list[Register]:
     return [Register(name, "write", meaning) for name, meaning in meanings.items()]
 
 
-_START = "bit 0: start the command in the registers below; refused while busy"
+def _kind(kinds: Sequence[str]) -> Register:
+    return Register("kind", "write", codes(kinds), values=tuple(kinds))
+
+
+_START = Field("start", 0, 1, "start the command in the registers below; refused while busy")
 _BATCHES = {"samples": "number in an epoch", "epochs": "number", "batch": "samples of a batch"}
+#: An entry of the schedule.
+_SCHEDULE = (
+    Field("epoch", 0, 16, "epoch"),
+    Field("magnitude", 16, 4, "magnitude"),
+    Field("zeros", 20, 4, "zeros"),
+    Field("update", 24, 3, "update bits, with a tail"),
+    Field("last", 31, 1, "last"),
+)
 
 #: The map of each core with an AXI4-Lite port, an address every 4 bytes.
 AXI_REGISTERS: dict[str, tuple[Register, ...]] = {
     "gemv": (
-        Register(
+        _fielded(
             "control",
             "strobe",
-            "bit 0: start a job, with `columns`, `rows` and `mode`; refused while busy; bit 1: "
-            "clear: abort the job, and end the discarding after an error",
+            Field(
+                "start", 0, 1, "start a job, with `columns`, `rows` and `mode`; refused while busy"
+            ),
+            Field("clear", 1, 1, "clear: abort the job, and end the discarding after an error"),
         ),
         # The other codes are of a side path, which the wrapper does not have.
         _status("job", "its last result is transferred", GEMV_STATUS[:5]),
         *_command(columns="number", rows="number"),
-        Register("mode", "write", "bit 0: plain weights; only with `decode` = `seedlm`"),
+        _fielded(
+            "mode", "write", Field("plain", 0, 1, "plain weights; only with `decode` = `seedlm`")
+        ),
     ),
     "instantft": (
-        Register("control", "strobe", _START),
+        _fielded("control", "strobe", _START),
         _status("command", "its last result is transferred", INSTANTFT_STATUS),
-        *_command(kind=_codes(INSTANTFT_KINDS), **_BATCHES, rate="learning rate"),
+        _kind(INSTANTFT_KINDS),
+        *_command(**_BATCHES, rate="learning rate"),
         Register("base", "write", "byte address of the cache; bits 11..0 must be 0", PAGE_BITS),
         *(
             Register(f"counted_{name}", "read", f"{name} in the current or last job")
@@ -67,28 +85,34 @@ AXI_REGISTERS: dict[str, tuple[Register, ...]] = {
         ),
     ),
     "zo_trainer": (
-        Register("control", "strobe", _START),
+        _fielded("control", "strobe", _START),
         _status("command", "its last beats are transferred", ZO_TRAINER_STATUS),
         Register("steps", "read", "batches trained in the current or last command"),
         Register(
             "schedule",
             "strobe",
-            "an entry: bits 15..0: epoch; 19..16: magnitude; 23..20: zeros; 26..24: update bits, "
-            "with a tail; 31: last",
+            "an entry: bits " + "; ".join(f"{f.bits}: {f.meaning}" for f in _SCHEDULE),
+            fields=_SCHEDULE,
         ),
+        _kind(ZO_TRAINER_KINDS),
         *_command(
-            kind=_codes(ZO_TRAINER_KINDS),
             **_BATCHES,
             seed="of the first batch",
             exponent="sum of the exponents of all layers' weights, sign-extended to 32 bits",
         ),
     ),
     "sparse_trainer": (
-        Register(
+        _fielded(
             "control",
             "strobe",
-            f"{_START}; bit 1: abort the command that runs, or that waits for the end of a table "
-            "of layers, which is then dropped; ignored unless busy",
+            _START,
+            Field(
+                "abort",
+                1,
+                1,
+                "abort the command that runs, or that waits for the end of a table of layers, "
+                "which is then dropped; ignored unless busy",
+            ),
         ),
         _status("command", "its last beats are transferred", SPARSE_TRAINER_STATUS),
         Register("steps", "read", "steps of the current or last command"),
@@ -96,8 +120,8 @@ AXI_REGISTERS: dict[str, tuple[Register, ...]] = {
         Register(
             "base", "write", "byte address of the core's address 0; bits 11..0 must be 0", PAGE_BITS
         ),
+        _kind(SPARSE_TRAINER_KINDS),
         *_command(
-            kind=_codes(SPARSE_TRAINER_KINDS),
             **_BATCHES,
             seed="of the first step",
             rate="learning rate",

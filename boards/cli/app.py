@@ -14,8 +14,21 @@ from seedbed.boards.cli.tour import tour
 from seedbed.boards.cli.tune import tune
 from seedbed.flow.cli.app import app as command_line
 from seedbed.flow.cli.app import main
-from seedbed.flow.run.files import os_error_path, require_outputs, write_atomic
-from seedbed.flow.run.options import BUILD, Build, Force, duration, show_table
+from seedbed.flow.run.files import (
+    os_error_path,
+    require_outputs,
+    write_atomic,
+    write_generated,
+)
+from seedbed.flow.run.options import (
+    BUILD,
+    Build,
+    ConfigFile,
+    Force,
+    Settings,
+    duration,
+    show_table,
+)
 from seedbed.flow.run.progress import status
 
 __all__ = ["app", "main"]
@@ -68,6 +81,37 @@ def write_drivers(
     for path, text in texts.items():
         write_atomic(path, text)
         print(path)
+
+
+@command_line.command("registers")
+def write_registers(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="[NAME]",
+            help="A core with AXI ports, such as gemv_axi, or an application, such as board_gemv; "
+            "by default, all of them.",
+        ),
+    ] = "",
+    set_: Settings = [],  # noqa: B006
+    config_: ConfigFile = None,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Write to this folder; - prints.")
+    ] = (BUILD / "registers"),
+    force: Force = False,
+) -> None:
+    """Write register maps as SystemRDL, and print the files' names.
+
+    PeakRDL makes C headers, Python, HTML, UVM models and IP-XACT of them.
+    """
+    from seedbed.boards import register_files
+
+    texts = register_files.texts(name, set_, config_)
+    if str(output) == "-":
+        print("\n".join(texts.values()), end="")
+    else:
+        named = {f"{each}.rdl": text for each, text in texts.items()}
+        print("\n".join(map(str, write_generated(output, named, force=force))))
 
 
 @app.command("list")

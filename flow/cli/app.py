@@ -27,17 +27,24 @@ from seedbed.flow.cli.lm import demo_lm, demo_personalise
 from seedbed.flow.cli.lutopt import app as lutopt_app
 from seedbed.flow.cli.personalise_mlp import demo_personalise_mlp
 from seedbed.flow.cli.sentences import demo_sentences
+from seedbed.flow.cli.project import ipxact, paper_tables, project
 from seedbed.flow.cli.sparse import demo_sparse
 from seedbed.flow.cli.synth import constrain, synthesize
 from seedbed.flow.cli.trellis import app as trellis_app
 from seedbed.flow.cores import registry, settings
 from seedbed.flow.cores.registry import CORES, WRAPPERS
+from seedbed.flow.emit import fusesoc as fusesoc_library
 from seedbed.flow.emit import handoff, port_docs, verilog
 from seedbed.flow.emit.names import require_name
 from seedbed.flow.report.kinds import KINDS, in_cocotb, plain
 from seedbed.flow.report.row import load_rows, saved_rows
 from seedbed.flow.report.sections import sections
-from seedbed.flow.run.files import atomic_path, os_error_path, require_output
+from seedbed.flow.run.files import (
+    atomic_path,
+    os_error_path,
+    require_output,
+    write_generated,
+)
 from seedbed.flow.run.interruption import MESSAGE, handled
 from seedbed.flow.run.options import (
     BUILD,
@@ -219,6 +226,21 @@ def list_ports(
     show_table(out, port_docs.PINS, port_docs.pins(ports))
 
 
+@app.command("fusesoc")
+def write_library(
+    output: Annotated[Path, typer.Option("-o", "--output", help="Write to this folder.")] = (
+        BUILD / "fusesoc"
+    ),
+    force: Force = False,
+) -> None:
+    """Write a library for FuseSoC, and print the files' names.
+
+    It has a generator for cores in any configuration, and a core file for the default of each core.
+    """
+    texts = fusesoc_library.library()
+    print("\n".join(map(str, write_generated(output, texts, force=force))))
+
+
 @app.command("testbench")
 def write_bench(
     core: CoreName,
@@ -322,6 +344,9 @@ def cocotb(
 
 app.command("synth")(synthesize)
 app.command()(constrain)
+app.command()(project)
+app.command()(ipxact)
+app.command("paper-tables")(paper_tables)
 
 
 def _measure(build: Path, **selection: Any) -> None:

@@ -30,7 +30,7 @@ PERMISSIONS = 0o666 & ~_mask
 
 #: A line at the start of a generated source file.
 _GENERATED = re.compile(
-    r"(//|#|;) [\w ]+ of seedbed [\w.+]+: |name: ['\"]?seedbed::| ?\"generator\": \"seedbed "
+    r"(//|#|;|<!--) [\w -]+ of seedbed [\w.+]+: |name: ['\"]?seedbed:| ?\"generator\": \"seedbed "
 )
 #: Lines in which it is searched: a FuseSoC file and a JSON file have another first line.
 _LINES = 3

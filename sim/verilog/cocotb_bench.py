@@ -6,39 +6,20 @@ names a JSON file with the case, the ports, whether to stall, and the seed.
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from json import loads
 from math import inf
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge
-from cocotbext.axi.stream import define_stream
 
 from seedbed.sim.case import Case, Phase
+from seedbed.sim.verilog import cocotb_streams as streams
 
-__all__ = ["Bench", "Bus", "Sink", "Source", "runs_case_after_resets", "runs_case_from_power_up"]
-
-#: Every stream of the emitted Verilog has these names: ``o_payload``, ``o_valid``, ``o_ready``.
-Bus, Beat, Source, _, _ = _CLASSES = define_stream("Beat", signals=["payload", "valid", "ready"])
-#: A class that is made at run time has no type.
-_AnySink: Any = _CLASSES[3]
-
-
-class Sink(_AnySink):
-    """Accepts up to ``limit`` beats into its queue; its base class has no limit of 0."""
-
-    limit: float = 0
-
-    def full(self) -> bool:
-        return self.count() >= self.limit
-
-    def allow(self, limit: float) -> None:
-        """Accept beats until ``limit`` are in the queue."""
-        self.limit = limit
-        self.wake_event.set()
+__all__ = ["Bench", "runs_case_after_resets", "runs_case_from_power_up"]
 
 
 class Bench:
@@ -52,28 +33,35 @@ class Bench:
         self.dut, self.ready_after_valid = dut, ready_after_valid
         self.case = Case.from_json(setup["case"])
         self.stalls, self.seed = setup["stalls"], setup["seed"]
-        self.pending: dict[str, int | None] = {}
         dut.rst.value = 0
-        self.sources = {name: self._model(Source, name) for name in setup["inputs"]}
-        self.sinks = {name: self._model(Sink, name) for name in setup["outputs"]}
+        self.sources = {name: self._model(streams.source, name) for name in setup["inputs"]}
+        self.sinks = {name: self._model(streams.sink, name) for name in setup["outputs"]}
+        self.monitors = {name: streams.Monitor(model, name) for name, model in self.sinks.items()}
         Clock(dut.clk, 10, unit="ns").start()
 
     def _model(self, kind, name: str):
-        bus = Bus.from_prefix(self.dut, name)
-        model = kind(bus, self.dut.clk, self.dut.rst)
+        model = kind(self.dut, name)
         if self.stalls:
-            model.set_pause_generator(self._pauses(model, Random(f"{self.seed} {name}")))
+            waits_for_valid = self.ready_after_valid and kind is streams.sink
+            paused = streams.pauses(Random(f"{self.seed} {name}"))
+            if waits_for_valid:
+                paused = (each or not model.bus.valid.value for each in paused)
+            model.set_pause_generator(paused)
         return model
 
-    def _pauses(self, model, random: Random) -> Iterator[bool]:
-        waits_for_valid = self.ready_after_valid and isinstance(model, Sink)
-        while True:
-            yield random.random() < 0.5 or (waits_for_valid and not model.bus.valid.value)
+    @contextmanager
+    def _repeatable(self) -> Iterator[None]:
+        """Add the settings that repeat the run to the message of a failed check."""
+        try:
+            yield
+        except AssertionError as problem:
+            raise AssertionError(f"{problem}\n  stalls={self.stalls} seed={self.seed}") from None
 
     def check(self, condition: bool, message: str) -> None:
         """Unless ``condition``, fail with ``message`` and the settings that repeat the run."""
-        if not condition:
-            raise AssertionError(f"{message}\n  stalls={self.stalls} seed={self.seed}")
+        with self._repeatable():
+            if not condition:
+                raise AssertionError(message)
 
     async def reset(self) -> None:
         """Reset the core and discard all beats in the models."""
@@ -82,8 +70,7 @@ class Bench:
         await ClockCycles(self.dut.clk, 2)
         await FallingEdge(self.dut.clk)
         self.dut.rst.value = 0
-        self.pending.clear()
-        for model in [*self.sources.values(), *self.sinks.values()]:
+        for model in [*self.sources.values(), *self.sinks.values(), *self.monitors.values()]:
             model.clear()
 
     async def cycle(self) -> dict[str, bool]:
@@ -94,17 +81,10 @@ class Bench:
         """
         await FallingEdge(self.dut.clk)
         fired = {}
-        for name, model in (self.sources | self.sinks).items():
-            valid, ready = bool(model.bus.valid.value), bool(model.bus.ready.value)
-            fired[name] = valid and ready
-            if name not in self.sinks:
-                continue
-            pending = self.pending.get(name)
-            payload = int(model.bus.payload.value) if valid else None
-            if pending is not None:
-                self.check(valid, f"{name}: valid fell before the transfer")
-                self.check(payload == pending, f"{name}: the payload changed before the transfer")
-            self.pending[name] = None if ready else payload
+        for name, model in self.sources.items():
+            fired[name] = bool(model.bus.valid.value) and bool(model.bus.ready.value)
+        with self._repeatable():
+            fired |= {name: monitor.sample() for name, monitor in self.monitors.items()}
         return fired
 
     async def phase(self, number: int, phase: Phase) -> None:
@@ -141,19 +121,14 @@ class Bench:
                 break
         timed_out = f"phase {number} timed out: not all inputs were accepted"
         self.check(not draining, timed_out)
-        for name, sink in self.sinks.items():
-            beats = [int(sink.recv_nowait().payload) for _ in range(sink.count())]
-            beats = beats[dropped[name] :]
-            for beat, (want, got) in enumerate(zip(expected[name], beats, strict=False)):
-                self.check(
-                    want == got,
-                    f"{name}, phase {number}, beat {beat} of the phase:\n"
-                    f"  expected {want:#x}\n  got      {got:#x}",
-                )
-            self.check(
-                len(beats) == len(expected[name]),
-                f"{name}, phase {number} timed out: {len(beats)} beats of {len(expected[name])}",
-            )
+        board = streams.Scoreboard(f", phase {number}")
+        with self._repeatable():
+            for name, sink in self.sinks.items():
+                beats = [sink.take() for _ in range(sink.count())]
+                board.expect(name, *expected[name])
+                for beat in beats[dropped[name] :]:
+                    board.add(name, beat)
+            board.check()
         self.check(waited < self.case.timeout_cycles, timed_out)
 
     def _send(self, phase: Phase, waiting: dict, transfers: dict[str, int]) -> None:
@@ -161,7 +136,7 @@ class Bench:
         for name, left in waiting.items():
             first = len(phase.inputs[name]) - len(left)
             while left and phase.may_send(name, first, transfers):
-                self.sources[name].send_nowait(Beat(payload=left.pop(0)))
+                self.sources[name].put(left.pop(0))
                 first += 1
 
     async def run(self) -> None:

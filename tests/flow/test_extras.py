@@ -161,6 +161,12 @@ COMMANDS = [
     ("demo instantft --rtl", "report"),
     ("export --core lfsr", "compress"),
     ("drivers", "boards"),
+    ("registers", "boards"),
+    ("registers gemv_axi", None),
+    ("fusesoc", None),
+    ("project lfsr --tool icestorm -o out", "projects"),
+    ("paper-tables -o -", None),
+    ("ipxact gemv_axi -o out", "registers"),
     ("tour", "compress"),
     ("board list", "boards"),
     ("board report-run noise --port none", "boards"),
@@ -191,8 +197,10 @@ def test_without_the_extras_a_command_works_or_names_one(line, extra, tmp_path):
         assert done.stderr.endswith(f": pip install 'seedbed[{extra}]' brings it\n")
         # Where measuring had begun, a line above it is empty: the progress that was shown.
         assert done.stderr.strip().count("\n") == 0
-    elif line.startswith(("constrain", "statistics", "replay-log", "import", "tune")):
-        # What they lack is a file, and a program that is no Python package.
+    elif line.startswith(
+        ("constrain", "statistics", "replay-log", "import", "tune", "paper-tables")
+    ):
+        # What they lack is a file, a folder, and a program that is no Python package.
         assert "seedbed[" not in done.stderr
     else:
         assert done.returncode == 0, done.stderr
