@@ -26,8 +26,8 @@ from seedbed.flow.cli.instantft import demo_instantft
 from seedbed.flow.cli.lm import demo_lm, demo_personalise
 from seedbed.flow.cli.lutopt import app as lutopt_app
 from seedbed.flow.cli.personalise_mlp import demo_personalise_mlp
-from seedbed.flow.cli.sentences import demo_sentences
 from seedbed.flow.cli.project import ipxact, paper_tables, project
+from seedbed.flow.cli.sentences import demo_sentences
 from seedbed.flow.cli.sparse import demo_sparse
 from seedbed.flow.cli.synth import constrain, synthesize
 from seedbed.flow.cli.trellis import app as trellis_app
