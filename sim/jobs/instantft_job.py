@@ -22,7 +22,7 @@ from seedbed.sim.payloads import image_beats, pack, unpack
 from seedbed.sim.verilog.cosim import Bench, Cosim
 from seedbed.spec.instantft import INSTANTFT_KINDS, INSTANTFT_STATUS, InstantFtConfig
 
-__all__ = ["MEMORY", "Adapters", "Done", "Job", "executable", "require_counted", "run"]
+__all__ = ["MEMORY", "Done", "Job", "executable", "require_counted", "run"]
 
 #: How the memory behaves, unless it is said.
 MEMORY = Memory(gaps=2)
