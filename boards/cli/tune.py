@@ -133,7 +133,7 @@ def tune(
     from seedbed.flow.jobs import tune as jobs
 
     if rtl:
-        tools.find("VERILATOR")
+        tools.version("VERILATOR")
     file, model = imported.read(network)
     if model.origin:
         # Without its package, the sentence that names it comes before the work.

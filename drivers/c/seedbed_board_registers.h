@@ -60,7 +60,7 @@ enum {
     SEEDBED_BOARD_GEMV_MEMORY_BITS = 5, // read: data pins at which the self-test failed
     SEEDBED_BOARD_GEMV_ADDRESS = 6, // write: first beat of the matrix in the memory
     SEEDBED_BOARD_GEMV_BEATS = 7, // write: beats of the matrix: rows times those of a row
-    SEEDBED_BOARD_GEMV_ROW_BEATS = 8, // write: beats of a row
+    SEEDBED_BOARD_GEMV_ROW_BEATS = 8, // write: beats of a row, with that of its scale if it has one
     SEEDBED_BOARD_GEMV_ROWS = 9, // write: rows of the matrix
     SEEDBED_BOARD_GEMV_COLUMNS = 10, // write: columns of the matrix, 1..2048
     // write: for the host: position in the stream at which the job begins

@@ -109,7 +109,7 @@ def test_latency_and_throughput(config):
 
 def test_a_bench_waits_for_as_long_as_an_image_takes():
     config = ConvEngineConfig(network="lenet5", lanes=8, ways=2)
-    timeout = case(config, Random(1), count=1).timeout
+    timeout = case(config, Random(1), count=1).timeout_cycles
     assert timeout > ConvEngine(config).interval > TIMEOUT_CYCLES
 
 

@@ -152,6 +152,7 @@ COMMANDS = [
     ("demo seedlm", "compress"),
     ("demo lm", "compress"),
     ("demo formats", "compress"),
+    ("demo sentences --model .", "compress"),
     ("demo personalise", "compress"),
     ("demo personalise-mlp", "report"),
     ("demo sparse", "report"),

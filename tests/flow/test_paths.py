@@ -48,6 +48,7 @@ READS = {
     ("demo elasticzo", "start"): ["demo", "elasticzo", "--start", "bad", "--epochs", "1"],
     ("demo lm", "model"): ["demo", "lm", "--model", "bad"],
     ("demo formats", "model"): ["demo", "formats", "--model", "bad", "--jobs", "1"],
+    ("demo sentences", "model"): ["demo", "sentences", "--model", "bad"],
     ("demo personalise", "model"): ["demo", "personalise", "--model", "bad"],
     **{
         (f"demo {name}", "data"): ["demo", name, "--data", "bad"]
