@@ -1,4 +1,4 @@
-# FuseSoC generator of seedbed 0.1.0: seedbed_generator.py INPUT.yml
+# FuseSoC generator of seedbed 0.2.0: seedbed_generator.py INPUT.yml
 """Writes the files of a core to the current folder, as FuseSoC asks for them."""
 
 import sys

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,7 @@ def test_the_library_of_the_project_is_what_the_command_writes(tmp_path, called)
 @pytest.mark.parametrize("name", CORES | WRAPPERS)
 def test_fusesoc_reads_the_file_of_a_default(name):
     core = Core(Core2Parser(), str(LIBRARY / f"{name}.core"), str(LIBRARY))
-    assert str(core.name) == f"seedbed:cores:{name}:0.1.0"
+    assert str(core.name) == f"seedbed:cores:{name}:{version('seedbed')}"
     assert core.get_description() == (CORES | WRAPPERS)[name].title
     for target in ("default", "lint", "synth", *(["sim"] if name in CORES else [])):
         flags = {"target": target, "is_toplevel": True}

@@ -41,6 +41,9 @@ READS = {
         (f"board {name}", "config_"): ["board", name, "ulx3s-85f", "instantft", "--config", "bad"]
         for name in ("sim", "build")
     },
+    ("project", "config_"): ["project", "lfsr", "--tool", "icestorm", "-o", "out", "--config", "bad"],
+    ("ipxact", "config_"): ["ipxact", "gemv_axi", "-o", "out", "--config", "bad"],
+    ("registers", "config_"): ["registers", "gemv_axi", "--config", "bad"],
     ("export", "source"): ["export", "bad", "--core", "gemv", "-o", "out"],
     ("import", "model"): ["import", "bad", "-o", "out"],
     ("replay-log", "log"): ["replay-log", "bad", "in", "-o", "out"],
@@ -88,6 +91,7 @@ OTHERS = {
     )),
     ("report", "docs"), ("demo lm", "keep"), ("tour", "picture"), ("drivers", "output"),
     ("board report-run", "output"),
+    *((name, "output") for name in ("registers", "fusesoc", "project", "ipxact", "paper-tables")),
     *(("export", name) for name in ("vector", "adapters", "output")),
     *(("import", name) for name in ("network", "data", "output")),
     *(("tune", name) for name in ("network", "data", "output", "config_")),
