@@ -41,7 +41,9 @@ READS = {
         (f"board {name}", "config_"): ["board", name, "ulx3s-85f", "instantft", "--config", "bad"]
         for name in ("sim", "build")
     },
-    ("project", "config_"): ["project", "lfsr", "--tool", "icestorm", "-o", "out", "--config", "bad"],
+    ("project", "config_"): [
+        "project", "lfsr", "--tool", "icestorm", "-o", "out", "--config", "bad",
+    ],
     ("ipxact", "config_"): ["ipxact", "gemv_axi", "-o", "out", "--config", "bad"],
     ("registers", "config_"): ["registers", "gemv_axi", "--config", "bad"],
     ("export", "source"): ["export", "bad", "--core", "gemv", "-o", "out"],
