@@ -1,20 +1,18 @@
-"""The command ``seedbed sim`` with the default configuration of every core."""
+"""The command ``seedbed sim`` with the default configuration of cores.
+
+The default of the other cores takes a minute or more: ``make sim`` has all of them.
+"""
 
 import pytest
-
-from seedbed.flow.cores.registry import CORES
-
-#: Simulated in seconds; the others take minutes.
-SHORT = {
-    "lfsr", "urng_array", "lutopt", "scale_lut", "prng_pool", "skid_buffer", "loss_sign",
-    "tree_grng", "lut_dequantize",
-}  # fmt: skip
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[] if name in SHORT else pytest.mark.long) for name in CORES],
-)
+    [
+        "lfsr", "urng_array", "lutopt", "scale_lut", "prng_pool", "skid_buffer", "loss_sign",
+        "tree_grng", "lut_dequantize",
+    ],
+)  # fmt: skip
 def test_the_default_configuration_is_simulated(name, called, tmp_path):
     status, printed, problem = called(["sim", name], tmp_path)
     assert status == 0, problem
