@@ -5,7 +5,7 @@ import numpy as np
 from seedbed.golden.exact import whole_product
 from seedbed.spec.fixed import Fixed
 
-__all__ = ["Saturations", "matmul", "rounded", "to_fixed"]
+__all__ = ["Saturations", "matmul", "rounded", "saturate", "shifted", "to_fixed"]
 
 
 class Saturations:
@@ -16,7 +16,7 @@ class Saturations:
 
     def saturate(self, numbers: np.ndarray, form: Fixed) -> np.ndarray:
         """Return the integers, clipped to the format's range."""
-        saturated = np.clip(numbers, form.low, form.high)
+        saturated = saturate(numbers, form)
         self.count += int(np.count_nonzero(saturated != numbers))
         return saturated
 
@@ -25,10 +25,20 @@ class Saturations:
         return self.saturate(rounded(numbers, shift), form)
 
 
-def rounded(numbers: np.ndarray, shift: int) -> np.ndarray:
+def saturate(numbers: np.ndarray, form: Fixed) -> np.ndarray:
+    """Return the integers, clipped to the format's range."""
+    return np.clip(numbers, form.low, form.high)
+
+
+def rounded(numbers: np.ndarray, shift: np.ndarray | int) -> np.ndarray:
     """Return floor(numbers / 2^shift + 1/2), int64."""
     numbers = np.asarray(numbers, np.int64)
     return (numbers + (1 << shift >> 1)) >> np.int64(shift)
+
+
+def shifted(numbers: np.ndarray, shift: np.ndarray | int) -> np.ndarray:
+    """Return numbers / 2^shift, rounded half up; a shift below 0 is to the left."""
+    return rounded(numbers, np.maximum(shift, 0)) << np.maximum(-np.asarray(shift), 0)
 
 
 def to_fixed(reals: np.ndarray, form: Fixed) -> np.ndarray:

@@ -5,14 +5,15 @@ compared with the other vector by vector.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import pi, sqrt
 from typing import Any
 
 import numpy as np
 
 from seedbed.golden.exact import whole_product
-from seedbed.golden.vector_unit import VectorUnit, saturate, shifted, token_shifts
+from seedbed.golden.fixed import saturate, shifted
+from seedbed.golden.vector_unit import VectorUnit, token_shifts
 from seedbed.spec.stream_engine import (
     Attend,
     Embed,
@@ -55,18 +56,6 @@ class Integers:
     biases: np.ndarray | None = None
 
 
-@dataclass
-class _Cache:
-    """Keys and values of the tokens so far: a list of blocks."""
-
-    blocks: list[tuple[np.ndarray, ...]] = field(default_factory=list)
-
-    def add(self, *block: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Add a block; return all blocks as one, token after token."""
-        self.blocks.append(block)
-        return tuple(np.concatenate(parts) for parts in zip(*self.blocks, strict=True))
-
-
 class _Engine:
     """Walks a program. A subclass has a method for each sort of operation."""
 
@@ -82,19 +71,16 @@ class _Engine:
         """Forget the tokens so far."""
         self.position = 0
         self.vectors: dict[str, np.ndarray] = {}
-        self._caches: dict[int, _Cache] = {}
+        self._kept: dict[int, tuple[np.ndarray, ...]] = {}
 
     def run(self, tokens: np.ndarray) -> np.ndarray:
         """Return the result for a block of tokens: (tokens, elements), or (1, elements) pooled."""
-        for at, operation in enumerate(self.program.operations):
+        self._tokens = np.asarray(tokens)
+        for place, operation in enumerate(self.program.operations):
+            # Operations of several layers may be equal: keys and values are by place.
+            self._place = place
             does = getattr(self, f"_{type(operation).__name__.lower()}")
-            if isinstance(operation, Embed):
-                found = does(operation, np.asarray(tokens))
-            elif isinstance(operation, Attend):
-                found = does(operation, self._caches.setdefault(at, _Cache()))
-            else:
-                found = does(operation)
-            self.vectors[operation.target] = found
+            self.vectors[operation.target] = does(operation)
             self.written(operation)
         self.position += len(tokens)
         return self.vectors[self.program.result]
@@ -104,6 +90,18 @@ class _Engine:
 
     def _positions(self, count: int) -> np.ndarray:
         return np.arange(self.position, self.position + count)
+
+    def _all(self, *block: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Keep a block of keys and values; return those of all tokens so far."""
+        before = self._kept.get(self._place, tuple(part[:0] for part in block))
+        found = tuple(np.concatenate(parts) for parts in zip(before, block, strict=True))
+        self._kept[self._place] = found
+        return found
+
+    def _heads(self, operation: Attend, name: str, count: int) -> np.ndarray:
+        """Return a vector of each token by heads, (tokens, heads, elements)."""
+        length = self.program.vectors[operation.query].length // operation.heads
+        return self.vectors[name].reshape(-1, count, length)
 
     def _seen(self, operation: Attend, tokens: int, all_: int) -> np.ndarray:
         """Return which of all tokens (tokens, all) those of the block attend to."""
@@ -125,7 +123,8 @@ class FloatEngine(_Engine):
     def _peak(self, name: str, found: np.ndarray) -> None:
         self.peaks[name] = max(self.peaks.get(name, 0.0), float(np.abs(found).max(initial=0)))
 
-    def _embed(self, op: Embed, tokens: np.ndarray) -> np.ndarray:
+    def _embed(self, op: Embed) -> np.ndarray:
+        tokens = self._tokens
         found = self.parameters[op.table].weights[tokens]
         if op.positions:
             found = found + self.parameters[op.positions].weights[self._positions(len(tokens))]
@@ -156,24 +155,20 @@ class FloatEngine(_Engine):
         turned = (pairs[..., 0] + 1j * pairs[..., 1]) * np.exp(1j * angles)[:, None]
         return np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape)
 
-    def _attend(self, op: Attend, cache: _Cache) -> np.ndarray:
-        query = self.vectors[op.query].reshape(-1, op.heads, self._head(op))
-        keys, values = cache.add(
-            *(self.vectors[name].reshape(-1, op.shared, self._head(op)) for name in op.sources[1:])
-        )
+    def _attend(self, op: Attend) -> np.ndarray:
+        query = self._heads(op, op.query, op.heads)
+        block = (self._heads(op, name, op.shared) for name in (op.key, op.value))
+        keys, values = self._all(*block)
         seen = self._seen(op, len(query), len(keys))
         found = np.empty_like(query)
         for head in range(op.heads):
             of = head // (op.heads // op.shared)
-            scores = query[:, head] @ keys[:, of].T / sqrt(self._head(op))
+            scores = query[:, head] @ keys[:, of].T / sqrt(query.shape[-1])
             scores = np.where(seen, scores, -np.inf)
             shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
             shares /= shares.sum(axis=-1, keepdims=True)
             found[:, head] = shares @ values[:, of]
         return found.reshape(len(query), -1)
-
-    def _head(self, op: Attend) -> int:
-        return self.program.vectors[op.query].length // op.heads
 
     def _multiply(self, op: Multiply) -> np.ndarray:
         return self.vectors[op.left] * self.vectors[op.right]
@@ -215,7 +210,8 @@ class StreamEngine(_Engine):
         wide = self.program.vectors[target].wide
         return saturate(numbers, unit.residual if wide else unit.vector)
 
-    def _embed(self, op: Embed, tokens: np.ndarray) -> np.ndarray:
+    def _embed(self, op: Embed) -> np.ndarray:
+        tokens = self._tokens
         total = np.zeros((len(tokens), self.program.vectors[op.target].length), np.int64)
         rows = tokens, self._positions(len(tokens))
         for name, at in zip(op.parameters, rows, strict=False):
@@ -257,16 +253,14 @@ class StreamEngine(_Engine):
             x.shape
         )
 
-    def _attend(self, op: Attend, cache: _Cache) -> np.ndarray:
-        query = self.vectors[op.query]
-        head = query.shape[-1] // op.heads
-        query = query.reshape(len(query), op.heads, head)
+    def _attend(self, op: Attend) -> np.ndarray:
+        query = self._heads(op, op.query, op.heads)
         block: list[np.ndarray] = []
-        for name in op.sources[1:]:
-            block += self.unit.cached(self.vectors[name].reshape(-1, op.shared, head))
-        keys, key_shifts, values, value_shifts = cache.add(*block)
+        for name in (op.key, op.value):
+            block += self.unit.cached(self._heads(op, name, op.shared))
+        keys, key_shifts, values, value_shifts = self._all(*block)
         fraction = self._fraction(op.query) + self._fraction(op.key)
-        scale = self.program.unit.score_scale(head, fraction)
+        scale = self.program.unit.score_scale(query.shape[-1], fraction)
         seen = self._seen(op, len(query), len(keys))
         found = np.empty_like(query)
         for each in range(op.heads):

@@ -3,23 +3,11 @@
 import numpy as np
 
 from seedbed.golden.checks import require_integers
-from seedbed.golden.fixed import rounded
+from seedbed.golden.fixed import rounded, saturate, shifted
 from seedbed.spec.fixed import Fixed
-from seedbed.spec.vector_unit import VectorUnitConfig
+from seedbed.spec.vector_unit import ACTIVATIONS, VectorUnitConfig
 
-__all__ = ["VectorUnit", "saturate", "shifted", "token_shifts"]
-
-
-def saturate(numbers: np.ndarray, form: Fixed) -> np.ndarray:
-    """Return the integers, clipped to the format's range."""
-    return np.clip(numbers, form.low, form.high)
-
-
-def shifted(numbers: np.ndarray, shift: np.ndarray | int) -> np.ndarray:
-    """Return numbers / 2^shift, rounded half up; a shift below 0 is to the left."""
-    right = np.maximum(shift, 0)
-    half = np.int64(1) << right >> 1
-    return ((np.asarray(numbers, np.int64) + half) >> right) << np.maximum(-np.asarray(shift), 0)
+__all__ = ["VectorUnit", "token_shifts"]
 
 
 def token_shifts(vectors: np.ndarray, width: int) -> np.ndarray:
@@ -40,9 +28,8 @@ def _bits(numbers: np.ndarray) -> np.ndarray:
     return found
 
 
-def _interpolated(table: tuple[int, ...], positions: np.ndarray, low_bits: int) -> np.ndarray:
-    """Return the table at ``positions``, whose low bits are between two entries."""
-    entries = np.array(table, np.int64)
+def _interpolated(entries: np.ndarray, positions: np.ndarray, low_bits: int) -> np.ndarray:
+    """Return a table at ``positions``, whose low bits are between two entries."""
     index = positions >> low_bits
     low = positions & ((1 << low_bits) - 1)
     return entries[index] + rounded((entries[index + 1] - entries[index]) * low, low_bits)
@@ -62,6 +49,13 @@ class VectorUnit:
 
     def __init__(self, config: VectorUnitConfig):
         self.config = config
+        self._reciprocals, self._reciprocal_roots, self._powers, self._sines = (
+            np.array(table, np.int64)
+            for table in (config.reciprocals, config.reciprocal_roots, config.powers, config.sines)
+        )
+        self._corrections = {
+            name: np.array(config.corrections(name), np.int64) for name in ACTIVATIONS
+        }
 
     def _mantissa(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the 15 bits after the leading one, and its place, of numbers of 1 or more."""
@@ -78,7 +72,7 @@ class VectorUnit:
         config = self.config
         mantissa, place = self._mantissa(numbers)
         low = self.NORMAL - config.index_bits
-        return _interpolated(config.reciprocals, mantissa, low), place
+        return _interpolated(self._reciprocals, mantissa, low), place
 
     def reciprocal_root(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return r and p of numbers n of 1 or more: 1 / sqrt(n) is about r / 2^(15 + p)."""
@@ -86,7 +80,7 @@ class VectorUnit:
         mantissa, place = self._mantissa(numbers)
         position = (place & 1) << self.NORMAL | mantissa
         low = self.NORMAL + 1 - config.index_bits
-        return _interpolated(config.reciprocal_roots, position, low), place >> 1
+        return _interpolated(self._reciprocal_roots, position, low), place >> 1
 
     def norm(
         self,
@@ -168,7 +162,7 @@ class VectorUnit:
         config = self.config
         used = 22
         position = angles >> config.angle_bits - used
-        return _interpolated(config.sines, position, used - config.sine_bits)
+        return _interpolated(self._sines, position, used - config.sine_bits)
 
     def cached(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return keys or values (..., n) as int8, and the shift of each vector (...)."""
@@ -215,7 +209,7 @@ class VectorUnit:
         most = np.where(seen, scores, config.score.low).max(axis=-1, keepdims=True)
         below = np.where(seen, most - scores, 0)
         part = below & (1 << config.score_fraction) - 1
-        powers = _interpolated(config.powers, part, config.score_fraction - config.index_bits)
+        powers = _interpolated(self._powers, part, config.score_fraction - config.index_bits)
         whole = np.minimum(below >> config.score_fraction, config.table_fraction + 1)
         shares = np.where(seen, powers >> whole, 0)
         r, p = self.reciprocal(shares.sum(axis=-1, keepdims=True))
@@ -245,8 +239,7 @@ class VectorUnit:
         magnitude = np.abs(x)
         end = config.activation_end << fraction
         inside = magnitude < end
-        table = config.corrections(name)
-        correction = _interpolated(table, np.where(inside, magnitude, 0), low)
+        correction = _interpolated(self._corrections[name], np.where(inside, magnitude, 0), low)
         correction = np.where(inside, correction, 0)
         y = np.maximum(x, 0) - rounded(correction, config.activation_fraction - fraction)
         return saturate(y, config.vector)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from math import erf, exp, frexp, log, pi, sin, sqrt
 
 from seedbed.spec.checks import require_choice, require_int, require_power
@@ -95,26 +94,26 @@ class VectorUnitConfig:
         """The format of a score, in units of a power of two."""
         return Fixed(self.score_width, self.score_fraction)
 
-    @cached_property
+    @property
     def reciprocals(self) -> tuple[int, ...]:
         """1 / v for v from 1 to 2."""
         count = 1 << self.index_bits
         return self._table(1 / (1 + k / count) for k in range(count + 1))
 
-    @cached_property
+    @property
     def reciprocal_roots(self) -> tuple[int, ...]:
         """1 / sqrt(v): half of the segments for v from 1 to 2, half of them for 2 to 4."""
         half = 1 << self.index_bits - 1
         points = [1 + k / half for k in range(half)] + [2 + 2 * k / half for k in range(half + 1)]
         return self._table(1 / sqrt(v) for v in points)
 
-    @cached_property
+    @property
     def powers(self) -> tuple[int, ...]:
         """2^-f for f from 0 to 1."""
         count = 1 << self.index_bits
         return self._table(2 ** (-k / count) for k in range(count + 1))
 
-    @cached_property
+    @property
     def sines(self) -> tuple[int, ...]:
         """The sine over a turn; 1 is 2^15 - 1."""
         count = 1 << self.sine_bits

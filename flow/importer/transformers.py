@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -88,6 +89,16 @@ class _Builder:
             Matrix(weights=name, source=source, target=target, activation=activation, add=add)
         )
 
+    def norm(self, name: str, target: str, *, epsilon: float, centred: bool) -> str:
+        """Add a norm of the residual, which has biases where it is centred; return the target."""
+        self.operations.append(
+            Norm(
+                source="r", gains=self.take(name, biased=centred), epsilon=epsilon,
+                centred=centred, target=self.vector(target, self.vectors["r"].length),
+            )
+        )  # fmt: skip
+        return target
+
     def program(self, result: str) -> Program:
         return Program(vectors=self.vectors, operations=tuple(self.operations), result=result)
 
@@ -108,15 +119,7 @@ def encoder(tensors: Mapping[str, np.ndarray], model: Encoder) -> tuple[Program,
         Embed(table="words", positions="positions", target=made.vector("r", size, wide=True))
     )
 
-    def norm(name: str, target: str) -> str:
-        made.operations.append(
-            Norm(
-                source="r", gains=made.take(name, biased=True), epsilon=model.epsilon,
-                centred=True, target=made.vector(target, size),
-            )
-        )  # fmt: skip
-        return target
-
+    norm = partial(made.norm, epsilon=model.epsilon, centred=True)
     x = norm("embeddings.LayerNorm", "x")
     layer = 0
     while f"encoder.layer.{layer}.attention.self.query.weight" in tensors:
@@ -156,15 +159,7 @@ def decoder(tensors: Mapping[str, np.ndarray], model: Decoder) -> tuple[Program,
     size = made.parameters[words].weights.shape[1]
     made.operations.append(Embed(table=words, target=made.vector("r", size, wide=True)))
 
-    def norm(name: str, target: str) -> str:
-        made.operations.append(
-            Norm(
-                source="r", gains=made.take(name), epsilon=model.epsilon,
-                target=made.vector(target, size),
-            )
-        )  # fmt: skip
-        return target
-
+    norm = partial(made.norm, epsilon=model.epsilon, centred=False)
     layer = 0
     while f"model.layers.{layer}.self_attn.q_proj.weight" in tensors:
         at = f"model.layers.{layer}"

@@ -1,6 +1,6 @@
 """Programs in integers against the same programs in float64, on small random transformers."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -154,6 +154,30 @@ def test_a_block_is_the_same_as_its_tokens_one_after_another(kind, sort):
         else:
             assert np.allclose(parts, whole, rtol=1e-12)
     assert engine.position == 12
+
+
+def test_layers_whose_vectors_have_the_same_names_keep_their_own_keys_and_values():
+    program, parameters = small("decoder", np.random.default_rng(3))
+
+    def plain_name(name):
+        return name.split(".")[0]
+
+    def renamed(operation):
+        of = operation.sources if isinstance(operation, Attend) else ()
+        names = {f.name: getattr(operation, f.name) for f in fields(operation)}
+        kept = {"weights", "gains", "table", "positions"}
+        return replace(operation, **{
+            name: plain_name(value) for name, value in names.items()
+            if isinstance(value, str) and name not in kept and (of or value in program.vectors)
+        })  # fmt: skip
+
+    vectors = {plain_name(name): vector for name, vector in program.vectors.items()}
+    other = replace(program, vectors=vectors, operations=tuple(map(renamed, program.operations)))
+    assert len({*other.operations}) < len({*program.operations})
+    tokens = np.random.default_rng(5).integers(0, WORDS, 6)
+    found, wanted = (FloatEngine(each, parameters) for each in (other, program))
+    for part in np.split(tokens, 3):
+        assert (found.run(part) == wanted.run(part)).all()
 
 
 def test_a_later_token_changes_nothing_of_an_earlier_one():

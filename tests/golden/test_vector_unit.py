@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from seedbed.golden.vector_unit import VectorUnit, saturate, shifted, token_shifts
+from seedbed.golden.fixed import saturate, shifted
+from seedbed.golden.vector_unit import VectorUnit, token_shifts
 from seedbed.spec.fixed import Fixed
 from seedbed.spec.vector_unit import ACTIVATIONS, VectorUnitConfig
 
