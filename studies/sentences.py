@@ -1,4 +1,4 @@
-"""The study behind ``seedbed demo sentences``: an encoder in float, in integers, and in 4 bits.
+"""An encoder of sentences in float, in integers, and with weights of 4 bits.
 
 The model is a program of the streamed engine. In integers, every vector has a format that is chosen
 on other sentences, and the matrices have 8 bits with a scale a row, or a trellis code of 4 bits.

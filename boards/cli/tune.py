@@ -202,7 +202,7 @@ def _train(
     # The model is not trained again for a core.
     kept = Epochs(cache, key, lambda *_: None)
     with ExitStack() as stack:
-        # A port that is wrong is told before the work.
+        # A wrong port is refused before the training.
         design = device = None
         if board is not None:
             from seedbed.boards import apps

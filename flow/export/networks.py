@@ -15,7 +15,7 @@ from seedbed.flow.export.request import Request
 from seedbed.flow.export.tensors import read_tensor
 from seedbed.flow.export.vectors import read_array
 from seedbed.flow.importer.imported import read_adapters
-from seedbed.flow.importer.integers import integer_weights
+from seedbed.flow.importer.integers import int8_layers
 from seedbed.golden.engine import adapter_rows, frozen_rows
 from seedbed.golden.engine import words as row_words
 from seedbed.golden.instantft import InstantFt, quantised
@@ -24,7 +24,6 @@ from seedbed.hw.adapters.instantft import result_layout
 from seedbed.hw.engine.sample_intake import sample_layout
 from seedbed.hw.zeroth_order.zo_steps import class_layout
 from seedbed.sim.payloads import image_beats
-from seedbed.spec.elasticzo import LIMIT
 from seedbed.spec.network import Layer
 
 __all__ = ["export_instantft", "export_zo", "read_bias"]
@@ -42,11 +41,7 @@ def export_zo(request: Request) -> Export:
     that lacks a layer, or has another shape.
     """
     config = request.core.configure(request.params)
-    weights, exponents = {}, {}
-    for name, numbers in _parameters(request, config.layers).items():
-        layer = name.removesuffix(".weight")
-        integers, exponents[layer] = integer_weights(numbers, WEIGHT_BITS)
-        weights[layer] = integers.clip(-LIMIT, LIMIT)
+    weights, exponents = int8_layers(config.layers, _parameters(request, config.layers))
     model = ZoTrainer(config, weights, exponents)
     images = _images(request, config.layers[0])
     classes = model.infer(images)

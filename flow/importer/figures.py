@@ -9,7 +9,7 @@ import numpy as np
 
 from seedbed.flow.fpga.devices import DEVICES, blocks
 from seedbed.flow.importer.images import Images
-from seedbed.flow.importer.integers import integer_weights
+from seedbed.flow.importer.integers import int8_layers
 from seedbed.flow.importer.model import CORES
 from seedbed.golden import network as floating
 from seedbed.golden.conv_engine import frozen
@@ -20,7 +20,6 @@ from seedbed.hw.engine.conv_engine import START
 from seedbed.hw.engine.parameter_memory import ParameterMemory
 from seedbed.hw.engine.pipeline_timing import cycles
 from seedbed.spec.conv_engine import ConvEngineConfig
-from seedbed.spec.elasticzo import LIMIT
 from seedbed.spec.engine import EngineConfig
 from seedbed.spec.fixed import Q4_12, Q6_12, Fixed
 from seedbed.spec.instantft import InstantFtConfig
@@ -31,8 +30,6 @@ __all__ = ["Formats", "Size", "accuracies", "calibrated", "sizes"]
 
 #: Images of a forward pass in integers: bounds the memory.
 PART = 128
-#: Bits of a weight of zo_trainer.
-INT8 = 8
 #: Why there is no accuracy of a core that takes bytes.
 NO_BYTES = "the images must be in 0..1, as the core takes bytes"
 Parameters = Mapping[str, np.ndarray]
@@ -118,11 +115,8 @@ def _int8(network: NetworkConfig, parameters: Parameters, images: Images) -> flo
         config = ZoTrainerConfig(network=network)
     except ValueError as problem:
         return str(problem)
-    weights, exponents = {}, {}
-    for layer in network.layers:
-        real = parameters[f"{layer.name}.weight"]
-        integers, exponents[layer.name] = integer_weights(real, INT8)
-        weights[layer.name] = integers.clip(-LIMIT, LIMIT).astype(np.float32)
+    integers, exponents = int8_layers(network.layers, parameters)
+    weights = {name: values.astype(np.float32) for name, values in integers.items()}
     # No perturbation is drawn.
     model = ElasticZo(config.model, Network(weights, exponents), source=_no_source)
     # The core takes the upper seven bits of a byte.

@@ -1,4 +1,4 @@
-"""What an import or a fine-tuning has left: a network file with its weights beside it."""
+"""Files of an import or a fine-tuning: a network, its weights, and adapters."""
 
 from collections.abc import Mapping, Sequence
 from math import prod

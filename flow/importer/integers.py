@@ -1,10 +1,14 @@
 """Real numbers as integers in units of a power of two."""
 
+from collections.abc import Iterable, Mapping
 from math import frexp
 
 import numpy as np
 
-__all__ = ["integer_weights"]
+from seedbed.spec.elasticzo import LIMIT
+from seedbed.spec.network import Layer
+
+__all__ = ["int8_layers", "integer_weights"]
 
 
 def integer_weights(numbers: np.ndarray, width: int) -> tuple[np.ndarray, int]:
@@ -20,3 +24,17 @@ def integer_weights(numbers: np.ndarray, width: int) -> tuple[np.ndarray, int]:
         exponent += 1
         found = np.rint(np.ldexp(numbers, -exponent))
     return found.astype(np.int64), exponent
+
+
+def int8_layers(
+    layers: Iterable[Layer], parameters: Mapping[str, np.ndarray]
+) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+    """Return the weights of layers as ``zo_trainer`` has them, and the exponents of their units.
+
+    Both are by the layer's name. The integers, int64, are -127..127.
+    """
+    weights, exponents = {}, {}
+    for layer in layers:
+        found, exponents[layer.name] = integer_weights(parameters[f"{layer.name}.weight"], 8)
+        weights[layer.name] = found.clip(-LIMIT, LIMIT)
+    return weights, exponents

@@ -23,7 +23,7 @@ from seedbed.flow.importer.imported import (
     adapter_tensors,
     read_adapters,
 )
-from seedbed.flow.importer.integers import integer_weights
+from seedbed.flow.importer.integers import int8_layers
 from seedbed.flow.importer.model import Model
 from seedbed.flow.jobs import elasticzo_checkpoint as checkpoints
 from seedbed.flow.jobs import instantft_rtl, zo_trainer_rtl
@@ -37,7 +37,6 @@ from seedbed.sim.job import Act, Epoch
 from seedbed.sim.jobs import instantft_job, zo_job
 from seedbed.sim.payloads import unpack
 from seedbed.spec.checks import require_int
-from seedbed.spec.elasticzo import LIMIT
 from seedbed.spec.network import NetworkConfig
 
 __all__ = [
@@ -382,12 +381,7 @@ def zo_trainer(
     params = {**params, "network": model.network}
     config = registry.find("zo_trainer").configure(params)
     found = drawn(data, model.network, images=images, held=held, seed=seed)
-    weights, exponents = {}, {}
-    for layer in config.layers:
-        integers, exponents[layer.name] = integer_weights(
-            model.parameters[f"{layer.name}.weight"], 8
-        )
-        weights[layer.name] = integers.clip(-LIMIT, LIMIT)
+    weights, exponents = int8_layers(config.layers, model.parameters)
     job = training(
         config, weights, exponents, found.images, found.labels, tuned=found.tuned, batch=batch,
         epochs=epochs, magnitude=magnitude, seed=seed,

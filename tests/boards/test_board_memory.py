@@ -181,7 +181,7 @@ def test_products_of_a_trellis_code_are_those_of_the_model(trellis_board):
         assert 1200 < cycles < 1200 + 90
         assert printed(device, TRELLIS, rows=5, columns=1, vectors=1)
         assert printed(device, TRELLIS, rows=1, columns=2048, vectors=1, seed=7)
-        # A job that is ended in its vector leaves no scale behind.
+        # A job aborted while its vector is loaded leaves no scale in the FIFO.
         device.write("product", 1)
         device.send([1, 2, 3])
         text = printed(device, TRELLIS, rows=5, columns=40, vectors=1)

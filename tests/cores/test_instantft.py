@@ -2,6 +2,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from strided import strided
 
 from seedbed.golden.fixed import Saturations
 from seedbed.hw.adapters import layer_engine
@@ -31,23 +32,7 @@ MAPS = NetworkConfig(
         Layer(name="b", kind="conv", inputs=(4, 2, 2), outputs=3, kernel=2, relu=False),
     )
 )
-#: Overlapping windows, of which the last column is in no square; windows with gaps between them.
-STRIDED = NetworkConfig(
-    (
-        Layer(
-            name="a",
-            kind="conv",
-            inputs=(1, 7, 9),
-            outputs=2,
-            kernel=3,
-            padding=1,
-            stride=2,
-            pool=2,
-        ),
-        Layer(name="b", kind="conv", inputs=(2, 2, 2), outputs=3, kernel=1, stride=3),
-        Layer(name="c", kind="dense", inputs=(3, 1, 1), outputs=3, relu=False),
-    )
-)
+STRIDED = strided(1, 2, 3, 3)
 CONFIGS = [
     InstantFtConfig(network=MICRO, lanes=16, ways=2, rank=2, entries=3, block=32),
     InstantFtConfig(network=MICRO, lanes=8, ways=1, rank=1, entries=3, **WIDE),

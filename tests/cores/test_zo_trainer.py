@@ -3,6 +3,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from strided import strided
 
 from seedbed.golden.training_log import TrainingJob, TrainingLog, digest
 from seedbed.golden.zo_trainer import LogEntry
@@ -54,23 +55,7 @@ ONE = NetworkConfig(
         Layer(name="b", kind="dense", inputs=(2, 2, 2), outputs=3, relu=False),
     )
 )
-#: Overlapping windows, of which the last column is in no square; windows with gaps between them.
-STRIDED = NetworkConfig(
-    (
-        Layer(
-            name="a",
-            kind="conv",
-            inputs=(1, 7, 9),
-            outputs=3,
-            kernel=3,
-            padding=1,
-            stride=2,
-            pool=2,
-        ),
-        Layer(name="b", kind="conv", inputs=(3, 2, 2), outputs=4, kernel=1, stride=3),
-        Layer(name="c", kind="dense", inputs=(4, 1, 1), outputs=3, relu=False),
-    )
-)
+STRIDED = strided(1, 3, 4, 3)
 SMALL = ZoTrainerConfig(network="tiny", lanes=8, ways=2, batch=8)
 CONFIGS = [
     SMALL,

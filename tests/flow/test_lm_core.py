@@ -212,8 +212,8 @@ def test_the_emitted_verilog_tunes_on_a_trellis_code(small, tmp_path):
     assert json.loads((tmp_path / "out" / "lm_trellis_integer.json").read_text()) == want
     before, after, float32 = (found["perplexity"][k] for k in ("before", "after", "float32"))
     share = 100 * (before - after) / (before - float32)
-    told = f"The tuning regains {share:.1f} % of what 4 bits cost."
-    assert (told in shown.getvalue()) == (before > float32)
+    sentence = f"The tuning regains {share:.1f} % of what 4 bits cost."
+    assert (sentence in shown.getvalue()) == (before > float32)
 
 
 @pytest.mark.parametrize("change", ["weight", "value"])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from strided import strided
 
 from seedbed.golden import elasticzo, network
 from seedbed.spec import ConvEngineConfig, InstantFtConfig, ZoTrainerConfig
@@ -21,23 +22,7 @@ SMALL = NetworkConfig(
         Layer(name="d", kind="dense", inputs=(5, 1, 1), outputs=3, relu=False),
     )
 )
-#: Overlapping windows, of which the last column is in no square; windows with gaps between them.
-STRIDED = NetworkConfig(
-    (
-        Layer(
-            name="a",
-            kind="conv",
-            inputs=(2, 7, 9),
-            outputs=3,
-            kernel=3,
-            padding=1,
-            stride=2,
-            pool=2,
-        ),
-        Layer(name="b", kind="conv", inputs=(3, 2, 2), outputs=4, kernel=1, stride=3),
-        Layer(name="c", kind="dense", inputs=(4, 1, 1), outputs=3, relu=False),
-    )
-)
+STRIDED = strided(2, 3, 4, 3)
 
 
 def test_lenet5_has_the_published_shapes():
