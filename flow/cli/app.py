@@ -26,14 +26,13 @@ from seedbed.flow.cli.instantft import demo_instantft
 from seedbed.flow.cli.lm import demo_lm, demo_personalise
 from seedbed.flow.cli.lutopt import app as lutopt_app
 from seedbed.flow.cli.personalise_mlp import demo_personalise_mlp
-from seedbed.flow.cli.project import ipxact, paper_tables, project
+from seedbed.flow.cli.project import fusesoc, ipxact, paper_tables, project
 from seedbed.flow.cli.sentences import demo_sentences
 from seedbed.flow.cli.sparse import demo_sparse
 from seedbed.flow.cli.synth import constrain, synthesize
 from seedbed.flow.cli.trellis import app as trellis_app
 from seedbed.flow.cores import registry, settings
 from seedbed.flow.cores.registry import CORES, WRAPPERS
-from seedbed.flow.emit import fusesoc as fusesoc_library
 from seedbed.flow.emit import handoff, port_docs, verilog
 from seedbed.flow.emit.names import require_name
 from seedbed.flow.report.kinds import KINDS, in_cocotb, plain
@@ -43,7 +42,6 @@ from seedbed.flow.run.files import (
     atomic_path,
     os_error_path,
     require_output,
-    write_generated,
 )
 from seedbed.flow.run.interruption import MESSAGE, handled
 from seedbed.flow.run.options import (
@@ -226,21 +224,6 @@ def list_ports(
     show_table(out, port_docs.PINS, port_docs.pins(ports))
 
 
-@app.command("fusesoc")
-def write_library(
-    output: Annotated[Path, typer.Option("-o", "--output", help="Write to this folder.")] = (
-        BUILD / "fusesoc"
-    ),
-    force: Force = False,
-) -> None:
-    """Write a library for FuseSoC, and print the files' names.
-
-    It has a generator for cores in any configuration, and a core file for the default of each core.
-    """
-    texts = fusesoc_library.library()
-    print("\n".join(map(str, write_generated(output, texts, force=force))))
-
-
 @app.command("testbench")
 def write_bench(
     core: CoreName,
@@ -345,6 +328,7 @@ def cocotb(
 app.command("synth")(synthesize)
 app.command()(constrain)
 app.command()(project)
+app.command()(fusesoc)
 app.command()(ipxact)
 app.command("paper-tables")(paper_tables)
 

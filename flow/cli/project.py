@@ -1,4 +1,4 @@
-"""The commands ``project``, ``ipxact`` and ``paper-tables``."""
+"""The commands ``project``, ``fusesoc``, ``ipxact`` and ``paper-tables``."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,11 +6,12 @@ from typing import Annotated
 import typer
 
 from seedbed.flow.cores import registry, settings
+from seedbed.flow.emit.fusesoc import library
 from seedbed.flow.fpga import project as projects
 from seedbed.flow.run.files import require_folder, write_generated
-from seedbed.flow.run.options import ConfigFile, CoreName, Force, Settings
+from seedbed.flow.run.options import BUILD, ConfigFile, CoreName, Force, Settings
 
-__all__ = ["ipxact", "paper_tables", "project"]
+__all__ = ["fusesoc", "ipxact", "paper_tables", "project"]
 
 
 def project(
@@ -37,6 +38,20 @@ def project(
     found = registry.find_verilog(core)
     params = settings.read(found, set_, config_)
     texts = projects.texts(found, params, tool, mhz=clock, device=device)
+    print("\n".join(map(str, write_generated(output, texts, force=force))))
+
+
+def fusesoc(
+    output: Annotated[Path, typer.Option("-o", "--output", help="Write to this folder.")] = (
+        BUILD / "fusesoc"
+    ),
+    force: Force = False,
+) -> None:
+    """Write a library for FuseSoC, and print the files' names.
+
+    It has a generator for cores in any configuration, and a core file for the default of each core.
+    """
+    texts = library()
     print("\n".join(map(str, write_generated(output, texts, force=force))))
 
 
