@@ -6,7 +6,7 @@ from amaranth.hdl import ClockDomain, ClockSignal, Const, Elaboratable, Instance
 from amaranth.lib import io
 from amaranth.lib.cdc import ResetSynchronizer
 
-from seedbed.boards.memory import memory_of
+from seedbed.boards.memory import DOMAIN, has_own_clock, memory_of
 from seedbed.boards.platforms import Board, clock_of
 from seedbed.boards.top import Top
 
@@ -17,16 +17,20 @@ BAUD = 3_000_000
 #: The oscillator of an ECP5's PLL in MHz, and the range of the VCO.
 OSCILLATOR_MHZ = 25
 VCO_MHZ = (400, 800)
-#: The clock of the memory's chip, three VCO cycles (0.3 of a cycle, 5 ns at 60 MHz) later: its
-#: inputs are stable then, and what it drives (6 ns after its edge) is stable before the next edge
-#: of the application's clock.
-MEMORY_PLL = {"CLKOS_ENABLE": "ENABLED", "CLKOS_DIV": 10, "CLKOS_CPHASE": 7, "CLKOS_FPHASE": 0}
+#: The part of a cycle by which the clock of a memory is later at its chip than at its pads, without
+#: and with a clock of its own. Inputs of the chip are stable then. What it drives, 6 ns after its
+#: edge, is stable before the next edge of 60 MHz with a delay of 5 ns, and before the second next
+#: one of 100 MHz with 6.7 ns.
+CHIP_DELAY = {False: 0.3, True: 0.67}
 
 
-def pll(mhz: int) -> dict[str, int]:
-    """Return the parameters of an ECP5's PLL for a clock: 25 MHz / 5 * n, from a VCO ten times it.
+def pll(mhz: int, memory_mhz: int | None = None) -> dict[str, int | str]:
+    """Return the parameters of an ECP5's PLL for a clock: 25 MHz / 5 * n, from a VCO of it.
 
-    Raises ``ValueError`` if there is no such clock.
+    With ``memory_mhz``, ``CLKOS`` is the clock of a memory's chip, delayed by :data:`CHIP_DELAY`,
+    and ``CLKOS2`` that of its pads and its controller, if it is not ``mhz``.
+
+    Raises ``ValueError`` if there are no such clocks.
     """
     step, divider = OSCILLATOR_MHZ // 5, 10
     least, most = (vco // divider for vco in VCO_MHZ)
@@ -35,12 +39,28 @@ def pll(mhz: int) -> dict[str, int]:
             f"the clock of an application must be a multiple of {step} MHz in {least}..{most}, "
             f"not {mhz}"
         )
-    return {
+    vco, phase = mhz * divider, 4
+    found: dict[str, int | str] = {
         "CLKI_DIV": 5,
         "CLKFB_DIV": mhz // step,
         "CLKOP_DIV": divider,
-        "CLKOP_CPHASE": 4,
+        "CLKOP_CPHASE": phase,
     }
+    if memory_mhz is None:
+        return found
+    if vco % memory_mhz:
+        raise ValueError(
+            f"the clock of the memory must be {vco} MHz over a whole number with an application of "
+            f"{mhz} MHz, not {memory_mhz} MHz"
+        )
+    cycles, own = vco // memory_mhz, memory_mhz != mhz
+    chip = {"DIV": cycles, "CPHASE": phase + int(CHIP_DELAY[own] * cycles), "FPHASE": 0}
+    pads = {"DIV": cycles, "CPHASE": phase, "FPHASE": 0}
+    for name, values in {"CLKOS": chip, "CLKOS2": pads}.items():
+        if name == "CLKOS" or own:
+            found[f"{name}_ENABLE"] = "ENABLED"
+            found |= {f"{name}_{key}": value for key, value in values.items()}
+    return found
 
 
 class BoardTop(Elaboratable):
@@ -53,10 +73,12 @@ class BoardTop(Elaboratable):
         m = Module()
         m.submodules.top = top = Top(self.app, round(self.mhz * 1_000_000 / BAUD))
         m.domains.sync = ClockDomain()
+        memory = memory_of(self.app)
         locked = self._clock(m, platform)
         button = platform.request(self.board.reset, 0, dir="-")
         m.submodules.button = button = io.Buffer("i", button)
-        m.submodules.reset = ResetSynchronizer(~locked | button.i, domain="sync")
+        for domain in ["sync", *([DOMAIN] if memory and has_own_clock(self.app) else [])]:
+            m.submodules[f"reset_{domain}"] = ResetSynchronizer(~locked | button.i, domain=domain)
         names = [part.name for part in platform.lookup("uart", 0).ios]
         serial = platform.request("uart", dir=dict.fromkeys(names, "-"))
         m.submodules.rx = rx = io.Buffer("i", serial.rx)
@@ -64,7 +86,7 @@ class BoardTop(Elaboratable):
         m.d.comb += top.rx.eq(rx.i)
         for k in range(self.board.leds):
             self._drive(m, f"led_{k}", platform.request("led", k, dir="-"), top.leds[k])
-        if memory_of(self.app):
+        if memory:
             self._memory(m, platform, top)
         return m
 
@@ -81,13 +103,16 @@ class BoardTop(Elaboratable):
         """Connect the pads of the memory: a register in each direction."""
         outputs = ("clk_en", "cs", "we", "ras", "cas", "ba", "a", "dqm")
         directions = {name: "-" for name in (*outputs, "clk", "dq")}
+        domain = DOMAIN if has_own_clock(self.app) else "sync"
         pads = platform.request("sdram", dir=directions)
         for name in outputs:
             signal = getattr(top, {"clk_en": "sdram_cke"}.get(name, f"sdram_{name}"))
-            m.submodules[f"sdram_{name}"] = pad = io.FFBuffer("o", getattr(pads, name))
+            m.submodules[f"sdram_{name}"] = pad = io.FFBuffer(
+                "o", getattr(pads, name), o_domain=domain
+            )
             m.d.comb += pad.o.eq(signal)
-        m.submodules.sdram_dq = dq = io.FFBuffer("io", pads.dq)
-        m.submodules.sdram_clk = clk = io.DDRBuffer("o", pads.clk, o_domain="memory")
+        m.submodules.sdram_dq = dq = io.FFBuffer("io", pads.dq, i_domain=domain, o_domain=domain)
+        m.submodules.sdram_clk = clk = io.DDRBuffer("o", pads.clk, o_domain="chip")
         m.d.comb += [
             dq.o.eq(top.sdram_dq_o),
             dq.oe.eq(top.sdram_dq_oe),
@@ -111,22 +136,27 @@ class BoardTop(Elaboratable):
 
     def _pll(self, m, platform, oscillator, clock):
         """Connect the PLL of an ECP5 between the oscillator and the clock."""
-        locked, memory = Signal(), Signal()
-        delayed = {f"p_{name}": value for name, value in MEMORY_PLL.items()}
-        delayed["o_CLKOS"] = memory
-        if memory_of(self.app):
-            m.domains.memory = ClockDomain(reset_less=True)
-            m.d.comb += ClockSignal("memory").eq(memory)
-            platform.add_clock_constraint(memory, self.mhz * 1e6)
+        locked, memory = Signal(), memory_of(self.app)
+        parameters = pll(self.mhz, memory.clock_mhz if memory else None)
+        outputs = {"CLKOP": ("sync", clock)}
+        if memory:
+            outputs["CLKOS"] = "chip", Signal(name="chip_clock")
+            m.domains.chip = ClockDomain(reset_less=True)
+            if has_own_clock(self.app):
+                outputs["CLKOS2"] = DOMAIN, Signal(name="memory_clock")
+                m.domains += ClockDomain(DOMAIN)
+            for domain, signal in list(outputs.values())[1:]:
+                m.d.comb += ClockSignal(domain).eq(signal)
+                platform.add_clock_constraint(signal, memory.clock_mhz * 1e6)
         m.submodules.pll = Instance(
             "EHXPLLL",
             a_FREQUENCY_PIN_CLKI=str(OSCILLATOR_MHZ), a_FREQUENCY_PIN_CLKOP=str(self.mhz),
             p_PLLRST_ENA="DISABLED", p_INTFB_WAKE="DISABLED", p_STDBY_ENABLE="DISABLED",
             p_DPHASE_SOURCE="DISABLED", p_CLKOP_ENABLE="ENABLED", p_CLKOP_FPHASE=0,
-            p_FEEDBK_PATH="CLKOP", **{f"p_{name}": value for name, value in pll(self.mhz).items()},
-            i_CLKI=oscillator.i, i_CLKFB=clock, o_CLKOP=clock, o_LOCK=locked,
+            p_FEEDBK_PATH="CLKOP", **{f"p_{name}": value for name, value in parameters.items()},
+            i_CLKI=oscillator.i, i_CLKFB=clock, o_LOCK=locked,
             i_RST=0, i_STDBY=0, i_PHASESEL0=0, i_PHASESEL1=0, i_PHASEDIR=0, i_PHASESTEP=0,
             i_PHASELOADREG=0, i_PLLWAKESYNC=0, i_ENCLKOP=0,
-            **(delayed if memory_of(self.app) else {}),
+            **{f"o_{name}": signal for name, (_, signal) in outputs.items()},
         )  # fmt: skip
         return locked

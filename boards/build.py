@@ -76,7 +76,7 @@ def build(
         else:
             if first and not _missed(reports[seed], clock):
                 break
-    fmax = {seed: _fmax(report) for seed, report in reports.items()}
+    fmax = {seed: _fmax(report, clock) for seed, report in reports.items()}
     fastest = max(fmax, key=lambda seed: fmax[seed])
     if missed := _missed(reports[fastest], clock):
         raise TimingMissed(missed)
@@ -180,7 +180,7 @@ def _job(
             "words": words,
         },
         mhz=mhz,
-        read=lambda report: {**report, "mhz": _fmax(report)},
+        read=lambda report: {**report, "mhz": _fmax(report, mhz)},
         place=("--log", f"{placed}.log", "--no-route", "--write", placed) if large else (),
         route=routing(output, *ROUTE) if large else routing(output),
         again=routing(f"again-{output}", *ROUTE, *RIP_UP),
@@ -190,9 +190,15 @@ def _job(
     )
 
 
-def _fmax(report: dict[str, Any]) -> float:
-    """Return the slowest clock of a report of nextpnr, in MHz."""
-    return float(min(found["achieved"] for found in report["fmax"].values()))
+def _fmax(report: dict[str, Any], mhz: float) -> float:
+    """Return how fast the clock of an application may be by a report of nextpnr, in MHz.
+
+    All clocks are scaled with it: that of a memory may be the slowest one for its frequency.
+    """
+    asked = (
+        (found["achieved"], max(mhz, found["constraint"])) for found in report["fmax"].values()
+    )
+    return float(min(mhz * achieved / wanted for achieved, wanted in asked))
 
 
 def styles(app: ModuleType, name: str) -> str:

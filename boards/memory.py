@@ -4,12 +4,14 @@ import time
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from amaranth.hdl import Module
+from amaranth.hdl import Cat, DomainRenamer, Module, Signal
 from amaranth.lib import wiring
+from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Member, Out
 
 from seedbed.boards.registers import Register
 from seedbed.golden.sdram import lines_of_pin
+from seedbed.hw.memory.memory_crossing import MemoryCrossing
 from seedbed.hw.memory.memory_port import connect_memory, user_members
 from seedbed.hw.memory.sdram import Sdram, pin_signature
 from seedbed.spec import SdramConfig
@@ -20,8 +22,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CLOCK_MHZ",
+    "DOMAIN",
     "MEMORY_REGISTERS",
     "add_memory",
+    "application_mhz",
+    "has_own_clock",
     "memory_of",
     "memory_ports",
     "pin_members",
@@ -30,8 +35,12 @@ __all__ = [
 
 #: The clock of an application with a memory that asks for no other one.
 CLOCK_MHZ = 60
-#: A register in each direction, less one: the chip's clock is delayed by a part of a cycle.
-PAD_CYCLES = 1
+#: Cycles that the pads add to a read, with the application's clock and with one of the memory's
+#: own. A register in each direction is two cycles; the delay of the chip's clock makes it one less
+#: where a cycle is long enough.
+PAD_CYCLES = {False: 1, True: 2}
+#: The domain of a memory's own clock.
+DOMAIN = "memory"
 #: The registers of the self-test, a part of the map of every application with a memory.
 MEMORY_REGISTERS = (
     Register("memory", "read", "bit 0: the self-test has ended; bit 1: it failed"),
@@ -43,21 +52,33 @@ MEMORY_REGISTERS = (
 def memory_of(app: ModuleType) -> SdramConfig | None:
     """Return the memory that an application asks for by ``MEMORY``, or ``None``.
 
-    Raises ``ValueError`` if its clock is not the application's, its registers of the pads are not
-    those of the boards, or the application has no registers for it.
+    Raises ``ValueError`` if its registers of the pads are not those of the boards, or the
+    application has no registers for it.
     """
     found: SdramConfig | None = getattr(app, "MEMORY", None)
     if found is None:
         return None
-    clock: int = getattr(app, "CLOCK_MHZ", CLOCK_MHZ)
-    if (found.clock_mhz, found.pad_cycles) != (clock, PAD_CYCLES):
+    pads = PAD_CYCLES[has_own_clock(app)]
+    if found.pad_cycles != pads:
         raise ValueError(
-            f"the memory of the application has clock_mhz={clock} and pad_cycles={PAD_CYCLES}, "
-            f"not {found.clock_mhz} and {found.pad_cycles}"
+            f"the memory of the application with clock_mhz={found.clock_mhz} has "
+            f"pad_cycles={pads}, not {found.pad_cycles}"
         )
     if not set(MEMORY_REGISTERS) <= set(app.REGISTERS):
         raise ValueError("the registers of an application with a memory are MEMORY_REGISTERS, too")
     return found
+
+
+def application_mhz(app: ModuleType) -> int:
+    """Return the clock of an application with a memory, in MHz."""
+    mhz: int = getattr(app, "CLOCK_MHZ", CLOCK_MHZ)
+    return mhz
+
+
+def has_own_clock(app: ModuleType) -> bool:
+    """Return whether the clock of an application's memory is not that of the application."""
+    mhz: int = app.MEMORY.clock_mhz
+    return mhz != application_mhz(app)
 
 
 def memory_ports(config: SdramConfig) -> dict[str, Member]:
@@ -77,18 +98,41 @@ def pin_members(config: SdramConfig) -> dict[str, Member]:
     }
 
 
-def add_memory(m: Module, top: wiring.Component, app: wiring.Component, config: SdramConfig):
-    """Connect an application to the memory's pins at the top; return the registers' values."""
-    m.submodules.memory = memory = Sdram(config)
-    connect_memory(m, app, memory)
+def add_memory(
+    m: Module,
+    top: wiring.Component,
+    app: wiring.Component,
+    config: SdramConfig,
+    *,
+    own_clock: bool = False,
+):
+    """Connect an application to the memory's pins at the top; return the registers' values.
+
+    With ``own_clock``, the memory and its pins are in the domain :data:`DOMAIN`.
+    """
+    memory = Sdram(config)
+    m.submodules.memory = DomainRenamer(DOMAIN)(memory) if own_clock else memory
+    values = {name: getattr(memory.status, name) for name in ("done", "failed", "lines", "bits")}
+    user: wiring.Component = app
+    if own_clock:
+        m.submodules.crossing = user = MemoryCrossing(
+            config.address_bits, config.beat_bits, domain=DOMAIN
+        )
+        connect_memory(m, app, user)
+        for name, value in values.items():
+            values[name] = Signal.like(value, name=f"memory_{name}")
+            # The end of the test comes after its result.
+            m.submodules[f"status_{name}"] = FFSynchronizer(
+                value, values[name], stages=3 if name == "done" else 2
+            )
+    connect_memory(m, user, memory)
     for name, member in memory.pins.signature.members.items():
         inner, outer = getattr(memory.pins, name), getattr(top, f"sdram_{name}")
         m.d.comb += inner.eq(outer) if member.flow is In else outer.eq(inner)
-    status = memory.status
     return {
-        "memory": status.done | status.failed << 1,
-        "memory_lines": status.lines,
-        "memory_bits": status.bits,
+        "memory": Cat(values["done"], values["failed"]),
+        "memory_lines": values["lines"],
+        "memory_bits": values["bits"],
     }
 
 

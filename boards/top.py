@@ -7,7 +7,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect
 
-from seedbed.boards.memory import add_memory, memory_of, pin_members
+from seedbed.boards.memory import add_memory, has_own_clock, memory_of, pin_members
 from seedbed.boards.registers import RegisterBank
 from seedbed.flow.run.cache import definitions
 from seedbed.hw.host.host_link import HostLink
@@ -51,7 +51,8 @@ class Top(wiring.Component):
     leds : Out(8)
         Those of the application.
     sdram_* : Out, In
-        Pins of its memory, if it has one, see :func:`~seedbed.hw.memory.sdram.pin_signature`.
+        Pins of its memory, if it has one, see :func:`~seedbed.hw.memory.sdram.pin_signature`. They
+        are in the domain :data:`~seedbed.boards.memory.DOMAIN` if the memory has its own clock.
     """
 
     def __init__(self, app: ModuleType, divisor: int):
@@ -86,6 +87,6 @@ class Top(wiring.Component):
             app.control.eq(bank.control),
         ]
         if self.memory:
-            values = add_memory(m, self, app, self.memory)
+            values = add_memory(m, self, app, self.memory, own_clock=has_own_clock(self.app))
             m.d.comb += [bank.status[name].eq(value) for name, value in values.items()]
         return m

@@ -12,7 +12,7 @@ from types import ModuleType
 
 from amaranth.back import rtlil
 
-from seedbed.boards.memory import memory_of
+from seedbed.boards.memory import application_mhz, has_own_clock, memory_of
 from seedbed.boards.top import Top, identifier
 from seedbed.flow.emit.convert import convert
 from seedbed.flow.emit.deduplicate import deduplicate
@@ -51,7 +51,10 @@ def executable(app: ModuleType, name: str, *, build: Path) -> Path:
     if memory:
         files = figures(memory)
         files["memory.h"] = main.with_name("memory.h").read_text()
-        flags = [*flags, "-CFLAGS", "-DHAS_MEMORY"]
+        defined = {"HAS_MEMORY": 1, "PADS": memory.pad_cycles}
+        if has_own_clock(app):
+            defined |= {"OWN_MHZ": memory.clock_mhz, "APPLICATION_MHZ": application_mhz(app)}
+        flags = [*flags, *(w for k, v in defined.items() for w in ("-CFLAGS", f"-D{k}={v}"))]
     return cpp_bench.executable(main, path, "top", build=build / "board", flags=flags, files=files)
 
 

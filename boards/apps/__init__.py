@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from seedbed.boards.memory import has_own_clock
 from seedbed.boards.platforms import BOARDS
 from seedbed.flow.cores import registry, settings
 from seedbed.flow.cores.core import suggestion
@@ -46,7 +47,8 @@ class Design:
         self.MEMORY = getattr(module, "MEMORY", None)
         if (clock := getattr(module, "CLOCKS_MHZ", {}).get(variant)) is not None:
             self.CLOCK_MHZ = clock
-            self.MEMORY = self.MEMORY and replace(self.MEMORY, clock_mhz=clock)
+            if self.MEMORY and not has_own_clock(module):
+                self.MEMORY = replace(self.MEMORY, clock_mhz=clock)
         self.MEMORY_STYLES = getattr(module, "MEMORY_STYLES", {}).get(variant, {})
         self.PLACER = getattr(module, "PLACER", None)
         beat, wanted = (

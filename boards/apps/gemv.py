@@ -13,7 +13,7 @@ from rich.console import Console
 from seedbed.boards import platforms
 from seedbed.boards.device import Device
 from seedbed.boards.matrix_store import add_store, feed_rows
-from seedbed.boards.memory import MEMORY_REGISTERS, memory_ports, require_memory
+from seedbed.boards.memory import CLOCK_MHZ, MEMORY_REGISTERS, memory_ports, require_memory
 from seedbed.boards.packed_matrix import PackedMatrix
 from seedbed.boards.registers import Register, ports
 from seedbed.flow.export.vectors import npy_bytes, read_vectors
@@ -26,8 +26,9 @@ from seedbed.spec.checks import require_int
 
 __all__ = ["BOARDS", "CONFIG", "MEMORY", "REGISTERS", "VARIANTS", "Top", "run"]
 
-#: A beat is a word from the host. The memory takes two cycles for it, the engine one.
-MEMORY = SdramConfig(beat_bits=32)
+#: A beat is a word from the host. The memory takes two cycles of its own clock for it, the engine
+#: one of the application's, with which the product would wait for the memory even more.
+MEMORY = SdramConfig(beat_bits=32, clock_mhz=100, pad_cycles=2)
 CONFIG = GemvConfig(beat_bits=32, columns=2048, row_width=24)
 #: Configurations, by the format of the matrix and its bits, and that of each board. Of 2 bits, the
 #: memory gives the most weights a cycle.
@@ -38,6 +39,8 @@ VARIANTS = {
     "trellis2": replace(CONFIG, decode="trellis", bits=2),
 }
 BOARDS = dict.fromkeys(platforms.BOARDS, "seedlm")
+#: The most that the memory gives in a cycle of the application, in bytes.
+PEAK = 2 * MEMORY.clock_mhz / CLOCK_MHZ
 #: Results that are stored until the host has them: with more rows, the engine waits for the host.
 RESULTS = 2048
 
@@ -329,7 +332,8 @@ def run(
         rate = octets / cycles
         console.print(
             f"product as in the model, bit for bit: {cycles:,} cycles, {rate:.3f} bytes a cycle, "
-            f"{50 * rate:.1f} % of the memory's peak; it waited for the engine in {waits} cycles"
+            f"{100 * rate / PEAK:.1f} % of the memory's peak; it waited for the engine in {waits} "
+            "cycles"
         )
     if given is not None:
         _results(console, packed, given, np.array(products), unit=unit, output=output)

@@ -18,6 +18,7 @@ __all__ = [
     "cover",
     "duplicates_equal",
     "free_inputs",
+    "inside_of",
     "past",
     "serial_step",
     "stream_rules",
@@ -42,15 +43,16 @@ def free_inputs(
         driven = [port.valid, port.payload] if flow is In else [port.ready]
         for value in map(Value.cast, driven if name not in idle else []):
             m.d.comb += value.eq(AnySeq(len(value)))
-    return m, dict(_inside(fragment))
+    return m, dict(inside_of(fragment))
 
 
-def _inside(fragment, prefix: str = "") -> Iterator[tuple[str, Signal]]:
+def inside_of(fragment, prefix: str = "") -> Iterator[tuple[str, Signal]]:
+    """Return the signals that a fragment drives, those of its submodules as ``submodule.name``."""
     for statements in fragment.statements.values():
         for signal in statements._lhs_signals():
             yield prefix + signal.name, signal
     for child, name, _ in fragment.subfragments:
-        yield from _inside(child, f"{prefix}{name}.")
+        yield from inside_of(child, f"{prefix}{name}.")
 
 
 def duplicates_equal(m: Module, inside: dict[str, Signal], names: str, value: Value) -> None:

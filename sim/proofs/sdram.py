@@ -6,6 +6,7 @@ from amaranth.hdl._ast import AnySeq
 from seedbed.hw.memory.sdram_accesses import access_layout
 from seedbed.hw.memory.sdram_commands import QUEUE, SdramCommands
 from seedbed.sim.proofs.bench import cover, free_inputs, past
+from seedbed.sim.proofs.clock_crossing import CROSSING
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import SdramChip, SdramConfig
 
@@ -127,6 +128,7 @@ def progress(dut: SdramCommands) -> Module:
 
 
 PROOFS = (
+    CROSSING,
     Proof(
         name="sdram_times",
         says="Every command has the distances to earlier ones that the chip needs (tRCD, tRP, "
