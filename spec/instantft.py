@@ -176,19 +176,12 @@ class InstantFtConfig:
     def forward_cache(self) -> ForwardCacheConfig:
         """Return the core's cache.
 
-        Raises ``ValueError`` for blocks that are no whole rows, and for maps that are kept with
-        padding: their numbers do not follow each other.
+        Raises ``ValueError`` for blocks that are no whole rows.
         """
         if self.block % ALIGN:
             raise ValueError(
                 f"block must be a multiple of the {ALIGN} numbers of a row, not {self.block}"
             )
-        for region in self.engine.plan.schedule.cached:
-            if region.first != region.origin or region.stride != region.shape[1] * region.shape[2]:
-                raise ValueError(
-                    f"{region.name} has padding between its rows, and cannot be cached: use other "
-                    "lanes, or a network without padding after its first layer"
-                )
         return ForwardCacheConfig(
             # The engine reads and writes whole rows.
             lengths=tuple(-(-length // ALIGN) * ALIGN for length in self.cached),

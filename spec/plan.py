@@ -36,6 +36,11 @@ class Region:
         last = self.origin + (self.shape[0] - 1) * self.stride + self.shape[1] * self.shape[2] - 1
         return (last - self.first) // self.lanes + 1
 
+    @property
+    def dense(self) -> bool:
+        """Whether its numbers follow each other, from the beginning of a row of lanes on."""
+        return self.first == self.origin and self.stride == self.shape[1] * self.shape[2]
+
     def addresses(self) -> Iterator[int]:
         """Yield the address of every number, row by row, column by column, channel by channel."""
         for y in range(self.shape[0]):
@@ -77,6 +82,8 @@ class Step:
         Whether outputs are of the gradients' format.
     waits
         Whether outputs of the steps before are read here.
+    repeats
+        Whether the outputs are those of an earlier step, stored a second time.
     """
 
     name: str
@@ -99,6 +106,7 @@ class Step:
     bias: bool = False
     gradient: bool = False
     waits: bool = True
+    repeats: bool = False
 
     @property
     def beats(self) -> int:
@@ -166,9 +174,10 @@ class Plan:
     Parameters
     ----------
     inputs
-        What layers and adapters take, the image first.
+        What layers take, or adapters without a network, the image first.
     base
-        The frozen network's steps: the first one, and the one after the last.
+        The frozen network's steps: the first one, and the one after the last. A step a layer comes
+        first, then the steps that repeat layers.
     output
         The step whose outputs are the engine's.
     adapters

@@ -1,5 +1,6 @@
 """How layers are laid out in an engine's memories: from networks and adapters to a plan."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from seedbed.spec.adapter_schedule import place_adapters, place_hidden
@@ -121,6 +122,11 @@ class Builder:
             **shape,
         )
 
+    def repeat(self, step: Step, target: Region) -> None:
+        """Add a step again, with the same weights, whose outputs go to ``target``."""
+        where = {"target": target.origin, "target_row_stride": target.stride}
+        self.steps.append(replace(step, **where, repeats=True))
+
     def dense(
         self, name: str, source: int, pieces: int, outputs: int, target: int, **fields
     ) -> Step:
@@ -146,6 +152,9 @@ def plan(
     those of adapters are :mod:`seedbed.spec.adapter_schedule`'s. Who adds a step says whether its
     rows are trainable.
 
+    What is cached for adapters is dense. A layer whose outputs the next one takes with padding is
+    run twice with adapters: ``x1_dense`` has the outputs of the first layer for its adapter.
+
     Raises ``TypeError`` or ``ValueError`` if ``lanes`` is no power of two in 8..64, or ``ways``
     none in 1..16, more than ``lanes``, or no divisor of the rank.
     """
@@ -169,14 +178,22 @@ def plan(
         assert lora is not None
         inputs = [made.vector(f"x{k}", width) for k, width in enumerate(lora.widths)]
         last = (1, 1, lora.classes)
+    adapted = list(inputs)
+    if lora:
+        for k, region in enumerate(inputs[1:], 1):
+            if not region.dense:
+                adapted[k] = made.map(f"{region.name}_dense", region.shape)
     hidden = place_hidden(made, len(inputs), lora) if lora else None
     logits = made.map("logits", last)
     for layer, source, target in zip(layers, inputs, [*inputs[1:], logits], strict=False):
         made.layer(layer, source, target)
+    for step, region, dense in zip(tuple(made.steps), inputs[1:], adapted[1:], strict=False):
+        if dense is not region:
+            made.repeat(step, dense)
     base = (0, len(made.steps))
     adapters = None
     if hidden and lora:
-        adapters = place_adapters(made, tuple(inputs), hidden, logits, lora)
+        adapters = place_adapters(made, tuple(adapted), hidden, logits, lora)
     return Plan(
         lanes=lanes,
         ways=ways,

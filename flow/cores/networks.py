@@ -8,7 +8,7 @@ from typing import Any
 
 from seedbed.spec.network import Layer, NetworkConfig
 
-__all__ = ["read", "read_toml", "toml"]
+__all__ = ["network", "read", "read_toml", "toml"]
 
 #: Keys of a layer in a file; ``inputs`` follow from the layer before.
 _KEYS = tuple(f.name for f in fields(Layer) if f.name != "inputs")
@@ -35,7 +35,11 @@ def read(path: Path) -> NetworkConfig:
     :class:`~seedbed.spec.network.Layer`, with its parameters by name. ``inputs`` of a layer are the
     output of the layer before. Raises ``ValueError`` with the file's name, and the layer's.
     """
-    table = read_toml(path)
+    return network(read_toml(path), path)
+
+
+def network(table: dict[str, Any], path: Path) -> NetworkConfig:
+    """Return the network of the content of a file, as :func:`read`."""
     if unknown := [name for name in table if name not in ("input", "layer")]:
         raise ValueError(f"{path}: a network has 'input' and 'layer', not {unknown[0]!r}")
     given = table.get("layer")

@@ -186,7 +186,7 @@ def _engine(core: str, network: NetworkConfig, formats: Formats, lanes: int) -> 
     if core == "conv_engine":
         return ConvEngineConfig(**common).engine
     config = InstantFtConfig(**common)
-    # It refuses maps that it cannot keep.
+    # The cache has limits, too.
     _ = config.forward_cache
     return config.engine
 

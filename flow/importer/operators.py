@@ -13,7 +13,7 @@ import numpy as np
 
 from seedbed.spec.network import Layer, NetworkConfig
 
-__all__ = ["FOLDED", "OPERATORS", "Chain", "Node", "Operator", "supported"]
+__all__ = ["FOLDED", "OPERATORS", "Chain", "Node", "Operator", "normalized", "supported"]
 
 #: Operators of constants alone, which are computed at the import.
 FOLDED = (
@@ -288,6 +288,19 @@ def _add(chain: Chain, node: Node) -> None:
         ) from None
 
 
+def normalized(
+    weight: np.ndarray, bias: np.ndarray | None, parts: Sequence[np.ndarray], epsilon: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return weights and bias of a layer with the batch normalization of its sums.
+
+    ``parts`` are scale, bias, mean and variance, float64.
+    """
+    scale, shift, mean, variance = parts
+    factor = scale / np.sqrt(variance + epsilon)
+    before = 0 if bias is None else bias
+    return weight * factor[:, None], (before - mean) * factor + shift
+
+
 def _normalization(chain: Chain, node: Node) -> None:
     draft = chain.open(node)
     node.require("training_mode", 0, 0)
@@ -295,11 +308,8 @@ def _normalization(chain: Chain, node: Node) -> None:
     parts = [node.constant(k, name).astype(np.float64) for k, name in enumerate(names, 1)]
     if any(part.shape != (len(draft.weight),) for part in parts):
         raise node.refuse("has other channels", f"one number for each of {len(draft.weight)}")
-    scale, bias, mean, variance = parts
-    factor = scale / np.sqrt(variance + node.get("epsilon", 1e-5))
-    before = 0 if draft.bias is None else draft.bias
-    draft.weight = draft.weight * factor[:, None]
-    draft.bias = (before - mean) * factor + bias
+    epsilon = node.get("epsilon", 1e-5)
+    draft.weight, draft.bias = normalized(draft.weight, draft.bias, parts, epsilon)
     chain.notes.append(f"{node.label} is folded into {draft.name}")
 
 

@@ -38,7 +38,8 @@ class LayerWriter(wiring.Component):
     busy : Out(1)
         Whether steps are left.
     saturated : Out
-        How many numbers did not fit their format, in that cycle.
+        How many numbers did not fit their format, in that cycle. Outputs that a step repeats are
+        not counted again.
     o : Out(stream of struct)
         Outputs of the plan's step ``output``; they must be taken before the next program that has
         this step. See :func:`~seedbed.hw.engine.output_queue.outputs_layout`.
@@ -56,6 +57,7 @@ class LayerWriter(wiring.Component):
 
     def __init__(self, config: EngineConfig):
         self.config = config
+        self._repeats = any(step.repeats for step in config.plan.steps)
         super().__init__(writer_members(config))
 
     def elaborate(self, platform):
@@ -105,6 +107,8 @@ class LayerWriter(wiring.Component):
             "trainable": [s.trainable for s in steps],
             "is_output": [s is plan.output for s in steps],
         }
+        if self._repeats:
+            marks["repeats"] = [s.repeats for s in steps]
         facts: dict[str, ShapeLike] = dict.fromkeys(
             ("square_first", "square_last", "step_last", *marks), 1
         )
@@ -140,10 +144,11 @@ class LayerWriter(wiring.Component):
         if len(config.output_forms) > 1:
             m.d.comb += requantize.form.eq(frame.gradient)
         after = FixedRequantize.latency
+        counts = fires[0] & ~frame.repeats if self._repeats else fires[0]
         m.d.comb += [
             *(to.eq(total) for to, total in zip(requantize.i, self.i.payload.sums, strict=True)),
             *(
-                counted.eq(fires[0] & (way < frame.count))
+                counted.eq(counts & (way < frame.count))
                 for way, counted in enumerate(requantize.counted)
             ),
             pool.valid.eq(fires[after]),

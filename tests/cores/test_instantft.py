@@ -33,6 +33,15 @@ MAPS = NetworkConfig(
     )
 )
 STRIDED = strided(1, 2, 3, 3)
+#: Maps that are stored twice: with padding for the next layer, and densely for the cache.
+PADDED = NetworkConfig(
+    (
+        Layer(name="a", kind="conv", inputs=(1, 5, 5), outputs=3, kernel=3, padding=1),
+        Layer(name="b", kind="conv", inputs=(3, 5, 5), outputs=4, kernel=3, padding=1, stride=2),
+        Layer(name="c", kind="conv", inputs=(4, 3, 3), outputs=2, kernel=3, padding=1, pool=2),
+        Layer(name="d", kind="dense", inputs=(2, 1, 1), outputs=3, relu=False),
+    )
+)
 CONFIGS = [
     InstantFtConfig(network=MICRO, lanes=16, ways=2, rank=2, entries=3, block=32),
     InstantFtConfig(network=MICRO, lanes=8, ways=1, rank=1, entries=3, **WIDE),
@@ -41,6 +50,8 @@ CONFIGS = [
     InstantFtConfig(network=MICRO, lanes=32, ways=2, rank=2, entries=3, beat_bits=64),
     InstantFtConfig(network=MICRO, lanes=8, ways=2, rank=2, entries=3, beat_bits=32),
     InstantFtConfig(network=STRIDED, lanes=8, ways=2, rank=2, entries=3),
+    InstantFtConfig(network=PADDED, lanes=8, ways=2, rank=2, entries=3),
+    InstantFtConfig(network=PADDED, lanes=32, ways=2, rank=2, entries=3),
 ]
 RATE = 80000
 
@@ -132,8 +143,12 @@ NARROW = {
 }  # fmt: skip
 
 
-def test_saturates_as_the_model_does(monkeypatch):
-    """Both ends of every format are reached, and as many numbers are counted."""
+@pytest.mark.parametrize("network", [MICRO, PADDED], ids=["dense", "padded"])
+def test_saturates_as_the_model_does(monkeypatch, network):
+    """Both ends of every format are reached, and as many numbers are counted.
+
+    A map that is stored twice is counted once.
+    """
     ends = set()
     fit = Saturations.saturate
 
@@ -143,7 +158,7 @@ def test_saturates_as_the_model_does(monkeypatch):
         return fit(self, numbers, form)
 
     monkeypatch.setattr(Saturations, "saturate", watched)
-    config = InstantFtConfig(network=MICRO, lanes=8, ways=2, rank=2, entries=4, **NARROW)
+    config = InstantFtConfig(network=network, lanes=8, ways=2, rank=2, entries=4, **NARROW)
     script = session(config, seed=4, gain=6.0)
     rng, form = script.rng, config.adapters
     lora = script.model.lora

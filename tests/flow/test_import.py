@@ -15,6 +15,7 @@ from safetensors.numpy import load, load_file, save_file
 
 from seedbed.flow.cores import networks, registry, settings
 from seedbed.flow.importer import figures, onnx_file, onnx_output, state_dict
+from seedbed.flow.importer import imported as imports
 from seedbed.flow.importer.images import Images, read_sets
 from seedbed.flow.importer.operators import FOLDED, OPERATORS
 from seedbed.golden import network as floating
@@ -673,6 +674,86 @@ def test_a_state_dict(imported, tmp_path, called):
     both = [load_file(each / "weights.safetensors") for each in (first, second)]
     assert both[0].keys() == both[1].keys()
     assert all((both[1][name] == value).all() for name, value in both[0].items())
+
+
+NORMALIZED = """\
+input = [2, 5, 4]
+
+[[layer]]
+name = "0"
+kind = "conv"
+outputs = 4
+kernel = 3
+bias = false
+normalization = "1"
+epsilon = 1e-3
+
+[[layer]]
+name = "4"
+kind = "dense"
+outputs = 3
+relu = false
+normalization = "5"
+"""
+
+
+def normalized_state(tmp_path):
+    """Write a module's state dict and its network; return the tensors."""
+    rng = np.random.default_rng(5)
+    shapes = {
+        "0.weight": (4, 2, 3, 3), "4.weight": (3, 24), "4.bias": (3,),
+        **{f"1.{part}": (4,) for part in ("weight", "bias", "running_mean")},
+        "5.running_mean": (3,),
+    }  # fmt: skip
+    tensors = {name: rng.standard_normal(shape) for name, shape in shapes.items()}
+    tensors |= {"1.running_var": rng.random(4), "5.running_var": rng.random(3)}
+    tensors |= {f"{k}.num_batches_tracked": np.array(9) for k in (1, 5)}
+    (tmp_path / "own.toml").write_text(NORMALIZED)
+    save_file(tensors, tmp_path / "s.safetensors")
+    return tensors
+
+
+def test_batch_normalization_of_a_state_dict_is_folded(tmp_path, called):
+    """With and without scale and bias of its own; of a layer without and with a bias.
+
+    Tolerance: weights are float32.
+    """
+    t = normalized_state(tmp_path)
+    status, out, err = called(["import", "s.safetensors", "--network", "own.toml"], tmp_path)
+    assert (status, err.count("error")) == (0, 0)
+    assert "1 is folded into 0" in out
+    _, model = imports.read(tmp_path / "build/import")
+    assert all(layer.bias for layer in model.network.layers)
+    x = np.random.default_rng(6).standard_normal((7, 2, 5, 4))
+    assert x.shape[1:] == model.network.layers[0].inputs
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
+    y = np.einsum("ncyxij,ocij->noyx", windows, t["0.weight"])
+    y = y - t["1.running_mean"][:, None, None]
+    y = y / np.sqrt(t["1.running_var"] + 1e-3)[:, None, None]
+    y = np.maximum(y * t["1.weight"][:, None, None] + t["1.bias"][:, None, None], 0)
+    y = y.reshape(7, -1) @ t["4.weight"].T + t["4.bias"]
+    y = (y - t["5.running_mean"]) / np.sqrt(t["5.running_var"] + 1e-5)
+    z = floating.logits(model.network, model.parameters, x.astype(np.float32))
+    np.testing.assert_allclose(z, y, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (('normalization = "5"', ""), 'give the layer before it normalization = "5"'),
+        (('"5"', '"6"'), "has no tensor '6.running_mean', which own.toml asks for"),
+        (('"5"', "5"), "normalization must be the name of a module, not 5"),
+        (('"5"', '"1"'), "two layers have the normalization '1'; it is of one"),
+        (("1e-3", "-1"), "epsilon must be a number, 0 or more, not -1"),
+        (('normalization = "1"', ""), "0: a layer has no 'epsilon'"),
+    ],
+)
+def test_a_batch_normalization_that_does_not_fit_is_refused(change, sentence, tmp_path, called):
+    normalized_state(tmp_path)
+    (tmp_path / "own.toml").write_text(NORMALIZED.replace(*change))
+    status, out, err = called(["import", "s.safetensors", "--network", "own.toml"], tmp_path)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert sentence in err
 
 
 @pytest.mark.parametrize(
