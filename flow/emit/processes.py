@@ -216,8 +216,9 @@ def registers(module: Module) -> None:
         if isinstance(item, Always) and item.clock:
             item.body = _at(item.body, moved)
             # Yosys attaches the attribute to the wire, and merges equal flip-flops without it.
-            kept = {a for e in targets(item) for a in module.signals[e.text].attributes}
-            item.attributes += tuple(sorted(a for a in kept if a.startswith("(* keep ")))
+            signs = {a for e in targets(item) for a in module.signals[e.text].attributes}
+            kept = {a for a in signs if a.startswith("(* keep ")}
+            item.attributes = tuple(sorted({*item.attributes, *kept}))
     for item in module.items:
         if isinstance(item, Always) and id(item) not in gone:
             item.body = _at(item.body, moved)
@@ -234,31 +235,32 @@ def simplify(module: Module) -> None:
 def join(module: Module) -> None:
     """Join processes of registers with the same conditions."""
     found: list[Item] = []
-    last: dict[object, Always] = {}
+    last: dict[object, tuple[object, Always]] = {}
     for item in module.items:
         if isinstance(item, Always):
             if not item.body:
                 continue
-            key = _key(module, item)
-            other = last.get(key)
-            if item.clock and other and len(targets(other)) < _ASSIGNMENTS:
+            conditions = tuple(_condition(s) for s in item.body if not isinstance(s, Set))
+            key = _key(module, item) or (item.attributes, conditions)
+            before, other = last.get((item.clock, key), (None, None))
+            if other and before == conditions and len(targets(other)) < _ASSIGNMENTS:
                 other.body = _joined(other.body, item.body)
                 continue
-            last[key] = item
+            if item.clock:
+                last[item.clock, key] = conditions, item
         found.append(item)
     module.items = found
 
 
 def _key(module: Module, item: Always) -> object:
-    """Return what processes that can be one have in common.
+    """Return the memory that a process writes, or the process itself if it reads one.
 
-    Tools know a memory by its processes: a port has one, or one with the ports of equal enables.
+    Tools know a memory by its processes: a port has one, or one with the ports of equal enables
+    that follow one another. Of two ports that write a word, the later one wins.
     """
-    conditions = tuple(_condition(s) for s in item.body if not isinstance(s, Set))
-    memories = {e.text for v in (*values(item), *targets(item)) for e in names(v)}
-    memories = {name for name in memories if module.signals[name].depth}
-    reads = any(e.op == "word" for v in values(item) for e in names(v))
-    return id(item) if reads else (item.clock, item.attributes, conditions, *sorted(memories))
+    if any(e.op == "word" for v in values(item) for e in names(v)):
+        return id(item)
+    return next((e.text for e in targets(item) if module.signals[e.text].depth), None)
 
 
 def _condition(s: Statement) -> object:

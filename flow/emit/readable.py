@@ -63,6 +63,7 @@ class _Passes:
 
     def run(self) -> None:
         simplify(self.module)
+        registers(self.module)
         multiplexers(self.module)
         self.join_parts()
         self.take_names()

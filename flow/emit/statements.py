@@ -22,6 +22,9 @@ _INSTANCE = re.compile(r"(\w+) (\w+) \(")
 _PIN = re.compile(r"\.(\w+)\((.*)\),?")
 #: A register that Yosys adds to a module, initialised to 0: every ``always @*`` reads it.
 _TRIGGER = re.compile(r"_dump_module_\d+_")
+#: Signals of divisions that are rounded down.
+_VALUE = re.compile(r"(wire (?:\[\d+:0\] )?)(\w+) = (.*);")
+_WIRES = re.compile(r"(wire (?:\[\d+:0\] )?)(\w+(?:, \w+)+);")
 _LINE = re.compile(r"(end)? ?(else)? ?(.*?)? ?(begin)?")
 _COLUMNS = 100
 #: Most lines in a block of initial values: Yosys's run time for memory contents grows with the
@@ -251,6 +254,12 @@ class _Reader:
 def _split(body: str) -> Iterator[str]:
     """Yield the lines of a body, with ``begin`` and ``else`` on lines of their own."""
     for line in map(str.strip, body.splitlines()):
+        if found := _WIRES.fullmatch(line):
+            yield from (f"{found[1]}{name};" for name in found[2].split(", "))
+            continue
+        if found := _VALUE.fullmatch(line):
+            yield from (f"{found[1]}{found[2]};", f"assign {found[2]} = {found[3]};")
+            continue
         found = _LINE.fullmatch(line.removesuffix(" begin end"))
         if line.endswith((" begin", " begin end")) or line.startswith("end else"):
             assert found is not None
