@@ -166,9 +166,10 @@ def exact(e: Expr, width: int) -> Expr:
         e = replace(e, args=tuple(_unsigned(arg) for arg in e.args))
     if e.op in _COMPARISONS:
         longest = max(arg.width for arg in e.args)
-        if not any(arg.signed for arg in e.args):
-            args = tuple(_extended(arg, longest) or arg for arg in e.args)
-            e = replace(e, args=args)
+        known = [_extended(arg, longest) for arg in e.args]
+        if all(arg.signed for arg in e.args):
+            known = [arg and Expr("$signed", (arg,), width=longest, signed=True) for arg in known]
+        e = replace(e, args=tuple(new or old for new, old in zip(known, e.args, strict=True)))
     elif e.op == "u!" and e.args[0].width > 1:
         e = Expr("==", (e.args[0], const(e.args[0].width, 0)))
     elif e.op in ("u~", "u-", "?", "<<", ">>", "+", "-", "*", *_BITWISE):
