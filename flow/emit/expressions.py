@@ -195,6 +195,8 @@ def mapped(e: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     args = [mapped(arg, change) for arg in e.args]
     if all(new is old for new, old in zip(args, e.args, strict=True)):
         return e
+    if e.op == args[0].op == "u~":
+        return args[0].args[0]
     return concat(args) if e.op == "concat" else replace(e, args=tuple(args))
 
 
@@ -364,8 +366,10 @@ def show(e: Expr) -> str:
             last = show(no) if no.op == "?" else _operand(no)
             return f"{_operand(condition)} ? {_operand(yes)} : {last}"
     if e.op[0] == "u":
+        # "^~" is another operator.
         inner = e.args[0]
-        return f"{e.op[1:]}{_operand(inner)}"
+        text = f"({show(inner)})" if inner.op == "u~" else _operand(inner)
+        return f"{e.op[1:]}{text}"
     left, right = e.args
     # a & b & c is (a & b) & c.
     first = show(left) if left.op == e.op and e.op in ("+", *_BITWISE) else _operand(left)
