@@ -166,10 +166,14 @@ def exact(e: Expr, width: int) -> Expr:
         e = replace(e, args=tuple(_unsigned(arg) for arg in e.args))
     if e.op in _COMPARISONS:
         longest = max(arg.width for arg in e.args)
-        known = [_extended(arg, longest) for arg in e.args]
-        if all(arg.signed for arg in e.args):
-            known = [arg and Expr("$signed", (arg,), width=longest, signed=True) for arg in known]
-        e = replace(e, args=tuple(new or old for new, old in zip(known, e.args, strict=True)))
+        signed = all(arg.signed for arg in e.args)
+        operands: list[Expr] = []
+        for arg in e.args:
+            longer = _extended(arg, longest)
+            if longer and signed:
+                longer = Expr("$signed", (longer,), width=longest, signed=True)
+            operands.append(longer or arg)
+        e = replace(e, args=tuple(operands))
     elif e.op == "u!" and e.args[0].width > 1:
         e = Expr("==", (e.args[0], const(e.args[0].width, 0)))
     elif e.op in ("u~", "u-", "?", "<<", ">>", "+", "-", "*", *_BITWISE):
@@ -177,9 +181,8 @@ def exact(e: Expr, width: int) -> Expr:
         shift = e.op == ">>" and (e.signed or e.args[0].width > width)
         first = 1 if e.op == "?" else 0
         stop = 1 if e.op in ("<<", ">>") else len(e.args)
-        operands = [_extended(arg, width) for arg in e.args[first:stop]]
-        known = [arg for arg in operands if arg]
-        if product or shift or len(known) < len(operands):
+        known = [new for arg in e.args[first:stop] if (new := _extended(arg, width))]
+        if product or shift or len(known) < stop - first:
             return replace(e, bound=True)
         args = (*e.args[:first], *known, *e.args[stop:])
         return replace(e, args=args, width=width, signed=False)

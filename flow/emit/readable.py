@@ -191,7 +191,8 @@ class _Passes:
         read: dict[str, int] = {}
         for e in self.references():
             if e.text in self.drivers and _is_temporary(e.text):
-                read[e.text] = max(read.get(e.text, 0), e.low + e.width)
+                whole = self.module.signals[e.text].width if e.op == "part" else 0
+                read[e.text] = max(read.get(e.text, 0), e.low + e.width, whole)
         narrow = {}
         for name, width in read.items():
             if width < self.module.signals[name].width:

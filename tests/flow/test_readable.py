@@ -123,6 +123,7 @@ class Operators(Component):
         sums += [a == b, p == q, p == a, a < b, p < q, p > a, p <= q, a >= b, a != b]
         sums += [a.any(), p.all(), b.xor(), a.bool(), ~(a == b), abs(p), a.bit_select(b, 2)]
         sums += [a // 3, a % 3, p // 3, p % 3, p * 3 + q * 5, a + b + c, (a + b)[:5], (p + q)[1:4]]
+        sums += [(a + b + c).bit_select(b, 2), (a - b).word_select(c, 3)]
         # As parts, as operands of wider and of narrower operators, and as conditions.
         nested = [part + p for part in sums] + [(part ^ b)[:3] for part in sums]
         count = Signal(4, init=5)
