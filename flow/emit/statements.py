@@ -296,8 +296,14 @@ def _declared(signal: Signal) -> tuple[tuple[str, ...], str, str]:
     return signal.attributes, f"{' '.join(words)} ", name
 
 
+def _order(signal: Signal) -> tuple[object, ...]:
+    name = re.sub(r"\d+", lambda number: number[0].zfill(9), signal.name)
+    return signal.depth > 0, signal.kind, signal.attributes, signal.width, name
+
+
 def _declarations(module: Module, grouped: bool) -> Iterator[str]:
-    found = [_declared(signal) for signal in module.signals.values() if not signal.direction]
+    signals = [signal for signal in module.signals.values() if not signal.direction]
+    found = list(map(_declared, sorted(signals, key=_order)))
     numbered = enumerate(found)
     for key, group in groupby(numbered, lambda pair: (pair[1][:2], not grouped and pair[0])):
         (attributes, head), _ = key
