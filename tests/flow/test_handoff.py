@@ -190,7 +190,8 @@ def test_signals_name_their_source_lines(tmp_path, kept):
     assert str(ROOT) not in text
     without = re.sub(r"  // seedbed/hw/[\w/]+\.py:\d+$", "", text, flags=re.MULTILINE)
     # Without comments, one line declares several signals.
-    declaration = re.compile(r"^  (?:wire|reg) .*\n(?:    .*;\n)*", re.MULTILINE)
+    signals = r"^(?:  \(\*.*\*\)\n)?  (?:wire|reg) .*\n(?:    .*[,;]\n)*"
+    declaration = re.compile(signals, re.MULTILINE)
     assert declaration.sub("", without) == declaration.sub("", bare)
 
 
