@@ -28,10 +28,11 @@ __all__ = ["emit", "write", "write_packed"]
 _EMIT_MODULES = tuple(
     f"seedbed.{name}"
     for name in (
-        "flow.emit.convert", "flow.emit.deduplicate", "flow.emit.identifiers",
-        "flow.emit.module_header", "flow.emit.names", "flow.emit.port_docs",
-        "flow.emit.postprocess", "flow.emit.source_lines", "flow.emit.split_fields",
-        "flow.cores.settings", "sim.ports",
+        "flow.emit.convert", "flow.emit.deduplicate", "flow.emit.expressions",
+        "flow.emit.identifiers", "flow.emit.module_header", "flow.emit.names",
+        "flow.emit.port_docs", "flow.emit.postprocess", "flow.emit.processes",
+        "flow.emit.readable", "flow.emit.source_lines", "flow.emit.split_fields",
+        "flow.emit.statements", "flow.cores.settings", "sim.ports",
     )
 )  # fmt: skip
 
@@ -62,7 +63,9 @@ def emit(core: Core, params: Mapping[str, Any], *, name: str = "", sources: bool
     # The first line, by Yosys, names folders of the machine on which Yosys was built.
     _, _, modules = converted.partition("\n")
     comments = port_docs.comments(type(component), signature)
-    result = module_header.declare(postprocess(modules), top, ports(signature), comments)
+    # With sources, each declaration has its own comment.
+    modules = postprocess(modules, grouped=not sources)
+    result = module_header.declare(modules, top, ports(signature), comments)
     if sources:
         result = source_lines.annotate(result, source_lines.positions(text))
     return _file_header(core, params, top, config, component) + _without_timescale(result)
