@@ -21,7 +21,7 @@ from seedbed.sim import tools
 __all__ = ["Bitstream", "RoutingFailed", "TimingMissed", "build", "load", "prepare", "styles"]
 
 #: Marks the registers whose signals are marked: yosys merges copies of a register unless their
-#: cells are to be kept. In emitted Verilog, :mod:`seedbed.flow.emit.processes` marks them.
+#: cells are to be kept. In emitted Verilog, :mod:`seedbed.flow.emit.postprocess` marks them.
 KEEP = "setattr -set keep 1 a:keep %ci1:+[Q] t:*dff* %i; "
 #: A routing is given up after so many times the duration of the placement, see :class:`Job`.
 PATIENCE = 4

@@ -8,39 +8,24 @@ an assignment of its width.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-__all__ = [
-    "Expr",
-    "bits",
-    "concat",
-    "const",
-    "exact",
-    "mapped",
-    "names",
-    "parse",
-    "renamed",
-    "show",
-]
+__all__ = ["Expr", "bits", "concat", "const", "exact", "mapped", "names", "parse", "show"]
 
-TOKEN = re.compile(
-    r"\s*(\d*'s?[bdh][0-9a-fA-Fxz?]+|[\w$]+|<<<|>>>|===|!==|<<|>>|<=|>=|==|!=|&&|\|\||\+:|\*\*|.)",
-    re.DOTALL,
+_TOKEN = re.compile(
+    r"\s*(\d*'s?[bdh][0-9a-fA-Fxz?]+|[\w$]+|>>>|<<|>>|<=|>=|==|!=|\+:|.)", re.DOTALL
 )
-_LEVELS: tuple[tuple[str, ...], ...] = (
-    ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", "<=", ">", ">="),
-    ("<<", ">>", ">>>"), ("+", "-"), ("*", "/", "%"),
-)  # fmt: skip
-_LEVEL = {op: level for level, ops in enumerate(_LEVELS) for op in ops}
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+_NAMED = ("name", "slice", "word", "part")
 _ONE_BIT = ("!", "&", "|", "^")
 _SHIFTS = ("<<", ">>", ">>>")
 #: Of these, the low bits of the result depend on the low bits of the operands only.
 _LOW = ("+", "-", "*")
 #: Of these, each bit of the result depends on that bit of the operands only.
 _BITWISE = ("&", "|", "^")
+_OPERATORS = (*_COMPARISONS, *_SHIFTS, *_LOW, *_BITWISE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +34,7 @@ class Expr:
 
     The operators are those of Verilog, a unary one with a ``u`` before it, and ``name``, ``const``,
     ``slice`` (bits of the signal ``text`` from ``low``), ``part`` (the same with a variable place),
-    ``word`` (of the memory ``text``), ``bits`` (of a word), ``concat``, ``$signed``, ``$unsigned``.
+    ``word`` (of the memory ``text``), ``bits`` (of a word), ``concat``, ``$signed``.
     """
 
     op: str
@@ -91,11 +76,8 @@ def concat(parts: Iterable[Expr]) -> Expr:
     return found[0] if len(found) == 1 else Expr("concat", tuple(found), width=width)
 
 
-def bits(e: Expr, low: int, width: int, *, inside: bool = True) -> Expr | None:
-    """Return bits of an expression, or None where Verilog has no text for them.
-
-    With ``inside``, they are taken of the operands where that gives the same bits.
-    """
+def bits(e: Expr, low: int, width: int) -> Expr | None:
+    """Return bits of an expression, or None where Verilog has no text for them."""
     if (low, width) == (0, e.width) and not e.bound:
         return e
     value = _value(e)
@@ -104,11 +86,9 @@ def bits(e: Expr, low: int, width: int, *, inside: bool = True) -> Expr | None:
     if value is not None:
         return const(width, value >> low & (1 << width) - 1)
     if e.op == "concat":
-        return _bits_of_parts(e, low, width, inside)
-    if not inside or e.bound:
-        return None
+        return _bits_of_parts(e, low, width)
     args = e.args[1:] if e.op == "?" else e.args
-    if not (e.op in ("u~", "?", *_BITWISE) or (low == 0 and e.op in ("u-", *_LOW))):
+    if e.bound or not (e.op in ("u~", "?", *_BITWISE) or (low == 0 and e.op in ("u-", *_LOW))):
         return None
     taken = [bits(arg, low, width) for arg in args]
     known = [arg for arg in taken if arg]
@@ -117,14 +97,14 @@ def bits(e: Expr, low: int, width: int, *, inside: bool = True) -> Expr | None:
     return replace(e, args=(*e.args[: len(e.args) - len(args)], *known), width=width)
 
 
-def _bits_of_parts(e: Expr, low: int, width: int, inside: bool) -> Expr | None:
+def _bits_of_parts(e: Expr, low: int, width: int) -> Expr | None:
     found: list[Expr] = []
     start = e.width
     for part in e.args:
         start -= part.width
         first, stop = max(low, start), min(low + width, start + part.width)
         if first < stop:
-            taken = bits(part, first - start, stop - first, inside=inside)
+            taken = bits(part, first - start, stop - first)
             if taken is None:
                 return None
             found.append(taken)
@@ -146,10 +126,9 @@ def _extended(e: Expr, width: int) -> Expr | None:
     return concat([const(width - e.width, 0), e])
 
 
-def _is_plain(e: Expr) -> bool:
-    if e.op in ("$signed", "concat"):
-        return all(map(_is_plain, e.args))
-    return e.op in ("name", "slice", "word", "part", "bits") or (e.op == "const" and not e.signed)
+def _values(op: str, args: Sequence[Expr]) -> Sequence[Expr]:
+    """Return the operands that a context widens: no condition, and no distance of a shift."""
+    return args[op == "?" : 1 if op in _SHIFTS else None]
 
 
 def _unsigned(e: Expr) -> Expr:
@@ -158,10 +137,7 @@ def _unsigned(e: Expr) -> Expr:
 
 def exact(e: Expr, width: int) -> Expr:
     """Return an expression whose value, assigned to ``width`` bits, is that of ``e`` there."""
-    if not all(map(_is_plain, e.args)):
-        return replace(e, bound=True)
-    values = e.args[e.op == "?" : 1 if e.op in _SHIFTS else None]
-    if not all(arg.signed for arg in values):
+    if not all(arg.signed for arg in _values(e.op, e.args)):
         # One unsigned operand makes all of them unsigned.
         e = replace(e, args=tuple(_unsigned(arg) for arg in e.args))
     if e.op in _COMPARISONS:
@@ -186,34 +162,25 @@ def exact(e: Expr, width: int) -> Expr:
             return replace(e, bound=True)
         args = (*e.args[:first], *known, *e.args[stop:])
         return replace(e, args=args, width=width, signed=False)
-    elif e.op in (">>>", "/", "%", "$signed"):
+    elif e.op in (">>>", "$signed"):
         return replace(e, bound=True)
     return e if e.width == width and not e.signed else _extended(e, width) or replace(e, bound=True)
 
 
 def mapped(e: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
-    """Return an expression in which ``change`` replaces signals and slices."""
-    if not e.args:
-        return change(e) or e if e.op in ("name", "slice") else e
-    args = [mapped(arg, change) for arg in e.args]
-    if all(new is old for new, old in zip(args, e.args, strict=True)):
-        return e
-    if e.op == args[0].op == "u~":
-        return args[0].args[0]
-    return concat(args) if e.op == "concat" else replace(e, args=tuple(args))
-
-
-def renamed(e: Expr, new: Mapping[str, str]) -> Expr:
-    """Return an expression with other names of signals and memories."""
-    if not e.args and e.text not in new:
-        return e
-    args = tuple(renamed(arg, new) for arg in e.args)
-    return replace(e, text=new.get(e.text, e.text), args=args)
+    """Return an expression in which ``change`` replaces what has a name."""
+    if e.args:
+        args = tuple(mapped(arg, change) for arg in e.args)
+        if e.op == args[0].op == "u~":
+            return args[0].args[0]
+        if any(new is not old for new, old in zip(args, e.args, strict=True)):
+            e = concat(args) if e.op == "concat" else replace(e, args=args)
+    return change(e) or e if e.op in _NAMED else e
 
 
 def names(e: Expr) -> Iterator[Expr]:
     """Yield all signals, slices and memories that an expression reads."""
-    if e.op in ("name", "slice", "word", "part"):
+    if e.op in _NAMED:
         yield e
     for arg in e.args:
         yield from names(arg)
@@ -221,7 +188,7 @@ def names(e: Expr) -> Iterator[Expr]:
 
 class _Parser:
     def __init__(self, text: str, widths: dict[str, int]):
-        self.tokens = [token for token in TOKEN.findall(text) if token.strip()]
+        self.tokens = [token for token in _TOKEN.findall(text) if token.strip()]
         self.widths = widths
         self.at = 0
 
@@ -236,52 +203,36 @@ class _Parser:
         return token
 
     def expression(self) -> Expr:
-        condition = self.binary(0)
-        if self.peek() != "?":
-            return condition
-        self.take()
-        yes = self.expression()
-        self.take(":")
-        no = self.expression()
-        width, signed = max(yes.width, no.width), yes.signed and no.signed
-        return Expr("?", (condition, yes, no), width=width, signed=signed)
-
-    def binary(self, level: int) -> Expr:
-        left = self.unary()
-        while _LEVEL.get(self.peek(), -1) >= level:
-            op = self.take()
-            right = self.binary(_LEVEL[op] + 1)
-            if op in (*_COMPARISONS, "&&", "||"):
-                left = Expr(op, (left, right))
-            elif op in _SHIFTS:
-                left = Expr(op, (left, right), width=left.width, signed=left.signed)
-            else:
-                width, signed = max(left.width, right.width), left.signed and right.signed
-                left = Expr(op, (left, right), width=width, signed=signed)
-        return left
-
-    def unary(self) -> Expr:
+        """Return an operand, or one operator with its operands: Yosys writes no others."""
         if self.peek() in ("~", "-", "!", "&", "|", "^"):
             op = self.take()
-            arg = self.unary()
-            if op in _ONE_BIT:
-                return Expr(f"u{op}", (arg,))
-            return Expr(f"u{op}", (arg,), width=arg.width, signed=arg.signed)
-        return self.primary()
+            arg = self.operand()
+            size = {} if op in _ONE_BIT else {"width": arg.width, "signed": arg.signed}
+            return Expr(f"u{op}", (arg,), **size)
+        args = [self.operand()]
+        op = self.peek()
+        if op != "?" and op not in _OPERATORS:
+            return args[0]
+        self.take()
+        args.append(self.operand())
+        if op == "?":
+            self.take(":")
+            args.append(self.operand())
+        if op in _COMPARISONS:
+            return Expr(op, tuple(args))
+        values = _values(op, args)
+        width, signed = max(arg.width for arg in values), all(arg.signed for arg in values)
+        return Expr(op, tuple(args), width=width, signed=signed)
 
-    def primary(self) -> Expr:
+    def operand(self) -> Expr:
         token = self.take()
-        if token == "(":
-            inner = self.expression()
-            self.take(")")
-            return inner
         if token == "{":
             return self.concatenation()
-        if token in ("$signed", "$unsigned"):
+        if token == "$signed":
             self.take("(")
-            arg = self.expression()
+            arg = self.operand()
             self.take(")")
-            return Expr(token, (arg,), width=arg.width, signed=token == "$signed")
+            return Expr(token, (arg,), width=arg.width, signed=True)
         if "'" in token or token.isdigit():
             size = token.partition("'")[0]
             width = int(size) if size and "'" in token else 32
@@ -300,14 +251,14 @@ class _Parser:
             parts = [self.concatenation()] * count
             self.take("}")
             return concat(parts)
-        parts = [self.expression()]
+        parts = [self.operand()]
         while self.take() == ",":
-            parts.append(self.expression())
+            parts.append(self.operand())
         return concat(parts)
 
     def selected(self, name: str, width: int) -> Expr:
         self.take("[")
-        index = self.expression()
+        index = self.operand()
         token = self.take()
         if token == ":":
             low = int(self.take())
@@ -362,8 +313,8 @@ def show(e: Expr) -> str:
         case "concat":
             parts = list(_repeated(e.args))
             return parts[0] if len(parts) == 1 else f"{{{', '.join(parts)}}}"
-        case "$signed" | "$unsigned":
-            return f"{e.op}({show(e.args[0])})"
+        case "$signed":
+            return f"$signed({show(e.args[0])})"
         case "?":
             condition, yes, no = e.args
             last = show(no) if no.op == "?" else _operand(no)
@@ -381,7 +332,7 @@ def show(e: Expr) -> str:
 
 def _operand(e: Expr) -> str:
     """Return the text of an operand, in parentheses if it is an operator other than ``~``."""
-    is_operator = e.op in _LEVEL or e.op == "?" or (e.op[0] == "u" and e.op != "u~")
+    is_operator = e.op in _OPERATORS or e.op == "?" or (e.op[0] == "u" and e.op != "u~")
     return f"({show(e)})" if is_operator else show(e)
 
 

@@ -43,7 +43,7 @@ SHOWN = "  assign o = p, q = 0, s = 0;\n"
 BOTH = "  assign o = p, q = r, s = 0;\n"
 MARKED = "a register that is marked"
 KEEP = "(* keep *) reg signed [4:0]"
-#: :mod:`seedbed.flow.emit.processes` marks one `always` of a register: here, it has several.
+#: :mod:`seedbed.flow.emit.postprocess` marks one `always` of a register: here, it has several.
 MARK = "setattr -set keep 1 a:keep %ci1:+[Q] t:*dff* %i\n"
 ALL = "INPUTA INPUTB OUTPUT"
 #: By name: what is done in a cycle, what is shown, what the multipliers take in, and how many
