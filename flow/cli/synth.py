@@ -66,7 +66,7 @@ def synthesize(
     if constraints:
         _require_placed(fpga, seeds)
         require_outputs(*(constraints / name for name in placement_files.NAMES), force=force)
-    path = verilog.write(found, params, build / "verilog", kept=build / "cache")
+    path = verilog.write(found, params, build / "verilog", plain=True, kept=build / "cache")
     with status(err, f"synthesizing {core} for {target}") as update, os_error_path(build):
         counts = synth.synthesize(path, core, target=target, build=build / "synth")
         fmax = None

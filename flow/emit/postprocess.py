@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from itertools import groupby
 
-__all__ = ["BLOCK", "postprocess"]
+__all__ = ["BLOCK", "START", "WAKE", "name_next_values", "postprocess"]
 
 _MODULE = re.compile(r"^module .*?^endmodule\n", re.MULTILINE | re.DOTALL)
 
@@ -13,8 +13,9 @@ _TRIGGER = re.compile(r"\\\$auto\$verilog_backend\.cc:\d+:dump_module\$\d+ ")
 _TRIGGER_DECLARATION = re.compile(rf"^  reg {_TRIGGER.pattern} = 0;\n", re.MULTILINE)
 #: Assignment of part of a signal whose other bits are assigned in separate ``always`` blocks.
 _PART = re.compile(r"^  always @\*\n    (\S.* = .*;)\n", re.MULTILINE)
-_WAKE = "if (_starts_) begin end"
-_START_SIGNAL = """\
+#: These make ``always @*`` run at time 0: the first statement of each, and a signal that it reads.
+WAKE = "if (_starts_) begin end"
+START = """\
   reg _starts_;
   // verilator lint_off INITIALDLY
   initial _starts_ <= 1'b0;
@@ -45,8 +46,7 @@ BLOCK = 1024
 def postprocess(text: str) -> str:
     """Return the Verilog that Yosys wrote, in a form that all supported tools read alike."""
     steps: tuple[Callable[[str], str], ...] = (
-        _run_at_time_zero, _mark_kept_registers, _unescape, _name_next_values, _join_writes,
-        _split_initial,
+        _run_at_time_zero, _mark_kept_registers, _unescape, _join_writes, _split_initial,
     )  # fmt: skip
 
     def module(found: re.Match[str]) -> str:
@@ -66,11 +66,11 @@ def _run_at_time_zero(module: str) -> str:
     nonblocking assignment follows the wait, whatever the order of the processes.
     """
     module = _TRIGGER.sub("_starts_", _TRIGGER_DECLARATION.sub("", module))
-    module = _PART.sub(rf"  always @* begin\n    {_WAKE}\n    \1\n  end\n", module)
-    if _WAKE not in module:
+    module = _PART.sub(rf"  always @* begin\n    {WAKE}\n    \1\n  end\n", module)
+    if WAKE not in module:
         return module
     head, body = module.split(";\n", 1)
-    return f"{head};\n{_START_SIGNAL}{body}"
+    return f"{head};\n{START}{body}"
 
 
 def _mark_kept_registers(module: str) -> str:
@@ -93,20 +93,24 @@ def _unescape(module: str) -> str:
     return _ESCAPED.sub(lambda n: f"{n[1]}_" if n[1] else f"_{n[2]}_{n[3]}_", module)
 
 
-def _name_next_values(module: str) -> str:
-    """Name the next value of a register ``NAME_next``.
+def name_next_values(text: str) -> str:
+    """Name the next value of a register ``NAME_next`` in all modules of a text.
 
     Other temporary signals keep their numbers: Yosys's ``autoname`` would concatenate the
     operators on the path to a named signal into names of a hundred letters and more.
     """
-    used = set(re.findall(r"\w+", module))
-    new = {}
-    for register, value in _NEXT_VALUE.findall(module):
-        name = f"{register}_next"
-        if name not in used and not register.startswith("_"):
-            new[value] = name
-            used.add(name)
-    return re.sub(r"\b_\d+_\b", lambda found: new.get(found[0], found[0]), module)
+
+    def named(module: re.Match[str]) -> str:
+        used = set(re.findall(r"\w+", module[0]))
+        new = {}
+        for register, value in _NEXT_VALUE.findall(module[0]):
+            name = f"{register}_next"
+            if name not in used and not register.startswith("_"):
+                new[value] = name
+                used.add(name)
+        return re.sub(r"\b_\d+_\b", lambda found: new.get(found[0], found[0]), module[0])
+
+    return _MODULE.sub(named, text)
 
 
 def _join_writes(module: str) -> str:

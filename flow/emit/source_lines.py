@@ -12,7 +12,9 @@ __all__ = ["annotate", "positions"]
 
 _SOURCE = re.compile(r'attribute \\src "(.*):(\d+)"')
 _WIRE = re.compile(r"  wire .*\\(\w+)")
-_DECLARED = re.compile(r"  (?:wire|reg) (?:signed )?(?:\[.*?\] )?(\w+)(?: = [^;]*)?;")
+_DECLARED = re.compile(
+    r"  (?:(?:in|out)put )?(?:wire|reg) (?:signed )?(?:\[\S+\] )?(\w+)(?: = \S+)?(?: \[\S+\])?[;,]?"
+)
 _MODULE = re.compile(r"module \\?(\w+)")
 
 #: Path prefixes in comments, by the folders of packages.

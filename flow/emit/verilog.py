@@ -17,7 +17,8 @@ from seedbed.flow.emit.convert import convert
 from seedbed.flow.emit.deduplicate import deduplicate
 from seedbed.flow.emit.identifiers import legalize
 from seedbed.flow.emit.names import require_name
-from seedbed.flow.emit.postprocess import postprocess
+from seedbed.flow.emit.postprocess import name_next_values, postprocess
+from seedbed.flow.emit.readable import readable
 from seedbed.flow.run.cache import code, memo
 from seedbed.flow.run.files import write_atomic
 from seedbed.sim import tools
@@ -28,22 +29,32 @@ __all__ = ["emit", "write", "write_packed"]
 _EMIT_MODULES = tuple(
     f"seedbed.{name}"
     for name in (
-        "flow.emit.convert", "flow.emit.deduplicate", "flow.emit.identifiers",
-        "flow.emit.module_header", "flow.emit.names", "flow.emit.port_docs",
-        "flow.emit.postprocess", "flow.emit.source_lines", "flow.emit.split_fields",
+        "flow.emit.convert", "flow.emit.deduplicate", "flow.emit.expressions",
+        "flow.emit.identifiers", "flow.emit.module_header", "flow.emit.names",
+        "flow.emit.port_docs", "flow.emit.postprocess", "flow.emit.processes",
+        "flow.emit.readable", "flow.emit.reader", "flow.emit.source_lines",
+        "flow.emit.split_fields", "flow.emit.statements", "flow.emit.writer",
         "flow.cores.settings", "sim.ports",
     )
 )  # fmt: skip
 
 
-def emit(core: Core, params: Mapping[str, Any], *, name: str = "", sources: bool = False) -> str:
+def emit(
+    core: Core,
+    params: Mapping[str, Any],
+    *,
+    name: str = "",
+    sources: bool = False,
+    plain: bool = False,
+) -> str:
     """Return the Verilog of ``core`` with the parameters ``params``.
 
     ``name`` is the name of the top module, by default that of the core. It prefixes the names of
     all modules, so that configurations with different names can be in one design. With
-    ``sources``, a comment at each signal names the line of Python that declares it. The text
-    depends only on the arguments and on the versions of seedbed, Amaranth and Yosys; it holds no
-    absolute paths and no dates.
+    ``sources``, a comment at each signal names the line of Python that declares it. With ``plain``,
+    operators are assignments to numbered signals, as Yosys writes them: figures of synthesis are of
+    that text. The text depends only on the arguments and on the versions of seedbed, Amaranth and
+    Yosys; it holds no absolute paths and no dates.
 
     Raises :class:`~seedbed.sim.tools.ToolMissing` without a Yosys, ``ValueError`` for a name that
     :func:`~seedbed.flow.emit.names.require_name` refuses, and the errors of the configuration.
@@ -62,7 +73,12 @@ def emit(core: Core, params: Mapping[str, Any], *, name: str = "", sources: bool
     # The first line, by Yosys, names folders of the machine on which Yosys was built.
     _, _, modules = converted.partition("\n")
     comments = port_docs.comments(type(component), signature)
-    result = module_header.declare(postprocess(modules), top, ports(signature), comments)
+    modules = postprocess(modules)
+    modules = name_next_values(modules) if plain else modules
+    result = module_header.declare(modules, top, ports(signature), comments)
+    if not plain:
+        # With sources, each declaration has its own comment.
+        result = readable(result, grouped=not sources)
     if sources:
         result = source_lines.annotate(result, source_lines.positions(text))
     return _file_header(core, params, top, config, component) + _without_timescale(result)
@@ -113,20 +129,21 @@ def write(
     *,
     name: str = "",
     sources: bool = False,
+    plain: bool = False,
     kept: Path | None = None,
 ) -> Path:
     """Write the text of :func:`emit` to ``folder`` atomically, and return the file's path.
 
     ``kept`` is a folder of cached results: the core is elaborated again only if an input changed.
     """
-    path = folder / f"{name or core.name}.v"
+    path = folder / f"{name or core.name}{'_plain' if plain else ''}.v"
 
     def compute() -> dict[str, str]:
-        return {"text": emit(core, params, name=name, sources=sources)}
+        return {"text": emit(core, params, name=name, sources=sources, plain=plain)}
 
     if kept is None:
         return write_atomic(path, compute()["text"])
-    found = memo(kept, "verilog", _key(core, params, name, sources), compute)
+    found = memo(kept, "verilog", _key(core, params, name, sources, plain), compute)
     return write_atomic(path, found["text"])
 
 
@@ -139,12 +156,14 @@ def write_packed(verilog: Path, core: Core, config: Any) -> Path:
     return write_atomic(verilog.with_name(f"{core.name}_packed.v"), text)
 
 
-def _key(core: Core, params: Mapping[str, Any], name: str, sources: bool) -> dict[str, Any]:
+def _key(
+    core: Core, params: Mapping[str, Any], name: str, sources: bool, plain: bool
+) -> dict[str, Any]:
     """Return everything that the text depends on; of the registry only the core's entry."""
     parts = [code(name) for name in (core.component.__module__, *_EMIT_MODULES)]
     parts.append(Path(__file__).read_text())
     return {
-        "core": [core.name, core.title, name, sources, repr(sorted(params.items()))],
+        "core": [core.name, core.title, name, sources, plain, repr(sorted(params.items()))],
         "code": sha256("".join(parts).encode()).hexdigest(),
         "versions": {
             "seedbed": version("seedbed"),

@@ -110,11 +110,16 @@ def _row(job: Job, verb: str, figures: Mapping[str, Any], *options: str, **rest:
     )
 
 
-def emitted(job: Job) -> Path:
-    """Write the job's Verilog to a folder per configuration, and return its path."""
+def emitted(job: Job, *, plain: bool = False) -> Path:
+    """Write the job's Verilog to a folder per configuration, and return its path.
+
+    Figures of netlists are of the plain text, see :func:`seedbed.flow.emit.verilog.emit`.
+    """
     stem = sha256(repr(sorted(job.params.items())).encode()).hexdigest()[:12]
     folder = job.build / "emitted" / f"{job.core}-{stem}"
-    return verilog.write(registry.find(job.core), job.params, folder, kept=job.build / "cache")
+    return verilog.write(
+        registry.find(job.core), job.params, folder, plain=plain, kept=job.build / "cache"
+    )
 
 
 def _numbers(job: Job) -> int:
@@ -180,7 +185,7 @@ def _cocotb(job: Job) -> Row:
 
 
 def _synthesis(job: Job) -> Row:
-    path = emitted(job)
+    path = emitted(job, plain=True)
     assert job.target is not None
     found = synth.synthesize(path, job.core, target=job.target, build=job.build / "synth")
     figures = {name: found[name] for name in ("lut", "lut_carry", "ff", "bram", "dsp")}
@@ -194,7 +199,7 @@ def _placed(job: Job, figures: Mapping[str, str], *options: str, **how: Any) -> 
     assert job.target is not None
     build = job.build / "synth"
     found = place.place(
-        emitted(job), job.core, target=job.target, seeds=PLACE_SEEDS, build=build, **how
+        emitted(job, plain=True), job.core, target=job.target, seeds=PLACE_SEEDS, build=build, **how
     )
     if found is None:
         return None
@@ -228,7 +233,7 @@ def _measured(job: Job, figures: Mapping[str, Any], **rest: Any) -> Row:
 
 def _activity(job: Job) -> Row:
     found = activity.toggles(
-        emitted(job),
+        emitted(job, plain=True),
         job.core,
         numbers_per_beat=_numbers(job),
         cycles=2000,
@@ -319,7 +324,8 @@ def _job(job: Job) -> Row:
 
 def _mutation(job: Job) -> Row:
     core = registry.find(job.core)
-    found = mutate.run(core, job.params, verilog=emitted(job), build=job.build / "mutate")
+    text = emitted(job, plain=True)
+    found = mutate.run(core, job.params, verilog=text, build=job.build / "mutate")
     return _row(job, "mutate", found["figures"], seeds=[found["seed"]], tools=found["tools"])
 
 

@@ -18,9 +18,9 @@ from seedbed.flow.fpga import synth
 from seedbed.sim.verilog import verilog_bench
 from seedbed.sim.verilog.verilate import WAIVERS, lint
 
-#: Direction, sign, highest bit and name of a port in a module's head; and what it means.
+#: Direction, sign, highest bit and name of a port in a module's head.
 PORT = re.compile(
-    r"^  (input|output) (?:wire|reg) (signed )?(?:\[(\d+):0\] )?(\w+)(?: = \S+)?,?  // (.*)$",
+    r"^  (input|output) (?:wire|reg) (signed )?(?:\[(\d+):0\] )?(\w+)(?: = \S+)?,?(?:  // .*)?$",
     re.MULTILINE,
 )
 
@@ -35,7 +35,7 @@ MAY_BE_UNUSED = {"scale_lut": {"i_payload"}}
 def declared(text):
     """Direction, sign, width and name of every port of a module's head."""
     found = PORT.findall(text)
-    return [(way, bool(sign), int(msb or 0) + 1, name) for way, sign, msb, name, _ in found]
+    return [(way, bool(sign), int(msb or 0) + 1, name) for way, sign, msb, name in found]
 
 
 def test_ports_paths_and_lint(configured, tmp_path, kept, ports_of):

@@ -65,6 +65,11 @@ def test_verilog_examples_fit_the_core(page, tmp_path, ports_of):
         assert list(filter(wrong.search, lint(path, top, waivers=None))) == []
 
 
+@pytest.mark.parametrize("name", CORES)
+def test_every_data_sheet_names_the_lines_of_python(name):
+    assert "`--sources`" in (ROOT / f"docs/cores/{name}.md").read_text()
+
+
 def anchors(page):
     """Return what a link into a page may name after its ``#``, as GitHub and the site have it."""
     found = re.findall(

@@ -1,0 +1,260 @@
+"""Passes over the statements of a module that make expressions of temporaries.
+
+Yosys writes each operator as an assignment to a signal ``_123_``. These passes put a temporary into
+the expression that uses it, name those that are left after what they are of, and join processes.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from seedbed.flow.emit.expressions import Expr, bits, mapped, names
+from seedbed.flow.emit.names import RESERVED
+from seedbed.flow.emit.processes import join, registers
+from seedbed.flow.emit.reader import MODULE, outputs, read
+from seedbed.flow.emit.statements import (
+    Always,
+    Instance,
+    Item,
+    Module,
+    Set,
+    rewritten,
+    targets,
+    values,
+)  # fmt: skip
+from seedbed.flow.emit.writer import write
+
+__all__ = ["readable"]
+
+#: A signal that Yosys or :func:`~seedbed.flow.emit.identifiers.legalize` names by a number.
+_TEMPORARY = re.compile(r"_\w*\d+_")
+#: Most operands of an expression; those of a concatenation are counted one by one.
+_OPERANDS = 12
+#: Fewest operands of an expression that is written once where it is used several times.
+_SHARED = 3
+#: Words in the names of temporaries, by operator.
+_WORDS = {
+    "&": "and", "|": "or", "^": "xor", "u~": "not", "+": "sum", "-": "difference", "*": "product",
+    "?": "mux", "==": "equal", "!=": "differs", "<": "less", "<=": "less", ">": "greater",
+    ">=": "greater", "<<": "shifted", ">>": "shifted", ">>>": "shifted", "u-": "negative",
+    "u|": "any", "u&": "all", "u^": "parity", "word": "data", "concat": "bits",
+}  # fmt: skip
+
+
+def readable(text: str, *, grouped: bool = True) -> str:
+    """Return modules with expressions in place of temporaries.
+
+    ``text`` is from :func:`seedbed.flow.emit.postprocess.postprocess`. With ``grouped``, one line
+    declares several signals. Raises ``ValueError`` for a statement that is not known.
+    """
+    known = outputs(text)
+
+    def rewrite(found: re.Match[str]) -> str:
+        module = read(found[0], found[1], known)
+        _Passes(module).run()
+        return write(module, grouped=grouped)
+
+    return MODULE.sub(rewrite, text)
+
+
+def _is_temporary(name: str) -> bool:
+    return bool(_TEMPORARY.fullmatch(name))
+
+
+def _cost(e: Expr) -> int:
+    found = [_cost(arg) for arg in e.args]
+    return max(found) if e.op == "concat" else sum(found) or 1
+
+
+def _is_short(e: Expr) -> bool:
+    inner = e.args[0] if e.op == "u~" else e
+    return inner.op in ("name", "slice", "const")
+
+
+class _Passes:
+    """The passes over one module."""
+
+    def __init__(self, module: Module):
+        self.module = module
+
+    def run(self) -> None:
+        registers(self.module)
+        self.resolve()
+        self.drop_unread()
+        self.inline()
+        registers(self.module)
+        self.drop_unread()
+        self.name()
+        join(self.module)
+
+    def reads(self) -> Iterator[Expr]:
+        """Yield all signals, slices and memories that are read."""
+        for item in self.module.items:
+            for e in values(item):
+                yield from names(e)
+
+    def drivers(self) -> dict[str, Expr]:
+        """Return the values of all signals with one assignment."""
+        return {
+            item.target.text: item.value
+            for item in self.module.items
+            if isinstance(item, Set) and item.target.op == "name"
+        }
+
+    def resolve(self) -> None:
+        """Replace temporaries that are equal to another signal, or are as short as a name."""
+        drivers = self.drivers()
+        known: dict[Expr, Expr] = {}
+        found: dict[str, Expr | None] = {}
+
+        def alias(name: str) -> Expr | None:
+            if name not in found:
+                found[name] = None
+                signal = self.module.signals[name]
+                e = mapped(drivers[name], replaced)
+                if e.bound or e.width != signal.width or signal.signed:
+                    return None
+                first = known.setdefault(e, Expr("name", (), name, e.width))
+                if _is_temporary(name):
+                    is_equal = first.text != name and not (
+                        _is_temporary(first.text) and _cost(e) < _SHARED
+                    )
+                    found[name] = e if _is_short(e) else first if is_equal else None
+            return found[name]
+
+        def replaced(e: Expr) -> Expr | None:
+            is_read = e.op in ("name", "slice") and e.text in drivers and _is_temporary(e.text)
+            by = alias(e.text) if is_read else None
+            return by and bits(by, e.low, e.width)
+
+        for name in sorted(drivers, key=_is_temporary):
+            alias(name)
+        self.change(lambda e, _: mapped(e, replaced))
+
+    def change(self, new: Callable[[Expr, int | None], Expr]) -> None:
+        """Replace all expressions; ``new`` is told the width of an assignment's target."""
+        self.module.items = [rewritten(item, new) for item in self.module.items]
+
+    def inline(self) -> None:
+        """Put a temporary that is read once into the expression that reads it."""
+        drivers = self.drivers()
+        reads = Counter(e.text for e in self.reads())
+        once = {name for name in drivers if _is_temporary(name) and reads[name] == 1}
+        final: dict[str, Expr] = {}
+
+        def value(name: str) -> Expr:
+            if name not in final:
+                final[name] = inlined(drivers[name], self.module.signals[name].width)
+            return final[name]
+
+        def inlined(e: Expr, to: int | None) -> Expr:
+            if e.op == "name" and e.text in once and e.width == to:
+                # The whole value of an assignment of the same width.
+                return value(e.text)
+            found: dict[str, Expr] = {}
+            for ref in names(e):
+                if ref.text in once and ref.op in ("name", "slice"):
+                    whole = value(ref.text)
+                    part = None if whole.bound else bits(whole, ref.low, ref.width)
+                    if part is not None and whole.width == self.module.signals[ref.text].width:
+                        found[ref.text] = part
+            while found and _cost(new := mapped(e, lambda ref: found.get(ref.text))) > _OPERANDS:
+                del found[max(found, key=lambda name: _cost(found[name]))]
+            return new if found else e
+
+        self.change(inlined)
+
+    def drop_unread(self) -> None:
+        """Remove wires that nobody reads, and declarations that nothing needs."""
+        signals = self.module.signals
+        kept = {
+            name for name, signal in signals.items()
+            if signal.direction or signal.depth or "keep" in "".join(signal.attributes)
+        }  # fmt: skip
+        before: list[Item] = []
+        while len(before) != len(self.module.items):
+            before = self.module.items
+            read = kept | {e.text for e in self.reads()}
+            self.module.items = [
+                item for item in before
+                if isinstance(item, Instance) or (isinstance(item, Always) and item.clock)
+                or any(e.text in read for e in targets(item))
+            ]  # fmt: skip
+        for item in self.module.items:
+            pins = item.pins.values() if isinstance(item, Instance) else ()
+            read |= {e.text for pin in pins if pin for e in names(pin)}
+            read |= {e.text for e in targets(item)}
+        self.module.signals = {name: signals[name] for name in signals if name in read}
+
+    def name(self) -> None:
+        """Name what is left: after the first signal in its value, and the operator."""
+        taken = {*self.module.signals, *RESERVED}
+        taken |= {item.name for item in self.module.items if isinstance(item, Instance)}
+        new: dict[str, str] = {}
+        bases: dict[str, str] = {}
+        for name, base, first in self.origins(bases):
+            bases[name] = base
+            found, number = first, 1
+            while found in taken:
+                number += 1
+                found = f"{first}_{number}"
+            taken.add(found)
+            new[name] = found
+
+        def renamed(e: Expr) -> Expr:
+            return mapped(e, lambda ref: replace(ref, text=new.get(ref.text, ref.text)))
+
+        self.module.items = [
+            rewritten(item, lambda e, _: renamed(e), renamed) for item in self.module.items
+        ]
+        for name, signal in self.module.signals.items():
+            signal.name = new.get(name, name)
+        self.module.signals = {signal.name: signal for signal in self.module.signals.values()}
+
+    def origins(self, bases: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+        """Yield each temporary with the signal that it is named after, and its name."""
+        next_values = {
+            s.value.text: s.target.text
+            for item in self.module.items
+            if isinstance(item, Always) and item.clock
+            for s in item.body
+            if isinstance(s, Set) and s.value.op == s.target.op == "name"
+        }
+        for item in self.module.items:
+            if isinstance(item, Instance):
+                for pin in sorted(item.outputs):
+                    e = item.pins.get(pin)
+                    if e and _is_temporary(e.text):
+                        yield e.text, f"{item.name}_{pin}", f"{item.name}_{pin}"
+            for name in sorted({e.text for e in targets(item) if _is_temporary(e.text)}):
+                read = [e for v in values(item) for e in names(v)]
+                if isinstance(item, Set) and item.value.op == "?":
+                    # The condition comes last.
+                    read = [e for arg in (*item.value.args[1:], item.value) for e in names(arg)]
+                base = _base(read, bases)
+                if isinstance(item, Set):
+                    word = _WORDS.get(item.value.op, "value")
+                    yield name, base, _fire(item.value) or f"{base}_{word}"
+                elif name in next_values:
+                    yield name, next_values[name], f"{next_values[name]}_next"
+                else:
+                    yield name, base, f"{base}_{'data' if item.clock else 'case'}"
+
+
+def _fire(e: Expr) -> str:
+    """Return a name for the handshake of a stream, or "" if an expression is none."""
+    found = sorted(arg.text.rpartition("_")[::2] for arg in e.args if arg.op == "name")
+    stream = found[0][0] if found else ""
+    is_fire = e.op == "&" and found == [(stream, "ready"), (stream, "valid")]
+    return f"{stream}_fire" if is_fire else ""
+
+
+def _base(found: list[Expr], bases: Mapping[str, str]) -> str:
+    """Return the first name among signals: of a temporary, the one that it is named after."""
+    for e in found:
+        if e.text in bases:
+            return bases[e.text]
+        if not _is_temporary(e.text):
+            return f"{e.text}_{e.low}" if e.op == "slice" and e.width == 1 else e.text
+    return "value"
