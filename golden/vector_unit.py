@@ -122,8 +122,7 @@ class VectorUnit:
         if centred:
             x = x - self.centre(x)
         u = self.normalised(x, epsilon=epsilon)
-        y = shifted(u * gains, shift) + (0 if biases is None else biases)
-        return saturate(y, config.vector)
+        return self.multiply(u, gains, shift=shift, wide=False, addends=biases)
 
     def centre(self, x: np.ndarray) -> np.ndarray:
         """Return the mean of each vector (..., n), rounded half up, of shape (..., 1)."""
@@ -257,10 +256,19 @@ class VectorUnit:
         r, p = self.reciprocal(total)
         return saturate(shifted(mixed * r, config.table_fraction + p), config.vector)
 
-    def multiply(self, a: np.ndarray, b: np.ndarray, *, shift: int, wide: bool) -> np.ndarray:
-        """Return round(a b / 2^shift), saturated to the residual's width or to a vector's."""
+    def multiply(
+        self,
+        a: np.ndarray,
+        b: np.ndarray,
+        *,
+        shift: int,
+        wide: bool,
+        addends: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Return round(a b / 2^shift) + addends, of the residual's width or a vector's."""
         config = self.config
-        return saturate(shifted(a * b, shift), config.residual if wide else config.vector)
+        y = shifted(a * b, shift) + (0 if addends is None else addends)
+        return saturate(y, config.residual if wide else config.vector)
 
     def add(self, residual: np.ndarray, x: np.ndarray, *, shift: int) -> np.ndarray:
         """Return residual + round(x / 2^shift), saturated."""
