@@ -46,17 +46,18 @@ class VectorStatistics(wiring.Component):
     config
         :class:`~seedbed.spec.VectorUnitConfig`.
 
+    ``constant``, ``shift``, ``mean`` and ``root`` are taken with ``start_sum``.
+
     Members
     -------
-    start : In(1)
-        A vector begins, with ``constant``, ``shift`` and the mode. They are stable from its start
-        to its end.
+    start_sum, start_peak : In(1)
+        A vector begins whose elements are added, or compared.
     constant : In
         The sum begins with it.
     shift : In
         That of a mean.
     mean, root : In(1)
-        What the sum becomes, if it is not a reciprocal. Taken at the start.
+        What the sum becomes, if it is not a reciprocal.
     products, add_products, values, add_values, compare, mask, last : In
         Products or results of a beat, and what is done with them.
     greatest : Out(signed)
@@ -74,7 +75,8 @@ class VectorStatistics(wiring.Component):
         width = config.residual_width
         super().__init__(
             {
-                "start": In(1),
+                "start_sum": In(1),
+                "start_peak": In(1),
                 "constant": In(config.constant_bits),
                 "shift": In(config.shift_bits),
                 "mean": In(1),
@@ -117,7 +119,7 @@ class VectorStatistics(wiring.Component):
         peak = _tree(m, values, lambda a, b: Mux(a > b, a, b), shape, "peak")
         compare = delayed(m, self.compare, self._levels, "compare", reset=True)
         last = delayed(m, self.compare & self.values_last, self._levels + 1, "peaked", reset=True)
-        with m.If(self.start):
+        with m.If(self.start_peak):
             m.d.sync += self.greatest.eq(form.low)
         with m.Elif(compare & (peak > self.greatest)):
             m.d.sync += self.greatest.eq(peak)
@@ -139,7 +141,7 @@ class VectorStatistics(wiring.Component):
         by_values = delayed(m, self.add_values, levels, "by_values", reset=True)
         ended = (self.add_products & self.products_last) | (self.add_values & self.values_last)
         summed = delayed(m, ended, levels + 1, "summed", reset=True)
-        with m.If(self.start):
+        with m.If(self.start_sum):
             m.d.sync += total.eq(self.constant)
         with m.Elif(by_products | by_values):
             m.d.sync += total.eq(total + Mux(by_values, value, product))
@@ -155,7 +157,7 @@ class VectorStatistics(wiring.Component):
             arrived.eq((place == 0) | (~mean & total[-1])),
             coarse.eq(place[3:].any() & (mean | ~top.any())),
         ]
-        with m.If(self.start):
+        with m.If(self.start_sum):
             m.d.sync += [mean.eq(self.mean), root.eq(self.root)]
             m.d.sync += place.eq(Mux(self.mean, MEAN - self.shift, WIDTH - 1))
         with m.Elif(summed):

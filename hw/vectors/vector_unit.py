@@ -248,10 +248,10 @@ class VectorUnit(wiring.Component):
     def _statistics(self, m, is_, start, pipeline, statistics) -> None:
         """Connect the statistics to the command and to both ends of the pipeline."""
         command = self.i_commands.payload
-        takes = is_["sum"] | is_["square"] | is_["score"] | is_["power"]
         product, value = pipeline.product_control, pipeline.value_control
         m.d.comb += [
-            statistics.start.eq(start & takes),
+            statistics.start_sum.eq(start & (is_["sum"] | is_["square"] | is_["power"])),
+            statistics.start_peak.eq(start & is_["score"]),
             statistics.mean.eq(is_["sum"]),
             statistics.root.eq(is_["square"]),
             statistics.constant.eq(Mux(is_["square"], command.constant, 0)),

@@ -37,12 +37,11 @@ class Passes:
             name: [] for name in ("i_commands", "i", "i_factors", "i_addends")
         }
         self.results: list[int] = []
-        # Statistics of the commands so far.
-        self.mean = np.zeros(1, np.int64)
-        self.epsilon = 0
-        self.squares = np.zeros(0, np.int64)
+        # What the statistics of the commands so far are of.
+        self.mean = 0
+        self.epsilon = config.least_epsilon
         self.greatest = 0
-        self.total = np.zeros(1, np.int64)
+        self.total = 1
 
     def phase(self) -> Phase:
         """Return the phase of all commands."""
@@ -66,7 +65,55 @@ class Passes:
         code = ACTIVATION_CODES[name]
         self._command("activate", x, y, activation=code, shift=fraction)
 
-    def _command(self, operation: str, x, y, *, factors=None, addends=None, **fields: Any) -> None:
+    def norm(self, x: np.ndarray, epsilon: int, *, centred: bool) -> None:
+        """Add the passes of a norm: the mean if it is centred, the squares, the division."""
+        c = x
+        if centred:
+            r, p = self.unit.reciprocal(np.array(len(x)))
+            self._command("sum", x, constant=r, shift=self.config.table_fraction + p)
+            c = x - self.unit.centre(x)
+        self._command("square", x, constant=epsilon, centred=centred)
+        y = self.unit.normalised(c, epsilon=epsilon)
+        self._command("normalise", x, y, centred=centred)
+
+    def softmax(
+        self, sums: np.ndarray, shifts: np.ndarray, scale: tuple[int, int], mixed: np.ndarray
+    ) -> None:
+        """Add the passes of an attention: scores, shares, and the division of the mixed values."""
+        multiplier, shift = scale
+        scores = self.unit.scores(sums, shifts, scale=scale)
+        self._command("score", sums, scores, factors=shifts, constant=multiplier, shift=shift)
+        shares = self.unit.shares(scores.max() - scores)
+        self._command("power", scores, shares)
+        self._command("mix", mixed, self.unit.mix(mixed, shares.sum()))
+
+    def rotate(self, heads: np.ndarray, position: int, steps: np.ndarray) -> None:
+        """Add the passes of a rotation: angles and sines once, then each head (heads, 2 n)."""
+        unit, config = self.unit, self.config
+        given = np.repeat(steps, 2)
+        angles = unit.angles(np.array(position), given)
+        angles[0::2] += 1 << config.sine_angle_bits - 2
+        angles &= (1 << config.sine_angle_bits) - 1
+        self._command("angle", given, angles, constant=position)
+        sines = unit.sine(angles)
+        self._command("sine", angles, sines)
+        for head in heads:
+            y = unit.turned(head, sines[0::2], sines[1::2])
+            self._command("rotate", head, y, factors=sines)
+
+    def pool(self, x: np.ndarray, shift: int) -> None:
+        """Add the passes of a mean over tokens (tokens, elements): one for each beat of a token."""
+        lanes = self.config.lanes
+        r, p = self.unit.reciprocal(np.array(len(x)))
+        for first in range(0, x.shape[1], lanes):
+            part = x[:, first : first + lanes]
+            y = self.unit.mean(part, shift=shift)
+            shift_ = self.config.table_fraction + p + shift
+            self._command("pool", part.reshape(-1), y, constant=r, shift=shift_)
+
+    def _command(
+        self, operation: str, x, y=None, *, factors=None, addends=None, **fields: Any
+    ) -> None:
         """Add one command, its beats, and its results if there are any."""
         fields |= {"operation": OPERATION_CODES[operation], "length": len(x)}
         if operation in ("scale", "multiply"):
@@ -131,7 +178,40 @@ def _activate(passes: Passes, rng: np.random.Generator, length: int) -> None:
     passes.activate(x, str(rng.choice([*ACTIVATION_CODES])), fraction)
 
 
-KINDS: list[Callable[[Passes, np.random.Generator, int], None]] = [_scale, _multiply, _activate]
+def _norm(passes: Passes, rng: np.random.Generator, length: int) -> None:
+    x = _numbers(rng, 24, length) >> rng.integers(24)
+    if rng.random() < 0.2:
+        x = np.full(length, rng.choice([0, -1, 1, -(1 << 23), (1 << 23) - 1]))
+    most = (1 << passes.config.constant_bits) - 1
+    epsilon = int(rng.choice([16, 17, 1 << rng.integers(4, 48), most]))
+    passes.norm(x, epsilon, centred=rng.random() < 0.5)
+
+
+def _softmax(passes: Passes, rng: np.random.Generator, length: int) -> None:
+    sums = _numbers(rng, 32, length)
+    shifts = rng.integers(0, 9, length)
+    shift = int(rng.choice([8, rng.integers(8, 40)]))
+    scale = int(rng.integers(1 << 15, 1 << 16)), shift
+    mixed = _numbers(rng, 40, int(rng.integers(1, 3 * passes.config.lanes)))
+    passes.softmax(sums, shifts, scale, mixed)
+
+
+def _rotate(passes: Passes, rng: np.random.Generator, length: int) -> None:
+    width = passes.config.width
+    heads = np.stack([_numbers(rng, width, 2 * length) for _ in range(rng.integers(1, 4))])
+    position = int(rng.choice([0, 1, rng.integers(1 << 17), (1 << 17) - 1]))
+    passes.rotate(heads, position, rng.integers(0, 1 << 32, length))
+
+
+def _pool(passes: Passes, rng: np.random.Generator, length: int) -> None:
+    tokens = int(rng.choice([1, 2, 3, rng.integers(1, 40)]))
+    x = np.stack([_numbers(rng, 24, 2 * passes.config.lanes) for _ in range(tokens)])
+    passes.pool(x, int(rng.integers(0, 12)))
+
+
+KINDS: list[Callable[[Passes, np.random.Generator, int], None]] = [
+    _scale, _multiply, _activate, _norm, _softmax, _rotate, _pool,
+]  # fmt: skip
 
 
 def case(config: VectorUnitConfig, random: Random, *, commands: int = 60) -> Case:
