@@ -8,7 +8,10 @@ from seedbed.hw.parts.delay_line import delayed
 from seedbed.hw.vectors.vector_layouts import addends_layout
 from seedbed.spec import VectorUnitConfig
 
-__all__ = ["WIDTH", "VectorStatistics"]
+__all__ = ["FINISH", "WIDTH", "VectorStatistics"]
+
+#: Cycles from a complete sum to its reciprocal, at most: 7 shifts by eight, 7 by one, the table.
+FINISH = 18
 
 #: Bits of a sum, the last of which is the leading one of a normalised sum.
 WIDTH = 63

@@ -23,7 +23,7 @@ from seedbed.hw.vectors.vector_pipeline import (
     TABLES,
     VectorPipeline,
 )
-from seedbed.hw.vectors.vector_statistics import VectorStatistics
+from seedbed.hw.vectors.vector_statistics import FINISH, VectorStatistics
 from seedbed.spec import VectorUnitConfig
 
 __all__ = ["VectorUnit"]
@@ -90,7 +90,7 @@ class VectorUnit(wiring.Component):
         last : last beat of the vector
 
     A command after one with statistics (``sum``, ``square``, ``score``, ``power``) begins when
-    these are complete.
+    these are complete: at most ``statistics_latency`` cycles after the last beat.
 
     Latency: ``latency`` cycles from a beat to its result.
     Throughput: 1 beat per cycle. Commands may follow each other without a gap.
@@ -113,6 +113,11 @@ class VectorUnit(wiring.Component):
     def latency(self) -> int:
         """Cycles from the transfer of a beat to its result."""
         return RESULTS + 3
+
+    @property
+    def statistics_latency(self) -> int:
+        """Cycles from the last beat of a vector with statistics to the next command, at most."""
+        return self.latency + self.config.lanes.bit_length() + FINISH
 
     def elaborate(self, platform):
         m = Module()
