@@ -239,7 +239,8 @@ class StreamEngine(_Engine):
         epsilon = x.shape[-1] * op.epsilon * 4.0 ** self._fraction(op.source)
         shift = self.program.unit.normal_fraction + of.fraction - self._fraction(op.target)
         return self.unit.norm(
-            x, gains=of.weights, biases=of.biases, shift=shift, epsilon=max(1, round(epsilon)),
+            x, gains=of.weights, biases=of.biases, shift=shift,
+            epsilon=max(self.program.unit.least_epsilon, round(epsilon)),
             centred=op.centred,
         )  # fmt: skip
 

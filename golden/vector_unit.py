@@ -4,6 +4,7 @@ import numpy as np
 
 from seedbed.golden.checks import require_integers
 from seedbed.golden.fixed import rounded, saturate, shifted
+from seedbed.spec.checks import require_int
 from seedbed.spec.fixed import Fixed
 from seedbed.spec.vector_unit import ACTIVATIONS, VectorUnitConfig
 
@@ -29,10 +30,10 @@ def _bits(numbers: np.ndarray) -> np.ndarray:
 
 
 def _interpolated(entries: np.ndarray, positions: np.ndarray, low_bits: int) -> np.ndarray:
-    """Return a table at ``positions``, whose low bits are between two entries."""
+    """Return 2^low_bits times a table at ``positions``, whose low bits are between two entries."""
     index = positions >> low_bits
     low = positions & ((1 << low_bits) - 1)
-    return entries[index] + rounded((entries[index + 1] - entries[index]) * low, low_bits)
+    return (entries[index] << low_bits) + (entries[index + 1] - entries[index]) * low
 
 
 class VectorUnit:
@@ -72,7 +73,7 @@ class VectorUnit:
         config = self.config
         mantissa, place = self._mantissa(numbers)
         low = self.NORMAL - config.index_bits
-        return _interpolated(self._reciprocals, mantissa, low), place
+        return rounded(_interpolated(self._reciprocals, mantissa, low), low), place
 
     def reciprocal_root(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return r and p of numbers n of 1 or more: 1 / sqrt(n) is about r / 2^(15 + p)."""
@@ -80,7 +81,7 @@ class VectorUnit:
         mantissa, place = self._mantissa(numbers)
         position = (place & 1) << self.NORMAL | mantissa
         low = self.NORMAL + 1 - config.index_bits
-        return _interpolated(self._reciprocal_roots, position, low), place >> 1
+        return rounded(_interpolated(self._reciprocal_roots, position, low), low), place >> 1
 
     def norm(
         self,
@@ -98,7 +99,7 @@ class VectorUnit:
 
             c = x, or x less its mean, rounded half up
             (r, p) = reciprocal root of (sum of c^2 + epsilon)
-            u = round(c r / 2^(p - 2)), saturated: c / sqrt(sum of c^2) with 17 fraction bits
+            u = round(c r / 2^(p - 2)): c / sqrt(sum of c^2) with 17 fraction bits
             y = round(u gain / 2^shift) + bias, saturated
 
         Parameters
@@ -110,7 +111,7 @@ class VectorUnit:
         shift
             Fraction bits of u and of the gains less those of y.
         epsilon
-            n 2^(2 f) times the real one, of x with f fraction bits; at least 1.
+            n 2^(2 f) times the real one, of x with f fraction bits: 2^4..2^48 - 1.
         biases
             (n,) integers of y's format.
         centred
@@ -118,18 +119,24 @@ class VectorUnit:
         """
         config = self.config
         x = require_integers("elements", x, config.residual.low, config.residual.high)
-        count = x.shape[-1]
         if centred:
-            total = x.sum(axis=-1, keepdims=True)
-            r, p = self.reciprocal(np.array(count))
-            x = x - shifted(total * r, config.table_fraction + p)
-        squares = (x * x).sum(axis=-1, keepdims=True) + epsilon
-        r, p = self.reciprocal_root(squares)
-        to = config.table_fraction - config.normal_fraction
-        limit = Fixed(config.normal_fraction + 1, 0)
-        u = saturate(shifted(x * r, p + to), limit)
-        y = shifted(u * gains, shift) + (0 if biases is None else biases)
-        return saturate(y, config.vector)
+            x = x - self.centre(x)
+        u = self.normalised(x, epsilon=epsilon)
+        return self.multiply(u, gains, shift=shift, wide=False, addends=biases)
+
+    def centre(self, x: np.ndarray) -> np.ndarray:
+        """Return the mean of each vector (..., n), rounded half up, of shape (..., 1)."""
+        r, p = self.reciprocal(np.array(x.shape[-1]))
+        return shifted(x.sum(axis=-1, keepdims=True) * r, self.config.table_fraction + p)
+
+    def normalised(self, c: np.ndarray, *, epsilon: int) -> np.ndarray:
+        """Return c / sqrt(sum of c^2 + epsilon) of vectors (..., n), with 17 fraction bits."""
+        config = self.config
+        most = (1 << config.constant_bits) - 1
+        if not config.least_epsilon <= epsilon <= most:
+            raise ValueError(f"epsilon must be in {config.least_epsilon}..{most}, not {epsilon}")
+        r, p = self.reciprocal_root((c * c).sum(axis=-1, keepdims=True) + epsilon)
+        return shifted(c * r, p + config.table_fraction - config.normal_fraction)
 
     def rotate(self, x: np.ndarray, *, position: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """Return vectors (tokens, heads, 2 n) with each pair of elements rotated by an angle.
@@ -148,21 +155,38 @@ class VectorUnit:
         steps
             (n,) angles of 32 bits for each position.
         """
-        config = self.config
-        turn = (1 << config.angle_bits) - 1
-        angles = (position[:, None].astype(np.int64) * steps.astype(np.int64) & turn)[:, None]
-        quarter = 1 << config.angle_bits - 2
-        cos, sin = self._sine(angles + quarter & turn), self._sine(angles)
-        a, b = x[..., 0::2], x[..., 1::2]
-        turned = np.stack([a * cos - b * sin, a * sin + b * cos], axis=-1).reshape(x.shape)
-        return saturate(rounded(turned, config.table_fraction), config.vector)
+        cos, sin = self.circle(position[:, None, None], steps)
+        return self.turned(x, cos, sin)
 
-    def _sine(self, angles: np.ndarray) -> np.ndarray:
-        """Return sines of angles of 32 bits; 22 bits of them are used."""
+    def circle(self, position: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return cosine and sine of ``position`` times ``steps``, with 15 fraction bits."""
         config = self.config
-        used = 22
-        position = angles >> config.angle_bits - used
-        return _interpolated(self._sines, position, used - config.sine_bits)
+        angles = self.angles(position, steps)
+        quarter = 1 << config.sine_angle_bits - 2
+        turn = (1 << config.sine_angle_bits) - 1
+        return self.sine(angles + quarter & turn), self.sine(angles)
+
+    def angles(self, position: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """Return ``position`` times ``steps`` mod 2^32, rounded half up to 22 bits."""
+        config = self.config
+        turns = position.astype(np.int64) * steps.astype(np.int64) & (1 << config.angle_bits) - 1
+        used = config.sine_angle_bits
+        return rounded(turns, config.angle_bits - used) & (1 << used) - 1
+
+    def sine(self, angles: np.ndarray) -> np.ndarray:
+        """Return sines of angles of 22 bits. The second half is the negative of the first."""
+        config = self.config
+        half = config.sine_angle_bits - 1
+        low = half - config.sine_bits
+        found = rounded(_interpolated(self._sines, angles & (1 << half) - 1, low), low)
+        return np.where(angles >> half, -found, found)
+
+    def turned(self, x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
+        """Return x (..., 2 n) with its pairs rotated by angles (n,) with these sines."""
+        config = self.config
+        a, b = x[..., 0::2], x[..., 1::2]
+        found = np.stack([a * cos - b * sin, a * sin + b * cos], axis=-1).reshape(x.shape)
+        return saturate(rounded(found, config.table_fraction), config.vector)
 
     def cached(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return keys or values (..., n) as int8, and the shift of each vector (...)."""
@@ -187,7 +211,7 @@ class VectorUnit:
 
             z_t = round((sum of q k_t) 2^(key shift) multiplier / 2^shift), saturated
             d_t = max z - z_t
-            e_t = powers at the fraction of d_t, / 2^(its whole part), truncated
+            e_t = 2^-d_t with 15 fraction bits, rounded
             (r, p) = reciprocal of the sum of e_t
             y = round((sum of e_t v_t 2^(value shift)) r / 2^(15 + p)), saturated
 
@@ -202,24 +226,49 @@ class VectorUnit:
         scale
             Multiplier and shift, :meth:`~seedbed.spec.vector_unit.VectorUnitConfig.score_scale`.
         """
-        config = self.config
-        multiplier, shift = scale
-        sums = (query @ keys.T) << key_shifts
-        scores = saturate(shifted(sums * multiplier, shift), config.score)
-        most = np.where(seen, scores, config.score.low).max(axis=-1, keepdims=True)
-        below = np.where(seen, most - scores, 0)
-        part = below & (1 << config.score_fraction) - 1
-        powers = _interpolated(self._powers, part, config.score_fraction - config.index_bits)
-        whole = np.minimum(below >> config.score_fraction, config.table_fraction + 1)
-        shares = np.where(seen, powers >> whole, 0)
-        r, p = self.reciprocal(shares.sum(axis=-1, keepdims=True))
+        scores = self.scores(query @ keys.T, key_shifts, scale=scale)
+        most = np.where(seen, scores, self.config.score.low).max(axis=-1, keepdims=True)
+        shares = np.where(seen, self.shares(np.where(seen, most - scores, 0)), 0)
         mixed = shares @ (values << value_shifts[:, None])
+        return self.mix(mixed, shares.sum(axis=-1, keepdims=True))
+
+    def scores(
+        self, sums: np.ndarray, key_shifts: np.ndarray, *, scale: tuple[int, int]
+    ) -> np.ndarray:
+        """Return the scores of sums of products of a query and keys."""
+        multiplier, shift = scale
+        scores = shifted((sums << key_shifts) * multiplier, shift)
+        return saturate(scores, self.config.score)
+
+    def shares(self, below: np.ndarray) -> np.ndarray:
+        """Return 2^-d of distances of scores to the greatest, with 15 fraction bits."""
+        config = self.config
+        part = below & (1 << config.score_fraction) - 1
+        low = config.score_fraction - config.index_bits
+        powers = _interpolated(self._powers, part, low)
+        # From a whole part of 17 on, the power is 0.
+        whole = np.minimum(below >> config.score_fraction, config.table_fraction + 2)
+        return rounded(powers, low + whole)
+
+    def mix(self, mixed: np.ndarray, total: np.ndarray) -> np.ndarray:
+        """Return sums of shares times values, divided by the ``total`` of the shares."""
+        config = self.config
+        r, p = self.reciprocal(total)
         return saturate(shifted(mixed * r, config.table_fraction + p), config.vector)
 
-    def multiply(self, a: np.ndarray, b: np.ndarray, *, shift: int, wide: bool) -> np.ndarray:
-        """Return round(a b / 2^shift), saturated to the residual's width or to a vector's."""
+    def multiply(
+        self,
+        a: np.ndarray,
+        b: np.ndarray,
+        *,
+        shift: int,
+        wide: bool,
+        addends: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Return round(a b / 2^shift) + addends, of the residual's width or a vector's."""
         config = self.config
-        return saturate(shifted(a * b, shift), config.residual if wide else config.vector)
+        y = shifted(a * b, shift) + (0 if addends is None else addends)
+        return saturate(y, config.residual if wide else config.vector)
 
     def add(self, residual: np.ndarray, x: np.ndarray, *, shift: int) -> np.ndarray:
         """Return residual + round(x / 2^shift), saturated."""
@@ -235,13 +284,14 @@ class VectorUnit:
         ``fraction`` is 5..17. From a magnitude of 16 on, the correction is 0.
         """
         config = self.config
+        require_int("fraction", fraction, *config.activated_fractions)
         low = fraction - config.activation_bits
         magnitude = np.abs(x)
         end = config.activation_end << fraction
         inside = magnitude < end
         correction = _interpolated(self._corrections[name], np.where(inside, magnitude, 0), low)
         correction = np.where(inside, correction, 0)
-        y = np.maximum(x, 0) - rounded(correction, config.activation_fraction - fraction)
+        y = np.maximum(x, 0) - rounded(correction, low + config.activation_fraction - fraction)
         return saturate(y, config.vector)
 
     def mean(self, x: np.ndarray, *, shift: int) -> np.ndarray:

@@ -28,6 +28,7 @@ from seedbed.hw.products.gemv import Gemv
 from seedbed.hw.products.mac_array import MacArray
 from seedbed.hw.products.sparse_mac import SparseMac
 from seedbed.hw.tail.bp_tail import BpTail
+from seedbed.hw.vectors.vector_unit import VectorUnit
 from seedbed.hw.weights.lut_dequantize import LutDequantize
 from seedbed.hw.weights.nf4 import Nf4
 from seedbed.hw.weights.seedlm_decompress import SeedlmDecompress
@@ -65,6 +66,7 @@ __all__ = [
     "TreeGrng",
     "TrellisDecompress",
     "UrngArray",
+    "VectorUnit",
     "WeightPerturb",
     "ZoTrainer",
     "ZoTrainerAxi",

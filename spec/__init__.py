@@ -37,6 +37,7 @@ from seedbed.spec.tree_grng import TreeGrngConfig
 from seedbed.spec.trellis import TrellisConfig
 from seedbed.spec.trellis_decompress import TrellisDecompressConfig
 from seedbed.spec.urng_array import UrngConfig
+from seedbed.spec.vector_unit import VECTOR_OPERATIONS, VectorUnitConfig
 from seedbed.spec.weight_perturb import WeightPerturbConfig
 from seedbed.spec.zo_trainer import ZO_TRAINER_KINDS, ZO_TRAINER_STATUS, ZoTrainerConfig
 
@@ -59,6 +60,7 @@ __all__ = [
     "SPARSE_TRAINER_KINDS",
     "SPARSE_TRAINER_STATUS",
     "TAPS",
+    "VECTOR_OPERATIONS",
     "ZO_TRAINER_KINDS",
     "ZO_TRAINER_STATUS",
     "BpTailConfig",
@@ -91,6 +93,7 @@ __all__ = [
     "TrellisConfig",
     "TrellisDecompressConfig",
     "UrngConfig",
+    "VectorUnitConfig",
     "WeightPerturbConfig",
     "ZoTrainerConfig",
 ]

@@ -7,7 +7,7 @@ from math import erf, exp, frexp, log, pi, sin, sqrt
 from seedbed.spec.checks import require_choice, require_int, require_power
 from seedbed.spec.fixed import Fixed
 
-__all__ = ["ACTIVATIONS", "VectorUnitConfig"]
+__all__ = ["ACTIVATIONS", "VECTOR_OPERATIONS", "VectorUnitConfig"]
 
 
 def _silu(x: float) -> float:
@@ -17,6 +17,23 @@ def _silu(x: float) -> float:
 def _gelu(x: float) -> float:
     return x * (1 + erf(x / sqrt(2))) / 2
 
+
+#: Operations of a command, in the order of their codes.
+VECTOR_OPERATIONS = (
+    "scale",
+    "multiply",
+    "activate",
+    "sum",
+    "square",
+    "normalise",
+    "score",
+    "power",
+    "mix",
+    "angle",
+    "sine",
+    "rotate",
+    "pool",
+)
 
 #: Activations by name. Each is max(x, 0) less an even function of x that ends near 0.
 ACTIVATIONS = {"relu": lambda x: max(x, 0.0), "silu": _silu, "gelu": _gelu}
@@ -29,27 +46,40 @@ class VectorUnitConfig:
     Every table has 2^i + 1 entries for 2^i segments, and is interpolated linearly: of a position
     with f bits below the index i::
 
-        y = T[i] + floor(((T[i + 1] - T[i]) low + 2^(f - 1)) / 2^f)
+        y = (T[i] 2^f + (T[i + 1] - T[i]) low) / 2^f
 
-    All divisions are multiplications by a reciprocal, and shifts.
+    All bits of it are kept until the result is rounded. All divisions are multiplications by a
+    reciprocal, and shifts.
 
     Parameters
     ----------
     lanes
-        Elements a cycle: 1, 2, 4 or 8.
+        Elements a cycle: 2, 4 or 8.
     width
-        Bits of an element of a vector, 8..18.
-    residual_width
-        Bits of an element of the residual and of a vector with a shift for each token,
-        width + 1..32.
+        Bits of an element of a vector, 8..16.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     """
 
     lanes: int = 8
     width: int = 16
-    residual_width: int = 24
 
+    #: Bits of an element of the residual and of a vector with a shift for each token.
+    residual_width = 24
+    #: Bits of a number at the input: a sum of products.
+    sum_width = 40
+    #: Bits of a factor: a gain, a sine, an element of a vector, the shift of a key.
+    factor_width = 16
+    #: Bits of the number of elements of a command.
+    length_bits = 14
+    #: Bits of a command's constant: its greatest use is a norm's epsilon.
+    constant_bits = 48
+    #: Bits of a constant that is a factor, without a sign.
+    factor_bits = 17
+    #: Bits of a shift to the right.
+    shift_bits = 6
+    #: The least constant of a sum of squares: its root is then at least 2^2.
+    least_epsilon = 16
     #: Fraction bits of reciprocals, reciprocal roots, powers of two and sines: 1 is 2^15.
     table_fraction = 15
     #: Segments of the tables of reciprocals, reciprocal roots and powers of two: 2^8.
@@ -58,10 +88,11 @@ class VectorUnitConfig:
     score_fraction = 12
     #: Bits of a score, with its sign.
     score_width = 24
-    #: Segments of the table of sines: 2^10 of a turn; an angle is a fraction of a turn.
-    sine_bits = 10
-    #: Bits of an angle.
+    #: Segments of the table of sines: 2^9 of half a turn; an angle is a fraction of a turn.
+    sine_bits = 9
+    #: Bits of an angle, and those that are left of it for the sine.
     angle_bits = 32
+    sine_angle_bits = 22
     #: Fraction bits of the vector divided by its norm, before its gain.
     normal_fraction = 17
     #: An activation's table ends at 16, and has 32 segments for each unit.
@@ -69,15 +100,16 @@ class VectorUnitConfig:
     activation_bits = 5
     #: Fraction bits of an activation's table: its greatest entry is below 0.28.
     activation_fraction = 17
+    #: Fraction bits of an activation's result: those that its table has an index for.
+    activated_fractions = (5, 17)
     #: Bits of the multiplier of a score.
     multiplier_bits = 16
     #: Bits of keys and values, which have a shift for each token and head.
     cache_width = 8
 
     def __post_init__(self) -> None:
-        require_power("lanes", self.lanes, 1, 8)
-        require_int("width", self.width, 8, 18)
-        require_int("residual_width", self.residual_width, self.width + 1, 32)
+        require_power("lanes", self.lanes, 2, 8)
+        require_int("width", self.width, 8, 16)
 
     @property
     def vector(self) -> Fixed:
@@ -115,10 +147,10 @@ class VectorUnitConfig:
 
     @property
     def sines(self) -> tuple[int, ...]:
-        """The sine over a turn; 1 is 2^15 - 1."""
+        """The sine over half a turn; 1 is 2^15 - 1."""
         count = 1 << self.sine_bits
         most = (1 << self.table_fraction) - 1
-        found = self._table(sin(2 * pi * k / count) for k in range(count + 1))
+        found = self._table(sin(pi * k / count) for k in range(count + 1))
         return tuple(min(entry, most) for entry in found)
 
     def corrections(self, name: str) -> tuple[int, ...]:

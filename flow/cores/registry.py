@@ -28,6 +28,7 @@ FAMILIES = {
     "weights": "Formats of weights",
     "products": "Products",
     "engine": "Inference engine",
+    "vectors": "Vectors",
     "loss": "Losses",
     "adapters": "Training of adapters",
     "zeroth_order": "Zeroth-order training",

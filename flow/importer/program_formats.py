@@ -11,15 +11,13 @@ from seedbed.golden.gemv import trellis_rows
 from seedbed.golden.stream_engine import Integers, Reals
 from seedbed.golden.trellis import states, table
 from seedbed.spec.gemv import EXPONENT_BITS
-from seedbed.spec.stream_engine import Attend, Embed, Matrix, Norm, Program
+from seedbed.spec.stream_engine import Attend, Embed, Matrix, Multiply, Norm, Program
 from seedbed.spec.trellis import TrellisConfig
 
 __all__ = ["calibrated", "integers", "rows_as_integers", "rows_of_a_trellis"]
 
 #: Bits of the multiplier of a row of weights.
 MULTIPLIER_BITS = 16
-#: Fraction bits of the result of an activation: those that its table has an index for.
-ACTIVATED = (5, 17)
 
 
 def calibrated(program: Program, peaks: Mapping[str, float], *, headroom: float = 2.0) -> Program:
@@ -42,9 +40,13 @@ def calibrated(program: Program, peaks: Mapping[str, float], *, headroom: float 
         fractions[name] = min(floor(log2(most / max(peaks[name] * headroom, 2.0**-8))), 24)
     for operation in program.operations:
         if isinstance(operation, Matrix) and operation.activation:
-            least, greatest = ACTIVATED
+            least, greatest = unit.activated_fractions
             fraction = fractions[operation.target]
             fractions[operation.target] = min(max(fraction, least), greatest)
+        if isinstance(operation, Multiply):
+            # A product is not shifted to the left.
+            most = fractions[operation.left] + fractions[operation.right]
+            fractions[operation.target] = min(fractions[operation.target], most)
         if isinstance(operation, Attend):
             # A mix of values is no greater than the greatest.
             fractions[operation.target] = fractions[operation.value]

@@ -1,0 +1,4 @@
+"""Operations on vectors beside the products of matrices: norms, softmax, rotations, activations.
+
+Cores: vector_unit.
+"""

@@ -1,0 +1,226 @@
+"""Case of the vector unit: every operation, with random and extreme elements, in any order."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from seedbed.golden.fixed import saturate
+from seedbed.golden.vector_unit import VectorUnit
+from seedbed.hw.vectors.vector_layouts import (
+    ACTIVATION_CODES,
+    OPERATION_CODES,
+    addends_layout,
+    command_layout,
+    factors_layout,
+    numbers_layout,
+    results_layout,
+)
+from seedbed.sim.case import Case, Phase
+from seedbed.spec import VectorUnitConfig
+from seedbed.spec.fixed import Fixed
+
+__all__ = ["Passes", "case"]
+
+
+class Passes:
+    """Collects the beats of commands, and of the results that the model computes.
+
+    Elements beyond the length of a vector are random: they have no effect.
+    """
+
+    def __init__(self, config: VectorUnitConfig, rng: np.random.Generator):
+        self.config, self.rng = config, rng
+        self.unit = VectorUnit(config)
+        self.inputs: dict[str, list[int]] = {
+            name: [] for name in ("i_commands", "i", "i_factors", "i_addends")
+        }
+        self.results: list[int] = []
+        # What the statistics of the commands so far are of.
+        self.mean = 0
+        self.epsilon = config.least_epsilon
+        self.greatest = 0
+        self.total = 1
+
+    def phase(self) -> Phase:
+        """Return the phase of all commands."""
+        return Phase(inputs=self.inputs, outputs={"o": self.results})
+
+    def scale(self, x: np.ndarray, constant: int, shift: int, *, wide=False, addends=None) -> None:
+        """Add elements times a constant."""
+        y = self.unit.multiply(x, np.array(constant), shift=shift, wide=wide, addends=addends)
+        self._command("scale", x, y, addends=addends, constant=constant, shift=shift, wide=wide)
+
+    def multiply(
+        self, x: np.ndarray, factors: np.ndarray, shift: int, *, wide=False, addends=None
+    ) -> None:
+        """Add elements times factors."""
+        y = self.unit.multiply(x, factors, shift=shift, wide=wide, addends=addends)
+        self._command("multiply", x, y, factors=factors, addends=addends, shift=shift, wide=wide)
+
+    def activate(self, x: np.ndarray, name: str, fraction: int) -> None:
+        """Add an activation."""
+        y = self.unit.activate(x, name=name, fraction=fraction)
+        code = ACTIVATION_CODES[name]
+        self._command("activate", x, y, activation=code, shift=fraction)
+
+    def norm(self, x: np.ndarray, epsilon: int, *, centred: bool) -> None:
+        """Add the passes of a norm: the mean if it is centred, the squares, the division."""
+        c = x
+        if centred:
+            r, p = self.unit.reciprocal(np.array(len(x)))
+            self._command("sum", x, constant=r, shift=self.config.table_fraction + p)
+            c = x - self.unit.centre(x)
+        self._command("square", x, constant=epsilon, centred=centred)
+        y = self.unit.normalised(c, epsilon=epsilon)
+        self._command("normalise", x, y, centred=centred)
+
+    def softmax(
+        self, sums: np.ndarray, shifts: np.ndarray, scale: tuple[int, int], mixed: np.ndarray
+    ) -> None:
+        """Add the passes of an attention: scores, shares, and the division of the mixed values."""
+        multiplier, shift = scale
+        scores = self.unit.scores(sums, shifts, scale=scale)
+        self._command("score", sums, scores, factors=shifts, constant=multiplier, shift=shift)
+        shares = self.unit.shares(scores.max() - scores)
+        self._command("power", scores, shares)
+        self._command("mix", mixed, self.unit.mix(mixed, shares.sum()))
+
+    def rotate(self, heads: np.ndarray, position: int, steps: np.ndarray) -> None:
+        """Add the passes of a rotation: angles and sines once, then each head (heads, 2 n)."""
+        unit, config = self.unit, self.config
+        given = np.repeat(steps, 2)
+        angles = unit.angles(np.array(position), given)
+        angles[0::2] += 1 << config.sine_angle_bits - 2
+        angles &= (1 << config.sine_angle_bits) - 1
+        self._command("angle", given, angles, constant=position)
+        sines = unit.sine(angles)
+        self._command("sine", angles, sines)
+        for head in heads:
+            y = unit.turned(head, sines[0::2], sines[1::2])
+            self._command("rotate", head, y, factors=sines)
+
+    def pool(self, x: np.ndarray, shift: int) -> None:
+        """Add the passes of a mean over tokens (tokens, elements): one for each beat of a token."""
+        lanes = self.config.lanes
+        r, p = self.unit.reciprocal(np.array(len(x)))
+        for first in range(0, x.shape[1], lanes):
+            part = x[:, first : first + lanes]
+            y = self.unit.mean(part, shift=shift)
+            shift_ = self.config.table_fraction + p + shift
+            self._command("pool", part.reshape(-1), y, constant=r, shift=shift_)
+
+    def _command(
+        self, operation: str, x, y=None, *, factors=None, addends=None, **fields: Any
+    ) -> None:
+        """Add one command, its beats, and its results if there are any."""
+        fields |= {"operation": OPERATION_CODES[operation], "length": len(x)}
+        if operation in ("scale", "multiply"):
+            fields["add"] = addends is not None
+        fields = {k: int(v) for k, v in fields.items()}
+        self.inputs["i_commands"].append(command_layout(self.config).const(fields).as_bits())
+        layouts = {"i": numbers_layout, "i_factors": factors_layout, "i_addends": addends_layout}
+        for name, of in (("i", x), ("i_factors", factors), ("i_addends", addends)):
+            if of is not None:
+                layout = layouts[name](self.config)
+                form = Fixed(layout.elem_shape.width, 0)
+                for beat in self._beats(of, form):
+                    self.inputs[name].append(layout.const(beat).as_bits())
+        if y is not None:
+            beats = self._beats(y, None)
+            for k, beat in enumerate(beats):
+                result = {"values": beat, "last": k == len(beats) - 1}
+                self.results.append(results_layout(self.config).const(result).as_bits())
+
+    def _beats(self, numbers: np.ndarray, form: Fixed | None) -> list[list[int]]:
+        """Return numbers in beats, with random ones of a format after the last, or 0."""
+        lanes = self.config.lanes
+        more = -len(numbers) % lanes
+        rest = np.zeros(more, np.int64)
+        if form:
+            rest = self.rng.integers(form.low, form.high, more, endpoint=True)
+        return np.concatenate([numbers, rest]).reshape(-1, lanes).tolist()
+
+
+def _numbers(rng: np.random.Generator, width: int, length: int) -> np.ndarray:
+    """Return numbers of every magnitude, and both limits."""
+    form = Fixed(width, 0)
+    found = rng.integers(form.low, form.high, length, endpoint=True)
+    found >>= rng.integers(0, width, length)
+    ends = rng.random(length) < 0.1
+    return np.where(ends, rng.choice([form.low, form.high, 0, -1, 1], length), found)
+
+
+def _scale(passes: Passes, rng: np.random.Generator, length: int) -> None:
+    x = _numbers(rng, int(rng.choice([passes.config.width, 24, 40])), length)
+    addends = _numbers(rng, 24, length) if rng.random() < 0.5 else None
+    constant = int(rng.choice([1, 1 << rng.integers(17), rng.integers(1 << 17)]))
+    shift = int(rng.choice([0, rng.integers(40), rng.integers(63)]))
+    passes.scale(x, constant, shift, wide=rng.random() < 0.5, addends=addends)
+
+
+def _multiply(passes: Passes, rng: np.random.Generator, length: int) -> None:
+    x = _numbers(rng, int(rng.choice([passes.config.width, 24])), length)
+    addends = _numbers(rng, 24, length) if rng.random() < 0.5 else None
+    factors = _numbers(rng, 16, length)
+    shift = int(rng.integers(40))
+    passes.multiply(x, factors, shift, wide=rng.random() < 0.5, addends=addends)
+
+
+def _activate(passes: Passes, rng: np.random.Generator, length: int) -> None:
+    fraction = int(rng.integers(5, 18))
+    x = _numbers(rng, passes.config.width, length)
+    # Both sides of the end of the table, too.
+    near = rng.random(length) < 0.2
+    end = rng.choice([-1, 1], length) * (16 << fraction) + rng.integers(-2, 3, length)
+    x = saturate(np.where(near, end, x), passes.config.vector)
+    passes.activate(x, str(rng.choice([*ACTIVATION_CODES])), fraction)
+
+
+def _norm(passes: Passes, rng: np.random.Generator, length: int) -> None:
+    x = _numbers(rng, 24, length) >> rng.integers(24)
+    if rng.random() < 0.2:
+        x = np.full(length, rng.choice([0, -1, 1, -(1 << 23), (1 << 23) - 1]))
+    most = (1 << passes.config.constant_bits) - 1
+    epsilon = int(rng.choice([16, 17, 1 << rng.integers(4, 48), most]))
+    passes.norm(x, epsilon, centred=rng.random() < 0.5)
+
+
+def _softmax(passes: Passes, rng: np.random.Generator, length: int) -> None:
+    sums = _numbers(rng, 32, length)
+    shifts = rng.integers(0, 9, length)
+    shift = int(rng.choice([8, rng.integers(8, 40)]))
+    scale = int(rng.integers(1 << 15, 1 << 16)), shift
+    mixed = _numbers(rng, 40, int(rng.integers(1, 3 * passes.config.lanes)))
+    passes.softmax(sums, shifts, scale, mixed)
+
+
+def _rotate(passes: Passes, rng: np.random.Generator, length: int) -> None:
+    width = passes.config.width
+    heads = np.stack([_numbers(rng, width, 2 * length) for _ in range(rng.integers(1, 4))])
+    position = int(rng.choice([0, 1, rng.integers(1 << 17), (1 << 17) - 1]))
+    passes.rotate(heads, position, rng.integers(0, 1 << 32, length))
+
+
+def _pool(passes: Passes, rng: np.random.Generator, length: int) -> None:
+    tokens = int(rng.choice([1, 2, 3, rng.integers(1, 40)]))
+    x = np.stack([_numbers(rng, 24, 2 * passes.config.lanes) for _ in range(tokens)])
+    passes.pool(x, int(rng.integers(0, 12)))
+
+
+KINDS: list[Callable[[Passes, np.random.Generator, int], None]] = [
+    _scale, _multiply, _activate, _norm, _softmax, _rotate, _pool,
+]  # fmt: skip
+
+
+def case(config: VectorUnitConfig, random: Random, *, commands: int = 60) -> Case:
+    """Return every operation with vectors of one element to several beats, in random order."""
+    rng = np.random.default_rng(random.getrandbits(32))
+    passes = Passes(config, rng)
+    kinds = [KINDS[k % len(KINDS)] for k in range(commands)]
+    random.shuffle(kinds)
+    for kind in kinds:
+        lengths = [1, config.lanes, config.lanes + 1, rng.integers(1, 6 * config.lanes)]
+        kind(passes, rng, int(rng.choice(lengths)))
+    return Case(phases=[passes.phase()], quiet=True)
