@@ -140,7 +140,8 @@ def _groups(rows: PackedRows) -> Integers:
         header, bits = GGUF[rows.format]
         groups = rows.raw.reshape(len(rows.raw), -1, header + GROUP * bits // 8)
         halves = np.ascontiguousarray(groups[..., :header]).view("<f2").astype(np.float64)
-        scales, minima = halves[..., 0], halves[..., -1] if header == 4 else 0 * halves[..., 0]
+        scales = halves[..., 0]
+        minima = halves[..., 1] if header == 4 else np.zeros(scales.shape)
         stored = np.ascontiguousarray(groups[..., header:])
         if bits == 8:
             codes = stored.view(np.int8).astype(np.int64)

@@ -6,10 +6,10 @@ from math import floor, log2, sqrt
 
 import numpy as np
 
-from seedbed.golden.stream_engine import Integers, Reals
+from seedbed.golden.stream_engine import FloatEngine, Integers, Reals
 from seedbed.spec.stream_engine import Attend, Embed, Matrix, Norm, Program
 
-__all__ = ["calibrated", "integers"]
+__all__ = ["calibrated", "in_float", "integers"]
 
 #: Fraction bits of the result of an activation: those that its table has an index for.
 ACTIVATED = (5, 17)
@@ -87,3 +87,21 @@ def _gains(program: Program, of: Reals) -> Integers:
     fraction = floor(log2(program.unit.vector.high / np.abs(gains).max()))
     found = np.rint(np.ldexp(gains, fraction)).astype(np.int64)
     return Integers(weights=found, multipliers=np.ones(1, np.int64), fraction=fraction)
+
+
+def in_float(program: Program, parameters: Mapping[str, Integers]) -> FloatEngine:
+    """Return a program in float64, with the weights that the integers are."""
+    found = {}
+    for op in program.operations:
+        for name in op.parameters:
+            of = parameters[name]
+            weights = np.ldexp(of.weights * of.multipliers[:, None].astype(float), -of.fraction)
+            biases = None
+            if of.biases is not None:
+                biases = np.ldexp(of.biases.astype(float), -program.vectors[op.target].fraction)
+            if isinstance(op, Norm):
+                # An integer has the root of the number of gains.
+                weights = weights[0] / np.sqrt(len(weights[0]))
+            if name not in found or biases is not None:
+                found[name] = Reals(weights=weights, biases=biases)
+    return FloatEngine(program, found)

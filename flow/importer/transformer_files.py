@@ -16,7 +16,7 @@ import numpy as np
 from seedbed.flow.importer import gguf_file
 from seedbed.flow.importer.transformers import Decoder, Encoder
 
-__all__ = ["Transformer", "is_transformer", "read"]
+__all__ = ["Transformer", "is_transformer", "of_gguf", "read"]
 
 #: Names of GGUF, and those of transformers.
 WHOLE = {
@@ -108,11 +108,12 @@ def read(path: Path) -> Transformer:
                 f"{path} has several files *.gguf, of which one must be given: {names}"
             )
         path = found[0]
-    return _gguf(path)
+    return of_gguf(gguf_file.read(path))
 
 
-def _gguf(path: Path) -> Transformer:
-    file = gguf_file.read(path)
+def of_gguf(file: gguf_file.GgufFile) -> Transformer:
+    """Return the model of a GGUF file that is open. Raises ``ValueError`` as :func:`read` does."""
+    path = file.path
     kind = file.field("general.architecture", str)
     if kind != "llama":
         raise ValueError(f"{path} is of the architecture {kind!r}; allowed is 'llama'")
