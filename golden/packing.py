@@ -6,6 +6,7 @@ from seedbed.spec.packing import GroupsConfig, Lut4Config
 
 __all__ = [
     "InvalidBlockError",
+    "codes_and_scales",
     "decode_groups",
     "decode_lut4",
     "encode_groups",
@@ -52,21 +53,26 @@ def encode_groups(config: GroupsConfig, rows: np.ndarray, scales: np.ndarray) ->
     return packed.reshape(len(rows), -1)
 
 
+def codes_and_scales(config: GroupsConfig, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the codes, int8 (rows, groups, group), and the scales, float64, of packed rows."""
+    grouped = raw.reshape(len(raw), -1, config.block_bits // 8)
+    scales = np.ascontiguousarray(grouped[..., :2]).view("<f2")[..., 0].astype(np.float64)
+    codes = _codes(grouped[..., 2:], config.group).astype(np.int8)
+    return codes - 16 * (codes > 7), scales
+
+
 def decode_groups(config: GroupsConfig, raw: np.ndarray, columns: int) -> np.ndarray:
     """Return the weights of packed rows as float64 (rows, columns).
 
     Raises :class:`InvalidBlockError` for a scale that is not finite.
     """
-    grouped = raw.reshape(len(raw), -1, config.block_bits // 8)
-    scales = np.ascontiguousarray(grouped[..., :2]).view("<f2")[..., 0].astype(np.float64)
+    codes, scales = codes_and_scales(config, raw)
     wrong = np.argwhere(~np.isfinite(scales))
     if len(wrong):
         row, group = wrong[0]
         reason = f"its scale is {scales[row, group]}, which is not finite"
         raise InvalidBlockError(int(row), int(group), reason)
-    codes = _codes(grouped[..., 2:], config.group).astype(np.int8)
-    values = (codes - 16 * (codes > 7)) * scales[..., None]
-    return values.reshape(len(raw), -1)[:, :columns]
+    return (codes * scales[..., None]).reshape(len(raw), -1)[:, :columns]
 
 
 def encode_lut4(config: Lut4Config, rows: np.ndarray, levels: np.ndarray) -> np.ndarray:

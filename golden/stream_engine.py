@@ -48,12 +48,18 @@ class Integers:
     """Parameters of an operation in integers: a row of weights is w multiplier / 2^fraction.
 
     ``multipliers`` are (rows,); gains have one, 1. ``biases`` are of the target's format.
+    ``sum_width``: bits of a sum of products of a row, which with multipliers of 1 may be wide.
     """
 
     weights: np.ndarray
     multipliers: np.ndarray
     fraction: int
     biases: np.ndarray | None = None
+    sum_width: int = 32
+
+    def row(self, numbers: np.ndarray) -> np.ndarray:
+        """Return some rows as integers with ``fraction`` fraction bits, int64."""
+        return self.weights[numbers].astype(np.int64) * self.multipliers[numbers][:, None]
 
 
 class _Engine:
@@ -183,19 +189,17 @@ class FloatEngine(_Engine):
 class StreamEngine(_Engine):
     """A program in integers, bit for bit what the core computes.
 
-    Raises ``ValueError`` for a matrix with a row whose sums may need more than 32 bits.
+    Raises ``ValueError`` for a matrix with a row whose sums may need more bits than they have.
     """
-
-    #: Bits of a sum of products of a matrix's row.
-    SUM_WIDTH = 32
 
     def __init__(self, program: Program, parameters: Mapping[str, Integers]):
         self.unit = VectorUnit(program.unit)
         super().__init__(program, parameters)
-        most = (1 << self.SUM_WIDTH - 1) - 1 >> program.unit.width - 1
         for operation in program.operations:
             if isinstance(operation, Matrix):
-                norms = np.abs(parameters[operation.weights].weights).sum(axis=1)
+                of = parameters[operation.weights]
+                most = (1 << of.sum_width - 1) - 1 >> program.unit.width - 1
+                norms = np.abs(of.weights.astype(np.int64)).sum(axis=1)
                 if (norms > most).any():
                     raise ValueError(
                         f"row {norms.argmax()} of {operation.weights} must have magnitudes of at "
@@ -216,8 +220,7 @@ class StreamEngine(_Engine):
         rows = tokens, self._positions(len(tokens))
         for name, at in zip(op.parameters, rows, strict=False):
             of = self.parameters[name]
-            entries = of.weights[at].astype(np.int64) * of.multipliers[at][:, None]
-            total += shifted(entries, of.fraction - self._fraction(op.target))
+            total += shifted(of.row(at), of.fraction - self._fraction(op.target))
         return self._saturated(total, op.target)
 
     def _matrix(self, op: Matrix) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from seedbed.spec.checks import require_choice, require_int
 from seedbed.spec.vector_unit import ACTIVATIONS, VectorUnitConfig
@@ -100,6 +101,10 @@ class Norm(Operation):
     epsilon: float
     centred: bool = False
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.epsilon < inf:
+            raise ValueError(f"epsilon must be a number of 0 or more, not {self.epsilon}")
+
     @property
     def sources(self) -> tuple[str, ...]:
         return (self.source,)
@@ -118,6 +123,11 @@ class Rotate(Operation):
 
     heads: int
     base: float
+
+    def __post_init__(self) -> None:
+        require_int("heads", self.heads, 1, 1 << 16)
+        if not 0 < self.base < inf:
+            raise ValueError(f"base must be a number above 0, not {self.base}")
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -139,6 +149,10 @@ class Attend(Operation):
     heads: int
     shared: int
     causal: bool = True
+
+    def __post_init__(self) -> None:
+        require_int("heads", self.heads, 1, 1 << 16)
+        require_int("shared", self.shared, 1, self.heads)
 
     @property
     def sources(self) -> tuple[str, ...]:

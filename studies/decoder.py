@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from seedbed.flow.importer import gguf_file, transformer_files, transformers
+
 __all__ = ["CONTEXT", "MATRICES", "Decoder", "read"]
 
 #: Tokens that the model sees at most: longer texts are cut.
@@ -126,36 +128,12 @@ def read(path: Path) -> Decoder:
 
     Raises ``ValueError`` for another file.
     """
-    from gguf import GGUFReader
-    from gguf.quants import dequantize
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-
-    file = GGUFReader(path)
-
-    def field(name: str, default: Any = None) -> Any:
-        found = file.get_field(name)
-        if found is None and default is None:
-            raise ValueError(f"{path} has no {name!r}")
-        return default if found is None else found.contents()
-
-    kind, words = field("general.architecture"), field("tokenizer.ggml.model")
-    if (kind, words) != ("llama", "gpt2"):
-        raise ValueError(f"{path} is {kind!r} with tokens of {words!r}, not 'llama' with 'gpt2'")
-    merges = [tuple(pair.split(" ")) for pair in field("tokenizer.ggml.merges")]
-    numbers = {token: k for k, token in enumerate(field("tokenizer.ggml.tokens"))}
-    tokenizer = Tokenizer(models.BPE(numbers, merges))
-    splits: list[Any] = [pre_tokenizers.ByteLevel(add_prefix_space=False)]
-    if field("tokenizer.ggml.pre", "default") == "smollm":
-        splits.insert(0, pre_tokenizers.Digits(individual_digits=True))
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(splits)
-    tokenizer.decoder = decoders.ByteLevel()
-    heads = field("llama.attention.head_count")
+    file = gguf_file.read(path)
+    found = transformer_files.of_gguf(file)
+    model = found.model
+    assert isinstance(model, transformers.Decoder)
+    blocks = sum(name.endswith(".attn_q.weight") for name in file.tensors)
     return Decoder(
-        {t.name: dequantize(t.data, t.tensor_type).astype(np.float32) for t in file.tensors},
-        field("llama.block_count"),
-        heads,
-        field("llama.attention.head_count_kv", heads),
-        field("llama.attention.layer_norm_rms_epsilon"),
-        field("llama.rope.freq_base", 1e4),
-        tokenizer,
-    )
+        {name: file.values(name) for name in file.tensors}, blocks, model.heads, model.shared,
+        model.epsilon, model.base, found.tokenizer,
+    )  # fmt: skip

@@ -8,7 +8,6 @@ of the layers::
 All products have a bias. The vector of a sentence is the mean of x over its tokens, of length 1.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
@@ -16,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import load_file
+
+from seedbed.flow.importer import transformer_files, transformers
 
 __all__ = ["MATRICES", "Encoder", "read"]
 
@@ -123,18 +123,11 @@ def read(folder: Path) -> Encoder:
 
     Raises ``ValueError`` for another model.
     """
-    from tokenizers import Tokenizer
-
-    config = json.loads((folder / "config.json").read_text())
-    kind = config.get("model_type"), config.get("hidden_act")
-    if kind != ("bert", "gelu"):
-        raise ValueError(f"{folder} has a model of {kind[0]!r} with {kind[1]!r}, not a BERT")
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    # Sentences are encoded one by one: none is filled up, and long ones are cut here.
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
+    found = transformer_files.read(folder)
+    model = found.model
+    if not isinstance(model, transformers.Encoder):
+        raise ValueError(f"{folder} has no BERT")
+    layers = sum(name.endswith(".attention.self.query.weight") for name in found.tensors)
     return Encoder(
-        load_file(folder / "model.safetensors"), config["num_hidden_layers"],
-        config["num_attention_heads"], config["layer_norm_eps"],
-        config["max_position_embeddings"], tokenizer,
-    )  # fmt: skip
+        dict(found.tensors), layers, model.heads, model.epsilon, found.positions, found.tokenizer
+    )

@@ -11,32 +11,16 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from seedbed.flow.importer.program_formats import (
-    calibrated,
-    integers,
-    rows_as_integers,
-    rows_of_a_trellis,
-)
+from seedbed.flow.importer import transformer_files, transformer_import
+from seedbed.flow.importer.packed_rows import pack
+from seedbed.flow.importer.program_formats import calibrated, in_float, integers
+from seedbed.flow.importer.transformer_import import CALIBRATION
 from seedbed.flow.importer.transformers import Encoder
-from seedbed.flow.importer.transformers import encoder as program_of
 from seedbed.flow.run.progress import Bar
 from seedbed.golden.stream_engine import FloatEngine, Integers, StreamEngine
-from seedbed.spec.trellis import TrellisConfig
-from seedbed.studies import encoder
 
 __all__ = ["run_sentences"]
 
-#: The formats of every vector are chosen on these.
-CALIBRATION = (
-    "The committee will publish its report on water quality next month.",
-    "She plays the violin in a small orchestra.",
-    "Rain is expected in the north, with strong winds on the coast.",
-    "How do I reset the password of my account?",
-    "The battery lasts about ten hours when the screen is dimmed.",
-    "Two dogs run across a field of snow.",
-    "Prices of wheat and corn rose for the third week in a row.",
-    "The museum is closed on Mondays.",
-)
 #: Each of these is compared with the others.
 SENTENCES = (
     "A man is eating food.",
@@ -52,7 +36,8 @@ SENTENCES = (
     "Shares fell sharply after the bank raised its interest rate.",
     "The stock market lost four percent on Tuesday.",
 )
-CODE = TrellisConfig(bits=4, state_bits=12)
+#: Formats of the matrices that are compared.
+FORMATS = {"8 bits": "plain", "4 bits": "trellis"}
 
 
 def run_sentences(folder: Path, console: Console) -> list[np.ndarray]:
@@ -60,13 +45,13 @@ def run_sentences(folder: Path, console: Console) -> list[np.ndarray]:
 
     Raises ``ValueError`` for a folder without an encoder.
     """
-    model = encoder.read(folder)
-    program, parameters = program_of(
-        model.parameters, Encoder(heads=model.heads, epsilon=model.epsilon)
-    )
-    floating = FloatEngine(program, parameters)
-    matrices = {name: of.weights for name, of in parameters.items() if of.weights.ndim == 2}
-    work = len(CALIBRATION) + 3 * len(SENTENCES) + 2 * len(matrices)
+    model = transformer_files.read(folder)
+    if not isinstance(model.model, Encoder):
+        raise ValueError(f"{folder} has no BERT-like encoder")
+    plan = transformer_import.plan(model, "trellis")
+    floating = FloatEngine(plan.program, plan.parameters)
+    matrices = {n: of.weights for n, of in plan.parameters.items() if of.weights.ndim == 2}
+    work = len(CALIBRATION) + 5 * len(SENTENCES) + 2 * len(matrices)
     with Bar(console=console) as bar:
         task = bar.add_task("calibrating", total=work)
 
@@ -74,32 +59,35 @@ def run_sentences(folder: Path, console: Console) -> list[np.ndarray]:
             found = []
             for line in lines:
                 engine.start()
-                tokens = model.tokenizer.encode(line).ids[: model.positions]
-                (mean,) = engine.run(np.array(tokens))
+                (mean,) = engine.run(model.tokens(line)[: plan.positions])
                 found.append(mean / np.linalg.norm(mean))
                 bar.advance(task)
             return np.array(found)
 
-        def weights(bits: int) -> Iterator[tuple[str, Integers]]:
+        def weights(form: str) -> Iterator[tuple[str, Integers]]:
             for name, rows in matrices.items():
-                coded = bits == CODE.bits and name not in ("words", "positions")
-                yield name, rows_of_a_trellis(CODE, rows) if coded else rows_as_integers(rows, 8)
+                # Tables of embeddings have 8 bits.
+                own = plan.places[name].format if form == "trellis" else form
+                yield name, pack(own, rows).integers()
                 bar.advance(task)
 
         vectors(floating, CALIBRATION)
-        program = calibrated(program, floating.peaks)
+        program = calibrated(plan.program, floating.peaks)
         found = [vectors(floating, SENTENCES)]
-        for bits in (8, 4):
-            bar.update(task, description=f"{bits} bits")
-            engine = StreamEngine(program, integers(program, parameters, dict(weights(bits))))
-            found.append(vectors(engine, SENTENCES))
+        same = []
+        for bits, form in FORMATS.items():
+            bar.update(task, description=bits)
+            parameters = integers(program, plan.parameters, dict(weights(form)))
+            found.append(vectors(StreamEngine(program, parameters), SENTENCES))
+            same.append(vectors(in_float(program, parameters), SENTENCES))
     console.print(_table(found))
-    for name, each in zip(("8 bits", "4 bits"), found[1:], strict=True):
-        cosines = (each * found[0]).sum(axis=1)
-        console.print(
-            f"{name}, in integers: a cosine of {cosines.mean():.5f} to float, "
-            f"{cosines.min():.5f} at least."
-        )
+    for name, each, own in zip(FORMATS, found[1:], same, strict=True):
+        for what, other in (("float", found[0]), ("float with the same weights", own)):
+            cosines = (each * other).sum(axis=1)
+            console.print(
+                f"{name}, in integers: a cosine of {cosines.mean():.5f} to {what}, "
+                f"{cosines.min():.5f} at least."
+            )
     return found
 
 

@@ -23,6 +23,7 @@ from seedbed.flow.cli.export import export
 from seedbed.flow.cli.formats import demo_formats
 from seedbed.flow.cli.import_model import import_model
 from seedbed.flow.cli.instantft import demo_instantft
+from seedbed.flow.cli.llm import demo_llm
 from seedbed.flow.cli.lm import demo_lm, demo_personalise
 from seedbed.flow.cli.lutopt import app as lutopt_app
 from seedbed.flow.cli.personalise_mlp import demo_personalise_mlp
@@ -514,6 +515,7 @@ demo_app.command("formats")(demo_formats)
 demo_app.command("lm")(demo_lm)
 demo_app.command("personalise")(demo_personalise)
 demo_app.command("personalise-mlp")(demo_personalise_mlp)
+demo_app.command("llm")(demo_llm)
 demo_app.command("sentences")(demo_sentences)
 demo_app.command("sparse")(demo_sparse)
 demo_app.command("elasticzo")(demo_elasticzo)

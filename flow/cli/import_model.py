@@ -1,4 +1,4 @@
-"""The command ``import``: a trained model to a network file and a file of weights."""
+"""The command ``import``: a trained model to a network file and weights, or to a program."""
 
 import json
 from dataclasses import asdict
@@ -26,8 +26,8 @@ def import_model(
         typer.Argument(
             metavar="MODEL",
             exists=True,
-            dir_okay=False,
-            help="An ONNX file, or a state dict in a safetensors file.",
+            help="An ONNX file, or a state dict in a safetensors file; of a transformer, a GGUF "
+            "file or a folder.",
         ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="Write to this folder.")] = (
@@ -47,6 +47,45 @@ def import_model(
             "with IDX files, or a folder with a folder of PNG files for each class.",
         ),
     ] = None,
+    format_: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="With a transformer, the format of its matrices: trellis, seedlm or groups, 4 "
+            "bits; plain, 8 bits; file, the groups of a GGUF file unchanged. By default, file for "
+            "a GGUF file, else trellis.",
+        ),
+    ] = None,
+    text: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="With a transformer: choose the formats of vectors on the lines of this file. "
+            "By default, on a few sentences.",
+        ),
+    ] = None,
+    tokens: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="With a transformer: the tokens of a block, of which figures are printed. By "
+            "default, 1 for a decoder, 32 for an encoder.",
+        ),
+    ] = None,
+    context: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="With a decoder: the tokens whose keys and values are read. By default, 128.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="With a transformer: print what it takes, and write no file."
+        ),
+    ] = False,
     force: Force = False,
     json_: Json = False,
 ) -> None:
@@ -55,7 +94,28 @@ def import_model(
     The files are network.toml, which --set network takes, weights.safetensors, and CORE.toml, the
     parameters of each core that takes the network, for --config. Existing ones are overwritten only
     with --force.
+
+    A transformer becomes a program: program.json, image.bin, the memory image of its weights, and
+    tokenizer.json. An interrupted run is resumed by the same command.
     """
+    from seedbed.flow.importer import transformer_files
+
+    options = {"--format": format_, "--text": text, "--tokens": tokens, "--context": context}
+    given = [name for name, value in options.items() if value is not None]
+    given += ["--dry-run"] * dry_run
+    if transformer_files.is_transformer(model):
+        from seedbed.flow.cli.import_transformer import import_transformer
+
+        if network or data:
+            raise ValueError(f"--network and --data go with a network, not with {model}")
+        import_transformer(
+            model, output, format_, text, tokens, context, dry_run=dry_run, force=force, json_=json_
+        )
+        return
+    if given:
+        raise ValueError(
+            f"{given[0]} goes with a transformer, a GGUF file or a folder, not with {model}"
+        )
     from seedbed.flow.importer import model as models
 
     suffix = models.require_model(model)

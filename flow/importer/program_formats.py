@@ -6,18 +6,11 @@ from math import floor, log2, sqrt
 
 import numpy as np
 
-from seedbed.flow.compress.trellis import encode
-from seedbed.golden.gemv import trellis_rows
-from seedbed.golden.stream_engine import Integers, Reals
-from seedbed.golden.trellis import states, table
-from seedbed.spec.gemv import EXPONENT_BITS
+from seedbed.golden.stream_engine import FloatEngine, Integers, Reals
 from seedbed.spec.stream_engine import Attend, Embed, Matrix, Multiply, Norm, Program
-from seedbed.spec.trellis import TrellisConfig
 
-__all__ = ["calibrated", "integers", "rows_as_integers", "rows_of_a_trellis"]
+__all__ = ["calibrated", "in_float", "integers"]
 
-#: Bits of the multiplier of a row of weights.
-MULTIPLIER_BITS = 16
 
 
 def calibrated(program: Program, peaks: Mapping[str, float], *, headroom: float = 2.0) -> Program:
@@ -54,28 +47,6 @@ def calibrated(program: Program, peaks: Mapping[str, float], *, headroom: float 
         name: replace(vector, fraction=fractions[name]) for name, vector in program.vectors.items()
     }
     return replace(program, vectors=vectors)
-
-
-def rows_as_integers(weights: np.ndarray, bits: int) -> Integers:
-    """Return rows as integers of ``bits`` bits, each with its greatest magnitude at the end."""
-    most = (1 << bits - 1) - 1
-    scales = np.abs(weights).max(axis=1) / most
-    fraction = MULTIPLIER_BITS - 1 - floor(log2(max(scales.max(), 2.0**-40)))
-    multipliers = np.ceil(np.ldexp(scales, fraction)).clip(1).astype(np.int64)
-    found = np.rint(np.ldexp(weights, fraction) / multipliers[:, None]).astype(np.int64)
-    return Integers(weights=found, multipliers=multipliers, fraction=fraction)
-
-
-def rows_of_a_trellis(config: TrellisConfig, weights: np.ndarray) -> Integers:
-    """Return rows in a trellis code, as integers with the scale of each."""
-    raw = encode(config, weights)
-    symbols, mantissas, exponents, scale = trellis_rows(config, raw, weights.shape[1])
-    lowest = 1 << EXPONENT_BITS - 1
-    return Integers(
-        weights=table(config)[states(config, symbols)],
-        multipliers=mantissas << exponents + lowest,
-        fraction=lowest - scale,
-    )
 
 
 def integers(
@@ -118,3 +89,21 @@ def _gains(program: Program, of: Reals) -> Integers:
     fraction = floor(log2(program.unit.vector.high / np.abs(gains).max()))
     found = np.rint(np.ldexp(gains, fraction)).astype(np.int64)
     return Integers(weights=found, multipliers=np.ones(1, np.int64), fraction=fraction)
+
+
+def in_float(program: Program, parameters: Mapping[str, Integers]) -> FloatEngine:
+    """Return a program in float64, with the weights that the integers are."""
+    found = {}
+    for op in program.operations:
+        for name in op.parameters:
+            of = parameters[name]
+            weights = np.ldexp(of.weights * of.multipliers[:, None].astype(float), -of.fraction)
+            biases = None
+            if of.biases is not None:
+                biases = np.ldexp(of.biases.astype(float), -program.vectors[op.target].fraction)
+            if isinstance(op, Norm):
+                # An integer has the root of the number of gains.
+                weights = weights[0] / np.sqrt(len(weights[0]))
+            if name not in found or biases is not None:
+                found[name] = Reals(weights=weights, biases=biases)
+    return FloatEngine(program, found)

@@ -54,6 +54,8 @@ READS = {
     ("demo lm", "model"): ["demo", "lm", "--model", "bad"],
     ("demo formats", "model"): ["demo", "formats", "--model", "bad", "--jobs", "1"],
     ("demo sentences", "model"): ["demo", "sentences", "--model", "bad"],
+    ("demo llm", "model"): ["demo", "llm", "--model", "bad"],
+    ("demo llm", "text"): ["demo", "llm", "--compare", "--text", "bad"],
     ("demo personalise", "model"): ["demo", "personalise", "--model", "bad"],
     **{
         (f"demo {name}", "data"): ["demo", name, "--data", "bad"]
@@ -87,7 +89,7 @@ OTHERS = {
     *((name, "build") for name in (
         "cocotb", "synth", "formal", "mutate", "measure", "statistics", "report", "explore",
         "board sim", "board build", "board report", "board load", "tour", "tune",
-        *(f"demo {demo}" for demo in ("instantft", "lm", "formats", "personalise",
+        *(f"demo {demo}" for demo in ("instantft", "lm", "llm", "formats", "personalise",
                                       "personalise-mlp", "sparse", "elasticzo", "elasticzo-choices",
                                       "zo", "seedlm")),
     )),
@@ -95,7 +97,7 @@ OTHERS = {
     ("board report-run", "output"),
     *((name, "output") for name in ("registers", "fusesoc", "project", "ipxact", "paper-tables")),
     *(("export", name) for name in ("vector", "adapters", "output")),
-    *(("import", name) for name in ("network", "data", "output")),
+    *(("import", name) for name in ("network", "data", "text", "output")),
     *(("tune", name) for name in ("network", "data", "output", "config_")),
     *((f"board run {app}", name) for app, names in {
         "noise": ["plot"], "gemv": ["matrix", "vector", "output"], "instantft": ["data", "folder"],

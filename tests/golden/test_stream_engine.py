@@ -5,7 +5,8 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from seedbed.flow.importer.program_formats import calibrated, integers, rows_as_integers
+from seedbed.flow.importer.packed_rows import rows_as_integers
+from seedbed.flow.importer.program_formats import calibrated, integers
 from seedbed.flow.importer.transformers import Decoder, Encoder, decoder, encoder
 from seedbed.golden.stream_engine import FloatEngine, Integers, StreamEngine
 from seedbed.spec.stream_engine import (

@@ -1,0 +1,166 @@
+"""Rows of weights in the formats of a program's memory image, and as the integers of its sums.
+
+Every format gives rows of whole bytes:
+
+- ``plain``: a multiplier in 2 bytes, unsigned, then int8 weights;
+- ``trellis``, ``seedlm``, ``groups``: as :mod:`seedbed.flow.compress` packs rows;
+- ``q8_0``, ``q4_0``, ``q4_1``: as in GGUF, groups of 32 weights with a float16 scale and, of
+  ``q4_1``, a float16 minimum, unchanged.
+
+Of groups, a weight is ``code scale + minimum``. Both numbers are whole multiples of 2^-24, so that
+a weight is an integer without a rounding: the sum of a row is that of ``scale (sum of code x)`` and
+``minimum (sum of x)`` over its groups, and the sums of x are those of all rows.
+"""
+
+from dataclasses import dataclass
+from math import floor, log2
+
+import numpy as np
+
+from seedbed.flow.compress.packed import Config, Weights, unpack_rows
+from seedbed.flow.compress.pieces import Work, encode
+from seedbed.flow.compress.search import tensor_scale
+from seedbed.golden.gemv import base_weights, trellis_rows
+from seedbed.golden.packing import codes_and_scales
+from seedbed.golden.stream_engine import Integers
+from seedbed.golden.trellis import states, table
+from seedbed.spec import SEEDLM, TrellisConfig
+from seedbed.spec.gemv import EXPONENT_BITS
+from seedbed.spec.packing import GroupsConfig
+
+__all__ = ["FORMATS", "PackedRows", "bytes_of_a_row", "pack", "rows_as_integers"]
+
+#: Bits of the multiplier of a row of weights.
+MULTIPLIER_BITS = 16
+#: Bits of a sum of a row whose weights are not small integers.
+WIDE_SUM = 56
+#: Fraction bits with which every float16 number is an integer.
+HALF = 24
+#: Weights of a group in GGUF.
+GROUP = 32
+TRELLIS, SEEDS, GROUPS = TrellisConfig(bits=4, state_bits=12), SEEDLM[4], GroupsConfig()
+#: Formats of compression, with what they are configured by.
+COMPRESSED: dict[str, Config] = {
+    "trellis": TRELLIS, "seedlm": SEEDS, "groups": GROUPS,
+}  # fmt: skip
+#: Formats of GGUF: bytes of a group before its codes, and bits of a code.
+GGUF = {"q8_0": (2, 8), "q4_0": (2, 4), "q4_1": (4, 4)}
+FORMATS = ("plain", *COMPRESSED, *GGUF)
+
+
+@dataclass(frozen=True)
+class PackedRows:
+    """Rows in a format, uint8 (rows, bytes), of ``columns`` weights in units of 2^exponent."""
+
+    format: str
+    raw: np.ndarray
+    columns: int
+    exponent: int = 0
+
+    def integers(self) -> Integers:
+        """Return the weights as integers. Raises ``ValueError`` for rows that are invalid."""
+        made = {"plain": _plain, "trellis": _trellis, "seedlm": _seedlm}
+        return made.get(self.format, _groups)(self)
+
+
+def bytes_of_a_row(form: str, columns: int) -> int:
+    """Return the bytes of a row of ``columns`` weights.
+
+    Raises ``ValueError`` for a number of columns that a format of GGUF has no groups for.
+    """
+    if form == "plain":
+        return MULTIPLIER_BITS // 8 + columns
+    if form in COMPRESSED:
+        return Weights((1, columns), "F32").entry(COMPRESSED[form]).shape[1]
+    if columns % GROUP:
+        raise ValueError(f"a row of {form} must have a multiple of {GROUP} weights, not {columns}")
+    header, bits = GGUF[form]
+    return columns // GROUP * (header + GROUP * bits // 8)
+
+
+def pack(form: str, weights: np.ndarray) -> PackedRows:
+    """Return weights (rows, columns) in a format: ``plain``, or one of compression."""
+    if form == "plain":
+        found = rows_as_integers(weights, 8)
+        multipliers = found.multipliers.astype("<u2").view(np.uint8).reshape(-1, 2)
+        raw = np.concatenate([multipliers, found.weights.astype(np.int8).view(np.uint8)], axis=1)
+        return PackedRows(form, raw, weights.shape[1], -found.fraction)
+    raw = weights.astype("<f4")
+    exponent = tensor_scale(float(np.abs(raw).max())) if form == "seedlm" else 0
+    work = Work(COMPRESSED[form], "fit", "F32", exponent, weights.shape[1], raw.tobytes())
+    rows = np.frombuffer(encode(work).raw, np.uint8).reshape(len(weights), -1)
+    return PackedRows(form, rows, weights.shape[1], exponent)
+
+
+def rows_as_integers(weights: np.ndarray, bits: int) -> Integers:
+    """Return rows as integers of ``bits`` bits, each with its greatest magnitude at the end."""
+    most = (1 << bits - 1) - 1
+    scales = np.abs(weights).max(axis=1).astype(np.float64) / most
+    fraction = MULTIPLIER_BITS - 1 - floor(log2(max(scales.max(), 2.0**-40)))
+    multipliers = np.ceil(np.ldexp(scales, fraction)).clip(1).astype(np.int64)
+    found = np.rint(np.ldexp(weights.astype(np.float64), fraction) / multipliers[:, None])
+    return Integers(weights=_small(found), multipliers=multipliers, fraction=fraction)
+
+
+def _small(weights: np.ndarray) -> np.ndarray:
+    """Return whole numbers in the smallest type that holds them."""
+    most = int(np.abs(weights).max(initial=0))
+    kinds = {np.int8: 7, np.int16: 15, np.int32: 31, np.int64: 63}
+    return weights.astype(next(kind for kind, bits in kinds.items() if most < 1 << bits))
+
+
+def _plain(rows: PackedRows) -> Integers:
+    multipliers = np.ascontiguousarray(rows.raw[:, :2]).view("<u2")[:, 0].astype(np.int64)
+    weights = np.ascontiguousarray(rows.raw[:, 2:]).view(np.int8)
+    return Integers(weights=weights, multipliers=multipliers, fraction=-rows.exponent)
+
+
+def _trellis(rows: PackedRows) -> Integers:
+    symbols, mantissas, exponents, scale = trellis_rows(TRELLIS, rows.raw, rows.columns)
+    lowest = 1 << EXPONENT_BITS - 1
+    return Integers(
+        weights=_small(table(TRELLIS)[states(TRELLIS, symbols)]),
+        multipliers=mantissas.astype(np.int64) << exponents.astype(np.int64) + lowest,
+        fraction=lowest - scale - rows.exponent,
+    )
+
+
+def _seedlm(rows: PackedRows) -> Integers:
+    """A word is divided by 2^15, not by 2^15 - 1 as in the decompressed file."""
+    blocks = unpack_rows(SEEDS, rows.raw, -(-rows.columns // SEEDS.block))
+    weights = base_weights(SEEDS, blocks, rows.columns)
+    return _wide(weights, 8 + SEEDS.half.bit_length() - 1 - rows.exponent)
+
+
+def _groups(rows: PackedRows) -> Integers:
+    if rows.format == "groups":
+        codes, scales = codes_and_scales(GROUPS, rows.raw)
+        minima = np.zeros(scales.shape)
+    else:
+        header, bits = GGUF[rows.format]
+        groups = rows.raw.reshape(len(rows.raw), -1, header + GROUP * bits // 8)
+        halves = np.ascontiguousarray(groups[..., :header]).view("<f2").astype(np.float64)
+        scales = halves[..., 0]
+        minima = halves[..., 1] if header == 4 else np.zeros(scales.shape)
+        stored = np.ascontiguousarray(groups[..., header:])
+        if bits == 8:
+            codes = stored.view(np.int8).astype(np.int64)
+        else:
+            # The codes 0..15 are those of the first half, then of the second.
+            codes = np.concatenate([stored & 15, stored >> 4], axis=-1).astype(np.int64)
+            codes -= 8 * (rows.format == "q4_0")
+    if not (np.isfinite(scales).all() and np.isfinite(minima).all()):
+        raise ValueError("a scale of a group is not finite")
+    whole, least = (np.ldexp(part, HALF).astype(np.int64)[..., None] for part in (scales, minima))
+    weights = (codes * whole + least).reshape(len(rows.raw), -1)[:, : rows.columns]
+    return _wide(weights, HALF - rows.exponent)
+
+
+def _wide(weights: np.ndarray, fraction: int) -> Integers:
+    """Return weights with a multiplier of 1, without the low bits that all of them have as 0."""
+    bits = int(np.bitwise_or.reduce(weights, axis=None))
+    low = (bits & -bits).bit_length() - 1 if bits else 0
+    return Integers(
+        weights=_small(weights >> low), multipliers=np.ones(len(weights), np.int64),
+        fraction=fraction - low, sum_width=WIDE_SUM,
+    )  # fmt: skip

@@ -1,0 +1,216 @@
+"""Imports of transformers: a program, its formats by calibration, and the image of its weights."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from shutil import rmtree
+
+import numpy as np
+from rich.console import Console
+
+from seedbed.flow.importer import transformers
+from seedbed.flow.importer.packed_rows import COMPRESSED, PackedRows, bytes_of_a_row, pack
+from seedbed.flow.importer.program_file import (
+    IMAGE,
+    PROGRAM,
+    TOKENIZER,
+    Place,
+    document,
+    places,
+    require_tokens,
+)
+from seedbed.flow.importer.program_formats import calibrated, integers
+from seedbed.flow.importer.transformer_files import Transformer
+from seedbed.flow.run.files import atomic_path, os_error_path, write_atomic
+from seedbed.flow.run.progress import throughput_bar
+from seedbed.golden.stream_engine import FloatEngine, Integers, Reals
+from seedbed.spec.stream_engine import Embed, Norm, Program
+
+__all__ = ["CALIBRATION", "FORMATS", "Plan", "plan", "write"]
+
+#: Formats of matrices: of compression, int8, or those of a GGUF file.
+FORMATS = (*COMPRESSED, "plain", "file")
+#: The formats of every vector are chosen on these, if there is no other text.
+CALIBRATION = (
+    "The committee will publish its report on water quality next month.",
+    "She plays the violin in a small orchestra.",
+    "Rain is expected in the north, with strong winds on the coast.",
+    "How do I reset the password of my account?",
+    "The battery lasts about ten hours when the screen is dimmed.",
+    "Two dogs run across a field of snow.",
+    "Prices of wheat and corn rose for the third week in a row.",
+    "The museum is closed on Mondays.",
+)
+#: A folder of finished matrices, in that of the output.
+PARTS = ".seedbed-parts"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an import will write: the program without formats, and the place of each parameter."""
+
+    model: Transformer
+    program: Program
+    parameters: dict[str, Reals]
+    places: dict[str, Place]
+    image: int
+
+    @property
+    def positions(self) -> int:
+        """Tokens that the program sees at most."""
+        tables = [
+            len(self.parameters[op.positions].weights)
+            for op in self.program.operations
+            if isinstance(op, Embed) and op.positions
+        ]
+        return min([self.model.positions, *tables])
+
+
+def plan(model: Transformer, form: str) -> Plan:
+    """Return what an import of a model will write, with matrices in one of :data:`FORMATS`.
+
+    Tables of embeddings and the matrix of logits are ``plain``, or those of the file. Raises
+    ``ValueError`` with the name of a tensor that the program or the format does not take.
+    """
+    make = transformers.decoder
+    if isinstance(model.model, transformers.Encoder):
+        make = transformers.encoder
+    try:
+        program, parameters = make(model.tensors, model.model)
+        formats = _formats(model, program, parameters, form)
+    except ValueError as problem:
+        raise ValueError(f"{model.path}: {problem}") from problem
+    shapes, biased = {}, {}
+    for name, of in parameters.items():
+        rows, columns = of.weights.shape if of.weights.ndim == 2 else (1, len(of.weights))
+        shapes[name] = rows, columns
+        if of.biases is not None:
+            biased[name] = len(of.biases)
+    rows_of = {name: rows for name, (rows, _) in shapes.items()}
+    require_tokens(model.path, program, rows_of, model.tokenizer)
+    found, image = places(shapes, formats, biased)
+    return Plan(model, program, parameters, found, image)
+
+
+def _formats(
+    model: Transformer, program: Program, parameters: dict[str, Reals], form: str
+) -> dict[str, str]:
+    """Return the format of each parameter."""
+    found = {}
+    for op in program.operations:
+        for name in op.parameters:
+            if isinstance(op, Norm):
+                found[name] = "gains"
+            elif form == "file":
+                if f"{name}.weight" not in model.blocks:
+                    raise ValueError(
+                        f"the tensor {name}.weight is not of Q8_0, Q4_0 or Q4_1, which the format "
+                        "file takes unchanged; give another --format"
+                    )
+                found[name], _ = model.blocks[f"{name}.weight"]
+            elif isinstance(op, Embed) or op.target == program.result:
+                found[name] = "plain"
+            else:
+                found.setdefault(name, form)
+    for name, each in found.items():
+        if each != "gains":
+            try:
+                bytes_of_a_row(each, parameters[name].weights.shape[1])
+            except ValueError as problem:
+                raise ValueError(f"the tensor {name}.weight: {problem}") from problem
+    return found
+
+
+def write(plan: Plan, out: Path, texts: Sequence[str], console: Console | None) -> None:
+    """Write the files of an import to a folder.
+
+    Matrices that an interrupted run with the same input has finished are not packed again.
+
+    Parameters
+    ----------
+    plan
+        What is written.
+    out
+        Created if needed.
+    texts
+        The formats of vectors are chosen on these.
+    console
+        Output of the progress; ``None`` for none.
+    """
+    model, weights = plan.model, {}
+    parts = out / PARTS
+    _start(plan, parts)
+    program = _calibrated(plan, texts)
+    matrices = {n: of.weights for n, of in plan.parameters.items() if of.weights.ndim == 2}
+    with throughput_bar(console, "weights") as bar:
+        task = bar.add_task("packing", total=sum(each.size for each in matrices.values()))
+        for k, (name, each) in enumerate(matrices.items()):
+            weights[name] = _rows(plan, name, each, parts / f"{k}.npz")
+            bar.advance(task, each.size)
+    found = {name: each.integers() for name, each in weights.items()}
+    parameters = integers(program, plan.parameters, found)
+    exponents = {name: each.exponent for name, each in weights.items()}
+    final = {
+        name: replace(place, exponent=exponents.get(name, -parameters[name].fraction))
+        for name, place in plan.places.items()
+    }
+    with atomic_path(out / IMAGE) as part, os_error_path(part), part.open("wb") as file:
+        file.truncate(plan.image)
+        for name, place in final.items():
+            of = parameters[name]
+            _put(file, place.offset, weights[name].raw if name in weights else _numbers(of))
+            if of.biases is not None:
+                _put(file, place.biases, of.biases.astype("<i4"))
+    write_atomic(out / TOKENIZER, model.tokenizer.to_str())
+    # It is the last: a folder with it is complete.
+    write_atomic(out / PROGRAM, document(program, final, model.ends, plan.positions))
+    rmtree(parts)
+
+
+def _numbers(of: Integers) -> np.ndarray:
+    return of.weights.astype("<i4")
+
+
+def _put(file, offset: int, values: np.ndarray) -> None:
+    file.seek(offset)
+    file.write(np.ascontiguousarray(values).tobytes())
+
+
+def _calibrated(plan: Plan, texts: Sequence[str]) -> Program:
+    engine = FloatEngine(plan.program, plan.parameters)
+    for text in texts:
+        tokens = plan.model.tokens(text)[: plan.positions]
+        if len(tokens):
+            engine.start()
+            engine.run(tokens)
+    if not engine.peaks:
+        raise ValueError("the text of the calibration must have a token")
+    return calibrated(plan.program, engine.peaks)
+
+
+def _start(plan: Plan, parts: Path) -> None:
+    """Keep the finished matrices of an earlier run if its input was the same."""
+    path = plan.model.path
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    stamps = [(f.name, f.stat().st_size, f.stat().st_mtime_ns) for f in files if f.is_file()]
+    digest = sha256(repr((stamps, plan.places)).encode()).hexdigest()
+    input_ = parts / "input"
+    if not input_.is_file() or input_.read_text() != digest:
+        rmtree(parts, ignore_errors=True)
+        write_atomic(input_, digest)
+
+
+def _rows(plan: Plan, name: str, weights: np.ndarray, path: Path) -> PackedRows:
+    """Return the packed rows of a matrix, from a file if it is there."""
+    form = plan.places[name].format
+    blocks = plan.model.blocks
+    if form not in ("plain", *COMPRESSED):
+        return PackedRows(form, blocks[f"{name}.weight"][1], weights.shape[1])
+    if path.is_file():
+        with np.load(path) as file:
+            return PackedRows(form, file["raw"], weights.shape[1], int(file["exponent"]))
+    found = pack(form, weights)
+    with atomic_path(path) as part, part.open("wb") as file:
+        np.savez(file, raw=found.raw, exponent=found.exponent)
+    return found

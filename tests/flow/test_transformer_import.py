@@ -1,0 +1,437 @@
+"""Transformers from files: what is read and refused, programs on a disk, and what they take."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from gguf import GGMLQuantizationType as Kind
+from gguf.quants import dequantize, quantize
+from small_transformers import LAYERS, LINES, WIDTH, write_bert, write_llama, write_shards
+
+from seedbed.flow.compress.pieces import _decode
+from seedbed.flow.importer import packed_rows, program_file, transformer_files, transformer_import
+from seedbed.flow.importer.program_figures import figures
+from seedbed.flow.importer.program_formats import in_float
+from seedbed.golden.stream_engine import FloatEngine, StreamEngine
+from seedbed.spec.stream_engine import Embed, Matrix, Norm, Program, Vector
+
+QUANTIZED = [Kind.Q8_0, Kind.Q4_0, Kind.Q4_1]
+
+
+@pytest.mark.parametrize("kind", QUANTIZED, ids=lambda kind: kind.name)
+def test_groups_of_a_file_are_integers_without_a_loss(kind):
+    rng = np.random.default_rng(2)
+    weights = rng.normal(size=(6, 96)).astype("f4") * np.logspace(-6, 2, 6, dtype="f4")[:, None]
+    raw = quantize(weights, kind)
+    form = kind.name.lower()
+    found = packed_rows.PackedRows(form, raw, 96).integers()
+    wanted = dequantize(raw, kind)
+    assert raw.shape[1] == packed_rows.bytes_of_a_row(form, 96)
+    assert (np.ldexp(found.row(np.arange(6)).astype(float), -found.fraction) == wanted).all()
+    raw[2, :2] = 0, 0x7C
+    with pytest.raises(ValueError, match="a scale of a group is not finite"):
+        packed_rows.PackedRows(form, raw, 96).integers()
+
+
+@pytest.mark.parametrize("form", packed_rows.COMPRESSED)
+def test_packed_rows_are_the_integers_of_what_comes_back(form):
+    weights = np.random.default_rng(2).normal(size=(4, 70)) / 20
+    rows = packed_rows.pack(form, weights)
+    assert rows.raw.shape == (4, packed_rows.bytes_of_a_row(form, 70))
+    found = rows.integers()
+    real = np.ldexp(found.row(np.arange(4)).astype(float), -found.fraction)
+    wanted = np.ldexp(_decode(packed_rows.COMPRESSED[form], rows.raw, 70), rows.exponent)
+    # A word of SeedLM is divided by 2^15, not by 2^15 - 1.
+    assert np.allclose(real * (32768 / 32767 if form == "seedlm" else 1), wanted, rtol=1e-12)
+
+
+def logits(engine, tokens):
+    engine.start()
+    return engine.run(tokens)
+
+
+@pytest.mark.parametrize("write", [write_llama, write_shards, write_bert])
+def test_an_imported_program_is_that_of_the_file(write, tmp_path):
+    model = transformer_files.read(write(tmp_path / "model"))
+    plan = transformer_import.plan(model, "plain")
+    transformer_import.write(plan, tmp_path / "out", LINES, None)
+    loaded = program_file.read(tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(program_file.FILES)
+    assert (tmp_path / "out/image.bin").stat().st_size == plan.image
+    tokens = model.tokens("the cat has 12 eggs")
+    assert (loaded.tokens("the cat has 12 eggs") == tokens).all()
+    wanted = logits(FloatEngine(plan.program, plan.parameters), tokens)
+    same = logits(in_float(loaded.program, loaded.parameters), tokens)
+    found = logits(StreamEngine(loaded.program, loaded.parameters), tokens)
+    fraction = loaded.program.vectors[loaded.program.result].fraction
+
+    def error(a, b):
+        return np.sqrt(((a - b) ** 2).mean() / (b**2).mean())
+
+    # Weights of 8 bits; then keys and values of 8 bits.
+    assert error(same, wanted) < 0.04
+    assert error(np.ldexp(found.astype(float), -fraction), same) < 0.03
+
+
+def test_a_file_of_groups_runs_with_the_weights_that_it_has(tmp_path):
+    model = transformer_files.read(write_llama(tmp_path / "model", kind=Kind.Q4_1))
+    plan = transformer_import.plan(model, "file")
+    transformer_import.write(plan, tmp_path / "out", LINES, None)
+    loaded = program_file.read(tmp_path / "out")
+    formats = {place.format for place in loaded.places.values()}
+    assert formats == {"q4_1", "q8_0", "gains"}
+    floating = in_float(loaded.program, loaded.parameters)
+    for name, place in loaded.places.items():
+        if place.format != "gains":
+            assert (floating.parameters[name].weights == plan.parameters[name].weights).all()
+    tokens = model.tokens(LINES[0])
+    engine = StreamEngine(loaded.program, loaded.parameters)
+    fraction = loaded.program.vectors["logits"].fraction
+    found = np.ldexp(logits(engine, tokens).astype(float), -fraction)
+    wanted = logits(floating, tokens)
+    assert np.sqrt(((found - wanted) ** 2).mean() / (wanted**2).mean()) < 0.03
+
+
+def test_a_format_that_a_file_does_not_have_is_refused(tmp_path):
+    model = transformer_files.read(write_llama(tmp_path / "model"))
+    with pytest.raises(
+        ValueError, match=r"the tensor model.layers.0.self_attn.q_proj.weight is not of Q8_0"
+    ):
+        transformer_import.plan(model, "file")
+
+
+def test_finished_matrices_are_not_packed_again(tmp_path, monkeypatch):
+    model = transformer_files.read(write_shards(tmp_path / "model"))
+    plan = transformer_import.plan(model, "groups")
+    transformer_import.write(plan, tmp_path / "whole", LINES, None)
+    packed = []
+
+    def pack(form, weights):
+        if len(packed) == 5:
+            packed.append("")
+            raise KeyboardInterrupt
+        packed.append(form)
+        return packed_rows.pack(form, weights)
+
+    monkeypatch.setattr(transformer_import, "pack", pack)
+    with pytest.raises(KeyboardInterrupt):
+        transformer_import.write(plan, tmp_path / "out", LINES, None)
+    assert not (tmp_path / "out/program.json").exists()
+    transformer_import.write(plan, tmp_path / "out", LINES, None)
+    for name in program_file.FILES:
+        found = tmp_path / "out" / name
+        assert found.read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert len(packed) == 1 + 7 * LAYERS + 2
+    # Without an interruption, all are.
+    del packed[:]
+    with pytest.raises(KeyboardInterrupt):
+        transformer_import.write(plan, tmp_path / "out", LINES, None)
+
+
+def of_llama(change):
+    """Return a function that writes a Llama in GGUF with a change of the writer."""
+    return lambda folder: write_llama(folder, change=change)
+
+
+def extra(name, *shape):
+    return of_llama(lambda writer: writer.add_tensor(name, np.ones(shape, "f4")))
+
+
+def of_shards(change):
+    return lambda folder: write_shards(folder, change)
+
+
+def setting(**values):
+    return of_shards(lambda tensors, config: config.update(values))
+
+
+def tensor(name, value):
+    """Return a function that writes a Llama in shards with a tensor, or without it."""
+
+    def change(tensors, config):
+        if value is None:
+            del tensors[name]
+        else:
+            tensors[name] = value
+
+    return of_shards(change)
+
+
+def config_of_bert(**values):
+    def write(folder):
+        write_bert(folder)
+        path = folder / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | values))
+        return folder
+
+    return write
+
+
+def tokenizer(folder):
+    write_bert(folder)
+    (folder / "tokenizer.json").write_text('{"version": "1.0", "model": {"type": "Magic"}}')
+    return folder
+
+
+Q = "model.layers.1.self_attn.q_proj"
+NAN = np.full((WIDTH, WIDTH), np.nan, "f4")
+
+
+@pytest.mark.parametrize(
+    ("write", "problem"),
+    [
+        (extra("blk.0.attn_q.bias", 4), "has the tensor 'blk.0.attn_q.bias', for which there is"),
+        (extra("blk.2.attn_q.weight", 4), "has the tensor 'blk.2.attn_q.weight', for which"),
+        (extra("rope_freqs.weight", 4), "has the tensor 'rope_freqs.weight', for which"),
+        (of_llama(lambda w: w.add_expert_count(2)), "llama.expert_count must be 0, not 2"),
+        (of_llama(lambda w: w.add_rope_dimension_count(6)), "dimension_count must be the length"),
+        (
+            of_llama(lambda w: w.add_string("llama.rope.scaling.type", "yarn")),
+            "llama.rope.scaling.type must be 'none', not 'yarn'",
+        ),
+        (
+            of_llama(lambda w: w.add_string("llama.context_length", "many")),
+            "llama.context_length must be of int, not 'many'",
+        ),
+        (
+            lambda folder: write_llama(folder, kind=Kind.BF16, architecture="bert"),
+            "is of the architecture 'bert'; allowed is 'llama'",
+        ),
+        (tensor(f"{Q}.bias", np.ones(WIDTH, "f4")), f"the tensor {Q}.bias has no place"),
+        (tensor(f"{Q}.weight", np.ones((WIDTH, 8), "f4")), f"{Q}.weight must be any x 32, not 32"),
+        (tensor(f"{Q}.weight", np.ones((12, WIDTH), "f4")), f"{Q}.weight must have rows for 4"),
+        (tensor(f"{Q}.weight", np.ones(WIDTH, "f4")), f"{Q}.weight must be any x 32, not 32"),
+        (tensor(f"{Q}.weight", None), f"has no tensor '{Q}.weight'"),
+        (tensor(f"{Q}.weight", NAN), f"tensor '{Q}.weight' has numbers that are not finite"),
+        (tensor(f"{Q}.weight", np.ones((WIDTH, WIDTH), int)), f"{Q}.weight' must be of F32"),
+        (tensor("model.norm.weight", None), "there is no tensor called model.norm.weight"),
+        (setting(hidden_act="gelu"), "hidden_act must be 'silu', not 'gelu'"),
+        (setting(rope_scaling={"type": "linear"}), "the angles must be of the type 'default'"),
+        (setting(num_attention_heads=0), "num_attention_heads must be a number of the type int"),
+        (setting(model_type="qwen2"), "has a model of the type 'qwen2'; allowed are bert, llama"),
+        (setting(eos_token_id="no"), "eos_token_id must be a number or a list"),
+        (
+            tensor("model.embed_tokens.weight", np.ones((9, WIDTH), "f4")),
+            "the tokenizer has 256 tokens, for 9 rows of model.embed_tokens",
+        ),
+        (config_of_bert(hidden_act="relu"), "hidden_act must be 'gelu', not 'relu'"),
+        (config_of_bert(position_embedding_type="relative_key"), "must be 'absolute', not"),
+        (tokenizer, "tokenizer.json is no tokenizer"),
+    ],
+)
+def test_a_model_that_has_no_program_is_refused(write, problem, tmp_path):
+    with pytest.raises(ValueError, match=re.escape(problem)) as found:
+        transformer_import.plan(transformer_files.read(write(tmp_path / "model")), "plain")
+    assert str(tmp_path / "model") in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"add_tokenizer_pre": "llama-bpe"}, "the tokenizer 'gpt2' with the split 'llama-bpe'"),
+        ({"add_tokenizer_model": "llama"}, "the tokenizer 'llama' with the split 'smollm'"),
+    ],
+)
+def test_an_unknown_tokenizer_is_refused(change, problem, tmp_path):
+    def written(writer):
+        for name, value in change.items():
+            for fields in writer.kv_data:
+                fields.pop(f"tokenizer.ggml.{name.removeprefix('add_tokenizer_')}", None)
+            getattr(writer, name)(value)
+
+    folder = write_llama(tmp_path / "model", change=written)
+    with pytest.raises(ValueError, match=problem):
+        transformer_files.read(folder)
+
+
+def test_special_tokens_and_a_first_one(tmp_path):
+    def change(writer):
+        writer.add_token_types([3] + [1] * 258)
+        writer.add_add_bos_token(True)
+        writer.add_bos_token_id(0)
+        writer.add_eos_token_id(5)
+
+    model = transformer_files.read(write_llama(tmp_path / "model", change=change))
+    first = model.tokenizer.id_to_token(0)
+    assert model.tokens("a")[0] == 0
+    assert list(model.tokens(f"a{first}"))[-1] == 0
+    assert model.ends == {5}
+
+
+def test_damaged_gguf_files_end_in_a_sentence(tmp_path):
+    raw = (write_llama(tmp_path / "model", kind=Kind.Q8_0) / "model.gguf").read_bytes()
+    rng = np.random.default_rng(4)
+    path = tmp_path / "bad.gguf"
+    sentences = []
+
+    def tried():
+        try:
+            transformer_import.plan(transformer_files.read(path), "plain")
+        except ValueError as problem:
+            return str(problem)
+        return None
+
+    for trial in range(60):
+        changed = bytearray(raw)
+        if trial % 2:
+            # The head has what sizes and offsets are.
+            for place in rng.integers(0, 3000, 3):
+                changed[place] = rng.integers(256)
+        else:
+            del changed[rng.integers(len(raw)) :]
+        path.write_bytes(changed)
+        sentences.append(tried())
+    # Some changes make another model, such as one with other tokens.
+    refused = [each for each in sentences if each]
+    assert len(refused) > 30
+    assert all(str(path) in each for each in refused)
+
+
+def damaged(folder, change):
+    """Change the document of a program."""
+    path = folder / "program.json"
+    whole = json.loads(path.read_text())
+    change(whole)
+    path.write_text(json.dumps(whole))
+
+
+def put(value, *keys):
+    def change(whole):
+        *inner, last = keys
+        for key in inner:
+            whole = whole[key]
+        whole[last] = value
+
+    return change
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("imported")
+    model = transformer_files.read(write_llama(folder / "model"))
+    transformer_import.write(transformer_import.plan(model, "plain"), folder / "out", LINES, None)
+    return folder / "out"
+
+
+HEAD = "model.embed_tokens"
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (put(2, "seedbed program"), "its version must be 1, not 2"),
+        (put("Jump", "operations", 3, "operation"), "operation 3 must be one of Embed, Matrix"),
+        (put(7, "operations", 0, "table"), "operation 0, Embed, has the table 7"),
+        (put("no", "operations", 0, "table"), "operation 0 has no parameter no"),
+        (put(0, "operations", 3, "heads"), "heads must be in 1..65536, not 0"),
+        (put(float("nan"), "operations", 1, "epsilon"), "epsilon must be a number of 0 or more"),
+        (put(10**6, "vectors", "n.0", "length"), "operation 1, Norm, writes 1000000 elements"),
+        (put("x", "vectors", "r", "length"), "vector r has the length 'x'"),
+        (put("logit", "result"), "the result logit must be a vector that is written"),
+        (put("q9", "parameters", HEAD, "format"), "has the format 'q9', unknown"),
+        (put(0, "parameters", HEAD, "rows"), f"parameter {HEAD} has 0 x 32 weights"),
+        (put(10**9, "parameters", HEAD, "rows"), f"image.bin: {HEAD}: 34000000000 bytes at 0"),
+        (put(-64, "parameters", HEAD, "offset"), f"image.bin: {HEAD}: 8806 bytes at -64 are not"),
+        (put(16, "parameters", HEAD, "columns"), "does not take the parameter model.embed_tokens"),
+        (put(9, "parameters", HEAD, "rows"), "does not take the parameter model.embed_tokens"),
+        (put([1.5], "ends"), "ends must be numbers"),
+        (put(0, "positions"), "positions must be a number of 1 or more"),
+        (lambda whole: whole.pop("vectors"), "it has no 'vectors'"),
+        (lambda whole: whole["operations"][0].pop("table"), "missing 1 required keyword"),
+    ],
+)  # fmt: skip
+def test_a_damaged_program_is_refused(change, problem, imported, tmp_path):
+    for name in program_file.FILES:
+        (tmp_path / name).write_bytes((imported / name).read_bytes())
+    program_file.read(tmp_path)
+    damaged(tmp_path, change)
+    with pytest.raises(ValueError, match=re.escape(problem)) as found:
+        program_file.read(tmp_path)
+    assert str(tmp_path) in str(found.value)
+
+
+def test_a_program_without_its_files_is_refused(imported, tmp_path):
+    with pytest.raises(
+        ValueError, match=r"program\.json is missing: 'seedbed import MODEL -o DIR'"
+    ):
+        program_file.read(tmp_path)
+    for name in program_file.FILES:
+        (tmp_path / name).write_bytes((imported / name).read_bytes()[:-100])
+    with pytest.raises(ValueError, match=r"program\.json is not JSON"):
+        program_file.read(tmp_path)
+    (tmp_path / "program.json").write_bytes((imported / "program.json").read_bytes())
+    with pytest.raises(ValueError, match=r"image.bin: .* are not in its \d+ bytes"):
+        program_file.read(tmp_path)
+    (tmp_path / "image.bin").write_bytes((imported / "image.bin").read_bytes())
+    with pytest.raises(ValueError, match=r"tokenizer\.json is no tokenizer"):
+        program_file.read(tmp_path)
+
+
+def test_figures_of_a_program():
+    """A vector of 64, its norm, and a matrix of 128 rows, for 6 tokens with 4 at once."""
+    vectors = {"r": Vector(length=64, wide=True), "n": Vector(length=64), "y": Vector(length=128)}
+    operations = (
+        Embed(table="t", target="r"),
+        Norm(source="r", gains="g", epsilon=1e-5, centred=True, target="n"),
+        Matrix(weights="w", source="n", target="y"),
+    )
+    program = Program(vectors=vectors, operations=operations, result="y")
+    places, image = program_file.places(
+        {"t": (10, 64), "g": (1, 64), "w": (128, 64)},
+        {"t": "plain", "g": "gains", "w": "trellis"},
+        {"g": 64},
+    )
+    # A row of 8 bits has two more bytes, one of 4 bits, too. Places are multiples of 64 bytes.
+    assert image == 704 + 256 + 256 + 128 * 34
+    assert [places[name].offset for name in "tgw"] == [0, 704, 1216]
+    assert places["g"].biases == 960
+    found = figures(program, places, image, tokens=6, context=6, vectors=4)
+    assert found.read == 6 * 66 + 128 * 34
+    assert found.matrix_cycles == 6 * 2 + 2 * 68
+    assert found.vector_cycles == 6 * 3 * 8
+    assert found.vectors == 6 * (64 * 3 + 64 * 2)
+    assert found.cycles == 148
+    assert found.per_second == pytest.approx(6 * 200e6 / 148)
+
+
+def test_import_of_a_transformer(tmp_path, called):
+    folder = write_llama(tmp_path / "model", kind=Kind.Q8_0)
+    code, out, err = called(["import", "model", "--dry-run", "--json", "-o", "out"], tmp_path)
+    assert (code, err) == (0, "")
+    shown = json.loads(out)
+    assert shown["format"] == "file"
+    assert not (tmp_path / "out").exists()
+    words = ["import", "model/model.gguf", "--format", "plain", "-o", "out", "--context", "64"]
+    code, out, _ = called(words, tmp_path)
+    assert code == 0
+    assert re.search(r"keys and values\D+(\d,\d+)", out)
+    assert out.endswith("out/program.json\nout/image.bin\nout/tokenizer.json\n")
+    assert (tmp_path / "out/image.bin").stat().st_size == int(
+        re.search(r"memory image\D+([\d,]+)", out)[1].replace(",", "")
+    )
+    code, _, err = called(words, tmp_path)
+    assert (code, err) == (2, "error: out/program.json exists already; --force overwrites it\n")
+    for bad, problem in (
+        (["--format", "best"], "--format must be one of trellis, seedlm, groups, plain, file"),
+        (["--data", "model"], "--network and --data go with a network, not with model"),
+    ):
+        code, _, err = called(["import", "model", "-o", "new", *bad], tmp_path)
+        assert code == 2
+        assert problem in err
+    code, _, err = called(["import", "model/a.txt", "--dry-run"], tmp_path)
+    assert code == 2
+    assert "--dry-run goes with a transformer" in err
+    assert folder.is_dir()
+
+
+def test_an_encoder_has_no_context(tmp_path, called):
+    write_bert(tmp_path / "model")
+    code, _, err = called(["import", "model", "--context", "9", "-o", "out"], tmp_path)
+    assert (code, "--context goes with a decoder" in err) == (2, True)
+    code, out, _ = called(["import", "model", "--format", "groups", "-o", "out"], tmp_path)
+    assert code == 0
+    assert "32 tokens of 32" in out
+    loaded = program_file.read(tmp_path / "out")
+    assert loaded.positions == 40
+    assert loaded.program.result == "mean"
