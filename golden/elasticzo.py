@@ -14,13 +14,15 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from seedbed.golden.elasticzo_loss import loss, loss_gradient
-from seedbed.golden.elasticzo_sources import Source
+from seedbed.golden.elasticzo_sources import RankOneSource, Source
 from seedbed.golden.exact import whole_product
-from seedbed.golden.loss_sign import loss_sign
+from seedbed.golden.loss_sign import loss_difference
 from seedbed.golden.network import gathered, unpooled
 from seedbed.golden.niti import bit_width, pseudo_stochastic, rounded, shift_of
+from seedbed.golden.step_levels import StepLevels
 from seedbed.spec.elasticzo import LIMIT, ElasticZoConfig, Phase
 from seedbed.spec.network import Layer
+from seedbed.spec.step_levels import LEVELS, ONE
 
 __all__ = ["ElasticZo", "Network", "Pass", "StepResult", "batches", "init"]
 
@@ -100,6 +102,7 @@ class ElasticZo:
         self, config: ElasticZoConfig, network: Network, source: Source, *, parallel: Any = map
     ):
         self.config, self.network, self.source, self._map = config, network, source, parallel
+        self.levels = StepLevels()
 
     def forward(
         self, weights: dict[str, np.ndarray], images: np.ndarray, first: np.ndarray | None = None
@@ -163,7 +166,9 @@ class ElasticZo:
             perturbed = dict(weights)
             for name, each in z.items():
                 factor = -2 if config.in_place and k < 0 else k
-                perturbed[name] = np.clip(weights[name] + factor * each, -LIMIT, LIMIT)
+                perturbed[name] = weights[name] + factor * each
+                if config.perturbation == "full":
+                    perturbed[name] = np.clip(perturbed[name], -LIMIT, LIMIT)
                 if config.in_place:
                     weights[name] = perturbed[name]
             perturbations.append(perturbed)
@@ -175,19 +180,33 @@ class ElasticZo:
         losses = [loss(*outcome, labels) for outcome in outcomes]
         sign = 0
         if trained:
-            sign = loss_sign(outcomes[0], outcomes[-1], labels, fraction=config.fraction)
-            self._update(z, sign, phase)
+            found = loss_difference(outcomes[0], outcomes[-1], labels, fraction=config.fraction)
+            sign = int(np.sign(found))
+            level = self.levels.level(found) if config.levels > 1 else ONE
+            self._update(z, sign, level, phase)
         if config.partition < len(config.layers):
             self._backpropagate(passes[-1], labels, phase)
         return StepResult(sign, int(np.sign(losses[0] - losses[-1])), losses[-1])
 
-    def _update(self, z: dict[str, np.ndarray], sign: int, phase: Phase) -> None:
-        """Subtract g z, rounded to one bit."""
-        shift = np.int64(phase.magnitude.bit_length() - 1)
+    def _update(self, z: dict[str, np.ndarray], sign: int, level: int, phase: Phase) -> None:
+        """Subtract g z, rounded to one bit: half a step has half of z, two steps have twice that.
+
+        Rank 1 has the signs of z; half a step moves the weights of half of the inputs.
+        """
+        half, none = (LEVELS[level] == name for name in ("half", "none"))
+        if none or not sign:
+            return
+        factor = 2 * sign if LEVELS[level] == "two" else sign
         # Of every int8 value, negative ones at their index from the end.
-        table = pseudo_stochastic(np.arange(256).astype(np.int8).astype(int), shift, limit=1)
+        values = np.arange(256).astype(np.int8).astype(int)
+        table = np.sign(values)
+        if self.config.perturbation == "full":
+            shift = np.int64(phase.magnitude.bit_length() - 1 + half)
+            table = pseudo_stochastic(values, shift, limit=1)
         for name, each in z.items():
-            update = (sign * table).astype(np.float32)[each]
+            update = (factor * table).astype(np.float32)[each]
+            if half and isinstance(self.source, RankOneSource):
+                update *= self.source.half(name)
             self.network.weights[name] = _subtracted(self.network.weights[name], update)
 
     def _backpropagate(self, last: Pass, labels: np.ndarray, phase: Phase) -> None:

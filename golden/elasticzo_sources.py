@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 
 from seedbed.golden.engine import network_weights
+from seedbed.golden.rank_one import Factors, RankOne
 from seedbed.golden.urng_array import UrngArray
 from seedbed.golden.weight_perturb import WeightPerturb
 from seedbed.spec import UrngConfig
@@ -18,6 +19,7 @@ __all__ = [
     "HARDWARE",
     "SOURCES",
     "ArraySource",
+    "RankOneSource",
     "Source",
     "StageSource",
     "buffered",
@@ -172,15 +174,72 @@ class StageSource:
         return self._step[1][self._places[layer.name]]
 
 
+class RankOneSource:
+    """A source as :class:`~seedbed.golden.rank_one.RankOne` has it: z of a layer has rank 1.
+
+    Rows are those of the trainer's plan. Steps have the seeds that follow that of the run.
+
+    Parameters
+    ----------
+    seed
+        Of the run, 0 .. 2^32 - 1.
+    config
+        :class:`~seedbed.spec.elasticzo.ElasticZoConfig`.
+    """
+
+    def __init__(self, seed: int, config: ElasticZoConfig):
+        tail = len(config.layers) - config.partition
+        core = ZoTrainerConfig(
+            network=config.network, tail=tail, perturbation="rank1", magnitude_bits=6
+        )
+        assert core.rank_one
+        self._rank_one = RankOne(core.rank_one)
+        outputs, inputs = np.array(core.rank_one.rows).T
+        shape = len(outputs), core.ways, core.lanes
+        places = {}
+        for kind, words, numbers in (
+            ("outputs", outputs, np.arange(core.ways)[:, None]),
+            ("inputs", inputs, np.arange(core.lanes)),
+        ):
+            rows = words[:, None, None] * numbers.size + numbers
+            rows = np.broadcast_to(rows, shape)
+            places[kind] = network_weights(core.engine.plan, core.layers, rows)
+        # Where the number of each output and input of a layer is in all words.
+        self._outputs = {name: each[:, 0] for name, each in places["outputs"].items()}
+        self._inputs = {name: each[0] for name, each in places["inputs"].items()}
+        self._seed = seed * SPACING
+        self._step: tuple[int, Factors] | None = None
+
+    def __call__(self, step: int, layer: Layer, phase: Phase) -> np.ndarray:
+        """Return a layer's perturbation, of magnitude (r_max + 1) / 2.
+
+        Raises ``ValueError`` for a p_zero or a magnitude that four and c bits cannot give.
+        """
+        _require_bits(phase)
+        if self._step is None or self._step[0] != step:
+            zeros = phase.zeros // GRAIN
+            self._step = step, self._rank_one.factors((self._seed + step) & SEEDS, zeros=zeros)
+        found = self._step[1]
+        outputs = found.outputs.ravel()[self._outputs[layer.name]] * ((phase.magnitude + 1) // 2)
+        inputs = found.inputs.ravel()[self._inputs[layer.name]]
+        return (outputs[:, None] * inputs).astype(np.int8)
+
+    def half(self, name: str) -> np.ndarray:
+        """Return which inputs of a layer half an update moves, 0 and 1, in the last step drawn."""
+        assert self._step
+        return self._step[1].half.ravel()[self._inputs[name]]
+
+
 #: Sources by name, made from a seed and a configuration. ``urng`` repeats 31 generators over a row,
 #: as in PeZO; ``urng-row`` has as many as a row, less one. ``buffer`` has 31 rows of the software
-#: generator's numbers; ``lutopt`` is the trainer's stage.
+#: generator's numbers; ``lutopt`` is the trainer's stage, ``rank1`` its perturbations of rank 1.
 SOURCES: dict[str, Callable[[int, ElasticZoConfig], Source]] = {
     "software": lambda seed, config: drawn(seed),
     "buffer": lambda seed, config: buffered(seed, rows=31),
     "urng": lambda seed, config: ArraySource(seed, config, lanes=31),
     "urng-row": lambda seed, config: ArraySource(seed, config, lanes=127),
     "lutopt": StageSource,
+    "rank1": RankOneSource,
 }
 #: Sources that hardware has: p_zero is a multiple of 1 / 16.
-HARDWARE = frozenset({"urng", "urng-row", "lutopt"})
+HARDWARE = frozenset({"urng", "urng-row", "lutopt", "rank1"})

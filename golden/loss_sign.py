@@ -16,7 +16,7 @@ from seedbed.spec.loss_sign import (
     LossSignConfig,
 )
 
-__all__ = ["LossSign", "LossSignResult", "loss_sign", "scaled_exponents"]
+__all__ = ["LossSign", "LossSignResult", "loss_difference", "loss_sign", "scaled_exponents"]
 
 
 def _powers(fraction: int) -> np.ndarray:
@@ -47,14 +47,14 @@ def scaled_exponents(logits: np.ndarray, exponents: np.ndarray, fraction: int) -
     return np.where(shift < 0, scaled >> np.maximum(-shift, 0), scaled << np.maximum(shift, 0))
 
 
-def loss_sign(
+def loss_difference(
     plus: tuple[np.ndarray, np.ndarray],
     minus: tuple[np.ndarray, np.ndarray],
     labels: np.ndarray,
     *,
     fraction: int,
 ) -> int:
-    """Return the sign of the difference of two losses over a batch, -1, 0 or 1, from integers.
+    """Return the difference of two losses over a batch, from integers, in 2^-fraction.
 
     Per sample, with a the logits and s their exponent, a term of a loss is 2^e_j::
 
@@ -82,15 +82,27 @@ def loss_sign(
     top = np.maximum(terms[0].max(axis=1), terms[1].max(axis=1)) - (RANGE << fraction)
     a, b = (_log2_of_sum(np.maximum(e - top[:, None], 0), fraction) for e in terms)
     counts = np.maximum(plus[1], minus[1]) <= 15 - fraction
-    return int(np.sign((a - b)[counts].sum()))
+    return int((a - b)[counts].sum())
+
+
+def loss_sign(
+    plus: tuple[np.ndarray, np.ndarray],
+    minus: tuple[np.ndarray, np.ndarray],
+    labels: np.ndarray,
+    *,
+    fraction: int,
+) -> int:
+    """Return the sign of :func:`loss_difference`, -1, 0 or 1."""
+    return int(np.sign(loss_difference(plus, minus, labels, fraction=fraction)))
 
 
 @dataclass(frozen=True)
 class LossSignResult:
-    """Of a batch: sign, whether a sample does not count, and of each pass (2, samples):
+    """Of a batch: sign, magnitude, whether a sample does not count, and of each pass (2, samples):
     class, and whether it has an error."""
 
     sign: int
+    magnitude: int
     error: bool
     classes: np.ndarray
     errors: np.ndarray
@@ -135,5 +147,7 @@ class LossSign:
         errors = wrong | (labels >= config.classes) | (exponents > config.most_exponent)
         counts = ~errors.any(axis=0) & (np.arange(len(labels)) < config.batch)
         plus, minus = ((x[counts], s[counts]) for x, s in zip(logits, exponents, strict=True))
-        sign = loss_sign(plus, minus, labels[counts], fraction=config.fraction)
-        return LossSignResult(sign, not counts.all(), logits.argmax(axis=2), errors)
+        found = loss_difference(plus, minus, labels[counts], fraction=config.fraction)
+        return LossSignResult(
+            int(np.sign(found)), abs(found), not counts.all(), logits.argmax(axis=2), errors
+        )

@@ -17,11 +17,13 @@ import numpy as np
 
 from seedbed.golden.zo_trainer import LogEntry, ZoTrainer
 from seedbed.spec.network import Layer, NetworkConfig
+from seedbed.spec.step_levels import LEVELS
 from seedbed.spec.zo_trainer import ZoTrainerConfig
 
 __all__ = ["LogError", "TrainingJob", "TrainingLog", "digest"]
 
 _FORMAT, _VERSION = "seedbed training log", 1
+#: Of an entry; the last one is only in logs of steps with levels.
 _FIELDS = [field.name for field in fields(LogEntry)]
 
 
@@ -77,9 +79,9 @@ class TrainingLog:
             "config": config,
             "exponents": self.exponents,
             "weights": self.first,
-            "fields": _FIELDS,
+            "fields": _fields(self.config.levels),
         }
-        steps = ([getattr(entry, name) for name in _FIELDS] for entry in self.entries)
+        steps = ([getattr(entry, name) for name in header["fields"]] for entry in self.entries)
         lines = "".join(json.dumps(part) + "\n" for part in (header, *steps))
         return lines + _end(lines)
 
@@ -117,10 +119,12 @@ class TrainingLog:
         # From here on only another version, a partial log, or a text made by hand can be wrong.
         if header.get("version") != _VERSION:
             raise LogError(f"it is of version {header.get('version')}, not {_VERSION}")
-        if header.get("fields") != _FIELDS:
-            raise LogError(f"its steps have {header.get('fields')}, not {_FIELDS}")
         try:
             config = _config(header["config"])
+            if header.get("fields") != _fields(config.levels):
+                raise LogError(
+                    f"its steps have {header.get('fields')}, not {_fields(config.levels)}"
+                )
             entries = tuple(_entry(config, _json(line)) for line in steps)
             return cls(
                 config=config,
@@ -218,14 +222,20 @@ def _config(raw: dict[str, Any]) -> ZoTrainerConfig:
     return ZoTrainerConfig(**{**raw, "network": NetworkConfig(layers)})
 
 
+def _fields(levels: int) -> list[str]:
+    """Return the names of an entry's fields."""
+    return _FIELDS if levels > 1 else _FIELDS[:-1]
+
+
 def _entry(config: ZoTrainerConfig, raw: list[int]) -> LogEntry:
-    entry = LogEntry(**dict(zip(_FIELDS, raw, strict=True)))
+    entry = LogEntry(**dict(zip(_fields(config.levels), raw, strict=True)))
     limits = {
         "seed": range(1 << 32),
         "magnitude": range(1, config.magnitude_bits + 1),
         "zeros": range(16),
         "sign": range(-1, 2),
         "update_bits": range(1, 8),
+        "level": range(len(LEVELS)),
     }
     for name, allowed in limits.items():
         if getattr(entry, name) not in allowed:

@@ -9,9 +9,12 @@ from seedbed.golden import engine
 from seedbed.golden.bp_tail import BpTail, pairs
 from seedbed.golden.checks import require_integers
 from seedbed.golden.elasticzo import ElasticZo, Network, Pass
-from seedbed.golden.loss_sign import loss_sign
+from seedbed.golden.loss_sign import loss_difference
+from seedbed.golden.rank_one import Factors, RankOne
+from seedbed.golden.step_levels import StepLevels
 from seedbed.golden.weight_perturb import WeightPerturb
 from seedbed.spec.elasticzo import LIMIT
+from seedbed.spec.step_levels import ONE
 from seedbed.spec.zo_trainer import ZoTrainerConfig
 
 __all__ = ["LogEntry", "ZoTrainer", "pixels"]
@@ -26,6 +29,7 @@ class LogEntry:
     zeros: int
     sign: int
     update_bits: int = 1
+    level: int = ONE
 
 
 def pixels(images: np.ndarray) -> np.ndarray:
@@ -53,7 +57,9 @@ class ZoTrainer:
         exponents: Mapping[str, int],
     ):
         self.config, self.exponents = config, dict(exponents)
-        self._perturb = WeightPerturb(config.perturb)
+        self._rank_one = RankOne(config.rank_one) if config.rank_one else None
+        self._perturb = None if config.rank_one else WeightPerturb(config.perturb)
+        self._levels = StepLevels()
         whole = {
             f"{name}.weight": require_integers(name, numbers, -LIMIT, LIMIT)
             for name, numbers in weights.items()
@@ -88,6 +94,10 @@ class ZoTrainer:
         """Return the class of each image (samples, C, H, W) of bytes."""
         return self._forward(self.rows, images).logits.argmax(axis=1)
 
+    def begin(self) -> None:
+        """Begin a job: the average of the loss differences is forgotten."""
+        self._levels.begin()
+
     def step(
         self,
         images: np.ndarray,
@@ -115,16 +125,17 @@ class ZoTrainer:
         """
         z = self._perturbation(seed, magnitude, zeros)
         plus, minus = (
-            self._forward(self._with(self._perturb.perturbed(self._trained, z, k)), images)
-            for k in (1, -1)
+            self._forward(self._with(self._perturbed(z, k, magnitude)), images) for k in (1, -1)
         )
-        sign = loss_sign(
+        difference = loss_difference(
             (plus.logits, plus.exponents),
             (minus.logits, minus.exponents),
             labels,
             fraction=self.config.fraction,
         )
-        entry = LogEntry(seed, magnitude, zeros, sign, update_bits)
+        level = self._levels.level(difference) if self.config.levels > 1 else ONE
+        sign = int(np.sign(difference))
+        entry = LogEntry(seed, magnitude, zeros, sign, update_bits, level)
         self._update(z, entry)
         if self._tail:
             self._backpropagate(self._tail, minus, labels, update_bits)
@@ -176,10 +187,28 @@ class ZoTrainer:
         """Return the rows with others in place of those that are trained."""
         return np.concatenate([trained, self.rows[len(trained) :]])
 
-    def _perturbation(self, seed: int, magnitude: int, zeros: int) -> np.ndarray:
+    def _perturbation(self, seed: int, magnitude: int, zeros: int) -> np.ndarray | Factors:
+        """Return numbers of the rows, or with rank 1 those of outputs and inputs."""
+        if self._rank_one:
+            return self._rank_one.factors(seed, zeros=zeros)
         rows = self.config.schedule.rows
+        assert self._perturb
         return self._perturb.perturbation(seed, rows, magnitude=2**magnitude - 1, zeros=zeros)
 
-    def _update(self, z: np.ndarray, entry: LogEntry) -> None:
-        updated = self._perturb.updated(self._trained, z, entry.sign, 2**entry.magnitude - 1)
+    def _perturbed(self, z: np.ndarray | Factors, k: int, magnitude: int) -> np.ndarray:
+        """Return the trained rows with k z."""
+        if isinstance(z, Factors):
+            assert self._rank_one
+            return self._rank_one.perturbed(self._trained, z, k, magnitude)
+        assert self._perturb
+        return self._perturb.perturbed(self._trained, z, k)
+
+    def _update(self, z: np.ndarray | Factors, entry: LogEntry) -> None:
+        if isinstance(z, Factors):
+            assert self._rank_one
+            moved = self._trained - entry.sign * self._rank_one.update(z, entry.level)
+            updated = np.clip(moved, -LIMIT, LIMIT)
+        else:
+            assert self._perturb
+            updated = self._perturb.updated(self._trained, z, entry.sign, 2**entry.magnitude - 1)
         self.rows = self._with(updated)

@@ -4,12 +4,14 @@ from dataclasses import dataclass
 
 from seedbed.spec.checks import require_bool, require_choice, require_int
 from seedbed.spec.network import NetworkField
+from seedbed.spec.step_levels import require_levels
 
 __all__ = [
     "ALIGNMENTS",
     "GRAIN",
     "LIMIT",
     "LOG2_E",
+    "PERTURBATIONS",
     "ROUNDINGS",
     "ElasticZoConfig",
     "Phase",
@@ -22,6 +24,8 @@ LIMIT = 127
 LOG2_E = 47274
 ROUNDINGS = ("nearest", "pseudo-stochastic")
 ALIGNMENTS = ("batch", "sample", "fixed")
+#: Perturbations: a number for each weight, or the product of an output's and an input's number.
+PERTURBATIONS = ("full", "rank1")
 #: In hardware p_zero is a multiple of 16/256: four random bits decide on a 0.
 GRAIN = 16
 #: Layers that backpropagation can train sample by sample: other alignments than ``batch``.
@@ -123,6 +127,13 @@ class ElasticZoConfig:
     in_place
         Whether perturbations are added to the stored weights, which saturates them, as Algorithm 2
         is printed; or on the way to the multipliers, which leaves them unchanged.
+    perturbation
+        ``full``, a number for each weight, or ``rank1``, of
+        :class:`~seedbed.spec.rank_one.RankOneConfig`: the sums are those of weights and
+        perturbations, which are not clamped.
+    levels
+        1: each update is a step against the sign of the loss difference. 4: it is none, half a
+        step, one or two, see :data:`~seedbed.spec.step_levels.LEVELS`.
 
     Raises ``ValueError`` and ``TypeError`` for other values. Source: ElasticZO, Algorithm 2 and
     section 4.3; Wang et al., "NITI" (IEEE TPDS 2022).
@@ -137,6 +148,8 @@ class ElasticZoConfig:
     exponent_range: int = 3
     batch: int = 256
     in_place: bool = False
+    perturbation: str = "full"
+    levels: int = 1
 
     def __post_init__(self) -> None:
         require_int("partition", self.partition, 0, len(self.layers))
@@ -152,6 +165,10 @@ class ElasticZoConfig:
         require_int("exponent_range", self.exponent_range, 0, 7)
         require_int("batch", self.batch, 1, 4096)
         require_bool("in_place", self.in_place)
+        require_choice("perturbation", self.perturbation, PERTURBATIONS)
+        if self.in_place and self.perturbation == "rank1":
+            raise ValueError("in_place must be False with perturbation 'rank1', which is not added")
+        require_levels(self.levels)
 
     @property
     def layers(self):

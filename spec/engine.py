@@ -1,6 +1,6 @@
 """Configuration of the engine that a plan runs on: its number formats."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from seedbed.spec.elasticzo import LIMIT
@@ -35,6 +35,8 @@ class EngineConfig:
     dynamic
         Whether a sample's outputs of a step have one exponent, found after the last of them: int8.
         Otherwise formats are static.
+    perturbed
+        The greatest magnitude of what is added to a weight in the sums, 0..127.
 
     Raises ``ValueError`` for a format of values, or of adapters, that 1 does not fit, and for
     whatever :class:`MacArrayConfig` refuses.
@@ -45,6 +47,7 @@ class EngineConfig:
     weights: Fixed
     adapters: "LoraConfig | None" = None
     dynamic: bool = False
+    perturbed: int = 0
     mac: MacArrayConfig = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -77,7 +80,7 @@ class EngineConfig:
             formats = self.lora.parameters, self.lora.gradients, self.lora.accumulators, self.values
             weights += [form.width for form in formats]
             activations += [self.lora.gradients.width, self.lora.rate_width + 1]
-        return MacArrayConfig(
+        made = MacArrayConfig(
             lanes=self.plan.lanes,
             blocks=1,
             ways=self.plan.ways,
@@ -90,6 +93,11 @@ class EngineConfig:
             results=FRAMES,
             additions=1,
         )
+        if not self.perturbed:
+            return made
+        # Of a weight with what is added to it, which has one bit more at most.
+        wide = replace(made, weight_width=9, weight_peak=LIMIT + self.perturbed)
+        return replace(made, accumulator_width=wide.needed_width)
 
     @property
     def pages(self) -> int:

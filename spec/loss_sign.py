@@ -5,8 +5,16 @@ from math import floor, log2
 
 from seedbed.spec.checks import require_int
 from seedbed.spec.elasticzo import LOG2_E
+from seedbed.spec.step_levels import require_levels
 
-__all__ = ["EXPONENT_BITS", "LOGIT_BITS", "LOG_BITS", "POWER_BITS", "RANGE", "LossSignConfig"]
+__all__ = [
+    "EXPONENT_BITS",
+    "LOGIT_BITS",
+    "LOG_BITS",
+    "POWER_BITS",
+    "RANGE",
+    "LossSignConfig",
+]
 
 #: Exponents of a power of two that are kept below the largest one. Source: section 4.3.
 RANGE = 10
@@ -39,6 +47,8 @@ class LossSignConfig:
         F: fraction bits of exponents and logarithms, 0..8.
     batch
         Samples of a batch, at most, 1..65536.
+    levels
+        1: the sign is all. 4: the magnitude of the sum over the batch is given out, too.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     Source: ElasticZO, section 4.3, Eq. 6 to 12, which have no fraction bits.
@@ -48,12 +58,14 @@ class LossSignConfig:
     ways: int = 4
     fraction: int = 4
     batch: int = 4096
+    levels: int = 1
 
     def __post_init__(self) -> None:
         require_int("classes", self.classes, 2, 256)
         require_int("ways", self.ways, 1, 64)
         require_int("fraction", self.fraction, 0, 8)
         require_int("batch", self.batch, 1, 65536)
+        require_levels(self.levels)
 
     @property
     def most_exponent(self) -> int:

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from seedbed.spec.network import Layer
 from seedbed.spec.plan import Plan, Step
+from seedbed.spec.rank_one import RankOneConfig
 
-__all__ = ["ZeroOrderSchedule", "place_zero_order"]
+__all__ = ["ZeroOrderSchedule", "place_rank_one", "place_zero_order"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,27 @@ def place_zero_order(plan: Plan, layers: tuple[Layer, ...], partition: int) -> Z
     last = steps[-1] if steps else None
     rows = last.weights + last.beats * last.groups(plan.ways) if last else 0
     return ZeroOrderSchedule(steps=partition, rows=rows, used=tuple(used))
+
+
+def place_rank_one(
+    plan: Plan, layers: tuple[Layer, ...], partition: int, bits: int
+) -> RankOneConfig:
+    """Return perturbations of rank 1 of the plan's first ``partition`` layers.
+
+    The words of inputs are the beats of a frame, the words of outputs the groups of outputs.
+    """
+    used: list[int] = []
+    rows: list[tuple[int, int]] = []
+    outputs = 0
+    for layer, step in zip(layers[:partition], plan.steps, strict=False):
+        inputs, groups = range(len(used), len(used) + step.beats), step.groups(plan.ways)
+        used += _used(layer, step) if layer.kind == "conv" else [plan.lanes] * step.beats
+        rows += [(outputs + group, number) for group in range(groups) for number in inputs]
+        outputs += groups
+    return RankOneConfig(
+        lanes=plan.lanes, ways=plan.ways, bits=bits, used=tuple(used), outputs=outputs,
+        rows=tuple(rows),
+    )  # fmt: skip
 
 
 def _used(layer: Layer, step: Step) -> list[int]:

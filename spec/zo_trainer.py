@@ -4,15 +4,17 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from seedbed.spec.bp_tail import BpTailConfig
-from seedbed.spec.checks import require_int
-from seedbed.spec.elasticzo import ElasticZoConfig
+from seedbed.spec.checks import require_choice, require_int
+from seedbed.spec.elasticzo import PERTURBATIONS, ElasticZoConfig
 from seedbed.spec.engine import EngineConfig
 from seedbed.spec.fixed import Fixed
 from seedbed.spec.loss_sign import LossSignConfig
 from seedbed.spec.network import NetworkConfig, NetworkField
 from seedbed.spec.planner import plan
+from seedbed.spec.rank_one import RankOneConfig
+from seedbed.spec.step_levels import require_levels
 from seedbed.spec.weight_perturb import WeightPerturbConfig
-from seedbed.spec.zero_order import ZeroOrderSchedule, place_zero_order
+from seedbed.spec.zero_order import ZeroOrderSchedule, place_rank_one, place_zero_order
 
 __all__ = ["PHASES", "ZO_TRAINER_KINDS", "ZO_TRAINER_STATUS", "ZoTrainerConfig"]
 
@@ -50,6 +52,12 @@ class ZoTrainerConfig:
         Fraction bits of the sign of the loss difference, 0..8.
     batch
         The most samples between two updates, 1..4096.
+    perturbation
+        ``full``, of :class:`~seedbed.spec.weight_perturb.WeightPerturbConfig`, or ``rank1``, of
+        :class:`~seedbed.spec.rank_one.RankOneConfig`.
+    levels
+        1: each update is a step against the sign of the loss difference. 4: it is none, half a
+        step, one or two, by the difference relative to its average; only with ``rank1``.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     Source: ElasticZO, Algorithm 2 and section 4.
@@ -62,8 +70,12 @@ class ZoTrainerConfig:
     magnitude_bits: int = 4
     fraction: int = 4
     batch: int = 256
+    perturbation: str = "full"
+    levels: int = 1
     engine: EngineConfig = field(init=False, repr=False, compare=False)
     schedule: ZeroOrderSchedule = field(init=False, repr=False, compare=False)
+    #: Perturbations of rank 1, if they are.
+    rank_one: RankOneConfig | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         network = self.network
@@ -75,14 +87,23 @@ class ZoTrainerConfig:
         require_int("batch", self.batch, 1, 4096)
         require_int("magnitude_bits", self.magnitude_bits, 1, 6)
         require_int("tail", self.tail, 0, min(2, len(network.layers) - 1))
+        require_choice("perturbation", self.perturbation, PERTURBATIONS)
+        require_levels(self.levels)
+        if self.levels > 1 and self.perturbation != "rank1":
+            raise ValueError(f"levels must be 1 with perturbation 'full', not {self.levels}")
         self._check_tail(network)
         made = plan(lanes=self.lanes, ways=self.ways, layers=self.layers)
-        engine = EngineConfig(plan=made, values=INT8, weights=INT8, dynamic=True)
+        rank_one = None
+        if self.perturbation == "rank1":
+            rank_one = place_rank_one(made, self.layers, self.partition, self.magnitude_bits)
+        object.__setattr__(self, "rank_one", rank_one)
+        peak = rank_one.peak if rank_one else 0
+        engine = EngineConfig(plan=made, values=INT8, weights=INT8, dynamic=True, perturbed=peak)
         object.__setattr__(self, "engine", engine)
         schedule = place_zero_order(made, self.layers, self.partition)
         object.__setattr__(self, "schedule", schedule)
-        # Both refuse what they cannot be made for.
-        _ = self.perturb, self.loss_sign, self.bp_tail
+        # All refuse what they cannot be made for.
+        _ = self.perturb if rank_one is None else rank_one, self.loss_sign, self.bp_tail
 
     def _check_tail(self, network: NetworkConfig) -> None:
         for layer in network.layers[len(network.layers) - self.tail :]:
@@ -137,8 +158,9 @@ class ZoTrainerConfig:
     def model(self) -> ElasticZoConfig:
         """The arithmetic."""
         return ElasticZoConfig(
-            network=NetworkConfig(self.layers), partition=self.partition, fraction=self.fraction
-        )
+            network=NetworkConfig(self.layers), partition=self.partition, fraction=self.fraction,
+            perturbation=self.perturbation, levels=self.levels,
+        )  # fmt: skip
 
     @property
     def classes(self) -> int:
@@ -160,8 +182,9 @@ class ZoTrainerConfig:
     def loss_sign(self) -> LossSignConfig:
         """The sign of the loss difference."""
         return LossSignConfig(
-            classes=self.classes, ways=self.ways, fraction=self.fraction, batch=self.batch
-        )
+            classes=self.classes, ways=self.ways, fraction=self.fraction, batch=self.batch,
+            levels=self.levels,
+        )  # fmt: skip
 
     @property
     def sample_tags(self) -> dict[str, range]:

@@ -105,6 +105,7 @@ class Settings:
             network=network,
             partition=self.partition(network),
             batch=self.batch,
+            perturbation="rank1" if self.source == "rank1" else "full",
             **({"alignment": "batch"} if self.method == "full-bp" else {}) | dict(self.choices),
         )
 
@@ -120,14 +121,20 @@ class Settings:
 
 @dataclass(frozen=True)
 class Images:
-    """Training and test images as int8 values with exponent -7, float32 (n, 1, side, side)."""
+    """Training and test images as int8 values with exponent -7, float32 (n, 1, side, side).
+
+    ``validation`` are images to choose settings by, if there are any.
+    """
 
     name: str
     train: tuple[np.ndarray, np.ndarray]
     test: tuple[np.ndarray, np.ndarray]
+    validation: tuple[np.ndarray, np.ndarray] | None = None
 
     @classmethod
-    def of(cls, split: Split, *, degrees: float = 0, limit: int | None = None) -> "Images":
+    def of(
+        cls, split: Split, *, degrees: float = 0, limit: int | None = None, validation: int = 0
+    ) -> "Images":
         """Return all images that are not held out, and those that are.
 
         Parameters
@@ -139,6 +146,8 @@ class Images:
         limit
             How many images to train on, drawn at random, and a third as many to test on; by default
             all.
+        validation
+            How many of the images to train on are kept apart, drawn at random.
         """
         images, labels = (np.concatenate(k) for k in zip(split.pre, split.tune, strict=True))
         sets = [(images, labels), split.test]
@@ -150,12 +159,17 @@ class Images:
             rng = np.random.default_rng(1)
             sets = [_drawn(sets[0], limit, rng), _drawn(sets[1], limit // 3, rng)]
         found = [(_int8(images), labels) for images, labels in sets]
-        return cls(split.name, found[0], found[1])
+        if not validation:
+            return cls(split.name, found[0], found[1])
+        (images, labels), test = found
+        order = np.random.default_rng(2).permutation(len(labels))
+        apart, rest = order[:validation], order[validation:]
+        return cls(split.name, (images[rest], labels[rest]), test, (images[apart], labels[apart]))
 
     @cached_property
     def digest(self) -> str:
         """A hash of the images and their labels."""
-        parts = [*self.train, *self.test]
+        parts = [*self.train, *self.test, *(self.validation or ())]
         return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
 
 
@@ -264,7 +278,11 @@ class Task:
             )  # fmt: skip
         config = job.config(self.network)
         state = _network(start) if start else init(config, rng)
-        return ElasticZo(config, state, SOURCES[job.source](job.seed, config), parallel=parallel)
+        source = SOURCES[job.source](job.seed, config)
+        trainer = ElasticZo(config, state, source, parallel=parallel)
+        if start and "average" in start:
+            trainer.levels.average = int(start["average"])
+        return trainer
 
     def _scaled(
         self, job: Settings, images: np.ndarray, labels: np.ndarray
@@ -285,7 +303,11 @@ class Task:
         self._count(len(labels) - steps * job.batch)
         seconds = perf_counter() - began
         test_loss, right = trainer.evaluate(*self._scaled(job, *self.images.test))
-        return {
+        apart = {}
+        if self.images.validation:
+            _, share = trainer.evaluate(*self._scaled(job, *self.images.validation))
+            apart["validation"] = 100 * share
+        return apart | {
             "loss": float(np.mean([each.loss for each in found])),
             "test_loss": test_loss,
             "accuracy": 100 * right,
@@ -307,9 +329,13 @@ def _arrays(trainer: Any) -> Arrays:
     if isinstance(trainer, ElasticZoFloat):
         return trainer.parameters
     weights, exponents = trainer.network.weights, trainer.network.exponents
-    return {name: values.astype(np.int8) for name, values in weights.items()} | {
-        f"{name}.exponent": np.array(value) for name, value in exponents.items()
-    }
+    average = trainer.levels.average
+    kept = {} if average is None else {"average": np.array(average)}
+    return (
+        kept
+        | {name: values.astype(np.int8) for name, values in weights.items()}
+        | {f"{name}.exponent": np.array(value) for name, value in exponents.items()}
+    )
 
 
 def _network(arrays: Arrays) -> Network:

@@ -18,7 +18,12 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from seedbed.flow.cli import compress as checkpoints
-from seedbed.flow.cli.elasticzo import demo_elasticzo, demo_elasticzo_choices, replay_log
+from seedbed.flow.cli.elasticzo import (
+    demo_elasticzo,
+    demo_elasticzo_choices,
+    demo_elasticzo_passes,
+    replay_log,
+)
 from seedbed.flow.cli.export import export
 from seedbed.flow.cli.formats import demo_formats
 from seedbed.flow.cli.import_model import import_model
@@ -520,6 +525,7 @@ demo_app.command("sentences")(demo_sentences)
 demo_app.command("sparse")(demo_sparse)
 demo_app.command("elasticzo")(demo_elasticzo)
 demo_app.command("elasticzo-choices")(demo_elasticzo_choices)
+demo_app.command("elasticzo-passes")(demo_elasticzo_passes)
 app.command("replay-log")(replay_log)
 
 

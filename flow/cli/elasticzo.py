@@ -9,7 +9,7 @@ from rich.console import Console
 from seedbed.flow.run.files import require_output
 from seedbed.flow.run.options import BUILD, Build, Data, Force
 
-__all__ = ["demo_elasticzo", "demo_elasticzo_choices", "replay_log"]
+__all__ = ["demo_elasticzo", "demo_elasticzo_choices", "demo_elasticzo_passes", "replay_log"]
 
 Jobs = Annotated[int, typer.Option(help="The number of trainings at a time.")]
 
@@ -32,7 +32,7 @@ def demo_elasticzo(
     ] = True,
     source: Annotated[
         str,
-        typer.Option(help="The source in int8: software, buffer, urng, urng-row, lutopt."),
+        typer.Option(help="The source in int8: software, buffer, urng, urng-row, lutopt, rank1."),
     ] = "software",
     rtl: Annotated[
         bool, typer.Option("--rtl", help="Train on the emitted Verilog, bit-exact; not by full-bp.")
@@ -131,6 +131,44 @@ def demo_elasticzo_choices(
     run_choices(
         data, _folder(build, data), images=images, epochs=epochs, batch=batch, seeds=seeds,
         jobs=jobs, console=Console(),
+    )  # fmt: skip
+
+
+def demo_elasticzo_passes(
+    data: Data = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="A variant; by default, all. May be repeated.")
+    ] = None,
+    method: Annotated[str, typer.Option(help="The method: full-zo, cls2, cls1.")] = "full-zo",
+    epochs: Annotated[int, typer.Option(help="The number of passes over the images.")] = 5,
+    validation: Annotated[
+        int, typer.Option(help="The number of images by which magnitudes are chosen.")
+    ] = 5_000,
+    seeds: Annotated[int, typer.Option(help="The number of trainings of a variant.")] = 3,
+    magnitude: Annotated[
+        list[int] | None,
+        typer.Option(help="A magnitude to try; by default 7, 15 and 31. May be repeated."),
+    ] = None,
+    rotate: Annotated[
+        float, typer.Option(help="Rotate the images by DEGREES, and take 1,024 of them.")
+    ] = 0,
+    start: Annotated[
+        Path | None,
+        typer.Option(help="A checkpoint to start from.", exists=True, dir_okay=False),
+    ] = None,
+    jobs: Jobs = 1,
+    build: Build = BUILD,
+) -> None:
+    """Train in 8-bit integers with equal passes: small batches, rank 1, levels, fraction bits.
+
+    Each completed epoch is kept: an interrupted command goes on when it is given again.
+    """
+    from seedbed.studies.elasticzo_passes import MAGNITUDES, run_passes
+
+    run_passes(
+        data, _folder(build, data), names=only or (), method=method, epochs=epochs,
+        validation=validation, seeds=seeds, magnitudes=magnitude or MAGNITUDES, degrees=rotate,
+        start=start, jobs=jobs, console=Console(),
     )  # fmt: skip
 
 

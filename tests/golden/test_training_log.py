@@ -160,7 +160,7 @@ def test_another_version_is_refused(trained, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(LogError, match="it is of version 2, not 1"):
         TrainingLog.parse(text)
-    monkeypatch.setattr("seedbed.golden.training_log._FIELDS", ["seed"])
+    monkeypatch.setattr("seedbed.golden.training_log._FIELDS", ["seed", "level"])
     text = trained[3].text()
     monkeypatch.undo()
     with pytest.raises(LogError, match=r"its steps have \['seed'\], not \['seed', 'magnitude'"):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from seedbed.golden.elasticzo import ElasticZo, Network
-from seedbed.golden.elasticzo_sources import SOURCES, StageSource
+from seedbed.golden.elasticzo_sources import SOURCES, RankOneSource, StageSource
 from seedbed.golden.zo_trainer import LogEntry, ZoTrainer
 from seedbed.spec import ZoTrainerConfig
 from seedbed.spec.elasticzo import Phase
@@ -33,23 +33,36 @@ def test_a_log_is_replayed():
     assert all((other.weights[name] == w).all() for name, w in model.weights.items())
 
 
-@pytest.mark.parametrize("tail", [0, 1, 2])
-def test_the_core_trains_as_the_model_of_the_paper(tail):
+@pytest.mark.parametrize(
+    ("tail", "ways"),
+    [
+        (0, {}),
+        (1, {}),
+        (2, {}),
+        (0, {"perturbation": "rank1"}),
+        (1, {"perturbation": "rank1", "levels": 4, "fraction": 8}),
+    ],
+)
+def test_the_core_trains_as_the_model_of_the_paper(tail, ways):
     """The same steps as ElasticZo with the stage's source, on the network's weights."""
-    config = ZoTrainerConfig(network="lenet_digits", tail=tail)
+    config = ZoTrainerConfig(network="lenet_digits", tail=tail, **ways)
     rng = np.random.default_rng(2)
     core = drawn(config, rng)
     network = Network({n: w.astype(np.float32) for n, w in core.weights.items()}, core.exponents)
     assert SOURCES["lutopt"] is StageSource
-    paper = ElasticZo(config.model, network, StageSource(0, config.model))
+    source = RankOneSource if ways else StageSource
+    paper = ElasticZo(config.model, network, source(0, config.model))
     images = rng.integers(0, 256, (16, 1, 8, 8))
     labels = rng.integers(0, 10, 16)
     phase = Phase(epoch=0, magnitude=7, zeros=80, update_bits=4)
-    for step in range(6):
+    levels = set()
+    for step in range(6 if config.levels == 1 else 24):
         found = paper.step(step, (images >> 1).astype(np.float32), labels, phase)
         numbers = {"seed": step, "magnitude": 3, "zeros": 5, "update_bits": 4}
         _, entry = core.step(images, labels, **numbers)
         assert found.sign == entry.sign
+        levels.add(entry.level)
+    assert len(levels) == config.levels
     assert all((network.weights[name] == w).all() for name, w in core.weights.items())
 
 
