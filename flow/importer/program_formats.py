@@ -12,7 +12,6 @@ from seedbed.spec.stream_engine import Attend, Embed, Matrix, Multiply, Norm, Pr
 __all__ = ["calibrated", "in_float", "integers"]
 
 
-
 def calibrated(program: Program, peaks: Mapping[str, float], *, headroom: float = 2.0) -> Program:
     """Return the program with the fraction bits of every vector.
 
