@@ -124,8 +124,9 @@ class Builder:
 
     def repeat(self, step: Step, target: Region) -> None:
         """Add a step again, with the same weights, whose outputs go to ``target``."""
-        where = {"target": target.origin, "target_row_stride": target.stride}
-        self.steps.append(replace(step, **where, repeats=True))
+        self.steps.append(
+            replace(step, target=target.origin, target_row_stride=target.stride, repeats=True)
+        )
 
     def dense(
         self, name: str, source: int, pieces: int, outputs: int, target: int, **fields

@@ -20,7 +20,8 @@ What comes next:
   seedbed verilog instantft         the Verilog of one
   seedbed sim instantft --set network=tiny --set lanes=8
                                     its simulation against the model
-  seedbed board list                boards, and the applications for them"""
+  seedbed board list                boards, and the applications for them
+  seedbed import model.onnx         your network, for 'seedbed tune'"""
 
 err = Console(stderr=True)
 

@@ -74,8 +74,9 @@ def export(request: Request) -> Export:
         raise ValueError(f"entries must be default, without a side path, not {config.entries}")
     if not 1 <= tensor.columns <= config.columns or tensor.rows >= 1 << config.row_width:
         raise ValueError(
-            f"{tensor.where} has {tensor.rows} rows of {tensor.columns} columns; the core takes "
-            f"at most {(1 << config.row_width) - 1} of {config.columns}"
+            f"{tensor.where} has {tensor.rows} rows of {tensor.columns} columns; columns="
+            f"{config.columns} and row_width={config.row_width} allow at most {config.columns} "
+            f"columns and {(1 << config.row_width) - 1} rows"
         )
     x, unit = _vector(request, config, tensor.columns)
     model = Gemv(config)

@@ -73,9 +73,9 @@ def read(path: Path, network_file: Path) -> Model:
     for name, value in found.items():
         if not np.isfinite(value).all():
             raise ValueError(f"{path}: {name} has a number that is infinite or not a number")
-    for layer, fold in folds.items():
-        fold.apply(layer, found)
-        notes.append(f"{fold.name} is folded into {layer}")
+    for into, fold in folds.items():
+        fold.apply(into, found)
+        notes.append(f"{fold.name} is folded into {into}")
     layers = tuple(replace(x, bias=x.bias or x.name in folds) for x in network.layers)
     return Model(
         NetworkConfig(layers, source=network.source),

@@ -568,7 +568,8 @@ def test_integers_fill_their_bits(width):
         (["none.safetensors", *GEMV],
          "none.safetensors has no packed tensor and no floating-point matrix"),
         (["seedlm.safetensors", "--core", "gemv", "--set", "columns=8"],
-         "seedlm.safetensors: tensor 'w' has 5 rows of 26 columns; the core takes at most"),
+         "seedlm.safetensors: tensor 'w' has 5 rows of 26 columns; columns=8 and "
+         "row_width=32 allow at most 8 columns"),
         (["seedlm.safetensors", "--core", "gemv", "--set", "block=8"],
          "seedlm.safetensors: tensor 'w' has blocks of block=4, not 8"),
         (["seedlm.safetensors", "--core", "gemv", "--set", "decode=lut4"],

@@ -4,6 +4,7 @@ import re
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from seedbed.flow.cores.registry import CORES
@@ -12,7 +13,7 @@ from seedbed.sim import tools
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 #: Verilog that somebody who runs them there gets.
-MADE = ("lfsr.v", "noise.v", "gemv_axi.v", "gemv.v")
+MADE = ("lfsr.v", "noise.v", "gemv_axi.v", "gemv.v", "zo_trainer.v")
 
 
 def test_every_example_is_on_the_page():
@@ -97,6 +98,27 @@ def test_the_bench_multiplies_exported_weights_and_can_fail(words, tmp_path, mon
     (tmp_path / "gemv_sums.hex").write_text("\n".join([*sums[:-1], "0"]))
     printed = tools.run("VVP", "gemv_tb", cwd=tmp_path)
     assert f"{rows} of {rows} rows, 1 errors" in printed
+
+
+@pytest.mark.skipif(not tools.there("IVERILOG"), reason="Icarus Verilog is not installed")
+def test_the_bench_classifies_by_an_imported_network_and_can_fail(tmp_path, monkeypatch, called):
+    monkeypatch.chdir(tmp_path)
+    assert called(["import", str(EXAMPLES / "import/strided.onnx"), "-o", "mine"], tmp_path)[0] == 0
+    np.save("images.npy", np.load(EXAMPLES / "import/digits.npz")["images"][:3])
+    export = ["export", "mine/weights.safetensors", "--config", "mine/zo_trainer.toml"]
+    export += ["--core", "zo_trainer", "--set", "lanes=8", "--vector", "images.npy", "-o", "."]
+    export += ["--set", "ways=2"]
+    assert called(export, tmp_path)[0] == 0
+    words = ["verilog", "zo_trainer", "--config", "zo_trainer.toml", "-o", "."]
+    assert called(words, tmp_path)[0] == 0
+    bench = EXAMPLES / "zo_trainer_tb.v"
+    tools.run("IVERILOG", "-g2005", "-Wall", "-o", "tb", bench, "zo_trainer.v", cwd=tmp_path)
+    assert "3 of 3 classes, 0 errors, status 0" in tools.run("VVP", "tb", cwd=tmp_path)
+    lines = (tmp_path / "zo_trainer_classes.hex").read_text().splitlines()
+    assert len({*lines[-3:]}) > 1
+    wrong = "1" if lines[-1] == "0" else "0"
+    (tmp_path / "zo_trainer_classes.hex").write_text("\n".join([*lines[:-1], wrong]))
+    assert "3 of 3 classes, 1 errors, status 0" in tools.run("VVP", "tb", cwd=tmp_path)
 
 
 def test_the_application_runs_on_the_virtual_board(tmp_path, monkeypatch, capsys):

@@ -171,9 +171,25 @@ def test_wide_parts_of_a_page_scroll_by_themselves(tmp_path):
     assert re.search(r'<div class="table-wrapper[^>]*>\s*<table', page)
     assert "_static/site.css" in page
     rules = (tmp_path / "html/_static/site.css").read_text()
-    assert re.search(r"^img\.diagram, .*max-width: max\(100%, ", rules, re.M)
-    for wide in (r"\.scroll, .*", r"\.table-wrapper"):
-        assert re.search(rf"^{wide} {{ overflow-x: auto; }}$", rules, re.M)
+    assert re.search(r"^\.scroll, .*, \.table-wrapper { overflow-x: auto; }$", rules, re.M)
+    wide, _, narrow = rules.partition("@media (max-width: 40rem) {")
+    assert "max-width" not in wide
+    assert re.search(r"^  img\.diagram, .*max-width: none;", narrow, re.M)
+
+
+def test_a_port_on_a_narrow_screen_is_a_block_with_all_columns():
+    """The rules name the columns by their number."""
+    rules = (DOCS / "_static/site.css").read_text()
+    areas = re.findall(r"^  #ports .* td:nth-child\((\d)\) { grid-area: (\w+); }$", rules, re.M)
+    named = {"name": "Verilog", "text": "description"}
+    header = [named.get(area, area.capitalize()) for _, area in areas]
+    assert [number for number, _ in areas] == [str(k) for k in range(1, len(areas) + 1)]
+    for name in CORES:
+        text = (DOCS / f"cores/{name}.md").read_text()
+        table = text.partition("<!-- generated: ports -->\n")[2].partition("\n")[0]
+        assert [part.strip().capitalize() for part in table.strip("|").split("|")] == [
+            part.capitalize() for part in header
+        ]
 
 
 @pytest.mark.parametrize(
