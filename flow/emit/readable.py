@@ -169,9 +169,10 @@ class _Passes:
         """Remove wires that nobody reads, and declarations that nothing needs."""
         signals = self.module.signals
         kept = {
-            name for name, signal in signals.items()
+            name
+            for name, signal in signals.items()
             if signal.direction or signal.depth or "keep" in "".join(signal.attributes)
-        }  # fmt: skip
+        }
         before: list[Item] = []
         while len(before) != len(self.module.items):
             before = self.module.items
@@ -238,7 +239,7 @@ class _Passes:
                     yield name, base, _fire(item.value) or f"{base}_{word}"
                 elif name in next_values:
                     yield name, next_values[name], f"{next_values[name]}_next"
-                else:
+                elif isinstance(item, Always):
                     yield name, base, f"{base}_{'data' if item.clock else 'case'}"
 
 
