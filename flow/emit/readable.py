@@ -16,7 +16,6 @@ from seedbed.flow.emit.reader import MODULE, outputs, read
 from seedbed.flow.emit.statements import (
     Always,
     Instance,
-    Item,
     Module,
     Set,
     rewritten,
@@ -173,15 +172,16 @@ class _Passes:
             for name, signal in signals.items()
             if signal.direction or signal.depth or "keep" in "".join(signal.attributes)
         }
-        before: list[Item] = []
-        while len(before) != len(self.module.items):
-            before = self.module.items
+        while True:
             read = kept | {e.text for e in self.reads()}
-            self.module.items = [
-                item for item in before
+            items = [
+                item for item in self.module.items
                 if isinstance(item, Instance) or (isinstance(item, Always) and item.clock)
                 or any(e.text in read for e in targets(item))
             ]  # fmt: skip
+            if len(items) == len(self.module.items):
+                break
+            self.module.items = items
         for item in self.module.items:
             pins = item.pins.values() if isinstance(item, Instance) else ()
             read |= {e.text for pin in pins if pin for e in names(pin)}
@@ -215,13 +215,6 @@ class _Passes:
 
     def origins(self, bases: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
         """Yield each temporary with the signal that it is named after, and its name."""
-        next_values = {
-            s.value.text: s.target.text
-            for item in self.module.items
-            if isinstance(item, Always) and item.clock
-            for s in item.body
-            if isinstance(s, Set) and s.value.op == s.target.op == "name"
-        }
         for item in self.module.items:
             if isinstance(item, Instance):
                 for pin in sorted(item.outputs):
@@ -237,8 +230,6 @@ class _Passes:
                 if isinstance(item, Set):
                     word = _WORDS.get(item.value.op, "value")
                     yield name, base, _fire(item.value) or f"{base}_{word}"
-                elif name in next_values:
-                    yield name, next_values[name], f"{next_values[name]}_next"
                 elif isinstance(item, Always):
                     yield name, base, f"{base}_{'data' if item.clock else 'case'}"
 
