@@ -16,6 +16,7 @@ from seedbed.flow.emit.reader import MODULE, outputs, read
 from seedbed.flow.emit.statements import (
     Always,
     Instance,
+    Item,
     Module,
     Set,
     rewritten,
@@ -79,6 +80,7 @@ class _Passes:
 
     def run(self) -> None:
         registers(self.module)
+        self.take_names()
         self.resolve()
         self.drop_unread()
         self.inline()
@@ -100,6 +102,39 @@ class _Passes:
             for item in self.module.items
             if isinstance(item, Set) and item.target.op == "name"
         }
+
+    def take_names(self) -> None:
+        """Give a temporary the name of the first signal that it is assigned to."""
+        signals = self.module.signals
+        new: dict[str, str] = {}
+        kept: list[Item] = []
+        for item in self.module.items:
+            if isinstance(item, Set) and item.target.op == item.value.op == "name":
+                name, value = item.target.text, item.value.text
+                # A comparison of signed ports would be a signed one.
+                is_free = not (_is_temporary(name) or signals[name].signed)
+                if is_free and _is_temporary(value) and value not in new:
+                    new[value] = name
+                    given, own = signals.pop(value), signals[name]
+                    own.kind, own.initial = given.kind, given.initial
+                    own.attributes += given.attributes
+                    continue
+            kept.append(item)
+        self.module.items = kept
+        self.rename(new)
+
+    def rename(self, new: Mapping[str, str]) -> None:
+        """Rename signals."""
+
+        def renamed(e: Expr) -> Expr:
+            return mapped(e, lambda ref: replace(ref, text=new.get(ref.text, ref.text)))
+
+        self.module.items = [
+            rewritten(item, lambda e, _: renamed(e), renamed) for item in self.module.items
+        ]
+        for name, signal in self.module.signals.items():
+            signal.name = new.get(name, name)
+        self.module.signals = {signal.name: signal for signal in self.module.signals.values()}
 
     def resolve(self) -> None:
         """Replace temporaries that are equal to another signal, or are as short as a name."""
@@ -202,16 +237,7 @@ class _Passes:
                 found = f"{first}_{number}"
             taken.add(found)
             new[name] = found
-
-        def renamed(e: Expr) -> Expr:
-            return mapped(e, lambda ref: replace(ref, text=new.get(ref.text, ref.text)))
-
-        self.module.items = [
-            rewritten(item, lambda e, _: renamed(e), renamed) for item in self.module.items
-        ]
-        for name, signal in self.module.signals.items():
-            signal.name = new.get(name, name)
-        self.module.signals = {signal.name: signal for signal in self.module.signals.values()}
+        self.rename(new)
 
     def origins(self, bases: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
         """Yield each temporary with the signal that it is named after, and its name."""
