@@ -191,7 +191,10 @@ class _Passes:
                 if ref.text in once and ref.op in ("name", "slice"):
                     whole = value(ref.text)
                     part = None if whole.bound else bits(whole, ref.low, ref.width)
-                    if part is not None and whole.width == self.module.signals[ref.text].width:
+                    # The context of a bound expression would widen an operator.
+                    is_widened = e.bound and ref in e.args and part and part.args
+                    is_whole = whole.width == self.module.signals[ref.text].width
+                    if part is not None and is_whole and not is_widened:
                         found[ref.text] = part
             while found and _cost(new := mapped(e, lambda ref: found.get(ref.text))) > _OPERANDS:
                 del found[max(found, key=lambda name: _cost(found[name]))]

@@ -130,6 +130,8 @@ class Operators(Component):
         sums += [a.any(), p.all(), b.xor(), a.bool(), ~(a == b), abs(p), a.bit_select(b, 2)]
         sums += [p * 3 + q * 5, a + b + c, (a + b)[:5], (p + q)[1:4]]
         sums += [(a + b + c).bit_select(b, 2), (a - b).word_select(c, 3)]
+        # What is cut off must not come back as a part of a longer product.
+        sums += [(a + b)[:5] * b, (a - b)[:3] * a, ((p + q)[:5].as_signed() * q), (a << c)[:5] * b]
         # As parts, as operands of wider and of narrower operators, and as conditions.
         nested = [part + p for part in sums] + [(part ^ b)[:3] for part in sums]
         count = Signal(4, init=5)
