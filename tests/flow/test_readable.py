@@ -11,7 +11,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
 
 from seedbed.flow.cores.registry import CORES, WRAPPERS
-from seedbed.flow.emit import expressions
+from seedbed.flow.emit import expressions, split_fields
 from seedbed.flow.emit.convert import convert
 from seedbed.flow.emit.deduplicate import deduplicate
 from seedbed.flow.emit.identifiers import legalize
@@ -20,6 +20,7 @@ from seedbed.flow.emit.readable import readable
 from seedbed.flow.emit.verilog import write
 from seedbed.flow.fpga import synth
 from seedbed.sim import tools
+from seedbed.sim.ports import ports
 from seedbed.sim.verilog import verilate
 
 #: Cores whose proofs take seconds; CI has all configurations.
@@ -53,7 +54,8 @@ cd
 
 def plain(component, name):
     """Return the Verilog of a component with one operator in each assignment."""
-    text = legalize(deduplicate(rtlil.convert(component, name=name, emit_src=False)))
+    text = deduplicate(rtlil.convert(component, name=name, emit_src=False))
+    text = legalize(split_fields.split(text, name, ports(component.signature)))
     return postprocess(convert(text).partition("\n")[2])
 
 
