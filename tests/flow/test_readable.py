@@ -280,10 +280,13 @@ def test_all_modules_give_the_same_in_10_000_cycles(core, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("target", ["xcup", "ecp5"])
-def test_the_page_says_what_the_readable_text_is_mapped_to(target, tmp_path):
+@pytest.mark.parametrize("name", ["requantize", "loss_sign"])
+def test_the_page_says_what_the_readable_text_is_mapped_to(name, target, tmp_path):
     page = Path(__file__).parents[2] / "docs/report.md"
-    said = re.search(rf"(\d+) in place of (\d+) on {target}", page.read_text())
-    core = CORES["requantize"]
+    said = re.search(
+        rf"`{name}`\sto\s.*?(\d+)\sin\splace\sof\s(\d+)\son\s{target}", page.read_text(), re.DOTALL
+    )
+    core = CORES[name]
     texts = [write(core, {}, tmp_path, plain=plain) for plain in (False, True)]
     found = [synth.synthesize(t, core.name, target=target, build=tmp_path)["lut"] for t in texts]
     assert found == list(map(int, said.groups()))
