@@ -21,7 +21,7 @@ module gemv_tb;
     wire                         command_ready;
 
     // Places in the memories; row and beat of the row of the next weights.
-    integer vector_at = 0, weights_at = 0, sums_at = 0;
+    integer vector_at = 0, weights_at = 0, sums_at = 0, vector_next, weights_next;
     integer row = 0, beat = 0, errors = 0;
     reg     vector_valid = 1'b0, weights_valid = 1'b0, sum_ready = 1'b0;
     wire    vector_ready, weights_ready, sum_valid, sum_last;
@@ -65,20 +65,23 @@ module gemv_tb;
         rst = 1'b0;
     end
 
-    // A valid beat stays until its transfer. Stimulus changes after the rising edge.
+    // A valid beat stays until its transfer. Stimulus changes after the rising edge: what the core
+    // reads is assigned with "<=".
     always @(posedge clk) if (!rst) begin
         sum_ready <= $random;
         if (command_ready) command <= 1'b0;
-        if (vector_valid && vector_ready) vector_at = vector_at + 1;
+        vector_next = vector_at + (vector_valid && vector_ready);
+        vector_at <= vector_next;
         if (!vector_valid || vector_ready)
-            vector_valid <= vector_at < GEMV_VECTOR_WORDS && $random % 2 != 0;
+            vector_valid <= vector_next < GEMV_VECTOR_WORDS && $random % 2 != 0;
+        weights_next = weights_at + (weights_valid && weights_ready);
+        weights_at <= weights_next;
         if (weights_valid && weights_ready) begin
-            weights_at = weights_at + 1;
-            row = weights_last ? row + 1 : row;
-            beat = weights_last ? 0 : beat + 1;
+            row <= weights_last ? row + 1 : row;
+            beat <= weights_last ? 0 : beat + 1;
         end
         if (!weights_valid || weights_ready)
-            weights_valid <= weights_at < GEMV_WEIGHTS_WORDS && $random % 2 != 0;
+            weights_valid <= weights_next < GEMV_WEIGHTS_WORDS && $random % 2 != 0;
         if (sum_valid && sum_ready) begin
             if (sum !== sums[sums_at] || status != 0) begin
                 $display("row %0d: %h, not %h, with status %0d", sums_at, sum, sums[sums_at],

@@ -207,8 +207,9 @@ class _Parser:
         if self.peek() in ("~", "-", "!", "&", "|", "^"):
             op = self.take()
             arg = self.operand()
-            size = {} if op in _ONE_BIT else {"width": arg.width, "signed": arg.signed}
-            return Expr(f"u{op}", (arg,), **size)
+            if op in _ONE_BIT:
+                return Expr(f"u{op}", (arg,))
+            return Expr(f"u{op}", (arg,), width=arg.width, signed=arg.signed)
         args = [self.operand()]
         op = self.peek()
         if op != "?" and op not in _OPERATORS:

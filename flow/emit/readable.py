@@ -80,6 +80,7 @@ class _Passes:
 
     def run(self) -> None:
         registers(self.module)
+        self.take_names()
         self.resolve()
         self.drop_unread()
         self.inline()
@@ -101,6 +102,39 @@ class _Passes:
             for item in self.module.items
             if isinstance(item, Set) and item.target.op == "name"
         }
+
+    def take_names(self) -> None:
+        """Give a temporary the name of the first signal that it is assigned to."""
+        signals = self.module.signals
+        new: dict[str, str] = {}
+        kept: list[Item] = []
+        for item in self.module.items:
+            if isinstance(item, Set) and item.target.op == item.value.op == "name":
+                name, value = item.target.text, item.value.text
+                # A comparison of signed ports would be a signed one.
+                is_free = not (_is_temporary(name) or signals[name].signed)
+                if is_free and _is_temporary(value) and value not in new:
+                    new[value] = name
+                    given, own = signals.pop(value), signals[name]
+                    own.kind, own.initial = given.kind, given.initial
+                    own.attributes += given.attributes
+                    continue
+            kept.append(item)
+        self.module.items = kept
+        self.rename(new)
+
+    def rename(self, new: Mapping[str, str]) -> None:
+        """Rename signals."""
+
+        def renamed(e: Expr) -> Expr:
+            return mapped(e, lambda ref: replace(ref, text=new.get(ref.text, ref.text)))
+
+        self.module.items = [
+            rewritten(item, lambda e, _: renamed(e), renamed) for item in self.module.items
+        ]
+        for name, signal in self.module.signals.items():
+            signal.name = new.get(name, name)
+        self.module.signals = {signal.name: signal for signal in self.module.signals.values()}
 
     def resolve(self) -> None:
         """Replace temporaries that are equal to another signal, or are as short as a name."""
@@ -157,7 +191,10 @@ class _Passes:
                 if ref.text in once and ref.op in ("name", "slice"):
                     whole = value(ref.text)
                     part = None if whole.bound else bits(whole, ref.low, ref.width)
-                    if part is not None and whole.width == self.module.signals[ref.text].width:
+                    # The context of a bound expression would widen an operator.
+                    is_widened = e.bound and ref in e.args and part and part.args
+                    is_whole = whole.width == self.module.signals[ref.text].width
+                    if part is not None and is_whole and not is_widened:
                         found[ref.text] = part
             while found and _cost(new := mapped(e, lambda ref: found.get(ref.text))) > _OPERANDS:
                 del found[max(found, key=lambda name: _cost(found[name]))]
@@ -169,18 +206,20 @@ class _Passes:
         """Remove wires that nobody reads, and declarations that nothing needs."""
         signals = self.module.signals
         kept = {
-            name for name, signal in signals.items()
+            name
+            for name, signal in signals.items()
             if signal.direction or signal.depth or "keep" in "".join(signal.attributes)
-        }  # fmt: skip
-        before: list[Item] = []
-        while len(before) != len(self.module.items):
-            before = self.module.items
+        }
+        while True:
             read = kept | {e.text for e in self.reads()}
-            self.module.items = [
-                item for item in before
+            items = [
+                item for item in self.module.items
                 if isinstance(item, Instance) or (isinstance(item, Always) and item.clock)
                 or any(e.text in read for e in targets(item))
             ]  # fmt: skip
+            if len(items) == len(self.module.items):
+                break
+            self.module.items = items
         for item in self.module.items:
             pins = item.pins.values() if isinstance(item, Instance) else ()
             read |= {e.text for pin in pins if pin for e in names(pin)}
@@ -201,26 +240,10 @@ class _Passes:
                 found = f"{first}_{number}"
             taken.add(found)
             new[name] = found
-
-        def renamed(e: Expr) -> Expr:
-            return mapped(e, lambda ref: replace(ref, text=new.get(ref.text, ref.text)))
-
-        self.module.items = [
-            rewritten(item, lambda e, _: renamed(e), renamed) for item in self.module.items
-        ]
-        for name, signal in self.module.signals.items():
-            signal.name = new.get(name, name)
-        self.module.signals = {signal.name: signal for signal in self.module.signals.values()}
+        self.rename(new)
 
     def origins(self, bases: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
         """Yield each temporary with the signal that it is named after, and its name."""
-        next_values = {
-            s.value.text: s.target.text
-            for item in self.module.items
-            if isinstance(item, Always) and item.clock
-            for s in item.body
-            if isinstance(s, Set) and s.value.op == s.target.op == "name"
-        }
         for item in self.module.items:
             if isinstance(item, Instance):
                 for pin in sorted(item.outputs):
@@ -236,9 +259,7 @@ class _Passes:
                 if isinstance(item, Set):
                     word = _WORDS.get(item.value.op, "value")
                     yield name, base, _fire(item.value) or f"{base}_{word}"
-                elif name in next_values:
-                    yield name, next_values[name], f"{next_values[name]}_next"
-                else:
+                elif isinstance(item, Always):
                     yield name, base, f"{base}_{'data' if item.clock else 'case'}"
 
 

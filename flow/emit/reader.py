@@ -98,7 +98,8 @@ class _Reader:
             pins: dict[str, Expr | None] = {}
             while pin := _PIN.fullmatch(self.take()):
                 pins[pin[1]] = parse(pin[2], self.widths) if pin[2] else None
-            module.items.append(Instance(*found.groups(), pins, attributes, self.outputs[found[1]]))
+            known = self.outputs[found[1]]
+            module.items.append(Instance(found[1], found[2], pins, attributes, known))
         else:
             raise ValueError(f"{line!r} is no statement that is known")
 

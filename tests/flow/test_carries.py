@@ -108,7 +108,7 @@ def test_other_families_have_them_in_cells(build, target):
 def test_softmax_takes_what_its_registers_and_ports_drive(build):
     """Counted once more, by hand: inputs without a LUT, and those that share one."""
     core = registry.find("softmax_loss")
-    path = verilog.write(core, {}, build / "softmax_loss")
+    path = verilog.write(core, {}, build / "softmax_loss", plain=True)
     found = synth.synthesize(path, "softmax_loss", target="xcup", build=build)
     (file,) = build.glob("softmax_loss-xcup-*/mapped.json")
     cells = json.loads(file.read_text())["modules"]["softmax_loss"]["cells"].values()

@@ -18,7 +18,7 @@ def mapped(tmp_path_factory):
     build = tmp_path_factory.mktemp("mapped")
 
     def module(core, settings):
-        path = verilog.write(find(core), settings, build)
+        path = verilog.write(find(core), settings, build, plain=True)
         folder = synth.map_core(path, core, target="ecp5", build=build)
         return json.loads((folder / "mapped.json").read_text())["modules"][core]
 

@@ -3,6 +3,7 @@
 
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 from amaranth.back import rtlil
@@ -10,17 +11,24 @@ from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
 
 from seedbed.flow.cores.registry import CORES, WRAPPERS
-from seedbed.flow.emit import expressions
+from seedbed.flow.emit import expressions, split_fields
 from seedbed.flow.emit.convert import convert
 from seedbed.flow.emit.deduplicate import deduplicate
 from seedbed.flow.emit.identifiers import legalize
 from seedbed.flow.emit.postprocess import postprocess
 from seedbed.flow.emit.readable import readable
+from seedbed.flow.emit.verilog import write
+from seedbed.flow.fpga import synth
 from seedbed.sim import tools
+from seedbed.sim.ports import ports
 from seedbed.sim.verilog import verilate
 
 #: Cores whose proofs take seconds; CI has all configurations.
 QUICK = ["lfsr", "skid_buffer", "urng_array", "loss_sign", "requantize", "host_link", "sdram"]
+
+#: In the module of :mod:`seedbed.hw.loss.softmax_loss`, for whose product of 16 bits SAT takes more
+#: than a quarter of an hour: it is compared cycle by cycle, and in its initial values.
+UNPROVED = re.compile(r" \* entry_d1\[15:0\]")
 
 SIDE = """\
 read_verilog {0}.v
@@ -50,7 +58,8 @@ cd
 
 def plain(component, name):
     """Return the Verilog of a component with one operator in each assignment."""
-    text = legalize(deduplicate(rtlil.convert(component, name=name, emit_src=False)))
+    text = deduplicate(rtlil.convert(component, name=name, emit_src=False))
+    text = legalize(split_fields.split(text, name, ports(component.signature)))
     return postprocess(convert(text).partition("\n")[2])
 
 
@@ -74,11 +83,12 @@ def prove(folder, old, new):
     """Return the signals that differ; submodules are equal by their own proofs."""
     (folder / "gold.v").write_text(old)
     (folder / "gate.v").write_text(new)
-    modules = dict(re.findall(r"^module (\w+)(.*?)^endmodule", old, re.M | re.S))
-    assert sorted(modules) == sorted(re.findall(r"^module (\w+)", new, re.M))
+    declared = dict(re.findall(r"^module (\w+)(.*?)^endmodule", old, re.M | re.S))
+    assert sorted(declared) == sorted(re.findall(r"^module (\w+)", new, re.M))
+    modules = {name: body for name, body in declared.items() if not UNPROVED.search(body)}
     script = SIDE.format("gold") + "design -reset\n" + SIDE.format("gate")
     for module, body in modules.items():
-        parts = sorted({*re.findall(r"^  (\w+) \w+ \($", body, re.M)} & {*modules})
+        parts = sorted({*re.findall(r"^  (\w+) \w+ \($", body, re.M)} & {*declared})
         boxes = (f"design -copy-from gold -as {part} {part}\nblackbox {part}" for part in parts)
         script += PROOF.format(module=module, boxes="\n".join(boxes))
     (folder / "run.ys").write_text(script)
@@ -127,6 +137,8 @@ class Operators(Component):
         sums += [a.any(), p.all(), b.xor(), a.bool(), ~(a == b), abs(p), a.bit_select(b, 2)]
         sums += [p * 3 + q * 5, a + b + c, (a + b)[:5], (p + q)[1:4]]
         sums += [(a + b + c).bit_select(b, 2), (a - b).word_select(c, 3)]
+        # What is cut off must not come back as a part of a longer product.
+        sums += [(a + b)[:5] * b, (a - b)[:3] * a, ((p + q)[:5].as_signed() * q), (a << c)[:5] * b]
         # As parts, as operands of wider and of narrower operators, and as conditions.
         nested = [part + p for part in sums] + [(part ^ b)[:3] for part in sums]
         count = Signal(4, init=5)
@@ -135,6 +147,21 @@ class Operators(Component):
         with m.If(a + b):
             m.d.sync += count.eq(count - b)
         return m
+
+
+def test_equal_initial_values_are_a_loop():
+    declared = "  input clk;\n  wire clk;\n  reg [3:0] m [7:0];\n  initial begin\n"
+    lines = "".join(f"    m[{k}] = 4'h7;\n" for k in range(8))
+    made = readable(f"module a(clk);\n{declared}{lines}  end\nendmodule\n")
+    assert "    for (k = 0; k < 8; k = k + 1) m[k] = 4'h7;\n" in made
+    assert made.count("m[") == 1
+
+
+def test_a_statement_that_is_not_known_is_refused():
+    text = "module a(clk);\n  input clk;\n  wire clk;\n  {}\nendmodule\n"
+    for line in ("always @(negedge clk)", "assign clk = clk ** clk;"):
+        with pytest.raises(ValueError, match=r"is no (statement|signal)"):
+            readable(text.format(line))
 
 
 def test_operators_keep_their_values_in_every_place(tmp_path):
@@ -155,13 +182,13 @@ def test_another_initial_value_is_found(tmp_path):
 PORT = re.compile(
     r"^  (input|output) (?:wire|reg) (?:signed )?(?:\[(\d+):0\] )?(\w+)(?: = \S+)?,?$", re.M
 )
-#: Two texts of a module with the same random inputs. For 128 cycles each, an input is mostly 0,
+#: Two texts of a module with the same random inputs. For 64 cycles each, an input is mostly 0,
 #: mostly 1, or either.
 PAIR = """\
 module pair_{name}(input wire clk, output reg differs);
   reg [{inputs}-1:0] i = 0, low = 0, high = 0;
   reg [31:0] r;
-  reg [6:0] cycle = 0;
+  reg [5:0] cycle = 0;
   wire [{outputs}-1:0] first, second;
   integer k;
   initial differs = 0;
@@ -246,7 +273,7 @@ def test_lockstep_finds_another_operator(tmp_path):
     text = plain(CORES["lfsr"].component(CORES["lfsr"].configure({})), "lfsr")
     other = readable(text)
     assert " ^ " in other
-    assert lockstep(tmp_path, text, other.replace(" ^ ", " | ", 1), cycles=100) == ["lfsr"]
+    assert lockstep(tmp_path, text, other.replace(" ^ ", " | ", 1)) == ["lfsr"]
 
 
 @pytest.mark.long
@@ -254,3 +281,17 @@ def test_lockstep_finds_another_operator(tmp_path):
 def test_all_modules_give_the_same_in_10_000_cycles(core, tmp_path):
     text = plain(core.component(core.configure(core.small)), core.name)
     assert lockstep(tmp_path, text, readable(text)) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("target", ["xcup", "ecp5"])
+@pytest.mark.parametrize("name", ["requantize", "loss_sign"])
+def test_the_page_says_what_the_readable_text_is_mapped_to(name, target, tmp_path):
+    page = Path(__file__).parents[2] / "docs/report.md"
+    said = re.search(
+        rf"`{name}`\sto\s.*?(\d+)\sin\splace\sof\s(\d+)\son\s{target}", page.read_text(), re.DOTALL
+    )
+    core = CORES[name]
+    texts = [write(core, {}, tmp_path, plain=plain) for plain in (False, True)]
+    found = [synth.synthesize(t, core.name, target=target, build=tmp_path)["lut"] for t in texts]
+    assert found == list(map(int, said.groups()))

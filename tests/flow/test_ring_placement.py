@@ -20,7 +20,9 @@ def build(tmp_path_factory):
 
 
 def mapped(build, **settings):
-    path = verilog.write(find("urng_array"), {"lanes": LANES, "width": WIDTH, **settings}, build)
+    path = verilog.write(
+        find("urng_array"), {"lanes": LANES, "width": WIDTH, **settings}, build, plain=True
+    )
     folder = synth.map_core(path, "urng_array", target="ecp5", build=build)
     return json.loads((folder / "mapped.json").read_text())["modules"]["urng_array"]
 
@@ -104,7 +106,7 @@ def test_every_width_has_its_rows_and_the_sites_are_free_for_it(build):
         sites = {(module["cells"][name]["type"], site) for name, site in places.items()}
         if sites <= free:
             continue
-        path = verilog.write(find("urng_array"), settings, build)
+        path = verilog.write(find("urng_array"), settings, build, plain=True)
         assert place.place(path, "urng_array", target="ecp5", seeds=1, build=build)["mhz"][0] > 0
         folder = synth.map_core(path, "urng_array", target="ecp5", build=build)
         (design,) = folder.glob("place-*/design.json")
