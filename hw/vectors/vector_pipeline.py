@@ -60,7 +60,7 @@ class VectorPipeline(wiring.Component):
 
     With the number x, the factor f and the addend a of a lane::
 
-        c = x or its magnitude, plus an offset; or the sum of the numbers of the beats so far
+        c = x or its magnitude, plus an offset
         V = c f, or c c, or c f plus the product of the neighbour, or an entry of a table
         y = a + round(V / 2^shift), saturated
 
@@ -82,8 +82,6 @@ class VectorPipeline(wiring.Component):
     given, values, value_control : Out
         Whether there is a y of each lane, and what is pipelined with it: ``RESULTS`` cycles later.
         Elements beyond the length are 0.
-
-    Of beats that are summed lane by lane, only the last one has results.
     """
 
     def __init__(self, config: VectorUnitConfig):
@@ -110,14 +108,13 @@ class VectorPipeline(wiring.Component):
         lanes = range(self.config.lanes)
         # A value with the suffix n, and control[n], are n cycles after the registers of the beat.
         control = delay_line(m, self.control, RESULTS, "control")
-        results = self.valid & (~self.control.accumulate | self.control.last)
-        valid = delay_line(m, results, RESULTS, "valid", reset=True)
+        valid = delay_line(m, self.valid, RESULTS, "valid", reset=True)
         number_1 = [self._number(m, k, control[0]) for k in lanes]
         factor_1 = [self._factor(m, k, control[0]) for k in lanes]
         position_2 = [self._position(m, k, control[1], number_1[k]) for k in lanes]
         entry_3 = self._tables(m, control[2], [position for position, _ in position_2])
         number_3 = [delayed(m, number_1[k], 2, f"number_{k}") for k in lanes]
-        factors_3 = self._factors(m, control[2], factor_1)
+        factors_3 = self._factors(m, factor_1)
         for k in lanes:
             shift_2, subtract_2 = self._modes(m, k, control[1], number_1[k])
             operands_4 = self._operands(
@@ -139,21 +136,16 @@ class VectorPipeline(wiring.Component):
         return m
 
     def _number(self, m, k, control) -> Signal:
-        """Return c: the number, its complement or its magnitude, plus the offset or c itself."""
+        """Return c: the number, its complement or its magnitude, plus the offset."""
         x = self.numbers[k]
         number = Signal(x.shape(), name=f"number_{k}", reset_less=True)
         negative = control.magnitude & x[-1]
-        turned = _turned(x, control.complement | negative)
-        other = Mux(
-            control.accumulate,
-            Mux(control.first, 0, number),
-            Mux(control.offset_used, control.offset, 0),
-        )
-        with m.If(self.valid):
-            m.d.sync += number.eq(_added(turned, other, control.carry | negative))
-            # An element beyond the length does not count.
-            with m.If(~control.mask[k]):
-                m.d.sync += number.eq(0)
+        # Only the lower bits of a complement or a magnitude are used.
+        turned = Cat(_turned(x[:WIDE], control.complement | negative), x[WIDE:]).as_signed()
+        m.d.sync += number.eq(_added(control.offset, turned, control.carry | negative))
+        # An element beyond the length does not count.
+        with m.If(~control.mask[k]):
+            m.d.sync += number.eq(0)
         return number
 
     def _factor(self, m, k, control) -> Signal:
@@ -164,11 +156,11 @@ class VectorPipeline(wiring.Component):
 
     def _addend(self, m, k, control) -> Signal:
         """Return the addend: that of the port, max(x, 0), a quarter turn for a cosine, or 0."""
-        x, width = self.numbers[k], self.config.residual_width
-        addend = Signal(signed(width), name=f"addend_{k}", reset_less=True)
-        m.d.sync += addend.eq(Mux(control.add, self.addends[k], 0))
-        with m.If(control.magnitude):
-            m.d.sync += addend.eq(Mux(x[-1], 0, x[:width]))
+        x, width = self.numbers[k], self.config.width
+        addend = Signal(signed(self.config.residual_width), name=f"addend_{k}", reset_less=True)
+        m.d.sync += addend.eq(Mux(control.magnitude, x[:width], self.addends[k]))
+        with m.If(~(control.add | (control.magnitude & ~x[-1]))):
+            m.d.sync += addend.eq(0)
         if not k % 2:
             with m.If(control.angle):
                 m.d.sync += addend.eq(1 << self.config.sine_angle_bits - 2)
@@ -204,23 +196,17 @@ class VectorPipeline(wiring.Component):
                 found.append((read.data.entry, read.data.distance))
         return found
 
-    def _factors(self, m, control, factors) -> list[tuple[Signal, Signal]]:
-        """Return the factors of each lane's own number and of its neighbour's in a rotation.
+    def _factors(self, m, factors) -> list[tuple[Signal, Signal]]:
+        """Return the factor of each lane, and that of its neighbour: in an even lane its negative.
 
-        Lane 2 i has a cos - b sin, lane 2 i + 1 has b cos + a sin.
+        Lane 2 i has a cos - b sin, lane 2 i + 1 has a sin + b cos.
         """
         found = []
         for k in range(self.config.lanes):
-            own, other = (
-                Signal(signed(NARROW), name=f"{n}_{k}", reset_less=True) for n in ("own", "other")
-            )
-            factor, neighbour = (delayed(m, factors[n], 1, f"f_{k}_{n}") for n in (k, k ^ 1))
-            sine = factor if k % 2 else -neighbour
-            m.d.sync += [
-                own.eq(Mux(control.rotate, neighbour if k % 2 else factor, factor)),
-                other.eq(Mux(control.rotate, sine << ROTATED, factor)),
-            ]
-            found.append((own, other))
+            other = Signal(signed(NARROW - ROTATED), name=f"other_{k}", reset_less=True)
+            neighbour = delayed(m, factors[k ^ 1], 1, f"neighbour_{k}")
+            m.d.sync += other.eq(neighbour if k % 2 else -neighbour)
+            found.append((delayed(m, factors[k], 2, f"own_{k}"), other))
         return found
 
     def _modes(self, m, k, control, number) -> tuple[Signal, Signal]:
@@ -228,7 +214,7 @@ class VectorPipeline(wiring.Component):
         shift = Signal.like(control.shift, name=f"shift_{k}", reset_less=True)
         subtract = Signal(name=f"subtract_{k}", reset_less=True)
         fraction = self.config.score_fraction
-        whole = number[fraction : fraction + 5] | number[fraction + 5 :].any().replicate(5)
+        whole = number[fraction : fraction + 5] | number[fraction + 5 : WIDE].any().replicate(5)
         key = delayed(m, self.factors[k][:KEY], 1, f"key_{k}")
         less = Mux(control.by_key, key, 0)
         m.d.sync += [
@@ -258,50 +244,64 @@ class VectorPipeline(wiring.Component):
             chosen = [number, upper, number, lower]
             m.d.sync += [to.eq(value) for to, value in zip(operands, chosen, strict=True)]
         with m.Elif(control.rotate):
-            shifted = neighbour[: WIDE - LOW + ROTATED].as_signed() << LOW - ROTATED
-            chosen = [number, own, shifted, other]
+            a, b = (neighbour, number) if k % 2 else (number, neighbour)
+            shifted = b[: WIDE - LOW + ROTATED].as_signed() << LOW - ROTATED
+            chosen = [a, own, shifted, other << ROTATED]
             m.d.sync += [to.eq(value) for to, value in zip(operands, chosen, strict=True)]
         with m.Else():
-            chosen = [upper, own, lower, other]
+            chosen = [upper, own, lower, own]
             m.d.sync += [to.eq(value) for to, value in zip(operands, chosen, strict=True)]
         return operands
 
-    def _total(self, m, k, operands) -> Signal:
-        """Return V: the products, the first one shifted by ``LOW`` bits, added."""
+    def _total(self, m, k, operands) -> Value:
+        """Return V: the products, the first one shifted by ``LOW`` bits, added.
+
+        The low bits of the second product are not in the addition, which has a multiplier's width.
+        """
         x_1, y_1, x_2, y_2 = operands
         products = [Signal(signed(WIDE + NARROW), name=f"p_{n}_{k}", reset_less=True) for n in "12"]
-        total = Signal(self.products[k].shape(), name=f"total_{k}", reset_less=True)
+        upper = Signal(signed(WIDE + NARROW + 1), name=f"upper_{k}", reset_less=True)
+        lower = Signal(LOW, name=f"lower_{k}", reset_less=True)
         m.d.sync += [
             products[0].eq(x_1 * y_1),
             products[1].eq(x_2 * y_2),
-            total.eq((products[0] << LOW) + products[1]),
+            upper.eq(products[0] + (products[1] >> LOW)),
+            lower.eq(products[1]),
         ]
-        return total
+        return Cat(lower, upper).as_signed()
 
     def _shifted(self, m, k, total, shift) -> tuple[Signal, Signal, Signal]:
         """Return floor(V / 2^shift) in ``KEPT`` bits, the bit below it, and whether it overflows.
 
         A number has one bit more at its low end for the rounding.
         """
-        coarse = Signal(signed(len(total) + 1), name=f"coarse_{k}", reset_less=True)
+        # A coarse shift by 0, 16, 32 or 48, then a fine one by up to 15.
+        width = KEPT + 1 + 15
+        coarse = Signal(signed(width), name=f"coarse_{k}", reset_less=True)
+        beyond, sign = (Signal(name=f"{n}_{k}", reset_less=True) for n in ("beyond", "sign"))
         kept = Signal(signed(KEPT), name=f"kept_{k}", reset_less=True)
         half = Signal(name=f"half_{k}", reset_less=True)
         sides = Signal(2, name=f"sides_{k}", reset_less=True)
         fine = delayed(m, shift[:4], 1, f"fine_{k}")
         number = Cat(Const(0, 1), total).as_signed()
-        m.d.sync += coarse.eq(number >> Cat(Const(0, 4), shift[4:]))
-        # Bits that the fine shift moves above those that are kept, and those that always are.
+        differ = _turned(number, number[-1])
+        m.d.sync += [
+            coarse.eq(number >> Cat(Const(0, 4), shift[4:])),
+            beyond.eq(
+                ((shift[4:] == 0) & differ[width : width + 16].any())
+                | (~shift[5] & differ[width + 16 :].any())
+            ),
+            sign.eq(number[-1]),
+        ]
         by_fours = (coarse >> Cat(Const(0, 2), fine[2:]))[: KEPT + 4]
         bits = (by_fours >> fine[:2])[: KEPT + 1]
-        sign = coarse[-1]
-        differ = _turned(coarse, sign)
-        above = differ[KEPT + 15 :].any()
+        # Bits that the fine shift leaves above those that are kept.
         reach = Cat(fine <= n for n in range(15))
-        between = (differ[KEPT : KEPT + 15] & reach).any()
+        between = (_turned(coarse, sign)[KEPT : KEPT + 15] & reach).any()
         m.d.sync += [
             kept.eq(bits[1:]),
             half.eq(bits[0]),
-            sides.eq(Cat(above | between, sign)),
+            sides.eq(Cat(beyond | between, sign)),
         ]
         return kept, half, sides
 

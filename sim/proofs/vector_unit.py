@@ -1,0 +1,246 @@
+"""Proofs of the vector unit: places of results, rounding and saturation, sums and leading ones."""
+
+from amaranth.hdl import Assert, Assume, Const, Module, Mux, Signal, Value
+from amaranth.hdl._ast import AnySeq
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
+
+from seedbed.hw.vectors.vector_layouts import control_layout
+from seedbed.hw.vectors.vector_pipeline import PRODUCTS, RESULTS, VectorPipeline
+from seedbed.hw.vectors.vector_statistics import WIDTH, VectorStatistics
+from seedbed.hw.vectors.vector_unit import DEPTH, VectorUnit
+from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
+from seedbed.sim.prove import Mutant, Proof
+from seedbed.spec import VectorUnitConfig
+
+__all__ = ["PROOFS"]
+
+
+def _free(component: wiring.Component) -> tuple[Module, dict[str, Signal]]:
+    """Return a harness of a component whose ports are no streams, with free inputs."""
+    m, inside = free_inputs(component)
+    for name, member in component.signature.members.items():
+        if member.flow is In:
+            value = Value.cast(getattr(component, name))
+            m.d.comb += value.eq(AnySeq(len(value)))
+    return m, inside
+
+
+def places(dut: VectorUnit) -> Module:
+    """Count the results in the pipeline and in the queue, with any commands and stalls."""
+    m, inside = free_inputs(dut)
+    stream_rules(m, dut.o)
+    layout = control_layout(dut.config)
+    first = layout(inside["control"])
+    results = [inside["valid"] & first.output & (~first.accumulate | first.last)]
+    for k in range(1, RESULTS + 1):
+        control = layout(inside[f"pipeline.control_d{k}"])
+        results.append(inside[f"pipeline.valid_d{k}"] & control.output)
+    level, popped, first_valid, second_valid = (
+        inside[f"queue.{name}_0"] for name in ("level", "popped", "first_valid", "second_valid")
+    )
+    read, after = inside["queue.read_pointer_0"], inside["queue.next_read_0"]
+    m.d.comb += [
+        Assert(inside["outstanding"] == sum(results, Const(0)) + level - popped),
+        Assert(inside["outstanding"] <= DEPTH),
+        Assert(~popped | (level >= 1)),
+        Assert(~first_valid | (level >= 1)),
+        Assert(~second_valid | (level >= 2)),
+        Assert(level <= DEPTH),
+        Assert(after == (read + 1)[: len(after)]),
+    ]
+    # No beat is taken while statistics are incomplete, and every beat has all that it needs.
+    taken = [transfer(port) for port in (dut.i, dut.i_factors, dut.i_addends)]
+    m.d.comb += [
+        Assert(~inside["waits"] | ~(taken[0] | taken[1] | taken[2])),
+        Assert(taken[0] | ~(taken[1] | taken[2])),
+        Assert(~taken[0] | dut.i_commands.valid),
+    ]
+    cover(m, transfer(dut.o) & dut.o.payload.last, inside["waits"], inside["outstanding"] == 12)
+    return m
+
+
+def results(dut: VectorPipeline) -> Module:
+    """Compute a result from the sum of products, by definition."""
+    m, inside = _free(dut)
+    config = dut.config
+    control = control_layout(config)(inside[f"control_d{PRODUCTS}"])
+    total, shift = inside["total_0"], inside["shift_0_d4"]
+    addend, subtract = inside["addend_0_d5"], inside["subtract_0_d4"]
+    rounded = (total + (Const(1, 64) << shift >> 1)) >> shift
+    exact = addend + Mux(subtract, -rounded, rounded)
+    wanted = Signal(dut.values[0].shape())
+    forms = {1: config.residual, 0: config.vector}
+    for wide, form in forms.items():
+        with m.If(control.wide == wide):
+            m.d.comb += wanted.eq(
+                Mux(exact > form.high, form.high, Mux(exact < form.low, form.low, exact))
+            )
+    with m.If(control.angle):
+        m.d.comb += wanted.eq(exact[: config.sine_angle_bits])
+    with m.If(~control.mask[0]):
+        m.d.comb += wanted.eq(0)
+    due: Value = wanted
+    ready: Value = Const(1)
+    saturated: Value = (exact > config.residual.high) & control.wide
+    for _ in range(RESULTS - PRODUCTS):
+        due, ready, saturated = past(m, due), past(m, ready), past(m, saturated)
+    # A number that is rounded up out of its format does not fit: shifts of 0 have no half.
+    with m.If(ready):
+        m.d.comb += Assert(dut.values[0] == due.as_signed())
+    cover(m, ready & saturated & (dut.values[0] > 0), ready & (dut.values[0] < 0))
+    return m
+
+
+def sums(dut: VectorStatistics) -> Module:
+    """Add the same numbers, compare the same results, and shift the sum by definition.
+
+    A vector begins when the one before is complete, and its beats end with one of ``last``.
+    """
+    m, inside = _free(dut)
+    total, place, shifting, arrived = (
+        inside[name] for name in ("total", "place", "shifting", "arrived")
+    )
+    opened, kept = Signal(), Signal(WIDTH)
+    begun, to_mean = Signal.like(place), Signal()
+    added = dut.add_products | dut.add_values
+    last = (dut.add_products & dut.products_last) | (dut.add_values & dut.values_last)
+    closing = inside["summed_d1"] | inside["summed_d2"]
+    m.d.comb += [
+        Assume(~(dut.add_products & dut.add_values)),
+        Assume(opened | ~added),
+        Assume(~dut.start_sum | ~(opened | closing | shifting)),
+        Assume(~dut.start_peak | ~past(m, dut.compare)),
+        Assert(~opened | ~(closing | shifting)),
+        Assert(inside["summed_d1"] + inside["summed_d2"] + shifting <= 1),
+    ]
+    bits = dut.config.table_fraction + 1
+    products = past(m, dut.products[0] + dut.products[1])
+    values = past(m, dut.values[0].as_unsigned()[:bits] + dut.values[1].as_unsigned()[:bits])
+    with m.If(dut.start_sum):
+        m.d.sync += [
+            opened.eq(1),
+            kept.eq(dut.constant),
+            to_mean.eq(dut.mean),
+            begun.eq(Mux(dut.mean, 38 - dut.shift, WIDTH - 1)),
+        ]
+    with m.Elif(past(m, dut.add_products)):
+        m.d.sync += kept.eq(kept + products)
+    with m.Elif(past(m, dut.add_values)):
+        m.d.sync += kept.eq(kept + values)
+    with m.If(last):
+        m.d.sync += opened.eq(0)
+    m.d.comb += [
+        Assert(past(m, dut.add_products) == inside["by_products_d1"]),
+        Assert(past(m, dut.add_values) == inside["by_values_d1"]),
+        Assert(past(m, last) == inside["summed_d1"]),
+        Assert(~(inside["by_products_d1"] | inside["by_values_d1"]) | opened | closing),
+        Assert(inside["to_mean"] == to_mean),
+        Assert(place <= begun),
+        Assert(shifting | ~(opened | closing) | (place == begun)),
+        Assert(total == (kept << (begun - place)[: len(place)])[:WIDTH]),
+        Assert(to_mean | (begun == WIDTH - 1) | (begun == 0)),
+        # No bit of a sum is shifted out above the leading one.
+        Assert(to_mean | (begun == 0) | (kept >> place >> 1 == 0)),
+        Assert(~(shifting & arrived) | to_mean | total[-1] | (place == 0)),
+    ]
+    moved = past(m, shifting & ~arrived)
+    with m.If(moved):
+        m.d.comb += Assert(place < past(m, place))
+    greatest = Signal.like(dut.greatest)
+    mask = past(m, dut.mask)
+    with m.If(dut.start_peak):
+        m.d.sync += greatest.eq(dut.config.residual.low)
+    with m.Elif(past(m, dut.compare)):
+        best: Value = greatest
+        for k, value in enumerate(dut.values):
+            before = past(m, value).as_signed()
+            best = Mux(mask[k] & (before > best), before, best)
+        m.d.sync += greatest.eq(best)
+    m.d.comb += [
+        Assert(past(m, dut.compare) == inside["compare_d1"]),
+        Assert(dut.greatest == greatest),
+    ]
+    cover(m, shifting & arrived & (place == 61) & ~to_mean, shifting & arrived & to_mean)
+    return m
+
+
+TINY = VectorUnitConfig(lanes=2, width=8)
+
+PROOFS = (
+    Proof(
+        name="vector_unit_places",
+        says="A result has a place in the queue, with any commands and stalls; no beat is taken "
+        "while statistics are incomplete; a valid beat is stable until its transfer.",
+        component=VectorUnit,
+        config=TINY,
+        harness=places,
+        depth=1,
+        reach=18,
+        mutants=(
+            Mutant(
+                "a beat is taken without a place for its result",
+                "ready = command.valid & known & ~waits & (outstanding != DEPTH)",
+                "ready = command.valid & known & ~waits",
+            ),
+            Mutant(
+                "a command does not wait for statistics",
+                "ready = command.valid & known & ~waits & (outstanding != DEPTH)",
+                "ready = command.valid & known & (outstanding != DEPTH)",
+            ),
+            Mutant(
+                "a sum has a place in the queue",
+                'out = fire & ~(is_["sum"] | is_["square"])',
+                'out = fire & ~is_["square"]',
+            ),
+            Mutant(
+                "factors are taken without their elements",
+                "others = [p.valid | ~Value.cast(n) for p, n in reads.items() if p is not port]",
+                "others = [Value.cast(1), Value.cast(1)]",
+            ),
+        ),
+    ),
+    Proof(
+        name="vector_unit_results",
+        says="A result is the addend plus or less the rounded sum of products, saturated.",
+        component=VectorPipeline,
+        config=TINY,
+        harness=results,
+        depth=6,
+        reach=12,
+        mutants=(
+            Mutant("truncated", "half ^ subtract)", "subtract)"),
+            Mutant("an overflow is not seen", "above | between", "above"),
+            Mutant("a narrow result is a wide one", "(sign ^ control.wide)", "(~sign)"),
+            Mutant("a result that is negative saturates high", "sides[1] ^ subtract", "sides[1]"),
+        ),
+    ),
+    Proof(
+        name="vector_unit_sums",
+        says="A sum has every number of its vector once; it is shifted to its leading one or to "
+        "its mean, and no bit is lost; the greatest result is the greatest.",
+        component=VectorStatistics,
+        config=TINY,
+        harness=sums,
+        depth=2,
+        reach=12,
+        mutants=(
+            Mutant(
+                "a sum begins where the last one ended",
+                "total.eq(self.constant)",
+                "total.eq(total)",
+            ),
+            Mutant("a leading one is shifted out", "~total[-8:].any()", "~total[-7:].any()"),
+            Mutant(
+                "elements beyond the length are compared",
+                "Mux(self.mask[k], value, form.low)",
+                "Mux(1, value, form.low)",
+            ),
+            Mutant(
+                "comparison without a sign",
+                "Mux(a > b, a, b)",
+                "Mux(a.as_unsigned() > b.as_unsigned(), a, b)",
+            ),
+        ),
+    ),
+)
