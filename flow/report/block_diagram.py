@@ -94,6 +94,10 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
         "weight_perturb", 2.1, 20.8, 2.7, 1.3, "core", "weight_perturb",
         "clamp$(w + k z)$,\nrow by row",
     ),
+    (
+        "vector_unit", 8.7, 8.25, 2.3, 0.85, "core", "vector_unit",
+        "norms, softmax, rotations",
+    ),
     ("lutopt", 8.7, 5.9, 2.3, 0.8, "core", "lutopt", "one LUT per bit"),
     (
         "zo_trainer", 8.7, 18.5, 2.3, 1.3, "core", "zo_trainer",
@@ -132,6 +136,7 @@ ARROWS: list[tuple[tuple[str, str], tuple[str, str], str]] = [
     (("trellis_decompress", "s"), ("mac_array", "n"), "or"),
     (("mac_array", "e"), ("gemv", "w"), "sums"),
     (("gemv", "n"), ("sparse_mac", "s"), "dense sums"),
+    (("gemv", "s"), ("vector_unit", "n"), ""),
     (("sdram", "e"), ("forward_cache", "w"), ""),
     (("sparse_mac", "w"), ("sparse_trainer", "e"), ""),
     (("forward_cache", "e"), ("nf4", "w"), "codes"),

@@ -62,9 +62,9 @@ def control_layout(config: VectorUnitConfig) -> data.StructLayout:
     """Return what is pipelined with a beat: what its stages do."""
     return data.StructLayout(
         {
-            # The last beat of a command; the elements that are within its length.
+            # The last beat of a command; the elements that are beyond its length.
             "last": 1,
-            "mask": config.lanes,
+            "outside": config.lanes,
             # The number: its complement or magnitude, plus an offset.
             "complement": 1,
             "magnitude": 1,
@@ -76,10 +76,8 @@ def control_layout(config: VectorUnitConfig) -> data.StructLayout:
             # The factor: that of the port, or a common one.
             "by_factors": 1,
             "common": config.factor_bits,
-            # What is multiplied, instead of the number and its factor.
-            "square": 1,
-            "rotate": 1,
-            "tabulate": 1,
+            # What is multiplied: the number and its factor, or something else.
+            "source": 2,
             # A table: how far the number is shifted, and which of its bits are beyond the end.
             "table": 2,
             "left": 4,

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -14,14 +14,17 @@ from seedbed.hw.vectors.vector_layouts import (
     factors_layout,
     numbers_layout,
 )
+from seedbed.hw.vectors.vector_rounding import VectorRounding, added, turned
 from seedbed.spec import VectorUnitConfig
 
-__all__ = ["PRODUCTS", "RESULTS", "TABLES", "VectorPipeline"]
+__all__ = ["PRODUCTS", "RESULTS", "SOURCES", "TABLES", "VectorPipeline"]
 
 #: Cycles from the registers of a beat to its sum of products, and to its results.
 PRODUCTS, RESULTS = 6, 10
 #: Tables of 512 segments, by their places; that of the powers is there twice.
 TABLES = codes(("power", "silu", "gelu", "sine"))
+#: What the operands of the multipliers are.
+SOURCES = codes(("product", "square", "rotate", "table"))
 #: Index bits of a table, and bits between two entries.
 SEGMENTS, BETWEEN = 9, 12
 #: The lowest bit of a magnitude that can be beyond the end of an activation's table.
@@ -36,23 +39,11 @@ LOW = 13
 ENTRY = 16
 #: Bits of the operands of a multiplier.
 WIDE, NARROW = 27, 18
-#: Bits of a shifted number that are added to an addend of 24: a greater one saturates with any.
-KEPT = 25
 
 
 def _differences(table: tuple[int, ...]) -> list[tuple[int, int]]:
     """Return each entry of a table but the last, with its distance to the next one."""
     return [(entry, after - entry) for entry, after in pairwise(table)]
-
-
-def _turned(number: Value, turn: Value) -> Value:
-    """Return a signed number, or its complement, -1 - number."""
-    return (number.as_unsigned() ^ turn.replicate(len(number))).as_signed()
-
-
-def _added(a: Value, b: Value, carry: Value) -> Value:
-    """Return a + b + carry, by one carry chain."""
-    return (Cat(Const(1, 1), a).as_signed() + Cat(carry, b).as_signed())[1:].as_signed()
 
 
 class VectorPipeline(wiring.Component):
@@ -116,17 +107,27 @@ class VectorPipeline(wiring.Component):
         number_3 = [delayed(m, number_1[k], 2, f"number_{k}") for k in lanes]
         factors_3 = self._factors(m, factor_1)
         for k in lanes:
-            shift_2, subtract_2 = self._modes(m, k, control[1], number_1[k])
+            shift_4 = self._lane_shift(m, k, control, number_1[k])
+            place_3 = self._place(m, k, *position_2[k])
             operands_4 = self._operands(
-                m, k, control[3], number_3, factors_3[k], entry_3[k], position_2[k]
+                m, k, control[3], number_3, factors_3[k], entry_3[k], place_3
             )
             total_6 = self._total(m, k, operands_4)
             m.d.comb += self.products[k].eq(total_6)
-            shifted_8 = self._shifted(m, k, total_6, delayed(m, shift_2, 4, f"shift_{k}"))
-            addend_8 = delayed(m, self._addend(m, k, control[0]), 7, f"addend_{k}")
-            subtract_8 = delayed(m, subtract_2, 6, f"subtract_{k}")
-            sum_9 = self._sum(m, k, addend_8, subtract_8, shifted_8)
-            self._result(m, k, control[9], *sum_9)
+            # A sine of the second half of a turn is negative.
+            negative = control[1].sine & number_1[k][SEGMENTS + BETWEEN]
+            subtract = control[1].subtract | negative
+            m.submodules[f"rounding_{k}"] = rounding = VectorRounding(self.config, len(total_6))
+            m.d.comb += [
+                rounding.total.eq(total_6),
+                rounding.shift.eq(delayed(m, shift_4, 2, f"shift_{k}")),
+                rounding.addend.eq(delayed(m, self._addend(m, k, control[0]), 7, f"addend_{k}")),
+                rounding.subtract.eq(delayed(m, subtract, 7, f"subtract_{k}")),
+                rounding.wide.eq(control[9].wide),
+                rounding.angle.eq(control[9].angle),
+                rounding.outside.eq(control[9].outside[k]),
+                self.values[k].eq(rounding.value),
+            ]
         m.d.comb += [
             self.summable.eq(valid[PRODUCTS]),
             self.product_control.eq(control[PRODUCTS]),
@@ -141,10 +142,11 @@ class VectorPipeline(wiring.Component):
         number = Signal(x.shape(), name=f"number_{k}", reset_less=True)
         negative = control.magnitude & x[-1]
         # Only the lower bits of a complement or a magnitude are used.
-        turned = Cat(_turned(x[:WIDE], control.complement | negative), x[WIDE:]).as_signed()
-        m.d.sync += number.eq(_added(control.offset, turned, control.carry | negative))
+        lower = turned(x[:WIDE], control.complement | negative)
+        operand = Cat(lower, x[WIDE:]).as_signed()
+        m.d.sync += number.eq(added(control.offset, operand, control.carry | negative))
         # An element beyond the length does not count.
-        with m.If(~control.mask[k]):
+        with m.If(control.outside[k]):
             m.d.sync += number.eq(0)
         return number
 
@@ -178,6 +180,17 @@ class VectorPipeline(wiring.Component):
         ]
         return position, inside
 
+    def _place(self, m, k, position, inside) -> tuple[Signal, Signal]:
+        """Return the place between two entries, 0 where it is not in the table, and whether it is.
+
+        The entry then counts for nothing, either.
+        """
+        place = Signal(BETWEEN, name=f"place_{k}", reset_less=True)
+        m.d.sync += place.eq(position)
+        with m.If(~inside):
+            m.d.sync += place.eq(0)
+        return place, delayed(m, inside, 1, f"inside_{k}")
+
     def _tables(self, m, control, positions) -> list[tuple[Value, Value]]:
         """Return an entry of each lane and its distance to the next one; a memory for two lanes."""
         config = self.config
@@ -209,48 +222,43 @@ class VectorPipeline(wiring.Component):
             found.append((delayed(m, factors[k], 2, f"own_{k}"), other))
         return found
 
-    def _modes(self, m, k, control, number) -> tuple[Signal, Signal]:
-        """Return the shift of the lane, and whether its sum is subtracted from the addend."""
-        shift = Signal.like(control.shift, name=f"shift_{k}", reset_less=True)
-        subtract = Signal(name=f"subtract_{k}", reset_less=True)
+    def _lane_shift(self, m, k, control, number) -> Signal:
+        """Return the shift of the lane: the common one less that of a key, or that of a power."""
+        part = Signal(5, name=f"part_{k}", reset_less=True)
+        shift = Signal(self.config.shift_bits, name=f"shift_{k}", reset_less=True)
         fraction = self.config.score_fraction
         whole = number[fraction : fraction + 5] | number[fraction + 5 : WIDE].any().replicate(5)
         key = delayed(m, self.factors[k][:KEY], 1, f"key_{k}")
-        less = Mux(control.by_key, key, 0)
+        part_3 = delayed(m, part, 1, f"part_{k}")
         m.d.sync += [
-            shift.eq(Mux(control.power, whole + LOW, control.shift - less)),
-            subtract.eq(control.subtract | (control.sine & number[SEGMENTS + BETWEEN])),
+            part.eq(Mux(control[1].power, whole, Mux(control[1].by_key, key, 0))),
+            shift.eq(Mux(control[3].power, part_3 + LOW, control[3].shift - part_3)),
         ]
-        return shift, subtract
+        return shift
 
-    def _operands(self, m, k, control, numbers, factors, entry, position) -> list[Signal]:
+    def _operands(self, m, k, control, numbers, factors, entry, place) -> list[Signal]:
         """Return what the two multipliers multiply: a wide and a narrow operand of each."""
         number, neighbour = numbers[k], numbers[k ^ 1]
         own, other = factors
-        entry, distance = entry
-        position, inside = position
-        place = delayed(m, position[:BETWEEN], 1, f"place_{k}")
-        in_table = delayed(m, inside, 1, f"in_table_{k}")
+        first, distance = entry
+        between, inside = place
+        a, b = (neighbour, number) if k % 2 else (number, neighbour)
+        shifted = b[: WIDE - LOW + ROTATED].as_signed() << LOW - ROTATED
+        upper, lower = number >> LOW, number[:LOW]
+        sources = {
+            "product": (upper, own, lower, own),
+            "square": (number, upper, number, lower),
+            "rotate": (a, own, shifted, other << ROTATED),
+            "table": (first, inside, distance, between << LOW - BETWEEN),
+        }
         operands = [
             Signal(signed(width), name=f"{name}_{k}", reset_less=True)
             for name, width in (("x_1", WIDE), ("y_1", NARROW), ("x_2", WIDE), ("y_2", NARROW))
         ]
-        upper, lower = number >> LOW, number[:LOW]
-        with m.If(control.tabulate):
-            place = Mux(in_table, Cat(Const(0, LOW - BETWEEN), place), 0)
-            chosen = [entry, in_table, distance, place]
-            m.d.sync += [to.eq(value) for to, value in zip(operands, chosen, strict=True)]
-        with m.Elif(control.square):
-            chosen = [number, upper, number, lower]
-            m.d.sync += [to.eq(value) for to, value in zip(operands, chosen, strict=True)]
-        with m.Elif(control.rotate):
-            a, b = (neighbour, number) if k % 2 else (number, neighbour)
-            shifted = b[: WIDE - LOW + ROTATED].as_signed() << LOW - ROTATED
-            chosen = [a, own, shifted, other << ROTATED]
-            m.d.sync += [to.eq(value) for to, value in zip(operands, chosen, strict=True)]
-        with m.Else():
-            chosen = [upper, own, lower, own]
-            m.d.sync += [to.eq(value) for to, value in zip(operands, chosen, strict=True)]
+        with m.Switch(control.source):
+            for name, values in sources.items():
+                with m.Case(SOURCES[name]):
+                    m.d.sync += [to.eq(value) for to, value in zip(operands, values, strict=True)]
         return operands
 
     def _total(self, m, k, operands) -> Value:
@@ -269,71 +277,3 @@ class VectorPipeline(wiring.Component):
             lower.eq(products[1]),
         ]
         return Cat(lower, upper).as_signed()
-
-    def _shifted(self, m, k, total, shift) -> tuple[Signal, Signal, Signal]:
-        """Return floor(V / 2^shift) in ``KEPT`` bits, the bit below it, and whether it overflows.
-
-        A number has one bit more at its low end for the rounding.
-        """
-        # A coarse shift by 0, 16, 32 or 48, then a fine one by up to 15.
-        width = KEPT + 1 + 15
-        coarse = Signal(signed(width), name=f"coarse_{k}", reset_less=True)
-        beyond, sign = (Signal(name=f"{n}_{k}", reset_less=True) for n in ("beyond", "sign"))
-        kept = Signal(signed(KEPT), name=f"kept_{k}", reset_less=True)
-        half = Signal(name=f"half_{k}", reset_less=True)
-        sides = Signal(2, name=f"sides_{k}", reset_less=True)
-        fine = delayed(m, shift[:4], 1, f"fine_{k}")
-        number = Cat(Const(0, 1), total).as_signed()
-        differ = _turned(number, number[-1])
-        m.d.sync += [
-            coarse.eq(number >> Cat(Const(0, 4), shift[4:])),
-            beyond.eq(
-                ((shift[4:] == 0) & differ[width : width + 16].any())
-                | (~shift[5] & differ[width + 16 :].any())
-            ),
-            sign.eq(number[-1]),
-        ]
-        by_fours = (coarse >> Cat(Const(0, 2), fine[2:]))[: KEPT + 4]
-        bits = (by_fours >> fine[:2])[: KEPT + 1]
-        # Bits that the fine shift leaves above those that are kept.
-        reach = Cat(fine <= n for n in range(15))
-        between = (_turned(coarse, sign)[KEPT : KEPT + 15] & reach).any()
-        m.d.sync += [
-            kept.eq(bits[1:]),
-            half.eq(bits[0]),
-            sides.eq(Cat(beyond | between, sign)),
-        ]
-        return kept, half, sides
-
-    def _sum(self, m, k, addend, subtract, shifted) -> tuple[Signal, Signal, Signal]:
-        """Return the addend plus or less the rounded number; whether it overflows, and its sign."""
-        kept, half, sides = shifted
-        total = Signal(signed(KEPT + 1), name=f"sum_{k}", reset_less=True)
-        overflow = Signal(name=f"overflow_{k}", reset_less=True)
-        negative = Signal(name=f"negative_{k}", reset_less=True)
-        # -(n + half) is ~n + 1 - half.
-        turned = _turned(kept, subtract)
-        m.d.sync += [
-            total.eq(_added(addend, turned, half ^ subtract)),
-            overflow.eq(sides[0]),
-            negative.eq(sides[1] ^ subtract),
-        ]
-        return total, overflow, negative
-
-    def _result(self, m, k, control, total, overflow, negative) -> None:
-        """Saturate the sum to the width of a vector or of the residual."""
-        narrow, wide = self.config.width, self.config.residual_width
-        value = Signal(signed(wide), name=f"value_{k}", reset_less=True)
-        top, middle = total[wide - 1 :], total[narrow - 1 : wide - 1]
-        differs = Mux(total[-1], ~top.all(), top.any())
-        differs = differs | (~control.wide & Mux(total[-1], ~middle.all(), middle.any()))
-        saturated = overflow | differs
-        sign = Mux(overflow, negative, total[-1])
-        # The bits of a limit: those of the number, and those that are its sign where it is narrow.
-        limit = Cat((~sign).replicate(narrow - 1), (sign ^ control.wide).replicate(wide - narrow))
-        m.d.sync += value.eq(Mux(saturated, Cat(limit, sign), total))
-        with m.If(control.angle):
-            m.d.sync += value.eq(total[: self.config.sine_angle_bits])
-        with m.If(~control.mask[k]):
-            m.d.sync += value.eq(0)
-        m.d.comb += self.values[k].eq(value)

@@ -63,7 +63,7 @@ class VectorStatistics(wiring.Component):
         That of a mean.
     mean, root : In(1)
         What the sum becomes, if it is not a reciprocal.
-    products, add_products, values, add_values, compare, mask, last : In
+    products, add_products, values, add_values, compare, outside, last : In
         Products or results of a beat, and what is done with them.
     greatest : Out(signed)
         The greatest result.
@@ -90,7 +90,7 @@ class VectorStatistics(wiring.Component):
                 "add_products": In(1),
                 "products_last": In(1),
                 "values": In(addends_layout(config)),
-                "mask": In(config.lanes),
+                "outside": In(config.lanes),
                 "add_values": In(1),
                 "compare": In(1),
                 "values_last": In(1),
@@ -117,17 +117,17 @@ class VectorStatistics(wiring.Component):
     def _peak(self, m) -> Signal:
         """Find the greatest result; return whether that of the last beat is there."""
         form = self.config.residual
-        values, mask, level = [*self.values], self.mask, 0
+        values, outside, level = [*self.values], self.outside, 0
         # The elements within the length are the first ones: element 0 is always one of them.
         while len(values) > 1:
             level += 1
             found = []
             for k, (a, b) in enumerate(zip(values[::2], values[1::2], strict=True)):
                 peak = Signal(signed(form.width), name=f"peak_{level}_{k}", reset_less=True)
-                m.d.sync += peak.eq(Mux(mask[2 * k + 1] & (b > a), b, a))
+                m.d.sync += peak.eq(Mux(~outside[2 * k + 1] & (b > a), b, a))
                 found.append(peak)
             values = found
-            mask = delayed(m, mask[::2], 1, f"mask_{level}")
+            outside = delayed(m, outside[::2], 1, f"outside_{level}")
         (peak,) = values
         compare = delayed(m, self.compare, self._levels, "compare", reset=True)
         last = delayed(m, self.compare & self.values_last, self._levels + 1, "peaked", reset=True)
@@ -157,8 +157,10 @@ class VectorStatistics(wiring.Component):
     def _finish(self, m, total, summed) -> Signal:
         """Shift the sum to its mean or to its leading one; return whether the result is there."""
         place = Signal(6)
-        to_mean, of_root, shifting = Signal(), Signal(), Signal()
-        arrived, coarse, found = Signal(), Signal(), Signal()
+        to_mean, of_root, shifting, arrived, coarse, found = (
+            Signal(name=name)
+            for name in ("to_mean", "of_root", "shifting", "arrived", "coarse", "found")
+        )
         m.d.comb += [
             arrived.eq((place == 0) | (~to_mean & total[-1])),
             coarse.eq(place[3:].any() & (to_mean | ~total[-8:].any())),

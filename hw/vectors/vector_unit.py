@@ -20,6 +20,7 @@ from seedbed.hw.vectors.vector_pipeline import (
     BOUND,
     LOW,
     RESULTS,
+    SOURCES,
     TABLES,
     VectorPipeline,
 )
@@ -128,8 +129,8 @@ class VectorUnit(wiring.Component):
             name: self.i_commands.payload.operation == code
             for name, code in OPERATION_CODES.items()
         }
-        fire, first, last, mask = self._issue(m, is_, statistics.done, queue.valid)
-        control = self._control(is_, last, mask, statistics)
+        fire, first, last, outside = self._issue(m, is_, statistics.done, queue.valid)
+        control = self._control(is_, last, outside, statistics)
         now = Signal(control_layout(config))
         m.d.comb += [now[name].eq(value) for name, value in control.items()]
         m.d.sync += [
@@ -193,10 +194,10 @@ class VectorUnit(wiring.Component):
             m.d.sync += waits.eq(1)
         out = fire & ~(is_["sum"] | is_["square"])
         m.d.sync += outstanding.eq(outstanding + out - popped)
-        mask = Cat((left > k) for k in range(lanes))
-        return fire, first, last, mask
+        outside = Cat(left <= k for k in range(lanes))
+        return fire, first, last, outside
 
-    def _control(self, is_, last, mask, statistics) -> dict[str, Value]:
+    def _control(self, is_, last, outside, statistics) -> dict[str, Value]:
         """Return what the stages of the pipeline do with a beat of the command."""
         config, command = self.config, self.i_commands.payload
         fraction = command.shift[: config.activated_fractions[1].bit_length()]
@@ -217,9 +218,10 @@ class VectorUnit(wiring.Component):
             shift = Mux(is_[name], value, shift)
         takes_wide = is_["normalise"] | is_["score"] | is_["power"] | is_["sine"]
         adds = is_["scale"] | is_["multiply"]
+        tabulated = is_["activate"] | is_["power"] | is_["sine"]
         return {
             "last": last,
-            "mask": mask,
+            "outside": outside,
             "complement": is_["power"],
             "magnitude": is_["activate"],
             "offset": Mux(is_["power"], statistics.greatest, Mux(centred, ~statistics.centre, 0)),
@@ -228,9 +230,11 @@ class VectorUnit(wiring.Component):
             "angle": is_["angle"],
             "by_factors": is_["multiply"] | is_["rotate"],
             "common": Mux(by_reciprocal, statistics.reciprocal, command.constant),
-            "square": is_["square"],
-            "rotate": is_["rotate"],
-            "tabulate": is_["activate"] | is_["power"] | is_["sine"],
+            "source": Mux(
+                is_["square"],
+                SOURCES["square"],
+                Mux(is_["rotate"], SOURCES["rotate"], Mux(tabulated, SOURCES["table"], 0)),
+            ),
             "table": Mux(is_["activate"], command.activation, Mux(is_["sine"], TABLES["sine"], 0)),
             "left": Mux(is_["power"], BETWEEN - places, left),
             "linear": is_["activate"] & (command.activation == ACTIVATION_CODES["relu"]),
@@ -264,7 +268,7 @@ class VectorUnit(wiring.Component):
             statistics.add_products.eq(pipeline.summable & product_control.sums),
             statistics.products_last.eq(product_control.last),
             statistics.values.eq(pipeline.values),
-            statistics.mask.eq(value_control.mask),
+            statistics.outside.eq(value_control.outside),
             statistics.add_values.eq(pipeline.given & value_control.power),
             statistics.compare.eq(pipeline.given & value_control.peaks),
             statistics.values_last.eq(value_control.last),

@@ -1,12 +1,13 @@
 """Proofs of the vector unit: places of results, rounding and saturation, sums and leading ones."""
 
-from amaranth.hdl import Assert, Assume, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Assert, Assume, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.hdl._ast import AnySeq
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
 from seedbed.hw.vectors.vector_layouts import control_layout
-from seedbed.hw.vectors.vector_pipeline import PRODUCTS, RESULTS, VectorPipeline
+from seedbed.hw.vectors.vector_pipeline import RESULTS
+from seedbed.hw.vectors.vector_rounding import VectorRounding
 from seedbed.hw.vectors.vector_statistics import WIDTH, VectorStatistics
 from seedbed.hw.vectors.vector_unit import DEPTH, VectorUnit
 from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
@@ -32,7 +33,7 @@ def places(dut: VectorUnit) -> Module:
     stream_rules(m, dut.o)
     layout = control_layout(dut.config)
     first = layout(inside["control"])
-    results = [inside["valid"] & first.output & (~first.accumulate | first.last)]
+    results = [inside["valid"] & first.output]
     for k in range(1, RESULTS + 1):
         control = layout(inside[f"pipeline.control_d{k}"])
         results.append(inside[f"pipeline.valid_d{k}"] & control.output)
@@ -60,35 +61,64 @@ def places(dut: VectorUnit) -> Module:
     return m
 
 
-def results(dut: VectorPipeline) -> Module:
-    """Compute a result from the sum of products, by definition."""
+def results(dut: VectorRounding) -> Module:
+    """Compare a result with its definition: stage by stage, from the numbers before it."""
     m, inside = _free(dut)
     config = dut.config
-    control = control_layout(config)(inside[f"control_d{PRODUCTS}"])
-    total, shift = inside["total_0"], inside["shift_0_d4"]
-    addend, subtract = inside["addend_0_d5"], inside["subtract_0_d4"]
-    rounded = (total + (Const(1, 64) << shift >> 1)) >> shift
-    exact = addend + Mux(subtract, -rounded, rounded)
-    wanted = Signal(dut.values[0].shape())
-    forms = {1: config.residual, 0: config.vector}
-    for wide, form in forms.items():
-        with m.If(control.wide == wide):
-            m.d.comb += wanted.eq(
-                Mux(exact > form.high, form.high, Mux(exact < form.low, form.low, exact))
-            )
-    with m.If(control.angle):
-        m.d.comb += wanted.eq(exact[: config.sine_angle_bits])
-    with m.If(~control.mask[0]):
+    coarse, sign, beyond, kept, half, overflow, total, negative = (
+        inside[name]
+        for name in (
+            "coarse", "sign", "beyond", "kept", "half", "overflow", "sum", "negative",
+        )
+    )  # fmt: skip
+    ready = past(m, Const(1))
+    # Twice the sum of products, for the bit that rounds; shifted coarsely.
+    number = past(m, Cat(Const(0, 1), dut.total)).as_signed()
+    shifted = Signal(signed(len(number)))
+    with m.Switch(past(m, dut.shift[4:])):
+        for n in range(4):
+            with m.Case(n):
+                m.d.comb += shifted.eq(number >> 16 * n)
+    fits = shifted == Cat(coarse, sign).as_signed()
+    # Then finely.
+    fine = past(m, Cat(coarse, sign)).as_signed() >> past(m, inside["fine_d1"])
+    in_range = fine == Cat(half, kept).as_signed()
+    subtract, rounded = past(m, dut.subtract), past(m, kept).as_signed() + past(m, half)
+    before, over, under = (
+        past(m, total).as_signed(),
+        past(m, inside["overflow_d1"]),
+        past(m, negative),
+    )
+    wide, angle, outside = past(m, dut.wide), past(m, dut.angle), past(m, dut.outside)
+    wanted = Signal(dut.value.shape())
+    for is_wide, form in {1: config.residual, 0: config.vector}.items():
+        low = Mux(over, under, before < form.low)
+        high = Mux(over, ~under, before > form.high)
+        with m.If(wide == is_wide):
+            m.d.comb += wanted.eq(Mux(low, form.low, Mux(high, form.high, before)))
+    with m.If(angle):
+        m.d.comb += wanted.eq(before[: config.sine_angle_bits])
+    with m.If(outside):
         m.d.comb += wanted.eq(0)
-    due: Value = wanted
-    ready: Value = Const(1)
-    saturated: Value = (exact > config.residual.high) & control.wide
-    for _ in range(RESULTS - PRODUCTS):
-        due, ready, saturated = past(m, due), past(m, ready), past(m, saturated)
-    # A number that is rounded up out of its format does not fit: shifts of 0 have no half.
+    addend, overflowed, signed_before = (
+        past(m, dut.addend),
+        past(m, overflow),
+        past(m, inside["sign_d1"]),
+    )
+    was_beyond, was_negative = past(m, beyond), past(m, sign)
     with m.If(ready):
-        m.d.comb += Assert(dut.values[0] == due.as_signed())
-    cover(m, ready & saturated & (dut.values[0] > 0), ready & (dut.values[0] < 0))
+        m.d.comb += [
+            Assert(sign == number[-1]),
+            Assert(beyond == ~fits),
+            Assert(overflow == (was_beyond | ~in_range)),
+            Assert(inside["sign_d1"] == was_negative),
+            Assert(total == addend.as_signed() + Mux(subtract, -rounded, rounded)),
+            Assert(inside["overflow_d1"] == overflowed),
+            Assert(negative == (signed_before ^ subtract)),
+            Assert(dut.value == wanted),
+        ]
+    cover(m, ready & over & (dut.value > 0), ready & angle & (wanted != 0))
+    cover(m, ready & ~over & (dut.value == config.vector.low))
     return m
 
 
@@ -102,7 +132,8 @@ def sums(dut: VectorStatistics) -> Module:
         inside[name] for name in ("total", "place", "shifting", "arrived")
     )
     opened, kept = Signal(), Signal(WIDTH)
-    begun, to_mean = Signal.like(place), Signal()
+    begun = Signal.like(place)
+    to_mean = Signal()
     added = dut.add_products | dut.add_values
     last = (dut.add_products & dut.products_last) | (dut.add_values & dut.values_last)
     closing = inside["summed_d1"] | inside["summed_d2"]
@@ -111,10 +142,13 @@ def sums(dut: VectorStatistics) -> Module:
         Assume(opened | ~added),
         Assume(~dut.start_sum | ~(opened | closing | shifting)),
         Assume(~dut.start_peak | ~past(m, dut.compare)),
+        # The first elements of a beat are within the length.
+        Assume(~dut.outside[0]),
         Assert(~opened | ~(closing | shifting)),
         Assert(inside["summed_d1"] + inside["summed_d2"] + shifting <= 1),
     ]
     bits = dut.config.table_fraction + 1
+    by_products, by_values = past(m, dut.add_products), past(m, dut.add_values)
     products = past(m, dut.products[0] + dut.products[1])
     values = past(m, dut.values[0].as_unsigned()[:bits] + dut.values[1].as_unsigned()[:bits])
     with m.If(dut.start_sum):
@@ -124,15 +158,15 @@ def sums(dut: VectorStatistics) -> Module:
             to_mean.eq(dut.mean),
             begun.eq(Mux(dut.mean, 38 - dut.shift, WIDTH - 1)),
         ]
-    with m.Elif(past(m, dut.add_products)):
+    with m.Elif(by_products):
         m.d.sync += kept.eq(kept + products)
-    with m.Elif(past(m, dut.add_values)):
+    with m.Elif(by_values):
         m.d.sync += kept.eq(kept + values)
     with m.If(last):
         m.d.sync += opened.eq(0)
     m.d.comb += [
-        Assert(past(m, dut.add_products) == inside["by_products_d1"]),
-        Assert(past(m, dut.add_values) == inside["by_values_d1"]),
+        Assert(by_products == inside["by_products_d1"]),
+        Assert(by_values == inside["by_values_d1"]),
         Assert(past(m, last) == inside["summed_d1"]),
         Assert(~(inside["by_products_d1"] | inside["by_values_d1"]) | opened | closing),
         Assert(inside["to_mean"] == to_mean),
@@ -148,17 +182,17 @@ def sums(dut: VectorStatistics) -> Module:
     with m.If(moved):
         m.d.comb += Assert(place < past(m, place))
     greatest = Signal.like(dut.greatest)
-    mask = past(m, dut.mask)
+    outside, compared = past(m, dut.outside), past(m, dut.compare)
+    before = [past(m, value).as_signed() for value in dut.values]
     with m.If(dut.start_peak):
         m.d.sync += greatest.eq(dut.config.residual.low)
-    with m.Elif(past(m, dut.compare)):
+    with m.Elif(compared):
         best: Value = greatest
-        for k, value in enumerate(dut.values):
-            before = past(m, value).as_signed()
-            best = Mux(mask[k] & (before > best), before, best)
+        for k, value in enumerate(before):
+            best = Mux(~outside[k] & (value > best), value, best)
         m.d.sync += greatest.eq(best)
     m.d.comb += [
-        Assert(past(m, dut.compare) == inside["compare_d1"]),
+        Assert(compared == inside["compare_d1"]),
         Assert(dut.greatest == greatest),
     ]
     cover(m, shifting & arrived & (place == 61) & ~to_mean, shifting & arrived & to_mean)
@@ -179,9 +213,9 @@ PROOFS = (
         reach=18,
         mutants=(
             Mutant(
-                "a beat is taken without a place for its result",
-                "ready = command.valid & known & ~waits & (outstanding != DEPTH)",
-                "ready = command.valid & known & ~waits",
+                "a place is free before its result is taken",
+                "popped.eq(valid & self.o.ready)",
+                "popped.eq(valid)",
             ),
             Mutant(
                 "a command does not wait for statistics",
@@ -202,17 +236,18 @@ PROOFS = (
     ),
     Proof(
         name="vector_unit_results",
-        says="A result is the addend plus or less the rounded sum of products, saturated.",
-        component=VectorPipeline,
+        says="A sum of products is shifted, rounded, added to the addend or subtracted from it, "
+        "and saturated, as each stage is defined.",
+        component=VectorRounding,
         config=TINY,
         harness=results,
-        depth=6,
-        reach=12,
+        depth=2,
+        reach=6,
         mutants=(
-            Mutant("truncated", "half ^ subtract)", "subtract)"),
-            Mutant("an overflow is not seen", "above | between", "above"),
-            Mutant("a narrow result is a wide one", "(sign ^ control.wide)", "(~sign)"),
-            Mutant("a result that is negative saturates high", "sides[1] ^ subtract", "sides[1]"),
+            Mutant("truncated", "half ^ self.subtract)", "self.subtract)"),
+            Mutant("an overflow is not seen", "beyond | (above & reach).any()", "beyond"),
+            Mutant("a narrow result is a wide one", "(sign ^ self.wide)", "(~sign)"),
+            Mutant("a result that is negative saturates high", "sign ^ self.subtract", "sign"),
         ),
     ),
     Proof(
@@ -233,13 +268,13 @@ PROOFS = (
             Mutant("a leading one is shifted out", "~total[-8:].any()", "~total[-7:].any()"),
             Mutant(
                 "elements beyond the length are compared",
-                "Mux(self.mask[k], value, form.low)",
-                "Mux(1, value, form.low)",
+                "~outside[2 * k + 1] & (b > a)",
+                "(b > a)",
             ),
             Mutant(
                 "comparison without a sign",
-                "Mux(a > b, a, b)",
-                "Mux(a.as_unsigned() > b.as_unsigned(), a, b)",
+                "(b > a)",
+                "(b.as_unsigned() > a.as_unsigned())",
             ),
         ),
     ),
