@@ -95,8 +95,8 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
         "clamp$(w + k z)$,\nrow by row",
     ),
     (
-        "vector_unit", 8.7, 8.25, 2.3, 0.85, "core", "vector_unit",
-        "norms, softmax, rotations",
+        "vector_unit", 0, 11.1, 1.7, 1.3, "core", "vector_unit",
+        "norms, softmax,\nrotations",
     ),
     ("lutopt", 8.7, 5.9, 2.3, 0.8, "core", "lutopt", "one LUT per bit"),
     (
@@ -136,7 +136,6 @@ ARROWS: list[tuple[tuple[str, str], tuple[str, str], str]] = [
     (("trellis_decompress", "s"), ("mac_array", "n"), "or"),
     (("mac_array", "e"), ("gemv", "w"), "sums"),
     (("gemv", "n"), ("sparse_mac", "s"), "dense sums"),
-    (("gemv", "s"), ("vector_unit", "n"), ""),
     (("sdram", "e"), ("forward_cache", "w"), ""),
     (("sparse_mac", "w"), ("sparse_trainer", "e"), ""),
     (("forward_cache", "e"), ("nf4", "w"), "codes"),

@@ -72,18 +72,18 @@ class VectorUnit(wiring.Component):
             code is discarded.
         length : elements of the vector. A command of 0 elements is discarded.
         constant : constant of the operation. A factor has 17 bits; that of ``square`` has 48.
-        shift : shift to the right; of ``activate``, the fraction bits of x and y, 5 to 17
-        activation : activation: 0 ReLU, 1 SiLU, 2 GELU; valid with ``activate``
-        centred : 1: the mean is subtracted; valid with ``square`` and ``normalise``
-        add : 1: addends are added; valid with ``scale`` and ``multiply``
-        wide : 1: results have the width of the residual; valid with ``scale`` and ``multiply``
+        shift : shift to the right. Of ``activate``, the fraction bits of x and y, 5 to 17.
+        activation : 0 ReLU, 1 SiLU, 2 GELU; valid with activate
+        centred : 1: the mean is subtracted; valid with square and normalise
+        add : 1: addends are added; valid with scale and multiply
+        wide : 1: results have the width of the residual; valid with scale and multiply
     i : In(stream of array of signed(40))
         elements of a vector. Every vector begins in a new beat.
     i_factors : In(stream of array of signed(16))
-        factors of the elements: ``multiply``, ``score`` (0 to 8, the lowest 4 bits) and ``rotate``
-        (cosine, sine). Other operations take none.
+        factors of the elements. Those of ``score`` are the lowest 4 bits, 0 to 8; those of
+        ``rotate`` are cosine and sine; other operations than these and ``multiply`` take none.
     i_addends : In(stream of array of signed(24))
-        addends of the elements, with ``add``
+        addends of the elements. They are taken with ``add``.
     o : Out(stream of struct)
         results. ``sum`` and ``square`` have none.
         values (lanes x signed(24)) : results of the elements. Those beyond the length are 0.
