@@ -106,6 +106,7 @@ class VectorPipeline(wiring.Component):
         entry_3 = self._tables(m, control[2], [position for position, _ in position_2])
         number_3 = [delayed(m, number_1[k], 2, f"number_{k}") for k in lanes]
         factors_3 = self._factors(m, factor_1)
+        addend_8 = self._addends(m, control[0])
         for k in lanes:
             shift_4 = self._lane_shift(m, k, control, number_1[k])
             place_3 = self._place(m, k, *position_2[k])
@@ -121,7 +122,7 @@ class VectorPipeline(wiring.Component):
             m.d.comb += [
                 rounding.total.eq(total_6),
                 rounding.shift.eq(delayed(m, shift_4, 2, f"shift_{k}")),
-                rounding.addend.eq(delayed(m, self._addend(m, k, control[0]), 7, f"addend_{k}")),
+                rounding.addend.eq(addend_8[k]),
                 rounding.subtract.eq(delayed(m, subtract, 7, f"subtract_{k}")),
                 rounding.wide.eq(control[9].wide),
                 rounding.angle.eq(control[9].angle),
@@ -155,6 +156,25 @@ class VectorPipeline(wiring.Component):
         factor = Signal(signed(NARROW), name=f"factor_{k}", reset_less=True)
         m.d.sync += factor.eq(Mux(control.by_factors, self.factors[k], control.common))
         return factor
+
+    def _addends(self, m, control) -> data.View:
+        """Return the addends after eight cycles, from a memory in place of delay lines."""
+        layout = addends_layout(self.config)
+        m.submodules.addends = stored = memory.Memory(shape=layout, depth=8, init=[])
+        write, read = stored.write_port(), stored.read_port(domain="comb")
+        cycle = Signal(3)
+        late = Signal(layout, reset_less=True)
+        m.d.comb += [
+            write.addr.eq(cycle),
+            write.en.eq(1),
+            read.addr.eq(cycle - 6),
+            *(
+                to.eq(self._addend(m, k, control))
+                for k, to in zip(range(self.config.lanes), write.data, strict=True)
+            ),
+        ]
+        m.d.sync += [cycle.eq(cycle + 1), late.eq(read.data)]
+        return late
 
     def _addend(self, m, k, control) -> Signal:
         """Return the addend: that of the port, max(x, 0), a quarter turn for a cosine, or 0."""
