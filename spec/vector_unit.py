@@ -32,7 +32,6 @@ VECTOR_OPERATIONS = (
     "angle",
     "sine",
     "rotate",
-    "pool",
 )
 
 #: Activations by name. Each is max(x, 0) less an even function of x that ends near 0.

@@ -94,6 +94,10 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
         "weight_perturb", 2.1, 20.8, 2.7, 1.3, "core", "weight_perturb",
         "clamp$(w + k z)$,\nrow by row",
     ),
+    (
+        "vector_unit", 0, 11.1, 1.7, 1.3, "core", "vector_unit",
+        "norms, softmax,\nrotations",
+    ),
     ("lutopt", 8.7, 5.9, 2.3, 0.8, "core", "lutopt", "one LUT per bit"),
     (
         "zo_trainer", 8.7, 18.5, 2.3, 1.3, "core", "zo_trainer",

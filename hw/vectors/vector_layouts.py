@@ -62,15 +62,12 @@ def control_layout(config: VectorUnitConfig) -> data.StructLayout:
     """Return what is pipelined with a beat: what its stages do."""
     return data.StructLayout(
         {
-            # The first beat and the last one of a command; the elements that are within its length.
-            "first": 1,
+            # The last beat of a command; the elements that are beyond its length.
             "last": 1,
-            "mask": config.lanes,
-            # The number: its complement or magnitude, plus an offset, or summed over beats.
+            "outside": config.lanes,
+            # The number: its complement or magnitude, plus an offset.
             "complement": 1,
             "magnitude": 1,
-            "accumulate": 1,
-            "offset_used": 1,
             "offset": signed(config.residual_width + 1),
             "carry": 1,
             # The addend: that of the port, or in even lanes a quarter turn.
@@ -79,10 +76,8 @@ def control_layout(config: VectorUnitConfig) -> data.StructLayout:
             # The factor: that of the port, or a common one.
             "by_factors": 1,
             "common": config.factor_bits,
-            # What is multiplied, instead of the number and its factor.
-            "square": 1,
-            "rotate": 1,
-            "tabulate": 1,
+            # What is multiplied: the number and its factor, or something else.
+            "source": 2,
             # A table: how far the number is shifted, and which of its bits are beyond the end.
             "table": 2,
             "left": 4,

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -14,14 +14,17 @@ from seedbed.hw.vectors.vector_layouts import (
     factors_layout,
     numbers_layout,
 )
+from seedbed.hw.vectors.vector_rounding import VectorRounding, added, turned
 from seedbed.spec import VectorUnitConfig
 
-__all__ = ["PRODUCTS", "RESULTS", "TABLES", "VectorPipeline"]
+__all__ = ["PRODUCTS", "RESULTS", "SOURCES", "TABLES", "VectorPipeline"]
 
 #: Cycles from the registers of a beat to its sum of products, and to its results.
 PRODUCTS, RESULTS = 6, 10
 #: Tables of 512 segments, by their places; that of the powers is there twice.
 TABLES = codes(("power", "silu", "gelu", "sine"))
+#: What the operands of the multipliers are.
+SOURCES = codes(("product", "square", "rotate", "table"))
 #: Index bits of a table, and bits between two entries.
 SEGMENTS, BETWEEN = 9, 12
 #: The lowest bit of a magnitude that can be beyond the end of an activation's table.
@@ -36,8 +39,6 @@ LOW = 13
 ENTRY = 16
 #: Bits of the operands of a multiplier.
 WIDE, NARROW = 27, 18
-#: Bits of a shifted number that are added to an addend of 24: a greater one saturates with any.
-KEPT = 25
 
 
 def _differences(table: tuple[int, ...]) -> list[tuple[int, int]]:
@@ -45,22 +46,12 @@ def _differences(table: tuple[int, ...]) -> list[tuple[int, int]]:
     return [(entry, after - entry) for entry, after in pairwise(table)]
 
 
-def _turned(number: Value, turn: Value) -> Value:
-    """Return a signed number, or its complement, -1 - number."""
-    return (number.as_unsigned() ^ turn.replicate(len(number))).as_signed()
-
-
-def _added(a: Value, b: Value, carry: Value) -> Value:
-    """Return a + b + carry, by one carry chain."""
-    return (Cat(Const(1, 1), a).as_signed() + Cat(carry, b).as_signed())[1:].as_signed()
-
-
 class VectorPipeline(wiring.Component):
     """Computes the elements of a beat, a beat a cycle, without stalls.
 
     With the number x, the factor f and the addend a of a lane::
 
-        c = x or its magnitude, plus an offset; or the sum of the numbers of the beats so far
+        c = x or its magnitude, plus an offset
         V = c f, or c c, or c f plus the product of the neighbour, or an entry of a table
         y = a + round(V / 2^shift), saturated
 
@@ -82,8 +73,6 @@ class VectorPipeline(wiring.Component):
     given, values, value_control : Out
         Whether there is a y of each lane, and what is pipelined with it: ``RESULTS`` cycles later.
         Elements beyond the length are 0.
-
-    Of beats that are summed lane by lane, only the last one has results.
     """
 
     def __init__(self, config: VectorUnitConfig):
@@ -110,26 +99,36 @@ class VectorPipeline(wiring.Component):
         lanes = range(self.config.lanes)
         # A value with the suffix n, and control[n], are n cycles after the registers of the beat.
         control = delay_line(m, self.control, RESULTS, "control")
-        results = self.valid & (~self.control.accumulate | self.control.last)
-        valid = delay_line(m, results, RESULTS, "valid", reset=True)
+        valid = delay_line(m, self.valid, RESULTS, "valid", reset=True)
         number_1 = [self._number(m, k, control[0]) for k in lanes]
         factor_1 = [self._factor(m, k, control[0]) for k in lanes]
         position_2 = [self._position(m, k, control[1], number_1[k]) for k in lanes]
         entry_3 = self._tables(m, control[2], [position for position, _ in position_2])
         number_3 = [delayed(m, number_1[k], 2, f"number_{k}") for k in lanes]
-        factors_3 = self._factors(m, control[2], factor_1)
+        factors_3 = self._factors(m, factor_1)
+        addend_8 = self._addends(m, control[0])
         for k in lanes:
-            shift_2, subtract_2 = self._modes(m, k, control[1], number_1[k])
+            shift_4 = self._lane_shift(m, k, control, number_1[k])
+            place_3 = self._place(m, k, *position_2[k])
             operands_4 = self._operands(
-                m, k, control[3], number_3, factors_3[k], entry_3[k], position_2[k]
+                m, k, control[3], number_3, factors_3[k], entry_3[k], place_3
             )
             total_6 = self._total(m, k, operands_4)
             m.d.comb += self.products[k].eq(total_6)
-            shifted_8 = self._shifted(m, k, total_6, delayed(m, shift_2, 4, f"shift_{k}"))
-            addend_8 = delayed(m, self._addend(m, k, control[0]), 7, f"addend_{k}")
-            subtract_8 = delayed(m, subtract_2, 6, f"subtract_{k}")
-            sum_9 = self._sum(m, k, addend_8, subtract_8, shifted_8)
-            self._result(m, k, control[9], *sum_9)
+            # A sine of the second half of a turn is negative.
+            negative = control[1].sine & number_1[k][SEGMENTS + BETWEEN]
+            subtract = control[1].subtract | negative
+            m.submodules[f"rounding_{k}"] = rounding = VectorRounding(self.config, len(total_6))
+            m.d.comb += [
+                rounding.total.eq(total_6),
+                rounding.shift.eq(delayed(m, shift_4, 2, f"shift_{k}")),
+                rounding.addend.eq(addend_8[k]),
+                rounding.subtract.eq(delayed(m, subtract, 7, f"subtract_{k}")),
+                rounding.wide.eq(control[9].wide),
+                rounding.angle.eq(control[9].angle),
+                rounding.outside.eq(control[9].outside[k]),
+                self.values[k].eq(rounding.value),
+            ]
         m.d.comb += [
             self.summable.eq(valid[PRODUCTS]),
             self.product_control.eq(control[PRODUCTS]),
@@ -139,21 +138,17 @@ class VectorPipeline(wiring.Component):
         return m
 
     def _number(self, m, k, control) -> Signal:
-        """Return c: the number, its complement or its magnitude, plus the offset or c itself."""
+        """Return c: the number, its complement or its magnitude, plus the offset."""
         x = self.numbers[k]
         number = Signal(x.shape(), name=f"number_{k}", reset_less=True)
         negative = control.magnitude & x[-1]
-        turned = _turned(x, control.complement | negative)
-        other = Mux(
-            control.accumulate,
-            Mux(control.first, 0, number),
-            Mux(control.offset_used, control.offset, 0),
-        )
-        with m.If(self.valid):
-            m.d.sync += number.eq(_added(turned, other, control.carry | negative))
-            # An element beyond the length does not count.
-            with m.If(~control.mask[k]):
-                m.d.sync += number.eq(0)
+        # Only the lower bits of a complement or a magnitude are used.
+        lower = turned(x[:WIDE], control.complement | negative)
+        operand = Cat(lower, x[WIDE:]).as_signed()
+        m.d.sync += number.eq(added(control.offset, operand, control.carry | negative))
+        # An element beyond the length does not count.
+        with m.If(control.outside[k]):
+            m.d.sync += number.eq(0)
         return number
 
     def _factor(self, m, k, control) -> Signal:
@@ -162,13 +157,32 @@ class VectorPipeline(wiring.Component):
         m.d.sync += factor.eq(Mux(control.by_factors, self.factors[k], control.common))
         return factor
 
+    def _addends(self, m, control) -> data.View:
+        """Return the addends after eight cycles, from a memory in place of delay lines."""
+        layout = addends_layout(self.config)
+        m.submodules.addends = stored = memory.Memory(shape=layout, depth=8, init=[])
+        write, read = stored.write_port(), stored.read_port(domain="comb")
+        cycle = Signal(3)
+        late = Signal(layout, reset_less=True)
+        m.d.comb += [
+            write.addr.eq(cycle),
+            write.en.eq(1),
+            read.addr.eq(cycle - 6),
+            *(
+                to.eq(self._addend(m, k, control))
+                for k, to in zip(range(self.config.lanes), write.data, strict=True)
+            ),
+        ]
+        m.d.sync += [cycle.eq(cycle + 1), late.eq(read.data)]
+        return late
+
     def _addend(self, m, k, control) -> Signal:
         """Return the addend: that of the port, max(x, 0), a quarter turn for a cosine, or 0."""
-        x, width = self.numbers[k], self.config.residual_width
-        addend = Signal(signed(width), name=f"addend_{k}", reset_less=True)
-        m.d.sync += addend.eq(Mux(control.add, self.addends[k], 0))
-        with m.If(control.magnitude):
-            m.d.sync += addend.eq(Mux(x[-1], 0, x[:width]))
+        x, width = self.numbers[k], self.config.width
+        addend = Signal(signed(self.config.residual_width), name=f"addend_{k}", reset_less=True)
+        m.d.sync += addend.eq(Mux(control.magnitude, x[:width], self.addends[k]))
+        with m.If(~(control.add | (control.magnitude & ~x[-1]))):
+            m.d.sync += addend.eq(0)
         if not k % 2:
             with m.If(control.angle):
                 m.d.sync += addend.eq(1 << self.config.sine_angle_bits - 2)
@@ -185,6 +199,17 @@ class VectorPipeline(wiring.Component):
             inside.eq(~(control.linear | (top & control.beyond).any())),
         ]
         return position, inside
+
+    def _place(self, m, k, position, inside) -> tuple[Signal, Signal]:
+        """Return the place between two entries, 0 where it is not in the table, and whether it is.
+
+        The entry then counts for nothing, either.
+        """
+        place = Signal(BETWEEN, name=f"place_{k}", reset_less=True)
+        m.d.sync += place.eq(position)
+        with m.If(~inside):
+            m.d.sync += place.eq(0)
+        return place, delayed(m, inside, 1, f"inside_{k}")
 
     def _tables(self, m, control, positions) -> list[tuple[Value, Value]]:
         """Return an entry of each lane and its distance to the next one; a memory for two lanes."""
@@ -204,136 +229,71 @@ class VectorPipeline(wiring.Component):
                 found.append((read.data.entry, read.data.distance))
         return found
 
-    def _factors(self, m, control, factors) -> list[tuple[Signal, Signal]]:
-        """Return the factors of each lane's own number and of its neighbour's in a rotation.
+    def _factors(self, m, factors) -> list[tuple[Signal, Signal]]:
+        """Return the factor of each lane, and that of its neighbour: in an even lane its negative.
 
-        Lane 2 i has a cos - b sin, lane 2 i + 1 has b cos + a sin.
+        Lane 2 i has a cos - b sin, lane 2 i + 1 has a sin + b cos.
         """
         found = []
         for k in range(self.config.lanes):
-            own, other = (
-                Signal(signed(NARROW), name=f"{n}_{k}", reset_less=True) for n in ("own", "other")
-            )
-            factor, neighbour = (delayed(m, factors[n], 1, f"f_{k}_{n}") for n in (k, k ^ 1))
-            sine = factor if k % 2 else -neighbour
-            m.d.sync += [
-                own.eq(Mux(control.rotate, neighbour if k % 2 else factor, factor)),
-                other.eq(Mux(control.rotate, sine << ROTATED, factor)),
-            ]
-            found.append((own, other))
+            other = Signal(signed(NARROW - ROTATED), name=f"other_{k}", reset_less=True)
+            neighbour = delayed(m, factors[k ^ 1], 1, f"neighbour_{k}")
+            m.d.sync += other.eq(neighbour if k % 2 else -neighbour)
+            found.append((delayed(m, factors[k], 2, f"own_{k}"), other))
         return found
 
-    def _modes(self, m, k, control, number) -> tuple[Signal, Signal]:
-        """Return the shift of the lane, and whether its sum is subtracted from the addend."""
-        shift = Signal.like(control.shift, name=f"shift_{k}", reset_less=True)
-        subtract = Signal(name=f"subtract_{k}", reset_less=True)
+    def _lane_shift(self, m, k, control, number) -> Signal:
+        """Return the shift of the lane: the common one less that of a key, or that of a power."""
+        part = Signal(5, name=f"part_{k}", reset_less=True)
+        shift = Signal(self.config.shift_bits, name=f"shift_{k}", reset_less=True)
         fraction = self.config.score_fraction
-        whole = number[fraction : fraction + 5] | number[fraction + 5 :].any().replicate(5)
+        whole = number[fraction : fraction + 5] | number[fraction + 5 : WIDE].any().replicate(5)
         key = delayed(m, self.factors[k][:KEY], 1, f"key_{k}")
-        less = Mux(control.by_key, key, 0)
+        part_3 = delayed(m, part, 1, f"part_{k}")
         m.d.sync += [
-            shift.eq(Mux(control.power, whole + LOW, control.shift - less)),
-            subtract.eq(control.subtract | (control.sine & number[SEGMENTS + BETWEEN])),
+            part.eq(Mux(control[1].power, whole, Mux(control[1].by_key, key, 0))),
+            shift.eq(Mux(control[3].power, part_3 + LOW, control[3].shift - part_3)),
         ]
-        return shift, subtract
+        return shift
 
-    def _operands(self, m, k, control, numbers, factors, entry, position) -> list[Signal]:
+    def _operands(self, m, k, control, numbers, factors, entry, place) -> list[Signal]:
         """Return what the two multipliers multiply: a wide and a narrow operand of each."""
         number, neighbour = numbers[k], numbers[k ^ 1]
         own, other = factors
-        entry, distance = entry
-        position, inside = position
-        place = delayed(m, position[:BETWEEN], 1, f"place_{k}")
-        in_table = delayed(m, inside, 1, f"in_table_{k}")
+        first, distance = entry
+        between, inside = place
+        a, b = (neighbour, number) if k % 2 else (number, neighbour)
+        shifted = b[: WIDE - LOW + ROTATED].as_signed() << LOW - ROTATED
+        upper, lower = number >> LOW, number[:LOW]
+        sources = {
+            "product": (upper, own, lower, own),
+            "square": (number, upper, number, lower),
+            "rotate": (a, own, shifted, other << ROTATED),
+            "table": (first, inside, distance, between << LOW - BETWEEN),
+        }
         operands = [
             Signal(signed(width), name=f"{name}_{k}", reset_less=True)
             for name, width in (("x_1", WIDE), ("y_1", NARROW), ("x_2", WIDE), ("y_2", NARROW))
         ]
-        upper, lower = number >> LOW, number[:LOW]
-        with m.If(control.tabulate):
-            place = Mux(in_table, Cat(Const(0, LOW - BETWEEN), place), 0)
-            chosen = [entry, in_table, distance, place]
-            m.d.sync += [to.eq(value) for to, value in zip(operands, chosen, strict=True)]
-        with m.Elif(control.square):
-            chosen = [number, upper, number, lower]
-            m.d.sync += [to.eq(value) for to, value in zip(operands, chosen, strict=True)]
-        with m.Elif(control.rotate):
-            shifted = neighbour[: WIDE - LOW + ROTATED].as_signed() << LOW - ROTATED
-            chosen = [number, own, shifted, other]
-            m.d.sync += [to.eq(value) for to, value in zip(operands, chosen, strict=True)]
-        with m.Else():
-            chosen = [upper, own, lower, other]
-            m.d.sync += [to.eq(value) for to, value in zip(operands, chosen, strict=True)]
+        with m.Switch(control.source):
+            for name, values in sources.items():
+                with m.Case(SOURCES[name]):
+                    m.d.sync += [to.eq(value) for to, value in zip(operands, values, strict=True)]
         return operands
 
-    def _total(self, m, k, operands) -> Signal:
-        """Return V: the products, the first one shifted by ``LOW`` bits, added."""
+    def _total(self, m, k, operands) -> Value:
+        """Return V: the products, the first one shifted by ``LOW`` bits, added.
+
+        The low bits of the second product are not in the addition, which has a multiplier's width.
+        """
         x_1, y_1, x_2, y_2 = operands
         products = [Signal(signed(WIDE + NARROW), name=f"p_{n}_{k}", reset_less=True) for n in "12"]
-        total = Signal(self.products[k].shape(), name=f"total_{k}", reset_less=True)
+        upper = Signal(signed(WIDE + NARROW + 1), name=f"upper_{k}", reset_less=True)
+        lower = Signal(LOW, name=f"lower_{k}", reset_less=True)
         m.d.sync += [
             products[0].eq(x_1 * y_1),
             products[1].eq(x_2 * y_2),
-            total.eq((products[0] << LOW) + products[1]),
+            upper.eq(products[0] + (products[1] >> LOW)),
+            lower.eq(products[1]),
         ]
-        return total
-
-    def _shifted(self, m, k, total, shift) -> tuple[Signal, Signal, Signal]:
-        """Return floor(V / 2^shift) in ``KEPT`` bits, the bit below it, and whether it overflows.
-
-        A number has one bit more at its low end for the rounding.
-        """
-        coarse = Signal(signed(len(total) + 1), name=f"coarse_{k}", reset_less=True)
-        kept = Signal(signed(KEPT), name=f"kept_{k}", reset_less=True)
-        half = Signal(name=f"half_{k}", reset_less=True)
-        sides = Signal(2, name=f"sides_{k}", reset_less=True)
-        fine = delayed(m, shift[:4], 1, f"fine_{k}")
-        number = Cat(Const(0, 1), total).as_signed()
-        m.d.sync += coarse.eq(number >> Cat(Const(0, 4), shift[4:]))
-        # Bits that the fine shift moves above those that are kept, and those that always are.
-        by_fours = (coarse >> Cat(Const(0, 2), fine[2:]))[: KEPT + 4]
-        bits = (by_fours >> fine[:2])[: KEPT + 1]
-        sign = coarse[-1]
-        differ = _turned(coarse, sign)
-        above = differ[KEPT + 15 :].any()
-        reach = Cat(fine <= n for n in range(15))
-        between = (differ[KEPT : KEPT + 15] & reach).any()
-        m.d.sync += [
-            kept.eq(bits[1:]),
-            half.eq(bits[0]),
-            sides.eq(Cat(above | between, sign)),
-        ]
-        return kept, half, sides
-
-    def _sum(self, m, k, addend, subtract, shifted) -> tuple[Signal, Signal, Signal]:
-        """Return the addend plus or less the rounded number; whether it overflows, and its sign."""
-        kept, half, sides = shifted
-        total = Signal(signed(KEPT + 1), name=f"sum_{k}", reset_less=True)
-        overflow = Signal(name=f"overflow_{k}", reset_less=True)
-        negative = Signal(name=f"negative_{k}", reset_less=True)
-        # -(n + half) is ~n + 1 - half.
-        turned = _turned(kept, subtract)
-        m.d.sync += [
-            total.eq(_added(addend, turned, half ^ subtract)),
-            overflow.eq(sides[0]),
-            negative.eq(sides[1] ^ subtract),
-        ]
-        return total, overflow, negative
-
-    def _result(self, m, k, control, total, overflow, negative) -> None:
-        """Saturate the sum to the width of a vector or of the residual."""
-        narrow, wide = self.config.width, self.config.residual_width
-        value = Signal(signed(wide), name=f"value_{k}", reset_less=True)
-        top, middle = total[wide - 1 :], total[narrow - 1 : wide - 1]
-        differs = Mux(total[-1], ~top.all(), top.any())
-        differs = differs | (~control.wide & Mux(total[-1], ~middle.all(), middle.any()))
-        saturated = overflow | differs
-        sign = Mux(overflow, negative, total[-1])
-        # The bits of a limit: those of the number, and those that are its sign where it is narrow.
-        limit = Cat((~sign).replicate(narrow - 1), (sign ^ control.wide).replicate(wide - narrow))
-        m.d.sync += value.eq(Mux(saturated, Cat(limit, sign), total))
-        with m.If(control.angle):
-            m.d.sync += value.eq(total[: self.config.sine_angle_bits])
-        with m.If(~control.mask[k]):
-            m.d.sync += value.eq(0)
-        m.d.comb += self.values[k].eq(value)
+        return Cat(lower, upper).as_signed()

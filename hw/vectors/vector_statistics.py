@@ -1,6 +1,6 @@
 """Sums, greatest elements and reciprocals of a vector: what the next commands use of it."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, signed, unsigned
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -8,11 +8,13 @@ from seedbed.hw.parts.delay_line import delayed
 from seedbed.hw.vectors.vector_layouts import addends_layout
 from seedbed.spec import VectorUnitConfig
 
-__all__ = ["FINISH", "WIDTH", "VectorStatistics"]
+__all__ = ["FINISH", "PRODUCT", "WIDTH", "VectorStatistics"]
 
 #: Cycles from a complete sum to its reciprocal, at most: 7 shifts by eight, 7 by one, the table.
 FINISH = 18
 
+#: Bits of a product that is added: of the square of an element less its mean.
+PRODUCT = 50
 #: Bits of a sum, the last of which is the leading one of a normalised sum.
 WIDTH = 63
 #: Bits after the leading one that find an entry of a table.
@@ -23,15 +25,15 @@ BETWEEN = 8
 MEAN = 38
 
 
-def _tree(m: Module, values: list, function, shape, name: str) -> Signal:
-    """Return one value of many, by pairs, with a register after each level."""
+def _sum(m: Module, values: list, shape: Shape, name: str) -> Signal:
+    """Return the sum of values, by pairs, with a register after each level."""
     level = 0
     while len(values) > 1:
         level += 1
         found = []
-        for k in range(0, len(values), 2):
-            register = Signal(shape, name=f"{name}_{level}_{k // 2}", reset_less=True)
-            m.d.sync += register.eq(function(values[k], values[k + 1]))
+        for k, (a, b) in enumerate(zip(values[::2], values[1::2], strict=True)):
+            register = Signal(shape, name=f"{name}_{level}_{k}", reset_less=True)
+            m.d.sync += register.eq(a + b)
             found.append(register)
         values = found
     return values[0]
@@ -61,7 +63,7 @@ class VectorStatistics(wiring.Component):
         That of a mean.
     mean, root : In(1)
         What the sum becomes, if it is not a reciprocal.
-    products, add_products, values, add_values, compare, mask, last : In
+    products, add_products, values, add_values, compare, outside, last : In
         Products or results of a beat, and what is done with them.
     greatest : Out(signed)
         The greatest result.
@@ -84,11 +86,11 @@ class VectorStatistics(wiring.Component):
                 "shift": In(config.shift_bits),
                 "mean": In(1),
                 "root": In(1),
-                "products": In(data.ArrayLayout(signed(59), config.lanes)),
+                "products": In(data.ArrayLayout(signed(PRODUCT), config.lanes)),
                 "add_products": In(1),
                 "products_last": In(1),
                 "values": In(addends_layout(config)),
-                "mask": In(config.lanes),
+                "outside": In(config.lanes),
                 "add_values": In(1),
                 "compare": In(1),
                 "values_last": In(1),
@@ -115,11 +117,18 @@ class VectorStatistics(wiring.Component):
     def _peak(self, m) -> Signal:
         """Find the greatest result; return whether that of the last beat is there."""
         form = self.config.residual
-        shape = signed(form.width)
-        values = [
-            Mux(self.mask[k], value, form.low).as_signed() for k, value in enumerate(self.values)
-        ]
-        peak = _tree(m, values, lambda a, b: Mux(a > b, a, b), shape, "peak")
+        values, outside, level = [*self.values], self.outside, 0
+        # The elements within the length are the first ones: element 0 is always one of them.
+        while len(values) > 1:
+            level += 1
+            found = []
+            for k, (a, b) in enumerate(zip(values[::2], values[1::2], strict=True)):
+                peak = Signal(signed(form.width), name=f"peak_{level}_{k}", reset_less=True)
+                m.d.sync += peak.eq(Mux(~outside[2 * k + 1] & (b > a), b, a))
+                found.append(peak)
+            values = found
+            outside = delayed(m, outside[::2], 1, f"outside_{level}")
+        (peak,) = values
         compare = delayed(m, self.compare, self._levels, "compare", reset=True)
         last = delayed(m, self.compare & self.values_last, self._levels + 1, "peaked", reset=True)
         with m.If(self.start_peak):
@@ -131,14 +140,9 @@ class VectorStatistics(wiring.Component):
     def _sums(self, m) -> tuple[Signal, Signal]:
         """Add the products or the results; return the sum, and whether it is complete."""
         levels = self._levels
-        product = _tree(m, list(self.products), lambda a, b: a + b, signed(59 + levels), "product")
-        value = _tree(
-            m,
-            [each[: self.config.table_fraction + 1] for each in self.values],
-            lambda a, b: a + b,
-            self.config.table_fraction + 1 + levels,
-            "value",
-        )
+        bits = self.config.table_fraction + 1
+        product = _sum(m, list(self.products), signed(PRODUCT + levels), "product")
+        value = _sum(m, [v[:bits] for v in self.values], unsigned(bits + levels), "value")
         total = Signal(WIDTH)
         by_products = delayed(m, self.add_products, levels, "by_products", reset=True)
         by_values = delayed(m, self.add_values, levels, "by_values", reset=True)
@@ -153,30 +157,33 @@ class VectorStatistics(wiring.Component):
     def _finish(self, m, total, summed) -> Signal:
         """Shift the sum to its mean or to its leading one; return whether the result is there."""
         place = Signal(6)
-        mean, root, shifting = Signal(), Signal(), Signal()
-        top = total[-8:]
-        arrived, coarse = Signal(), Signal()
+        to_mean, of_root, shifting, arrived, coarse, found = (
+            Signal(name=name)
+            for name in ("to_mean", "of_root", "shifting", "arrived", "coarse", "found")
+        )
         m.d.comb += [
-            arrived.eq((place == 0) | (~mean & total[-1])),
-            coarse.eq(place[3:].any() & (mean | ~top.any())),
+            arrived.eq((place == 0) | (~to_mean & total[-1])),
+            coarse.eq(place[3:].any() & (to_mean | ~total[-8:].any())),
+            found.eq(shifting & arrived),
         ]
         with m.If(self.start_sum):
-            m.d.sync += [mean.eq(self.mean), root.eq(self.root)]
-            m.d.sync += place.eq(Mux(self.mean, MEAN - self.shift, WIDTH - 1))
-        with m.Elif(summed):
-            m.d.sync += shifting.eq(1)
-        with m.Elif(shifting & arrived):
-            m.d.sync += shifting.eq(0)
+            m.d.sync += [
+                to_mean.eq(self.mean),
+                of_root.eq(self.root),
+                place.eq(Mux(self.mean, MEAN - self.shift, WIDTH - 1)),
+            ]
+        with m.If(summed | found):
+            m.d.sync += shifting.eq(summed)
         with m.Elif(shifting):
             m.d.sync += [
                 total.eq(Mux(coarse, total << 8, total << 1)),
                 place.eq(Mux(coarse, place - 8, place - 1)),
             ]
-        normal = shifting & arrived
-        with m.If(normal & mean):
+        mean = found & to_mean
+        with m.If(mean):
             m.d.sync += self.centre.eq(total[MEAN : MEAN + len(self.centre)] + total[MEAN - 1])
-        looked_up = self._reciprocal(m, total, place, root, normal & ~mean)
-        return delayed(m, normal & mean, 1, "centred", reset=True) | looked_up
+        looked_up = self._reciprocal(m, total, place, of_root, found & ~to_mean)
+        return delayed(m, mean, 1, "centred", reset=True) | looked_up
 
     def _reciprocal(self, m, total, place, root, normal) -> Signal:
         """Look up the reciprocal or its root; return whether it is there."""

@@ -20,6 +20,7 @@ from seedbed.hw.vectors.vector_pipeline import (
     BOUND,
     LOW,
     RESULTS,
+    SOURCES,
     TABLES,
     VectorPipeline,
 )
@@ -51,8 +52,8 @@ class VectorUnit(wiring.Component):
         angle      y = round((x k mod 2^32) / 2^10), plus a quarter turn in even elements
         sine       y = sine of x / 2^22 of a turn, 15 fraction bits
         rotate     y = (x0 f0 - x1 f1, x1 f0 + x0 f1) / 2^15 of each pair, rounded
-        pool       y = round(sum of the beats x k / 2^shift), one beat
 
+    A mean over tokens is ``scale`` with ``add``, token by token, and ``scale`` by a reciprocal.
     Roundings are half up. Results saturate at the width of a vector, or at that of the residual:
     with ``wide``, and where the operation needs it. See :class:`~seedbed.spec.VectorUnitConfig`
     for the tables.
@@ -67,23 +68,22 @@ class VectorUnit(wiring.Component):
     i_commands : In(stream of struct)
         commands, one per pass over a vector. A command is accepted with its last beat.
         operation : code of the operation: 0 scale, 1 multiply, 2 activate, 3 sum, 4 square, 5
-            normalise, 6 score, 7 power, 8 mix, 9 angle, 10 sine, 11 rotate, 12 pool. A command of
-            another code is discarded.
-        length : elements of the vector. A command of 0 elements is discarded. Of a pool, they are
-            the elements of all beats.
+            normalise, 6 score, 7 power, 8 mix, 9 angle, 10 sine, 11 rotate. A command of another
+            code is discarded.
+        length : elements of the vector. A command of 0 elements is discarded.
         constant : constant of the operation. A factor has 17 bits; that of ``square`` has 48.
-        shift : shift to the right; of ``activate``, the fraction bits of x and y, 5 to 17
-        activation : activation: 0 ReLU, 1 SiLU, 2 GELU; valid with ``activate``
-        centred : 1: the mean is subtracted; valid with ``square`` and ``normalise``
-        add : 1: addends are added; valid with ``scale`` and ``multiply``
-        wide : 1: results have the width of the residual; valid with ``scale`` and ``multiply``
+        shift : shift to the right. Of ``activate``, the fraction bits of x and y, 5 to 17.
+        activation : 0 ReLU, 1 SiLU, 2 GELU; valid with activate
+        centred : 1: the mean is subtracted; valid with square and normalise
+        add : 1: addends are added; valid with scale and multiply
+        wide : 1: results have the width of the residual; valid with scale and multiply
     i : In(stream of array of signed(40))
         elements of a vector. Every vector begins in a new beat.
     i_factors : In(stream of array of signed(16))
-        factors of the elements: ``multiply``, ``score`` (0 to 8, the lowest 4 bits) and ``rotate``
-        (cosine, sine). Other operations take none.
+        factors of the elements. Those of ``score`` are the lowest 4 bits, 0 to 8; those of
+        ``rotate`` are cosine and sine; other operations than these and ``multiply`` take none.
     i_addends : In(stream of array of signed(24))
-        addends of the elements, with ``add``
+        addends of the elements. They are taken with ``add``.
     o : Out(stream of struct)
         results. ``sum`` and ``square`` have none.
         values (lanes x signed(24)) : results of the elements. Those beyond the length are 0.
@@ -129,8 +129,8 @@ class VectorUnit(wiring.Component):
             name: self.i_commands.payload.operation == code
             for name, code in OPERATION_CODES.items()
         }
-        fire, first, last, mask = self._issue(m, is_, statistics.done, queue.valid)
-        control = self._control(is_, first, last, mask, statistics)
+        fire, first, last, outside = self._issue(m, is_, statistics.done, queue.valid)
+        control = self._control(is_, last, outside, statistics)
         now = Signal(control_layout(config))
         m.d.comb += [now[name].eq(value) for name, value in control.items()]
         m.d.sync += [
@@ -192,12 +192,12 @@ class VectorUnit(wiring.Component):
             m.d.sync += waits.eq(0)
         with m.Elif(fire & last & takes):
             m.d.sync += waits.eq(1)
-        out = fire & ~(is_["sum"] | is_["square"]) & (last | ~is_["pool"])
+        out = fire & ~(is_["sum"] | is_["square"])
         m.d.sync += outstanding.eq(outstanding + out - popped)
-        mask = Cat((left > k) for k in range(lanes))
-        return fire, first, last, mask
+        outside = Cat(left <= k for k in range(lanes))
+        return fire, first, last, outside
 
-    def _control(self, is_, first, last, mask, statistics) -> dict[str, Value]:
+    def _control(self, is_, last, outside, statistics) -> dict[str, Value]:
         """Return what the stages of the pipeline do with a beat of the command."""
         config, command = self.config, self.i_commands.payload
         fraction = command.shift[: config.activated_fractions[1].bit_length()]
@@ -218,23 +218,23 @@ class VectorUnit(wiring.Component):
             shift = Mux(is_[name], value, shift)
         takes_wide = is_["normalise"] | is_["score"] | is_["power"] | is_["sine"]
         adds = is_["scale"] | is_["multiply"]
+        tabulated = is_["activate"] | is_["power"] | is_["sine"]
         return {
-            "first": first,
             "last": last,
-            "mask": mask,
+            "outside": outside,
             "complement": is_["power"],
             "magnitude": is_["activate"],
-            "accumulate": is_["pool"],
-            "offset_used": is_["power"] | centred,
-            "offset": Mux(is_["power"], statistics.greatest, ~statistics.centre),
+            "offset": Mux(is_["power"], statistics.greatest, Mux(centred, ~statistics.centre, 0)),
             "carry": is_["power"] | centred,
             "add": command.add & adds,
             "angle": is_["angle"],
             "by_factors": is_["multiply"] | is_["rotate"],
             "common": Mux(by_reciprocal, statistics.reciprocal, command.constant),
-            "square": is_["square"],
-            "rotate": is_["rotate"],
-            "tabulate": is_["activate"] | is_["power"] | is_["sine"],
+            "source": Mux(
+                is_["square"],
+                SOURCES["square"],
+                Mux(is_["rotate"], SOURCES["rotate"], Mux(tabulated, SOURCES["table"], 0)),
+            ),
             "table": Mux(is_["activate"], command.activation, Mux(is_["sine"], TABLES["sine"], 0)),
             "left": Mux(is_["power"], BETWEEN - places, left),
             "linear": is_["activate"] & (command.activation == ACTIVATION_CODES["relu"]),
@@ -253,7 +253,7 @@ class VectorUnit(wiring.Component):
     def _statistics(self, m, is_, start, pipeline, statistics) -> None:
         """Connect the statistics to the command and to both ends of the pipeline."""
         command = self.i_commands.payload
-        product, value = pipeline.product_control, pipeline.value_control
+        product_control, value_control = pipeline.product_control, pipeline.value_control
         m.d.comb += [
             statistics.start_sum.eq(start & (is_["sum"] | is_["square"] | is_["power"])),
             statistics.start_peak.eq(start & is_["score"]),
@@ -261,12 +261,15 @@ class VectorUnit(wiring.Component):
             statistics.root.eq(is_["square"]),
             statistics.constant.eq(Mux(is_["square"], command.constant, 0)),
             statistics.shift.eq(command.shift),
-            statistics.products.eq(pipeline.products),
-            statistics.add_products.eq(pipeline.summable & product.sums),
-            statistics.products_last.eq(product.last),
+            *(
+                to.eq(product)
+                for to, product in zip(statistics.products, pipeline.products, strict=True)
+            ),
+            statistics.add_products.eq(pipeline.summable & product_control.sums),
+            statistics.products_last.eq(product_control.last),
             statistics.values.eq(pipeline.values),
-            statistics.mask.eq(value.mask),
-            statistics.add_values.eq(pipeline.given & value.power),
-            statistics.compare.eq(pipeline.given & value.peaks),
-            statistics.values_last.eq(value.last),
+            statistics.outside.eq(value_control.outside),
+            statistics.add_values.eq(pipeline.given & value_control.power),
+            statistics.compare.eq(pipeline.given & value_control.peaks),
+            statistics.values_last.eq(value_control.last),
         ]

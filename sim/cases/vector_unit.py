@@ -102,14 +102,15 @@ class Passes:
             self._command("rotate", head, y, factors=sines)
 
     def pool(self, x: np.ndarray, shift: int) -> None:
-        """Add the passes of a mean over tokens (tokens, elements): one for each beat of a token."""
-        lanes = self.config.lanes
+        """Add the passes of a mean over tokens (tokens, elements): additions, and a division."""
         r, p = self.unit.reciprocal(np.array(len(x)))
-        for first in range(0, x.shape[1], lanes):
-            part = x[:, first : first + lanes]
-            y = self.unit.mean(part, shift=shift)
-            shift_ = self.config.table_fraction + p + shift
-            self._command("pool", part.reshape(-1), y, constant=r, shift=shift_)
+        total = np.zeros(x.shape[1], np.int64)
+        for token in x:
+            self.scale(token, 1, 0, wide=True, addends=total)
+            total = total + token
+        y = self.unit.mean(x, shift=shift)
+        shift = int(self.config.table_fraction + p + shift)
+        self._command("scale", total, y, constant=r, shift=shift)
 
     def _command(
         self, operation: str, x, y=None, *, factors=None, addends=None, **fields: Any
@@ -204,8 +205,8 @@ def _rotate(passes: Passes, rng: np.random.Generator, length: int) -> None:
 
 
 def _pool(passes: Passes, rng: np.random.Generator, length: int) -> None:
-    tokens = int(rng.choice([1, 2, 3, rng.integers(1, 40)]))
-    x = np.stack([_numbers(rng, 24, 2 * passes.config.lanes) for _ in range(tokens)])
+    tokens = int(rng.choice([1, 2, 3, rng.integers(1, 20)]))
+    x = np.stack([_numbers(rng, passes.config.width, length) for _ in range(tokens)])
     passes.pool(x, int(rng.integers(0, 12)))
 
 

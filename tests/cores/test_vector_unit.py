@@ -58,6 +58,7 @@ def test_commands_wait_for_statistics(kind):
     starts = [k for k, (a, b) in enumerate(pairwise(transfers["i"]), 1) if b - a > 1]
     assert starts == [25, 50]
     gaps = [transfers["i"][k] - transfers["i"][k - 1] for k in starts]
+    assert VectorUnit(VectorUnitConfig()).statistics_latency == 35
     assert RESULTS < max(gaps) <= dut.statistics_latency
 
 
@@ -75,7 +76,7 @@ def test_commands_without_elements_and_of_unknown_codes_are_discarded():
     passes = Passes(config, np.random.default_rng(8))
     numbers = np.arange(9)
     layout = command_layout(config)
-    for code, length in ((0, 0), (3, 0), (13, 9), (15, 1), (14, 0)):
+    for code, length in ((0, 0), (3, 0), (12, 9), (15, 1), (13, 0)):
         bits = layout.const({"operation": 0, "length": length}).as_bits() | code
         passes.inputs["i_commands"].append(bits)
         passes.scale(numbers, 1, 0)
@@ -96,7 +97,7 @@ def test_hostile_commands_end(seed):
         sent["i_commands"].append(bits)
         factors = code in [OPERATION_CODES[name] for name in ("multiply", "score", "rotate")]
         adds = layout.from_bits(bits).add and code < 2
-        for name, taken in (("i", code < 13), ("i_factors", factors), ("i_addends", adds)):
+        for name, taken in (("i", code < 12), ("i_factors", factors), ("i_addends", adds)):
             for _ in range(-(-length // 2) if taken else 0):
                 sent[name].append(random.getrandbits(widths[name]))
     passes = Passes(config, np.random.default_rng(10))

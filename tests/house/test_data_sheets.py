@@ -32,12 +32,15 @@ from seedbed.golden.training_log import TrainingLog, digest
 from seedbed.golden.tree_grng import TreeGrng
 from seedbed.golden.trellis_decompress import decompress as trellis_decompress
 from seedbed.golden.urng_array import UrngArray, seed_beats
+from seedbed.golden.vector_unit import VectorUnit
 from seedbed.golden.weight_perturb import WeightPerturb
 from seedbed.golden.zo_trainer import LogEntry as ZoEntry
 from seedbed.golden.zo_trainer import ZoTrainer, pixels
+from seedbed.hw.vectors.vector_layouts import command_layout
 from seedbed.hw.weights.lut_dequantize import codes_layout, table_layout
 from seedbed.hw.weights.trellis_decompress import symbols_layout
 from seedbed.spec import (
+    VECTOR_OPERATIONS,
     BpTailConfig,
     ConvEngineConfig,
     DenseLayer,
@@ -61,6 +64,7 @@ from seedbed.spec import (
     TreeGrngConfig,
     TrellisDecompressConfig,
     UrngConfig,
+    VectorUnitConfig,
     WeightPerturbConfig,
     ZoTrainerConfig,
 )
@@ -508,6 +512,27 @@ def test_weights_and_payloads_of_trellis_decompress(bits, state_bits):
     layout = symbols_layout(config)["symbols"].shape
     beats = [list(layout.from_bits(beat)) for beat in page["payloads"](row, 7, bits)]
     assert beats == symbols.tolist()
+
+
+def test_vector_unit():
+    """The functions of the page are the model, and its commands are those of the core."""
+    names = listing("vector_unit")
+    config = VectorUnitConfig()
+    unit, rng = VectorUnit(config), np.random.default_rng(2)
+    for number in [1, 2, 3, *rng.integers(1, 1 << 50, 50).tolist()]:
+        assert names["reciprocal"](number) == tuple(unit.reciprocal(np.array(number)))
+        assert names["reciprocal_root"](number) == tuple(unit.reciprocal_root(np.array(number)))
+    x = rng.integers(-(1 << 15), 1 << 15, 50)
+    assert names["normalised"](x.tolist(), 99) == unit.normalised(x, epsilon=99).tolist()
+    assert names["powers"](x.tolist()) == unit.shares(x.max() - x).tolist()
+    for fraction in (5, 9, 12, 17):
+        wanted = unit.activate(x, name="silu", fraction=fraction)
+        assert names["silu"](x.tolist(), fraction) == wanted.tolist()
+    assert tuple(names["CODES"]) == VECTOR_OPERATIONS
+    fields = {"constant": 5, "shift": 63, "activation": 2, "centred": 1, "add": 0, "wide": 1}
+    given = {"operation": 7, "length": 99, **fields}
+    bits = command_layout(config).const(given).as_bits()
+    assert names["command"]("power", 99, **fields) == bits
 
 
 def test_every_bit_of_trellis_decompress():
