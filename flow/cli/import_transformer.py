@@ -23,10 +23,15 @@ ENCODER, DECODER, VECTORS = (32, 32), (1, 128), 4
 
 def import_transformer(
     model: Path, output: Path, format_: str | None, text: Path | None, tokens: int | None,
-    context: int | None, *, dry_run: bool, force: bool, json_: bool,
+    context: int | None, *, feedback: bool, dry_run: bool, force: bool, json_: bool,
 ) -> None:  # fmt: skip
     """Print what the program of a transformer takes, and write it."""
-    from seedbed.flow.importer import program_file, transformer_files, transformer_import
+    from seedbed.flow.importer import (
+        packed_rows,
+        program_file,
+        transformer_files,
+        transformer_import,
+    )
     from seedbed.flow.importer.program_figures import figures
     from seedbed.flow.importer.transformers import Encoder
 
@@ -43,6 +48,10 @@ def import_transformer(
     default, after = ENCODER if encoder else DECODER
     block = tokens or default
     of_file = format_ or ("file" if read.path.suffix == ".gguf" else "trellis")
+    if feedback and (of_file not in packed_rows.FED_BACK or not text):
+        raise ValueError(
+            f"--feedback needs --text, and --format {' or '.join(packed_rows.FED_BACK)}"
+        )
     plan = transformer_import.plan(read, of_file)
     found = figures(
         plan.program, plan.places, plan.image, tokens=block,
@@ -55,7 +64,7 @@ def import_transformer(
         show_figures(found, out)
     if dry_run:
         return
-    transformer_import.write(plan, output, lines, err)
+    transformer_import.write(plan, output, lines, err, feedback=feedback)
     if not json_:
         for name in program_file.FILES:
             out.print(output / name, markup=False, highlight=False, soft_wrap=True)

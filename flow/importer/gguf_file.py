@@ -73,7 +73,9 @@ class GgufFile:
                 f"'gpt2' with one of {', '.join(SPLITS)}"
             )
         tokens = self._texts("tokenizer.ggml.tokens")
-        merges = [tuple(pair.split(" ")) for pair in self._texts("tokenizer.ggml.merges")]
+        merges: list[Any] = [
+            tuple(pair.split(" ")) for pair in self._texts("tokenizer.ggml.merges")
+        ]
         numbers = {token: k for k, token in enumerate(tokens)}
         try:
             found = Tokenizer(models.BPE(numbers, merges))

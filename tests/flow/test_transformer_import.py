@@ -107,12 +107,12 @@ def test_finished_matrices_are_not_packed_again(tmp_path, monkeypatch):
     transformer_import.write(plan, tmp_path / "whole", LINES, None)
     packed = []
 
-    def pack(form, weights):
+    def pack(form, weights, moments):
         if len(packed) == 5:
             packed.append("")
             raise KeyboardInterrupt
         packed.append(form)
-        return packed_rows.pack(form, weights)
+        return packed_rows.pack(form, weights, moments)
 
     monkeypatch.setattr(transformer_import, "pack", pack)
     with pytest.raises(KeyboardInterrupt):
@@ -127,6 +127,30 @@ def test_finished_matrices_are_not_packed_again(tmp_path, monkeypatch):
     del packed[:]
     with pytest.raises(KeyboardInterrupt):
         transformer_import.write(plan, tmp_path / "out", LINES, None)
+
+
+@pytest.mark.parametrize("write", [write_shards, write_bert])
+def test_with_feedback_the_error_of_outputs_is_less(write, tmp_path):
+    model = transformer_files.read(write(tmp_path / "model"))
+    plan = transformer_import.plan(model, "seedlm")
+    engine = FloatEngine(plan.program, plan.parameters)
+    tokens = model.tokens(LINES[3])
+    errors = []
+    for feedback in (False, True):
+        out = tmp_path / str(feedback)
+        transformer_import.write(plan, out, LINES, None, feedback=feedback)
+        loaded = program_file.read(out)
+        floating = in_float(loaded.program, loaded.parameters)
+        errors.append(0)
+        engine.start()
+        engine.run(tokens)
+        for op in plan.program.operations:
+            if isinstance(op, Matrix) and loaded.places[op.weights].format == "seedlm":
+                x = engine.vectors[op.source]
+                a, b = (each.parameters[op.weights].weights for each in (engine, floating))
+                wanted = x @ a.T
+                errors[-1] += ((wanted - x @ b.T) ** 2).sum() / (wanted**2).sum()
+    assert errors[1] < 0.7 * errors[0]
 
 
 def of_llama(change):
@@ -414,6 +438,7 @@ def test_import_of_a_transformer(tmp_path, called):
     assert (code, err) == (2, "error: out/program.json exists already; --force overwrites it\n")
     for bad, problem in (
         (["--format", "best"], "--format must be one of trellis, seedlm, groups, plain, file"),
+        (["--feedback"], "--feedback needs --text, and --format trellis or seedlm"),
         (["--data", "model"], "--network and --data go with a network, not with model"),
     ):
         code, _, err = called(["import", "model", "-o", "new", *bad], tmp_path)
