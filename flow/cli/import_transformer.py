@@ -1,6 +1,7 @@
 """The command ``import`` of a transformer."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,7 +41,9 @@ def import_transformer(
         raise ValueError(f"--format must be one of {allowed}, not {format_!r}")
     if not dry_run:
         require_outputs(*(output / name for name in program_file.FILES), force=force)
-    lines = text.read_text().splitlines() if text else transformer_import.CALIBRATION
+    lines: Sequence[str] = transformer_import.CALIBRATION
+    if text:
+        lines = transformer_import.text_of(text).splitlines()
     read = transformer_files.read(model)
     encoder = isinstance(read.model, Encoder)
     if encoder and context is not None:

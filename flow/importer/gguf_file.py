@@ -120,6 +120,8 @@ def read(path: Path) -> GgufFile:
                 raise ValueError("it ends too early")
             return found
 
+    if not path.is_file():
+        raise ValueError(f"{path} is not a regular file")
     try:
         file = Reader(path)
         return GgufFile(path, file.fields, {tensor.name: tensor for tensor in file.tensors})

@@ -27,7 +27,7 @@ from seedbed.flow.run.progress import throughput_bar
 from seedbed.golden.stream_engine import FloatEngine, Integers, Reals
 from seedbed.spec.stream_engine import Embed, Matrix, Norm, Operation, Program
 
-__all__ = ["CALIBRATION", "FORMATS", "Plan", "plan", "write"]
+__all__ = ["CALIBRATION", "FORMATS", "Plan", "plan", "text_of", "write"]
 
 #: Formats of matrices: of compression, int8, or those of a GGUF file.
 FORMATS = (*COMPRESSED, "plain", "file")
@@ -44,6 +44,17 @@ CALIBRATION = (
 )
 #: A folder of finished matrices, in that of the output.
 PARTS = ".seedbed-parts"
+
+
+def text_of(path: Path) -> str:
+    """Return a text. Raises ``ValueError`` with the name of a file that is none, or is empty."""
+    try:
+        found = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as problem:
+        raise ValueError(f"{path} is no text in UTF-8") from problem
+    if not found.strip():
+        raise ValueError(f"{path} has no text")
+    return found
 
 
 @dataclass(frozen=True)
