@@ -132,14 +132,21 @@ def run_llm(
             wanted = generated(other, first, count, loaded.ends)
             same = next((k for k, (a, b) in enumerate(zip(found, wanted, strict=False)) if a != b),
                         len(found))  # fmt: skip
-            console.print(f"  {same} of {len(found)} tokens are those of float64.", style="dim")
+            console.print(
+                f"  {same} of {len(found)} tokens are those of float64.",
+                style="dim",
+                soft_wrap=True,
+            )
             if same < len(found):
-                console.print(_explained(other, first, wanted, same), style="dim")
-    console.print(f"In integers, this machine gives {tokens / seconds:.2f} tokens/s.")
+                console.print(_explained(other, first, wanted, same), style="dim", soft_wrap=True)
+    console.print(
+        f"In integers, this machine gives {tokens / seconds:.2f} tokens/s.", soft_wrap=True
+    )
     core = figures(program, loaded.places, 0, tokens=1, context=128, vectors=1)
     console.print(
         f"Predicted of the core with 64 bytes a cycle at {CLOCK / 1e6:.0f} MHz, after 128 tokens: "
-        f"{core.per_second:,.1f} tokens/s, {core.per_gigabyte:.2f} for each GB/s."
+        f"{core.per_second:,.1f} tokens/s, {core.per_gigabyte:.2f} for each GB/s.",
+        soft_wrap=True,
     )
     if other:
         _compared(engine, other, loaded, contents, console)

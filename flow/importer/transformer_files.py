@@ -7,7 +7,7 @@ program has no operation for is refused here, before anything is read.
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,8 @@ class Transformer:
         Numbers of tokens that end a text.
     blocks
         The rows of blocks of tensors that have such, with the name of their type, by name.
+    names
+        The names of tensors in the file, where they are others.
     """
 
     path: Path
@@ -64,6 +66,7 @@ class Transformer:
     positions: int
     ends: frozenset[int]
     blocks: Mapping[str, tuple[str, np.ndarray]]
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def tokens(self, text: str) -> np.ndarray:
         """Return the numbers of a text's tokens, at most :attr:`positions`."""
@@ -78,6 +81,9 @@ class _Tensors(Mapping):
 
     def __getitem__(self, name: str) -> Any:
         return self._read(self._names[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -148,7 +154,7 @@ def of_gguf(file: gguf_file.GgufFile) -> Transformer:
         path, model, _Tensors(names, lambda name: _finite(path, name, file.values(name))),
         file.tokenizer(), file.field("llama.context_length", int, 1 << 16),
         frozenset({end} - {-1}),
-        _Tensors(blocks, lambda name: (file.kind(name).lower(), file.blocks(name))),
+        _Tensors(blocks, lambda name: (file.kind(name).lower(), file.blocks(name))), names,
     )  # fmt: skip
 
 

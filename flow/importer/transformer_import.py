@@ -1,5 +1,6 @@
 """Imports of transformers: a program, its formats by calibration, and the image of its weights."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -91,7 +92,11 @@ def plan(model: Transformer, form: str) -> Plan:
         program, parameters = make(model.tensors, model.model)
         formats = _formats(model, program, parameters, form)
     except ValueError as problem:
-        raise ValueError(f"{model.path}: {problem}") from problem
+        # The file has perhaps other names.
+        text = re.sub(
+            r"[\w.]+\.weight", lambda found: model.names.get(found[0], found[0]), str(problem)
+        )
+        raise ValueError(f"{model.path}: {text}") from problem
     shapes, biased = {}, {}
     for name, of in parameters.items():
         rows, columns = of.weights.shape if of.weights.ndim == 2 else (1, len(of.weights))
