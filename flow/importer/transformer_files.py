@@ -129,14 +129,15 @@ def of_gguf(file: gguf_file.GgufFile) -> Transformer:
     if experts := file.field("llama.expert_count", int, 0):
         raise ValueError(f"{path}: llama.expert_count must be 0, not {experts}")
     heads = file.field("llama.attention.head_count", int)
-    if heads < 1:
-        raise ValueError(f"{path}: llama.attention.head_count must be at least 1, not {heads}")
+    layers = file.field("llama.block_count", int)
+    for name, value in (("attention.head_count", heads), ("block_count", layers)):
+        if value < 1:
+            raise ValueError(f"{path}: llama.{name} must be at least 1, not {value}")
     model = Decoder(
         heads=heads, shared=file.field("llama.attention.head_count_kv", int, heads),
         base=file.field("llama.rope.freq_base", float, 1e4),
         epsilon=file.field("llama.attention.layer_norm_rms_epsilon", float), neighbours=True,
     )  # fmt: skip
-    layers = file.field("llama.block_count", int)
     names: dict[str, str] = {}
     for name in file.tensors:
         names[_renamed(file, name, layers)] = name

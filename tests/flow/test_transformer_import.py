@@ -206,6 +206,10 @@ NAN = np.full((WIDTH, WIDTH), np.nan, "f4")
         (extra("blk.0.attn_q.bias", 4), "has the tensor 'blk.0.attn_q.bias', for which there is"),
         (extra("blk.2.attn_q.weight", 4), "has the tensor 'blk.2.attn_q.weight', for which"),
         (extra("rope_freqs.weight", 4), "has the tensor 'rope_freqs.weight', for which"),
+        (
+            of_llama(lambda w: w.kv_data[0]["llama.block_count"].__setattr__("value", 0)),
+            "llama.block_count must be at least 1, not 0",
+        ),
         (of_llama(lambda w: w.add_expert_count(2)), "llama.expert_count must be 0, not 2"),
         (of_llama(lambda w: w.add_rope_dimension_count(6)), "dimension_count must be the length"),
         (
@@ -409,12 +413,12 @@ def test_figures_of_a_program():
     assert [places[name].offset for name in "tgw"] == [0, 704, 1216]
     assert places["g"].biases == 960
     found = figures(program, places, image, tokens=6, context=6, vectors=4)
-    assert found.read == 6 * 66 + 128 * 34
-    assert found.matrix_cycles == 6 * 2 + 2 * 68
+    assert found.read == 6 * 66 + 2 * 256 + 2 * 128 * 34
+    assert found.matrix_cycles == 6 * 2 + 2 * 4 + 2 * 68
     assert found.vector_cycles == 6 * 3 * 8
     assert found.vectors == 6 * (64 * 3 + 64 * 2)
-    assert found.cycles == 148
-    assert found.per_second == pytest.approx(6 * 200e6 / 148)
+    assert found.cycles == 156
+    assert found.per_second == pytest.approx(6 * 200e6 / 156)
 
 
 def test_import_of_a_transformer(tmp_path, called):
