@@ -6,7 +6,7 @@ program has no operation for is refused here, before anything is read.
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -180,7 +180,7 @@ def _finite(path: Path, name: str, values: np.ndarray) -> np.ndarray:
 
 def _folder(path: Path) -> Transformer:
     config = _json(path / CONFIG)
-    made = {"bert": _bert, "llama": _llama}
+    made: dict[Any, Callable[..., tuple[Decoder | Encoder, int]]] = {"bert": _bert, "llama": _llama}
     kind = config.get("model_type")
     if kind not in made:
         raise ValueError(
@@ -221,7 +221,7 @@ def _json(path: Path) -> dict[str, Any]:
 def _setting(path: Path, config: Mapping[str, Any], name: str, kind: type, default: Any) -> Any:
     found = config.get(name)
     found = default if found is None else found
-    wanted = (int, float) if kind is float else kind
+    wanted: Any = (int, float) if kind is float else kind
     if not isinstance(found, wanted) or isinstance(found, bool) or found <= 0:
         raise ValueError(f"{path}: {name} must be a number of the type {kind.__name__} above 0")
     return found

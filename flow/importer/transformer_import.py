@@ -85,11 +85,11 @@ def plan(model: Transformer, form: str) -> Plan:
     Tables of embeddings and the matrix of logits are ``plain``, or those of the file. Raises
     ``ValueError`` with the name of a tensor that the program or the format does not take.
     """
-    make = transformers.decoder
-    if isinstance(model.model, transformers.Encoder):
-        make = transformers.encoder
     try:
-        program, parameters = make(model.tensors, model.model)
+        if isinstance(model.model, transformers.Encoder):
+            program, parameters = transformers.encoder(model.tensors, model.model)
+        else:
+            program, parameters = transformers.decoder(model.tensors, model.model)
         formats = _formats(model, program, parameters, form)
     except ValueError as problem:
         # The file has perhaps other names.
