@@ -33,6 +33,8 @@ UNUSED = re.compile(r"(pooler\.dense\.(weight|bias)|.*position_ids|.*rotary_emb\
 #: The first matrix of a layer.
 ENCODER_LAYER = "encoder.layer.{}.attention.self.query.weight"
 DECODER_LAYER = "model.layers.{}.self_attn.q_proj.weight"
+#: The matrix of logits, where it is not that of the embedding.
+HEAD = "lm_head.weight"
 #: Files of a folder.
 CONFIG, TOKENIZER = "config.json", "tokenizer.json"
 
@@ -190,6 +192,9 @@ def _folder(path: Path) -> Transformer:
     tensors = _safetensors(path)
     layers = _setting(path / CONFIG, config, "num_hidden_layers", int, None)
     _require_layers(path, tensors, ENCODER_LAYER if kind == "bert" else DECODER_LAYER, layers)
+    tied = kind == "bert" or config.get("tie_word_embeddings") is True
+    if not tied and HEAD not in tensors:
+        raise ValueError(f"{path} has no tensor {HEAD!r}")
     return Transformer(
         path, model, tensors, _tokenizer(path / TOKENIZER), positions,
         _ends(path / CONFIG, config), {},

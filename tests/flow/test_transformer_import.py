@@ -232,6 +232,7 @@ NAN = np.full((WIDTH, WIDTH), np.nan, "f4")
         (tensor(f"{Q}.weight", NAN), f"tensor '{Q}.weight' has numbers that are not finite"),
         (tensor(f"{Q}.weight", np.ones((WIDTH, WIDTH), int)), f"{Q}.weight' must be of F32"),
         (tensor("model.norm.weight", None), "there is no tensor called model.norm.weight"),
+        (tensor("lm_head.weight", None), "has no tensor 'lm_head.weight'"),
         (setting(hidden_act="gelu"), "hidden_act must be 'silu', not 'gelu'"),
         (setting(rope_scaling={"type": "linear"}), "the angles must be of the type 'default'"),
         (setting(num_attention_heads=0), "num_attention_heads must be a number of the type int"),
@@ -269,6 +270,17 @@ def test_an_unknown_tokenizer_is_refused(change, problem, tmp_path):
     folder = write_llama(tmp_path / "model", change=written)
     with pytest.raises(ValueError, match=problem):
         transformer_files.read(folder)
+
+
+def test_a_head_may_be_that_of_the_embedding(tmp_path):
+    def change(tensors, config):
+        del tensors["lm_head.weight"]
+        config["tie_word_embeddings"] = True
+
+    model = transformer_files.read(write_shards(tmp_path / "model", change))
+    plan = transformer_import.plan(model, "trellis")
+    assert "lm_head" not in plan.places
+    assert plan.places["model.embed_tokens"].format == "plain"
 
 
 def test_special_tokens_and_a_first_one(tmp_path):
