@@ -189,7 +189,7 @@ def write(
     parts = out / PARTS
     _start(plan, parts, texts if feedback else ())
     engine = _Observed(plan, FED_BACK if feedback else ())
-    program = _calibrated(plan, texts, engine)
+    program = _calibrated(plan, texts, engine, console)
     matrices = {n: of.weights for n, of in plan.parameters.items() if of.weights.ndim == 2}
     with throughput_bar(console, "weights") as bar:
         task = bar.add_task("packing", total=sum(each.size for each in matrices.values()))
@@ -225,12 +225,17 @@ def _put(file, offset: int, values: np.ndarray) -> None:
     file.write(np.ascontiguousarray(values).tobytes())
 
 
-def _calibrated(plan: Plan, texts: Sequence[str], engine: FloatEngine) -> Program:
-    for text in texts:
-        tokens = plan.model.tokens(text)[: plan.positions]
-        if len(tokens):
-            engine.start()
-            engine.run(tokens)
+def _calibrated(
+    plan: Plan, texts: Sequence[str], engine: FloatEngine, console: Console | None
+) -> Program:
+    with throughput_bar(console, "texts") as bar:
+        task = bar.add_task("calibrating", total=len(texts))
+        for text in texts:
+            tokens = plan.model.tokens(text)[: plan.positions]
+            if len(tokens):
+                engine.start()
+                engine.run(tokens)
+            bar.advance(task)
     if not engine.peaks:
         raise ValueError("the text of the calibration must have a token")
     return calibrated(plan.program, engine.peaks)
