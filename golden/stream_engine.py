@@ -189,13 +189,18 @@ class FloatEngine(_Engine):
 class StreamEngine(_Engine):
     """A program in integers, bit for bit what the core computes.
 
-    Raises ``ValueError`` for a matrix with a row whose sums may need more bits than they have.
+    Raises ``ValueError`` for a matrix with a row whose sums may need more bits than they have, and
+    for formats between which the core cannot shift.
     """
+
+    #: Shifts to the right of a result.
+    SHIFTS = -16, 62
 
     def __init__(self, program: Program, parameters: Mapping[str, Integers]):
         self.unit = VectorUnit(program.unit)
         super().__init__(program, parameters)
-        for operation in program.operations:
+        for place, operation in enumerate(program.operations):
+            self._require_shifts(f"operation {place}, {type(operation).__name__},", operation)
             if isinstance(operation, Matrix):
                 of = parameters[operation.weights]
                 most = (1 << of.sum_width - 1) - 1 >> program.unit.width - 1
@@ -205,6 +210,28 @@ class StreamEngine(_Engine):
                         f"row {norms.argmax()} of {operation.weights} must have magnitudes of at "
                         f"most {most} together, not {norms.max()}"
                     )
+
+    def _require_shifts(self, what: str, op: Operation) -> None:
+        """Raise ``ValueError`` for a shift that is none of :attr:`SHIFTS`."""
+        if isinstance(op, Rotate | Attend):
+            return
+        names = (op.left, op.right) if isinstance(op, Multiply) else op.sources[:1]
+        to = self._fraction(op.target)
+        fraction = sum(map(self._fraction, names)) - to
+        if isinstance(op, Norm):
+            fraction = self.program.unit.normal_fraction - to
+        least, most = self.SHIFTS
+        for name in op.parameters or [""]:
+            shift = fraction + (self.parameters[name].fraction if name else 0)
+            if not least <= shift <= most:
+                raise ValueError(f"{what} must shift by {least}..{most}, not {shift}")
+        if isinstance(op, Matrix) and op.activation:
+            unit = self.program.unit
+            if not unit.activation_bits <= to <= unit.activation_fraction:
+                raise ValueError(
+                    f"{what} must have a result of {unit.activation_bits}.."
+                    f"{unit.activation_fraction} fraction bits, not {to}"
+                )
 
     def _fraction(self, name: str) -> int:
         return self.program.vectors[name].fraction

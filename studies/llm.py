@@ -4,7 +4,7 @@ The model is a program of the streamed engine, in a folder that ``seedbed import
 one, a small random model is imported here: its text means nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 
@@ -29,6 +29,8 @@ PROMPTS = (
     "def fibonacci(n):",
     "The best way to learn is",
 )
+#: Tokens of a text that are compared, with ``compare``.
+COMPARED = 128
 #: Sizes of the random model: vectors, the middle of a block, blocks, heads, shared heads.
 SIZE, MIDDLE, LAYERS, HEADS, SHARED = 64, 128, 2, 4, 2
 
@@ -99,10 +101,11 @@ def run_llm(
     count
         Tokens of a text.
     texts
-        With ``compare``, files of which the first 128 tokens are compared.
+        With ``compare``, files of which the first tokens are compared, :data:`COMPARED` of them.
 
     Raises ``ValueError`` for a folder without an import, and ``OSError``.
     """
+    contents = {path: transformer_import.text_of(path) for path in texts}
     if model is None:
         model = build / "demo" / "llm"
         plan = transformer_import.plan(random_model(), "plain")
@@ -129,17 +132,24 @@ def run_llm(
             wanted = generated(other, first, count, loaded.ends)
             same = next((k for k, (a, b) in enumerate(zip(found, wanted, strict=False)) if a != b),
                         len(found))  # fmt: skip
-            console.print(f"  {same} of {len(found)} tokens are those of float64.", style="dim")
+            console.print(
+                f"  {same} of {len(found)} tokens are those of float64.",
+                style="dim",
+                soft_wrap=True,
+            )
             if same < len(found):
-                console.print(_explained(other, first, wanted, same), style="dim")
-    console.print(f"In integers, this machine gives {tokens / seconds:.2f} tokens/s.")
+                console.print(_explained(other, first, wanted, same), style="dim", soft_wrap=True)
+    console.print(
+        f"In integers, this machine gives {tokens / seconds:.2f} tokens/s.", soft_wrap=True
+    )
     core = figures(program, loaded.places, 0, tokens=1, context=128, vectors=1)
     console.print(
         f"Predicted of the core with 64 bytes a cycle at {CLOCK / 1e6:.0f} MHz, after 128 tokens: "
-        f"{core.per_second:,.1f} tokens/s, {core.per_gigabyte:.2f} for each GB/s."
+        f"{core.per_second:,.1f} tokens/s, {core.per_gigabyte:.2f} for each GB/s.",
+        soft_wrap=True,
     )
     if other:
-        _compared(engine, other, loaded, texts, console)
+        _compared(engine, other, loaded, contents, console)
 
 
 def _explained(other: FloatEngine, first: np.ndarray, wanted: list[int], same: int) -> str:
@@ -154,15 +164,13 @@ def _explained(other: FloatEngine, first: np.ndarray, wanted: list[int], same: i
 
 
 def _compared(
-    engine: StreamEngine, other: FloatEngine, loaded: program_file.Loaded, texts: Sequence[Path],
-    console: Console,
+    engine: StreamEngine, other: FloatEngine, loaded: program_file.Loaded,
+    texts: Mapping[Path, str], console: Console,
 ) -> None:  # fmt: skip
     fraction = loaded.program.vectors[loaded.program.result].fraction
     rows = []
-    for path in texts:
-        tokens = loaded.tokens(path.read_text())[:128]
-        if len(tokens) < 2:
-            raise ValueError(f"{path} must have at least two tokens")
+    for path, text in texts.items():
+        tokens = loaded.tokens(text)[:COMPARED]
         engine.start()
         other.start()
         wanted, found = other.run(tokens), np.ldexp(engine.run(tokens).astype(float), -fraction)

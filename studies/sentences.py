@@ -86,7 +86,8 @@ def run_sentences(folder: Path, console: Console) -> list[np.ndarray]:
             cosines = (each * other).sum(axis=1)
             console.print(
                 f"{name}, in integers: a cosine of {cosines.mean():.5f} to {what}, "
-                f"{cosines.min():.5f} at least."
+                f"{cosines.min():.5f} at least.",
+                soft_wrap=True,
             )
     return found
 

@@ -65,6 +65,14 @@ def import_model(
             "By default, on a few sentences.",
         ),
     ] = None,
+    feedback: Annotated[
+        bool,
+        typer.Option(
+            "--feedback",
+            help="With --format trellis or seedlm: compensate errors by later columns, by the "
+            "statistics of --text, some thousand tokens.",
+        ),
+    ] = False,
     tokens: Annotated[
         int | None,
         typer.Option(
@@ -102,15 +110,16 @@ def import_model(
 
     options = {"--format": format_, "--text": text, "--tokens": tokens, "--context": context}
     given = [name for name, value in options.items() if value is not None]
-    given += ["--dry-run"] * dry_run
+    given += ["--feedback"] * feedback + ["--dry-run"] * dry_run
     if transformer_files.is_transformer(model):
         from seedbed.flow.cli.import_transformer import import_transformer
 
         if network or data:
             raise ValueError(f"--network and --data go with a network, not with {model}")
         import_transformer(
-            model, output, format_, text, tokens, context, dry_run=dry_run, force=force, json_=json_
-        )
+            model, output, format_, text, tokens, context, feedback=feedback, dry_run=dry_run,
+            force=force, json_=json_,
+        )  # fmt: skip
         return
     if given:
         raise ValueError(

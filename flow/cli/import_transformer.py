@@ -1,6 +1,7 @@
 """The command ``import`` of a transformer."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,10 +24,15 @@ ENCODER, DECODER, VECTORS = (32, 32), (1, 128), 4
 
 def import_transformer(
     model: Path, output: Path, format_: str | None, text: Path | None, tokens: int | None,
-    context: int | None, *, dry_run: bool, force: bool, json_: bool,
+    context: int | None, *, feedback: bool, dry_run: bool, force: bool, json_: bool,
 ) -> None:  # fmt: skip
     """Print what the program of a transformer takes, and write it."""
-    from seedbed.flow.importer import program_file, transformer_files, transformer_import
+    from seedbed.flow.importer import (
+        packed_rows,
+        program_file,
+        transformer_files,
+        transformer_import,
+    )
     from seedbed.flow.importer.program_figures import figures
     from seedbed.flow.importer.transformers import Encoder
 
@@ -35,7 +41,9 @@ def import_transformer(
         raise ValueError(f"--format must be one of {allowed}, not {format_!r}")
     if not dry_run:
         require_outputs(*(output / name for name in program_file.FILES), force=force)
-    lines = text.read_text().splitlines() if text else transformer_import.CALIBRATION
+    lines: Sequence[str] = transformer_import.CALIBRATION
+    if text:
+        lines = transformer_import.text_of(text).splitlines()
     read = transformer_files.read(model)
     encoder = isinstance(read.model, Encoder)
     if encoder and context is not None:
@@ -43,6 +51,10 @@ def import_transformer(
     default, after = ENCODER if encoder else DECODER
     block = tokens or default
     of_file = format_ or ("file" if read.path.suffix == ".gguf" else "trellis")
+    if feedback and (of_file not in packed_rows.FED_BACK or not text):
+        raise ValueError(
+            f"--feedback needs --text, and --format {' or '.join(packed_rows.FED_BACK)}"
+        )
     plan = transformer_import.plan(read, of_file)
     found = figures(
         plan.program, plan.places, plan.image, tokens=block,
@@ -55,7 +67,7 @@ def import_transformer(
         show_figures(found, out)
     if dry_run:
         return
-    transformer_import.write(plan, output, lines, err)
+    transformer_import.write(plan, output, lines, err, feedback=feedback)
     if not json_:
         for name in program_file.FILES:
             out.print(output / name, markup=False, highlight=False, soft_wrap=True)

@@ -73,7 +73,9 @@ class GgufFile:
                 f"'gpt2' with one of {', '.join(SPLITS)}"
             )
         tokens = self._texts("tokenizer.ggml.tokens")
-        merges = [tuple(pair.split(" ")) for pair in self._texts("tokenizer.ggml.merges")]
+        merges: list[Any] = [
+            tuple(pair.split(" ")) for pair in self._texts("tokenizer.ggml.merges")
+        ]
         numbers = {token: k for k, token in enumerate(tokens)}
         try:
             found = Tokenizer(models.BPE(numbers, merges))
@@ -118,6 +120,8 @@ def read(path: Path) -> GgufFile:
                 raise ValueError("it ends too early")
             return found
 
+    if not path.is_file():
+        raise ValueError(f"{path} is not a regular file")
     try:
         file = Reader(path)
         return GgufFile(path, file.fields, {tensor.name: tensor for tensor in file.tensors})

@@ -17,6 +17,7 @@ from math import floor, log2
 
 import numpy as np
 
+from seedbed.flow.compress.importance import columns_at_once, feedback
 from seedbed.flow.compress.packed import Config, Weights, unpack_rows
 from seedbed.flow.compress.pieces import Work, encode
 from seedbed.flow.compress.search import tensor_scale
@@ -28,7 +29,15 @@ from seedbed.spec import SEEDLM, TrellisConfig
 from seedbed.spec.gemv import EXPONENT_BITS
 from seedbed.spec.packing import GroupsConfig
 
-__all__ = ["FORMATS", "PackedRows", "bytes_of_a_row", "pack", "rows_as_integers"]
+__all__ = [
+    "COMPRESSED",
+    "FED_BACK",
+    "FORMATS",
+    "PackedRows",
+    "bytes_of_a_row",
+    "pack",
+    "rows_as_integers",
+]
 
 #: Bits of the multiplier of a row of weights.
 MULTIPLIER_BITS = 16
@@ -43,6 +52,8 @@ TRELLIS, SEEDS, GROUPS = TrellisConfig(bits=4, state_bits=12), SEEDLM[4], Groups
 COMPRESSED: dict[str, Config] = {
     "trellis": TRELLIS, "seedlm": SEEDS, "groups": GROUPS,
 }  # fmt: skip
+#: Formats whose errors can change later columns, and what is added to the diagonal of moments.
+FED_BACK, DAMPING = ("trellis", "seedlm"), 0.03
 #: Formats of GGUF: bytes of a group before its codes, and bits of a code.
 GGUF = {"q8_0": (2, 8), "q4_0": (2, 4), "q4_1": (4, 4)}
 FORMATS = ("plain", *COMPRESSED, *GGUF)
@@ -78,8 +89,12 @@ def bytes_of_a_row(form: str, columns: int) -> int:
     return columns // GROUP * (header + GROUP * bits // 8)
 
 
-def pack(form: str, weights: np.ndarray) -> PackedRows:
-    """Return weights (rows, columns) in a format: ``plain``, or one of compression."""
+def pack(form: str, weights: np.ndarray, moments: np.ndarray | None = None) -> PackedRows:
+    """Return weights (rows, columns) in a format: ``plain``, or one of compression.
+
+    With ``moments``, the sum of x x' over inputs x, the errors of columns change later columns:
+    those of :data:`FED_BACK`.
+    """
     if form == "plain":
         found = rows_as_integers(weights, 8)
         multipliers = found.multipliers.astype("<u2").view(np.uint8).reshape(-1, 2)
@@ -87,7 +102,13 @@ def pack(form: str, weights: np.ndarray) -> PackedRows:
         return PackedRows(form, raw, weights.shape[1], -found.fraction)
     raw = weights.astype("<f4")
     exponent = tensor_scale(float(np.abs(raw).max())) if form == "seedlm" else 0
-    work = Work(COMPRESSED[form], "fit", "F32", exponent, weights.shape[1], raw.tobytes())
+    config, importance = COMPRESSED[form], None
+    if moments is not None:
+        # As in GPTQ, a share of the diagonal's mean is added to it.
+        diagonal = np.diag(moments).mean(dtype=np.float64)
+        damped = moments + (DAMPING * diagonal or 1.0) * np.eye(len(moments))
+        importance = feedback(damped, columns_at_once(config))
+    work = Work(config, "fit", "F32", exponent, weights.shape[1], raw.tobytes(), importance)
     rows = np.frombuffer(encode(work).raw, np.uint8).reshape(len(weights), -1)
     return PackedRows(form, rows, weights.shape[1], exponent)
 

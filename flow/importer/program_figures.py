@@ -1,8 +1,8 @@
 """What a program takes: bytes of memory, buffers, and cycles of the streamed engine.
 
 Cycles are counted from the program, for an engine with one memory port. A matrix is read once for
-``vectors`` tokens, and takes a cycle for each beat. The vector unit takes a cycle for ``lanes``
-elements of each pass. Products of attention take a cycle for as many as a beat has bytes.
+``vectors`` tokens, gains once for a block. Each beat takes a cycle. The vector unit takes a cycle
+for ``lanes`` elements of each pass, and one for as many products of attention as a beat has bytes.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ NORM, MEAN, SOFTMAX = 2, 1, 3
 class Figures:
     """What a program takes for a block of tokens, after which there are ``context``.
 
-    Bytes of the image, of the weights that are read for a block, of keys and values; bytes of the
+    Bytes of the image, of what is read for a block, of keys and values; bytes of the
     vectors that are needed at once; cycles of matrices and of the vector unit for a block.
     """
 
@@ -71,11 +71,15 @@ def figures(
     passes = -(-tokens // vectors)
     for op in program.operations:
         size = program.vectors[op.target].length
+        for name in () if isinstance(op, Embed) else op.parameters:
+            # A matrix, or gains, and biases.
+            times = passes if isinstance(op, Matrix) else 1
+            for nbytes in (places[name].nbytes, 4 * size * (places[name].biases >= 0)):
+                read += nbytes * times
+                beats += -(-nbytes // ALIGNMENT) * times
         if isinstance(op, Matrix):
-            nbytes = places[op.weights].nbytes
-            read += nbytes
-            beats += -(-nbytes // ALIGNMENT) * passes
-        elif isinstance(op, Embed):
+            continue
+        if isinstance(op, Embed):
             rows = sum(places[n].nbytes // places[n].rows for n in op.parameters)
             read += rows * tokens
             beats += -(-rows // ALIGNMENT) * tokens

@@ -6,8 +6,8 @@ program has no operation for is refused here, before anything is read.
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,8 @@ UNUSED = re.compile(r"(pooler\.dense\.(weight|bias)|.*position_ids|.*rotary_emb\
 #: The first matrix of a layer.
 ENCODER_LAYER = "encoder.layer.{}.attention.self.query.weight"
 DECODER_LAYER = "model.layers.{}.self_attn.q_proj.weight"
+#: The matrix of logits, where it is not that of the embedding.
+HEAD = "lm_head.weight"
 #: Files of a folder.
 CONFIG, TOKENIZER = "config.json", "tokenizer.json"
 
@@ -55,6 +57,8 @@ class Transformer:
         Numbers of tokens that end a text.
     blocks
         The rows of blocks of tensors that have such, with the name of their type, by name.
+    names
+        The names of tensors in the file, where they are others.
     """
 
     path: Path
@@ -64,6 +68,7 @@ class Transformer:
     positions: int
     ends: frozenset[int]
     blocks: Mapping[str, tuple[str, np.ndarray]]
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def tokens(self, text: str) -> np.ndarray:
         """Return the numbers of a text's tokens, at most :attr:`positions`."""
@@ -78,6 +83,9 @@ class _Tensors(Mapping):
 
     def __getitem__(self, name: str) -> Any:
         return self._read(self._names[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -123,14 +131,15 @@ def of_gguf(file: gguf_file.GgufFile) -> Transformer:
     if experts := file.field("llama.expert_count", int, 0):
         raise ValueError(f"{path}: llama.expert_count must be 0, not {experts}")
     heads = file.field("llama.attention.head_count", int)
-    if heads < 1:
-        raise ValueError(f"{path}: llama.attention.head_count must be at least 1, not {heads}")
+    layers = file.field("llama.block_count", int)
+    for name, value in (("attention.head_count", heads), ("block_count", layers)):
+        if value < 1:
+            raise ValueError(f"{path}: llama.{name} must be at least 1, not {value}")
     model = Decoder(
         heads=heads, shared=file.field("llama.attention.head_count_kv", int, heads),
         base=file.field("llama.rope.freq_base", float, 1e4),
         epsilon=file.field("llama.attention.layer_norm_rms_epsilon", float), neighbours=True,
     )  # fmt: skip
-    layers = file.field("llama.block_count", int)
     names: dict[str, str] = {}
     for name in file.tensors:
         names[_renamed(file, name, layers)] = name
@@ -148,7 +157,7 @@ def of_gguf(file: gguf_file.GgufFile) -> Transformer:
         path, model, _Tensors(names, lambda name: _finite(path, name, file.values(name))),
         file.tokenizer(), file.field("llama.context_length", int, 1 << 16),
         frozenset({end} - {-1}),
-        _Tensors(blocks, lambda name: (file.kind(name).lower(), file.blocks(name))),
+        _Tensors(blocks, lambda name: (file.kind(name).lower(), file.blocks(name))), names,
     )  # fmt: skip
 
 
@@ -173,7 +182,7 @@ def _finite(path: Path, name: str, values: np.ndarray) -> np.ndarray:
 
 def _folder(path: Path) -> Transformer:
     config = _json(path / CONFIG)
-    made = {"bert": _bert, "llama": _llama}
+    made: dict[Any, Callable[..., tuple[Decoder | Encoder, int]]] = {"bert": _bert, "llama": _llama}
     kind = config.get("model_type")
     if kind not in made:
         raise ValueError(
@@ -183,6 +192,9 @@ def _folder(path: Path) -> Transformer:
     tensors = _safetensors(path)
     layers = _setting(path / CONFIG, config, "num_hidden_layers", int, None)
     _require_layers(path, tensors, ENCODER_LAYER if kind == "bert" else DECODER_LAYER, layers)
+    tied = kind == "bert" or config.get("tie_word_embeddings") is True
+    if not tied and HEAD not in tensors:
+        raise ValueError(f"{path} has no tensor {HEAD!r}")
     return Transformer(
         path, model, tensors, _tokenizer(path / TOKENIZER), positions,
         _ends(path / CONFIG, config), {},
@@ -214,7 +226,7 @@ def _json(path: Path) -> dict[str, Any]:
 def _setting(path: Path, config: Mapping[str, Any], name: str, kind: type, default: Any) -> Any:
     found = config.get(name)
     found = default if found is None else found
-    wanted = (int, float) if kind is float else kind
+    wanted: Any = (int, float) if kind is float else kind
     if not isinstance(found, wanted) or isinstance(found, bool) or found <= 0:
         raise ValueError(f"{path}: {name} must be a number of the type {kind.__name__} above 0")
     return found

@@ -1,5 +1,6 @@
 """Imports of transformers: a program, its formats by calibration, and the image of its weights."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -10,7 +11,7 @@ import numpy as np
 from rich.console import Console
 
 from seedbed.flow.importer import transformers
-from seedbed.flow.importer.packed_rows import COMPRESSED, PackedRows, bytes_of_a_row, pack
+from seedbed.flow.importer.packed_rows import COMPRESSED, FED_BACK, PackedRows, bytes_of_a_row, pack
 from seedbed.flow.importer.program_file import (
     IMAGE,
     PROGRAM,
@@ -25,9 +26,9 @@ from seedbed.flow.importer.transformer_files import Transformer
 from seedbed.flow.run.files import atomic_path, os_error_path, write_atomic
 from seedbed.flow.run.progress import throughput_bar
 from seedbed.golden.stream_engine import FloatEngine, Integers, Reals
-from seedbed.spec.stream_engine import Embed, Norm, Program
+from seedbed.spec.stream_engine import Embed, Matrix, Norm, Operation, Program
 
-__all__ = ["CALIBRATION", "FORMATS", "Plan", "plan", "write"]
+__all__ = ["CALIBRATION", "FORMATS", "Plan", "plan", "text_of", "write"]
 
 #: Formats of matrices: of compression, int8, or those of a GGUF file.
 FORMATS = (*COMPRESSED, "plain", "file")
@@ -44,6 +45,17 @@ CALIBRATION = (
 )
 #: A folder of finished matrices, in that of the output.
 PARTS = ".seedbed-parts"
+
+
+def text_of(path: Path) -> str:
+    """Return a text. Raises ``ValueError`` with the name of a file that is none, or is empty."""
+    try:
+        found = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as problem:
+        raise ValueError(f"{path} is no text in UTF-8") from problem
+    if not found.strip():
+        raise ValueError(f"{path} has no text")
+    return found
 
 
 @dataclass(frozen=True)
@@ -73,14 +85,18 @@ def plan(model: Transformer, form: str) -> Plan:
     Tables of embeddings and the matrix of logits are ``plain``, or those of the file. Raises
     ``ValueError`` with the name of a tensor that the program or the format does not take.
     """
-    make = transformers.decoder
-    if isinstance(model.model, transformers.Encoder):
-        make = transformers.encoder
     try:
-        program, parameters = make(model.tensors, model.model)
+        if isinstance(model.model, transformers.Encoder):
+            program, parameters = transformers.encoder(model.tensors, model.model)
+        else:
+            program, parameters = transformers.decoder(model.tensors, model.model)
         formats = _formats(model, program, parameters, form)
     except ValueError as problem:
-        raise ValueError(f"{model.path}: {problem}") from problem
+        # The file has perhaps other names.
+        text = re.sub(
+            r"[\w.]+\.weight", lambda found: model.names.get(found[0], found[0]), str(problem)
+        )
+        raise ValueError(f"{model.path}: {text}") from problem
     shapes, biased = {}, {}
     for name, of in parameters.items():
         rows, columns = of.weights.shape if of.weights.ndim == 2 else (1, len(of.weights))
@@ -122,7 +138,36 @@ def _formats(
     return found
 
 
-def write(plan: Plan, out: Path, texts: Sequence[str], console: Console | None) -> None:
+class _Observed(FloatEngine):
+    """Sums x x' over the inputs x of the matrices in some formats, by the vector's name."""
+
+    def __init__(self, plan: Plan, formats: Sequence[str]):
+        super().__init__(plan.program, plan.parameters)
+        self.moments: dict[str, np.ndarray] = {}
+        #: The vector of each matrix, and the first matrix of each vector.
+        self.sources = {
+            op.weights: op.source
+            for op in plan.program.operations
+            if isinstance(op, Matrix) and plan.places[op.weights].format in formats
+        }
+        self._first = {source: name for name, source in reversed(self.sources.items())}
+
+    def written(self, operation: Operation) -> None:
+        super().written(operation)
+        name = getattr(operation, "weights", "")
+        source = self.sources.get(name, "")
+        if self._first.get(source) == name:
+            x = self.vectors[source].astype(np.float32)
+            self.moments[source] = self.moments.get(source, np.float32(0)) + x.T @ x
+
+    def of(self, name: str) -> np.ndarray | None:
+        """Return the moments of a matrix, or ``None``."""
+        return self.moments.get(self.sources.get(name, ""))
+
+
+def write(
+    plan: Plan, out: Path, texts: Sequence[str], console: Console | None, *, feedback: bool = False
+) -> None:
     """Write the files of an import to a folder.
 
     Matrices that an interrupted run with the same input has finished are not packed again.
@@ -137,16 +182,19 @@ def write(plan: Plan, out: Path, texts: Sequence[str], console: Console | None) 
         The formats of vectors are chosen on these.
     console
         Output of the progress; ``None`` for none.
+    feedback
+        The errors of columns change later ones, by the inputs of each matrix on the texts.
     """
     model, weights = plan.model, {}
     parts = out / PARTS
-    _start(plan, parts)
-    program = _calibrated(plan, texts)
+    _start(plan, parts, texts if feedback else ())
+    engine = _Observed(plan, FED_BACK if feedback else ())
+    program = _calibrated(plan, texts, engine, console)
     matrices = {n: of.weights for n, of in plan.parameters.items() if of.weights.ndim == 2}
     with throughput_bar(console, "weights") as bar:
         task = bar.add_task("packing", total=sum(each.size for each in matrices.values()))
         for k, (name, each) in enumerate(matrices.items()):
-            weights[name] = _rows(plan, name, each, parts / f"{k}.npz")
+            weights[name] = _rows(plan, name, each, engine.of(name), parts / f"{k}.npz")
             bar.advance(task, each.size)
     found = {name: each.integers() for name, each in weights.items()}
     parameters = integers(program, plan.parameters, found)
@@ -177,31 +225,37 @@ def _put(file, offset: int, values: np.ndarray) -> None:
     file.write(np.ascontiguousarray(values).tobytes())
 
 
-def _calibrated(plan: Plan, texts: Sequence[str]) -> Program:
-    engine = FloatEngine(plan.program, plan.parameters)
-    for text in texts:
-        tokens = plan.model.tokens(text)[: plan.positions]
-        if len(tokens):
-            engine.start()
-            engine.run(tokens)
+def _calibrated(
+    plan: Plan, texts: Sequence[str], engine: FloatEngine, console: Console | None
+) -> Program:
+    with throughput_bar(console, "texts") as bar:
+        task = bar.add_task("calibrating", total=len(texts))
+        for text in texts:
+            tokens = plan.model.tokens(text)[: plan.positions]
+            if len(tokens):
+                engine.start()
+                engine.run(tokens)
+            bar.advance(task)
     if not engine.peaks:
         raise ValueError("the text of the calibration must have a token")
     return calibrated(plan.program, engine.peaks)
 
 
-def _start(plan: Plan, parts: Path) -> None:
+def _start(plan: Plan, parts: Path, texts: Sequence[str]) -> None:
     """Keep the finished matrices of an earlier run if its input was the same."""
     path = plan.model.path
     files = sorted(path.iterdir()) if path.is_dir() else [path]
     stamps = [(f.name, f.stat().st_size, f.stat().st_mtime_ns) for f in files if f.is_file()]
-    digest = sha256(repr((stamps, plan.places)).encode()).hexdigest()
+    digest = sha256(repr((stamps, plan.places, texts)).encode()).hexdigest()
     input_ = parts / "input"
     if not input_.is_file() or input_.read_text() != digest:
         rmtree(parts, ignore_errors=True)
         write_atomic(input_, digest)
 
 
-def _rows(plan: Plan, name: str, weights: np.ndarray, path: Path) -> PackedRows:
+def _rows(
+    plan: Plan, name: str, weights: np.ndarray, moments: np.ndarray | None, path: Path
+) -> PackedRows:
     """Return the packed rows of a matrix, from a file if it is there."""
     form = plan.places[name].format
     blocks = plan.model.blocks
@@ -210,7 +264,7 @@ def _rows(plan: Plan, name: str, weights: np.ndarray, path: Path) -> PackedRows:
     if path.is_file():
         with np.load(path) as file:
             return PackedRows(form, file["raw"], weights.shape[1], int(file["exponent"]))
-    found = pack(form, weights)
+    found = pack(form, weights, moments)
     with atomic_path(path) as part, part.open("wb") as file:
         np.savez(file, raw=found.raw, exponent=found.exponent)
     return found

@@ -55,7 +55,6 @@ READS = {
     ("demo formats", "model"): ["demo", "formats", "--model", "bad", "--jobs", "1"],
     ("demo sentences", "model"): ["demo", "sentences", "--model", "bad"],
     ("demo llm", "model"): ["demo", "llm", "--model", "bad"],
-    ("demo llm", "text"): ["demo", "llm", "--compare", "--text", "bad"],
     ("demo personalise", "model"): ["demo", "personalise", "--model", "bad"],
     **{
         (f"demo {name}", "data"): ["demo", name, "--data", "bad"]

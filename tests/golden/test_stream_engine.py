@@ -15,6 +15,7 @@ from seedbed.spec.stream_engine import (
     Matrix,
     Move,
     Multiply,
+    Norm,
     Program,
     Rotate,
     Vector,
@@ -243,6 +244,35 @@ def test_a_row_whose_sums_may_overflow_is_refused():
         StreamEngine(program, {"t": plain([1, 1]), "w": plain([1, 1], [1, -65535])})
     with pytest.raises(ValueError, match="there are no parameters called w"):
         StreamEngine(program, {"t": plain([1, 1])})
+
+
+@pytest.mark.parametrize(
+    ("operation", "fractions", "problem"),
+    [
+        (Move(source="a", target="b"), (24, -16), None),
+        (Move(source="a", target="b"), (-8, 9), "1, Move, must shift by -16..62, not -17"),
+        (Multiply(left="a", right="a", target="b"), (24, -15), "Multiply, must shift .* not 63"),
+        (Matrix(weights="t", source="a", target="b"), (0, 17), "Matrix, must shift .* not -17"),
+        (Norm(source="a", gains="t", epsilon=1.0, target="b"), (0, 24), None),
+        (
+            Matrix(weights="t", source="a", target="b", activation="silu"), (0, 4),
+            "Matrix, must have a result of 5..17 fraction bits, not 4",
+        ),
+    ],
+)  # fmt: skip
+def test_formats_between_which_no_shift_is_are_refused(operation, fractions, problem):
+    a, b = (Vector(length=2, fraction=fraction) for fraction in fractions)
+    operations = (Embed(table="e", target="a"), operation)
+    program = Program(vectors={"a": a, "b": b}, operations=operations, result="b")
+    table = Integers(
+        weights=np.ones((2, 2), int), multipliers=np.ones(2, int), fraction=fractions[0]
+    )
+    parameters = {"e": table, "t": plain([1, 1], [1, 1])}
+    if problem is None:
+        StreamEngine(program, parameters)
+    else:
+        with pytest.raises(ValueError, match=problem):
+            StreamEngine(program, parameters)
 
 
 @pytest.mark.parametrize(

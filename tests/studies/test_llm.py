@@ -1,0 +1,81 @@
+"""The language model in integers: its text, its distance to float64, and what it prints."""
+
+import re
+
+import numpy as np
+import pytest
+from rich.console import Console
+from small_transformers import write_bert
+
+from seedbed.flow.importer import program_file, transformer_files, transformer_import
+from seedbed.golden.stream_engine import StreamEngine
+from seedbed.studies import llm
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("build")
+    llm.run_llm(None, folder, Console(quiet=True), prompts=["a"], count=1)
+    return folder
+
+
+def test_a_text_is_that_of_the_most_probable_tokens(build):
+    loaded = program_file.read(build / "demo/llm")
+    engine = StreamEngine(loaded.program, loaded.parameters)
+    first = loaded.tokens("Once")
+    found = llm.generated(engine, first, 8, frozenset())
+    tokens = list(first)
+    for each in found:
+        engine.start()
+        assert engine.run(np.array(tokens))[-1].argmax() == each
+        tokens.append(each)
+    # A token that ends a text is its last.
+    end = found[3]
+    assert llm.generated(engine, first, 8, frozenset({end})) == found[: found.index(end) + 1]
+
+
+def test_the_divergence_of_distributions():
+    a, b = np.random.default_rng(1).normal(size=(2, 3, 5))
+    p, q = (np.exp(each) / np.exp(each).sum(axis=1, keepdims=True) for each in (a, b))
+    assert np.allclose(llm.divergence(a + 7, b - 2), (p * np.log(p / q)).sum(axis=1))
+    assert np.allclose(llm.divergence(a, a), 0)
+
+
+def test_the_demonstration_of_a_random_model(tmp_path, called):
+    (tmp_path / "verse.txt").write_text("Water boils at a hundred degrees.\n" * 9)
+    words = ["demo", "llm", "--prompt", "Once", "--tokens", "4", "--compare", "--text", "verse.txt"]
+    code, out, _ = called(words, tmp_path)
+    assert code == 0
+    assert "The model is random" in out
+    assert re.search(r"Predicted of the core .* tokens/s, [\d.]+ for each GB/s", out)
+    same, count = map(int, re.search(r"(\d+) of (\d+) tokens are those of float64", out).groups())
+    assert same <= count == 4
+    _, tokens, mean, greatest, equal = re.search(r"verse.*", out)[0].strip("│ ").split("│")
+    assert int(tokens) == llm.COMPARED
+    assert 0 < float(mean) < float(greatest) < 0.05
+    assert float(equal.strip(" %")) > 90
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--text", "bad"], "--text needs --compare"),
+        (["--compare", "--text", "bad"], "bad is no text in UTF-8"),
+        (["--compare", "--text", "empty"], "empty has no text"),
+        (["--model", "."], "program.json is missing: 'seedbed import MODEL -o DIR' writes it"),
+        (["--prompt", ""], "a prompt must have a token"),
+    ],
+)
+def test_what_the_demonstration_refuses(words, problem, tmp_path, called):
+    (tmp_path / "bad").write_bytes(b"\xff\xfe\xfd")
+    (tmp_path / "empty").write_text(" \n")
+    code, _, err = called(["demo", "llm", *words], tmp_path)
+    assert (code, err) == (2, f"error: {problem}\n")
+
+
+def test_an_encoder_is_no_language_model(tmp_path, called):
+    model = transformer_files.read(write_bert(tmp_path / "model"))
+    transformer_import.write(transformer_import.plan(model, "plain"), tmp_path / "out", ["a"], None)
+    code, _, err = called(["demo", "llm", "--model", "out"], tmp_path)
+    assert code == 2
+    assert "out has no language model" in err
