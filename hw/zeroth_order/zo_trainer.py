@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.engine.inference_pipeline import InferencePipeline
-from seedbed.hw.engine.layer_readouts import RowReadout
+from seedbed.hw.engine.layer_readouts import PartReadout, RowReadout
 from seedbed.hw.engine.parameter_loader import take_packets, words_layout
 from seedbed.hw.engine.parameter_memory import ParameterMemory
 from seedbed.hw.engine.sample_intake import sample_layout
@@ -13,6 +13,8 @@ from seedbed.hw.parts.delay_line import delayed
 from seedbed.hw.parts.fixed_requantize import saturate
 from seedbed.hw.tail.train_tail import TrainTail
 from seedbed.hw.zeroth_order.perturb_stage import PerturbStage
+from seedbed.hw.zeroth_order.rank_one import connect_rank_one
+from seedbed.hw.zeroth_order.rank_one_sums import RankOneSums
 from seedbed.hw.zeroth_order.zero_order_update import ZeroOrderUpdate
 from seedbed.hw.zeroth_order.zo_control import ZoControl, job_layout, status_layout
 from seedbed.hw.zeroth_order.zo_schedule import entry_layout
@@ -78,6 +80,7 @@ class ZoTrainer(wiring.Component):
         phase_zeros : n of the batch
         phase_update_bits : update bits of the batch
         sign : sign of the loss difference: -1, 0, 1
+        level : 0 none, 1 half a step, 2 one step, 3 two steps. The field exists only with levels.
     o_parameters : Out(stream of struct)
         one packet per read job. It has rows as ``i_parameters`` takes them. Lanes without a weight
         have any number.
@@ -123,9 +126,11 @@ class ZoTrainer(wiring.Component):
         m.submodules.control = control = ZoControl(config)
         m.submodules.steps = steps = ZoSteps(config)
         # Not a submodule of this module: the pipeline has it.
-        stage = PerturbStage(config)
+        made = RankOneSums(config) if config.rank_one else PerturbStage(config)
         m.submodules.pipeline = pipeline = InferencePipeline(
-            config.engine, row_readers=("readout_reads", "update_reads"), stage=stage
+            config.engine,
+            row_readers=("readout_reads", "update_reads"),
+            **{"addend" if config.rank_one else "stage": made},
         )
         for name in ("i", "i_schedule", "i_samples"):
             wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(control, name))
@@ -134,7 +139,6 @@ class ZoTrainer(wiring.Component):
         wiring.connect(m, control.o_sample, steps.i)
         for name in ("o", "o_log"):
             wiring.connect(m, getattr(steps, name), wiring.flipped(getattr(self, name)))
-        wiring.connect(m, steps.o_command, stage.i_command)
         wiring.connect(m, pipeline.o, steps.i_logits)
         m.d.comb += [
             control.steps.eq(steps.steps),
@@ -145,23 +149,28 @@ class ZoTrainer(wiring.Component):
             steps.busy.eq(pipeline.busy),
             steps.shift.eq(pipeline.shift),
             steps.shifted.eq(pipeline.shifted),
-            stage.perturb.eq(steps.perturb),
-            stage.subtract.eq(steps.subtract),
         ]
-        m.submodules.readout = readout = RowReadout(config.engine)
+        m.submodules.readout = readout = (PartReadout if config.rank_one else RowReadout)(
+            config.engine
+        )
         # A reset must not make rows valid that are of two packets, or of both sides of an update.
         whole = Signal(reset_less=True)
         self._parameters(m, control, pipeline, readout, whole)
-        self._update(m, steps, pipeline, stage, whole)
-        load, word = self._row_values(m, pipeline, stage)
+        if config.rank_one:
+            connect_rank_one(m, config, steps, pipeline, made, readout)
+        else:
+            self._update(m, steps, pipeline, made)
+            m.d.comb += readout.given.eq(pipeline.rows)
+        self._whole(m, steps, whole)
+        load, word = self._row_values(m, pipeline)
         if config.tail:
             self._tail(m, control, steps, pipeline, readout, load, word)
         else:
             m.d.comb += pipeline.o_tap.ready.eq(1)
         return m
 
-    def _row_values(self, m, pipeline, stage):
-        """Write rows of an update, or words; return signals: a word is loaded, and which one."""
+    def _row_values(self, m, pipeline):
+        """Write words, or else values of an update; return signals: a word is loaded, and it."""
         words = self.i_parameters
         load, word = Signal(), Signal(words.payload.word.shape())
         loaded = delayed(m, load, ParameterMemory.load_latency, "loaded", reset=True)
@@ -169,17 +178,19 @@ class ZoTrainer(wiring.Component):
         m.d.comb += [
             load.eq(words.valid & words.ready),
             word.eq(words.payload.word),
-            pipeline.row_values.eq(stage.o),
         ]
         with m.If(loaded):
             m.d.comb += [to.eq(value[k % 2]) for k, to in enumerate(pipeline.row_values)]
         return load, word
 
-    def _update(self, m, steps, pipeline, stage, whole):
+    def _update(self, m, steps, pipeline, stage):
         """Read rows, and write what the stage makes of them."""
+        wiring.connect(m, steps.o_command, stage.i_command)
         m.submodules.update = update = ZeroOrderUpdate(self.config)
         reads = pipeline.update_reads
         m.d.comb += [
+            stage.perturb.eq(steps.perturb),
+            stage.subtract.eq(steps.subtract),
             update.start.eq(steps.update),
             steps.updating.eq(update.busy | steps.update),
             reads.request.eq(update.read.valid),
@@ -187,7 +198,11 @@ class ZoTrainer(wiring.Component):
             stage.update.eq(update.read),
             pipeline.row_write.write.eq(update.write.valid),
             pipeline.row_write.row.eq(update.write.row),
+            pipeline.row_values.eq(stage.o),
         ]
+
+    def _whole(self, m, steps, whole):
+        """Hold that the rows are of one update."""
         with m.If(steps.update | steps.backpropagate):
             m.d.sync += whole.eq(0)
         # The last word is written as many cycles later.
@@ -235,7 +250,6 @@ class ZoTrainer(wiring.Component):
         m.d.comb += [
             readout.start.eq(control.read),
             control.reading.eq(readout.busy),
-            readout.given.eq(pipeline.rows),
             pipeline.readout_reads.request.eq(readout.busy),
             pipeline.readout_reads.row.eq(readout.row),
         ]
