@@ -119,23 +119,25 @@ class RankOneNumbers(wiring.Component):
         rows = table.read_port()
         m.d.comb += [rows.addr.eq(self.row), rows.en.eq(self.request)]
         requested = delayed(m, self.request, 1, "requested", reset=True)
+        read_input = inputs.read_port()
+        write_input = inputs.write_port()
+        read_output = outputs.read_port()
+        write_output = outputs.write_port()
         of_inputs = word < config.inputs
-        for memory, out, address, first, own in (
-            (inputs, self.inputs, rows.data.input, 0, of_inputs),
-            (outputs, self.outputs, rows.data.output, config.inputs, ~of_inputs),
-        ):
-            read, write = memory.read_port(), memory.write_port()
-            m.d.comb += [
-                read.addr.eq(address),
-                read.en.eq(requested),
-                out.eq(read.data),
-                write.addr.eq(word - first),
-                write.en.eq(filling & own),
-            ]
-            if memory is inputs:
-                self._inputs(m, write.data, bits, word)
-            else:
-                self._outputs(m, write.data, bits, zeros)
+        m.d.comb += [
+            read_input.addr.eq(rows.data.input),
+            read_input.en.eq(requested),
+            self.inputs.eq(read_input.data),
+            write_input.addr.eq(word),
+            write_input.en.eq(filling & of_inputs),
+            read_output.addr.eq(rows.data.output),
+            read_output.en.eq(requested),
+            self.outputs.eq(read_output.data),
+            write_output.addr.eq(word - config.inputs),
+            write_output.en.eq(filling & ~of_inputs),
+        ]
+        self._inputs(m, write_input.data, bits, word)
+        self._outputs(m, write_output.data, bits, zeros)
 
     def _inputs(self, m, to, bits, word):
         """Make a word of inputs of the generator's bits."""

@@ -30,7 +30,7 @@ def connect_rank_one(
     reads, beat = pipeline.update_reads, pipeline.beat
     m.d.comb += [
         numbers.request.eq(beat.valid | update.request),
-        numbers.row.eq(Mux(update.request, update.row, beat.row)),
+        numbers.row.eq(Mux(update.request, update.request_row, beat.row)),
         addend.inputs.eq(numbers.inputs),
         addend.outputs.eq(numbers.outputs),
         addend.perturb.eq(steps.perturb),

@@ -37,7 +37,7 @@ class RankOneUpdate(wiring.Component):
         Until the last part's write.
     read : Out(struct)
         ``valid``, ``row`` and ``part``: a request to the memory.
-    request, row : Out
+    request, request_row : Out
         To the numbers, in the cycle from which they have their latency to the part's weights.
     weights : In(RowParts.LANES numbers)
         The part, ``RowParts.latency`` after its request.
@@ -68,7 +68,7 @@ class RankOneUpdate(wiring.Component):
                 "busy": Out(1),
                 "read": Out(walk),
                 "request": Out(1),
-                "row": Out(row["row"]),
+                "request_row": Out(row["row"]),
                 "weights": In(numbers),
                 "inputs": In(inputs_layout(self.rank_one)),
                 "outputs": In(outputs_layout(self.rank_one)),
@@ -80,7 +80,8 @@ class RankOneUpdate(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         walking = Signal()
-        row, part = Signal.like(self.read.row), Signal.like(self.read.part)
+        row = Signal.like(self.read.row)
+        part = Signal.like(self.read.part)
         m.d.comb += [
             self.read.valid.eq(walking),
             self.read.row.eq(row),
@@ -90,7 +91,7 @@ class RankOneUpdate(wiring.Component):
         asked = reads[self.latency - RankOneNumbers.latency]
         m.d.comb += [
             self.request.eq(asked.valid),
-            self.row.eq(asked.row),
+            self.request_row.eq(asked.row),
             self.write.eq(reads[-1]),
             self.busy.eq(walking | Cat(read.valid for read in reads[1:]).any()),
         ]
