@@ -22,9 +22,9 @@ def connect_rank_one(
     addend: RankOneSums,
     readout: PartReadout,
 ) -> None:
-    """Add numbers, parts of rows and the update to ``m``, and connect them."""
+    """Add numbers and the update to ``m``, which has ``parts`` of rows, and connect them."""
     m.submodules.numbers = numbers = RankOneNumbers(config.rank_one)
-    m.submodules.parts = parts = RowParts(config.engine)
+    parts = m.submodules.parts
     m.submodules.update = update = RankOneUpdate(config)
     wiring.connect(m, steps.o_command, numbers.i_command)
     reads, beat = pipeline.update_reads, pipeline.beat
@@ -33,8 +33,6 @@ def connect_rank_one(
         numbers.row.eq(Mux(update.request, update.request_row, beat.row)),
         addend.inputs.eq(numbers.inputs),
         addend.outputs.eq(numbers.outputs),
-        addend.perturb.eq(steps.perturb),
-        addend.subtract.eq(steps.subtract),
         addend.magnitude.eq(steps.o_command.payload.magnitude),
         update.start.eq(steps.update),
         update.subtract.eq(steps.subtract),
@@ -47,7 +45,6 @@ def connect_rank_one(
         reads.row.eq(update.read.row),
         parts.part.eq(Mux(update.read.valid, update.read.part, readout.part)),
         parts.given.eq(pipeline.rows),
-        readout.given.eq(parts.o),
         pipeline.part_write.write.eq(update.write.valid),
         pipeline.part_write.row.eq(update.write.row),
         pipeline.part_write.part.eq(update.write.part),

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.engine.inference_pipeline import InferencePipeline
-from seedbed.hw.engine.layer_readouts import PartReadout, RowReadout
+from seedbed.hw.engine.layer_readouts import PartReadout, RowParts, RowReadout
 from seedbed.hw.engine.parameter_loader import take_packets, words_layout
 from seedbed.hw.engine.parameter_memory import ParameterMemory
 from seedbed.hw.engine.sample_intake import sample_layout
@@ -125,12 +125,13 @@ class ZoTrainer(wiring.Component):
         config = self.config
         m.submodules.control = control = ZoControl(config)
         m.submodules.steps = steps = ZoSteps(config)
+        rank_one = config.rank_one is not None
         # Not a submodule of this module: the pipeline has it.
-        made = RankOneSums(config) if config.rank_one else PerturbStage(config)
+        stage = RankOneSums(config) if rank_one else PerturbStage(config)
         m.submodules.pipeline = pipeline = InferencePipeline(
             config.engine,
             row_readers=("readout_reads", "update_reads"),
-            **{"addend" if config.rank_one else "stage": made},
+            **{"addend" if rank_one else "stage": stage},
         )
         for name in ("i", "i_schedule", "i_samples"):
             wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(control, name))
@@ -139,6 +140,8 @@ class ZoTrainer(wiring.Component):
         wiring.connect(m, control.o_sample, steps.i)
         for name in ("o", "o_log"):
             wiring.connect(m, getattr(steps, name), wiring.flipped(getattr(self, name)))
+        if not rank_one:
+            wiring.connect(m, steps.o_command, stage.i_command)
         wiring.connect(m, pipeline.o, steps.i_logits)
         m.d.comb += [
             control.steps.eq(steps.steps),
@@ -149,28 +152,30 @@ class ZoTrainer(wiring.Component):
             steps.busy.eq(pipeline.busy),
             steps.shift.eq(pipeline.shift),
             steps.shifted.eq(pipeline.shifted),
+            stage.perturb.eq(steps.perturb),
+            stage.subtract.eq(steps.subtract),
         ]
-        m.submodules.readout = readout = (PartReadout if config.rank_one else RowReadout)(
-            config.engine
-        )
+        readout = (PartReadout if rank_one else RowReadout)(config.engine)
+        m.submodules.readout = readout
         # A reset must not make rows valid that are of two packets, or of both sides of an update.
         whole = Signal(reset_less=True)
+        if rank_one:
+            m.submodules.parts = RowParts(config.engine)
         self._parameters(m, control, pipeline, readout, whole)
-        if config.rank_one:
-            connect_rank_one(m, config, steps, pipeline, made, readout)
+        if rank_one:
+            connect_rank_one(m, config, steps, pipeline, stage, readout)
         else:
-            self._update(m, steps, pipeline, made)
-            m.d.comb += readout.given.eq(pipeline.rows)
+            self._update(m, steps, pipeline, stage)
         self._whole(m, steps, whole)
-        load, word = self._row_values(m, pipeline)
+        load, word = self._row_values(m, pipeline, stage)
         if config.tail:
             self._tail(m, control, steps, pipeline, readout, load, word)
         else:
             m.d.comb += pipeline.o_tap.ready.eq(1)
         return m
 
-    def _row_values(self, m, pipeline):
-        """Write words, or else values of an update; return signals: a word is loaded, and it."""
+    def _row_values(self, m, pipeline, stage):
+        """Write rows of an update, or words; return signals: a word is loaded, and which one."""
         words = self.i_parameters
         load, word = Signal(), Signal(words.payload.word.shape())
         loaded = delayed(m, load, ParameterMemory.load_latency, "loaded", reset=True)
@@ -179,18 +184,17 @@ class ZoTrainer(wiring.Component):
             load.eq(words.valid & words.ready),
             word.eq(words.payload.word),
         ]
+        if not self.config.rank_one:
+            m.d.comb += pipeline.row_values.eq(stage.o)
         with m.If(loaded):
             m.d.comb += [to.eq(value[k % 2]) for k, to in enumerate(pipeline.row_values)]
         return load, word
 
     def _update(self, m, steps, pipeline, stage):
         """Read rows, and write what the stage makes of them."""
-        wiring.connect(m, steps.o_command, stage.i_command)
         m.submodules.update = update = ZeroOrderUpdate(self.config)
         reads = pipeline.update_reads
         m.d.comb += [
-            stage.perturb.eq(steps.perturb),
-            stage.subtract.eq(steps.subtract),
             update.start.eq(steps.update),
             steps.updating.eq(update.busy | steps.update),
             reads.request.eq(update.read.valid),
@@ -198,7 +202,6 @@ class ZoTrainer(wiring.Component):
             stage.update.eq(update.read),
             pipeline.row_write.write.eq(update.write.valid),
             pipeline.row_write.row.eq(update.write.row),
-            pipeline.row_values.eq(stage.o),
         ]
 
     def _whole(self, m, steps, whole):
@@ -250,6 +253,7 @@ class ZoTrainer(wiring.Component):
         m.d.comb += [
             readout.start.eq(control.read),
             control.reading.eq(readout.busy),
+            readout.given.eq(m.submodules.parts.o if self.config.rank_one else pipeline.rows),
             pipeline.readout_reads.request.eq(readout.busy),
             pipeline.readout_reads.row.eq(readout.row),
         ]
