@@ -1,6 +1,6 @@
 """What perturbations of rank 1 add to the sums of a frame: one sum of signed activations."""
 
-from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
@@ -18,6 +18,11 @@ __all__ = ["RankOneSums", "beat_mark_layout"]
 def beat_mark_layout(config: ZoTrainerConfig) -> data.StructLayout:
     """Return the layout of what is known of a beat: its row and step, ``first`` and ``last``."""
     return data.StructLayout(mark_layout(config.engine) | {"first": 1, "last": 1})
+
+
+def _sum(a, b, carry):
+    """Return a + b + carry of signed values: the carry comes from a bit below, without a LUT."""
+    return (Cat(1, a).as_signed() + Cat(carry, b).as_signed()) >> 1
 
 
 class RankOneSums(wiring.Component):
@@ -57,7 +62,8 @@ class RankOneSums(wiring.Component):
     def __init__(self, config: ZoTrainerConfig):
         assert config.rank_one
         self.config, self.rank_one = config, config.rank_one
-        sums = writer_members(config.engine)["i"].signature
+        # The signature of an input is flipped.
+        sums = writer_members(config.engine)["i"].signature.flip()
         one = self.rank_one
         super().__init__(
             {
@@ -93,7 +99,7 @@ class RankOneSums(wiring.Component):
         on = delayed(m, gate, cycles + 1, "on")
         frame = Signal(shape, reset_less=True)
         with m.If(valid):
-            m.d.sync += frame.eq(Mux(first, 0, frame) + total + carry)
+            m.d.sync += frame.eq(_sum(frame & ~first.replicate(len(frame)), total, carry))
         layout = data.StructLayout({"added": shape} | dict(outputs_layout(self.rank_one).members))
         m.submodules.frames = frames = SyncFIFO(width=layout.size, depth=FRAMES)
         entry, found = data.View(layout, frames.w_data), data.View(layout, frames.r_data)
@@ -117,7 +123,7 @@ class RankOneSums(wiring.Component):
             m.d.comb += [
                 minus.eq((found.negative[way] ^ self.subtract) & found.perturbed[way]),
                 term.eq(Mux(found.perturbed[way], found.added ^ minus.replicate(len(term)), 0)),
-                to.eq(of + term + minus),
+                to.eq(_sum(of, term, minus)),
             ]
         return m
 
@@ -143,7 +149,7 @@ class RankOneSums(wiring.Component):
             values = []
             for k, ((left, right), one) in enumerate(zip(pairs, used, strict=True)):
                 values.append(Signal(signed(width), name=f"sum_{cycle}_{k}", reset_less=True))
-                m.d.sync += values[-1].eq(left + right + one)
+                m.d.sync += values[-1].eq(_sum(left, right, one))
             carries = [delayed(m, each, 1, f"borrow_{cycle}_{k}") for k, each in enumerate(carries)]
         (total,), (carry,) = values, carries
         return total, carry, cycle
