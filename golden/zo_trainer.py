@@ -98,6 +98,15 @@ class ZoTrainer:
         """Begin a job: the average of the loss differences is forgotten."""
         self._levels.begin()
 
+    @property
+    def average(self) -> int | None:
+        """The average of the loss differences of a job so far, if there is one, in 2^-6."""
+        return self._levels.average
+
+    @average.setter
+    def average(self, value: int | None) -> None:
+        self._levels.average = value
+
     def step(
         self,
         images: np.ndarray,

@@ -147,7 +147,7 @@ class Images:
             How many images to train on, drawn at random, and a third as many to test on; by default
             all.
         validation
-            How many of the images to train on are kept apart, drawn at random.
+            How many of the images to train on are kept apart, drawn at random: a sixth at most.
         """
         images, labels = (np.concatenate(k) for k in zip(split.pre, split.tune, strict=True))
         sets = [(images, labels), split.test]
@@ -163,7 +163,8 @@ class Images:
             return cls(split.name, found[0], found[1])
         (images, labels), test = found
         order = np.random.default_rng(2).permutation(len(labels))
-        apart, rest = order[:validation], order[validation:]
+        count = min(validation, len(labels) // 6)
+        apart, rest = order[:count], order[count:]
         return cls(split.name, (images[rest], labels[rest]), test, (images[apart], labels[apart]))
 
     @cached_property

@@ -81,7 +81,7 @@ def run_passes(
     epochs
         Epochs of each training: two passes of each image.
     validation
-        Images that are kept apart.
+        Images that are kept apart, 1..10,000; a sixth of them at most.
     seeds
         Trainings of each variant.
     magnitudes
@@ -95,6 +95,7 @@ def run_passes(
     """
     require_int("seeds", seeds, 1, 100)
     require_int("jobs", jobs, 1, 256)
+    require_int("validation", validation, 1, 10_000)
     for name in names:
         require_choice("a variant", name, VARIANTS)
     split = digits() if data is None else mnist(data)

@@ -53,12 +53,17 @@ INPUTS = {
     "i_parameters": "parameters", "i_schedule": "schedule", "i": "command", "i_samples": "samples"
 }  # fmt: skip
 #: Configurations: LeNet-5 for the boards, and networks for 8 x 8 pixels for quick simulations. That
-#: with a tail, whose last layer is trained by backpropagation, learns in few steps.
+#: with a tail, whose last layer is trained by backpropagation, learns in few steps. Those with rank
+#: 1 need the fewest passes.
 VARIANTS = {
     "lenet5": ZoTrainerConfig(),
     "digits": ZoTrainerConfig(network="lenet_digits", lanes=8, ways=2),
     "tiny": ZoTrainerConfig(network=TINY, lanes=8, ways=2),
     "tail": ZoTrainerConfig(network=TINY, lanes=8, ways=2, tail=1),
+    "lenet5-rank1": ZoTrainerConfig(batch=32, fraction=6, perturbation="rank1", levels=4),
+    "tiny-rank1": ZoTrainerConfig(
+        network=TINY, lanes=8, ways=2, batch=32, fraction=6, perturbation="rank1", levels=4
+    ),
 }
 #: The configuration of each board.
 BOARDS = {"ulx3s-85f": "lenet5"}

@@ -142,7 +142,8 @@ def demo_elasticzo_passes(
     method: Annotated[str, typer.Option(help="The method: full-zo, cls2, cls1.")] = "full-zo",
     epochs: Annotated[int, typer.Option(help="The number of passes over the images.")] = 5,
     validation: Annotated[
-        int, typer.Option(help="The number of images by which magnitudes are chosen.")
+        int,
+        typer.Option(help="The number of images that choose magnitudes, at most a sixth."),
     ] = 5_000,
     seeds: Annotated[int, typer.Option(help="The number of trainings of a variant.")] = 3,
     magnitude: Annotated[

@@ -23,6 +23,7 @@ from seedbed.sim.jobs.zo_job import Done, Job
 from seedbed.sim.verilog import cosim
 from seedbed.spec.checks import require_int
 from seedbed.spec.elasticzo import GRAIN, phases_of
+from seedbed.spec.step_levels import LEVELS
 from seedbed.spec.zo_trainer import ZoTrainerConfig
 
 __all__ = [
@@ -270,7 +271,8 @@ def _accesses(job: Job, done: Done) -> dict[str, Any]:
     Those of an update are of the rows that are trained by zeroth order.
     """
     steps, passes, rows = len(done.log), 2 * job.order.size, job.config.schedule.rows
-    updates = sum(entry.sign != 0 for entry in done.log)
+    none = LEVELS.index("none")
+    updates = sum(entry.sign != 0 and entry.level != none for entry in done.log)
 
     def both(counts: np.ndarray, of: int) -> list[float]:
         return [float(counts.min()) / of, float(counts.max()) / of]

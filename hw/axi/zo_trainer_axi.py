@@ -55,11 +55,15 @@ class ZoTrainerAxi(wiring.Component):
         sign and the fields of the phase in one byte each. The last beat is no batch's: it is 0, as
         no magnitude is.
 
+    Raises ``ValueError`` for a configuration with levels: the log's beat has no room for them.
+
     Latency: that of zo_trainer.
     Throughput: 1 sample at a time.
     """
 
     def __init__(self, config: ZoTrainerConfig):
+        if config.levels > 1:
+            raise ValueError(f"levels must be 1 with AXI ports, not {config.levels}")
         self.config = config
         word = 2 * octets(config.engine.word)
         label = label_shape(config).width

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.engine.activation_store import ActivationStore
@@ -13,6 +13,7 @@ from seedbed.hw.engine.parameter_loader import ParameterLoader, packet_layout
 from seedbed.hw.engine.parameter_memory import ParameterMemory
 from seedbed.hw.engine.pipeline_ports import (
     direct_members,
+    part_write_layout,
     row_address,
     store_address,
     word_write_layout,
@@ -45,6 +46,10 @@ class InferencePipeline(wiring.Component):
         priority first; all of them come before the steps.
     stage
         What is between the parameter memory and the multipliers; by default, it passes rows on.
+    addend
+        What adds to the array's sums, see
+        :class:`~seedbed.hw.zeroth_order.rank_one_sums.RankOneSums`; by default, nothing. With it,
+        ``part_write`` writes parts of rows.
     puts, fill
         Streams that write to the store, see :class:`~seedbed.hw.engine.store_writes.StoreWrites`.
 
@@ -85,6 +90,11 @@ class InferencePipeline(wiring.Component):
     word_write : In(struct)
         Only with ``config.dynamic``: ``write`` of a word, its ``row`` and ``pair``; the word comes
         as with ``load``.
+    part_write : In(struct)
+        Only with ``addend``: ``write`` of eight numbers, their ``row`` and ``part``; they come as
+        with ``load``.
+    beat : Out(struct)
+        Only with ``addend``: the row and step of the beat that the array takes 2 cycles later.
     shift, shifted, o_tap : Out
         Only with ``config.dynamic``, see :class:`~seedbed.hw.engine.dynamic_writer.DynamicWriter`.
     o : Out(stream of struct)
@@ -108,9 +118,10 @@ class InferencePipeline(wiring.Component):
         puts: Sequence[str] = ("i_put",),
         fill: bool = False,
         stage: wiring.Component | None = None,
+        addend: wiring.Component | None = None,
     ):
         self.config = config
-        self._stage = stage
+        self._stage, self._addend = stage, addend
         self._store_readers, self._row_readers = store_readers, row_readers
         self._puts, self._fill = puts, fill
         count = range(len(config.plan.steps) + 1)
@@ -129,6 +140,9 @@ class InferencePipeline(wiring.Component):
         }
         if config.dynamic:
             ports |= shift_members(config) | {"word_write": In(word_write_layout(config))}
+        if addend:
+            ports["part_write"] = In(part_write_layout(config))
+            ports["beat"] = Out(data.StructLayout(mark_layout(config)))
         ports |= direct_members(config)
         ports |= {name: In(stream.Signature(put_layout(config))) for name in puts}
         if fill:
@@ -142,7 +156,7 @@ class InferencePipeline(wiring.Component):
         config = self.config
         m.submodules.weight_stage = stage = self._stage or WeightStage(config)
         m.submodules.store = store = ActivationStore(config)
-        m.submodules.memory = memory = ParameterMemory(config)
+        m.submodules.memory = memory = ParameterMemory(config, parts=bool(self._addend))
         m.submodules.sequencer = sequencer = LayerSequencer(config)
         m.submodules.writer = outputs = writer(config)(config)
         m.submodules.mac = mac = mac_array.MacArray(config.mac)
@@ -151,10 +165,11 @@ class InferencePipeline(wiring.Component):
         self._write_rows(m, memory)
         marks = self._read(m, sequencer, store, memory, stage)
         self._multiply(m, marks, store, stage, mac)
+        sums = self._added(m, marks, store, mac) if self._addend else mac.o
         m.d.comb += [
-            outputs.i.payload.sums.eq(mac.o.payload.sums),
-            outputs.i.valid.eq(mac.o.valid),
-            mac.o.ready.eq(outputs.i.ready),
+            outputs.i.payload.sums.eq(sums.payload.sums),
+            outputs.i.valid.eq(sums.valid),
+            sums.ready.eq(outputs.i.ready),
             sequencer.retired.eq(mac.o.valid & mac.o.ready),
             sequencer.written.eq(outputs.written),
             self.saturated.eq(outputs.saturated),
@@ -167,6 +182,18 @@ class InferencePipeline(wiring.Component):
             wiring.connect(m, outputs.o_tap, wiring.flipped(self.o_tap))
         wiring.connect(m, outputs.o, wiring.flipped(self.o))
         return m
+
+    def _added(self, m, marks, store, mac):
+        """Return the array's sums with what is added to them."""
+        m.submodules.addend = addend = self._addend
+        m.d.comb += [
+            *(addend.mark[name].eq(marks[name]) for name, _ in addend.mark.shape()),
+            addend.activations.eq(store.lanes),
+            addend.i_sums.valid.eq(mac.o.valid),
+            addend.i_sums.payload.sums.eq(mac.o.payload.sums),
+            mac.o.ready.eq(addend.i_sums.ready),
+        ]
+        return addend.o_sums
 
     def _control(self, m, sequencer, writer):
         """Start the walks over the steps, and be busy until the last outputs are written."""
@@ -229,6 +256,14 @@ class InferencePipeline(wiring.Component):
                     memory.load_row.eq(self.word_write.row),
                     memory.pair.eq(self.word_write.pair),
                 ]
+        if self._addend:
+            with m.If(self.part_write.write):
+                m.d.comb += [
+                    memory.load.eq(1),
+                    memory.wide.eq(1),
+                    memory.load_row.eq(self.part_write.row),
+                    memory.pair.eq(self.part_write.part << 2),
+                ]
 
     def _read(self, m, sequencer, store, memory, stage):
         """Give the memories' addresses to their readers; return marks of the beat at the array."""
@@ -263,6 +298,9 @@ class InferencePipeline(wiring.Component):
             stage.i.eq(memory.o),
             *(stage.mark[name].eq(beats[-1 - stage.latency][name]) for name in mark_layout(config)),
         ]
+        if self._addend:
+            ahead = beats[-1 - self._addend.ahead]
+            m.d.comb += [self.beat[name].eq(ahead[name]) for name in mark_layout(config)]
         return beats[-1]
 
     def _multiply(self, m, marks, store, stage, mac):

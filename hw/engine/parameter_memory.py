@@ -38,6 +38,8 @@ class ParameterMemory(wiring.Component):
         Writes a row of a page.
     load, load_trainable, load_page, load_row, pair : In
         Writes the ``pair``-th two numbers of a row.
+    wide : In
+        Only with ``parts``: with ``load``, writes all four pairs of which ``pair`` is one.
     values : In
         A row, ``write_latency`` cycle after ``write``; or, ``load_latency`` cycles after a
         ``load``, two numbers in their places. Never both at once.
@@ -50,8 +52,8 @@ class ParameterMemory(wiring.Component):
     write_latency = 1
     load_latency = 2
 
-    def __init__(self, config: EngineConfig):
-        self.config = config
+    def __init__(self, config: EngineConfig, *, parts: bool = False):
+        self.config, self._parts = config, parts
         plan = config.plan
         count = plan.ways * plan.lanes
         self.width = config.mac.weight_width
@@ -74,6 +76,7 @@ class ParameterMemory(wiring.Component):
                 "pair": In(range(count // 2)),
                 "values": In(wide),
             }
+            | ({"wide": In(1)} if parts else {})
         )
         self.depth = self._pages() if config.pages else plan.frozen_rows
 
@@ -112,6 +115,7 @@ class ParameterMemory(wiring.Component):
             name: delayed(m, getattr(self, name), 1, name, reset=name == "load")
             for name in ("load", "load_trainable", "load_page", "load_row", "pair")
         }
+        wide = delayed(m, self.wide, 1, "wide") if self._parts else 0
         depth = (self.depth - 1).bit_length()
         read_row = Signal(depth)
         write_row = Signal(depth, reset_less=True)
@@ -137,7 +141,10 @@ class ParameterMemory(wiring.Component):
             lanes = slice(2 * k, 2 * k + 2)
             writes = Signal(name=f"writes_{k}")
             given = Signal(read.data.shape(), name=f"given_{k}", reset_less=True)
-            m.d.sync += writes.eq(self.write | (loads["load"] & (loads["pair"] == k)))
+            match = loads["pair"] == k
+            if self._parts:
+                match = (loads["pair"][2:] == k >> 2) & (wide | (loads["pair"][:2] == k & 3))
+            m.d.sync += writes.eq(self.write | (loads["load"] & match))
             m.d.comb += [
                 read.addr.eq(read_rows[k]),
                 write.addr.eq(write_row),

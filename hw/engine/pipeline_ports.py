@@ -7,7 +7,13 @@ from amaranth.lib.wiring import In, Out
 from seedbed.hw.engine.activation_store import ActivationStore
 from seedbed.spec.engine import EngineConfig
 
-__all__ = ["direct_members", "row_address", "store_address", "word_write_layout"]
+__all__ = [
+    "direct_members",
+    "part_write_layout",
+    "row_address",
+    "store_address",
+    "word_write_layout",
+]
 
 
 def store_address(config: EngineConfig) -> dict[str, ShapeLike]:
@@ -26,6 +32,13 @@ def word_write_layout(config: EngineConfig) -> data.StructLayout:
     """Return the layout of a write of two numbers of a row."""
     pair = range(config.plan.ways * config.plan.lanes // 2)
     fields = {"write": 1, "row": range(max(config.written_rows, 2)), "pair": pair}
+    return data.StructLayout(fields)
+
+
+def part_write_layout(config: EngineConfig) -> data.StructLayout:
+    """Return the layout of a write of eight numbers of a row."""
+    parts = range(max(config.plan.ways * config.plan.lanes // 8, 2))
+    fields = {"write": 1, "row": range(max(config.written_rows, 2)), "part": parts}
     return data.StructLayout(fields)
 
 

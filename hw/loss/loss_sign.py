@@ -25,9 +25,10 @@ def logits_layout(config: LossSignConfig) -> data.StructLayout:
     )
 
 
-def sign_layout() -> data.StructLayout:
+def sign_layout(config: LossSignConfig) -> data.StructLayout:
     """Return the layout of a beat at the port ``o``."""
-    return data.StructLayout({"sign": signed(2), "error": 1})
+    size = {"size": config.total_bits - 1} if config.levels > 1 else {}
+    return data.StructLayout({"sign": signed(2), "error": 1} | size)
 
 
 def classes_layout(config: LossSignConfig) -> data.StructLayout:
@@ -69,6 +70,8 @@ class LossSign(wiring.Component):
         signs, one per batch
         sign : sign of the loss difference: -1, 0 or 1
         error : 1: a sample of the batch does not count
+        size (unsigned) : magnitude of the loss difference, in 2^-F. The field exists only with four
+            ``levels``.
     o_classes : Out(stream of struct)
         classes, one per pass
         best : class with the largest logit. Of equal logits, that with the lowest index.
@@ -89,7 +92,7 @@ class LossSign(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(logits_layout(config))),
-                "o": Out(stream.Signature(sign_layout())),
+                "o": Out(stream.Signature(sign_layout(config))),
                 "o_classes": Out(stream.Signature(classes_layout(config))),
             }
         )
@@ -280,6 +283,9 @@ class LossSign(wiring.Component):
             beat.sign.eq(Cat(total_difference.any(), total_difference[-1])),
             beat.error.eq(error),
         ]
+        if config.levels > 1:
+            negative = total_difference[-1]
+            m.d.comb += beat.size.eq(Mux(negative, -total_difference, total_difference))
         with m.If(add & ~overflow):
             m.d.sync += total_difference.eq(total_difference + Mux(minus, -loss, loss))
         with m.If(sample_end):

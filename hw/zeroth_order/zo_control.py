@@ -41,6 +41,8 @@ class _Job:
         self.first_step = Signal(32)
         self.buffer_select = Signal()
         self.discard = Signal()
+        # The batch is the first one: only with levels.
+        self.fresh = Signal()
 
 
 class ZoControl(wiring.Component):
@@ -144,6 +146,8 @@ class ZoControl(wiring.Component):
                     job.discard.eq(0),
                     job.first_step.eq(self.steps),
                 ]
+                if self.config.levels > 1:
+                    m.d.sync += job.fresh.eq(1)
                 job.counter.begin(m, command)
                 m.d.comb += schedule.start.eq(1)
                 m.next = "BEGIN"
@@ -179,6 +183,8 @@ class ZoControl(wiring.Component):
             sample.payload.exponent.eq(job.command.exponent),
             sample.payload.buffer_select.eq(job.buffer_select),
         ]
+        if self.config.levels > 1:
+            m.d.comb += sample.payload.fresh.eq(job.fresh)
         with m.State("IMAGE"):
             m.d.comb += intake.enable.eq(1)
             with m.If(intake.length_error):
@@ -192,6 +198,8 @@ class ZoControl(wiring.Component):
                     job.buffer_select.eq(~job.buffer_select),
                     job.seed.eq(job.seed + counter.batch_ends),
                 ]
+                if self.config.levels > 1:
+                    m.d.sync += job.fresh.eq(job.fresh & ~counter.batch_ends)
                 m.next = "IMAGE"
                 with counter.step(m):
                     m.d.comb += schedule.next.eq(1)

@@ -8,9 +8,11 @@ from seedbed.hw.engine.output_queue import outputs_layout, shift_members
 from seedbed.hw.engine.sample_intake import label_shape
 from seedbed.hw.generators.perturbation_rows import Kind, command_layout
 from seedbed.hw.loss.loss_sign import LossSign
+from seedbed.hw.loss.step_levels import StepLevels
 from seedbed.hw.parts.fixed_requantize import saturate
 from seedbed.spec.fixed import Fixed
 from seedbed.spec.loss_sign import EXPONENT_BITS
+from seedbed.spec.step_levels import LEVELS, ONE
 from seedbed.spec.zo_trainer import ZoTrainerConfig
 
 __all__ = ["EXPONENT", "ZoSteps", "class_layout", "handover_layout", "log_layout"]
@@ -34,9 +36,12 @@ def handover_layout(config: ZoTrainerConfig) -> data.StructLayout:
     """Return the layout of a sample whose image is in the store.
 
     ``train``; ``first`` and ``last`` of its batch, the batch's ``seed`` and ``phase``; ``label``;
-    ``buffer_select``, and the ``exponent`` of all weights together.
+    ``buffer_select``, and the ``exponent`` of all weights together. With levels, ``fresh``: its
+    batch is the first one of a job.
     """
     marks = dict.fromkeys(("train", "first", "last", "buffer_select"), 1)
+    if config.levels > 1:
+        marks["fresh"] = 1
     phase = phase_layout(config)
     return data.StructLayout(
         marks | {"label": label_shape(config), "seed": 32, "phase": phase, "exponent": EXPONENT}
@@ -45,7 +50,8 @@ def handover_layout(config: ZoTrainerConfig) -> data.StructLayout:
 
 def log_layout(config: ZoTrainerConfig) -> data.StructLayout:
     """Return the layout of a step in the log: all that its update depends on."""
-    return data.StructLayout({"seed": 32, "phase": phase_layout(config), "sign": signed(2)})
+    level = {"level": range(len(LEVELS))} if config.levels > 1 else {}
+    return data.StructLayout({"seed": 32, "phase": phase_layout(config), "sign": signed(2)} | level)
 
 
 def class_layout(config: ZoTrainerConfig) -> data.StructLayout:
@@ -89,6 +95,8 @@ class ZoSteps(wiring.Component):
         The second of a sample's two passes runs.
     label, update_bits, exponent : Out
         Of the sample and its batch; that of the outputs before those that come.
+    level : Out
+        Of the batch's update; one step without levels.
     """
 
     def __init__(self, config: ZoTrainerConfig):
@@ -100,7 +108,9 @@ class ZoSteps(wiring.Component):
                 "i": In(stream.Signature(handover_layout(config))),
                 "o": Out(stream.Signature(class_layout(config))),
                 "o_log": Out(stream.Signature(log_layout(config))),
-                "o_command": Out(stream.Signature(command_layout(config.perturb))),
+                "o_command": Out(
+                    stream.Signature(command_layout(config.rank_one or config.perturb))
+                ),
                 "perturb": Out(1),
                 "subtract": Out(1),
                 "start": Out(1),
@@ -119,6 +129,7 @@ class ZoSteps(wiring.Component):
                 "label": Out(label_shape(config)),
                 "update_bits": Out(3),
                 "exponent": Out(signed(EXPONENT.width + 2)),
+                "level": Out(range(len(LEVELS)), init=ONE),
             }
             | shifts
         )
@@ -145,6 +156,7 @@ class ZoSteps(wiring.Component):
         ]
         if self.config.tail:
             m.d.comb += self.update_bits.eq(sample.phase.update_bits)
+        levels = self._levels(m, loss) if self.config.levels > 1 else None
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += self.i.ready.eq(1)
@@ -153,7 +165,7 @@ class ZoSteps(wiring.Component):
                     m.d.sync += sample.eq(self.i.payload)
                     m.next = "SEED"
             self._passes(m, sample, second, clear, draining)
-            self._update(m, loss, negative)
+            self._update(m, loss, negative, levels)
             found = loss.o_classes
             # The class of the first of two passes is dropped.
             dropped = sample.train & ~found.payload.minus
@@ -174,9 +186,28 @@ class ZoSteps(wiring.Component):
         with m.If(self.o_command.ready):
             m.next = then
 
-    def _update(self, m, loss, negative):
+    def _levels(self, m, loss):
+        """Find the level of a batch from the magnitude of its loss difference; return what does."""
+        size = loss.o.payload.size
+        m.submodules.levels = levels = StepLevels(len(size))
+        m.d.sync += levels.size.eq(size)
+        m.d.comb += [
+            levels.begin.eq(self.i.valid & self.i.ready & self.i.payload.fresh),
+            self.o_log.payload.level.eq(levels.level),
+        ]
+        with m.If(levels.take):
+            m.d.sync += self.level.eq(levels.level)
+        return levels
+
+    def _update(self, m, loss, negative, levels):
         """Log the sign, update the weights against it, and then the tail."""
         command, log = self.o_command, self.o_log
+        idle = log.payload.sign == 0
+        if levels is not None:
+            idle |= levels.level == LEVELS.index("none")
+            # The magnitude is registered before it is compared.
+            with m.State("LEVEL"), m.If(loss.o.valid):
+                m.next = "SIGN"
         with m.State("SIGN"):
             m.d.comb += [log.valid.eq(loss.o.valid), loss.o.ready.eq(log.ready)]
             with m.If(log.valid & log.ready):
@@ -184,8 +215,10 @@ class ZoSteps(wiring.Component):
                     self.steps.eq(self.steps + 1),
                     negative.eq(log.payload.sign > 0),
                 ]
+                if levels is not None:
+                    m.d.comb += levels.take.eq(1)
                 m.next = "RESTART"
-                with m.If(log.payload.sign == 0):
+                with m.If(idle):
                     m.next = "UPDATE"
         with m.State("RESTART"):
             self._command(m, Kind.RESTART, "RESTARTED")
@@ -235,7 +268,7 @@ class ZoSteps(wiring.Component):
                 with m.Elif(second):
                     m.next = "CLASS"
                     with m.If(sample.last):
-                        m.next = "SIGN"
+                        m.next = "LEVEL" if self.config.levels > 1 else "SIGN"
 
     def _loss(self, m, sample, second, clear):
         """Give the logits to the loss; return it, and what enables that."""

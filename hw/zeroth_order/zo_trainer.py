@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.engine.inference_pipeline import InferencePipeline
-from seedbed.hw.engine.layer_readouts import RowReadout
+from seedbed.hw.engine.layer_readouts import PartReadout, RowParts, RowReadout
 from seedbed.hw.engine.parameter_loader import take_packets, words_layout
 from seedbed.hw.engine.parameter_memory import ParameterMemory
 from seedbed.hw.engine.sample_intake import sample_layout
@@ -13,6 +13,8 @@ from seedbed.hw.parts.delay_line import delayed
 from seedbed.hw.parts.fixed_requantize import saturate
 from seedbed.hw.tail.train_tail import TrainTail
 from seedbed.hw.zeroth_order.perturb_stage import PerturbStage
+from seedbed.hw.zeroth_order.rank_one import connect_rank_one
+from seedbed.hw.zeroth_order.rank_one_sums import RankOneSums
 from seedbed.hw.zeroth_order.zero_order_update import ZeroOrderUpdate
 from seedbed.hw.zeroth_order.zo_control import ZoControl, job_layout, status_layout
 from seedbed.hw.zeroth_order.zo_schedule import entry_layout
@@ -78,6 +80,7 @@ class ZoTrainer(wiring.Component):
         phase_zeros : n of the batch
         phase_update_bits : update bits of the batch
         sign : sign of the loss difference: -1, 0, 1
+        level : 0 none, 1 half a step, 2 one step, 3 two steps. The field exists only with levels.
     o_parameters : Out(stream of struct)
         one packet per read job. It has rows as ``i_parameters`` takes them. Lanes without a weight
         have any number.
@@ -122,10 +125,13 @@ class ZoTrainer(wiring.Component):
         config = self.config
         m.submodules.control = control = ZoControl(config)
         m.submodules.steps = steps = ZoSteps(config)
+        rank_one = config.rank_one is not None
         # Not a submodule of this module: the pipeline has it.
-        stage = PerturbStage(config)
+        stage = RankOneSums(config) if rank_one else PerturbStage(config)
         m.submodules.pipeline = pipeline = InferencePipeline(
-            config.engine, row_readers=("readout_reads", "update_reads"), stage=stage
+            config.engine,
+            row_readers=("readout_reads", "update_reads"),
+            **{"addend" if rank_one else "stage": stage},
         )
         for name in ("i", "i_schedule", "i_samples"):
             wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(control, name))
@@ -134,7 +140,8 @@ class ZoTrainer(wiring.Component):
         wiring.connect(m, control.o_sample, steps.i)
         for name in ("o", "o_log"):
             wiring.connect(m, getattr(steps, name), wiring.flipped(getattr(self, name)))
-        wiring.connect(m, steps.o_command, stage.i_command)
+        if not rank_one:
+            wiring.connect(m, steps.o_command, stage.i_command)
         wiring.connect(m, pipeline.o, steps.i_logits)
         m.d.comb += [
             control.steps.eq(steps.steps),
@@ -148,11 +155,18 @@ class ZoTrainer(wiring.Component):
             stage.perturb.eq(steps.perturb),
             stage.subtract.eq(steps.subtract),
         ]
-        m.submodules.readout = readout = RowReadout(config.engine)
+        readout = (PartReadout if rank_one else RowReadout)(config.engine)
+        m.submodules.readout = readout
         # A reset must not make rows valid that are of two packets, or of both sides of an update.
         whole = Signal(reset_less=True)
+        if rank_one:
+            m.submodules.parts = RowParts(config.engine)
         self._parameters(m, control, pipeline, readout, whole)
-        self._update(m, steps, pipeline, stage, whole)
+        if rank_one:
+            connect_rank_one(m, config, steps, pipeline, stage, readout)
+        else:
+            self._update(m, steps, pipeline, stage)
+        self._whole(m, steps, whole)
         load, word = self._row_values(m, pipeline, stage)
         if config.tail:
             self._tail(m, control, steps, pipeline, readout, load, word)
@@ -169,13 +183,14 @@ class ZoTrainer(wiring.Component):
         m.d.comb += [
             load.eq(words.valid & words.ready),
             word.eq(words.payload.word),
-            pipeline.row_values.eq(stage.o),
         ]
+        if not self.config.rank_one:
+            m.d.comb += pipeline.row_values.eq(stage.o)
         with m.If(loaded):
             m.d.comb += [to.eq(value[k % 2]) for k, to in enumerate(pipeline.row_values)]
         return load, word
 
-    def _update(self, m, steps, pipeline, stage, whole):
+    def _update(self, m, steps, pipeline, stage):
         """Read rows, and write what the stage makes of them."""
         m.submodules.update = update = ZeroOrderUpdate(self.config)
         reads = pipeline.update_reads
@@ -188,6 +203,9 @@ class ZoTrainer(wiring.Component):
             pipeline.row_write.write.eq(update.write.valid),
             pipeline.row_write.row.eq(update.write.row),
         ]
+
+    def _whole(self, m, steps, whole):
+        """Hold that the rows are of one update."""
         with m.If(steps.update | steps.backpropagate):
             m.d.sync += whole.eq(0)
         # The last word is written as many cycles later.
@@ -235,7 +253,7 @@ class ZoTrainer(wiring.Component):
         m.d.comb += [
             readout.start.eq(control.read),
             control.reading.eq(readout.busy),
-            readout.given.eq(pipeline.rows),
+            readout.given.eq(m.submodules.parts.o if self.config.rank_one else pipeline.rows),
             pipeline.readout_reads.request.eq(readout.busy),
             pipeline.readout_reads.row.eq(readout.row),
         ]

@@ -104,7 +104,9 @@ def case(config: LossSignConfig, random: Random, *, batches: int = 12) -> Case:
                 }
                 phase.outputs["o_classes"].append(classes_layout(config).const(each).as_bits())
         each = {"sign": result.sign, "error": int(result.error)}
-        phase.outputs["o"].append(sign_layout().const(each).as_bits())
+        if config.levels > 1:
+            each["size"] = result.magnitude
+        phase.outputs["o"].append(sign_layout(config).const(each).as_bits())
 
     most = min(config.batch, 5)
     for _ in range(batches):

@@ -85,6 +85,8 @@ def log_payload(config: ZoTrainerConfig, entry: LogEntry) -> int:
     """Return a step in the log."""
     phase = _phase(config, entry.magnitude, entry.zeros, entry.update_bits)
     fields = {"seed": entry.seed, "phase": phase, "sign": entry.sign}
+    if config.levels > 1:
+        fields["level"] = entry.level
     return log_layout(config).const(fields).as_bits()
 
 
@@ -113,6 +115,7 @@ def training(
     steps = 0
     fields = {"samples": samples, "epochs": epochs, "batch": batch, "seed": seed}
     command = job(config, "train", **fields, exponent=model.exponent)
+    model.begin()
     for epoch in range(epochs):
         _, magnitude, zeros, bits = [entry for entry in schedule if entry[0] <= epoch][-1]
         for k in range(0, samples, batch):

@@ -148,9 +148,12 @@ class Job:
         steps = list(self.batches())
         places = [(number, k) for number, (which, _) in enumerate(steps) for k in range(len(which))]
         each, classes = len(steps) // epochs, []
+        model.begin()
         for number in range(epochs):
             found = epoch(number, partial(self._epoch, model, steps[number * each :][:each]))
             model.rows = found["rows"]
+            if config.levels > 1:
+                model.average = int(found["average"])
             classes.append(found["best"])
             log += [LogEntry(*entry) for entry in found["log"].tolist()]
 
@@ -178,7 +181,8 @@ class Job:
         found = [
             model.step(self.images[which], self.labels[which], **fields) for which, fields in steps
         ]
-        return {
+        average = {} if model.average is None else {"average": np.array(model.average)}
+        return average | {
             "best": np.concatenate([best for best, _ in found]),
             "log": np.array([astuple(entry) for _, entry in found]),
             "rows": model.rows,

@@ -4,6 +4,7 @@ from amaranth.hdl import Assert, Assume, Module, Signal
 from amaranth.hdl._ast import AnySeq
 
 from seedbed.hw.zeroth_order.zero_order_update import ZeroOrderUpdate
+from seedbed.sim.proofs import rank_one
 from seedbed.sim.proofs.bench import cover, free_inputs, past
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec.network import Layer, NetworkConfig
@@ -90,4 +91,5 @@ PROOFS = (
             ),
         ),
     ),
+    *rank_one.PROOFS,
 )

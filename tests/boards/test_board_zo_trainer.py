@@ -16,7 +16,9 @@ from seedbed.boards.registers import addresses
 from seedbed.boards.stream_job import StreamJob
 from seedbed.boards.top import identifier
 from seedbed.flow.jobs.data import digits
+from seedbed.flow.jobs.elasticzo_checkpoint import load
 from seedbed.flow.jobs.zo_trainer_rtl import draw
+from seedbed.golden.training_log import TrainingLog
 from seedbed.sim.payloads import unpack
 
 DESIGN = apps.find("zo_trainer", "digits")
@@ -59,6 +61,28 @@ def test_two_steps_from_the_command_line_and_their_log(board, called, tmp_path):
     again = ["replay-log", "mine.log", "mine-first.npz", "-o", "again.npz"]
     assert called(again, tmp_path)[:2] == (0, "again.npz: the weights after 2 steps\n")
     assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "mine-final.npz").read_bytes()
+
+
+def test_rank_1_with_levels_and_its_log(kept, tmp_path):
+    design = apps.find("zo_trainer", "tiny-rank1")
+    program = virtual.executable(design, "zo_trainer-tiny-rank1", build=Path(kept))
+    text, job = StringIO(), {"images": 24, "batch": 4, "epochs": 2, "held": 4}
+    with virtual.start(program) as board:
+        registers = addresses(design.REGISTERS)
+        with Device(board.port, registers, identifier=identifier(design), timeout=0.2) as device:
+            zo_trainer.run(
+                device, Console(file=text, width=200), design.config, **job, output=tmp_path / "m"
+            )
+    assert "12 steps and all weights are those of the model, bit for bit" in text.getvalue()
+    log = TrainingLog.parse((tmp_path / "m.log").read_text())
+    assert len({entry.level for entry in log.entries}) > 2
+    (weights, _), (final, _) = (load(tmp_path / f"m-{name}.npz") for name in ("first", "final"))
+    layers = [layer.name for layer in design.config.layers]
+    again = log.replay(
+        {name: weights[name] for name in layers},
+        {name: int(weights[f"{name}.exponent"]) for name in layers},
+    )
+    assert all((again[name] == final[name]).all() for name in layers)
 
 
 def test_a_quick_simulation_learns():

@@ -37,7 +37,7 @@ def test_latency_and_interval(classes, ways):
     ]
     phase = Phase(
         inputs={"i": passes[0] * 5 + passes[1]},
-        outputs={"o": [sign_layout().const({"sign": 0}).as_bits()], "o_classes": seen},
+        outputs={"o": [sign_layout(config).const({"sign": 0}).as_bits()], "o_classes": seen},
     )
     transfers = simulate(dut, Case(phases=[phase], quiet=True)).transfers
     ends = transfers["i"][2 * beats - 1 :: 2 * beats]

@@ -330,7 +330,7 @@ def of_loss_sign(config) -> Script:
         return loss_sign.case(config, Random(1), batches=1).phases
 
     beats = loss_sign.frame(config, [0] * config.classes, 0, 0, batch_last=True)
-    error = {"o": [sign_layout().const({"sign": 0, "error": 1}).as_bits()]}
+    error = {"o": [sign_layout(config).const({"sign": 0, "error": 1}).as_bits()]}
     return [
         Unfinished(stream="i", begun={"i": beats[:1]}, way_out=[{"i": beats[-1:]}, {"i": beats}],
                    answer=error),

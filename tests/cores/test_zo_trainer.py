@@ -57,6 +57,7 @@ ONE = NetworkConfig(
 )
 STRIDED = strided(1, 3, 4, 3)
 SMALL = ZoTrainerConfig(network="tiny", lanes=8, ways=2, batch=8)
+RANK_1 = replace(SMALL, perturbation="rank1", levels=4, fraction=6)
 CONFIGS = [
     SMALL,
     ZoTrainerConfig(network="tiny", lanes=16, ways=4, magnitude_bits=3, fraction=0, batch=2),
@@ -66,7 +67,18 @@ CONFIGS = [
     ZoTrainerConfig(network="tiny", tail=2, lanes=8, ways=2, batch=8),
     ZoTrainerConfig(network="tiny", tail=1, lanes=16, ways=4, magnitude_bits=3, batch=2),
     ZoTrainerConfig(network=STRIDED, tail=1, lanes=8, ways=2, batch=2),
-]
+    RANK_1,
+    ZoTrainerConfig(
+        network="tiny", lanes=16, ways=4, magnitude_bits=6, fraction=8, batch=2,
+        perturbation="rank1",
+    ),
+    ZoTrainerConfig(
+        network=THREE, lanes=16, ways=1, batch=2, perturbation="rank1", levels=4, fraction=6
+    ),
+    ZoTrainerConfig(
+        network=STRIDED, tail=1, lanes=8, ways=2, batch=2, perturbation="rank1", levels=4
+    ),
+]  # fmt: skip
 SCHEDULE = [(0, 3, 4, 5)]
 
 
@@ -103,6 +115,24 @@ def test_a_sample_takes_two_passes_and_little_more():
     one = cycles(SMALL.engine, *SMALL.engine.plan.base)
     back = rewind(SMALL.perturb) + 1
     assert 2 * one < (last - first) / 2 <= 2 * (one + back) + 60
+
+
+def test_a_job_begins_with_one_step_whatever_came_before():
+    """The average is of the job: each job's first step is a whole one, and later ones differ."""
+    rng, model, loaded = session(RANK_1)
+    phases, levels = [], []
+    for _ in range(2):
+        begun = len(phases)
+        phases += training(model, rng, samples=6, batch=1, schedule=SCHEDULE)
+        log = [
+            log_layout(RANK_1).from_bits(payload)
+            for phase in phases[begun:]
+            for payload in phase.outputs.get("o_log", ())
+        ]
+        levels.append([entry.level for entry in log])
+    assert [each[0] for each in levels] == [2, 2]
+    assert len({level for each in levels for level in each}) > 2
+    simulate(ZoTrainer(RANK_1), Case(phases=loaded + phases + [read_out(model)], quiet=True))
 
 
 def test_outputs_come_in_the_order_of_the_page():
@@ -244,7 +274,7 @@ def test_a_reset_in_the_middle(after):
     bench.run(process)
 
 
-@pytest.mark.parametrize("config", [SMALL, CONFIGS[4]], ids=["full-zo", "cls2"])
+@pytest.mark.parametrize("config", [SMALL, CONFIGS[4], RANK_1], ids=["full-zo", "cls2", "rank-1"])
 def test_weights_after_a_reset_are_of_one_side_of_an_update_or_are_refused(config):
     random = Random(3)
     rng, model, loaded = session(config)
@@ -369,6 +399,9 @@ def logged(config, payload):
         ({"batch": 0}, r"batch must be in 1\.\.4096, not 0"),
         ({"magnitude_bits": 7}, r"magnitude_bits must be in 1\.\.6, not 7"),
         ({"fraction": 9}, r"fraction must be in 0\.\.8, not 9"),
+        ({"perturbation": "rank2"}, r"perturbation must be one of full, rank1, not 'rank2'"),
+        ({"levels": 2, "perturbation": "rank1"}, r"levels must be 1 or 4, not 2"),
+        ({"levels": 4}, r"levels must be 1 with perturbation 'full', not 4"),
         ({"lanes": 12}, r"lanes must be a power of two, not 12"),
         ({"tail": 3}, r"tail must be in 0\.\.2, not 3"),
         ({"network": THREE, "tail": 2}, r"c is trained by backpropagation: it must be dense"),

@@ -160,6 +160,7 @@ COMMANDS = [
     ("demo sparse", "report"),
     ("demo elasticzo", "report"),
     ("demo elasticzo-choices", "report"),
+    ("demo elasticzo-passes", "report"),
     ("demo instantft", "report"),
     ("demo instantft --rtl", "report"),
     ("export --core lfsr", "compress"),

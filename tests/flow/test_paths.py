@@ -59,7 +59,7 @@ READS = {
     **{
         (f"demo {name}", "data"): ["demo", name, "--data", "bad"]
         for name in ("instantft", "personalise-mlp", "sparse", "elasticzo", "elasticzo-choices",
-                     "zo", "seedlm")
+                     "elasticzo-passes", "zo", "seedlm")
     },
 }  # fmt: skip
 
@@ -90,7 +90,7 @@ OTHERS = {
         "board sim", "board build", "board report", "board load", "tour", "tune",
         *(f"demo {demo}" for demo in ("instantft", "lm", "llm", "formats", "personalise",
                                       "personalise-mlp", "sparse", "elasticzo", "elasticzo-choices",
-                                      "zo", "seedlm")),
+                                      "elasticzo-passes", "zo", "seedlm")),
     )),
     ("report", "docs"), ("demo lm", "keep"), ("tour", "picture"), ("drivers", "output"),
     ("board report-run", "output"),

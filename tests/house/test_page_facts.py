@@ -66,7 +66,7 @@ def batch(plus, minus, labels, classes, sign, errors=(0, 0)):
     return Phase(
         inputs={"i": sent},
         outputs={
-            "o": [sign_layout().const({"sign": sign, "error": any(errors)}).as_bits()],
+            "o": [sign_layout(SIGN).const({"sign": sign, "error": any(errors)}).as_bits()],
             "o_classes": [
                 classes_layout(SIGN).const({"best": b, "minus": m, "error": e}).as_bits()
                 for b, m, e in shown

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from seedbed.flow.jobs.data import digits
-from seedbed.studies import elasticzo_choices, elasticzo_job
+from seedbed.studies import elasticzo_choices, elasticzo_job, elasticzo_passes
 from seedbed.studies.elasticzo import run_elasticzo
 from seedbed.studies.elasticzo_choices import run_choices
 from seedbed.studies.elasticzo_job import Images, Settings, Task
+from seedbed.studies.elasticzo_passes import run_passes
 
 SETTINGS = Settings(method="cls1", epochs=3, batch=128)
 #: Enough steps to learn.
@@ -187,6 +188,37 @@ def test_choices_are_trained(tmp_path, monkeypatch):
     assert [row["changes"] for row in found["rows"]] == [{"in_place": True}, {"fraction": 0}]
     assert all(len(row["accuracy"]) == 2 for row in found["rows"])
     assert json.loads((tmp_path / "elasticzo-choices.json").read_text()) == found
+
+
+def test_variants_have_equal_passes_and_go_on(tmp_path, monkeypatch):
+    """The average of the differences is in a checkpoint: the same numbers as without a stop."""
+    names = ("batch 32, levels", "all, 6 bits")
+    options = {"names": names, "epochs": 2, "seeds": 2, "magnitudes": (7, 15), "console": None}
+    whole = run_passes(None, tmp_path / "whole", **options)
+    assert whole["passes"] == 2 * 2 * whole["images"]
+    assert [row["name"] for row in whole["rows"]] == [*names]
+    for row in whole["rows"]:
+        scores = row["validation"]
+        assert scores[str(row["magnitude"])] == max(scores.values())
+        assert len(row["accuracy"]) == 2
+    epoch, done = Task._epoch, []
+
+    def interrupted(task, trainer, job, number, now):
+        done.append(number)
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        return epoch(task, trainer, job, number, now)
+
+    monkeypatch.setattr(Task, "_epoch", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_passes(None, tmp_path / "parts", **options)
+    assert run_passes(None, tmp_path / "parts", **options) == whole
+    assert json.loads((tmp_path / "parts/elasticzo-passes.json").read_text()) == whole
+
+
+def test_every_variant_is_a_configuration():
+    for name in elasticzo_passes.VARIANTS:
+        elasticzo_passes._settings(name, Settings()).config("lenet5_padded")
 
 
 def test_every_choice_is_a_configuration():
