@@ -93,6 +93,14 @@ OPTIONAL: dict[str, Tool] = {
     ),
     "IVERILOG": Tool(names=("iverilog",), remedy="apt-get install iverilog", option="-V"),
     "VVP": Tool(names=("vvp",), remedy="apt-get install iverilog", option="-V"),
+    "OPENSTA": Tool(
+        names=("sta",), remedy="apt-get install opensta qflow-tech-osu018", option="-version"
+    ),
+    # A library; its package of programs says whether it is installed.
+    "TESTU01": Tool(
+        names=("testu01-tcode",),
+        remedy="apt-get install libtestu01-0-dev testu01-bin, from Debian's component non-free,",
+    ),
     "PEAKRDL": Tool(names=("peakrdl",), remedy="pip install 'seedbed[registers]'"),
 }
 
@@ -318,6 +326,9 @@ def version(name: str) -> str:
     if name == "GOWIN_PACK":
         find(name)
         return f"apycula {metadata.version('apycula')}"
+    if name == "TESTU01":
+        find(name)
+        return "TestU01"
     if name == "DIEHARDER":
         # It has no option for the version, which is above its list of tests.
         found = re.search(r"dieharder version \S+", run(name, "-l"))

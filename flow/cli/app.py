@@ -24,6 +24,7 @@ from seedbed.flow.cli.elasticzo import (
     demo_elasticzo_passes,
     replay_log,
 )
+from seedbed.flow.cli.energy import energy_of
 from seedbed.flow.cli.export import export
 from seedbed.flow.cli.formats import demo_formats
 from seedbed.flow.cli.import_model import import_model
@@ -36,6 +37,7 @@ from seedbed.flow.cli.project import fusesoc, ipxact, paper_tables, project
 from seedbed.flow.cli.sentences import demo_sentences
 from seedbed.flow.cli.sparse import demo_sparse
 from seedbed.flow.cli.synth import constrain, synthesize
+from seedbed.flow.cli.testu01 import run_battery
 from seedbed.flow.cli.trellis import app as trellis_app
 from seedbed.flow.cores import registry, settings
 from seedbed.flow.cores.registry import CORES, WRAPPERS
@@ -333,6 +335,8 @@ def cocotb(
 
 app.command("synth")(synthesize)
 app.command()(constrain)
+app.command("energy")(energy_of)
+app.command("testu01")(run_battery)
 app.command()(project)
 app.command()(fusesoc)
 app.command()(ipxact)

@@ -25,7 +25,7 @@ from seedbed.sim import child, tools
 from seedbed.spec import LfsrConfig, LutoptConfig, UrngConfig
 from seedbed.spec.checks import require_int
 
-__all__ = ["LENGTH", "Line", "figures", "lines", "require_words", "write_words"]
+__all__ = ["LENGTH", "Line", "figures", "lines", "reference", "require_words", "write_words"]
 
 #: Bytes of a file: nearly the whole period of 31 lanes of 14 bits, 27.55 million bytes.
 LENGTH = 27_000_000
@@ -85,21 +85,23 @@ def require_words(core: str) -> None:
         )
 
 
-def write_words(core: str, config: Any, count: int, folder: Path) -> Path:
+def write_words(core: str, config: Any, count: int, folder: Path, *, lanes: int = 0) -> Path:
     """Write the first ``count`` bytes of a core's words to a file of ``folder``; return its path.
 
-    Each word has ``width`` bits, the least significant first; lanes and beats are packed without
-    gaps. Raises ``ValueError`` for a core that is not in ``WORDS``, and a count that is not in
-    1,000 .. 2^32 bytes.
+    Each word has ``width`` bits, the least significant first; the first ``lanes`` of a beat, or all
+    of them where it is 0, and beats are packed without gaps. Raises ``ValueError`` for a core that
+    is not in ``WORDS``, and a count that is not in 1,000 .. 2^32 bytes.
     """
     require_words(core)
     require_int("bytes", count, 1000, 1 << 32)
-    path = folder / f"{core}-{sha256(repr((config, count)).encode()).hexdigest()[:12]}.raw"
+    key = repr((config, count, lanes) if lanes else (config, count))
+    path = folder / f"{core}-{sha256(key.encode()).hexdigest()[:12]}.raw"
     folder.mkdir(parents=True, exist_ok=True)
     remaining = count
     with path.open("wb") as file:
         for beats in WORDS[core](config):
-            octets = beats.astype("<u4").reshape(-1, 1).view(np.uint8)
+            words = beats.reshape(len(beats), -1)[:, : lanes or None]
+            octets = words.astype("<u4").reshape(-1, 1).view(np.uint8)
             bits = np.unpackbits(octets, axis=1, count=config.width, bitorder="little")
             packed = np.packbits(bits, bitorder="little")[:remaining]
             file.write(packed.tobytes())
@@ -109,7 +111,8 @@ def write_words(core: str, config: Any, count: int, folder: Path) -> Path:
     raise AssertionError("words have no end")
 
 
-def _reference(count: int, folder: Path) -> Path:
+def reference(count: int, folder: Path) -> Path:
+    """Write ``count`` bytes of PCG64 to a file of ``folder``; return its path."""
     path = folder / f"pcg64-{count}.raw"
     folder.mkdir(parents=True, exist_ok=True)
     path.write_bytes(np.random.Generator(np.random.PCG64(1)).bytes(count))
@@ -159,7 +162,7 @@ def figures(core: str, config: Any, build: Path, count: int = LENGTH) -> dict[st
     """
     folder = build / "statistics"
     found = lines(write_words(core, config, count, folder), build)
-    reference = lines(_reference(count, folder), build)
+    compared = lines(reference(count, folder), build)
     failed = Counter(line.name for line in found if line.verdict == "FAILED")
     names = (f"{name} ({times})" if times > 1 else name for name, times in failed.items())
     lanes = getattr(config, "tile", 0) or getattr(config, "lanes", 1)
@@ -170,6 +173,6 @@ def figures(core: str, config: Any, build: Path, count: int = LENGTH) -> dict[st
         "tests": len(found),
         "failed": failed.total(),
         "weak": sum(line.verdict == "WEAK" for line in found),
-        "reference_failed": sum(line.verdict == "FAILED" for line in reference),
+        "reference_failed": sum(line.verdict == "FAILED" for line in compared),
         "failing": ", ".join(names) or "none",
     }

@@ -73,8 +73,13 @@ def _resources(rows: list[dict[str, Any]], stem: str) -> str:
     return _tables(own, chosen)
 
 
+def _energy(rows: list[dict[str, Any]], stem: str) -> str:
+    return _tables(rows, {"Energy"})
+
+
 def _tests(rows: list[dict[str, Any]], stem: str) -> str:
-    return _tables([row for row in rows if row["core"] == stem], {"Statistical tests"})
+    own = [row for row in rows if row["core"] == stem]
+    return _tables(own, {"Statistical tests", "SmallCrush"})
 
 
 def _compression(rows: list[dict[str, Any]], stem: str) -> str:
@@ -158,6 +163,7 @@ BLOCKS: dict[str, Callable[[list[dict[str, Any]], str], str]] = {
     "status": _status,
     "resources": _resources,
     "tests": _tests,
+    "energy": _energy,
     "compression": _compression,
     "jobs": _jobs,
     "checks": _checks,

@@ -14,6 +14,8 @@ __all__ = ["FOLDER", "is_stale", "load", "merged", "outdated", "save"]
 
 #: Where the figures are, below the folder of the project.
 FOLDER = Path("docs/figures")
+#: Kinds whose rows are a table of all cores, in a file of its own.
+TABLES = ("energy", "testu01")
 
 
 def load(root: Path) -> list[Row]:
@@ -33,10 +35,12 @@ def merged(old: Iterable[Row], new: Iterable[Row]) -> list[Row]:
 
 
 def save(root: Path, rows: Iterable[Row]) -> list[Path]:
-    """Write the rows to ``root``, a file a core; return the paths."""
+    """Write the rows to ``root``, a file a core or a table; return the paths."""
     files: dict[str, list[Row]] = {}
     for row in rows:
-        files.setdefault(row.core.replace(" ", "_"), []).append(row)
+        # Tables that compare cores have one file each.
+        name = row.kind if row.kind in TABLES else row.core
+        files.setdefault(name.replace(" ", "_"), []).append(row)
     return [
         write_atomic(
             root / FOLDER / f"{name}.json",

@@ -11,9 +11,9 @@ from typing import Any
 
 from seedbed.flow.cores import registry
 from seedbed.flow.emit import netlist, verilog
-from seedbed.flow.fpga import activity, place, synth
+from seedbed.flow.fpga import activity, energy, place, synth
 from seedbed.flow.jobs import gemv_cycles
-from seedbed.flow.report import dieharder, model_figures
+from seedbed.flow.report import dieharder, model_figures, testu01
 from seedbed.flow.report.row import Row, command
 from seedbed.flow.run.cache import code, memo
 from seedbed.sim import prove, tools
@@ -28,8 +28,8 @@ __all__ = ["ELABORATED", "KINDS", "Job", "Kind", "elaborated", "in_cocotb", "pla
 
 #: Kinds whose figures are of the elaborated design, and change with it alone.
 ELABORATED = (
-    "simulation", "cocotb", "synthesis", "place", "place_ready", "place_free", "activity", "cycles",
-    "job", "mutation",
+    "simulation", "cocotb", "synthesis", "place", "place_ready", "place_free", "activity", "energy",
+    "cycles", "job", "mutation",
 )  # fmt: skip
 #: Seed of the testbenches' stimulus and stalls.
 BENCH_SEED = 1
@@ -243,6 +243,13 @@ def _activity(job: Job) -> Row:
     return _measured(job, figures, tools=found["tools"])
 
 
+def _energy(job: Job) -> Row:
+    found = energy.energy(registry.find(job.core), job.params, build=job.build)
+    names = ("cells", "area_um2", "memory_bits", "path_ns", "clock_mhz", "power_mw", "cycles")
+    figures = {name: found[name] for name in (*names, "beats", "numbers", "beat_pj", "number_pj")}
+    return _row(job, "energy", figures, seeds=[energy.SEED], tools=found["tools"])
+
+
 def _compression_error(config: SeedlmDecompressConfig) -> dict[str, Any]:
     # It imports numba, which other commands do not load.
     from seedbed.flow.compress import figures
@@ -336,6 +343,12 @@ def _dieharder(job: Job) -> Row:
     return _row(job, "statistics", figures, tools=versions)
 
 
+def _testu01(job: Job) -> Row:
+    config = registry.find(job.core).configure(job.params)
+    figures = testu01.figures(job.core, config, job.build)
+    return _row(job, "testu01", figures, tools={"numpy": version("numpy")})
+
+
 @dataclass(frozen=True)
 class Kind:
     """One kind of measurement: the function that makes its row, and dependencies of its figures.
@@ -362,6 +375,7 @@ KINDS: dict[str, Kind] = {
     "place_ready": Kind(_place_ready, _PLACED),
     "place_free": Kind(_place_free, _PLACED),
     "activity": Kind(_activity, ("seedbed.flow.fpga.activity", _EMITTED)),
+    "energy": Kind(_energy, ("seedbed.flow.fpga.energy", _EMITTED), tool="OPENSTA"),
     "statistics": Kind(_statistics, _MODEL),
     "speed": Kind(_speed, _MODEL, ("numba",)),
     "proof": Kind(_proof, ("seedbed.sim.prove", "seedbed.sim.proofs.{core}")),
@@ -369,4 +383,5 @@ KINDS: dict[str, Kind] = {
     "job": Kind(_job, ("seedbed.flow.jobs.{core}_rtl",)),
     "mutation": Kind(_mutation, ("seedbed.sim.verilog.mutate",)),
     "dieharder": Kind(_dieharder, ("seedbed.flow.report.dieharder",), tool="DIEHARDER"),
+    "testu01": Kind(_testu01, ("seedbed.flow.report.testu01",), tool="TESTU01"),
 }

@@ -81,6 +81,9 @@ UNITS: dict[str, str] = {
     # Lines of dieharder's table: all, failed, weak; failed by PCG64 with as many bytes
     **{name: "lines" for name in ("tests", "failed", "weak", "reference_failed")},
     "failing": "",
+    # Failed statistics of TestU01's SmallCrush: of all lanes, of one, and of two that alternate
+    **{f"{stream}_failed": "statistics" for stream in ("beat", "lane", "pair")},
+    **{f"{stream}_failing": "" for stream in ("beat", "lane", "pair")},
     "bytes": "bytes",
     "period_bytes": "bytes",
     # Exponents of the table of scales
@@ -95,6 +98,13 @@ UNITS: dict[str, str] = {
     # Switching activity
     "toggles": "toggles",
     "toggles_per_number": "toggles/number",
+    # Energy in cells of a 180 nm library: area, memories that are left out, power, and its parts
+    "area_um2": "um2",
+    "memory_bits": "bits",
+    "path_ns": "ns",
+    "power_mw": "mW",
+    "beat_pj": "pJ/beat",
+    "number_pj": "pJ/number",
     # Speed of the golden model
     "numbers": "numbers",
     "seconds": "s",
@@ -142,9 +152,9 @@ class Row:
     kind
         ``synthesis``, ``place``, ``place_ready`` (ready driven by a LUT), ``place_free`` (without a
         floorplan), ``ratio``, ``simulation``, ``cocotb``, ``cycles``, ``job``, ``proof``,
-        ``mutation``, ``statistics``, ``dieharder``, ``activity``, ``speed``, ``demo``, ``sweep``,
-        ``weights``, ``formats``, ``check`` (what tests have compared) or ``bitstream`` (of an
-        application, for the board ``config``).
+        ``mutation``, ``statistics``, ``dieharder``, ``testu01``, ``activity``, ``energy``,
+        ``speed``, ``demo``, ``sweep``, ``weights``, ``formats``, ``check`` (what tests have
+        compared) or ``bitstream`` (of an application, for the board ``config``).
     figures
         Values by name (a key of :data:`UNITS`): numbers, text or lists of numbers.
     command

@@ -5,6 +5,7 @@ from functools import partial
 from types import MappingProxyType
 
 from seedbed.flow.report import aims, tables
+from seedbed.flow.report.energy_table import energy_table
 from seedbed.flow.report.table import JsonRow, Table, from_rows
 
 __all__ = ["SECTIONS", "sections"]
@@ -115,6 +116,15 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
         of_kind("dieharder"),
     ),
     (
+        "SmallCrush",
+        "TestU01's SmallCrush on the core's words, packed without gaps: of all lanes, of one lane, "
+        "and of two that alternate. At the end of the file, it starts again. Failed: a p-value "
+        "nearer to 0 or 1 than 1e-10. Causes: 'repeats', where as many words of numpy's PCG64 "
+        "fail, too, or the generator's period is shorter than the file; 'linear', a test of linear "
+        "dependence over GF(2); 'overlap', words of which each has bits of the word before it.",
+        of_kind("testu01"),
+    ),
+    (
         "Scaling exponents",
         "Contents of the scale table over all states.",
         of_kind("statistics", figure="exponents"),
@@ -191,6 +201,14 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
         "Jobs that the drivers in C have run, on the emitted Verilog and on virtual boards, also "
         "with errors on the line. All outputs are those of the models.",
         of_kind("check", figure="jobs"),
+    ),
+    (
+        "Energy",
+        "In cells of the 180 nm library osu018 at 100 MHz, with the toggles of every net in the "
+        "core's own test case, and without its memories. 'Less than TreeGRNG' compares a beat with "
+        "1,024 numbers of the baseline, which PeZO repeats its numbers to. The paper's figure is "
+        "from its watts of an FPGA, in Table 6.",
+        energy_table,
     ),
     ("Switching activity", "Net toggles in the simulated, mapped netlist.", of_kind("activity")),
     (

@@ -1,6 +1,6 @@
 """Perturbation stream: a seed in, the numbers k eps z out."""
 
-from amaranth.hdl import Cat, Module, Mux, Shape, Signal, signed
+from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -38,6 +38,13 @@ def beat_layout(config: PerturbationConfig) -> data.StructLayout:
             "last": 1,
         }
     )
+
+
+def _increased(eps, above):
+    """Return eps + ``above``, without a carry chain where the table's exponents need one bit."""
+    if len(Value.cast(above)) > 1:
+        return eps + above
+    return Cat(bit ^ (above & eps[:k].all()) for k, bit in enumerate([*eps, eps[-1]])).as_signed()
 
 
 class Perturbation(wiring.Component):
@@ -127,33 +134,28 @@ class Perturbation(wiring.Component):
             m.d.sync += busy.eq(0)
         sources = {"urng": self._from_array, "pool": self._from_pool, "lutopt": self._from_lutopt}
         source = sources[self.config.source]
-        m.d.comb += self.o.payload.exponent.eq(source(m, busy, start) + eps)
+        m.d.comb += self.o.payload.exponent.eq(_increased(eps, source(m, busy, start)))
         return m
 
     def _countdown(self, m, start, step):
         """Count d down by n per step; return the current beat's count and whether it is the last.
 
-        The register holds the complement of the remaining count: -1 between perturbations; d and
-        -n are subtracted from it. One operand is the register itself, so that adder and
-        multiplexer share their LUTs. ``last`` is computed one beat early, in parallel with the
-        subtraction, and registered.
+        The register holds n less the numbers that remain: ``last`` is its sign. Between
+        perturbations nothing remains; d and -n are subtracted. One operand is the register itself,
+        so that adder and multiplexer share their LUTs.
         """
         lanes = self.config.lanes
-        spent = Signal(self.config.count_width, init=-1)
-        remaining = Signal.like(spent)
+        excess = Signal(range(lanes + 1 - 2**self.config.count_width, lanes + 1), init=lanes)
         count = Signal(self.o.payload.count.shape())
         last = Signal()
         m.d.comb += [
-            remaining.eq(~spent),
-            count.eq(Mux(last, remaining, lanes)),
+            last.eq(excess >= 0),
+            count.eq(Mux(last, (lanes - excess)[: len(count)], lanes)),
         ]
         with m.If(start | step):
-            m.d.sync += [
-                spent.eq(spent - Mux(start, self.i.payload.numbers, -lanes)),
-                last.eq(Mux(start, self.i.payload.numbers < lanes + 1, remaining < 2 * lanes + 1)),
-            ]
+            m.d.sync += excess.eq(excess - Mux(start, self.i.payload.numbers, -lanes))
         with m.If(step & last):
-            m.d.sync += spent.eq(-1)
+            m.d.sync += excess.eq(lanes)
         return count, last
 
     def _from_array(self, m, busy, start):

@@ -59,17 +59,12 @@ def length(dut: Perturbation) -> Module:
             ]
         ended = ended | (valid & beat.last)
         remaining = Mux(valid, remaining - beat.count, remaining)[: config.count_width]
-    spent, last = inside["spent"], inside["last"]
+    excess = inside["excess"]
     if config.source == "pool":
         m.d.comb += Assert(inside["requesting"] == (busy & ~ended))
-        with m.If(inside["requesting"]):
-            m.d.comb += [Assert(~spent == remaining), Assert(last == (remaining <= lanes))]
-        with m.Else():
-            m.d.comb += Assert(spent.all())
+        m.d.comb += Assert(excess == lanes - Mux(inside["requesting"], remaining, 0))
     else:
-        m.d.comb += Assert(spent == Mux(busy, ~remaining_total, -1)[: config.count_width])
-        with m.If(busy):
-            m.d.comb += Assert(last == (remaining_total <= lanes))
+        m.d.comb += Assert(excess == lanes - Mux(busy, remaining_total, 0))
     fired = past(m, transfer(dut.o))
     shown = transfer(dut.o) & dut.o.payload.last
     cover(m, fired & shown & (dut.o.payload.count == 1), shown & (dut.o.payload.count == 0))
@@ -191,9 +186,9 @@ COMMAND_RUNS = Mutant(
     "start.eq(self.i.valid)",
 )
 ONE_SHORT = Mutant(
-    "last comes with n + 1 numbers left", "remaining < 2 * lanes + 1", "remaining < 2 * lanes + 2"
+    "last comes with n + 1 numbers left", "last.eq(excess >= 0)", "last.eq(excess >= -1)"
 )
-ONE_MORE = Mutant("last comes one beat late", "remaining < 2 * lanes + 1", "remaining < 2 * lanes")
+ONE_MORE = Mutant("last comes one beat late", "last.eq(excess >= 0)", "last.eq(excess >= 1)")
 REQUESTS_ON = Mutant(
     "requests continue after the last beat", "requesting.eq(~last)", "requesting.eq(1)"
 )

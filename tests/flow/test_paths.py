@@ -33,7 +33,9 @@ READS = {
     ("constrain", "netlist"): ["constrain", "bad", "--instance", "a.b", "-o", "out"],
     **{
         (name, "config_"): [name, "lfsr", "--config", "bad"]
-        for name in ("verilog", "ports", "testbench", "sim", "cocotb", "statistics")
+        for name in (
+            "verilog", "ports", "testbench", "sim", "cocotb", "statistics", "energy", "testu01",
+        )
     },
     ("synth", "config_"): ["synth", "lfsr", "--target", "xcup", "--config", "bad"],
     ("export", "config_"): ["export", "--core", "lfsr", "--config", "bad"],

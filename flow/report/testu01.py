@@ -1,0 +1,200 @@
+"""Statistical tests of a core's words with TestU01, an optional library.
+
+A runner in C reads a file of words, and starts again at its beginning if a test needs more. A test
+is one process, and its result is cached: a battery that was stopped goes on where it was.
+"""
+
+import os
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from hashlib import file_digest, sha256
+from os import cpu_count
+from pathlib import Path
+from typing import Any
+
+from seedbed.flow.report import dieharder
+from seedbed.flow.run.cache import memo
+from seedbed.sim import child, tools
+from seedbed.spec.checks import require_choice
+
+__all__ = [
+    "BATTERIES",
+    "LENGTH",
+    "STREAMS",
+    "Line",
+    "failures",
+    "figures",
+    "lines",
+    "require",
+    "runner",
+]
+
+#: Bytes of a file.
+LENGTH = 1 << 26
+#: Tests of each battery.
+BATTERIES = {"smallcrush": 10, "crush": 96, "bigcrush": 106}
+#: Lanes of each stream: all of a beat, one, and two that alternate.
+STREAMS = {"beat": 0, "lane": 1, "pair": 2}
+#: A p-value that is nearer to 0 or 1 is a failure, or is weak: TestU01's limits.
+FAILED, WEAK = 1e-10, 1e-3
+
+_RUNNER = """\
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <testu01/bbattery.h>
+#include <testu01/swrite.h>
+#include <testu01/unif01.h>
+
+static uint32_t *words;
+static size_t count, at;
+
+static unsigned int next(void) {
+    const uint32_t word = words[at];
+    if (++at == count) at = 0;
+    return word;
+}
+
+/* runner FILE BATTERY TEST: prints a line "name|p-value" for each statistic of the test. */
+int main(int argc, char **argv) {
+    if (argc != 4) return 2;
+    FILE *file = fopen(argv[1], "rb");
+    if (!file || fseek(file, 0, SEEK_END)) return 3;
+    count = (size_t)ftell(file) / 4;
+    rewind(file);
+    words = malloc(4 * count);
+    if (!words || !count || fread(words, 4, count, file) != count) return 3;
+    int repeats[128] = {0};
+    repeats[atoi(argv[3])] = 1;
+    swrite_Basic = FALSE;
+    unif01_Gen *generator = unif01_CreateExternGenBits("words", next);
+    if (!strcmp(argv[2], "smallcrush")) bbattery_RepeatSmallCrush(generator, repeats);
+    else if (!strcmp(argv[2], "crush")) bbattery_RepeatCrush(generator, repeats);
+    else if (!strcmp(argv[2], "bigcrush")) bbattery_RepeatBigCrush(generator, repeats);
+    else return 2;
+    for (int k = 0; k < bbattery_NTests; k++)
+        printf("P|%s|%.17g\\n", bbattery_TestNames[k], bbattery_pVal[k]);
+    return 0;
+}
+"""
+_LINE = re.compile(r"^P\|(?P<name>[^|]+)\|(?P<p>\S+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A statistic of a test: its name and p-value."""
+
+    name: str
+    p: float
+
+    @property
+    def verdict(self) -> str:
+        """``failed``, ``weak`` or ``passed``."""
+        distance = min(self.p, 1 - self.p)
+        return "failed" if distance < FAILED else "weak" if distance < WEAK else "passed"
+
+
+def require(battery: str, stream: str) -> None:
+    """Raise ``ValueError`` for a battery or a stream that is not known."""
+    require_choice("battery", battery, BATTERIES)
+    require_choice("stream", stream, STREAMS)
+
+
+def runner(build: Path) -> Path:
+    """Compile the runner where it is not, and return its path.
+
+    Raises :class:`~seedbed.sim.tools.ToolMissing` without a compiler or the library.
+    """
+    folder = build / "testu01"
+    path = folder / f"runner-{sha256(_RUNNER.encode()).hexdigest()[:12]}"
+    if path.is_file():
+        return path
+    tools.find("TESTU01")
+    tools.find("CXX")
+    folder.mkdir(parents=True, exist_ok=True)
+    source = path.with_suffix(".c")
+    source.write_text(_RUNNER)
+    part = path.with_suffix(f".{os.getpid()}")
+    libraries = ("-ltestu01", "-ltestu01probdist", "-ltestu01mylib", "-lm")
+    tools.run("CXX", "-O2", "-x", "c", source, "-x", "none", "-o", part, *libraries)
+    return part.replace(path)
+
+
+def lines(
+    path: Path, battery: str, build: Path, progress: Callable[[str], None] | None = None
+) -> list[Line]:
+    """Return the statistics of a battery for a file of words, each test cached in ``build``.
+
+    Raises as :func:`runner`, and ``RuntimeError`` for a test without a result.
+    """
+    program = runner(build)
+    with path.open("rb") as file:
+        words = file_digest(file, "sha256").hexdigest()
+
+    def test(number: int) -> list[Line]:
+        key = {"words": words, "battery": battery, "test": number, "runner": program.name}
+
+        def compute() -> dict[str, Any]:
+            command = [str(program.resolve()), path.name, battery, str(number)]
+            done = child.run(command, cwd=path.parent)
+            found = [Line(m["name"], float(m["p"])) for m in _LINE.finditer(done.stdout)]
+            if done.returncode or not found:
+                raise RuntimeError(f"test {number} of {battery} printed no result")
+            return {"lines": [asdict(line) for line in found]}
+
+        found = memo(build / "cache", "testu01", key, compute)["lines"]
+        if progress:
+            progress(f"test {number} of {BATTERIES[battery]} of {battery}")
+        return [Line(**line) for line in found]
+
+    with ThreadPoolExecutor(cpu_count()) as pool:
+        try:
+            results = list(pool.map(test, range(1, BATTERIES[battery] + 1)))
+        except BaseException:
+            child.kill_all()
+            raise
+    return [line for found in results for line in found]
+
+
+def _cause(name: str, config: Any, *, repeats: bool) -> str:
+    """Return why a test fails; ``repeats`` says whether the words repeat within it."""
+    if repeats:
+        return "repeats"
+    if name.startswith(("MatrixRank", "LinearComp")):
+        return "linear"
+    return "overlap" if getattr(config, "leap", config.width) < config.width else "other"
+
+
+def failures(found: list[Line], reference: list[Line], config: Any, lanes: int, count: int) -> str:
+    """Return the names of the failed tests by cause, "none" where all passed.
+
+    ``reference`` is what another generator has for as many words, ``count`` bytes of ``lanes``.
+    """
+    also = {line.name for line in reference if line.verdict == "failed"}
+    short = 8 * count > config.period * lanes * config.width
+    names: dict[str, list[str]] = {}
+    for line in found:
+        if line.verdict == "failed":
+            why = _cause(line.name, config, repeats=short or line.name in also)
+            names.setdefault(why, []).append(line.name)
+    return "; ".join(f"{why}: {', '.join(each)}" for why, each in names.items()) or "none"
+
+
+def figures(core: str, config: Any, build: Path, count: int = LENGTH) -> dict[str, Any]:
+    """Return failed tests of SmallCrush, for each stream of a core. Raises as :func:`lines`."""
+    folder = build / "statistics"
+    runner(build)
+    reference = lines(dieharder.reference(count, folder), "smallcrush", build)
+    found: dict[str, Any] = {"bytes": count, "tests": len(reference)}
+    found["reference_failed"] = sum(line.verdict == "failed" for line in reference)
+    for stream, some in STREAMS.items():
+        lanes = some or getattr(config, "lanes", 1)
+        path = dieharder.write_words(core, config, count, folder, lanes=lanes)
+        results = lines(path, "smallcrush", build)
+        path.unlink()
+        found[f"{stream}_failed"] = sum(line.verdict == "failed" for line in results)
+        found[f"{stream}_failing"] = failures(results, reference, config, lanes, count)
+    return found

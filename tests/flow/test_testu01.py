@@ -1,0 +1,83 @@
+"""TestU01: verdicts, causes, the streams of words, and a battery that goes on."""
+
+from inspect import signature
+
+import numpy as np
+import pytest
+
+from seedbed.flow.cli.testu01 import run_battery
+from seedbed.flow.report import dieharder, testu01
+from seedbed.golden.urng_array import UrngArray
+from seedbed.sim import tools
+from seedbed.spec import LutoptConfig, UrngConfig
+
+LIMITS = [(0.0, "failed"), (9e-11, "failed"), (2e-10, "weak"), (0.5, "passed"), (0.9995, "weak"),
+          (1.0, "failed")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("p", "verdict"), LIMITS)
+def test_the_verdict_has_the_librarys_limits(p, verdict):
+    assert testu01.Line("Gap", p).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("config", "lanes", "count", "named"),
+    [
+        (LutoptConfig(), 31, 1000, "other: Gap; linear: MatrixRank; repeats: Collision"),
+        (UrngConfig(width=14, leap=3), 31, 1000,
+         "overlap: Gap; linear: MatrixRank; repeats: Collision"),
+        (UrngConfig(width=14), 1, 1 << 20, "repeats: Gap, MatrixRank, Collision"),
+    ],
+)  # fmt: skip
+def test_a_failure_has_a_cause(config, lanes, count, named):
+    found = [testu01.Line(name, 0.0) for name in ("Gap", "MatrixRank", "Collision")]
+    found.append(testu01.Line("MaxOft", 0.5))
+    reference = [testu01.Line("Collision", 0.0), testu01.Line("Gap", 0.5)]
+    assert testu01.failures(found, reference, config, lanes, count) == named
+    assert testu01.failures(found[3:], reference, config, lanes, count) == "none"
+
+
+def test_a_stream_has_the_first_lanes(tmp_path):
+    config = UrngConfig(lanes=7, width=8)
+    path = dieharder.write_words("urng_array", config, 1000, tmp_path, lanes=2)
+    words = UrngArray(config).beats(500)[:, :2].astype(np.uint8)
+    assert path.read_bytes() == words.tobytes()
+    assert path != dieharder.write_words("urng_array", config, 1000, tmp_path)
+
+
+def test_the_default_length_is_the_reports():
+    assert signature(run_battery).parameters["bytes_"].default == testu01.LENGTH
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--battery", "tiny"], "battery must be one of smallcrush, crush, bigcrush, not 'tiny'"),
+        (["--stream", "all"], "stream must be one of beat, lane, pair, not 'all'"),
+    ],
+)
+def test_what_is_not_known_is_refused(words, said, tmp_path, called):
+    code, _, err = called(["testu01", "urng_array", *words], tmp_path)
+    assert (code, err) == (2, f"error: {said}\n")
+
+
+def test_without_the_library_a_sentence_names_the_packages(tmp_path, called, monkeypatch):
+    monkeypatch.setenv("TESTU01", "no-such-library")
+    code, out, err = called(["testu01", "urng_array"], tmp_path)
+    assert (code, out) == (2, "")
+    assert err.startswith(
+        "error: no-such-library is not installed: apt-get install libtestu01-0-dev testu01-bin"
+    )
+
+
+@pytest.mark.skipif(not tools.there("TESTU01"), reason="needs TestU01")
+def test_a_battery_goes_on_where_it_was(tmp_path, monkeypatch):
+    """Zeros fail; a second call runs no test again."""
+    monkeypatch.setitem(testu01.BATTERIES, "smallcrush", 2)
+    path = tmp_path / "words"
+    path.write_bytes(bytes(4096))
+    found = testu01.lines(path, "smallcrush", tmp_path)
+    assert [line.name for line in found] == ["BirthdaySpacings", "Collision"]
+    assert {line.verdict for line in found} == {"failed"}
+    monkeypatch.setattr(testu01.child, "run", None)
+    assert testu01.lines(path, "smallcrush", tmp_path) == found
