@@ -66,7 +66,9 @@ def plain(component, name):
 def initial(dump, text):
     """Return the initial values of the registers of a text, from yosys's dump of all wires."""
     declared = re.findall(r"^module (\w+)(.*?)^endmodule", text, re.M | re.S)
-    registers = {name: {*re.findall(r"^  reg .*?(\w+) = ", body, re.M)} for name, body in declared}
+    # Those with a number for a name have another one in the readable text.
+    register = re.compile(r"^  reg (?:\[\S+\] )?(?!_\w*\d+_ )(\w+) = ", re.M)
+    registers = {name: {*register.findall(body)} for name, body in declared}
     found, value, module = [], "", ""
     for words in map(str.split, dump.splitlines()):
         match words:
