@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from seedbed.flow.emit.expressions import Expr, bits, mapped, names
 from seedbed.flow.emit.names import RESERVED
+from seedbed.flow.emit.postprocess import name_next_values
 from seedbed.flow.emit.processes import join, registers
 from seedbed.flow.emit.reader import MODULE, outputs, read
 from seedbed.flow.emit.statements import (
@@ -46,12 +47,15 @@ def readable(text: str, *, grouped: bool = True) -> str:
     """Return modules with expressions in place of temporaries.
 
     ``text`` is from :func:`seedbed.flow.emit.postprocess.postprocess`. With ``grouped``, one line
-    declares several signals. Raises ``ValueError`` for a statement that is not known.
+    declares several signals. A module with a statement that is not known keeps its text.
     """
     known = outputs(text)
 
     def rewrite(found: re.Match[str]) -> str:
-        module = read(found[0], found[1], known)
+        try:
+            module = read(found[0], found[1], known)
+        except ValueError:
+            return name_next_values(found[0])
         _Passes(module).run()
         return write(module, grouped=grouped)
 

@@ -19,8 +19,11 @@ _DECLARATION = re.compile(
 _INSTANCE = re.compile(r"(\w+) (\w+) \(")
 _PIN = re.compile(r"\.(\w+)\((.*)\),?")
 #: What :mod:`seedbed.flow.emit.postprocess` adds to processes, and attributes without a meaning:
-#: a register is declared with its initial value.
-_IGNORED = ("reg _starts_;", "initial _starts_ <= 1'b0;", "// ", "(* init ", "(* full_case ")
+#: a register is declared with its initial value. Signals of no bits are not read.
+_IGNORED = (
+    "reg _starts_;", "initial _starts_ <= 1'b0;", "// ", "(* init ", "(* full_case ",
+    "wire [-1:0] ",
+)  # fmt: skip
 
 
 def outputs(text: str) -> dict[str, frozenset[str]]:
