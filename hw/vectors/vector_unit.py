@@ -1,6 +1,6 @@
 """Operations on vectors of integers: what a transformer computes beside its matrices."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -144,6 +144,8 @@ class VectorUnit(wiring.Component):
         given = pipeline.given & pipeline.value_control.output
         written = results_layout(config)(queue.data)
         m.d.comb += [
+            # The queue's registers have no reset of their own.
+            queue.reset.eq(ResetSignal(allow_reset_less=True)),
             queue.write.eq(given),
             written.values.eq(pipeline.values),
             written.last.eq(pipeline.value_control.last),

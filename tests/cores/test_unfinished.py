@@ -365,11 +365,12 @@ OTHERS = {
     ("forward_cache", "i_read"): "memory, whose silence has a limit: see test_forward_cache",
     ("instantft", "i_read"): "as in forward_cache",
 }
-#: Cores without commands: their streams go on with the next beat.
+#: Cores without commands, or whose commands end with their beats: their streams go on with the
+#: next beat.
 WITHOUT_COMMANDS = {
     "lfsr", "urng_array", "lutopt", "scale_lut", "prng_pool", "perturbation", "tree_grng",
     "skid_buffer", "seedlm_decompress", "lut_dequantize", "mac_array", "nf4", "softmax_loss",
-    "weight_perturb", "trellis_decompress",
+    "weight_perturb", "trellis_decompress", "vector_unit",
 }  # fmt: skip
 
 

@@ -20,7 +20,7 @@ SAMPLE = (
     "skid_buffer_beats", "seedlm_decompress_beats_5x1", "trellis_decompress_3x6",
     "lut_dequantize_tables",
     "mac_array_sums_2x2", "gemv_jobs", "sparse_mac_rows", "nf4_peaks_2x2",
-    "vector_unit_sums", "softmax_loss_best", "requantize_nearest", "loss_sign_passes",
+    "vector_unit_results", "softmax_loss_best", "requantize_nearest", "loss_sign_passes",
     "weight_perturb_replay", "forward_cache_bursts", "lora_outer_products", "instantft_packets",
     "bp_tail_rows",
     "zo_trainer_update", "sparse_trainer_walk", "host_link_commands", "sdram_progress",
