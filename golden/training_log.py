@@ -73,15 +73,16 @@ class TrainingLog:
         """Return the log as a text."""
         config = {f.name: getattr(self.config, f.name) for f in fields(self.config) if f.init}
         config["network"] = [asdict(layer) for layer in self.config.network.layers]
+        names = _fields(self.config.levels)
         header = {
             "format": _FORMAT,
             "version": _VERSION,
             "config": config,
             "exponents": self.exponents,
             "weights": self.first,
-            "fields": _fields(self.config.levels),
+            "fields": names,
         }
-        steps = ([getattr(entry, name) for name in header["fields"]] for entry in self.entries)
+        steps = ([getattr(entry, name) for name in names] for entry in self.entries)
         lines = "".join(json.dumps(part) + "\n" for part in (header, *steps))
         return lines + _end(lines)
 

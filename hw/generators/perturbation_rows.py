@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 from seedbed.hw.generators.lutopt import Lutopt, latency
 from seedbed.hw.parts.delay_line import delay_line
 from seedbed.spec.lutopt import LutoptConfig
+from seedbed.spec.rank_one import RankOneConfig
 from seedbed.spec.weight_perturb import MASK_LANES, WeightPerturbConfig
 
 __all__ = ["Kind", "PerturbationRows", "command_layout", "rewind"]
@@ -24,7 +25,7 @@ class Kind(IntEnum):
     RESTART = 2
 
 
-def command_layout(config: WeightPerturbConfig) -> data.StructLayout:
+def command_layout(config: WeightPerturbConfig | RankOneConfig) -> data.StructLayout:
     """Return the layout of a command; its fields are on the core."""
     fields = {"kind": 2, "seed": 32, "magnitude": range(config.bits + 1), "zeros": 4}
     return data.StructLayout(fields)

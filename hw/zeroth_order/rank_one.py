@@ -23,6 +23,7 @@ def connect_rank_one(
     readout: PartReadout,
 ) -> None:
     """Add numbers and the update to ``m``, which has ``parts`` of rows, and connect them."""
+    assert config.rank_one
     m.submodules.numbers = numbers = RankOneNumbers(config.rank_one)
     parts = m.submodules.parts
     m.submodules.update = update = RankOneUpdate(config)

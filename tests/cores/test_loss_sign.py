@@ -11,6 +11,7 @@ from seedbed.spec import LossSignConfig
 
 CONFIGS = [
     LossSignConfig(batch=4),
+    LossSignConfig(batch=4, fraction=6, levels=4),
     LossSignConfig(classes=2, ways=1, fraction=0, batch=1),
     LossSignConfig(classes=3, ways=4, fraction=8, batch=5),
     LossSignConfig(classes=16, ways=3, fraction=1, batch=3),

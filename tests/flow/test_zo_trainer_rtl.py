@@ -247,8 +247,8 @@ def test_the_report_has_the_time_of_an_epoch_where_the_core_was_placed(monkeypat
     monkeypatch.setattr(zo_trainer_rtl, "measure", lambda *_, **__: RESULT)
     monkeypatch.setattr(jobs, "memo", lambda folder, kind, key, compute: compute())
     monkeypatch.setattr(kinds, "emitted", lambda job: tmp_path / "zo_trainer.v")
-    (job,) = jobs.plan(tmp_path, kinds={"job"}, cores={"zo_trainer"})
-    assert job.config == "LeNet-5, 32 lanes"
+    job, other = jobs.plan(tmp_path, kinds={"job"}, cores={"zo_trainer"})
+    assert [job.config, other.config] == ["LeNet-5, 32 lanes", "LeNet-5, 32 lanes, rank 1"]
     (row,) = jobs._rows(job)
     assert row.params["data"] == "digits"
     placed = replace(row, kind="place", target="ecp5", figures={"fmax_mhz": 60.0})
