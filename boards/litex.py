@@ -32,7 +32,8 @@ class AxiCore(LiteXModule):
     - The registers of the AXI4-Lite port are a region of the bus that has the module's name.
     - Every input stream has a DMA that reads memory, and every output stream one that writes it.
       Each has LiteX's CSRs: ``base``, ``length`` in bytes, ``enable``, ``done``, ``loop`` and
-      ``offset``. A stream has the name of its port without the prefix, such as ``weights``.
+      ``offset``. A stream has the name of its port without the prefix, such as ``weights``; an
+      output that has the name of an input ends in ``_out``.
     - ``frame`` of an input stream is a CSR: the beats of a frame, such as a row of weights, which
       ends with ``tlast``; 0 where the transfer is one frame.
     - ``user`` of an output stream with errors is a CSR: the bits of all beats since its DMA was
@@ -80,8 +81,12 @@ class AxiCore(LiteXModule):
                 groups.setdefault(match["prefix"], {})[match["wire"]] = port
         for prefix, wires in groups.items():
             if "_axis_" in prefix:
-                make = self._reader if prefix.startswith("s") else self._writer
-                make(soc.bus, prefix, prefix.partition("_axis_")[2], wires)
+                stem = prefix.partition("_axis_")[2]
+                if prefix.startswith("s"):
+                    self._reader(soc.bus, prefix, stem, wires)
+                else:
+                    twice = f"s_axis_{stem}" in groups
+                    self._writer(soc.bus, prefix, f"{stem}_out" if twice else stem, wires)
             else:
                 self._mapped(soc.bus, prefix, wires)
         self.specials += Instance(name, **self._pins)
