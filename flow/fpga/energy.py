@@ -53,7 +53,7 @@ write_verilog -noattr -norename simulated.v
 delete t:$mem*
 setundef -undriven -expose
 tee -q -o area.part stat -liberty {lib}
-write_verilog -noattr -noexpr -norename timed.v
+write_verilog -noattr -noexpr -norename -simple-lhs timed.v
 """
 # The library's registers start unknown, and without the internal nodes that would be counted.
 _REGISTER = """\

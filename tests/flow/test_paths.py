@@ -89,6 +89,7 @@ REFUSED = {
 OTHERS = {
     *((name, "build") for name in (
         "cocotb", "synth", "formal", "mutate", "measure", "statistics", "report", "explore",
+        "energy", "testu01",
         "board sim", "board build", "board report", "board load", "tour", "tune",
         *(f"demo {demo}" for demo in ("instantft", "lm", "llm", "formats", "personalise",
                                       "personalise-mlp", "sparse", "elasticzo", "elasticzo-choices",
