@@ -144,6 +144,11 @@ class Passes:
         return np.concatenate([numbers, rest]).reshape(-1, lanes).tolist()
 
 
+def _one(rng: np.random.Generator, *values: int | np.integer) -> int:
+    """Return one of the values."""
+    return int(values[rng.integers(len(values))])
+
+
 def _numbers(rng: np.random.Generator, width: int, length: int) -> np.ndarray:
     """Return numbers of every magnitude, and both limits."""
     form = Fixed(width, 0)
@@ -154,15 +159,15 @@ def _numbers(rng: np.random.Generator, width: int, length: int) -> np.ndarray:
 
 
 def _scale(passes: Passes, rng: np.random.Generator, length: int) -> None:
-    x = _numbers(rng, int(rng.choice([passes.config.width, 24, 40])), length)
+    x = _numbers(rng, _one(rng, passes.config.width, 24, 40), length)
     addends = _numbers(rng, 24, length) if rng.random() < 0.5 else None
-    constant = int(rng.choice([1, 1 << rng.integers(17), rng.integers(1 << 17)]))
-    shift = int(rng.choice([0, rng.integers(40), rng.integers(63)]))
+    constant = _one(rng, 1, 1 << rng.integers(17), rng.integers(1 << 17))
+    shift = _one(rng, 0, rng.integers(40), rng.integers(63))
     passes.scale(x, constant, shift, wide=rng.random() < 0.5, addends=addends)
 
 
 def _multiply(passes: Passes, rng: np.random.Generator, length: int) -> None:
-    x = _numbers(rng, int(rng.choice([passes.config.width, 24])), length)
+    x = _numbers(rng, _one(rng, passes.config.width, 24), length)
     addends = _numbers(rng, 24, length) if rng.random() < 0.5 else None
     factors = _numbers(rng, 16, length)
     shift = int(rng.integers(40))
@@ -184,14 +189,14 @@ def _norm(passes: Passes, rng: np.random.Generator, length: int) -> None:
     if rng.random() < 0.2:
         x = np.full(length, rng.choice([0, -1, 1, -(1 << 23), (1 << 23) - 1]))
     most = (1 << passes.config.constant_bits) - 1
-    epsilon = int(rng.choice([16, 17, 1 << rng.integers(4, 48), most]))
+    epsilon = _one(rng, 16, 17, 1 << rng.integers(4, 48), most)
     passes.norm(x, epsilon, centred=rng.random() < 0.5)
 
 
 def _softmax(passes: Passes, rng: np.random.Generator, length: int) -> None:
     sums = _numbers(rng, 32, length)
     shifts = rng.integers(0, 9, length)
-    shift = int(rng.choice([8, rng.integers(8, 40)]))
+    shift = _one(rng, 8, rng.integers(8, 40))
     scale = int(rng.integers(1 << 15, 1 << 16)), shift
     mixed = _numbers(rng, 40, int(rng.integers(1, 3 * passes.config.lanes)))
     passes.softmax(sums, shifts, scale, mixed)
@@ -200,12 +205,12 @@ def _softmax(passes: Passes, rng: np.random.Generator, length: int) -> None:
 def _rotate(passes: Passes, rng: np.random.Generator, length: int) -> None:
     width = passes.config.width
     heads = np.stack([_numbers(rng, width, 2 * length) for _ in range(rng.integers(1, 4))])
-    position = int(rng.choice([0, 1, rng.integers(1 << 17), (1 << 17) - 1]))
+    position = _one(rng, 0, 1, rng.integers(1 << 17), (1 << 17) - 1)
     passes.rotate(heads, position, rng.integers(0, 1 << 32, length))
 
 
 def _pool(passes: Passes, rng: np.random.Generator, length: int) -> None:
-    tokens = int(rng.choice([1, 2, 3, rng.integers(1, 20)]))
+    tokens = _one(rng, 1, 2, 3, rng.integers(1, 20))
     x = np.stack([_numbers(rng, passes.config.width, length) for _ in range(tokens)])
     passes.pool(x, int(rng.integers(0, 12)))
 
@@ -222,6 +227,7 @@ def case(config: VectorUnitConfig, random: Random, *, commands: int = 60) -> Cas
     kinds = [KINDS[k % len(KINDS)] for k in range(commands)]
     random.shuffle(kinds)
     for kind in kinds:
-        lengths = [1, config.lanes, config.lanes + 1, rng.integers(1, 6 * config.lanes)]
-        kind(passes, rng, int(rng.choice(lengths)))
+        drawn = int(rng.integers(1, 6 * config.lanes))
+        length = _one(rng, 1, config.lanes, config.lanes + 1, drawn)
+        kind(passes, rng, length)
     return Case(phases=[passes.phase()], quiet=True)
