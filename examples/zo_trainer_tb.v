@@ -25,6 +25,9 @@ module zo_trainer_tb;
     integer parameters_at = 0, samples_at = 0, classes_at = 0, beat = 0, errors = 0;
     reg     parameters_valid = 1'b0, samples_valid = 1'b0, class_ready = 1'b0;
     wire    parameters_ready, samples_ready, class_valid, class_error, status_valid;
+    // What the next beats are, which the clock's edge takes over.
+    wire [31:0] parameters_next = parameters_at + (parameters_valid && parameters_ready);
+    wire [31:0] samples_next = samples_at + (samples_valid && samples_ready);
     wire    loaded = parameters_at == ZO_TRAINER_PARAMETERS_WORDS;
     wire    sample_last = beat == ZO_TRAINER_SAMPLE_BEATS - 1;
     wire [ZO_TRAINER_CLASSES_BITS-1:0] best;
@@ -80,16 +83,16 @@ module zo_trainer_tb;
     // A valid beat stays until its transfer. Stimulus changes after the rising edge.
     always @(posedge clk) if (!rst) begin
         class_ready <= $random;
-        if (parameters_valid && parameters_ready) parameters_at = parameters_at + 1;
+        parameters_at <= parameters_next;
         if (!parameters_valid || parameters_ready)
-            parameters_valid <= parameters_at < ZO_TRAINER_PARAMETERS_WORDS && $random % 2 != 0;
+            parameters_valid <= parameters_next < ZO_TRAINER_PARAMETERS_WORDS && $random % 2 != 0;
         if (command && loaded && command_ready) command <= 1'b0;
         if (samples_valid && samples_ready) begin
-            samples_at = samples_at + 1;
-            beat = sample_last ? 0 : beat + 1;
+            samples_at <= samples_at + 1;
+            beat <= sample_last ? 0 : beat + 1;
         end
         if (!samples_valid || samples_ready)
-            samples_valid <= !command && samples_at < ZO_TRAINER_SAMPLES_WORDS && $random % 2 != 0;
+            samples_valid <= !command && samples_next < ZO_TRAINER_SAMPLES_WORDS && $random % 2 != 0;
         if (class_valid && class_ready) begin
             if (best !== classes[classes_at] || class_error) begin
                 $display("image %0d: class %0d, not %0d", classes_at, best, classes[classes_at]);

@@ -225,8 +225,9 @@ def _simulate(tuning: "Tuning", epoch: Epoch, build: Path) -> dict[str, int]:
     folder = sha256(repr(config).encode()).hexdigest()[:8]
     with steps_bar(err, f"emitting {tuning.core}") as progress:
         path = verilog.write(
-            core, tuning.params, build / "emitted" / f"{core.name}-{folder}", kept=build / "cache"
-        )
+            core, tuning.params, build / "emitted" / f"{core.name}-{folder}",
+            plain=True, kept=build / "cache",
+        )  # fmt: skip
         return tuning.simulate(path, build=build, epoch=epoch, progress=progress)
 
 

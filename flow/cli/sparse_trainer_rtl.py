@@ -119,7 +119,9 @@ def run_sparse(
         }
         if rtl:
             bar.update(line, description=f"emitting {CORE}", completed=0)
-            path = verilog.write(core, params, build / "emitted" / CORE, kept=build / "cache")
+            path = verilog.write(
+                core, params, build / "emitted" / CORE, plain=True, kept=build / "cache"
+            )
             result |= measure(
                 path, job, build=build,
                 progress=lambda step, share: bar.update(line, description=step, completed=share),

@@ -76,8 +76,9 @@ def run_rtl(
     shown = None if console is None else Console(stderr=True)
     with steps_bar(shown, f"emitting {CORE}, {network}") as progress:
         path = verilog.write(
-            core, params, build / "emitted" / f"{CORE}-{network}-{method}", kept=build / "cache"
-        )
+            core, params, build / "emitted" / f"{CORE}-{network}-{method}",
+            plain=True, kept=build / "cache",
+        )  # fmt: skip
         found = measure(path, job, build=build, progress=progress)
     stem = out / (_STEM if method == "full-zo" else f"{_STEM}-{method}")
     final = {name: np.array(values) for name, values in found.pop("weights").items()}

@@ -128,7 +128,7 @@ def measure(
 
     def compute() -> dict[str, Any]:
         progress("building the simulation", 0)
-        bench = sparse_job.executable(path, path.stem, job.config, build=build / "job")
+        bench = sparse_job.executable(path, "sparse_trainer", job.config, build=build / "job")
         with threadpool_limits(1):
             done = sparse_job.run(
                 bench, job, seed=job.seed,

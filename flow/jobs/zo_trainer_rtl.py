@@ -209,7 +209,7 @@ def measure(
 
     def compute() -> dict[str, Any]:
         progress("building the simulation", 0)
-        bench = zo_job.executable(verilog, verilog.stem, config, build=build / "job")
+        bench = zo_job.executable(verilog, "zo_trainer", config, build=build / "job")
         with threadpool_limits(1):
             done = zo_job.run(
                 bench, job, seed=job.seed, epoch=epoch,

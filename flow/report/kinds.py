@@ -113,7 +113,8 @@ def _row(job: Job, verb: str, figures: Mapping[str, Any], *options: str, **rest:
 def emitted(job: Job, *, plain: bool = False) -> Path:
     """Write the job's Verilog to a folder per configuration, and return its path.
 
-    Figures of netlists are of the plain text, see :func:`seedbed.flow.emit.verilog.emit`.
+    Figures of netlists are of the plain text, see :func:`seedbed.flow.emit.verilog.emit`. So are
+    jobs that count accesses to memories: signals keep their names in it.
     """
     stem = sha256(repr(sorted(job.params.items())).encode()).hexdigest()[:12]
     folder = job.build / "emitted" / f"{job.core}-{stem}"
@@ -323,7 +324,7 @@ def _job(job: Job) -> Row:
     # It imports plots and image data, which the command line does not load.
     demo = import_module(f"seedbed.flow.jobs.{job.core}_rtl")
     config = registry.find(job.core).configure(job.params)
-    found = demo.reported(emitted(job), config, job.build)
+    found = demo.reported(emitted(job, plain=True), config, job.build)
     figures = demo.row_figures(found)
     row = _measured(job, figures, seeds=[found["seed"]], tools=found["tools"])
     return replace(row, params={**row.params, "data": found["data"]})

@@ -47,9 +47,8 @@ class InferencePipeline(wiring.Component):
     stage
         What is between the parameter memory and the multipliers; by default, it passes rows on.
     addend
-        What adds to the array's sums, see
-        :class:`~seedbed.hw.zeroth_order.rank_one_sums.RankOneSums`; by default, nothing. With it,
-        ``part_write`` writes parts of rows.
+        What adds to the array's sums (``RankOneSums``), or ``None``. With it, ``part_write`` writes
+        parts of rows.
     puts, fill
         Streams that write to the store, see :class:`~seedbed.hw.engine.store_writes.StoreWrites`.
 
@@ -91,8 +90,7 @@ class InferencePipeline(wiring.Component):
         Only with ``config.dynamic``: ``write`` of a word, its ``row`` and ``pair``; the word comes
         as with ``load``.
     part_write : In(struct)
-        Only with ``addend``: ``write`` of eight numbers, their ``row`` and ``part``; they come as
-        with ``load``.
+        Only with ``addend``: ``write`` of eight numbers, their ``row``, ``part``; as with ``load``.
     beat : Out(struct)
         Only with ``addend``: the row and step of the beat that the array takes 2 cycles later.
     shift, shifted, o_tap : Out

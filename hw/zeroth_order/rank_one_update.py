@@ -1,6 +1,6 @@
 """Updates by perturbations of rank 1: some lanes of a row at a time, in a walk over all rows."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -111,8 +111,9 @@ class RankOneUpdate(wiring.Component):
         # Two registers are what a load has from its request to its values.
         assert ParameterMemory.load_latency == 2
         config, count = self.config, RowParts.LANES
-        blocks = config.lanes // count
-        block, way = part % blocks, part // blocks
+        # Blocks of a way: a power of two.
+        bits = (config.lanes // count).bit_length() - 1
+        block, way = part[:bits] if bits else Const(0, 1), part[bits:]
         negative, used, half = (
             Cat(*self.inputs[name]).word_select(block, count)
             for name in ("negative", "used", "half")

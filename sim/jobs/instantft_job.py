@@ -314,7 +314,7 @@ def _bench(config: InstantFtConfig) -> Bench:
 
 def executable(verilog: Path, config: InstantFtConfig, *, build: Path) -> Path:
     """Build the core in ``verilog``; see :func:`seedbed.sim.verilog.cpp_bench.executable`."""
-    return _bench(config).executable(verilog, verilog.stem, build=build)
+    return _bench(config).executable(verilog, "instantft", build=build)
 
 
 def _samples(config: InstantFtConfig, images: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -83,7 +83,7 @@ SMALL = registry.find("sparse_trainer").configure(registry.find("sparse_trainer"
 def bench(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bench")
     core = registry.find("sparse_trainer")
-    path = verilog.write(core, core.small, folder)
+    path = verilog.write(core, core.small, folder, plain=True)
     return sparse_job.executable(path, core.name, SMALL, build=folder)
 
 

@@ -246,7 +246,7 @@ def test_one_training_on_mnist_is_in_the_report(tmp_path, change):
 def test_the_report_has_the_time_of_an_epoch_where_the_core_was_placed(monkeypatch, tmp_path):
     monkeypatch.setattr(zo_trainer_rtl, "measure", lambda *_, **__: RESULT)
     monkeypatch.setattr(jobs, "memo", lambda folder, kind, key, compute: compute())
-    monkeypatch.setattr(kinds, "emitted", lambda job: tmp_path / "zo_trainer.v")
+    monkeypatch.setattr(kinds, "emitted", lambda job, plain: tmp_path / "zo_trainer.v")
     job, other = jobs.plan(tmp_path, kinds={"job"}, cores={"zo_trainer"})
     assert [job.config, other.config] == ["LeNet-5, 32 lanes", "LeNet-5, 32 lanes, rank 1"]
     (row,) = jobs._rows(job)
