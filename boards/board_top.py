@@ -18,10 +18,10 @@ BAUD = 3_000_000
 OSCILLATOR_MHZ = 25
 VCO_MHZ = (400, 800)
 #: The part of a cycle by which the clock of a memory is later at its chip than at its pads, without
-#: and with a clock of its own. Inputs of the chip are stable then. What it drives, 6 ns after its
-#: edge, is stable before the next edge of 60 MHz with a delay of 5 ns, and before the second next
-#: one of 100 MHz with 6.7 ns.
-CHIP_DELAY = {False: 0.3, True: 0.67}
+#: and with a clock of its own. Inputs of the chip are stable then. What it drives is stable from
+#: 6 ns after its edge to 2.5 ns after the next one: at the next edge of 60 MHz with a delay of
+#: 5 ns, and at the second next one of 100 MHz with 7.5 ns.
+CHIP_DELAY = {False: 0.3, True: 0.75}
 
 
 def pll(mhz: int, memory_mhz: int | None = None) -> dict[str, int | str]:
@@ -54,7 +54,9 @@ def pll(mhz: int, memory_mhz: int | None = None) -> dict[str, int | str]:
             f"{mhz} MHz, not {memory_mhz} MHz"
         )
     cycles, own = vco // memory_mhz, memory_mhz != mhz
-    chip = {"DIV": cycles, "CPHASE": phase + int(CHIP_DELAY[own] * cycles), "FPHASE": 0}
+    # In eighths of a cycle of the VCO.
+    late = round(8 * CHIP_DELAY[own] * cycles)
+    chip = {"DIV": cycles, "CPHASE": phase + late // 8, "FPHASE": late % 8}
     pads = {"DIV": cycles, "CPHASE": phase, "FPHASE": 0}
     for name, values in {"CLKOS": chip, "CLKOS2": pads}.items():
         if name == "CLKOS" or own:

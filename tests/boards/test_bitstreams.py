@@ -12,7 +12,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.boards import apps, board_top, build, platforms
-from seedbed.boards.memory import memory_of
+from seedbed.boards.memory import PAD_CYCLES, has_own_clock, memory_of
 from seedbed.flow.fpga import targets
 from seedbed.flow.fpga.ecp5 import floorplan
 from seedbed.flow.fpga.synth import top_module
@@ -175,17 +175,35 @@ def test_every_board_has_pins_and_a_clock(board):
     assert "cell \\TBUF " not in text
 
 
-@pytest.mark.parametrize("mhz", [40, 60, 70, 75, 80])
-def test_the_pll_has_the_clock_that_is_asked_for(mhz):
-    pll, memory = board_top.pll(mhz), board_top.MEMORY_PLL
+@pytest.mark.parametrize(
+    ("mhz", "memory"),
+    [(40, 40), (60, 60), (70, 70), (75, 75), (80, 80), (60, 100), (70, 100), (60, 120)],
+)
+def test_the_pll_has_the_clocks_that_are_asked_for(mhz, memory):
+    pll = board_top.pll(mhz, memory)
     vco = 25 / pll["CLKI_DIV"] * pll["CLKFB_DIV"] * pll["CLKOP_DIV"]
     assert 400 <= vco <= 800
     # Of ECP5: the phase detector's clock is 3.125 MHz at least.
     assert 25 / pll["CLKI_DIV"] >= 3.125
-    assert vco / pll["CLKOP_DIV"] == vco / memory["CLKOS_DIV"] == mhz
-    # The chip's clock is late enough for its inputs, and its outputs come before the next edge.
-    late = (memory["CLKOS_CPHASE"] - pll["CLKOP_CPHASE"]) * 1000 / vco
-    assert 3 < late < 1000 / mhz - 6 - 2
+    assert vco / pll["CLKOP_DIV"] == mhz
+    assert vco / pll["CLKOS_DIV"] == memory
+    own = memory != mhz
+    assert pll.get("CLKOS2_DIV") == (pll["CLKOS_DIV"] if own else None)
+    assert pll.get("CLKOS2_CPHASE") == (pll["CLKOP_CPHASE"] if own else None)
+    # The chip's clock is late enough for its inputs, and its outputs come before the next edge, or
+    # the second next one. They stay for 2.5 ns after the chip's next edge.
+    phase = pll["CLKOS_CPHASE"] + pll["CLKOS_FPHASE"] / 8 - pll["CLKOP_CPHASE"]
+    late, cycle = phase * 1000 / vco, 1000 / memory
+    assert 3 < late < PAD_CYCLES[own] * cycle - 6 - 2
+    assert late + cycle + 2.5 >= PAD_CYCLES[own] * cycle
+    assert board_top.pll(mhz) == {name: pll[name] for name in board_top.pll(mhz)}
+
+
+def test_a_memory_clock_that_the_pll_does_not_make_is_refused():
+    with pytest.raises(
+        ValueError, match=r"must be 550 MHz over a whole number with an app.* not 100"
+    ):
+        board_top.pll(55, 100)
 
 
 @pytest.mark.parametrize("mhz", [35, 62, 85])
@@ -217,7 +235,8 @@ def test_the_clock_of_an_application_is_that_of_its_line_and_memory(board, name)
     if found.pll:
         assert board_top.pll(mhz)
     if memory := memory_of(app):
-        assert memory.clock_mhz == mhz <= found.memory_mhz
+        assert has_own_clock(app) or memory.clock_mhz == mhz
+        assert memory.clock_mhz <= found.memory_mhz
 
 
 class Copies(wiring.Component):
