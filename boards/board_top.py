@@ -56,12 +56,13 @@ def pll(mhz: int, memory_mhz: int | None = None) -> dict[str, int | str]:
     cycles, own = vco // memory_mhz, memory_mhz != mhz
     # In eighths of a cycle of the VCO.
     late = round(8 * CHIP_DELAY[own] * cycles)
-    chip = {"DIV": cycles, "CPHASE": phase + late // 8, "FPHASE": late % 8}
-    pads = {"DIV": cycles, "CPHASE": phase, "FPHASE": 0}
-    for name, values in {"CLKOS": chip, "CLKOS2": pads}.items():
-        if name == "CLKOS" or own:
-            found[f"{name}_ENABLE"] = "ENABLED"
-            found |= {f"{name}_{key}": value for key, value in values.items()}
+    for name, delay in {"CLKOS": late, **({"CLKOS2": 0} if own else {})}.items():
+        found |= {
+            f"{name}_ENABLE": "ENABLED",
+            f"{name}_DIV": cycles,
+            f"{name}_CPHASE": phase + delay // 8,
+            f"{name}_FPHASE": delay % 8,
+        }
     return found
 
 
@@ -70,16 +71,18 @@ class BoardTop(Elaboratable):
 
     def __init__(self, app: ModuleType, board: Board):
         self.app, self.board, self.mhz = app, board, clock_of(app, board)
+        self.memory = memory_of(app)
+        # That of the memory's controller and its pads.
+        self.domain = DOMAIN if self.memory and has_own_clock(app) else "sync"
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.top = top = Top(self.app, round(self.mhz * 1_000_000 / BAUD))
         m.domains.sync = ClockDomain()
-        memory = memory_of(self.app)
         locked = self._clock(m, platform)
         button = platform.request(self.board.reset, 0, dir="-")
         m.submodules.button = button = io.Buffer("i", button)
-        for domain in ["sync", *([DOMAIN] if memory and has_own_clock(self.app) else [])]:
+        for domain in dict.fromkeys(("sync", self.domain)):
             m.submodules[f"reset_{domain}"] = ResetSynchronizer(~locked | button.i, domain=domain)
         names = [part.name for part in platform.lookup("uart", 0).ios]
         serial = platform.request("uart", dir=dict.fromkeys(names, "-"))
@@ -88,7 +91,7 @@ class BoardTop(Elaboratable):
         m.d.comb += top.rx.eq(rx.i)
         for k in range(self.board.leds):
             self._drive(m, f"led_{k}", platform.request("led", k, dir="-"), top.leds[k])
-        if memory:
+        if self.memory:
             self._memory(m, platform, top)
         return m
 
@@ -105,15 +108,16 @@ class BoardTop(Elaboratable):
         """Connect the pads of the memory: a register in each direction."""
         outputs = ("clk_en", "cs", "we", "ras", "cas", "ba", "a", "dqm")
         directions = {name: "-" for name in (*outputs, "clk", "dq")}
-        domain = DOMAIN if has_own_clock(self.app) else "sync"
         pads = platform.request("sdram", dir=directions)
         for name in outputs:
             signal = getattr(top, {"clk_en": "sdram_cke"}.get(name, f"sdram_{name}"))
             m.submodules[f"sdram_{name}"] = pad = io.FFBuffer(
-                "o", getattr(pads, name), o_domain=domain
+                "o", getattr(pads, name), o_domain=self.domain
             )
             m.d.comb += pad.o.eq(signal)
-        m.submodules.sdram_dq = dq = io.FFBuffer("io", pads.dq, i_domain=domain, o_domain=domain)
+        m.submodules.sdram_dq = dq = io.FFBuffer(
+            "io", pads.dq, i_domain=self.domain, o_domain=self.domain
+        )
         m.submodules.sdram_clk = clk = io.DDRBuffer("o", pads.clk, o_domain="chip")
         m.d.comb += [
             dq.o.eq(top.sdram_dq_o),
@@ -138,15 +142,15 @@ class BoardTop(Elaboratable):
 
     def _pll(self, m, platform, oscillator, clock):
         """Connect the PLL of an ECP5 between the oscillator and the clock."""
-        locked, memory = Signal(), memory_of(self.app)
+        locked, memory = Signal(), self.memory
         parameters = pll(self.mhz, memory.clock_mhz if memory else None)
         outputs = {"CLKOP": ("sync", clock)}
         if memory:
             outputs["CLKOS"] = "chip", Signal(name="chip_clock")
             m.domains.chip = ClockDomain(reset_less=True)
-            if has_own_clock(self.app):
-                outputs["CLKOS2"] = DOMAIN, Signal(name="memory_clock")
-                m.domains += ClockDomain(DOMAIN)
+            if self.domain != "sync":
+                outputs["CLKOS2"] = self.domain, Signal(name="memory_clock")
+                m.domains += ClockDomain(self.domain)
             for domain, signal in list(outputs.values())[1:]:
                 m.d.comb += ClockSignal(domain).eq(signal)
                 platform.add_clock_constraint(signal, memory.clock_mhz * 1e6)

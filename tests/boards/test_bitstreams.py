@@ -236,6 +236,7 @@ def test_the_clock_of_an_application_is_that_of_its_line_and_memory(board, name)
         assert board_top.pll(mhz)
     if memory := memory_of(app):
         assert has_own_clock(app) or memory.clock_mhz == mhz
+        assert board_top.pll(mhz, memory.clock_mhz)
         assert memory.clock_mhz <= found.memory_mhz
 
 
