@@ -4,15 +4,18 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-__all__ = ["SIGNALS", "child", "deferred", "kill", "kill_all", "run"]
+__all__ = ["SIGNALS", "child", "deferred", "in_threads", "kill", "kill_all", "run"]
 
 #: The signals that interrupt a command.
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+T = TypeVar("T")
+R = TypeVar("R")
 _running: set[subprocess.Popen[Any]] = set()
 
 
@@ -88,3 +91,22 @@ def kill_all() -> None:
     """Kill every command that runs, also those of other threads."""
     for process in list(_running):
         kill(process)
+
+
+def in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    """Return what ``work``, which runs commands, has for each item; a thread for each processor.
+
+    An error or an interruption kills the commands, and no others are started.
+    """
+    begun: list[Future[R]] = []
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        try:
+            with deferred():
+                begun = [pool.submit(work, item) for item in items]
+            return [each.result() for each in begun]
+        except BaseException:
+            # The executor waits for its threads, and a thread may be about to start a command.
+            pool.shutdown(wait=False, cancel_futures=True)
+            while wait(begun, 0.1).not_done:
+                kill_all()
+            raise

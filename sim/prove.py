@@ -56,6 +56,8 @@ class Mutant:
 def _load(part: type, source: str) -> ModuleType:
     """Return the module of ``part`` with another source."""
     module = ModuleType(part.__module__)
+    # For imports within a package, as Amaranth's have.
+    module.__package__ = part.__module__.rpartition(".")[0]
     exec(compile(source, inspect.getfile(part), "exec"), vars(module))
     return module
 

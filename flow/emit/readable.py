@@ -6,7 +6,7 @@ the expression that uses it, name those that are left after what they are of, an
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from seedbed.flow.emit.expressions import Expr, bits, mapped, names
@@ -74,6 +74,27 @@ def _cost(e: Expr) -> int:
 def _is_short(e: Expr) -> bool:
     inner = e.args[0] if e.op == "u~" else e
     return inner.op in ("name", "slice", "const")
+
+
+def _after_needed(
+    every: Iterable[str], needed: Callable[[str], Iterable[str]]
+) -> Iterator[str]:
+    """Yield names, each after those that it needs; a recursion would be too deep in a long chain."""
+    begun: set[str] = set()
+    for name in every:
+        waiting = [] if name in begun else [name]
+        while waiting:
+            begun.add(waiting[-1])
+            first = next((each for each in needed(waiting[-1]) if each not in begun), None)
+            if first is None:
+                yield waiting.pop()
+            else:
+                waiting.append(first)
+
+
+def _is_selection(e: Expr) -> bool:
+    """Return whether an expression takes bits, and computes nothing."""
+    return e.op in ("name", "slice", "const", "concat") and all(map(_is_selection, e.args))
 
 
 class _Passes:
@@ -166,7 +187,11 @@ class _Passes:
             by = alias(e.text) if is_read else None
             return by and bits(by, e.low, e.width)
 
-        for name in sorted(drivers, key=_is_temporary):
+        def needed(name: str) -> Iterator[str]:
+            read = names(drivers[name])
+            return (e.text for e in read if e.text in drivers and _is_temporary(e.text))
+
+        for name in _after_needed(sorted(drivers, key=_is_temporary), needed):
             alias(name)
         self.change(lambda e, _: mapped(e, replaced))
 
@@ -191,6 +216,10 @@ class _Passes:
                 # The whole value of an assignment of the same width.
                 return value(e.text)
             found: dict[str, Expr] = {}
+            indices = {
+                ref.text for each in names(e) if each.op in ("word", "part")
+                for ref in names(each.args[0])
+            }  # fmt: skip
             for ref in names(e):
                 if ref.text in once and ref.op in ("name", "slice"):
                     whole = value(ref.text)
@@ -198,12 +227,19 @@ class _Passes:
                     # The context of a bound expression would widen an operator.
                     is_widened = e.bound and ref in e.args and part and part.args
                     is_whole = whole.width == self.module.signals[ref.text].width
-                    if part is not None and is_whole and not is_widened:
+                    # In Icarus Verilog, an index that is a sum has no width, and leaves its range.
+                    is_index = ref.text in indices and part and not _is_selection(part)
+                    if part is not None and is_whole and not is_widened and not is_index:
                         found[ref.text] = part
             while found and _cost(new := mapped(e, lambda ref: found.get(ref.text))) > _OPERANDS:
                 del found[max(found, key=lambda name: _cost(found[name]))]
             return new if found else e
 
+        def needed(name: str) -> Iterator[str]:
+            return (e.text for e in names(drivers[name]) if e.text in once)
+
+        for name in _after_needed(sorted(once), needed):
+            value(name)
         self.change(inlined)
 
     def drop_unread(self) -> None:

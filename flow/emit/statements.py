@@ -160,8 +160,8 @@ def rewritten(
     def assigned(e: Expr) -> Expr:
         if e.op == "bits":
             return replace(e, args=(assigned(e.args[0]),))
-        args = tuple(new(arg, None) for arg in e.args) if e.op == "word" else e.args
-        return target(replace(e, args=args))
+        # The index of a word is read.
+        return target(new(e, None) if e.op == "word" else e)
 
     def change(s: Set) -> list[Statement]:
         return [Set(assigned(s.target), new(s.value, s.target.width))]

@@ -8,10 +8,8 @@ of the file's length.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from hashlib import sha256
-from os import cpu_count
 from pathlib import Path
 from typing import Any
 
@@ -143,13 +141,7 @@ def lines(path: Path, build: Path) -> list[Line]:
         return [asdict(line) for line in found]
 
     def compute() -> dict[str, Any]:
-        with ThreadPoolExecutor(cpu_count()) as pool:
-            try:
-                return {"lines": [line for found in pool.map(test, TESTS) for line in found]}
-            except BaseException:
-                # The executor waits for its threads, and a test takes minutes.
-                child.kill_all()
-                raise
+        return {"lines": [line for found in child.in_threads(test, TESTS) for line in found]}
 
     return [Line(**line) for line in memo(build / "cache", "dieharder", key, compute)["lines"]]
 

@@ -7,10 +7,8 @@ is one process, and its result is cached: a battery that was stopped goes on whe
 import os
 import re
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from hashlib import file_digest, sha256
-from os import cpu_count
 from pathlib import Path
 from typing import Any
 
@@ -150,12 +148,7 @@ def lines(
             progress(f"test {number} of {BATTERIES[battery]} of {battery}")
         return [Line(**line) for line in found]
 
-    with ThreadPoolExecutor(cpu_count()) as pool:
-        try:
-            results = list(pool.map(test, range(1, BATTERIES[battery] + 1)))
-        except BaseException:
-            child.kill_all()
-            raise
+    results = child.in_threads(test, range(1, BATTERIES[battery] + 1))
     return [line for found in results for line in found]
 
 

@@ -17,6 +17,8 @@ __all__ = ["MESSAGE", "Interruption", "handled", "limit_cleanup"]
 MESSAGE = "interrupted: finished work is kept"
 #: Seconds that an interrupted command has to clean up.
 GRACE = 6.0
+#: Seconds after which a signal that is not handled is repeated.
+PATIENCE = 0.5
 
 
 class Interrupted(KeyboardInterrupt):
@@ -83,6 +85,30 @@ def limit_cleanup(seconds: float, end: Any) -> None:
 
 
 @contextmanager
+def repeated(interruption: Interruption) -> Iterator[None]:
+    """Repeat a signal that Python does not handle, because the main thread waits in a call.
+
+    That is so if another thread receives the signal, or if it comes just before the call.
+    """
+    received, written = os.pipe()
+    os.set_blocking(written, False)
+    signal.set_wakeup_fd(written, warn_on_full_buffer=False)
+    main = threading.get_ident()
+
+    def watch() -> None:
+        while number := os.read(received, 1):
+            while number[0] in child.SIGNALS and not interruption.number:
+                time.sleep(PATIENCE)
+                signal.pthread_kill(main, number[0])
+        os.close(received)
+
+    threading.Thread(target=watch, daemon=True).start()
+    yield
+    signal.set_wakeup_fd(-1)
+    os.close(written)
+
+
+@contextmanager
 def handled() -> Iterator[Interruption]:
     """Handle the signals that interrupt a command, except those that the caller ignores."""
     interruption = Interruption()
@@ -94,7 +120,8 @@ def handled() -> Iterator[Interruption]:
     }
     for number in changed:
         signal.signal(number, interruption.handle)
-    yield interruption
+    with repeated(interruption):
+        yield interruption
     for number, handler in changed.items():
         # At its end, Python replaces handlers by the default ones, but ignores what is ignored.
         signal.signal(number, signal.SIG_IGN if interruption.number else handler)

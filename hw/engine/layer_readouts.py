@@ -202,7 +202,8 @@ class PartReadout(RowReadout):
     def _selected(self, m):
         """Return the word of the pair."""
         shown = Signal(2 * self.config.word, reset_less=True)
-        m.d.sync += shown.eq(Value.cast(self.given).word_select(self.pair[:2], len(shown)))
+        words = [Value.cast(self.given).word_select(k, len(shown)) for k in range(4)]
+        m.d.sync += shown.eq(Array(words)[self.pair[:2]])
         return shown
 
 

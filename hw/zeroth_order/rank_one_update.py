@@ -1,6 +1,6 @@
 """Updates by perturbations of rank 1: some lanes of a row at a time, in a walk over all rows."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -118,8 +118,8 @@ class RankOneUpdate(wiring.Component):
             Cat(*self.inputs[name]).word_select(block, count)
             for name in ("negative", "used", "half")
         )
-        on = Cat(*self.outputs.perturbed).bit_select(way, 1)
-        minus = Cat(*self.outputs.negative).bit_select(way, 1) ^ self.subtract
+        on = Array(self.outputs.perturbed)[way]
+        minus = Array(self.outputs.negative)[way] ^ self.subtract
         two, none = (self.level == LEVELS.index(name) for name in ("two", "none"))
         halves = self.level == LEVELS.index("half")
         for k, (weight, to) in enumerate(zip(self.weights, self.values, strict=True)):

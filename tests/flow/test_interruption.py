@@ -130,6 +130,31 @@ cli.main()
     assert interrupt(started, signal.SIGINT, everybody=False)[0] == []
 
 
+def test_a_signal_that_another_thread_receives_is_handled(tmp_path):
+    """The system may choose the thread, and a call in which the main thread waits goes on."""
+    code = """
+import signal, threading, time
+from seedbed.flow.cli import app as cli
+
+def receive():
+    time.sleep(0.1)
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+def waits():
+    lock = threading.Lock()
+    lock.acquire()
+    threading.Thread(target=receive).start()
+    lock.acquire()
+
+cli.app.command("waits")(waits)
+cli.main()
+"""
+    (tmp_path / "script.py").write_text(code)
+    started = start([sys.executable, "script.py", "waits"], tmp_path)
+    _, printed = started.communicate(timeout=LIMIT)
+    assert (started.returncode, printed) == (130, MESSAGES[1])
+
+
 @pytest.mark.parametrize("number", STATUS, ids=lambda number: number.name)
 def test_the_end_of_a_virtual_board_is_a_normal_one(number, tmp_path, pytestconfig):
     build = pytestconfig.cache.mkdir("seedbed")

@@ -167,6 +167,27 @@ def test_a_module_with_a_statement_that_is_not_known_keeps_its_text():
         assert readable(f"{other}\n{known}") == f"{other}\n{readable(known)}"
 
 
+def test_an_index_computes_nothing():
+    """In Icarus Verilog, a difference in an index is below 0, and the word unknown."""
+    declared = "  input clk;\n  wire clk;\n  reg [2:0] a;\n  reg [3:0] m [7:0];\n"
+    body = "  wire [2:0] _1_;\n  wire [2:0] _2_;\n  output o;\n  wire o;\n"
+    body += "  assign _1_ = a - 3'h6;\n  assign _2_ = a - 3'h5;\n  assign o = m[_1_][0];\n"
+    body += "  always @(posedge clk)\n    m[_2_] <= 4'h1;\n"
+    made = readable(f"module a(clk, o);\n{declared}{body}endmodule\n")
+    assert made.count("m[a_difference") == 2
+
+
+def test_a_chain_of_any_length_is_read():
+    count = 3000
+    wires = "".join(f"  wire _{k}_;\n" for k in range(count))
+    links = "".join(f"  assign _{k + 1}_ = _{k}_ ^ a[{k % 8}];\n" for k in range(count - 1))
+    head = "module a(a, o);\n  input [7:0] a;\n  wire [7:0] a;\n  output o;\n  wire o;\n"
+    last = f"  assign _0_ = ~a[0];\n{links}  assign o = _{count - 1}_;\nendmodule\n"
+    made = readable(f"{head}{wires}{last}")
+    assert not re.search(r"\b_\d+_\b", made)
+    assert made.count("^") == count - 1
+
+
 def test_operators_keep_their_values_in_every_place(tmp_path):
     assert differing(Operators(), "operators", tmp_path) == []
 
