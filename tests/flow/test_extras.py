@@ -137,6 +137,8 @@ COMMANDS = [
     ("mutate urng_array", "sim"),
     ("measure --kind simulation --core lfsr", None),
     ("statistics lfsr", None),
+    ("energy lfsr", None),
+    ("testu01 lfsr", None),
     ("report --quick", "report"),
     ("import in.onnx", None),
     ("tune net --data none --core instantft", None),
@@ -202,8 +204,11 @@ def test_without_the_extras_a_command_works_or_names_one(line, extra, tmp_path):
         # Where measuring had begun, a line above it is empty: the progress that was shown.
         assert done.stderr.strip().count("\n") == 0
     elif line.startswith(
-        ("constrain", "statistics", "replay-log", "import", "tune", "paper-tables")
-    ):
+        (
+            "constrain", "statistics", "energy", "testu01", "replay-log", "import", "tune",
+            "paper-tables",
+        )
+    ):  # fmt: skip
         # What they lack is a file, a folder, and a program that is no Python package.
         assert "seedbed[" not in done.stderr
     else:

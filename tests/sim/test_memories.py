@@ -7,9 +7,9 @@ from amaranth.hdl import Module, Signal, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
+from conftest import configs
 
 import seedbed.hw
-from seedbed.flow.cores.registry import CORES
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.harness import Mismatch, simulate
 from seedbed.sim.memories import ATTRIBUTE, memories
@@ -83,8 +83,9 @@ def test_every_memory_without_bypass_logic_is_in_a_core_and_checked():
     for path in Path(seedbed.hw.__path__[0]).rglob("*.py"):
         if ATTRIBUTE in path.read_text():
             with_attribute.add(path.name)
-    for core in CORES.values():
-        for _, memory in memories(core.component(core.configure(core.small))):
+    for each in configs():
+        ((core, params),) = each.values
+        for _, memory in memories(core.component(core.configure(params))):
             checked.add(Path(memory.src_loc[0]).name)
             ports = [*memory._read_ports, *memory._write_ports]
             assert {port._domain for port in ports} == {"sync"}

@@ -12,7 +12,7 @@ SMALL = {"lanes": 3, "width": 4}
 
 
 def run(core, params, *, count, build):
-    path = verilog.write(CORE, params, build)
+    path = verilog.write(CORE, params, build, plain=True)
     return mutate.run(core, params, verilog=path, count=count, build=build)
 
 
