@@ -5,7 +5,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 import serial
 
@@ -56,6 +56,9 @@ class Device:
     ):
         self.port, self.addresses, self.timeout = port, addresses, timeout
         self.repeated = self.identifier = 0
+        #: Shows words that are sent: of their number, a context with a function of how many are.
+        self.shown: Callable[[int], AbstractContextManager[Callable[[int], object]]]
+        self.shown = lambda count: nullcontext(lambda sent: None)
         self._block = MOST_WORDS
         self._received = bytearray()
         self._acknowledgements: deque[Packet] = deque()
@@ -159,7 +162,8 @@ class Device:
         """
         sender = Sender(self, words, self._room())
         try:
-            sender.run(meanwhile, patience)
+            with self.shown(len(words)) as progress:
+                sender.run(meanwhile, patience, progress)
         finally:
             # A late response is not taken for one to the next round.
             self._round = sender.number

@@ -63,8 +63,13 @@ class Sender:
         self.delay = 0.0
         self.backoff = 1
 
-    def run(self, meanwhile: Callable[[], object] | None, patience: float) -> None:
-        """Send the words; call ``meanwhile`` after each response.
+    def run(
+        self,
+        meanwhile: Callable[[], object] | None,
+        patience: float,
+        progress: Callable[[int], object] = lambda sent: None,
+    ) -> None:
+        """Send words; call ``meanwhile`` after each response, and ``progress`` with their number.
 
         Raises :class:`LinkFailure` if no word is accepted for ``patience`` seconds.
         """
@@ -86,6 +91,7 @@ class Sender:
             if meanwhile:
                 meanwhile()
             if self.done > before:
+                progress(self.done)
                 limit = time.monotonic() + patience
             elif time.monotonic() > limit:
                 raise LinkFailure(f"{self.line.port} accepts no words: does the board run a job?")

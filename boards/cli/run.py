@@ -1,6 +1,7 @@
 """The commands ``seedbed board run APP``: each application has the options of its program."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from inspect import Parameter, signature
 from typing import Annotated, Any, get_type_hints
 
@@ -11,8 +12,12 @@ from seedbed.boards import apps
 from seedbed.boards.device import Device
 from seedbed.boards.registers import addresses
 from seedbed.boards.top import identifier
+from seedbed.flow.run.progress import steps_bar
 
 __all__ = ["command"]
+
+#: Words of which the sending is shown: a second of the line's time.
+SHOWN = 1 << 16
 
 #: Options of every application: they come before its own.
 COMMON = {
@@ -56,6 +61,13 @@ def command(name: str) -> Any:
     return typer.main.get_command(group)
 
 
+@contextmanager
+def _shown(words: int) -> Iterator[Callable[[int], object]]:
+    """Show the words that are sent, if they take long."""
+    with steps_bar(Console(stderr=True) if words >= SHOWN else None, "sending") as update:
+        yield lambda sent: update(f"sending {words / 250_000:,.1f} MB", sent / words)
+
+
 def _call(found: list[Any]) -> Callable[..., None]:
     """Return what a command does for an application in its configurations."""
 
@@ -64,6 +76,7 @@ def _call(found: list[Any]) -> Callable[..., None]:
         builds = {identifier(design): design for design in found}
         registers = addresses(found[0].REGISTERS)
         with Device(port, registers, identifier=builds, baud=baud, timeout=timeout) as device:
+            device.shown = _shown
             apps.run(builds[device.identifier], device, console, **options)
             console.print(f"{device.repeated} requests were repeated")
 

@@ -76,10 +76,8 @@ def _is_short(e: Expr) -> bool:
     return inner.op in ("name", "slice", "const")
 
 
-def _after_needed(
-    every: Iterable[str], needed: Callable[[str], Iterable[str]]
-) -> Iterator[str]:
-    """Yield names, each after those that it needs; a recursion would be too deep in a long chain."""
+def _after_needed(every: Iterable[str], needed: Callable[[str], Iterable[str]]) -> Iterator[str]:
+    """Yield names after those that they need: a recursion would be too deep for long chains."""
     begun: set[str] = set()
     for name in every:
         waiting = [] if name in begun else [name]

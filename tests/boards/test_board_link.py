@@ -1,6 +1,7 @@
 """Words from the host to an application of the virtual board."""
 
 import re
+from contextlib import nullcontext
 from io import StringIO
 from pathlib import Path
 
@@ -59,6 +60,16 @@ def test_a_bad_line_loses_no_word_and_doubles_none(program, errors, timeout, wor
             back += part
         assert device.repeated > 5
     assert back == sent
+
+
+def test_what_is_sent_is_shown(program):
+    shown = []
+    with virtual.start(program) as board, connect(board) as device:
+        device.shown = lambda count: nullcontext(lambda sent: shown.append((sent, count)))
+        device.send(some_words(3000), meanwhile=lambda: device.words(device.position(), 128))
+    assert len(shown) > 10
+    assert shown == sorted(shown)
+    assert shown[-1] == (3000, 3000)
 
 
 def test_an_application_that_accepts_nothing_stops_the_host(program):

@@ -29,6 +29,7 @@ HEAD = re.compile(r"^module \w+ \(\n(.*?)^\);", re.DOTALL | re.MULTILINE)
 
 #: Ports and fields that no configuration of the reports has.
 OPTIONAL = {
+    "loss_sign": [{"levels": 4}],
     "mac_array": [{"products": True}],
     "gemv_axi": [{"decode": "trellis"}],
     "zo_trainer": [{"network": "tiny", "lanes": 8, "ways": 2, "batch": 8, "tail": 1}],

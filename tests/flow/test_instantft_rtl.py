@@ -218,7 +218,7 @@ def test_an_accuracy_of_other_images_has_none_of_the_paper_beside_it(monkeypatch
     found = RESULT | {"data": "digits", "held": 273}
     monkeypatch.setattr(instantft_rtl, "measure", lambda *_, **__: found)
     monkeypatch.setattr(jobs, "memo", lambda folder, kind, key, compute: compute())
-    monkeypatch.setattr(kinds, "emitted", lambda job: tmp_path / "instantft.v")
+    monkeypatch.setattr(kinds, "emitted", lambda job, plain: tmp_path / "instantft.v")
     (job,) = (
         job
         for job in jobs.plan(tmp_path, kinds={"job"}, cores={"instantft"})
