@@ -37,7 +37,7 @@ QUICK = ("lfsr", "urng_array", "scale_lut", "perturbation", "tree_grng", "seedlm
 #: Cores that take minutes on each target: CI has one, `seedbed report --all` has xcup and ecp5.
 LARGE = {
     "gemv": "gowin", "conv_engine": "ecp5", "lora": "ecp5", "instantft": "gowin",
-    "zo_trainer": "gowin", "sparse_trainer": "gowin",
+    "zo_trainer": "gowin", "sparse_trainer": "gowin", "vector_unit": "xcup",
 }  # fmt: skip
 
 
