@@ -53,6 +53,7 @@ READS = {
     ("replay-log", "log"): ["replay-log", "bad", "in", "-o", "out"],
     ("replay-log", "first"): ["replay-log", "log", "bad", "-o", "out"],
     ("demo elasticzo", "start"): ["demo", "elasticzo", "--start", "bad", "--epochs", "1"],
+    ("demo elasticzo-passes", "start"): ["demo", "elasticzo-passes", "--start", "bad"],
     ("demo lm", "model"): ["demo", "lm", "--model", "bad"],
     ("demo formats", "model"): ["demo", "formats", "--model", "bad", "--jobs", "1"],
     ("demo sentences", "model"): ["demo", "sentences", "--model", "bad"],
