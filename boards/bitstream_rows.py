@@ -1,4 +1,4 @@
-"""Report rows of bitstreams: what 'seedbed report' takes of 'seedbed board report'."""
+"""Report rows of boards: what 'seedbed report' takes of 'board report' and 'board memories'."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ def row(board: Board, application: str, made: Bitstream, clock: int) -> Row:
     )
 
 
-def write(rows: list[Row], build: Path) -> Path:
-    """Write ``rows`` to board/report.json of the build folder."""
+def write(rows: list[Row], build: Path, name: str = "report") -> Path:
+    """Write ``rows`` to a file ``board/NAME.json`` of the build folder."""
     text = json.dumps({"rows": [each.to_json() for each in rows]}, indent=1, allow_nan=False)
-    return write_atomic(build / "board" / "report.json", text + "\n")
+    return write_atomic(build / "board" / f"{name}.json", text + "\n")

@@ -2,6 +2,8 @@
 //
 // A broken rule is printed with its cycle, and ends the program with status 3.
 #pragma once
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -101,10 +103,17 @@ class SdramChip {
         bank.row = a & ((1 << figures.row_bits) - 1);
         bank.activated = activated = cycle;
     }
+    // The cycles that last at least so many nanoseconds.
+    long cycles(double time) const { return long(std::ceil(time * figures.clock_mhz / 1000 - 1e-6)); }
+    // Closes a row after an access, as early as its times allow.
+    void precharge_later(Bank& bank, bool write) {
+        long ends = cycle + burst + (write ? cycles(figures.wr) - 1 : 0);
+        bank.precharged = std::max(ends, bank.activated + cycles(figures.ras));
+        bank.row = -1;
+    }
     void access(bool write, int ba, int a) {
         Bank& bank = banks[ba];
         require("row", bank.row >= 0, "no row is open");
-        require("row", !(a >> 10 & 1), "an automatic precharge");
         after("tRCD", bank.activated, figures.rcd);
         uint32_t column = a & ((1 << figures.column_bits) - 1);
         require("row", column % burst == 0 || fault.address >= 0, "a burst that wraps");
@@ -114,6 +123,7 @@ class SdramChip {
         for (auto& when : driven_cycle)
             if (when >= ends) when = NEVER;
         write_left = 0;
+        if (a >> 10 & 1) precharge_later(bank, write);
         if (write) {
             write_bank = ba, write_address = address, write_left = burst;
             return;

@@ -2,6 +2,7 @@
 
 from collections import deque
 from dataclasses import asdict, dataclass, field
+from math import ceil
 from pathlib import Path
 
 from seedbed.spec import SdramChip, SdramConfig
@@ -182,7 +183,6 @@ class SdramModel:
     def _access(self, write: bool, ba: int, bank: _Bank, a: int) -> None:
         chip = self.chip
         self._require("row", bank.row is not None, "no row is open")
-        self._require("row", not a >> 10 & 1, "an automatic precharge")
         self._after("tRCD", bank.activated, chip.rcd)
         column = a & (1 << chip.column_bits) - 1
         wraps = column % self.burst != 0 and self.fault.address is None
@@ -190,6 +190,8 @@ class SdramModel:
         row = bank.row or 0
         address = (row << chip.bank_bits | ba) << chip.column_bits | column
         self.writing = (ba, address, self.burst) if write else None
+        if a >> 10 & 1:
+            self._precharge_later(bank, write)
         first = self.cycle + self.latency - 1
         # A new access ends the one before.
         ends = self.cycle if write else first
@@ -198,6 +200,18 @@ class SdramModel:
             for k in range(self.burst):
                 self.driven[first + k] = self._cell(address)
                 address = self._next(address)
+
+    def _precharge_later(self, bank: _Bank, write: bool) -> None:
+        """Close a row after an access, as early as its times allow."""
+        ends = self.cycle + self.burst
+        if write:
+            ends += self._cycles(self.chip.wr) - 1
+        bank.precharged = max(ends, bank.activated + self._cycles(self.chip.ras))
+        bank.row = None
+
+    def _cycles(self, time: float) -> int:
+        """Return the cycles that last at least so many nanoseconds."""
+        return ceil(time * self.clock_mhz / 1000 - 1e-6)
 
     def _next(self, address: int) -> int:
         """Return the next address of a burst, which wraps at a multiple of its length."""

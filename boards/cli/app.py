@@ -282,6 +282,22 @@ def report_bitstreams(
         raise bitstreams.TimingMissed("; ".join(missed))
 
 
+@app.command("memories")
+def compare_memories(build: Build = BUILD) -> None:
+    """Compare sdram with LiteDRAM: bytes a cycle with one chip and one pattern, and LUTs.
+
+    The rows are in board/memories.json of the build folder, too, and 'seedbed report' takes them.
+    """
+    from seedbed.boards import bitstream_rows, litedram
+    from seedbed.flow.report.sections import sections
+
+    with status(err, "comparing controllers") as update, os_error_path(build):
+        rows = litedram.compare(build, update)
+        bitstream_rows.write(rows, build, "memories")
+    table, *_ = sections([row.to_json() for row in rows])
+    show_table(out, table.header, table.lines, title="controllers of an SDRAM")
+
+
 @app.command("predict")
 def predict_time(
     board: BoardName,

@@ -495,8 +495,9 @@ def report(
     demos = [*zo.rows(folder), *seedlm.rows(folder), *formats.rows(folder)]
     demos += [*instantft_rtl.rows(folder), *zo_trainer_rtl.rows(folder)]
     demos += checked.rows(build / "tests.xml")
-    # What 'seedbed board report' has written: this package does not import that of the boards.
-    demos += load_rows([*build.glob("board/report.json")], saved_rows)
+    # What commands of boards have written: this package does not import theirs.
+    found = [build / "board" / f"{name}.json" for name in ("report", "memories")]
+    demos += load_rows([path for path in found if path.is_file()], saved_rows)
     rows = jobs.cached(everything) + demos
     path = document_files.build(rows, build / "report")
     document = json.loads(path.read_text())

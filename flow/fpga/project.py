@@ -3,6 +3,7 @@
 import logging
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
@@ -175,7 +176,11 @@ def _configured(edam: dict[str, Any], tool: str, options: dict[str, Any]) -> dic
             backend = getattr(import_module(f"edalize.{tool}"), tool.capitalize())
             backend(edam | {"tool_options": {tool: options}}, folder).configure()
         else:
-            flow = getattr(import_module(f"edalize.flows.{tool}"), tool.capitalize())
+            shared = getattr(import_module(f"edalize.flows.{tool}"), tool.capitalize())
+            # edalize adds the options of a project to those of the class, for all later ones.
+            flow = type(
+                shared.__name__, (shared,), {"_flow": deepcopy(getattr(shared, "_flow", {}))}
+            )
             flow(edam | {"flow_options": options}, folder).configure()
         paths = sorted(path for path in Path(folder).rglob("*") if path.is_file())
         return {path.relative_to(folder).as_posix(): path.read_text() for path in paths}

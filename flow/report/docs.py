@@ -77,6 +77,10 @@ def _energy(rows: list[dict[str, Any]], stem: str) -> str:
     return _tables(rows, {"Energy"})
 
 
+def _memories(rows: list[dict[str, Any]], stem: str) -> str:
+    return _tables(rows, {"Memory controllers"})
+
+
 def _tests(rows: list[dict[str, Any]], stem: str) -> str:
     own = [row for row in rows if row["core"] == stem]
     return _tables(own, {"Statistical tests", "SmallCrush"})
@@ -164,6 +168,7 @@ BLOCKS: dict[str, Callable[[list[dict[str, Any]], str], str]] = {
     "resources": _resources,
     "tests": _tests,
     "energy": _energy,
+    "memories": _memories,
     "compression": _compression,
     "jobs": _jobs,
     "checks": _checks,

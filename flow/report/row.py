@@ -83,6 +83,7 @@ UNITS: dict[str, str] = {
     "failing": "",
     # Failed statistics of TestU01's SmallCrush: of all lanes, of one, and of two that alternate
     **{f"{stream}_failed": "statistics" for stream in ("beat", "lane", "pair")},
+    **{f"{stream}_reference": "statistics" for stream in ("beat", "lane", "pair")},
     **{f"{stream}_failing": "" for stream in ("beat", "lane", "pair")},
     "bytes": "bytes",
     "period_bytes": "bytes",
@@ -105,6 +106,12 @@ UNITS: dict[str, str] = {
     "power_mw": "mW",
     "beat_pj": "pJ/beat",
     "number_pj": "pJ/number",
+    # Memory controllers: bytes a cycle of a stream, of bursts and of single beats at random
+    **{
+        f"{pattern}_{way}": "bytes/cycle"
+        for pattern in ("stream", "bursts", "beats")
+        for way in ("write", "read")
+    },
     # Speed of the golden model
     "numbers": "numbers",
     "seconds": "s",
@@ -154,7 +161,8 @@ class Row:
         floorplan), ``ratio``, ``simulation``, ``cocotb``, ``cycles``, ``job``, ``proof``,
         ``mutation``, ``statistics``, ``dieharder``, ``testu01``, ``activity``, ``energy``,
         ``speed``, ``demo``, ``sweep``, ``weights``, ``formats``, ``check`` (what tests have
-        compared) or ``bitstream`` (of an application, for the board ``config``).
+        compared), ``bitstream`` (of an application, for the board ``config``) or ``memory`` (of a
+        controller of a memory).
     figures
         Values by name (a key of :data:`UNITS`): numbers, text or lists of numbers.
     command

@@ -102,6 +102,15 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
         of_kind("bitstream"),
     ),
     (
+        "Memory controllers",
+        "Bytes a cycle of a chip with two bytes a word, the MT48LC16M16A2-75 at 60 MHz, simulated "
+        "in Verilator with one model of the chip and one program. 'Stream' is 64 bursts of 2,048 "
+        "bytes in sequence, 'bursts' 512 of 128 bytes at random addresses, 'beats' 2,048 of 8 "
+        "bytes. The cycles are those from the first command to the last beat or response. Every "
+        "beat that is read is compared. Cells are those of yosys for ECP5.",
+        of_kind("memory"),
+    ),
+    (
         "Correlation",
         "Largest |r| over the whole period of the array. A lane is a position in the beat. A "
         "generator is one LFSR, tracked through the rotation. 'Any pair' covers all pairs of "

@@ -80,6 +80,11 @@ HEADINGS = {
     "lane_failing": "failed tests by cause, a lane",
     "pair_failed": "two lanes, failed",
     "pair_failing": "failed tests by cause, two lanes",
+    **{
+        f"{pattern}_{way}": f"{pattern}, {way}"
+        for pattern in ("stream", "bursts", "beats")
+        for way in ("write", "read")
+    },
     "exponents": "exponents",
     "commonest_percent": "share of the most frequent, %",
     "toggles": "toggles",

@@ -182,6 +182,30 @@ def test_every_rule_has_a_mutant():
     assert set(RULES) == set(MUTANTS) | set(CHANGES)
 
 
+@pytest.mark.parametrize(("write", "gap"), [(0, 4), (1, 5)])
+@pytest.mark.parametrize("early", [0, 1])
+def test_a_row_that_closes_itself_is_closed_in_time(write, gap, early, twin):
+    """At 133 MHz, tWR is two cycles and tRP three; a word of a read takes one."""
+    model = twin(READY, 133)
+
+    def command(name, *, a=0, idle=0):
+        ras, cas, we = (int(letter in name) for letter in "rcw")
+        model.step(ras=ras, cas=cas, we=we, ba=0, a=a, dq=7 if name == "cw" else None)
+        for _ in range(idle):
+            model.step(ras=0, cas=0, we=0, ba=0, a=0, dq=None)
+
+    command("", idle=130)
+    for name in ("rw", "rc", "rc", "rcw"):
+        command(name, a=0x30 if name == "rcw" else 1 << 10, idle=12)
+    command("r", a=5, idle=12)
+    command("cw" if write else "c", a=1 << 10, idle=gap - 1 - early)
+    if not early:
+        command("r", a=6)
+        return
+    with pytest.raises(RuleBroken, match=r"^tRP in cycle"):
+        command("r", a=6)
+
+
 def status_after(config, fault):
     """Return the status after the self-test of a board with a fault."""
     dut, model = Sdram(config), SdramModel(config.figures, config.clock_mhz, fault)

@@ -180,6 +180,7 @@ COMMANDS = [
     ("board load ulx3s-85f noise", "boards"),
     ("board predict ulx3s-85f --cycles 1", None),
     ("board report", "boards"),
+    ("board memories", "litex"),
     ("board run noise --port none", "boards"),
     ("board sim ulx3s-85f noise", "boards"),
 ]

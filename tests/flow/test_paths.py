@@ -91,7 +91,7 @@ OTHERS = {
     *((name, "build") for name in (
         "cocotb", "synth", "formal", "mutate", "measure", "statistics", "report", "explore",
         "energy", "testu01",
-        "board sim", "board build", "board report", "board load", "tour", "tune",
+        "board sim", "board build", "board report", "board load", "board memories", "tour", "tune",
         *(f"demo {demo}" for demo in ("instantft", "lm", "llm", "formats", "personalise",
                                       "personalise-mlp", "sparse", "elasticzo", "elasticzo-choices",
                                       "elasticzo-passes", "zo", "seedlm")),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from seedbed.flow.cores.registry import CORES, WRAPPERS
-from seedbed.flow.fpga.project import TOOLS, harness
+from seedbed.flow.fpga.project import TOOLS, harness, texts
 from seedbed.flow.report import vivado_tables
 from seedbed.flow.report.paper import REFERENCES
 from seedbed.sim import tools
@@ -50,6 +50,13 @@ def test_a_project_has_the_files_and_the_clock(tool, tmp_path, called):
     assert re.search(r"\bproject\b", script)
     status, _, problem = called(words, tmp_path)
     assert (status, problem) == (2, "error: out/Makefile exists already; --force overwrites it\n")
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_project_has_no_options_of_the_one_before(tool):
+    """edalize keeps options in the class of a flow."""
+    first, other, again = (texts(CORES["lfsr"], {}, tool, mhz=mhz) for mhz in (20, 80, 20))
+    assert first == again != other
 
 
 @pytest.mark.parametrize("name", ["scale_lut", "gemv_axi"])
