@@ -269,9 +269,8 @@ class _Writer:
         # A wide vector is shifted itself, by up to eight.
         least = self.config.unit.residual_width - self.config.unit.width if source.wide else 0
         rows = target.length
-        beats = -(-rows // self.config.entries) + rows * self._row_beats(op.weights)
         self._record(
-            kind="matrix", length=source.length, rows=rows, constant=beats, narrow=source.wide,
+            kind="matrix", length=source.length, rows=rows, narrow=source.wide,
             shift=self._shift(what, shift, least), add=op.add,
             wide=target.wide and not op.activation, number_place=self._place(op.source),
             target="store", target_place=self._place(op.target),
@@ -328,7 +327,11 @@ class _Writer:
             address=self.addresses[key], target="store", target_place=spare,
         )  # fmt: skip
         self._record(
-            last=0, operation="sine", length=2 * n, number_place=spare, target="store",
+            last=0,
+            operation="sine",
+            length=2 * n,
+            number_place=spare,
+            target="store",
             target_place=spare,
         )
         self._record(
@@ -366,7 +369,9 @@ class _Writer:
         multiplier, shift = self.config.unit.score_scale(length, fraction)
         spare = self._spare(self.context)
         common = {
-            "repeat": op.heads, "head": head, "group": op.heads // op.shared,
+            "repeat": op.heads,
+            "head": head,
+            "group": op.heads // op.shared,
             "all": not op.causal,
         }
         self._record(
@@ -497,5 +502,3 @@ def engine_image(
     if len(beats) > 1 << config.address_bits:
         raise ValueError(f"the image has {len(beats)} beats, more than the core can address")
     return EngineImage(tuple(beats), tuple(writer.names))
-
-

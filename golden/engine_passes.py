@@ -53,12 +53,15 @@ class PassEngine:
         self.shifts = np.zeros(config.cache, np.int64)
         self.loaded = False
         self.position = 0
+        #: Parts of memory that were read: the first beat, and beats.
+        self.reads: list[tuple[int, int]] = []
 
     def load(self, address: int = 0) -> str:
         """Check and keep the program at a beat of memory; return the status."""
         config, size = self.config, RECORD_BITS // 8
         raw = self.raw[address * config.beat_bits // 8 :]
         self.loaded, self.position = False, 0
+        self.reads.append((address, -(-RECORD_BITS // config.beat_bits)))
         header = unpacked(int.from_bytes(raw[:size], "little"), HEADER)
         known = {"magic": MAGIC, "lanes": config.lanes, "beat_bytes": config.beat_bits // 8 % 256}
         if any(header[name] != value for name, value in known.items()) or not header["records"]:
@@ -67,6 +70,7 @@ class PassEngine:
         if any(header[name] > getattr(config, name) for name in sizes):
             return "size"
         end = size * (header["records"] + 1)
+        self.reads.append((address, -(-8 * end // config.beat_bits)))
         if crc32(raw[: size - 4] + raw[size:end]) != header["crc"]:
             return "damaged"
         parts = [int.from_bytes(raw[k : k + size], "little") for k in range(size, end, size)]
@@ -101,8 +105,6 @@ class PassEngine:
                 for self.head in range(body[-1]["repeat"]):
                     for record in body:
                         getattr(self, f"_{record['kind']}")(record)
-                if body[-1]["kind"] == "matrix":
-                    continue
             first = last + 1
         self.position += count
         assert STREAM_ENGINE_STATUS[0] == "ok"
@@ -143,6 +145,8 @@ class PassEngine:
         group, rest = divmod(row, config.entries)
         address = record["address"] + group * (1 + config.entries * beats)
         multipliers, biases = self._words(address, config.entries)
+        if record["kind"] == "pass":
+            self.reads += [(address, 1), (address + 1 + rest * beats, beats)]
         start = (address + 1 + rest * beats) * config.beat_bits // 8
         weights = np.frombuffer(self.raw[start : start + length], np.int8)
         return int(multipliers[rest]), int(biases[rest]), weights.astype(np.int64)
@@ -151,6 +155,10 @@ class PassEngine:
 
     def _matrix(self, record: dict) -> None:
         unit, length, rows = self.config.unit, record["length"], record["rows"]
+        if self.token % self.config.vectors == 0:
+            heads = -(-rows // self.config.entries)
+            beats = heads + rows * -(-length // self.config.weights)
+            self.reads.append((record["address"], beats))
         x = self._read(record, "number_place", length)
         shift = int(token_shifts(x, unit.width)) if record["narrow"] else 0
         x = saturate(shifted(x, shift), unit.vector)
@@ -184,11 +192,11 @@ class PassEngine:
             constant = self.position + self.token
         factors = numbers = np.zeros(length, np.int64)
         addends = None
-        if "words" in (record["numbers"], record["factors"]):
+        if "words" in (record["numbers"], record["factors"], record["addends"]):
+            self.reads.append((record["address"], -(-length // self.config.entries)))
             low, numbers = self._words(record["address"], length)
             factors, addends = low.astype(np.int16).astype(np.int64), numbers
-            if record["operation"] == "angle":
-                numbers = numbers & 0xFFFFFFFF
+            numbers = numbers & 0xFFFFFFFF
         if record["numbers"] == "store":
             numbers = self._read(record, "number_place", length)
         elif record["numbers"] == "zeros":

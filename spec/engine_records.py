@@ -55,7 +55,7 @@ RECORD = {
     "last": 1,
     "by_token": 1,
     "repeat": 8,
-    # The command of the vector unit. A matrix has its columns as length, and its beats as constant.
+    # The command of the vector unit. A matrix has its columns as length.
     "operation": 4,
     "activation": 2,
     "centred": 1,

@@ -19,7 +19,7 @@ from seedbed.spec.stream_engine import (
     Vector,
 )
 
-__all__ = ["WORDS", "PROGRAMS", "drawn_program"]
+__all__ = ["PROGRAMS", "WORDS", "drawn_program"]
 
 #: Rows of the table of tokens.
 WORDS = 50
@@ -76,9 +76,7 @@ class _Drawn:
         )
 
     def engine(self, result: str) -> StreamEngine:
-        program = Program(
-            vectors=self.vectors, operations=tuple(self.operations), result=result
-        )
+        program = Program(vectors=self.vectors, operations=tuple(self.operations), result=result)
         return StreamEngine(program, self.parameters)
 
 

@@ -1,13 +1,11 @@
 """Memory images of programs, run pass by pass, against the programs themselves."""
 
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from seedbed.golden.engine_image import engine_image
 from seedbed.golden.engine_passes import PassEngine
-from seedbed.golden.stream_engine import Integers, StreamEngine
 from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS, drawn_program
 from seedbed.spec import StreamEngineConfig
 
