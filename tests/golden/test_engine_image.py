@@ -1,6 +1,5 @@
 """Memory images of programs, run pass by pass, against the programs themselves."""
 
-
 import numpy as np
 import pytest
 
