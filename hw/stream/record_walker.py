@@ -1,6 +1,6 @@
 """Walks the records of a program for a block of tokens."""
 
-from amaranth.hdl import Array, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -154,14 +154,23 @@ class RecordWalker(wiring.Component):
         # The row of a table, or the rows of a matrix, times the beats of a row.
         row, factor, product = Signal(TOKEN_BITS), Signal(TOKEN_BITS), Signal(BEATS_BITS)
         address, advance = Signal.like(self.read_address), Signal()
-        low = row[:bits] if bits else Value.cast(0)
-        constants = data.ArrayLayout(constants_layout(), config.entries)(self.i.payload)
         words = is_["pass"] & (numbers["words"] | (record.factors == 2) | (record.addends == 2))
         m.d.sync += product.eq(factor * self.row_beats)
         m.d.comb += [
             row.eq(Mux(numbers["position"], self.position + token, self.token)),
             self.read_address.eq(address),
         ]
+        self._sequence(m, is_, of_table, words, row, factor, product, address, multiplier, advance)
+        return advance
+
+    def _sequence(
+        self, m, is_, of_table, words, row, factor, product, address, multiplier, advance
+    ) -> None:
+        """Ask for a part of memory, or for the constants of a row and then for the row."""
+        config, record = self.config, self.record
+        bits = config.entries.bit_length() - 1
+        low = row[:bits]
+        constants = data.ArrayLayout(constants_layout(), config.entries)(self.i.payload)
         with m.FSM():
             with m.State("IDLE"), m.If(self.start):
                 m.next = "FETCH"
@@ -207,7 +216,6 @@ class RecordWalker(wiring.Component):
                 m.next = "FETCH"
                 with m.If(self.done):
                     m.next = "IDLE"
-        return advance
 
     def _loops(self, m, is_, advance, frame, head_offset, cache_offset, token, head) -> None:
         """Go to the next record: of this body, of the next head or token, or of the next body."""
