@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 from seedbed.hw.stream.burst_reader import BEATS_BITS
 from seedbed.hw.stream.stream_layouts import KIND_CODES, STATUS, header_layout, record_layout
 from seedbed.spec import VECTOR_OPERATIONS, StreamEngineConfig
-from seedbed.spec.engine_records import FACTORS, MAGIC, NUMBERS, RECORD_BITS
+from seedbed.spec.engine_records import FACTORS, LENGTHS, MAGIC, NUMBERS, RECORD_BITS
 
 __all__ = ["ProgramStore"]
 
@@ -191,7 +191,8 @@ class ProgramStore(wiring.Component):
         """Return whether a record would never end."""
         is_pass, is_matrix, is_keep = (record.kind == code for code in KIND_CODES.values())
         unknown = record.operation >= len(VECTOR_OPERATIONS)
-        empty = (record.length == 0) & (record.length_from == 0)
+        empty = record.length == 0
+        of_field = record.length_from == LENGTHS.index("field")
         matrix = empty | (record.rows == 0) | (record.length > self.config.columns)
         by_head = Cat(
             is_keep,
@@ -201,7 +202,7 @@ class ProgramStore(wiring.Component):
         ).any()
         return (
             ~(is_pass | is_matrix | is_keep)
-            | (is_pass & (unknown | empty))
+            | (is_pass & (unknown | (empty & of_field) | (record.length_from >= len(LENGTHS))))
             | (is_matrix & matrix)
             | (by_head & (record.head == 0))
         )

@@ -14,7 +14,15 @@ from seedbed.hw.stream.stream_layouts import (
     record_layout,
 )
 from seedbed.spec import StreamEngineConfig
-from seedbed.spec.engine_records import CONSTANTS, LENGTHS, NUMBERS, PLACE, RECORD
+from seedbed.spec.engine_records import (
+    ADDENDS,
+    CONSTANTS,
+    FACTORS,
+    LENGTHS,
+    NUMBERS,
+    PLACE,
+    RECORD,
+)
 
 __all__ = ["RecordWalker"]
 
@@ -149,12 +157,14 @@ class RecordWalker(wiring.Component):
 
     def _memory(self, m, is_, numbers, of_table, token, multiplier) -> Signal:
         """Ask for what a record reads, and have it done; return whether it was."""
-        config, record = self.config, self.record
-        bits = config.entries.bit_length() - 1
+        record = self.record
         # The row of a table, or the rows of a matrix, times the beats of a row.
         row, factor, product = Signal(TOKEN_BITS), Signal(TOKEN_BITS), Signal(BEATS_BITS)
         address, advance = Signal.like(self.read_address), Signal()
-        words = is_["pass"] & (numbers["words"] | (record.factors == 2) | (record.addends == 2))
+        by_words = (record.factors == FACTORS.index("words")) | (
+            record.addends == ADDENDS.index("words")
+        )
+        words = is_["pass"] & (numbers["words"] | by_words)
         m.d.sync += product.eq(factor * self.row_beats)
         m.d.comb += [
             row.eq(Mux(numbers["position"], self.position + token, self.token)),

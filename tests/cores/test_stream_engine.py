@@ -3,7 +3,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from seedbed.golden.engine_image import engine_image
+from seedbed.golden.engine_image import engine_image, header_and_records
+from seedbed.golden.engine_passes import PassEngine
 from seedbed.hw.stream.stream_engine import StreamEngine
 from seedbed.sim.case import Phase
 from seedbed.sim.cases.stream_engine import Blocks, case, job, status, token_payloads
@@ -11,6 +12,7 @@ from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS, drawn_program
 from seedbed.sim.harness import simulate, with_stalls
 from seedbed.sim.reset_bench import ResetBench
 from seedbed.spec import StreamEngineConfig
+from seedbed.spec.engine_records import RECORD
 
 SMALL = {
     "lanes": 2, "beat_bits": 128, "store": 512, "cache": 256, "records": 64, "block": 4,
@@ -164,6 +166,99 @@ def test_a_reset_in_the_middle(after):
             outputs={"o_status": [status("run", "missing")]},
         )
         for phase in (missing, load, run):
+            await session.expect(ctx, phase)
+
+    session.run(process)
+
+
+#: Fields of hostile records are below these, so that a simulation ends; others are any number.
+FEW = {"repeat": 4, "length": 40, "rows": 9, "head": 5, "group": 3, "address": 300}
+
+
+def hostile_image(random, config=CONFIGS[0]):
+    """Return a program with a right CRC, records that nobody made, and no parameters."""
+    records = []
+    for _ in range(random.randint(1, 4)):
+        record = {}
+        for name, form in RECORD.items():
+            if isinstance(form, dict):
+                record[name] = {part: random.getrandbits(bits) for part, bits in form.items()}
+            else:
+                record[name] = random.randrange(min(1 << form, FEW.get(name, 1 << form)))
+        record["kind"] = random.choice([0, 0, 0, 1, 2, 3])
+        record["operation"] %= 13
+        records.append(record)
+    header = {
+        name: random.randrange(limit)
+        for name, limit in {"frame": 1 << 16, "store": 513, "row": 1 << 16, "cache": 257}.items()
+    }
+    header |= {"block": 4, "context": 16, "tokens": random.choice([3, WORDS])}
+    return header_and_records(config, header, records)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_hostile_programs_end(seed):
+    """Each is refused or ends; parts of the store that it writes are the core's own."""
+    random = Random(seed)
+    rng, engine, image = drawn(kind="dense")
+    blocks = Blocks(CONFIGS[0], image, engine)
+    session = Session(image.beats, seed=seed)
+    good = [blocks.load(), blocks.run(rng.integers(0, WORDS, 3), start=True)]
+    load = Phase(inputs=good[0].inputs, outputs=good[0].outputs)
+    seen = set()
+
+    async def process(ctx):
+        for _ in range(12):
+            session.server.beats = hostile_image(random)
+            for kind in ("load", "run"):
+                inputs = {"i": [job(CONFIGS[0], kind, start=1)]}
+                if kind == "run":
+                    inputs["i_tokens"] = token_payloads([random.randrange(WORDS), 1])
+                phase = Phase(inputs=inputs, outputs={"o_status": [0]})
+                (ended,) = (await session.bench.run_phase(ctx, phase))["o_status"]
+                seen.add(ended)
+        session.server.beats = list(image.beats)
+        for phase in (load, good[1]):
+            await session.expect(ctx, phase)
+
+    session.run(process)
+    assert {
+        status("load"),
+        status("load", "damaged"),
+        status("run"),
+        status("run", "missing"),
+    } <= seen
+
+
+def test_a_damaged_program_is_refused():
+    """A bit of its header or of a record is another one: nothing is run."""
+    random = Random(5)
+    rng, engine, image = drawn(kind="dense")
+    blocks = Blocks(CONFIGS[0], image, engine)
+    session = Session(image.beats)
+    good = [blocks.load(), blocks.run(rng.integers(0, WORDS, 3), start=True)]
+    size = 2 * (1 + len(image.names))
+
+    async def process(ctx):
+        for k in range(40):
+            beats = list(image.beats)
+            beats[k if k < 2 else random.randrange(size)] ^= 1 << random.randrange(128)
+            session.server.beats = beats
+            passes = PassEngine(CONFIGS[0], tuple(beats))
+            name = passes.load()
+            assert name in ("damaged", "size")
+            load = Phase(
+                inputs={"i": [job(CONFIGS[0], "load")]},
+                outputs={"o_status": [status("load", name)]},
+            )
+            await session.expect(ctx, load)
+        missing = Phase(
+            inputs={"i": [job(CONFIGS[0], "run")], "i_tokens": token_payloads([1])},
+            outputs={"o_status": [status("run", "missing")]},
+        )
+        await session.expect(ctx, missing)
+        session.server.beats = list(image.beats)
+        for phase in good:
             await session.expect(ctx, phase)
 
     session.run(process)
