@@ -5,7 +5,7 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.parts.delay_line import delayed
+from seedbed.hw.parts.delay_line import delay_line, delayed
 from seedbed.hw.stream.stream_layouts import (
     element_layout,
     kept_layout,
@@ -88,9 +88,11 @@ class AttendProducts(wiring.Component):
             shape=kept_layout(config), depth=config.cache, init=[]
         )
         write, read = cache.write_port(), cache.read_port()
-        token, beat = Signal.like(self.tokens), Signal.like(self.head)
+        token = Signal.like(self.tokens)
+        beat = Signal.like(self.head)
         # The key or value of the next product, and that of the next loop.
-        place, base = Signal.like(self.cache_at), Signal.like(self.cache_at)
+        place = Signal.like(self.cache_at)
+        base = Signal.like(self.cache_at)
         issue, first, last, beat_ends = (
             Signal(name=name) for name in ("issue", "first", "last", "beat_ends")
         )
@@ -139,7 +141,8 @@ class AttendProducts(wiring.Component):
 
     def _credit(self, m, started) -> Signal:
         """Count beats that are begun and not taken; return whether there is room for one more."""
-        begun, room = Signal(range(DEPTH + 1)), Signal()
+        begun = Signal(range(DEPTH + 1))
+        room = Signal()
         m.d.comb += room.eq(begun != DEPTH)
         m.d.sync += begun.eq(begun + started - (self.valid & self.pop))
         return room
@@ -151,11 +154,7 @@ class AttendProducts(wiring.Component):
         of_lane, mix = delayed(m, lane, 1, "of_lane"), self.mix
         # Flags of the stage of the data, of the products, and of the sums.
         flags = {"comes": issue, "first": first, "last": issue & last, "ends": issue & beat_ends}
-        at = {
-            (name, n): delayed(m, value, n, f"{name}_{n}", reset=True)
-            for name, value in flags.items()
-            for n in (1, 2, 3)
-        }
+        at = {name: delay_line(m, value, 3, name, reset=True) for name, value in flags.items()}
         share = Signal(signed(config.unit.factor_bits + 1))
         m.d.comb += share.eq(Array(self.data)[of_lane])
         sums = [Signal(shape, name=f"sum_{k}", reset_less=True) for k in range(lanes)]
@@ -169,25 +168,25 @@ class AttendProducts(wiring.Component):
                 other.eq(Mux(mix, number << kept.shift, number)),
             ]
             m.d.sync += product.eq(operand * other)
-            with m.If(at["comes", 2]):
-                m.d.sync += sums[k].eq(Mux(at["first", 2], 0, sums[k]) + product)
+            with m.If(at["comes"][2]):
+                m.d.sync += sums[k].eq(Mux(at["first"][2], 0, sums[k]) + product)
         total = Signal(shape)
         m.d.comb += total.eq(sum(sums[1:], sums[0]))
         self._collect(m, sums, total, delayed(m, kept.shift, 2, "shift"),
-                      delayed(m, of_lane, 2, "lane"), at["last", 3], at["ends", 3])  # fmt: skip
+                      delayed(m, of_lane, 2, "lane"), at["last"][3], at["ends"][3])  # fmt: skip
 
     def _collect(self, m, sums, total, shift, lane, last, ends) -> None:
         """Put the sums of a beat together, and into the queue."""
         layout = products_layout(self.config)
         m.submodules.fifo = fifo = SyncFIFO(width=layout.size, depth=DEPTH)
-        beat = Signal(layout, reset_less=True)
+        collected = Signal(layout, reset_less=True)
         with m.If(last):
             with m.If(self.mix):
-                m.d.sync += [to.eq(each) for to, each in zip(beat.sums, sums, strict=True)]
+                m.d.sync += [to.eq(each) for to, each in zip(collected.sums, sums, strict=True)]
             with m.Else():
-                m.d.sync += [beat.sums[lane].eq(total), beat.shifts[lane].eq(shift)]
+                m.d.sync += [collected.sums[lane].eq(total), collected.shifts[lane].eq(shift)]
         m.d.comb += [
-            fifo.w_data.eq(beat),
+            fifo.w_data.eq(collected),
             fifo.w_en.eq(delayed(m, ends, 1, "whole", reset=True)),
             fifo.r_en.eq(self.pop),
             self.valid.eq(fifo.r_rdy),

@@ -65,7 +65,10 @@ class BurstReader(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         read = self.i_read
-        dirty, fire, fault, drained = Signal(init=1), Signal(), Signal(), Signal()
+        dirty = Signal(init=1)
+        fire = Signal()
+        fault = Signal()
+        drained = Signal()
         outstanding = self._commands(m, fire, fault, drained)
         takes = (self.left != 0) & ~self.failed & self.quiet
         m.d.comb += [
@@ -98,7 +101,8 @@ class BurstReader(wiring.Component):
         rest = Signal(BEATS_BITS)
         outstanding = Signal(BEATS_BITS)
         room = Signal(range(config.burst + 1))
-        size, issued = Signal.like(room), Signal.like(room)
+        size = Signal.like(room)
+        issued = Signal.like(room)
         m.d.comb += [
             room.eq(config.burst - address[:width]),
             size.eq(Mux(rest < room, rest, room)),
@@ -128,7 +132,8 @@ class BurstReader(wiring.Component):
         config, read = self.config, self.i_read
         place = Signal(range(max(2, config.burst)), reset_less=True)
         silence = Signal(range(max(config.timeout_cycles, config.drain_cycles) + 1))
-        wrong, timed_out = Signal(), Signal()
+        wrong = Signal()
+        timed_out = Signal()
         page_ends = place == config.burst - 1
         m.d.comb += [
             timed_out.eq(silence >= config.timeout_cycles),

@@ -84,7 +84,10 @@ class JobIntake(wiring.Component):
             shape=TOKEN_BITS, depth=max(2, config.block), init=[]
         )
         write, read = tokens.write_port(), tokens.read_port()
-        given, fire, wrong, start = self.i_tokens, Signal(), Signal(), Signal()
+        given = self.i_tokens
+        fire = Signal()
+        wrong = Signal()
+        start = Signal()
         m.d.comb += [
             fire.eq(given.valid & given.ready),
             write.addr.eq(self.count),

@@ -107,7 +107,8 @@ class MatrixUnit(wiring.Component):
         held = Signal(lane_bits * beats, reset_less=True)
         count = Signal(range(beats + 1))
         left = Signal(RECORD["length"] + 1)
-        to, full = engine.i_vector, Signal()
+        to = engine.i_vector
+        full = Signal()
         group = config.gemv.group
         m.d.comb += [
             full.eq(count == beats),
@@ -134,7 +135,8 @@ class MatrixUnit(wiring.Component):
         # Rows until the next beat of constants, and beats of this row.
         rows = Signal(range(config.entries + 1))
         beat = Signal.like(self.row_beats)
-        head, fire = Signal(), Signal()
+        head = Signal()
+        fire = Signal()
         to = engine.i_weights
         m.d.comb += [
             head.eq(rows == 0),

@@ -8,7 +8,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.parts.delay_line import delayed
+from seedbed.hw.parts.delay_line import delay_line, delayed
 from seedbed.hw.parts.fixed_requantize import saturate
 from seedbed.hw.stream.stream_layouts import SHIFT_BITS, element_layout, values_layout
 from seedbed.spec import StreamEngineConfig
@@ -85,10 +85,14 @@ class NarrowReader(wiring.Component):
         m = Module()
         config, lanes = self.config, self.config.lanes
         vector = Signal(range(max(2, config.vectors)))
-        beat, run = Signal(config.unit.length_bits), Signal.like(self.run)
+        beat = Signal(config.unit.length_bits)
+        run = Signal.like(self.run)
         # Where the next beat, the next vector, and the next run of the first vector are.
-        place, base = (Signal.like(self.at, name=name) for name in ("place", "base"))
-        issue, searching, reading = Signal(), Signal(), Signal()
+        place = Signal.like(self.at)
+        base = Signal.like(self.at)
+        issue = Signal()
+        searching = Signal()
+        reading = Signal()
         left = Signal(config.unit.length_bits + 1)
         room = self._output(m, issue & reading, vector, left)
         element = Signal(config.unit.length_bits + lanes.bit_length())
@@ -161,14 +165,15 @@ class NarrowReader(wiring.Component):
         config, unit = self.config, self.config.unit
         inside = delayed(m, Cat(left > k for k in range(config.lanes)), 1, "searched_inside")
         number, last = delayed(m, vector, 2, "searched"), delayed(m, ended, 2, "search_ends")
-        arrived = delayed(m, comes, 2, "search", reset=True)
+        _, searched, arrived = delay_line(m, comes, 2, "search", reset=True)
         ones = Signal(unit.residual_width - 1, reset_less=True)
         found = [
             (x[:-1] ^ x[-1].replicate(len(x) - 1)) & inside[k].replicate(len(x) - 1)
             for k, x in enumerate(self.data)
         ]
         m.d.sync += ones.eq(reduce(or_, found))
-        so_far, total = Signal.like(ones), Signal.like(ones)
+        so_far = Signal.like(ones)
+        total = Signal.like(ones)
         m.d.comb += total.eq(so_far | ones)
         shift = Signal(SHIFT_BITS)
         for k in range(1 << SHIFT_BITS):
@@ -184,7 +189,7 @@ class NarrowReader(wiring.Component):
                 m.d.sync += self.shifts[number].eq(shift)
         with m.If(start):
             m.d.sync += [so_far.eq(0), *(each.eq(0) for each in self.shifts)]
-        return ~(delayed(m, comes, 1, "search_1", reset=True) | arrived)
+        return ~(searched | arrived)
 
     def _output(self, m, comes, vector, left) -> tuple:
         """Shift, round and saturate; return whether a beat may be read, and whether none is."""
@@ -194,7 +199,8 @@ class NarrowReader(wiring.Component):
         inside = delayed(m, Cat(left > k for k in range(config.lanes)), 1, "inside")
         shift = Signal(SHIFT_BITS)
         m.d.comb += shift.eq(self.shifts[delayed(m, vector, 1, "vector")])
-        beat, taken = Signal(layout, reset_less=True), layout(fifo.r_data)
+        beat = Signal(layout, reset_less=True)
+        taken = layout(fifo.r_data)
         for k, (x, to) in enumerate(zip(self.data, beat.values, strict=True)):
             doubled = Signal(signed(len(x) + 1), name=f"doubled_{k}")
             total = Signal(signed(len(x) + 1), name=f"rounded_{k}")
@@ -207,7 +213,7 @@ class NarrowReader(wiring.Component):
             small, _ = saturate(m, total, Fixed(unit.cache_width, 0), f"small_{k}")
             m.d.sync += to.eq(Mux(inside[k], Mux(self.small, small, wide), 0))
         m.d.sync += beat.shift.eq(shift)
-        first, second = (delayed(m, comes, n, f"comes_{n}", reset=True) for n in (1, 2))
+        _, first, second = delay_line(m, comes, 2, "comes", reset=True)
         m.d.comb += [
             fifo.w_data.eq(beat),
             fifo.w_en.eq(second),

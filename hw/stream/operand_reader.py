@@ -61,7 +61,9 @@ class OperandReader(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         count = len(OPERANDS)
-        eligible, valid, issue = Signal(count), Signal(count), Signal(count)
+        eligible = Signal(count)
+        valid = Signal(count)
+        issue = Signal(count)
         turn = Signal(range(count))
         places = [
             self._operand(m, name, issue[k], eligible[k], valid[k])
@@ -84,7 +86,8 @@ class OperandReader(wiring.Component):
     def _operand(self, m, name, issue, eligible, valid) -> Signal:
         """Count the beats of an operand, and keep those that wait; return the next place."""
         on_in, at = getattr(self, f"{name}_on"), getattr(self, f"{name}_at")
-        on, comes = Signal(name=f"{name}_reads"), Signal(name=f"{name}_comes")
+        on = Signal(name=f"{name}_reads")
+        comes = Signal(name=f"{name}_comes")
         left = Signal.like(self.beats, name=f"{name}_left")
         place, first = (
             Signal.like(at, name=f"{name}_{what}", reset_less=True) for what in ("place", "first")

@@ -79,7 +79,10 @@ class ProgramStore(wiring.Component):
         )
         write, read = records.write_port(), records.read_port()
         # A part of memory is asked for; its words come; the records of the program do.
-        asks, takes, checking, bad = Signal(), Signal(), Signal(), Signal()
+        asks = Signal()
+        takes = Signal()
+        checking = Signal()
+        bad = Signal()
         count = Signal(range(config.records + 2))
         bits, word, fire, whole = self._words(m, asks, takes)
         m.submodules.checksum = crc = catalog.CRC32_ISO_HDLC(data_width=WORD).create()
@@ -115,7 +118,9 @@ class ProgramStore(wiring.Component):
         held = Signal(self.config.beat_bits, reset_less=True)
         left = Signal(range(self.config.beat_bits // WORD + 1))
         bits = Signal(RECORD_BITS, reset_less=True)
-        word, fire, whole = Signal(range(WORDS)), Signal(), Signal()
+        word = Signal(range(WORDS))
+        fire = Signal()
+        whole = Signal()
         m.d.comb += [self.i.ready.eq(takes & (left == 0)), fire.eq(takes & (left != 0))]
         m.d.sync += whole.eq(fire & (word == WORDS - 1))
         with m.If(fire):

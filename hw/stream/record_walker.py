@@ -103,9 +103,11 @@ class RecordWalker(wiring.Component):
         numbers = {name: record.numbers == k for k, name in enumerate(NUMBERS)}
         of_table = is_["pass"] & (numbers["token"] | numbers["position"])
         # What is added to places: of the token's frame, and of the head.
-        frame, head_offset = Signal(PLACE["place"]), Signal(PLACE["place"])
+        frame = Signal(PLACE["place"])
+        head_offset = Signal(PLACE["place"])
         cache_offset = Signal(RECORD["cache"])
-        token, head = Signal(range(self.config.block + 4)), Signal(RECORD["repeat"])
+        token = Signal(range(self.config.block + 4))
+        head = Signal(RECORD["repeat"])
         m.d.comb += self.in_block.eq(token)
         self._places(m, frame, head_offset, cache_offset)
         self._lengths(m, is_, numbers, token)
@@ -159,8 +161,11 @@ class RecordWalker(wiring.Component):
         """Ask for what a record reads, and have it done; return whether it was."""
         record = self.record
         # The row of a table, or the rows of a matrix, times the beats of a row.
-        row, factor, product = Signal(TOKEN_BITS), Signal(TOKEN_BITS), Signal(BEATS_BITS)
-        address, advance = Signal.like(self.read_address), Signal()
+        row = Signal(TOKEN_BITS)
+        factor = Signal(TOKEN_BITS)
+        product = Signal(BEATS_BITS)
+        address = Signal.like(self.read_address)
+        advance = Signal()
         by_words = (record.factors == FACTORS.index("words")) | (
             record.addends == ADDENDS.index("words")
         )
@@ -230,7 +235,8 @@ class RecordWalker(wiring.Component):
     def _loops(self, m, is_, advance, frame, head_offset, cache_offset, token, head) -> None:
         """Go to the next record: of this body, of the next head or token, or of the next body."""
         config, record = self.config, self.record
-        first, shared = Signal.like(self.index), Signal(RECORD["group"])
+        first = Signal.like(self.index)
+        shared = Signal(RECORD["group"])
         last_record = self.index + 1 == self.header.records
         body_ends = record.last | last_record
         step = Mux(is_["matrix"], config.vectors, 1)

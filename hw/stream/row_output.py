@@ -93,8 +93,11 @@ class RowOutput(wiring.Component):
         left = Signal.like(self.rows)
         lane = Signal(range(lanes))
         # The beat of this row of the first vector, and of the next element.
-        base, place = Signal.like(self.at), Signal.like(self.at)
-        takes, fire, ends = Signal(), Signal(), Signal()
+        base = Signal.like(self.at)
+        place = Signal.like(self.at)
+        takes = Signal()
+        fire = Signal()
+        ends = Signal()
         valid = self.i.valid & self.i_constants.valid
         m.d.comb += [
             ends.eq(vector == config.vectors - 1),

@@ -154,7 +154,8 @@ class StreamEngine(wiring.Component):
 
     def _memory(self, m, is_, program, walker, reader, vectors, matrix) -> None:
         """Give the beats of memory to the part that asked for them."""
-        loading, running = Signal(), Signal()
+        loading = Signal()
+        running = Signal()
         m.d.comb += [
             reader.start.eq(program.read | walker.read),
             reader.address.eq(Mux(loading, program.read_address, walker.read_address)),

@@ -85,7 +85,8 @@ class VectorPass(wiring.Component):
         record = self.record
         numbers = {name: record.numbers == k for k, name in enumerate(NUMBERS)}
         # The command has not been taken; the last result has not come.
-        asking, awaiting = Signal(), Signal()
+        asking = Signal()
+        awaiting = Signal()
         silent = Cat(record.operation == VECTOR_OPERATIONS.index(name) for name in SILENT).any()
         command = unit.i_commands.payload
         m.d.comb += [
@@ -135,7 +136,8 @@ class VectorPass(wiring.Component):
         weighs = numbers["token"] | numbers["position"]
         by_words = numbers["words"] | factors["words"] | addends["words"] | weighs
         by_products = numbers["scores"] | numbers["mix"]
-        valid, pop = Signal(), Signal()
+        valid = Signal()
+        pop = Signal()
         m.d.comb += [
             valid.eq(
                 asking
