@@ -53,12 +53,12 @@ class StreamEngine(wiring.Component):
     o_command : Out(stream of struct)
         bursts that are read from memory
         address : address of the first beat, in beats
-        write : 0
-        length : beats - 1
+        write : 0: read burst
+        length : beats of the burst, minus 1
     i_read : In(stream of struct)
         beats that are read, in the order of the commands
-        data : beat
-        error : 1: the memory could not read the beat
+        data : read data of the beat
+        error : 1: the data is invalid
         last : last beat of its burst
     o : Out(stream of struct)
         vectors of the result, one for each token, or one for the block

@@ -151,29 +151,32 @@ class VectorPass(wiring.Component):
             self.products_pop.eq(pop & by_products),
             *(port.valid.eq(valid) for port in (unit.i, unit.i_factors, unit.i_addends)),
         ]
-        entries = data.ArrayLayout(constants_layout(), lanes)(chunks.o.payload)
         for k in range(lanes):
-            weight = chunks.o.payload.word_select(k, config.weight_width).as_signed()
-            entry, number = entries[k], unit.i.payload[k]
-            m.d.comb += [
-                number.eq(operands.numbers[k]),
-                unit.i_factors.payload[k].eq(
-                    Mux(
-                        factors["words"],
-                        entry.multiplier,
-                        Mux(factors["shifts"], self.products.shifts[k], operands.factors[k]),
-                    )
-                ),
-                unit.i_addends.payload[k].eq(
-                    Mux(addends["words"], entry.bias, operands.addends[k])
-                ),
-            ]
-            with m.If(numbers["words"]):
-                m.d.comb += number.eq(entry.bias.as_unsigned())
-            with m.If(weighs):
-                m.d.comb += number.eq(weight)
-            with m.If(by_products):
-                m.d.comb += number.eq(self.products.sums[k])
+            self._lane(m, k, unit, operands, chunks, numbers, factors, addends)
+
+    def _lane(self, m, k, unit, operands, chunks, numbers, factors, addends) -> None:
+        """Give an element, its factor and its addend."""
+        config = self.config
+        entry = data.ArrayLayout(constants_layout(), config.lanes)(chunks.o.payload)[k]
+        weight = chunks.o.payload.word_select(k, config.weight_width).as_signed()
+        number = unit.i.payload[k]
+        m.d.comb += [
+            number.eq(operands.numbers[k]),
+            unit.i_factors.payload[k].eq(
+                Mux(
+                    factors["words"],
+                    entry.multiplier,
+                    Mux(factors["shifts"], self.products.shifts[k], operands.factors[k]),
+                )
+            ),
+            unit.i_addends.payload[k].eq(Mux(addends["words"], entry.bias, operands.addends[k])),
+        ]
+        with m.If(numbers["words"]):
+            m.d.comb += number.eq(entry.bias.as_unsigned())
+        with m.If(numbers["token"] | numbers["position"]):
+            m.d.comb += number.eq(weight)
+        with m.If(numbers["scores"] | numbers["mix"]):
+            m.d.comb += number.eq(self.products.sums[k])
 
     def _chunks(self, m, chunks, numbers) -> None:
         """Cut beats of memory."""
