@@ -27,6 +27,7 @@ from seedbed.hw.parts.skid_buffer import SkidBuffer
 from seedbed.hw.products.gemv import Gemv
 from seedbed.hw.products.mac_array import MacArray
 from seedbed.hw.products.sparse_mac import SparseMac
+from seedbed.hw.stream.stream_engine import StreamEngine
 from seedbed.hw.tail.bp_tail import BpTail
 from seedbed.hw.vectors.vector_unit import VectorUnit
 from seedbed.hw.weights.lut_dequantize import LutDequantize
@@ -63,6 +64,7 @@ __all__ = [
     "SparseMac",
     "SparseTrainer",
     "SparseTrainerAxi",
+    "StreamEngine",
     "TreeGrng",
     "TrellisDecompress",
     "UrngArray",

@@ -33,6 +33,11 @@ from seedbed.spec.sparse_trainer import (
     DenseLayer,
     SparseTrainerConfig,
 )
+from seedbed.spec.stream_engine import (
+    STREAM_ENGINE_KINDS,
+    STREAM_ENGINE_STATUS,
+    StreamEngineConfig,
+)
 from seedbed.spec.tree_grng import TreeGrngConfig
 from seedbed.spec.trellis import TrellisConfig
 from seedbed.spec.trellis_decompress import TrellisDecompressConfig
@@ -59,6 +64,8 @@ __all__ = [
     "SPARSE_MAC_STATUS",
     "SPARSE_TRAINER_KINDS",
     "SPARSE_TRAINER_STATUS",
+    "STREAM_ENGINE_KINDS",
+    "STREAM_ENGINE_STATUS",
     "TAPS",
     "VECTOR_OPERATIONS",
     "ZO_TRAINER_KINDS",
@@ -90,6 +97,7 @@ __all__ = [
     "SparseMacConfig",
     "SparseTrainerConfig",
     "TreeGrngConfig",
+    "StreamEngineConfig",
     "TrellisConfig",
     "TrellisDecompressConfig",
     "UrngConfig",

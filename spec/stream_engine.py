@@ -4,10 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from seedbed.spec.checks import require_choice, require_int
+from seedbed.spec.checks import require_choice, require_int, require_power
+from seedbed.spec.gemv import GemvConfig
 from seedbed.spec.vector_unit import ACTIVATIONS, VectorUnitConfig
 
 __all__ = [
+    "STREAM_ENGINE_KINDS",
+    "STREAM_ENGINE_STATUS",
     "Attend",
     "Embed",
     "Matrix",
@@ -18,8 +21,18 @@ __all__ = [
     "Pool",
     "Program",
     "Rotate",
+    "StreamEngineConfig",
     "Vector",
 ]
+
+#: What a command asks for: a program is loaded, or it is run for a block of tokens.
+STREAM_ENGINE_KINDS = ("load", "run")
+#: How a command ended, by code: well; with an error of the memory; with a program that is damaged,
+#: that the core is too small for, or that was not loaded; with a block that is too long, or a token
+#: that the program does not know.
+STREAM_ENGINE_STATUS = ("ok", "memory", "damaged", "size", "missing", "tokens")
+#: Bytes of an AXI4 boundary, which a burst never crosses.
+BOUNDARY = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,3 +259,98 @@ class Program:
                 raise ValueError(f"{what}, has heads of an odd number of elements")
         elif not isinstance(operation, Matrix) and {*lengths.values()} - {target.length}:
             raise ValueError(f"{what}, writes {target.length} elements, and reads another number")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamEngineConfig:
+    """A core that runs the programs of :mod:`~seedbed.spec.engine_records`.
+
+    Parameters
+    ----------
+    lanes
+        Elements of a vector that are read, computed and written in a cycle: 2, 4 or 8.
+    vectors
+        Tokens that share a pass over the weights of a matrix: 1, 2 or 4.
+    beat_bits
+        Bits of a beat of memory, a power of two, 64 ``lanes``..1024. A beat has a weight for each
+        8 bits.
+    store
+        Beats of ``lanes`` elements that the vectors of a block have room for, 16..16384.
+    cache
+        Beats of ``lanes`` keys or values, 16..65536.
+    records
+        The most records of a program, 4..4096.
+    block
+        The most tokens of a block, 1..256.
+    context
+        The most tokens so far, ``block``..512.
+    columns
+        The most columns of a matrix, 1..16383.
+    address_bits
+        Bits of the address of a beat in memory, 8..32.
+    burst
+        Beats of the longest burst, a power of two; no burst crosses a multiple of it, and none is
+        longer than 4,096 bytes.
+    timeout_cycles, drain_cycles
+        Cycles without a beat after which the memory does not answer, 16..65535, and after which an
+        earlier answer does not come, 8..65535.
+
+    Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
+    """
+
+    lanes: int = 8
+    vectors: int = 1
+    beat_bits: int = 512
+    store: int = 4096
+    cache: int = 16384
+    records: int = 1024
+    block: int = 32
+    context: int = 128
+    columns: int = 2048
+    address_bits: int = 26
+    burst: int = 64
+    timeout_cycles: int = 4096
+    drain_cycles: int = 256
+
+    #: Bits of a weight in memory.
+    weight_width = 8
+
+    def __post_init__(self) -> None:
+        VectorUnitConfig(lanes=self.lanes)
+        if self.vectors not in (1, 2, 4):
+            raise ValueError(f"vectors must be 1, 2 or 4, not {self.vectors!r}")
+        require_power("beat_bits", self.beat_bits, 64 * self.lanes, 1024)
+        require_int("store", self.store, 16, 1 << 14)
+        require_int("cache", self.cache, 16, 1 << 16)
+        require_int("records", self.records, 4, 4096)
+        require_int("block", self.block, 1, 256)
+        require_int("context", self.context, self.block, 512)
+        require_int("columns", self.columns, 1, (1 << VectorUnitConfig.length_bits) - 1)
+        require_int("address_bits", self.address_bits, 8, 32)
+        require_power("burst", self.burst, 1, min(256, 8 * BOUNDARY // self.beat_bits))
+        require_int("timeout_cycles", self.timeout_cycles, 16, 65535)
+        require_int("drain_cycles", self.drain_cycles, 8, 65535)
+
+    @property
+    def unit(self) -> VectorUnitConfig:
+        """The vector unit."""
+        return VectorUnitConfig(lanes=self.lanes)
+
+    @property
+    def gemv(self) -> GemvConfig:
+        """The multipliers of matrices."""
+        return GemvConfig(
+            decode="plain", beat_bits=self.beat_bits, plain_width=self.weight_width,
+            activation_width=self.unit.width, columns=self.columns, row_width=20,
+            vectors=self.vectors,
+        )  # fmt: skip
+
+    @property
+    def weights(self) -> int:
+        """Weights of a beat."""
+        return self.beat_bits // self.weight_width
+
+    @property
+    def entries(self) -> int:
+        """Entries of 64 bits of a beat, such as the constants of a row of a matrix."""
+        return self.beat_bits // 64

@@ -29,6 +29,7 @@ FAMILIES = {
     "products": "Products",
     "engine": "Inference engine",
     "vectors": "Vectors",
+    "stream": "Programs in external memory",
     "loss": "Losses",
     "adapters": "Training of adapters",
     "zeroth_order": "Zeroth-order training",

@@ -98,6 +98,10 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
         "vector_unit", 0, 11.1, 1.7, 1.3, "core", "vector_unit",
         "norms, softmax,\nrotations",
     ),
+    (
+        "stream_engine", 0, 12.55, 1.7, 1.0, "core", "stream_engine",
+        "programs:\ntransformers",
+    ),
     ("lutopt", 8.7, 5.9, 2.3, 0.8, "core", "lutopt", "one LUT per bit"),
     (
         "zo_trainer", 8.7, 18.5, 2.3, 1.3, "core", "zo_trainer",

@@ -9,9 +9,9 @@ __all__ = ["PROOFS"]
 CORES = (
     "lfsr", "urng_array", "lutopt", "scale_lut", "prng_pool", "perturbation", "tree_grng",
     "weight_perturb", "seedlm_decompress", "lut_dequantize", "trellis_decompress", "nf4",
-    "mac_array", "gemv", "sparse_mac", "requantize", "conv_engine", "vector_unit", "softmax_loss",
-    "loss_sign", "lora", "instantft", "zo_trainer", "bp_tail", "sparse_trainer", "forward_cache",
-    "sdram", "host_link", "skid_buffer",
+    "mac_array", "gemv", "sparse_mac", "requantize", "conv_engine", "vector_unit", "stream_engine",
+    "softmax_loss", "loss_sign", "lora", "instantft", "zo_trainer", "bp_tail", "sparse_trainer",
+    "forward_cache", "sdram", "host_link", "skid_buffer",
 )  # fmt: skip
 PROOFS = tuple(
     replace(proof, core=core)

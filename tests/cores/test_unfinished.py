@@ -31,6 +31,7 @@ from seedbed.sim.cases import (
     requantize,
     sparse_mac,
     sparse_trainer,
+    stream_engine,
     zo_trainer,
 )
 from seedbed.sim.cases import instantft as fine_tuning
@@ -355,6 +356,18 @@ def of_host_link(config) -> Script:
     return [Unfinished(stream="i", begun={"i": [5, 7, 7]}, way_out=[{"i": [0]}])], good
 
 
+def of_stream_engine(config) -> Script:
+    def good():
+        return stream_engine.case(config, Random(1), kinds=["dense"]).phases
+
+    open_, last = stream_engine.token_payloads([1, 1])
+    begun = {"i": [stream_engine.job(config, "run")], "i_tokens": [open_] * 7}
+    return [
+        Unfinished(stream="i_tokens", begun=begun, way_out=[{"i_tokens": [last]}],
+                   answer={"o_status": [stream_engine.status("run", "missing")]}),
+    ], good  # fmt: skip
+
+
 SCRIPTS = {
     name.removeprefix("of_"): script
     for name, script in list(globals().items())
@@ -364,6 +377,7 @@ SCRIPTS = {
 OTHERS = {
     ("forward_cache", "i_read"): "memory, whose silence has a limit: see test_forward_cache",
     ("instantft", "i_read"): "as in forward_cache",
+    ("stream_engine", "i_read"): "as in forward_cache: see test_stream_engine",
 }
 #: Cores without commands, or whose commands end with their beats: their streams go on with the
 #: next beat.

@@ -15,6 +15,7 @@ from seedbed.golden.bp_tail import pairs
 from seedbed.golden.conv_engine import ConvEngine
 from seedbed.golden.elasticzo import ElasticZo, Network
 from seedbed.golden.elasticzo_loss import loss_gradient
+from seedbed.golden.engine_image import engine_image
 from seedbed.golden.forward_cache import ForwardCache
 from seedbed.golden.gemv import Gemv
 from seedbed.golden.lfsr import Lfsr
@@ -39,6 +40,7 @@ from seedbed.golden.zo_trainer import ZoTrainer, pixels
 from seedbed.hw.vectors.vector_layouts import command_layout
 from seedbed.hw.weights.lut_dequantize import codes_layout, table_layout
 from seedbed.hw.weights.trellis_decompress import symbols_layout
+from seedbed.sim.cases.stream_programs import WORDS, drawn_program
 from seedbed.spec import (
     VECTOR_OPERATIONS,
     BpTailConfig,
@@ -61,6 +63,7 @@ from seedbed.spec import (
     SoftmaxLossConfig,
     SparseMacConfig,
     SparseTrainerConfig,
+    StreamEngineConfig,
     TreeGrngConfig,
     TrellisDecompressConfig,
     UrngConfig,
@@ -68,6 +71,7 @@ from seedbed.spec import (
     WeightPerturbConfig,
     ZoTrainerConfig,
 )
+from seedbed.spec.engine_records import HEADER, RECORD, RECORD_BITS, unpacked
 from seedbed.spec.fixed import Fixed
 from seedbed.spec.lfsr import TAPS
 from seedbed.spec.lutopt import DRAWS, SEED_LEAST, expansion
@@ -533,6 +537,28 @@ def test_vector_unit():
     given = {"operation": 7, "length": 99, **fields}
     bits = command_layout(config).const(given).as_bits()
     assert names["command"]("power", 99, **fields) == bits
+
+
+@pytest.mark.parametrize("beat_bits", [128, 512])
+def test_programs_of_stream_engine(beat_bits):
+    """Header, records and a matrix of the page are those of a memory image."""
+    names, config = listing("stream_engine"), StreamEngineConfig(lanes=2, beat_bits=beat_bits)
+    engine = drawn_program("decoder", np.random.default_rng(1), size=8, layers=1)
+    image = engine_image(config, engine.program, engine.parameters, block=4, context=9)
+    size = RECORD_BITS // 8
+    raw = b"".join(beat.to_bytes(beat_bits // 8, "little") for beat in image.beats)
+    words = [
+        int.from_bytes(raw[size * k : size * (k + 1)], "little")
+        for k in range(len(image.names) + 1)
+    ]
+    header, *records = [unpacked(words[0], HEADER), *(unpacked(w, RECORD) for w in words[1:])]
+    found = names["program"](header, records, beat_bits)
+    assert tuple(found) == image.beats[: len(found)]
+    of = engine.parameters["words"]
+    parts = of.multipliers.tolist(), [0] * WORDS, of.weights.tolist()
+    found = names["matrix"](*parts, beat_bits)
+    at = records[0]["address"]
+    assert tuple(found) == image.beats[at : at + len(found)]
 
 
 def test_every_bit_of_trellis_decompress():

@@ -1,0 +1,504 @@
+"""The memory image of a program for the core: records of its passes, and its parameters.
+
+Parameters are in beats of memory. Entries of 64 bits have a factor in the lower half and a number
+in the upper half: the multiplier and the bias of a row, the gain and the bias of an element, a step
+of an angle. A matrix or a table has, for as many rows as a beat has entries, the beat of these
+entries and then the rows, int8 weights that begin in a new beat.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import pi
+from zlib import crc32
+
+import numpy as np
+
+from seedbed.golden.stream_engine import Integers, StreamEngine
+from seedbed.golden.vector_unit import VectorUnit
+from seedbed.spec.engine_records import (
+    ADDENDS,
+    CONSTANTS,
+    FACTORS,
+    HEADER,
+    KINDS,
+    LENGTHS,
+    MAGIC,
+    NUMBERS,
+    RECORD,
+    RECORD_BITS,
+    TARGETS,
+    packed,
+)
+from seedbed.spec.stream_engine import (
+    Attend,
+    Embed,
+    Matrix,
+    Move,
+    Multiply,
+    Norm,
+    Pool,
+    Program,
+    Rotate,
+    StreamEngineConfig,
+)
+from seedbed.spec.vector_unit import ACTIVATIONS, VECTOR_OPERATIONS
+
+__all__ = ["EngineImage", "engine_image", "header_and_records"]
+
+_CODES = {
+    "kind": KINDS, "operation": VECTOR_OPERATIONS, "activation": tuple(ACTIVATIONS),
+    "constant_from": CONSTANTS, "length_from": LENGTHS, "numbers": NUMBERS, "factors": FACTORS,
+    "addends": ADDENDS, "target": TARGETS,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class EngineImage:
+    """Beats of memory from address 0 on: header, records, parameters.
+
+    ``names`` has, for each record, the kind of the operation that it is a part of.
+    """
+
+    beats: tuple[int, ...]
+    names: tuple[str, ...]
+
+
+def header_and_records(
+    config: StreamEngineConfig, header: Mapping[str, int], records: Iterable[Mapping]
+) -> list[int]:
+    """Return the beats of a program's header and records, with the CRC."""
+    bits = [packed(record, RECORD) for record in records]
+    fields = {
+        "magic": MAGIC, "records": len(bits), "lanes": config.lanes,
+        "beat_bytes": config.beat_bits // 8 % 256,
+    }  # fmt: skip
+    first = packed({**fields, **header}, HEADER)
+    words = b"".join(each.to_bytes(RECORD_BITS // 8, "little") for each in (first, *bits))
+    size = RECORD_BITS // 8
+    crc = crc32(words[: size - 4] + words[size:])
+    words = words[: size - 4] + crc.to_bytes(4, "little") + words[size:]
+    return _beats(config, words)
+
+
+def _beats(config: StreamEngineConfig, raw: bytes) -> list[int]:
+    size = config.beat_bits // 8
+    raw += bytes(-len(raw) % size)
+    return [int.from_bytes(raw[k : k + size], "little") for k in range(0, len(raw), size)]
+
+
+def _entries(factors: np.ndarray, numbers: np.ndarray | None) -> bytes:
+    """Return entries of 64 bits."""
+    found = np.zeros((len(factors), 2), "<i4")
+    found[:, 0] = factors
+    found[:, 1] = 0 if numbers is None else numbers
+    return found.tobytes()
+
+
+class _Places:
+    """Gives places in a token's frame to vectors, from their first write to their last read."""
+
+    def __init__(self, program: Program, lanes: int):
+        self.size = 0
+        self._free: list[tuple[int, int]] = []
+        self._lanes = lanes
+        self._last = {program.result: len(program.operations)}
+        for k, operation in enumerate(program.operations):
+            for name in (*operation.sources, operation.target):
+                self._last[name] = max(k, self._last.get(name, 0))
+        self._program = program
+        self.of: dict[str, int] = {}
+
+    def beats(self, name: str) -> int:
+        return -(-self._program.vectors[name].length // self._lanes)
+
+    def take(self, name: str) -> None:
+        """Give a vector a place, unless it has one: the first that is long enough."""
+        if name in self.of:
+            return
+        need, start = self.beats(name), 0
+        used = sorted((place, place + self.beats(other)) for other, place in self.of.items())
+        for low, high in used:
+            if low - start >= need:
+                break
+            start = max(start, high)
+        self.of[name] = start
+        self.size = max(self.size, start + need)
+
+    def release(self, done: int) -> None:
+        """Free the places of vectors that no operation after ``done`` reads."""
+        self.of = {name: at for name, at in self.of.items() if self._last[name] > done}
+
+
+class _Writer:
+    """Writes the records and the parameters of a program."""
+
+    def __init__(self, config, program, parameters, block, context):
+        self.config, self.program, self.parameters = config, program, parameters
+        self.block, self.context = block, context
+        self.unit = VectorUnit(config.unit)
+        self.places = _Places(program, config.lanes)
+        self.records: list[dict] = []
+        self.names: list[str] = []
+        self.raw: list[int] = []
+        self.addresses: dict[str, int] = {}
+        self.scratch = 0
+        self.row = 0
+        self.tokens = 1 << 24
+        #: Vectors that the block has one of, not one a token.
+        self.pooled: set[str] = set()
+
+    # Places, parameters.
+
+    def _beats(self, length: int) -> int:
+        return -(-length // self.config.lanes)
+
+    def _fraction(self, name: str) -> int:
+        return self.program.vectors[name].fraction
+
+    def _place(self, name: str, **more: int) -> dict:
+        return {"place": self.places.of[name], **more}
+
+    def _spare(self, length: int) -> dict:
+        """Return a place for numbers of a pass, which no other operation reads."""
+        self.scratch = max(self.scratch, self._beats(length))
+        return {"place": 0, "shared": 1}
+
+    def _put(self, raw: bytes) -> int:
+        address = len(self.raw)
+        self.raw += _beats(self.config, raw)
+        return address
+
+    def _matrix_at(self, name: str) -> int:
+        """Return the address of a matrix or table, which is written once."""
+        if name in self.addresses:
+            return self.addresses[name]
+        of = self.parameters[name]
+        config, weights = self.config, of.weights
+        low, high = -(1 << config.weight_width - 1), (1 << config.weight_width - 1) - 1
+        if weights.min() < low or weights.max() > high or of.sum_width != 32:
+            raise ValueError(f"the weights of {name} must be integers in {low}..{high}")
+        most = (1 << config.unit.factor_bits) - 1
+        if of.multipliers.min() < 0 or of.multipliers.max() > most:
+            raise ValueError(f"the multipliers of {name} must be in 0..{most}")
+        rows = np.zeros((len(weights), self._row_beats(name) * config.weights), np.int8)
+        rows[:, : weights.shape[1]] = weights
+        raw, count = b"", config.entries
+        parts = []
+        for first in range(0, len(rows), count):
+            part = slice(first, first + count)
+            biases = None if of.biases is None else of.biases[part]
+            head = _entries(of.multipliers[part], biases)
+            parts.append(head + bytes(config.beat_bits // 8 - len(head)) + rows[part].tobytes())
+        raw = b"".join(parts)
+        self.addresses[name] = self._put(raw)
+        return self.addresses[name]
+
+    def _row_beats(self, name: str) -> int:
+        return -(-self.parameters[name].weights.shape[1] // self.config.weights)
+
+    # Records.
+
+    def _record(self, **fields) -> None:
+        codes = {}
+        for name, names in _CODES.items():
+            value = fields.pop(name, names[0])
+            codes[name] = names.index(value)
+        self.records.append({"last": 1, "by_token": 1, "repeat": 1, **fields, **codes})
+
+    def _shift(self, what: str, shift: int, least: int = 0) -> int:
+        if not least <= shift < 1 << self.config.unit.shift_bits:
+            most = (1 << self.config.unit.shift_bits) - 1
+            raise ValueError(f"{what} must shift by {least}..{most} in the core, not {shift}")
+        return shift
+
+    def write(self) -> None:
+        """Write all operations, and the result."""
+        for k, op in enumerate(self.program.operations):
+            what = f"operation {k}, {type(op).__name__},"
+            self.places.take(op.target)
+            start = len(self.records)
+            one = [name in self.pooled for name in op.sources]
+            if any(one) and not (all(one) and isinstance(op, Matrix | Move | Multiply | Norm)):
+                raise ValueError(f"{what} must not read a mean over the tokens in the core")
+            getattr(self, f"_{type(op).__name__.lower()}")(what, op)
+            if any(one) or isinstance(op, Pool):
+                self.pooled.add(op.target)
+            if any(one):
+                for record in self.records[start:]:
+                    record["by_token"] = 0
+            self.names += [type(op).__name__] * (len(self.records) - start)
+            self.places.release(k)
+        result = self.program.result
+        self._record(
+            by_token=result not in self.pooled, operation="scale", constant=1, wide=1,
+            length=self.program.vectors[result].length, number_place=self._place(result),
+            target="output",
+        )  # fmt: skip
+        self.names.append("output")
+
+    def _embed(self, what: str, op: Embed) -> None:
+        vector = self.program.vectors[op.target]
+        for k, name in enumerate(op.parameters):
+            shift = self.parameters[name].fraction - vector.fraction
+            rows = len(self.parameters[name].weights)
+            last = k == len(op.parameters) - 1
+            if k:
+                if self.context > rows:
+                    raise ValueError(
+                        f"the context must be at most the {rows} rows of {name}, not {self.context}"
+                    )
+            else:
+                self.tokens = min(self.tokens, rows)
+            self._record(
+                last=last, operation="scale", numbers=("token", "position")[k],
+                constant_from="row", shift=self._shift(what, shift), length=vector.length,
+                # Only the sum of both rows saturates.
+                wide=vector.wide if last else 1, add=k, addends="store" if k else "none",
+                addend_place=self._place(op.target), target="store",
+                target_place=self._place(op.target), address=self._matrix_at(name),
+            )  # fmt: skip
+
+    def _matrix(self, what: str, op: Matrix) -> None:
+        of = self.parameters[op.weights]
+        source, target = (self.program.vectors[name] for name in (op.source, op.target))
+        if source.length > self.config.columns:
+            raise ValueError(
+                f"{what} must have at most {self.config.columns} columns, not {source.length}"
+            )
+        shift = source.fraction + of.fraction - target.fraction
+        # A wide vector is shifted itself, by up to eight.
+        least = self.config.unit.residual_width - self.config.unit.width if source.wide else 0
+        rows = target.length
+        self._record(
+            kind="matrix", length=source.length, rows=rows, narrow=source.wide,
+            shift=self._shift(what, shift, least), add=op.add,
+            wide=target.wide and not op.activation, number_place=self._place(op.source),
+            target="store", target_place=self._place(op.target),
+            address=self._matrix_at(op.weights),
+        )  # fmt: skip
+        if op.activation:
+            self._record(
+                operation="activate", activation=op.activation, shift=target.fraction, length=rows,
+                number_place=self._place(op.target), target="store",
+                target_place=self._place(op.target),
+            )  # fmt: skip
+
+    def _norm(self, what: str, op: Norm) -> None:
+        of, size = self.parameters[op.gains], self.program.vectors[op.source].length
+        unit = self.config.unit
+        epsilon = round(size * op.epsilon * 4.0 ** self._fraction(op.source))
+        shift = unit.normal_fraction + of.fraction - self._fraction(op.target)
+        bits = unit.residual_width - 1
+        if of.biases is not None and np.abs(of.biases).max() >= 1 << bits:
+            raise ValueError(f"{what} must have biases below {1 << bits}")
+        source = {"length": size, "number_place": self._place(op.source)}
+        if op.centred:
+            r, p = self.unit.reciprocal(np.array(size))
+            self._record(
+                last=0, operation="sum", constant=int(r), shift=int(unit.table_fraction + p),
+                **source,
+            )  # fmt: skip
+        common = {"last": 0, "centred": op.centred, **source}
+        epsilon = max(unit.least_epsilon, epsilon)
+        self._record(operation="square", constant=epsilon, **common)
+        spare = self._spare(size)
+        self._record(operation="normalise", target="store", target_place=spare, **common)
+        entries = _entries(np.ravel(of.weights), of.biases)
+        biased = of.biases is not None
+        self._record(
+            operation="multiply", shift=self._shift(what, shift), add=biased, length=size,
+            number_place=spare, factors="words", addends="words" if biased else "none",
+            target="store", target_place=self._place(op.target), address=self._put(entries),
+        )  # fmt: skip
+
+    def _rotate(self, what: str, op: Rotate) -> None:
+        size = self.program.vectors[op.target].length
+        self._require_narrow(what, op.target)
+        head, n = self._head(what, size // op.heads), size // op.heads // 2
+        unit = self.config.unit
+        turns = op.base ** (-np.arange(n) / n) / (2 * pi)
+        steps = np.repeat(np.rint(np.ldexp(turns, unit.angle_bits)).astype(np.int64), 2)
+        spare = self._spare(2 * n)
+        key = f"steps {op.base} {n}"
+        if key not in self.addresses:
+            self.addresses[key] = self._put(_entries(np.zeros(2 * n), steps))
+        self._record(
+            last=0, operation="angle", constant_from="position", length=2 * n, numbers="words",
+            address=self.addresses[key], target="store", target_place=spare,
+        )  # fmt: skip
+        self._record(
+            last=0,
+            operation="sine",
+            length=2 * n,
+            number_place=spare,
+            target="store",
+            target_place=spare,
+        )
+        self._record(
+            operation="rotate", length=size, number_place=self._place(op.target), factors="store",
+            factor_place=spare, head=head, target="store", target_place=self._place(op.target),
+        )  # fmt: skip
+
+    def _head(self, what: str, length: int) -> int:
+        """Return the beats of a head."""
+        if length % self.config.lanes:
+            raise ValueError(
+                f"{what} must have heads of a multiple of {self.config.lanes} elements in the "
+                f"core, not {length}"
+            )
+        return length // self.config.lanes
+
+    def _require_narrow(self, what: str, *names: str) -> None:
+        for name in names:
+            if self.program.vectors[name].wide:
+                raise ValueError(f"{what} must not have the wide vector {name} in the core")
+
+    def _attend(self, what: str, op: Attend) -> None:
+        self._require_narrow(what, op.query, op.key, op.value, op.target)
+        length = self.program.vectors[op.query].length // op.heads
+        head = self._head(what, length)
+        cache = self.row
+        self.row += 2 * op.shared * head
+        values = cache + op.shared * head
+        for k, (name, place) in enumerate(((op.key, cache), (op.value, values))):
+            self._record(
+                kind="keep", last=k, repeat=op.shared, length=length, head=head, group=1,
+                number_place=self._place(name, by_head=1), cache=place,
+            )  # fmt: skip
+        fraction = self._fraction(op.query) + self._fraction(op.key)
+        multiplier, shift = self.config.unit.score_scale(length, fraction)
+        spare = self._spare(self.context)
+        common = {
+            "repeat": op.heads,
+            "head": head,
+            "group": op.heads // op.shared,
+            "all": not op.causal,
+        }
+        self._record(
+            last=0, operation="score", numbers="scores", factors="shifts", length_from="seen",
+            number_place=self._place(op.query, by_head=1), cache=cache, constant=multiplier,
+            shift=self._shift(what, shift, self.config.unit.cache_width), target="store",
+            target_place=spare, **common,
+        )  # fmt: skip
+        self._record(
+            last=0, operation="power", length_from="seen", number_place=spare, target="store",
+            target_place=spare, **common,
+        )  # fmt: skip
+        self._record(
+            operation="mix", numbers="mix", length=length, number_place=spare, cache=values,
+            target="store",
+            target_place=self._place(op.target, by_head=1), **common,
+        )  # fmt: skip
+
+    def _multiply(self, what: str, op: Multiply) -> None:
+        left, right = op.left, op.right
+        if self.program.vectors[right].wide:
+            left, right = right, left
+        self._require_narrow(what, right)
+        target = self.program.vectors[op.target]
+        shift = self._fraction(left) + self._fraction(right) - target.fraction
+        self._record(
+            operation="multiply", shift=self._shift(what, shift), wide=target.wide,
+            length=target.length, number_place=self._place(left), factors="store",
+            factor_place=self._place(right), head=self._beats(target.length), target="store",
+            target_place=self._place(op.target),
+        )  # fmt: skip
+
+    def _move(self, what: str, op: Move) -> None:
+        shift = self._fraction(op.source) - self._fraction(op.target)
+        target = self.program.vectors[op.target]
+        self._record(
+            operation="scale", shift=max(shift, 0), constant=1 << max(-shift, 0), wide=target.wide,
+            length=target.length, number_place=self._place(op.source), target="store",
+            target_place=self._place(op.target),
+        )  # fmt: skip
+
+    def _pool(self, what: str, op: Pool) -> None:
+        """Add the tokens up; a softmax of powers 2^-(15 - shift) gives the reciprocal."""
+        self._require_narrow(what, op.source)
+        unit, size = self.config.unit, self.program.vectors[op.source].length
+        shift = self._fraction(op.source) - self._fraction(op.target)
+        room = unit.residual_width - unit.width - (self.block - 1).bit_length()
+        if not -room <= shift <= unit.table_fraction:
+            raise ValueError(
+                f"{what} must shift by {-room}..{unit.table_fraction} in the core, not {shift}"
+            )
+        spare = self._spare(size)
+        total = {"length": size, "target": "store", "target_place": spare, "wide": 1}
+        self._record(by_token=0, operation="scale", numbers="zeros", **total)
+        self._record(
+            operation="scale", constant=1 << max(-shift, 0), number_place=self._place(op.source),
+            add=1, addends="store", addend_place=spare, **total,
+        )  # fmt: skip
+        greatest = unit.table_fraction - max(shift, 0) << unit.score_fraction
+        self._record(
+            by_token=0, operation="score", numbers="words", length=1, constant=1,
+            address=self._put(_entries(np.zeros(1), np.array([greatest]))), factors="words",
+        )  # fmt: skip
+        self._record(by_token=0, operation="power", numbers="zeros", length_from="tokens")
+        self._record(
+            by_token=0, operation="mix", length=size, number_place=spare, target="store",
+            target_place=self._place(op.target),
+        )  # fmt: skip
+
+
+def engine_image(
+    config: StreamEngineConfig, program: Program, parameters: Mapping[str, Integers], *,
+    block: int, context: int,
+) -> EngineImage:  # fmt: skip
+    """Return the memory image of a program.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.StreamEngineConfig`: the core.
+    program, parameters
+        As :class:`~seedbed.golden.stream_engine.StreamEngine` takes them. Matrices have int8
+        weights and a multiplier a row.
+    block
+        The most tokens of a block.
+    context
+        The most tokens in all.
+
+    Raises ``ValueError`` with a sentence for a program that the core does not run, or that does not
+    fit it.
+    """
+    # It checks that no sum has more than 32 bits.
+    StreamEngine(program, parameters)
+    if program.unit.width != config.unit.width:
+        raise ValueError(
+            f"the program must have vectors of {config.unit.width} bits, not {program.unit.width}"
+        )
+    for name, value, most in (("block", block, config.block), ("context", context, config.context)):
+        if not 1 <= value <= most:
+            raise ValueError(f"the {name} must be in 1..{most}, not {value}")
+    if not isinstance(program.operations[0], Embed):
+        raise ValueError("the program must begin with the row of each token")
+    writer = _Writer(config, program, parameters, block, context)
+    writer.write()
+    frames = block * writer.places.size
+    sizes = {
+        "records": len(writer.records), "store": frames + writer.scratch,
+        "cache": context * writer.row,
+    }  # fmt: skip
+    for name, size in sizes.items():
+        if size > getattr(config, name):
+            raise ValueError(
+                f"the program needs {name} = {size} of the core, which has {getattr(config, name)}"
+            )
+    header = {
+        "frame": writer.places.size, "store": sizes["store"], "row": writer.row,
+        "cache": sizes["cache"], "block": block, "context": context,
+        "tokens": min(writer.tokens, (1 << 24) - 1),
+    }  # fmt: skip
+    size = -(-(1 + len(writer.records)) * RECORD_BITS // config.beat_bits)
+    for record in writer.records:
+        record["address"] = record.get("address", 0) + size
+        for name in ("number_place", "factor_place", "addend_place", "target_place"):
+            place = record.get(name, {})
+            if place.get("shared"):
+                record[name] = {**place, "place": place["place"] + frames}
+    beats = header_and_records(config, header, writer.records) + writer.raw
+    if len(beats) > 1 << config.address_bits:
+        raise ValueError(f"the image has {len(beats)} beats, more than the core can address")
+    return EngineImage(tuple(beats), tuple(writer.names))

@@ -1,0 +1,269 @@
+"""Model of the core that walks a program's records: each pass, token by token and head by head."""
+
+from zlib import crc32
+
+import numpy as np
+
+from seedbed.golden.exact import whole_product
+from seedbed.golden.fixed import saturate, shifted
+from seedbed.golden.vector_unit import VectorUnit, token_shifts
+from seedbed.spec.engine_records import (
+    ADDENDS,
+    CONSTANTS,
+    FACTORS,
+    HEADER,
+    KINDS,
+    LENGTHS,
+    MAGIC,
+    NUMBERS,
+    RECORD,
+    RECORD_BITS,
+    TARGETS,
+    unpacked,
+)
+from seedbed.spec.stream_engine import STREAM_ENGINE_STATUS, StreamEngineConfig
+from seedbed.spec.vector_unit import ACTIVATIONS, VECTOR_OPERATIONS
+
+__all__ = ["PassEngine"]
+
+_CODES = {
+    "kind": KINDS, "operation": VECTOR_OPERATIONS, "activation": tuple(ACTIVATIONS),
+    "constant_from": CONSTANTS, "length_from": LENGTHS, "numbers": NUMBERS, "factors": FACTORS,
+    "addends": ADDENDS, "target": TARGETS,
+}  # fmt: skip
+
+
+class PassEngine:
+    """Runs the records of a memory image.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.StreamEngineConfig`.
+    beats
+        Memory from address 0 on, a beat each.
+    """
+
+    def __init__(self, config: StreamEngineConfig, beats: tuple[int, ...]):
+        self.config = config
+        self.raw = b"".join(beat.to_bytes(config.beat_bits // 8, "little") for beat in beats)
+        self.unit = VectorUnit(config.unit)
+        self.store = np.zeros(config.store * config.lanes, np.int64)
+        self.cache = np.zeros((config.cache, config.lanes), np.int64)
+        self.shifts = np.zeros(config.cache, np.int64)
+        self.loaded = False
+        self.position = 0
+        #: Parts of memory that were read: the first beat, and beats.
+        self.reads: list[tuple[int, int]] = []
+
+    def load(self, address: int = 0) -> str:
+        """Check and keep the program at a beat of memory; return the status."""
+        config, size = self.config, RECORD_BITS // 8
+        raw = self.raw[address * config.beat_bits // 8 :]
+        self.loaded, self.position = False, 0
+        self.reads.append((address, -(-RECORD_BITS // config.beat_bits)))
+        header = unpacked(int.from_bytes(raw[:size], "little"), HEADER)
+        known = {"magic": MAGIC, "lanes": config.lanes, "beat_bytes": config.beat_bits // 8 % 256}
+        if any(header[name] != value for name, value in known.items()) or not header["records"]:
+            return "damaged"
+        sizes = ("records", "store", "cache", "block", "context")
+        if any(header[name] > getattr(config, name) for name in sizes):
+            return "size"
+        end = size * (header["records"] + 1)
+        self.reads.append((address, -(-8 * end // config.beat_bits)))
+        if crc32(raw[: size - 4] + raw[size:end]) != header["crc"]:
+            return "damaged"
+        parts = [int.from_bytes(raw[k : k + size], "little") for k in range(size, end, size)]
+        self.records = [self._named(unpacked(bits, RECORD)) for bits in parts]
+        self.header = header
+        self.loaded = True
+        return "ok"
+
+    def _named(self, record: dict) -> dict:
+        return record | {name: names[record[name]] for name, names in _CODES.items()}
+
+    def run(self, tokens: np.ndarray, *, start: bool = False) -> tuple[str, list[np.ndarray]]:
+        """Run a block; return the status and the vectors of the result."""
+        if not self.loaded:
+            return "missing", []
+        if start:
+            self.position = 0
+        header = self.header
+        count = len(tokens)
+        if (
+            count > header["block"]
+            or self.position + count > header["context"]
+            or max(tokens) >= header["tokens"]
+        ):
+            return "tokens", []
+        self.tokens, self.found = tokens, []
+        first = 0
+        while first < len(self.records):
+            last = next(k for k in range(first, len(self.records)) if self.records[k]["last"])
+            body = self.records[first : last + 1]
+            for self.token in range(count if body[-1]["by_token"] else 1):
+                for self.head in range(body[-1]["repeat"]):
+                    for record in body:
+                        getattr(self, f"_{record['kind']}")(record)
+            first = last + 1
+        self.position += count
+        assert STREAM_ENGINE_STATUS[0] == "ok"
+        return "ok", self.found
+
+    # Places.
+
+    def _at(self, record: dict, name: str) -> int:
+        """Return the first element of a place."""
+        place = record[name]
+        beat = place["place"]
+        if not place["shared"]:
+            beat += self.token * self.header["frame"]
+        if place["by_head"]:
+            beat += self.head * record["head"]
+        return beat * self.config.lanes
+
+    def _read(self, record: dict, name: str, length: int) -> np.ndarray:
+        at = self._at(record, name)
+        return self.store[at : at + length].copy()
+
+    def _rows(self, record: dict) -> np.ndarray:
+        """Return the rows of the cache for the tokens that are attended to."""
+        count = len(self.tokens) if record["all"] else self.token + 1
+        first = record["cache"] + self.head // record["group"] * record["head"]
+        tokens = np.arange(self.position + count)[:, None] * self.header["row"]
+        return tokens + first + np.arange(record["head"])
+
+    def _words(self, address: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the factors and the numbers of entries."""
+        start = address * self.config.beat_bits // 8
+        found = np.frombuffer(self.raw[start : start + 8 * count], "<i4").reshape(-1, 2)
+        return found[:, 0].astype(np.int64), found[:, 1].astype(np.int64)
+
+    def _row(self, record: dict, row: int, length: int) -> tuple[int, int, np.ndarray]:
+        """Return multiplier, bias and weights of a row of a matrix."""
+        config, beats = self.config, -(-length // self.config.weights)
+        group, rest = divmod(row, config.entries)
+        address = record["address"] + group * (1 + config.entries * beats)
+        multipliers, biases = self._words(address, config.entries)
+        if record["kind"] == "pass":
+            self.reads += [(address, 1), (address + 1 + rest * beats, beats)]
+        start = (address + 1 + rest * beats) * config.beat_bits // 8
+        weights = np.frombuffer(self.raw[start : start + length], np.int8)
+        return int(multipliers[rest]), int(biases[rest]), weights.astype(np.int64)
+
+    # Kinds of records.
+
+    def _matrix(self, record: dict) -> None:
+        unit, length, rows = self.config.unit, record["length"], record["rows"]
+        if self.token % self.config.vectors == 0:
+            heads = -(-rows // self.config.entries)
+            beats = heads + rows * -(-length // self.config.weights)
+            self.reads.append((record["address"], beats))
+        x = self._read(record, "number_place", length)
+        shift = int(token_shifts(x, unit.width)) if record["narrow"] else 0
+        x = saturate(shifted(x, shift), unit.vector)
+        parts = [self._row(record, row, length) for row in range(rows)]
+        multipliers, biases = (np.array([part[k] for part in parts]) for k in (0, 1))
+        sums = whole_product(x, np.stack([part[2] for part in parts]).T).astype(np.int64)
+        y = shifted(sums * multipliers, record["shift"] - shift) + biases
+        at = self._at(record, "target_place")
+        if record["add"]:
+            y = y + self.store[at : at + rows]
+        self.store[at : at + rows] = saturate(y, unit.residual if record["wide"] else unit.vector)
+
+    def _keep(self, record: dict) -> None:
+        x = self._read(record, "number_place", record["length"])
+        kept, shift = self.unit.cached(x)
+        row = (self.position + self.token) * self.header["row"]
+        first = row + record["cache"] + self.head * record["head"]
+        places = slice(first, first + record["head"])
+        self.cache[places] = kept.reshape(-1, self.config.lanes)
+        self.shifts[places] = shift
+
+    def _pass(self, record: dict) -> None:
+        lengths = {
+            "field": record["length"],
+            "tokens": len(self.tokens),
+            "seen": self.position + (len(self.tokens) if record["all"] else self.token + 1),
+        }
+        length = lengths[record["length_from"]]
+        constant = record["constant"]
+        if record["constant_from"] == "position":
+            constant = self.position + self.token
+        factors = numbers = np.zeros(length, np.int64)
+        addends = None
+        if "words" in (record["numbers"], record["factors"], record["addends"]):
+            self.reads.append((record["address"], -(-length // self.config.entries)))
+            low, numbers = self._words(record["address"], length)
+            factors, addends = low.astype(np.int16).astype(np.int64), numbers
+            numbers = numbers & 0xFFFFFFFF
+        if record["numbers"] == "store":
+            numbers = self._read(record, "number_place", length)
+        elif record["numbers"] == "zeros":
+            numbers = np.zeros(length, np.int64)
+        elif record["numbers"] in ("token", "position"):
+            row = self.position + self.token
+            if record["numbers"] == "token":
+                row = int(self.tokens[self.token])
+            constant, _, numbers = self._row(record, row, length)
+        elif record["numbers"] == "scores":
+            rows = self._rows(record)
+            query = self._read(record, "number_place", record["head"] * self.config.lanes)
+            numbers = self.cache[rows].reshape(length, -1) @ query
+            factors = self.shifts[rows[:, 0]]
+        elif record["numbers"] == "mix":
+            rows = self._rows(record)
+            shares = self._read(record, "number_place", len(rows))
+            values = self.cache[rows].reshape(len(rows), -1) << self.shifts[rows[:, :1]]
+            numbers = shares @ values
+        if record["factors"] == "store":
+            wrap = record["head"] * self.config.lanes
+            at = self._at(record, "factor_place")
+            factors = self.store[at + np.arange(length) % wrap]
+        if record["addends"] == "store":
+            addends = self._read(record, "addend_place", length)
+        if not record["add"]:
+            addends = None
+        y = self._computed(record, constant, numbers, factors, addends)
+        if y is not None and record["target"] == "store":
+            at = self._at(record, "target_place")
+            self.store[at : at + length] = y
+        elif y is not None and record["target"] == "output":
+            self.found.append(y)
+
+    def _computed(self, record, k, x, f, a) -> np.ndarray | None:
+        """Return the results of a command of the vector unit; keep its statistics."""
+        unit, config, shift = self.unit, self.config.unit, record["shift"]
+        operation, wide = record["operation"], bool(record["wide"])
+        centre = getattr(self, "mean", 0) if record["centred"] else 0
+        if operation == "scale":
+            return unit.multiply(x, np.array(k), shift=shift, wide=wide, addends=a)
+        if operation == "multiply":
+            return unit.multiply(x, f, shift=shift, wide=wide, addends=a)
+        if operation == "activate":
+            return unit.activate(x, name=record["activation"], fraction=shift)
+        if operation == "sum":
+            self.mean = int(shifted(x.sum() * k, shift))
+            return None
+        if operation == "square":
+            self.centred, self.epsilon = x - centre, k
+            return None
+        if operation == "normalise":
+            return unit.normalised(self.centred, epsilon=self.epsilon)
+        if operation == "score":
+            y = unit.scores(x, f, scale=(k, shift))
+            self.greatest = y.max()
+            return y
+        if operation == "power":
+            y = unit.shares(self.greatest - x)
+            self.total = y.sum()
+            return y
+        if operation == "mix":
+            return unit.mix(x, self.total)
+        if operation == "angle":
+            y = unit.angles(np.array(k), x)
+            y[0::2] += 1 << config.sine_angle_bits - 2
+            return y & (1 << config.sine_angle_bits) - 1
+        if operation == "sine":
+            return unit.sine(x)
+        return unit.turned(x, f[0::2], f[1::2])

@@ -1,0 +1,156 @@
+"""Takes commands and blocks of tokens, and says how a command ended."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from seedbed.hw.parts.codes import codes
+from seedbed.hw.stream.stream_layouts import (
+    POSITION_BITS,
+    STATUS,
+    TOKEN_BITS,
+    header_layout,
+    job_layout,
+    status_layout,
+    token_layout,
+)
+from seedbed.spec import STREAM_ENGINE_KINDS, StreamEngineConfig
+
+__all__ = ["JobIntake"]
+
+_KINDS = codes(STREAM_ENGINE_KINDS)
+
+
+class JobIntake(wiring.Component):
+    """Takes a command, has a program loaded, or has it walked for a block of tokens.
+
+    Tokens are taken up to the last one. Then their number and each of them are compared with what
+    the program allows, before anything is done.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.StreamEngineConfig`.
+
+    Members
+    -------
+    i, i_tokens, o_status : In(stream), In(stream), Out(stream)
+        As of :class:`~seedbed.hw.stream.stream_engine.StreamEngine`.
+    begins : Out(1)
+        A pulse: a command is taken.
+    load, address : Out
+        A pulse: the program at this place is to be loaded.
+    load_done, load_status, loaded, header : In
+        A pulse: it was; how; whether there is a program; its header.
+    walk, walked : Out(1), In(1)
+        A pulse: the program is to be walked; it was.
+    failed : In(1)
+        The memory had an error since the command began.
+    index, token : In, Out
+        A place in the block; the token there, a cycle later.
+    count, position, row : Out
+        Tokens of the block; tokens before it; the first beat of the block's rows of the cache.
+    """
+
+    def __init__(self, config: StreamEngineConfig):
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(job_layout(config))),
+                "i_tokens": In(stream.Signature(token_layout())),
+                "o_status": Out(stream.Signature(status_layout())),
+                "begins": Out(1),
+                "load": Out(1),
+                "address": Out(config.address_bits),
+                "load_done": In(1),
+                "load_status": In(range(len(STATUS))),
+                "loaded": In(1),
+                "header": In(header_layout()),
+                "walk": Out(1),
+                "walked": In(1),
+                "failed": In(1),
+                "index": In(range(config.block)),
+                "token": Out(TOKEN_BITS),
+                "count": Out(range(config.block + 1)),
+                "position": Out(POSITION_BITS),
+                "row": Out(range(config.cache)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config, header = self.config, self.header
+        m.submodules.tokens = tokens = memory.Memory(
+            shape=TOKEN_BITS, depth=max(2, config.block), init=[]
+        )
+        write, read = tokens.write_port(), tokens.read_port()
+        given = self.i_tokens
+        fire = Signal()
+        wrong = Signal()
+        start = Signal()
+        m.d.comb += [
+            fire.eq(given.valid & given.ready),
+            write.addr.eq(self.count),
+            write.data.eq(given.payload.token),
+            write.en.eq(fire & (self.count != config.block)),
+            read.addr.eq(self.index),
+            self.token.eq(read.data),
+            self.address.eq(self.i.payload.address),
+        ]
+        with m.If(self.begins):
+            m.d.sync += [self.count.eq(0), wrong.eq(0), start.eq(self.i.payload.start)]
+        with m.Elif(fire):
+            excess = self.count == header.block
+            with m.If(~excess):
+                m.d.sync += self.count.eq(self.count + 1)
+            with m.If(excess | (given.payload.token >= header.tokens)):
+                m.d.sync += wrong.eq(1)
+        self._sequence(m, wrong, start)
+        return m
+
+    def _sequence(self, m, wrong, start) -> None:
+        """Take a command and its tokens, have it done, and give its status."""
+        header, out = self.header, self.o_status
+        advance = Signal.like(self.row)
+        m.d.sync += advance.eq(self.count * header.row)
+
+        def end(status):
+            m.d.sync += [out.valid.eq(1), out.payload.status.eq(status)]
+            m.next = "STATUS"
+
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += [self.i.ready.eq(1), self.begins.eq(self.i.valid)]
+                with m.If(self.i.valid):
+                    m.d.sync += out.payload.kind.eq(self.i.payload.kind)
+                    m.next = "TOKENS"
+                    with m.If(self.i.payload.kind == _KINDS["load"]):
+                        m.d.comb += self.load.eq(1)
+                        m.d.sync += [self.position.eq(0), self.row.eq(0)]
+                        m.next = "LOAD"
+            with m.State("LOAD"), m.If(self.load_done):
+                end(Mux(self.failed, STATUS["memory"], self.load_status))
+            with m.State("TOKENS"):
+                m.d.comb += self.i_tokens.ready.eq(1)
+                with m.If(start):
+                    m.d.sync += [self.position.eq(0), self.row.eq(0)]
+                with m.If(self.i_tokens.valid & self.i_tokens.payload.last):
+                    m.next = "CHECK"
+            with m.State("CHECK"):
+                with m.If(~self.loaded):
+                    end(STATUS["missing"])
+                with m.Elif(wrong | (self.position + self.count > header.context)):
+                    end(STATUS["tokens"])
+                with m.Else():
+                    m.d.comb += self.walk.eq(1)
+                    m.next = "WALK"
+            with m.State("WALK"), m.If(self.walked):
+                end(Mux(self.failed, STATUS["memory"], STATUS["ok"]))
+                with m.If(~self.failed):
+                    m.d.sync += [
+                        self.position.eq(self.position + self.count),
+                        self.row.eq(self.row + advance),
+                    ]
+            with m.State("STATUS"), m.If(out.ready):
+                m.d.sync += out.valid.eq(0)
+                m.next = "IDLE"

@@ -1,0 +1,176 @@
+"""Products of a matrix and the vectors of some tokens: weights are streamed from memory."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.wiring import In, Out
+
+from seedbed.hw.products.gemv_engine import GemvEngine
+from seedbed.hw.stream.row_output import RowOutput, constants_layout, output_members
+from seedbed.hw.stream.stream_layouts import values_layout
+from seedbed.spec import StreamEngineConfig
+from seedbed.spec.engine_records import PLACE, RECORD
+
+__all__ = ["MatrixUnit"]
+
+
+class MatrixUnit(wiring.Component):
+    """Gives vectors to the multipliers, and rows of weights, and writes what comes to the store.
+
+    In memory, there is a beat with the constants of as many rows as fit, then these rows.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.StreamEngineConfig`.
+
+    Members
+    -------
+    start : In(1)
+        A pulse, and with it what follows, which is steady to the end:
+    columns, rows, row_beats, shift, add, wide, target_at, stride, tokens : In
+        The matrix, and its results: see :class:`~seedbed.hw.stream.row_output.RowOutput`.
+    shifts : In
+        What the vector of each token was shifted by.
+    values, valid, pop : In, In, Out
+        Beats of the vectors: some of each in turn, as the multipliers take them.
+    i : In(stream)
+        Beats of memory.
+    read, address, data, write, write_at, lane, value : Out, Out, In, Out, Out, Out, Out
+        The store's ports.
+    done : Out(1)
+        All results have been written.
+
+    Throughput: a beat of weights every cycle.
+    """
+
+    def __init__(self, config: StreamEngineConfig):
+        self.config = config
+        output = output_members(config)
+        names = (
+            "shift", "add", "wide", "stride", "tokens", "rows", "shifts", "read", "address",
+            "data", "write", "write_at", "lane", "value", "done",
+        )  # fmt: skip
+        super().__init__(
+            {name: output[name] for name in names}
+            | {
+                "start": In(1),
+                "columns": In(RECORD["length"]),
+                "row_beats": In(RECORD["length"]),
+                "target_at": In(PLACE["place"]),
+                "values": In(values_layout(config)),
+                "valid": In(1),
+                "pop": Out(1),
+                "i": In(stream.Signature(config.beat_bits)),
+            }
+        )
+
+    @property
+    def runs(self) -> int:
+        """Beats of a vector that the multipliers take at once."""
+        return self.config.gemv.group // self.config.lanes
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.engine = engine = GemvEngine(self.config.gemv)
+        m.submodules.output = output = RowOutput(self.config)
+        m.submodules.constants = fifo = SyncFIFO(width=self.config.beat_bits, depth=16)
+        begun = Signal()
+        m.d.comb += [
+            engine.i.valid.eq(begun),
+            engine.i.payload.columns.eq(self.columns),
+            engine.i.payload.rows.eq(self.rows),
+            output.start.eq(self.start),
+            output.at.eq(self.target_at),
+            output.data.eq(self.data),
+            self.done.eq(output.done & ~self.start),
+        ]
+        for name in ("stride", "tokens", "rows", "shift", "add", "wide", "shifts"):
+            m.d.comb += getattr(output, name).eq(getattr(self, name))
+        for name in ("read", "address", "write", "write_at", "lane", "value"):
+            m.d.comb += getattr(self, name).eq(getattr(output, name))
+        with m.If(self.start):
+            m.d.sync += begun.eq(1)
+        with m.Elif(engine.i.ready):
+            m.d.sync += begun.eq(0)
+        wiring.connect(m, engine.o, output.i)
+        self._vectors(m, engine)
+        self._weights(m, engine, fifo)
+        self._constants(m, fifo, output)
+        return m
+
+    def _vectors(self, m, engine) -> None:
+        """Collect a group of each vector, and give it to the multipliers."""
+        config = self.config
+        lane_bits = values_layout(config).size
+        beats = self.runs * config.vectors
+        held = Signal(lane_bits * beats, reset_less=True)
+        count = Signal(range(beats + 1))
+        left = Signal(RECORD["length"] + 1)
+        to = engine.i_vector
+        full = Signal()
+        group = config.gemv.group
+        m.d.comb += [
+            full.eq(count == beats),
+            self.pop.eq(self.valid & (~full | to.ready)),
+            to.valid.eq(full),
+            Value.cast(to.payload.lanes).eq(held),
+            to.payload.last.eq(left <= group),
+        ]
+        with m.If(self.pop):
+            m.d.sync += [
+                held.eq(Cat(held[lane_bits:], self.values)),
+                count.eq(Mux(full, 1, count + 1)),
+            ]
+        with m.Elif(to.ready & full):
+            m.d.sync += count.eq(0)
+        with m.If(to.valid & to.ready):
+            m.d.sync += left.eq(left - group)
+        with m.If(self.start):
+            m.d.sync += left.eq(self.columns)
+
+    def _weights(self, m, engine, fifo) -> None:
+        """Tell beats of constants from beats of weights."""
+        config = self.config
+        # Rows until the next beat of constants, and beats of this row.
+        rows = Signal(range(config.entries + 1))
+        beat = Signal.like(self.row_beats)
+        head = Signal()
+        fire = Signal()
+        to = engine.i_weights
+        m.d.comb += [
+            head.eq(rows == 0),
+            fifo.w_data.eq(self.i.payload),
+            fifo.w_en.eq(self.i.valid & head),
+            to.valid.eq(self.i.valid & ~head),
+            to.payload.data.eq(self.i.payload),
+            to.payload.last.eq(beat + 1 == self.row_beats),
+            self.i.ready.eq(Mux(head, fifo.w_rdy, to.ready)),
+            fire.eq(self.i.valid & self.i.ready),
+        ]
+        with m.If(fire):
+            with m.If(head):
+                m.d.sync += rows.eq(config.entries)
+            with m.Elif(to.payload.last):
+                m.d.sync += [rows.eq(rows - 1), beat.eq(0)]
+            with m.Else():
+                m.d.sync += beat.eq(beat + 1)
+        with m.If(self.start):
+            m.d.sync += [rows.eq(0), beat.eq(0)]
+
+    def _constants(self, m, fifo, output) -> None:
+        """Give the constants of each row."""
+        config = self.config
+        entry = Signal(range(max(2, config.entries)))
+        layout = data.ArrayLayout(constants_layout(), config.entries)
+        out, last = output.i_constants, entry == config.entries - 1
+        rest = Signal.like(self.rows)
+        m.d.comb += [
+            out.valid.eq(fifo.r_rdy),
+            out.payload.eq(layout(fifo.r_data)[entry]),
+            fifo.r_en.eq(out.valid & out.ready & (last | (rest == 1))),
+        ]
+        with m.If(out.valid & out.ready):
+            m.d.sync += [entry.eq(Mux(last, 0, entry + 1)), rest.eq(rest - 1)]
+        with m.If(self.start):
+            m.d.sync += [entry.eq(0), rest.eq(self.rows)]

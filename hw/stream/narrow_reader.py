@@ -1,0 +1,225 @@
+"""Reads a vector of each token, and shifts it to fewer bits."""
+
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.wiring import In, Out
+
+from seedbed.hw.parts.delay_line import delay_line, delayed
+from seedbed.hw.parts.fixed_requantize import saturate
+from seedbed.hw.stream.stream_layouts import SHIFT_BITS, element_layout, values_layout
+from seedbed.spec import StreamEngineConfig
+from seedbed.spec.engine_records import PLACE
+from seedbed.spec.fixed import Fixed
+
+__all__ = ["NarrowReader"]
+
+#: Beats that are read and not taken at most.
+DEPTH = 4
+
+
+class NarrowReader(wiring.Component):
+    """Gives ``round(x / 2^s)`` of vectors x, saturated, with the least s that each one needs.
+
+    The first pass over a vector is an OR of ``x XOR sign``. Then the vectors are read again: some
+    beats of each of them in turn, ``run``, up to the last.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.StreamEngineConfig`.
+
+    Members
+    -------
+    start : In(1)
+        A pulse, and with it what follows, which is steady to the end:
+    at, stride, length : In
+        The place of the first vector, the beats to the next one, the elements of each.
+    one : In(1)
+        There is one vector, and not one for each of ``vectors``.
+    run : In
+        Beats of a vector before those of the next one. What is beyond the length is 0.
+    small : In(1)
+        Numbers have 8 bits, not 16.
+    exact : In(1)
+        Vectors are not shifted.
+    read, address, data : Out, Out, In
+        The store's port; data comes a cycle after its address.
+    valid, pop, values, shift : Out, In, Out, Out
+        There is a beat; it is taken; its numbers and their shift.
+    shifts : Out
+        The shift of each vector, from the first beat on.
+    done : Out(1)
+        All beats have been taken.
+    """
+
+    def __init__(self, config: StreamEngineConfig):
+        self.config = config
+        beats = config.unit.length_bits
+        super().__init__(
+            {
+                "start": In(1),
+                "at": In(PLACE["place"]),
+                "stride": In(PLACE["place"]),
+                "length": In(config.unit.length_bits),
+                "one": In(1),
+                "run": In(beats),
+                "small": In(1),
+                "exact": In(1),
+                "read": Out(1),
+                "address": Out(range(config.store)),
+                "data": In(element_layout(config)),
+                "valid": Out(1),
+                "pop": In(1),
+                "values": Out(values_layout(config)),
+                "shift": Out(SHIFT_BITS),
+                "shifts": Out(data.ArrayLayout(SHIFT_BITS, config.vectors)),
+                "done": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config, lanes = self.config, self.config.lanes
+        vector = Signal(range(max(2, config.vectors)))
+        beat = Signal(config.unit.length_bits)
+        run = Signal.like(self.run)
+        # Where the next beat, the next vector, and the next run of the first vector are.
+        place = Signal.like(self.at)
+        base = Signal.like(self.at)
+        issue = Signal()
+        searching = Signal()
+        reading = Signal()
+        left = Signal(config.unit.length_bits + 1)
+        room = self._output(m, issue & reading, vector, left)
+        element = Signal(config.unit.length_bits + lanes.bit_length())
+        m.d.comb += [
+            element.eq(beat * lanes),
+            left.eq(Mux(element < self.length, self.length - element, 0)),
+            self.read.eq(issue),
+            self.address.eq(place),
+        ]
+        last_vector = self.one | (vector == config.vectors - 1)
+        ended = Signal()
+        m.d.comb += ended.eq(element + lanes >= self.length)
+        settled = self._search(m, issue & searching, vector, left, self.start, ended)
+
+        def restart():
+            m.d.sync += [
+                vector.eq(0), beat.eq(0), run.eq(0), place.eq(self.at), base.eq(self.at),
+            ]  # fmt: skip
+
+        with m.FSM():
+            with m.State("IDLE"):
+                restart()
+                m.d.comb += self.done.eq(~self.start & ~self.valid & room[1])
+                with m.If(self.start):
+                    m.next = "SEARCH"
+                    with m.If(self.exact):
+                        m.next = "READ"
+            with m.State("SEARCH"):
+                m.d.comb += [searching.eq(1), issue.eq(1)]
+                m.d.sync += [beat.eq(beat + 1), place.eq(place + 1)]
+                with m.If(ended):
+                    m.d.sync += [
+                        beat.eq(0), place.eq(base + self.stride), base.eq(base + self.stride),
+                        vector.eq(vector + 1),
+                    ]  # fmt: skip
+                    with m.If(last_vector):
+                        m.next = "SETTLE"
+            with m.State("SETTLE"):
+                restart()
+                with m.If(settled):
+                    m.next = "READ"
+            with m.State("READ"):
+                m.d.comb += [reading.eq(1), issue.eq(room[0])]
+                self._walk(m, issue, vector, beat, run, place, base, last_vector)
+        return m
+
+    def _walk(self, m, issue, vector, beat, run, place, base, last_vector) -> None:
+        """Go to the next beat: of this run, of the next vector, or of the next run of the first."""
+        lanes = self.config.lanes
+        run_ends = run + 1 == self.run
+        all_read = (beat + 1) * lanes >= self.length
+        with m.If(issue):
+            m.d.sync += [beat.eq(beat + 1), run.eq(run + 1), place.eq(place + 1)]
+            with m.If(run_ends):
+                m.d.sync += run.eq(0)
+                with m.If(last_vector):
+                    m.d.sync += [
+                        vector.eq(0), place.eq(base + self.run), base.eq(base + self.run),
+                    ]  # fmt: skip
+                    with m.If(all_read):
+                        m.next = "IDLE"
+                with m.Else():
+                    m.d.sync += [
+                        vector.eq(vector + 1), beat.eq(beat - run),
+                        place.eq(place - run + self.stride),
+                    ]  # fmt: skip
+
+    def _search(self, m, comes, vector, left, start, ended) -> Signal:
+        """Find the shift of each vector; return whether all of them are there."""
+        config, unit = self.config, self.config.unit
+        inside = delayed(m, Cat(left > k for k in range(config.lanes)), 1, "searched_inside")
+        number, last = delayed(m, vector, 2, "searched"), delayed(m, ended, 2, "search_ends")
+        _, searched, arrived = delay_line(m, comes, 2, "search", reset=True)
+        ones = Signal(unit.residual_width - 1, reset_less=True)
+        found = [
+            (x[:-1] ^ x[-1].replicate(len(x) - 1)) & inside[k].replicate(len(x) - 1)
+            for k, x in enumerate(self.data)
+        ]
+        m.d.sync += ones.eq(reduce(or_, found))
+        so_far = Signal.like(ones)
+        total = Signal.like(ones)
+        m.d.comb += total.eq(so_far | ones)
+        shift = Signal(SHIFT_BITS)
+        for k in range(1 << SHIFT_BITS):
+            # The sign has a bit of its own.
+            for small, width in ((0, unit.width), (1, unit.cache_width)):
+                place = width - 2 + k
+                if k and place < len(ones):
+                    with m.If((self.small == small) & total[place]):
+                        m.d.comb += shift.eq(k)
+        with m.If(arrived):
+            m.d.sync += so_far.eq(Mux(last, 0, total))
+            with m.If(last):
+                m.d.sync += self.shifts[number].eq(shift)
+        with m.If(start):
+            m.d.sync += [so_far.eq(0), *(each.eq(0) for each in self.shifts)]
+        return ~(searched | arrived)
+
+    def _output(self, m, comes, vector, left) -> tuple:
+        """Shift, round and saturate; return whether a beat may be read, and whether none is."""
+        config, unit = self.config, self.config.unit
+        layout = data.StructLayout({"values": values_layout(config), "shift": SHIFT_BITS})
+        m.submodules.fifo = fifo = SyncFIFO(width=layout.size, depth=DEPTH)
+        inside = delayed(m, Cat(left > k for k in range(config.lanes)), 1, "inside")
+        shift = Signal(SHIFT_BITS)
+        m.d.comb += shift.eq(self.shifts[delayed(m, vector, 1, "vector")])
+        beat = Signal(layout, reset_less=True)
+        taken = layout(fifo.r_data)
+        for k, (x, to) in enumerate(zip(self.data, beat.values, strict=True)):
+            doubled = Signal(signed(len(x) + 1), name=f"doubled_{k}")
+            total = Signal(signed(len(x) + 1), name=f"rounded_{k}")
+            m.d.comb += [
+                # The bit below the last one rounds.
+                doubled.eq(Cat(Const(0, 1), x).as_signed() >> shift),
+                total.eq((doubled >> 1) + doubled[0]),
+            ]
+            wide, _ = saturate(m, total, unit.vector, f"wide_{k}")
+            small, _ = saturate(m, total, Fixed(unit.cache_width, 0), f"small_{k}")
+            m.d.sync += to.eq(Mux(inside[k], Mux(self.small, small, wide), 0))
+        m.d.sync += beat.shift.eq(shift)
+        _, first, second = delay_line(m, comes, 2, "comes", reset=True)
+        m.d.comb += [
+            fifo.w_data.eq(beat),
+            fifo.w_en.eq(second),
+            fifo.r_en.eq(self.pop),
+            self.valid.eq(fifo.r_rdy),
+            self.values.eq(taken.values),
+            self.shift.eq(taken.shift),
+        ]
+        return fifo.level + first + second < DEPTH, ~(first | second)

@@ -1,0 +1,213 @@
+"""Loads a program from external memory, checks it, and gives its records."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import memory, stream, wiring
+from amaranth.lib.crc import catalog
+from amaranth.lib.wiring import In, Out
+
+from seedbed.hw.stream.burst_reader import BEATS_BITS
+from seedbed.hw.stream.stream_layouts import KIND_CODES, STATUS, header_layout, record_layout
+from seedbed.spec import VECTOR_OPERATIONS, StreamEngineConfig
+from seedbed.spec.engine_records import FACTORS, LENGTHS, MAGIC, NUMBERS, RECORD_BITS
+
+__all__ = ["ProgramStore"]
+
+WORD = 32
+#: Words of a record; the last one of the header is the CRC.
+WORDS = RECORD_BITS // WORD
+
+
+class ProgramStore(wiring.Component):
+    """Keeps the records of one program.
+
+    The header is read first, and its sizes are compared with the core's. Then header and records
+    are read, a word of 32 bits a cycle: their CRC must be right, and no record may have a pass
+    without elements or of an unknown operation.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.StreamEngineConfig`.
+
+    Members
+    -------
+    start, address : In
+        A pulse, and where the header is in memory, in beats.
+    read, read_address, read_beats : Out
+        A pulse and a part of memory that is to be read.
+    i : In(stream)
+        The beats of the part.
+    failed : In(1)
+        The memory had an error.
+    done, status : Out
+        A pulse: the program is there, or not.
+    loaded : Out(1)
+        There is a program.
+    header : Out(struct)
+        The header of the program.
+    index : In
+        The place of a record.
+    record : Out(struct)
+        That record, a cycle later.
+    """
+
+    def __init__(self, config: StreamEngineConfig):
+        self.config = config
+        super().__init__(
+            {
+                "start": In(1),
+                "address": In(config.address_bits),
+                "read": Out(1),
+                "read_address": Out(config.address_bits),
+                "read_beats": Out(BEATS_BITS),
+                "i": In(stream.Signature(config.beat_bits)),
+                "failed": In(1),
+                "done": Out(1),
+                "status": Out(range(len(STATUS))),
+                "loaded": Out(1),
+                "header": Out(header_layout()),
+                "index": In(range(config.records)),
+                "record": Out(record_layout()),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        m.submodules.records = records = memory.Memory(
+            shape=record_layout(), depth=config.records, init=[]
+        )
+        write, read = records.write_port(), records.read_port()
+        # A part of memory is asked for; its words come; the records of the program do.
+        asks = Signal()
+        takes = Signal()
+        checking = Signal()
+        bad = Signal()
+        count = Signal(range(config.records + 2))
+        bits, word, fire, whole = self._words(m, asks, takes)
+        m.submodules.checksum = crc = catalog.CRC32_ISO_HDLC(data_width=WORD).create()
+        m.d.comb += [
+            self.read.eq(asks),
+            read.addr.eq(self.index),
+            self.record.eq(read.data),
+            write.addr.eq(count - 1),
+            Value.cast(write.data).eq(bits),
+            write.en.eq(whole & checking & (count != 0)),
+            crc.start.eq(asks),
+            crc.data.eq(bits[-WORD:]),
+        ]
+        # Of the header, the last word is not counted.
+        m.d.sync += crc.valid.eq(fire & ~((count == 0) & (word == WORDS - 1)))
+        layout = record_layout()
+        with m.If(write.en & self._is_wrong(layout(bits[: layout.size]))):
+            m.d.sync += bad.eq(1)
+        with m.If(asks):
+            m.d.sync += [count.eq(0), bad.eq(0)]
+        with m.Elif(whole):
+            m.d.sync += count.eq(count + 1)
+        self._sequence(
+            m, asks, takes, checking, bits, whole, count, bad | (crc.crc != self.header.crc)
+        )
+        return m
+
+    def _words(self, m, asks, takes):
+        """Take words of beats; return a record, its next word's place, and whether one comes.
+
+        The last result is whether the record is whole: in the cycle after its last word.
+        """
+        held = Signal(self.config.beat_bits, reset_less=True)
+        left = Signal(range(self.config.beat_bits // WORD + 1))
+        bits = Signal(RECORD_BITS, reset_less=True)
+        word = Signal(range(WORDS))
+        fire = Signal()
+        whole = Signal()
+        m.d.comb += [self.i.ready.eq(takes & (left == 0)), fire.eq(takes & (left != 0))]
+        m.d.sync += whole.eq(fire & (word == WORDS - 1))
+        with m.If(fire):
+            m.d.sync += [
+                left.eq(left - 1),
+                held.eq(held >> WORD),
+                bits.eq(Cat(bits[WORD:], held[:WORD])),
+                word.eq(word + 1),
+            ]
+        with m.If(self.i.valid & self.i.ready):
+            m.d.sync += [held.eq(self.i.payload), left.eq(self.config.beat_bits // WORD)]
+        with m.If(asks):
+            m.d.sync += [left.eq(0), word.eq(0)]
+        return bits, word, fire, whole
+
+    def _sequence(self, m, asks, takes, checking, bits, whole, count, damaged) -> None:
+        """Read the header, then header and records."""
+        config = self.config
+        sizes = (self.header.records + 1) * RECORD_BITS + (config.beat_bits - 1)
+        m.d.comb += self.read_beats.eq(-(-RECORD_BITS // config.beat_bits))
+        with m.FSM():
+            with m.State("IDLE"), m.If(self.start):
+                m.d.sync += [self.loaded.eq(0), self.read_address.eq(self.address)]
+                m.next = "ASK"
+            with m.State("ASK"):
+                m.d.comb += asks.eq(1)
+                m.next = "HEADER"
+            with m.State("HEADER"):
+                m.d.comb += takes.eq(~whole)
+                with m.If(whole):
+                    m.d.sync += Value.cast(self.header).eq(bits)
+                    m.next = "SIZES"
+            with m.State("SIZES"):
+                m.d.comb += self.read_beats.eq(sizes >> config.beat_bits.bit_length() - 1)
+                fits = self._fits()
+                with m.If(self._known() & fits):
+                    m.d.comb += asks.eq(1)
+                    m.next = "RECORDS"
+                with m.Else():
+                    m.d.sync += self.status.eq(
+                        Mux(self._known(), STATUS["size"], STATUS["damaged"])
+                    )
+                    m.next = "END"
+            with m.State("RECORDS"):
+                m.d.comb += [takes.eq(~whole | (count != self.header.records)), checking.eq(1)]
+                with m.If(whole & (count == self.header.records)):
+                    m.next = "CRC"
+            with m.State("CRC"):
+                m.d.sync += self.status.eq(Mux(damaged, STATUS["damaged"], STATUS["ok"]))
+                m.next = "END"
+            with m.State("END"):
+                m.d.comb += self.done.eq(1)
+                m.d.sync += self.loaded.eq((self.status == STATUS["ok"]) & ~self.failed)
+                m.next = "IDLE"
+
+    def _known(self) -> Value:
+        """Return whether the header is that of a program for this core."""
+        config, header = self.config, self.header
+        return (
+            (header.magic == MAGIC)
+            & (header.lanes == config.lanes)
+            & (header.beat_bytes == config.beat_bits // 8 % 256)
+            & (header.records != 0)
+        )
+
+    def _fits(self) -> Value:
+        """Return whether the core has room for the program."""
+        config, header = self.config, self.header
+        names = ("records", "store", "cache", "block", "context")
+        return Cat(header[name] <= getattr(config, name) for name in names).all()
+
+    def _is_wrong(self, record) -> Value:
+        """Return whether a record would never end."""
+        is_pass, is_matrix, is_keep = (record.kind == code for code in KIND_CODES.values())
+        unknown = record.operation >= len(VECTOR_OPERATIONS)
+        empty = record.length == 0
+        of_field = record.length_from == LENGTHS.index("field")
+        matrix = empty | (record.rows == 0) | (record.length > self.config.columns)
+        by_head = Cat(
+            is_keep,
+            is_pass & (record.numbers == NUMBERS.index("scores")),
+            is_pass & (record.numbers == NUMBERS.index("mix")),
+            is_pass & (record.factors == FACTORS.index("store")),
+        ).any()
+        return (
+            ~(is_pass | is_matrix | is_keep)
+            | (is_pass & (unknown | (empty & of_field) | (record.length_from >= len(LENGTHS))))
+            | (is_matrix & matrix)
+            | (by_head & (record.head == 0))
+        )

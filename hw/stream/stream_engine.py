@@ -1,0 +1,267 @@
+"""Runs programs in external memory: transformers, and dense networks, for a block of tokens."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from seedbed.hw.memory.memory_port import command_layout, read_layout
+from seedbed.hw.stream.attend_products import AttendProducts
+from seedbed.hw.stream.burst_reader import BurstReader
+from seedbed.hw.stream.job_intake import JobIntake
+from seedbed.hw.stream.matrix_unit import MatrixUnit
+from seedbed.hw.stream.narrow_reader import NarrowReader
+from seedbed.hw.stream.program_store import ProgramStore
+from seedbed.hw.stream.record_walker import RecordWalker
+from seedbed.hw.stream.stream_layouts import (
+    KIND_CODES,
+    element_layout,
+    job_layout,
+    result_layout,
+    status_layout,
+    token_layout,
+)
+from seedbed.hw.stream.vector_pass import VectorPass
+from seedbed.spec import StreamEngineConfig
+from seedbed.spec.engine_records import NUMBERS
+
+__all__ = ["StreamEngine"]
+
+
+class StreamEngine(wiring.Component):
+    """Walks a program for a block of tokens, and gives the vectors of its result.
+
+    A program is in external memory: a header, records of passes, and parameters. It is loaded and
+    checked once. A block of T tokens is then walked record by record: weights of a matrix are read
+    once for ``vectors`` tokens. Keys and values are kept for the blocks that follow.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.StreamEngineConfig`.
+
+    Members
+    -------
+    i : In(stream of struct)
+        command. A command is accepted after the status of the one before.
+        kind : 0 load: the program is read and checked; 1 run: it is walked for a block of tokens
+        address : where the program is in memory, in beats; valid with load
+        start : 1: the block's first token is the first of all; valid with run
+    i_tokens : In(stream of struct)
+        tokens of a block. They are accepted after a command to run.
+        token : number of the token
+        last : last token of the block
+    o_command : Out(stream of struct)
+        bursts that are read from memory
+        address : address of the first beat, in beats
+        write : 0: read burst
+        length : beats of the burst, minus 1
+    i_read : In(stream of struct)
+        beats that are read, in the order of the commands
+        data : read data of the beat
+        error : 1: the data is invalid
+        last : last beat of its burst
+    o : Out(stream of struct)
+        vectors of the result, one for each token, or one for the block
+        values (lanes x signed(24)) : elements of the vector. Those beyond its length are 0.
+        last : last beat of the vector
+    o_status : Out(stream of struct)
+        status, one per command
+        kind : kind of the command
+        status : 0 ok, 1 memory error, 2 damaged program, 3 program too large, 4 no program, 5 block
+            too long or unknown token. Index of :data:`~seedbed.spec.STREAM_ENGINE_STATUS`.
+
+    Errors: a program is refused before anything is done: ``damaged`` (a wrong CRC, a program for
+    another core, a record that would not end) and ``size``. A block is refused before anything is
+    done: ``missing`` and ``tokens``. An error of the memory ends a block after the record that
+    reads: its result is cut short, and the next block has the same position. A memory that does not
+    answer for ``timeout_cycles`` is such an error.
+
+    Latency: that of the program.
+    Throughput: 1 beat of weights per cycle.
+    """
+
+    interval = 1
+
+    def __init__(self, config: StreamEngineConfig):
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(job_layout(config))),
+                "i_tokens": In(stream.Signature(token_layout())),
+                "o_command": Out(stream.Signature(command_layout(config.address_bits))),
+                "i_read": In(stream.Signature(read_layout(config.beat_bits))),
+                "o": Out(stream.Signature(result_layout(config))),
+                "o_status": Out(stream.Signature(status_layout())),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        m.submodules.intake = intake = JobIntake(config)
+        m.submodules.program = program = ProgramStore(config)
+        m.submodules.walker = walker = RecordWalker(config)
+        m.submodules.reader = reader = BurstReader(config)
+        m.submodules.vectors = vectors = VectorPass(config)
+        m.submodules.products = products = AttendProducts(config)
+        m.submodules.narrow = narrow = NarrowReader(config)
+        m.submodules.matrix = matrix = MatrixUnit(config)
+        for name, inner in (
+            ("i", intake.i),
+            ("i_tokens", intake.i_tokens),
+            ("o_status", intake.o_status),
+            ("o_command", reader.o_command),
+            ("i_read", reader.i_read),
+            ("o", vectors.o),
+        ):
+            wiring.connect(m, wiring.flipped(getattr(self, name)), inner)
+        is_ = {name: walker.record.kind == code for name, code in KIND_CODES.items()}
+        self._program(m, intake, program, walker, reader)
+        self._memory(m, is_, program, walker, reader, vectors, matrix)
+        self._pass(m, is_, walker, vectors, products)
+        self._narrow(m, is_, walker, narrow, products, matrix)
+        self._matrix(m, is_, walker, narrow, matrix)
+        self._store(m, vectors, products, narrow, matrix)
+        m.d.comb += walker.ended.eq(
+            Mux(is_["matrix"], matrix.done, Mux(is_["keep"], narrow.done, vectors.done))
+        )
+        return m
+
+    def _program(self, m, intake, program, walker, reader) -> None:
+        """Connect commands, the program and its records."""
+        m.d.comb += [
+            reader.clear.eq(intake.begins),
+            program.start.eq(intake.load),
+            program.address.eq(intake.address),
+            program.failed.eq(reader.failed),
+            program.index.eq(walker.index),
+            intake.load_done.eq(program.done),
+            intake.load_status.eq(program.status),
+            intake.loaded.eq(program.loaded),
+            intake.header.eq(program.header),
+            intake.failed.eq(reader.failed),
+            intake.walked.eq(walker.done),
+            intake.index.eq(walker.in_block),
+            walker.start.eq(intake.walk),
+            walker.header.eq(program.header),
+            walker.record.eq(program.record),
+            walker.failed.eq(reader.failed),
+            *(
+                getattr(walker, name).eq(getattr(intake, name))
+                for name in ("count", "position", "row", "token")
+            ),
+        ]
+
+    def _memory(self, m, is_, program, walker, reader, vectors, matrix) -> None:
+        """Give the beats of memory to the part that asked for them."""
+        loading = Signal()
+        running = Signal()
+        m.d.comb += [
+            reader.start.eq(program.read | walker.read),
+            reader.address.eq(Mux(loading, program.read_address, walker.read_address)),
+            reader.beats.eq(Mux(loading, program.read_beats, walker.read_beats)),
+        ]
+        with m.If(program.start):
+            m.d.sync += loading.eq(1)
+        with m.Elif(walker.start):
+            m.d.sync += loading.eq(0)
+        with m.If(walker.begins):
+            m.d.sync += running.eq(1)
+        with m.Elif(walker.ended):
+            m.d.sync += running.eq(0)
+        takers = {
+            program.i: loading,
+            walker.i: ~loading & ~running,
+            matrix.i: ~loading & running & is_["matrix"],
+            vectors.i: ~loading & running & is_["pass"],
+        }
+        for to, chosen in takers.items():
+            m.d.comb += [to.valid.eq(reader.o.valid & chosen), to.payload.eq(reader.o.payload)]
+        m.d.comb += reader.o.ready.eq(Cat(to.ready & chosen for to, chosen in takers.items()).any())
+
+    def _pass(self, m, is_, walker, vectors, products) -> None:
+        """Connect passes of the vector unit, and the products that they begin with."""
+        record = walker.record
+        is_mix = record.numbers == NUMBERS.index("mix")
+        by_products = is_mix | (record.numbers == NUMBERS.index("scores"))
+        m.d.comb += [
+            vectors.start.eq(walker.begins & is_["pass"]),
+            vectors.record.eq(record),
+            vectors.length.eq(walker.length),
+            vectors.constant.eq(walker.constant),
+            *(
+                getattr(vectors, f"{name}_at").eq(getattr(walker, f"{name}_at"))
+                for name in ("number", "factor", "addend", "target")
+            ),
+            vectors.products.eq(products.o),
+            vectors.products_valid.eq(products.valid),
+            products.pop.eq(vectors.products_pop),
+            products.start.eq(vectors.start & by_products),
+            products.mix.eq(is_mix),
+            products.tokens.eq(walker.seen),
+            products.head.eq(record.head),
+            products.at.eq(walker.number_at),
+            products.cache_at.eq(walker.cache_at),
+            products.row.eq(walker.header.row),
+        ]
+
+    def _narrow(self, m, is_, walker, narrow, products, matrix) -> None:
+        """Connect vectors that are shifted: to the multipliers, or to the cache."""
+        record, keeps = walker.record, is_["keep"]
+        place = Signal.like(products.write_at)
+        m.d.comb += [
+            narrow.start.eq(walker.begins & (keeps | is_["matrix"])),
+            narrow.at.eq(walker.number_at),
+            narrow.stride.eq(walker.header.frame),
+            narrow.length.eq(walker.length),
+            narrow.one.eq(keeps),
+            narrow.run.eq(Mux(keeps, record.head, matrix.runs)),
+            narrow.small.eq(keeps),
+            narrow.exact.eq(~keeps & ~record.narrow),
+            narrow.pop.eq(Mux(keeps, narrow.valid, matrix.pop)),
+            products.write.eq(keeps & narrow.valid),
+            products.write_at.eq(place),
+            products.kept.shift.eq(narrow.shift),
+            *(to.eq(value) for to, value in zip(products.kept.numbers, narrow.values, strict=True)),
+        ]
+        with m.If(walker.begins):
+            m.d.sync += place.eq(walker.keep_at + walker.cache_at)
+        with m.Elif(products.write):
+            m.d.sync += place.eq(place + 1)
+
+    def _matrix(self, m, is_, walker, narrow, matrix) -> None:
+        """Connect the products of matrices."""
+        record = walker.record
+        m.d.comb += [
+            matrix.start.eq(walker.begins & is_["matrix"]),
+            matrix.columns.eq(walker.length),
+            matrix.row_beats.eq(walker.row_beats),
+            matrix.target_at.eq(walker.target_at),
+            matrix.stride.eq(walker.header.frame),
+            matrix.tokens.eq(walker.tokens),
+            *(getattr(matrix, name).eq(record[name]) for name in ("rows", "shift", "add", "wide")),
+            matrix.shifts.eq(narrow.shifts),
+            matrix.values.eq(narrow.values),
+            matrix.valid.eq(narrow.valid & is_["matrix"]),
+        ]
+
+    def _store(self, m, vectors, products, narrow, matrix) -> None:
+        """Connect the memory of vectors: one part reads at a time, and one writes."""
+        config = self.config
+        m.submodules.store = store = memory.Memory(
+            shape=element_layout(config), depth=config.store, init=[]
+        )
+        read, write = store.read_port(), store.write_port(granularity=1)
+        m.d.comb += read.addr.eq(vectors.address)
+        for part in (products, narrow, matrix):
+            with m.If(part.read):
+                m.d.comb += read.addr.eq(part.address)
+        for part in (vectors, products, narrow, matrix):
+            m.d.comb += part.data.eq(read.data)
+        lane = Cat(matrix.lane == k for k in range(config.lanes))
+        m.d.comb += [
+            write.addr.eq(Mux(matrix.write, matrix.write_at, vectors.write_at)),
+            write.en.eq(Mux(matrix.write, lane, vectors.write.replicate(config.lanes))),
+        ]
+        for k, to in enumerate(write.data):
+            m.d.comb += to.eq(Mux(matrix.write, matrix.value, vectors.values[k]))

@@ -1,0 +1,104 @@
+"""Ports of the streamed engine, and the layouts of a program's header and records."""
+
+from collections.abc import Mapping
+
+from amaranth.hdl import signed
+from amaranth.lib import data
+
+from seedbed.hw.parts.codes import codes
+from seedbed.spec import STREAM_ENGINE_KINDS, STREAM_ENGINE_STATUS, StreamEngineConfig
+from seedbed.spec.engine_records import HEADER, KINDS, RECORD
+
+__all__ = [
+    "KIND_CODES",
+    "POSITION_BITS",
+    "SHIFT_BITS",
+    "STATUS",
+    "TOKEN_BITS",
+    "element_layout",
+    "header_layout",
+    "job_layout",
+    "kept_layout",
+    "products_layout",
+    "record_layout",
+    "result_layout",
+    "status_layout",
+    "token_layout",
+    "values_layout",
+]
+
+KIND_CODES = codes(KINDS)
+STATUS = codes(STREAM_ENGINE_STATUS)
+#: Bits of a token's number, and of its position.
+TOKEN_BITS, POSITION_BITS = HEADER["tokens"], HEADER["context"]
+#: Bits of the shift of a key or a value.
+SHIFT_BITS = 4
+
+
+def _struct(fields: Mapping) -> data.StructLayout:
+    return data.StructLayout(
+        {
+            name: _struct(form) if isinstance(form, Mapping) else form
+            for name, form in fields.items()
+        }
+    )
+
+
+def record_layout() -> data.StructLayout:
+    """Return the layout of a record, see :mod:`seedbed.spec.engine_records`."""
+    return _struct(RECORD)
+
+
+def header_layout() -> data.StructLayout:
+    """Return the layout of a header."""
+    return _struct(HEADER)
+
+
+def job_layout(config: StreamEngineConfig) -> data.StructLayout:
+    """Return the layout of a command."""
+    return data.StructLayout(
+        {"kind": range(len(STREAM_ENGINE_KINDS)), "address": config.address_bits, "start": 1}
+    )
+
+
+def token_layout() -> data.StructLayout:
+    """Return the layout of a token of a block."""
+    return data.StructLayout({"token": TOKEN_BITS, "last": 1})
+
+
+def status_layout() -> data.StructLayout:
+    """Return the layout of how a command ended."""
+    return data.StructLayout(
+        {"kind": range(len(STREAM_ENGINE_KINDS)), "status": range(len(STREAM_ENGINE_STATUS))}
+    )
+
+
+def element_layout(config: StreamEngineConfig) -> data.ArrayLayout:
+    """Return the layout of a beat of the store."""
+    return data.ArrayLayout(signed(config.unit.residual_width), config.lanes)
+
+
+def result_layout(config: StreamEngineConfig) -> data.StructLayout:
+    """Return the layout of a beat of a vector of the result."""
+    return data.StructLayout({"values": element_layout(config), "last": 1})
+
+
+def values_layout(config: StreamEngineConfig) -> data.ArrayLayout:
+    """Return the layout of a beat of a vector that is narrow."""
+    return data.ArrayLayout(signed(config.unit.width), config.lanes)
+
+
+def kept_layout(config: StreamEngineConfig) -> data.StructLayout:
+    """Return the layout of a beat of the cache: keys or values, and their shift."""
+    numbers = data.ArrayLayout(signed(config.unit.cache_width), config.lanes)
+    return data.StructLayout({"numbers": numbers, "shift": SHIFT_BITS})
+
+
+def products_layout(config: StreamEngineConfig) -> data.StructLayout:
+    """Return the layout of a beat of sums of products, and of shifts of their keys."""
+    return data.StructLayout(
+        {
+            "sums": data.ArrayLayout(signed(config.unit.sum_width), config.lanes),
+            "shifts": data.ArrayLayout(SHIFT_BITS, config.lanes),
+        }
+    )

@@ -1,0 +1,152 @@
+"""Case of the streamed engine: random programs, blocks of tokens one after another, and faults."""
+
+from collections.abc import Sequence
+from random import Random
+
+import numpy as np
+
+from seedbed.golden.engine_image import EngineImage, engine_image
+from seedbed.golden.engine_passes import PassEngine
+from seedbed.golden.stream_engine import StreamEngine
+from seedbed.hw.memory.memory_port import command_layout, read_layout
+from seedbed.hw.stream.stream_layouts import (
+    job_layout,
+    result_layout,
+    status_layout,
+    token_layout,
+)
+from seedbed.sim.case import Case, Phase
+from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS, drawn_program
+from seedbed.spec import STREAM_ENGINE_KINDS, STREAM_ENGINE_STATUS, StreamEngineConfig
+
+__all__ = ["Blocks", "bursts", "case", "job", "status", "token_payloads"]
+
+
+def bursts(config: StreamEngineConfig, address: int, beats: int) -> list[tuple[int, int]]:
+    """Return the bursts of a part of memory: first beats, and beats."""
+    found, stop = [], address + beats
+    while address < stop:
+        size = min(stop - address, config.burst - address % config.burst)
+        found.append((address, size))
+        address += size
+    return found
+
+
+def job(config: StreamEngineConfig, kind: str, **fields: int) -> int:
+    """Return a command."""
+    return job_layout(config).const({"kind": STREAM_ENGINE_KINDS.index(kind), **fields}).as_bits()
+
+
+def status(kind: str, name: str = "ok") -> int:
+    """Return how a command ended."""
+    codes = {"kind": STREAM_ENGINE_KINDS.index(kind), "status": STREAM_ENGINE_STATUS.index(name)}
+    return status_layout().const(codes).as_bits()
+
+
+def token_payloads(tokens: Sequence[int]) -> list[int]:
+    """Return the beats of a block of tokens."""
+    last = len(tokens) - 1
+    return [
+        token_layout().const({"token": int(token), "last": k == last}).as_bits()
+        for k, token in enumerate(tokens)
+    ]
+
+
+class Blocks:
+    """Runs commands on the model; gives the phases of a core that does the same.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.StreamEngineConfig`.
+    image
+        The memory image of a program, from beat ``address`` on.
+    engine
+        The program.
+    """
+
+    def __init__(
+        self, config: StreamEngineConfig, image: EngineImage, engine: StreamEngine,
+    ):  # fmt: skip
+        self.config, self.engine = config, engine
+        self.passes = PassEngine(config, image.beats)
+        self.beats = image.beats
+
+    def load(self) -> Phase:
+        """Return the phase of a command that loads the program."""
+        name = self.passes.load()
+        inputs = {"i": [job(self.config, "load")]}
+        return self._phase(inputs, {"o_status": [status("load", name)]})
+
+    def run(self, tokens: np.ndarray, *, start: bool = False) -> Phase:
+        """Return the phase of a block of tokens, whose result is that of the program."""
+        config = self.config
+        name, found = self.passes.run(tokens, start=start)
+        if start:
+            self.engine.start()
+        outputs = {"o_status": [status("run", name)]}
+        if name == "ok":
+            wanted = self.engine.run(tokens)
+            assert (np.array(found) == wanted).all()
+            outputs["o"] = [beat for vector in wanted for beat in self._result(vector)]
+        inputs = {
+            "i": [job(config, "run", start=start)], "i_tokens": token_payloads(tokens.tolist())
+        }  # fmt: skip
+        return self._phase(inputs, outputs)
+
+    def _result(self, vector: np.ndarray) -> list[int]:
+        lanes, layout = self.config.lanes, result_layout(self.config)
+        beats = np.zeros((-(-len(vector) // lanes), lanes), np.int64)
+        beats.flat[: len(vector)] = vector
+        last = len(beats) - 1
+        return [
+            layout.const({"values": beat, "last": k == last}).as_bits()
+            for k, beat in enumerate(beats.tolist())
+        ]
+
+    def _phase(self, inputs: dict, outputs: dict) -> Phase:
+        """Add the commands to the memory, and its beats."""
+        config = self.config
+        command, read = command_layout(config.address_bits), read_layout(config.beat_bits)
+        commands, beats, after = [], [], []
+        for part in self.passes.reads:
+            for address, size in bursts(config, *part):
+                fields = {"address": address, "write": 0, "length": size - 1}
+                commands.append(command.const(fields).as_bits())
+                for k in range(size):
+                    data = self.beats[address + k]
+                    fields = {"data": data, "error": 0, "last": k == size - 1}
+                    beats.append(read.const(fields).as_bits())
+                    after.append(len(commands))
+        self.passes.reads.clear()
+        return Phase(
+            inputs=inputs | {"i_read": beats},
+            outputs=outputs | {"o_command": commands},
+            after={"i_read": {"o_command": after}},
+        )
+
+
+def case(
+    config: StreamEngineConfig,
+    random: Random,
+    *,
+    kinds: Sequence[str] = tuple(PROGRAMS),
+    layers: int = 1,
+    sizes: Sequence[int] = (3, 1),
+) -> Case:
+    """Return loads and blocks of programs of some kinds; the last block is refused."""
+    rng = np.random.default_rng(random.getrandbits(32))
+    phases: list[Phase] = []
+    for kind in kinds:
+        size = 4 * config.lanes
+        engine = drawn_program(kind, rng, size=size, layers=layers)
+        block = max(sizes)
+        image = engine_image(
+            config, engine.program, engine.parameters, block=block, context=sum(sizes)
+        )
+        blocks = Blocks(config, image, engine)
+        phases.append(blocks.load())
+        for k, count in enumerate(sizes):
+            phases.append(blocks.run(rng.integers(0, WORDS, count), start=not k))
+        phases.append(blocks.run(rng.integers(0, WORDS, 1)))
+    return Case(phases=phases, quiet=True, retains=True)

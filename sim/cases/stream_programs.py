@@ -1,0 +1,190 @@
+"""Small random programs of the streamed engine: a dense network, an encoder, a decoder."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from seedbed.golden.stream_engine import Integers, StreamEngine
+from seedbed.spec.stream_engine import (
+    Attend,
+    Embed,
+    Matrix,
+    Move,
+    Multiply,
+    Norm,
+    Operation,
+    Pool,
+    Program,
+    Rotate,
+    Vector,
+)
+
+__all__ = ["PROGRAMS", "WORDS", "drawn_program"]
+
+#: Rows of the table of tokens.
+WORDS = 50
+
+
+class _Drawn:
+    """Collects operations with random parameters, whose results have magnitudes of about one."""
+
+    def __init__(self, rng: np.random.Generator):
+        self.rng = rng
+        self.vectors: dict[str, Vector] = {}
+        self.operations: list[Operation] = []
+        self.parameters: dict[str, Integers] = {}
+
+    def vector(self, name: str, length: int, fraction: int = 10, *, wide: bool = False) -> str:
+        self.vectors[name] = Vector(length=length, fraction=fraction, wide=wide)
+        return name
+
+    def rows(self, name: str, rows: int, columns: int, *, target: str = "", scale=0) -> str:
+        """Draw a matrix or a table, with biases where there is a target; return its name."""
+        rng, biases = self.rng, None
+        weights = rng.integers(-128, 128, (rows, columns)).astype(np.int8)
+        multipliers = rng.integers(1 << 14, 1 << 16, rows)
+        if target:
+            one = 1 << self.vectors[target].fraction
+            biases = rng.integers(-one, one, rows, endpoint=True)
+        fraction = 21 + scale
+        self.parameters[name] = Integers(
+            weights=weights, multipliers=multipliers, fraction=fraction, biases=biases
+        )
+        return name
+
+    def matrix(self, source: str, target: str, rows: int, *, biased=True, **options) -> None:
+        """Add the products of a random matrix."""
+        name, columns = f"w{len(self.operations)}", self.vectors[source].length
+        scale = (columns.bit_length() + 1) // 2
+        self.rows(name, rows, columns, target=target if biased else "", scale=scale)
+        self.operations.append(Matrix(weights=name, source=source, target=target, **options))
+
+    def norm(self, source: str, target: str, *, centred: bool) -> None:
+        """Add a norm with random gains and, if it is centred, biases."""
+        name, length = f"g{len(self.operations)}", self.vectors[source].length
+        rng, biases = self.rng, None
+        if centred:
+            one = 1 << self.vectors[target].fraction
+            biases = rng.integers(-one, one, length, endpoint=True)
+        top = round(length**0.5 * (1 << 11))
+        self.parameters[name] = Integers(
+            weights=rng.integers(-top, top, length), multipliers=np.ones(1, np.int64), fraction=11,
+            biases=biases,
+        )  # fmt: skip
+        self.operations.append(
+            Norm(source=source, gains=name, epsilon=1e-5, centred=centred, target=target)
+        )
+
+    def engine(self, result: str) -> StreamEngine:
+        program = Program(vectors=self.vectors, operations=tuple(self.operations), result=result)
+        return StreamEngine(program, self.parameters)
+
+
+def _dense(made: _Drawn, size: int, layers: int) -> str:
+    """A dense network: activations of every kind, a wide input, a residual, a product."""
+    made.vector("e", size, 12)
+    made.operations.append(Embed(table=made.rows("words", WORDS, size), target="e"))
+    made.vector("h", size + 3, 12, wide=True)
+    made.matrix("e", "h", size + 3, biased=False)
+    made.vector("big", size + 3, 16, wide=True)
+    made.operations.append(Move(source="h", target="big"))
+    source = "big"
+    for k in range(layers):
+        target = made.vector(f"a{k}", size - 1 + k, 11)
+        made.matrix(source, target, size - 1 + k, activation=("relu", "silu", "gelu")[k % 3])
+        source = target
+    made.vector("r", size, 9, wide=True)
+    made.operations.append(Move(source="e", target="r"))
+    made.matrix(source, "r", size, add=True)
+    made.vector("x", size, 10)
+    made.operations.append(Multiply(left="r", right="e", target="x"))
+    made.vector("y", 5, 9)
+    made.matrix("x", "y", 5)
+    return "y"
+
+
+def _encoder(made: _Drawn, size: int, layers: int) -> str:
+    """A BERT-like encoder with two heads; the result is the mean of its tokens."""
+    made.vector("r", size, 12, wide=True)
+    made.operations.append(
+        Embed(
+            table=made.rows("words", WORDS, size),
+            positions=made.rows("positions", 64, size),
+            target="r",
+        )
+    )
+    x = made.vector("x", size)
+    made.norm("r", x, centred=True)
+    for k in range(layers):
+        for part in ("q", "k", "v"):
+            made.matrix(x, made.vector(f"{part}{k}", size), size)
+        made.operations += [
+            Attend(
+                query=f"q{k}", key=f"k{k}", value=f"v{k}", heads=2, shared=2, causal=False,
+                target=made.vector(f"mix{k}", size),
+            ),
+            Move(source=x, target="r"),
+        ]  # fmt: skip
+        made.matrix(f"mix{k}", "r", size, add=True)
+        x = made.vector(f"y{k}", size)
+        made.norm("r", x, centred=True)
+        made.matrix(x, made.vector(f"m{k}", 2 * size), 2 * size, activation="gelu")
+        made.operations.append(Move(source=x, target="r"))
+        made.matrix(f"m{k}", "r", size, add=True)
+        x = made.vector(f"x{k}", size)
+        made.norm("r", x, centred=True)
+    made.operations.append(Pool(source=x, target=made.vector("mean", size, 9)))
+    made.vector("z", 6)
+    made.matrix("mean", "z", 6)
+    return "z"
+
+
+def _decoder(made: _Drawn, size: int, layers: int) -> str:
+    """A LLaMA-like decoder with four heads of the query, and two of keys and values."""
+    made.vector("r", size, 12, wide=True)
+    made.operations.append(Embed(table=made.rows("words", WORDS, size), target="r"))
+    for k in range(layers):
+        n = made.vector(f"n{k}", size)
+        made.norm("r", n, centred=False)
+        for part, heads in (("q", 4), ("k", 2), ("v", 0)):
+            name = made.vector(f"{part}{k}", size if part == "q" else size // 2)
+            made.matrix(n, name, made.vectors[name].length, biased=False)
+            if heads:
+                made.operations.append(Rotate(heads=heads, base=1e4, target=name))
+        made.operations.append(
+            Attend(
+                query=f"q{k}", key=f"k{k}", value=f"v{k}", heads=4, shared=2,
+                target=made.vector(f"mix{k}", size),
+            )
+        )  # fmt: skip
+        made.matrix(f"mix{k}", "r", size, add=True, biased=False)
+        n = made.vector(f"o{k}", size)
+        made.norm("r", n, centred=False)
+        middle = size + size // 2
+        made.matrix(n, made.vector(f"gate{k}", middle), middle, activation="silu", biased=False)
+        made.matrix(n, made.vector(f"up{k}", middle), middle, biased=False)
+        made.operations.append(
+            Multiply(
+                left=f"gate{k}", right=f"up{k}", target=made.vector(f"m{k}", middle, 16, wide=True)
+            )
+        )
+        made.matrix(f"m{k}", "r", size, add=True, biased=False)
+    n = made.vector("n", size)
+    made.norm("r", n, centred=False)
+    made.vector("logits", WORDS)
+    # The matrix of the logits is the table of tokens.
+    made.operations.append(Matrix(weights="words", source=n, target="logits"))
+    return "logits"
+
+
+PROGRAMS: dict[str, Callable[[_Drawn, int, int], str]] = {
+    "dense": _dense, "encoder": _encoder, "decoder": _decoder,
+}  # fmt: skip
+
+
+def drawn_program(
+    kind: str, rng: np.random.Generator, *, size: int, layers: int = 2
+) -> StreamEngine:
+    """Return the model of a random program: one of :data:`PROGRAMS`, of vectors of ``size``."""
+    made = _Drawn(rng)
+    return made.engine(PROGRAMS[kind](made, size, layers))

@@ -1,0 +1,169 @@
+"""Proofs of the streamed engine: what it reads of memory, and room for sums of products."""
+
+from amaranth.hdl import Assert, Assume, Module, Mux, Signal
+from amaranth.hdl._ast import AnyConst, AnySeq
+
+from seedbed.hw.stream.attend_products import DEPTH, AttendProducts
+from seedbed.hw.stream.burst_reader import BurstReader
+from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
+from seedbed.sim.prove import Mutant, Proof
+from seedbed.spec import StreamEngineConfig
+
+__all__ = ["PROOFS"]
+
+SMALL = StreamEngineConfig(
+    lanes=2, beat_bits=128, store=16, cache=16, records=4, block=1, context=5, columns=8,
+    address_bits=8, burst=4, timeout_cycles=16, drain_cycles=8,
+)  # fmt: skip
+
+
+def bursts(dut: BurstReader) -> Module:
+    """Follow the bursts of parts, whatever the memory gives."""
+    m, inside = free_inputs(dut)
+    out, rest, outstanding = dut.o_command, inside["rest"], inside["outstanding"]
+    for port in (dut.start, dut.clear, dut.address):
+        m.d.comb += port.eq(AnySeq(len(port)))
+    m.d.comb += [
+        dut.beats.eq(AnySeq(3)),
+        # A part is asked for when the one before has been taken.
+        Assume(~(dut.start | dut.clear) | (dut.left == 0)),
+        Assume(~(dut.start & dut.clear)),
+    ]
+    # Of the part: beats that are not asked for, and not given; where the next burst begins.
+    left, missing = Signal.like(dut.left), Signal.like(dut.left)
+    place = Signal.like(dut.address)
+    length = out.payload.length + 1
+    given = transfer(dut.o)
+    # A burst of an earlier part, which failed, is not taken yet.
+    stale = Signal()
+    with m.If(transfer(out)):
+        m.d.sync += stale.eq(0)
+        with m.If(~stale):
+            m.d.sync += [place.eq(place + length), left.eq(left - length)]
+        m.d.comb += [
+            Assert(stale | (out.payload.address == place)),
+            Assert(stale | (length <= left)),
+            Assert(~out.payload.write),
+        ]
+    with m.If(given):
+        m.d.sync += missing.eq(missing - 1)
+        m.d.comb += Assert(missing != 0)
+    with m.If(dut.start | dut.clear):
+        m.d.sync += [left.eq(0), stale.eq(out.valid & ~out.ready)]
+    with m.If(dut.start):
+        m.d.sync += [left.eq(dut.beats), missing.eq(dut.beats), place.eq(dut.address)]
+    pending = Mux(out.valid & ~stale, length, 0)
+    at = out.payload.address[:2]
+    m.d.comb += [
+        Assert(~out.valid | (at + length <= dut.config.burst)),
+        # What an induction has to know.
+        Assert(dut.left == missing),
+        Assert(missing < 8),
+        Assert(left < 8),
+        Assert(~out.payload.write),
+        Assert(~dut.failed | (rest == 0)),
+        Assert(~dut.failed | ~dut.quiet | ((outstanding == 0) & ~out.valid)),
+        Assert(dut.failed | (rest + pending == left)),
+        Assert(dut.failed | dut.quiet | ((rest == missing) & (~out.valid | stale))),
+        Assert(dut.failed | ~dut.quiet | ~stale),
+        Assert(dut.failed | ~dut.quiet | (outstanding + rest + pending == missing)),
+        Assert(stale | ~out.valid | (out.payload.address == place)),
+        Assert(stale | ~out.valid | (length <= left)),
+        Assert((rest == 0) | (inside["address"] == (place + pending)[: len(place)])),
+        Assert(~stale | out.valid),
+    ]
+    stream_rules(m, out)
+    # As many beats come as were asked for, of whatever memory.
+    cover(m, past(m, given & (missing == 1)) & dut.failed & (outstanding == 2))
+    cover(m, transfer(out) & (out.payload.length == 2) & (left == 4))
+    return m
+
+
+def products(dut: AttendProducts) -> Module:
+    """Count the beats of sums that have begun, and where they are."""
+    m, inside = free_inputs(dut)
+    for port in (dut.mix, dut.tokens, dut.head):
+        m.d.comb += port.eq(AnyConst(len(port)))
+    for port in (dut.start, dut.pop):
+        m.d.comb += port.eq(AnySeq(len(port)))
+    token, beat, begun = (inside[name] for name in ("token", "beat", "begun"))
+    issue, ends, running = inside["issue"], inside["beat_ends"], inside["running"]
+    level = inside["fifo.level"]
+    lane = token[0]
+    opened = Mux(dut.mix, token != 0, (beat != 0) | lane)
+    stages = [inside[f"ends_d{k}"] for k in (1, 2, 3)]
+    flight = sum(stages, inside["whole_d1"])
+    # Beats that were asked for, and that have ended.
+    total = Mux(dut.mix, dut.head, (dut.tokens + 1) >> 1)
+    ended = Signal(4)
+    with m.If(dut.start):
+        m.d.sync += ended.eq(0)
+    with m.Elif(issue & ends):
+        m.d.sync += ended.eq(ended + 1)
+    m.d.comb += [
+        Assume((dut.tokens != 0) & (dut.tokens <= dut.config.context)),
+        Assume((dut.head != 0) & (dut.head <= 3)),
+        Assume(~dut.start | ~running),
+        Assume(~dut.pop | dut.valid),
+        Assert(~inside["whole_d1"] | (level != DEPTH)),
+        Assert(begun <= DEPTH),
+        # What an induction has to know.
+        Assert(begun == level + flight + (running & opened)),
+        Assert(~running | ((token < dut.tokens) & (beat < dut.head))),
+        Assert(~running | (ended == Mux(dut.mix, beat, token >> 1))),
+    ]
+    done = past(m, running) & ~running
+    m.d.comb += Assert(~done | (ended == total))
+    cover(m, done & dut.mix & (total == 3), done & ~dut.mix & (dut.tokens == 5))
+    cover(m, stages[0] & stages[1])
+    return m
+
+
+PROOFS = (
+    Proof(
+        name="stream_engine_bursts",
+        says="A part of memory is asked for once, in bursts that cross no boundary; as many beats "
+        "are given as were asked for, whatever the memory gives; a valid command is stable until "
+        "its transfer.",
+        component=BurstReader,
+        config=SMALL,
+        harness=bursts,
+        depth=2,
+        reach=20,
+        mutants=(
+            Mutant(
+                "a burst crosses a boundary",
+                "room.eq(config.burst - address[:width])",
+                "room.eq(config.burst)",
+            ),
+            Mutant(
+                "bursts go on after an error",
+                "with m.If(fault):\n            m.d.sync += rest.eq(0)",
+                "with m.If(0):\n            m.d.sync += rest.eq(0)",
+            ),
+            Mutant(
+                "beats go on after the last one",
+                "Mux(self.failed, self.left != 0, read.valid & takes)",
+                "Mux(self.failed, 1, read.valid & takes)",
+            ),
+        ),
+    ),
+    Proof(
+        name="stream_engine_products",
+        says="Every beat of sums has a place in the queue before it begins, and a pass gives as "
+        "many as it has tokens, or as a head has.",
+        component=AttendProducts,
+        config=SMALL,
+        harness=products,
+        depth=2,
+        reach=24,
+        mutants=(
+            Mutant("a beat begins without a place", "room.eq(begun != DEPTH)", "room.eq(1)"),
+            Mutant(
+                "the last tokens of scores give no beat",
+                "last & (self.mix | last_token | lane.all())",
+                "last & (self.mix | lane.all())",
+            ),
+        ),
+    ),
+)

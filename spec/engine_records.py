@@ -1,0 +1,143 @@
+"""Programs of the streamed engine in memory: a header, and a record for each pass.
+
+A record is 256 bits, a field after the other from the lowest. A body of records up to one with
+``last`` is repeated for each token of the block (with ``by_token``), and ``repeat`` times for each
+of these, such as once for each head.
+"""
+
+from collections.abc import Mapping
+
+__all__ = [
+    "ADDENDS",
+    "CONSTANTS",
+    "FACTORS",
+    "HEADER",
+    "KINDS",
+    "LENGTHS",
+    "MAGIC",
+    "NUMBERS",
+    "PLACE",
+    "RECORD",
+    "RECORD_BITS",
+    "TARGETS",
+    "packed",
+    "unpacked",
+]
+
+RECORD_BITS = 256
+#: The first field of a header: "SEED" in bytes.
+MAGIC = 0x44454553
+
+#: A pass of the vector unit; the products of a matrix; a vector that is kept as int8.
+KINDS = ("pass", "matrix", "keep")
+#: Numbers of a pass: of the store; words of memory; the row of a token, or of its position, in a
+#: table; sums of products of a query and keys; of shares and values; zeros.
+NUMBERS = ("store", "words", "token", "position", "scores", "mix", "zeros")
+#: Factors: none, of the store, words of memory, shifts of keys.
+FACTORS = ("none", "store", "words", "shifts")
+#: Addends: none, of the store, words of memory.
+ADDENDS = ("none", "store", "words")
+#: Results: none, to the store, to the output.
+TARGETS = ("none", "store", "output")
+#: The constant of a command: that of the record, the token's position, the multiplier of a row.
+CONSTANTS = ("field", "position", "row")
+#: The length of a pass: that of the record, the tokens of the block, those that are attended to.
+LENGTHS = ("field", "tokens", "seen")
+
+#: A place in the store, in beats: of the token's frame, or of the whole store with ``shared``;
+#: with ``by_head`` it is moved by ``head`` beats for each repetition.
+PLACE = {"place": 14, "shared": 1, "by_head": 1}
+
+#: Fields of a record, with their bits.
+RECORD = {
+    "kind": 2,
+    # What is repeated.
+    "last": 1,
+    "by_token": 1,
+    "repeat": 8,
+    # The command of the vector unit. A matrix has its columns as length.
+    "operation": 4,
+    "activation": 2,
+    "centred": 1,
+    "add": 1,
+    "wide": 1,
+    "shift": 6,
+    "length": 14,
+    "constant": 48,
+    "constant_from": 2,
+    "length_from": 2,
+    # What is read and written.
+    "numbers": 3,
+    "factors": 2,
+    "addends": 2,
+    "target": 2,
+    "number_place": PLACE,
+    "factor_place": PLACE,
+    "addend_place": PLACE,
+    "target_place": PLACE,
+    # Beats of a head; heads that share one of keys and values; the place of it in a token's row.
+    "head": 10,
+    "group": 8,
+    "cache": 14,
+    # Where parameters are in memory, in beats; rows of a matrix.
+    "address": 32,
+    "rows": 20,
+    # A token attends to its whole block, and not only to those before it; a matrix shifts a wide
+    # vector to a narrow one.
+    "all": 1,
+    "narrow": 1,
+}
+
+#: Fields of the header: what the program is for, and the CRC-32 of all other words of 32 bits.
+HEADER = {
+    "magic": 32,
+    "records": 16,
+    "lanes": 8,
+    "beat_bytes": 8,
+    # Beats of a token's frame in the store, and of the whole store.
+    "frame": 16,
+    "store": 16,
+    # Beats of a token's row of the cache, and of the whole cache.
+    "row": 16,
+    "cache": 24,
+    "block": 9,
+    "context": 15,
+    # Rows of the table of tokens.
+    "tokens": 24,
+    "spare": 40,
+    "crc": 32,
+}
+
+
+def packed(fields: Mapping[str, object], layout: Mapping[str, object]) -> int:
+    """Return the bits of ``fields``, 0 for those that are not given.
+
+    Raises ``ValueError`` for a name that the layout does not have, or a number that does not fit.
+    """
+    if unknown := [name for name in fields if name not in layout]:
+        raise ValueError(f"a record has no field {unknown[0]}")
+    bits, place = 0, 0
+    for name, form in layout.items():
+        value = fields.get(name, 0)
+        if isinstance(form, Mapping):
+            value = packed(value or {}, form)  # type: ignore[arg-type]
+            width = sum(form.values())
+        else:
+            value, width = int(value), form  # type: ignore[call-overload, assignment]
+        if not 0 <= value < 1 << width:
+            raise ValueError(f"the field {name} must be in 0..{(1 << width) - 1}, not {value}")
+        bits, place = bits | value << place, place + width
+    return bits
+
+
+def unpacked(bits: int, layout: Mapping[str, object]) -> dict:
+    """Return the fields of a record, as :func:`packed` takes them."""
+    found: dict[str, object] = {}
+    for name, form in layout.items():
+        if isinstance(form, Mapping):
+            found[name], width = unpacked(bits, form), sum(form.values())
+        else:
+            width = int(form)  # type: ignore[call-overload]
+            found[name] = bits & (1 << width) - 1
+        bits >>= width
+    return found

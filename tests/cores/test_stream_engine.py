@@ -1,0 +1,264 @@
+from random import Random
+
+import numpy as np
+import pytest
+
+from seedbed.golden.engine_image import engine_image, header_and_records
+from seedbed.golden.engine_passes import PassEngine
+from seedbed.hw.stream.stream_engine import StreamEngine
+from seedbed.sim.case import Phase
+from seedbed.sim.cases.stream_engine import Blocks, case, job, status, token_payloads
+from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS, drawn_program
+from seedbed.sim.harness import simulate, with_stalls
+from seedbed.sim.reset_bench import ResetBench
+from seedbed.spec import StreamEngineConfig
+from seedbed.spec.engine_records import RECORD
+
+SMALL = {
+    "lanes": 2, "beat_bits": 128, "store": 512, "cache": 256, "records": 64, "block": 4,
+    "context": 16, "columns": 64, "address_bits": 16, "burst": 8, "timeout_cycles": 400,
+    "drain_cycles": 16,
+}  # fmt: skip
+CONFIGS = [
+    StreamEngineConfig(**SMALL),
+    StreamEngineConfig(**{**SMALL, "vectors": 2}),
+    StreamEngineConfig(**{**SMALL, "lanes": 4, "beat_bits": 256, "vectors": 4}),
+]
+
+
+@pytest.mark.parametrize("kind", PROGRAMS)
+@pytest.mark.parametrize(("config", "stalls"), with_stalls(CONFIGS), ids=str)
+def test_matches_model(config, stalls, kind):
+    """Two blocks of a program, the second after the first, bit for bit; a third is too long."""
+    simulate(StreamEngine(config), case(config, Random(4), kinds=[kind]), stalls=stalls, seed=4)
+
+
+class Server:
+    """A memory around the core: bursts in order, after random delays, and one fault on request.
+
+    ``fault`` is what happens at beat ``at``: an error, a wrong ``last``, silence, or one more beat.
+    """
+
+    def __init__(self, dut, beats, random, *, fault="", at=0):
+        self.dut, self.beats, self.random = dut, list(beats), random
+        self.fault, self.at = fault, at
+        self.queue: list[tuple[int, bool]] = []
+        self.given = 0
+        self.bursts = 0
+
+    async def run(self, ctx):
+        command, read = self.dut.o_command, self.dut.i_read
+        ticks = aiter(ctx.tick().sample(
+            command.valid, command.ready, command.payload.address, command.payload.length,
+            read.valid, read.ready,
+        ))  # fmt: skip
+        wait = 0
+        while True:
+            ctx.set(command.ready, self.random.random() < 0.7)
+            if self.queue and not wait and self.random.random() < 0.8:
+                address, last = self.queue[0]
+                error = 0
+                if self.given == self.at and self.fault in ("error", "last"):
+                    error, last = self.fault == "error", last ^ (self.fault == "last")
+                data = self.beats[address] if address < len(self.beats) else 0
+                beat = {"data": data, "error": error, "last": last}
+                ctx.set(read.payload, read.payload.shape().const(beat))
+                ctx.set(read.valid, not (self.fault == "silent" and self.given == self.at))
+            _, _, valid, ready, address, length, offered, taken = await anext(ticks)
+            wait = max(0, wait - 1)
+            if valid and ready:
+                if not self.queue:
+                    wait = self.random.randrange(12)
+                self.queue += [(address + k, k == length) for k in range(length + 1)]
+                self.bursts += 1
+            if offered and taken:
+                ctx.set(read.valid, 0)
+                again = self.fault == "stray" and self.given == self.at
+                self.given += 1
+                if not again:
+                    self.queue.pop(0)
+
+    def forget(self, ctx):
+        """Forget all bursts: the core has been reset, or does not wait for them any more."""
+        self.queue.clear()
+        ctx.set(self.dut.i_read.valid, 0)
+
+
+def drawn(config=CONFIGS[0], kind="decoder", seed=1, context=8):
+    rng = np.random.default_rng(seed)
+    engine = drawn_program(kind, rng, size=8, layers=1)
+    image = engine_image(config, engine.program, engine.parameters, block=4, context=context)
+    return rng, engine, image
+
+
+def without_memory(phase):
+    """Return a phase whose memory is served by someone else."""
+    inputs = {name: beats for name, beats in phase.inputs.items() if name != "i_read"}
+    outputs = {name: beats for name, beats in phase.outputs.items() if name != "o_command"}
+    return Phase(inputs=inputs, outputs=outputs)
+
+
+class Session:
+    """A core with its memory, in a simulation."""
+
+    def __init__(self, beats, config=CONFIGS[0], seed=1, **fault):
+        self.dut = StreamEngine(config)
+        self.server = Server(self.dut, beats, Random(seed), **fault)
+        self.bench = ResetBench(self.dut, others=("o_command", "i_read"))
+
+    async def expect(self, ctx, phase):
+        phase = without_memory(phase)
+        assert await self.bench.run_phase(ctx, phase) == self.bench.expected(phase)
+
+    def run(self, process):
+        self.bench.run(process, self.server.run)
+
+
+@pytest.mark.parametrize("fault", ["error", "last", "silent", "stray"])
+@pytest.mark.parametrize("at", [0, 60, 110])
+def test_an_error_of_the_memory_ends_a_command(fault, at):
+    """Loading or running; the next command is right."""
+    rng, engine, image = drawn()
+    blocks = Blocks(CONFIGS[0], image, engine)
+    session = Session(image.beats, fault=fault, at=at)
+    load, run = blocks.load(), blocks.run(rng.integers(0, WORDS, 3), start=True)
+    more = blocks.run(rng.integers(0, WORDS, 2))
+    ended = []
+
+    async def process(ctx):
+        for phase in (load, run):
+            found = await session.bench.run_phase(
+                ctx, Phase(inputs=without_memory(phase).inputs, outputs={"o_status": [0]})
+            )
+            ended.extend(found["o_status"])
+        session.server.fault = ""
+        if fault == "silent":
+            session.server.forget(ctx)
+        for phase in (load, run, more):
+            await session.expect(ctx, phase)
+
+    session.run(process)
+    assert status("load", "memory") in ended or status("run", "memory") in ended
+
+
+@pytest.mark.parametrize("after", [3, 40, 333, 900, 2000])
+def test_a_reset_in_the_middle(after):
+    """The core then has no program."""
+    rng, engine, image = drawn()
+    blocks = Blocks(CONFIGS[0], image, engine)
+    session = Session(image.beats)
+    tokens = rng.integers(0, WORDS, 4)
+    load, run = blocks.load(), blocks.run(tokens, start=True)
+
+    async def process(ctx):
+        begun = without_memory(load)
+        both = Phase(
+            inputs={
+                "i": begun.inputs["i"] + run.inputs["i"], "i_tokens": run.inputs["i_tokens"]
+            },
+            outputs={"o_status": [0, 0]},
+        )  # fmt: skip
+        await session.bench.run_phase(ctx, both, cycles=after)
+        await session.bench.reset(ctx)
+        session.server.forget(ctx)
+        missing = Phase(
+            inputs={"i": [job(CONFIGS[0], "run")], "i_tokens": token_payloads([1])},
+            outputs={"o_status": [status("run", "missing")]},
+        )
+        for phase in (missing, load, run):
+            await session.expect(ctx, phase)
+
+    session.run(process)
+
+
+#: Fields of hostile records are below these, so that a simulation ends; others are any number.
+FEW = {"repeat": 4, "length": 40, "rows": 9, "head": 5, "group": 3, "address": 300}
+
+
+def hostile_image(random, config=CONFIGS[0]):
+    """Return a program with a right CRC, records that nobody made, and no parameters."""
+    records = []
+    for _ in range(random.randint(1, 4)):
+        record = {}
+        for name, form in RECORD.items():
+            if isinstance(form, dict):
+                record[name] = {part: random.getrandbits(bits) for part, bits in form.items()}
+            else:
+                record[name] = random.randrange(min(1 << form, FEW.get(name, 1 << form)))
+        record["kind"] = random.choice([0, 0, 0, 1, 2, 3])
+        record["operation"] %= 13
+        records.append(record)
+    header = {
+        name: random.randrange(limit)
+        for name, limit in {"frame": 1 << 16, "store": 513, "row": 1 << 16, "cache": 257}.items()
+    }
+    header |= {"block": 4, "context": 16, "tokens": random.choice([3, WORDS])}
+    return header_and_records(config, header, records)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_hostile_programs_end(seed):
+    """Each is refused or ends; parts of the store that it writes are the core's own."""
+    random = Random(seed)
+    rng, engine, image = drawn(kind="dense")
+    blocks = Blocks(CONFIGS[0], image, engine)
+    session = Session(image.beats, seed=seed)
+    good = [blocks.load(), blocks.run(rng.integers(0, WORDS, 3), start=True)]
+    load = Phase(inputs=good[0].inputs, outputs=good[0].outputs)
+    seen = set()
+
+    async def process(ctx):
+        for _ in range(12):
+            session.server.beats = hostile_image(random)
+            for kind in ("load", "run"):
+                inputs = {"i": [job(CONFIGS[0], kind, start=1)]}
+                if kind == "run":
+                    inputs["i_tokens"] = token_payloads([random.randrange(WORDS), 1])
+                phase = Phase(inputs=inputs, outputs={"o_status": [0]})
+                (ended,) = (await session.bench.run_phase(ctx, phase))["o_status"]
+                seen.add(ended)
+        session.server.beats = list(image.beats)
+        for phase in (load, good[1]):
+            await session.expect(ctx, phase)
+
+    session.run(process)
+    assert {
+        status("load"),
+        status("load", "damaged"),
+        status("run"),
+        status("run", "missing"),
+    } <= seen
+
+
+def test_a_damaged_program_is_refused():
+    """A bit of its header or of a record is another one: nothing is run."""
+    random = Random(5)
+    rng, engine, image = drawn(kind="dense")
+    blocks = Blocks(CONFIGS[0], image, engine)
+    session = Session(image.beats)
+    good = [blocks.load(), blocks.run(rng.integers(0, WORDS, 3), start=True)]
+    size = 2 * (1 + len(image.names))
+
+    async def process(ctx):
+        for k in range(40):
+            beats = list(image.beats)
+            beats[k if k < 2 else random.randrange(size)] ^= 1 << random.randrange(128)
+            session.server.beats = beats
+            passes = PassEngine(CONFIGS[0], tuple(beats))
+            name = passes.load()
+            assert name in ("damaged", "size")
+            load = Phase(
+                inputs={"i": [job(CONFIGS[0], "load")]},
+                outputs={"o_status": [status("load", name)]},
+            )
+            await session.expect(ctx, load)
+        missing = Phase(
+            inputs={"i": [job(CONFIGS[0], "run")], "i_tokens": token_payloads([1])},
+            outputs={"o_status": [status("run", "missing")]},
+        )
+        await session.expect(ctx, missing)
+        session.server.beats = list(image.beats)
+        for phase in good:
+            await session.expect(ctx, phase)
+
+    session.run(process)
