@@ -73,6 +73,13 @@ def import_model(
             "statistics of --text, some thousand tokens.",
         ),
     ] = False,
+    keep: Annotated[
+        float | None,
+        typer.Option(
+            help="With --format trellis: the share of each matrix's weights that are kept with 16 "
+            "bits, those that are the largest in their rows; such as 0.001.",
+        ),
+    ] = None,
     tokens: Annotated[
         int | None,
         typer.Option(
@@ -108,7 +115,10 @@ def import_model(
     """
     from seedbed.flow.importer import transformer_files
 
-    options = {"--format": format_, "--text": text, "--tokens": tokens, "--context": context}
+    options = {
+        "--format": format_, "--text": text, "--keep": keep, "--tokens": tokens,
+        "--context": context,
+    }  # fmt: skip
     given = [name for name, value in options.items() if value is not None]
     given += ["--feedback"] * feedback + ["--dry-run"] * dry_run
     if transformer_files.is_transformer(model):
@@ -117,8 +127,8 @@ def import_model(
         if network or data:
             raise ValueError(f"--network and --data go with a network, not with {model}")
         import_transformer(
-            model, output, format_, text, tokens, context, feedback=feedback, dry_run=dry_run,
-            force=force, json_=json_,
+            model, output, format_, text, tokens, context, feedback=feedback, keep=keep,
+            dry_run=dry_run, force=force, json_=json_,
         )  # fmt: skip
         return
     if given:

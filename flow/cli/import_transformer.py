@@ -20,11 +20,14 @@ out = Console()
 err = Console(stderr=True)
 #: Tokens of a block and context, of an encoder and of a decoder; vectors multiplied at once.
 ENCODER, DECODER, VECTORS = (32, 32), (1, 128), 4
+#: The greatest share of kept weights.
+MOST = 0.05
 
 
 def import_transformer(
     model: Path, output: Path, format_: str | None, text: Path | None, tokens: int | None,
-    context: int | None, *, feedback: bool, dry_run: bool, force: bool, json_: bool,
+    context: int | None, *, feedback: bool, keep: float | None, dry_run: bool, force: bool,
+    json_: bool,
 ) -> None:  # fmt: skip
     """Print what the program of a transformer takes, and write it."""
     from seedbed.flow.importer import (
@@ -55,7 +58,11 @@ def import_transformer(
         raise ValueError(
             f"--feedback needs --text, and --format {' or '.join(packed_rows.FED_BACK)}"
         )
-    plan = transformer_import.plan(read, of_file)
+    if keep is not None and (of_file != packed_rows.KEEPING or not 0 < keep <= MOST):
+        raise ValueError(
+            f"--keep must be above 0 and at most {MOST:g}, with --format {packed_rows.KEEPING}"
+        )
+    plan = transformer_import.plan(read, of_file, keep or 0)
     found = figures(
         plan.program, plan.places, plan.image, tokens=block,
         context=block if encoder else max(context or after, block), vectors=VECTORS,

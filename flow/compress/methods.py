@@ -14,7 +14,7 @@ import numpy as np
 
 from seedbed.flow.compress.clip import best_scales, nearest
 from seedbed.flow.compress.compensate import compensate
-from seedbed.flow.compress.importance import columns_at_once, feedback
+from seedbed.flow.compress.importance import Importance, columns_at_once, feedback
 from seedbed.flow.compress.kept import quantize
 from seedbed.flow.compress.kmeans import kmeans
 from seedbed.flow.compress.packed import Config, Weights
@@ -24,7 +24,7 @@ from seedbed.golden import packing
 from seedbed.spec import SEEDLM, TrellisConfig
 from seedbed.spec.packing import Lut4Config
 
-__all__ = ["METHODS", "Method", "Result", "gaussian_levels", "outliers"]
+__all__ = ["METHODS", "Method", "Result", "gaussian_levels", "outliers", "with_targets"]
 
 #: Bits of a kept weight: an index and a value.
 KEPT_BITS = 48
@@ -97,21 +97,36 @@ class _Packed:
     config: Config
 
     def __call__(self, weights: np.ndarray, moments: np.ndarray | None, kept: np.ndarray) -> Result:
-        step = columns_at_once(self.config)
-        importance = None if moments is None else feedback(moments, step)
+        importance = None if moments is None else feedback(moments, columns_at_once(self.config))
         scale = tensor_scale(float(np.abs(weights).max()))
-        found = Weights(weights.shape, "F32", scale)
-        places = np.flatnonzero(kept)
-        raw = weights.astype("<f4").tobytes()
-        work = Work(self.config, "fit", "F32", scale, found.columns, raw, importance, places)
-        piece = Piece("", (0, 0), *found.matrix, 0, 0)
-        decoded = decode(self.config, piece, found, encode(work).raw)
-        targets = weights.astype(np.float64)
-        if importance is not None and importance.changes is not None:
-            for c in range(0, found.columns, step):
-                compensate(targets, decoded[:, c : c + step], kept, importance.changes, c)
-        bits = 8 * found.entry(self.config).nbytes / weights.size
+        raw, decoded, targets = with_targets(self.config, weights, scale, importance, kept)
+        bits = 8 * len(raw) / weights.size
         return _with_kept(decoded, targets, kept, bits)
+
+
+def with_targets(
+    config: Config,
+    weights: np.ndarray,
+    scale: int,
+    importance: Importance | None,
+    kept: np.ndarray,
+) -> tuple[bytes, np.ndarray, np.ndarray]:
+    """Return packed rows, what comes back, and what should: where errors change later columns.
+
+    ``weights`` are divided by 2^scale before; ``kept`` says which have no error.
+    """
+    found = Weights(weights.shape, "F32", scale)
+    raw = weights.astype("<f4").tobytes()
+    places = np.flatnonzero(kept)
+    work = Work(config, "fit", "F32", scale, found.columns, raw, importance, places)
+    packed = encode(work).raw
+    decoded = decode(config, Piece("", (0, 0), *found.matrix, 0, 0), found, packed)
+    targets = weights.astype(np.float64)
+    if importance is not None and importance.changes is not None:
+        step = columns_at_once(config)
+        for c in range(0, found.columns, step):
+            compensate(targets, decoded[:, c : c + step], kept, importance.changes, c)
+    return packed, decoded, targets
 
 
 def _with_kept(decoded: np.ndarray, targets: np.ndarray, kept: np.ndarray, bits: float) -> Result:

@@ -7,19 +7,22 @@ Every format gives rows of whole bytes:
 - ``q8_0``, ``q4_0``, ``q4_1``: as in GGUF, groups of 32 weights with a float16 scale and, of
   ``q4_1``, a float16 minimum, unchanged.
 
+Of a trellis code, some weights can be kept: an entry of :data:`KEPT` is added to a weight, in the
+units of its row's values, so that the row's multiplier is that of the sum of both.
+
 Of groups, a weight is ``code scale + minimum``. Both numbers are whole multiples of 2^-24, so that
 a weight is an integer without a rounding: the sum of a row is that of ``scale (sum of code x)`` and
 ``minimum (sum of x)`` over its groups, and the sums of x are those of all rows.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import floor, log2
 
 import numpy as np
 
 from seedbed.flow.compress.importance import columns_at_once, feedback
+from seedbed.flow.compress.methods import outliers, with_targets
 from seedbed.flow.compress.packed import Config, Weights, unpack_rows
-from seedbed.flow.compress.pieces import Work, encode
 from seedbed.flow.compress.search import tensor_scale
 from seedbed.golden.gemv import base_weights, trellis_rows
 from seedbed.golden.packing import codes_and_scales
@@ -33,6 +36,8 @@ __all__ = [
     "COMPRESSED",
     "FED_BACK",
     "FORMATS",
+    "KEEPING",
+    "KEPT",
     "PackedRows",
     "bytes_of_a_row",
     "pack",
@@ -54,6 +59,9 @@ COMPRESSED: dict[str, Config] = {
 }  # fmt: skip
 #: Formats whose errors can change later columns, and what is added to the diagonal of moments.
 FED_BACK, DAMPING = ("trellis", "seedlm"), 0.03
+#: The format that keeps weights, and a kept weight: what is added to that of the format.
+KEEPING = "trellis"
+KEPT = np.dtype([("row", "<u4"), ("column", "<u2"), ("difference", "<i2")])
 #: Formats of GGUF: bytes of a group before its codes, and bits of a code.
 GGUF = {"q8_0": (2, 8), "q4_0": (2, 4), "q4_1": (4, 4)}
 FORMATS = ("plain", *COMPRESSED, *GGUF)
@@ -61,17 +69,29 @@ FORMATS = ("plain", *COMPRESSED, *GGUF)
 
 @dataclass(frozen=True)
 class PackedRows:
-    """Rows in a format, uint8 (rows, bytes), of ``columns`` weights in units of 2^exponent."""
+    """Rows in a format, uint8 (rows, bytes), of ``columns`` weights in units of 2^exponent.
+
+    ``kept`` are entries of :data:`KEPT`.
+    """
 
     format: str
     raw: np.ndarray
     columns: int
     exponent: int = 0
+    kept: np.ndarray = field(default_factory=lambda: np.empty(0, KEPT))
 
     def integers(self) -> Integers:
         """Return the weights as integers. Raises ``ValueError`` for rows that are invalid."""
         made = {"plain": _plain, "trellis": _trellis, "seedlm": _seedlm}
-        return made.get(self.format, _groups)(self)
+        found = made.get(self.format, _groups)(self)
+        if not len(self.kept):
+            return found
+        rows, columns = self.kept["row"], self.kept["column"]
+        if rows.max() >= len(self.raw) or columns.max() >= self.columns:
+            raise ValueError(f"a kept weight is not in {len(self.raw)} x {self.columns}")
+        weights = found.weights.astype(np.int32)
+        np.add.at(weights, (rows, columns), self.kept["difference"])
+        return replace(found, weights=_small(weights))
 
 
 def bytes_of_a_row(form: str, columns: int) -> int:
@@ -89,28 +109,44 @@ def bytes_of_a_row(form: str, columns: int) -> int:
     return columns // GROUP * (header + GROUP * bits // 8)
 
 
-def pack(form: str, weights: np.ndarray, moments: np.ndarray | None = None) -> PackedRows:
+def pack(
+    form: str, weights: np.ndarray, moments: np.ndarray | None = None, keep: int = 0
+) -> PackedRows:
     """Return weights (rows, columns) in a format: ``plain``, or one of compression.
 
     With ``moments``, the sum of x x' over inputs x, the errors of columns change later columns:
-    those of :data:`FED_BACK`.
+    those of :data:`FED_BACK`. ``keep`` weights are kept, those that are the largest in their rows;
+    the format is :data:`KEEPING`.
     """
     if form == "plain":
         found = rows_as_integers(weights, 8)
         multipliers = found.multipliers.astype("<u2").view(np.uint8).reshape(-1, 2)
         raw = np.concatenate([multipliers, found.weights.astype(np.int8).view(np.uint8)], axis=1)
         return PackedRows(form, raw, weights.shape[1], -found.fraction)
-    raw = weights.astype("<f4")
-    exponent = tensor_scale(float(np.abs(raw).max())) if form == "seedlm" else 0
+    exponent = tensor_scale(float(np.abs(weights).max())) if form == "seedlm" else 0
     config, importance = COMPRESSED[form], None
     if moments is not None:
         # As in GPTQ, a share of the diagonal's mean is added to it.
         diagonal = np.diag(moments).mean(dtype=np.float64)
         damped = moments + (DAMPING * diagonal or 1.0) * np.eye(len(moments))
         importance = feedback(damped, columns_at_once(config))
-    work = Work(config, "fit", "F32", exponent, weights.shape[1], raw.tobytes(), importance)
-    rows = np.frombuffer(encode(work).raw, np.uint8).reshape(len(weights), -1)
-    return PackedRows(form, rows, weights.shape[1], exponent)
+    kept = outliers(weights, keep / weights.size)
+    packed, _, targets = with_targets(config, weights, exponent, importance, kept)
+    raw = np.frombuffer(packed, np.uint8).reshape(len(weights), -1)
+    rows = PackedRows(form, raw, weights.shape[1], exponent)
+    return replace(rows, kept=_differences(rows, targets, kept)) if keep else rows
+
+
+def _differences(rows: PackedRows, targets: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Return the entries of kept weights, row by row; the differences are saturated."""
+    of, found = rows.integers(), np.empty(int(kept.sum()), KEPT)
+    places = np.nonzero(kept)
+    units = np.ldexp(of.multipliers[places[0]].clip(1).astype(np.float64), -of.fraction)
+    differences = np.rint(targets[kept] / units) - of.weights[kept]
+    limits = np.iinfo(KEPT["difference"])
+    found["row"], found["column"] = places
+    found["difference"] = differences.clip(limits.min, limits.max)
+    return found
 
 
 def rows_as_integers(weights: np.ndarray, bits: int) -> Integers:

@@ -74,7 +74,8 @@ def figures(
         for name in () if isinstance(op, Embed) else op.parameters:
             # A matrix, or gains, and biases.
             times = passes if isinstance(op, Matrix) else 1
-            for nbytes in (places[name].nbytes, 4 * size * (places[name].biases >= 0)):
+            place = places[name]
+            for nbytes in (place.nbytes, 4 * size * (place.biases >= 0), place.kept_bytes):
                 read += nbytes * times
                 beats += -(-nbytes // ALIGNMENT) * times
         if isinstance(op, Matrix):

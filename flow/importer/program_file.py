@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from seedbed.flow.importer.packed_rows import FORMATS, PackedRows, bytes_of_a_row
+from seedbed.flow.importer.packed_rows import FORMATS, KEEPING, KEPT, PackedRows, bytes_of_a_row
 from seedbed.golden.stream_engine import Integers
 from seedbed.spec import stream_engine
 from seedbed.spec.stream_engine import Operation, Program, Vector
@@ -39,6 +39,7 @@ class Place:
 
     ``format`` of weights is that of their rows, which begin at ``offset``, in units of 2^exponent;
     that of gains is ``gains``. Numbers of 4 bytes at ``biases``, -1 for none, are added.
+    ``kept_weights`` entries of :data:`~seedbed.flow.importer.packed_rows.KEPT` are at ``kept``.
     """
 
     format: str
@@ -47,6 +48,13 @@ class Place:
     offset: int
     exponent: int = 0
     biases: int = -1
+    kept: int = 0
+    kept_weights: int = 0
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of the kept weights."""
+        return self.kept_weights * KEPT.itemsize
 
     @property
     def nbytes(self) -> int:
@@ -73,11 +81,16 @@ class Loaded:
 
 
 def places(
-    shapes: Mapping[str, tuple[int, int]], formats: Mapping[str, str], biased: Mapping[str, int]
+    shapes: Mapping[str, tuple[int, int]],
+    formats: Mapping[str, str],
+    biased: Mapping[str, int],
+    keep: float = 0,
 ) -> tuple[dict[str, Place], int]:
     """Return the place of every parameter, and the bytes of the image.
 
-    ``biased`` has the number of biases of those that have any.
+    ``biased`` has the number of biases of those that have any. ``keep`` is the share of the weights
+    that are kept, of a format that keeps some. Raises ``ValueError`` for a parameter with more
+    columns than the entry of a kept weight can say.
     """
     found: dict[str, Place] = {}
     end = 0
@@ -89,10 +102,18 @@ def places(
         return start
 
     for name, (rows, columns) in shapes.items():
-        place = Place(format=formats[name], rows=rows, columns=columns, offset=0)
+        count = round(keep * rows * columns) if formats[name] == KEEPING else 0
+        if count and columns > 1 << 16:
+            raise ValueError(
+                f"{name} must have at most 65536 columns to keep weights, not {columns}"
+            )
+        place = Place(
+            format=formats[name], rows=rows, columns=columns, offset=0, kept_weights=count
+        )
         offset = take(place.nbytes)
         biases = take(4 * biased[name]) if name in biased else -1
-        found[name] = replace(place, offset=offset, biases=biases)
+        kept = take(place.kept_bytes) if count else 0
+        found[name] = replace(place, offset=offset, biases=biases, kept=kept)
     return found, end
 
 
@@ -192,6 +213,8 @@ def _program(whole: Any) -> tuple[Program, dict[str, Place], frozenset[int], int
             raise ValueError(f"parameter {name} has the format {place.format!r}, unknown")
         if min(place.rows, place.columns) < 1 or place.rows * place.columns >= 1 << 40:
             raise ValueError(f"parameter {name} has {place.rows} x {place.columns} weights")
+        if not 0 <= place.kept_weights <= (place.rows * place.columns * (place.format == KEEPING)):
+            raise ValueError(f"parameter {name} has {place.kept_weights} kept weights")
         if not -300 <= place.exponent <= 300:
             raise ValueError(f"parameter {name} has the exponent {place.exponent}")
     ends, positions = whole["ends"], whole["positions"]
@@ -221,7 +244,9 @@ def _integers(image: np.ndarray, place: Place) -> Integers:
             weights=_numbers(image, place.offset, place.columns),
             multipliers=np.ones(1, np.int64), fraction=-place.exponent, biases=biases,
         )  # fmt: skip
-    rows = PackedRows(place.format, raw.reshape(place.rows, -1), place.columns, place.exponent)
+    kept = np.ascontiguousarray(_part(image, place.kept, place.kept_bytes)).view(KEPT)
+    raw = raw.reshape(place.rows, -1)
+    rows = PackedRows(place.format, raw, place.columns, place.exponent, kept)
     return replace(rows.integers(), biases=biases)
 
 

@@ -79,11 +79,12 @@ class Plan:
         return min([self.model.positions, *tables])
 
 
-def plan(model: Transformer, form: str) -> Plan:
+def plan(model: Transformer, form: str, keep: float = 0) -> Plan:
     """Return what an import of a model will write, with matrices in one of :data:`FORMATS`.
 
-    Tables of embeddings and the matrix of logits are ``plain``, or those of the file. Raises
-    ``ValueError`` with the name of a tensor that the program or the format does not take.
+    ``keep`` is the share of a matrix's weights that are kept. Tables of embeddings and the matrix
+    of logits are ``plain``, or those of the file. Raises ``ValueError`` with the name of a tensor
+    that the program or the format does not take.
     """
     try:
         if isinstance(model.model, transformers.Encoder):
@@ -105,7 +106,7 @@ def plan(model: Transformer, form: str) -> Plan:
             biased[name] = len(of.biases)
     rows_of = {name: rows for name, (rows, _) in shapes.items()}
     require_tokens(model.path, program, rows_of, model.tokenizer)
-    found, image = places(shapes, formats, biased)
+    found, image = places(shapes, formats, biased, keep)
     return Plan(model, program, parameters, found, image)
 
 
@@ -210,6 +211,8 @@ def write(
             _put(file, place.offset, weights[name].raw if name in weights else _numbers(of))
             if of.biases is not None:
                 _put(file, place.biases, of.biases.astype("<i4"))
+            if place.kept_weights:
+                _put(file, place.kept, weights[name].kept)
     write_atomic(out / TOKENIZER, model.tokenizer.to_str())
     # It is the last: a folder with it is complete.
     write_atomic(out / PROGRAM, document(program, final, model.ends, plan.positions))
@@ -257,14 +260,16 @@ def _rows(
     plan: Plan, name: str, weights: np.ndarray, moments: np.ndarray | None, path: Path
 ) -> PackedRows:
     """Return the packed rows of a matrix, from a file if it is there."""
-    form = plan.places[name].format
+    place = plan.places[name]
+    form = place.format
     blocks = plan.model.blocks
     if form not in ("plain", *COMPRESSED):
         return PackedRows(form, blocks[f"{name}.weight"][1], weights.shape[1])
     if path.is_file():
         with np.load(path) as file:
-            return PackedRows(form, file["raw"], weights.shape[1], int(file["exponent"]))
-    found = pack(form, weights, moments)
+            exponent = int(file["exponent"])
+            return PackedRows(form, file["raw"], weights.shape[1], exponent, file["kept"])
+    found = pack(form, weights, moments, place.kept_weights)
     with atomic_path(path) as part, part.open("wb") as file:
-        np.savez(file, raw=found.raw, exponent=found.exponent)
+        np.savez(file, raw=found.raw, exponent=found.exponent, kept=found.kept)
     return found

@@ -52,18 +52,20 @@ class ZoTrainerAxi(wiring.Component):
         error, and the status. The last beat is no sample's, and has the status.
     m_axis_log_* : Out(64 bits)
         AXI4-Stream, one packet per training job, one beat per batch. The seed in 4 bytes, then the
-        sign and the fields of the phase in one byte each. The last beat is no batch's: it is 0, as
-        no magnitude is.
+        sign, the fields of the phase, and with ``levels`` the level in one byte each. The last beat
+        is no batch's: it is 0, as no magnitude is.
 
-    Raises ``ValueError`` for a configuration with levels: the log's beat has no room for them.
+    Raises ``ValueError`` for levels and a tail: the log's beat has no room for the fields of both.
 
     Latency: that of zo_trainer.
     Throughput: 1 sample at a time.
     """
 
     def __init__(self, config: ZoTrainerConfig):
-        if config.levels > 1:
-            raise ValueError(f"levels must be 1 with AXI ports, not {config.levels}")
+        if config.levels > 1 and config.tail:
+            raise ValueError(
+                f"levels must be 1 with AXI ports and tail={config.tail}, not {config.levels}"
+            )
         self.config = config
         word = 2 * octets(config.engine.word)
         label = label_shape(config).width
@@ -104,7 +106,8 @@ class ZoTrainerAxi(wiring.Component):
         ]
         result, entry = core.o.payload, core.o_log.payload
         sample = in_bytes(result.best, result.error)
-        batch = in_bytes(entry.seed, entry.sign, *_fields(entry.phase))
+        level = [entry.level] if self.config.levels > 1 else []
+        batch = in_bytes(entry.seed, entry.sign, *_fields(entry.phase), *level)
         status = Cat(Const(0, len(sample)), core.o_status.payload.status)
         train = codes(ZO_TRAINER_KINDS)["train"]
         ended = connect_results(m, self, core, sample, batch, status, train)

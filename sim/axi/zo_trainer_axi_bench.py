@@ -104,7 +104,7 @@ class Bench(AxiBench):
             names = list(phase_layout(config).members)
             found = b"".join(
                 b["seed"].to_bytes(4, "little")
-                + _octets(b["sign"], *(b["phase"][name] for name in names)).ljust(4, b"\0")
+                + _octets(b["sign"], *(b["phase"][n] for n in names), b.get("level", 0))[:4]
                 for b in fields(log_layout(config), outputs.get("o_log", []))
             )
             frame = await self.receive(self.log)

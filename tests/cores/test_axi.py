@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 #: Wrapper, what differs from its small configuration, and the number of tests on its ports. Entries
 #: of forward_cache have 192 bytes there: every 21st or 22nd crosses a boundary. A tail adds a field
-#: to each phase of zo_trainer, in the schedule's register and in the log.
+#: to each phase of zo_trainer, in the schedule's register and in the log; levels one to the log.
 RUN = [
     ("forward_cache_axi", {}, 3),
     ("gemv_axi", {}, 4),
@@ -29,6 +29,7 @@ RUN = [
     ("zo_trainer_axi", {}, 4),
     ("zo_trainer_axi", {"tail": 1}, 4),
     ("zo_trainer_axi", {"tail": 2}, 4),
+    ("zo_trainer_axi", {"perturbation": "rank1", "levels": 4, "fraction": 6}, 4),
 ]
 
 
@@ -52,6 +53,13 @@ def test_axi_ports_of_the_emitted_verilog(name, params, tests, tmp_path, kept):
     assert lint(verilog, name) == []
     done = in_cocotb(WRAPPERS[name], params, verilog, seed=1, build=ROOT / "build")
     assert done["tests"] == tests
+
+
+def test_the_log_has_no_room_for_levels_and_a_tail():
+    core = WRAPPERS["zo_trainer_axi"]
+    params = core.small | {"perturbation": "rank1", "levels": 4, "tail": 1}
+    with pytest.raises(ValueError, match="levels must be 1 with AXI ports and tail=1, not 4"):
+        core.component(core.configure(params))
 
 
 def test_axi_ports_of_tables_and_vectors(tmp_path, kept):

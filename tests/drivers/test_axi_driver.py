@@ -212,6 +212,9 @@ def pixels(beat):
     return bytes(int(each) for each in beat["pixels"])
 
 
+RANK_ONE = {"perturbation": "rank1", "levels": 4, "fraction": 6}
+
+
 class ZoScript(Script):
     """Phases of :mod:`seedbed.sim.cases.zo_trainer` as lines."""
 
@@ -265,8 +268,9 @@ class ZoScript(Script):
             logged = [
                 octets(b["seed"], 4)
                 + b"".join(
-                    [octets(b["sign"], 1), *(octets(b["phase"][n], 1) for n in names)]
-                ).ljust(4, b"\0")
+                    octets(each, 1)
+                    for each in (b["sign"], *(b["phase"][n] for n in names), b.get("level", 0))
+                )[:4]
                 for b in log
             ]
             self.show("m_axis_log", b"".join([*logged, bytes(8)]))
@@ -281,7 +285,7 @@ class ZoScript(Script):
         self.phase(Phase(inputs=inputs, outputs=ended), status)
 
 
-@pytest.mark.parametrize("params", [{}, {"tail": 1}], ids=["", "tail"])
+@pytest.mark.parametrize("params", [{}, {"tail": 1}, RANK_ONE], ids=["", "tail", "rank 1"])
 def test_zo_trainer(params, driven, tmp_path, reported):
     """Trainings, classifications and read-outs; every error, and an abort; a reset."""
     program, config = driven("zo_trainer", params)

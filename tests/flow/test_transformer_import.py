@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -44,6 +45,72 @@ def test_packed_rows_are_the_integers_of_what_comes_back(form):
     wanted = np.ldexp(_decode(packed_rows.COMPRESSED[form], rows.raw, 70), rows.exponent)
     # A word of SeedLM is divided by 2^15, not by 2^15 - 1.
     assert np.allclose(real * (32768 / 32767 if form == "seedlm" else 1), wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("moments", [False, True])
+def test_kept_weights_are_those_that_are_wanted(moments):
+    """To half a unit of the row; with moments, a kept weight is what the errors make of it."""
+    rng = np.random.default_rng(3)
+    weights = rng.normal(size=(6, 96)) / 20
+    weights[2, 5], weights[4, 95] = 0.9, -1.5
+    inputs = rng.normal(size=(200, 96)) @ rng.normal(size=(96, 96))
+    given = inputs.T @ inputs if moments else None
+    rows = packed_rows.pack("trellis", weights, given, 4)
+    assert len(rows.kept) == 4
+    places = list(zip(*(rows.kept[name].tolist() for name in ("row", "column")), strict=True))
+    assert {(2, 5), (4, 95)} <= {*places}
+    real, plain = (
+        np.ldexp(of.row(np.arange(6)).astype(float), -of.fraction)
+        for of in (rows.integers(), replace(rows, kept=rows.kept[:0]).integers())
+    )
+    differs = real != plain
+    assert {tuple(map(int, place)) for place in np.argwhere(differs)} <= {*places}
+    without = packed_rows.pack("trellis", weights, given).integers()
+    compared = np.ldexp(without.row(np.arange(6)).astype(float), -without.fraction)
+
+    if moments:
+        wrong = [((weights - each) @ inputs.T) for each in (real, compared)]
+        assert (wrong[0] ** 2).sum() < (wrong[1] ** 2).sum()
+    else:
+        units = (
+            rows.integers().multipliers[[r for r, _ in places]] / 2.0 ** rows.integers().fraction
+        )
+        wrong = np.abs(weights - real)[tuple(zip(*places, strict=True))]
+        assert (wrong <= units / 2).all()
+    assert rows.raw.shape == (6, packed_rows.bytes_of_a_row("trellis", 96))
+
+
+def test_a_kept_weight_outside_of_the_matrix_is_refused():
+    rows = packed_rows.pack("trellis", np.random.default_rng(3).normal(size=(6, 96)), None, 2)
+    for name, value in (("row", 6), ("column", 96)):
+        kept = rows.kept.copy()
+        kept[name][1] = value
+        with pytest.raises(ValueError, match="a kept weight is not in 6 x 96"):
+            replace(rows, kept=kept).integers()
+
+
+def test_a_program_with_kept_weights(tmp_path):
+    model = transformer_files.read(write_llama(tmp_path / "model"))
+    plans = [transformer_import.plan(model, "trellis", keep) for keep in (0, 0.01)]
+    place = plans[1].places["model.layers.0.mlp.down_proj"]
+    assert place.kept_weights == round(0.01 * place.rows * place.columns)
+    errors = []
+    for plan in plans:
+        out = tmp_path / str(plan.image)
+        transformer_import.write(plan, out, LINES, None, feedback=True)
+        assert (out / "image.bin").stat().st_size == plan.image
+        loaded = program_file.read(out)
+        floating = in_float(loaded.program, loaded.parameters)
+        of = [e.parameters["model.layers.0.mlp.down_proj"].weights for e in (plan, floating)]
+        errors.append(np.abs(of[0] - of[1]).max())
+    assert plans[1].image > plans[0].image
+    assert errors[1] < errors[0]
+    read = [figures(p.program, p.places, p.image, tokens=5, context=5, vectors=4) for p in plans]
+    kept = sum(each.kept_bytes for each in plans[1].places.values())
+    assert read[1].read - read[0].read == 2 * kept
+    damaged(out, put(10**6, "parameters", "model.layers.0.mlp.down_proj", "kept_weights"))
+    with pytest.raises(ValueError, match="down_proj has 1000000 kept weights"):
+        program_file.read(out)
 
 
 def logits(engine, tokens):
@@ -101,16 +168,16 @@ def test_a_format_that_a_file_does_not_have_is_refused(tmp_path):
 
 def test_finished_matrices_are_not_packed_again(tmp_path, monkeypatch):
     model = transformer_files.read(write_shards(tmp_path / "model"))
-    plan = transformer_import.plan(model, "groups")
+    plan = transformer_import.plan(model, "trellis", 0.01)
     transformer_import.write(plan, tmp_path / "whole", LINES, None)
     packed = []
 
-    def pack(form, weights, moments):
+    def pack(form, *given):
         if len(packed) == 5:
             packed.append("")
             raise KeyboardInterrupt
         packed.append(form)
-        return packed_rows.pack(form, weights, moments)
+        return packed_rows.pack(form, *given)
 
     monkeypatch.setattr(transformer_import, "pack", pack)
     with pytest.raises(KeyboardInterrupt):
