@@ -17,7 +17,7 @@ __all__ = ["APPS", "CONFIGURED", "Design", "boards", "designs", "file_name", "fi
 
 #: The applications: modules with ``Top``, ``REGISTERS`` and ``run`` in this folder. They are
 #: imported when they are used.
-APPS = ("noise", "link", "gemv", "instantft", "zo_trainer", "lm")
+APPS = ("noise", "link", "gemv", "instantft", "zo_trainer", "lm", "sentence")
 #: Those that have the core of their name in any configuration.
 CONFIGURED = ("instantft", "zo_trainer")
 

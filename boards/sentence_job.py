@@ -1,0 +1,137 @@
+"""Jobs of the application ``sentence``: what is sent, and what must come back."""
+
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+from amaranth.hdl import signed
+from amaranth.lib import data
+
+from seedbed.boards.stream_job import StreamJob, act_packets
+from seedbed.boards.streams import Input, Output, packet, payloads
+from seedbed.golden.engine_image import engine_image
+from seedbed.golden.stream_engine import StreamEngine
+from seedbed.hw.stream.stream_layouts import TOKEN_BITS, job_layout, status_layout
+from seedbed.sim.job import Act
+from seedbed.sim.payloads import pack
+from seedbed.spec import STREAM_ENGINE_KINDS, SdramConfig, StreamEngineConfig
+
+__all__ = ["Sentences", "element_layout", "inputs", "outputs"]
+
+#: Ports for packets, by the core's.
+INPUTS = {"i": "command", "i_tokens": "tokens"}
+
+
+def element_layout(config: StreamEngineConfig) -> data.StructLayout:
+    """Return the layout of an element of a result; ``last`` is the last one of its vector."""
+    return data.StructLayout({"value": signed(config.unit.residual_width), "last": 1})
+
+
+def inputs(config: StreamEngineConfig) -> tuple[Input, ...]:
+    """Return the ports for packets; the tag of a program is the address of its first beat."""
+    return (
+        Input("program", config.beat_bits, config.address_bits),
+        Input("command", job_layout(config).size),
+        Input("tokens", TOKEN_BITS),
+    )
+
+
+def outputs(config: StreamEngineConfig) -> tuple[Output, ...]:
+    """Return the ports for words to the host: elements of results, and status."""
+    return (
+        Output("vectors", element_layout(config).size),
+        Output("status", status_layout().size),
+    )
+
+
+class Sentences:
+    """A program for a board, and blocks of tokens, each of which is a text of its own.
+
+    Parameters
+    ----------
+    config
+        That of the board.
+    engine
+        The model with the program.
+    blocks
+        The tokens of each text.
+    memory
+        The board's memory.
+
+    Raises ``ValueError`` for a program that the core does not take, and for a text that is too
+    long or has an unknown token.
+    """
+
+    def __init__(
+        self,
+        config: StreamEngineConfig,
+        engine: StreamEngine,
+        blocks: Sequence[np.ndarray],
+        memory: SdramConfig,
+    ):
+        self.config, self.engine, self.blocks = config, engine, blocks
+        for tokens in blocks:
+            if not 1 <= len(tokens) <= config.block:
+                raise ValueError(
+                    f"a text must have 1..{config.block} tokens on this board, not {len(tokens)}"
+                )
+        image = engine_image(
+            config, engine.program, engine.parameters, block=config.block, context=config.block
+        )
+        size = config.beat_bits // 8
+        self.image = b"".join(beat.to_bytes(size, "little") for beat in image.beats)
+        if len(self.image) > memory.bytes:
+            raise ValueError(
+                f"the program has {len(self.image)} bytes, and the memory {memory.bytes}"
+            )
+        self.crc = zlib.crc32(self.image) or 1
+
+    def vectors(self) -> list[np.ndarray]:
+        """Return the result of each text, of the model."""
+        found = []
+        for tokens in self.blocks:
+            self.engine.start()
+            found.append(self.engine.run(tokens))
+        return found
+
+    def job(self, vectors: Sequence[np.ndarray], *, stored: bool) -> StreamJob:
+        """Return the job; with ``stored``, the memory has the program."""
+        config, found = self.config, inputs(self.config)
+        acts = [Act(name="load", inputs=self._command("load"), outputs=_ended("load"))]
+        for k, (tokens, vector) in enumerate(zip(self.blocks, vectors, strict=True)):
+            acts.append(
+                Act(
+                    name=f"text {k + 1}",
+                    inputs=self._command("run", start=1)
+                    | {"i_tokens": tokens.astype("<u4").reshape(-1, 1)},
+                    outputs=_ended("run") | {"o": self._elements(vector)},
+                )
+            )
+        packets = [each for act in acts for each in act_packets(act, found, INPUTS)]
+        if not stored:
+            packets.insert(0, packet(found, "program", self.image))
+        layouts = {"o": element_layout(config), "o_status": status_layout()}
+        return StreamJob(np.concatenate(packets), acts, outputs(config), layouts)
+
+    def received(self, words: np.ndarray) -> np.ndarray:
+        """Return the elements of all results that a board has sent, int64."""
+        bits = self.config.unit.residual_width
+        found = payloads(outputs(self.config), words)["vectors"] & (1 << bits) - 1
+        return found - (found >> bits - 1 << bits)
+
+    def _command(self, kind: str, **fields: int) -> dict[str, np.ndarray]:
+        code = STREAM_ENGINE_KINDS.index(kind)
+        return {"i": pack(job_layout(self.config), 1, kind=code, **fields)}
+
+    def _elements(self, vectors: np.ndarray) -> np.ndarray:
+        """Return the elements of vectors (count, elements), filled up to whole beats."""
+        lanes = self.config.lanes
+        padded = np.pad(vectors, ((0, 0), (0, -vectors.shape[1] % lanes)))
+        last = np.zeros(padded.shape, np.int64)
+        last[:, -1] = 1
+        layout = element_layout(self.config)
+        return pack(layout, padded.size, value=padded.reshape(-1), last=last.reshape(-1))
+
+
+def _ended(kind: str) -> dict[str, np.ndarray]:
+    return {"o_status": pack(status_layout(), 1, kind=STREAM_ENGINE_KINDS.index(kind), status=0)}
