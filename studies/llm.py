@@ -16,8 +16,10 @@ from seedbed.flow.importer.program_figures import CLOCK, figures
 from seedbed.flow.importer.program_formats import in_float
 from seedbed.flow.importer.transformer_files import Transformer
 from seedbed.flow.importer.transformers import Decoder
+from seedbed.flow.jobs.program_rtl import emitted_program, show_blocks
 from seedbed.flow.run.options import show_table
 from seedbed.golden.stream_engine import FloatEngine, StreamEngine
+from seedbed.sim.jobs.stream_engine_job import RtlProgram
 
 __all__ = ["PROMPTS", "divergence", "generated", "random_model", "run_llm"]
 
@@ -66,7 +68,10 @@ def random_model() -> Transformer:
 
 
 def generated(
-    engine: FloatEngine | StreamEngine, tokens: np.ndarray, count: int, ends: frozenset[int]
+    engine: FloatEngine | StreamEngine | RtlProgram,
+    tokens: np.ndarray,
+    count: int,
+    ends: frozenset[int],
 ) -> list[int]:
     """Return the most probable tokens that follow, one after another, at most ``count``."""
     engine.start()
@@ -86,7 +91,7 @@ def divergence(wanted: np.ndarray, logits: np.ndarray) -> np.ndarray:
 
 def run_llm(
     model: Path | None, build: Path, console: Console, *, prompts: Sequence[str], count: int,
-    texts: Sequence[Path] = (), compare: bool = False,
+    texts: Sequence[Path] = (), compare: bool = False, rtl: bool = False,
 ) -> None:  # fmt: skip
     """Print texts, tokens a second, and with ``compare`` the distance to float64.
 
@@ -102,6 +107,8 @@ def run_llm(
         Tokens of a text.
     texts
         With ``compare``, files of which the first tokens are compared, :data:`COMPARED` of them.
+    rtl
+        The first text is made by the emitted Verilog, too, and is all that is made.
 
     Raises ``ValueError`` for a folder without an import, and ``OSError``.
     """
@@ -116,6 +123,9 @@ def run_llm(
     if program.vectors[program.result].length < loaded.tokenizer.get_vocab_size():
         raise ValueError(f"{model} has no language model: its result has no logit for each token")
     engine = StreamEngine(program, parameters)
+    if rtl:
+        _in_rtl(engine, loaded, prompts[0], count, build, console)
+        return
     other = in_float(program, parameters) if compare else None
     seconds, tokens = 0.0, 0
     for prompt in prompts:
@@ -150,6 +160,24 @@ def run_llm(
     )
     if other:
         _compared(engine, other, loaded, contents, console)
+
+
+def _in_rtl(
+    engine: StreamEngine, loaded: program_file.Loaded, prompt: str, count: int, build: Path,
+    console: Console,
+) -> None:  # fmt: skip
+    """Make a text in the emitted Verilog: every logit is that of the model."""
+    first = loaded.tokens(prompt)
+    if not len(first):
+        raise ValueError("a prompt must have a token")
+    with emitted_program(
+        engine, block=len(first), context=len(first) + count, vectors=1, build=build,
+        console=Console(stderr=True),
+    ) as core:  # fmt: skip
+        found = generated(core, first, count, loaded.ends)
+    console.print(prompt, end="", markup=False, highlight=False, style="bold", soft_wrap=True)
+    console.print(loaded.tokenizer.decode(found), markup=False, highlight=False, soft_wrap=True)
+    show_blocks(core, console)
 
 
 def _explained(other: FloatEngine, first: np.ndarray, wanted: list[int], same: int) -> str:

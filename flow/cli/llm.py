@@ -39,6 +39,14 @@ def demo_llm(
             "repeated.",
         ),
     ] = None,
+    rtl: Annotated[
+        bool,
+        typer.Option(
+            "--rtl",
+            help="Make the first text in the emitted Verilog, and compare every logit with the "
+            "model's.",
+        ),
+    ] = False,
     build: Build = Path("build"),
 ) -> None:
     """Generate text by a language model in integers, bit for bit what the core computes."""
@@ -46,7 +54,9 @@ def demo_llm(
 
     if text and not compare:
         raise ValueError("--text needs --compare")
+    if rtl and compare:
+        raise ValueError("--rtl and --compare do not go together")
     run_llm(
         model, build, Console(), prompts=prompt or PROMPTS, count=tokens, texts=text or (),
-        compare=compare,
+        compare=compare, rtl=rtl,
     )  # fmt: skip

@@ -1,0 +1,66 @@
+# amaranth: UnusedElaboratable=no
+"""A program of the streamed engine in the emitted Verilog."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from seedbed.flow.cores import registry
+from seedbed.flow.emit import verilog
+from seedbed.flow.run.options import show_table
+from seedbed.flow.run.progress import status
+from seedbed.golden.engine_image import engine_image
+from seedbed.golden.stream_engine import StreamEngine
+from seedbed.sim.job import Memory
+from seedbed.sim.jobs.stream_engine_job import RtlProgram
+from seedbed.sim.verilog.cosim import Bench, Cosim
+from seedbed.spec.stream_engine import Matrix
+
+__all__ = ["emitted_program", "show_blocks"]
+
+CORE = "stream_engine"
+#: A port of 64 bytes, and the most that the store, the cache and the list of records may have.
+LARGE = {"store": 1 << 14, "cache": 1 << 16, "records": 4096}
+#: Cycles from a burst's command to its first beat.
+LATENCY = (20, 60)
+
+
+@contextmanager
+def emitted_program(
+    engine: StreamEngine, *, block: int, context: int, vectors: int, build: Path, console: Console
+) -> Iterator[RtlProgram]:
+    """Yield the core with a program in its memory, for blocks of at most ``block`` tokens.
+
+    ``vectors`` tokens share a pass over weights, and ``context`` is the most tokens in all. Raises
+    ``ValueError`` for a program that the core does not take.
+    """
+    program = engine.program
+    columns = [
+        program.vectors[op.source].length for op in program.operations if isinstance(op, Matrix)
+    ]
+    params: dict[str, Any] = {
+        **LARGE, "vectors": vectors, "block": block, "context": context, "columns": max(columns),
+    }  # fmt: skip
+    core = registry.find(CORE)
+    config = core.configure(params)
+    image = engine_image(config, program, engine.parameters, block=block, context=context)
+    with status(console, f"emitting {CORE}"):
+        path = verilog.write(core, params, build / "emitted" / CORE, kept=build / "cache")
+    bench = Bench(core.signature(config), page=config.burst)
+    with status(console, f"building the simulation of {CORE}"):
+        executable = bench.executable(path, core.name, build=build / "cosim")
+    with Cosim(executable, bench) as cosim:
+        yield RtlProgram(cosim, config, engine, image, Memory(latency=LATENCY))
+
+
+def show_blocks(core: RtlProgram, console: Console) -> None:
+    """Print what blocks of tokens took, and how busy the memory was."""
+    rows = [
+        [each.tokens, f"{each.cycles:,}", f"{each.beats:,}", f"{each.cycles / each.beats:.3f}"]
+        for each in core.blocks
+    ]
+    header = ["tokens", "cycles", "beats of memory", "cycles a beat"]
+    show_table(console, header, rows, title="in the emitted Verilog, bit for bit")

@@ -1,0 +1,113 @@
+"""Programs in the emitted streamed engine, whose results are compared with the model's."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from amaranth.lib import data
+
+from seedbed.golden.engine_image import EngineImage
+from seedbed.golden.stream_engine import StreamEngine
+from seedbed.hw.stream.stream_layouts import (
+    job_layout,
+    result_layout,
+    status_layout,
+    token_layout,
+)
+from seedbed.sim.job import Act, Memory, check
+from seedbed.sim.payloads import pack
+from seedbed.sim.verilog.cosim import Cosim
+from seedbed.spec import STREAM_ENGINE_KINDS, StreamEngineConfig
+
+__all__ = ["Block", "RtlProgram", "command", "ended", "token_payloads"]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of tokens in the core: tokens, cycles, and beats that were read from the memory."""
+
+    tokens: int
+    cycles: int
+    beats: int
+
+
+class RtlProgram:
+    """A program in the emitted core, used as its model is.
+
+    Parameters
+    ----------
+    cosim
+        The core's process.
+    config
+        That of the core.
+    engine
+        The model, which computes the same.
+    image
+        The memory image of its program.
+    memory
+        How the core's memory behaves.
+
+    Raises :class:`~seedbed.sim.harness.Mismatch` for a status or a result that differs.
+    """
+
+    def __init__(
+        self, cosim: Cosim, config: StreamEngineConfig, engine: StreamEngine, image: EngineImage,
+        memory: Memory,
+    ):  # fmt: skip
+        self.cosim, self.config, self.engine = cosim, config, engine
+        #: What each block of tokens took.
+        self.blocks: list[Block] = []
+        size = config.beat_bits // 8
+        raw = b"".join(beat.to_bytes(size, "little") for beat in image.beats)
+        cosim.fill(memory, len(image.beats), np.frombuffer(raw, "<u4"))
+        self._act("load", command(config, "load"), {})
+        self._starts = True
+
+    def start(self) -> None:
+        """Forget the tokens so far."""
+        self._starts = True
+        self.engine.start()
+
+    def run(self, tokens: np.ndarray) -> np.ndarray:
+        """Return the result for a block of tokens, which is that of the model."""
+        vectors = self.engine.run(tokens)
+        inputs = command(self.config, "run", start=int(self._starts))
+        inputs["i_tokens"] = token_payloads(tokens)
+        self._starts = False
+        result = self._act("run", inputs, {"o": self._beats(vectors)})
+        self.blocks.append(Block(len(tokens), result.cycles, result.beats))
+        return vectors
+
+    def _act(self, kind, inputs, outputs):
+        act = Act(name=kind, inputs=inputs, outputs=outputs | ended(kind))
+        result = self.cosim.run(act)
+        check([act], {kind: result})
+        return result
+
+    def _beats(self, vectors: np.ndarray) -> np.ndarray:
+        """Return the beats of vectors (count, elements)."""
+        lanes = self.config.lanes
+        padded = np.pad(vectors, ((0, 0), (0, -vectors.shape[1] % lanes)))
+        beats = padded.reshape(-1, lanes)
+        last = np.zeros(len(beats), np.int64)
+        last[padded.shape[1] // lanes - 1 :: padded.shape[1] // lanes] = 1
+        return pack(result_layout(self.config), len(beats), values=beats, last=last)
+
+
+def command(config: StreamEngineConfig, kind: str, **fields: int) -> dict[str, np.ndarray]:
+    """Return the inputs of a command."""
+    return {"i": _one(job_layout(config), kind=STREAM_ENGINE_KINDS.index(kind), **fields)}
+
+
+def ended(kind: str) -> dict[str, np.ndarray]:
+    """Return the outputs of a command that ends without an error, besides its result."""
+    return {"o_status": _one(status_layout(), kind=STREAM_ENGINE_KINDS.index(kind), status=0)}
+
+
+def token_payloads(tokens: np.ndarray) -> np.ndarray:
+    """Return the payloads of a block of tokens."""
+    last = np.arange(len(tokens)) == len(tokens) - 1
+    return pack(token_layout(), len(tokens), token=np.asarray(tokens), last=last)
+
+
+def _one(layout: data.StructLayout, **fields: int) -> np.ndarray:
+    return pack(layout, 1, **fields)
