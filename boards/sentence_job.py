@@ -8,13 +8,14 @@ from amaranth.hdl import signed
 from amaranth.lib import data
 
 from seedbed.boards.stream_job import StreamJob, act_packets
-from seedbed.boards.streams import Input, Output, packet, payloads
+from seedbed.boards.streams import Input, Output, packet
 from seedbed.golden.engine_image import engine_image
 from seedbed.golden.stream_engine import StreamEngine
 from seedbed.hw.stream.stream_layouts import TOKEN_BITS, job_layout, status_layout
 from seedbed.sim.job import Act
+from seedbed.sim.jobs.stream_engine_job import MESSAGES, command, ended
 from seedbed.sim.payloads import pack
-from seedbed.spec import STREAM_ENGINE_KINDS, SdramConfig, StreamEngineConfig
+from seedbed.spec import SdramConfig, StreamEngineConfig
 
 __all__ = ["Sentences", "element_layout", "inputs", "outputs"]
 
@@ -97,14 +98,20 @@ class Sentences:
     def job(self, vectors: Sequence[np.ndarray], *, stored: bool) -> StreamJob:
         """Return the job; with ``stored``, the memory has the program."""
         config, found = self.config, inputs(self.config)
-        acts = [Act(name="load", inputs=self._command("load"), outputs=_ended("load"))]
+        acts = [
+            Act(
+                name="load", inputs=command(config, "load"), outputs=ended("load"),
+                messages=MESSAGES,
+            )
+        ]  # fmt: skip
         for k, (tokens, vector) in enumerate(zip(self.blocks, vectors, strict=True)):
             acts.append(
                 Act(
                     name=f"text {k + 1}",
-                    inputs=self._command("run", start=1)
+                    inputs=command(config, "run", start=1)
                     | {"i_tokens": tokens.astype("<u4").reshape(-1, 1)},
-                    outputs=_ended("run") | {"o": self._elements(vector)},
+                    outputs=ended("run") | {"o": self._elements(vector)},
+                    messages=MESSAGES,
                 )
             )
         packets = [each for act in acts for each in act_packets(act, found, INPUTS)]
@@ -112,16 +119,6 @@ class Sentences:
             packets.insert(0, packet(found, "program", self.image))
         layouts = {"o": element_layout(config), "o_status": status_layout()}
         return StreamJob(np.concatenate(packets), acts, outputs(config), layouts)
-
-    def received(self, words: np.ndarray) -> np.ndarray:
-        """Return the elements of all results that a board has sent, int64."""
-        bits = self.config.unit.residual_width
-        found = payloads(outputs(self.config), words)["vectors"] & (1 << bits) - 1
-        return found - (found >> bits - 1 << bits)
-
-    def _command(self, kind: str, **fields: int) -> dict[str, np.ndarray]:
-        code = STREAM_ENGINE_KINDS.index(kind)
-        return {"i": pack(job_layout(self.config), 1, kind=code, **fields)}
 
     def _elements(self, vectors: np.ndarray) -> np.ndarray:
         """Return the elements of vectors (count, elements), filled up to whole beats."""
@@ -131,7 +128,3 @@ class Sentences:
         last[:, -1] = 1
         layout = element_layout(self.config)
         return pack(layout, padded.size, value=padded.reshape(-1), last=last.reshape(-1))
-
-
-def _ended(kind: str) -> dict[str, np.ndarray]:
-    return {"o_status": pack(status_layout(), 1, kind=STREAM_ENGINE_KINDS.index(kind), status=0)}

@@ -202,7 +202,8 @@ def run(
     )
     fraction = engine.program.vectors[engine.program.result].fraction
     found = [np.ldexp(each.astype(float), -fraction) for each in vectors]
-    if all(len(each) == 1 for each in found):
+    # The vectors of a random program mean nothing.
+    if program and all(len(each) == 1 for each in found):
         _nearest(console, text, np.concatenate(found))
     if output:
         write_atomic(output, npy_bytes(np.concatenate(found)))

@@ -13,12 +13,24 @@ from seedbed.hw.stream.stream_layouts import (
     status_layout,
     token_layout,
 )
-from seedbed.sim.job import Act, Memory, check
+from seedbed.sim.job import Act, Difference, Memory, check
 from seedbed.sim.payloads import pack
 from seedbed.sim.verilog.cosim import Cosim
-from seedbed.spec import STREAM_ENGINE_KINDS, StreamEngineConfig
+from seedbed.spec import STREAM_ENGINE_KINDS, STREAM_ENGINE_STATUS, StreamEngineConfig
 
-__all__ = ["Block", "RtlProgram", "command", "ended", "token_payloads"]
+__all__ = ["MESSAGES", "Block", "RtlProgram", "command", "ended", "token_payloads"]
+
+
+def _status(of: Difference) -> str:
+    (found,), (wanted,) = of.fields("status")
+    return f"the status is {STREAM_ENGINE_STATUS[found]!r}, not {STREAM_ENGINE_STATUS[wanted]!r}"
+
+
+#: The sentences for differences.
+MESSAGES = {
+    "o": lambda of: f"beat {of.at} of the result is not the model's",
+    "o_status": _status,
+}
 
 
 @dataclass(frozen=True)
@@ -78,7 +90,7 @@ class RtlProgram:
         return vectors
 
     def _act(self, kind, inputs, outputs):
-        act = Act(name=kind, inputs=inputs, outputs=outputs | ended(kind))
+        act = Act(name=kind, inputs=inputs, outputs=outputs | ended(kind), messages=MESSAGES)
         result = self.cosim.run(act)
         check([act], {kind: result})
         return result
