@@ -17,7 +17,7 @@ from seedbed.golden.stream_engine import StreamEngine
 from seedbed.sim.job import Memory
 from seedbed.sim.jobs.stream_engine_job import RtlProgram
 from seedbed.sim.verilog.cosim import Bench, Cosim
-from seedbed.spec.stream_engine import Matrix
+from seedbed.spec.stream_engine import Attend, Matrix
 
 __all__ = ["emitted_program", "show_blocks"]
 
@@ -34,26 +34,36 @@ def emitted_program(
 ) -> Iterator[RtlProgram]:
     """Yield the core with a program in its memory, for blocks of at most ``block`` tokens.
 
-    ``vectors`` tokens share a pass over weights, and ``context`` is the most tokens in all. Raises
-    ``ValueError`` for a program that the core does not take.
+    Blocks of a causal program are shorter where the store has no room for them. ``vectors`` tokens
+    share a pass over weights, and ``context`` is the most tokens in all. Raises ``ValueError`` for
+    a program that the core does not take.
     """
     program = engine.program
     columns = [
         program.vectors[op.source].length for op in program.operations if isinstance(op, Matrix)
     ]
-    params: dict[str, Any] = {
-        **LARGE, "vectors": vectors, "block": block, "context": context, "columns": max(columns),
-    }  # fmt: skip
     core = registry.find(CORE)
-    config = core.configure(params)
-    image = engine_image(config, program, engine.parameters, block=block, context=context)
+    causal = all(op.causal for op in program.operations if isinstance(op, Attend))
+    while True:
+        params: dict[str, Any] = {
+            **LARGE, "vectors": vectors, "block": block, "context": context,
+            "columns": max(columns),
+        }  # fmt: skip
+        config = core.configure(params)
+        try:
+            image = engine_image(config, program, engine.parameters, block=block, context=context)
+            break
+        except ValueError:
+            if block == 1 or not causal:
+                raise
+        block = block // 2
     with status(console, f"emitting {CORE}"):
         path = verilog.write(core, params, build / "emitted" / CORE, kept=build / "cache")
     bench = Bench(core.signature(config), page=config.burst)
     with status(console, f"building the simulation of {CORE}"):
         executable = bench.executable(path, core.name, build=build / "cosim")
     with Cosim(executable, bench) as cosim:
-        yield RtlProgram(cosim, config, engine, image, Memory(latency=LATENCY))
+        yield RtlProgram(cosim, config, engine, image, Memory(latency=LATENCY), block)
 
 
 def show_blocks(core: RtlProgram, console: Console) -> None:

@@ -57,15 +57,17 @@ class RtlProgram:
         The memory image of its program.
     memory
         How the core's memory behaves.
+    block
+        More tokens than these are several blocks, one after another.
 
     Raises :class:`~seedbed.sim.harness.Mismatch` for a status or a result that differs.
     """
 
     def __init__(
         self, cosim: Cosim, config: StreamEngineConfig, engine: StreamEngine, image: EngineImage,
-        memory: Memory,
+        memory: Memory, block: int,
     ):  # fmt: skip
-        self.cosim, self.config, self.engine = cosim, config, engine
+        self.cosim, self.config, self.engine, self.block = cosim, config, engine, block
         #: What each block of tokens took.
         self.blocks: list[Block] = []
         size = config.beat_bits // 8
@@ -80,7 +82,11 @@ class RtlProgram:
         self.engine.start()
 
     def run(self, tokens: np.ndarray) -> np.ndarray:
-        """Return the result for a block of tokens, which is that of the model."""
+        """Return the result for tokens, which is that of the model."""
+        parts = range(0, len(tokens), self.block)
+        return np.concatenate([self._run(tokens[k : k + self.block]) for k in parts])
+
+    def _run(self, tokens: np.ndarray) -> np.ndarray:
         vectors = self.engine.run(tokens)
         inputs = command(self.config, "run", start=int(self._starts))
         inputs["i_tokens"] = token_payloads(tokens)
