@@ -271,7 +271,7 @@ def test_a_damaged_program_is_refused():
         ({"vectors": 3}, ValueError, "vectors must be 1, 2 or 4, not 3"),
         ({"beat_bits": 256}, ValueError, r"beat_bits must be a power of two in 512\.\.1024, not"),
         ({"store": 15}, ValueError, r"store must be in 16\.\.16384, not 15"),
-        ({"cache": 1 << 17}, ValueError, r"cache must be in 16\.\.65536, not 131072"),
+        ({"cache": 1 << 19}, ValueError, r"cache must be in 16\.\.262144, not 524288"),
         ({"records": 3}, ValueError, r"records must be in 4\.\.4096, not 3"),
         ({"block": 0}, ValueError, r"block must be in 1\.\.256, not 0"),
         ({"block": 9, "context": 8}, ValueError, r"context must be in 9\.\.512, not 8"),
