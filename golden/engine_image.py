@@ -36,6 +36,7 @@ from seedbed.spec.stream_engine import (
     Move,
     Multiply,
     Norm,
+    Operation,
     Pool,
     Program,
     Rotate,
@@ -132,7 +133,10 @@ class _Places:
 class _Writer:
     """Writes the records and the parameters of a program."""
 
-    def __init__(self, config, program, parameters, block, context):
+    def __init__(
+        self, config: StreamEngineConfig, program: Program, parameters: Mapping[str, Integers],
+        block: int, context: int,
+    ):  # fmt: skip
         self.config, self.program, self.parameters = config, program, parameters
         self.block, self.context = block, context
         self.unit = VectorUnit(config.unit)
@@ -215,7 +219,8 @@ class _Writer:
         """Write all operations, and the result."""
         for k, op in enumerate(self.program.operations):
             what = f"operation {k}, {type(op).__name__},"
-            self.places.take(op.target)
+            if not self._is_given(op):
+                self.places.take(op.target)
             start = len(self.records)
             one = [name in self.pooled for name in op.sources]
             if any(one) and not (all(one) and isinstance(op, Matrix | Move | Multiply | Norm)):
@@ -228,6 +233,8 @@ class _Writer:
                     record["by_token"] = 0
             self.names += [type(op).__name__] * (len(self.records) - start)
             self.places.release(k)
+        if self._is_given(self.program.operations[-1]):
+            return
         result = self.program.result
         self._record(
             by_token=result not in self.pooled, operation="scale", constant=1, wide=1,
@@ -235,6 +242,11 @@ class _Writer:
             target="output",
         )  # fmt: skip
         self.names.append("output")
+
+    def _is_given(self, op: Operation) -> bool:
+        """Return whether an operation is the matrix of the result, which needs no store."""
+        last = op is self.program.operations[-1] and op.target == self.program.result
+        return last and isinstance(op, Matrix) and not op.activation and not op.add
 
     def _embed(self, what: str, op: Embed) -> None:
         vector = self.program.vectors[op.target]
@@ -273,8 +285,7 @@ class _Writer:
             kind="matrix", length=source.length, rows=rows, narrow=source.wide,
             shift=self._shift(what, shift, least), add=op.add,
             wide=target.wide and not op.activation, number_place=self._place(op.source),
-            target="store", target_place=self._place(op.target),
-            address=self._matrix_at(op.weights),
+            address=self._matrix_at(op.weights), **self._matrix_target(op),
         )  # fmt: skip
         if op.activation:
             self._record(
@@ -282,6 +293,11 @@ class _Writer:
                 number_place=self._place(op.target), target="store",
                 target_place=self._place(op.target),
             )  # fmt: skip
+
+    def _matrix_target(self, op: Matrix) -> dict:
+        if self._is_given(op):
+            return {"target": "output"}
+        return {"target": "store", "target_place": self._place(op.target)}
 
     def _norm(self, what: str, op: Norm) -> None:
         of, size = self.parameters[op.gains], self.program.vectors[op.source].length

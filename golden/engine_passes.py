@@ -21,7 +21,7 @@ from seedbed.spec.engine_records import (
     TARGETS,
     unpacked,
 )
-from seedbed.spec.stream_engine import STREAM_ENGINE_STATUS, StreamEngineConfig
+from seedbed.spec.stream_engine import StreamEngineConfig
 from seedbed.spec.vector_unit import ACTIVATIONS, VECTOR_OPERATIONS
 
 __all__ = ["PassEngine"]
@@ -96,7 +96,8 @@ class PassEngine:
             or max(tokens) >= header["tokens"]
         ):
             return "tokens", []
-        self.tokens, self.found = tokens, []
+        self.tokens = tokens
+        self.found: list[np.ndarray] = []
         first = 0
         while first < len(self.records):
             last = next(k for k in range(first, len(self.records)) if self.records[k]["last"])
@@ -107,7 +108,6 @@ class PassEngine:
                         getattr(self, f"_{record['kind']}")(record)
             first = last + 1
         self.position += count
-        assert STREAM_ENGINE_STATUS[0] == "ok"
         return "ok", self.found
 
     # Places.
@@ -155,7 +155,8 @@ class PassEngine:
 
     def _matrix(self, record: dict) -> None:
         unit, length, rows = self.config.unit, record["length"], record["rows"]
-        if self.token % self.config.vectors == 0:
+        given = record["target"] == "output"
+        if given or self.token % self.config.vectors == 0:
             heads = -(-rows // self.config.entries)
             beats = heads + rows * -(-length // self.config.weights)
             self.reads.append((record["address"], beats))
@@ -169,7 +170,11 @@ class PassEngine:
         at = self._at(record, "target_place")
         if record["add"]:
             y = y + self.store[at : at + rows]
-        self.store[at : at + rows] = saturate(y, unit.residual if record["wide"] else unit.vector)
+        y = saturate(y, unit.residual if record["wide"] else unit.vector)
+        if given:
+            self.found.append(y)
+        else:
+            self.store[at : at + rows] = y
 
     def _keep(self, record: dict) -> None:
         x = self._read(record, "number_place", record["length"])

@@ -6,6 +6,7 @@ of these, such as once for each head.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 __all__ = [
     "ADDENDS",
@@ -46,10 +47,10 @@ LENGTHS = ("field", "tokens", "seen")
 
 #: A place in the store, in beats: of the token's frame, or of the whole store with ``shared``;
 #: with ``by_head`` it is moved by ``head`` beats for each repetition.
-PLACE = {"place": 14, "shared": 1, "by_head": 1}
+PLACE: dict[str, int] = {"place": 14, "shared": 1, "by_head": 1}
 
 #: Fields of a record, with their bits.
-RECORD = {
+RECORD: dict[str, Any] = {
     "kind": 2,
     # What is repeated.
     "last": 1,
@@ -89,7 +90,7 @@ RECORD = {
 }
 
 #: Fields of the header: what the program is for, and the CRC-32 of all other words of 32 bits.
-HEADER = {
+HEADER: dict[str, int] = {
     "magic": 32,
     "records": 16,
     "lanes": 8,
@@ -109,7 +110,7 @@ HEADER = {
 }
 
 
-def packed(fields: Mapping[str, object], layout: Mapping[str, object]) -> int:
+def packed(fields: Mapping[str, Any], layout: Mapping[str, Any]) -> int:
     """Return the bits of ``fields``, 0 for those that are not given.
 
     Raises ``ValueError`` for a name that the layout does not have, or a number that does not fit.
@@ -117,27 +118,23 @@ def packed(fields: Mapping[str, object], layout: Mapping[str, object]) -> int:
     if unknown := [name for name in fields if name not in layout]:
         raise ValueError(f"a record has no field {unknown[0]}")
     bits, place = 0, 0
-    for name, form in layout.items():
+    for name, width in layout.items():
         value = fields.get(name, 0)
-        if isinstance(form, Mapping):
-            value = packed(value or {}, form)  # type: ignore[arg-type]
-            width = sum(form.values())
-        else:
-            value, width = int(value), form  # type: ignore[call-overload, assignment]
+        if isinstance(width, Mapping):
+            value, width = packed(value or {}, width), sum(width.values())
         if not 0 <= value < 1 << width:
             raise ValueError(f"the field {name} must be in 0..{(1 << width) - 1}, not {value}")
-        bits, place = bits | value << place, place + width
+        bits, place = bits | int(value) << place, place + width
     return bits
 
 
-def unpacked(bits: int, layout: Mapping[str, object]) -> dict:
+def unpacked(bits: int, layout: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a record, as :func:`packed` takes them."""
-    found: dict[str, object] = {}
-    for name, form in layout.items():
-        if isinstance(form, Mapping):
-            found[name], width = unpacked(bits, form), sum(form.values())
+    found: dict[str, Any] = {}
+    for name, width in layout.items():
+        if isinstance(width, Mapping):
+            found[name], width = unpacked(bits, width), sum(width.values())
         else:
-            width = int(form)  # type: ignore[call-overload]
             found[name] = bits & (1 << width) - 1
         bits >>= width
     return found

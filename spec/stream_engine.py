@@ -277,7 +277,7 @@ class StreamEngineConfig:
     store
         Beats of ``lanes`` elements that the vectors of a block have room for, 16..16384.
     cache
-        Beats of ``lanes`` keys or values, 16..65536.
+        Beats of ``lanes`` keys or values, 16..262144.
     records
         The most records of a program, 4..4096.
     block
@@ -321,7 +321,7 @@ class StreamEngineConfig:
             raise ValueError(f"vectors must be 1, 2 or 4, not {self.vectors!r}")
         require_power("beat_bits", self.beat_bits, 64 * self.lanes, 1024)
         require_int("store", self.store, 16, 1 << 14)
-        require_int("cache", self.cache, 16, 1 << 16)
+        require_int("cache", self.cache, 16, 1 << 18)
         require_int("records", self.records, 4, 4096)
         require_int("block", self.block, 1, 256)
         require_int("context", self.context, self.block, 512)

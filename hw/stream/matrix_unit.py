@@ -36,6 +36,8 @@ class MatrixUnit(wiring.Component):
         Beats of the vectors: some of each in turn, as the multipliers take them.
     i : In(stream)
         Beats of memory.
+    given, o : In(1), Out(stream)
+        Results go out.
     read, address, data, write, write_at, lane, value : Out, Out, In, Out, Out, Out, Out
         The store's ports.
     done : Out(1)
@@ -49,7 +51,7 @@ class MatrixUnit(wiring.Component):
         output = output_members(config)
         names = (
             "shift", "add", "wide", "stride", "tokens", "rows", "shifts", "read", "address",
-            "data", "write", "write_at", "lane", "value", "done",
+            "data", "write", "write_at", "lane", "value", "given", "o", "done",
         )  # fmt: skip
         super().__init__(
             {name: output[name] for name in names}
@@ -85,7 +87,7 @@ class MatrixUnit(wiring.Component):
             output.data.eq(self.data),
             self.done.eq(output.done & ~self.start),
         ]
-        for name in ("stride", "tokens", "rows", "shift", "add", "wide", "shifts"):
+        for name in ("stride", "tokens", "rows", "shift", "add", "wide", "shifts", "given"):
             m.d.comb += getattr(output, name).eq(getattr(self, name))
         for name in ("read", "address", "write", "write_at", "lane", "value"):
             m.d.comb += getattr(self, name).eq(getattr(output, name))
@@ -94,6 +96,7 @@ class MatrixUnit(wiring.Component):
         with m.Elif(engine.i.ready):
             m.d.sync += begun.eq(0)
         wiring.connect(m, engine.o, output.i)
+        wiring.connect(m, output.o, wiring.flipped(self.o))
         self._vectors(m, engine)
         self._weights(m, engine, fifo)
         self._constants(m, fifo, output)
@@ -106,7 +109,7 @@ class MatrixUnit(wiring.Component):
         beats = self.runs * config.vectors
         held = Signal(lane_bits * beats, reset_less=True)
         count = Signal(range(beats + 1))
-        left = Signal(RECORD["length"] + 1)
+        left = Signal(range(2 << RECORD["length"]))
         to = engine.i_vector
         full = Signal()
         group = config.gemv.group

@@ -22,6 +22,7 @@ from seedbed.spec.engine_records import (
     NUMBERS,
     PLACE,
     RECORD,
+    TARGETS,
 )
 
 __all__ = ["RecordWalker"]
@@ -135,6 +136,7 @@ class RecordWalker(wiring.Component):
         length = Signal.like(self.length)
         seen = Signal.like(self.seen)
         left = self.count - token
+        given = record.target == TARGETS.index("output")
         shift = config.lanes.bit_length() - 1
         m.d.comb += [
             seen.eq(self.position + Mux(record.all, self.count, token + 1)),
@@ -154,7 +156,7 @@ class RecordWalker(wiring.Component):
             self.row_beats.eq(length + (config.weights - 1) >> config.weights.bit_length() - 1),
             self.tokens.eq(Mux(record.by_token & (left < config.vectors), left, config.vectors)),
         ]
-        with m.If(~record.by_token):
+        with m.If(~record.by_token | given):
             m.d.sync += self.tokens.eq(1)
 
     def _memory(self, m, is_, numbers, of_table, token, multiplier) -> Signal:
@@ -239,7 +241,9 @@ class RecordWalker(wiring.Component):
         shared = Signal(RECORD["group"])
         last_record = self.index + 1 == self.header.records
         body_ends = record.last | last_record
-        step = Mux(is_["matrix"], config.vectors, 1)
+        # The results of a matrix go out token by token.
+        together = is_["matrix"] & (record.target != TARGETS.index("output"))
+        step = Mux(together, config.vectors, 1)
         heads_end = head + 1 >= record.repeat
         tokens_end = ~record.by_token | (token + step >= self.count)
         m.d.comb += self.done.eq(
@@ -264,7 +268,7 @@ class RecordWalker(wiring.Component):
             m.d.sync += [
                 self.index.eq(first),
                 token.eq(token + step),
-                frame.eq(frame + Mux(is_["matrix"], self.header.frame << width, self.header.frame)),
+                frame.eq(frame + Mux(together, self.header.frame << width, self.header.frame)),
                 self.keep_at.eq(self.keep_at + self.header.row),
             ]
 

@@ -1,13 +1,14 @@
 """Makes elements of a vector of the sums of a matrix's rows."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
+from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Member, Out
 
 from seedbed.hw.parts.delay_line import delay_line, delayed
 from seedbed.hw.parts.fixed_requantize import overflows
 from seedbed.hw.products.gemv_layouts import sums_layout
-from seedbed.hw.stream.stream_layouts import SHIFT_BITS, element_layout
+from seedbed.hw.stream.stream_layouts import SHIFT_BITS, element_layout, result_layout
 from seedbed.spec import StreamEngineConfig
 from seedbed.spec.engine_records import PLACE, RECORD
 
@@ -15,6 +16,8 @@ __all__ = ["RowOutput", "constants_layout", "output_members"]
 
 #: Bits of a row's sum, which the program guarantees, and of a bias.
 SUM, BIAS = 32, 32
+#: Beats that go out and wait at most, and with how many of them no element is begun.
+QUEUE, QUEUE_ROOM = 8, 3
 
 
 def constants_layout() -> data.StructLayout:
@@ -43,6 +46,8 @@ def output_members(config: StreamEngineConfig) -> dict[str, Member]:
         "write_at": Out(range(config.store)),
         "lane": Out(range(config.lanes)),
         "value": Out(signed(config.unit.residual_width)),
+        "given": In(1),
+        "o": Out(stream.Signature(result_layout(config))),
         "done": Out(1),
     }
 
@@ -74,6 +79,8 @@ class RowOutput(wiring.Component):
         The store's port; data comes a cycle after its address.
     write, write_at, lane, value : Out
         An element is written to the store.
+    given, o : In(1), Out(stream)
+        Elements of one token go out, and not to the store.
     done : Out(1)
         All elements have been written.
 
@@ -98,10 +105,11 @@ class RowOutput(wiring.Component):
         takes = Signal()
         fire = Signal()
         ends = Signal()
+        room = Signal()
         valid = self.i.valid & self.i_constants.valid
         m.d.comb += [
             ends.eq(vector == config.vectors - 1),
-            takes.eq(valid & (left != 0)),
+            takes.eq(valid & (left != 0) & (room | ~self.given)),
             fire.eq(takes & ends),
             self.i.ready.eq(fire),
             self.i_constants.ready.eq(fire),
@@ -125,14 +133,38 @@ class RowOutput(wiring.Component):
             ]  # fmt: skip
         written = takes & (vector < self.tokens)
         pending = delay_line(m, written, self.latency, "written", reset=True)
+        whole = delayed(m, (lane == lanes - 1) | (left == 1), self.latency, "whole")
+        given = self._given(m, pending[-1], whole, delayed(m, left == 1, self.latency, "last"))
         m.d.comb += [
-            self.write.eq(pending[-1]),
+            room.eq(given.level < QUEUE_ROOM),
+            self.write.eq(pending[-1] & ~self.given),
             self.write_at.eq(delayed(m, place, self.latency, "place")),
             self.lane.eq(delayed(m, lane, self.latency, "lane")),
-            self.done.eq(~self.start & (left == 0) & ~Cat(pending[1:]).any()),
+            self.done.eq(~self.start & (left == 0) & ~Cat(pending[1:]).any() & (given.level == 0)),
         ]
         self._element(m, vector, lane)
         return m
+
+    def _given(self, m, comes, whole, last) -> SyncFIFO:
+        """Put the elements of a beat together, and into the queue; return the queue."""
+        layout = result_layout(self.config)
+        m.submodules.queue = queue = SyncFIFO(width=layout.size, depth=QUEUE)
+        collected = Signal(element_layout(self.config))
+        beat = Signal(layout)
+        for k, to in enumerate(beat.values):
+            m.d.comb += to.eq(Mux(self.lane == k, self.value, collected[k]))
+        fire = comes & self.given
+        m.d.comb += [
+            beat.last.eq(last),
+            queue.w_data.eq(beat),
+            queue.w_en.eq(fire & whole),
+            self.o.valid.eq(queue.r_rdy),
+            Value.cast(self.o.payload).eq(queue.r_data),
+            queue.r_en.eq(self.o.ready),
+        ]
+        with m.If(fire):
+            m.d.sync += [Value.cast(collected).eq(Mux(whole, 0, beat.values))]
+        return queue
 
     def _element(self, m, vector, lane) -> None:
         """Multiply, shift, add, saturate: five registers."""

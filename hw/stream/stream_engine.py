@@ -22,7 +22,7 @@ from seedbed.hw.stream.stream_layouts import (
 )
 from seedbed.hw.stream.vector_pass import VectorPass
 from seedbed.spec import StreamEngineConfig
-from seedbed.spec.engine_records import NUMBERS
+from seedbed.spec.engine_records import NUMBERS, TARGETS
 
 __all__ = ["StreamEngine"]
 
@@ -112,7 +112,6 @@ class StreamEngine(wiring.Component):
             ("o_status", intake.o_status),
             ("o_command", reader.o_command),
             ("i_read", reader.i_read),
-            ("o", vectors.o),
         ):
             wiring.connect(m, wiring.flipped(getattr(self, name)), inner)
         is_ = {name: walker.record.kind == code for name, code in KIND_CODES.items()}
@@ -122,6 +121,10 @@ class StreamEngine(wiring.Component):
         self._narrow(m, is_, walker, narrow, products, matrix)
         self._matrix(m, is_, walker, narrow, matrix)
         self._store(m, vectors, products, narrow, matrix)
+        for part, chosen in ((matrix, is_["matrix"]), (vectors, ~is_["matrix"])):
+            m.d.comb += part.o.ready.eq(self.o.ready & chosen)
+            with m.If(chosen):
+                m.d.comb += [self.o.valid.eq(part.o.valid), self.o.payload.eq(part.o.payload)]
         m.d.comb += walker.ended.eq(
             Mux(is_["matrix"], matrix.done, Mux(is_["keep"], narrow.done, vectors.done))
         )
@@ -240,6 +243,7 @@ class StreamEngine(wiring.Component):
             matrix.stride.eq(walker.header.frame),
             matrix.tokens.eq(walker.tokens),
             *(getattr(matrix, name).eq(record[name]) for name in ("rows", "shift", "add", "wide")),
+            matrix.given.eq(record.target == TARGETS.index("output")),
             matrix.shifts.eq(narrow.shifts),
             matrix.values.eq(narrow.values),
             matrix.valid.eq(narrow.valid & is_["matrix"]),

@@ -99,12 +99,12 @@ def _dense(made: _Drawn, size: int, layers: int) -> str:
     made.vector("x", size, 10)
     made.operations.append(Multiply(left="r", right="e", target="x"))
     made.vector("y", 5, 9)
-    made.matrix("x", "y", 5)
+    made.matrix("x", "y", 5, activation="silu")
     return "y"
 
 
 def _encoder(made: _Drawn, size: int, layers: int) -> str:
-    """A BERT-like encoder with two heads; the result is the mean of its tokens."""
+    """A BERT-like encoder with two heads; the result is made of the mean of its tokens."""
     made.vector("r", size, 12, wide=True)
     made.operations.append(
         Embed(
@@ -136,7 +136,8 @@ def _encoder(made: _Drawn, size: int, layers: int) -> str:
     made.operations.append(Pool(source=x, target=made.vector("mean", size, 9)))
     made.vector("z", 6)
     made.matrix("mean", "z", 6)
-    return "z"
+    made.operations.append(Move(source="z", target=made.vector("end", 6, 7, wide=True)))
+    return "end"
 
 
 def _decoder(made: _Drawn, size: int, layers: int) -> str:

@@ -262,3 +262,27 @@ def test_a_damaged_program_is_refused():
             await session.expect(ctx, phase)
 
     session.run(process)
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "sentence"),
+    [
+        ({"lanes": 16}, ValueError, r"lanes must be a power of two in 2\.\.8, not 16"),
+        ({"vectors": 3}, ValueError, "vectors must be 1, 2 or 4, not 3"),
+        ({"beat_bits": 256}, ValueError, r"beat_bits must be a power of two in 512\.\.1024, not"),
+        ({"store": 15}, ValueError, r"store must be in 16\.\.16384, not 15"),
+        ({"cache": 1 << 19}, ValueError, r"cache must be in 16\.\.262144, not 524288"),
+        ({"records": 3}, ValueError, r"records must be in 4\.\.4096, not 3"),
+        ({"block": 0}, ValueError, r"block must be in 1\.\.256, not 0"),
+        ({"block": 9, "context": 8}, ValueError, r"context must be in 9\.\.512, not 8"),
+        ({"columns": 0}, ValueError, r"columns must be in 1\.\.16383, not 0"),
+        ({"address_bits": 33}, ValueError, r"address_bits must be in 8\.\.32, not 33"),
+        ({"burst": 128}, ValueError, r"burst must be a power of two in 1\.\.64, not 128"),
+        ({"timeout_cycles": 15}, ValueError, r"timeout_cycles must be in 16\.\.65535, not 15"),
+        ({"drain_cycles": 7}, ValueError, r"drain_cycles must be in 8\.\.65535, not 7"),
+        ({"block": "1"}, TypeError, r"block must be an integer in 1\.\.256, not '1'"),
+    ],
+)
+def test_refuses(params, error, sentence):
+    with pytest.raises(error, match=sentence):
+        StreamEngineConfig(**params)

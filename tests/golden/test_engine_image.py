@@ -1,30 +1,203 @@
 """Memory images of programs, run pass by pass, against the programs themselves."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from transformer_tensors import decoder_tensors, encoder_tensors, rounded_weights
 
-from seedbed.golden.engine_image import engine_image
+from seedbed.flow.importer.program_formats import calibrated, integers
+from seedbed.flow.importer.transformers import Decoder, Encoder, decoder, encoder
+from seedbed.golden.engine_image import engine_image, header_and_records
 from seedbed.golden.engine_passes import PassEngine
+from seedbed.golden.stream_engine import FloatEngine, Integers, StreamEngine
 from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS, drawn_program
 from seedbed.spec import StreamEngineConfig
+from seedbed.spec.engine_records import HEADER, RECORD, packed, unpacked
+from seedbed.spec.stream_engine import (
+    Attend,
+    Embed,
+    Matrix,
+    Move,
+    Multiply,
+    Norm,
+    Pool,
+    Program,
+    Rotate,
+    Vector,
+)
 
 CONFIG = StreamEngineConfig(lanes=2, beat_bits=128, context=64)
+
+
+def compare(config, engine, image, sizes=(9, 1, 4)):
+    """Run blocks one after another, twice from the first token. What was in the memories is left.
+
+    A vector that is read before it is written would show.
+    """
+    passes = PassEngine(config, image.beats)
+    assert passes.load() == "ok"
+    rng = np.random.default_rng(4)
+    passes.store[:] = rng.integers(-(1 << 23), 1 << 23, passes.store.shape)
+    passes.cache[:] = rng.integers(-128, 128, passes.cache.shape)
+    for _ in range(2):
+        engine.start()
+        for k, size in enumerate(sizes):
+            tokens = rng.integers(0, WORDS, size)
+            status, found = passes.run(tokens, start=not k)
+            assert status == "ok"
+            assert (np.array(found) == engine.run(tokens)).all()
+    assert passes.run(rng.integers(0, WORDS, 11)) == ("tokens", [])
+    assert passes.run(np.array([WORDS]), start=True) == ("tokens", [])
 
 
 @pytest.mark.parametrize("config", [CONFIG, StreamEngineConfig(lanes=4, vectors=2)], ids=str)
 @pytest.mark.parametrize("kind", PROGRAMS)
 def test_the_passes_of_an_image_are_its_program(kind, config):
-    """Several blocks one after another; then from the first token again."""
     engine = drawn_program(kind, np.random.default_rng(3), size=16)
     image = engine_image(config, engine.program, engine.parameters, block=9, context=24)
     assert len(image.names) > len(engine.program.operations)
-    passes = PassEngine(config, image.beats)
-    assert passes.load() == "ok"
-    rng = np.random.default_rng(4)
-    for _ in range(2):
-        engine.start()
-        for k, size in enumerate((9, 1, 4)):
-            tokens = rng.integers(0, WORDS, size)
-            status, found = passes.run(tokens, start=not k)
-            assert status == "ok"
-            assert (np.array(found) == engine.run(tokens)).all()
+    compare(config, engine, image)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_programs_of_the_importer_fit_the_core(kind):
+    """Matrices have 8 bits. A head has six elements, so two lanes are enough."""
+    rng = np.random.default_rng(6)
+    if kind == "encoder":
+        program, parameters = encoder(encoder_tensors(rng), Encoder(heads=4))
+    else:
+        program, parameters = decoder(decoder_tensors(rng, 2), Decoder(heads=4, shared=2))
+    weights, reals = rounded_weights(parameters)
+    floating = FloatEngine(program, reals)
+    for _ in range(4):
+        floating.start()
+        floating.run(rng.integers(0, WORDS, 14))
+    program = calibrated(program, floating.peaks)
+    engine = StreamEngine(program, integers(program, parameters, weights))
+    image = engine_image(CONFIG, engine.program, engine.parameters, block=9, context=24)
+    compare(CONFIG, engine, image)
+
+
+def test_records_are_unpacked_as_they_were_packed():
+    rng = np.random.default_rng(1)
+    for layout in (HEADER, RECORD):
+        given = {
+            name: {part: int(rng.integers(1 << bits)) for part, bits in form.items()}
+            if isinstance(form, dict)
+            else int(rng.integers(1 << form, dtype=np.uint64))
+            for name, form in layout.items()
+        }
+        assert unpacked(packed(given, layout), layout) == given
+        assert packed({}, layout) == 0
+    with pytest.raises(ValueError, match=r"the field repeat must be in 0\.\.255, not 256"):
+        packed({"repeat": 256}, RECORD)
+    with pytest.raises(ValueError, match="a record has no field length2"):
+        packed({"length2": 1}, RECORD)
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({}, "damaged"),
+        ({"magic": 1}, "damaged"),
+        ({"lanes": 4}, "damaged"),
+        ({"store": CONFIG.store + 1}, "size"),
+        ({"cache": CONFIG.cache + 1}, "size"),
+        ({"context": CONFIG.context + 1}, "size"),
+        ({"block": CONFIG.block + 1}, "size"),
+    ],
+)
+def test_headers_of_other_cores_are_refused(changes, status):
+    """A program without records is damaged."""
+    passes = PassEngine(CONFIG, tuple(header_and_records(CONFIG, changes, [])))
+    assert passes.load() == "damaged"
+    passes = PassEngine(CONFIG, tuple(header_and_records(CONFIG, changes, [{}])))
+    assert passes.load() == (status if changes else "ok")
+    assert passes.loaded == (not changes)
+
+
+def identity(rows, columns, *, fraction=0, **fields):
+    weights = np.ones((rows, columns), np.int64)
+    return Integers(
+        weights=weights, multipliers=np.ones(rows, np.int64), fraction=fraction, **fields
+    )
+
+
+GAINS = Integers(weights=np.ones(4, np.int64), multipliers=np.ones(1, np.int64), fraction=0)
+WIDE = Vector(length=4, wide=True)
+
+
+@pytest.mark.parametrize(
+    ("operation", "vectors", "parameters", "problem"),
+    [
+        (Move(source="a", target="b"), {}, {"t": identity(9, 4, fraction=-1)},
+         r"operation 0, Embed, must shift by 0\.\.63 in the core, not -1"),
+        (Matrix(weights="w", source="a", target="b"), {"b": Vector(length=4, fraction=9)}, {},
+         r"operation 1, Matrix, must shift by 0\.\.63 in the core, not -9"),
+        (Matrix(weights="w", source="a", target="b"), {"a": WIDE}, {},
+         r"operation 1, Matrix, must shift by 8\.\.63 in the core, not 0"),
+        (Matrix(weights="w", source="a", target="b"), {},
+         {"w": replace(identity(4, 4), weights=np.full((4, 4), 128))},
+         r"the weights of w must be integers in -128\.\.127"),
+        (Matrix(weights="w", source="a", target="b"), {}, {"w": identity(4, 4, sum_width=56)},
+         r"the weights of w must be integers in -128\.\.127"),
+        (Matrix(weights="w", source="a", target="b"), {},
+         {"w": replace(identity(4, 4), multipliers=np.full(4, 1 << 17))},
+         r"the multipliers of w must be in 0\.\.131071"),
+        (Matrix(weights="w", source="a", target="b"), {"a": Vector(length=70)},
+         {"t": identity(9, 70), "w": identity(4, 70)},
+         r"operation 1, Matrix, must have at most 64 columns, not 70"),
+        (Multiply(left="a", right="a", target="b"), {"a": WIDE}, {},
+         "operation 1, Multiply, must not have the wide vector a in the core"),
+        (Norm(source="a", gains="g", epsilon=1.0, target="b"), {},
+         {"g": replace(GAINS, biases=np.full(4, 1 << 23))},
+         "operation 1, Norm, must have biases below 8388608"),
+        (Rotate(heads=2, base=10.0, target="a"), {"a": WIDE}, {},
+         "operation 1, Rotate, must not have the wide vector a in the core"),
+        (Rotate(heads=3, base=10.0, target="a"), {"a": Vector(length=18)}, {"t": identity(9, 18)},
+         "operation 1, Rotate, must have heads of a multiple of 4 elements in the core, not 6"),
+        (Attend(query="a", key="a", value="a", heads=1, shared=1, target="b"),
+         {"a": replace(WIDE, fraction=5)}, {"t": identity(9, 4, fraction=5)},
+         "operation 1, Attend, must not have the wide vector a in the core"),
+        (Attend(query="a", key="a", value="a", heads=1, shared=1, target="b"),
+         {"a": Vector(length=4, fraction=-9)}, {},
+         r"operation 1, Attend, must shift by 8\.\.63 in the core, not "),
+        (Pool(source="a", target="b"), {"b": Vector(length=4, fraction=9)}, {},
+         r"operation 1, Pool, must shift by -6\.\.15 in the core, not -9"),
+        (Pool(source="a", target="a"), {}, {},
+         "operation 2, Move, must not read a mean over the tokens and a vector of each"),
+    ],
+)  # fmt: skip
+def test_what_the_core_does_not_run_is_refused(operation, vectors, parameters, problem):
+    config = StreamEngineConfig(lanes=4, beat_bits=256, columns=64)
+    found = {"a": Vector(length=4), "b": Vector(length=4), **vectors}
+    operations = [Embed(table="t", target="a"), operation]
+    if isinstance(operation, Pool) and operation.target == "a":
+        operations = [operations[0], Move(source="a", target="b"), operation]
+        operations += [Multiply(left="a", right="b", target="b")]
+        problem = "operation 3, Multiply, must not read a mean over the tokens"
+    program = Program(vectors=found, operations=tuple(operations), result=operation.target)
+    given = {"t": identity(9, 4), "w": identity(4, 4), "g": GAINS} | parameters
+    with pytest.raises(ValueError, match=problem):
+        engine_image(config, program, given, block=4, context=8)
+
+
+@pytest.mark.parametrize(
+    ("config", "block", "context", "problem"),
+    [
+        ({}, 5, 3, r"the block must be in 1\.\.4, not 5"),
+        ({}, 2, 17, r"the context must be in 1\.\.16, not 17"),
+        ({"records": 8}, 2, 9, "the program needs records = .* of the core, which has 8"),
+        ({"store": 16}, 4, 9, "the program needs store = .* of the core, which has 16"),
+        ({"cache": 16}, 4, 9, "the program needs cache = .* of the core, which has 16"),
+        ({"address_bits": 8}, 4, 9, "the image has .* beats, more than the core can address"),
+    ],
+)
+def test_what_does_not_fit_the_core_is_refused(config, block, context, problem):
+    engine = drawn_program("decoder", np.random.default_rng(3), size=8)
+    config = StreamEngineConfig(
+        **{"lanes": 2, "beat_bits": 128, "block": 4, "context": 16, **config}
+    )
+    with pytest.raises(ValueError, match=problem):
+        engine_image(config, engine.program, engine.parameters, block=block, context=context)
