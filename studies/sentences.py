@@ -16,6 +16,7 @@ from seedbed.flow.importer.packed_rows import pack
 from seedbed.flow.importer.program_formats import calibrated, in_float, integers
 from seedbed.flow.importer.transformer_import import CALIBRATION
 from seedbed.flow.importer.transformers import Encoder
+from seedbed.flow.jobs.program_rtl import emitted_program, show_blocks
 from seedbed.flow.run.progress import Bar
 from seedbed.golden.stream_engine import FloatEngine, Integers, StreamEngine
 
@@ -36,13 +37,18 @@ SENTENCES = (
     "Shares fell sharply after the bank raised its interest rate.",
     "The stock market lost four percent on Tuesday.",
 )
+#: Tokens that share a pass over weights in the core.
+VECTORS = 4
 #: Formats of the matrices that are compared.
 FORMATS = {"8 bits": "plain", "4 bits": "trellis"}
 
 
-def run_sentences(folder: Path, console: Console) -> list[np.ndarray]:
+def run_sentences(
+    folder: Path, console: Console, *, rtl: bool = False, build: Path = Path("build")
+) -> list[np.ndarray]:
     """Print the nearest sentence of each, by every sort of arithmetic; return the vectors.
 
+    With ``rtl``, the first sentence runs in the emitted Verilog, too, with matrices of 8 bits.
     Raises ``ValueError`` for a folder without an encoder.
     """
     model = transformer_files.read(folder)
@@ -75,10 +81,12 @@ def run_sentences(folder: Path, console: Console) -> list[np.ndarray]:
         program = calibrated(plan.program, floating.peaks)
         found = [vectors(floating, SENTENCES)]
         same = []
+        engines = []
         for bits, form in FORMATS.items():
             bar.update(task, description=bits)
             parameters = integers(program, plan.parameters, dict(weights(form)))
-            found.append(vectors(StreamEngine(program, parameters), SENTENCES))
+            engines.append(StreamEngine(program, parameters))
+            found.append(vectors(engines[-1], SENTENCES))
             same.append(vectors(in_float(program, parameters), SENTENCES))
     console.print(_table(found))
     for name, each, own in zip(FORMATS, found[1:], same, strict=True):
@@ -89,6 +97,15 @@ def run_sentences(folder: Path, console: Console) -> list[np.ndarray]:
                 f"{cosines.min():.5f} at least.",
                 soft_wrap=True,
             )
+    if rtl:
+        tokens = model.tokens(SENTENCES[0])[: plan.positions]
+        with emitted_program(
+            engines[0], block=len(tokens), context=len(tokens), vectors=VECTORS, build=build,
+            console=Console(stderr=True),
+        ) as core:  # fmt: skip
+            core.start()
+            core.run(tokens)
+        show_blocks(core, console)
     return found
 
 

