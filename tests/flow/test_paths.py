@@ -94,7 +94,7 @@ OTHERS = {
         "board sim", "board build", "board report", "board load", "board memories", "tour", "tune",
         *(f"demo {demo}" for demo in ("instantft", "lm", "llm", "formats", "personalise",
                                       "personalise-mlp", "sparse", "elasticzo", "elasticzo-choices",
-                                      "elasticzo-passes", "zo", "seedlm")),
+                                      "elasticzo-passes", "zo", "seedlm", "sentences")),
     )),
     ("report", "docs"), ("demo lm", "keep"), ("tour", "picture"), ("drivers", "output"),
     ("board report-run", "output"),
@@ -105,6 +105,7 @@ OTHERS = {
     *((f"board run {app}", name) for app, names in {
         "noise": ["plot"], "gemv": ["matrix", "vector", "output"], "instantft": ["data", "folder"],
         "zo_trainer": ["data", "start", "output"], "lm": ["model", "keep", "folder"],
+        "sentence": ["program", "output"],
     }.items() for name in names),
 }  # fmt: skip
 

@@ -166,6 +166,7 @@ NOT_RUN = {
     "docs/boards/instantft.md": "takes a minute; tests/boards/test_board_instantft.py runs the job",
     "docs/tune.md": "has data of a user; tests/boards/test_tune.py has the commands",
     "docs/boards/lm.md": "takes minutes; tests/boards/test_board_lm.py runs the job",
+    "docs/boards/sentence.md": "takes a minute; tests/boards/test_board_sentence.py has it",
     "docs/boards/zo_trainer.md": "takes a minute; tests/boards/test_board_zo_trainer.py has it",
 }
 RUN = ["docs/tutorial.md", "docs/export.md", "docs/boards.md", "docs/boards/link.md"]

@@ -1,6 +1,7 @@
 """The language model in integers: its text, its distance to float64, and what it prints."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,9 @@ from rich.console import Console
 from small_transformers import write_bert
 
 from seedbed.flow.importer import program_file, transformer_files, transformer_import
+from seedbed.flow.jobs.program_rtl import emitted_program
 from seedbed.golden.stream_engine import StreamEngine
+from seedbed.sim.harness import Mismatch
 from seedbed.studies import llm
 
 
@@ -32,6 +35,26 @@ def test_a_text_is_that_of_the_most_probable_tokens(build):
     # A token that ends a text is its last.
     end = found[3]
     assert llm.generated(engine, first, 8, frozenset({end})) == found[: found.index(end) + 1]
+
+
+@pytest.mark.long
+def test_a_text_in_the_emitted_verilog(build):
+    """A prompt is in blocks that fit; a weight that is not the model's is found."""
+    loaded = program_file.read(build / "demo/llm")
+    engine = StreamEngine(loaded.program, loaded.parameters)
+    first = loaded.tokens("Once")
+    wanted = llm.generated(engine, first, 2, frozenset())
+    with emitted_program(
+        engine, block=4, context=6, vectors=1, build=build, console=Console(quiet=True)
+    ) as core:
+        assert llm.generated(core, first, 2, frozenset()) == wanted
+        assert [block.tokens for block in core.blocks] == [4, 1]
+        for name in ("model.layers.1.mlp.up_proj", "model.layers.0.self_attn.v_proj"):
+            of = engine.parameters[name]
+            engine.parameters[name] = replace(of, multipliers=of.multipliers + 99)
+            with pytest.raises(Mismatch, match=r"beat \d+ of the result is not the model's"):
+                llm.generated(core, first, 1, frozenset())
+            engine.parameters[name] = of
 
 
 def test_the_divergence_of_distributions():
