@@ -307,6 +307,9 @@ class _Writer:
         bits = unit.residual_width - 1
         if of.biases is not None and np.abs(of.biases).max() >= 1 << bits:
             raise ValueError(f"{what} must have biases below {1 << bits}")
+        gains = unit.factor_width - 1
+        if np.abs(of.weights).max() >= 1 << gains:
+            raise ValueError(f"{what} must have gains below {1 << gains}")
         source = {"length": size, "number_place": self._place(op.source)}
         if op.centred:
             r, p = self.unit.reciprocal(np.array(size))
