@@ -111,7 +111,7 @@ def run(
     engine: StreamEngine,
     blocks: Sequence[np.ndarray],
     *,
-    memory: Memory = Memory(),
+    memory: Memory | None = None,
     seed: int = 0,
     pauses: int = 0,
 ) -> list[Block]:
@@ -136,7 +136,7 @@ def run(
     engine.start()
     none = np.zeros(0, np.int64)
     with Cosim(built, _bench(top, config), seed=seed, pauses=pauses) as core:
-        core.fill(memory, len(image.beats), np.frombuffer(raw, "<u4"))
+        core.fill(memory or Memory(), len(image.beats), np.frombuffer(raw, "<u4"))
         load = _act(config, "load", none, none, False)
         check([load], {load.name: core.run(load, settle=SETTLE)})
         for k, tokens in enumerate(blocks):

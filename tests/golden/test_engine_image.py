@@ -27,7 +27,7 @@ from seedbed.spec.stream_engine import (
     Vector,
 )
 
-CONFIG = StreamEngineConfig(lanes=2, beat_bits=128, context=64)
+CONFIG = StreamEngineConfig(lanes=2, products=2, beat_bits=128, context=64)
 
 
 def compare(config, engine, image, sizes=(9, 1, 4)):
@@ -51,7 +51,9 @@ def compare(config, engine, image, sizes=(9, 1, 4)):
     assert passes.run(np.array([WORDS]), start=True) == ("tokens", [])
 
 
-@pytest.mark.parametrize("config", [CONFIG, StreamEngineConfig(lanes=4, vectors=2)], ids=str)
+@pytest.mark.parametrize(
+    "config", [CONFIG, StreamEngineConfig(lanes=4, products=4, vectors=2)], ids=str
+)
 @pytest.mark.parametrize("kind", PROGRAMS)
 def test_the_passes_of_an_image_are_its_program(kind, config):
     engine = drawn_program(kind, np.random.default_rng(3), size=16)
@@ -173,7 +175,7 @@ WIDE = Vector(length=4, wide=True)
     ],
 )  # fmt: skip
 def test_what_the_core_does_not_run_is_refused(operation, vectors, parameters, problem):
-    config = StreamEngineConfig(lanes=4, beat_bits=256, columns=64)
+    config = StreamEngineConfig(lanes=4, products=4, beat_bits=256, columns=64)
     found = {"a": Vector(length=4), "b": Vector(length=4), **vectors}
     operations = [Embed(table="t", target="a"), operation]
     if isinstance(operation, Pool) and operation.target == "a":
@@ -200,7 +202,7 @@ def test_what_the_core_does_not_run_is_refused(operation, vectors, parameters, p
 def test_what_does_not_fit_the_core_is_refused(config, block, context, problem):
     engine = drawn_program("decoder", np.random.default_rng(3), size=8)
     config = StreamEngineConfig(
-        **{"lanes": 2, "beat_bits": 128, "block": 4, "context": 16, **config}
+        **{"lanes": 2, "products": 2, "beat_bits": 128, "block": 4, "context": 16, **config}
     )
     with pytest.raises(ValueError, match=problem):
         engine_image(config, engine.program, engine.parameters, block=block, context=context)
