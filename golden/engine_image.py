@@ -30,6 +30,7 @@ from seedbed.spec.engine_records import (
     packed,
 )
 from seedbed.spec.stream_engine import (
+    QUERY,
     Attend,
     Embed,
     Matrix,
@@ -307,6 +308,9 @@ class _Writer:
         bits = unit.residual_width - 1
         if of.biases is not None and np.abs(of.biases).max() >= 1 << bits:
             raise ValueError(f"{what} must have biases below {1 << bits}")
+        gains = unit.factor_width - 1
+        if np.abs(of.weights).max() >= 1 << gains:
+            raise ValueError(f"{what} must have gains below {1 << gains}")
         source = {"length": size, "number_place": self._place(op.source)}
         if op.centred:
             r, p = self.unit.reciprocal(np.array(size))
@@ -330,7 +334,7 @@ class _Writer:
     def _rotate(self, what: str, op: Rotate) -> None:
         size = self.program.vectors[op.target].length
         self._require_narrow(what, op.target)
-        head, n = self._head(what, size // op.heads), size // op.heads // 2
+        head, n = self._head(what, size // op.heads, self.config.lanes), size // op.heads // 2
         unit = self.config.unit
         turns = op.base ** (-np.arange(n) / n) / (2 * pi)
         steps = np.repeat(np.rint(np.ldexp(turns, unit.angle_bits)).astype(np.int64), 2)
@@ -355,12 +359,11 @@ class _Writer:
             factor_place=spare, head=head, target="store", target_place=self._place(op.target),
         )  # fmt: skip
 
-    def _head(self, what: str, length: int) -> int:
-        """Return the beats of a head."""
-        if length % self.config.lanes:
+    def _head(self, what: str, length: int, unit: int) -> int:
+        """Return the beats of a head, which has a multiple of ``unit`` elements."""
+        if length % unit:
             raise ValueError(
-                f"{what} must have heads of a multiple of {self.config.lanes} elements in the "
-                f"core, not {length}"
+                f"{what} must have heads of a multiple of {unit} elements in the core, not {length}"
             )
         return length // self.config.lanes
 
@@ -372,7 +375,10 @@ class _Writer:
     def _attend(self, what: str, op: Attend) -> None:
         self._require_narrow(what, op.query, op.key, op.value, op.target)
         length = self.program.vectors[op.query].length // op.heads
-        head = self._head(what, length)
+        head = self._head(what, length, self.config.products)
+        if length > QUERY * self.config.products:
+            most = QUERY * self.config.products
+            raise ValueError(f"{what} must have heads of at most {most} elements, not {length}")
         cache = self.row
         self.row += 2 * op.shared * head
         values = cache + op.shared * head

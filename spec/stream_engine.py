@@ -33,6 +33,8 @@ STREAM_ENGINE_KINDS = ("load", "run")
 STREAM_ENGINE_STATUS = ("ok", "memory", "damaged", "size", "missing", "tokens")
 #: Bytes of an AXI4 boundary, which a burst never crosses.
 BOUNDARY = 4096
+#: The most words of the cache that a head has.
+QUERY = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,6 +271,8 @@ class StreamEngineConfig:
     ----------
     lanes
         Elements of a vector that are read, computed and written in a cycle: 2, 4 or 8.
+    products
+        Products of attention in a cycle, a power of two, ``lanes``..64.
     vectors
         Tokens that share a pass over the weights of a matrix: 1, 2 or 4.
     beat_bits
@@ -299,6 +303,7 @@ class StreamEngineConfig:
     """
 
     lanes: int = 8
+    products: int = 32
     vectors: int = 1
     beat_bits: int = 512
     store: int = 4096
@@ -317,6 +322,7 @@ class StreamEngineConfig:
 
     def __post_init__(self) -> None:
         VectorUnitConfig(lanes=self.lanes)
+        require_power("products", self.products, self.lanes, 64)
         if self.vectors not in (1, 2, 4):
             raise ValueError(f"vectors must be 1, 2 or 4, not {self.vectors!r}")
         require_power("beat_bits", self.beat_bits, 64 * self.lanes, 1024)

@@ -1,27 +1,26 @@
 """Products of a query and keys, and of shares and values, which are kept on the chip."""
 
-from amaranth.hdl import Array, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import memory, wiring
-from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.parts.delay_line import delay_line, delayed
+from seedbed.hw.parts.delay_line import delayed
+from seedbed.hw.stream.product_sums import ProductSums
 from seedbed.hw.stream.stream_layouts import (
     element_layout,
     kept_layout,
     products_layout,
+    values_layout,
 )
 from seedbed.spec import StreamEngineConfig
 from seedbed.spec.engine_records import PLACE, RECORD
+from seedbed.spec.stream_engine import QUERY
 
 __all__ = ["AttendProducts"]
 
-#: Beats of sums that are begun and not taken at most.
-DEPTH = 8
-
 
 class AttendProducts(wiring.Component):
-    """Keeps keys and values, and multiplies them: ``lanes`` products a cycle.
+    """Keeps keys and values, and multiplies them: ``products`` elements a cycle.
 
     Scores: a sum for each token t of a query and its key, ``lanes`` tokens in a beat::
 
@@ -54,7 +53,10 @@ class AttendProducts(wiring.Component):
     valid, pop, o : Out, In, Out
         There is a beat of sums; it is taken; the sums and the shifts of the keys.
 
-    Throughput: ``lanes`` products a cycle.
+    A word of the cache has the beats of ``products`` elements. Places in it are in beats, and those
+    of a head begin with a word.
+
+    Throughput: ``products`` products a cycle. Before scores, the query is read in beats.
     """
 
     def __init__(self, config: StreamEngineConfig):
@@ -84,111 +86,111 @@ class AttendProducts(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, lanes = self.config, self.config.lanes
-        m.submodules.cache = cache = memory.Memory(
-            shape=kept_layout(config), depth=config.cache, init=[]
-        )
-        write, read = cache.write_port(), cache.read_port()
+        m.submodules.sums = sums = ProductSums(config)
         token = Signal.like(self.tokens)
-        beat = Signal.like(self.head)
+        word = Signal.like(self.head)
         # The key or value of the next product, and that of the next loop.
         place = Signal.like(self.cache_at)
         base = Signal.like(self.cache_at)
-        issue, first, last, beat_ends = (
-            Signal(name=name) for name in ("issue", "first", "last", "beat_ends")
+        issue, first, last, running = (
+            Signal(name=name) for name in ("issue", "first", "last", "running")
         )
-        last_token, last_beat = token + 1 == self.tokens, beat + 1 == self.head
+        last_token = token + 1 == self.tokens
+        last_word = word + 1 == self.head >> self._bits
         lane = token[: lanes.bit_length() - 1]
+        begins = first & (self.mix | (lane == 0))
+        loading, filled = self._query(m, word, sums)
         m.d.comb += [
-            first.eq(Mux(self.mix, token == 0, beat == 0)),
-            last.eq(Mux(self.mix, last_token, last_beat)),
-            beat_ends.eq(last & (self.mix | last_token | lane.all())),
-            self.read.eq(issue),
-            self.address.eq(self.at + Mux(self.mix, token >> len(lane), beat)),
-            read.addr.eq(place),
-            write.en.eq(self.write),
-            write.addr.eq(self.write_at),
-            write.data.eq(self.kept),
+            first.eq(Mux(self.mix, token == 0, word == 0)),
+            last.eq(Mux(self.mix, last_token, last_word)),
+            issue.eq(running & (sums.room | ~begins)),
+            self.read.eq(loading | issue),
+            sums.comes.eq(issue),
+            sums.first.eq(first),
+            sums.last.eq(issue & last),
+            sums.ends.eq(issue & last & (self.mix | last_token | lane.all())),
+            sums.starts.eq(issue & begins),
+            sums.lane.eq(lane),
+            sums.mix.eq(self.mix),
+            sums.shares.eq(self.data),
+            sums.pop.eq(self.pop),
+            self.valid.eq(sums.valid),
+            self.o.eq(sums.o),
         ]
-        self._loops(m, issue, last, last_token, last_beat, token, beat, place, base)
-        started = issue & first & (self.mix | (lane == 0))
-        room = self._credit(m, started)
-        running = Signal()
-        m.d.comb += issue.eq(running & (room | ~(first & (self.mix | (lane == 0)))))
-        with m.If(self.start):
+        with m.If(~loading):
+            m.d.comb += self.address.eq(self.at + (token >> len(lane)))
+        self._loops(m, issue, last, token, word, place, base)
+        with m.If((self.start & self.mix) | filled):
             m.d.sync += running.eq(1)
-        with m.Elif(issue & last_token & last_beat):
+        with m.Elif(issue & last_token & last_word):
             m.d.sync += running.eq(0)
-        self._sums(m, read.data, issue, first, last, beat_ends, lane)
+        self._cache(m, place, sums)
         return m
 
-    def _loops(self, m, issue, last, last_token, last_beat, token, beat, place, base) -> None:
-        """Count tokens within beats for a mix, and beats within tokens for scores."""
+    @property
+    def _bits(self) -> int:
+        """Bits of the place of a beat in a word of the cache."""
+        return (self.config.products // self.config.lanes).bit_length() - 1
+
+    def _query(self, m, word, sums) -> tuple[Signal, Signal]:
+        """Read a query of scores; return whether it is being read, and whether it has been."""
+        config, bits = self.config, self._bits
+        loading = Signal()
+        beat = Signal.like(self.head)
+        ends = beat + 1 == self.head
+        writes = delayed(m, loading, 1, "loading", reset=True)
+        filled = delayed(m, loading & ends, 1, "filled", reset=True)
+        place = delayed(m, beat, 1, "beat")
+        with m.If(loading):
+            m.d.comb += self.address.eq(self.at + beat)
+            m.d.sync += [beat.eq(beat + 1), loading.eq(~ends)]
+        with m.If(self.start):
+            m.d.sync += [loading.eq(~self.mix), beat.eq(0)]
+        for k in range(1 << bits):
+            m.submodules[f"query_{k}"] = query = memory.Memory(
+                shape=values_layout(config), depth=QUERY, init=[]
+            )
+            write, read = query.write_port(), query.read_port()
+            m.d.comb += [
+                write.addr.eq(place >> bits),
+                write.en.eq(writes & (place[:bits] == k)),
+                *(to.eq(each) for to, each in zip(write.data, self.data, strict=True)),
+                read.addr.eq(word),
+                sums.query[k].eq(read.data),
+            ]
+        return loading, filled
+
+    def _cache(self, m, place, sums) -> None:
+        """Keep keys and values: a memory for each beat of a word."""
+        config, bits = self.config, self._bits
+        for k in range(1 << bits):
+            m.submodules[f"cache_{k}"] = cache = memory.Memory(
+                shape=kept_layout(config), depth=max(2, -(-config.cache >> bits)), init=[]
+            )
+            write, read = cache.write_port(), cache.read_port()
+            m.d.comb += [
+                write.addr.eq(self.write_at >> bits),
+                write.en.eq(self.write & (self.write_at[:bits] == k)),
+                write.data.eq(self.kept),
+                read.addr.eq(place >> bits),
+                sums.kept[k].eq(read.data),
+            ]
+
+    def _loops(self, m, issue, last, token, word, place, base) -> None:
+        """Count tokens within words for a mix, and words within tokens for scores."""
+        step = 1 << self._bits
         with m.If(issue):
             with m.If(self.mix):
                 m.d.sync += [token.eq(token + 1), place.eq(place + self.row)]
                 with m.If(last):
-                    m.d.sync += [token.eq(0), beat.eq(beat + 1)]
-                    m.d.sync += [place.eq(base + 1), base.eq(base + 1)]
+                    m.d.sync += [token.eq(0), word.eq(word + 1)]
+                    m.d.sync += [place.eq(base + step), base.eq(base + step)]
             with m.Else():
-                m.d.sync += [beat.eq(beat + 1), place.eq(place + 1)]
+                m.d.sync += [word.eq(word + 1), place.eq(place + step)]
                 with m.If(last):
-                    m.d.sync += [beat.eq(0), token.eq(token + 1)]
+                    m.d.sync += [word.eq(0), token.eq(token + 1)]
                     m.d.sync += [place.eq(base + self.row), base.eq(base + self.row)]
         with m.If(self.start):
             m.d.sync += [
-                token.eq(0), beat.eq(0), place.eq(self.cache_at), base.eq(self.cache_at),
+                token.eq(0), word.eq(0), place.eq(self.cache_at), base.eq(self.cache_at),
             ]  # fmt: skip
-
-    def _credit(self, m, started) -> Signal:
-        """Count beats that are begun and not taken; return whether there is room for one more."""
-        begun = Signal(range(DEPTH + 1))
-        room = Signal()
-        m.d.comb += room.eq(begun != DEPTH)
-        m.d.sync += begun.eq(begun + started - (self.valid & self.pop))
-        return room
-
-    def _sums(self, m, kept, issue, first, last, beat_ends, lane) -> None:
-        """Multiply, add, and collect the sums of a beat."""
-        config, lanes = self.config, self.config.lanes
-        shape = signed(config.unit.sum_width)
-        of_lane, mix = delayed(m, lane, 1, "of_lane"), self.mix
-        # Flags of the stage of the data, of the products, and of the sums.
-        flags = {"comes": issue, "first": first, "last": issue & last, "ends": issue & beat_ends}
-        at = {name: delay_line(m, value, 3, name, reset=True) for name, value in flags.items()}
-        share = Signal(signed(config.unit.factor_bits + 1))
-        m.d.comb += share.eq(Array(self.data)[of_lane])
-        sums = [Signal(shape, name=f"sum_{k}", reset_less=True) for k in range(lanes)]
-        for k, (x, number) in enumerate(zip(self.data, kept.numbers, strict=True)):
-            width = config.unit.width
-            product = Signal(signed(2 * width + 1), name=f"product_{k}", reset_less=True)
-            operand = Signal(signed(config.unit.factor_bits + 1), name=f"operand_{k}")
-            other = Signal(signed(width), name=f"other_{k}")
-            m.d.comb += [
-                operand.eq(Mux(mix, share, x)),
-                other.eq(Mux(mix, number << kept.shift, number)),
-            ]
-            m.d.sync += product.eq(operand * other)
-            with m.If(at["comes"][2]):
-                m.d.sync += sums[k].eq(Mux(at["first"][2], 0, sums[k]) + product)
-        total = Signal(shape)
-        m.d.comb += total.eq(sum(sums[1:], sums[0]))
-        self._collect(m, sums, total, delayed(m, kept.shift, 2, "shift"),
-                      delayed(m, of_lane, 2, "lane"), at["last"][3], at["ends"][3])  # fmt: skip
-
-    def _collect(self, m, sums, total, shift, lane, last, ends) -> None:
-        """Put the sums of a beat together, and into the queue."""
-        layout = products_layout(self.config)
-        m.submodules.fifo = fifo = SyncFIFO(width=layout.size, depth=DEPTH)
-        collected = Signal(layout, reset_less=True)
-        with m.If(last):
-            with m.If(self.mix):
-                m.d.sync += [to.eq(each) for to, each in zip(collected.sums, sums, strict=True)]
-            with m.Else():
-                m.d.sync += [collected.sums[lane].eq(total), collected.shifts[lane].eq(shift)]
-        m.d.comb += [
-            fifo.w_data.eq(collected),
-            fifo.w_en.eq(delayed(m, ends, 1, "whole", reset=True)),
-            fifo.r_en.eq(self.pop),
-            self.valid.eq(fifo.r_rdy),
-            Value.cast(self.o).eq(fifo.r_data),
-        ]

@@ -195,14 +195,17 @@ class ProgramStore(wiring.Component):
     def _is_wrong(self, record) -> Value:
         """Return whether a record would never end."""
         is_pass, is_matrix, is_keep = (record.kind == code for code in KIND_CODES.values())
+        words = self.config.products // self.config.lanes
         unknown = record.operation >= len(VECTOR_OPERATIONS)
         empty = record.length == 0
         of_field = record.length_from == LENGTHS.index("field")
         matrix = empty | (record.rows == 0) | (record.length > self.config.columns)
+        attends = is_pass & (
+            (record.numbers == NUMBERS.index("scores")) | (record.numbers == NUMBERS.index("mix"))
+        )
         by_head = Cat(
             is_keep,
-            is_pass & (record.numbers == NUMBERS.index("scores")),
-            is_pass & (record.numbers == NUMBERS.index("mix")),
+            attends,
             is_pass & (record.factors == FACTORS.index("store")),
         ).any()
         return (
@@ -210,4 +213,6 @@ class ProgramStore(wiring.Component):
             | (is_pass & (unknown | (empty & of_field) | (record.length_from >= len(LENGTHS))))
             | (is_matrix & matrix)
             | (by_head & (record.head == 0))
+            # A head has whole words of the cache.
+            | (attends & record.head[: words.bit_length() - 1].any())
         )

@@ -103,7 +103,7 @@ class StreamEngine(wiring.Component):
         m.submodules.walker = walker = RecordWalker(config)
         m.submodules.reader = reader = BurstReader(config)
         m.submodules.vectors = vectors = VectorPass(config)
-        m.submodules.products = products = AttendProducts(config)
+        m.submodules.attend = products = AttendProducts(config)
         m.submodules.narrow = narrow = NarrowReader(config)
         m.submodules.matrix = matrix = MatrixUnit(config)
         for name, inner in (

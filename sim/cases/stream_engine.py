@@ -138,7 +138,8 @@ def case(
     rng = np.random.default_rng(random.getrandbits(32))
     phases: list[Phase] = []
     for kind in kinds:
-        size = 4 * config.lanes
+        # The decoder has four heads.
+        size = 4 * config.products
         engine = drawn_program(kind, rng, size=size, layers=layers)
         block = max(sizes)
         image = engine_image(

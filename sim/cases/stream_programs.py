@@ -66,9 +66,12 @@ class _Drawn:
         if centred:
             one = 1 << self.vectors[target].fraction
             biases = rng.integers(-one, one, length, endpoint=True)
-        top = round(length**0.5 * (1 << 11))
+        top = (1 << 15) - 1
+        # Gains have the root of their number.
+        fraction = 15 - (length.bit_length() + 1) // 2
         self.parameters[name] = Integers(
-            weights=rng.integers(-top, top, length), multipliers=np.ones(1, np.int64), fraction=11,
+            weights=rng.integers(-top, top, length), multipliers=np.ones(1, np.int64),
+            fraction=fraction,
             biases=biases,
         )  # fmt: skip
         self.operations.append(

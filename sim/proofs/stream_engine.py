@@ -3,8 +3,9 @@
 from amaranth.hdl import Assert, Assume, Module, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
 
-from seedbed.hw.stream.attend_products import DEPTH, AttendProducts
+from seedbed.hw.stream.attend_products import AttendProducts
 from seedbed.hw.stream.burst_reader import BurstReader
+from seedbed.hw.stream.product_sums import DEPTH, ProductSums
 from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import StreamEngineConfig
@@ -12,8 +13,8 @@ from seedbed.spec import StreamEngineConfig
 __all__ = ["PROOFS"]
 
 SMALL = StreamEngineConfig(
-    lanes=2, beat_bits=128, store=16, cache=16, records=4, block=1, context=5, columns=8,
-    address_bits=8, burst=4, timeout_cycles=16, drain_cycles=8,
+    lanes=2, products=2, beat_bits=128, store=16, cache=16, records=4, block=1, context=5,
+    columns=8, address_bits=8, burst=4, timeout_cycles=16, drain_cycles=8,
 )  # fmt: skip
 
 
@@ -86,13 +87,14 @@ def products(dut: AttendProducts) -> Module:
         m.d.comb += port.eq(AnyConst(len(port)))
     for port in (dut.start, dut.pop):
         m.d.comb += port.eq(AnySeq(len(port)))
-    token, beat, begun = (inside[name] for name in ("token", "beat", "begun"))
-    issue, ends, running = inside["issue"], inside["beat_ends"], inside["running"]
-    level = inside["fifo.level"]
+    token, word, running = (inside[name] for name in ("token", "word", "running"))
+    begun, level, whole = (inside[f"sums.{name}"] for name in ("begun", "fifo.level", "whole_d1"))
+    loading, filled = inside["loading"], inside["filled_d1"]
+    issue, ends = inside["issue"], inside["ends"]
     lane = token[0]
-    opened = Mux(dut.mix, token != 0, (beat != 0) | lane)
-    stages = [inside[f"ends_d{k}"] for k in (1, 2, 3)]
-    flight = sum(stages, inside["whole_d1"])
+    # A group of sums has begun and not ended; others are on their way to the queue.
+    opened = running & Mux(dut.mix, token != 0, (word != 0) | lane)
+    stages = [inside[f"sums.ends_d{k}"] for k in (1, 2, 3, 4)]
     # Beats that were asked for, and that have ended.
     total = Mux(dut.mix, dut.head, (dut.tokens + 1) >> 1)
     ended = Signal(4)
@@ -103,14 +105,16 @@ def products(dut: AttendProducts) -> Module:
     m.d.comb += [
         Assume((dut.tokens != 0) & (dut.tokens <= dut.config.context)),
         Assume((dut.head != 0) & (dut.head <= 3)),
-        Assume(~dut.start | ~running),
+        Assume(~dut.start | ~(running | loading | filled)),
         Assume(~dut.pop | dut.valid),
-        Assert(~inside["whole_d1"] | (level != DEPTH)),
+        Assert(~whole | (level != DEPTH)),
         Assert(begun <= DEPTH),
         # What an induction has to know.
-        Assert(begun == level + flight + (running & opened)),
-        Assert(~running | ((token < dut.tokens) & (beat < dut.head))),
-        Assert(~running | (ended == Mux(dut.mix, beat, token >> 1))),
+        Assert(begun == sum(stages, level + whole + opened)),
+        Assert(running + loading + filled <= 1),
+        Assert(~(loading | filled) | (~dut.mix & (token == 0) & (word == 0) & (ended == 0))),
+        Assert(~running | ((token < dut.tokens) & (word < dut.head))),
+        Assert(~running | (ended == Mux(dut.mix, word, token >> 1))),
     ]
     done = past(m, running) & ~running
     m.d.comb += Assert(~done | (ended == total))
@@ -158,7 +162,12 @@ PROOFS = (
         depth=2,
         reach=24,
         mutants=(
-            Mutant("a beat begins without a place", "room.eq(begun != DEPTH)", "room.eq(1)"),
+            Mutant(
+                "a beat begins without a place",
+                "self.room.eq(begun != DEPTH)",
+                "self.room.eq(1)",
+                part=ProductSums,
+            ),
             Mutant(
                 "the last tokens of scores give no beat",
                 "last & (self.mix | last_token | lane.all())",

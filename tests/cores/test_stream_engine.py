@@ -15,14 +15,15 @@ from seedbed.spec import StreamEngineConfig
 from seedbed.spec.engine_records import RECORD
 
 SMALL = {
-    "lanes": 2, "beat_bits": 128, "store": 512, "cache": 256, "records": 64, "block": 4,
-    "context": 16, "columns": 64, "address_bits": 16, "burst": 8, "timeout_cycles": 400,
-    "drain_cycles": 16,
+    "lanes": 2, "products": 2, "beat_bits": 128, "store": 512, "cache": 256, "records": 64,
+    "block": 4, "context": 16, "columns": 64, "address_bits": 16, "burst": 8,
+    "timeout_cycles": 400, "drain_cycles": 16,
 }  # fmt: skip
 CONFIGS = [
     StreamEngineConfig(**SMALL),
     StreamEngineConfig(**{**SMALL, "vectors": 2}),
-    StreamEngineConfig(**{**SMALL, "lanes": 4, "beat_bits": 256, "vectors": 4}),
+    StreamEngineConfig(**{**SMALL, "lanes": 4, "products": 4, "beat_bits": 256, "vectors": 4}),
+    StreamEngineConfig(**{**SMALL, "products": 8, "store": 1024, "cache": 1024, "columns": 70}),
 ]
 
 
@@ -268,6 +269,7 @@ def test_a_damaged_program_is_refused():
     ("params", "error", "sentence"),
     [
         ({"lanes": 16}, ValueError, r"lanes must be a power of two in 2\.\.8, not 16"),
+        ({"products": 4}, ValueError, r"products must be a power of two in 8\.\.64, not 4"),
         ({"vectors": 3}, ValueError, "vectors must be 1, 2 or 4, not 3"),
         ({"beat_bits": 256}, ValueError, r"beat_bits must be a power of two in 512\.\.1024, not"),
         ({"store": 15}, ValueError, r"store must be in 16\.\.16384, not 15"),

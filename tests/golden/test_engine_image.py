@@ -27,7 +27,7 @@ from seedbed.spec.stream_engine import (
     Vector,
 )
 
-CONFIG = StreamEngineConfig(lanes=2, beat_bits=128, context=64)
+CONFIG = StreamEngineConfig(lanes=2, products=2, beat_bits=128, context=64)
 
 
 def compare(config, engine, image, sizes=(9, 1, 4)):
@@ -51,7 +51,9 @@ def compare(config, engine, image, sizes=(9, 1, 4)):
     assert passes.run(np.array([WORDS]), start=True) == ("tokens", [])
 
 
-@pytest.mark.parametrize("config", [CONFIG, StreamEngineConfig(lanes=4, vectors=2)], ids=str)
+@pytest.mark.parametrize(
+    "config", [CONFIG, StreamEngineConfig(lanes=4, products=4, vectors=2)], ids=str
+)
 @pytest.mark.parametrize("kind", PROGRAMS)
 def test_the_passes_of_an_image_are_its_program(kind, config):
     engine = drawn_program(kind, np.random.default_rng(3), size=16)
@@ -153,6 +155,9 @@ WIDE = Vector(length=4, wide=True)
         (Norm(source="a", gains="g", epsilon=1.0, target="b"), {},
          {"g": replace(GAINS, biases=np.full(4, 1 << 23))},
          "operation 1, Norm, must have biases below 8388608"),
+        (Norm(source="a", gains="g", epsilon=1.0, target="b"), {},
+         {"g": replace(GAINS, weights=np.full(4, 1 << 15))},
+         "operation 1, Norm, must have gains below 32768"),
         (Rotate(heads=2, base=10.0, target="a"), {"a": WIDE}, {},
          "operation 1, Rotate, must not have the wide vector a in the core"),
         (Rotate(heads=3, base=10.0, target="a"), {"a": Vector(length=18)}, {"t": identity(9, 18)},
@@ -170,7 +175,7 @@ WIDE = Vector(length=4, wide=True)
     ],
 )  # fmt: skip
 def test_what_the_core_does_not_run_is_refused(operation, vectors, parameters, problem):
-    config = StreamEngineConfig(lanes=4, beat_bits=256, columns=64)
+    config = StreamEngineConfig(lanes=4, products=4, beat_bits=256, columns=64)
     found = {"a": Vector(length=4), "b": Vector(length=4), **vectors}
     operations = [Embed(table="t", target="a"), operation]
     if isinstance(operation, Pool) and operation.target == "a":
@@ -197,7 +202,7 @@ def test_what_the_core_does_not_run_is_refused(operation, vectors, parameters, p
 def test_what_does_not_fit_the_core_is_refused(config, block, context, problem):
     engine = drawn_program("decoder", np.random.default_rng(3), size=8)
     config = StreamEngineConfig(
-        **{"lanes": 2, "beat_bits": 128, "block": 4, "context": 16, **config}
+        **{"lanes": 2, "products": 2, "beat_bits": 128, "block": 4, "context": 16, **config}
     )
     with pytest.raises(ValueError, match=problem):
         engine_image(config, engine.program, engine.parameters, block=block, context=context)
