@@ -13,7 +13,7 @@ from seedbed.golden.engine_image import engine_image
 from seedbed.golden.stream_engine import StreamEngine
 from seedbed.hw.stream.stream_layouts import TOKEN_BITS, job_layout, status_layout
 from seedbed.sim.job import Act
-from seedbed.sim.jobs.stream_engine_job import MESSAGES, command, ended
+from seedbed.sim.jobs.stream_job import command, ended, messages
 from seedbed.sim.payloads import pack
 from seedbed.spec import SdramConfig, StreamEngineConfig
 
@@ -101,7 +101,7 @@ class Sentences:
         acts = [
             Act(
                 name="load", inputs=command(config, "load"), outputs=ended("load"),
-                messages=MESSAGES,
+                messages=messages("load"),
             )
         ]  # fmt: skip
         for k, (tokens, vector) in enumerate(zip(self.blocks, vectors, strict=True)):
@@ -111,7 +111,7 @@ class Sentences:
                     inputs=command(config, "run", start=1)
                     | {"i_tokens": tokens.astype("<u4").reshape(-1, 1)},
                     outputs=ended("run") | {"o": self._elements(vector)},
-                    messages=MESSAGES,
+                    messages=messages("run"),
                 )
             )
         packets = [each for act in acts for each in act_packets(act, found, INPUTS)]

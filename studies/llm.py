@@ -19,7 +19,7 @@ from seedbed.flow.importer.transformers import Decoder
 from seedbed.flow.jobs.program_rtl import emitted_program, show_blocks
 from seedbed.flow.run.options import show_table
 from seedbed.golden.stream_engine import FloatEngine, StreamEngine
-from seedbed.sim.jobs.stream_engine_job import RtlProgram
+from seedbed.sim.jobs.stream_job import RtlProgram
 
 __all__ = ["PROMPTS", "divergence", "generated", "random_model", "run_llm"]
 

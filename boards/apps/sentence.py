@@ -39,11 +39,12 @@ _COMMON = {
 #: Configurations: for a quick simulation, and one with room for MiniLM and 16 tokens.
 VARIANTS = {
     "nano": StreamEngineConfig(
-        **_COMMON, store=2048, cache=2048, records=256, block=16, context=32, columns=256
+        **_COMMON, products=4, store=2048, cache=2048, records=256, block=16, context=32,
+        columns=256,
     ),
     "minilm": StreamEngineConfig(
-        **_COMMON, vectors=4, store=13824, cache=36864, records=1024, block=16, context=16,
-        columns=1536,
+        **_COMMON, products=8, vectors=4, store=13824, cache=36864, records=1024, block=16,
+        context=16, columns=1536,
     ),
 }  # fmt: skip
 #: The configuration of each board.

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import gcd
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,17 @@ from seedbed.flow.run.progress import status
 from seedbed.golden.engine_image import engine_image
 from seedbed.golden.stream_engine import StreamEngine
 from seedbed.sim.job import Memory
-from seedbed.sim.jobs.stream_engine_job import RtlProgram
-from seedbed.sim.verilog.cosim import Bench, Cosim
-from seedbed.spec.stream_engine import Attend, Matrix
+from seedbed.sim.jobs.stream_job import RtlProgram, bench
+from seedbed.sim.verilog.cosim import Cosim
+from seedbed.spec.stream_engine import Attend, Matrix, Program, StreamEngineConfig
 
 __all__ = ["emitted_program", "show_blocks"]
 
 CORE = "stream_engine"
 #: A port of 64 bytes, and the most that the store, the cache and the list of records may have.
 LARGE = {"store": 1 << 14, "cache": 1 << 16, "records": 4096}
+#: Products of attention in a cycle, at most.
+MOST = 64
 #: Cycles from a burst's command to its first beat.
 LATENCY = (20, 60)
 
@@ -46,8 +49,8 @@ def emitted_program(
     causal = all(op.causal for op in program.operations if isinstance(op, Attend))
     while True:
         params: dict[str, Any] = {
-            **LARGE, "vectors": vectors, "block": block, "context": context,
-            "columns": max(columns),
+            **LARGE, "products": _products(program), "vectors": vectors, "block": block,
+            "context": context, "columns": max(columns),
         }  # fmt: skip
         config = core.configure(params)
         try:
@@ -59,11 +62,23 @@ def emitted_program(
         block = block // 2
     with status(console, f"emitting {CORE}"):
         path = verilog.write(core, params, build / "emitted" / CORE, kept=build / "cache")
-    bench = Bench(core.signature(config), page=config.burst)
+    of = bench(core.name, config)
     with status(console, f"building the simulation of {CORE}"):
-        executable = bench.executable(path, core.name, build=build / "cosim")
-    with Cosim(executable, bench) as cosim:
-        yield RtlProgram(cosim, config, engine, image, Memory(latency=LATENCY), block)
+        executable = of.executable(path, core.name, build=build / "cosim")
+    with Cosim(executable, of) as cosim:
+        memory = Memory(latency=LATENCY)
+        yield RtlProgram(cosim, config, engine, image, memory=memory, block=block)
+
+
+def _products(program: Program) -> int:
+    """Return the most products of attention in a cycle with which the program's heads go."""
+    heads = [
+        program.vectors[op.query].length // op.heads
+        for op in program.operations
+        if isinstance(op, Attend)
+    ]
+    both = gcd(*heads, MOST)
+    return max(both, StreamEngineConfig.lanes)
 
 
 def show_blocks(core: RtlProgram, console: Console) -> None:
@@ -74,3 +89,9 @@ def show_blocks(core: RtlProgram, console: Console) -> None:
     ]
     header = ["tokens", "cycles", "beats of memory", "cycles a beat"]
     show_table(console, header, rows, title="in the emitted Verilog, bit for bit")
+    last = core.blocks[-1]
+    rows = [
+        [kind, f"{cycles:,}", f"{100 * cycles / last.cycles:.1f} %"]
+        for kind, cycles in sorted(last.kinds.items(), key=lambda item: -item[1])
+    ]
+    show_table(console, ["operation", "cycles", "share"], rows, title="of the last block")

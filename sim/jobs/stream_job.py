@@ -1,12 +1,11 @@
 # amaranth: UnusedElaboratable=no
-"""Programs of the streamed engine on the emitted Verilog, checked against the model."""
+"""Programs in the emitted streamed engine, whose results are compared with the model's."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
+from amaranth.lib import data
 
 from seedbed.golden.engine_image import EngineImage
 from seedbed.golden.stream_engine import StreamEngine
@@ -17,37 +16,37 @@ from seedbed.hw.stream.stream_layouts import (
     status_layout,
     token_layout,
 )
-from seedbed.sim.cases.stream_engine import job, status, token_payloads
 from seedbed.sim.job import Act, Difference, Memory, check
-from seedbed.sim.payloads import pack, words
+from seedbed.sim.payloads import pack
 from seedbed.sim.verilog.cosim import Bench, Cosim, Probes
-from seedbed.spec import STREAM_ENGINE_STATUS, StreamEngineConfig
+from seedbed.spec import STREAM_ENGINE_KINDS, STREAM_ENGINE_STATUS, StreamEngineConfig
 
-__all__ = ["Block", "executable", "run"]
-
-#: Cycles between acts.
-SETTLE = 16
+__all__ = ["Block", "RtlProgram", "bench", "command", "ended", "messages", "token_payloads"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """What a block of tokens took.
+    """What a block of tokens took in the core.
 
     Parameters
     ----------
-    cycles, beats
-        Cycles, and beats of memory.
+    tokens, cycles, beats
+        Tokens, cycles, and beats that were read from the memory.
     kinds
         Cycles by kind of operation.
     """
 
+    tokens: int
     cycles: int
     beats: int
     kinds: dict[str, int]
 
 
-def _bench(top: str, config: StreamEngineConfig) -> Bench:
-    """Return the testbench of a core, which counts the cycles of each record."""
+def bench(top: str, config: StreamEngineConfig) -> Bench:
+    """Return the testbench of a core, which counts the cycles of each record.
+
+    The modules of its Verilog begin with ``top``.
+    """
     walker = f"top.rootp->{top}_packed__DOT__core__DOT__walker__DOT__"
     probes = Probes(
         signals=[(f"{walker}fsm_state != 0", f"{walker}index")],
@@ -57,94 +56,110 @@ def _bench(top: str, config: StreamEngineConfig) -> Bench:
     return Bench(Core(config).signature, probes=probes, page=config.burst)
 
 
-def executable(verilog: Path, top: str, config: StreamEngineConfig, *, build: Path) -> Path:
-    """Build the core in ``verilog``; see :func:`seedbed.sim.verilog.cpp_bench.executable`."""
-    return _bench(top, config).executable(verilog, top, build=build)
-
-
-def _vectors(config: StreamEngineConfig, vectors: np.ndarray) -> np.ndarray:
-    """Return the beats of results as words."""
-    lanes = config.lanes
-    beats = -(-vectors.shape[1] // lanes)
-    values = np.zeros((len(vectors), beats * lanes), np.int64)
-    values[:, : vectors.shape[1]] = vectors
-    count = len(vectors) * beats
-    return pack(
-        result_layout(config),
-        count,
-        values=values.reshape(count, lanes),
-        last=np.arange(count) % beats == beats - 1,
-    )
-
-
-def _act(
-    config: StreamEngineConfig, kind: str, tokens: np.ndarray, wanted: np.ndarray, start: bool
-) -> Act:
-    inputs = {"i": words([job(config, kind, start=start)], job_layout(config))}
-    outputs = {"o_status": words([status(kind)], status_layout())}
-    if len(tokens):
-        inputs["i_tokens"] = words(token_payloads(tokens.tolist()), token_layout())
-        outputs["o"] = _vectors(config, wanted)
-    return Act(
-        name=kind,
-        inputs=inputs,
-        outputs=outputs,
-        messages={"o": _unequal, "o_status": partial(_failed, kind)},
-    )
-
-
-def _unequal(at: Difference) -> str:
-    came, wanted = (of("values")[at.at].tolist() for of in (at.found, at.wanted))
-    return f"beat {at.at} of the result is {came}, and in the model {wanted}"
-
-
-def _failed(kind: str, at: Difference) -> str:
-    ((name,), _) = at.fields("status")
-    return f"the command to {kind} ended with the status {STREAM_ENGINE_STATUS[name]}"
-
-
-def run(
-    built: Path,
-    top: str,
-    config: StreamEngineConfig,
-    image: EngineImage,
-    engine: StreamEngine,
-    blocks: Sequence[np.ndarray],
-    *,
-    memory: Memory | None = None,
-    seed: int = 0,
-    pauses: int = 0,
-) -> list[Block]:
-    """Load a program, and run blocks of tokens one after another; return what each took.
+class RtlProgram:
+    """A program in the emitted core, used as its model is.
 
     Parameters
     ----------
-    built, top
-        What :func:`executable` built, and the core's name in it.
-    config, image, engine
-        The core, the memory image of a program, and the program's model.
-    blocks
-        Tokens.
-    memory, seed, pauses
-        See :class:`~seedbed.sim.verilog.cosim.Cosim`.
+    cosim
+        The core's process, with :func:`bench`.
+    config
+        That of the core.
+    engine
+        The model, which computes the same.
+    image
+        The memory image of its program.
+    memory
+        How the core's memory behaves.
+    block
+        More tokens than these are several blocks, one after another.
 
-    Raises :class:`~seedbed.sim.harness.Mismatch` for a result that is not that of the model.
+    Raises :class:`~seedbed.sim.harness.Mismatch` for a status or a result that differs.
     """
-    size = config.beat_bits // 8
-    raw = b"".join(beat.to_bytes(size, "little") for beat in image.beats)
-    found = []
-    engine.start()
-    none = np.zeros(0, np.int64)
-    with Cosim(built, _bench(top, config), seed=seed, pauses=pauses) as core:
-        core.fill(memory or Memory(), len(image.beats), np.frombuffer(raw, "<u4"))
-        load = _act(config, "load", none, none, False)
-        check([load], {load.name: core.run(load, settle=SETTLE)})
-        for k, tokens in enumerate(blocks):
-            act = _act(config, "run", tokens, engine.run(tokens), not k)
-            result = core.run(act, settle=SETTLE)
-            check([act], {act.name: result})
-            kinds = dict.fromkeys(image.names, 0)
-            for name, count in zip(image.names, result.counts[0].tolist(), strict=False):
-                kinds[name] += count
-            found.append(Block(cycles=result.cycles, beats=result.beats, kinds=kinds))
-    return found
+
+    def __init__(
+        self, cosim: Cosim, config: StreamEngineConfig, engine: StreamEngine, image: EngineImage,
+        *, memory: Memory, block: int,
+    ):  # fmt: skip
+        self.cosim, self.config, self.engine, self.block = cosim, config, engine, block
+        #: What each block of tokens took.
+        self.blocks: list[Block] = []
+        self._names = image.names
+        size = config.beat_bits // 8
+        raw = b"".join(beat.to_bytes(size, "little") for beat in image.beats)
+        cosim.fill(memory, len(image.beats), np.frombuffer(raw, "<u4"))
+        self._act("load", command(config, "load"), {})
+        self.start()
+
+    def start(self) -> None:
+        """Forget the tokens so far."""
+        self._starts = True
+        self.engine.start()
+
+    def run(self, tokens: np.ndarray) -> np.ndarray:
+        """Return the result for tokens, which is that of the model."""
+        parts = range(0, len(tokens), self.block)
+        return np.concatenate([self._run(tokens[k : k + self.block]) for k in parts])
+
+    def _run(self, tokens: np.ndarray) -> np.ndarray:
+        vectors = self.engine.run(tokens)
+        inputs = command(self.config, "run", start=int(self._starts))
+        inputs["i_tokens"] = token_payloads(tokens)
+        self._starts = False
+        result = self._act("run", inputs, {"o": self._beats(vectors)})
+        kinds = dict.fromkeys(self._names, 0)
+        for name, count in zip(self._names, result.counts[0].tolist(), strict=False):
+            kinds[name] += count
+        self.blocks.append(
+            Block(tokens=len(tokens), cycles=result.cycles, beats=result.beats, kinds=kinds)
+        )
+        return vectors
+
+    def _act(self, kind, inputs, outputs):
+        act = Act(name=kind, inputs=inputs, outputs=outputs | ended(kind), messages=messages(kind))
+        # Some cycles between acts, for what would come too late.
+        result = self.cosim.run(act, settle=16)
+        check([act], {kind: result})
+        return result
+
+    def _beats(self, vectors: np.ndarray) -> np.ndarray:
+        """Return the beats of vectors (count, elements)."""
+        lanes = self.config.lanes
+        padded = np.pad(vectors, ((0, 0), (0, -vectors.shape[1] % lanes)))
+        beats, size = padded.reshape(-1, lanes), padded.shape[1] // lanes
+        last = np.arange(len(beats)) % size == size - 1
+        return pack(result_layout(self.config), len(beats), values=beats, last=last)
+
+
+def command(config: StreamEngineConfig, kind: str, **fields: int) -> dict[str, np.ndarray]:
+    """Return the inputs of a command."""
+    return {"i": _one(job_layout(config), kind=STREAM_ENGINE_KINDS.index(kind), **fields)}
+
+
+def ended(kind: str) -> dict[str, np.ndarray]:
+    """Return the outputs of a command that ends without an error, besides its result."""
+    return {"o_status": _one(status_layout(), kind=STREAM_ENGINE_KINDS.index(kind), status=0)}
+
+
+def messages(kind: str) -> dict:
+    """Return the sentences for differences of a command's outputs."""
+    return {"o": _unequal, "o_status": partial(_failed, kind)}
+
+
+def _unequal(of: Difference) -> str:
+    return f"beat {of.at} of the result is not the model's"
+
+
+def _failed(kind: str, of: Difference) -> str:
+    ((name,), _) = of.fields("status")
+    return f"the command to {kind} ended with the status {STREAM_ENGINE_STATUS[name]}"
+
+
+def token_payloads(tokens: np.ndarray) -> np.ndarray:
+    """Return the payloads of a block of tokens."""
+    last = np.arange(len(tokens)) == len(tokens) - 1
+    return pack(token_layout(), len(tokens), token=np.asarray(tokens), last=last)
+
+
+def _one(layout: data.StructLayout, **fields: int) -> np.ndarray:
+    return pack(layout, 1, **fields)

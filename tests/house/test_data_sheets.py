@@ -542,7 +542,10 @@ def test_vector_unit():
 @pytest.mark.parametrize("beat_bits", [128, 512])
 def test_programs_of_stream_engine(beat_bits):
     """Header, records and a matrix of the page are those of a memory image."""
-    names, config = listing("stream_engine"), StreamEngineConfig(lanes=2, products=2, beat_bits=beat_bits)
+    names, config = (
+        listing("stream_engine"),
+        StreamEngineConfig(lanes=2, products=2, beat_bits=beat_bits),
+    )
     engine = drawn_program("decoder", np.random.default_rng(1), size=8, layers=1)
     image = engine_image(config, engine.program, engine.parameters, block=4, context=9)
     size = RECORD_BITS // 8
