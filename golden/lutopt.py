@@ -13,8 +13,6 @@ __all__ = ["Lutopt", "load_beats", "matrix", "power"]
 
 #: Beats whose bits are kept at a time: bounds the memory.
 CHUNK = 4096
-#: Sequences that are computed at once, the bits of an integer, and the beats of each.
-COPIES, SPAN = 64, 256
 
 
 def matrix(rows: Rows) -> np.ndarray:
@@ -83,7 +81,6 @@ class Lutopt:
         self._weights = (1 << np.arange(config.width)).astype(np.uint32)
         self._state = np.zeros(config.bits + 1, np.uint8)
         self._seeding = seeding(config)
-        self._jump: np.ndarray | None = None
         self.seed(0, checked=False)
 
     def load(self, words: Sequence[int] | np.ndarray) -> None:
@@ -126,41 +123,12 @@ class Lutopt:
 
     def beats(self, count: int) -> np.ndarray:
         """Return the next ``count`` beats, uint32 of shape (count, n)."""
-        block = COPIES * SPAN
-        parts = [self._block() for _ in range(count // block)]
-        rest = count % block
-        parts += [self._beats(min(CHUNK, rest - done)) for done in range(0, rest, CHUNK)]
-        return np.concatenate([np.empty((0, self.config.lanes), np.uint32), *parts])
-
-    def _block(self) -> np.ndarray:
-        """Return the next ``COPIES * SPAN`` beats: a bit of each integer is another sequence.
-
-        Each starts ``SPAN`` beats after the one before.
-        """
-        if self._jump is None:
-            self._jump = power(matrix(self.config.rows), SPAN).astype(np.float32)
-        starts = np.empty((COPIES, self.config.bits), np.uint8)
-        start = self._state[:-1]
-        for row in starts:
-            row[:] = start
-            start = whole_product(self._jump, start.astype(np.float32)) % 2
-        packed = np.zeros((len(self._state), COPIES // 8), np.uint8)
-        packed[:-1] = np.packbits(starts, axis=0, bitorder="little").T
-        self._state[:-1] = start
-        octets = self._walk(packed.view("<u8")[:, 0], SPAN).view(np.uint8)
-        bits = np.unpackbits(octets.reshape(-1, COPIES // 8), axis=1, bitorder="little")
-        bits = bits.reshape(SPAN, self.config.lanes, self.config.width, COPIES)
-        words = np.zeros((SPAN, self.config.lanes, COPIES), np.uint32)
-        for k in range(self.config.width):
-            words |= bits[:, :, k].astype(np.uint32) << np.uint32(k)
-        return words.transpose(2, 0, 1).reshape(COPIES * SPAN, -1)
+        chunks = [self._beats(min(CHUNK, count - done)) for done in range(0, count, CHUNK)]
+        return np.concatenate([np.empty((0, self.config.lanes), np.uint32), *chunks])
 
     def _beats(self, count: int) -> np.ndarray:
-        return self._words(self._walk(self._state, count))
-
-    def _walk(self, state: np.ndarray, count: int) -> np.ndarray:
-        """Return ``count`` states from ``state`` on, and advance it."""
-        states = np.empty((count, self.config.bits), state.dtype)
+        states = np.empty((count, self.config.bits), np.uint8)
+        state = self._state
         first, *rest = self._taps
         for row in states:
             row[:] = state[:-1]
@@ -168,4 +136,4 @@ class Lutopt:
             for taps in rest:
                 new ^= state.take(taps)
             state[:-1] = new
-        return states
+        return self._words(states)

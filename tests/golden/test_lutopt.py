@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seedbed.golden.lutopt import COPIES, SPAN, Lutopt, load_beats, matrix, power
+from seedbed.golden.lutopt import Lutopt, load_beats, matrix, power
 from seedbed.spec import LutoptConfig
 from seedbed.spec.lutopt import DRAWS, SEED_BITS, SEED_LEAST, WARM_UP, expansion
 
@@ -41,17 +41,6 @@ def test_beats_are_the_definition(words, beats):
     model.load(words)
     assert model.words.tolist() == words
     assert model.beats(beats).tolist() == reference(SMALL, words, beats)
-
-
-@pytest.mark.parametrize("config", [SMALL, LutoptConfig()], ids=str)
-def test_many_beats_are_those_of_few_at_a_time(config):
-    """Blocks are computed in 64 sequences at once."""
-    model, other = Lutopt(config), Lutopt(config)
-    block = COPIES * SPAN
-    parts = [other.beats(block // 3 + 1) for _ in range(7)]
-    found = model.beats(2 * block + 5)
-    assert np.array_equal(found, np.concatenate(parts)[: 2 * block + 5])
-    assert model.beats(9).tolist() == np.concatenate(parts)[2 * block + 5 :][:9].tolist()
 
 
 @pytest.mark.parametrize("config", SIZES, ids=lambda c: f"{c.lanes}x{c.width}")
