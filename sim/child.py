@@ -107,6 +107,7 @@ def in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
         except BaseException:
             # The executor waits for its threads, and a thread may be about to start a command.
             pool.shutdown(wait=False, cancel_futures=True)
-            while wait(begun, 0.1).not_done:
+            # 'wait' counts those that were cancelled as not done.
+            while wait([each for each in begun if not each.cancelled()], 0.1).not_done:
                 kill_all()
             raise

@@ -1,7 +1,7 @@
 """Configuration and default contents of the pool of pre-generated numbers."""
 
 from dataclasses import dataclass, field
-from math import sqrt
+from math import gcd, sqrt
 from random import Random
 
 from seedbed.spec.checks import require_bool, require_int, require_ints
@@ -103,6 +103,11 @@ class PoolConfig:
         """The initial numbers of the pool: ``contents``, by default or as given."""
         assert self.contents is not None
         return self.contents
+
+    @property
+    def period(self) -> int:
+        """Beats of ``lanes`` numbers after which the numbers repeat."""
+        return self.size // gcd(self.size, self.lanes)
 
     @property
     def fraction_bits(self) -> int:

@@ -28,7 +28,7 @@ def run_battery(
     ] = "beat",
     bytes_: Annotated[
         int, typer.Option("--bytes", min=1000, max=1 << 32, help="The number of bytes to test.")
-    ] = 1 << 26,
+    ] = 1 << 28,
     build: Build = BUILD,
 ) -> None:
     """Test a core's words with a battery of TestU01, if it is installed.
@@ -42,18 +42,18 @@ def run_battery(
     dieharder.require_words(core)
     config = found.configure(settings.read(found, set_, config_))
     tests.require(battery, stream)
-    lanes = tests.STREAMS[stream] or getattr(config, "lanes", 1)
+    lanes = tests.lanes_of(config, stream)
     with status(err, f"{battery} of {core}") as update, os_error_path(build):
         tests.runner(build)
         path = dieharder.write_words(core, config, bytes_, build / "statistics", lanes=lanes)
         lines = tests.lines(path, battery, build, update)
-        other = dieharder.reference(bytes_, build / "statistics")
+        other = tests.compared(config, stream, bytes_, build)
         reference = tests.lines(other, battery, build, update)
     show_table(
         out, ["test", "p-value", "verdict"], [[x.name, f"{x.p:.3g}", x.verdict] for x in lines]
     )
     failed = sum(line.verdict == "failed" for line in lines)
-    causes = tests.failures(lines, reference, config, lanes, bytes_)
+    causes = tests.failures(lines, reference, config)
     out.print(
         f"{failed} of {len(lines)} statistics failed: {causes}", soft_wrap=True, highlight=False
     )

@@ -86,6 +86,14 @@ def _tests(rows: list[dict[str, Any]], stem: str) -> str:
     return _tables(own, {"Statistical tests", "SmallCrush"})
 
 
+def _crush(rows: list[dict[str, Any]], stem: str) -> str:
+    return _tables(rows, {"SmallCrush"})
+
+
+def _correlations(rows: list[dict[str, Any]], stem: str) -> str:
+    return _tables(rows, {"Correlation"})
+
+
 def _compression(rows: list[dict[str, Any]], stem: str) -> str:
     return _tables(rows, {"Compression", "Speed of the compressor"})
 
@@ -167,6 +175,8 @@ BLOCKS: dict[str, Callable[[list[dict[str, Any]], str], str]] = {
     "status": _status,
     "resources": _resources,
     "tests": _tests,
+    "crush": _crush,
+    "correlations": _correlations,
     "energy": _energy,
     "memories": _memories,
     "compression": _compression,

@@ -2,7 +2,8 @@
 
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from time import perf_counter, process_time
 from typing import Any
 
@@ -19,21 +20,42 @@ __all__ = ["correlation", "gaussian", "linear_correlation", "linear_speed", "sca
 CHUNK = 1 << 15
 
 
-def _correlations(words: np.ndarray, beats: int, lags: int) -> np.ndarray:
+def _correlations(chunks: Iterable[np.ndarray], beats: int, lags: int) -> np.ndarray:
     """Return r of column a at beat t with column b at beat t + k, as an array over (k, a, b).
 
-    ``words`` has ``beats + lags`` rows; mean and variance are those of the first ``beats``.
+    ``chunks`` are consecutive rows, ``beats + lags`` of them or more; mean and variance are those
+    of the first ``beats``.
     """
-    columns = words.shape[1]
-    mean = words[:beats].mean(axis=0, dtype=np.float64)
-    total = np.zeros((lags + 1, columns, columns))
-    for start in range(0, beats, CHUNK):
-        size = min(CHUNK, beats - start)
-        block = words[start : start + size + lags] - mean
+    parts = iter(chunks)
+    first = next(parts)
+    # Near the mean, so that products are small.
+    centre = first.mean(axis=0, dtype=np.float64)
+    total = np.zeros((lags + 1, first.shape[1], first.shape[1]))
+    sums = np.zeros((lags + 1, first.shape[1]))
+    rows = np.empty((0, first.shape[1]))
+    done = 0
+    for chunk in chain([first], parts):
+        rows = np.concatenate([rows, chunk - centre])
+        size = max(min(len(rows) - lags, beats - done), 0)
         for k in range(lags + 1):
-            total[k] += block[:size].T @ block[k : k + size]
+            later = rows[k : k + size]
+            total[k] += rows[:size].T @ later
+            sums[k] += later.sum(axis=0)
+        rows = rows[size:]
+        done += size
+        if done == beats:
+            break
+    mean = sums[0] / beats
+    for k in range(lags + 1):
+        total[k] -= np.outer(mean, sums[k])
     deviation = np.sqrt(np.diagonal(total[0]))
     return np.abs(total / np.outer(deviation, deviation))
+
+
+def _parts(words: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the rows of an array in chunks."""
+    for start in range(0, len(words), CHUNK):
+        yield words[start : start + CHUNK]
 
 
 def correlation(config: UrngConfig, *, lags: int = 8, limit: int = 1 << 25) -> dict[str, Any]:
@@ -62,15 +84,15 @@ def correlation(config: UrngConfig, *, lags: int = 8, limit: int = 1 << 25) -> d
         times = np.arange(start, min(start + CHUNK, len(words)))[:, None]
         at = (np.arange(lanes) - times) % lanes
         generators[times[:, 0]] = np.take_along_axis(words[times[:, 0]], at, axis=1)
-    own = _correlations(generators, beats, lags).diagonal(axis1=1, axis2=2).max(axis=1)
+    own = _correlations(_parts(generators), beats, lags).diagonal(axis1=1, axis2=2).max(axis=1)
     return {
-        **_by_lane(words, beats, lags),
+        **_by_lane(_parts(words), beats, lags),
         "generator_autocorrelation": float(own[1:].max()),
         "generator_by_lag": own[1:].tolist(),
     }
 
 
-def _by_lane(words: np.ndarray, beats: int, lags: int) -> dict[str, Any]:
+def _by_lane(words: Iterable[np.ndarray], beats: int, lags: int) -> dict[str, Any]:
     """Return the figures of :func:`correlation` that depend on lanes only."""
     by_lane = _correlations(words, beats, lags)
     lists = {
@@ -80,18 +102,20 @@ def _by_lane(words: np.ndarray, beats: int, lags: int) -> dict[str, Any]:
     return {
         "beats": beats,
         "lane_autocorrelation": max(lists["lane_by_lag"]),
-        "lane_to_lane": float((by_lane[0] - np.eye(words.shape[1])).max()),
+        "lane_to_lane": float((by_lane[0] - np.eye(by_lane.shape[1])).max()),
         "any_pair": max(lists["any_pair_by_lag"]),
         **lists,
     }
 
 
 def linear_correlation(
-    config: LutoptConfig, *, lags: int = 8, limit: int = 1 << 25
+    config: LutoptConfig, *, lags: int = 8, limit: int = 1 << 30
 ) -> dict[str, Any]:
     """Return the figures of :func:`correlation` for the first ``limit`` words of ``lutopt``."""
     beats = max(limit // config.lanes, 1)
-    return _by_lane(Lutopt(config).beats(beats + lags), beats, lags)
+    model = Lutopt(config)
+    chunks = (model.beats(CHUNK) for _ in range(-(-(beats + lags) // CHUNK)))
+    return _by_lane(chunks, beats, lags)
 
 
 def scales(config: ScaleConfig) -> dict[str, Any]:

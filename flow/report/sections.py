@@ -7,6 +7,7 @@ from types import MappingProxyType
 from seedbed.flow.report import aims, tables
 from seedbed.flow.report.energy_table import energy_table
 from seedbed.flow.report.table import JsonRow, Table, from_rows
+from seedbed.flow.report.testu01_table import testu01_table
 
 __all__ = ["SECTIONS", "sections"]
 
@@ -112,9 +113,9 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
     ),
     (
         "Correlation",
-        "Largest |r| over the whole period of the array. A lane is a position in the beat. A "
-        "generator is one LFSR, tracked through the rotation. 'Any pair' covers all pairs of "
-        "lanes, 1 to 8 beats apart.",
+        "Largest |r| over the beats: the whole period of an array, and the first beats of "
+        "lutopt. A lane is a position in the beat. A generator is one LFSR, tracked through the "
+        "rotation. 'Any pair' covers all pairs of lanes, 1 to 8 beats apart.",
         of_kind("statistics", figure="lane_to_lane"),
     ),
     (
@@ -127,11 +128,12 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
     (
         "SmallCrush",
         "TestU01's SmallCrush on the core's words, packed without gaps: of all lanes, of one lane, "
-        "and of two that alternate. At the end of the file, it starts again. Failed: a p-value "
-        "nearer to 0 or 1 than 1e-10. Causes: 'repeats', where as many words of numpy's PCG64 "
-        "fail, too, or the generator's period is shorter than the file; 'linear', a test of linear "
-        "dependence over GF(2); 'overlap', words of which each has bits of the word before it.",
-        of_kind("testu01"),
+        "and of two that alternate. 'Failed' is a p-value nearer to 0 or 1 than 1e-10. PCG64 has "
+        "words that repeat with the period of the core's. Causes: 'repeats', where PCG64 fails, "
+        "too; 'linear', a test of linear dependence over GF(2); 'states', the lanes of an array "
+        "have the same 2^b - 1 words, rotated; 'overlap', words of which each has bits of the word "
+        "before it; 'levels', a bit of tree_grng repeats with the register of its level.",
+        testu01_table,
     ),
     (
         "Scaling exponents",

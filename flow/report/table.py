@@ -74,12 +74,6 @@ HEADINGS = {
     "weak": "weak",
     "reference_failed": "PCG64, failed",
     "failing": "failed tests",
-    "beat_failed": "all lanes, failed",
-    "beat_failing": "failed tests by cause, all lanes",
-    "lane_failed": "a lane, failed",
-    "lane_failing": "failed tests by cause, a lane",
-    "pair_failed": "two lanes, failed",
-    "pair_failing": "failed tests by cause, two lanes",
     **{
         f"{pattern}_{way}": f"{pattern}, {way}"
         for pattern in ("stream", "bursts", "beats")

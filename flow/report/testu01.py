@@ -15,6 +15,7 @@ from typing import Any
 from seedbed.flow.report import dieharder
 from seedbed.flow.run.cache import memo
 from seedbed.sim import child, tools
+from seedbed.spec import TreeGrngConfig, UrngConfig
 from seedbed.spec.checks import require_choice
 
 __all__ = [
@@ -22,15 +23,17 @@ __all__ = [
     "LENGTH",
     "STREAMS",
     "Line",
+    "compared",
     "failures",
     "figures",
+    "lanes_of",
     "lines",
     "require",
     "runner",
 ]
 
-#: Bytes of a file.
-LENGTH = 1 << 26
+#: Bytes of a file: no test of SmallCrush takes more.
+LENGTH = 1 << 28
 #: Tests of each battery.
 BATTERIES = {"smallcrush": 10, "crush": 96, "bigcrush": 106}
 #: Lanes of each stream: all of a beat, one, and two that alternate.
@@ -152,42 +155,61 @@ def lines(
     return [line for found in results for line in found]
 
 
+def lanes_of(config: Any, stream: str) -> int:
+    """Return the lanes of a stream."""
+    return STREAMS[stream] or dieharder.lanes_of(config)
+
+
+def compared(config: Any, stream: str, count: int, build: Path) -> Path:
+    """Write the reference of a stream: PCG64 with the stream's length and period."""
+    period = dieharder.period_bits(config, lanes_of(config, stream))
+    return dieharder.reference(count, build / "statistics", period=period)
+
+
 def _cause(name: str, config: Any, *, repeats: bool) -> str:
-    """Return why a test fails; ``repeats`` says whether the words repeat within it."""
+    """Return why a test fails; ``repeats`` says whether the reference fails it, too."""
     if repeats:
         return "repeats"
     if name.startswith(("MatrixRank", "LinearComp")):
         return "linear"
-    return "overlap" if getattr(config, "leap", config.width) < config.width else "other"
+    if isinstance(config, TreeGrngConfig):
+        return "levels"
+    overlap = "overlap" if getattr(config, "leap", config.period) < config.width else ""
+    if isinstance(config, UrngConfig):
+        return " and ".join(filter(None, ("states", overlap)))
+    return overlap or "other"
 
 
-def failures(found: list[Line], reference: list[Line], config: Any, lanes: int, count: int) -> str:
+def failures(found: list[Line], reference: list[Line], config: Any) -> str:
     """Return the names of the failed tests by cause, "none" where all passed.
 
-    ``reference`` is what another generator has for as many words, ``count`` bytes of ``lanes``.
+    ``reference`` is what another generator has, with as many words that repeat as often.
     """
     also = {line.name for line in reference if line.verdict == "failed"}
-    short = 8 * count > config.period * lanes * config.width
     names: dict[str, list[str]] = {}
     for line in found:
         if line.verdict == "failed":
-            why = _cause(line.name, config, repeats=short or line.name in also)
+            why = _cause(line.name, config, repeats=line.name in also)
             names.setdefault(why, []).append(line.name)
     return "; ".join(f"{why}: {', '.join(each)}" for why, each in names.items()) or "none"
 
 
 def figures(core: str, config: Any, build: Path, count: int = LENGTH) -> dict[str, Any]:
     """Return failed tests of SmallCrush, for each stream of a core. Raises as :func:`lines`."""
-    folder = build / "statistics"
     runner(build)
-    reference = lines(dieharder.reference(count, folder), "smallcrush", build)
-    found: dict[str, Any] = {"bytes": count, "tests": len(reference)}
-    found["reference_failed"] = sum(line.verdict == "failed" for line in reference)
-    for stream, some in STREAMS.items():
-        lanes = some or getattr(config, "lanes", 1)
-        path = dieharder.write_words(core, config, count, folder, lanes=lanes)
+    own = dieharder.lanes_of(config)
+    # A core with one lane has one stream.
+    found: dict[str, Any] = {"bytes": count}
+    for stream in STREAMS if own > 1 else ["lane"]:
+        path = compared(config, stream, count, build)
+        reference = lines(path, "smallcrush", build)
+        path.unlink()
+        lanes = lanes_of(config, stream)
+        path = dieharder.write_words(core, config, count, build / "statistics", lanes=lanes)
         results = lines(path, "smallcrush", build)
         path.unlink()
+        found["tests"] = len(results)
         found[f"{stream}_failed"] = sum(line.verdict == "failed" for line in results)
-        found[f"{stream}_failing"] = failures(results, reference, config, lanes, count)
+        found[f"{stream}_reference"] = sum(line.verdict == "failed" for line in reference)
+        found[f"{stream}_failing"] = failures(results, reference, config)
     return found

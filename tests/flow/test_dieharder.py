@@ -9,9 +9,11 @@ import pytest
 from seedbed.flow.cores import registry
 from seedbed.flow.report import dieharder, jobs, kinds
 from seedbed.golden.lfsr import Lfsr
+from seedbed.golden.prng_pool import PrngPool
+from seedbed.golden.tree_grng import TreeGrng
 from seedbed.golden.urng_array import UrngArray
 from seedbed.sim import tools
-from seedbed.spec import LfsrConfig, PoolConfig, UrngConfig
+from seedbed.spec import LfsrConfig, PoolConfig, ScaleConfig, TreeGrngConfig, UrngConfig
 
 # Says of test 0 that it fails but for PCG64, of test 102 two lines, and of all others one.
 SCRIPT = """\
@@ -72,6 +74,36 @@ def test_words_follow_one_another_bit_by_bit(core, config, words, tmp_path):
     assert found.tolist() == bits(words(config), config.width)[: 8 * count]
 
 
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_words_of_a_short_period_are_repeated(lanes, tmp_path):
+    config = UrngConfig(lanes=7, width=5)
+    path = dieharder.write_words("urng_array", config, 10_001, tmp_path, lanes=lanes)
+    words = UrngArray(config).beats(20_000)[:, :lanes].ravel()
+    found = np.unpackbits(np.fromfile(path, np.uint8), bitorder="little")
+    assert found.tolist() == bits(words, 5)[: 8 * 10_001]
+
+
+@pytest.mark.parametrize(
+    ("core", "config"),
+    [("prng_pool", PoolConfig()), ("tree_grng", TreeGrngConfig(tree="compact"))],
+)
+def test_numbers_that_are_not_uniform_are_words_by_their_place(core, config, tmp_path):
+    """Whole periods of the pool have each word as often, and every word has its number's order."""
+    count = 4095 * 8
+    words = np.fromfile(dieharder.write_words(core, config, count, tmp_path), np.uint8)
+    shares = np.bincount(words, minlength=256) / count
+    assert abs(shares - 1 / 256).max() < 0.002
+    if core == "prng_pool":
+        numbers = PrngPool(config).take(0, count)
+    else:
+        numbers = TreeGrng(config).numbers(count).ravel()
+    order = np.argsort(numbers, kind="stable")
+    tops = np.maximum.accumulate(words[order])
+    # Only the numbers of one step, and of one word, are in any order.
+    mixed = tops != words[order]
+    assert (np.abs(tops[mixed].astype(int) - words[order][mixed]) <= 8).all()
+
+
 def test_files_of_other_words_have_other_names(tmp_path):
     two = [dieharder.write_words("urng_array", UrngConfig(leap=leap), 1000, tmp_path)
            for leap in (1, 2)]  # fmt: skip
@@ -79,8 +111,9 @@ def test_files_of_other_words_have_other_names(tmp_path):
 
 
 def test_refuses_other_cores_and_lengths(tmp_path):
-    with pytest.raises(ValueError, match=r"for lfsr, urng_array, lutopt, not for prng_pool"):
-        dieharder.write_words("prng_pool", PoolConfig(), 1000, tmp_path)
+    said = r"for lfsr, urng_array, lutopt, prng_pool, tree_grng, not for scale_lut"
+    with pytest.raises(ValueError, match=said):
+        dieharder.write_words("scale_lut", ScaleConfig(), 1000, tmp_path)
     with pytest.raises(ValueError, match=r"bytes must be in 1000\.\.4294967296, not 999"):
         dieharder.write_words("lfsr", LfsrConfig(), 999, tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -3,7 +3,8 @@ import pytest
 
 from seedbed.flow.report import model_figures
 from seedbed.flow.report.model_figures import correlation, scales, speed
-from seedbed.spec import ScaleConfig, UrngConfig
+from seedbed.golden.lutopt import Lutopt
+from seedbed.spec import LutoptConfig, ScaleConfig, UrngConfig
 
 
 def literal(config, lag, lane, other):
@@ -69,6 +70,22 @@ def test_long_periods_are_cut_and_chunks_join(monkeypatch):
     pieces = correlation(config, lags=2, limit=7 * 1000)
     assert pieces["any_pair_by_lag"] == pytest.approx(whole["any_pair_by_lag"])
     assert pieces["generator_by_lag"] == pytest.approx(whole["generator_by_lag"])
+
+
+def test_correlations_of_many_words_are_added_up(monkeypatch):
+    monkeypatch.setattr(model_figures, "CHUNK", 700)
+    config = LutoptConfig(lanes=8, width=5)
+    found = model_figures.linear_correlation(config, lags=2, limit=8 * 5000)
+    words = Lutopt(config).beats(5002).astype(float)
+    centred = words - words[:5000].mean(axis=0)
+    deviation = np.sqrt((centred[:5000] ** 2).sum(axis=0))
+    for k in (0, 1, 2):
+        r = centred[:5000].T @ centred[k : k + 5000] / np.outer(deviation, deviation)
+        most = abs(r).max() if k else abs(r - np.eye(8)).max()
+        assert most == pytest.approx(
+            found["any_pair_by_lag"][k - 1] if k else found["lane_to_lane"]
+        )
+    assert found["beats"] == 5000
 
 
 def test_scales_of_the_paper_are_almost_always_one():

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from seedbed.flow.cli.testu01 import run_battery
-from seedbed.flow.report import dieharder, testu01
+from seedbed.flow.report import dieharder, testu01, testu01_table
 from seedbed.golden.urng_array import UrngArray
 from seedbed.sim import tools
-from seedbed.spec import LutoptConfig, UrngConfig
+from seedbed.spec import LfsrConfig, LutoptConfig, PoolConfig, TreeGrngConfig, UrngConfig
 
 LIMITS = [(0.0, "failed"), (9e-11, "failed"), (2e-10, "weak"), (0.5, "passed"), (0.9995, "weak"),
           (1.0, "failed")]  # fmt: skip
@@ -21,20 +21,70 @@ def test_the_verdict_has_the_librarys_limits(p, verdict):
 
 
 @pytest.mark.parametrize(
-    ("config", "lanes", "count", "named"),
+    ("config", "named"),
     [
-        (LutoptConfig(), 31, 1000, "other: Gap; linear: MatrixRank; repeats: Collision"),
-        (UrngConfig(width=14, leap=3), 31, 1000,
-         "overlap: Gap; linear: MatrixRank; repeats: Collision"),
-        (UrngConfig(width=14), 1, 1 << 20, "repeats: Gap, MatrixRank, Collision"),
+        (LutoptConfig(), "other: Gap; linear: MatrixRank; repeats: Collision"),
+        (UrngConfig(width=14, leap=14), "states: Gap; linear: MatrixRank; repeats: Collision"),
+        (UrngConfig(width=14, leap=3),
+         "states and overlap: Gap; linear: MatrixRank; repeats: Collision"),
+        (LfsrConfig(leap=1), "overlap: Gap; linear: MatrixRank; repeats: Collision"),
+        (TreeGrngConfig(), "levels: Gap; linear: MatrixRank; repeats: Collision"),
+        (PoolConfig(), "other: Gap; linear: MatrixRank; repeats: Collision"),
     ],
 )  # fmt: skip
-def test_a_failure_has_a_cause(config, lanes, count, named):
+def test_a_failure_has_a_cause(config, named):
     found = [testu01.Line(name, 0.0) for name in ("Gap", "MatrixRank", "Collision")]
     found.append(testu01.Line("MaxOft", 0.5))
     reference = [testu01.Line("Collision", 0.0), testu01.Line("Gap", 0.5)]
-    assert testu01.failures(found, reference, config, lanes, count) == named
-    assert testu01.failures(found[3:], reference, config, lanes, count) == "none"
+    assert testu01.failures(found, reference, config) == named
+    assert testu01.failures(found[3:], reference, config) == "none"
+
+
+@pytest.mark.parametrize(
+    ("config", "stream", "period"),
+    [
+        (UrngConfig(lanes=7, width=5), "beat", 217 * 7 * 5),
+        (UrngConfig(lanes=7, width=5), "pair", 217 * 2 * 5),
+        (PoolConfig(size=13, lanes=5, contents=tuple(range(-6, 7))), "lane", 13 * 8),
+        (LutoptConfig(), "lane", 0),
+    ],
+)
+def test_the_reference_repeats_as_the_words_do(config, stream, period, tmp_path):
+    path = testu01.compared(config, stream, 2000, tmp_path)
+    bits = np.unpackbits(np.fromfile(path, np.uint8), bitorder="little")
+    assert len(bits) == 16000
+    shifts = [k for k in range(1, 8000) if np.array_equal(bits[k:], bits[:-k])]
+    assert shifts == list(range(period, 8000, period) if period else [])
+
+
+def test_figures_have_the_streams_of_a_core(tmp_path, monkeypatch):
+    """A core with one lane has one stream."""
+    found = [testu01.Line("MatrixRank", 0.0), testu01.Line("Gap", 0.5)]
+
+    def lines(path, battery, build):
+        assert path.stat().st_size == 5000
+        return found[path.name.startswith("pcg64") :]
+
+    monkeypatch.setattr(testu01, "runner", lambda build: None)
+    monkeypatch.setattr(testu01, "lines", lines)
+    one = {"bytes": 5000, "tests": 2, "lane_failed": 1, "lane_reference": 0,
+           "lane_failing": "linear: MatrixRank"}  # fmt: skip
+    assert testu01.figures("tree_grng", TreeGrngConfig(), tmp_path, 5000) == one
+    many = testu01.figures("lutopt", LutoptConfig(), tmp_path, 5000)
+    assert one.items() <= many.items()
+    assert {name for name in many if name.endswith("failed")} == {
+        "beat_failed", "lane_failed", "pair_failed",
+    }  # fmt: skip
+    assert not [*(tmp_path / "statistics").iterdir()]
+
+
+def test_the_table_has_a_line_for_each_stream():
+    figures = {"tests": 15, "lane_failed": 3, "lane_reference": 2,
+               "lane_failing": "repeats: Gap, MaxOft; linear: MatrixRank"}  # fmt: skip
+    row = {"core": "lutopt", "config": "a", "kind": "testu01", "params": {}, "figures": figures}
+    table = testu01_table.testu01_table([row], "", "")
+    last = ["a lane", "15", "3", "2", "repeats: 2; linear: MatrixRank"]
+    assert [line[2:] for line in table.lines] == [last]
 
 
 def test_a_stream_has_the_first_lanes(tmp_path):
