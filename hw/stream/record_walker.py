@@ -262,21 +262,15 @@ class RecordWalker(wiring.Component):
             ]
 
         def first_head():
-            m.d.sync += [
-                walk.head.eq(0),
-                walk.head_offset.eq(0),
-                shared.eq(0),
-                walk.cache_offset.eq(0),
-            ]
+            counters = walk.head, walk.head_offset, walk.cache_offset, shared
+            m.d.sync += [each.eq(0) for each in counters]
 
         def next_token():
-            width = config.vectors.bit_length() - 1
+            several = self.header.frame << config.vectors.bit_length() - 1
             m.d.sync += [
                 self.index.eq(first),
                 walk.token.eq(walk.token + step),
-                walk.frame.eq(
-                    walk.frame + Mux(together, self.header.frame << width, self.header.frame)
-                ),
+                walk.frame.eq(walk.frame + Mux(together, several, self.header.frame)),
                 self.keep_at.eq(self.keep_at + self.header.row),
             ]
 
