@@ -1,6 +1,8 @@
 """Programs of the streamed engine on the emitted Verilog, with a modelled memory."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from seedbed.sim.job import Memory
 from seedbed.sim.jobs import stream_job
 
 CORE = CORES["stream_engine"]
+ROOT = Path(__file__).parents[2]
 
 
 def built(params, tmp_path, kept):
@@ -53,3 +56,22 @@ def test_programs_on_the_emitted_verilog(tmp_path, kept):
         stream_job.run(path, CORE.name, config, image, wrong, blocks)
     with pytest.raises(Mismatch, match="the command to load ended with the status memory"):
         stream_job.run(path, CORE.name, config, image, engine, blocks, memory=Memory(fault=12))
+
+
+@pytest.mark.long
+def test_cycles_of_the_page(tmp_path, kept):
+    """A token after 128 others, which come in blocks of eight."""
+    params = {"store": 4096, "cache": 65536, "records": 256, "block": 8, "context": 132}
+    config, path = built(params, tmp_path, kept)
+    engine, image, blocks = drawn(config, "decoder", 512, 2, [8] * 16 + [1])
+    *_, token = stream_job.run(path, CORE.name, config, image, engine, blocks)
+    page = (ROOT / "docs/cores/stream_engine.md").read_text()
+    found = {
+        name: (int(count.replace(",", "")), share)
+        for name, count, share in re.findall(r"^\| ([\w ]+) \| ([\d,]+) \| ([\d.]*)", page, re.M)
+    }
+    for name, cycles in token.kinds.items():
+        assert found[name] == (cycles, f"{100 * cycles / token.cycles:.1f}")
+    assert found["all"] == (token.cycles, "")
+    assert found["beats of memory"] == (token.beats, "")
+    assert f"takes {token.cycles / token.beats:.2f} cycles for each beat" in page
