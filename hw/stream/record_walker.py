@@ -28,6 +28,30 @@ from seedbed.spec.engine_records import (
 __all__ = ["RecordWalker"]
 
 
+class _Walk:
+    """Signals of the record that is done, which the methods of the walker share."""
+
+    def __init__(self, config: StreamEngineConfig, record):
+        self.is_ = {name: record.kind == code for name, code in KIND_CODES.items()}
+        self.numbers = {name: record.numbers == k for k, name in enumerate(NUMBERS)}
+        # Whether a row of a table is read, or words.
+        self.of_table = self.is_["pass"] & (self.numbers["token"] | self.numbers["position"])
+        by_words = (record.factors == FACTORS.index("words")) | (
+            record.addends == ADDENDS.index("words")
+        )
+        self.words = self.is_["pass"] & (self.numbers["words"] | by_words)
+        # The token in its block, the repetition, and what they add to places.
+        self.token = Signal(range(config.block + 4))
+        self.head = Signal(RECORD["repeat"])
+        self.frame = Signal(PLACE["place"])
+        self.head_offset = Signal(PLACE["place"])
+        self.cache_offset = Signal(RECORD["cache"])
+        # That of the row of a table.
+        self.multiplier = Signal(32)
+        # A pulse: the record has been done.
+        self.advance = Signal()
+
+
 class RecordWalker(wiring.Component):
     """Gives the parts of the engine a record at a time, with the places of this token and head.
 
@@ -99,56 +123,47 @@ class RecordWalker(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        record = self.record
-        is_ = {name: record.kind == code for name, code in KIND_CODES.items()}
-        numbers = {name: record.numbers == k for k, name in enumerate(NUMBERS)}
-        of_table = is_["pass"] & (numbers["token"] | numbers["position"])
-        # What is added to places: of the token's frame, and of the head.
-        frame = Signal(PLACE["place"])
-        head_offset = Signal(PLACE["place"])
-        cache_offset = Signal(RECORD["cache"])
-        token = Signal(range(self.config.block + 4))
-        head = Signal(RECORD["repeat"])
-        m.d.comb += self.in_block.eq(token)
-        self._places(m, frame, head_offset, cache_offset)
-        self._lengths(m, is_, numbers, token)
-        multiplier = Signal(32)
-        m.d.comb += self.constant.eq(record.constant)
-        for name, value in (("position", self.position + token), ("row", multiplier)):
-            with m.If(record.constant_from == CONSTANTS.index(name)):
+        walk = _Walk(self.config, self.record)
+        self._places(m, walk)
+        self._lengths(m, walk)
+        m.d.comb += [self.in_block.eq(walk.token), self.constant.eq(self.record.constant)]
+        constants = (("position", self.position + walk.token), ("row", walk.multiplier))
+        for name, value in constants:
+            with m.If(self.record.constant_from == CONSTANTS.index(name)):
                 m.d.comb += self.constant.eq(value)
-        advance = self._memory(m, is_, numbers, of_table, token, multiplier)
-        self._loops(m, is_, advance, frame, head_offset, cache_offset, token, head)
+        self._memory(m, walk)
+        self._loops(m, walk)
         return m
 
-    def _places(self, m, frame, head_offset, cache_offset) -> None:
+    def _places(self, m, walk) -> None:
         """Find the places of a record for this token and this head."""
         record = self.record
         for name in ("number", "factor", "addend", "target"):
             place = record[f"{name}_place"]
-            moved = Mux(place.shared, 0, frame) + Mux(place.by_head, head_offset, 0)
+            moved = Mux(place.shared, 0, walk.frame) + Mux(place.by_head, walk.head_offset, 0)
             m.d.sync += getattr(self, f"{name}_at").eq(place.place + moved)
-        m.d.sync += self.cache_at.eq(record.cache + cache_offset)
+        m.d.sync += self.cache_at.eq(record.cache + walk.cache_offset)
 
-    def _lengths(self, m, is_, numbers, token) -> None:
+    def _lengths(self, m, walk) -> None:
         """Find the lengths of a record for this token, a cycle later."""
         config, record = self.config, self.record
         length = Signal.like(self.length)
         seen = Signal.like(self.seen)
-        left = self.count - token
+        left = self.count - walk.token
         given = record.target == TARGETS.index("output")
         shift = config.lanes.bit_length() - 1
         m.d.comb += [
-            seen.eq(self.position + Mux(record.all, self.count, token + 1)),
+            seen.eq(self.position + Mux(record.all, self.count, walk.token + 1)),
             length.eq(record.length),
         ]
-        with m.If(is_["pass"] & (record.length_from == LENGTHS.index("tokens"))):
+        with m.If(walk.is_["pass"] & (record.length_from == LENGTHS.index("tokens"))):
             m.d.comb += length.eq(self.count)
         with m.If(
-            is_["pass"] & ((record.length_from == LENGTHS.index("seen")) | numbers["scores"])
+            walk.is_["pass"]
+            & ((record.length_from == LENGTHS.index("seen")) | walk.numbers["scores"])
         ):
             m.d.comb += length.eq(seen)
-        with m.If(is_["keep"] | (is_["pass"] & numbers["mix"])):
+        with m.If(walk.is_["keep"] | (walk.is_["pass"] & walk.numbers["mix"])):
             m.d.comb += length.eq(record.head << shift)
         m.d.sync += [
             self.length.eq(length),
@@ -159,35 +174,21 @@ class RecordWalker(wiring.Component):
         with m.If(~record.by_token | given):
             m.d.sync += self.tokens.eq(1)
 
-    def _memory(self, m, is_, numbers, of_table, token, multiplier) -> Signal:
-        """Ask for what a record reads, and have it done; return whether it was."""
-        record = self.record
+    def _memory(self, m, walk) -> None:
+        """Ask for a part of memory, or for the constants of a row and then for the row."""
+        config, record = self.config, self.record
+        bits = config.entries.bit_length() - 1
         # The row of a table, or the rows of a matrix, times the beats of a row.
         row = Signal(TOKEN_BITS)
         factor = Signal(TOKEN_BITS)
         product = Signal(BEATS_BITS)
         address = Signal.like(self.read_address)
-        advance = Signal()
-        by_words = (record.factors == FACTORS.index("words")) | (
-            record.addends == ADDENDS.index("words")
-        )
-        words = is_["pass"] & (numbers["words"] | by_words)
+        constants = data.ArrayLayout(constants_layout(), config.entries)(self.i.payload)
         m.d.sync += product.eq(factor * self.row_beats)
         m.d.comb += [
-            row.eq(Mux(numbers["position"], self.position + token, self.token)),
+            row.eq(Mux(walk.numbers["position"], self.position + walk.token, self.token)),
             self.read_address.eq(address),
         ]
-        self._sequence(m, is_, of_table, words, row, factor, product, address, multiplier, advance)
-        return advance
-
-    def _sequence(
-        self, m, is_, of_table, words, row, factor, product, address, multiplier, advance
-    ) -> None:
-        """Ask for a part of memory, or for the constants of a row and then for the row."""
-        config, record = self.config, self.record
-        bits = config.entries.bit_length() - 1
-        low = row[:bits]
-        constants = data.ArrayLayout(constants_layout(), config.entries)(self.i.payload)
         with m.FSM():
             with m.State("IDLE"), m.If(self.start):
                 m.next = "FETCH"
@@ -196,7 +197,7 @@ class RecordWalker(wiring.Component):
             with m.State("PLACE"):
                 m.d.sync += [
                     address.eq(record.address),
-                    factor.eq(Mux(is_["matrix"], record.rows, row >> bits)),
+                    factor.eq(Mux(walk.is_["matrix"], record.rows, row >> bits)),
                 ]
                 m.next = "MULTIPLY"
             with m.State("MULTIPLY"):
@@ -204,21 +205,21 @@ class RecordWalker(wiring.Component):
             with m.State("ASK"):
                 m.next = "BEGIN"
                 heads = record.rows + (config.entries - 1) >> bits
-                with m.If(is_["matrix"]):
+                with m.If(walk.is_["matrix"]):
                     m.d.comb += [self.read.eq(1), self.read_beats.eq(heads + product)]
-                with m.Elif(of_table):
+                with m.Elif(walk.of_table):
                     m.d.sync += address.eq(record.address + (row >> bits) + (product << bits))
                     m.next = "ROW"
-                with m.Elif(words):
+                with m.Elif(walk.words):
                     m.d.comb += self.read.eq(1)
                     m.d.comb += self.read_beats.eq(self.length + (config.entries - 1) >> bits)
             with m.State("ROW"):
                 m.d.comb += [self.read.eq(1), self.read_beats.eq(1)]
-                m.d.sync += factor.eq(low)
+                m.d.sync += factor.eq(row[:bits])
                 m.next = "CONSTANTS"
             with m.State("CONSTANTS"):
                 m.d.comb += self.i.ready.eq(1)
-                m.d.sync += multiplier.eq(Array(constants)[low].multiplier)
+                m.d.sync += walk.multiplier.eq(Array(constants)[row[:bits]].multiplier)
                 with m.If(self.i.valid):
                     m.d.sync += address.eq(address + 1 + product)
                     m.next = "WEIGHTS"
@@ -229,57 +230,58 @@ class RecordWalker(wiring.Component):
                 m.d.comb += self.begins.eq(1)
                 m.next = "RUN"
             with m.State("RUN"), m.If(self.ended):
-                m.d.comb += advance.eq(1)
+                m.d.comb += walk.advance.eq(1)
                 m.next = "FETCH"
                 with m.If(self.done):
                     m.next = "IDLE"
 
-    def _loops(self, m, is_, advance, frame, head_offset, cache_offset, token, head) -> None:
+    def _loops(self, m, walk) -> None:
         """Go to the next record: of this body, of the next head or token, or of the next body."""
         config, record = self.config, self.record
         first = Signal.like(self.index)
         shared = Signal(RECORD["group"])
         last_record = self.index + 1 == self.header.records
         body_ends = record.last | last_record
-        # The results of a matrix go out token by token.
-        together = is_["matrix"] & (record.target != TARGETS.index("output"))
+        # Results of a matrix that go out do so token by token.
+        together = walk.is_["matrix"] & (record.target != TARGETS.index("output"))
         step = Mux(together, config.vectors, 1)
-        heads_end = head + 1 >= record.repeat
-        tokens_end = ~record.by_token | (token + step >= self.count)
+        heads_end = walk.head + 1 >= record.repeat
+        tokens_end = ~record.by_token | (walk.token + step >= self.count)
         m.d.comb += self.done.eq(
-            advance & ((body_ends & heads_end & tokens_end & last_record) | self.failed)
+            walk.advance & ((body_ends & heads_end & tokens_end & last_record) | self.failed)
         )
 
         def next_head():
             ends = shared + 1 >= record.group
             m.d.sync += [
                 self.index.eq(first),
-                head.eq(head + 1),
-                head_offset.eq(head_offset + record.head),
+                walk.head.eq(walk.head + 1),
+                walk.head_offset.eq(walk.head_offset + record.head),
                 shared.eq(Mux(ends, 0, shared + 1)),
-                cache_offset.eq(cache_offset + Mux(ends, record.head, 0)),
+                walk.cache_offset.eq(walk.cache_offset + Mux(ends, record.head, 0)),
             ]
 
         def first_head():
-            m.d.sync += [head.eq(0), head_offset.eq(0), shared.eq(0), cache_offset.eq(0)]
+            counters = walk.head, walk.head_offset, walk.cache_offset, shared
+            m.d.sync += [each.eq(0) for each in counters]
 
         def next_token():
-            width = config.vectors.bit_length() - 1
+            several = self.header.frame << config.vectors.bit_length() - 1
             m.d.sync += [
                 self.index.eq(first),
-                token.eq(token + step),
-                frame.eq(frame + Mux(together, self.header.frame << width, self.header.frame)),
+                walk.token.eq(walk.token + step),
+                walk.frame.eq(walk.frame + Mux(together, several, self.header.frame)),
                 self.keep_at.eq(self.keep_at + self.header.row),
             ]
 
         def first_token():
-            m.d.sync += [token.eq(0), frame.eq(0), self.keep_at.eq(self.row)]
+            m.d.sync += [walk.token.eq(0), walk.frame.eq(0), self.keep_at.eq(self.row)]
 
         with m.If(self.start):
             m.d.sync += [self.index.eq(0), first.eq(0)]
             first_head()
             first_token()
-        with m.Elif(advance):
+        with m.Elif(walk.advance):
             with m.If(~body_ends):
                 m.d.sync += self.index.eq(self.index + 1)
             with m.Elif(~heads_end):

@@ -1,6 +1,8 @@
 """Programs of the streamed engine on the emitted Verilog, with a modelled memory."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from seedbed.sim.jobs.stream_job import RtlProgram
 from seedbed.sim.verilog.cosim import Cosim
 
 CORE = CORES["stream_engine"]
+ROOT = Path(__file__).parents[2]
 
 
 def built(params, tmp_path, kept):
@@ -24,6 +27,17 @@ def built(params, tmp_path, kept):
     path = write(CORE, params, tmp_path, kept=kept)
     of = stream_job.bench(CORE.name, config)
     return config, of, of.executable(path, CORE.name, build=tmp_path)
+
+
+def run(core, engine, image, blocks, fault=None, **options):
+    """Return what blocks took in a core, which is what :func:`built` returns."""
+    config, of, path = core
+    memory, block = Memory(fault=fault), max(map(len, blocks))
+    with Cosim(path, of, **options) as cosim:
+        program = RtlProgram(cosim, config, engine, image, memory=memory, block=block)
+        for tokens in blocks:
+            program.run(tokens)
+    return program.blocks
 
 
 def drawn(config, kind, size, layers, sizes):
@@ -37,20 +51,11 @@ def drawn(config, kind, size, layers, sizes):
 
 def test_programs_on_the_emitted_verilog(tmp_path, kept):
     """Two layers, blocks one after another, with pauses; a difference to the model is found."""
-    config, of, path = built(CORE.small | {"records": 128, "vectors": 2}, tmp_path, kept)
-
-    def run(engine, image, blocks, fault=None, **options):
-        memory = Memory(fault=fault)
-        with Cosim(path, of, **options) as cosim:
-            core = RtlProgram(cosim, config, engine, image, memory=memory, block=4)
-            for tokens in blocks:
-                core.run(tokens)
-        return core.blocks
-
+    core = built(CORE.small | {"records": 128, "vectors": 2}, tmp_path, kept)
     for kind in PROGRAMS:
-        engine, image, blocks = drawn(config, kind, 8, 2, (4, 1, 4, 3))
+        engine, image, blocks = drawn(core[0], kind, 8, 2, (4, 1, 4, 3))
         for pauses in (0, 6):
-            found = run(engine, image, blocks, seed=3, pauses=pauses)
+            found = run(core, engine, image, blocks, seed=3, pauses=pauses)
             assert [each.tokens for each in found] == [4, 1, 4, 3]
             for each in found:
                 # The cycles before the first record and after the last one have no kind.
@@ -60,6 +65,25 @@ def test_programs_on_the_emitted_verilog(tmp_path, kept):
     other = {**engine.parameters, "w4": replace(first, multipliers=first.multipliers ^ 0x4000)}
     wrong = StreamEngine(engine.program, other)
     with pytest.raises(Mismatch, match=r"beat \d+ of the result is not the model's"):
-        run(wrong, image, blocks)
+        run(core, wrong, image, blocks)
     with pytest.raises(Mismatch, match="the command to load ended with the status memory"):
-        run(engine, image, blocks, 12)
+        run(core, engine, image, blocks, 12)
+
+
+@pytest.mark.long
+def test_cycles_of_the_page(tmp_path, kept):
+    """A token after 128 others, which come in blocks of eight."""
+    params = {"store": 4096, "cache": 65536, "records": 256, "block": 8, "context": 132}
+    core = built(params, tmp_path, kept)
+    engine, image, blocks = drawn(core[0], "decoder", 512, 2, [8] * 16 + [1])
+    *_, token = run(core, engine, image, blocks)
+    page = (ROOT / "docs/cores/stream_engine.md").read_text()
+    found = {
+        name: (int(count.replace(",", "")), share)
+        for name, count, share in re.findall(r"^\| ([\w ]+) \| ([\d,]+) \| ([\d.]*)", page, re.M)
+    }
+    for name, cycles in token.kinds.items():
+        assert found[name] == (cycles, f"{100 * cycles / token.cycles:.1f}")
+    assert found["all"] == (token.cycles, "")
+    assert found["beats of memory"] == (token.beats, "")
+    assert f"takes {token.cycles / token.beats:.2f} cycles for each beat" in page
