@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from seedbed.boards.board_top import BoardTop
+from seedbed.boards.memory import memory_of
 from seedbed.boards.platforms import Board, clock_of
 from seedbed.flow.fpga.ecp5 import floorplan, multiplier_registers
 from seedbed.flow.fpga.nextpnr import RIP_UP, ROUTE, Job, RoutingFailed
@@ -74,11 +75,11 @@ def build(
             if not reports and seed == seeds[-1]:
                 raise
         else:
-            if first and not _missed(reports[seed], clock):
+            if first and not _missed(app, reports[seed], clock):
                 break
-    fmax = {seed: _fmax(report, clock) for seed, report in reports.items()}
+    fmax = {seed: _fmax(app, report, clock) for seed, report in reports.items()}
     fastest = max(fmax, key=lambda seed: fmax[seed])
-    if missed := _missed(reports[fastest], clock):
+    if missed := _missed(app, reports[fastest], clock):
         raise TimingMissed(missed)
     words = [word.format(name=name, seed=fastest) for word in chain.packed]
     tools.run(chain.pack, *words, cwd=folder)
@@ -180,7 +181,7 @@ def _job(
             "words": words,
         },
         mhz=mhz,
-        read=lambda report: {**report, "mhz": _fmax(report, mhz)},
+        read=lambda report: {**report, "mhz": _fmax(app, report, mhz)},
         place=("--log", f"{placed}.log", "--no-route", "--write", placed) if large else (),
         route=routing(output, *ROUTE) if large else routing(output),
         again=routing(f"again-{output}", *ROUTE, *RIP_UP),
@@ -190,15 +191,31 @@ def _job(
     )
 
 
-def _fmax(report: dict[str, Any], mhz: float) -> float:
+def _clocks(app: ModuleType, report: dict[str, Any], mhz: float) -> dict[str, tuple[float, float]]:
+    """Return how fast each clock of an application is by a report of nextpnr, and is to be, in MHz.
+
+    A routing of a design that was placed before does not know the clocks of the memory.
+    """
+    memory = memory_of(app)
+    return {
+        clock: (
+            found["achieved"],
+            max(
+                memory.clock_mhz if memory and clock.endswith(("memory_clk", "chip_clk")) else mhz,
+                found["constraint"],
+            ),
+        )
+        for clock, found in report["fmax"].items()
+    }
+
+
+def _fmax(app: ModuleType, report: dict[str, Any], mhz: float) -> float:
     """Return how fast the clock of an application may be by a report of nextpnr, in MHz.
 
     All clocks are scaled with it: that of a memory may be the slowest one for its frequency.
     """
-    asked = (
-        (found["achieved"], max(mhz, found["constraint"])) for found in report["fmax"].values()
-    )
-    return float(min(mhz * achieved / wanted for achieved, wanted in asked))
+    clocks = _clocks(app, report, mhz).values()
+    return float(min(mhz * achieved / wanted for achieved, wanted in clocks))
 
 
 def styles(app: ModuleType, name: str) -> str:
@@ -219,18 +236,17 @@ def _flip_flops(board: Board, netlist: Path) -> int:
     return sum(1 for cell in top["cells"].values() if kinds.fullmatch(cell["type"]))
 
 
-def _missed(report: dict[str, Any], mhz: float) -> str:
+def _missed(app: ModuleType, report: dict[str, Any], mhz: float) -> str:
     """Return a sentence with the worst path if a clock in nextpnr's report is not met."""
-    for clock, found in report["fmax"].items():
-        wanted = max(mhz, found["constraint"])
-        if found["achieved"] < wanted:
+    for clock, (achieved, wanted) in _clocks(app, report, mhz).items():
+        if achieved < wanted:
             path = next(
                 p["path"]
                 for p in report["critical_paths"]
                 if p["from"].endswith(clock) and p["to"].endswith(clock)
             )
             return (
-                f"the clock reaches {found['achieved']:.2f} MHz, not {wanted:.0f}: "
+                f"the clock reaches {achieved:.2f} MHz, not {wanted:.0f}: "
                 f"the worst path is from {path[0]['from']['cell']} to {path[-1]['to']['cell']}"
             )
     return ""

@@ -28,9 +28,7 @@ from seedbed.spec.instantft import COUNTERS, INSTANTFT_KINDS, InstantFtConfig
 
 __all__ = ["MEMORY", "REGISTERS", "VARIANTS", "Top", "run", "train"]
 
-#: The memory takes four cycles of its own clock for a beat. With the core's clock, a cached sample
-#: would wait for three fifths of its time.
-MEMORY = SdramConfig(beat_bits=64, clock_mhz=100, pad_cycles=2)
+MEMORY = SdramConfig(beat_bits=64)
 REGISTERS = (
     *MEMORY_REGISTERS,
     *JOB_REGISTERS,

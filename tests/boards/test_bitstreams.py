@@ -533,3 +533,27 @@ def test_a_board_is_the_device_of_its_target(board):
         family = platform.family.replace("GW1NR", "GW1N")
         want = ("--device", platform.part, "--vopt", f"family={family}")
     assert targets.find(board.target).device == want
+
+
+def test_the_clock_of_a_memory_is_met_where_the_router_does_not_know_it():
+    """A placed design has lost the constraints of its nets: the router has one for all."""
+    fmax = {
+        f"$glbnet${name}": {"achieved": achieved, "constraint": 60}
+        for name, achieved in (("clk", 61.0), ("memory_clk", 80.0), ("chip_clk", 500.0))
+    }
+    end = "posedge $glbnet$memory_clk"
+    path = [
+        {"from": {"cell": "a"}, "to": {"cell": "b"}},
+        {"from": {"cell": "b"}, "to": {"cell": "c"}},
+    ]
+    report = {"fmax": fmax, "critical_paths": [{"from": end, "to": end, "path": path}]}
+    app = apps.find("gemv")
+    assert build._fmax(app, report, 60) == 48
+    assert build._missed(app, report, 60) == (
+        "the clock reaches 80.00 MHz, not 100: the worst path is from a to c"
+    )
+    fmax["$glbnet$memory_clk"]["achieved"] = 100.5
+    assert build._missed(app, report, 60) == ""
+    # One clock for both.
+    fmax["$glbnet$memory_clk"]["achieved"] = 80.0
+    assert build._missed(apps.find("lm"), report, 60) == ""
