@@ -23,7 +23,7 @@ CONFIGS = [
     StreamEngineConfig(**SMALL),
     StreamEngineConfig(**{**SMALL, "vectors": 2}),
     StreamEngineConfig(**{**SMALL, "lanes": 4, "products": 4, "beat_bits": 256, "vectors": 4}),
-    StreamEngineConfig(**{**SMALL, "products": 8, "store": 1024, "cache": 1024, "columns": 70}),
+    StreamEngineConfig(**{**SMALL, "products": 4, "cache": 512}),
 ]
 
 
@@ -85,7 +85,7 @@ class Server:
         ctx.set(self.dut.i_read.valid, 0)
 
 
-def drawn(config=CONFIGS[0], kind="decoder", seed=1, context=8):
+def drawn(config=CONFIGS[0], kind="dense", seed=1, context=8):
     rng = np.random.default_rng(seed)
     engine = drawn_program(kind, rng, size=8, layers=1)
     image = engine_image(config, engine.program, engine.parameters, block=4, context=context)
@@ -116,7 +116,7 @@ class Session:
 
 
 @pytest.mark.parametrize("fault", ["error", "last", "silent", "stray"])
-@pytest.mark.parametrize("at", [0, 60, 110])
+@pytest.mark.parametrize("at", [0, 20, 50])
 def test_an_error_of_the_memory_ends_a_command(fault, at):
     """Loading or running; the next command is right."""
     rng, engine, image = drawn()
@@ -142,7 +142,7 @@ def test_an_error_of_the_memory_ends_a_command(fault, at):
     assert status("load", "memory") in ended or status("run", "memory") in ended
 
 
-@pytest.mark.parametrize("after", [3, 40, 333, 900, 2000])
+@pytest.mark.parametrize("after", [3, 40, 150, 400, 800])
 def test_a_reset_in_the_middle(after):
     """The core then has no program."""
     rng, engine, image = drawn()
@@ -201,7 +201,7 @@ def hostile_image(random, config=CONFIGS[0]):
 def test_hostile_programs_end(seed):
     """Each is refused or ends; parts of the store that it writes are the core's own."""
     random = Random(seed)
-    rng, engine, image = drawn(kind="dense")
+    rng, engine, image = drawn()
     blocks = Blocks(CONFIGS[0], image, engine)
     session = Session(image.beats, seed=seed)
     good = [blocks.load(), blocks.run(rng.integers(0, WORDS, 3), start=True)]
@@ -234,7 +234,7 @@ def test_hostile_programs_end(seed):
 def test_a_damaged_program_is_refused():
     """A bit of its header or of a record is another one: nothing is run."""
     random = Random(5)
-    rng, engine, image = drawn(kind="dense")
+    rng, engine, image = drawn()
     blocks = Blocks(CONFIGS[0], image, engine)
     session = Session(image.beats)
     good = [blocks.load(), blocks.run(rng.integers(0, WORDS, 3), start=True)]
