@@ -142,7 +142,7 @@ def energy(
     """
     require()
     config = core.configure(params)
-    text = verilog.emit(core, params)
+    text = verilog.emit(core, params, plain=True)
     case = core.case(config, Random(SEED))
     signature = core.signature(config)
     _, outputs = core.streams(config)
