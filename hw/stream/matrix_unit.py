@@ -1,6 +1,6 @@
 """Products of a matrix and the vectors of some tokens: weights are streamed from memory."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
@@ -170,7 +170,7 @@ class MatrixUnit(wiring.Component):
         rest = Signal.like(self.rows)
         m.d.comb += [
             out.valid.eq(fifo.r_rdy),
-            out.payload.eq(layout(fifo.r_data)[entry]),
+            Value.cast(out.payload).eq(Array(map(Value.cast, layout(fifo.r_data)))[entry]),
             fifo.r_en.eq(out.valid & out.ready & (last | (rest == 1))),
         ]
         with m.If(out.valid & out.ready):

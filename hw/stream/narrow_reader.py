@@ -3,7 +3,7 @@
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
@@ -198,7 +198,7 @@ class NarrowReader(wiring.Component):
         m.submodules.fifo = fifo = SyncFIFO(width=layout.size, depth=DEPTH)
         inside = delayed(m, Cat(left > k for k in range(config.lanes)), 1, "inside")
         shift = Signal(SHIFT_BITS)
-        m.d.comb += shift.eq(self.shifts[delayed(m, vector, 1, "vector")])
+        m.d.comb += shift.eq(Array(self.shifts)[delayed(m, vector, 1, "vector")])
         beat = Signal(layout, reset_less=True)
         taken = layout(fifo.r_data)
         for k, (x, to) in enumerate(zip(self.data, beat.values, strict=True)):

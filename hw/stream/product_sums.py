@@ -1,6 +1,6 @@
 """Multipliers and sums of attention: of a query and a key, and of a share and a value."""
 
-from amaranth.hdl import Array, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
@@ -125,6 +125,8 @@ class ProductSums(wiring.Component):
         part = Signal(range(max(2, parts)))
         given = layout(fifo.r_data)
         last_part = ~self.mix | (part == parts - 1)
+        every = [*given.sums]
+        beats = [Cat(every[k : k + lanes]) for k in range(0, len(every), lanes)]
         fire = Signal()
         m.d.comb += [
             fire.eq(self.valid & self.pop),
@@ -132,9 +134,7 @@ class ProductSums(wiring.Component):
             fifo.w_en.eq(delayed(m, at["ends"][4], 1, "whole", reset=True)),
             fifo.r_en.eq(fire & last_part),
             self.valid.eq(fifo.r_rdy),
-            Value.cast(self.o.sums).eq(
-                Value.cast(given.sums).word_select(part, lanes * config.unit.sum_width)
-            ),
+            Value.cast(self.o.sums).eq(Array(beats)[part]),
             Value.cast(self.o.shifts).eq(given.shifts),
         ]
         with m.If(fire):

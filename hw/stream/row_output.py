@@ -179,7 +179,7 @@ class RowOutput(wiring.Component):
         )
         product_2 = delayed(m, product, 1, "product")
         shift = Signal.like(self.shift, reset_less=True)
-        m.d.sync += shift.eq(self.shift - self.shifts[vector])
+        m.d.sync += shift.eq(self.shift - Array(self.shifts)[vector])
         shift_2 = delayed(m, shift, 1, "shift")
         # The bit below the last one rounds.
         shifted = Signal(signed(len(product) + 1), reset_less=True)
