@@ -154,7 +154,9 @@ def rows_as_integers(weights: np.ndarray, bits: int) -> Integers:
     most = (1 << bits - 1) - 1
     scales = np.abs(weights).max(axis=1).astype(np.float64) / most
     fraction = MULTIPLIER_BITS - 1 - floor(log2(max(scales.max(), 2.0**-40)))
-    multipliers = np.ceil(np.ldexp(scales, fraction)).clip(1).astype(np.int64)
+    # The greatest scale may be rounded up to a bit more.
+    greatest = (1 << MULTIPLIER_BITS) - 1
+    multipliers = np.ceil(np.ldexp(scales, fraction)).clip(1, greatest).astype(np.int64)
     found = np.rint(np.ldexp(weights.astype(np.float64), fraction) / multipliers[:, None])
     return Integers(weights=_small(found), multipliers=multipliers, fraction=fraction)
 

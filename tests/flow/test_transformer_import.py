@@ -47,6 +47,16 @@ def test_packed_rows_are_the_integers_of_what_comes_back(form):
     assert np.allclose(real * (32768 / 32767 if form == "seedlm" else 1), wanted, rtol=1e-12)
 
 
+def test_a_multiplier_has_two_bytes():
+    """A scale just below a power of two would be rounded up to it."""
+    weights = np.array([[127 * (2.0 - 1e-9), -3.0], [0.5, 0.25]])
+    rows = packed_rows.pack("plain", weights)
+    assert rows.raw[:, :2].copy().view("<u2")[0, 0] == 65535
+    found = rows.integers()
+    real = np.ldexp(found.row(np.arange(2)).astype(float), -found.fraction)
+    assert np.allclose(real, weights, rtol=0, atol=np.abs(weights).max(axis=1, keepdims=True) / 250)
+
+
 @pytest.mark.parametrize("moments", [False, True])
 def test_kept_weights_are_those_that_are_wanted(moments):
     """To half a unit of the row; with moments, a kept weight is what the errors make of it."""
