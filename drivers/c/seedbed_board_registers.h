@@ -150,4 +150,30 @@ enum {
 // Of struct seedbed_job_registers.
 #define SEEDBED_BOARD_LM_JOB {6, 7, 8, 9, 10}
 
+// Application sentence.
+enum {
+    SEEDBED_BOARD_SENTENCE_MEMORY = 3, // read: bit 0: the self-test has ended; bit 1: it failed
+    // read: bits of a beat's address at which the self-test failed
+    SEEDBED_BOARD_SENTENCE_MEMORY_LINES = 4,
+    SEEDBED_BOARD_SENTENCE_MEMORY_BITS = 5, // read: data pins at which the self-test failed
+    // write: 1: the core is reset, and words from the host are discarded
+    SEEDBED_BOARD_SENTENCE_HOLD = 6,
+    // write: for the host: position of the job's first word to the board
+    SEEDBED_BOARD_SENTENCE_ORIGIN_IN = 7,
+    // write: for the host: position of the job's first word to the host
+    SEEDBED_BOARD_SENTENCE_ORIGIN_OUT = 8,
+    SEEDBED_BOARD_SENTENCE_DIGEST = 9, // write: for the host: CRC-32 of the job's words
+    SEEDBED_BOARD_SENTENCE_JOBS = 10, // read: number of jobs that were started
+    // read: cycles from the start of the job to its last word to the host
+    SEEDBED_BOARD_SENTENCE_CYCLES = 11,
+    // read: cycles of them in which the board waited for a word from the host
+    SEEDBED_BOARD_SENTENCE_WAITS = 12,
+    // write: for the host: CRC-32 of the program in the memory, or 0
+    SEEDBED_BOARD_SENTENCE_IMAGE = 13,
+    // read: cycles of the last command, from its start to its status
+    SEEDBED_BOARD_SENTENCE_RUN_CYCLES = 14,
+};
+// Of struct seedbed_job_registers.
+#define SEEDBED_BOARD_SENTENCE_JOB {6, 7, 8, 9, 10}
+
 #endif
