@@ -9,7 +9,7 @@ from amaranth.lib import data
 
 from seedbed.boards.stream_job import StreamJob, act_packets
 from seedbed.boards.streams import Input, Output, packet
-from seedbed.golden.engine_image import engine_image
+from seedbed.golden.engine_image import engine_image, image_bytes
 from seedbed.golden.stream_engine import StreamEngine
 from seedbed.hw.stream.stream_layouts import TOKEN_BITS, job_layout, status_layout
 from seedbed.sim.job import Act
@@ -59,8 +59,8 @@ class Sentences:
     memory
         The board's memory.
 
-    Raises ``ValueError`` for a program that the core does not take, and for a text that is too
-    long or has an unknown token.
+    Raises ``ValueError`` for a program that the core does not take, and for a text that has too
+    many tokens or none.
     """
 
     def __init__(
@@ -79,8 +79,7 @@ class Sentences:
         image = engine_image(
             config, engine.program, engine.parameters, block=config.block, context=config.block
         )
-        size = config.beat_bits // 8
-        self.image = b"".join(beat.to_bytes(size, "little") for beat in image.beats)
+        self.image = image_bytes(config, image.beats)
         if len(self.image) > memory.bytes:
             raise ValueError(
                 f"the program has {len(self.image)} bytes, and the memory {memory.bytes}"

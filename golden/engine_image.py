@@ -45,7 +45,7 @@ from seedbed.spec.stream_engine import (
 )
 from seedbed.spec.vector_unit import ACTIVATIONS, VECTOR_OPERATIONS
 
-__all__ = ["EngineImage", "engine_image", "header_and_records"]
+__all__ = ["EngineImage", "engine_image", "header_and_records", "image_bytes"]
 
 _CODES = {
     "kind": KINDS, "operation": VECTOR_OPERATIONS, "activation": tuple(ACTIVATIONS),
@@ -63,6 +63,12 @@ class EngineImage:
 
     beats: tuple[int, ...]
     names: tuple[str, ...]
+
+
+def image_bytes(config: StreamEngineConfig, beats: Iterable[int]) -> bytes:
+    """Return beats of memory as bytes, the lowest first."""
+    size = config.beat_bits // 8
+    return b"".join(beat.to_bytes(size, "little") for beat in beats)
 
 
 def header_and_records(

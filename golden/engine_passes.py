@@ -4,6 +4,7 @@ from zlib import crc32
 
 import numpy as np
 
+from seedbed.golden.engine_image import image_bytes
 from seedbed.golden.exact import whole_product
 from seedbed.golden.fixed import saturate, shifted
 from seedbed.golden.vector_unit import VectorUnit, token_shifts
@@ -46,7 +47,7 @@ class PassEngine:
 
     def __init__(self, config: StreamEngineConfig, beats: tuple[int, ...]):
         self.config = config
-        self.raw = b"".join(beat.to_bytes(config.beat_bits // 8, "little") for beat in beats)
+        self.raw = image_bytes(config, beats)
         self.unit = VectorUnit(config.unit)
         self.store = np.zeros(config.store * config.lanes, np.int64)
         self.cache = np.zeros((config.cache, config.lanes), np.int64)

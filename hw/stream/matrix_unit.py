@@ -33,7 +33,7 @@ class MatrixUnit(wiring.Component):
     shifts : In
         What the vector of each token was shifted by.
     values, valid, pop : In, In, Out
-        Beats of the vectors: some of each in turn, as the multipliers take them.
+        Beats of the vectors, interleaved as the multipliers take them.
     i : In(stream)
         Beats of memory.
     given, o : In(1), Out(stream)

@@ -24,8 +24,8 @@ DEPTH = 4
 class NarrowReader(wiring.Component):
     """Gives ``round(x / 2^s)`` of vectors x, saturated, with the least s that each one needs.
 
-    The first pass over a vector is an OR of ``x XOR sign``. Then the vectors are read again: some
-    beats of each of them in turn, ``run``, up to the last.
+    The first pass over a vector is an OR of ``x XOR sign``. Then the vectors are read again,
+    interleaved: ``run`` beats of each of them, up to the last.
 
     Parameters
     ----------

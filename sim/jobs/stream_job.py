@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from amaranth.lib import data
 
-from seedbed.golden.engine_image import EngineImage
+from seedbed.golden.engine_image import EngineImage, image_bytes
 from seedbed.golden.stream_engine import StreamEngine
 from seedbed.hw.stream.stream_engine import StreamEngine as Core
 from seedbed.hw.stream.stream_layouts import (
@@ -16,12 +15,13 @@ from seedbed.hw.stream.stream_layouts import (
     status_layout,
     token_layout,
 )
+from seedbed.sim.cases.stream_engine import job, status, token_payloads
 from seedbed.sim.job import Act, Difference, Memory, check
-from seedbed.sim.payloads import pack
+from seedbed.sim.payloads import pack, words
 from seedbed.sim.verilog.cosim import Bench, Cosim, Probes
-from seedbed.spec import STREAM_ENGINE_KINDS, STREAM_ENGINE_STATUS, StreamEngineConfig
+from seedbed.spec import STREAM_ENGINE_STATUS, StreamEngineConfig
 
-__all__ = ["Block", "RtlProgram", "bench", "command", "ended", "messages", "token_payloads"]
+__all__ = ["Block", "RtlProgram", "bench", "command", "ended", "messages"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +85,7 @@ class RtlProgram:
         #: What each block of tokens took.
         self.blocks: list[Block] = []
         self._names = image.names
-        size = config.beat_bits // 8
-        raw = b"".join(beat.to_bytes(size, "little") for beat in image.beats)
+        raw = image_bytes(config, image.beats)
         cosim.fill(memory, len(image.beats), np.frombuffer(raw, "<u4"))
         self._act("load", command(config, "load"), {})
         self.start()
@@ -104,7 +103,7 @@ class RtlProgram:
     def _run(self, tokens: np.ndarray) -> np.ndarray:
         vectors = self.engine.run(tokens)
         inputs = command(self.config, "run", start=int(self._starts))
-        inputs["i_tokens"] = token_payloads(tokens)
+        inputs["i_tokens"] = words(token_payloads(tokens.tolist()), token_layout())
         self._starts = False
         result = self._act("run", inputs, {"o": self._beats(vectors)})
         kinds = dict.fromkeys(self._names, 0)
@@ -133,12 +132,12 @@ class RtlProgram:
 
 def command(config: StreamEngineConfig, kind: str, **fields: int) -> dict[str, np.ndarray]:
     """Return the inputs of a command."""
-    return {"i": _one(job_layout(config), kind=STREAM_ENGINE_KINDS.index(kind), **fields)}
+    return {"i": words([job(config, kind, **fields)], job_layout(config))}
 
 
 def ended(kind: str) -> dict[str, np.ndarray]:
     """Return the outputs of a command that ends without an error, besides its result."""
-    return {"o_status": _one(status_layout(), kind=STREAM_ENGINE_KINDS.index(kind), status=0)}
+    return {"o_status": words([status(kind)], status_layout())}
 
 
 def messages(kind: str) -> dict:
@@ -153,13 +152,3 @@ def _unequal(of: Difference) -> str:
 def _failed(kind: str, of: Difference) -> str:
     ((name,), _) = of.fields("status")
     return f"the command to {kind} ended with the status {STREAM_ENGINE_STATUS[name]}"
-
-
-def token_payloads(tokens: np.ndarray) -> np.ndarray:
-    """Return the payloads of a block of tokens."""
-    last = np.arange(len(tokens)) == len(tokens) - 1
-    return pack(token_layout(), len(tokens), token=np.asarray(tokens), last=last)
-
-
-def _one(layout: data.StructLayout, **fields: int) -> np.ndarray:
-    return pack(layout, 1, **fields)
