@@ -210,6 +210,13 @@ def test_the_table_of_the_numbers_of_sparse_mac(seed):
     assert f"| {seed} | {cells} | {z} |" in (PAGES / "sparse_mac.md").read_text()
 
 
+@pytest.mark.parametrize("source", ["urng", "pool"])
+@pytest.mark.parametrize("seed", [1, 300])
+def test_the_table_of_the_sources_of_sparse_mac(source, seed):
+    z = ", ".join(map(str, SparseMac(SparseMacConfig(source=source)).numbers(seed, 4).tolist()))
+    assert f"| {source} | {seed} | {z} |" in (PAGES / "sparse_mac.md").read_text()
+
+
 def arguments(layers, shapes, parameters):
     """Return layers as the page of conv_engine takes them."""
     found = []
