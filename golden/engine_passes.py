@@ -7,6 +7,7 @@ import numpy as np
 from seedbed.golden.engine_image import image_bytes
 from seedbed.golden.exact import whole_product
 from seedbed.golden.fixed import saturate, shifted
+from seedbed.golden.trellis import states, symbols, table
 from seedbed.golden.vector_unit import VectorUnit, token_shifts
 from seedbed.spec.engine_records import (
     ADDENDS,
@@ -67,6 +68,8 @@ class PassEngine:
         known = {"magic": MAGIC, "lanes": config.lanes, "beat_bytes": config.beat_bits // 8 % 256}
         if any(header[name] != value for name, value in known.items()) or not header["records"]:
             return "damaged"
+        if header["trellis"] not in (0, config.trellis):
+            return "damaged"
         sizes = ("records", "store", "cache", "block", "context")
         if any(header[name] > getattr(config, name) for name in sizes):
             return "size"
@@ -76,6 +79,8 @@ class PassEngine:
             return "damaged"
         parts = [int.from_bytes(raw[k : k + size], "little") for k in range(size, end, size)]
         self.records = [self._named(unpacked(bits, RECORD)) for bits in parts]
+        if not config.trellis and any(record["kind"] == "trellis" for record in self.records):
+            return "damaged"
         self.header = header
         self.loaded = True
         return "ok"
@@ -143,14 +148,22 @@ class PassEngine:
     def _row(self, record: dict, row: int, length: int) -> tuple[int, int, np.ndarray]:
         """Return multiplier, bias and weights of a row of a matrix."""
         config, beats = self.config, -(-length // self.config.weights)
+        ways = config.ways if record["kind"] == "trellis" else 1
         group, rest = divmod(row, config.entries)
-        address = record["address"] + group * (1 + config.entries * beats)
+        address = record["address"] + group * (1 + config.entries // ways * beats)
         multipliers, biases = self._words(address, config.entries)
+        constants = int(multipliers[rest]), int(biases[rest])
+        first = address + 1 + rest // ways * beats
         if record["kind"] == "pass":
-            self.reads += [(address, 1), (address + 1 + rest * beats, beats)]
-        start = (address + 1 + rest * beats) * config.beat_bits // 8
-        weights = np.frombuffer(self.raw[start : start + length], np.int8)
-        return int(multipliers[rest]), int(biases[rest]), weights.astype(np.int64)
+            self.reads += [(address, 1), (first, beats)]
+        size = config.beat_bits // 8
+        raw = np.frombuffer(self.raw[first * size : (first + beats) * size], np.uint8)
+        if record["kind"] != "trellis":
+            return *constants, raw[:length].view(np.int8).astype(np.int64)
+        assert config.code is not None
+        stream = raw.reshape(beats, ways, -1)[:, rest % ways].reshape(1, -1)
+        (found,) = states(config.code, symbols(config.code, stream, length))
+        return *constants, table(config.code)[found]
 
     # Kinds of records.
 
@@ -159,7 +172,8 @@ class PassEngine:
         given = record["target"] == "output"
         if given or self.token % self.config.vectors == 0:
             heads = -(-rows // self.config.entries)
-            beats = heads + rows * -(-length // self.config.weights)
+            together = self.config.ways if record["kind"] == "trellis" else 1
+            beats = heads + -(-rows // together) * -(-length // self.config.weights)
             self.reads.append((record["address"], beats))
         x = self._read(record, "number_place", length)
         shift = int(token_shifts(x, unit.width)) if record["narrow"] else 0
@@ -176,6 +190,9 @@ class PassEngine:
             self.found.append(y)
         else:
             self.store[at : at + rows] = y
+
+    #: Rows that are read together are no matter of the products.
+    _trellis = _matrix
 
     def _keep(self, record: dict) -> None:
         x = self._read(record, "number_place", record["length"])

@@ -29,8 +29,9 @@ RECORD_BITS = 256
 #: The first field of a header: "SEED" in bytes.
 MAGIC = 0x44454553
 
-#: A pass of the vector unit; the products of a matrix; a vector that is kept as int8.
-KINDS = ("pass", "matrix", "keep")
+#: A pass of the vector unit; the products of a matrix with rows of int8; a vector that is kept as
+#: int8; the products of a matrix with rows of a trellis code.
+KINDS = ("pass", "matrix", "keep", "trellis")
 #: Numbers of a pass: of the store; words of memory; the row of a token, or of its position, in a
 #: table; sums of products of a query and keys; of shares and values; zeros.
 NUMBERS = ("store", "words", "token", "position", "scores", "mix", "zeros")
@@ -93,7 +94,9 @@ RECORD: dict[str, Any] = {
 HEADER: dict[str, int] = {
     "magic": 32,
     "records": 16,
-    "lanes": 8,
+    "lanes": 4,
+    # Bits of a weight of a trellis code, 0 if no matrix has one.
+    "trellis": 4,
     "beat_bytes": 8,
     # Beats of a token's frame in the store, and of the whole store.
     "frame": 16,

@@ -18,7 +18,13 @@ from seedbed.golden.stream_engine import StreamEngine
 from seedbed.sim.job import Memory
 from seedbed.sim.jobs.stream_job import RtlProgram, bench
 from seedbed.sim.verilog.cosim import Cosim
-from seedbed.spec.stream_engine import Attend, Matrix, Program, StreamEngineConfig
+from seedbed.spec.stream_engine import (
+    TRELLIS_BITS,
+    Attend,
+    Matrix,
+    Program,
+    StreamEngineConfig,
+)
 
 __all__ = ["emitted_program", "show_blocks"]
 
@@ -50,7 +56,7 @@ def emitted_program(
     while True:
         params: dict[str, Any] = {
             **LARGE, "products": _products(program), "vectors": vectors, "block": block,
-            "context": context, "columns": max(columns),
+            "context": context, "columns": max(columns), "trellis": _trellis(engine),
         }  # fmt: skip
         config = core.configure(params)
         try:
@@ -68,6 +74,12 @@ def emitted_program(
     with Cosim(executable, of) as cosim:
         memory = Memory(latency=LATENCY)
         yield RtlProgram(cosim, config, engine, image, memory=memory, block=block)
+
+
+def _trellis(engine: StreamEngine) -> int:
+    """Return the bits of a weight of a trellis code that matrices have, 0 for none."""
+    codes = {of.trellis.code.bits for of in engine.parameters.values() if of.trellis}
+    return max(codes & set(TRELLIS_BITS), default=0)
 
 
 def _products(program: Program) -> int:

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.products.gemv_engine import GemvEngine
 from seedbed.hw.stream.row_output import RowOutput, constants_layout, output_members
+from seedbed.hw.stream.row_products import RowProducts
 from seedbed.hw.stream.stream_layouts import values_layout
 from seedbed.spec import StreamEngineConfig
 from seedbed.spec.engine_records import PLACE, RECORD
@@ -17,7 +18,8 @@ __all__ = ["MatrixUnit"]
 class MatrixUnit(wiring.Component):
     """Gives vectors to the multipliers, and rows of weights, and writes what comes to the store.
 
-    In memory, there is a beat with the constants of as many rows as fit, then these rows.
+    In memory, there is a beat with the constants of as many rows as fit, then these rows: one after
+    another, or some of a trellis code together.
 
     Parameters
     ----------
@@ -30,6 +32,8 @@ class MatrixUnit(wiring.Component):
         A pulse, and with it what follows, which is steady to the end:
     columns, rows, row_beats, shift, add, wide, target_at, stride, tokens : In
         The matrix, and its results: see :class:`~seedbed.hw.stream.row_output.RowOutput`.
+    trellis : In(1)
+        Rows have the trellis code, where the core has one.
     shifts : In
         What the vector of each token was shifted by.
     values, valid, pop : In, In, Out
@@ -65,6 +69,7 @@ class MatrixUnit(wiring.Component):
                 "pop": Out(1),
                 "i": In(stream.Signature(config.beat_bits)),
             }
+            | ({"trellis": In(1)} if config.trellis else {})
         )
 
     @property
@@ -74,7 +79,11 @@ class MatrixUnit(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.engine = engine = GemvEngine(self.config.gemv)
+        if self.config.trellis:
+            m.submodules.products = engine = RowProducts(self.config)
+            m.d.comb += engine.trellis.eq(self.trellis)
+        else:
+            m.submodules.engine = engine = GemvEngine(self.config.gemv)
         m.submodules.output = output = RowOutput(self.config)
         m.submodules.constants = fifo = SyncFIFO(width=self.config.beat_bits, depth=16)
         begun = Signal()
@@ -154,6 +163,10 @@ class MatrixUnit(wiring.Component):
         with m.If(fire):
             with m.If(head):
                 m.d.sync += rows.eq(config.entries)
+                if config.trellis:
+                    # Rows that are read together count as one.
+                    with m.If(self.trellis):
+                        m.d.sync += rows.eq(config.entries // config.ways)
             with m.Elif(to.payload.last):
                 m.d.sync += [rows.eq(rows - 1), beat.eq(0)]
             with m.Else():

@@ -7,10 +7,10 @@ from amaranth.lib.wiring import In, Out
 from seedbed.hw.stream.burst_reader import BEATS_BITS
 from seedbed.hw.stream.row_output import constants_layout
 from seedbed.hw.stream.stream_layouts import (
-    KIND_CODES,
     POSITION_BITS,
     TOKEN_BITS,
     header_layout,
+    record_kinds,
     record_layout,
 )
 from seedbed.spec import StreamEngineConfig
@@ -32,7 +32,7 @@ class _Walk:
     """Signals of the record that is done, which the methods of the walker share."""
 
     def __init__(self, config: StreamEngineConfig, record):
-        self.is_ = {name: record.kind == code for name, code in KIND_CODES.items()}
+        self.is_ = record_kinds(config, record)
         self.numbers = {name: record.numbers == k for k, name in enumerate(NUMBERS)}
         # Whether a row of a table is read, or words.
         self.of_table = self.is_["pass"] & (self.numbers["token"] | self.numbers["position"])
@@ -184,6 +184,10 @@ class RecordWalker(wiring.Component):
         product = Signal(BEATS_BITS)
         address = Signal.like(self.read_address)
         constants = data.ArrayLayout(constants_layout(), config.entries)(self.i.payload)
+        # Rows that are read together count as one.
+        ways = config.ways.bit_length() - 1
+        together = record.rows + (config.ways - 1) >> ways
+        rows = Mux(walk.is_["trellis"], together, record.rows) if ways else record.rows
         m.d.sync += product.eq(factor * self.row_beats)
         m.d.comb += [
             row.eq(Mux(walk.numbers["position"], self.position + walk.token, self.token)),
@@ -197,7 +201,7 @@ class RecordWalker(wiring.Component):
             with m.State("PLACE"):
                 m.d.sync += [
                     address.eq(record.address),
-                    factor.eq(Mux(walk.is_["matrix"], record.rows, row >> bits)),
+                    factor.eq(Mux(walk.is_["matrix"], rows, row >> bits)),
                 ]
                 m.next = "MULTIPLY"
             with m.State("MULTIPLY"):

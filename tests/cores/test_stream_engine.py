@@ -24,6 +24,10 @@ CONFIGS = [
     StreamEngineConfig(**{**SMALL, "vectors": 2}),
     StreamEngineConfig(**{**SMALL, "lanes": 4, "products": 4, "beat_bits": 256, "vectors": 4}),
     StreamEngineConfig(**{**SMALL, "products": 4, "cache": 512}),
+    StreamEngineConfig(**{**SMALL, "trellis": 4}),
+    StreamEngineConfig(
+        **{**SMALL, "lanes": 4, "products": 4, "beat_bits": 256, "vectors": 2, "trellis": 2}
+    ),
 ]
 
 
