@@ -9,7 +9,61 @@ from seedbed.hw.products.gemv_layouts import job_layout, sums_layout, vector_lay
 from seedbed.hw.weights.trellis_decompress import TrellisDecompress
 from seedbed.spec import StreamEngineConfig, TrellisDecompressConfig
 
-__all__ = ["RowProducts"]
+__all__ = ["RowProducts", "WaySums"]
+
+
+class WaySums(wiring.Component):
+    """Gives the sums of ways in turn, one for each row of a matrix, and discards all others.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.StreamEngineConfig`, with a trellis code.
+
+    Members
+    -------
+    start, rows : In
+        A pulse before the first sum, and how many rows there are.
+    turns : In(1)
+        Ways are taken in turn; else the first one has all rows. It is steady after ``start``.
+    i_0, i_1, .. : In(stream)
+        Sums of each way.
+    o : Out(stream)
+        Sums in the order of rows.
+    """
+
+    def __init__(self, config: StreamEngineConfig):
+        sums = stream.Signature(sums_layout(config.gemv))
+        self._names = [f"i_{way}" for way in range(config.ways)]
+        super().__init__(
+            {name: In(sums) for name in self._names}
+            | {"start": In(1), "rows": In(config.gemv.row_width), "turns": In(1), "o": Out(sums)}
+        )
+
+    @property
+    def i(self) -> list:
+        """The sums of each way."""
+        return [getattr(self, name) for name in self._names]
+
+    def elaborate(self, platform):
+        m = Module()
+        way = Signal(range(len(self.i)))
+        left = Signal.like(self.rows)
+        valid, payload = (
+            Array(Value.cast(getattr(each, name)) for each in self.i)[way]
+            for name in ("valid", "payload")
+        )
+        m.d.comb += [
+            self.o.valid.eq(valid & (left != 0)),
+            Value.cast(self.o.payload).eq(payload),
+        ]
+        for k, each in enumerate(self.i):
+            m.d.comb += each.ready.eq((left == 0) | (self.o.ready & (way == k)))
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += [left.eq(left - 1), way.eq(Mux(self.turns, way + 1, 0))]
+        with m.If(self.start):
+            m.d.sync += [left.eq(self.rows), way.eq(0)]
+        return m
 
 
 class RowProducts(wiring.Component):
@@ -32,7 +86,7 @@ class RowProducts(wiring.Component):
         As of :class:`~seedbed.hw.products.gemv_engine.GemvEngine`. The rows of a command are those
         of the matrix; ``last`` is that of a row, or of rows that are read together.
     o : Out(stream of struct)
-        Sums of a row, in the order of rows; the other fields are 0.
+        Sums of a row, in the order of rows; the other fields are those of the way.
 
     All ways have the same beats in the same cycles. The sums of ways that have no row are
     discarded.
@@ -79,7 +133,11 @@ class RowProducts(wiring.Component):
                 engine.i_vector.payload.eq(self.i_vector.payload),
             ]
         self._weights(m, engines)
-        self._sums(m, engines, begins)
+        m.submodules.sums = sums = WaySums(config)
+        m.d.comb += [sums.start.eq(begins), sums.rows.eq(job.rows), sums.turns.eq(self.trellis)]
+        for engine, to in zip(engines, sums.i, strict=True):
+            wiring.connect(m, engine.o, to)
+        wiring.connect(m, sums.o, wiring.flipped(self.o))
         return m
 
     def _weights(self, m, engines) -> None:
@@ -106,22 +164,3 @@ class RowProducts(wiring.Component):
                 m.d.comb += given.ready.eq(Mux(self.trellis, decompress.i.ready, to.ready))
                 with m.If(~self.trellis):
                     m.d.comb += [to.valid.eq(given.valid), to.payload.eq(given.payload)]
-
-    def _sums(self, m, engines, begins) -> None:
-        """Give the sums of the ways in turn, and of those without a row none."""
-        way = Signal(range(len(engines)))
-        rows = Signal.like(self.i.payload.rows)
-        valid, sums = (
-            Array(of(engine.o) for engine in engines)[way]
-            for of in (lambda o: o.valid, lambda o: Value.cast(o.payload.sum))
-        )
-        m.d.comb += [
-            self.o.valid.eq(valid & (rows != 0)),
-            Value.cast(self.o.payload.sum).eq(sums),
-        ]
-        for k, engine in enumerate(engines):
-            m.d.comb += engine.o.ready.eq((rows == 0) | (self.o.ready & (way == k)))
-        with m.If(self.o.valid & self.o.ready):
-            m.d.sync += [rows.eq(rows - 1), way.eq(Mux(self.trellis, way + 1, 0))]
-        with m.If(begins):
-            m.d.sync += [rows.eq(self.i.payload.rows), way.eq(0)]

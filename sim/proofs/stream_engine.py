@@ -1,11 +1,14 @@
 """Proofs of the streamed engine: what it reads of memory, and room for sums of products."""
 
+from dataclasses import replace
+
 from amaranth.hdl import Assert, Assume, Module, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
 
 from seedbed.hw.stream.attend_products import AttendProducts
 from seedbed.hw.stream.burst_reader import BurstReader
 from seedbed.hw.stream.product_sums import DEPTH, ProductSums
+from seedbed.hw.stream.row_products import WaySums
 from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import StreamEngineConfig
@@ -123,6 +126,41 @@ def products(dut: AttendProducts) -> Module:
     return m
 
 
+def way_sums(dut: WaySums) -> Module:
+    """Count the sums of a matrix, and see which way each comes from."""
+    m, inside = free_inputs(dut)
+    m.d.comb += [
+        dut.start.eq(AnySeq(1)),
+        dut.rows.eq(AnySeq(len(dut.rows))),
+        dut.turns.eq(AnyConst(1)),
+    ]
+    # Sums that have been given, of the rows of the matrix.
+    given, rows = Signal(len(dut.rows)), Signal(len(dut.rows))
+    done = given == rows
+    with m.If(transfer(dut.o)):
+        m.d.sync += given.eq(given + 1)
+    with m.If(dut.start):
+        m.d.sync += [given.eq(0), rows.eq(dut.rows)]
+    m.d.comb += Assume(~dut.start | done)
+    for k, way in enumerate(dut.i):
+        of_way = Mux(dut.turns, given[0] == k, not k)
+        m.d.comb += [
+            Assert(~transfer(way) | done | (of_way & transfer(dut.o))),
+            Assert(~transfer(dut.o) | ~of_way | (dut.o.payload == way.payload)),
+            Assert(~done | way.ready),
+        ]
+    m.d.comb += [
+        Assert(~dut.o.valid | ~done),
+        # What an induction has to know.
+        Assert(inside["left"] == rows - given),
+        Assert(given <= rows),
+        Assert(inside["way"] == (given[0] & dut.turns)),
+    ]
+    cover(m, done & (rows == 3) & dut.turns & transfer(dut.i[1]))
+    cover(m, done & (rows == 3) & ~dut.turns)
+    return m
+
+
 PROOFS = (
     Proof(
         name="stream_engine_bursts",
@@ -172,6 +210,33 @@ PROOFS = (
                 "the last tokens of scores give no beat",
                 "last & (self.mix | last_token | lane.all())",
                 "last & (self.mix | lane.all())",
+            ),
+        ),
+    ),
+    Proof(
+        name="stream_engine_ways",
+        says="Each row of a matrix with a trellis code has the sum of its way, in the order of "
+        "rows; sums of ways without a row are discarded; int8 rows have those of the first way.",
+        component=WaySums,
+        config=replace(SMALL, trellis=4),
+        harness=way_sums,
+        depth=1,
+        reach=8,
+        mutants=(
+            Mutant(
+                "ways are not taken in turn",
+                "way.eq(Mux(self.turns, way + 1, 0))",
+                "way.eq(0)",
+            ),
+            Mutant(
+                "ways without a row have sums",
+                "self.o.valid.eq(valid & (left != 0))",
+                "self.o.valid.eq(valid)",
+            ),
+            Mutant(
+                "sums of other ways are discarded",
+                "self.o.ready & (way == k)",
+                "self.o.ready",
             ),
         ),
     ),
