@@ -21,6 +21,8 @@ from seedbed.spec.engine_records import (
     CONSTANTS,
     FACTORS,
     HEADER,
+    KEPT,
+    KEPT_COUNT,
     KINDS,
     LENGTHS,
     MAGIC,
@@ -161,6 +163,8 @@ class _Writer:
         self.scratch = 0
         self.row = 0
         self.tokens = 1 << 24
+        #: Beats of kept weights of matrices.
+        self.kept: dict[str, int] = {}
         #: Tables, whose rows are int8 in any case.
         self.tables = {
             name for op in program.operations if isinstance(op, Embed) for name in op.parameters
@@ -193,13 +197,17 @@ class _Writer:
         """Return the address of a matrix or table, which is written once."""
         if name in self.addresses:
             return self.addresses[name]
-        config, biases, multipliers = (
-            self.config,
-            self.parameters[name].biases,
-            self._scale(name)[0],
-        )
-        rows = self._symbols(name) if self._is_trellis(name) else self._weights(name)
+        config, biases = self.config, self.parameters[name].biases
+        multipliers, _ = self._scale(name)
         parts = []
+        if self._is_trellis(name):
+            rows = self._symbols(name)
+            kept, counts = self._kept(name)
+            parts = [kept, bytes(-len(kept) % (config.beat_bits // 8))]
+            self.kept[name] = sum(map(len, parts)) * 8 // config.beat_bits
+            multipliers = multipliers | counts << 32 - KEPT_COUNT
+        else:
+            rows = self._weights(name)
         for k, part in enumerate(rows):
             of_part = slice(k * config.entries, (k + 1) * config.entries)
             head = _entries(multipliers[of_part], None if biases is None else biases[of_part])
@@ -235,8 +243,7 @@ class _Writer:
     def _symbols(self, name: str) -> list[bytes]:
         """Return rows of symbols, interleaved, as many as :meth:`_weights` does."""
         config, of = self.config, self.parameters[name].trellis
-        if of is None or (of.weights() != self.parameters[name].weights).any():
-            raise ValueError(f"the weights of {name} must be those of its trellis code")
+        assert of is not None
         symbols = _padded(of.symbols.astype(np.uint8), config.ways, config.weights)
         bits = np.unpackbits(symbols[..., None], axis=-1, count=of.code.bits, bitorder="little")
         # Rows that are read together, a row of these, a beat, bits of a row in it.
@@ -244,6 +251,24 @@ class _Writer:
         raw = np.packbits(parts.swapaxes(1, 2), bitorder="little").tobytes()
         size = config.entries // config.ways * self._row_beats(name) * config.beat_bits // 8
         return [raw[k : k + size] for k in range(0, len(raw), size)]
+
+    def _kept(self, name: str) -> tuple[bytes, np.ndarray]:
+        """Return the weights that differ from those of the trellis code, and each row's number."""
+        of, most = self.parameters[name], (1 << KEPT_COUNT) - 1
+        assert of.trellis is not None
+        differences = of.weights.astype(np.int64) - of.trellis.weights()
+        rows, columns = np.nonzero(differences)
+        found, counts = differences[rows, columns], np.bincount(rows, minlength=len(differences))
+        if len(found) > self.config.kept or counts.max() > most:
+            raise ValueError(
+                f"{name} must keep at most {self.config.kept} weights beside its trellis code, and "
+                f"{most} of a row, not {len(found)} and {counts.max()}"
+            )
+        half = 1 << KEPT["difference"] - 1
+        if (found < -half).any() or (found >= half).any():
+            raise ValueError(f"kept weights of {name} must differ by {-half}..{half - 1} at most")
+        words = columns << KEPT["difference"] | found & 2 * half - 1
+        return words.astype("<u4").tobytes(), counts
 
     def _row_beats(self, name: str) -> int:
         return -(-self.parameters[name].weights.shape[1] // self.config.weights)
@@ -333,7 +358,8 @@ class _Writer:
             length=source.length, rows=rows, narrow=source.wide,
             shift=self._shift(what, shift, least), add=op.add,
             wide=target.wide and not op.activation, number_place=self._place(op.source),
-            address=self._matrix_at(op.weights), **self._matrix_target(op),
+            address=self._matrix_at(op.weights), constant=self.kept.get(op.weights, 0),
+            **self._matrix_target(op),
         )  # fmt: skip
         if op.activation:
             self._record(

@@ -14,6 +14,9 @@ from seedbed.spec.engine_records import (
     CONSTANTS,
     FACTORS,
     HEADER,
+    KEPT,
+    KEPT_BITS,
+    KEPT_COUNT,
     KINDS,
     LENGTHS,
     MAGIC,
@@ -79,7 +82,10 @@ class PassEngine:
             return "damaged"
         parts = [int.from_bytes(raw[k : k + size], "little") for k in range(size, end, size)]
         self.records = [self._named(unpacked(bits, RECORD)) for bits in parts]
-        if not config.trellis and any(record["kind"] == "trellis" for record in self.records):
+        matrices = [record for record in self.records if record["kind"] == "trellis"]
+        if matrices and (
+            not config.trellis or max(each["constant"] for each in matrices) > config.kept_beats
+        ):
             return "damaged"
         self.header = header
         self.loaded = True
@@ -151,7 +157,10 @@ class PassEngine:
         ways = config.ways if record["kind"] == "trellis" else 1
         group, rest = divmod(row, config.entries)
         address = record["address"] + group * (1 + config.entries // ways * beats)
+        # Weights that are kept come first.
+        address += record["constant"] * (record["kind"] == "trellis")
         multipliers, biases = self._words(address, config.entries)
+        multipliers = multipliers & 0xFFFFFFFF
         constants = int(multipliers[rest]), int(biases[rest])
         first = address + 1 + rest // ways * beats
         if record["kind"] == "pass":
@@ -174,13 +183,19 @@ class PassEngine:
             heads = -(-rows // self.config.entries)
             together = self.config.ways if record["kind"] == "trellis" else 1
             beats = heads + -(-rows // together) * -(-length // self.config.weights)
+            beats += record["constant"] * (record["kind"] == "trellis")
             self.reads.append((record["address"], beats))
         x = self._read(record, "number_place", length)
         shift = int(token_shifts(x, unit.width)) if record["narrow"] else 0
         x = saturate(shifted(x, shift), unit.vector)
         parts = [self._row(record, row, length) for row in range(rows)]
         multipliers, biases = (np.array([part[k] for part in parts]) for k in (0, 1))
-        sums = whole_product(x, np.stack([part[2] for part in parts]).T).astype(np.int64)
+        weights = np.stack([part[2] for part in parts])
+        if record["kind"] == "trellis":
+            counts = multipliers >> 32 - KEPT_COUNT
+            multipliers = multipliers & (1 << 32 - KEPT_COUNT) - 1
+            weights = weights + self._kept(record, counts, length)
+        sums = whole_product(x, weights.T).astype(np.int64)
         y = shifted(sums * multipliers, record["shift"] - shift) + biases
         at = self._at(record, "target_place")
         if record["add"]:
@@ -190,6 +205,16 @@ class PassEngine:
             self.found.append(y)
         else:
             self.store[at : at + rows] = y
+
+    def _kept(self, record: dict, counts: np.ndarray, length: int) -> np.ndarray:
+        """Return what is added to the weights of a matrix: to each row as often as counted."""
+        start, size = record["address"] * self.config.beat_bits // 8, KEPT_BITS // 8
+        words = np.frombuffer(self.raw[start : start + size * int(counts.sum())], "<u4")
+        found = np.zeros((len(counts), length), np.int64)
+        rows = np.repeat(np.arange(len(counts)), counts)
+        columns = words >> KEPT["difference"] & (1 << KEPT["column"]) - 1
+        np.add.at(found, (rows, columns), words.astype(np.uint16).view(np.int16))
+        return found
 
     #: Rows that are read together are no matter of the products.
     _trellis = _matrix

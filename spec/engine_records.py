@@ -13,6 +13,9 @@ __all__ = [
     "CONSTANTS",
     "FACTORS",
     "HEADER",
+    "KEPT",
+    "KEPT_BITS",
+    "KEPT_COUNT",
     "KINDS",
     "LENGTHS",
     "MAGIC",
@@ -89,6 +92,13 @@ RECORD: dict[str, Any] = {
     "all": 1,
     "narrow": 1,
 }
+
+#: Of a matrix with a trellis code, the constant of its record is the beats of weights that are
+#: kept, which come first. Such a weight has KEPT_BITS bits with these fields: what is added to the
+#: value of the code, signed, and its column. The highest bits of a row's multiplier are how many it
+#: has.
+KEPT: dict[str, int] = {"difference": 16, "column": 14}
+KEPT_BITS, KEPT_COUNT = 32, 8
 
 #: Fields of the header: what the program is for, and the CRC-32 of all other words of 32 bits.
 HEADER: dict[str, int] = {

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from seedbed.spec.checks import require_choice, require_int, require_power
+from seedbed.spec.engine_records import KEPT_BITS
 from seedbed.spec.gemv import GemvConfig
 from seedbed.spec.trellis import TrellisConfig
 from seedbed.spec.vector_unit import ACTIVATIONS, VectorUnitConfig
@@ -303,6 +304,8 @@ class StreamEngineConfig:
         Bits of a weight of matrices with a trellis code, 2 or 4; 0: all matrices are int8. A beat
         then has weights of 8 / ``trellis`` rows, each with separate multipliers, and is of 64 bits
         for each of them at least.
+    kept
+        With a trellis code, the most weights of a matrix that are kept beside it, 0..16384.
     timeout_cycles, drain_cycles
         Cycles without a beat after which the memory does not answer, 16..65535, and after which an
         earlier answer does not come, 8..65535.
@@ -323,6 +326,7 @@ class StreamEngineConfig:
     address_bits: int = 26
     burst: int = 64
     trellis: int = 0
+    kept: int = 0
     timeout_cycles: int = 4096
     drain_cycles: int = 256
 
@@ -350,6 +354,7 @@ class StreamEngineConfig:
                 f"beat_bits must be at least {64 * self.ways} with trellis = {self.trellis}, not "
                 f"{self.beat_bits}"
             )
+        require_int("kept", self.kept, 0, 1 << 14 if self.trellis else 0)
         require_int("timeout_cycles", self.timeout_cycles, 16, 65535)
         require_int("drain_cycles", self.drain_cycles, 8, 65535)
 
@@ -371,6 +376,11 @@ class StreamEngineConfig:
     def ways(self) -> int:
         """Rows of a trellis code that are multiplied at once."""
         return self.weight_width // self.trellis if self.trellis else 1
+
+    @property
+    def kept_beats(self) -> int:
+        """Beats of the most weights that are kept."""
+        return -(-self.kept * KEPT_BITS // self.beat_bits)
 
     @property
     def code(self) -> TrellisConfig | None:

@@ -7,6 +7,7 @@ from math import gcd
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 
 from seedbed.flow.cores import registry
@@ -56,7 +57,7 @@ def emitted_program(
     while True:
         params: dict[str, Any] = {
             **LARGE, "products": _products(program), "vectors": vectors, "block": block,
-            "context": context, "columns": max(columns), "trellis": _trellis(engine),
+            "context": context, "columns": max(columns), **_weights(engine),
         }  # fmt: skip
         config = core.configure(params)
         try:
@@ -76,10 +77,12 @@ def emitted_program(
         yield RtlProgram(cosim, config, engine, image, memory=memory, block=block)
 
 
-def _trellis(engine: StreamEngine) -> int:
-    """Return the bits of a weight of a trellis code that matrices have, 0 for none."""
-    codes = {of.trellis.code.bits for of in engine.parameters.values() if of.trellis}
-    return max(codes & set(TRELLIS_BITS), default=0)
+def _weights(engine: StreamEngine) -> dict[str, int]:
+    """Return the bits of a weight of a trellis code, and how many weights a matrix keeps at most."""
+    coded = [of for of in engine.parameters.values() if of.trellis]
+    bits = max({of.trellis.code.bits for of in coded} & {*TRELLIS_BITS}, default=0)
+    kept = [int(np.count_nonzero(of.weights - of.trellis.weights())) for of in coded if bits]
+    return {"trellis": bits, "kept": max(kept, default=0)}
 
 
 def _products(program: Program) -> int:

@@ -1,6 +1,6 @@
 """Loads a program from external memory, checks it, and gives its records."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.crc import catalog
 from amaranth.lib.wiring import In, Out
@@ -200,7 +200,9 @@ class ProgramStore(wiring.Component):
         )
         known = is_pass | is_matrix | is_keep
         if self.config.trellis:
-            known, is_matrix = Const(1), is_matrix | is_trellis
+            # More weights are kept than the core has room for.
+            known = ~is_trellis | (record.constant <= self.config.kept_beats)
+            is_matrix |= is_trellis
         words = self.config.products // self.config.lanes
         unknown = record.operation >= len(VECTOR_OPERATIONS)
         empty = record.length == 0

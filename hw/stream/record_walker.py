@@ -83,6 +83,8 @@ class RecordWalker(wiring.Component):
     length, seen, constant, tokens, row_beats : Out
         Of the pass: elements, tokens that are attended to, the constant; of a matrix: the tokens of
         this pass over its weights; beats of a row.
+    kept : Out
+        Beats of the kept weights of a matrix.
     """
 
     def __init__(self, config: StreamEngineConfig):
@@ -118,6 +120,7 @@ class RecordWalker(wiring.Component):
                 "constant": Out(config.unit.constant_bits),
                 "tokens": Out(range(config.vectors + 1)),
                 "row_beats": Out(RECORD["length"]),
+                "kept": Out(range(config.kept_beats + 1)),
             }
         )
 
@@ -188,6 +191,8 @@ class RecordWalker(wiring.Component):
         ways = config.ways.bit_length() - 1
         together = record.rows + (config.ways - 1) >> ways
         rows = Mux(walk.is_["trellis"], together, record.rows) if ways else record.rows
+        if config.kept:
+            m.d.comb += self.kept.eq(Mux(walk.is_["trellis"], record.constant, 0))
         m.d.sync += product.eq(factor * self.row_beats)
         m.d.comb += [
             row.eq(Mux(walk.numbers["position"], self.position + walk.token, self.token)),
@@ -210,7 +215,8 @@ class RecordWalker(wiring.Component):
                 m.next = "BEGIN"
                 heads = record.rows + (config.entries - 1) >> bits
                 with m.If(walk.is_["matrix"]):
-                    m.d.comb += [self.read.eq(1), self.read_beats.eq(heads + product)]
+                    m.d.comb += self.read.eq(1)
+                    m.d.comb += self.read_beats.eq(heads + product + self.kept)
                 with m.Elif(walk.of_table):
                     m.d.sync += address.eq(record.address + (row >> bits) + (product << bits))
                     m.next = "ROW"

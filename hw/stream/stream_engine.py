@@ -244,6 +244,7 @@ class StreamEngine(wiring.Component):
             matrix.tokens.eq(walker.tokens),
             *(getattr(matrix, name).eq(record[name]) for name in ("rows", "shift", "add", "wide")),
             *([matrix.trellis.eq(is_["trellis"])] if self.config.trellis else []),
+            *([matrix.kept.eq(walker.kept)] if self.config.kept else []),
             matrix.given.eq(record.target == TARGETS.index("output")),
             matrix.shifts.eq(narrow.shifts),
             matrix.values.eq(narrow.values),

@@ -29,8 +29,8 @@ WORDS = 50
 class _Drawn:
     """Collects operations with random parameters, whose results have magnitudes of about one."""
 
-    def __init__(self, rng: np.random.Generator, trellis: int):
-        self.rng, self.trellis = rng, trellis
+    def __init__(self, rng: np.random.Generator, trellis: int, keeps: bool):
+        self.rng, self.trellis, self.keeps = rng, trellis, keeps
         self.vectors: dict[str, Vector] = {}
         self.operations: list[Operation] = []
         self.parameters: dict[str, Integers] = {}
@@ -48,6 +48,11 @@ class _Drawn:
             symbols = rng.integers(0, 1 << trellis, (rows, columns)).astype(np.uint8)
             path = TrellisRows(code=TrellisConfig(bits=trellis), symbols=symbols)
             weights = path.weights()
+            if self.keeps and rng.random() < 0.8:
+                # Rows without a kept weight, with some, and one with many.
+                some = rng.random((rows, columns)) < 0.02
+                some[rng.integers(rows), : columns // 2] = 1
+                weights = weights + some * rng.integers(-1000, 1000, (rows, columns))
         else:
             weights = rng.integers(-128, 128, (rows, columns)).astype(np.int8)
         multipliers = rng.integers(1 << 14, 1 << 16, rows)
@@ -197,11 +202,13 @@ PROGRAMS: dict[str, Callable[[_Drawn, int, int], str]] = {
 
 
 def drawn_program(
-    kind: str, rng: np.random.Generator, *, size: int, layers: int = 2, trellis: int = 0
-) -> StreamEngine:
+    kind: str, rng: np.random.Generator, *, size: int, layers: int = 2, trellis: int = 0,
+    keeps: bool = False,
+) -> StreamEngine:  # fmt: skip
     """Return the model of a random program: one of :data:`PROGRAMS`, of vectors of ``size``.
 
-    Matrices have a trellis code of ``trellis`` bits a weight, if that is not 0. Tables are int8.
+    Matrices have a trellis code of ``trellis`` bits a weight, if that is not 0, and with ``keeps``
+    some weights that are kept. Tables are int8.
     """
-    made = _Drawn(rng, trellis)
+    made = _Drawn(rng, trellis, keeps)
     return made.engine(PROGRAMS[kind](made, size, layers))

@@ -24,7 +24,7 @@ CONFIGS = [
     StreamEngineConfig(**{**SMALL, "vectors": 2}),
     StreamEngineConfig(**{**SMALL, "lanes": 4, "products": 4, "beat_bits": 256, "vectors": 4}),
     StreamEngineConfig(**{**SMALL, "products": 4, "cache": 512}),
-    StreamEngineConfig(**{**SMALL, "trellis": 4}),
+    StreamEngineConfig(**{**SMALL, "trellis": 4, "kept": 200}),
     StreamEngineConfig(
         **{**SMALL, "lanes": 4, "products": 4, "beat_bits": 256, "vectors": 2, "trellis": 2}
     ),
@@ -92,7 +92,7 @@ class Server:
 
 def drawn(config=CONFIGS[0], kind="dense", seed=1, context=8):
     rng = np.random.default_rng(seed)
-    engine = drawn_program(kind, rng, size=8, layers=1, trellis=config.trellis)
+    engine = drawn_program(kind, rng, size=8, layers=1, trellis=config.trellis, keeps=True)
     image = engine_image(config, engine.program, engine.parameters, block=4, context=context)
     return rng, engine, image
 
@@ -309,6 +309,7 @@ def test_a_damaged_program_is_refused(config):
         ({"columns": 0}, ValueError, r"columns must be in 1\.\.16383, not 0"),
         ({"address_bits": 33}, ValueError, r"address_bits must be in 8\.\.32, not 33"),
         ({"burst": 128}, ValueError, r"burst must be a power of two in 1\.\.64, not 128"),
+        ({"kept": 1}, ValueError, r"kept must be in 0\.\.0, not 1"),
         ({"trellis": 3}, ValueError, "trellis must be 0, 2 or 4, not 3"),
         (
             {"lanes": 2, "products": 2, "beat_bits": 128, "trellis": 2},

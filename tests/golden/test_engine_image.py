@@ -58,12 +58,15 @@ def compare(config, engine, image, sizes=(9, 1, 4)):
         StreamEngineConfig(lanes=4, products=4, vectors=2),
         replace(CONFIG, trellis=4),
         StreamEngineConfig(lanes=4, products=4, vectors=2, trellis=2),
+        replace(CONFIG, trellis=4, kept=200),
     ],
     ids=str,
 )
 @pytest.mark.parametrize("kind", PROGRAMS)
 def test_the_passes_of_an_image_are_its_program(kind, config):
-    engine = drawn_program(kind, np.random.default_rng(3), size=16, trellis=config.trellis)
+    engine = drawn_program(
+        kind, np.random.default_rng(3), size=16, trellis=config.trellis, keeps=config.kept > 0
+    )
     image = engine_image(config, engine.program, engine.parameters, block=9, context=24)
     assert len(image.names) > len(engine.program.operations)
     compare(config, engine, image)
@@ -100,14 +103,19 @@ def test_the_low_bits_that_all_multipliers_have_as_0_are_left_out():
         engine_image(CONFIG, engine.program, parameters, block=9, context=24)
 
 
-def test_weights_that_are_not_those_of_their_trellis_code_are_refused():
+def test_weights_that_are_kept_and_do_not_fit_are_refused():
     engine = drawn_program("dense", np.random.default_rng(3), size=16, trellis=4)
     of = engine.parameters["w1"]
-    other = {**engine.parameters, "w1": replace(of, weights=of.weights + 1)}
-    with pytest.raises(ValueError, match="the weights of w1 must be those of its trellis code"):
-        engine_image(
-            replace(CONFIG, trellis=4), engine.program, other, block=9, context=24
-        )  # fmt: skip
+    for kept, added, problem in (
+        (0, 1, "w1 must keep at most 0 weights beside its trellis code, and 255 of a row, not 1"),
+        (1, 1 << 15, r"kept weights of w1 must differ by -32768\.\.32767 at most"),
+    ):
+        weights = of.weights.astype(int)
+        weights[2, 3] += added
+        other = {**engine.parameters, "w1": replace(of, weights=weights)}
+        config = replace(CONFIG, trellis=4, kept=kept)
+        with pytest.raises(ValueError, match=problem):
+            engine_image(config, engine.program, other, block=9, context=24)
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
