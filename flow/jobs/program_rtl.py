@@ -78,7 +78,7 @@ def emitted_program(
 
 
 def _weights(engine: StreamEngine) -> dict[str, int]:
-    """Return the bits of a weight of a trellis code, and how many weights a matrix keeps at most."""
+    """Return the bits of a weight of a trellis code, and how many weights a matrix keeps."""
     coded = [of for of in engine.parameters.values() if of.trellis]
     bits = max({of.trellis.code.bits for of in coded} & {*TRELLIS_BITS}, default=0)
     kept = [int(np.count_nonzero(of.weights - of.trellis.weights())) for of in coded if bits]

@@ -40,6 +40,11 @@ class _Walk:
             record.addends == ADDENDS.index("words")
         )
         self.words = self.is_["pass"] & (self.numbers["words"] | by_words)
+        # Rows of a matrix; those that are read together count as one.
+        self.rows = record.rows
+        if config.trellis:
+            together = record.rows + (config.ways - 1) >> config.ways.bit_length() - 1
+            self.rows = Mux(self.is_["trellis"], together, record.rows)
         # The token in its block, the repetition, and what they add to places.
         self.token = Signal(range(config.block + 4))
         self.head = Signal(RECORD["repeat"])
@@ -176,23 +181,19 @@ class RecordWalker(wiring.Component):
         ]
         with m.If(~record.by_token | given):
             m.d.sync += self.tokens.eq(1)
+        if config.kept:
+            m.d.comb += self.kept.eq(Mux(walk.is_["trellis"], record.constant, 0))
 
     def _memory(self, m, walk) -> None:
         """Ask for a part of memory, or for the constants of a row and then for the row."""
         config, record = self.config, self.record
         bits = config.entries.bit_length() - 1
         # The row of a table, or the rows of a matrix, times the beats of a row.
-        row = Signal(TOKEN_BITS)
-        factor = Signal(TOKEN_BITS)
+        row, factor = Signal(TOKEN_BITS), Signal(TOKEN_BITS)
         product = Signal(BEATS_BITS)
+        heads = record.rows + (config.entries - 1) >> bits
         address = Signal.like(self.read_address)
         constants = data.ArrayLayout(constants_layout(), config.entries)(self.i.payload)
-        # Rows that are read together count as one.
-        ways = config.ways.bit_length() - 1
-        together = record.rows + (config.ways - 1) >> ways
-        rows = Mux(walk.is_["trellis"], together, record.rows) if ways else record.rows
-        if config.kept:
-            m.d.comb += self.kept.eq(Mux(walk.is_["trellis"], record.constant, 0))
         m.d.sync += product.eq(factor * self.row_beats)
         m.d.comb += [
             row.eq(Mux(walk.numbers["position"], self.position + walk.token, self.token)),
@@ -206,17 +207,16 @@ class RecordWalker(wiring.Component):
             with m.State("PLACE"):
                 m.d.sync += [
                     address.eq(record.address),
-                    factor.eq(Mux(walk.is_["matrix"], rows, row >> bits)),
+                    factor.eq(Mux(walk.is_["matrix"], walk.rows, row >> bits)),
                 ]
                 m.next = "MULTIPLY"
             with m.State("MULTIPLY"):
                 m.next = "ASK"
             with m.State("ASK"):
                 m.next = "BEGIN"
-                heads = record.rows + (config.entries - 1) >> bits
                 with m.If(walk.is_["matrix"]):
-                    m.d.comb += self.read.eq(1)
-                    m.d.comb += self.read_beats.eq(heads + product + self.kept)
+                    beats = heads + product + self.kept
+                    m.d.comb += [self.read.eq(1), self.read_beats.eq(beats)]
                 with m.Elif(walk.of_table):
                     m.d.sync += address.eq(record.address + (row >> bits) + (product << bits))
                     m.next = "ROW"
