@@ -2,14 +2,17 @@
 
 from dataclasses import replace
 
-from amaranth.hdl import Assert, Assume, Module, Mux, Signal
+from amaranth.hdl import Assert, Assume, Module, Mux, Signal, Value
 from amaranth.hdl._ast import AnyConst, AnySeq
 
 from seedbed.hw.stream.attend_products import AttendProducts
 from seedbed.hw.stream.burst_reader import BurstReader
+from seedbed.hw.stream.kept_sums import DEPTH as ROWS
+from seedbed.hw.stream.kept_sums import KeptSums
 from seedbed.hw.stream.product_sums import DEPTH, ProductSums
 from seedbed.hw.stream.row_products import WaySums
 from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
+from seedbed.sim.proofs.mac_array import fifo_invariants
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import StreamEngineConfig
 
@@ -161,6 +164,39 @@ def way_sums(dut: WaySums) -> Module:
     return m
 
 
+def kept_sums(dut: KeptSums) -> Module:
+    """Count the kept weights of each row, and the rows on their way."""
+    m, inside = free_inputs(dut)
+    for port in (dut.start, dut.write, dut.loaded, Value.cast(dut.values)):
+        m.d.comb += port.eq(AnySeq(len(port)))
+    given = dut.i_constants
+    waiting, before = past(m, given.valid & ~given.ready), past(m, given.payload)
+    with m.If(waiting):
+        m.d.comb += [Assume(given.valid), Assume(Value.cast(given.payload) == before)]
+    count = given.payload.multiplier[-8:]
+    # Kept weights of this row so far.
+    seen = Signal(9)
+    with m.If(inside["issue"]):
+        m.d.sync += seen.eq(Mux(given.ready, 0, seen + 1))
+    rows = [inside[f"valid_d{k}"] & inside[f"last_d{k}"] for k in range(1, 6)]
+    levels = [inside[f"{name}.level"] for name in ("constants", "sums")]
+    for name in ("constants", "sums"):
+        fifo_invariants(m, inside, name, ROWS)
+    m.d.comb += [
+        Assert(~transfer(given) | (seen + 1 == Mux(count == 0, 1, count))),
+        # A sum has a place in the queue before its row begins.
+        Assert(~rows[-1] | (levels[1] != ROWS)),
+        # What an induction has to know.
+        Assert(inside["done"] == seen),
+        Assert((seen == 0) | (seen < before[24:32])),
+        Assert((seen == 0) | waiting),
+        Assert(levels[0] == sum(rows, levels[1])),
+    ]
+    cover(m, transfer(dut.o) & (levels[1] == 1) & rows[0])
+    cover(m, transfer(given) & (seen == 2))
+    return m
+
+
 PROOFS = (
     Proof(
         name="stream_engine_bursts",
@@ -210,6 +246,28 @@ PROOFS = (
                 "the last tokens of scores give no beat",
                 "last & (self.mix | last_token | lane.all())",
                 "last & (self.mix | lane.all())",
+            ),
+        ),
+    ),
+    Proof(
+        name="stream_engine_kept",
+        says="A row has as many products as kept weights, or one without any; every row has a "
+        "place in the queue of sums before it begins.",
+        component=KeptSums,
+        config=replace(SMALL, trellis=4, kept=4),
+        harness=kept_sums,
+        depth=2,
+        reach=22,
+        mutants=(
+            Mutant(
+                "rows begin without a place",
+                "self.loaded & given.valid & constants.w_rdy",
+                "self.loaded & given.valid",
+            ),
+            Mutant(
+                "a row has one product too many",
+                "last.eq(done + 1 >= count)",
+                "last.eq(done >= count)",
             ),
         ),
     ),
