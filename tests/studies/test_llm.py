@@ -38,9 +38,12 @@ def test_a_text_is_that_of_the_most_probable_tokens(build):
 
 
 @pytest.mark.long
-def test_a_text_in_the_emitted_verilog(build):
+@pytest.mark.parametrize(("form", "keep"), [("plain", 0), ("trellis", 0.01)])
+def test_a_text_in_the_emitted_verilog(build, form, keep):
     """A prompt is in blocks that fit; a weight that is not the model's is found."""
-    loaded = program_file.read(build / "demo/llm")
+    plan = transformer_import.plan(llm.random_model(), form, keep=keep)
+    transformer_import.write(plan, build / form, transformer_import.CALIBRATION, None)
+    loaded = program_file.read(build / form)
     engine = StreamEngine(loaded.program, loaded.parameters)
     first = loaded.tokens("Once")
     wanted = llm.generated(engine, first, 2, frozenset())
