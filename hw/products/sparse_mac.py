@@ -1,10 +1,9 @@
 """A matrix's sparse, trainable part: added to the sums of a dense engine, and updated."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.generators.lutopt import Lutopt
 from seedbed.hw.parts.codes import codes
 from seedbed.hw.products.sparse_entries import SparseEntries
 from seedbed.hw.products.sparse_lane import SparseLane
@@ -15,7 +14,7 @@ from seedbed.hw.products.sparse_layouts import (
     shape_is_wrong,
     vector_layout,
 )
-from seedbed.hw.products.sparse_numbers import SparseNumbers
+from seedbed.hw.products.sparse_numbers import generator_of, number_of
 from seedbed.hw.products.sparse_rows import SparseRows
 from seedbed.hw.products.sparse_vector import SparseVector
 from seedbed.spec import SparseMacConfig
@@ -143,8 +142,7 @@ class SparseMac(wiring.Component):
         config = self.config
         m.submodules.entries = entries = SparseEntries(config)
         m.submodules.lane = lane = SparseLane(config)
-        generator = Lutopt(config.generator) if config.source == "lutopt" else SparseNumbers(config)
-        m.submodules.generator = generator
+        m.submodules.generator = generator = generator_of(config)
         m.submodules.vector = vector = SparseVector(config)
         m.submodules.rows = rows = SparseRows(config)
         job = _Pass(config)
@@ -215,17 +213,12 @@ class SparseMac(wiring.Component):
 
     def _numbers(self, m, job, generator, entries, lane):
         """Seed the generator with each command, and take a number with each entry."""
-        number = generator.o.payload
-        if self.config.source == "lutopt":
-            bits = Cat(number)[: self.config.number_width]
-            # Odd numbers, so that they are symmetric: twice a word, and 1.
-            number = Cat(1, bits[:-1], ~bits[-1])
         m.d.comb += [
             generator.i_seed.valid.eq(job.accepts),
             generator.i_seed.payload.eq(self.i.payload.seed),
             generator.o.ready.eq(job.accepts | (job.ce & entries.o.valid)),
             entries.run.eq(job.running & generator.o.valid),
-            lane.number.eq(number),
+            lane.number.eq(number_of(self.config, generator)),
         ]
 
     def _vector(self, m, job, vector, lane):

@@ -1,16 +1,32 @@
 """Numbers of PeZO's generators, one for each entry of a sparse matrix."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.generators.lutopt import Lutopt
 from seedbed.hw.generators.perturbation import exponent_above
 from seedbed.hw.generators.prng_pool import PrngPool, at_least
 from seedbed.hw.generators.urng_array import UrngArray
 from seedbed.spec import SparseMacConfig
 from seedbed.spec.lutopt import SEED_BITS
 
-__all__ = ["SparseNumbers"]
+__all__ = ["SparseNumbers", "generator_of", "number_of"]
+
+
+def generator_of(config: SparseMacConfig) -> wiring.Component:
+    """Return what draws the numbers of a seed: a stream ``o``, with seeds at ``i_seed``."""
+    return Lutopt(config.generator) if config.source == "lutopt" else SparseNumbers(config)
+
+
+def number_of(config: SparseMacConfig, generator: wiring.Component) -> Value:
+    """Return the number at a generator's output."""
+    found = generator.o.payload
+    if config.source != "lutopt":
+        return found
+    bits = Cat(found)[: config.number_width]
+    # Odd numbers, so that they are symmetric: twice a word, and 1.
+    return Cat(1, bits[:-1], ~bits[-1])
 
 
 class SparseNumbers(wiring.Component):
