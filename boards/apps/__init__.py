@@ -29,7 +29,8 @@ class Design:
     ----------
     module
         It has ``VARIANTS``, configurations by name, and its ``Top`` takes one of them. Its
-        ``CLOCKS_MHZ`` and ``MEMORY_STYLES`` are by the name of the configuration.
+        ``CLOCKS_MHZ``, ``MEMORY_CLOCKS_MHZ`` and ``MEMORY_STYLES`` are by the name of the
+        configuration.
     variant
         The name of the configuration.
     config
@@ -49,6 +50,8 @@ class Design:
             self.CLOCK_MHZ = clock
             if self.MEMORY and not has_own_clock(module):
                 self.MEMORY = replace(self.MEMORY, clock_mhz=clock)
+        if memory := getattr(module, "MEMORY_CLOCKS_MHZ", {}).get(variant):
+            self.MEMORY = replace(self.MEMORY, clock_mhz=memory)
         self.MEMORY_STYLES = getattr(module, "MEMORY_STYLES", {}).get(variant, {})
         self.PLACER = getattr(module, "PLACER", None)
         beat, wanted = (

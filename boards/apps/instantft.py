@@ -28,7 +28,7 @@ from seedbed.spec.instantft import COUNTERS, INSTANTFT_KINDS, InstantFtConfig
 
 __all__ = ["MEMORY", "REGISTERS", "VARIANTS", "Top", "run", "train"]
 
-MEMORY = SdramConfig(beat_bits=64)
+MEMORY = SdramConfig(beat_bits=64, clock_mhz=120, pad_cycles=2)
 REGISTERS = (
     *MEMORY_REGISTERS,
     *JOB_REGISTERS,
@@ -45,6 +45,8 @@ VARIANTS = {
 BOARDS = {"ulx3s-85f": "lenet5", "ulx3s-45f": "lenet5-8"}
 #: Clocks other than the boards', in MHz.
 CLOCKS_MHZ = {"lenet5-8": 70}
+#: A PLL does not make 120 MHz together with 70 MHz.
+MEMORY_CLOCKS_MHZ = {"lenet5-8": 100}
 #: What memories are made of: 107 of the 108 block RAMs of a 45F are those of the parameters, the
 #: activations and the softmax, so that all others are LUTs.
 MEMORY_STYLES = {
