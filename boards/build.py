@@ -170,10 +170,10 @@ def _job(
     words = (*target.device, "-q", "--seed", str(seed), "--freq", str(mhz), "--timing-allow-fail")
     words += tuple(word.format(name=name) for word in chain.pins)
     words += target.large(getattr(app, "PLACER", None)) if large else ()
-    clocks, known = memory_clocks(app) if large else "", ()
+    clocks = memory_clocks(app) if large else ""
+    known = ("--lpf", f"clocks-{name}.lpf") if clocks else ()
     if clocks:
         write_atomic(folder / f"clocks-{name}.lpf", clocks)
-        known = "--lpf", f"clocks-{name}.lpf"
 
     def routing(to: str, *more: str) -> tuple[str, ...]:
         return "--log", f"{to}.log", *known, *more, "--report", f"{to}-report.json", option, to

@@ -50,8 +50,8 @@ class Design:
             self.CLOCK_MHZ = clock
             if self.MEMORY and not has_own_clock(module):
                 self.MEMORY = replace(self.MEMORY, clock_mhz=clock)
-        if memory := getattr(module, "MEMORY_CLOCKS_MHZ", {}).get(variant):
-            self.MEMORY = replace(self.MEMORY, clock_mhz=memory)
+        if self.MEMORY and (mhz := getattr(module, "MEMORY_CLOCKS_MHZ", {}).get(variant)):
+            self.MEMORY = replace(self.MEMORY, clock_mhz=mhz)
         self.MEMORY_STYLES = getattr(module, "MEMORY_STYLES", {}).get(variant, {})
         self.PLACER = getattr(module, "PLACER", None)
         beat, wanted = (
