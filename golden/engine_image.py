@@ -3,7 +3,8 @@
 Parameters are in beats of memory. Entries of 64 bits have a factor in the lower half and a number
 in the upper half: the multiplier and the bias of a row, the gain and the bias of an element, a step
 of an angle. A matrix or a table has, for as many rows as a beat has entries, the beat of these
-entries and then the rows, int8 weights that begin in a new beat.
+entries and then the rows, int8 weights that begin in a new beat. Rows of a trellis code are
+interleaved: a beat has a part of each of 8 / ``trellis`` rows, symbols of the same columns.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,6 +21,8 @@ from seedbed.spec.engine_records import (
     CONSTANTS,
     FACTORS,
     HEADER,
+    KEPT,
+    KEPT_COUNT,
     KINDS,
     LENGTHS,
     MAGIC,
@@ -94,6 +97,11 @@ def _beats(config: StreamEngineConfig, raw: bytes) -> list[int]:
     return [int.from_bytes(raw[k : k + size], "little") for k in range(0, len(raw), size)]
 
 
+def _padded(rows: np.ndarray, count: int, columns: int) -> np.ndarray:
+    """Return rows with zeros, up to multiples of ``count`` rows and of ``columns``."""
+    return np.pad(rows, ((0, -len(rows) % count), (0, -rows.shape[1] % columns)))
+
+
 def _entries(factors: np.ndarray, numbers: np.ndarray | None) -> bytes:
     """Return entries of 64 bits."""
     found = np.zeros((len(factors), 2), "<i4")
@@ -155,6 +163,12 @@ class _Writer:
         self.scratch = 0
         self.row = 0
         self.tokens = 1 << 24
+        #: Beats of kept weights of matrices.
+        self.kept: dict[str, int] = {}
+        #: Tables, whose rows are int8 in any case.
+        self.tables = {
+            name for op in program.operations if isinstance(op, Embed) for name in op.parameters
+        }
         #: Vectors that the block has one of, not one a token.
         self.pooled: set[str] = set()
 
@@ -183,26 +197,78 @@ class _Writer:
         """Return the address of a matrix or table, which is written once."""
         if name in self.addresses:
             return self.addresses[name]
-        of = self.parameters[name]
-        config, weights = self.config, of.weights
-        low, high = -(1 << config.weight_width - 1), (1 << config.weight_width - 1) - 1
-        if weights.min() < low or weights.max() > high or of.sum_width != 32:
-            raise ValueError(f"the weights of {name} must be integers in {low}..{high}")
-        most = (1 << config.unit.factor_bits) - 1
-        if of.multipliers.min() < 0 or of.multipliers.max() > most:
-            raise ValueError(f"the multipliers of {name} must be in 0..{most}")
-        rows = np.zeros((len(weights), self._row_beats(name) * config.weights), np.int8)
-        rows[:, : weights.shape[1]] = weights
-        raw, count = b"", config.entries
+        config, biases = self.config, self.parameters[name].biases
+        multipliers, _ = self._scale(name)
         parts = []
-        for first in range(0, len(rows), count):
-            part = slice(first, first + count)
-            biases = None if of.biases is None else of.biases[part]
-            head = _entries(of.multipliers[part], biases)
-            parts.append(head + bytes(config.beat_bits // 8 - len(head)) + rows[part].tobytes())
-        raw = b"".join(parts)
-        self.addresses[name] = self._put(raw)
+        if self._is_trellis(name):
+            rows = self._symbols(name)
+            kept, counts = self._kept(name)
+            parts = [kept, bytes(-len(kept) % (config.beat_bits // 8))]
+            self.kept[name] = sum(map(len, parts)) * 8 // config.beat_bits
+            multipliers = multipliers | counts << 32 - KEPT_COUNT
+        else:
+            rows = self._weights(name)
+        for k, part in enumerate(rows):
+            of_part = slice(k * config.entries, (k + 1) * config.entries)
+            head = _entries(multipliers[of_part], None if biases is None else biases[of_part])
+            parts += [head, bytes(config.beat_bits // 8 - len(head)), part]
+        self.addresses[name] = self._put(b"".join(parts))
         return self.addresses[name]
+
+    def _scale(self, name: str) -> tuple[np.ndarray, int]:
+        """Return multipliers of rows and their fraction bits, without low bits that all have as 0.
+
+        As few of these are left out as fit the core.
+        """
+        of, most = self.parameters[name], (1 << self.config.unit.factor_bits) - 1
+        low = max(0, int(of.multipliers.max()).bit_length() - self.config.unit.factor_bits)
+        if of.multipliers.min() < 0 or (of.multipliers & (1 << low) - 1).any():
+            raise ValueError(f"the multipliers of {name} must be in 0..{most}")
+        return of.multipliers >> low, of.fraction - low
+
+    def _is_trellis(self, name: str) -> bool:
+        """Return whether the core decodes the rows of a matrix."""
+        of = self.parameters[name].trellis
+        return name not in self.tables and of is not None and of.code == self.config.code
+
+    def _weights(self, name: str) -> list[bytes]:
+        """Return rows of int8 weights, as many together as there are constants in a beat."""
+        config, of = self.config, self.parameters[name]
+        low, high = -(1 << config.weight_width - 1), (1 << config.weight_width - 1) - 1
+        if of.weights.min() < low or of.weights.max() > high or of.sum_width != 32:
+            raise ValueError(f"the weights of {name} must be integers in {low}..{high}")
+        rows = _padded(of.weights.astype(np.int8), 1, config.weights)
+        return [rows[k : k + config.entries].tobytes() for k in range(0, len(rows), config.entries)]
+
+    def _symbols(self, name: str) -> list[bytes]:
+        """Return rows of symbols, interleaved, as many as :meth:`_weights` does."""
+        config, of = self.config, self.parameters[name].trellis
+        assert of is not None
+        symbols = _padded(of.symbols.astype(np.uint8), config.ways, config.weights)
+        bits = np.unpackbits(symbols[..., None], axis=-1, count=of.code.bits, bitorder="little")
+        # Rows that are read together, a row of these, a beat, bits of a row in it.
+        parts = bits.reshape(-1, config.ways, self._row_beats(name), config.weights * of.code.bits)
+        raw = np.packbits(parts.swapaxes(1, 2), bitorder="little").tobytes()
+        size = config.entries // config.ways * self._row_beats(name) * config.beat_bits // 8
+        return [raw[k : k + size] for k in range(0, len(raw), size)]
+
+    def _kept(self, name: str) -> tuple[bytes, np.ndarray]:
+        """Return the weights that differ from those of the trellis code, and each row's number."""
+        of, most = self.parameters[name], (1 << KEPT_COUNT) - 1
+        assert of.trellis is not None
+        differences = of.weights.astype(np.int64) - of.trellis.weights()
+        rows, columns = np.nonzero(differences)
+        found, counts = differences[rows, columns], np.bincount(rows, minlength=len(differences))
+        if len(found) > self.config.kept or counts.max() > most:
+            raise ValueError(
+                f"{name} must keep at most {self.config.kept} weights beside its trellis code, and "
+                f"{most} of a row, not {len(found)} and {counts.max()}"
+            )
+        half = 1 << KEPT["difference"] - 1
+        if (found < -half).any() or (found >= half).any():
+            raise ValueError(f"kept weights of {name} must differ by {-half}..{half - 1} at most")
+        words = columns << KEPT["difference"] | found & 2 * half - 1
+        return words.astype("<u4").tobytes(), counts
 
     def _row_beats(self, name: str) -> int:
         return -(-self.parameters[name].weights.shape[1] // self.config.weights)
@@ -258,7 +324,7 @@ class _Writer:
     def _embed(self, what: str, op: Embed) -> None:
         vector = self.program.vectors[op.target]
         for k, name in enumerate(op.parameters):
-            shift = self.parameters[name].fraction - vector.fraction
+            shift = self._scale(name)[1] - vector.fraction
             rows = len(self.parameters[name].weights)
             last = k == len(op.parameters) - 1
             if k:
@@ -278,21 +344,22 @@ class _Writer:
             )  # fmt: skip
 
     def _matrix(self, what: str, op: Matrix) -> None:
-        of = self.parameters[op.weights]
         source, target = (self.program.vectors[name] for name in (op.source, op.target))
         if source.length > self.config.columns:
             raise ValueError(
                 f"{what} must have at most {self.config.columns} columns, not {source.length}"
             )
-        shift = source.fraction + of.fraction - target.fraction
+        shift = source.fraction + self._scale(op.weights)[1] - target.fraction
         # A wide vector is shifted itself, by up to eight.
         least = self.config.unit.residual_width - self.config.unit.width if source.wide else 0
         rows = target.length
         self._record(
-            kind="matrix", length=source.length, rows=rows, narrow=source.wide,
+            kind="trellis" if self._is_trellis(op.weights) else "matrix",
+            length=source.length, rows=rows, narrow=source.wide,
             shift=self._shift(what, shift, least), add=op.add,
             wide=target.wide and not op.activation, number_place=self._place(op.source),
-            address=self._matrix_at(op.weights), **self._matrix_target(op),
+            address=self._matrix_at(op.weights), constant=self.kept.get(op.weights, 0),
+            **self._matrix_target(op),
         )  # fmt: skip
         if op.activation:
             self._record(
@@ -482,7 +549,8 @@ def engine_image(
         :class:`~seedbed.spec.StreamEngineConfig`: the core.
     program, parameters
         As :class:`~seedbed.golden.stream_engine.StreamEngine` takes them. Matrices have int8
-        weights and a multiplier a row.
+        weights and a multiplier a row. Those with a trellis code are symbols in memory where the
+        core has this code, and int8 elsewhere.
     block
         The most tokens of a block.
     context
@@ -518,6 +586,8 @@ def engine_image(
         "frame": writer.places.size, "store": sizes["store"], "row": writer.row,
         "cache": sizes["cache"], "block": block, "context": context,
         "tokens": min(writer.tokens, (1 << 24) - 1),
+        "trellis": config.trellis
+        * any(record["kind"] == KINDS.index("trellis") for record in writer.records),
     }  # fmt: skip
     size = -(-(1 + len(writer.records)) * RECORD_BITS // config.beat_bits)
     for record in writer.records:

@@ -7,12 +7,16 @@ import numpy as np
 from seedbed.golden.engine_image import image_bytes
 from seedbed.golden.exact import whole_product
 from seedbed.golden.fixed import saturate, shifted
+from seedbed.golden.trellis import states, symbols, table
 from seedbed.golden.vector_unit import VectorUnit, token_shifts
 from seedbed.spec.engine_records import (
     ADDENDS,
     CONSTANTS,
     FACTORS,
     HEADER,
+    KEPT,
+    KEPT_BITS,
+    KEPT_COUNT,
     KINDS,
     LENGTHS,
     MAGIC,
@@ -67,6 +71,8 @@ class PassEngine:
         known = {"magic": MAGIC, "lanes": config.lanes, "beat_bytes": config.beat_bits // 8 % 256}
         if any(header[name] != value for name, value in known.items()) or not header["records"]:
             return "damaged"
+        if header["trellis"] not in (0, config.trellis):
+            return "damaged"
         sizes = ("records", "store", "cache", "block", "context")
         if any(header[name] > getattr(config, name) for name in sizes):
             return "size"
@@ -76,6 +82,11 @@ class PassEngine:
             return "damaged"
         parts = [int.from_bytes(raw[k : k + size], "little") for k in range(size, end, size)]
         self.records = [self._named(unpacked(bits, RECORD)) for bits in parts]
+        matrices = [record for record in self.records if record["kind"] == "trellis"]
+        if matrices and (
+            not config.trellis or max(each["constant"] for each in matrices) > config.kept_beats
+        ):
+            return "damaged"
         self.header = header
         self.loaded = True
         return "ok"
@@ -143,14 +154,25 @@ class PassEngine:
     def _row(self, record: dict, row: int, length: int) -> tuple[int, int, np.ndarray]:
         """Return multiplier, bias and weights of a row of a matrix."""
         config, beats = self.config, -(-length // self.config.weights)
+        ways = config.ways if record["kind"] == "trellis" else 1
         group, rest = divmod(row, config.entries)
-        address = record["address"] + group * (1 + config.entries * beats)
+        address = record["address"] + group * (1 + config.entries // ways * beats)
+        # Weights that are kept come first.
+        address += record["constant"] * (record["kind"] == "trellis")
         multipliers, biases = self._words(address, config.entries)
+        multipliers = multipliers & 0xFFFFFFFF
+        constants = int(multipliers[rest]), int(biases[rest])
+        first = address + 1 + rest // ways * beats
         if record["kind"] == "pass":
-            self.reads += [(address, 1), (address + 1 + rest * beats, beats)]
-        start = (address + 1 + rest * beats) * config.beat_bits // 8
-        weights = np.frombuffer(self.raw[start : start + length], np.int8)
-        return int(multipliers[rest]), int(biases[rest]), weights.astype(np.int64)
+            self.reads += [(address, 1), (first, beats)]
+        size = config.beat_bits // 8
+        raw = np.frombuffer(self.raw[first * size : (first + beats) * size], np.uint8)
+        if record["kind"] != "trellis":
+            return *constants, raw[:length].view(np.int8).astype(np.int64)
+        assert config.code is not None
+        stream = raw.reshape(beats, ways, -1)[:, rest % ways].reshape(1, -1)
+        (found,) = states(config.code, symbols(config.code, stream, length))
+        return *constants, table(config.code)[found]
 
     # Kinds of records.
 
@@ -159,14 +181,21 @@ class PassEngine:
         given = record["target"] == "output"
         if given or self.token % self.config.vectors == 0:
             heads = -(-rows // self.config.entries)
-            beats = heads + rows * -(-length // self.config.weights)
+            together = self.config.ways if record["kind"] == "trellis" else 1
+            beats = heads + -(-rows // together) * -(-length // self.config.weights)
+            beats += record["constant"] * (record["kind"] == "trellis")
             self.reads.append((record["address"], beats))
         x = self._read(record, "number_place", length)
         shift = int(token_shifts(x, unit.width)) if record["narrow"] else 0
         x = saturate(shifted(x, shift), unit.vector)
         parts = [self._row(record, row, length) for row in range(rows)]
         multipliers, biases = (np.array([part[k] for part in parts]) for k in (0, 1))
-        sums = whole_product(x, np.stack([part[2] for part in parts]).T).astype(np.int64)
+        weights = np.stack([part[2] for part in parts])
+        if record["kind"] == "trellis":
+            counts = multipliers >> 32 - KEPT_COUNT
+            multipliers = multipliers & (1 << 32 - KEPT_COUNT) - 1
+            weights = weights + self._kept(record, counts, length)
+        sums = whole_product(x, weights.T).astype(np.int64)
         y = shifted(sums * multipliers, record["shift"] - shift) + biases
         at = self._at(record, "target_place")
         if record["add"]:
@@ -176,6 +205,19 @@ class PassEngine:
             self.found.append(y)
         else:
             self.store[at : at + rows] = y
+
+    def _kept(self, record: dict, counts: np.ndarray, length: int) -> np.ndarray:
+        """Return what is added to the weights of a matrix: to each row as often as counted."""
+        start, size = record["address"] * self.config.beat_bits // 8, KEPT_BITS // 8
+        words = np.frombuffer(self.raw[start : start + size * int(counts.sum())], "<u4")
+        found = np.zeros((len(counts), length), np.int64)
+        rows = np.repeat(np.arange(len(counts)), counts)
+        columns = words >> KEPT["difference"] & (1 << KEPT["column"]) - 1
+        np.add.at(found, (rows, columns), words.astype(np.uint16).view(np.int16))
+        return found
+
+    #: Rows that are read together are no matter of the products.
+    _trellis = _matrix
 
     def _keep(self, record: dict) -> None:
         x = self._read(record, "number_place", record["length"])

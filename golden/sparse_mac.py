@@ -7,6 +7,7 @@ import numpy as np
 from seedbed.golden.checks import require_integers
 from seedbed.golden.lutopt import Lutopt
 from seedbed.golden.mac_array import wrap
+from seedbed.golden.perturbation import Perturbation
 from seedbed.spec.sparse_mac import GAIN_FRACTION, MOST_SCALE, SparseMacConfig
 
 __all__ = ["SparseMac"]
@@ -27,17 +28,41 @@ class SparseMac:
     def __init__(self, config: SparseMacConfig):
         self.config = config
         self._half = 1 << (config.value_width - 1)
-        self._generator = Lutopt(config.generator)
+        if config.source == "lutopt":
+            self._generator = Lutopt(config.generator)
+        else:
+            self._perturbation = Perturbation(config.perturbation)
 
     def numbers(self, seed: int, count: int) -> np.ndarray:
-        """Return the first ``count`` numbers of a seed: odd, -(2^b - 1) .. 2^b - 1."""
+        """Return the first ``count`` numbers of a seed.
+
+        Those of ``lutopt`` are odd, -(2^b - 1) .. 2^b - 1.
+        """
         config = self.config
+        if config.source != "lutopt":
+            return self._perturbed(seed, count)
         self._generator.seed(seed)
         words = self._generator.beats(count).astype(np.int64)
         state = sum((words[:, lane] << 4 * lane for lane in range(4)), np.zeros(count, np.int64))
         # The most significant bit is inverted, as in two's complement.
         unsigned = state & (1 << config.number_width) - 1
         return 2 * (unsigned - (1 << (config.number_width - 1))) + 1
+
+    def _perturbed(self, seed: int, count: int) -> np.ndarray:
+        """Return numbers of the array or of the pool, at the seed that a word names."""
+        if not count:
+            return np.zeros(0, np.int64)
+        model = self._perturbation
+        if self.config.source == "urng":
+            top = (1 << self.config.number_width) - 1
+            found = model.beats(seed=(seed & top) or top, d=count)
+        else:
+            size = model.config.size
+            bits = size.bit_length()
+            index = int(f"{seed % (1 << bits):0{bits}b}"[::-1], 2)
+            found = model.beats(seed=index if index < size else 0, d=count)
+        numbers = found.lanes.astype(np.int64) << found.exponents[:, None]
+        return numbers.reshape(-1)[:count]
 
     def first_error(self, entries: np.ndarray, *, rows: int, columns: int) -> tuple[int, str]:
         """Return the index of the first wrong entry and its status; the count and "ok" if none."""

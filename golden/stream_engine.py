@@ -13,7 +13,9 @@ import numpy as np
 
 from seedbed.golden.exact import whole_product
 from seedbed.golden.fixed import saturate, shifted
+from seedbed.golden.trellis import states, table
 from seedbed.golden.vector_unit import VectorUnit, token_shifts
+from seedbed.spec import TrellisConfig
 from seedbed.spec.stream_engine import (
     Attend,
     Embed,
@@ -28,7 +30,7 @@ from seedbed.spec.stream_engine import (
 )
 from seedbed.spec.vector_unit import ACTIVATIONS
 
-__all__ = ["FloatEngine", "Integers", "Reals", "StreamEngine"]
+__all__ = ["FloatEngine", "Integers", "Reals", "StreamEngine", "TrellisRows"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +46,28 @@ class Reals:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TrellisRows:
+    """Symbols (rows, columns) of a trellis code."""
+
+    code: TrellisConfig
+    symbols: np.ndarray
+
+    def weights(self) -> np.ndarray:
+        """Return the values of the symbols' states, int8 or int16."""
+        peak = self.code.peak
+        return table(self.code).astype(np.min_scalar_type(-peak - 1))[
+            states(self.code, self.symbols)
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Integers:
     """Parameters of an operation in integers: a row of weights is w multiplier / 2^fraction.
 
     ``multipliers`` are (rows,); gains have one, 1. ``biases`` are of the target's format.
     ``sum_width``: bits of a sum of products of a row, which with multipliers of 1 may be wide.
+    ``trellis``: the symbols that the weights are the values of, where they have a trellis code; the
+    weights that are kept differ from these values.
     """
 
     weights: np.ndarray
@@ -56,6 +75,7 @@ class Integers:
     fraction: int
     biases: np.ndarray | None = None
     sum_width: int = 32
+    trellis: TrellisRows | None = None
 
     def row(self, numbers: np.ndarray) -> np.ndarray:
         """Return some rows as integers with ``fraction`` fraction bits, int64."""

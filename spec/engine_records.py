@@ -13,6 +13,9 @@ __all__ = [
     "CONSTANTS",
     "FACTORS",
     "HEADER",
+    "KEPT",
+    "KEPT_BITS",
+    "KEPT_COUNT",
     "KINDS",
     "LENGTHS",
     "MAGIC",
@@ -29,8 +32,9 @@ RECORD_BITS = 256
 #: The first field of a header: "SEED" in bytes.
 MAGIC = 0x44454553
 
-#: A pass of the vector unit; the products of a matrix; a vector that is kept as int8.
-KINDS = ("pass", "matrix", "keep")
+#: A pass of the vector unit; the products of a matrix with rows of int8; a vector that is kept as
+#: int8; the products of a matrix with rows of a trellis code.
+KINDS = ("pass", "matrix", "keep", "trellis")
 #: Numbers of a pass: of the store; words of memory; the row of a token, or of its position, in a
 #: table; sums of products of a query and keys; of shares and values; zeros.
 NUMBERS = ("store", "words", "token", "position", "scores", "mix", "zeros")
@@ -89,11 +93,20 @@ RECORD: dict[str, Any] = {
     "narrow": 1,
 }
 
+#: Of a matrix with a trellis code, the constant of its record is the beats of weights that are
+#: kept, which come first. Such a weight has KEPT_BITS bits with these fields: what is added to the
+#: value of the code, signed, and its column. The highest bits of a row's multiplier are how many it
+#: has.
+KEPT: dict[str, int] = {"difference": 16, "column": 14}
+KEPT_BITS, KEPT_COUNT = 32, 8
+
 #: Fields of the header: what the program is for, and the CRC-32 of all other words of 32 bits.
 HEADER: dict[str, int] = {
     "magic": 32,
     "records": 16,
-    "lanes": 8,
+    "lanes": 4,
+    # Bits of a weight of a trellis code, 0 if no matrix has one.
+    "trellis": 4,
     "beat_bytes": 8,
     # Beats of a token's frame in the store, and of the whole store.
     "frame": 16,

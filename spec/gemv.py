@@ -8,7 +8,12 @@ from seedbed.spec.lut_dequantize import LEVELS, LutDequantizeConfig
 from seedbed.spec.mac_array import MacArrayConfig
 from seedbed.spec.seedlm import SeedlmConfig
 from seedbed.spec.seedlm_decompress import SeedlmDecompressConfig
-from seedbed.spec.sparse_mac import SPARSE_MAC_STATUS, SparseMacConfig, require_vectors
+from seedbed.spec.sparse_mac import (
+    SPARSE_MAC_SOURCES,
+    SPARSE_MAC_STATUS,
+    SparseMacConfig,
+    require_vectors,
+)
 from seedbed.spec.trellis import Code, TrellisConfig
 from seedbed.spec.trellis_decompress import TrellisDecompressConfig
 
@@ -72,7 +77,7 @@ class GemvConfig(SeedlmConfig):
         ``None``: no side path. Otherwise a sparse, trainable matrix is added, as in
         :class:`~seedbed.spec.SparseMacConfig`: its entries that are stored in the core, 1..65536,
         or 0, if entries are streamed.
-    value_width, number_width, most_shift
+    value_width, number_width, most_shift, source
         Of the side path, see :class:`~seedbed.spec.SparseMacConfig`.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
@@ -97,6 +102,7 @@ class GemvConfig(SeedlmConfig):
     value_width: int = 16
     number_width: int = 8
     most_shift: int = 15
+    source: str = SPARSE_MAC_SOURCES[0]
     decompress: SeedlmDecompressConfig | None = field(init=False, repr=False)
     dequantize: LutDequantizeConfig | None = field(init=False, repr=False)
     trellis: TrellisDecompressConfig | None = field(init=False, repr=False)
@@ -115,6 +121,7 @@ class GemvConfig(SeedlmConfig):
         require_int("row_width", self.row_width, 1, 32)
         for name, (low, high) in OPTIONAL.items():
             require_int(name, getattr(self, name), low, high)
+        require_choice("source", self.source, SPARSE_MAC_SOURCES)
         require_vectors(self.vectors)
         for name in ("decompress", "dequantize", "trellis"):
             object.__setattr__(self, name, None)
@@ -220,8 +227,8 @@ class GemvConfig(SeedlmConfig):
         if self.entries is None:
             return None
         names = (
-            "entries", "value_width", "number_width", "most_shift", "activation_width", "columns",
-            "group", "row_width", "vectors",
+            "entries", "value_width", "number_width", "most_shift", "source", "activation_width",
+            "columns", "group", "row_width", "vectors",
         )  # fmt: skip
         fields = {name: getattr(self, name) for name in names}
         partial = SparseMacConfig(**fields).partial_width

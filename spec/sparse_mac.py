@@ -1,13 +1,16 @@
 """Configuration of the multiplier for a matrix's sparse, trainable part."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
-from seedbed.spec.checks import require_int
+from seedbed.spec.checks import require_choice, require_int
 from seedbed.spec.lutopt import LutoptConfig
+from seedbed.spec.perturbation import PerturbationConfig
 
 __all__ = [
     "GAIN_FRACTION",
     "SPARSE_MAC_KINDS",
+    "SPARSE_MAC_SOURCES",
     "SPARSE_MAC_STATUS",
     "SparseMacConfig",
     "require_vectors",
@@ -15,6 +18,10 @@ __all__ = [
 
 #: What a command asks for.
 SPARSE_MAC_KINDS = ("product", "update", "load")
+#: What perturbations are drawn from: a linear generator, or PeZO's array or pool.
+SPARSE_MAC_SOURCES = ("lutopt", "urng", "pool")
+#: The fewest bits of a number of each.
+_LEAST_WIDTH = {"lutopt": 2, "urng": 4, "pool": 3}
 #: How a command ended, by code: without an error, with an error of its shape, of the vector's or a
 #: row's length, aborted, or with an entry that is before the entry before it, at the same place as
 #: that, or outside the matrix.
@@ -37,7 +44,7 @@ class SparseMacConfig:
     """Entries (row, column, value) of a sparse matrix that is added to a dense one.
 
     Entries are sorted by row, then by column, and each place occurs once. With the number z_n of
-    entry n, odd integers of ``number_width`` + 1 bits from a generator that a seed starts::
+    entry n, integers of ``number_width`` + 1 bits from a generator that a seed starts::
 
         v_n' = clamp(v_n + k z_n 2^scale),  k one of -1, 0, 1
         y_r  = dense_r + 2^shift sum of v_n' x_column over the entries of row r
@@ -64,12 +71,19 @@ class SparseMacConfig:
     sum_width
         Bits of a sum, 8..64: enough for the sparse part of every row.
     number_width
-        Bits of the generator per number, 2..16, less than ``value_width``.
+        Bits of the generator per number, less than ``value_width``: 2..16 with ``lutopt``, 4..16
+        with ``urng``, 3..16 with ``pool``.
+    source
+        Of the numbers of a seed s. ``lutopt``: 2 w + 1 of words w of a linear generator that s
+        starts. ``urng``: those of an array of LFSRs, lane after lane, times the power of two of
+        their beat, with s modulo 2^b as the first word, or 2^b - 1 where that is 0. ``pool``: 4095
+        numbers in a circle, from the index on that the lowest 12 bits of s have, reversed; 4095 is
+        0. See :class:`~seedbed.spec.PerturbationConfig`.
     vectors
         Vectors x that are multiplied at once, 1, 2 or 4, each with a sign k and sums of its own.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
-    Source: SensZOQ (arXiv:2406.02913), sections 3 and 4.
+    Source: SensZOQ (arXiv:2406.02913), sections 3 and 4; PeZO (ICCAD 2025), section 3.
     """
 
     entries: int = 4096
@@ -81,6 +95,7 @@ class SparseMacConfig:
     most_shift: int = 15
     sum_width: int = 64
     number_width: int = 8
+    source: str = SPARSE_MAC_SOURCES[0]
     vectors: int = 1
 
     def __post_init__(self) -> None:
@@ -94,7 +109,8 @@ class SparseMacConfig:
         require_int("row_width", self.row_width, 1, 32)
         require_int("most_shift", self.most_shift, 0, 31)
         require_int("sum_width", self.sum_width, 8, 64)
-        require_int("number_width", self.number_width, 2, 16)
+        require_choice("source", self.source, SPARSE_MAC_SOURCES)
+        require_int("number_width", self.number_width, _LEAST_WIDTH[self.source], 16)
         require_vectors(self.vectors)
         if self.number_width >= self.value_width:
             raise ValueError(
@@ -126,5 +142,16 @@ class SparseMacConfig:
 
     @property
     def generator(self) -> LutoptConfig:
-        """The generator of the numbers, of 64 bits per beat."""
+        """The generator of ``lutopt``, of 64 bits per beat."""
         return LutoptConfig(lanes=16, width=4, seeding="word")
+
+    @cached_property
+    def perturbation(self) -> PerturbationConfig:
+        """The numbers of ``urng`` and of ``pool``."""
+        if self.source == "urng":
+            width = self.number_width
+            lanes = min(31, (1 << width) - 1)
+            return PerturbationConfig(source="urng", lanes=lanes, width=width, count_width=32)
+        return PerturbationConfig(
+            source="pool", lanes=1, width=self.number_width + 1, banks=1, count_width=32
+        )

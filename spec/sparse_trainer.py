@@ -8,7 +8,7 @@ from seedbed.spec.fixed import Q6_12, Fixed, require_format
 from seedbed.spec.gemv import SCALE_BITS, GemvConfig
 from seedbed.spec.seedlm import SeedlmConfig
 from seedbed.spec.softmax_loss import SoftmaxLossConfig
-from seedbed.spec.sparse_mac import MOST_SCALE, SparseMacConfig
+from seedbed.spec.sparse_mac import MOST_SCALE, SPARSE_MAC_SOURCES, SparseMacConfig
 from seedbed.spec.trellis import Code, TrellisConfig
 
 __all__ = [
@@ -134,7 +134,7 @@ class SparseTrainerConfig(SeedlmConfig):
         The most samples of a batch, 1..4096.
     beat_bits
         Bits of a beat of memory, a power of two, 32..1024.
-    plain_width, activation_width, value_width, number_width, most_shift
+    plain_width, activation_width, value_width, number_width, most_shift, source
         See :class:`~seedbed.spec.GemvConfig` and :class:`~seedbed.spec.SparseMacConfig`.
         An activation has at most 24 bits.
     logits
@@ -169,6 +169,7 @@ class SparseTrainerConfig(SeedlmConfig):
     value_width: int = 16
     number_width: int = 8
     most_shift: int = 15
+    source: str = SPARSE_MAC_SOURCES[0]
     logits: Fixed = Q6_12
     address_bits: int = 24
     burst: int = BURST
@@ -193,7 +194,7 @@ class SparseTrainerConfig(SeedlmConfig):
         require_int("drain_cycles", self.drain_cycles, 1, 65536)
         require_int("timeout_cycles", self.timeout_cycles, self.drain_cycles, 1 << 24)
         blocks = {name: getattr(self, name) for name in ("block", "latent", "width", "word_bits")}
-        side = ("entries", "value_width", "number_width", "most_shift")
+        side = ("entries", "value_width", "number_width", "most_shift", "source")
         ports = ("beat_bits", "plain_width", "activation_width", "columns", "row_width")
         own = (*ports, *side, "decode", "bits", "state_bits", "code")
         gemv = GemvConfig(**blocks, taps=self.taps, **{name: getattr(self, name) for name in own})

@@ -5,12 +5,15 @@ from dataclasses import dataclass, field
 from math import inf
 
 from seedbed.spec.checks import require_choice, require_int, require_power
+from seedbed.spec.engine_records import KEPT_BITS
 from seedbed.spec.gemv import GemvConfig
+from seedbed.spec.trellis import TrellisConfig
 from seedbed.spec.vector_unit import ACTIVATIONS, VectorUnitConfig
 
 __all__ = [
     "STREAM_ENGINE_KINDS",
     "STREAM_ENGINE_STATUS",
+    "TRELLIS_BITS",
     "Attend",
     "Embed",
     "Matrix",
@@ -33,6 +36,8 @@ STREAM_ENGINE_KINDS = ("load", "run")
 STREAM_ENGINE_STATUS = ("ok", "memory", "damaged", "size", "missing", "tokens")
 #: Bytes of an AXI4 boundary, which a burst never crosses.
 BOUNDARY = 4096
+#: Bits of a weight of a trellis code, 0 for no code.
+TRELLIS_BITS = (0, 2, 4)
 #: The most words of the cache that a head has.
 QUERY = 64
 
@@ -295,6 +300,12 @@ class StreamEngineConfig:
     burst
         Beats of the longest burst, a power of two; no burst crosses a multiple of it, and none is
         longer than 4,096 bytes.
+    trellis
+        Bits of a weight of matrices with a trellis code, 2 or 4; 0: all matrices are int8. A beat
+        then has weights of 8 / ``trellis`` rows, each with separate multipliers, and is of 64 bits
+        for each of them at least.
+    kept
+        With a trellis code, the most weights of a matrix that are kept beside it, 0..16384.
     timeout_cycles, drain_cycles
         Cycles without a beat after which the memory does not answer, 16..65535, and after which an
         earlier answer does not come, 8..65535.
@@ -314,6 +325,8 @@ class StreamEngineConfig:
     columns: int = 2048
     address_bits: int = 26
     burst: int = 64
+    trellis: int = 0
+    kept: int = 0
     timeout_cycles: int = 4096
     drain_cycles: int = 256
 
@@ -334,6 +347,14 @@ class StreamEngineConfig:
         require_int("columns", self.columns, 1, (1 << VectorUnitConfig.length_bits) - 1)
         require_int("address_bits", self.address_bits, 8, 32)
         require_power("burst", self.burst, 1, min(256, 8 * BOUNDARY // self.beat_bits))
+        if self.trellis not in TRELLIS_BITS:
+            raise ValueError(f"trellis must be 0, 2 or 4, not {self.trellis!r}")
+        if self.ways > self.entries:
+            raise ValueError(
+                f"beat_bits must be at least {64 * self.ways} with trellis = {self.trellis}, not "
+                f"{self.beat_bits}"
+            )
+        require_int("kept", self.kept, 0, 1 << 14 if self.trellis else 0)
         require_int("timeout_cycles", self.timeout_cycles, 16, 65535)
         require_int("drain_cycles", self.drain_cycles, 8, 65535)
 
@@ -352,8 +373,23 @@ class StreamEngineConfig:
         )  # fmt: skip
 
     @property
+    def ways(self) -> int:
+        """Rows of a trellis code that are multiplied at once."""
+        return self.weight_width // self.trellis if self.trellis else 1
+
+    @property
+    def kept_beats(self) -> int:
+        """Beats of the most weights that are kept."""
+        return -(-self.kept * KEPT_BITS // self.beat_bits)
+
+    @property
+    def code(self) -> TrellisConfig | None:
+        """The trellis code, if there is one."""
+        return TrellisConfig(bits=self.trellis) if self.trellis else None
+
+    @property
     def weights(self) -> int:
-        """Weights of a beat."""
+        """Weights of a row in a beat."""
         return self.beat_bits // self.weight_width
 
     @property

@@ -113,18 +113,21 @@ def run_passes(
         done = run_jobs(task, wanted, cache, workers=jobs, progress=shown, description="training")
         return [done[job]["history"] for job in wanted]
 
+    # All variants at once: the processes of one need not wait for those of another.
+    chosen = list(names or VARIANTS)
+    tried = {n: [replace(_settings(n, base), magnitude=r) for r in magnitudes] for n in chosen}
+    histories = iter(trained([job for n in chosen for job in tried[n]]))
+    scores = {n: [next(histories)[-1]["validation"] for _ in magnitudes] for n in chosen}
+    best = {n: tried[n][scores[n].index(max(scores[n]))] for n in chosen}
+    histories = iter(trained([replace(best[n], seed=k) for n in chosen for k in range(seeds)]))
     rows = []
-    for name in names or VARIANTS:
-        tried = [replace(_settings(name, base), magnitude=r) for r in magnitudes]
-        histories = trained(tried)
-        scores = [history[-1]["validation"] for history in histories]
-        best = tried[scores.index(max(scores))]
-        runs = trained([replace(best, seed=seed) for seed in range(seeds)])
+    for name in chosen:
+        runs = [next(histories) for _ in range(seeds)]
         rows.append({
             "name": name,
-            "batch": best.batch,
-            "magnitude": best.magnitude,
-            "validation": dict(zip(map(str, magnitudes), scores, strict=True)),
+            "batch": best[name].batch,
+            "magnitude": best[name].magnitude,
+            "validation": dict(zip(map(str, magnitudes), scores[name], strict=True)),
             "accuracy": [run[-1]["accuracy"] for run in runs],
             "agreement": [mean(each["agreement"] for each in run) for run in runs],
             "history": [[each["accuracy"] for each in run] for run in runs],

@@ -6,7 +6,7 @@ from math import log
 __all__ = ["RATES", "best", "untried"]
 
 #: With a factor of three, the best rate is less than 1.8 times from one of these.
-RATES = tuple(float(f"{digit}e{power}") for power in range(-6, 2) for digit in (1, 3))
+RATES = tuple(float(f"{digit}e{power}") for power in range(-12, 2) for digit in (1, 3))
 
 
 def best(tried: Mapping[float, float | None]) -> float:

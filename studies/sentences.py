@@ -48,7 +48,8 @@ def run_sentences(
 ) -> list[np.ndarray]:
     """Print the nearest sentence of each, by every sort of arithmetic; return the vectors.
 
-    With ``rtl``, the first sentence runs in the emitted Verilog, too, with matrices of 8 bits.
+    With ``rtl``, the first sentence runs in the emitted Verilog, too, with matrices of 8 bits and
+    with those of 4 bits.
     Raises ``ValueError`` for a folder without an encoder.
     """
     model = transformer_files.read(folder)
@@ -99,13 +100,15 @@ def run_sentences(
             )
     if rtl:
         tokens = model.tokens(SENTENCES[0])[: plan.positions]
-        with emitted_program(
-            engines[0], block=len(tokens), context=len(tokens), vectors=VECTORS, build=build,
-            console=Console(stderr=True),
-        ) as core:  # fmt: skip
-            core.start()
-            core.run(tokens)
-        show_blocks(core, console)
+        for bits, engine in zip(FORMATS, engines, strict=True):
+            with emitted_program(
+                engine, block=len(tokens), context=len(tokens), vectors=VECTORS, build=build,
+                console=Console(stderr=True),
+            ) as core:  # fmt: skip
+                core.start()
+                core.run(tokens)
+            console.print(f"{bits}:")
+            show_blocks(core, console)
     return found
 
 

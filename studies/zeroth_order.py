@@ -81,6 +81,14 @@ class Unscaled:
         return random_seeds(rng, 1, 2**self.array.config.width)
 
 
+class Uniform(Unscaled):
+    """The array's words as fractions in -1..1, whose modulus is 0.58 of a Gaussian's."""
+
+    def numbers(self, seed: int, d: int) -> np.ndarray:
+        """See :class:`Source`."""
+        return super().numbers(seed, d) / 2.0 ** (self.array.config.width - 1)
+
+
 class OnTheFly:
     """PeZO's array of uniform generators, scaled beat by beat: the core's golden model."""
 
@@ -132,6 +140,7 @@ SOURCES: dict[str, Callable[..., Source]] = {
     "lutopt": Linear,
     "pre-generated": PreGenerated,
     "unscaled": Unscaled,
+    "uniform": Uniform,
     "rademacher": Rademacher,
 }
 

@@ -15,7 +15,6 @@ from seedbed.flow.report import paper
 from seedbed.flow.report.row import Row, load_rows
 from seedbed.flow.run.files import write_atomic
 from seedbed.flow.run.pool import run_jobs
-from seedbed.studies.zeroth_order import SOURCES
 from seedbed.studies.zo_job import BACKPROP, Job, Sources
 from seedbed.studies.zo_plots import draw, show
 
@@ -96,7 +95,7 @@ def run_zo(
     table = {
         (source, shots): jobs(source, DEFAULTS[source], shots, seeds)
         for shots in settings.shots
-        for source in (*SOURCES, BACKPROP)
+        for source in DEFAULTS
     }
     sweeps = {
         name: [jobs(source, p, settings.shots[-1], min(seeds, SWEEP_SEEDS)) for p in params]

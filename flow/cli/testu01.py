@@ -27,8 +27,14 @@ def run_battery(
         str, typer.Option(help="The words: all lanes of a beat, one lane, or a pair of lanes.")
     ] = "beat",
     bytes_: Annotated[
-        int, typer.Option("--bytes", min=1000, max=1 << 32, help="The number of bytes to test.")
-    ] = 1 << 28,
+        int | None,
+        typer.Option(
+            "--bytes",
+            min=1000,
+            max=1 << 32,
+            help="The number of bytes to test, by default 2^28, and 2^32 for crush and bigcrush.",
+        ),
+    ] = None,
     build: Build = BUILD,
 ) -> None:
     """Test a core's words with a battery of TestU01, if it is installed.
@@ -42,18 +48,14 @@ def run_battery(
     dieharder.require_words(core)
     config = found.configure(settings.read(found, set_, config_))
     tests.require(battery, stream)
-    lanes = tests.lanes_of(config, stream)
+    count = bytes_ or tests.LENGTHS[battery]
     with status(err, f"{battery} of {core}") as update, os_error_path(build):
-        tests.runner(build)
-        path = dieharder.write_words(core, config, bytes_, build / "statistics", lanes=lanes)
-        lines = tests.lines(path, battery, build, update)
-        other = tests.compared(config, stream, bytes_, build)
-        reference = tests.lines(other, battery, build, update)
+        lines, other = tests.compared(core, config, stream, battery, count, build, update)
     show_table(
         out, ["test", "p-value", "verdict"], [[x.name, f"{x.p:.3g}", x.verdict] for x in lines]
     )
     failed = sum(line.verdict == "failed" for line in lines)
-    causes = tests.failures(lines, reference, config)
+    causes = tests.failures(lines, other, config)
     out.print(
         f"{failed} of {len(lines)} statistics failed: {causes}", soft_wrap=True, highlight=False
     )

@@ -26,8 +26,7 @@ from seedbed.flow.compress.packed import Config, Weights, unpack_rows
 from seedbed.flow.compress.search import tensor_scale
 from seedbed.golden.gemv import base_weights, trellis_rows
 from seedbed.golden.packing import codes_and_scales
-from seedbed.golden.stream_engine import Integers
-from seedbed.golden.trellis import states, table
+from seedbed.golden.stream_engine import Integers, TrellisRows
 from seedbed.spec import SEEDLM, TrellisConfig
 from seedbed.spec.gemv import EXPONENT_BITS
 from seedbed.spec.packing import GroupsConfig
@@ -177,10 +176,12 @@ def _plain(rows: PackedRows) -> Integers:
 def _trellis(rows: PackedRows) -> Integers:
     symbols, mantissas, exponents, scale = trellis_rows(TRELLIS, rows.raw, rows.columns)
     lowest = 1 << EXPONENT_BITS - 1
+    code = TrellisRows(code=TRELLIS, symbols=symbols)
     return Integers(
-        weights=_small(table(TRELLIS)[states(TRELLIS, symbols)]),
+        weights=_small(code.weights()),
         multipliers=mantissas.astype(np.int64) << exponents.astype(np.int64) + lowest,
         fraction=lowest - scale - rows.exponent,
+        trellis=code,
     )
 
 

@@ -7,6 +7,7 @@ from math import gcd
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 
 from seedbed.flow.cores import registry
@@ -18,7 +19,13 @@ from seedbed.golden.stream_engine import StreamEngine
 from seedbed.sim.job import Memory
 from seedbed.sim.jobs.stream_job import RtlProgram, bench
 from seedbed.sim.verilog.cosim import Cosim
-from seedbed.spec.stream_engine import Attend, Matrix, Program, StreamEngineConfig
+from seedbed.spec.stream_engine import (
+    TRELLIS_BITS,
+    Attend,
+    Matrix,
+    Program,
+    StreamEngineConfig,
+)
 
 __all__ = ["emitted_program", "show_blocks"]
 
@@ -50,7 +57,7 @@ def emitted_program(
     while True:
         params: dict[str, Any] = {
             **LARGE, "products": _products(program), "vectors": vectors, "block": block,
-            "context": context, "columns": max(columns),
+            "context": context, "columns": max(columns), **_weights(engine),
         }  # fmt: skip
         config = core.configure(params)
         try:
@@ -68,6 +75,14 @@ def emitted_program(
     with Cosim(executable, of) as cosim:
         memory = Memory(latency=LATENCY)
         yield RtlProgram(cosim, config, engine, image, memory=memory, block=block)
+
+
+def _weights(engine: StreamEngine) -> dict[str, int]:
+    """Return the bits of a weight of a trellis code, and how many weights a matrix keeps."""
+    coded = [of for of in engine.parameters.values() if of.trellis]
+    bits = max({of.trellis.code.bits for of in coded} & {*TRELLIS_BITS}, default=0)
+    kept = [int(np.count_nonzero(of.weights - of.trellis.weights())) for of in coded if bits]
+    return {"trellis": bits, "kept": max(kept, default=0)}
 
 
 def _products(program: Program) -> int:

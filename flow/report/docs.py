@@ -83,11 +83,15 @@ def _memories(rows: list[dict[str, Any]], stem: str) -> str:
 
 def _tests(rows: list[dict[str, Any]], stem: str) -> str:
     own = [row for row in rows if row["core"] == stem]
-    return _tables(own, {"Statistical tests", "SmallCrush"})
+    return _tables(own, {"Statistical tests", "SmallCrush", "Crush"})
+
+
+def _smallcrush(rows: list[dict[str, Any]], stem: str) -> str:
+    return _tables(rows, {"SmallCrush"})
 
 
 def _crush(rows: list[dict[str, Any]], stem: str) -> str:
-    return _tables(rows, {"SmallCrush"})
+    return _tables(rows, {"Crush"})
 
 
 def _correlations(rows: list[dict[str, Any]], stem: str) -> str:
@@ -175,6 +179,7 @@ BLOCKS: dict[str, Callable[[list[dict[str, Any]], str], str]] = {
     "status": _status,
     "resources": _resources,
     "tests": _tests,
+    "smallcrush": _smallcrush,
     "crush": _crush,
     "correlations": _correlations,
     "energy": _energy,

@@ -15,7 +15,7 @@ __all__ = ["FOLDER", "is_stale", "load", "merged", "outdated", "save"]
 #: Where the figures are, below the folder of the project.
 FOLDER = Path("docs/figures")
 #: Kinds whose rows are a table of all cores, in a file of its own.
-TABLES = ("energy", "testu01", "memory")
+TABLES = ("energy", "testu01", "crush", "memory")
 
 
 def load(root: Path) -> list[Row]:

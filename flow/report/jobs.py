@@ -65,11 +65,12 @@ def plan(
 ) -> list[Job]:
     """Return the jobs of ``kinds`` for ``cores``, all of them where it is ``None``.
 
-    The registry lists the measurements of each core. If ``kinds`` is ``None``, a kind with an
-    optional tool that is not installed is omitted.
+    The registry lists the measurements of each core. If ``kinds`` is ``None``, a kind that takes
+    hours is omitted, and one with an optional tool that is not installed.
     """
     if kinds is None:
-        kinds = [name for name, kind in KINDS.items() if not kind.tool or tools.there(kind.tool)]
+        there = {kind.tool: not kind.tool or tools.there(kind.tool) for kind in KINDS.values()}
+        kinds = [name for name, kind in KINDS.items() if there[kind.tool] and not kind.hours]
     found: list[Job] = []
     for core in registry.CORES.values():
         if cores is not None and core.name not in cores:

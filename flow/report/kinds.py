@@ -344,10 +344,18 @@ def _dieharder(job: Job) -> Row:
     return _row(job, "statistics", figures, tools=versions)
 
 
-def _testu01(job: Job) -> Row:
+def _battery(job: Job, name: str) -> Row:
     config = registry.find(job.core).configure(job.params)
-    figures = testu01.figures(job.core, config, job.build)
-    return _row(job, "testu01", figures, tools={"numpy": version("numpy")})
+    figures = testu01.figures(job.core, config, job.build, name)
+    return _row(job, job.kind, figures, tools={"numpy": version("numpy")})
+
+
+def _testu01(job: Job) -> Row:
+    return _battery(job, "smallcrush")
+
+
+def _crush(job: Job) -> Row:
+    return _battery(job, "crush")
 
 
 @dataclass(frozen=True)
@@ -356,13 +364,15 @@ class Kind:
 
     ``{core}`` in a module's name is replaced by the core's name. ``distributions`` are packages in
     addition to those that all kinds depend on. ``tool`` is one of
-    :data:`seedbed.sim.tools.OPTIONAL`; without it, a full report omits the kind.
+    :data:`seedbed.sim.tools.OPTIONAL`; without it, a full report omits the kind. So it does where a
+    measurement takes ``hours``.
     """
 
     row: Callable[[Job], Row | None]
     modules: tuple[str, ...]
     distributions: tuple[str, ...] = ()
     tool: str | None = None
+    hours: bool = False
 
 
 _EMITTED = "seedbed.flow.emit.deduplicate"
@@ -385,4 +395,5 @@ KINDS: dict[str, Kind] = {
     "mutation": Kind(_mutation, ("seedbed.sim.verilog.mutate",)),
     "dieharder": Kind(_dieharder, ("seedbed.flow.report.dieharder",), tool="DIEHARDER"),
     "testu01": Kind(_testu01, ("seedbed.flow.report.testu01",), tool="TESTU01"),
+    "crush": Kind(_crush, ("seedbed.flow.report.testu01",), tool="TESTU01", hours=True),
 }

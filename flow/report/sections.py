@@ -7,7 +7,7 @@ from types import MappingProxyType
 from seedbed.flow.report import aims, tables
 from seedbed.flow.report.energy_table import energy_table
 from seedbed.flow.report.table import JsonRow, Table, from_rows
-from seedbed.flow.report.testu01_table import testu01_table
+from seedbed.flow.report.testu01_table import battery_table
 
 __all__ = ["SECTIONS", "sections"]
 
@@ -133,7 +133,13 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
         "too; 'linear', a test of linear dependence over GF(2); 'states', the lanes of an array "
         "have the same 2^b - 1 words, rotated; 'overlap', words of which each has bits of the word "
         "before it; 'levels', a bit of tree_grng repeats with the register of its level.",
-        testu01_table,
+        battery_table("testu01"),
+    ),
+    (
+        "Crush",
+        "TestU01's Crush on the same words, of 2^32 bytes. 'PCG64, failed' counts PCG64's failures "
+        "in the tests that the core fails.",
+        battery_table("crush"),
     ),
     (
         "Scaling exponents",

@@ -1,12 +1,12 @@
 """Statistical tests of a core's words with TestU01, an optional library.
 
-A runner in C reads a file of words, and starts again at its beginning if a test needs more. A test
+A runner in C maps a file of words, and starts again at its beginning if a test needs more. A test
 is one process, and its result is cached: a battery that was stopped goes on where it was.
 """
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from hashlib import file_digest, sha256
 from pathlib import Path
@@ -20,37 +20,40 @@ from seedbed.spec.checks import require_choice
 
 __all__ = [
     "BATTERIES",
-    "LENGTH",
+    "LENGTHS",
     "STREAMS",
     "Line",
     "compared",
     "failures",
     "figures",
-    "lanes_of",
     "lines",
+    "reference",
     "require",
     "runner",
 ]
 
-#: Bytes of a file: no test of SmallCrush takes more.
-LENGTH = 1 << 28
 #: Tests of each battery.
 BATTERIES = {"smallcrush": 10, "crush": 96, "bigcrush": 106}
+#: Bytes of a file for each: no test of SmallCrush takes more.
+LENGTHS = {"smallcrush": 1 << 28, "crush": 1 << 32, "bigcrush": 1 << 32}
 #: Lanes of each stream: all of a beat, one, and two that alternate.
 STREAMS = {"beat": 0, "lane": 1, "pair": 2}
 #: A p-value that is nearer to 0 or 1 is a failure, or is weak: TestU01's limits.
 FAILED, WEAK = 1e-10, 1e-3
 
 _RUNNER = """\
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <testu01/bbattery.h>
 #include <testu01/swrite.h>
 #include <testu01/unif01.h>
 
-static uint32_t *words;
+static const uint32_t *words;
 static size_t count, at;
 
 static unsigned int next(void) {
@@ -62,12 +65,13 @@ static unsigned int next(void) {
 /* runner FILE BATTERY TEST: prints a line "name|p-value" for each statistic of the test. */
 int main(int argc, char **argv) {
     if (argc != 4) return 2;
-    FILE *file = fopen(argv[1], "rb");
-    if (!file || fseek(file, 0, SEEK_END)) return 3;
-    count = (size_t)ftell(file) / 4;
-    rewind(file);
-    words = malloc(4 * count);
-    if (!words || !count || fread(words, 4, count, file) != count) return 3;
+    struct stat about;
+    const int file = open(argv[1], O_RDONLY);
+    if (file < 0 || fstat(file, &about)) return 3;
+    count = (size_t)about.st_size / 4;
+    /* Runs of one file share its pages. */
+    words = mmap(NULL, 4 * count, PROT_READ, MAP_SHARED, file, 0);
+    if (words == MAP_FAILED) return 3;
     int repeats[128] = {0};
     repeats[atoi(argv[3])] = 1;
     swrite_Basic = FALSE;
@@ -86,10 +90,11 @@ _LINE = re.compile(r"^P\|(?P<name>[^|]+)\|(?P<p>\S+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Line:
-    """A statistic of a test: its name and p-value."""
+    """A statistic of a test: its name and p-value, and the number of the test in its battery."""
 
     name: str
     p: float
+    test: int = 0
 
     @property
     def verdict(self) -> str:
@@ -125,11 +130,16 @@ def runner(build: Path) -> Path:
 
 
 def lines(
-    path: Path, battery: str, build: Path, progress: Callable[[str], None] | None = None
+    path: Path,
+    battery: str,
+    build: Path,
+    progress: Callable[[str], None] | None = None,
+    tests: Collection[int] | None = None,
 ) -> list[Line]:
     """Return the statistics of a battery for a file of words, each test cached in ``build``.
 
-    Raises as :func:`runner`, and ``RuntimeError`` for a test without a result.
+    ``tests`` has the numbers of those that are run; by default, all. Raises as :func:`runner`, and
+    ``RuntimeError`` for a test without a result.
     """
     program = runner(build)
     with path.open("rb") as file:
@@ -141,7 +151,7 @@ def lines(
         def compute() -> dict[str, Any]:
             command = [str(program.resolve()), path.name, battery, str(number)]
             done = child.run(command, cwd=path.parent)
-            found = [Line(m["name"], float(m["p"])) for m in _LINE.finditer(done.stdout)]
+            found = [Line(m["name"], float(m["p"]), number) for m in _LINE.finditer(done.stdout)]
             if done.returncode or not found:
                 raise RuntimeError(f"test {number} of {battery} printed no result")
             return {"lines": [asdict(line) for line in found]}
@@ -151,19 +161,49 @@ def lines(
             progress(f"test {number} of {BATTERIES[battery]} of {battery}")
         return [Line(**line) for line in found]
 
-    results = child.in_threads(test, range(1, BATTERIES[battery] + 1))
-    return [line for found in results for line in found]
+    numbers = range(1, BATTERIES[battery] + 1) if tests is None else sorted(tests)
+    return [line for found in child.in_threads(test, numbers) for line in found]
 
 
-def lanes_of(config: Any, stream: str) -> int:
+def _lanes(config: Any, stream: str) -> int:
     """Return the lanes of a stream."""
     return STREAMS[stream] or dieharder.lanes_of(config)
 
 
-def compared(config: Any, stream: str, count: int, build: Path) -> Path:
+def reference(config: Any, stream: str, count: int, build: Path) -> Path:
     """Write the reference of a stream: PCG64 with the stream's length and period."""
-    period = dieharder.period_bits(config, lanes_of(config, stream))
+    period = dieharder.period_bits(config, _lanes(config, stream))
     return dieharder.reference(count, build / "statistics", period=period)
+
+
+def compared(
+    core: str,
+    config: Any,
+    stream: str,
+    battery: str,
+    count: int,
+    build: Path,
+    progress: Callable[[str], None] | None = None,
+) -> tuple[list[Line], list[Line]]:
+    """Return a battery's statistics of a stream, and the reference's in the tests that failed.
+
+    The files of words are removed. Raises as :func:`lines`.
+    """
+    runner(build)
+    folder = build / "statistics"
+    path = dieharder.write_words(core, config, count, folder, lanes=_lanes(config, stream))
+    try:
+        found = lines(path, battery, build, progress)
+    finally:
+        path.unlink()
+    failed = {line.test for line in found if line.verdict == "failed"}
+    if not failed:
+        return found, []
+    path = reference(config, stream, count, build)
+    try:
+        return found, lines(path, battery, build, progress, failed)
+    finally:
+        path.unlink()
 
 
 def _cause(name: str, config: Any, *, repeats: bool) -> str:
@@ -180,36 +220,29 @@ def _cause(name: str, config: Any, *, repeats: bool) -> str:
     return overlap or "other"
 
 
-def failures(found: list[Line], reference: list[Line], config: Any) -> str:
+def failures(found: list[Line], other: list[Line], config: Any) -> str:
     """Return the names of the failed tests by cause, "none" where all passed.
 
-    ``reference`` is what another generator has, with as many words that repeat as often.
+    ``other`` is what another generator has, with as many words that repeat as often.
     """
-    also = {line.name for line in reference if line.verdict == "failed"}
+    also = {(line.test, line.name) for line in other if line.verdict == "failed"}
     names: dict[str, list[str]] = {}
     for line in found:
         if line.verdict == "failed":
-            why = _cause(line.name, config, repeats=line.name in also)
+            why = _cause(line.name, config, repeats=(line.test, line.name) in also)
             names.setdefault(why, []).append(line.name)
     return "; ".join(f"{why}: {', '.join(each)}" for why, each in names.items()) or "none"
 
 
-def figures(core: str, config: Any, build: Path, count: int = LENGTH) -> dict[str, Any]:
-    """Return failed tests of SmallCrush, for each stream of a core. Raises as :func:`lines`."""
-    runner(build)
-    own = dieharder.lanes_of(config)
-    # A core with one lane has one stream.
+def figures(core: str, config: Any, build: Path, battery: str = "smallcrush") -> dict[str, Any]:
+    """Return failed tests of a battery, for each stream of a core. Raises as :func:`lines`."""
+    count = LENGTHS[battery]
     found: dict[str, Any] = {"bytes": count}
-    for stream in STREAMS if own > 1 else ["lane"]:
-        path = compared(config, stream, count, build)
-        reference = lines(path, "smallcrush", build)
-        path.unlink()
-        lanes = lanes_of(config, stream)
-        path = dieharder.write_words(core, config, count, build / "statistics", lanes=lanes)
-        results = lines(path, "smallcrush", build)
-        path.unlink()
+    # A core with one lane has one stream.
+    for stream in STREAMS if dieharder.lanes_of(config) > 1 else ["lane"]:
+        results, other = compared(core, config, stream, battery, count, build)
         found["tests"] = len(results)
         found[f"{stream}_failed"] = sum(line.verdict == "failed" for line in results)
-        found[f"{stream}_reference"] = sum(line.verdict == "failed" for line in reference)
-        found[f"{stream}_failing"] = failures(results, reference, config)
+        found[f"{stream}_reference"] = sum(line.verdict == "failed" for line in other)
+        found[f"{stream}_failing"] = failures(results, other, config)
     return found

@@ -1,17 +1,25 @@
-"""The table of TestU01's results: a line for each stream of words of a core."""
+"""The tables of TestU01's results: a line for each stream of words of a core."""
+
+from collections.abc import Callable
+from functools import partial
 
 from seedbed.flow.report.table import JsonRow, Table, design
 
-__all__ = ["testu01_table"]
+__all__ = ["battery_table"]
 
 STREAMS = {"beat": "all lanes", "lane": "a lane", "pair": "two lanes"}
 
 
-def testu01_table(rows: list[JsonRow], title: str, text: str) -> Table | None:
+def battery_table(kind: str) -> Callable[[list[JsonRow], str, str], Table | None]:
+    """Return a function that makes a table of the rows of a kind, a battery of tests."""
+    return partial(_table, kind)
+
+
+def _table(kind: str, rows: list[JsonRow], title: str, text: str) -> Table | None:
     """Return failed statistics by stream, and their causes."""
     lines = []
     for row in rows:
-        figures = row["figures"] if row["kind"] == "testu01" else {}
+        figures = row["figures"] if row["kind"] == kind else {}
         for stream, called in STREAMS.items():
             if f"{stream}_failed" in figures:
                 lines.append(

@@ -10,9 +10,9 @@ from seedbed.hw.generators.prng_pool import PrngPool
 from seedbed.hw.generators.scale_lut import ScaleLut
 from seedbed.hw.generators.urng_array import UrngArray
 from seedbed.hw.parts.gf2 import product
-from seedbed.spec import PerturbationConfig
+from seedbed.spec import PerturbationConfig, ScaleConfig
 
-__all__ = ["Perturbation", "beat_layout", "command_layout"]
+__all__ = ["Perturbation", "beat_layout", "command_layout", "exponent_above"]
 
 
 def command_layout(config: PerturbationConfig) -> data.StructLayout:
@@ -45,6 +45,24 @@ def _increased(eps, above):
     if len(Value.cast(above)) > 1:
         return eps + above
     return Cat(bit ^ (above & eps[:k].all()) for k, bit in enumerate([*eps, eps[-1]])).as_signed()
+
+
+def exponent_above(m: Module, array: UrngArray, config: ScaleConfig) -> Value | int:
+    """Add the table of a grown array's scales; return the exponent of its beat less the least."""
+    m.submodules.scale = scale = ScaleLut(config)
+    m.d.comb += [
+        scale.i.valid.eq(array.advance),
+        scale.i.payload.eq(product(config.array.lfsr.matrix, array.ahead)),
+        scale.o.ready.eq(array.advance),
+    ]
+    if config.style == "constant":
+        return 0
+    # A memory's clock-to-output delay is long, so the table's output is registered. It is read one
+    # beat earlier to compensate.
+    above = Signal(range(config.greatest - config.least + 1))
+    with m.If(array.advance):
+        m.d.sync += above.eq(scale.o.payload - config.least)
+    return above
 
 
 class Perturbation(wiring.Component):
@@ -161,21 +179,8 @@ class Perturbation(wiring.Component):
     def _from_array(self, m, busy, start):
         """Connect the array; return the term that its scale adds to the exponent."""
         m.submodules.array = array = UrngArray(self.config.array)
-        m.submodules.scale = scale = ScaleLut(self.config.scale)
         self._from_generator(m, busy, start, array.i_seeds, array.o)
-        m.d.comb += [
-            scale.i.valid.eq(array.advance),
-            scale.i.payload.eq(product(self.config.array.lfsr.matrix, array.ahead)),
-            scale.o.ready.eq(array.advance),
-        ]
-        if self.config.scale.style == "constant":
-            return 0
-        # A memory's clock-to-output delay is long, so the table's output is registered. It is read
-        # one beat earlier to compensate.
-        above = Signal(range(self.config.scale.greatest - self.config.scale.least + 1))
-        with m.If(array.advance):
-            m.d.sync += above.eq(scale.o.payload - self.config.scale.least)
-        return above
+        return exponent_above(m, array, self.config.scale)
 
     def _from_lutopt(self, m, busy, start):
         """Connect the linear generator; its scale is constant, so the exponent's term is 0."""

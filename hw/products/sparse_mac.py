@@ -15,6 +15,7 @@ from seedbed.hw.products.sparse_layouts import (
     shape_is_wrong,
     vector_layout,
 )
+from seedbed.hw.products.sparse_numbers import SparseNumbers
 from seedbed.hw.products.sparse_rows import SparseRows
 from seedbed.hw.products.sparse_vector import SparseVector
 from seedbed.spec import SparseMacConfig
@@ -142,7 +143,8 @@ class SparseMac(wiring.Component):
         config = self.config
         m.submodules.entries = entries = SparseEntries(config)
         m.submodules.lane = lane = SparseLane(config)
-        m.submodules.generator = generator = Lutopt(config.generator)
+        generator = Lutopt(config.generator) if config.source == "lutopt" else SparseNumbers(config)
+        m.submodules.generator = generator
         m.submodules.vector = vector = SparseVector(config)
         m.submodules.rows = rows = SparseRows(config)
         job = _Pass(config)
@@ -213,15 +215,17 @@ class SparseMac(wiring.Component):
 
     def _numbers(self, m, job, generator, entries, lane):
         """Seed the generator with each command, and take a number with each entry."""
-        width = self.config.number_width
-        bits = Cat(generator.o.payload)[:width]
+        number = generator.o.payload
+        if self.config.source == "lutopt":
+            bits = Cat(number)[: self.config.number_width]
+            # Odd numbers, so that they are symmetric: twice a word, and 1.
+            number = Cat(1, bits[:-1], ~bits[-1])
         m.d.comb += [
             generator.i_seed.valid.eq(job.accepts),
             generator.i_seed.payload.eq(self.i.payload.seed),
             generator.o.ready.eq(job.accepts | (job.ce & entries.o.valid)),
             entries.run.eq(job.running & generator.o.valid),
-            # Odd numbers, so that they are symmetric: twice a word, and 1.
-            lane.number.eq(Cat(1, bits[:-1], ~bits[-1])),
+            lane.number.eq(number),
         ]
 
     def _vector(self, m, job, vector, lane):

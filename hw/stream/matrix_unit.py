@@ -6,7 +6,9 @@ from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.products.gemv_engine import GemvEngine
+from seedbed.hw.stream.kept_sums import KeptSums
 from seedbed.hw.stream.row_output import RowOutput, constants_layout, output_members
+from seedbed.hw.stream.row_products import RowProducts
 from seedbed.hw.stream.stream_layouts import values_layout
 from seedbed.spec import StreamEngineConfig
 from seedbed.spec.engine_records import PLACE, RECORD
@@ -17,7 +19,8 @@ __all__ = ["MatrixUnit"]
 class MatrixUnit(wiring.Component):
     """Gives vectors to the multipliers, and rows of weights, and writes what comes to the store.
 
-    In memory, there is a beat with the constants of as many rows as fit, then these rows.
+    In memory, there is a beat with the constants of as many rows as fit, then these rows: one after
+    another, or some of a trellis code together.
 
     Parameters
     ----------
@@ -30,6 +33,10 @@ class MatrixUnit(wiring.Component):
         A pulse, and with it what follows, which is steady to the end:
     columns, rows, row_beats, shift, add, wide, target_at, stride, tokens : In
         The matrix, and its results: see :class:`~seedbed.hw.stream.row_output.RowOutput`.
+    trellis : In(1)
+        Rows have the trellis code, where the core has one.
+    kept : In
+        Beats of kept weights before the rows, where the core has any.
     shifts : In
         What the vector of each token was shifted by.
     values, valid, pop : In, In, Out
@@ -65,6 +72,8 @@ class MatrixUnit(wiring.Component):
                 "pop": Out(1),
                 "i": In(stream.Signature(config.beat_bits)),
             }
+            | ({"trellis": In(1)} if config.trellis else {})
+            | ({"kept": In(range(config.kept_beats + 1))} if config.kept else {})
         )
 
     @property
@@ -74,7 +83,11 @@ class MatrixUnit(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.engine = engine = GemvEngine(self.config.gemv)
+        if self.config.trellis:
+            m.submodules.products = engine = RowProducts(self.config)
+            m.d.comb += engine.trellis.eq(self.trellis)
+        else:
+            m.submodules.engine = engine = GemvEngine(self.config.gemv)
         m.submodules.output = output = RowOutput(self.config)
         m.submodules.constants = fifo = SyncFIFO(width=self.config.beat_bits, depth=16)
         begun = Signal()
@@ -95,12 +108,43 @@ class MatrixUnit(wiring.Component):
             m.d.sync += begun.eq(1)
         with m.Elif(engine.i.ready):
             m.d.sync += begun.eq(0)
-        wiring.connect(m, engine.o, output.i)
         wiring.connect(m, output.o, wiring.flipped(self.o))
         self._vectors(m, engine)
-        self._weights(m, engine, fifo)
-        self._constants(m, fifo, output)
+        if self.config.kept:
+            sums, constants, keeping = self._kept(m, engine, output)
+        else:
+            sums, constants, keeping = output.i, output.i_constants, 0
+        wiring.connect(m, engine.o, sums)
+        self._weights(m, engine, fifo, keeping)
+        self._constants(m, fifo, constants)
         return m
+
+    def _kept(self, m, engine, output) -> tuple:
+        """Add kept weights to the sums.
+
+        Return the streams of sums and constants without them, and whether kept weights come.
+        """
+        m.submodules.kept = kept = KeptSums(self.config)
+        left = Signal.like(self.kept)
+        loaded = Signal()
+        entries, vectors = kept.i_entries, engine.i_vector
+        with m.If(entries.valid):
+            m.d.sync += left.eq(left - 1)
+        with m.If(vectors.valid & vectors.ready & vectors.payload.last):
+            m.d.sync += loaded.eq(1)
+        with m.If(self.start):
+            m.d.sync += [left.eq(self.kept), loaded.eq(0)]
+        m.d.comb += [
+            entries.valid.eq(self.i.valid & (left != 0)),
+            entries.payload.eq(self.i.payload),
+            kept.start.eq(self.start),
+            kept.write.eq(self.pop),
+            kept.values.eq(self.values),
+            kept.loaded.eq(loaded & (left == 0)),
+        ]
+        wiring.connect(m, kept.o, output.i)
+        wiring.connect(m, kept.o_constants, output.i_constants)
+        return kept.i, kept.i_constants, left != 0
 
     def _vectors(self, m, engine) -> None:
         """Collect a group of each vector, and give it to the multipliers."""
@@ -132,8 +176,8 @@ class MatrixUnit(wiring.Component):
         with m.If(self.start):
             m.d.sync += left.eq(self.columns)
 
-    def _weights(self, m, engine, fifo) -> None:
-        """Tell beats of constants from beats of weights."""
+    def _weights(self, m, engine, fifo, keeping) -> None:
+        """Tell beats of constants from beats of weights; ``keeping``: of weights that are kept."""
         config = self.config
         # Rows until the next beat of constants, and beats of this row.
         rows = Signal(range(config.entries + 1))
@@ -141,19 +185,25 @@ class MatrixUnit(wiring.Component):
         head = Signal()
         fire = Signal()
         to = engine.i_weights
+        valid = Signal()
         m.d.comb += [
+            valid.eq(self.i.valid & ~Value.cast(keeping)),
             head.eq(rows == 0),
             fifo.w_data.eq(self.i.payload),
-            fifo.w_en.eq(self.i.valid & head),
-            to.valid.eq(self.i.valid & ~head),
+            fifo.w_en.eq(valid & head),
+            to.valid.eq(valid & ~head),
             to.payload.data.eq(self.i.payload),
             to.payload.last.eq(beat + 1 == self.row_beats),
-            self.i.ready.eq(Mux(head, fifo.w_rdy, to.ready)),
-            fire.eq(self.i.valid & self.i.ready),
+            self.i.ready.eq(Mux(head, fifo.w_rdy, to.ready) | keeping),
+            fire.eq(valid & self.i.ready),
         ]
         with m.If(fire):
             with m.If(head):
                 m.d.sync += rows.eq(config.entries)
+                if config.trellis:
+                    # Rows that are read together count as one.
+                    with m.If(self.trellis):
+                        m.d.sync += rows.eq(config.entries // config.ways)
             with m.Elif(to.payload.last):
                 m.d.sync += [rows.eq(rows - 1), beat.eq(0)]
             with m.Else():
@@ -161,12 +211,12 @@ class MatrixUnit(wiring.Component):
         with m.If(self.start):
             m.d.sync += [rows.eq(0), beat.eq(0)]
 
-    def _constants(self, m, fifo, output) -> None:
+    def _constants(self, m, fifo, out) -> None:
         """Give the constants of each row."""
         config = self.config
         entry = Signal(range(max(2, config.entries)))
         layout = data.ArrayLayout(constants_layout(), config.entries)
-        out, last = output.i_constants, entry == config.entries - 1
+        last = entry == config.entries - 1
         rest = Signal.like(self.rows)
         m.d.comb += [
             out.valid.eq(fifo.r_rdy),

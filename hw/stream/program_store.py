@@ -182,6 +182,7 @@ class ProgramStore(wiring.Component):
         return (
             (header.magic == MAGIC)
             & (header.lanes == config.lanes)
+            & Cat(header.trellis == bits for bits in sorted({0, config.trellis})).any()
             & (header.beat_bytes == config.beat_bits // 8 % 256)
             & (header.records != 0)
         )
@@ -194,7 +195,14 @@ class ProgramStore(wiring.Component):
 
     def _is_wrong(self, record) -> Value:
         """Return whether a record would never end."""
-        is_pass, is_matrix, is_keep = (record.kind == code for code in KIND_CODES.values())
+        is_pass, is_matrix, is_keep, is_trellis = (
+            record.kind == code for code in KIND_CODES.values()
+        )
+        known = is_pass | is_matrix | is_keep
+        if self.config.trellis:
+            # More weights are kept than the core has room for.
+            known = ~is_trellis | (record.constant <= self.config.kept_beats)
+            is_matrix |= is_trellis
         words = self.config.products // self.config.lanes
         unknown = record.operation >= len(VECTOR_OPERATIONS)
         empty = record.length == 0
@@ -209,7 +217,7 @@ class ProgramStore(wiring.Component):
             is_pass & (record.factors == FACTORS.index("store")),
         ).any()
         return (
-            ~(is_pass | is_matrix | is_keep)
+            ~known
             | (is_pass & (unknown | (empty & of_field) | (record.length_from >= len(LENGTHS))))
             | (is_matrix & matrix)
             | (by_head & (record.head == 0))

@@ -7,10 +7,10 @@ from amaranth.lib.wiring import In, Out
 from seedbed.hw.stream.burst_reader import BEATS_BITS
 from seedbed.hw.stream.row_output import constants_layout
 from seedbed.hw.stream.stream_layouts import (
-    KIND_CODES,
     POSITION_BITS,
     TOKEN_BITS,
     header_layout,
+    record_kinds,
     record_layout,
 )
 from seedbed.spec import StreamEngineConfig
@@ -32,7 +32,7 @@ class _Walk:
     """Signals of the record that is done, which the methods of the walker share."""
 
     def __init__(self, config: StreamEngineConfig, record):
-        self.is_ = {name: record.kind == code for name, code in KIND_CODES.items()}
+        self.is_ = record_kinds(config, record)
         self.numbers = {name: record.numbers == k for k, name in enumerate(NUMBERS)}
         # Whether a row of a table is read, or words.
         self.of_table = self.is_["pass"] & (self.numbers["token"] | self.numbers["position"])
@@ -40,6 +40,11 @@ class _Walk:
             record.addends == ADDENDS.index("words")
         )
         self.words = self.is_["pass"] & (self.numbers["words"] | by_words)
+        # Rows of a matrix; those that are read together count as one.
+        self.rows = record.rows
+        if config.trellis:
+            together = record.rows + (config.ways - 1) >> config.ways.bit_length() - 1
+            self.rows = Mux(self.is_["trellis"], together, record.rows)
         # The token in its block, the repetition, and what they add to places.
         self.token = Signal(range(config.block + 4))
         self.head = Signal(RECORD["repeat"])
@@ -83,6 +88,8 @@ class RecordWalker(wiring.Component):
     length, seen, constant, tokens, row_beats : Out
         Of the pass: elements, tokens that are attended to, the constant; of a matrix: the tokens of
         this pass over its weights; beats of a row.
+    kept : Out
+        Beats of the kept weights of a matrix.
     """
 
     def __init__(self, config: StreamEngineConfig):
@@ -118,6 +125,7 @@ class RecordWalker(wiring.Component):
                 "constant": Out(config.unit.constant_bits),
                 "tokens": Out(range(config.vectors + 1)),
                 "row_beats": Out(RECORD["length"]),
+                "kept": Out(range(config.kept_beats + 1)),
             }
         )
 
@@ -173,15 +181,17 @@ class RecordWalker(wiring.Component):
         ]
         with m.If(~record.by_token | given):
             m.d.sync += self.tokens.eq(1)
+        if config.kept:
+            m.d.comb += self.kept.eq(Mux(walk.is_["trellis"], record.constant, 0))
 
     def _memory(self, m, walk) -> None:
         """Ask for a part of memory, or for the constants of a row and then for the row."""
         config, record = self.config, self.record
         bits = config.entries.bit_length() - 1
         # The row of a table, or the rows of a matrix, times the beats of a row.
-        row = Signal(TOKEN_BITS)
-        factor = Signal(TOKEN_BITS)
+        row, factor = Signal(TOKEN_BITS), Signal(TOKEN_BITS)
         product = Signal(BEATS_BITS)
+        heads = record.rows + (config.entries - 1) >> bits
         address = Signal.like(self.read_address)
         constants = data.ArrayLayout(constants_layout(), config.entries)(self.i.payload)
         m.d.sync += product.eq(factor * self.row_beats)
@@ -197,16 +207,16 @@ class RecordWalker(wiring.Component):
             with m.State("PLACE"):
                 m.d.sync += [
                     address.eq(record.address),
-                    factor.eq(Mux(walk.is_["matrix"], record.rows, row >> bits)),
+                    factor.eq(Mux(walk.is_["matrix"], walk.rows, row >> bits)),
                 ]
                 m.next = "MULTIPLY"
             with m.State("MULTIPLY"):
                 m.next = "ASK"
             with m.State("ASK"):
                 m.next = "BEGIN"
-                heads = record.rows + (config.entries - 1) >> bits
                 with m.If(walk.is_["matrix"]):
-                    m.d.comb += [self.read.eq(1), self.read_beats.eq(heads + product)]
+                    beats = heads + product + self.kept
+                    m.d.comb += [self.read.eq(1), self.read_beats.eq(beats)]
                 with m.Elif(walk.of_table):
                     m.d.sync += address.eq(record.address + (row >> bits) + (product << bits))
                     m.next = "ROW"

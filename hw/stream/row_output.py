@@ -12,7 +12,7 @@ from seedbed.hw.stream.stream_layouts import SHIFT_BITS, element_layout, result_
 from seedbed.spec import StreamEngineConfig
 from seedbed.spec.engine_records import PLACE, RECORD
 
-__all__ = ["RowOutput", "constants_layout", "output_members"]
+__all__ = ["SUM", "RowOutput", "constants_layout", "output_members"]
 
 #: Bits of a row's sum, which the program guarantees, and of a bias.
 SUM, BIAS = 32, 32

@@ -13,9 +13,9 @@ from seedbed.hw.stream.narrow_reader import NarrowReader
 from seedbed.hw.stream.program_store import ProgramStore
 from seedbed.hw.stream.record_walker import RecordWalker
 from seedbed.hw.stream.stream_layouts import (
-    KIND_CODES,
     element_layout,
     job_layout,
+    record_kinds,
     result_layout,
     status_layout,
     token_layout,
@@ -114,7 +114,7 @@ class StreamEngine(wiring.Component):
             ("i_read", reader.i_read),
         ):
             wiring.connect(m, wiring.flipped(getattr(self, name)), inner)
-        is_ = {name: walker.record.kind == code for name, code in KIND_CODES.items()}
+        is_ = record_kinds(config, walker.record)
         self._program(m, intake, program, walker, reader)
         self._memory(m, is_, program, walker, reader, vectors, matrix)
         self._pass(m, is_, walker, vectors, products)
@@ -243,6 +243,8 @@ class StreamEngine(wiring.Component):
             matrix.stride.eq(walker.header.frame),
             matrix.tokens.eq(walker.tokens),
             *(getattr(matrix, name).eq(record[name]) for name in ("rows", "shift", "add", "wide")),
+            *([matrix.trellis.eq(is_["trellis"])] if self.config.trellis else []),
+            *([matrix.kept.eq(walker.kept)] if self.config.kept else []),
             matrix.given.eq(record.target == TARGETS.index("output")),
             matrix.shifts.eq(narrow.shifts),
             matrix.values.eq(narrow.values),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from amaranth.hdl import signed
+from amaranth.hdl import Value, signed
 from amaranth.lib import data
 
 from seedbed.hw.parts.codes import codes
@@ -20,6 +20,7 @@ __all__ = [
     "job_layout",
     "kept_layout",
     "products_layout",
+    "record_kinds",
     "record_layout",
     "result_layout",
     "status_layout",
@@ -47,6 +48,14 @@ def _struct(fields: Mapping) -> data.StructLayout:
 def record_layout() -> data.StructLayout:
     """Return the layout of a record, see :mod:`seedbed.spec.engine_records`."""
     return _struct(RECORD)
+
+
+def record_kinds(config: StreamEngineConfig, record) -> dict[str, Value]:
+    """Return whether a record is of each kind; one of a trellis code is a matrix, too."""
+    found = {name: record.kind == code for name, code in KIND_CODES.items()}
+    if config.trellis:
+        found["matrix"] |= found["trellis"]
+    return found
 
 
 def header_layout() -> data.StructLayout:

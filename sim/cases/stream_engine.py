@@ -140,7 +140,9 @@ def case(
     for kind in kinds:
         # The decoder has four heads.
         size = 4 * config.products
-        engine = drawn_program(kind, rng, size=size, layers=layers)
+        engine = drawn_program(
+            kind, rng, size=size, layers=layers, trellis=config.trellis, keeps=config.kept > 0
+        )
         block = max(sizes)
         image = engine_image(
             config, engine.program, engine.parameters, block=block, context=sum(sizes)

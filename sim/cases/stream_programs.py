@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from seedbed.golden.stream_engine import Integers, StreamEngine
+from seedbed.golden.stream_engine import Integers, StreamEngine, TrellisRows
+from seedbed.spec import TrellisConfig
 from seedbed.spec.stream_engine import (
     Attend,
     Embed,
@@ -28,8 +29,8 @@ WORDS = 50
 class _Drawn:
     """Collects operations with random parameters, whose results have magnitudes of about one."""
 
-    def __init__(self, rng: np.random.Generator):
-        self.rng = rng
+    def __init__(self, rng: np.random.Generator, trellis: int, keeps: bool):
+        self.rng, self.trellis, self.keeps = rng, trellis, keeps
         self.vectors: dict[str, Vector] = {}
         self.operations: list[Operation] = []
         self.parameters: dict[str, Integers] = {}
@@ -38,17 +39,29 @@ class _Drawn:
         self.vectors[name] = Vector(length=length, fraction=fraction, wide=wide)
         return name
 
-    def rows(self, name: str, rows: int, columns: int, *, target: str = "", scale=0) -> str:
+    def rows(
+        self, name: str, rows: int, columns: int, *, target: str = "", scale=0, trellis=0
+    ) -> str:
         """Draw a matrix or a table, with biases where there is a target; return its name."""
-        rng, biases = self.rng, None
-        weights = rng.integers(-128, 128, (rows, columns)).astype(np.int8)
+        rng, biases, path = self.rng, None, None
+        if trellis:
+            symbols = rng.integers(0, 1 << trellis, (rows, columns)).astype(np.uint8)
+            path = TrellisRows(code=TrellisConfig(bits=trellis), symbols=symbols)
+            weights = path.weights()
+            if self.keeps and rng.random() < 0.8:
+                # Rows without a kept weight, with some, and one with many.
+                some = rng.random((rows, columns)) < 0.02
+                some[rng.integers(rows), : columns // 2] = 1
+                weights = weights + some * rng.integers(-1000, 1000, (rows, columns))
+        else:
+            weights = rng.integers(-128, 128, (rows, columns)).astype(np.int8)
         multipliers = rng.integers(1 << 14, 1 << 16, rows)
         if target:
             one = 1 << self.vectors[target].fraction
             biases = rng.integers(-one, one, rows, endpoint=True)
         fraction = 21 + scale
         self.parameters[name] = Integers(
-            weights=weights, multipliers=multipliers, fraction=fraction, biases=biases
+            weights=weights, multipliers=multipliers, fraction=fraction, biases=biases, trellis=path
         )
         return name
 
@@ -56,7 +69,9 @@ class _Drawn:
         """Add the products of a random matrix."""
         name, columns = f"w{len(self.operations)}", self.vectors[source].length
         scale = (columns.bit_length() + 1) // 2
-        self.rows(name, rows, columns, target=target if biased else "", scale=scale)
+        self.rows(
+            name, rows, columns, target=target if biased else "", scale=scale, trellis=self.trellis
+        )
         self.operations.append(Matrix(weights=name, source=source, target=target, **options))
 
     def norm(self, source: str, target: str, *, centred: bool) -> None:
@@ -187,8 +202,13 @@ PROGRAMS: dict[str, Callable[[_Drawn, int, int], str]] = {
 
 
 def drawn_program(
-    kind: str, rng: np.random.Generator, *, size: int, layers: int = 2
-) -> StreamEngine:
-    """Return the model of a random program: one of :data:`PROGRAMS`, of vectors of ``size``."""
-    made = _Drawn(rng)
+    kind: str, rng: np.random.Generator, *, size: int, layers: int = 2, trellis: int = 0,
+    keeps: bool = False,
+) -> StreamEngine:  # fmt: skip
+    """Return the model of a random program: one of :data:`PROGRAMS`, of vectors of ``size``.
+
+    Matrices have a trellis code of ``trellis`` bits a weight, if that is not 0, and with ``keeps``
+    some weights that are kept. Tables are int8.
+    """
+    made = _Drawn(rng, trellis, keeps)
     return made.engine(PROGRAMS[kind](made, size, layers))

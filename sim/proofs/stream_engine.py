@@ -1,12 +1,18 @@
 """Proofs of the streamed engine: what it reads of memory, and room for sums of products."""
 
-from amaranth.hdl import Assert, Assume, Module, Mux, Signal
+from dataclasses import replace
+
+from amaranth.hdl import Assert, Assume, Module, Mux, Signal, Value
 from amaranth.hdl._ast import AnyConst, AnySeq
 
 from seedbed.hw.stream.attend_products import AttendProducts
 from seedbed.hw.stream.burst_reader import BurstReader
+from seedbed.hw.stream.kept_sums import DEPTH as ROWS
+from seedbed.hw.stream.kept_sums import KeptSums
 from seedbed.hw.stream.product_sums import DEPTH, ProductSums
+from seedbed.hw.stream.row_products import WaySums
 from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
+from seedbed.sim.proofs.mac_array import fifo_invariants
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import StreamEngineConfig
 
@@ -123,6 +129,74 @@ def products(dut: AttendProducts) -> Module:
     return m
 
 
+def way_sums(dut: WaySums) -> Module:
+    """Count the sums of a matrix, and see which way each comes from."""
+    m, inside = free_inputs(dut)
+    m.d.comb += [
+        dut.start.eq(AnySeq(1)),
+        dut.rows.eq(AnySeq(len(dut.rows))),
+        dut.turns.eq(AnyConst(1)),
+    ]
+    # Sums that have been given, of the rows of the matrix.
+    given, rows = Signal(len(dut.rows)), Signal(len(dut.rows))
+    done = given == rows
+    with m.If(transfer(dut.o)):
+        m.d.sync += given.eq(given + 1)
+    with m.If(dut.start):
+        m.d.sync += [given.eq(0), rows.eq(dut.rows)]
+    m.d.comb += Assume(~dut.start | done)
+    for k, way in enumerate(dut.i):
+        of_way = Mux(dut.turns, given[0] == k, not k)
+        m.d.comb += [
+            Assert(~transfer(way) | done | (of_way & transfer(dut.o))),
+            Assert(~transfer(dut.o) | ~of_way | (dut.o.payload == way.payload)),
+            Assert(~done | way.ready),
+        ]
+    m.d.comb += [
+        Assert(~dut.o.valid | ~done),
+        # What an induction has to know.
+        Assert(inside["left"] == rows - given),
+        Assert(given <= rows),
+        Assert(inside["way"] == (given[0] & dut.turns)),
+    ]
+    cover(m, done & (rows == 3) & dut.turns & transfer(dut.i[1]))
+    cover(m, done & (rows == 3) & ~dut.turns)
+    return m
+
+
+def kept_sums(dut: KeptSums) -> Module:
+    """Count the kept weights of each row, and the rows on their way."""
+    m, inside = free_inputs(dut)
+    for port in (dut.start, dut.write, dut.loaded, Value.cast(dut.values)):
+        m.d.comb += port.eq(AnySeq(len(port)))
+    given = dut.i_constants
+    waiting, before = past(m, given.valid & ~given.ready), past(m, given.payload)
+    with m.If(waiting):
+        m.d.comb += [Assume(given.valid), Assume(Value.cast(given.payload) == before)]
+    count = given.payload.multiplier[-8:]
+    # Kept weights of this row so far.
+    seen = Signal(9)
+    with m.If(inside["issue"]):
+        m.d.sync += seen.eq(Mux(given.ready, 0, seen + 1))
+    rows = [inside[f"valid_d{k}"] & inside[f"last_d{k}"] for k in range(1, 6)]
+    levels = [inside[f"{name}.level"] for name in ("constants", "sums")]
+    for name in ("constants", "sums"):
+        fifo_invariants(m, inside, name, ROWS)
+    m.d.comb += [
+        Assert(~transfer(given) | (seen + 1 == Mux(count == 0, 1, count))),
+        # A sum has a place in the queue before its row begins.
+        Assert(~rows[-1] | (levels[1] != ROWS)),
+        # What an induction has to know.
+        Assert(inside["done"] == seen),
+        Assert((seen == 0) | (seen < before[24:32])),
+        Assert((seen == 0) | waiting),
+        Assert(levels[0] == sum(rows, levels[1])),
+    ]
+    cover(m, transfer(dut.o) & (levels[1] == 1) & rows[0])
+    cover(m, transfer(given) & (seen == 2))
+    return m
+
+
 PROOFS = (
     Proof(
         name="stream_engine_bursts",
@@ -172,6 +246,55 @@ PROOFS = (
                 "the last tokens of scores give no beat",
                 "last & (self.mix | last_token | lane.all())",
                 "last & (self.mix | lane.all())",
+            ),
+        ),
+    ),
+    Proof(
+        name="stream_engine_kept",
+        says="A row has as many products as kept weights, or one without any; every row has a "
+        "place in the queue of sums before it begins.",
+        component=KeptSums,
+        config=replace(SMALL, trellis=4, kept=4),
+        harness=kept_sums,
+        depth=2,
+        reach=22,
+        mutants=(
+            Mutant(
+                "rows begin without a place",
+                "self.loaded & given.valid & constants.w_rdy",
+                "self.loaded & given.valid",
+            ),
+            Mutant(
+                "a row has one product too many",
+                "last.eq(done + 1 >= count)",
+                "last.eq(done >= count)",
+            ),
+        ),
+    ),
+    Proof(
+        name="stream_engine_ways",
+        says="Each row of a matrix with a trellis code has the sum of its way, in the order of "
+        "rows; sums of ways without a row are discarded; int8 rows have those of the first way.",
+        component=WaySums,
+        config=replace(SMALL, trellis=4),
+        harness=way_sums,
+        depth=1,
+        reach=8,
+        mutants=(
+            Mutant(
+                "ways are not taken in turn",
+                "way.eq(Mux(self.turns, way + 1, 0))",
+                "way.eq(0)",
+            ),
+            Mutant(
+                "ways without a row have sums",
+                "self.o.valid.eq(valid & (left != 0))",
+                "self.o.valid.eq(valid)",
+            ),
+            Mutant(
+                "sums of other ways are discarded",
+                "self.o.ready & (way == k)",
+                "self.o.ready",
             ),
         ),
     ),

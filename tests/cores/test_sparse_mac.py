@@ -30,6 +30,11 @@ CONFIGS = [
     ),
     SparseMacConfig(**SMALL | {"vectors": 2}),
     SparseMacConfig(**SMALL | {"entries": 0, "vectors": 4}),
+    SparseMacConfig(**SMALL | {"source": "urng"}),
+    SparseMacConfig(**SMALL | {"source": "urng", "number_width": 10, "entries": 0}),
+    SparseMacConfig(**SMALL | {"source": "urng", "number_width": 4, "vectors": 2}),
+    SparseMacConfig(**SMALL | {"source": "pool"}),
+    SparseMacConfig(**SMALL | {"source": "pool", "number_width": 3, "entries": 0}),
 ]  # fmt: skip
 
 
@@ -186,6 +191,12 @@ def test_behind_the_dense_engine(kept):
         ({"sum_width": 58}, ValueError, r"sum_width must be at least 60 bits, those of .*, not 58"),
         ({"vectors": 3}, ValueError, "vectors must be 1, 2 or 4, not 3"),
         ({"number_width": 1}, ValueError, r"number_width must be in 2\.\.16, not 1"),
+        (
+            {"number_width": 3, "source": "urng"},
+            ValueError,
+            r"number_width must be in 4\.\.16, not 3",
+        ),
+        ({"source": "lfsr"}, ValueError, "source must be one of lutopt, urng, pool, not 'lfsr'"),
         (
             {"value_width": 8},
             ValueError,

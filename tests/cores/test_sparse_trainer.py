@@ -43,6 +43,9 @@ CONFIGS = [
     # Trellis codes: rows of several beats, and of one, with several scales a beat.
     replace(SMALL, decode="trellis"),
     replace(SMALL, decode="trellis", bits=3, state_bits=8, beat_bits=128, activation_width=16),
+    # The other sources of perturbations.
+    replace(SMALL, source="urng"),
+    replace(SMALL, source="pool", layers=2),
 ]
 GOOD = {"samples": 1, "epochs": 1, "batch": 1}
 

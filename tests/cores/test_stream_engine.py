@@ -12,7 +12,7 @@ from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS, drawn_program
 from seedbed.sim.harness import simulate, with_stalls
 from seedbed.sim.reset_bench import ResetBench
 from seedbed.spec import StreamEngineConfig
-from seedbed.spec.engine_records import RECORD
+from seedbed.spec.engine_records import KINDS, RECORD
 
 SMALL = {
     "lanes": 2, "products": 2, "beat_bits": 128, "store": 512, "cache": 256, "records": 64,
@@ -24,7 +24,12 @@ CONFIGS = [
     StreamEngineConfig(**{**SMALL, "vectors": 2}),
     StreamEngineConfig(**{**SMALL, "lanes": 4, "products": 4, "beat_bits": 256, "vectors": 4}),
     StreamEngineConfig(**{**SMALL, "products": 4, "cache": 512}),
+    StreamEngineConfig(**{**SMALL, "trellis": 4, "kept": 200}),
+    StreamEngineConfig(
+        **{**SMALL, "lanes": 4, "products": 4, "beat_bits": 256, "vectors": 2, "trellis": 2}
+    ),
 ]
+TRELLIS = CONFIGS[-2]
 
 
 @pytest.mark.parametrize("kind", PROGRAMS)
@@ -87,7 +92,7 @@ class Server:
 
 def drawn(config=CONFIGS[0], kind="dense", seed=1, context=8):
     rng = np.random.default_rng(seed)
-    engine = drawn_program(kind, rng, size=8, layers=1)
+    engine = drawn_program(kind, rng, size=8, layers=1, trellis=config.trellis, keeps=True)
     image = engine_image(config, engine.program, engine.parameters, block=4, context=context)
     return rng, engine, image
 
@@ -115,14 +120,29 @@ class Session:
         self.bench.run(process, self.server.run)
 
 
+def inside_a_matrix(config, image, tokens):
+    """Return the number of a beat that is read of the rows of a trellis code."""
+    passes = PassEngine(config, image.beats)
+    passes.load()
+    passes.run(tokens)
+    matrix = next(each["address"] for each in passes.records if each["kind"] == "trellis")
+    at = next(k for k, (address, _) in enumerate(passes.reads) if address == matrix)
+    assert passes.reads[at][1] > 4
+    return sum(beats for _, beats in passes.reads[:at]) + 2
+
+
 @pytest.mark.parametrize("fault", ["error", "last", "silent", "stray"])
-@pytest.mark.parametrize("at", [0, 20, 50])
-def test_an_error_of_the_memory_ends_a_command(fault, at):
+@pytest.mark.parametrize(("config", "at"), [(CONFIGS[0], 0), (CONFIGS[0], 20), (CONFIGS[0], 50),
+                                            (TRELLIS, None)], ids=str)  # fmt: skip
+def test_an_error_of_the_memory_ends_a_command(fault, config, at):
     """Loading or running; the next command is right."""
-    rng, engine, image = drawn()
-    blocks = Blocks(CONFIGS[0], image, engine)
-    session = Session(image.beats, fault=fault, at=at)
-    load, run = blocks.load(), blocks.run(rng.integers(0, WORDS, 3), start=True)
+    rng, engine, image = drawn(config)
+    blocks = Blocks(config, image, engine)
+    tokens = rng.integers(0, WORDS, 3)
+    if at is None:
+        at = inside_a_matrix(config, image, tokens)
+    session = Session(image.beats, config, fault=fault, at=at)
+    load, run = blocks.load(), blocks.run(tokens, start=True)
     more = blocks.run(rng.integers(0, WORDS, 2))
     ended = []
 
@@ -142,12 +162,16 @@ def test_an_error_of_the_memory_ends_a_command(fault, at):
     assert status("load", "memory") in ended or status("run", "memory") in ended
 
 
-@pytest.mark.parametrize("after", [3, 40, 150, 400, 800])
-def test_a_reset_in_the_middle(after):
+@pytest.mark.parametrize(
+    ("config", "after"),
+    [*((CONFIGS[0], after) for after in (3, 40, 150, 400, 800)), (TRELLIS, 300), (TRELLIS, 600)],
+    ids=str,
+)
+def test_a_reset_in_the_middle(config, after):
     """The core then has no program."""
-    rng, engine, image = drawn()
-    blocks = Blocks(CONFIGS[0], image, engine)
-    session = Session(image.beats)
+    rng, engine, image = drawn(config)
+    blocks = Blocks(config, image, engine)
+    session = Session(image.beats, config)
     tokens = rng.integers(0, WORDS, 4)
     load, run = blocks.load(), blocks.run(tokens, start=True)
 
@@ -163,7 +187,7 @@ def test_a_reset_in_the_middle(after):
         await session.bench.reset(ctx)
         session.server.forget(ctx)
         missing = Phase(
-            inputs={"i": [job(CONFIGS[0], "run")], "i_tokens": token_payloads([1])},
+            inputs={"i": [job(config, "run")], "i_tokens": token_payloads([1])},
             outputs={"o_status": [status("run", "missing")]},
         )
         for phase in (missing, load, run):
@@ -194,25 +218,29 @@ def hostile_image(random, config=CONFIGS[0]):
         for name, limit in {"frame": 1 << 16, "store": 513, "row": 1 << 16, "cache": 257}.items()
     }
     header |= {"block": 4, "context": 16, "tokens": random.choice([3, WORDS])}
+    header["trellis"] = random.choice([0, config.trellis])
     return header_and_records(config, header, records)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_hostile_programs_end(seed):
+@pytest.mark.parametrize(
+    ("config", "seed"), [*((CONFIGS[0], seed) for seed in range(3)), (TRELLIS, 3), (TRELLIS, 4)],
+    ids=str,
+)  # fmt: skip
+def test_hostile_programs_end(config, seed):
     """Each is refused or ends; parts of the store that it writes are the core's own."""
     random = Random(seed)
-    rng, engine, image = drawn()
-    blocks = Blocks(CONFIGS[0], image, engine)
-    session = Session(image.beats, seed=seed)
+    rng, engine, image = drawn(config)
+    blocks = Blocks(config, image, engine)
+    session = Session(image.beats, config, seed=seed)
     good = [blocks.load(), blocks.run(rng.integers(0, WORDS, 3), start=True)]
     load = Phase(inputs=good[0].inputs, outputs=good[0].outputs)
     seen = set()
 
     async def process(ctx):
         for _ in range(12):
-            session.server.beats = hostile_image(random)
+            session.server.beats = hostile_image(random, config)
             for kind in ("load", "run"):
-                inputs = {"i": [job(CONFIGS[0], kind, start=1)]}
+                inputs = {"i": [job(config, kind, start=1)]}
                 if kind == "run":
                     inputs["i_tokens"] = token_payloads([random.randrange(WORDS), 1])
                 phase = Phase(inputs=inputs, outputs={"o_status": [0]})
@@ -231,12 +259,13 @@ def test_hostile_programs_end(seed):
     } <= seen
 
 
-def test_a_damaged_program_is_refused():
+@pytest.mark.parametrize("config", [CONFIGS[0], TRELLIS], ids=str)
+def test_a_damaged_program_is_refused(config):
     """A bit of its header or of a record is another one: nothing is run."""
     random = Random(5)
-    rng, engine, image = drawn()
-    blocks = Blocks(CONFIGS[0], image, engine)
-    session = Session(image.beats)
+    rng, engine, image = drawn(config)
+    blocks = Blocks(config, image, engine)
+    session = Session(image.beats, config)
     good = [blocks.load(), blocks.run(rng.integers(0, WORDS, 3), start=True)]
     size = 2 * (1 + len(image.names))
 
@@ -245,16 +274,16 @@ def test_a_damaged_program_is_refused():
             beats = list(image.beats)
             beats[k if k < 2 else random.randrange(size)] ^= 1 << random.randrange(128)
             session.server.beats = beats
-            passes = PassEngine(CONFIGS[0], tuple(beats))
+            passes = PassEngine(config, tuple(beats))
             name = passes.load()
             assert name in ("damaged", "size")
             load = Phase(
-                inputs={"i": [job(CONFIGS[0], "load")]},
+                inputs={"i": [job(config, "load")]},
                 outputs={"o_status": [status("load", name)]},
             )
             await session.expect(ctx, load)
         missing = Phase(
-            inputs={"i": [job(CONFIGS[0], "run")], "i_tokens": token_payloads([1])},
+            inputs={"i": [job(config, "run")], "i_tokens": token_payloads([1])},
             outputs={"o_status": [status("run", "missing")]},
         )
         await session.expect(ctx, missing)
@@ -280,6 +309,13 @@ def test_a_damaged_program_is_refused():
         ({"columns": 0}, ValueError, r"columns must be in 1\.\.16383, not 0"),
         ({"address_bits": 33}, ValueError, r"address_bits must be in 8\.\.32, not 33"),
         ({"burst": 128}, ValueError, r"burst must be a power of two in 1\.\.64, not 128"),
+        ({"kept": 1}, ValueError, r"kept must be in 0\.\.0, not 1"),
+        ({"trellis": 3}, ValueError, "trellis must be 0, 2 or 4, not 3"),
+        (
+            {"lanes": 2, "products": 2, "beat_bits": 128, "trellis": 2},
+            ValueError,
+            "beat_bits must be at least 256 with trellis = 2, not 128",
+        ),
         ({"timeout_cycles": 15}, ValueError, r"timeout_cycles must be in 16\.\.65535, not 15"),
         ({"drain_cycles": 7}, ValueError, r"drain_cycles must be in 8\.\.65535, not 7"),
         ({"block": "1"}, TypeError, r"block must be an integer in 1\.\.256, not '1'"),
@@ -288,3 +324,25 @@ def test_a_damaged_program_is_refused():
 def test_refuses(params, error, sentence):
     with pytest.raises(error, match=sentence):
         StreamEngineConfig(**params)
+
+
+@pytest.mark.parametrize("config", [CONFIGS[0], CONFIGS[-1]], ids=str)
+def test_a_program_for_another_trellis_code_is_refused(config):
+    """So is one whose header names none, in a core without a code."""
+    *_, image = drawn(TRELLIS)
+    record = {"kind": KINDS.index("trellis"), "last": 1, "length": 8, "rows": 3}
+    sizes = {"block": 1, "context": 1, "tokens": 1}
+    hidden = header_and_records(config, sizes, [record])
+    session = Session(image.beats, config)
+
+    async def process(ctx):
+        for beats in (image.beats, hidden):
+            session.server.beats = list(beats)
+            name = PassEngine(config, tuple(beats)).load()
+            assert name == ("ok" if config.trellis and beats is hidden else "damaged")
+            load = Phase(
+                inputs={"i": [job(config, "load")]}, outputs={"o_status": [status("load", name)]}
+            )
+            await session.expect(ctx, load)
+
+    session.run(process)

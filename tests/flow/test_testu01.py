@@ -1,11 +1,8 @@
 """TestU01: verdicts, causes, the streams of words, and a battery that goes on."""
 
-from inspect import signature
-
 import numpy as np
 import pytest
 
-from seedbed.flow.cli.testu01 import run_battery
 from seedbed.flow.report import dieharder, testu01, testu01_table
 from seedbed.golden.urng_array import UrngArray
 from seedbed.sim import tools
@@ -50,7 +47,7 @@ def test_a_failure_has_a_cause(config, named):
     ],
 )
 def test_the_reference_repeats_as_the_words_do(config, stream, period, tmp_path):
-    path = testu01.compared(config, stream, 2000, tmp_path)
+    path = testu01.reference(config, stream, 2000, tmp_path)
     bits = np.unpackbits(np.fromfile(path, np.uint8), bitorder="little")
     assert len(bits) == 16000
     shifts = [k for k in range(1, 8000) if np.array_equal(bits[k:], bits[:-k])]
@@ -58,19 +55,21 @@ def test_the_reference_repeats_as_the_words_do(config, stream, period, tmp_path)
 
 
 def test_figures_have_the_streams_of_a_core(tmp_path, monkeypatch):
-    """A core with one lane has one stream."""
-    found = [testu01.Line("MatrixRank", 0.0), testu01.Line("Gap", 0.5)]
+    """A core with one lane has one stream. The reference runs the tests that failed."""
+    found = [testu01.Line("MatrixRank", 0.0, 1), testu01.Line("Gap", 0.5, 2)]
 
-    def lines(path, battery, build):
+    def lines(path, battery, build, progress, tests=None):
         assert path.stat().st_size == 5000
-        return found[path.name.startswith("pcg64") :]
+        assert tests == ({1} if path.name.startswith("pcg64") else None)
+        return [testu01.Line("MatrixRank", 0.5, 1)] if tests else found
 
     monkeypatch.setattr(testu01, "runner", lambda build: None)
     monkeypatch.setattr(testu01, "lines", lines)
+    monkeypatch.setitem(testu01.LENGTHS, "smallcrush", 5000)
     one = {"bytes": 5000, "tests": 2, "lane_failed": 1, "lane_reference": 0,
            "lane_failing": "linear: MatrixRank"}  # fmt: skip
-    assert testu01.figures("tree_grng", TreeGrngConfig(), tmp_path, 5000) == one
-    many = testu01.figures("lutopt", LutoptConfig(), tmp_path, 5000)
+    assert testu01.figures("tree_grng", TreeGrngConfig(), tmp_path) == one
+    many = testu01.figures("lutopt", LutoptConfig(), tmp_path)
     assert one.items() <= many.items()
     assert {name for name in many if name.endswith("failed")} == {
         "beat_failed", "lane_failed", "pair_failed",
@@ -82,7 +81,7 @@ def test_the_table_has_a_line_for_each_stream():
     figures = {"tests": 15, "lane_failed": 3, "lane_reference": 2,
                "lane_failing": "repeats: Gap, MaxOft; linear: MatrixRank"}  # fmt: skip
     row = {"core": "lutopt", "config": "a", "kind": "testu01", "params": {}, "figures": figures}
-    table = testu01_table.testu01_table([row], "", "")
+    table = testu01_table.battery_table("testu01")([row], "", "")
     last = ["a lane", "15", "3", "2", "repeats: 2; linear: MatrixRank"]
     assert [line[2:] for line in table.lines] == [last]
 
@@ -93,10 +92,6 @@ def test_a_stream_has_the_first_lanes(tmp_path):
     words = UrngArray(config).beats(500)[:, :2].astype(np.uint8)
     assert path.read_bytes() == words.tobytes()
     assert path != dieharder.write_words("urng_array", config, 1000, tmp_path)
-
-
-def test_the_default_length_is_the_reports():
-    assert signature(run_battery).parameters["bytes_"].default == testu01.LENGTH
 
 
 @pytest.mark.parametrize(

@@ -52,14 +52,70 @@ def compare(config, engine, image, sizes=(9, 1, 4)):
 
 
 @pytest.mark.parametrize(
-    "config", [CONFIG, StreamEngineConfig(lanes=4, products=4, vectors=2)], ids=str
+    "config",
+    [
+        CONFIG,
+        StreamEngineConfig(lanes=4, products=4, vectors=2),
+        replace(CONFIG, trellis=4),
+        StreamEngineConfig(lanes=4, products=4, vectors=2, trellis=2),
+        replace(CONFIG, trellis=4, kept=200),
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("kind", PROGRAMS)
 def test_the_passes_of_an_image_are_its_program(kind, config):
-    engine = drawn_program(kind, np.random.default_rng(3), size=16)
+    engine = drawn_program(
+        kind, np.random.default_rng(3), size=16, trellis=config.trellis, keeps=config.kept > 0
+    )
     image = engine_image(config, engine.program, engine.parameters, block=9, context=24)
     assert len(image.names) > len(engine.program.operations)
     compare(config, engine, image)
+
+
+def test_a_trellis_code_is_int8_in_a_core_without_it():
+    """The header says which code the program is for: the core's own one, or none."""
+    engine = drawn_program("dense", np.random.default_rng(3), size=16, trellis=4)
+    sizes = []
+    for bits in (0, 2, 4):
+        config = StreamEngineConfig(trellis=bits)
+        image = engine_image(config, engine.program, engine.parameters, block=9, context=24)
+        sizes.append(len(image.beats))
+        compare(config, engine, image)
+        for other in {0, 2, 4} - {bits}:
+            passes = PassEngine(StreamEngineConfig(trellis=other), image.beats)
+            assert passes.load() == ("damaged" if bits == 4 else "ok")
+    assert sizes[0] == sizes[1] > sizes[2]
+
+
+def test_the_low_bits_that_all_multipliers_have_as_0_are_left_out():
+    """Multipliers of a trellis code are mantissas that are shifted; results are the same."""
+    engine = drawn_program("dense", np.random.default_rng(3), size=16)
+    parameters = dict(engine.parameters)
+    for name, of in parameters.items():
+        if of.multipliers.size > 1:
+            parameters[name] = replace(
+                of, multipliers=of.multipliers << 7, fraction=of.fraction + 7
+            )
+    image = engine_image(CONFIG, engine.program, parameters, block=9, context=24)
+    compare(CONFIG, StreamEngine(engine.program, parameters), image)
+    parameters["w1"] = replace(parameters["w1"], multipliers=parameters["w1"].multipliers | 1)
+    with pytest.raises(ValueError, match=r"the multipliers of w1 must be in 0\.\.131071"):
+        engine_image(CONFIG, engine.program, parameters, block=9, context=24)
+
+
+def test_weights_that_are_kept_and_do_not_fit_are_refused():
+    engine = drawn_program("dense", np.random.default_rng(3), size=16, trellis=4)
+    of = engine.parameters["w1"]
+    for kept, added, problem in (
+        (0, 1, "w1 must keep at most 0 weights beside its trellis code, and 255 of a row, not 1"),
+        (1, 1 << 15, r"kept weights of w1 must differ by -32768\.\.32767 at most"),
+    ):
+        weights = of.weights.astype(int)
+        weights[2, 3] += added
+        other = {**engine.parameters, "w1": replace(of, weights=weights)}
+        config = replace(CONFIG, trellis=4, kept=kept)
+        with pytest.raises(ValueError, match=problem):
+            engine_image(config, engine.program, other, block=9, context=24)
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
@@ -145,7 +201,7 @@ WIDE = Vector(length=4, wide=True)
         (Matrix(weights="w", source="a", target="b"), {}, {"w": identity(4, 4, sum_width=56)},
          r"the weights of w must be integers in -128\.\.127"),
         (Matrix(weights="w", source="a", target="b"), {},
-         {"w": replace(identity(4, 4), multipliers=np.full(4, 1 << 17))},
+         {"w": replace(identity(4, 4), multipliers=np.full(4, 1 << 17 | 1))},
          r"the multipliers of w must be in 0\.\.131071"),
         (Matrix(weights="w", source="a", target="b"), {"a": Vector(length=70)},
          {"t": identity(9, 70), "w": identity(4, 70)},

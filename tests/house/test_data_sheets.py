@@ -71,7 +71,7 @@ from seedbed.spec import (
     WeightPerturbConfig,
     ZoTrainerConfig,
 )
-from seedbed.spec.engine_records import HEADER, RECORD, RECORD_BITS, unpacked
+from seedbed.spec.engine_records import HEADER, KINDS, RECORD, RECORD_BITS, unpacked
 from seedbed.spec.fixed import Fixed
 from seedbed.spec.lfsr import TAPS
 from seedbed.spec.lutopt import DRAWS, SEED_LEAST, expansion
@@ -208,6 +208,13 @@ def test_the_table_of_the_numbers_of_sparse_mac(seed):
     cells = ", ".join(" ".join(map(str, beat[:4])) for beat in words)
     z = ", ".join(map(str, listing("sparse_mac")["numbers"](words, 8)))
     assert f"| {seed} | {cells} | {z} |" in (PAGES / "sparse_mac.md").read_text()
+
+
+@pytest.mark.parametrize("source", ["urng", "pool"])
+@pytest.mark.parametrize("seed", [1, 300])
+def test_the_table_of_the_sources_of_sparse_mac(source, seed):
+    z = ", ".join(map(str, SparseMac(SparseMacConfig(source=source)).numbers(seed, 4).tolist()))
+    assert f"| {source} | {seed} | {z} |" in (PAGES / "sparse_mac.md").read_text()
 
 
 def arguments(layers, shapes, parameters):
@@ -544,9 +551,9 @@ def test_programs_of_stream_engine(beat_bits):
     """Header, records and a matrix of the page are those of a memory image."""
     names, config = (
         listing("stream_engine"),
-        StreamEngineConfig(lanes=2, products=2, beat_bits=beat_bits),
+        StreamEngineConfig(lanes=2, products=2, beat_bits=beat_bits, trellis=4),
     )
-    engine = drawn_program("decoder", np.random.default_rng(1), size=8, layers=1)
+    engine = drawn_program("decoder", np.random.default_rng(1), size=24, layers=1, trellis=4)
     image = engine_image(config, engine.program, engine.parameters, block=4, context=9)
     size = RECORD_BITS // 8
     raw = b"".join(beat.to_bytes(beat_bits // 8, "little") for beat in image.beats)
@@ -557,6 +564,11 @@ def test_programs_of_stream_engine(beat_bits):
     header, *records = [unpacked(words[0], HEADER), *(unpacked(w, RECORD) for w in words[1:])]
     found = names["program"](header, records, beat_bits)
     assert tuple(found) == image.beats[: len(found)]
+    # The first matrix: its first two rows.
+    at = next(each["address"] for each in records if each["kind"] == KINDS.index("trellis"))
+    rows = engine.parameters["w2"].trellis.symbols[:2].tolist()
+    found = names["together"](rows, 4, beat_bits)
+    assert tuple(found) == image.beats[at + 1 : at + 1 + len(found)]
     of = engine.parameters["words"]
     parts = of.multipliers.tolist(), [0] * WORDS, of.weights.tolist()
     found = names["matrix"](*parts, beat_bits)

@@ -42,16 +42,19 @@ def run(core, engine, image, blocks, fault=None, **options):
 
 def drawn(config, kind, size, layers, sizes):
     rng = np.random.default_rng(1)
-    engine = drawn_program(kind, rng, size=size, layers=layers)
+    engine = drawn_program(
+        kind, rng, size=size, layers=layers, trellis=config.trellis, keeps=config.kept > 0
+    )
     image = engine_image(
         config, engine.program, engine.parameters, block=max(sizes), context=config.context
     )
     return engine, image, [rng.integers(0, WORDS, count) for count in sizes]
 
 
-def test_programs_on_the_emitted_verilog(tmp_path, kept):
+@pytest.mark.parametrize("weights", [{}, {"trellis": 4, "kept": 200}], ids=str)
+def test_programs_on_the_emitted_verilog(weights, tmp_path, kept):
     """Two layers, blocks one after another, with pauses; a difference to the model is found."""
-    core = built(CORE.small | {"records": 128, "vectors": 2}, tmp_path, kept)
+    core = built(CORE.small | {"records": 128, "vectors": 2} | weights, tmp_path, kept)
     for kind in PROGRAMS:
         engine, image, blocks = drawn(core[0], kind, 8, 2, (4, 1, 4, 3))
         for pauses in (0, 6):

@@ -38,9 +38,12 @@ def test_a_text_is_that_of_the_most_probable_tokens(build):
 
 
 @pytest.mark.long
-def test_a_text_in_the_emitted_verilog(build):
+@pytest.mark.parametrize(("form", "keep"), [("plain", 0), ("trellis", 0.01)])
+def test_a_text_in_the_emitted_verilog(build, form, keep):
     """A prompt is in blocks that fit; a weight that is not the model's is found."""
-    loaded = program_file.read(build / "demo/llm")
+    plan = transformer_import.plan(llm.random_model(), form, keep=keep)
+    transformer_import.write(plan, build / form, transformer_import.CALIBRATION, None)
+    loaded = program_file.read(build / form)
     engine = StreamEngine(loaded.program, loaded.parameters)
     first = loaded.tokens("Once")
     wanted = llm.generated(engine, first, 2, frozenset())
@@ -51,7 +54,7 @@ def test_a_text_in_the_emitted_verilog(build):
         assert [block.tokens for block in core.blocks] == [4, 1]
         for name in ("model.layers.1.mlp.up_proj", "model.layers.0.self_attn.v_proj"):
             of = engine.parameters[name]
-            engine.parameters[name] = replace(of, multipliers=of.multipliers + 99)
+            engine.parameters[name] = replace(of, multipliers=of.multipliers * 5 >> 2)
             with pytest.raises(Mismatch, match=r"beat \d+ of the result is not the model's"):
                 llm.generated(core, first, 1, frozenset())
             engine.parameters[name] = of

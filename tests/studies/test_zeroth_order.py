@@ -51,7 +51,7 @@ def test_a_seed_names_its_perturbation(name):
     np.testing.assert_array_equal(z, source(name).numbers(first, 300))
 
 
-@pytest.mark.parametrize("name", [name for name in SOURCES if name != "unscaled"])
+@pytest.mark.parametrize("name", [name for name in SOURCES if name not in ("unscaled", "uniform")])
 def test_modulus_is_a_gaussians(name):
     model, d = make_source(name), 2000
     seeds = islice(model.seeds(np.random.default_rng(4), d), 20)
@@ -68,6 +68,13 @@ def test_unscaled_is_on_the_fly_without_its_scale():
     some = raw != 0
     exponents = np.log2(scaled[some] / raw[some])
     np.testing.assert_array_equal(exponents, np.rint(exponents))
+
+
+def test_uniform_is_unscaled_as_fractions():
+    raw, fractions = (make_source(n).numbers(9, 30_000) for n in ("unscaled", "uniform"))
+    np.testing.assert_array_equal(fractions * 2**13, raw)
+    assert -1 <= fractions.min() < -0.9
+    assert 0.9 < fractions.max() < 1
 
 
 def test_rademacher_is_signs():
