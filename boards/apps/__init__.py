@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from seedbed.boards.memory import has_own_clock
+from seedbed.boards.memory import PAD_CYCLES, has_own_clock
 from seedbed.boards.platforms import BOARDS
 from seedbed.flow.cores import registry, settings
 from seedbed.flow.cores.core import suggestion
@@ -51,7 +51,7 @@ class Design:
             if self.MEMORY and not has_own_clock(module):
                 self.MEMORY = replace(self.MEMORY, clock_mhz=clock)
         if self.MEMORY and (mhz := getattr(module, "MEMORY_CLOCKS_MHZ", {}).get(variant)):
-            self.MEMORY = replace(self.MEMORY, clock_mhz=mhz)
+            self.MEMORY = replace(self.MEMORY, clock_mhz=mhz, pad_cycles=PAD_CYCLES[True])
         self.MEMORY_STYLES = getattr(module, "MEMORY_STYLES", {}).get(variant, {})
         self.PLACER = getattr(module, "PLACER", None)
         beat, wanted = (
