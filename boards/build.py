@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from seedbed.boards.board_top import BoardTop
-from seedbed.boards.memory import memory_of
+from seedbed.boards.memory import DOMAIN, has_own_clock, memory_of
 from seedbed.boards.platforms import Board, clock_of
 from seedbed.flow.fpga.ecp5 import floorplan, multiplier_registers
 from seedbed.flow.fpga.nextpnr import RIP_UP, ROUTE, Job, RoutingFailed
@@ -19,7 +19,16 @@ from seedbed.flow.run.cache import definitions, kept
 from seedbed.flow.run.files import write_atomic
 from seedbed.sim import tools
 
-__all__ = ["Bitstream", "RoutingFailed", "TimingMissed", "build", "load", "prepare", "styles"]
+__all__ = [
+    "Bitstream",
+    "RoutingFailed",
+    "TimingMissed",
+    "build",
+    "load",
+    "memory_clocks",
+    "prepare",
+    "styles",
+]
 
 #: Marks the registers whose signals are marked: yosys merges copies of a register unless their
 #: cells are to be kept. In emitted Verilog, :mod:`seedbed.flow.emit.postprocess` marks them.
@@ -161,9 +170,13 @@ def _job(
     words = (*target.device, "-q", "--seed", str(seed), "--freq", str(mhz), "--timing-allow-fail")
     words += tuple(word.format(name=name) for word in chain.pins)
     words += target.large(getattr(app, "PLACER", None)) if large else ()
+    clocks = memory_clocks(app) if large else ""
+    known = ("--lpf", f"clocks-{name}.lpf") if clocks else ()
+    if clocks:
+        write_atomic(folder / f"clocks-{name}.lpf", clocks)
 
     def routing(to: str, *more: str) -> tuple[str, ...]:
-        return "--log", f"{to}.log", *more, "--report", f"{to}-report.json", option, to
+        return "--log", f"{to}.log", *known, *more, "--report", f"{to}-report.json", option, to
 
     return Job(
         title=f"{name} on {board.name}, seed {seed}",
@@ -179,6 +192,7 @@ def _job(
                 for end in ("json", chain.constraints)
             ],
             "words": words,
+            "clocks": clocks,
         },
         mhz=mhz,
         read=lambda report: {**report, "mhz": _fmax(app, report, mhz)},
@@ -191,10 +205,24 @@ def _job(
     )
 
 
+def memory_clocks(app: ModuleType) -> str:
+    """Return the constraints of the clocks of an application's memory, for a placed design.
+
+    nextpnr derives them from those of the PLL's input when it packs a design. The file of a placed
+    design does not have them, and names the nets of clocks as they are in the clock network.
+    """
+    memory = memory_of(app)
+    if not memory:
+        return ""
+    domains = ("chip", DOMAIN) if has_own_clock(app) else ("chip",)
+    hertz = memory.clock_mhz * 1_000_000
+    return "".join(f'FREQUENCY NET "$glbnet${name}_clk" {hertz}.0 HZ;\n' for name in domains)
+
+
 def _clocks(app: ModuleType, report: dict[str, Any], mhz: float) -> dict[str, tuple[float, float]]:
     """Return how fast each clock of an application is by a report of nextpnr, and is to be, in MHz.
 
-    A routing of a design that was placed before does not know the clocks of the memory.
+    nextpnr only warns of the constraint of a clock that it does not find.
     """
     memory = memory_of(app)
     return {

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from seedbed.boards.memory import has_own_clock
+from seedbed.boards.memory import PAD_CYCLES, has_own_clock
 from seedbed.boards.platforms import BOARDS
 from seedbed.flow.cores import registry, settings
 from seedbed.flow.cores.core import suggestion
@@ -29,7 +29,8 @@ class Design:
     ----------
     module
         It has ``VARIANTS``, configurations by name, and its ``Top`` takes one of them. Its
-        ``CLOCKS_MHZ`` and ``MEMORY_STYLES`` are by the name of the configuration.
+        ``CLOCKS_MHZ``, ``MEMORY_CLOCKS_MHZ`` and ``MEMORY_STYLES`` are by the name of the
+        configuration.
     variant
         The name of the configuration.
     config
@@ -49,6 +50,8 @@ class Design:
             self.CLOCK_MHZ = clock
             if self.MEMORY and not has_own_clock(module):
                 self.MEMORY = replace(self.MEMORY, clock_mhz=clock)
+        if self.MEMORY and (mhz := getattr(module, "MEMORY_CLOCKS_MHZ", {}).get(variant)):
+            self.MEMORY = replace(self.MEMORY, clock_mhz=mhz, pad_cycles=PAD_CYCLES[True])
         self.MEMORY_STYLES = getattr(module, "MEMORY_STYLES", {}).get(variant, {})
         self.PLACER = getattr(module, "PLACER", None)
         beat, wanted = (

@@ -27,8 +27,8 @@ from seedbed.spec.checks import require_int
 __all__ = ["BOARDS", "CONFIG", "MEMORY", "REGISTERS", "VARIANTS", "Top", "run"]
 
 #: A beat is a word from the host. The memory takes two cycles of its own clock for it, the engine
-#: one of the application's, with which the product would wait for the memory even more.
-MEMORY = SdramConfig(beat_bits=32, clock_mhz=100, pad_cycles=2)
+#: one of the application's, which is half as fast.
+MEMORY = SdramConfig(beat_bits=32, clock_mhz=120, pad_cycles=2)
 CONFIG = GemvConfig(beat_bits=32, columns=2048, row_width=24)
 #: Configurations, by the format of the matrix and its bits, and that of each board. Of 2 bits, the
 #: memory gives the most weights a cycle.

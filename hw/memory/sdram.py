@@ -9,7 +9,8 @@ from seedbed.hw.memory.sdram_accesses import SdramAccesses
 from seedbed.hw.memory.sdram_commands import SdramCommands
 from seedbed.hw.memory.sdram_data import SdramData
 from seedbed.hw.memory.sdram_test import SdramTest, status_layout
-from seedbed.spec import SdramConfig
+from seedbed.hw.parts.skid_buffer import SkidBuffer
+from seedbed.spec import SdramConfig, SkidBufferConfig
 
 __all__ = ["Sdram", "pin_signature"]
 
@@ -98,7 +99,7 @@ class Sdram(wiring.Component):
     def latency(self) -> int:
         """Cycles from a read of an open row to its first beat."""
         config = self.config
-        return 5 + config.latency + config.pad_cycles + config.words
+        return 9 + config.latency + config.pad_cycles + config.words
 
     def elaborate(self, platform):
         m = Module()
@@ -109,16 +110,19 @@ class Sdram(wiring.Component):
         for name, member in memory_members(self.config.address_bits, self.config.beat_bits).items():
             outer, inner = wiring.flipped(getattr(self, name)), getattr(test, name)
             connect(m, *((outer, inner) if member.flow is In else (inner, outer)))
-        connect(m, test.o_command, accesses.i)
+        # It cuts the path of ready.
+        command = test.o_command.payload.shape()
+        m.submodules.slice = piece = SkidBuffer(SkidBufferConfig(width=command.size), command)
+        connect(m, test.o_command, piece.i)
+        connect(m, piece.o, accesses.i)
         connect(m, accesses.o, commands.i)
         connect(m, test.o_write, words.i_write)
         connect(m, words.o_response, test.i_response)
         connect(m, words.o_read, test.i_read)
         pins = self.pins
         m.d.comb += [
-            commands.may.eq(words.may),
-            words.access.eq(accesses.o.payload),
-            words.pushed.eq(commands.pushed),
+            commands.available.eq(words.available),
+            words.claimed.eq(commands.claimed),
             words.read.eq(commands.read),
             words.write.eq(commands.write),
             words.first.eq(commands.first),

@@ -5,8 +5,7 @@ from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.memory.memory_port import read_layout, response_layout, write_layout
-from seedbed.hw.memory.sdram_accesses import access_layout
-from seedbed.hw.memory.sdram_commands import QUEUE
+from seedbed.hw.memory.sdram_commands import QUEUE, resource_layout
 from seedbed.spec import SdramConfig
 
 __all__ = ["SdramData"]
@@ -25,9 +24,11 @@ class SdramData(wiring.Component):
     read, write, first, last : In(1)
         The command of this cycle is a read or a write, the first one of its beat, the last one of
         its burst.
-    access, pushed, may : In(struct), In(1), Out(1)
-        An access that enters the queue of commands, and whether it may: there is a place for its
-        beat, or its beat to write is there, and a place for its response.
+    available : Out(:func:`~seedbed.hw.memory.sdram_commands.resource_layout`)
+        Whether there is a place for another beat that is read, another beat to write, and a place
+        for another response; registers.
+    claimed : In(:func:`~seedbed.hw.memory.sdram_commands.resource_layout`)
+        An access claims them, and enters the queue of commands.
     i_write, o_response, o_read
         See :func:`~seedbed.hw.memory.memory_port.memory_members`. ``error`` of a response says that
         a ``last`` was missing or too early; ``error`` of a beat is 0.
@@ -45,9 +46,8 @@ class SdramData(wiring.Component):
                 "write": In(1),
                 "first": In(1),
                 "last": In(1),
-                "access": In(access_layout(config)),
-                "pushed": In(1),
-                "may": Out(1),
+                "available": Out(resource_layout()),
+                "claimed": In(resource_layout()),
                 "i_write": In(stream.Signature(write_layout(config.beat_bits))),
                 "o_response": Out(stream.Signature(response_layout())),
                 "o_read": Out(stream.Signature(read_layout(config.beat_bits))),
@@ -59,23 +59,28 @@ class SdramData(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        may_write, may_read = self._write(m), self._read(m)
-        m.d.comb += self.may.eq(Mux(self.access.write, may_write, may_read))
+        self._write(m)
+        self._read(m)
         return m
 
-    def _claims(self, m, name, claim, release):
-        """Return a count of what accesses in the queue have claimed."""
-        count = Signal(range(self.config.read_beats + QUEUE + 1), name=name)
-        m.d.sync += count.eq(count + claim - release)
-        return count
+    def _credits(self, m, name, most, give, *, init=0):
+        """Count what is not claimed. ``available`` is a register, and ``claimed`` late."""
+        count, take = Signal(range(most + 1), name=name, init=init), self.claimed[name]
+        some, given = Signal(name=f"{name}_available", init=int(init > 0)), Signal()
+        m.d.sync += [
+            given.eq(give),
+            count.eq(count + given - take),
+            some.eq(given | (count > 1) | ((count == 1) & ~take)),
+        ]
+        m.d.comb += self.available[name].eq(some)
 
     def _write(self, m):
-        """Send the words of a beat; return whether the access may enter the queue."""
-        config, access = self.config, self.access
+        """Send the words of a beat."""
+        config = self.config
         m.submodules.written = beats = fifo.SyncFIFO(width=config.beat_bits + 1, depth=QUEUE)
         words = Signal(config.beat_bits)
         left = Signal(range(config.burst))
-        pushed, first = self.pushed & access.write, self.write & self.first
+        first = self.write & self.first
         m.d.comb += [
             beats.w_data.eq(self.i_write.payload),
             beats.w_en.eq(self.i_write.valid),
@@ -94,9 +99,8 @@ class SdramData(wiring.Component):
             m.d.sync += self.dq_oe.eq(0)
         self._answer(m, beats.r_data[-1])
         response = self.o_response.valid & self.o_response.ready
-        claimed = self._claims(m, "claimed", pushed & access.first, first)
-        answers = self._claims(m, "answers", pushed & access.last, response)
-        return ((beats.r_level > claimed) | ~access.first) & ((answers != QUEUE) | ~access.last)
+        self._credits(m, "beat", QUEUE, self.i_write.valid & self.i_write.ready)
+        self._credits(m, "answer", QUEUE, response, init=QUEUE)
 
     def _answer(self, m, marked):
         """Compare each beat's ``last`` with the burst's end, and answer at its end."""
@@ -121,13 +125,11 @@ class SdramData(wiring.Component):
                 m.d.sync += count.eq(count + 1)
 
     def _read(self, m):
-        """Collect the words of each beat; return whether the access may enter the queue."""
+        """Collect the words of each beat."""
         config, out = self.config, self.o_read
         depth = config.read_beats
         m.submodules.beats = beats = fifo.SyncFIFOBuffered(width=config.beat_bits + 1, depth=depth)
-        given = out.valid & out.ready
-        claims = self.pushed & ~self.access.write & self.access.first
-        claimed = self._claims(m, "places", claims, given)
+        self._credits(m, "place", depth, out.valid & out.ready, init=depth)
         # From the command to its first word.
         delay = Signal(1 + config.latency + config.pad_cycles)
         last = Signal.like(delay)
@@ -136,13 +138,16 @@ class SdramData(wiring.Component):
             last.eq(Cat(self.last, last)),
         ]
         words = Signal(config.beat_bits)
-        word, left = Signal(range(config.words)), Signal(range(config.burst + 1))
-        ends = Signal()
-        current = delay[-1] | (left != 0)
-        with m.If(delay[-1]):
-            m.d.sync += [left.eq(config.burst - 1), ends.eq(last[-1])]
-        with m.Elif(left != 0):
+        word, ends, current = Signal(range(config.words)), Signal(), Signal()
+        # Below 0 in the last word of a read.
+        left = Signal(range(-1, config.burst), init=-1)
+        m.d.sync += current.eq(delay[-2] | ~left[-1])
+        with m.If(delay[-2]):
+            m.d.sync += left.eq(config.burst - 2)
+        with m.Elif(~left[-1]):
             m.d.sync += left.eq(left - 1)
+        with m.If(delay[-1]):
+            m.d.sync += ends.eq(last[-1])
         complete = Signal()
         m.d.sync += complete.eq(current & (word == config.words - 1))
         with m.If(current):
@@ -156,4 +161,3 @@ class SdramData(wiring.Component):
             out.payload.error.eq(Const(0)),
             beats.r_en.eq(out.ready),
         ]
-        return (claimed != depth) | ~self.access.first

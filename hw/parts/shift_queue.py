@@ -39,12 +39,13 @@ class ShiftQueue(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         entries = [Signal(self.data.shape(), name=f"entry_{k}") for k in range(self.depth)]
-        free = Signal.like(self.level)
-        m.d.comb += [free.eq(self.level - self.pop), self.head.eq(entries[0])]
-        m.d.sync += self.level.eq(free + self.push)
+        m.d.comb += self.head.eq(entries[0])
+        m.d.sync += self.level.eq(self.level - self.pop + self.push)
+        data = Value.cast(self.data)
         for k, entry in enumerate(entries):
-            after = Value.cast(entries[k + 1] if k + 1 < self.depth else entry)
-            shifted = Mux(self.pop, after, Value.cast(entry))
-            writes = self.push & (free == k)
-            m.d.sync += Value.cast(entry).eq(Mux(writes, Value.cast(self.data), shifted))
+            # The first free entry takes the data in each cycle: ``push`` only counts it.
+            after = Value.cast(entries[k + 1]) if k + 1 < self.depth else data
+            shifts = self.pop & (self.level != k + 1)
+            with m.If(self.pop | (self.level == k)):
+                m.d.sync += Value.cast(entry).eq(Mux(shifts, after, data))
         return m

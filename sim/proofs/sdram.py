@@ -1,11 +1,13 @@
 """Proofs of the SDRAM controller: its commands keep to the chip's times, and are never blocked."""
 
-from amaranth.hdl import Assert, Assume, Cat, Module, Mux, Signal, Value
+from dataclasses import replace
+
+from amaranth.hdl import Assert, Assume, Cat, Const, Module, Mux, Signal, Value
 from amaranth.hdl._ast import AnySeq
 
-from seedbed.hw.memory.sdram_accesses import access_layout
+from seedbed.hw.memory.sdram_accesses import SdramAccesses, access_layout
 from seedbed.hw.memory.sdram_commands import QUEUE, SdramCommands
-from seedbed.sim.proofs.bench import cover, free_inputs, past
+from seedbed.sim.proofs.bench import cover, free_inputs, past, transfer
 from seedbed.sim.proofs.clock_crossing import CROSSING
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import SdramChip, SdramConfig
@@ -33,11 +35,14 @@ def _age(m: Module, event: Value, name: str) -> Signal:
 
 def _queue(m: Module, dut: SdramCommands, inside: dict[str, Signal]) -> list:
     """Return the entries of the queue with their valid bits; assert that their rows are open."""
-    m.d.comb += dut.may.eq(AnySeq(1))
+    m.d.comb += Value.cast(dut.available).eq(AnySeq(3))
     payload, pending = Value.cast(dut.i.payload), past(m, dut.i.valid & ~dut.i.ready)
     kept = dut.i.valid & (payload == past(m, payload))
-    m.d.comb += Assume(~pending | kept)
     layout = access_layout(dut.config)
+    last = layout(Value.cast(inside["access"]))
+    same = (dut.i.payload.bank == last.bank) & (dut.i.payload.row == last.row)
+    # Of the accesses: the proof sdram_accesses.
+    m.d.comb += [Assume(~pending | kept), Assume(~dut.i.valid | ~dut.i.payload.same | same)]
     level = inside["queue.level"]
     entries = [(level > k, layout(Value.cast(inside[f"queue.entry_{k}"]))) for k in range(QUEUE)]
     # States in the order of their first mention: precharge, refresh, ready, mode.
@@ -47,15 +52,52 @@ def _queue(m: Module, dut: SdramCommands, inside: dict[str, Signal]) -> list:
         Assert(level <= QUEUE),
         Assert(~closed | ((level == 0) & (inside["is_open"] == 0))),
     ]
-    rows = [inside[f"open_row_{k}"] for k in range(2)]
+
+    def opened(access):
+        """Return whether the bank of an access has an open row, and whether it is that of it."""
+        row = Mux(access.bank, *(inside[f"open_row_{k}"] for k in (1, 0)))
+        is_open = inside["is_open"].bit_select(access.bank, 1)
+        return is_open, is_open & (row == access.row)
+
     for valid, entry in entries:
-        row = Mux(entry.bank, rows[1], rows[0])
-        is_open = inside["is_open"].bit_select(entry.bank, 1)
-        m.d.comb += Assert(~valid | (is_open & (row == entry.row)))
+        m.d.comb += Assert(~valid | opened(entry)[1])
+    # What is stored of the rows is that of today's.
+    is_open, hit = opened(last)
+    given_open, given_hit = opened(dut.i.payload)
+    looked = inside["looked"]
+    m.d.comb += [
+        Assert(~inside["waits"] | (inside["bank"] == Const(1) << last.bank)),
+        Assert(inside["closed"] == ~is_open),
+        Assert(inside["hit"] == hit),
+        Assert(~looked | (dut.i.valid & pending)),
+        Assert(~looked | (inside["matches"].any() == given_hit)),
+        Assert(~looked | (inside["bank_is_open"] == given_open)),
+    ]
     for bank in range(2):
         count = sum(valid & (entry.bank == bank) for valid, entry in entries)
         m.d.comb += Assert(inside[f"queued_{bank}"] == count)
     return entries
+
+
+def rows(dut: SdramAccesses) -> Module:
+    """Compare each access with the one before it, and its end with the burst's."""
+    m, inside = free_inputs(dut)
+    access, fire = dut.o.payload, transfer(dut.o)
+    before, column = Signal.like(inside["address"]), len(access.column)
+    with m.If(fire):
+        m.d.sync += before.eq(inside["address"])
+    place = Cat(access.bank, access.row)
+    m.d.comb += [
+        Assert(~(dut.o.valid & access.same) | (place == before[column:])),
+        Assert(~dut.o.valid | (access.last == (inside["left"] == 0))),
+        # An invariant that the induction needs.
+        Assert(
+            ~(dut.o.valid & access.same)
+            | ((inside["address"] == (before + 1)[: len(before)]) & ~before[:column].all())
+        ),
+    ]
+    cover(m, fire & access.same & access.last, fire & ~access.same & (place == before[column:]))
+    return m
 
 
 def times(dut: SdramCommands) -> Module:
@@ -92,8 +134,8 @@ def times(dut: SdramCommands) -> Module:
             Assert(~(closes & is_open[k]) | (activated >= cycles(chip.ras))),
             Assert(~closes | (wrote >= config.burst - 1 + cycles(chip.wr))),
             Assert(~closes | (was_read >= config.burst)),
-            # An invariant that the induction needs.
-            Assert(is_open[k] == inside["is_open"][k]),
+            # An invariant that the induction needs: a command is output a cycle later.
+            Assert(is_open[k] == past(m, inside["is_open"][k])),
         ]
     m.d.comb += [
         Assert(~any_command | (since["refresh"] >= cycles(chip.rfc))),
@@ -119,9 +161,9 @@ def progress(dut: SdramCommands) -> Module:
     m.d.comb += [
         Assert(waited <= most),
         # Invariants that the induction needs.
-        Assert(inside["busy"] < config.burst),
-        Assert(inside["reading"] <= most),
-        Assert((due < config.refresh_group) | ~dut.pushed),
+        Assert(inside["busy"] < config.burst - 1),
+        Assert(inside["reading"] < most),
+        Assert((past(m, due) < config.refresh_group) | ~inside["pushed"]),
     ]
     cover(m, (waited == most) & issue, (due >= config.refresh_group) & (level == 2))
     return m
@@ -129,6 +171,20 @@ def progress(dut: SdramCommands) -> Module:
 
 PROOFS = (
     CROSSING,
+    Proof(
+        name="sdram_accesses",
+        says="An access that names the row of the access before it has that row, and the last "
+        "access of a burst is marked.",
+        component=SdramAccesses,
+        config=SdramConfig(beat_bits=256, other=replace(CHIP, column_bits=5)),
+        harness=rows,
+        depth=2,
+        reach=12,
+        mutants=(
+            Mutant("the end of a row is missed", "same.eq(~access.column.all())", "same.eq(1)"),
+            Mutant("a burst ends early", "last.eq(left == 1)", "last.eq(left == 2)"),
+        ),
+    ),
     Proof(
         name="sdram_times",
         says="Every command has the distances to earlier ones that the chip needs (tRCD, tRP, "
@@ -155,7 +211,8 @@ PROOFS = (
     Proof(
         name="sdram_progress",
         says="An access in the queue is issued within a latency and a burst after the one before, "
-        "whatever the user does, and none enters while a group of refreshes is due.",
+        "whatever the user does, and none enters from the cycle on after that in which a group of "
+        "refreshes is due.",
         component=SdramCommands,
         config=CONFIG,
         harness=progress,
@@ -164,8 +221,8 @@ PROOFS = (
         mutants=(
             Mutant(
                 "the queue waits for data",
-                "(queue.level != 0) & (busy == 0)",
-                "(queue.level != 0) & self.may & (busy == 0)",
+                "(queue.level != 0) & busy[-1]",
+                "(queue.level != 0) & self.available.place & busy[-1]",
             ),
         ),
     ),

@@ -19,6 +19,7 @@ from seedbed.flow.fpga.synth import top_module
 from seedbed.flow.report.row import load_rows, saved_rows
 from seedbed.hw.parts.replicate import replicate
 from seedbed.sim import tools
+from seedbed.spec import SdramConfig
 
 #: Fmax by board and seed, as the replaced nextpnr reports it.
 FAST = {"--85k": [61.0, 66.0, 62.5], "--45k": [59.0, 70.0, 64.0], "--12k": [60.0, 60.5, 63.0]}
@@ -177,7 +178,7 @@ def test_every_board_has_pins_and_a_clock(board):
 
 @pytest.mark.parametrize(
     ("mhz", "memory"),
-    [(40, 40), (60, 60), (70, 70), (75, 75), (80, 80), (60, 100), (70, 100), (60, 120)],
+    [(40, 40), (60, 60), (70, 70), (75, 75), (80, 80), (60, 100), (70, 100), (60, 120), (55, 110)],
 )
 def test_the_pll_has_the_clocks_that_are_asked_for(mhz, memory):
     pll = board_top.pll(mhz, memory)
@@ -320,6 +321,26 @@ def test_published_bitstreams_are_of_these_arguments(calls, placed, tmp_path, mo
         f"{always} placed-noise-2.json --log {again}.log --no-pack --no-place --tmg-ripup "
         f"--report {again}-report.json --textcfg {again}",
     ]
+
+
+def test_a_placed_design_is_routed_with_the_clocks_of_its_memory(placed, tmp_path):
+    """The file of a placed design has no constraints of clocks: nextpnr's default is the core's."""
+    noise, gemv = apps.find("noise"), apps.find("gemv")
+    for memory, wanted in ((gemv.MEMORY, "chip memory"), (SdramConfig(), "chip")):
+        app = SimpleNamespace(**vars(noise) | {"MEMORY": memory, "REGISTERS": gemv.REGISTERS})
+        for end in ("json", "lpf"):
+            (tmp_path / f"noise.{end}").write_text("{}")
+        job = build._job(
+            platforms.find("ulx3s-85f"), app, "noise", tmp_path, seed=1, large=True, progress=None
+        )
+        for words in (job.route, job.again):
+            assert words[words.index("--lpf") + 1] == "clocks-noise.lpf"
+        assert "clocks-noise.lpf" not in job.place
+        assert (tmp_path / "clocks-noise.lpf").read_text().splitlines() == [
+            f'FREQUENCY NET "$glbnet${name}_clk" {memory.clock_mhz}000000.0 HZ;'
+            for name in wanted.split()
+        ]
+    assert build.memory_clocks(noise) == ""
 
 
 def test_one_application_names_a_placer():
@@ -536,10 +557,10 @@ def test_a_board_is_the_device_of_its_target(board):
 
 
 def test_the_clock_of_a_memory_is_met_where_the_router_does_not_know_it():
-    """A placed design has lost the constraints of its nets: the router has one for all."""
+    """nextpnr only warns of a constraint whose net it does not find."""
     fmax = {
         f"$glbnet${name}": {"achieved": achieved, "constraint": 60}
-        for name, achieved in (("clk", 61.0), ("memory_clk", 80.0), ("chip_clk", 500.0))
+        for name, achieved in (("clk", 61.0), ("memory_clk", 96.0), ("chip_clk", 500.0))
     }
     end = "posedge $glbnet$memory_clk"
     path = [
@@ -550,9 +571,9 @@ def test_the_clock_of_a_memory_is_met_where_the_router_does_not_know_it():
     app = apps.find("gemv")
     assert build._fmax(app, report, 60) == 48
     assert build._missed(app, report, 60) == (
-        "the clock reaches 80.00 MHz, not 100: the worst path is from a to c"
+        "the clock reaches 96.00 MHz, not 120: the worst path is from a to c"
     )
-    fmax["$glbnet$memory_clk"]["achieved"] = 100.5
+    fmax["$glbnet$memory_clk"]["achieved"] = 120.5
     assert build._missed(app, report, 60) == ""
     # One clock for both.
     fmax["$glbnet$memory_clk"]["achieved"] = 80.0

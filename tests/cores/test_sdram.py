@@ -147,7 +147,7 @@ CHANGES = {
         name="one refresh", old="init=POWER_UP_REFRESHES", new="init=1"
     ),
     "row": Mutant(
-        name="closed rows", old="hit.eq((is_open & bank).any() & ", new="hit.eq(1 & "
+        name="closed rows", old="waiting.is_open[k] & (given.bank == k)", new="(given.bank == k)"
     ),
     "turnaround": Mutant(
         name="no gap", old="turn = config.latency + burst", new="turn = config.latency + burst - 1"
