@@ -26,6 +26,8 @@ __all__ = [
 
 #: Kinds of rows with figures of a mapped design.
 DESIGN = ("synthesis", "place", "place_ready", "place_free")
+#: Bits of a kept weight in the comparison of formats: an index and a value.
+KEPT_BITS = 48
 
 
 def merge_designs(rows: Iterable[JsonRow]) -> list[JsonRow]:
@@ -272,16 +274,18 @@ def formats_judged(rows: list[JsonRow], title: str, text: str) -> Table | None:
     for row in found:
         params = row["params"]
         kinds = cells.setdefault((params["data"], params["method"]), {})
-        kinds.setdefault((bool(params["kept"]), params["feedback"]), []).append(row["figures"])
+        kinds.setdefault((bool(params["kept"]), params["feedback"]), []).append(row)
     lines = []
     for (data, method), kinds in cells.items():
         first = kinds[min(kinds)][0]
-        name = next(name for name in JUDGED if name in first)
+        name = next(name for name in JUDGED if name in first["figures"])
+        # Those of a method by itself, also where only its sum with kept weights was measured.
+        bits = first["figures"]["bits_per_weight"] - KEPT_BITS * first["params"]["kept"]
         means = []
         for kept, feedback in product((False, True), repeat=2):
-            values = [figures[name] for figures in kinds.get((kept, feedback), [])]
+            values = [row["figures"][name] for row in kinds.get((kept, feedback), [])]
             means.append(f"{sum(values) / len(values):.{JUDGED[name]}f}" if values else "")
-        lines.append([data, method, f"{first['bits_per_weight']:.3f}", name, *means])
+        lines.append([data, method, f"{bits:.3f}", name, *means])
     header = ["model", "method", "bits per weight", "judged by", "alone", "with feedback"]
     header += ["with kept weights", "with both"]
     return Table(title=title, text=text, header=header, lines=lines) if lines else None
