@@ -174,7 +174,7 @@ ARRAY_RUNS_ON = Mutant(
 )
 SCALE_LATE = Mutant(
     "the scale is that of the previous beat",
-    "scale.i.payload.eq(product(self.config.array.lfsr.matrix, array.ahead))",
+    "scale.i.payload.eq(product(config.array.lfsr.matrix, array.ahead))",
     "scale.i.payload.eq(array.ahead)",
 )
 ANY_COMMAND = Mutant(
