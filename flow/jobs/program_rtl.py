@@ -54,10 +54,12 @@ def emitted_program(
     ]
     core = registry.find(CORE)
     causal = all(op.causal for op in program.operations if isinstance(op, Attend))
+    # Of all matrices: not again for each length of a block.
+    weights = _weights(engine)
     while True:
         params: dict[str, Any] = {
             **LARGE, "products": _products(program), "vectors": vectors, "block": block,
-            "context": context, "columns": max(columns), **_weights(engine),
+            "context": context, "columns": max(columns), **weights,
         }  # fmt: skip
         config = core.configure(params)
         try:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from hashlib import sha256
 from importlib import import_module
 from importlib.metadata import version
@@ -344,18 +345,10 @@ def _dieharder(job: Job) -> Row:
     return _row(job, "statistics", figures, tools=versions)
 
 
-def _battery(job: Job, name: str) -> Row:
+def _battery(name: str, job: Job) -> Row:
     config = registry.find(job.core).configure(job.params)
     figures = testu01.figures(job.core, config, job.build, name)
     return _row(job, job.kind, figures, tools={"numpy": version("numpy")})
-
-
-def _testu01(job: Job) -> Row:
-    return _battery(job, "smallcrush")
-
-
-def _crush(job: Job) -> Row:
-    return _battery(job, "crush")
 
 
 @dataclass(frozen=True)
@@ -394,6 +387,10 @@ KINDS: dict[str, Kind] = {
     "job": Kind(_job, ("seedbed.flow.jobs.{core}_rtl",)),
     "mutation": Kind(_mutation, ("seedbed.sim.verilog.mutate",)),
     "dieharder": Kind(_dieharder, ("seedbed.flow.report.dieharder",), tool="DIEHARDER"),
-    "testu01": Kind(_testu01, ("seedbed.flow.report.testu01",), tool="TESTU01"),
-    "crush": Kind(_crush, ("seedbed.flow.report.testu01",), tool="TESTU01", hours=True),
+    "testu01": Kind(
+        partial(_battery, "smallcrush"), ("seedbed.flow.report.testu01",), tool="TESTU01"
+    ),
+    "crush": Kind(
+        partial(_battery, "crush"), ("seedbed.flow.report.testu01",), tool="TESTU01", hours=True
+    ),
 }

@@ -47,7 +47,7 @@ class SparseNumbers(wiring.Component):
     o : Out(stream of signed(number_width + 1))
         Numbers. After reset, the first seed comes before a number is used.
 
-    Latency: from a seed to its first number: lanes + 2 cycles with ``urng``, 4 with ``pool``.
+    Latency: from a seed to its first number: lanes + 1 cycles with ``urng``, 3 with ``pool``.
     Throughput: 1 number per cycle.
     """
 

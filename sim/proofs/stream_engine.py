@@ -15,6 +15,7 @@ from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, tra
 from seedbed.sim.proofs.mac_array import fifo_invariants
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import StreamEngineConfig
+from seedbed.spec.engine_records import KEPT_COUNT
 
 __all__ = ["PROOFS"]
 
@@ -173,7 +174,7 @@ def kept_sums(dut: KeptSums) -> Module:
     waiting, before = past(m, given.valid & ~given.ready), past(m, given.payload)
     with m.If(waiting):
         m.d.comb += [Assume(given.valid), Assume(Value.cast(given.payload) == before)]
-    count = given.payload.multiplier[-8:]
+    count = given.payload.multiplier[-KEPT_COUNT:]
     # Kept weights of this row so far.
     seen = Signal(9)
     with m.If(inside["issue"]):
@@ -188,7 +189,7 @@ def kept_sums(dut: KeptSums) -> Module:
         Assert(~rows[-1] | (levels[1] != ROWS)),
         # What an induction has to know.
         Assert(inside["done"] == seen),
-        Assert((seen == 0) | (seen < before[24:32])),
+        Assert((seen == 0) | (seen < past(m, count))),
         Assert((seen == 0) | waiting),
         Assert(levels[0] == sum(rows, levels[1])),
     ]
