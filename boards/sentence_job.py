@@ -9,7 +9,8 @@ from amaranth.lib import data
 
 from seedbed.boards.stream_job import StreamJob, act_packets
 from seedbed.boards.streams import Input, Output, packet
-from seedbed.golden.engine_image import engine_image, image_bytes
+from seedbed.golden.engine_image import engine_image
+from seedbed.golden.engine_parameters import image_bytes
 from seedbed.golden.stream_engine import StreamEngine
 from seedbed.hw.stream.stream_layouts import TOKEN_BITS, job_layout, status_layout
 from seedbed.sim.job import Act

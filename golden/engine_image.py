@@ -1,11 +1,4 @@
-"""The memory image of a program for the core: records of its passes, and its parameters.
-
-Parameters are in beats of memory. Entries of 64 bits have a factor in the lower half and a number
-in the upper half: the multiplier and the bias of a row, the gain and the bias of an element, a step
-of an angle. A matrix or a table has, for as many rows as a beat has entries, the beat of these
-entries and then the rows, int8 weights that begin in a new beat. Rows of a trellis code are
-interleaved: a beat has a part of each of 8 / ``trellis`` rows, symbols of the same columns.
-"""
+"""The memory image of a program for the core: records of its passes, and its parameters."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,6 +7,7 @@ from zlib import crc32
 
 import numpy as np
 
+from seedbed.golden.engine_parameters import EngineParameters, entries, image_beats
 from seedbed.golden.stream_engine import Integers, StreamEngine
 from seedbed.golden.vector_unit import VectorUnit
 from seedbed.spec.engine_records import (
@@ -21,8 +15,6 @@ from seedbed.spec.engine_records import (
     CONSTANTS,
     FACTORS,
     HEADER,
-    KEPT,
-    KEPT_COUNT,
     KINDS,
     LENGTHS,
     MAGIC,
@@ -48,7 +40,7 @@ from seedbed.spec.stream_engine import (
 )
 from seedbed.spec.vector_unit import ACTIVATIONS, VECTOR_OPERATIONS
 
-__all__ = ["EngineImage", "engine_image", "header_and_records", "image_bytes"]
+__all__ = ["EngineImage", "engine_image", "header_and_records"]
 
 _CODES = {
     "kind": KINDS, "operation": VECTOR_OPERATIONS, "activation": tuple(ACTIVATIONS),
@@ -61,17 +53,13 @@ _CODES = {
 class EngineImage:
     """Beats of memory from address 0 on: header, records, parameters.
 
-    ``names`` has, for each record, the kind of the operation that it is a part of.
+    ``names`` has, for each record, the kind of the operation that it is a part of. ``saved`` are
+    the beats after the image that the program writes keys and values to.
     """
 
     beats: tuple[int, ...]
     names: tuple[str, ...]
-
-
-def image_bytes(config: StreamEngineConfig, beats: Iterable[int]) -> bytes:
-    """Return beats of memory as bytes, the lowest first."""
-    size = config.beat_bits // 8
-    return b"".join(beat.to_bytes(size, "little") for beat in beats)
+    saved: int = 0
 
 
 def header_and_records(
@@ -88,26 +76,7 @@ def header_and_records(
     size = RECORD_BITS // 8
     crc = crc32(words[: size - 4] + words[size:])
     words = words[: size - 4] + crc.to_bytes(4, "little") + words[size:]
-    return _beats(config, words)
-
-
-def _beats(config: StreamEngineConfig, raw: bytes) -> list[int]:
-    size = config.beat_bits // 8
-    raw += bytes(-len(raw) % size)
-    return [int.from_bytes(raw[k : k + size], "little") for k in range(0, len(raw), size)]
-
-
-def _padded(rows: np.ndarray, count: int, columns: int) -> np.ndarray:
-    """Return rows with zeros, up to multiples of ``count`` rows and of ``columns``."""
-    return np.pad(rows, ((0, -len(rows) % count), (0, -rows.shape[1] % columns)))
-
-
-def _entries(factors: np.ndarray, numbers: np.ndarray | None) -> bytes:
-    """Return entries of 64 bits."""
-    found = np.zeros((len(factors), 2), "<i4")
-    found[:, 0] = factors
-    found[:, 1] = 0 if numbers is None else numbers
-    return found.tobytes()
+    return image_beats(config, words)
 
 
 class _Places:
@@ -158,17 +127,12 @@ class _Writer:
         self.places = _Places(program, config.lanes)
         self.records: list[dict] = []
         self.names: list[str] = []
-        self.raw: list[int] = []
-        self.addresses: dict[str, int] = {}
+        self.stored = EngineParameters(config, program, parameters)
         self.scratch = 0
+        #: Beats of keys and values that are saved.
+        self.saved = 0
         self.row = 0
         self.tokens = 1 << 24
-        #: Beats of kept weights of matrices.
-        self.kept: dict[str, int] = {}
-        #: Tables, whose rows are int8 in any case.
-        self.tables = {
-            name for op in program.operations if isinstance(op, Embed) for name in op.parameters
-        }
         #: Vectors that the block has one of, not one a token.
         self.pooled: set[str] = set()
 
@@ -187,91 +151,6 @@ class _Writer:
         """Return a place for numbers of a pass, which no other operation reads."""
         self.scratch = max(self.scratch, self._beats(length))
         return {"place": 0, "shared": 1}
-
-    def _put(self, raw: bytes) -> int:
-        address = len(self.raw)
-        self.raw += _beats(self.config, raw)
-        return address
-
-    def _matrix_at(self, name: str) -> int:
-        """Return the address of a matrix or table, which is written once."""
-        if name in self.addresses:
-            return self.addresses[name]
-        config, biases = self.config, self.parameters[name].biases
-        multipliers, _ = self._scale(name)
-        parts = []
-        if self._is_trellis(name):
-            rows = self._symbols(name)
-            kept, counts = self._kept(name)
-            parts = [kept, bytes(-len(kept) % (config.beat_bits // 8))]
-            self.kept[name] = sum(map(len, parts)) * 8 // config.beat_bits
-            multipliers = multipliers | counts << 32 - KEPT_COUNT
-        else:
-            rows = self._weights(name)
-        for k, part in enumerate(rows):
-            of_part = slice(k * config.entries, (k + 1) * config.entries)
-            head = _entries(multipliers[of_part], None if biases is None else biases[of_part])
-            parts += [head, bytes(config.beat_bits // 8 - len(head)), part]
-        self.addresses[name] = self._put(b"".join(parts))
-        return self.addresses[name]
-
-    def _scale(self, name: str) -> tuple[np.ndarray, int]:
-        """Return multipliers of rows and their fraction bits, without low bits that all have as 0.
-
-        As few of these are left out as fit the core.
-        """
-        of, most = self.parameters[name], (1 << self.config.unit.factor_bits) - 1
-        low = max(0, int(of.multipliers.max()).bit_length() - self.config.unit.factor_bits)
-        if of.multipliers.min() < 0 or (of.multipliers & (1 << low) - 1).any():
-            raise ValueError(f"the multipliers of {name} must be in 0..{most}")
-        return of.multipliers >> low, of.fraction - low
-
-    def _is_trellis(self, name: str) -> bool:
-        """Return whether the core decodes the rows of a matrix."""
-        of = self.parameters[name].trellis
-        return name not in self.tables and of is not None and of.code == self.config.code
-
-    def _weights(self, name: str) -> list[bytes]:
-        """Return rows of int8 weights, as many together as there are constants in a beat."""
-        config, of = self.config, self.parameters[name]
-        low, high = -(1 << config.weight_width - 1), (1 << config.weight_width - 1) - 1
-        if of.weights.min() < low or of.weights.max() > high or of.sum_width != 32:
-            raise ValueError(f"the weights of {name} must be integers in {low}..{high}")
-        rows = _padded(of.weights.astype(np.int8), 1, config.weights)
-        return [rows[k : k + config.entries].tobytes() for k in range(0, len(rows), config.entries)]
-
-    def _symbols(self, name: str) -> list[bytes]:
-        """Return rows of symbols, interleaved, as many as :meth:`_weights` does."""
-        config, of = self.config, self.parameters[name].trellis
-        assert of is not None
-        symbols = _padded(of.symbols.astype(np.uint8), config.ways, config.weights)
-        bits = np.unpackbits(symbols[..., None], axis=-1, count=of.code.bits, bitorder="little")
-        # Rows that are read together, a row of these, a beat, bits of a row in it.
-        parts = bits.reshape(-1, config.ways, self._row_beats(name), config.weights * of.code.bits)
-        raw = np.packbits(parts.swapaxes(1, 2), bitorder="little").tobytes()
-        size = config.entries // config.ways * self._row_beats(name) * config.beat_bits // 8
-        return [raw[k : k + size] for k in range(0, len(raw), size)]
-
-    def _kept(self, name: str) -> tuple[bytes, np.ndarray]:
-        """Return the weights that differ from those of the trellis code, and each row's number."""
-        of, most = self.parameters[name], (1 << KEPT_COUNT) - 1
-        assert of.trellis is not None
-        differences = of.weights.astype(np.int64) - of.trellis.weights()
-        rows, columns = np.nonzero(differences)
-        found, counts = differences[rows, columns], np.bincount(rows, minlength=len(differences))
-        if len(found) > self.config.kept or counts.max() > most:
-            raise ValueError(
-                f"{name} must keep at most {self.config.kept} weights beside its trellis code, and "
-                f"{most} of a row, not {len(found)} and {counts.max()}"
-            )
-        half = 1 << KEPT["difference"] - 1
-        if (found < -half).any() or (found >= half).any():
-            raise ValueError(f"kept weights of {name} must differ by {-half}..{half - 1} at most")
-        words = columns << KEPT["difference"] | found & 2 * half - 1
-        return words.astype("<u4").tobytes(), counts
-
-    def _row_beats(self, name: str) -> int:
-        return -(-self.parameters[name].weights.shape[1] // self.config.weights)
 
     # Records.
 
@@ -324,7 +203,7 @@ class _Writer:
     def _embed(self, what: str, op: Embed) -> None:
         vector = self.program.vectors[op.target]
         for k, name in enumerate(op.parameters):
-            shift = self._scale(name)[1] - vector.fraction
+            shift = self.stored.scale(name)[1] - vector.fraction
             rows = len(self.parameters[name].weights)
             last = k == len(op.parameters) - 1
             if k:
@@ -340,7 +219,7 @@ class _Writer:
                 # Only the sum of both rows saturates.
                 wide=vector.wide if last else 1, add=k, addends="store" if k else "none",
                 addend_place=self._place(op.target), target="store",
-                target_place=self._place(op.target), address=self._matrix_at(name),
+                target_place=self._place(op.target), address=self.stored.matrix(name),
             )  # fmt: skip
 
     def _matrix(self, what: str, op: Matrix) -> None:
@@ -349,16 +228,16 @@ class _Writer:
             raise ValueError(
                 f"{what} must have at most {self.config.columns} columns, not {source.length}"
             )
-        shift = source.fraction + self._scale(op.weights)[1] - target.fraction
+        shift = source.fraction + self.stored.scale(op.weights)[1] - target.fraction
         # A wide vector is shifted itself, by up to eight.
         least = self.config.unit.residual_width - self.config.unit.width if source.wide else 0
         rows = target.length
         self._record(
-            kind="trellis" if self._is_trellis(op.weights) else "matrix",
+            kind="trellis" if self.stored.is_trellis(op.weights) else "matrix",
             length=source.length, rows=rows, narrow=source.wide,
             shift=self._shift(what, shift, least), add=op.add,
             wide=target.wide and not op.activation, number_place=self._place(op.source),
-            address=self._matrix_at(op.weights), constant=self.kept.get(op.weights, 0),
+            address=self.stored.matrix(op.weights), constant=self.stored.kept.get(op.weights, 0),
             **self._matrix_target(op),
         )  # fmt: skip
         if op.activation:
@@ -381,9 +260,9 @@ class _Writer:
         bits = unit.residual_width - 1
         if of.biases is not None and np.abs(of.biases).max() >= 1 << bits:
             raise ValueError(f"{what} must have biases below {1 << bits}")
-        gains = unit.factor_width - 1
-        if np.abs(of.weights).max() >= 1 << gains:
-            raise ValueError(f"{what} must have gains below {1 << gains}")
+        bits = unit.factor_width - 1
+        if np.abs(of.weights).max() >= 1 << bits:
+            raise ValueError(f"{what} must have gains below {1 << bits}")
         source = {"length": size, "number_place": self._place(op.source)}
         if op.centred:
             r, p = self.unit.reciprocal(np.array(size))
@@ -396,12 +275,12 @@ class _Writer:
         self._record(operation="square", constant=epsilon, **common)
         spare = self._spare(size)
         self._record(operation="normalise", target="store", target_place=spare, **common)
-        entries = _entries(np.ravel(of.weights), of.biases)
+        gains = entries(np.ravel(of.weights), of.biases)
         biased = of.biases is not None
         self._record(
             operation="multiply", shift=self._shift(what, shift), add=biased, length=size,
             number_place=spare, factors="words", addends="words" if biased else "none",
-            target="store", target_place=self._place(op.target), address=self._put(entries),
+            target="store", target_place=self._place(op.target), address=self.stored.put(gains),
         )  # fmt: skip
 
     def _rotate(self, what: str, op: Rotate) -> None:
@@ -412,12 +291,10 @@ class _Writer:
         turns = op.base ** (-np.arange(n) / n) / (2 * pi)
         steps = np.repeat(np.rint(np.ldexp(turns, unit.angle_bits)).astype(np.int64), 2)
         spare = self._spare(2 * n)
-        key = f"steps {op.base} {n}"
-        if key not in self.addresses:
-            self.addresses[key] = self._put(_entries(np.zeros(2 * n), steps))
+        turns_at = self.stored.put(entries(np.zeros(2 * n), steps), f"steps {op.base} {n}")
         self._record(
             last=0, operation="angle", constant_from="position", length=2 * n, numbers="words",
-            address=self.addresses[key], target="store", target_place=spare,
+            address=turns_at, target="store", target_place=spare,
         )  # fmt: skip
         self._record(
             last=0,
@@ -452,14 +329,19 @@ class _Writer:
         if length > QUERY * self.config.products:
             most = QUERY * self.config.products
             raise ValueError(f"{what} must have heads of at most {most} elements, not {length}")
-        cache = self.row
-        self.row += 2 * op.shared * head
+        row = 2 * op.shared * head
+        cache = 0 if self.config.external else self.row
+        self.row = max(self.row, cache + row)
         values = cache + op.shared * head
+        if self.config.external:
+            self._exchange(what, "restore", row)
         for k, (name, place) in enumerate(((op.key, cache), (op.value, values))):
             self._record(
                 kind="keep", last=k, repeat=op.shared, length=length, head=head, group=1,
                 number_place=self._place(name, by_head=1), cache=place,
             )  # fmt: skip
+        if self.config.external:
+            self._exchange(what, "save", row)
         fraction = self._fraction(op.query) + self._fraction(op.key)
         multiplier, shift = self.config.unit.score_scale(length, fraction)
         spare = self._spare(self.context)
@@ -484,6 +366,21 @@ class _Writer:
             target="store",
             target_place=self._place(op.target, by_head=1), **common,
         )  # fmt: skip
+
+    def _exchange(self, what: str, kind: str, row: int) -> None:
+        """Save the rows of the block's tokens, or restore those of the tokens before it."""
+        config, length = self.config, row * self.config.lanes
+        most = config.products * config.weights
+        if length > most:
+            raise ValueError(
+                f"{what} must have at most {most} keys and values of a token in the core, not "
+                f"{length}"
+            )
+        beats = self.context * config.saved_beats(length)
+        # From the end of the image on.
+        self._record(kind=kind, by_token=0, length=length, rows=beats, address=self.saved)
+        if kind == "save":
+            self.saved += beats
 
     def _multiply(self, what: str, op: Multiply) -> None:
         left, right = op.left, op.right
@@ -528,7 +425,7 @@ class _Writer:
         greatest = unit.table_fraction - max(shift, 0) << unit.score_fraction
         self._record(
             by_token=0, operation="score", numbers="words", length=1, constant=1,
-            address=self._put(_entries(np.zeros(1), np.array([greatest]))), factors="words",
+            address=self.stored.put(entries(np.zeros(1), np.array([greatest]))), factors="words",
         )  # fmt: skip
         self._record(by_token=0, operation="power", numbers="zeros", length_from="tokens")
         self._record(
@@ -590,13 +487,18 @@ def engine_image(
         * any(record["kind"] == KINDS.index("trellis") for record in writer.records),
     }  # fmt: skip
     size = -(-(1 + len(writer.records)) * RECORD_BITS // config.beat_bits)
+    image = size + len(writer.stored.beats)
+    exchanges = KINDS.index("save"), KINDS.index("restore")
     for record in writer.records:
-        record["address"] = record.get("address", 0) + size
+        record["address"] = record.get("address", 0)
+        record["address"] += image if record["kind"] in exchanges else size
         for name in ("number_place", "factor_place", "addend_place", "target_place"):
             place = record.get(name, {})
             if place.get("shared"):
                 record[name] = {**place, "place": place["place"] + frames}
-    beats = header_and_records(config, header, writer.records) + writer.raw
-    if len(beats) > 1 << config.address_bits:
-        raise ValueError(f"the image has {len(beats)} beats, more than the core can address")
-    return EngineImage(tuple(beats), tuple(writer.names))
+    beats = header_and_records(config, header, writer.records) + writer.stored.beats
+    if image + writer.saved > 1 << config.address_bits:
+        raise ValueError(
+            f"the image has {image + writer.saved} beats, more than the core can address"
+        )
+    return EngineImage(tuple(beats), tuple(writer.names), writer.saved)

@@ -4,7 +4,7 @@ from zlib import crc32
 
 import numpy as np
 
-from seedbed.golden.engine_image import image_bytes
+from seedbed.golden.engine_parameters import image_bytes
 from seedbed.golden.exact import whole_product
 from seedbed.golden.fixed import saturate, shifted
 from seedbed.golden.trellis import states, symbols, table
@@ -51,22 +51,27 @@ class PassEngine:
 
     def __init__(self, config: StreamEngineConfig, beats: tuple[int, ...]):
         self.config = config
-        self.raw = image_bytes(config, beats)
+        self.raw = bytearray(image_bytes(config, beats))
         self.unit = VectorUnit(config.unit)
         self.store = np.zeros(config.store * config.lanes, np.int64)
         self.cache = np.zeros((config.cache, config.lanes), np.int64)
         self.shifts = np.zeros(config.cache, np.int64)
         self.loaded = False
         self.position = 0
-        #: Parts of memory that were read: the first beat, and beats.
-        self.reads: list[tuple[int, int]] = []
+        #: Parts of memory that were read, and beats that were written: the first beat, and beats;
+        #: of one that was written, its data.
+        self.accesses: list[tuple[int, int] | tuple[int, int, int]] = []
 
-    def load(self, address: int = 0) -> str:
-        """Check and keep the program at a beat of memory; return the status."""
+    def load(self, address: int = 0, *, first: int = 0, end: int = 0) -> str:
+        """Check and keep the program at a beat of memory; return the status.
+
+        It may write from the beat ``first`` to the one before ``end``.
+        """
         config, size = self.config, RECORD_BITS // 8
-        raw = self.raw[address * config.beat_bits // 8 :]
+        self.raw += bytes(max(0, end * config.beat_bits // 8 - len(self.raw)))
+        raw = memoryview(self.raw)[address * config.beat_bits // 8 :]
         self.loaded, self.position = False, 0
-        self.reads.append((address, -(-RECORD_BITS // config.beat_bits)))
+        self.accesses.append((address, -(-RECORD_BITS // config.beat_bits)))
         header = unpacked(int.from_bytes(raw[:size], "little"), HEADER)
         known = {"magic": MAGIC, "lanes": config.lanes, "beat_bytes": config.beat_bits // 8 % 256}
         if any(header[name] != value for name, value in known.items()) or not header["records"]:
@@ -76,17 +81,24 @@ class PassEngine:
         sizes = ("records", "store", "cache", "block", "context")
         if any(header[name] > getattr(config, name) for name in sizes):
             return "size"
-        end = size * (header["records"] + 1)
-        self.reads.append((address, -(-8 * end // config.beat_bits)))
-        if crc32(raw[: size - 4] + raw[size:end]) != header["crc"]:
+        stop = size * (header["records"] + 1)
+        self.accesses.append((address, -(-8 * stop // config.beat_bits)))
+        if crc32(raw[size:stop], crc32(raw[: size - 4])) != header["crc"]:
             return "damaged"
-        parts = [int.from_bytes(raw[k : k + size], "little") for k in range(size, end, size)]
+        parts = [int.from_bytes(raw[k : k + size], "little") for k in range(size, stop, size)]
         self.records = [self._named(unpacked(bits, RECORD)) for bits in parts]
         matrices = [record for record in self.records if record["kind"] == "trellis"]
         if matrices and (
             not config.trellis or max(each["constant"] for each in matrices) > config.kept_beats
         ):
             return "damaged"
+        exchanges = [each for each in self.records if each["kind"] in ("save", "restore")]
+        if exchanges and not config.external:
+            return "damaged"
+        for each in exchanges:
+            inside = first <= each["address"] and each["address"] + each["rows"] <= end
+            if not each["length"] or (each["kind"] == "save" and not inside):
+                return "damaged"
         self.header = header
         self.loaded = True
         return "ok"
@@ -164,7 +176,7 @@ class PassEngine:
         constants = int(multipliers[rest]), int(biases[rest])
         first = address + 1 + rest // ways * beats
         if record["kind"] == "pass":
-            self.reads += [(address, 1), (first, beats)]
+            self.accesses += [(address, 1), (first, beats)]
         size = config.beat_bits // 8
         raw = np.frombuffer(self.raw[first * size : (first + beats) * size], np.uint8)
         if record["kind"] != "trellis":
@@ -184,7 +196,7 @@ class PassEngine:
             together = self.config.ways if record["kind"] == "trellis" else 1
             beats = heads + -(-rows // together) * -(-length // self.config.weights)
             beats += record["constant"] * (record["kind"] == "trellis")
-            self.reads.append((record["address"], beats))
+            self.accesses.append((record["address"], beats))
         x = self._read(record, "number_place", length)
         shift = int(token_shifts(x, unit.width)) if record["narrow"] else 0
         x = saturate(shifted(x, shift), unit.vector)
@@ -228,6 +240,47 @@ class PassEngine:
         self.cache[places] = kept.reshape(-1, self.config.lanes)
         self.shifts[places] = shift
 
+    def _saved(self, record: dict) -> tuple[int, int]:
+        """Return the beats in memory of a token's keys and values, and its words of the cache."""
+        config = self.config
+        return config.saved_beats(record["length"]), -(-record["length"] // config.products)
+
+    def _save(self, record: dict) -> None:
+        config, size = self.config, self.config.beat_bits // 8
+        beats, words = self._saved(record)
+        for token in range(self.position, self.position + len(self.tokens)):
+            row = token * self.header["row"]
+            rows = slice(row, row + words * config.products // config.lanes)
+            numbers = self.cache[rows].astype(np.int8).tobytes()
+            shifts = self.shifts[rows].reshape(words, -1)[:, 0].astype(np.uint8).tobytes()
+            raw = shifts + bytes(-len(shifts) % size) + numbers + bytes(-len(numbers) % size)
+            address = record["address"] + token * beats
+            self.raw[address * size : address * size + len(raw)] = raw
+            for k in range(beats):
+                data = int.from_bytes(raw[k * size : (k + 1) * size], "little")
+                self.accesses.append((address + k, 1, data))
+
+    def _restore(self, record: dict) -> None:
+        config, size = self.config, self.config.beat_bits // 8
+        beats, words = self._saved(record)
+        if self.position:
+            self.accesses.append((record["address"], self.position * beats))
+        # What a core would have on the chip is forgotten: it is right if it comes from memory.
+        self.cache[:] = self.shifts[:] = 0
+        for token in range(self.position):
+            start = (record["address"] + token * beats) * size
+            shifts, numbers = (
+                np.frombuffer(self.raw[at : at + count], kind).astype(np.int64)
+                for at, count, kind in (
+                    (start, words, np.uint8),
+                    (start + size, words * config.products, np.int8),
+                )  # fmt: skip
+            )
+            row = token * self.header["row"]
+            rows = slice(row, row + words * config.products // config.lanes)
+            self.cache[rows] = numbers.reshape(-1, config.lanes)
+            self.shifts[rows] = np.repeat(shifts, config.products // config.lanes)
+
     def _pass(self, record: dict) -> None:
         lengths = {
             "field": record["length"],
@@ -241,7 +294,7 @@ class PassEngine:
         factors = numbers = np.zeros(length, np.int64)
         addends = None
         if "words" in (record["numbers"], record["factors"], record["addends"]):
-            self.reads.append((record["address"], -(-length // self.config.entries)))
+            self.accesses.append((record["address"], -(-length // self.config.entries)))
             low, numbers = self._words(record["address"], length)
             factors, addends = low.astype(np.int16).astype(np.int64), numbers
             numbers = numbers & 0xFFFFFFFF

@@ -33,8 +33,9 @@ RECORD_BITS = 256
 MAGIC = 0x44454553
 
 #: A pass of the vector unit; the products of a matrix with rows of int8; a vector that is kept as
-#: int8; the products of a matrix with rows of a trellis code.
-KINDS = ("pass", "matrix", "keep", "trellis")
+#: int8; the products of a matrix with rows of a trellis code; keys and values of the block's tokens
+#: that are saved to memory, and those of the tokens before it that are restored from there.
+KINDS = ("pass", "matrix", "keep", "trellis", "save", "restore")
 #: Numbers of a pass: of the store; words of memory; the row of a token, or of its position, in a
 #: table; sums of products of a query and keys; of shares and values; zeros.
 NUMBERS = ("store", "words", "token", "position", "scores", "mix", "zeros")
@@ -55,7 +56,7 @@ PLACE: dict[str, int] = {"place": 14, "shared": 1, "by_head": 1}
 
 #: Fields of a record, with their bits.
 RECORD: dict[str, Any] = {
-    "kind": 2,
+    "kind": 3,
     # What is repeated.
     "last": 1,
     "by_token": 1,
@@ -84,7 +85,8 @@ RECORD: dict[str, Any] = {
     "head": 10,
     "group": 8,
     "cache": 14,
-    # Where parameters are in memory, in beats; rows of a matrix.
+    # Where parameters, or keys and values, are in memory, in beats; rows of a matrix, beats of all
+    # keys and values.
     "address": 32,
     "rows": 20,
     # A token attends to its whole block, and not only to those before it; a matrix shifts a wide

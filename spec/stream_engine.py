@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from seedbed.spec.checks import require_choice, require_int, require_power
+from seedbed.spec.checks import require_bool, require_choice, require_int, require_power
 from seedbed.spec.engine_records import KEPT_BITS
 from seedbed.spec.gemv import GemvConfig
 from seedbed.spec.trellis import TrellisConfig
@@ -286,7 +286,8 @@ class StreamEngineConfig:
     store
         Beats of ``lanes`` elements that the vectors of a block have room for, 16..16384.
     cache
-        Beats of ``lanes`` keys or values, 16..262144.
+        Beats of ``lanes`` keys or values, 16..262144: those of all layers, or of one layer with
+        ``external``.
     records
         The most records of a program, 4..4096.
     block
@@ -306,6 +307,8 @@ class StreamEngineConfig:
         for each of them at least.
     kept
         With a trellis code, the most weights of a matrix that are kept beside it, 0..16384.
+    external
+        Keys and values of each layer are saved to memory, and restored when the layer is next run.
     timeout_cycles, drain_cycles
         Cycles without a beat after which the memory does not answer, 16..65535, and after which an
         earlier answer does not come, 8..65535.
@@ -327,6 +330,7 @@ class StreamEngineConfig:
     burst: int = 64
     trellis: int = 0
     kept: int = 0
+    external: bool = False
     timeout_cycles: int = 4096
     drain_cycles: int = 256
 
@@ -355,6 +359,11 @@ class StreamEngineConfig:
                 f"{self.beat_bits}"
             )
         require_int("kept", self.kept, 0, 1 << 14 if self.trellis else 0)
+        require_bool("external", self.external)
+        if self.external and self.products > self.weights:
+            raise ValueError(
+                f"products must be at most the {self.weights} bytes of a beat with external = True"
+            )
         require_int("timeout_cycles", self.timeout_cycles, 16, 65535)
         require_int("drain_cycles", self.drain_cycles, 8, 65535)
 
@@ -396,3 +405,7 @@ class StreamEngineConfig:
     def entries(self) -> int:
         """Entries of 64 bits of a beat, such as the constants of a row of a matrix."""
         return self.beat_bits // 64
+
+    def saved_beats(self, row: int) -> int:
+        """Return the beats in memory of keys and values of a token: shifts, then ``row`` bytes."""
+        return 1 + -(-row // self.weights)

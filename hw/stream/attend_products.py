@@ -11,6 +11,7 @@ from seedbed.hw.stream.stream_layouts import (
     kept_layout,
     products_layout,
     values_layout,
+    word_layout,
 )
 from seedbed.spec import StreamEngineConfig
 from seedbed.spec.engine_records import PLACE, RECORD
@@ -52,6 +53,9 @@ class AttendProducts(wiring.Component):
         A beat of a key or a value is written to the cache.
     valid, pop, o : Out, In, Out
         There is a beat of sums; it is taken; the sums and the shifts of the keys.
+    exchange, word_at, word_write, word, words : In, In, In, In, Out
+        With ``external``: the port is that of the part that saves and restores. The place of a
+        word; it is written; what; the word that was there a cycle ago.
 
     A word of the cache has the beats of ``products`` elements. Places in it are in beats, and those
     of a head begin with a word.
@@ -61,7 +65,14 @@ class AttendProducts(wiring.Component):
 
     def __init__(self, config: StreamEngineConfig):
         self.config = config
-        cache = range(config.cache)
+        cache, word = range(config.cache), word_layout(config)
+        exchange = {
+            "exchange": In(1),
+            "word_at": In(cache),
+            "word_write": In(1),
+            "word": In(word),
+            "words": Out(word),
+        }
         super().__init__(
             {
                 "start": In(1),
@@ -80,6 +91,7 @@ class AttendProducts(wiring.Component):
                 "valid": Out(1),
                 "pop": In(1),
                 "o": Out(products_layout(config)),
+                **(exchange if config.external else {}),
             }
         )
 
@@ -175,6 +187,15 @@ class AttendProducts(wiring.Component):
                 read.addr.eq(place >> bits),
                 sums.kept[k].eq(read.data),
             ]
+            if config.external:
+                m.d.comb += self.words[k].eq(read.data)
+                with m.If(self.exchange):
+                    m.d.comb += [
+                        write.addr.eq(self.word_at >> bits),
+                        write.en.eq(self.word_write),
+                        write.data.eq(self.word[k]),
+                        read.addr.eq(self.word_at >> bits),
+                    ]
 
     def _loops(self, m, issue, last, token, word, place, base) -> None:
         """Count tokens within words for a mix, and words within tokens for scores."""

@@ -40,6 +40,9 @@ class JobIntake(wiring.Component):
         A pulse: a command is taken.
     load, address : Out
         A pulse: the program at this place is to be loaded.
+    first, end : Out
+        With ``external``: the addresses that the program may write, from the first to that before
+        the end.
     load_done, load_status, loaded, header : In
         A pulse: it was; how; whether there is a program; its header.
     walk, walked : Out(1), In(1)
@@ -54,6 +57,7 @@ class JobIntake(wiring.Component):
 
     def __init__(self, config: StreamEngineConfig):
         self.config = config
+        limits = {"first": Out(config.address_bits), "end": Out(config.address_bits + 1)}
         super().__init__(
             {
                 "i": In(stream.Signature(job_layout(config))),
@@ -74,6 +78,7 @@ class JobIntake(wiring.Component):
                 "count": Out(range(config.block + 1)),
                 "position": Out(POSITION_BITS),
                 "row": Out(range(config.cache)),
+                **(limits if config.external else {}),
             }
         )
 
@@ -127,6 +132,10 @@ class JobIntake(wiring.Component):
                     with m.If(self.i.payload.kind == _KINDS["load"]):
                         m.d.comb += self.load.eq(1)
                         m.d.sync += [self.position.eq(0), self.row.eq(0)]
+                        if self.config.external:
+                            m.d.sync += [
+                                self.first.eq(self.i.payload.first), self.end.eq(self.i.payload.end)
+                            ]  # fmt: skip
                         m.next = "LOAD"
             with m.State("LOAD"), m.If(self.load_done):
                 end(Mux(self.failed, STATUS["memory"], self.load_status))

@@ -35,6 +35,8 @@ class ProgramStore(wiring.Component):
         A pulse, and where the header is in memory, in beats.
     read, read_address, read_beats : Out
         A pulse and a part of memory that is to be read.
+    first, end : In
+        With ``external``: the addresses that the program may write.
     i : In(stream)
         The beats of the part.
     failed : In(1)
@@ -53,6 +55,7 @@ class ProgramStore(wiring.Component):
 
     def __init__(self, config: StreamEngineConfig):
         self.config = config
+        limits = {"first": In(config.address_bits), "end": In(config.address_bits + 1)}
         super().__init__(
             {
                 "start": In(1),
@@ -68,6 +71,7 @@ class ProgramStore(wiring.Component):
                 "header": Out(header_layout()),
                 "index": In(range(config.records)),
                 "record": Out(record_layout()),
+                **(limits if config.external else {}),
             }
         )
 
@@ -194,15 +198,19 @@ class ProgramStore(wiring.Component):
         return Cat(header[name] <= getattr(config, name) for name in names).all()
 
     def _is_wrong(self, record) -> Value:
-        """Return whether a record would never end."""
-        is_pass, is_matrix, is_keep, is_trellis = (
+        """Return whether a record would never end, or write where it must not."""
+        is_pass, is_matrix, is_keep, is_trellis, is_save, is_restore = (
             record.kind == code for code in KIND_CODES.values()
         )
         known = is_pass | is_matrix | is_keep
         if self.config.trellis:
             # More weights are kept than the core has room for.
-            known = ~is_trellis | (record.constant <= self.config.kept_beats)
+            known |= is_trellis & (record.constant <= self.config.kept_beats)
             is_matrix |= is_trellis
+        if self.config.external:
+            stop = record.address + record.rows
+            known |= (is_save | is_restore) & (record.length != 0)
+            known &= ~is_save | ((record.address >= self.first) & (stop <= self.end))
         words = self.config.products // self.config.lanes
         unknown = record.operation >= len(VECTOR_OPERATIONS)
         empty = record.length == 0

@@ -1,6 +1,6 @@
 """Walks the records of a program for a block of tokens."""
 
-from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.hdl import Array, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -33,6 +33,8 @@ class _Walk:
 
     def __init__(self, config: StreamEngineConfig, record):
         self.is_ = record_kinds(config, record)
+        # Keys and values are saved or restored.
+        self.exchanges = self.is_["save"] | self.is_["restore"] if config.external else Const(0)
         self.numbers = {name: record.numbers == k for k, name in enumerate(NUMBERS)}
         # Whether a row of a table is read, or words.
         self.of_table = self.is_["pass"] & (self.numbers["token"] | self.numbers["position"])
@@ -176,7 +178,9 @@ class RecordWalker(wiring.Component):
         m.d.sync += [
             self.length.eq(length),
             self.seen.eq(seen),
-            self.row_beats.eq(length + (config.weights - 1) >> config.weights.bit_length() - 1),
+            self.row_beats.eq(
+                (length + (config.weights - 1) >> config.weights.bit_length() - 1) + walk.exchanges
+            ),
             self.tokens.eq(Mux(record.by_token & (left < config.vectors), left, config.vectors)),
         ]
         with m.If(~record.by_token | given):
@@ -209,6 +213,9 @@ class RecordWalker(wiring.Component):
                     address.eq(record.address),
                     factor.eq(Mux(walk.is_["matrix"], walk.rows, row >> bits)),
                 ]
+                if config.external:
+                    with m.If(walk.exchanges):
+                        m.d.sync += factor.eq(self.position)
                 m.next = "MULTIPLY"
             with m.State("MULTIPLY"):
                 m.next = "ASK"
@@ -220,6 +227,11 @@ class RecordWalker(wiring.Component):
                 with m.Elif(walk.of_table):
                     m.d.sync += address.eq(record.address + (row >> bits) + (product << bits))
                     m.next = "ROW"
+                if config.external:
+                    with m.Elif(walk.is_["restore"]):
+                        m.d.comb += [self.read.eq(1), self.read_beats.eq(product)]
+                    with m.Elif(walk.is_["save"]):
+                        m.d.sync += address.eq(address + product)
                 with m.Elif(walk.words):
                     m.d.comb += self.read.eq(1)
                     m.d.comb += self.read_beats.eq(self.length + (config.entries - 1) >> bits)

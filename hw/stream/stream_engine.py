@@ -4,9 +4,16 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.memory.memory_port import command_layout, read_layout
+from seedbed.hw.memory.memory_port import (
+    command_layout,
+    read_layout,
+    response_layout,
+    write_layout,
+)
 from seedbed.hw.stream.attend_products import AttendProducts
+from seedbed.hw.stream.beat_writer import BeatWriter
 from seedbed.hw.stream.burst_reader import BurstReader
+from seedbed.hw.stream.cache_exchange import CacheExchange
 from seedbed.hw.stream.job_intake import JobIntake
 from seedbed.hw.stream.matrix_unit import MatrixUnit
 from seedbed.hw.stream.narrow_reader import NarrowReader
@@ -32,7 +39,8 @@ class StreamEngine(wiring.Component):
 
     A program is in external memory: a header, records of passes, and parameters. It is loaded and
     checked once. A block of T tokens is then walked record by record: weights of a matrix are read
-    once for ``vectors`` tokens. Keys and values are kept for the blocks that follow.
+    once for ``vectors`` tokens. Keys and values are kept for the blocks that follow: on the chip,
+    or with ``external`` in memory.
 
     Parameters
     ----------
@@ -46,20 +54,29 @@ class StreamEngine(wiring.Component):
         kind : 0 load: the program is read and checked; 1 run: it is walked for a block of tokens
         address : where the program is in memory, in beats; valid with load
         start : 1: the block's first token is the first of all; valid with run
+        first : with ``external``: the first address that is written, in beats; valid with load
+        end : with ``external``: the address after the last one that is written; valid with load
     i_tokens : In(stream of struct)
         tokens of a block. They are accepted after a command to run.
         token : number of the token
         last : last token of the block
     o_command : Out(stream of struct)
-        bursts that are read from memory
+        bursts of memory
         address : address of the first beat, in beats
-        write : 0: read burst
+        write : 1: write burst, with ``external``; 0: read burst
         length : beats of the burst, minus 1
     i_read : In(stream of struct)
         beats that are read, in the order of the commands
         data : read data of the beat
         error : 1: the data is invalid
         last : last beat of its burst
+    o_write : Out(stream of struct)
+        with ``external``: keys and values that are written
+        data : write data of the beat
+        last : 1: a burst has one beat
+    i_response : In(stream of struct)
+        with ``external``: answers, one per write burst
+        error : 1: the burst was not written
     o : Out(stream of struct)
         vectors of the result, one for each token, or one for the block
         values (lanes x signed(24)) : elements of the vector. Those beyond its length are 0.
@@ -84,12 +101,17 @@ class StreamEngine(wiring.Component):
 
     def __init__(self, config: StreamEngineConfig):
         self.config = config
+        writes = {
+            "o_write": Out(stream.Signature(write_layout(config.beat_bits))),
+            "i_response": In(stream.Signature(response_layout())),
+        }
         super().__init__(
             {
                 "i": In(stream.Signature(job_layout(config))),
                 "i_tokens": In(stream.Signature(token_layout())),
                 "o_command": Out(stream.Signature(command_layout(config.address_bits))),
                 "i_read": In(stream.Signature(read_layout(config.beat_bits))),
+                **(writes if config.external else {}),
                 "o": Out(stream.Signature(result_layout(config))),
                 "o_status": Out(stream.Signature(status_layout())),
             }
@@ -110,13 +132,23 @@ class StreamEngine(wiring.Component):
             ("i", intake.i),
             ("i_tokens", intake.i_tokens),
             ("o_status", intake.o_status),
-            ("o_command", reader.o_command),
             ("i_read", reader.i_read),
         ):
             wiring.connect(m, wiring.flipped(getattr(self, name)), inner)
         is_ = record_kinds(config, walker.record)
+        takers = {"matrix": matrix.i, "pass": vectors.i}
+        failed, done = reader.failed, vectors.done
+        if config.external:
+            exchange, writer = self._exchange(m, is_, intake, program, walker, reader, products)
+            takers["restore"] = exchange.i
+            failed |= writer.failed
+            # One that has no row to move has done so.
+            done &= exchange.done
+        else:
+            wiring.connect(m, wiring.flipped(self.o_command), reader.o_command)
+        m.d.comb += [to.failed.eq(failed) for to in (program, intake, walker)]
         self._program(m, intake, program, walker, reader)
-        self._memory(m, is_, program, walker, reader, vectors, matrix)
+        self._memory(m, is_, program, walker, reader, takers)
         self._pass(m, is_, walker, vectors, products)
         self._narrow(m, is_, walker, narrow, products, matrix)
         self._matrix(m, is_, walker, narrow, matrix)
@@ -126,9 +158,42 @@ class StreamEngine(wiring.Component):
             with m.If(chosen):
                 m.d.comb += [self.o.valid.eq(part.o.valid), self.o.payload.eq(part.o.payload)]
         m.d.comb += walker.ended.eq(
-            Mux(is_["matrix"], matrix.done, Mux(is_["keep"], narrow.done, vectors.done))
+            Mux(is_["matrix"], matrix.done, Mux(is_["keep"], narrow.done, done))
         )
         return m
+
+    def _exchange(self, m, is_, intake, program, walker, reader, products):
+        """Connect what saves keys and values, and restores them."""
+        config = self.config
+        m.submodules.exchange = exchange = CacheExchange(config)
+        m.submodules.writer = writer = BeatWriter(config)
+        saves, either = is_["save"], is_["save"] | is_["restore"]
+        wiring.connect(m, exchange.o, writer.i)
+        m.d.comb += [
+            exchange.start.eq(walker.begins & either),
+            exchange.save.eq(saves),
+            exchange.tokens.eq(Mux(saves, walker.count, walker.position)),
+            exchange.length.eq(walker.length),
+            exchange.at.eq(Mux(saves, walker.row, 0)),
+            exchange.row.eq(walker.header.row),
+            exchange.address.eq(walker.read_address),
+            exchange.idle.eq(writer.idle),
+            exchange.data.eq(products.words),
+            products.exchange.eq(either),
+            products.word_at.eq(exchange.place),
+            products.word_write.eq(exchange.write),
+            products.word.eq(exchange.word),
+            writer.clear.eq(intake.begins),
+            *(
+                getattr(to, name).eq(getattr(intake, name))
+                for to in (program, writer)
+                for name in ("first", "end")
+            ),
+        ]
+        wiring.connect(m, reader.o_command, writer.reads)
+        for name in ("o_command", "o_write", "i_response"):
+            wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(writer, name))
+        return exchange, writer
 
     def _program(self, m, intake, program, walker, reader) -> None:
         """Connect commands, the program and its records."""
@@ -136,27 +201,24 @@ class StreamEngine(wiring.Component):
             reader.clear.eq(intake.begins),
             program.start.eq(intake.load),
             program.address.eq(intake.address),
-            program.failed.eq(reader.failed),
             program.index.eq(walker.index),
             intake.load_done.eq(program.done),
             intake.load_status.eq(program.status),
             intake.loaded.eq(program.loaded),
             intake.header.eq(program.header),
-            intake.failed.eq(reader.failed),
             intake.walked.eq(walker.done),
             intake.index.eq(walker.in_block),
             walker.start.eq(intake.walk),
             walker.header.eq(program.header),
             walker.record.eq(program.record),
-            walker.failed.eq(reader.failed),
             *(
                 getattr(walker, name).eq(getattr(intake, name))
                 for name in ("count", "position", "row", "token")
             ),
         ]
 
-    def _memory(self, m, is_, program, walker, reader, vectors, matrix) -> None:
-        """Give the beats of memory to the part that asked for them."""
+    def _memory(self, m, is_, program, walker, reader, parts) -> None:
+        """Give the beats of memory to the part that asked for them, by kind of record."""
         loading = Signal()
         running = Signal()
         m.d.comb += [
@@ -175,8 +237,7 @@ class StreamEngine(wiring.Component):
         takers = {
             program.i: loading,
             walker.i: ~loading & ~running,
-            matrix.i: ~loading & running & is_["matrix"],
-            vectors.i: ~loading & running & is_["pass"],
+            **{to: ~loading & running & is_[kind] for kind, to in parts.items()},
         }
         for to, chosen in takers.items():
             m.d.comb += [to.valid.eq(reader.o.valid & chosen), to.payload.eq(reader.o.payload)]

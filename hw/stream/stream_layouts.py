@@ -26,6 +26,7 @@ __all__ = [
     "status_layout",
     "token_layout",
     "values_layout",
+    "word_layout",
 ]
 
 KIND_CODES = codes(KINDS)
@@ -65,8 +66,10 @@ def header_layout() -> data.StructLayout:
 
 def job_layout(config: StreamEngineConfig) -> data.StructLayout:
     """Return the layout of a command."""
+    limits = {"first": config.address_bits, "end": config.address_bits + 1}
     return data.StructLayout(
         {"kind": range(len(STREAM_ENGINE_KINDS)), "address": config.address_bits, "start": 1}
+        | (limits if config.external else {})
     )
 
 
@@ -101,6 +104,11 @@ def kept_layout(config: StreamEngineConfig) -> data.StructLayout:
     """Return the layout of a beat of the cache: keys or values, and their shift."""
     numbers = data.ArrayLayout(signed(config.unit.cache_width), config.lanes)
     return data.StructLayout({"numbers": numbers, "shift": SHIFT_BITS})
+
+
+def word_layout(config: StreamEngineConfig) -> data.ArrayLayout:
+    """Return the layout of a word of the cache: ``products`` keys or values of a head."""
+    return data.ArrayLayout(kept_layout(config), config.products // config.lanes)
 
 
 def products_layout(config: StreamEngineConfig) -> data.StructLayout:

@@ -8,7 +8,12 @@ import numpy as np
 from seedbed.golden.engine_image import EngineImage, engine_image
 from seedbed.golden.engine_passes import PassEngine
 from seedbed.golden.stream_engine import StreamEngine
-from seedbed.hw.memory.memory_port import command_layout, read_layout
+from seedbed.hw.memory.memory_port import (
+    command_layout,
+    read_layout,
+    response_layout,
+    write_layout,
+)
 from seedbed.hw.stream.stream_layouts import (
     job_layout,
     result_layout,
@@ -19,7 +24,7 @@ from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS, drawn_program
 from seedbed.spec import STREAM_ENGINE_KINDS, STREAM_ENGINE_STATUS, StreamEngineConfig
 
-__all__ = ["Blocks", "bursts", "case", "job", "status", "token_payloads"]
+__all__ = ["Blocks", "bursts", "case", "job", "limits", "status", "token_payloads"]
 
 
 def bursts(config: StreamEngineConfig, address: int, beats: int) -> list[tuple[int, int]]:
@@ -35,6 +40,13 @@ def bursts(config: StreamEngineConfig, address: int, beats: int) -> list[tuple[i
 def job(config: StreamEngineConfig, kind: str, **fields: int) -> int:
     """Return a command."""
     return job_layout(config).const({"kind": STREAM_ENGINE_KINDS.index(kind), **fields}).as_bits()
+
+
+def limits(config: StreamEngineConfig, image: EngineImage) -> dict[str, int]:
+    """Return what a command to load an image has of the addresses that are written."""
+    if not config.external:
+        return {}
+    return {"first": len(image.beats), "end": len(image.beats) + image.saved}
 
 
 def status(kind: str, name: str = "ok") -> int:
@@ -70,12 +82,12 @@ class Blocks:
     ):  # fmt: skip
         self.config, self.engine = config, engine
         self.passes = PassEngine(config, image.beats)
-        self.beats = image.beats
+        self.limits = limits(config, image)
 
     def load(self) -> Phase:
         """Return the phase of a command that loads the program."""
-        name = self.passes.load()
-        inputs = {"i": [job(self.config, "load")]}
+        name = self.passes.load(**self.limits)
+        inputs = {"i": [job(self.config, "load", **self.limits)]}
         return self._phase(inputs, {"o_status": [status("load", name)]})
 
     def run(self, tokens: np.ndarray, *, start: bool = False) -> Phase:
@@ -105,25 +117,35 @@ class Blocks:
         ]
 
     def _phase(self, inputs: dict, outputs: dict) -> Phase:
-        """Add the commands to the memory, and its beats."""
-        config = self.config
+        """Add the commands to the memory, and its beats and answers."""
+        config, size = self.config, self.config.beat_bits // 8
         command, read = command_layout(config.address_bits), read_layout(config.beat_bits)
-        commands, beats, after = [], [], []
-        for part in self.passes.reads:
-            for address, size in bursts(config, *part):
-                fields = {"address": address, "write": 0, "length": size - 1}
+        write, raw = write_layout(config.beat_bits), self.passes.raw
+        commands, beats, read_after, writes, write_after = [], [], [], [], []
+        for address, count, *data in self.passes.accesses:
+            for at, length in bursts(config, address, count):
+                fields = {"address": at, "write": len(data), "length": length - 1}
                 commands.append(command.const(fields).as_bits())
-                for k in range(size):
-                    data = self.beats[address + k]
-                    fields = {"data": data, "error": 0, "last": k == size - 1}
+                if data:
+                    writes.append(write.const({"data": data[0], "last": 1}).as_bits())
+                    write_after.append(len(commands))
+                    continue
+                for k in range(at, at + length):
+                    fields = {
+                        "data": int.from_bytes(raw[k * size : (k + 1) * size], "little"),
+                        "error": 0, "last": k == at + length - 1,
+                    }  # fmt: skip
                     beats.append(read.const(fields).as_bits())
-                    after.append(len(commands))
-        self.passes.reads.clear()
-        return Phase(
-            inputs=inputs | {"i_read": beats},
-            outputs=outputs | {"o_command": commands},
-            after={"i_read": {"o_command": after}},
-        )
+                    read_after.append(len(commands))
+        self.passes.accesses.clear()
+        inputs, outputs = inputs | {"i_read": beats}, outputs | {"o_command": commands}
+        after = {"i_read": {"o_command": read_after}}
+        if config.external:
+            inputs["i_response"] = [response_layout().const({"error": 0}).as_bits()] * len(writes)
+            outputs["o_write"] = writes
+            every = list(range(1, len(writes) + 1))
+            after["i_response"] = {"o_command": write_after, "o_write": every}
+        return Phase(inputs=inputs, outputs=outputs, after=after)
 
 
 def case(

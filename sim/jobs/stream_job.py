@@ -6,7 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from seedbed.golden.engine_image import EngineImage, image_bytes
+from seedbed.golden.engine_image import EngineImage
+from seedbed.golden.engine_parameters import image_bytes
 from seedbed.golden.stream_engine import StreamEngine
 from seedbed.hw.stream.stream_engine import StreamEngine as Core
 from seedbed.hw.stream.stream_layouts import (

@@ -8,6 +8,7 @@ from seedbed.golden.engine_passes import PassEngine
 from seedbed.hw.stream.stream_engine import StreamEngine
 from seedbed.sim.case import Phase
 from seedbed.sim.cases.stream_engine import Blocks, case, job, status, token_payloads
+from seedbed.sim.cases.stream_engine import limits as saved
 from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS, drawn_program
 from seedbed.sim.harness import simulate, with_stalls
 from seedbed.sim.reset_bench import ResetBench
@@ -30,19 +31,33 @@ CONFIGS = [
     ),
 ]
 TRELLIS = CONFIGS[-2]
+EXTERNAL = [
+    StreamEngineConfig(**{**SMALL, "external": True}),
+    StreamEngineConfig(**{**SMALL, "products": 8, "external": True}),
+    StreamEngineConfig(
+        **{**SMALL, "lanes": 4, "products": 8, "beat_bits": 256, "vectors": 2, "trellis": 2},
+        external=True,
+    ),
+]
 
 
 @pytest.mark.parametrize("kind", PROGRAMS)
-@pytest.mark.parametrize(("config", "stalls"), with_stalls(CONFIGS), ids=str)
+@pytest.mark.parametrize(("config", "stalls"), with_stalls([*CONFIGS, *EXTERNAL]), ids=str)
 def test_matches_model(config, stalls, kind):
     """Two blocks of a program, the second after the first, bit for bit; a third is too long."""
     simulate(StreamEngine(config), case(config, Random(4), kinds=[kind]), stalls=stalls, seed=4)
 
 
+#: The ports of the memory.
+MEMORY = ("o_command", "o_write", "i_response", "i_read")
+
+
 class Server:
     """A memory around the core: bursts in order, after random delays, and one fault on request.
 
-    ``fault`` is what happens at beat ``at``: an error, a wrong ``last``, silence, or one more beat.
+    ``fault`` is what happens at beat ``at``: an error, a wrong ``last``, silence, or one more beat;
+    or at the write ``at``: "refused", "mute", or "again", one more answer. ``limits`` are the
+    addresses that may be written.
     """
 
     def __init__(self, dut, beats, random, *, fault="", at=0):
@@ -51,12 +66,15 @@ class Server:
         self.queue: list[tuple[int, bool]] = []
         self.given = 0
         self.bursts = 0
+        self.limits = {"first": 0, "end": 0}
+        self.writes: list[int] = []
+        self.answers = 0
 
     async def run(self, ctx):
         command, read = self.dut.o_command, self.dut.i_read
         ticks = aiter(ctx.tick().sample(
             command.valid, command.ready, command.payload.address, command.payload.length,
-            read.valid, read.ready,
+            command.payload.write, read.valid, read.ready,
         ))  # fmt: skip
         wait = 0
         while True:
@@ -70,9 +88,13 @@ class Server:
                 beat = {"data": data, "error": error, "last": last}
                 ctx.set(read.payload, read.payload.shape().const(beat))
                 ctx.set(read.valid, not (self.fault == "silent" and self.given == self.at))
-            _, _, valid, ready, address, length, offered, taken = await anext(ticks)
+            _, _, valid, ready, address, length, write, offered, taken = await anext(ticks)
             wait = max(0, wait - 1)
-            if valid and ready:
+            if valid and ready and write:
+                assert self.limits["first"] <= address < self.limits["end"]
+                assert not length
+                self.writes.append(address)
+            elif valid and ready:
                 if not self.queue:
                     wait = self.random.randrange(12)
                 self.queue += [(address + k, k == length) for k in range(length + 1)]
@@ -84,10 +106,40 @@ class Server:
                 if not again:
                     self.queue.pop(0)
 
+    async def run_writes(self, ctx):
+        """Take beats that are written, and answer each after its command."""
+        write, response = self.dut.o_write, self.dut.i_response
+        ticks = aiter(ctx.tick().sample(
+            write.valid, write.ready, write.payload.data, response.valid, response.ready,
+        ))  # fmt: skip
+        self.data = []
+        while True:
+            ctx.set(write.ready, self.random.random() < 0.7)
+            if self.writes and self.data and self.random.random() < 0.1:
+                at_fault = self.answers == self.at
+                again = self.fault == "again" and at_fault
+                if not again:
+                    address, data = self.writes.pop(0), self.data.pop(0)
+                    self.beats += [0] * (address + 1 - len(self.beats))
+                    self.beats[address] = data
+                self.answers += 1
+                ctx.set(response.payload.error, self.fault == "refused" and at_fault)
+                ctx.set(response.valid, not (self.fault == "mute" and at_fault))
+            _, _, valid, ready, data, answered, taken = await anext(ticks)
+            if valid and ready:
+                self.data.append(data)
+            if answered:
+                assert taken
+                ctx.set(response.valid, 0)
+
     def forget(self, ctx):
         """Forget all bursts: the core has been reset, or does not wait for them any more."""
         self.queue.clear()
         ctx.set(self.dut.i_read.valid, 0)
+        if self.dut.config.external:
+            self.writes.clear()
+            self.data.clear()
+            ctx.set(self.dut.i_response.valid, 0)
 
 
 def drawn(config=CONFIGS[0], kind="dense", seed=1, context=8):
@@ -99,8 +151,8 @@ def drawn(config=CONFIGS[0], kind="dense", seed=1, context=8):
 
 def without_memory(phase):
     """Return a phase whose memory is served by someone else."""
-    inputs = {name: beats for name, beats in phase.inputs.items() if name != "i_read"}
-    outputs = {name: beats for name, beats in phase.outputs.items() if name != "o_command"}
+    inputs = {name: beats for name, beats in phase.inputs.items() if name not in MEMORY}
+    outputs = {name: beats for name, beats in phase.outputs.items() if name not in MEMORY}
     return Phase(inputs=inputs, outputs=outputs)
 
 
@@ -110,14 +162,15 @@ class Session:
     def __init__(self, beats, config=CONFIGS[0], seed=1, **fault):
         self.dut = StreamEngine(config)
         self.server = Server(self.dut, beats, Random(seed), **fault)
-        self.bench = ResetBench(self.dut, others=("o_command", "i_read"))
+        self.bench = ResetBench(self.dut, others=MEMORY)
 
     async def expect(self, ctx, phase):
         phase = without_memory(phase)
         assert await self.bench.run_phase(ctx, phase) == self.bench.expected(phase)
 
     def run(self, process):
-        self.bench.run(process, self.server.run)
+        writes = [self.server.run_writes] if self.dut.config.external else []
+        self.bench.run(process, self.server.run, *writes)
 
 
 def inside_a_matrix(config, image, tokens):
@@ -126,9 +179,9 @@ def inside_a_matrix(config, image, tokens):
     passes.load()
     passes.run(tokens)
     matrix = next(each["address"] for each in passes.records if each["kind"] == "trellis")
-    at = next(k for k, (address, _) in enumerate(passes.reads) if address == matrix)
-    assert passes.reads[at][1] > 4
-    return sum(beats for _, beats in passes.reads[:at]) + 2
+    at = next(k for k, (address, *_) in enumerate(passes.accesses) if address == matrix)
+    assert passes.accesses[at][1] > 4
+    return sum(beats for _, beats, *_ in passes.accesses[:at]) + 2
 
 
 @pytest.mark.parametrize("fault", ["error", "last", "silent", "stray"])
@@ -196,6 +249,72 @@ def test_a_reset_in_the_middle(config, after):
     session.run(process)
 
 
+@pytest.mark.parametrize("fault", ["refused", "mute", "again"])
+@pytest.mark.parametrize("at", [0, 3, 5])
+def test_an_error_of_a_write_ends_a_block(fault, at):
+    """The next command is right."""
+    config = EXTERNAL[0]
+    rng, engine, image = drawn(config, "decoder", context=9)
+    blocks = Blocks(config, image, engine)
+    session = Session(image.beats, config, fault=fault, at=at)
+    session.server.limits = blocks.limits
+    load, run = blocks.load(), blocks.run(rng.integers(0, WORDS, 3), start=True)
+    more = blocks.run(rng.integers(0, WORDS, 2))
+
+    async def process(ctx):
+        await session.expect(ctx, load)
+        begun = Phase(inputs=without_memory(run).inputs, outputs={"o_status": [0]})
+        found = await session.bench.run_phase(ctx, begun)
+        assert found["o_status"] == [status("run", "memory")]
+        session.server.fault = ""
+        for phase in (run, more):
+            await session.expect(ctx, phase)
+
+    session.run(process)
+
+
+@pytest.mark.parametrize("after", [500, 900, 1500, 2500])
+def test_a_reset_while_keys_are_saved(after):
+    """The core then has no program, and writes nothing of the block before."""
+    config = EXTERNAL[0]
+    rng, engine, image = drawn(config, "decoder", context=9)
+    blocks = Blocks(config, image, engine)
+    session = Session(image.beats, config)
+    session.server.limits = blocks.limits
+    load, run = blocks.load(), blocks.run(rng.integers(0, WORDS, 4), start=True)
+    more = blocks.run(rng.integers(0, WORDS, 1))
+
+    async def process(ctx):
+        for phase in (load, run):
+            begun = Phase(inputs=without_memory(phase).inputs, outputs={"o_status": [0]})
+            await session.bench.run_phase(ctx, begun, cycles=after)
+        await session.bench.reset(ctx)
+        session.server.forget(ctx)
+        for phase in (load, run, more):
+            await session.expect(ctx, phase)
+
+    session.run(process)
+
+
+@pytest.mark.parametrize("other", [{"first": 1}, {"end": -1}])
+def test_keys_outside_of_what_may_be_written_are_refused(other):
+    """Before anything is done."""
+    config = EXTERNAL[0]
+    *_, image = drawn(config, "decoder")
+    limits = {name: value + other.get(name, 0) for name, value in saved(config, image).items()}
+    session = Session(image.beats, config)
+
+    async def process(ctx):
+        assert PassEngine(config, image.beats).load(**limits) == "damaged"
+        load = Phase(
+            inputs={"i": [job(config, "load", **limits)]},
+            outputs={"o_status": [status("load", "damaged")]},
+        )
+        await session.expect(ctx, load)
+
+    session.run(process)
+
+
 #: Fields of hostile records are below these, so that a simulation ends; others are any number.
 FEW = {"repeat": 4, "length": 40, "rows": 9, "head": 5, "group": 3, "address": 300}
 
@@ -210,7 +329,9 @@ def hostile_image(random, config=CONFIGS[0]):
                 record[name] = {part: random.getrandbits(bits) for part, bits in form.items()}
             else:
                 record[name] = random.randrange(min(1 << form, FEW.get(name, 1 << form)))
-        record["kind"] = random.choice([0, 0, 0, 1, 2, 3])
+        record["kind"] = random.choice([0, 0, 0, 1, 2, 3, *([4, 5] if config.external else [])])
+        if record["kind"] == KINDS.index("save"):
+            record["address"] += 900
         record["operation"] %= 13
         records.append(record)
     header = {
@@ -223,7 +344,11 @@ def hostile_image(random, config=CONFIGS[0]):
 
 
 @pytest.mark.parametrize(
-    ("config", "seed"), [*((CONFIGS[0], seed) for seed in range(3)), (TRELLIS, 3), (TRELLIS, 4)],
+    ("config", "seed"),
+    [
+        *((CONFIGS[0], seed) for seed in range(3)), (TRELLIS, 3), (TRELLIS, 4),
+        *((EXTERNAL[0], seed) for seed in range(3)),
+    ],
     ids=str,
 )  # fmt: skip
 def test_hostile_programs_end(config, seed):
@@ -239,14 +364,18 @@ def test_hostile_programs_end(config, seed):
     async def process(ctx):
         for _ in range(12):
             session.server.beats = hostile_image(random, config)
+            session.server.limits = {"first": 900, "end": random.randrange(900, 1300)}
+            limits = session.server.limits if config.external else {}
             for kind in ("load", "run"):
-                inputs = {"i": [job(config, kind, start=1)]}
+                fields = limits if kind == "load" else {"start": 1}
+                inputs = {"i": [job(config, kind, **fields)]}
                 if kind == "run":
                     inputs["i_tokens"] = token_payloads([random.randrange(WORDS), 1])
                 phase = Phase(inputs=inputs, outputs={"o_status": [0]})
                 (ended,) = (await session.bench.run_phase(ctx, phase))["o_status"]
                 seen.add(ended)
         session.server.beats = list(image.beats)
+        session.server.limits = blocks.limits
         for phase in (load, good[1]):
             await session.expect(ctx, phase)
 
@@ -315,6 +444,12 @@ def test_a_damaged_program_is_refused(config):
             {"lanes": 2, "products": 2, "beat_bits": 128, "trellis": 2},
             ValueError,
             "beat_bits must be at least 256 with trellis = 2, not 128",
+        ),
+        ({"external": 1}, TypeError, "external must be True or False, not 1"),
+        (
+            {"lanes": 2, "products": 32, "beat_bits": 128, "external": True},
+            ValueError,
+            "products must be at most the 16 bytes of a beat with external = True",
         ),
         ({"timeout_cycles": 15}, ValueError, r"timeout_cycles must be in 16\.\.65535, not 15"),
         ({"drain_cycles": 7}, ValueError, r"drain_cycles must be in 8\.\.65535, not 7"),

@@ -1,0 +1,159 @@
+"""Parameters of a program in beats of memory: entries, and rows of matrices and tables.
+
+Entries of 64 bits have a factor in the lower half and a number in the upper half: the multiplier
+and the bias of a row, the gain and the bias of an element, a step of an angle. A matrix or a table
+has, for as many rows as a beat has entries, the beat of these entries and then the rows, int8
+weights that begin in a new beat. Rows of a trellis code are interleaved: a beat has a part of each
+of 8 / ``trellis`` rows, symbols of the same columns.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from seedbed.golden.stream_engine import Integers
+from seedbed.spec.engine_records import KEPT, KEPT_COUNT
+from seedbed.spec.stream_engine import Embed, Program, StreamEngineConfig
+
+__all__ = ["EngineParameters", "entries", "image_beats", "image_bytes"]
+
+
+def image_bytes(config: StreamEngineConfig, beats: Iterable[int]) -> bytes:
+    """Return beats of memory as bytes, the lowest first."""
+    size = config.beat_bits // 8
+    return b"".join(beat.to_bytes(size, "little") for beat in beats)
+
+
+def image_beats(config: StreamEngineConfig, raw: bytes) -> list[int]:
+    """Return bytes as beats of memory."""
+    size = config.beat_bits // 8
+    raw += bytes(-len(raw) % size)
+    return [int.from_bytes(raw[k : k + size], "little") for k in range(0, len(raw), size)]
+
+
+def _padded(rows: np.ndarray, count: int, columns: int) -> np.ndarray:
+    """Return rows with zeros, up to multiples of ``count`` rows and of ``columns``."""
+    return np.pad(rows, ((0, -len(rows) % count), (0, -rows.shape[1] % columns)))
+
+
+def entries(factors: np.ndarray, numbers: np.ndarray | None) -> bytes:
+    """Return entries of 64 bits."""
+    found = np.zeros((len(factors), 2), "<i4")
+    found[:, 0] = factors
+    found[:, 1] = 0 if numbers is None else numbers
+    return found.tobytes()
+
+
+class EngineParameters:
+    """Gives addresses to parameters, counted from the first beat of all, in the order of the calls.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.StreamEngineConfig`: the core.
+    program, parameters
+        As :class:`~seedbed.golden.stream_engine.StreamEngine` takes them.
+    """
+
+    def __init__(
+        self, config: StreamEngineConfig, program: Program, parameters: Mapping[str, Integers]
+    ):
+        self.config, self.of = config, parameters
+        #: The beats so far.
+        self.beats: list[int] = []
+        self._addresses: dict[str, int] = {}
+        #: Beats of kept weights of matrices.
+        self.kept: dict[str, int] = {}
+        # Tables, whose rows are int8 in any case.
+        self._tables = {
+            name for op in program.operations if isinstance(op, Embed) for name in op.parameters
+        }
+
+    def put(self, raw: bytes, key: str = "") -> int:
+        """Return the address of some bytes, which are written once for each key."""
+        if key in self._addresses:
+            return self._addresses[key]
+        address = len(self.beats)
+        self.beats += image_beats(self.config, raw)
+        if key:
+            self._addresses[key] = address
+        return address
+
+    def matrix(self, name: str) -> int:
+        """Return the address of a matrix or table, which is written once."""
+        if name in self._addresses:
+            return self._addresses[name]
+        config, biases = self.config, self.of[name].biases
+        multipliers, _ = self.scale(name)
+        parts = []
+        if self.is_trellis(name):
+            rows = self._symbols(name)
+            kept, counts = self._kept(name)
+            parts = [kept, bytes(-len(kept) % (config.beat_bits // 8))]
+            self.kept[name] = sum(map(len, parts)) * 8 // config.beat_bits
+            multipliers = multipliers | counts << 32 - KEPT_COUNT
+        else:
+            rows = self._weights(name)
+        for k, part in enumerate(rows):
+            of_part = slice(k * config.entries, (k + 1) * config.entries)
+            head = entries(multipliers[of_part], None if biases is None else biases[of_part])
+            parts += [head, bytes(config.beat_bits // 8 - len(head)), part]
+        return self.put(b"".join(parts), name)
+
+    def scale(self, name: str) -> tuple[np.ndarray, int]:
+        """Return multipliers of rows and their fraction bits, without low bits that all have as 0.
+
+        As few of these are left out as fit the core.
+        """
+        of, most = self.of[name], (1 << self.config.unit.factor_bits) - 1
+        low = max(0, int(of.multipliers.max()).bit_length() - self.config.unit.factor_bits)
+        if of.multipliers.min() < 0 or (of.multipliers & (1 << low) - 1).any():
+            raise ValueError(f"the multipliers of {name} must be in 0..{most}")
+        return of.multipliers >> low, of.fraction - low
+
+    def is_trellis(self, name: str) -> bool:
+        """Return whether the core decodes the rows of a matrix."""
+        of = self.of[name].trellis
+        return name not in self._tables and of is not None and of.code == self.config.code
+
+    def _weights(self, name: str) -> list[bytes]:
+        """Return rows of int8 weights, as many together as there are constants in a beat."""
+        config, of = self.config, self.of[name]
+        low, high = -(1 << config.weight_width - 1), (1 << config.weight_width - 1) - 1
+        if of.weights.min() < low or of.weights.max() > high or of.sum_width != 32:
+            raise ValueError(f"the weights of {name} must be integers in {low}..{high}")
+        rows = _padded(of.weights.astype(np.int8), 1, config.weights)
+        return [rows[k : k + config.entries].tobytes() for k in range(0, len(rows), config.entries)]
+
+    def _symbols(self, name: str) -> list[bytes]:
+        """Return rows of symbols, interleaved, as many as :meth:`_weights` does."""
+        config, of = self.config, self.of[name].trellis
+        assert of is not None
+        symbols = _padded(of.symbols.astype(np.uint8), config.ways, config.weights)
+        bits = np.unpackbits(symbols[..., None], axis=-1, count=of.code.bits, bitorder="little")
+        # Rows that are read together, a row of these, a beat, bits of a row in it.
+        parts = bits.reshape(-1, config.ways, self._row_beats(name), config.weights * of.code.bits)
+        raw = np.packbits(parts.swapaxes(1, 2), bitorder="little").tobytes()
+        size = config.entries // config.ways * self._row_beats(name) * config.beat_bits // 8
+        return [raw[k : k + size] for k in range(0, len(raw), size)]
+
+    def _kept(self, name: str) -> tuple[bytes, np.ndarray]:
+        """Return the weights that differ from those of the trellis code, and each row's number."""
+        of, most = self.of[name], (1 << KEPT_COUNT) - 1
+        assert of.trellis is not None
+        differences = of.weights.astype(np.int64) - of.trellis.weights()
+        rows, columns = np.nonzero(differences)
+        found, counts = differences[rows, columns], np.bincount(rows, minlength=len(differences))
+        if len(found) > self.config.kept or counts.max() > most:
+            raise ValueError(
+                f"{name} must keep at most {self.config.kept} weights beside its trellis code, and "
+                f"{most} of a row, not {len(found)} and {counts.max()}"
+            )
+        half = 1 << KEPT["difference"] - 1
+        if (found < -half).any() or (found >= half).any():
+            raise ValueError(f"kept weights of {name} must differ by {-half}..{half - 1} at most")
+        words = columns << KEPT["difference"] | found & 2 * half - 1
+        return words.astype("<u4").tobytes(), counts
+
+    def _row_beats(self, name: str) -> int:
+        return -(-self.of[name].weights.shape[1] // self.config.weights)

@@ -1,0 +1,183 @@
+"""Saves keys and values of tokens to external memory, and restores them."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from seedbed.hw.stream.beat_writer import beat_layout
+from seedbed.hw.stream.stream_layouts import word_layout
+from seedbed.spec import StreamEngineConfig
+from seedbed.spec.engine_records import RECORD
+
+__all__ = ["CacheExchange"]
+
+#: Bits that the shift of a word has in memory.
+SHIFT = 8
+
+
+class CacheExchange(wiring.Component):
+    """Moves rows of the cache, one for each token.
+
+    In memory, a row is a beat with a byte for the shift of each word, and then the keys and values
+    of 8 bits, in whole beats.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.StreamEngineConfig`.
+
+    Members
+    -------
+    start : In(1)
+        A pulse, and with it what follows, which is steady to the end:
+    save : In(1)
+        Rows are saved, not restored.
+    tokens, length : In
+        Rows, and keys and values of each.
+    at, row : In
+        The first row's place in the cache, and the beats to the next one there.
+    address : In
+        Where the first row is saved in memory.
+    i : In(stream)
+        Beats of the rows that are restored.
+    o : Out(stream)
+        Beats of the rows that are saved, with their addresses.
+    idle : In(1)
+        Beats that were taken are in memory.
+    place, write, word, data : Out, Out, Out, In
+        The cache: the place of a word; it is written; what; the word that was there a cycle ago.
+    done : Out(1)
+        All rows are where they belong.
+
+    Throughput: a row of W words and B beats is restored in W + 1 cycles, and saved in 4 W + 2 B or
+    more.
+    """
+
+    def __init__(self, config: StreamEngineConfig):
+        self.config = config
+        cache, word = range(config.cache), word_layout(config)
+        super().__init__(
+            {
+                "start": In(1),
+                "save": In(1),
+                "tokens": In(range(config.context + 1)),
+                "length": In(RECORD["length"]),
+                "at": In(cache),
+                "row": In(cache),
+                "address": In(config.address_bits),
+                "i": In(stream.Signature(config.beat_bits)),
+                "o": Out(stream.Signature(beat_layout(config))),
+                "idle": In(1),
+                "place": Out(cache),
+                "write": Out(1),
+                "word": Out(word),
+                "data": In(word),
+                "done": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        products = config.products.bit_length() - 1
+        # Words of a beat of memory.
+        parts = config.weights // config.products
+        token = Signal.like(self.tokens)
+        word = Signal(RECORD["length"])
+        base = Signal.like(self.at)
+        address = Signal.like(self.address)
+        shifts = Signal(data.ArrayLayout(SHIFT, config.weights))
+        values = Signal(data.ArrayLayout(SHIFT * config.products, parts))
+        # Values of a row are being saved, not its shifts; they are all in the beat.
+        second = Signal()
+        ended = Signal()
+        last_word = (word + 1) << products >= self.length
+        part = word[: parts.bit_length() - 1]
+        whole = last_word | (part == parts - 1)
+        m.d.comb += [
+            self.o.payload.address.eq(address),
+            self.o.payload.data.eq(Mux(second, Value.cast(values), Value.cast(shifts))),
+        ]
+        self._word(m, part, shifts)
+
+        def first_word(place):
+            m.d.sync += [word.eq(0), self.place.eq(place)]
+
+        def next_word():
+            m.d.sync += [word.eq(word + 1), self.place.eq(self.place + len(self.word))]
+
+        def next_row(state):
+            m.d.sync += [token.eq(token + 1), base.eq(base + self.row), second.eq(0)]
+            first_word(base + self.row)
+            m.next = state
+            with m.If(token + 1 == self.tokens):
+                m.next = "END"
+
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += self.done.eq(~self.start)
+                m.d.sync += [
+                    token.eq(0), base.eq(self.at), address.eq(self.address), second.eq(0),
+                    ended.eq(0), Value.cast(values).eq(0), Value.cast(shifts).eq(0),
+                ]  # fmt: skip
+                first_word(self.at)
+                with m.If(self.start & (self.tokens != 0)):
+                    m.next = "SHIFTS"
+                    with m.If(self.save):
+                        m.next = "READ"
+            with m.State("SHIFTS"):
+                m.d.comb += self.i.ready.eq(1)
+                m.d.sync += Value.cast(shifts).eq(self.i.payload)
+                with m.If(self.i.valid):
+                    m.next = "WORDS"
+            with m.State("WORDS"):
+                m.d.comb += [self.write.eq(self.i.valid), self.i.ready.eq(whole)]
+                with m.If(self.i.valid):
+                    m.d.sync += Value.cast(shifts).eq(Value.cast(shifts) >> SHIFT)
+                    next_word()
+                    with m.If(last_word):
+                        next_row("SHIFTS")
+            with m.State("READ"):
+                m.next = "TAKE"
+            with m.State("TAKE"):
+                m.next = "READ"
+                m.d.sync += values[part].eq(_numbers(self.data))
+                with m.If(~second):
+                    m.d.sync += shifts[word].eq(self.data[0].shift)
+                next_word()
+                with m.If(Mux(second, whole, last_word)):
+                    m.d.sync += ended.eq(last_word)
+                    m.next = "GIVE"
+            with m.State("GIVE"):
+                m.d.comb += self.o.valid.eq(1)
+                with m.If(self.o.ready):
+                    m.d.sync += [address.eq(address + 1), Value.cast(values).eq(0)]
+                    m.next = "READ"
+                    with m.If(~second):
+                        m.d.sync += second.eq(1)
+                        first_word(base)
+                    with m.Elif(ended):
+                        m.d.sync += Value.cast(shifts).eq(0)
+                        next_row("READ")
+            with m.State("END"), m.If(self.idle):
+                m.next = "IDLE"
+        return m
+
+    def _word(self, m, part, shifts) -> None:
+        """Give a word of the beat that is restored."""
+        config, lanes = self.config, self.config.lanes
+        size = SHIFT * config.products
+        beat = self.i.payload
+        words = [beat[k : k + size] for k in range(0, len(beat), size)]
+        numbers = Signal(size)
+        m.d.comb += numbers.eq(Array(words)[part])
+        for k, kept in enumerate(self.word):
+            m.d.comb += [
+                kept.shift.eq(shifts[0]),
+                Value.cast(kept.numbers).eq(numbers.word_select(k, SHIFT * lanes)),
+            ]
+
+
+def _numbers(word) -> Value:
+    """Return the numbers of a word, one after another."""
+    return Cat(*(Value.cast(each) for beat in word for each in beat.numbers))
