@@ -274,7 +274,7 @@ class PassEngine:
                 for at, count, kind in (
                     (start, words, np.uint8),
                     (start + size, words * config.products, np.int8),
-                )  # fmt: skip
+                )
             )
             row = token * self.header["row"]
             rows = slice(row, row + words * config.products // config.lanes)

@@ -6,7 +6,9 @@ from amaranth.hdl import Assert, Assume, Module, Mux, Signal, Value
 from amaranth.hdl._ast import AnyConst, AnySeq
 
 from seedbed.hw.stream.attend_products import AttendProducts
+from seedbed.hw.stream.beat_writer import BeatWriter
 from seedbed.hw.stream.burst_reader import BurstReader
+from seedbed.hw.stream.cache_exchange import CacheExchange
 from seedbed.hw.stream.kept_sums import DEPTH as ROWS
 from seedbed.hw.stream.kept_sums import KeptSums
 from seedbed.hw.stream.product_sums import DEPTH, ProductSums
@@ -198,6 +200,133 @@ def kept_sums(dut: KeptSums) -> Module:
     return m
 
 
+def beats(dut: BeatWriter) -> Module:
+    """Follow a beat from where it is taken to its answer, whatever the memory does."""
+    m, inside = free_inputs(dut)
+    command, write, response = dut.o_command, dut.o_write, dut.i_response
+    waits = past(m, dut.reads.valid & ~dut.reads.ready), past(m, Value.cast(dut.reads.payload))
+    for port in (dut.first, dut.end):
+        m.d.comb += port.eq(AnyConst(len(port)))
+    m.d.comb += [
+        dut.clear.eq(AnySeq(1)),
+        Assume(~dut.clear | dut.idle),
+        Assume(~dut.reads.payload.write),
+        # Who reads keeps to the rules.
+        Assume(~waits[0] | (dut.reads.valid & (Value.cast(dut.reads.payload) == waits[1]))),
+    ]
+    # The beat that was taken, and what has not been transferred of it.
+    address, held = Signal.like(command.payload.address), Signal.like(write.payload.data)
+    commands, datas = Signal(), Signal()
+    # Beats that are not answered, while the memory has made no error.
+    left = Signal(5)
+    dirty, failed = inside["dirty"], dut.failed
+    taken = transfer(dut.i) & ~failed
+    with m.If(transfer(command) & command.payload.write):
+        m.d.sync += commands.eq(0)
+        m.d.comb += [
+            Assert(commands),
+            Assert(command.payload.address == address),
+            Assert((address >= dut.first) & (address < dut.end)),
+            Assert(command.payload.length == 0),
+        ]
+    with m.If(transfer(write)):
+        m.d.sync += datas.eq(0)
+        m.d.comb += [Assert(datas), Assert(write.payload.data == held), Assert(write.payload.last)]
+    with m.If(taken):
+        m.d.sync += [
+            commands.eq(1), datas.eq(1), address.eq(dut.i.payload.address),
+            held.eq(dut.i.payload.data),
+        ]  # fmt: skip
+        m.d.comb += [Assert(~commands & ~datas), Assert(~dirty)]
+    with m.If(dirty):
+        m.d.sync += left.eq(0)
+    with m.Else():
+        m.d.sync += left.eq(left + taken - (response.valid & (left != 0)))
+    m.d.comb += [
+        Assert(dirty | ~dut.idle | failed | ((left == 0) & ~commands & ~datas)),
+        # What an induction has to know.
+        Assert(dirty | (inside["outstanding"] == left)),
+        Assert(inside["writes__valid"] == commands),
+        Assert(write.valid == datas),
+        Assert(~commands | (inside["writes__payload"][: len(address)] == address)),
+        Assert(~datas | (write.payload.data == held)),
+        Assert(~(commands | datas) | ((address >= dut.first) & (address < dut.end))),
+    ]
+    for port in (command, write):
+        stream_rules(m, port)
+    cover(m, taken & past(m, dirty) & (address != dut.i.payload.address) & (address != 0))
+    cover(m, (left == 2) & ~dirty & commands & ~datas & dut.reads.valid)
+    return m
+
+
+def rows(dut: CacheExchange) -> Module:
+    """Count the words and the beats of rows that are saved or restored."""
+    m, inside = free_inputs(dut)
+    config = dut.config
+    bits = (config.weights // config.products).bit_length() - 1
+    for port in (dut.save, dut.tokens, dut.length, dut.at, dut.row, dut.address):
+        m.d.comb += port.eq(AnyConst(len(port)))
+    for port in (dut.start, dut.idle, Value.cast(dut.data)):
+        m.d.comb += port.eq(AnySeq(len(port)))
+    words = Signal(4)
+    m.d.comb += [
+        words.eq(dut.length + (config.products - 1) >> config.products.bit_length() - 1),
+        Assume((dut.tokens <= 3) & (dut.length != 0) & (dut.length <= 10 * config.products)),
+        Assume(~dut.start | dut.done),
+    ]
+    of_row = 1 + (words + (1 << bits) - 1 >> bits)
+    token, word, base = inside["token"], inside["word"], inside["base"]
+    state, second, ended = inside["fsm_state"], inside["second"], inside["ended"]
+    # States are numbered in the order in which they are named.
+    idle, shifts, reads, restores, ends, takes, gives = (state == k for k in range(7))
+    # Beats that were taken or given since the start, and those of the rows that are done.
+    moved, before = Signal(6), Signal(6)
+    with m.If(dut.start):
+        m.d.sync += [moved.eq(0), before.eq(0)]
+    with m.Elif(transfer(dut.i) | transfer(dut.o)):
+        m.d.sync += moved.eq(moved + 1)
+    last = transfer(dut.i) & restores & (word + 1 == words)
+    last |= transfer(dut.o) & second & ended
+    with m.If(last):
+        m.d.sync += before.eq(before + of_row)
+    of_this = Mux(second | restores, 1 + (word >> bits), 0)
+    # The last word of the beat that is given has been counted.
+    given = Mux(second, 1 + (word - 1 >> bits), 0)
+    active = shifts | restores | reads | takes | gives
+    finished = past(m, ends) & idle
+    m.d.comb += [
+        Assert(~(past(m, ~idle) & idle) | (moved == before)),
+        Assert(~finished | (token == dut.tokens)),
+        Assert(
+            ~transfer(dut.o) | (dut.o.payload.address == (dut.address + moved)[: len(dut.address)])
+        ),
+        Assert(~dut.write | (dut.place == (base + word * len(dut.word))[: len(dut.place)])),
+        # What an induction has to know.
+        Assert(state <= 6),
+        Assert(idle | (token <= dut.tokens)),
+        Assert(~active | (token < dut.tokens)),
+        Assert(~ends | ((token == dut.tokens) & (moved == before))),
+        Assert(idle | (dut.save == (reads | takes | gives)) | ends),
+        Assert(idle | (before == (token * of_row)[:6])),
+        Assert(
+            idle
+            | (inside["address"] == (dut.address + Mux(dut.save, moved, 0))[: len(dut.address)])
+        ),
+        Assert(idle | ends | (base == (dut.at + token * dut.row)[: len(base)])),
+        Assert(~(restores | reads | takes) | (word < words)),
+        Assert(idle | ends | (dut.place == (base + word * len(dut.word))[: len(dut.place)])),
+        Assert(~shifts | ((word == 0) & ~second & (moved == before))),
+        Assert(~restores | (~second & (moved == before + of_this))),
+        Assert(~(reads | takes) | (moved == before + of_this)),
+        Assert(~gives | ((word != 0) & (word <= words) & (moved == before + given))),
+        Assert(~gives | (ended == (word == words))),
+        Assert(~gives | second | ended),
+        Assert(~gives | ~second | ended | (word[:bits] == 0)),
+    ]
+    cover(m, finished & dut.save & (moved == 4), finished & ~dut.save & (moved == 9))
+    return m
+
+
 PROOFS = (
     Proof(
         name="stream_engine_bursts",
@@ -269,6 +398,56 @@ PROOFS = (
                 "a row has one product too many",
                 "last.eq(done + 1 >= count)",
                 "last.eq(done >= count)",
+            ),
+        ),
+    ),
+    Proof(
+        name="stream_engine_writes",
+        says="A beat is written once, at its address, only where the command to load allows it; a "
+        "valid command is stable, whoever reads; there is no answer to come when a record ends "
+        "without an error.",
+        component=BeatWriter,
+        config=replace(SMALL, external=True),
+        harness=beats,
+        depth=2,
+        reach=24,
+        mutants=(
+            Mutant(
+                "beats are written anywhere",
+                "(address < self.first) | (address >= self.end)",
+                "address < self.first",
+            ),
+            Mutant(
+                "a read takes the place of a write that was offered",
+                "writes.valid & (held | ~reads.valid)",
+                "writes.valid & ~reads.valid",
+            ),
+            Mutant(
+                "a record ends before the answer",
+                "~sending & (outstanding == 0)",
+                "~sending",
+            ),
+        ),
+    ),
+    Proof(
+        name="stream_engine_rows",
+        says="Rows that are saved or restored have as many beats as their record asks for, each "
+        "word goes to or comes from its own place in the cache, and addresses follow each other.",
+        component=CacheExchange,
+        config=replace(SMALL, external=True),
+        harness=rows,
+        depth=2,
+        reach=60,
+        mutants=(
+            Mutant(
+                "words of the next row are those of this one",
+                "base.eq(base + self.row), second",
+                "base.eq(base), second",
+            ),
+            Mutant(
+                "the last beat of a row is left",
+                "whole = last_word | (part == parts - 1)",
+                "whole = part == parts - 1",
             ),
         ),
     ),
