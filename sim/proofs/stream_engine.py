@@ -272,13 +272,13 @@ def rows(dut: CacheExchange) -> Module:
     m.d.comb += [
         words.eq(dut.length + (config.products - 1) >> config.products.bit_length() - 1),
         Assume((dut.tokens <= 3) & (dut.length != 0) & (dut.length <= 10 * config.products)),
-        Assume(~dut.start | dut.done),
     ]
     of_row = 1 + (words + (1 << bits) - 1 >> bits)
     token, word, base = inside["token"], inside["word"], inside["base"]
     state, second, ended = inside["fsm_state"], inside["second"], inside["ended"]
     # States are numbered in the order in which they are named.
     idle, shifts, reads, restores, ends, takes, gives = (state == k for k in range(7))
+    m.d.comb += Assume(~dut.start | idle)
     # Beats that were taken or given since the start, and those of the rows that are done.
     moved, before = Signal(6), Signal(6)
     with m.If(dut.start):
