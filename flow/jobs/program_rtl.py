@@ -44,7 +44,8 @@ def emitted_program(
 ) -> Iterator[RtlProgram]:
     """Yield the core with a program in its memory, for blocks of at most ``block`` tokens.
 
-    Blocks of a causal program are shorter where the store has no room for them. ``vectors`` tokens
+    Blocks of a causal program are shorter where the store has no room for them. Keys and values are
+    in memory where the chip has no room for those of all layers. ``vectors`` tokens
     share a pass over weights, and ``context`` is the most tokens in all. Raises ``ValueError`` for
     a program that the core does not take.
     """
@@ -54,12 +55,13 @@ def emitted_program(
     ]
     core = registry.find(CORE)
     causal = all(op.causal for op in program.operations if isinstance(op, Attend))
+    external = context * _row(program) > LARGE["cache"]
     # Of all matrices: not again for each length of a block.
     weights = _weights(engine)
     while True:
         params: dict[str, Any] = {
             **LARGE, "products": _products(program), "vectors": vectors, "block": block,
-            "context": context, "columns": max(columns), **weights,
+            "context": context, "columns": max(columns), "external": external, **weights,
         }  # fmt: skip
         config = core.configure(params)
         try:
@@ -85,6 +87,17 @@ def _weights(engine: StreamEngine) -> dict[str, int]:
     bits = max({of.trellis.code.bits for of in coded} & {*TRELLIS_BITS}, default=0)
     kept = [int(np.count_nonzero(of.weights - of.trellis.weights())) for of in coded if bits]
     return {"trellis": bits, "kept": max(kept, default=0)}
+
+
+def _row(program: Program) -> int:
+    """Return the beats of the cache that keys and values of a token have, of all layers."""
+    kept = [
+        program.vectors[name].length
+        for op in program.operations
+        if isinstance(op, Attend)
+        for name in (op.key, op.value)
+    ]
+    return sum(kept) // StreamEngineConfig.lanes
 
 
 def _products(program: Program) -> int:

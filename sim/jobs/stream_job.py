@@ -16,7 +16,7 @@ from seedbed.hw.stream.stream_layouts import (
     status_layout,
     token_layout,
 )
-from seedbed.sim.cases.stream_engine import job, status, token_payloads
+from seedbed.sim.cases.stream_engine import job, limits, status, token_payloads
 from seedbed.sim.job import Act, Difference, Memory, check
 from seedbed.sim.payloads import pack, words
 from seedbed.sim.verilog.cosim import Bench, Cosim, Probes
@@ -87,8 +87,8 @@ class RtlProgram:
         self.blocks: list[Block] = []
         self._names = image.names
         raw = image_bytes(config, image.beats)
-        cosim.fill(memory, len(image.beats), np.frombuffer(raw, "<u4"))
-        self._act("load", command(config, "load"), {})
+        cosim.fill(memory, len(image.beats) + image.saved, np.frombuffer(raw, "<u4"))
+        self._act("load", command(config, "load", **limits(config, image)), {})
         self.start()
 
     def start(self) -> None:

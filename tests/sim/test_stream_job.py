@@ -51,7 +51,7 @@ def drawn(config, kind, size, layers, sizes):
     return engine, image, [rng.integers(0, WORDS, count) for count in sizes]
 
 
-@pytest.mark.parametrize("weights", [{}, {"trellis": 4, "kept": 200}], ids=str)
+@pytest.mark.parametrize("weights", [{}, {"trellis": 4, "kept": 200}, {"external": True}], ids=str)
 def test_programs_on_the_emitted_verilog(weights, tmp_path, kept):
     """Two layers, blocks one after another, with pauses; a difference to the model is found."""
     core = built(CORE.small | {"records": 128, "vectors": 2} | weights, tmp_path, kept)
