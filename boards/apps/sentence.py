@@ -1,7 +1,7 @@
 """Application ``sentence``: a program of the streamed engine in the memory, for texts."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -33,7 +33,7 @@ REGISTERS = (
     Register("image", "write", "for the host: CRC-32 of the program in the memory, or 0"),
     Register("run_cycles", "read", "cycles of the last command, from its start to its status"),
 )
-_COMMON = {
+_COMMON: dict[str, Any] = {
     "lanes": 4, "beat_bits": MEMORY.beat_bits, "address_bits": MEMORY.address_bits, "burst": 64,
 }  # fmt: skip
 #: Configurations: for a quick simulation, and one with room for MiniLM and 16 tokens.

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from seedbed.hw.memory.memory_port import command_layout, read_layout
 from seedbed.hw.stream.attend_products import AttendProducts
 from seedbed.hw.stream.burst_reader import BurstReader
+from seedbed.hw.stream.greatest_element import GreatestElement
 from seedbed.hw.stream.job_intake import JobIntake
 from seedbed.hw.stream.matrix_unit import MatrixUnit
 from seedbed.hw.stream.narrow_reader import NarrowReader
@@ -14,6 +15,7 @@ from seedbed.hw.stream.program_store import ProgramStore
 from seedbed.hw.stream.record_walker import RecordWalker
 from seedbed.hw.stream.stream_layouts import (
     element_layout,
+    is_given,
     job_layout,
     record_kinds,
     result_layout,
@@ -121,14 +123,30 @@ class StreamEngine(wiring.Component):
         self._narrow(m, is_, walker, narrow, products, matrix)
         self._matrix(m, is_, walker, narrow, matrix)
         self._store(m, vectors, products, narrow, matrix)
+        ended = Mux(is_["matrix"], matrix.done, Mux(is_["keep"], narrow.done, vectors.done))
+        to = self._result(m, is_, walker) if config.choose else self.o
         for part, chosen in ((matrix, is_["matrix"]), (vectors, ~is_["matrix"])):
-            m.d.comb += part.o.ready.eq(self.o.ready & chosen)
+            m.d.comb += part.o.ready.eq(to.ready & chosen)
             with m.If(chosen):
-                m.d.comb += [self.o.valid.eq(part.o.valid), self.o.payload.eq(part.o.payload)]
-        m.d.comb += walker.ended.eq(
-            Mux(is_["matrix"], matrix.done, Mux(is_["keep"], narrow.done, vectors.done))
-        )
+                m.d.comb += [to.valid.eq(part.o.valid), to.payload.eq(part.o.payload)]
+        m.d.comb += walker.ended.eq(ended & ~self.o.valid if config.choose else ended)
         return m
+
+    def _result(self, m, is_, walker):
+        """Return a stream that goes out, or of which the number of the greatest element does."""
+        m.submodules.greatest = greatest = GreatestElement(self.config)
+        to = stream.Signature(result_layout(self.config)).create(path=("result",))
+        chooses = walker.record.target == TARGETS.index("choose")
+        m.d.comb += [
+            greatest.count.eq(Mux(is_["matrix"], walker.record.rows, walker.length)),
+            greatest.i.valid.eq(to.valid & chooses),
+            greatest.i.payload.eq(to.payload),
+            greatest.o.ready.eq(self.o.ready),
+            to.ready.eq(Mux(chooses, greatest.i.ready, self.o.ready)),
+            self.o.valid.eq(Mux(chooses, greatest.o.valid, to.valid)),
+            self.o.payload.eq(Mux(chooses, greatest.o.payload, to.payload)),
+        ]
+        return to
 
     def _program(self, m, intake, program, walker, reader) -> None:
         """Connect commands, the program and its records."""
@@ -245,7 +263,7 @@ class StreamEngine(wiring.Component):
             *(getattr(matrix, name).eq(record[name]) for name in ("rows", "shift", "add", "wide")),
             *([matrix.trellis.eq(is_["trellis"])] if self.config.trellis else []),
             *([matrix.kept.eq(walker.kept)] if self.config.kept else []),
-            matrix.given.eq(record.target == TARGETS.index("output")),
+            matrix.given.eq(is_given(self.config, record)),
             matrix.shifts.eq(narrow.shifts),
             matrix.values.eq(narrow.values),
             matrix.valid.eq(narrow.valid & is_["matrix"]),

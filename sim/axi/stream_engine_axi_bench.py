@@ -49,7 +49,7 @@ class Bench(AxiBench):
         config = self.config
         engine = drawn_program(
             kind, self.rng, size=4 * config.products, layers=1, trellis=config.trellis,
-            keeps=config.kept > 0,
+            keeps=config.kept > 0, chooses=config.choose,
         )  # fmt: skip
         image = engine_image(config, engine.program, engine.parameters, block=3, context=6)
         size = config.beat_bits // 8

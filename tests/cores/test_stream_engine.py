@@ -23,13 +23,13 @@ CONFIGS = [
     StreamEngineConfig(**SMALL),
     StreamEngineConfig(**{**SMALL, "vectors": 2}),
     StreamEngineConfig(**{**SMALL, "lanes": 4, "products": 4, "beat_bits": 256, "vectors": 4}),
-    StreamEngineConfig(**{**SMALL, "products": 4, "cache": 512}),
+    StreamEngineConfig(**{**SMALL, "products": 4, "cache": 512, "choose": True}),
     StreamEngineConfig(**{**SMALL, "trellis": 4, "kept": 200}),
     StreamEngineConfig(
         **{**SMALL, "lanes": 4, "products": 4, "beat_bits": 256, "vectors": 2, "trellis": 2}
     ),
 ]
-TRELLIS = CONFIGS[-2]
+TRELLIS, CHOOSES = CONFIGS[-2], CONFIGS[3]
 
 
 @pytest.mark.parametrize("kind", PROGRAMS)
@@ -316,6 +316,7 @@ def test_a_damaged_program_is_refused(config):
             ValueError,
             "beat_bits must be at least 256 with trellis = 2, not 128",
         ),
+        ({"choose": 1}, TypeError, "choose must be True or False, not 1"),
         ({"timeout_cycles": 15}, ValueError, r"timeout_cycles must be in 16\.\.65535, not 15"),
         ({"drain_cycles": 7}, ValueError, r"drain_cycles must be in 8\.\.65535, not 7"),
         ({"block": "1"}, TypeError, r"block must be an integer in 1\.\.256, not '1'"),
@@ -324,6 +325,22 @@ def test_a_damaged_program_is_refused(config):
 def test_refuses(params, error, sentence):
     with pytest.raises(error, match=sentence):
         StreamEngineConfig(**params)
+
+
+@pytest.mark.parametrize("config", [CONFIGS[0], CHOOSES], ids=str)
+def test_a_program_that_chooses_is_refused_by_a_core_that_cannot(config):
+    rng = np.random.default_rng(1)
+    engine = drawn_program("dense", rng, size=8, layers=1, chooses=True)
+    image = engine_image(CHOOSES, engine.program, engine.parameters, block=4, context=8)
+    blocks = Blocks(config, image, engine)
+    session = Session(image.beats, config)
+
+    async def process(ctx):
+        phase = blocks.load()
+        assert phase.outputs["o_status"] == [status("load", "ok" if config.choose else "damaged")]
+        await session.expect(ctx, phase)
+
+    session.run(process)
 
 
 @pytest.mark.parametrize("config", [CONFIGS[0], CONFIGS[-1]], ids=str)
