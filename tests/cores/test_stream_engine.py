@@ -10,9 +10,10 @@ from seedbed.sim.case import Phase
 from seedbed.sim.cases.stream_engine import Blocks, case, job, status, token_payloads
 from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS, drawn_program
 from seedbed.sim.harness import simulate, with_stalls
+from seedbed.sim.jobs.hostile import hostile_program
 from seedbed.sim.reset_bench import ResetBench
 from seedbed.spec import StreamEngineConfig
-from seedbed.spec.engine_records import KINDS, RECORD
+from seedbed.spec.engine_records import KINDS
 
 SMALL = {
     "lanes": 2, "products": 2, "beat_bits": 128, "store": 512, "cache": 256, "records": 64,
@@ -196,32 +197,6 @@ def test_a_reset_in_the_middle(config, after):
     session.run(process)
 
 
-#: Fields of hostile records are below these, so that a simulation ends; others are any number.
-FEW = {"repeat": 4, "length": 40, "rows": 9, "head": 5, "group": 3, "address": 300}
-
-
-def hostile_image(random, config=CONFIGS[0]):
-    """Return a program with a right CRC, records that nobody made, and no parameters."""
-    records = []
-    for _ in range(random.randint(1, 4)):
-        record = {}
-        for name, form in RECORD.items():
-            if isinstance(form, dict):
-                record[name] = {part: random.getrandbits(bits) for part, bits in form.items()}
-            else:
-                record[name] = random.randrange(min(1 << form, FEW.get(name, 1 << form)))
-        record["kind"] = random.choice([0, 0, 0, 1, 2, 3])
-        record["operation"] %= 13
-        records.append(record)
-    header = {
-        name: random.randrange(limit)
-        for name, limit in {"frame": 1 << 16, "store": 513, "row": 1 << 16, "cache": 257}.items()
-    }
-    header |= {"block": 4, "context": 16, "tokens": random.choice([3, WORDS])}
-    header["trellis"] = random.choice([0, config.trellis])
-    return header_and_records(config, header, records)
-
-
 @pytest.mark.parametrize(
     ("config", "seed"), [*((CONFIGS[0], seed) for seed in range(3)), (TRELLIS, 3), (TRELLIS, 4)],
     ids=str,
@@ -238,7 +213,7 @@ def test_hostile_programs_end(config, seed):
 
     async def process(ctx):
         for _ in range(12):
-            session.server.beats = hostile_image(random, config)
+            session.server.beats = hostile_program(random, config)
             for kind in ("load", "run"):
                 inputs = {"i": [job(config, kind, start=1)]}
                 if kind == "run":
