@@ -27,7 +27,7 @@ __all__ = ["gemv_frames", "hostile_program", "instantft_frames", "stream_engine_
 
 #: Fields of records of hostile programs are below these, so that a simulation ends; others are any
 #: number.
-FEW = {"repeat": 4, "length": 40, "rows": 9, "head": 5, "group": 3, "address": 300}
+FEW = {"repeat": 4, "length": 70, "rows": 9, "head": 5, "group": 3, "address": 300}
 #: Fields of their headers, which are often within the core's sizes.
 SIZES = {"frame": 1 << 16, "store": 520, "row": 1 << 16, "cache": 260, "tokens": 1 << 24}
 
@@ -249,6 +249,8 @@ def _field(random: Random, name: str) -> Any:
     form = RECORD[name]
     if isinstance(form, dict):
         return {part: random.getrandbits(bits) for part, bits in form.items()}
+    if name == "address" and random.random() < 0.1:
+        return random.getrandbits(form)
     return random.randrange(min(1 << form, FEW.get(name, 1 << form)))
 
 
