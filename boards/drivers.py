@@ -18,6 +18,7 @@ from seedbed.spec.instantft import INSTANTFT_KINDS, INSTANTFT_STATUS
 from seedbed.spec.registers import Register
 from seedbed.spec.registers import addresses as addresses_of
 from seedbed.spec.sparse_trainer import SPARSE_TRAINER_KINDS, SPARSE_TRAINER_STATUS
+from seedbed.spec.stream_engine import STREAM_ENGINE_KINDS, STREAM_ENGINE_STATUS
 from seedbed.spec.zo_trainer import ZO_TRAINER_KINDS, ZO_TRAINER_STATUS
 
 __all__ = ["CORES", "FOLDER", "GENERATED", "STATUS", "board_registers", "files", "streams"]
@@ -136,6 +137,18 @@ CORES = {
         may_miss=["m_axis_entries"],
         without_steps=["m_axis_log"],
     ),
+    "stream_engine": _Core(
+        status={
+            "ok": "no error",
+            "memory": _MEMORY,
+            "damaged": "the program is damaged, or is for another core",
+            "size": "the program needs more than the core has",
+            "missing": "no program is loaded",
+            "tokens": "the block or its context is too long, or a token is not in the table",
+        },
+        kinds=STREAM_ENGINE_KINDS,
+        results="m_axis_results",
+    ),
 }
 #: The status codes of each core, in order.
 STATUS = {
@@ -144,6 +157,7 @@ STATUS = {
     "instantft": INSTANTFT_STATUS,
     "zo_trainer": ZO_TRAINER_STATUS,
     "sparse_trainer": SPARSE_TRAINER_STATUS,
+    "stream_engine": STREAM_ENGINE_STATUS,
 }
 
 

@@ -27,6 +27,7 @@ from seedbed.spec.engine_records import (
 from seedbed.spec.stream_engine import (
     QUERY,
     Attend,
+    Choose,
     Embed,
     Matrix,
     Move,
@@ -171,11 +172,12 @@ class _Writer:
         """Write all operations, and the result."""
         for k, op in enumerate(self.program.operations):
             what = f"operation {k}, {type(op).__name__},"
-            if not self._is_given(op):
+            if not (self._is_given(op) or isinstance(op, Choose)):
                 self.places.take(op.target)
             start = len(self.records)
             one = [name in self.pooled for name in op.sources]
-            if any(one) and not (all(one) and isinstance(op, Matrix | Move | Multiply | Norm)):
+            takes = isinstance(op, Matrix | Move | Multiply | Norm | Choose)
+            if any(one) and not (all(one) and takes):
                 raise ValueError(f"{what} must not read a mean over the tokens in the core")
             getattr(self, f"_{type(op).__name__.lower()}")(what, op)
             if any(one) or isinstance(op, Pool):
@@ -185,7 +187,8 @@ class _Writer:
                     record["by_token"] = 0
             self.names += [type(op).__name__] * (len(self.records) - start)
             self.places.release(k)
-        if self._is_given(self.program.operations[-1]):
+        last = self.program.operations[-1]
+        if self._is_given(last) or isinstance(last, Choose):
             return
         result = self.program.result
         self._record(
@@ -197,8 +200,12 @@ class _Writer:
 
     def _is_given(self, op: Operation) -> bool:
         """Return whether an operation is the matrix of the result, which needs no store."""
-        last = op is self.program.operations[-1] and op.target == self.program.result
-        return last and isinstance(op, Matrix) and not op.activation and not op.add
+        *before, last = self.program.operations
+        result = self.program.result
+        if isinstance(last, Choose) and before:
+            result, last = last.source, before[-1]
+        given = op is last and op.target == result
+        return given and isinstance(op, Matrix) and not op.activation and not op.add
 
     def _embed(self, what: str, op: Embed) -> None:
         vector = self.program.vectors[op.target]
@@ -249,7 +256,7 @@ class _Writer:
 
     def _matrix_target(self, op: Matrix) -> dict:
         if self._is_given(op):
-            return {"target": "output"}
+            return {"target": "output" if op is self.program.operations[-1] else "choose"}
         return {"target": "store", "target_place": self._place(op.target)}
 
     def _norm(self, what: str, op: Norm) -> None:
@@ -405,6 +412,19 @@ class _Writer:
             target_place=self._place(op.target),
         )  # fmt: skip
 
+    def _choose(self, what: str, op: Choose) -> None:
+        last = self.program.operations[-1]
+        if not self.config.choose:
+            raise ValueError(f"{what} needs choose = True of the core")
+        if op is not last or op.target != self.program.result:
+            raise ValueError(f"{what} must be the last one, and its target the result, in the core")
+        # A matrix that is given out has the target itself.
+        if op.source in self.places.of:
+            self._record(
+                operation="scale", constant=1, wide=1, target="choose",
+                length=self.program.vectors[op.source].length, number_place=self._place(op.source),
+            )  # fmt: skip
+
     def _pool(self, what: str, op: Pool) -> None:
         """Add the tokens up; a softmax of powers 2^-(15 - shift) gives the reciprocal."""
         self._require_narrow(what, op.source)
@@ -485,6 +505,7 @@ def engine_image(
         "tokens": min(writer.tokens, (1 << 24) - 1),
         "trellis": config.trellis
         * any(record["kind"] == KINDS.index("trellis") for record in writer.records),
+        "choose": any(record["target"] == TARGETS.index("choose") for record in writer.records),
     }  # fmt: skip
     size = -(-(1 + len(writer.records)) * RECORD_BITS // config.beat_bits)
     image = size + len(writer.stored.beats)

@@ -76,7 +76,7 @@ class PassEngine:
         known = {"magic": MAGIC, "lanes": config.lanes, "beat_bytes": config.beat_bits // 8 % 256}
         if any(header[name] != value for name, value in known.items()) or not header["records"]:
             return "damaged"
-        if header["trellis"] not in (0, config.trellis):
+        if header["trellis"] not in (0, config.trellis) or header["choose"] > config.choose:
             return "damaged"
         sizes = ("records", "store", "cache", "block", "context")
         if any(header[name] > getattr(config, name) for name in sizes):
@@ -134,6 +134,10 @@ class PassEngine:
         self.position += count
         return "ok", self.found
 
+    def _give(self, record: dict, y: np.ndarray) -> None:
+        """Give a result, or the number of its greatest element."""
+        self.found.append(y if record["target"] == "output" else y.argmax(axis=0, keepdims=True))
+
     # Places.
 
     def _at(self, record: dict, name: str) -> int:
@@ -190,7 +194,7 @@ class PassEngine:
 
     def _matrix(self, record: dict) -> None:
         unit, length, rows = self.config.unit, record["length"], record["rows"]
-        given = record["target"] == "output"
+        given = record["target"] in ("output", "choose")
         if given or self.token % self.config.vectors == 0:
             heads = -(-rows // self.config.entries)
             together = self.config.ways if record["kind"] == "trellis" else 1
@@ -214,7 +218,7 @@ class PassEngine:
             y = y + self.store[at : at + rows]
         y = saturate(y, unit.residual if record["wide"] else unit.vector)
         if given:
-            self.found.append(y)
+            self._give(record, y)
         else:
             self.store[at : at + rows] = y
 
@@ -329,8 +333,8 @@ class PassEngine:
         if y is not None and record["target"] == "store":
             at = self._at(record, "target_place")
             self.store[at : at + length] = y
-        elif y is not None and record["target"] == "output":
-            self.found.append(y)
+        elif y is not None and record["target"] in ("output", "choose"):
+            self._give(record, y)
 
     def _computed(self, record, k, x, f, a) -> np.ndarray | None:
         """Return the results of a command of the vector unit; keep its statistics."""

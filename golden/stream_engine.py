@@ -18,6 +18,7 @@ from seedbed.golden.vector_unit import VectorUnit, token_shifts
 from seedbed.spec import TrellisConfig
 from seedbed.spec.stream_engine import (
     Attend,
+    Choose,
     Embed,
     Matrix,
     Move,
@@ -128,6 +129,9 @@ class _Engine:
         """Return a vector of each token by heads, (tokens, heads, elements)."""
         length = self.program.vectors[operation.query].length // operation.heads
         return self.vectors[name].reshape(-1, count, length)
+
+    def _choose(self, op: Choose) -> np.ndarray:
+        return self.vectors[op.source].argmax(axis=1)[:, None]
 
     def _seen(self, operation: Attend, tokens: int, all_: int) -> np.ndarray:
         """Return which of all tokens (tokens, all) those of the block attend to."""

@@ -6,6 +6,7 @@ from seedbed.hw.axi.forward_cache_axi import ForwardCacheAxi
 from seedbed.hw.axi.gemv_axi import GemvAxi
 from seedbed.hw.axi.instantft_axi import InstantFtAxi
 from seedbed.hw.axi.sparse_trainer_axi import SparseTrainerAxi
+from seedbed.hw.axi.stream_engine_axi import StreamEngineAxi
 from seedbed.hw.axi.zo_trainer_axi import ZoTrainerAxi
 from seedbed.hw.engine.conv_engine import ConvEngine
 from seedbed.hw.engine.requantize import Requantize
@@ -65,6 +66,7 @@ __all__ = [
     "SparseTrainer",
     "SparseTrainerAxi",
     "StreamEngine",
+    "StreamEngineAxi",
     "TreeGrng",
     "TrellisDecompress",
     "UrngArray",

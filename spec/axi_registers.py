@@ -10,6 +10,7 @@ from seedbed.spec.gemv import GEMV_STATUS
 from seedbed.spec.instantft import COUNTERS, INSTANTFT_KINDS, INSTANTFT_STATUS
 from seedbed.spec.registers import Field, Register, codes, meaning
 from seedbed.spec.sparse_trainer import SPARSE_TRAINER_KINDS, SPARSE_TRAINER_STATUS
+from seedbed.spec.stream_engine import STREAM_ENGINE_KINDS, STREAM_ENGINE_STATUS
 from seedbed.spec.zo_trainer import ZO_TRAINER_KINDS, ZO_TRAINER_STATUS
 
 __all__ = ["AXI_REGISTERS", "PAGE_BITS", "STATUS_BIT"]
@@ -127,6 +128,18 @@ AXI_REGISTERS: dict[str, tuple[Register, ...]] = {
             rate="learning rate",
             decay="of the rate, per epoch",
             shift="right shift of the rate",
+        ),
+    ),
+    "stream_engine": (
+        _fielded("control", "strobe", _START),
+        _status("command", "its last beat is transferred", STREAM_ENGINE_STATUS),
+        Register(
+            "base", "write", "byte address of the core's address 0; bits 11..0 must be 0", PAGE_BITS
+        ),
+        _kind(STREAM_ENGINE_KINDS),
+        *_command(
+            address="of the program in memory, in beats; of a load",
+            start="1: the block's first token is the first of all; of a run",
         ),
     ),
 }

@@ -43,8 +43,8 @@ NUMBERS = ("store", "words", "token", "position", "scores", "mix", "zeros")
 FACTORS = ("none", "store", "words", "shifts")
 #: Addends: none, of the store, words of memory.
 ADDENDS = ("none", "store", "words")
-#: Results: none, to the store, to the output.
-TARGETS = ("none", "store", "output")
+#: Results: none, to the store, to the output, the number of the greatest one to the output.
+TARGETS = ("none", "store", "output", "choose")
 #: The constant of a command: that of the record, the token's position, the multiplier of a row.
 CONSTANTS = ("field", "position", "row")
 #: The length of a pass: that of the record, the tokens of the block, those that are attended to.
@@ -108,7 +108,9 @@ HEADER: dict[str, int] = {
     "records": 16,
     "lanes": 4,
     # Bits of a weight of a trellis code, 0 if no matrix has one.
-    "trellis": 4,
+    "trellis": 3,
+    # Whether a record has the target "choose".
+    "choose": 1,
     "beat_bytes": 8,
     # Beats of a token's frame in the store, and of the whole store.
     "frame": 16,

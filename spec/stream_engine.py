@@ -15,6 +15,7 @@ __all__ = [
     "STREAM_ENGINE_STATUS",
     "TRELLIS_BITS",
     "Attend",
+    "Choose",
     "Embed",
     "Matrix",
     "Move",
@@ -214,6 +215,17 @@ class Pool(Operation):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Choose(Operation):
+    """The number of the source's greatest element, the lowest one of several that are equal."""
+
+    source: str
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return (self.source,)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Program:
     """Operations in order, the vectors that they read and write, and the results.
 
@@ -264,6 +276,9 @@ class Program:
         elif isinstance(operation, Rotate):
             if target.length % (2 * operation.heads):
                 raise ValueError(f"{what}, has heads of an odd number of elements")
+        elif isinstance(operation, Choose):
+            if (target.length, target.fraction, target.wide) != (1, 0, True):
+                raise ValueError(f"{what}, must write a wide vector of one element and no fraction")
         elif not isinstance(operation, Matrix) and {*lengths.values()} - {target.length}:
             raise ValueError(f"{what}, writes {target.length} elements, and reads another number")
 
@@ -309,6 +324,8 @@ class StreamEngineConfig:
         With a trellis code, the most weights of a matrix that are kept beside it, 0..16384.
     external
         Keys and values of each layer are saved to memory, and restored when the layer is next run.
+    choose
+        Whether the core can give the number of a result's greatest element instead of the result.
     timeout_cycles, drain_cycles
         Cycles without a beat after which the memory does not answer, 16..65535, and after which an
         earlier answer does not come, 8..65535.
@@ -331,6 +348,7 @@ class StreamEngineConfig:
     trellis: int = 0
     kept: int = 0
     external: bool = False
+    choose: bool = False
     timeout_cycles: int = 4096
     drain_cycles: int = 256
 
@@ -364,6 +382,7 @@ class StreamEngineConfig:
             raise ValueError(
                 f"products must be at most the {self.weights} bytes of a beat with external = True"
             )
+        require_bool("choose", self.choose)
         require_int("timeout_cycles", self.timeout_cycles, 16, 65535)
         require_int("drain_cycles", self.drain_cycles, 8, 65535)
 

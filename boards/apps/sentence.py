@@ -1,7 +1,8 @@
 """Application ``sentence``: a program of the streamed engine in the memory, for texts."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -33,7 +34,7 @@ REGISTERS = (
     Register("image", "write", "for the host: CRC-32 of the program in the memory, or 0"),
     Register("run_cycles", "read", "cycles of the last command, from its start to its status"),
 )
-_COMMON = {
+_COMMON: dict[str, Any] = {
     "lanes": 4, "beat_bits": MEMORY.beat_bits, "address_bits": MEMORY.address_bits, "burst": 64,
 }  # fmt: skip
 #: Configurations: for a quick simulation, and one with room for MiniLM and 16 tokens.
@@ -47,6 +48,8 @@ VARIANTS = {
         context=16, columns=1536,
     ),
 }  # fmt: skip
+#: The same with a trellis code, and a thousandth of the weights of MiniLM's largest matrix.
+VARIANTS |= {f"trellis-{name}": replace(of, trellis=4, kept=1024) for name, of in VARIANTS.items()}
 #: The configuration of each board.
 BOARDS = {"ulx3s-85f": "minilm"}
 #: Texts of at most 16 letters, and elements of the random program's vectors.
@@ -163,8 +166,8 @@ def run(
     program: Annotated[
         Path | None,
         typer.Option(
-            help="The folder of an encoder, by 'seedbed import MODEL --format plain'; by default, "
-            "a small random one, whose tokens are letters."
+            help="The folder of an encoder, by 'seedbed import MODEL --format plain' or trellis; "
+            "by default, a small random one, whose tokens are letters."
         ),
     ] = None,
     text: Annotated[
@@ -183,7 +186,7 @@ def run(
     """
     if output:
         require_output(output, force=force)
-    engine, blocks = _program(program, text)
+    engine, blocks = _program(program, text, config.trellis)
     sentences = Sentences(config, engine, blocks, MEMORY)
     vectors = sentences.vectors()
     console.print(require_memory(device, MEMORY))
@@ -211,11 +214,16 @@ def run(
         console.print(f"the vectors are in {output}", soft_wrap=True)
 
 
-def _program(folder: Path | None, texts: list[str]) -> tuple[Model, list[np.ndarray]]:
-    """Return the model of a program, and the tokens of texts."""
+def _program(folder: Path | None, texts: list[str], trellis: int) -> tuple[Model, list[np.ndarray]]:
+    """Return the model of a program, and the tokens of texts.
+
+    A random one has matrices with a trellis code of ``trellis`` bits, if that is not 0.
+    """
     if folder is None:
         rng = np.random.default_rng(1)
-        engine = drawn_program("encoder", rng, size=SIZE, layers=2)
+        engine = drawn_program(
+            "encoder", rng, size=SIZE, layers=2, trellis=trellis, keeps=trellis > 0
+        )
         return engine, [np.frombuffer(t.encode(), np.uint8).astype(np.int64) % WORDS for t in texts]
     loaded = read(folder)
     try:

@@ -117,3 +117,26 @@ const struct seedbed_axi_core seedbed_sparse_trainer_axi = {
     .texts = sparse_trainer_texts,
     .statuses = 10,
 };
+
+static const char *const stream_engine_texts[] = {
+    "no error",
+    "the memory answered an error, a burst of another length, too late, or unasked",
+    "the program is damaged, or is for another core",
+    "the program needs more than the core has",
+    "no program is loaded",
+    "the block or its context is too long, or a token is not in the table",
+};
+
+const struct seedbed_axi_core seedbed_stream_engine_axi = {
+    .name = "stream_engine_axi",
+    .inputs = 1,
+    .streams = 2,
+    .registers = true,
+    .abort = 0,
+    .samples = 2,
+    .results = 1,
+    .may_miss = 0,
+    .miss_without_steps = 0,
+    .texts = stream_engine_texts,
+    .statuses = 6,
+};

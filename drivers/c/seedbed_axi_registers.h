@@ -224,6 +224,44 @@ struct seedbed_sparse_trainer_command {
 };
 extern const struct seedbed_axi_core seedbed_sparse_trainer_axi;
 
+// stream_engine_axi.
+// Offsets of its registers at s_axi_control.
+enum {
+    // strobe: bit 0: start the command in the registers below; refused while busy
+    SEEDBED_STREAM_ENGINE_CONTROL = 0,
+    SEEDBED_STREAM_ENGINE_STATUS = 4, // read: bit 0: busy
+    // write: byte address of the core's address 0; bits 11..0 must be 0
+    SEEDBED_STREAM_ENGINE_BASE = 8,
+    SEEDBED_STREAM_ENGINE_KIND = 12, // write: 0 load, 1 run
+    SEEDBED_STREAM_ENGINE_ADDRESS = 16, // write: of the program in memory, in beats; of a load
+    // write: 1: the block's first token is the first of all; of a run
+    SEEDBED_STREAM_ENGINE_START = 20,
+};
+// Its commands.
+enum {
+    SEEDBED_STREAM_ENGINE_LOAD = 0,
+    SEEDBED_STREAM_ENGINE_RUN = 1,
+};
+// How a command ended.
+enum {
+    SEEDBED_STREAM_ENGINE_STATUS_OK = 0,
+    SEEDBED_STREAM_ENGINE_STATUS_MEMORY = 1,
+    SEEDBED_STREAM_ENGINE_STATUS_DAMAGED = 2,
+    SEEDBED_STREAM_ENGINE_STATUS_SIZE = 3,
+    SEEDBED_STREAM_ENGINE_STATUS_MISSING = 4,
+    SEEDBED_STREAM_ENGINE_STATUS_TOKENS = 5,
+};
+// Its streams.
+enum {
+    SEEDBED_STREAM_ENGINE_S_AXIS_TOKENS = 0,
+    SEEDBED_STREAM_ENGINE_M_AXIS_RESULTS = 1,
+};
+// A command's registers.
+struct seedbed_stream_engine_command {
+    uint32_t kind, address, start;
+};
+extern const struct seedbed_axi_core seedbed_stream_engine_axi;
+
 #ifdef __cplusplus
 }
 #endif

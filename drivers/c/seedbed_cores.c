@@ -70,6 +70,16 @@ enum seedbed_axi_error seedbed_sparse_trainer_start(
     return seedbed_axi_start(axi, SEEDBED_SPARSE_TRAINER_KIND, values, COUNT(values));
 }
 
+enum seedbed_axi_error seedbed_stream_engine_base(struct seedbed_axi *axi, uint32_t base) {
+    return set(axi, SEEDBED_STREAM_ENGINE_BASE, base);
+}
+
+enum seedbed_axi_error seedbed_stream_engine_start(
+    struct seedbed_axi *axi, const struct seedbed_stream_engine_command *command) {
+    const uint32_t values[] = {command->kind, command->address, command->start};
+    return seedbed_axi_start(axi, SEEDBED_STREAM_ENGINE_KIND, values, COUNT(values));
+}
+
 enum seedbed_axi_error seedbed_forward_cache_start(struct seedbed_axi *axi, unsigned kind,
                                                    uint16_t index) {
     const struct seedbed_axi_input request = {axi->request, 1, sizeof axi->request,

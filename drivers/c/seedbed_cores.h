@@ -60,6 +60,14 @@ enum seedbed_axi_error seedbed_sparse_trainer_base(struct seedbed_axi *axi, uint
 enum seedbed_axi_error seedbed_sparse_trainer_start(
     struct seedbed_axi *axi, const struct seedbed_sparse_trainer_command *command);
 
+// Sets the byte address of stream_engine's address 0 in the memory, a multiple of 4096.
+enum seedbed_axi_error seedbed_stream_engine_base(struct seedbed_axi *axi, uint32_t base);
+
+// Starts a command of stream_engine. Input: s_axis_tokens, a packet, of a run. Output:
+// m_axis_results, a packet, whose last beat is the status.
+enum seedbed_axi_error seedbed_stream_engine_start(
+    struct seedbed_axi *axi, const struct seedbed_stream_engine_command *command);
+
 // Starts a request of forward_cache: one of SEEDBED_FORWARD_CACHE_FETCH, ..._STORE, ..._CLEAR.
 // Input: s_axis_codes, a packet, of a store. Output: m_axis_codes, a packet, of a fetch. Both have
 // tuser in each beat. The request and its answer need no memory of the user.

@@ -24,6 +24,7 @@ __all__ = [
     "Gemv",
     "InstantFt",
     "SparseTrainer",
+    "StreamEngine",
     "ZoTrainer",
 ]
 
@@ -450,6 +451,26 @@ class SparseTrainer(_Registers, DefaultIP):
         training; ``m_axis_entries``, a packet for each layer, of a read.
         """
         self._start_kind(kind, values)
+
+
+class StreamEngine(_Registers, DefaultIP):
+    """A program in memory: a transformer or a dense network, run block by block."""
+
+    name = "stream_engine"
+    bindto = _vlnv(name)
+
+    def use_memory(self, buffer: Any) -> None:
+        """Give the core a buffer of :func:`pynq.allocate` with the image of its program."""
+        self._use_memory(buffer)
+
+    def start(self, kind: str, address: int = 0, start: int = 0) -> None:
+        """Start ``load``, of the program at a beat of memory, or ``run``.
+
+        ``start`` = 1 says that the first token of a run is the first of all. Input:
+        ``s_axis_tokens``, a packet, of a run. Output: ``m_axis_results``, a packet, whose last beat
+        is the status.
+        """
+        self._start_kind(kind, {"address": address, "start": start})
 
 
 class ForwardCache(Core):

@@ -6,8 +6,16 @@ from seedbed.hw.axi.forward_cache_axi import ForwardCacheAxi
 from seedbed.hw.axi.gemv_axi import GemvAxi
 from seedbed.hw.axi.instantft_axi import InstantFtAxi
 from seedbed.hw.axi.sparse_trainer_axi import SparseTrainerAxi
+from seedbed.hw.axi.stream_engine_axi import StreamEngineAxi
 from seedbed.hw.axi.zo_trainer_axi import ZoTrainerAxi
-from seedbed.sim.cases import forward_cache, gemv, instantft, sparse_trainer, zo_trainer
+from seedbed.sim.cases import (
+    forward_cache,
+    gemv,
+    instantft,
+    sparse_trainer,
+    stream_engine,
+    zo_trainer,
+)
 
 __all__ = ["CORES"]
 
@@ -61,5 +69,15 @@ CORES = [
         paper="SensZOQ, sections 3 and 4",
         inside="sparse_trainer",
         bench="seedbed.sim.axi.sparse_trainer_axi_bench",
+    ),
+    Core(
+        name="stream_engine_axi",
+        title="stream_engine with AXI4, AXI4-Stream and AXI4-Lite ports",
+        config=spec.StreamEngineConfig,
+        component=StreamEngineAxi,
+        case=stream_engine.case,
+        paper="",
+        inside="stream_engine",
+        bench="seedbed.sim.axi.stream_engine_axi_bench",
     ),
 ]

@@ -183,10 +183,11 @@ class ProgramStore(wiring.Component):
     def _known(self) -> Value:
         """Return whether the header is that of a program for this core."""
         config, header = self.config, self.header
+        code = header.trellis if config.choose else Cat(header.trellis, header.choose)
         return (
             (header.magic == MAGIC)
             & (header.lanes == config.lanes)
-            & Cat(header.trellis == bits for bits in sorted({0, config.trellis})).any()
+            & Cat(code == bits for bits in sorted({0, config.trellis})).any()
             & (header.beat_bytes == config.beat_bits // 8 % 256)
             & (header.records != 0)
         )

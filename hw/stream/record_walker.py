@@ -10,6 +10,7 @@ from seedbed.hw.stream.stream_layouts import (
     POSITION_BITS,
     TOKEN_BITS,
     header_layout,
+    is_given,
     record_kinds,
     record_layout,
 )
@@ -47,6 +48,10 @@ class _Walk:
         if config.trellis:
             together = record.rows + (config.ways - 1) >> config.ways.bit_length() - 1
             self.rows = Mux(self.is_["trellis"], together, record.rows)
+        # Whether results do not go out.
+        self.stored = record.target != TARGETS.index("output")
+        if config.choose:
+            self.stored &= record.target != TARGETS.index("choose")
         # The token in its block, the repetition, and what they add to places.
         self.token = Signal(range(config.block + 4))
         self.head = Signal(RECORD["repeat"])
@@ -160,7 +165,7 @@ class RecordWalker(wiring.Component):
         length = Signal.like(self.length)
         seen = Signal.like(self.seen)
         left = self.count - walk.token
-        given = record.target == TARGETS.index("output")
+        given = is_given(config, record)
         shift = config.lanes.bit_length() - 1
         m.d.comb += [
             seen.eq(self.position + Mux(record.all, self.count, walk.token + 1)),
@@ -265,7 +270,7 @@ class RecordWalker(wiring.Component):
         last_record = self.index + 1 == self.header.records
         body_ends = record.last | last_record
         # Results of a matrix that go out do so token by token.
-        together = walk.is_["matrix"] & (record.target != TARGETS.index("output"))
+        together = walk.is_["matrix"] & walk.stored
         step = Mux(together, config.vectors, 1)
         heads_end = walk.head + 1 >= record.repeat
         tokens_end = ~record.by_token | (walk.token + step >= self.count)

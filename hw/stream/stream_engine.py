@@ -14,6 +14,7 @@ from seedbed.hw.stream.attend_products import AttendProducts
 from seedbed.hw.stream.beat_writer import BeatWriter
 from seedbed.hw.stream.burst_reader import BurstReader
 from seedbed.hw.stream.cache_exchange import CacheExchange
+from seedbed.hw.stream.greatest_element import GreatestElement
 from seedbed.hw.stream.job_intake import JobIntake
 from seedbed.hw.stream.matrix_unit import MatrixUnit
 from seedbed.hw.stream.narrow_reader import NarrowReader
@@ -21,6 +22,7 @@ from seedbed.hw.stream.program_store import ProgramStore
 from seedbed.hw.stream.record_walker import RecordWalker
 from seedbed.hw.stream.stream_layouts import (
     element_layout,
+    is_given,
     job_layout,
     record_kinds,
     result_layout,
@@ -153,14 +155,24 @@ class StreamEngine(wiring.Component):
         self._narrow(m, is_, walker, narrow, products, matrix)
         self._matrix(m, is_, walker, narrow, matrix)
         self._store(m, vectors, products, narrow, matrix)
+        ended = Mux(is_["matrix"], matrix.done, Mux(is_["keep"], narrow.done, done))
+        to = self._chosen(m, is_, walker) if config.choose else self.o
         for part, chosen in ((matrix, is_["matrix"]), (vectors, ~is_["matrix"])):
-            m.d.comb += part.o.ready.eq(self.o.ready & chosen)
+            m.d.comb += part.o.ready.eq(to.ready & chosen)
             with m.If(chosen):
-                m.d.comb += [self.o.valid.eq(part.o.valid), self.o.payload.eq(part.o.payload)]
-        m.d.comb += walker.ended.eq(
-            Mux(is_["matrix"], matrix.done, Mux(is_["keep"], narrow.done, done))
-        )
+                m.d.comb += [to.valid.eq(part.o.valid), to.payload.eq(part.o.payload)]
+        m.d.comb += walker.ended.eq(ended & ~self.o.valid if config.choose else ended)
         return m
+
+    def _chosen(self, m, is_, walker):
+        """Return the stream of results, of which the number of the greatest element may go out."""
+        m.submodules.greatest = greatest = GreatestElement(self.config)
+        wiring.connect(m, greatest.o, wiring.flipped(self.o))
+        m.d.comb += [
+            greatest.on.eq(walker.record.target == TARGETS.index("choose")),
+            greatest.count.eq(Mux(is_["matrix"], walker.record.rows, walker.length)),
+        ]
+        return greatest.i
 
     def _exchange(self, m, is_, intake, program, walker, reader, products):
         """Connect what saves keys and values, and restores them."""
@@ -169,6 +181,7 @@ class StreamEngine(wiring.Component):
         m.submodules.writer = writer = BeatWriter(config)
         saves, either = is_["save"], is_["save"] | is_["restore"]
         wiring.connect(m, exchange.o, writer.i)
+        wiring.connect(m, reader.o_command, writer.reads)
         m.d.comb += [
             exchange.start.eq(walker.begins & either),
             exchange.save.eq(saves),
@@ -184,13 +197,9 @@ class StreamEngine(wiring.Component):
             products.word_write.eq(exchange.write),
             products.word.eq(exchange.word),
             writer.clear.eq(intake.begins),
-            *(
-                getattr(to, name).eq(getattr(intake, name))
-                for to in (program, writer)
-                for name in ("first", "end")
-            ),
+            *(to.first.eq(intake.first) for to in (program, writer)),
+            *(to.end.eq(intake.end) for to in (program, writer)),
         ]
-        wiring.connect(m, reader.o_command, writer.reads)
         for name in ("o_command", "o_write", "i_response"):
             wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(writer, name))
         return exchange, writer
@@ -306,7 +315,7 @@ class StreamEngine(wiring.Component):
             *(getattr(matrix, name).eq(record[name]) for name in ("rows", "shift", "add", "wide")),
             *([matrix.trellis.eq(is_["trellis"])] if self.config.trellis else []),
             *([matrix.kept.eq(walker.kept)] if self.config.kept else []),
-            matrix.given.eq(record.target == TARGETS.index("output")),
+            matrix.given.eq(is_given(self.config, record)),
             matrix.shifts.eq(narrow.shifts),
             matrix.values.eq(narrow.values),
             matrix.valid.eq(narrow.valid & is_["matrix"]),

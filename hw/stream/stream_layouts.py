@@ -7,7 +7,7 @@ from amaranth.lib import data
 
 from seedbed.hw.parts.codes import codes
 from seedbed.spec import STREAM_ENGINE_KINDS, STREAM_ENGINE_STATUS, StreamEngineConfig
-from seedbed.spec.engine_records import HEADER, KINDS, RECORD
+from seedbed.spec.engine_records import HEADER, KINDS, RECORD, TARGETS
 
 __all__ = [
     "KIND_CODES",
@@ -17,6 +17,7 @@ __all__ = [
     "TOKEN_BITS",
     "element_layout",
     "header_layout",
+    "is_given",
     "job_layout",
     "kept_layout",
     "products_layout",
@@ -57,6 +58,12 @@ def record_kinds(config: StreamEngineConfig, record) -> dict[str, Value]:
     if config.trellis:
         found["matrix"] |= found["trellis"]
     return found
+
+
+def is_given(config: StreamEngineConfig, record) -> Value:
+    """Return whether results of a record go out."""
+    given = record.target == TARGETS.index("output")
+    return given | (record.target == TARGETS.index("choose")) if config.choose else given
 
 
 def header_layout() -> data.StructLayout:

@@ -9,6 +9,7 @@ from seedbed.hw.stream.operand_reader import OperandReader
 from seedbed.hw.stream.row_output import constants_layout
 from seedbed.hw.stream.stream_layouts import (
     element_layout,
+    is_given,
     products_layout,
     record_layout,
     result_layout,
@@ -189,7 +190,8 @@ class VectorPass(wiring.Component):
     def _results(self, m, unit) -> None:
         """Write results to the store, give them out, or discard them."""
         record, out = self.record, unit.o
-        stored, given = (record.target == TARGETS.index(name) for name in ("store", "output"))
+        stored = record.target == TARGETS.index("store")
+        given = is_given(self.config, record)
         place = Signal.like(self.write_at)
         m.d.comb += [
             out.ready.eq(~given | self.o.ready),

@@ -156,15 +156,19 @@ def case(
     layers: int = 1,
     sizes: Sequence[int] = (3, 1),
 ) -> Case:
-    """Return loads and blocks of programs of some kinds; the last block is refused."""
+    """Return loads and blocks of programs of some kinds; the last block is refused.
+
+    Programs choose where the core can.
+    """
     rng = np.random.default_rng(random.getrandbits(32))
     phases: list[Phase] = []
     for kind in kinds:
         # The decoder has four heads.
         size = 4 * config.products
         engine = drawn_program(
-            kind, rng, size=size, layers=layers, trellis=config.trellis, keeps=config.kept > 0
-        )
+            kind, rng, size=size, layers=layers, trellis=config.trellis, keeps=config.kept > 0,
+            chooses=config.choose,
+        )  # fmt: skip
         block = max(sizes)
         image = engine_image(
             config, engine.program, engine.parameters, block=block, context=sum(sizes)

@@ -8,6 +8,7 @@ from seedbed.golden.stream_engine import Integers, StreamEngine, TrellisRows
 from seedbed.spec import TrellisConfig
 from seedbed.spec.stream_engine import (
     Attend,
+    Choose,
     Embed,
     Matrix,
     Move,
@@ -93,7 +94,11 @@ class _Drawn:
             Norm(source=source, gains=name, epsilon=1e-5, centred=centred, target=target)
         )
 
-    def engine(self, result: str) -> StreamEngine:
+    def engine(self, result: str, *, chooses: bool = False) -> StreamEngine:
+        if chooses:
+            target = self.vector("number", 1, 0, wide=True)
+            self.operations.append(Choose(source=result, target=target))
+            result = target
         program = Program(vectors=self.vectors, operations=tuple(self.operations), result=result)
         return StreamEngine(program, self.parameters)
 
@@ -203,12 +208,13 @@ PROGRAMS: dict[str, Callable[[_Drawn, int, int], str]] = {
 
 def drawn_program(
     kind: str, rng: np.random.Generator, *, size: int, layers: int = 2, trellis: int = 0,
-    keeps: bool = False,
+    keeps: bool = False, chooses: bool = False,
 ) -> StreamEngine:  # fmt: skip
     """Return the model of a random program: one of :data:`PROGRAMS`, of vectors of ``size``.
 
     Matrices have a trellis code of ``trellis`` bits a weight, if that is not 0, and with ``keeps``
-    some weights that are kept. Tables are int8.
+    some weights that are kept. Tables are int8. With ``chooses``, the result is the number of the
+    greatest element.
     """
     made = _Drawn(rng, trellis, keeps)
-    return made.engine(PROGRAMS[kind](made, size, layers))
+    return made.engine(PROGRAMS[kind](made, size, layers), chooses=chooses)

@@ -4,21 +4,32 @@ A frame is what one sender might do wrong: it runs to its end, or until a reset.
 it must give what the model says, whatever the frame was.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
+from typing import Any
 
 import numpy as np
 
+from seedbed.golden.engine_image import engine_image, header_and_records
 from seedbed.hw.adapters import instantft
 from seedbed.hw.engine.parameter_loader import packet_layout
 from seedbed.hw.products import gemv_layouts
 from seedbed.sim.cases import gemv
 from seedbed.sim.cases import instantft as fine_tuning
+from seedbed.sim.cases.stream_engine import Blocks, job, token_payloads
+from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS, drawn_program
 from seedbed.sim.verilog.script import step
-from seedbed.spec import GemvConfig
+from seedbed.spec import GemvConfig, StreamEngineConfig
+from seedbed.spec.engine_records import HEADER, RECORD, RECORD_BITS, unpacked
 from seedbed.spec.instantft import INSTANTFT_KINDS, InstantFtConfig
 
-__all__ = ["gemv_frames", "instantft_frames"]
+__all__ = ["gemv_frames", "hostile_program", "instantft_frames", "stream_engine_programs"]
+
+#: Fields of records of hostile programs are below these, so that a simulation ends; others are any
+#: number.
+FEW = {"repeat": 4, "length": 70, "rows": 9, "head": 5, "group": 3, "address": 300}
+#: Fields of their headers, which are often within the core's sizes.
+SIZES = {"frame": 1 << 16, "store": 520, "row": 1 << 16, "cache": 260, "tokens": 1 << 24}
 
 
 def _define(name: str, steps: list[str]) -> list[str]:
@@ -217,3 +228,104 @@ def gemv_frames(config: GemvConfig, *, frames: int, seed: int) -> Iterator[str]:
         # The answer to a clear may still come.
         yield "cycles 100"
         yield f"call good{random.randrange(jobs)}"
+
+
+def hostile_program(random: Random, config: StreamEngineConfig) -> list[int]:
+    """Return a program with a right CRC, records that nobody made, and no parameters."""
+    records = []
+    for _ in range(random.randint(1, 4)):
+        record = {name: _field(random, name) for name in RECORD}
+        record["kind"] = random.choice([0, 0, 0, 1, 2, 3, *([4, 5] if config.external else [])])
+        if record["kind"] == KINDS.index("save"):
+            record["address"] += 900
+        record["operation"] %= 13
+        records.append(record)
+    header = {name: random.randrange(SIZES[name]) for name in ("frame", "store", "row", "cache")}
+    header |= {"block": 4, "context": 16, "tokens": random.choice([3, WORDS])}
+    header["trellis"] = random.choice([0, config.trellis])
+    return header_and_records(config, header, records)
+
+
+def _field(random: Random, name: str) -> Any:
+    """Return a random value of a field of a record."""
+    form = RECORD[name]
+    if isinstance(form, dict):
+        return {part: random.getrandbits(bits) for part, bits in form.items()}
+    if name == "address" and random.random() < 0.1:
+        return random.getrandbits(form)
+    return random.randrange(min(1 << form, FEW.get(name, 1 << form)))
+
+
+def _mutated(random: Random, config: StreamEngineConfig, beats: Sequence[int]) -> list[int]:
+    """Return a program with some other fields, and a right CRC."""
+    words = b"".join(beat.to_bytes(config.beat_bits // 8, "little") for beat in beats)
+    size = RECORD_BITS // 8
+    header = unpacked(int.from_bytes(words[:size], "little"), HEADER)
+    places = range(size, size * (header.pop("records") + 1), size)
+    records = [unpacked(int.from_bytes(words[k : k + size], "little"), RECORD) for k in places]
+    for _ in range(random.choice((1, 1, 2, 4))):
+        match random.randrange(8):
+            case 0:
+                name = random.choice([*SIZES])
+                header[name] = random.randrange(SIZES[name])
+            case 1:
+                a, b = (random.randrange(len(records)) for _ in range(2))
+                records[a], records[b] = records[b], records[a]
+            case 2:
+                del records[random.randrange(len(records)) :][1:]
+            case _:
+                name = random.choice([*RECORD])
+                random.choice(records)[name] = _field(random, name)
+    del header["crc"]
+    return header_and_records(config, header, records)
+
+
+def stream_engine_programs(config: StreamEngineConfig, *, frames: int, seed: int) -> Iterator[str]:
+    """Yield a script of hostile programs of :class:`~seedbed.hw.stream.stream_engine.StreamEngine`.
+
+    Each is loaded and run, some with an error of the memory, and a good program after it.
+    """
+    random, rng = Random(seed), np.random.default_rng(seed)
+    images = []
+    for kind in PROGRAMS:
+        engine = drawn_program(
+            kind, rng, size=4 * config.products, layers=1, trellis=config.trellis,
+            keeps=config.kept > 0, chooses=config.choose,
+        )  # fmt: skip
+        image = engine_image(config, engine.program, engine.parameters, block=4, context=8)
+        blocks = Blocks(config, image, engine)
+        good = ["heal", _stored(image.beats)]
+        for phase in (blocks.load(), blocks.run(rng.integers(0, WORDS, 2), start=True)):
+            good += [
+                step("send", name, payloads)
+                for name, payloads in phase.inputs.items()
+                if name != "i_read"
+            ]
+            good += [
+                step("expect", name, payloads)
+                for name, payloads in phase.outputs.items()
+                if name != "o_command"
+            ]
+            good.append("done")
+        yield from _define(kind, ["ignore 0", *good])
+        images.append(image.beats)
+    for frame in range(frames):
+        yield "ignore 1"
+        yield _stored(
+            hostile_program(random, config)
+            if random.random() < 0.5
+            else _mutated(random, config, random.choice(images))
+        )
+        if random.random() < 0.1:
+            kind = random.choice(("error", "short", "long"))
+            yield f"fault {random.randrange(40)} {kind} {random.randrange(4)}"
+        tokens = [random.randrange(WORDS) for _ in range(random.randint(1, 5))]
+        yield step("send", "i", [job(config, "load"), job(config, "run", start=1)])
+        yield step("send", "i_tokens", token_payloads(tokens))
+        # The bit is the kind of the command that has ended.
+        yield "until o_status 0"
+        yield f"call {[*PROGRAMS][frame % len(PROGRAMS)]}"
+
+
+def _stored(beats: Sequence[int]) -> str:
+    return step("store", "0", beats)

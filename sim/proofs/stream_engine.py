@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 
-from amaranth.hdl import Assert, Assume, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Assert, Assume, Module, Mux, Signal, Value
 from amaranth.hdl._ast import AnyConst, AnySeq
 
 from seedbed.hw.stream.attend_products import AttendProducts
 from seedbed.hw.stream.beat_writer import BeatWriter
 from seedbed.hw.stream.burst_reader import BurstReader
 from seedbed.hw.stream.cache_exchange import CacheExchange
+from seedbed.hw.stream.greatest_element import GreatestElement
 from seedbed.hw.stream.kept_sums import DEPTH as ROWS
 from seedbed.hw.stream.kept_sums import KeptSums
 from seedbed.hw.stream.product_sums import DEPTH, ProductSums
@@ -129,6 +130,57 @@ def products(dut: AttendProducts) -> Module:
     m.d.comb += Assert(~done | (ended == total))
     cover(m, done & dut.mix & (total == 3), done & ~dut.mix & (dut.tokens == 5))
     cover(m, stages[0] & stages[1])
+    return m
+
+
+def greatest(dut: GreatestElement) -> Module:
+    """Follow any element of vectors of any length."""
+    m, inside = free_inputs(dut)
+    number, best, best_number, lane = (
+        inside[name] for name in ("number", "best", "best_number", "lane")
+    )
+    count, place = AnyConst(len(dut.count)), AnyConst(len(dut.count))
+    given, out = dut.i.payload, dut.o.payload
+    waits = past(m, dut.i.valid & ~dut.i.ready)
+    before = past(m, given)
+    m.d.comb += [
+        dut.on.eq(1),
+        dut.count.eq(count),
+        Assume(place < count),
+        # A beat that waits is steady, and a vector has all its elements.
+        Assume(~waits | (dut.i.valid & (Value.cast(given) == before))),
+        Assume(~dut.i.valid | (given.last == (number + len(given.values) - lane >= count))),
+    ]
+    # Whether the element of the vector has been taken, and its value.
+    seen, value = Signal(), Signal.like(best)
+    with m.If(dut.i.valid & ~dut.o.valid & (number == place)):
+        m.d.sync += [seen.eq(1), value.eq(Array(given.values)[lane])]
+    with m.If(transfer(dut.o)):
+        m.d.sync += seen.eq(0)
+    # Elements of the beats that have been taken.
+    taken = Signal.like(number)
+    with m.If(transfer(dut.i)):
+        m.d.sync += taken.eq(Mux(given.last, 0, taken + len(given.values)))
+    begun = dut.o.valid | (number != 0)
+    m.d.comb += [
+        Assert(~seen | (best > value) | ((best == value) & (best_number <= place))),
+        Assert(~seen | (best_number != place) | (best == value)),
+        Assert(~begun | (best_number < count)),
+        Assert(~dut.o.valid | seen),
+        Assert(taken + lane == number),
+        Assert(~dut.o.valid | (Value.cast(out.values[0]).as_unsigned() == best_number)),
+        # What an induction has to know.
+        Assert(dut.o.valid | (seen == (number > place))),
+        Assert(~dut.o.valid | (number == 0)),
+        Assert((number == 0) | (best_number < number)),
+        Assert(lane == number[: len(lane)]),
+        Assert(number < count + len(given.values)),
+        Assert((lane == 0) | waits),
+        Assert((lane != 0) | (number == 0) | (number < count)),
+    ]
+    stream_rules(m, dut.o)
+    cover(m, dut.o.valid & (best_number == place) & (place == 2))
+    cover(m, dut.o.valid & (best_number < place) & (best == value))
     return m
 
 
@@ -328,6 +380,26 @@ def rows(dut: CacheExchange) -> Module:
 
 
 PROOFS = (
+    Proof(
+        name="stream_engine_greatest",
+        says="The number that is given is that of the greatest element of a vector, and the lowest "
+        "one of several that are equal.",
+        component=GreatestElement,
+        config=SMALL,
+        harness=greatest,
+        depth=2,
+        reach=12,
+        mutants=(
+            Mutant("the last one of equal ones", "(value > best)", "(value >= best)"),
+            Mutant("elements after the last one", "(number < self.count) & ", ""),
+            Mutant("a vector that waits is overwritten", "self.on & ~found", "self.on"),
+            Mutant(
+                "the next vector is compared with it",
+                "found.eq(1), number.eq(0)",
+                "found.eq(1)",
+            ),
+        ),
+    ),
     Proof(
         name="stream_engine_bursts",
         says="A part of memory is asked for once, in bursts that cross no boundary; as many beats "

@@ -12,6 +12,7 @@
 //   fault AFTER KIND COUNT  an error of a burst, AFTER others of its direction: of a read,
 //                           error (in beat COUNT, which then has random data), short or long (by
 //                           COUNT beats); of a write, response
+//   store ADDRESS BEAT ..   puts beats into the memory
 //   heal                    cancels the errors that have not occurred yet
 //   stray COUNT             unrequested read beats, or with 0 a response
 //   forget COUNT            in so many cycles, the memory drops outstanding reads and responses
@@ -89,6 +90,10 @@ class Bench {
                 Fault fault;
                 in >> fault.after >> fault.kind >> fault.count;
                 cells.faults.push_back(fault);
+            } else if (word == "store") {
+                in >> count;
+                for (std::string hex; in >> hex;)
+                    cells.cells[count++] = parse(hex, BEAT_BITS / 32);
             } else if (word == "heal") {
                 cells.faults.clear();
                 forgets = 0;

@@ -18,6 +18,7 @@ from seedbed.sim.cases.stream_programs import WORDS, drawn_program
 from seedbed.sim.harness import Mismatch
 
 DESIGN = apps.find("sentence", "nano")
+TRELLIS = apps.find("sentence", "trellis-nano")
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +40,25 @@ def blocks(*counts):
     return [rng.integers(0, WORDS, count) for count in counts]
 
 
-def test_an_imported_encoder_from_the_command_line(program, called, tmp_path):
+@pytest.fixture(scope="module")
+def trellis_program(kept):
+    return virtual.executable(TRELLIS, "sentence-trellis-nano", build=Path(kept))
+
+
+@pytest.mark.parametrize(
+    ("board", "form", "keep"), [("program", "plain", 0), ("trellis_program", "trellis", 0.01)]
+)
+def test_an_imported_encoder_from_the_command_line(board, form, keep, request, called, tmp_path):
     """The second run finds the program in the memory."""
+    program = request.getfixturevalue(board)
     model = transformer_files.read(write_bert(tmp_path / "model"))
-    plan = transformer_import.plan(model, "plain")
+    plan = transformer_import.plan(model, form, keep)
     transformer_import.write(plan, tmp_path / "program", ["the cat has 12 eggs"], None)
     loaded = program_file.read(tmp_path / "program")
     engine = StreamEngine(loaded.program, loaded.parameters)
+    coded = [of for of in engine.parameters.values() if of.trellis]
+    assert bool(coded) == any((of.weights != of.trellis.weights()).any() for of in coded)
+    assert bool(coded) == (form == "trellis")
     texts = ["the cat", "12 eggs"]
     wanted = []
     for text in texts:

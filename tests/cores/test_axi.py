@@ -26,6 +26,9 @@ RUN = [
     ("instantft_axi", {}, 4),
     ("sparse_trainer_axi", {}, 5),
     ("sparse_trainer_axi", {"decode": "trellis"}, 5),
+    ("stream_engine_axi", {}, 4),
+    ("stream_engine_axi", {"lanes": 4, "products": 4, "beat_bits": 256, "vectors": 2}, 4),
+    ("stream_engine_axi", {"trellis": 4, "kept": 200, "choose": True}, 4),
     ("zo_trainer_axi", {}, 4),
     ("zo_trainer_axi", {"tail": 1}, 4),
     ("zo_trainer_axi", {"tail": 2}, 4),
@@ -71,6 +74,13 @@ def test_axi_ports_of_tables_and_vectors(tmp_path, kept):
 def test_no_axi_ports_of_a_side_path():
     with pytest.raises(ValueError, match="no ports for a side path: entries must be None, not 16"):
         GemvAxi(GemvConfig(entries=16))
+
+
+def test_the_memory_has_32_bits_of_address():
+    core = WRAPPERS["stream_engine_axi"]
+    sentence = "address_bits must be at most 28 with AXI ports and beat_bits=128, not 29"
+    with pytest.raises(ValueError, match=sentence):
+        core.component(core.configure(core.small | {"address_bits": 29}))
 
 
 def test_every_field_of_a_layer_has_its_place():

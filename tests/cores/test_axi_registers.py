@@ -7,6 +7,7 @@ from seedbed.flow.cores.registry import WRAPPERS
 from seedbed.flow.report import docs
 from seedbed.hw.adapters.instantft import command_layout, counters_layout
 from seedbed.hw.kept import sparse_trainer_layouts
+from seedbed.hw.stream import stream_layouts
 from seedbed.hw.zeroth_order import zo_control
 from seedbed.spec.axi_registers import AXI_REGISTERS
 from seedbed.spec.registers import Register, addresses, table
@@ -16,6 +17,7 @@ COMMANDS = {
     "instantft": command_layout,
     "zo_trainer": zo_control.job_layout,
     "sparse_trainer": sparse_trainer_layouts.job_layout,
+    "stream_engine": stream_layouts.job_layout,
 }
 
 

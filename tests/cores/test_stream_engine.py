@@ -11,9 +11,10 @@ from seedbed.sim.cases.stream_engine import Blocks, case, job, status, token_pay
 from seedbed.sim.cases.stream_engine import limits as saved
 from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS, drawn_program
 from seedbed.sim.harness import simulate, with_stalls
+from seedbed.sim.jobs.hostile import hostile_program
 from seedbed.sim.reset_bench import ResetBench
 from seedbed.spec import StreamEngineConfig
-from seedbed.spec.engine_records import KINDS, RECORD
+from seedbed.spec.engine_records import KINDS
 
 SMALL = {
     "lanes": 2, "products": 2, "beat_bits": 128, "store": 512, "cache": 256, "records": 64,
@@ -24,13 +25,13 @@ CONFIGS = [
     StreamEngineConfig(**SMALL),
     StreamEngineConfig(**{**SMALL, "vectors": 2}),
     StreamEngineConfig(**{**SMALL, "lanes": 4, "products": 4, "beat_bits": 256, "vectors": 4}),
-    StreamEngineConfig(**{**SMALL, "products": 4, "cache": 512}),
+    StreamEngineConfig(**{**SMALL, "products": 4, "cache": 512, "choose": True}),
     StreamEngineConfig(**{**SMALL, "trellis": 4, "kept": 200}),
     StreamEngineConfig(
         **{**SMALL, "lanes": 4, "products": 4, "beat_bits": 256, "vectors": 2, "trellis": 2}
     ),
 ]
-TRELLIS = CONFIGS[-2]
+TRELLIS, CHOOSES = CONFIGS[-2], CONFIGS[3]
 EXTERNAL = [
     StreamEngineConfig(**{**SMALL, "external": True}),
     StreamEngineConfig(**{**SMALL, "products": 8, "external": True}),
@@ -315,34 +316,6 @@ def test_keys_outside_of_what_may_be_written_are_refused(other):
     session.run(process)
 
 
-#: Fields of hostile records are below these, so that a simulation ends; others are any number.
-FEW = {"repeat": 4, "length": 40, "rows": 9, "head": 5, "group": 3, "address": 300}
-
-
-def hostile_image(random, config=CONFIGS[0]):
-    """Return a program with a right CRC, records that nobody made, and no parameters."""
-    records = []
-    for _ in range(random.randint(1, 4)):
-        record = {}
-        for name, form in RECORD.items():
-            if isinstance(form, dict):
-                record[name] = {part: random.getrandbits(bits) for part, bits in form.items()}
-            else:
-                record[name] = random.randrange(min(1 << form, FEW.get(name, 1 << form)))
-        record["kind"] = random.choice([0, 0, 0, 1, 2, 3, *([4, 5] if config.external else [])])
-        if record["kind"] == KINDS.index("save"):
-            record["address"] += 900
-        record["operation"] %= 13
-        records.append(record)
-    header = {
-        name: random.randrange(limit)
-        for name, limit in {"frame": 1 << 16, "store": 513, "row": 1 << 16, "cache": 257}.items()
-    }
-    header |= {"block": 4, "context": 16, "tokens": random.choice([3, WORDS])}
-    header["trellis"] = random.choice([0, config.trellis])
-    return header_and_records(config, header, records)
-
-
 @pytest.mark.parametrize(
     ("config", "seed"),
     [
@@ -363,7 +336,7 @@ def test_hostile_programs_end(config, seed):
 
     async def process(ctx):
         for _ in range(12):
-            session.server.beats = hostile_image(random, config)
+            session.server.beats = hostile_program(random, config)
             session.server.limits = {"first": 900, "end": random.randrange(900, 1300)}
             limits = session.server.limits if config.external else {}
             for kind in ("load", "run"):
@@ -451,6 +424,7 @@ def test_a_damaged_program_is_refused(config):
             ValueError,
             "products must be at most the 16 bytes of a beat with external = True",
         ),
+        ({"choose": 1}, TypeError, "choose must be True or False, not 1"),
         ({"timeout_cycles": 15}, ValueError, r"timeout_cycles must be in 16\.\.65535, not 15"),
         ({"drain_cycles": 7}, ValueError, r"drain_cycles must be in 8\.\.65535, not 7"),
         ({"block": "1"}, TypeError, r"block must be an integer in 1\.\.256, not '1'"),
@@ -459,6 +433,22 @@ def test_a_damaged_program_is_refused(config):
 def test_refuses(params, error, sentence):
     with pytest.raises(error, match=sentence):
         StreamEngineConfig(**params)
+
+
+@pytest.mark.parametrize("config", [CONFIGS[0], CHOOSES], ids=str)
+def test_a_program_that_chooses_is_refused_by_a_core_that_cannot(config):
+    rng = np.random.default_rng(1)
+    engine = drawn_program("dense", rng, size=8, layers=1, chooses=True)
+    image = engine_image(CHOOSES, engine.program, engine.parameters, block=4, context=8)
+    blocks = Blocks(config, image, engine)
+    session = Session(image.beats, config)
+
+    async def process(ctx):
+        phase = blocks.load()
+        assert phase.outputs["o_status"] == [status("load", "ok" if config.choose else "damaged")]
+        await session.expect(ctx, phase)
+
+    session.run(process)
 
 
 @pytest.mark.parametrize("config", [CONFIGS[0], CONFIGS[-1]], ids=str)

@@ -12,6 +12,7 @@ import pytest
 from seedbed.boards import drivers
 from seedbed.boards.drivers import CORES, STATUS
 from seedbed.flow.cores.registry import WRAPPERS
+from seedbed.golden.engine_image import engine_image, header_and_records
 from seedbed.golden.forward_cache import ForwardCache
 from seedbed.hw.adapters.instantft import command_layout, result_layout
 from seedbed.hw.adapters.instantft import sample_layout as instant_sample_layout
@@ -25,6 +26,10 @@ from seedbed.hw.kept.sparse_trainer_layouts import log_layout as sparse_log_layo
 from seedbed.hw.kept.sparse_trainer_layouts import status_layout as sparse_status_layout
 from seedbed.hw.kept.trainer_passes import class_layout as sparse_class_layout
 from seedbed.hw.products.sparse_layouts import entry_layout as sparse_entry_layout
+from seedbed.hw.stream.stream_layouts import job_layout as stream_job_layout
+from seedbed.hw.stream.stream_layouts import result_layout as stream_result_layout
+from seedbed.hw.stream.stream_layouts import status_layout as stream_status_layout
+from seedbed.hw.stream.stream_layouts import token_layout as stream_token_layout
 from seedbed.hw.zeroth_order.zo_control import job_layout as zo_job_layout
 from seedbed.hw.zeroth_order.zo_control import status_layout as zo_status_layout
 from seedbed.hw.zeroth_order.zo_schedule import entry_layout
@@ -32,9 +37,11 @@ from seedbed.hw.zeroth_order.zo_steps import class_layout as zo_class_layout
 from seedbed.hw.zeroth_order.zo_steps import log_layout as zo_log_layout
 from seedbed.hw.zeroth_order.zo_steps import phase_layout
 from seedbed.sim.case import Phase
-from seedbed.sim.cases import instantft, sparse_trainer, zo_trainer
+from seedbed.sim.cases import instantft, sparse_trainer, stream_engine, zo_trainer
 from seedbed.sim.cases.gemv import Job
 from seedbed.sim.cases.instantft import Fault
+from seedbed.sim.cases.stream_engine import Blocks
+from seedbed.sim.cases.stream_programs import WORDS, drawn_program
 from seedbed.spec import FORWARD_CACHE_KINDS
 from seedbed.spec.axi_registers import AXI_REGISTERS
 from seedbed.spec.instantft import INSTANTFT_KINDS
@@ -403,6 +410,58 @@ def test_sparse_trainer(driven, tmp_path, reported):
     script.phase(Phase(inputs=long.inputs, outputs={"o_status": ended}), "aborted", abort=4)
     script.phase(train(model, rng, samples=1, batch=1, rate=60000, shift=1))
     script.phase(sparse_trainer.read_out(model))
+    script.run(program, reported)
+
+
+def test_stream_engine(driven, tmp_path, reported):
+    """Programs in memory, and blocks of tokens; every status but that of the memory; a reset."""
+    program, config = driven("stream_engine", {})
+    rng, script, base = np.random.default_rng(4), Script("stream_engine", tmp_path), 0x3000
+    size = config.beat_bits // 8
+    place = 0
+
+    def put(beats):
+        """Add a program to the memory; return its address."""
+        nonlocal place
+        address, place = place, place + len(beats)
+        path = script.file(b"".join(beat.to_bytes(size, "little") for beat in beats))
+        script.lines.append(f"memory {path} {base + address * size}")
+        return address
+
+    def run(phase, address=0):
+        [values] = fields(stream_job_layout(config), phase.inputs["i"])
+        [end] = fields(stream_status_layout(), phase.outputs["o_status"])
+        beats = fields(stream_result_layout(config), phase.outputs.get("o", []))
+        if tokens := fields(stream_token_layout(), phase.inputs.get("i_tokens", [])):
+            script.send("s_axis_tokens", [b"".join(octets(each["token"], 4) for each in tokens)])
+        script.receive("m_axis_results", 4 * config.lanes * (1 + len(beats)))
+        script.command("start", values["kind"], address, values["start"])
+        status = list(STATUS["stream_engine"])[end["status"]]
+        script.poll(status if end["status"] else None)
+        vectors = b"".join(octets(each, 4) for beat in beats for each in beat["values"])
+        script.show("m_axis_results", vectors + octets(end["status"], 4 * config.lanes))
+
+    def failed(kind, name):
+        return {"o_status": [stream_engine.status(kind, name)]}
+
+    engine = drawn_program("decoder", rng, size=8, layers=1)
+    image = engine_image(config, engine.program, engine.parameters, block=3, context=6)
+    blocks = Blocks(config, image, engine)
+    # Addresses of the image are those of the memory.
+    assert put(image.beats) == 0
+    large = header_and_records(config, {"block": config.block + 1}, [{"last": 1}])
+    too_large, damaged = put(large), put([large[0] ^ 1, *large[1:]])
+    script.command("base", base)
+    load, first = blocks.load(), blocks.run(rng.integers(0, WORDS, 3), start=True)
+    second, refused = blocks.run(rng.integers(0, WORDS, 2)), blocks.run(rng.integers(0, WORDS, 2))
+    for _ in range(2):
+        run(Phase(inputs=first.inputs, outputs=failed("run", "missing")))
+        for phase in (load, first, second, refused, first):
+            run(phase)
+        for address, status in ((damaged, "damaged"), (too_large, "size")):
+            run(Phase(inputs=load.inputs, outputs=failed("load", status)), address)
+        script.command("reset")
+        script.command("base", base)
     script.run(program, reported)
 
 

@@ -16,6 +16,7 @@ from seedbed.spec import StreamEngineConfig
 from seedbed.spec.engine_records import HEADER, RECORD, packed, unpacked
 from seedbed.spec.stream_engine import (
     Attend,
+    Choose,
     Embed,
     Matrix,
     Move,
@@ -224,6 +225,8 @@ WIDE = Vector(length=4, wide=True)
         (Attend(query="a", key="a", value="a", heads=1, shared=1, target="b"),
          {"a": Vector(length=4, fraction=-9)}, {},
          r"operation 1, Attend, must shift by 8\.\.63 in the core, not "),
+        (Choose(source="a", target="n"), {"n": Vector(length=1, wide=True)}, {},
+         "operation 1, Choose, needs choose = True of the core"),
         (Pool(source="a", target="b"), {"b": Vector(length=4, fraction=9)}, {},
          r"operation 1, Pool, must shift by -6\.\.15 in the core, not -9"),
         (Pool(source="a", target="a"), {}, {},
@@ -242,6 +245,22 @@ def test_what_the_core_does_not_run_is_refused(operation, vectors, parameters, p
     given = {"t": identity(9, 4), "w": identity(4, 4), "g": GAINS} | parameters
     with pytest.raises(ValueError, match=problem):
         engine_image(config, program, given, block=4, context=8)
+
+
+def test_a_choice_that_is_not_the_result_is_refused():
+    program = Program(
+        vectors={"a": Vector(length=4), "n": Vector(length=1, wide=True), "m": Vector(length=1)},
+        operations=(
+            Embed(table="t", target="a"),
+            Choose(source="a", target="n"),
+            Move(source="n", target="m"),
+        ),
+        result="m",
+    )
+    problem = "operation 1, Choose, must be the last one, and its target the result, in the core"
+    config = replace(CONFIG, choose=True)
+    with pytest.raises(ValueError, match=problem):
+        engine_image(config, program, {"t": identity(9, 4)}, block=4, context=8)
 
 
 @pytest.mark.parametrize(

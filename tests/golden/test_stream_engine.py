@@ -15,9 +15,10 @@ from transformer_tensors import (
 
 from seedbed.flow.importer.program_formats import calibrated, integers
 from seedbed.flow.importer.transformers import Decoder, Encoder, decoder, encoder
-from seedbed.golden.stream_engine import FloatEngine, Integers, StreamEngine
+from seedbed.golden.stream_engine import FloatEngine, Integers, Reals, StreamEngine
 from seedbed.spec.stream_engine import (
     Attend,
+    Choose,
     Embed,
     Matrix,
     Move,
@@ -245,12 +246,36 @@ def test_formats_between_which_no_shift_is_are_refused(operation, fractions, pro
             ),
             "operation 2, Attend, has heads of different lengths",
         ),
+        *(
+            (
+                (Embed(table="t", target="a"), Choose(source="a", target=target)),
+                "operation 1, Choose, must write a wide vector of one element and no fraction",
+            )
+            for target in ("b", "narrow", "fraction")
+        ),
     ],
 )
 def test_a_wrong_program_is_refused(operations, problem):
-    vectors = {"a": Vector(length=4), "b": Vector(length=4), "c": Vector(length=6)}
+    vectors = {
+        "a": Vector(length=4), "b": Vector(length=4, wide=True), "c": Vector(length=6),
+        "narrow": Vector(length=1), "fraction": Vector(length=1, fraction=1, wide=True),
+    }  # fmt: skip
     with pytest.raises(ValueError, match=problem):
         Program(vectors=vectors, operations=operations, result="a")
+
+
+def test_the_first_one_of_equal_elements_is_chosen():
+    rows = np.array([[-3, -1, -1, -2], [5, 5, 5, 5], [0, -7, 6, 6], [-9, -8, -7, -6]])
+    vectors = {"a": Vector(length=4), "n": Vector(length=1, wide=True)}
+    operations = (Embed(table="t", target="a"), Choose(source="a", target="n"))
+    program = Program(vectors=vectors, operations=operations, result="n")
+    one = np.ones(len(rows), np.int64)
+    table = Integers(weights=rows, multipliers=one, fraction=0)
+    for engine in (
+        StreamEngine(program, {"t": table}),
+        FloatEngine(program, {"t": Reals(weights=rows)}),
+    ):
+        assert engine.run(np.arange(4)).tolist() == [[1], [0], [2], [3]]
 
 
 def test_a_tensor_that_is_missing_is_named():

@@ -9,7 +9,10 @@ from seedbed.sim.verilog import script
 
 #: Frames of each core: CI runs 10,000.
 FRAMES = int(os.environ.get("SEEDBED_HOSTILE_FRAMES", "300"))
-SCRIPTS = {"instantft": hostile.instantft_frames, "gemv": hostile.gemv_frames}
+SCRIPTS = {
+    "instantft": hostile.instantft_frames, "gemv": hostile.gemv_frames,
+    "stream_engine": hostile.stream_engine_programs,
+}  # fmt: skip
 #: Core, and what differs from its small configuration.
 CONFIGS = [
     ("instantft", {}),
@@ -17,10 +20,12 @@ CONFIGS = [
     ("gemv", {"decode": "lut4", "level_load": 4}),
     ("gemv", {"decode": "trellis"}),
     ("gemv", {"decode": "plain", "vectors": 2}),
+    ("stream_engine", {}),
+    ("stream_engine", {"trellis": 4, "kept": 200, "vectors": 2, "choose": True}),
 ]
 
 
-def bench(name, tmp_path, kept, **more):
+def bench(name, tmp_path, kept, more):
     core = CORES[name]
     params = core.small | more
     config = core.configure(params)
@@ -31,5 +36,5 @@ def bench(name, tmp_path, kept, **more):
 
 @pytest.mark.parametrize(("name", "more"), CONFIGS, ids=str)
 def test_good_jobs_follow_hostile_frames(name, more, tmp_path, kept):
-    config, built = bench(name, tmp_path, kept, **more)
+    config, built = bench(name, tmp_path, kept, more)
     assert script.run(built, SCRIPTS[name](config, frames=FRAMES, seed=11), seed=11) > 10 * FRAMES

@@ -1,0 +1,199 @@
+"""Testbench of the AXI ports of the engine of programs, see :mod:`seedbed.sim.axi.axi_bench`.
+
+Stimulus and expected response are the phases of :mod:`seedbed.sim.cases.stream_engine`.
+"""
+
+import cocotb
+import numpy as np
+from cocotb.triggers import ClockCycles
+from cocotbext.axi import AxiResp
+
+from seedbed.golden.engine_image import engine_image
+from seedbed.hw.axi.stream_engine_axi import ELEMENT_BITS
+from seedbed.hw.memory.memory_port import command_layout
+from seedbed.hw.stream.stream_layouts import (
+    job_layout,
+    result_layout,
+    status_layout,
+    token_layout,
+)
+from seedbed.sim.axi.axi_bench import AxiBench, fields
+from seedbed.sim.case import Phase
+from seedbed.sim.cases.stream_engine import Blocks, job, status, token_payloads
+from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS, drawn_program
+from seedbed.spec import StreamEngineConfig
+from seedbed.spec.axi_registers import AXI_REGISTERS
+from seedbed.spec.engine_records import RECORD_BITS
+
+__all__ = ["TESTS", "Bench"]
+
+#: The tests, which do not depend on their order.
+TESTS = ("runs_programs", "refuses", "answers_faults", "recovers_from_reset")
+BASE = 0x8765_4000
+BYTES = ELEMENT_BITS // 8
+
+
+class Bench(AxiBench):
+    """Runs phases through the registers and streams, with a memory at ``BASE``."""
+
+    def __init__(self, dut):
+        super().__init__(
+            dut, StreamEngineConfig, registers=AXI_REGISTERS["stream_engine"], memory=True
+        )
+        self.tokens, self.results = self.source("tokens"), self.sink("results")
+
+    async def begin(self, kind: str = "decoder") -> Blocks:
+        """Reset the core; return the commands of a new program, which is in memory."""
+        await self.reset()
+        await self.write("base", BASE)
+        config = self.config
+        engine = drawn_program(
+            kind, self.rng, size=4 * config.products, layers=1, trellis=config.trellis,
+            keeps=config.kept > 0, chooses=config.choose,
+        )  # fmt: skip
+        image = engine_image(config, engine.program, engine.parameters, block=3, context=6)
+        size = config.beat_bits // 8
+        self.memory.write(BASE, b"".join(beat.to_bytes(size, "little") for beat in image.beats))
+        return Blocks(config, image, engine)
+
+    def draw(self, count: int) -> np.ndarray:
+        """Return random tokens."""
+        return self.rng.integers(0, WORDS, count)
+
+    async def start(self, phase: Phase) -> None:
+        """Write the command of a phase to the registers, start it, and send its tokens."""
+        [values] = fields(job_layout(self.config), phase.inputs["i"])
+        for name, value in values.items():
+            await self.write(name, value)
+        await self.write("control", 1)
+        tokens = fields(token_layout(), phase.inputs.get("i_tokens", []))
+        self.send_beats(
+            self.tokens, [(int(t["token"]).to_bytes(BYTES, "little"), 0, t["last"]) for t in tokens]
+        )
+
+    async def check(self, phase: Phase, *, cut_short: bool = False) -> None:
+        """Receive the packet that ends a command, and compare it, and the status.
+
+        With ``cut_short``, the packet has as many beats of the result as it has.
+        """
+        [end] = fields(status_layout(), phase.outputs["o_status"])
+        lanes = self.config.lanes
+        beats = fields(result_layout(self.config), phase.outputs.get("o", []))
+        elements = [int(each) for beat in beats for each in beat["values"]]
+        elements += [end["status"], *[0] * (lanes - 1)]
+        frame = await self.receive(self.results)
+        found = np.frombuffer(bytes(frame.tdata), "<i4").tolist()
+        assert (found[-lanes:] if cut_short else found) == (
+            elements[-lanes:] if cut_short else elements
+        )
+        await self.check_done(end["status"])
+        assert self.results.empty()
+
+    async def run(self, *phases: Phase) -> None:
+        """Run phases, and compare all outputs."""
+        for phase in phases:
+            await self.start(phase)
+            await self.check(phase)
+
+
+def ended(kind: str, name: str, inputs: Phase) -> Phase:
+    """Return a phase with the inputs of another one, which ends with a status."""
+    return Phase(inputs=inputs.inputs, outputs={"o_status": [status(kind, name)]})
+
+
+@cocotb.test()
+async def runs_programs(dut):
+    """A program of every kind, twice: blocks one after another, and one that is too long."""
+    bench = Bench(dut)
+    for kind in [*PROGRAMS, *PROGRAMS]:
+        blocks = await bench.begin(kind)
+        assert await bench.read("status") == 0
+        await bench.run(blocks.load())
+        await bench.run(blocks.run(bench.draw(3), start=True), blocks.run(bench.draw(2)))
+        await bench.run(blocks.run(bench.draw(3)))
+        await bench.run(blocks.run(bench.draw(1), start=True))
+
+
+@cocotb.test()
+async def refuses(dut):
+    """What no register holds, what is read only, and everything while a command runs."""
+    bench = Bench(dut)
+    blocks = await bench.begin()
+    for name, field in job_layout(bench.config):
+        await bench.write(name, (1 << field.width) - 1)
+        for wrong in (1 << field.width, 1 << 31):
+            await bench.write(name, wrong, refused=True)
+        assert await bench.read(name) == (1 << field.width) - 1
+    await bench.write("base", BASE + 64, refused=True)
+    assert await bench.read("base") == BASE
+    await bench.write("status", 0, refused=True)
+    await bench.write("control", 2, refused=True)
+    for address in (bench.registers["control"], 4 * len(bench.registers)):
+        assert (await bench.control.read(address, 4)).resp == AxiResp.SLVERR
+    # No program: the tokens of the block are taken.
+    tokens = token_payloads([1, 2])
+    lost = Phase(inputs={"i": [job(bench.config, "run")], "i_tokens": tokens})
+    await bench.run(ended("run", "missing", lost))
+    load, run = blocks.load(), blocks.run(bench.draw(2), start=True)
+    await bench.run(load)
+    # A run waits for its tokens.
+    await bench.start(Phase(inputs={"i": run.inputs["i"]}))
+    assert await bench.read("status") & 3 == 1
+    for name in bench.registers:
+        await bench.write(name, 1, refused=True)
+    # Its token has a number that the core would cut off.
+    bench.send_beats(bench.tokens, [((1 << 24).to_bytes(BYTES, "little"), 0, 1)])
+    await bench.check(ended("run", "tokens", run))
+    await bench.run(run)
+
+
+@cocotb.test()
+async def answers_faults(dut):
+    """A damaged program, errors of the memory while loading and running; good commands after."""
+    bench = Bench(dut)
+    blocks = await bench.begin()
+    size = bench.config.beat_bits // 8
+    load, run = blocks.load(), blocks.run(bench.draw(3), start=True)
+    more = blocks.run(bench.draw(2))
+    old = bench.memory.read(BASE + 3 * size, 1)
+    bench.memory.write(BASE + 3 * size, bytes([old[0] ^ 4]))
+    await bench.run(ended("load", "damaged", load), ended("run", "missing", run))
+    bench.memory.write(BASE + 3 * size, old)
+    bench.reads.bad = BASE + 2 * size
+    await bench.run(ended("load", "memory", load), ended("run", "missing", run))
+    bench.reads.bad = None
+    await bench.run(load)
+    bursts = fields(command_layout(bench.config.address_bits), run.outputs["o_command"])
+    for at in (0, len(bursts) // 2, -1):
+        bench.reads.bad = BASE + bursts[at]["address"] * size
+        await bench.start(run)
+        await bench.check(ended("run", "memory", run), cut_short=True)
+        bench.reads.bad = None
+        await bench.run(run, more)
+    # A burst of a beat cannot be shorter.
+    for extra in (1,) if bench.config.beat_bits >= RECORD_BITS else (-1, 1):
+        bench.reads.extra = extra
+        await bench.run(ended("load", "memory", load), load)
+        bench.reads.extra = 1
+        await bench.start(run)
+        await bench.check(ended("run", "memory", run), cut_short=True)
+        await bench.run(run)
+
+
+@cocotb.test()
+async def recovers_from_reset(dut):
+    """A reset in a load or a block; the core then has no program."""
+    bench = Bench(dut)
+    for cycles in (60, 700, 1500, 4000):
+        blocks = await bench.begin()
+        load, run = blocks.load(), blocks.run(bench.draw(3), start=True)
+        await bench.start(load)
+        if cycles > 60:
+            await bench.check(load)
+            await bench.start(run)
+        await ClockCycles(dut.aclk, cycles)
+        await bench.reset()
+        assert await bench.read("status") == 0
+        assert await bench.read("base") == 0
+        await bench.write("base", BASE)
+        await bench.run(ended("run", "missing", run), load, run)
