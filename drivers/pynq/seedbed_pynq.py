@@ -463,6 +463,15 @@ class StreamEngine(_Registers, DefaultIP):
         """Give the core a buffer of :func:`pynq.allocate` with the image of its program."""
         self._use_memory(buffer)
 
+    def writes(self, first: int, end: int) -> None:
+        """Set the addresses that a program may write, from first to the one before the end.
+
+        It is done before the program is loaded. Only a core with keys and values in memory takes
+        them.
+        """
+        self._set("first", first)
+        self._set("end", end)
+
     def start(self, kind: str, address: int = 0, start: int = 0) -> None:
         """Start ``load``, of the program at a beat of memory, or ``run``.
 

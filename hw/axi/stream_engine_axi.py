@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.axi.axi import axi_stream
-from seedbed.hw.axi.axi_memory import ADDRESS_BITS, axi_memory, connect_reads
+from seedbed.hw.axi.axi_memory import ADDRESS_BITS, axi_memory, connect_memory, connect_reads
 from seedbed.hw.axi.registers import RegisterBlock, register_members, status_word
 from seedbed.hw.axi.trainer_axi import extended
 from seedbed.hw.stream.stream_engine import StreamEngine
@@ -77,7 +77,8 @@ class StreamEngineAxi(wiring.Component):
         m.submodules.core = core = StreamEngine(self.config)
         self._tokens(m, core.i_tokens)
         self._results(m, core)
-        connect_reads(m, self, core, self._registers(m, core))
+        connect = connect_memory if self.config.external else connect_reads
+        connect(m, self, core, self._registers(m, core))
         return m
 
     def _tokens(self, m, tokens) -> None:

@@ -20,7 +20,7 @@ from seedbed.sim.cases.stream_engine import Blocks, job, token_payloads
 from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS, drawn_program
 from seedbed.sim.verilog.script import step
 from seedbed.spec import GemvConfig, StreamEngineConfig
-from seedbed.spec.engine_records import HEADER, RECORD, RECORD_BITS, unpacked
+from seedbed.spec.engine_records import HEADER, KINDS, RECORD, RECORD_BITS, unpacked
 from seedbed.spec.instantft import INSTANTFT_KINDS, InstantFtConfig
 
 __all__ = ["gemv_frames", "hostile_program", "instantft_frames", "stream_engine_programs"]

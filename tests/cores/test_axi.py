@@ -29,6 +29,7 @@ RUN = [
     ("stream_engine_axi", {}, 4),
     ("stream_engine_axi", {"lanes": 4, "products": 4, "beat_bits": 256, "vectors": 2}, 4),
     ("stream_engine_axi", {"trellis": 4, "kept": 200, "choose": True}, 4),
+    ("stream_engine_axi", {"external": True}, 4),
     ("zo_trainer_axi", {}, 4),
     ("zo_trainer_axi", {"tail": 1}, 4),
     ("zo_trainer_axi", {"tail": 2}, 4),
