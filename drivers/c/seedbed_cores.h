@@ -64,7 +64,7 @@ enum seedbed_axi_error seedbed_sparse_trainer_start(
 enum seedbed_axi_error seedbed_stream_engine_base(struct seedbed_axi *axi, uint32_t base);
 
 // Sets the addresses that a program may write, from first to the one before end, before it is loaded.
-// Only a core with keys and values in memory takes them.
+// A core without keys and values in memory writes nothing.
 enum seedbed_axi_error seedbed_stream_engine_writes(struct seedbed_axi *axi, uint32_t first,
                                                     uint32_t end);
 

@@ -466,8 +466,8 @@ class StreamEngine(_Registers, DefaultIP):
     def writes(self, first: int, end: int) -> None:
         """Set the addresses that a program may write, from first to the one before the end.
 
-        It is done before the program is loaded. Only a core with keys and values in memory takes
-        them.
+        It is done before the program is loaded. A core without keys and values in memory writes
+        nothing.
         """
         self._set("first", first)
         self._set("end", end)

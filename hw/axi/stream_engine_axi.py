@@ -115,6 +115,10 @@ class StreamEngineAxi(wiring.Component):
         pending = Signal()
         status = Signal.like(end.payload.status, name="status")
         kept = block.command(command, pending)
+        if not self.config.external:
+            # One map for all configurations.
+            bits = self.config.address_bits
+            kept |= {"first": Signal(bits), "end": Signal(bits + 1)}
         with m.If(command.ready):
             m.d.sync += pending.eq(0)
         with block.writes():
