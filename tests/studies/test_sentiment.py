@@ -163,19 +163,17 @@ def test_backpropagation_lowers_the_training_loss(task):
         found["train"]["before"] + found["train"]["change"]
     )
     assert len(found["curve"]) == sentiment_job.POINTS
-    kept = task.run(
-        job(source=BACKPROPAGATION, rate=10.0, steps=60, tuned="sensitive", fraction=0.1)
-    )
+    kept = task.run(job(source=BACKPROPAGATION, rate=3.0, tuned="sensitive", fraction=0.1))
     assert found["train"]["change"] < kept["train"]["change"] < 0
     assert kept["numbers"] == 410
 
 
 def test_few_weights_are_tuned_by_forward_passes(task):
-    """Full batches: a loss falls, and raw integers as perturbations end the training."""
+    """Full batches: the loss falls, and a number that is not finite ends a training."""
     whole = replace(task, batch=32)
     kind = {"tuned": "head", "k": 16, "steps": 200, "source": "lutopt"}
     assert whole.run(job(**kind, rate=0.03))["train"]["change"] < -0.005
-    assert whole.run(job(rate=1e6, steps=50))["train"]["after"] is None
+    assert whole.run(job(rate=1e300))["train"]["after"] is None
 
 
 def test_trainings_are_kept(tmp_path, monkeypatch):
