@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from seedbed.flow.importer.packed_rows import KEPT
 from seedbed.flow.run.files import write_atomic
 from seedbed.flow.run.options import show_table
-from seedbed.flow.run.plot_style import legend, panels, png
+from seedbed.flow.run.plot_style import NEUTRAL, OTHER, OURS, legend, panels, png
 from seedbed.flow.run.pool import run_jobs
 from seedbed.flow.run.progress import Bar
 from seedbed.spec.checks import require_choice, require_int
@@ -270,20 +270,21 @@ def _show_rows(rows: list[dict[str, Any]], k: int, table: str, console: Console)
 
 
 def _plot(result: dict[str, Any]) -> bytes:
-    """Return a plot of the training loss over the steps, a panel for each k and table."""
+    """Return a plot of the changes of losses by training, a panel for each k and table."""
     keys = list(dict.fromkeys((r["k"], r["table"]) for r in result["rows"] if r["table"] != "none"))
-    figure, all_axes = panels(len(keys), 4.0 * len(keys), 3.8)
-    colors: dict[str, str] = {}
-    at = (np.arange(POINTS) + 0.5) * result["steps"] / POINTS
+    figure, all_axes = panels(len(keys), 4.0 * len(keys), 4.2)
+    names = {"train": ("training sentences", OURS, -0.15), "held": ("held-out", OTHER, 0.15)}
     for (k, table), axes in zip(keys, all_axes, strict=True):
-        for row in result["rows"]:
-            curves = [run["curve"] for run in row["runs"]]
-            if (row["k"], row["table"]) != (k, table) or not all(curves):
-                continue
-            color = colors.setdefault(row["name"], f"C{len(colors) % 10}")
-            style = "-" if len(colors) <= 10 else "--"
-            axes.plot(at, np.mean(curves, axis=0), style, color=color, label=row["name"])
-        axes.set_xlabel(f"steps; {table}, k = {k}")
-        axes.set_ylabel("loss of the steps' batches")
-    legend(figure, columns=5)
+        rows = [row for row in result["rows"] if (row["k"], row["table"]) == (k, table)]
+        axes.axhline(0, color=NEUTRAL, lw=0.8)
+        for at, row in enumerate(rows):
+            for name, (label, color, shift) in names.items():
+                found = [run[name].get("change", np.nan) for run in row["runs"]]
+                places = [at + shift] * len(found)
+                axes.plot(places, found, "o", ms=4, color=color, label=f"{label}, a dot a seed")
+        axes.set_yscale("symlog", linthresh=0.01)
+        axes.set_xticks(range(len(rows)), [row["name"] for row in rows], rotation=60, ha="right")
+        axes.set_title(f"{table}, k = {k}", fontsize=9)
+        axes.set_ylabel("change of the loss")
+    legend(figure, columns=2)
     return png(figure)
