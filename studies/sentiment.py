@@ -272,7 +272,7 @@ def _show_rows(rows: list[dict[str, Any]], k: int, table: str, console: Console)
 def _plot(result: dict[str, Any]) -> bytes:
     """Return a plot of the changes of losses by training, a panel for each k and table."""
     keys = list(dict.fromkeys((r["k"], r["table"]) for r in result["rows"] if r["table"] != "none"))
-    figure, all_axes = panels(len(keys), 4.0 * len(keys), 4.2)
+    figure, all_axes = panels(len(keys), 4.0 * len(keys), 4.2, sharey=True)
     names = {"train": ("training sentences", OURS, -0.15), "held": ("held-out", OTHER, 0.15)}
     for (k, table), axes in zip(keys, all_axes, strict=True):
         rows = [row for row in result["rows"] if (row["k"], row["table"]) == (k, table)]
