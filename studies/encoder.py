@@ -18,7 +18,7 @@ import numpy as np
 
 from seedbed.flow.importer import transformer_files, transformers
 
-__all__ = ["MATRICES", "Encoder", "read"]
+__all__ = ["MATRICES", "Encoder", "read", "share_below"]
 
 #: Matrices of the layers, which are compressed.
 MATRICES = "encoder.*.weight"
@@ -51,7 +51,7 @@ class Encoder:
         found = []
         for line in lines:
             tokens = np.array(self.tokenizer.encode(line).ids[: self.positions])
-            mean = self._hidden(parameters, tokens, observe).mean(axis=0)
+            mean = self.hidden(parameters, tokens, self.layers, observe).mean(axis=0)
             found.append(mean / np.linalg.norm(mean))
         return np.array(found)
 
@@ -65,9 +65,11 @@ class Encoder:
         self.vectors(self.parameters, lines, observe)
         return moments
 
-    def _hidden(
-        self, parameters: Mapping[str, np.ndarray], tokens: np.ndarray, observe: Observe
-    ) -> np.ndarray:
+    def hidden(
+        self, parameters: Mapping[str, np.ndarray], tokens: np.ndarray, layers: int,
+        observe: Observe = _ignore,
+    ) -> np.ndarray:  # fmt: skip
+        """Return the output of the first ``layers`` layers, float32 (tokens, width)."""
 
         def norm(x: np.ndarray, name: str) -> np.ndarray:
             x = x - x.mean(axis=1, keepdims=True)
@@ -85,7 +87,7 @@ class Encoder:
         x = x + parameters["embeddings.position_embeddings.weight"][: len(tokens)]
         x = x + parameters["embeddings.token_type_embeddings.weight"][0]
         x = norm(x, "embeddings.LayerNorm")
-        for layer in range(self.layers):
+        for layer in range(layers):
             at = f"encoder.layer.{layer}"
             queries, keys, values = (
                 split(product(f"{at}.attention.self.{name}", x))
@@ -99,13 +101,14 @@ class Encoder:
                 x + product(f"{at}.attention.output.dense", mixed),
                 f"{at}.attention.output.LayerNorm",
             )
-            middle = _gelu(product(f"{at}.intermediate.dense", x))
+            middle = product(f"{at}.intermediate.dense", x)
+            middle = middle * share_below(middle)
             x = norm(x + product(f"{at}.output.dense", middle), f"{at}.output.LayerNorm")
         return x
 
 
-def _gelu(x: np.ndarray) -> np.ndarray:
-    """Return x times the share of Gaussian numbers below x.
+def share_below(x: np.ndarray) -> np.ndarray:
+    """Return the share of Gaussian numbers below x: x times it is gelu(x).
 
     The error function is that of Abramowitz and Stegun, 7.1.26, whose error is below 1.5e-7.
     """
@@ -115,7 +118,7 @@ def _gelu(x: np.ndarray) -> np.ndarray:
     for factor in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592):
         sums = (sums + np.float32(factor)) * t
     upper = sums * np.exp(-z * z) / 2
-    return x * np.where(x < 0, upper, 1 - upper)
+    return np.where(x < 0, upper, 1 - upper)
 
 
 def read(folder: Path) -> Encoder:

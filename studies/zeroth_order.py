@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from math import inf
+from math import inf, sqrt
 from typing import Any, Protocol
 
 import numpy as np
@@ -61,6 +61,22 @@ class Rademacher(Gaussian):
     def numbers(self, seed: int, d: int) -> np.ndarray:
         """See :class:`Source`."""
         return np.random.default_rng(seed).integers(0, 2, d) * 2.0 - 1.0
+
+
+class Scaled(Gaussian):
+    """Independent uniform numbers, scaled by PeZO's adaptive power of two, 31 at a time.
+
+    Eq. 3 with the modulus of every 31 numbers, and the factor rounded to a power of two.
+    """
+
+    GROUP = 31
+
+    def numbers(self, seed: int, d: int) -> np.ndarray:
+        """See :class:`Source`."""
+        found = np.random.default_rng(seed).uniform(-1, 1, (-(-d // self.GROUP), self.GROUP))
+        moduli = np.linalg.norm(found, axis=1, keepdims=True)
+        factors = np.exp2(np.rint(np.log2(sqrt(self.GROUP - 0.5) / moduli)))
+        return (found * factors).reshape(-1)[:d]
 
 
 class Unscaled:
@@ -139,6 +155,7 @@ SOURCES: dict[str, Callable[..., Source]] = {
     "leap-14": partial(OnTheFly, leap=14),
     "lutopt": Linear,
     "pre-generated": PreGenerated,
+    "scaled": Scaled,
     "unscaled": Unscaled,
     "uniform": Uniform,
     "rademacher": Rademacher,

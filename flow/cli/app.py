@@ -35,6 +35,7 @@ from seedbed.flow.cli.lutopt import app as lutopt_app
 from seedbed.flow.cli.personalise_mlp import demo_personalise_mlp
 from seedbed.flow.cli.project import fusesoc, ipxact, paper_tables, project
 from seedbed.flow.cli.sentences import demo_sentences
+from seedbed.flow.cli.sentiment import demo_sentiment
 from seedbed.flow.cli.sparse import demo_sparse
 from seedbed.flow.cli.synth import constrain, synthesize
 from seedbed.flow.cli.testu01 import run_battery
@@ -527,6 +528,7 @@ demo_app.command("personalise")(demo_personalise)
 demo_app.command("personalise-mlp")(demo_personalise_mlp)
 demo_app.command("llm")(demo_llm)
 demo_app.command("sentences")(demo_sentences)
+demo_app.command("sentiment")(demo_sentiment)
 demo_app.command("sparse")(demo_sparse)
 demo_app.command("elasticzo")(demo_elasticzo)
 demo_app.command("elasticzo-choices")(demo_elasticzo_choices)

@@ -155,6 +155,7 @@ COMMANDS = [
     ("demo lm", "compress"),
     ("demo formats", "compress"),
     ("demo sentences --model .", "compress"),
+    ("demo sentiment", "compress"),
     ("demo llm", "compress"),
     ("import . --dry-run", "compress"),
     ("demo personalise", "compress"),

@@ -57,12 +57,13 @@ READS = {
     ("demo lm", "model"): ["demo", "lm", "--model", "bad"],
     ("demo formats", "model"): ["demo", "formats", "--model", "bad", "--jobs", "1"],
     ("demo sentences", "model"): ["demo", "sentences", "--model", "bad"],
+    ("demo sentiment", "model"): ["demo", "sentiment", "--model", "bad"],
     ("demo llm", "model"): ["demo", "llm", "--model", "bad"],
     ("demo personalise", "model"): ["demo", "personalise", "--model", "bad"],
     **{
         (f"demo {name}", "data"): ["demo", name, "--data", "bad"]
         for name in ("instantft", "personalise-mlp", "sparse", "elasticzo", "elasticzo-choices",
-                     "elasticzo-passes", "zo", "seedlm")
+                     "elasticzo-passes", "zo", "seedlm", "sentiment")
     },
 }  # fmt: skip
 
@@ -94,7 +95,8 @@ OTHERS = {
         "board sim", "board build", "board report", "board load", "board memories", "tour", "tune",
         *(f"demo {demo}" for demo in ("instantft", "lm", "llm", "formats", "personalise",
                                       "personalise-mlp", "sparse", "elasticzo", "elasticzo-choices",
-                                      "elasticzo-passes", "zo", "seedlm", "sentences")),
+                                      "elasticzo-passes", "zo", "seedlm", "sentences",
+                                      "sentiment")),
     )),
     ("report", "docs"), ("demo lm", "keep"), ("tour", "picture"), ("drivers", "output"),
     ("board report-run", "output"),
