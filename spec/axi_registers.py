@@ -140,8 +140,8 @@ AXI_REGISTERS: dict[str, tuple[Register, ...]] = {
         *_command(
             address="of the program in memory, in beats; of a load",
             start="1: the block's first token is the first of all; of a run",
-            first="the first address that is written, in beats; of a load; without effect if the core does not write",
-            end="the address after the last one that is written; of a load; without effect if the core does not write",
+            first="the first address that is written, in beats; of a load, with keys in memory",
+            end="the address after the last one that is written; of a load, with keys in memory",
         ),
     ),
 }

@@ -54,8 +54,10 @@ class Bench:
                 want = register["reset"] if register["readable"] else None
                 assert await self.read(register["offset"]) == want, name
         after = max(register["offset"] for register in self.map.values()) + 4
-        assert await self.read(after) is None
-        assert not await self.write(after, 0)
+        # A map may fill its addresses.
+        if after < 1 << len(self.dut.s_axi_control_araddr):
+            assert await self.read(after) is None
+            assert not await self.write(after, 0)
 
 
 @cocotb.test()

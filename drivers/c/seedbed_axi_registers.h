@@ -236,11 +236,9 @@ enum {
     SEEDBED_STREAM_ENGINE_ADDRESS = 16, // write: of the program in memory, in beats; of a load
     // write: 1: the block's first token is the first of all; of a run
     SEEDBED_STREAM_ENGINE_START = 20,
-    // write: the first address that is written, in beats; of a load; without effect if the core
-    // does not write
+    // write: the first address that is written, in beats; of a load, with keys in memory
     SEEDBED_STREAM_ENGINE_FIRST = 24,
-    // write: the address after the last one that is written; of a load; without effect if the core
-    // does not write
+    // write: the address after the last one that is written; of a load, with keys in memory
     SEEDBED_STREAM_ENGINE_END = 28,
 };
 // Its commands.

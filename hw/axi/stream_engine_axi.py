@@ -117,8 +117,7 @@ class StreamEngineAxi(wiring.Component):
         kept = block.command(command, pending)
         if not self.config.external:
             # One map for all configurations.
-            bits = self.config.address_bits
-            kept |= {"first": Signal(bits), "end": Signal(bits + 1)}
+            kept |= {"first": Signal(32), "end": Signal(32)}
         with m.If(command.ready):
             m.d.sync += pending.eq(0)
         with block.writes():
