@@ -43,10 +43,18 @@ EXTERNAL = [
 
 
 @pytest.mark.parametrize("kind", PROGRAMS)
-@pytest.mark.parametrize(("config", "stalls"), with_stalls([*CONFIGS, *EXTERNAL]), ids=str)
+@pytest.mark.parametrize(("config", "stalls"), with_stalls(CONFIGS), ids=str)
 def test_matches_model(config, stalls, kind):
     """Two blocks of a program, the second after the first, bit for bit; a third is too long."""
     simulate(StreamEngine(config), case(config, Random(4), kinds=[kind]), stalls=stalls, seed=4)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+@pytest.mark.parametrize(("config", "stalls"), with_stalls(EXTERNAL), ids=str)
+def test_keys_in_memory_match_the_model(config, stalls, kind):
+    """Those of two layers, which share the cache."""
+    phases = case(config, Random(4), kinds=[kind], layers=2)
+    simulate(StreamEngine(config), phases, stalls=stalls, seed=4)
 
 
 #: The ports of the memory.
