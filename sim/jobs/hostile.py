@@ -18,6 +18,7 @@ from seedbed.sim.cases import gemv
 from seedbed.sim.cases import instantft as fine_tuning
 from seedbed.sim.cases.stream_engine import Blocks, job, token_payloads
 from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS, drawn_program
+from seedbed.sim.memory_bench import PORTS
 from seedbed.sim.verilog.script import step
 from seedbed.spec import GemvConfig, StreamEngineConfig
 from seedbed.spec.engine_records import HEADER, KINDS, RECORD, RECORD_BITS, unpacked
@@ -299,16 +300,17 @@ def stream_engine_programs(config: StreamEngineConfig, *, frames: int, seed: int
             good += [
                 step("send", name, payloads)
                 for name, payloads in phase.inputs.items()
-                if name != "i_read"
+                if name not in PORTS
             ]
             good += [
                 step("expect", name, payloads)
                 for name, payloads in phase.outputs.items()
-                if name != "o_command"
+                if name not in PORTS
             ]
             good.append("done")
         yield from _define(kind, ["ignore 0", *good])
         images.append(image.beats)
+    writes = {"first": 900, "end": 1300} if config.external else {}
     for frame in range(frames):
         yield "ignore 1"
         yield _stored(
@@ -317,10 +319,10 @@ def stream_engine_programs(config: StreamEngineConfig, *, frames: int, seed: int
             else _mutated(random, config, random.choice(images))
         )
         if random.random() < 0.1:
-            kind = random.choice(("error", "short", "long"))
+            kind = random.choice(("error", "short", "long", *["response"] * config.external))
             yield f"fault {random.randrange(40)} {kind} {random.randrange(4)}"
         tokens = [random.randrange(WORDS) for _ in range(random.randint(1, 5))]
-        yield step("send", "i", [job(config, "load"), job(config, "run", start=1)])
+        yield step("send", "i", [job(config, "load", **writes), job(config, "run", start=1)])
         yield step("send", "i_tokens", token_payloads(tokens))
         # The bit is the kind of the command that has ended.
         yield "until o_status 0"

@@ -22,6 +22,7 @@ CONFIGS = [
     ("gemv", {"decode": "plain", "vectors": 2}),
     ("stream_engine", {}),
     ("stream_engine", {"trellis": 4, "kept": 200, "vectors": 2, "choose": True}),
+    ("stream_engine", {"external": True}),
 ]
 
 
