@@ -38,7 +38,7 @@ class BurstReader(wiring.Component):
         Beats that have not been taken.
     failed : Out(1)
         There was an error since ``clear``: a beat with an error, a burst of another length, a beat
-        that nothing asked for, or no beat for ``timeout_cycles``.
+        that nothing asked for, or a command that is not taken, or no beat, for ``timeout_cycles``.
     quiet : Out(1)
         No beat of an earlier part is to be expected any more.
 
@@ -142,8 +142,14 @@ class BurstReader(wiring.Component):
                 | (read.payload.last != (page_ends | (self.left == 1)))
                 | (outstanding == 0)
             ),
+            # A command that is not taken stays, and is waited for as long by every part.
             fault.eq(
-                self.quiet & ~self.failed & ((fire & wrong) | (timed_out & (outstanding != 0)))
+                ~self.failed
+                & (
+                    (self.quiet & fire & wrong)
+                    | (self.quiet & timed_out & (outstanding != 0))
+                    | (timed_out & self.o_command.valid & (self.left != 0))
+                )
             ),
             drained.eq(
                 ~self.quiet
@@ -156,7 +162,8 @@ class BurstReader(wiring.Component):
             m.d.sync += place.eq(self.address[: config.burst.bit_length() - 1])
         with m.Elif(fire):
             m.d.sync += place.eq(Mux(page_ends, 0, place + 1))
-        with m.If(read.valid | self.start | (self.quiet & (outstanding == 0))):
+        idle = self.quiet & (outstanding == 0) & ~self.o_command.valid
+        with m.If(read.valid | self.start | idle):
             m.d.sync += silence.eq(0)
         with m.Elif(silence != max(config.timeout_cycles, config.drain_cycles)):
             m.d.sync += silence.eq(silence + 1)

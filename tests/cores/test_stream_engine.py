@@ -77,6 +77,7 @@ class Server:
         self.bursts = 0
         self.limits = {"first": 0, "end": 0}
         self.writes: list[int] = []
+        self.data: list[int] = []
         self.answers = 0
 
     async def run(self, ctx):
@@ -87,7 +88,7 @@ class Server:
         ))  # fmt: skip
         wait = 0
         while True:
-            ctx.set(command.ready, self.random.random() < 0.7)
+            ctx.set(command.ready, self.fault != "deaf" and self.random.random() < 0.7)
             if self.queue and not wait and self.random.random() < 0.8:
                 address, last = self.queue[0]
                 error = 0
@@ -121,7 +122,6 @@ class Server:
         ticks = aiter(ctx.tick().sample(
             write.valid, write.ready, write.payload.data, response.valid, response.ready,
         ))  # fmt: skip
-        self.data = []
         while True:
             ctx.set(write.ready, self.random.random() < 0.7)
             if self.writes and self.data and self.random.random() < 0.1:
@@ -253,6 +253,30 @@ def test_a_reset_in_the_middle(config, after):
             outputs={"o_status": [status("run", "missing")]},
         )
         for phase in (missing, load, run):
+            await session.expect(ctx, phase)
+
+    session.run(process)
+
+
+@pytest.mark.parametrize("config", [CONFIGS[0], EXTERNAL[0]], ids=str)
+def test_a_memory_that_takes_no_command_ends_a_command(config):
+    """So it does the next one, until the memory takes commands again."""
+    rng, engine, image = drawn(config, "decoder", context=9)
+    blocks = Blocks(config, image, engine)
+    session = Session(image.beats, config)
+    session.server.limits = blocks.limits
+    load, run = blocks.load(), blocks.run(rng.integers(0, WORDS, 3), start=True)
+    more = blocks.run(rng.integers(0, WORDS, 2))
+
+    async def process(ctx):
+        await session.expect(ctx, load)
+        session.server.fault = "deaf"
+        for phase, kind in ((run, "run"), (load, "load"), (load, "load")):
+            begun = Phase(inputs=without_memory(phase).inputs, outputs={"o_status": [0]})
+            found = await session.bench.run_phase(ctx, begun)
+            assert found["o_status"] == [status(kind, "memory")]
+        session.server.fault = ""
+        for phase in (load, run, more):
             await session.expect(ctx, phase)
 
     session.run(process)
