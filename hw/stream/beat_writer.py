@@ -1,6 +1,6 @@
 """Writes beats to external memory, each as a burst of its own."""
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -75,8 +75,8 @@ class BeatWriter(wiring.Component):
         command = self._commands(m)
         dirty = Signal(init=1)
         outstanding = Signal(range(OUTSTANDING + 1))
-        silence = Signal(range(max(config.timeout_cycles, config.drain_cycles) + 1))
         sending = command.valid | write.valid
+        silence = self._silence(m, command, sending | dirty | (outstanding != 0) | self.i.valid)
         address, outside = self.i.payload.address, Signal()
         takes = Signal()
         fault = Signal()
@@ -117,13 +117,6 @@ class BeatWriter(wiring.Component):
                 write.payload.data.eq(self.i.payload.data),
             ]
         m.d.sync += outstanding.eq(outstanding + fire - (response.valid & (outstanding != 0)))
-        waits = sending | dirty | (outstanding != 0) | self.i.valid
-        with m.If(
-            response.valid | (command.valid & command.ready) | (write.valid & write.ready) | ~waits
-        ):
-            m.d.sync += silence.eq(0)
-        with m.Elif(silence != max(config.timeout_cycles, config.drain_cycles)):
-            m.d.sync += silence.eq(silence + 1)
         with m.If(drained):
             m.d.sync += [dirty.eq(0), outstanding.eq(0), silence.eq(0)]
         with m.If(self.clear):
@@ -131,6 +124,17 @@ class BeatWriter(wiring.Component):
         with m.If(fault):
             m.d.sync += [dirty.eq(1), self.failed.eq(1)]
         return m
+
+    def _silence(self, m, command, waits) -> Signal:
+        """Count the cycles in which the memory is waited for, and does nothing."""
+        most = max(self.config.timeout_cycles, self.config.drain_cycles)
+        silence = Signal(range(most + 1))
+        moves = [port.valid & port.ready for port in (command, self.o_write)]
+        with m.If(Cat(moves).any() | self.i_response.valid | ~waits):
+            m.d.sync += silence.eq(0)
+        with m.Elif(silence != most):
+            m.d.sync += silence.eq(silence + 1)
+        return silence
 
     def _commands(self, m):
         """Give commands of both, and return those of writes; an offer stays until it is taken."""
