@@ -15,6 +15,28 @@ __all__ = ["CacheExchange"]
 SHIFT = 8
 
 
+class _Rows:
+    """Signals of the row that is moved, which the methods of the exchange share."""
+
+    def __init__(self, exchange):
+        config = exchange.config
+        products = config.products.bit_length() - 1
+        # Words of a beat of memory.
+        parts = config.weights // config.products
+        self.token = Signal.like(exchange.tokens)
+        self.word = Signal(RECORD["length"])
+        self.base = Signal.like(exchange.at)
+        self.address = Signal.like(exchange.address)
+        self.shifts = Signal(data.ArrayLayout(SHIFT, config.weights))
+        self.values = Signal(data.ArrayLayout(SHIFT * config.products, parts))
+        # Values of a row are being saved, not its shifts; they are all in the beat.
+        self.second = Signal()
+        self.ended = Signal()
+        self.last_word = (self.word + 1) << products >= exchange.length
+        self.part = self.word[: parts.bit_length() - 1]
+        self.whole = self.last_word | (self.part == parts - 1)
+
+
 class CacheExchange(wiring.Component):
     """Moves rows of the cache, one for each token.
 
@@ -78,90 +100,90 @@ class CacheExchange(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config = self.config
-        products = config.products.bit_length() - 1
-        # Words of a beat of memory.
-        parts = config.weights // config.products
-        token = Signal.like(self.tokens)
-        word = Signal(RECORD["length"])
-        base = Signal.like(self.at)
-        address = Signal.like(self.address)
-        shifts = Signal(data.ArrayLayout(SHIFT, config.weights))
-        values = Signal(data.ArrayLayout(SHIFT * config.products, parts))
-        # Values of a row are being saved, not its shifts; they are all in the beat.
-        second = Signal()
-        ended = Signal()
-        last_word = (word + 1) << products >= self.length
-        part = word[: parts.bit_length() - 1]
-        whole = last_word | (part == parts - 1)
+        rows = _Rows(self)
         m.d.comb += [
-            self.o.payload.address.eq(address),
-            self.o.payload.data.eq(Mux(second, Value.cast(values), Value.cast(shifts))),
+            self.o.payload.address.eq(rows.address),
+            self.o.payload.data.eq(
+                Mux(rows.second, Value.cast(rows.values), Value.cast(rows.shifts))
+            ),
         ]
-        self._word(m, part, shifts)
-
-        def first_word(place):
-            m.d.sync += [word.eq(0), self.place.eq(place)]
-
-        def next_word():
-            m.d.sync += [word.eq(word + 1), self.place.eq(self.place + len(self.word))]
-
-        def next_row(state):
-            m.d.sync += [token.eq(token + 1), base.eq(base + self.row), second.eq(0)]
-            first_word(base + self.row)
-            m.next = state
-            with m.If(token + 1 == self.tokens):
-                m.next = "END"
-
+        self._word(m, rows.part, rows.shifts)
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += self.done.eq(~self.start)
                 m.d.sync += [
-                    token.eq(0), base.eq(self.at), address.eq(self.address), second.eq(0),
-                    ended.eq(0), Value.cast(values).eq(0), Value.cast(shifts).eq(0),
-                ]  # fmt: skip
-                first_word(self.at)
+                    rows.token.eq(0),
+                    rows.base.eq(self.at),
+                    rows.address.eq(self.address),
+                    *(each.eq(0) for each in (rows.second, rows.ended)),
+                    *(Value.cast(each).eq(0) for each in (rows.values, rows.shifts)),
+                ]
+                self._first_word(m, rows, self.at)
                 with m.If(self.start & (self.tokens != 0)):
                     m.next = "SHIFTS"
                     with m.If(self.save):
                         m.next = "READ"
-            with m.State("SHIFTS"):
-                m.d.comb += self.i.ready.eq(1)
-                m.d.sync += Value.cast(shifts).eq(self.i.payload)
-                with m.If(self.i.valid):
-                    m.next = "WORDS"
-            with m.State("WORDS"):
-                m.d.comb += [self.write.eq(self.i.valid), self.i.ready.eq(whole)]
-                with m.If(self.i.valid):
-                    m.d.sync += Value.cast(shifts).eq(Value.cast(shifts) >> SHIFT)
-                    next_word()
-                    with m.If(last_word):
-                        next_row("SHIFTS")
-            with m.State("READ"):
-                m.next = "TAKE"
-            with m.State("TAKE"):
-                m.next = "READ"
-                m.d.sync += values[part].eq(_numbers(self.data))
-                with m.If(~second):
-                    m.d.sync += shifts[word].eq(self.data[0].shift)
-                next_word()
-                with m.If(Mux(second, whole, last_word)):
-                    m.d.sync += ended.eq(last_word)
-                    m.next = "GIVE"
-            with m.State("GIVE"):
-                m.d.comb += self.o.valid.eq(1)
-                with m.If(self.o.ready):
-                    m.d.sync += [address.eq(address + 1), Value.cast(values).eq(0)]
-                    m.next = "READ"
-                    with m.If(~second):
-                        m.d.sync += second.eq(1)
-                        first_word(base)
-                    with m.Elif(ended):
-                        m.d.sync += Value.cast(shifts).eq(0)
-                        next_row("READ")
+            self._restore(m, rows)
+            self._save(m, rows)
             with m.State("END"), m.If(self.idle):
                 m.next = "IDLE"
         return m
+
+    def _restore(self, m, rows) -> None:
+        """Take the shifts of a row, and then its words."""
+        shifts = Value.cast(rows.shifts)
+        with m.State("SHIFTS"):
+            m.d.comb += self.i.ready.eq(1)
+            m.d.sync += shifts.eq(self.i.payload)
+            with m.If(self.i.valid):
+                m.next = "WORDS"
+        with m.State("WORDS"):
+            m.d.comb += [self.write.eq(self.i.valid), self.i.ready.eq(rows.whole)]
+            with m.If(self.i.valid):
+                m.d.sync += shifts.eq(shifts >> SHIFT)
+                self._next_word(m, rows)
+                with m.If(rows.last_word):
+                    self._next_row(m, rows, "SHIFTS")
+
+    def _save(self, m, rows) -> None:
+        """Read the words of a row for their shifts, and once more for their values."""
+        with m.State("READ"):
+            m.next = "TAKE"
+        with m.State("TAKE"):
+            m.next = "READ"
+            m.d.sync += rows.values[rows.part].eq(_numbers(self.data))
+            with m.If(~rows.second):
+                m.d.sync += rows.shifts[rows.word].eq(self.data[0].shift)
+            self._next_word(m, rows)
+            with m.If(Mux(rows.second, rows.whole, rows.last_word)):
+                m.d.sync += rows.ended.eq(rows.last_word)
+                m.next = "GIVE"
+        with m.State("GIVE"):
+            m.d.comb += self.o.valid.eq(1)
+            with m.If(self.o.ready):
+                m.d.sync += [rows.address.eq(rows.address + 1), Value.cast(rows.values).eq(0)]
+                m.next = "READ"
+                with m.If(~rows.second):
+                    m.d.sync += rows.second.eq(1)
+                    self._first_word(m, rows, rows.base)
+                with m.Elif(rows.ended):
+                    m.d.sync += Value.cast(rows.shifts).eq(0)
+                    self._next_row(m, rows, "READ")
+
+    def _first_word(self, m, rows, place) -> None:
+        m.d.sync += [rows.word.eq(0), self.place.eq(place)]
+
+    def _next_word(self, m, rows) -> None:
+        m.d.sync += [rows.word.eq(rows.word + 1), self.place.eq(self.place + len(self.word))]
+
+    def _next_row(self, m, rows, state: str) -> None:
+        """Go on with the next row, if there is one."""
+        base = rows.base + self.row
+        m.d.sync += [rows.token.eq(rows.token + 1), rows.base.eq(base), rows.second.eq(0)]
+        self._first_word(m, rows, base)
+        m.next = state
+        with m.If(rows.token + 1 == self.tokens):
+            m.next = "END"
 
     def _word(self, m, part, shifts) -> None:
         """Give a word of the beat that is restored."""

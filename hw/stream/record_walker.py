@@ -202,7 +202,6 @@ class RecordWalker(wiring.Component):
         product = Signal(BEATS_BITS)
         heads = record.rows + (config.entries - 1) >> bits
         address = Signal.like(self.read_address)
-        constants = data.ArrayLayout(constants_layout(), config.entries)(self.i.payload)
         m.d.sync += product.eq(factor * self.row_beats)
         m.d.comb += [
             row.eq(Mux(walk.numbers["position"], self.position + walk.token, self.token)),
@@ -240,19 +239,7 @@ class RecordWalker(wiring.Component):
                 with m.Elif(walk.words):
                     m.d.comb += self.read.eq(1)
                     m.d.comb += self.read_beats.eq(self.length + (config.entries - 1) >> bits)
-            with m.State("ROW"):
-                m.d.comb += [self.read.eq(1), self.read_beats.eq(1)]
-                m.d.sync += factor.eq(row[:bits])
-                m.next = "CONSTANTS"
-            with m.State("CONSTANTS"):
-                m.d.comb += self.i.ready.eq(1)
-                m.d.sync += walk.multiplier.eq(Array(constants)[row[:bits]].multiplier)
-                with m.If(self.i.valid):
-                    m.d.sync += address.eq(address + 1 + product)
-                    m.next = "WEIGHTS"
-            with m.State("WEIGHTS"):
-                m.d.comb += [self.read.eq(1), self.read_beats.eq(self.row_beats)]
-                m.next = "BEGIN"
+            self._row(m, walk, row[:bits], factor, product, address)
             with m.State("BEGIN"):
                 m.d.comb += self.begins.eq(1)
                 m.next = "RUN"
@@ -261,6 +248,23 @@ class RecordWalker(wiring.Component):
                 m.next = "FETCH"
                 with m.If(self.done):
                     m.next = "IDLE"
+
+    def _row(self, m, walk, row, factor, product, address) -> None:
+        """Ask for the constants of a row of a table, and then for the row."""
+        constants = data.ArrayLayout(constants_layout(), self.config.entries)(self.i.payload)
+        with m.State("ROW"):
+            m.d.comb += [self.read.eq(1), self.read_beats.eq(1)]
+            m.d.sync += factor.eq(row)
+            m.next = "CONSTANTS"
+        with m.State("CONSTANTS"):
+            m.d.comb += self.i.ready.eq(1)
+            m.d.sync += walk.multiplier.eq(Array(constants)[row].multiplier)
+            with m.If(self.i.valid):
+                m.d.sync += address.eq(address + 1 + product)
+                m.next = "WEIGHTS"
+        with m.State("WEIGHTS"):
+            m.d.comb += [self.read.eq(1), self.read_beats.eq(self.row_beats)]
+            m.next = "BEGIN"
 
     def _loops(self, m, walk) -> None:
         """Go to the next record: of this body, of the next head or token, or of the next body."""

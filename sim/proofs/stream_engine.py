@@ -513,13 +513,13 @@ PROOFS = (
         mutants=(
             Mutant(
                 "words of the next row are those of this one",
-                "base.eq(base + self.row), second",
-                "base.eq(base), second",
+                "rows.base.eq(base), rows",
+                "rows.base.eq(rows.base), rows",
             ),
             Mutant(
                 "the last beat of a row is left",
-                "whole = last_word | (part == parts - 1)",
-                "whole = part == parts - 1",
+                "whole = self.last_word | (self.part == parts - 1)",
+                "whole = self.part == parts - 1",
             ),
         ),
     ),
