@@ -56,8 +56,8 @@ class StreamEngine(wiring.Component):
         kind : 0 load: the program is read and checked; 1 run: it is walked for a block of tokens
         address : where the program is in memory, in beats; valid with load
         start : 1: the block's first token is the first of all; valid with run
-        first : with ``external``: the first address that is written, in beats; valid with load
-        end : with ``external``: the address after the last one that is written; valid with load
+        first : first address that is written, in beats; valid with load. With ``external`` only.
+        end : address after the last one that is written; valid with load. With ``external`` only.
     i_tokens : In(stream of struct)
         tokens of a block. They are accepted after a command to run.
         token : number of the token
@@ -65,7 +65,7 @@ class StreamEngine(wiring.Component):
     o_command : Out(stream of struct)
         bursts of memory
         address : address of the first beat, in beats
-        write : 1: write burst, with ``external``; 0: read burst
+        write : 1: write burst, with keys in memory; 0: read burst
         length : beats of the burst, minus 1
     i_read : In(stream of struct)
         beats that are read, in the order of the commands
@@ -73,11 +73,11 @@ class StreamEngine(wiring.Component):
         error : 1: the data is invalid
         last : last beat of its burst
     o_write : Out(stream of struct)
-        with ``external``: keys and values that are written
+        keys and values that are written. With ``external`` only.
         data : write data of the beat
         last : 1: a burst has one beat
     i_response : In(stream of struct)
-        with ``external``: answers, one per write burst
+        answers, one per write burst. With ``external`` only.
         error : 1: the burst was not written
     o : Out(stream of struct)
         vectors of the result, one for each token, or one for the block
