@@ -74,15 +74,10 @@ enum seedbed_axi_error seedbed_stream_engine_base(struct seedbed_axi *axi, uint3
     return set(axi, SEEDBED_STREAM_ENGINE_BASE, base);
 }
 
-enum seedbed_axi_error seedbed_stream_engine_writes(struct seedbed_axi *axi, uint32_t first,
-                                                    uint32_t end) {
-    const enum seedbed_axi_error error = set(axi, SEEDBED_STREAM_ENGINE_FIRST, first);
-    return error ? error : set(axi, SEEDBED_STREAM_ENGINE_END, end);
-}
-
 enum seedbed_axi_error seedbed_stream_engine_start(
     struct seedbed_axi *axi, const struct seedbed_stream_engine_command *command) {
-    const uint32_t values[] = {command->kind, command->address, command->start};
+    const uint32_t values[] = {command->kind, command->address, command->start, command->first,
+                               command->end};
     return seedbed_axi_start(axi, SEEDBED_STREAM_ENGINE_KIND, values, COUNT(values));
 }
 

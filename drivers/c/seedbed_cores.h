@@ -63,13 +63,9 @@ enum seedbed_axi_error seedbed_sparse_trainer_start(
 // Sets the byte address of stream_engine's address 0 in the memory, a multiple of 4096.
 enum seedbed_axi_error seedbed_stream_engine_base(struct seedbed_axi *axi, uint32_t base);
 
-// Sets the addresses that a program may write, from first to the one before end, before it is loaded.
-// A core without keys and values in memory writes nothing.
-enum seedbed_axi_error seedbed_stream_engine_writes(struct seedbed_axi *axi, uint32_t first,
-                                                    uint32_t end);
-
 // Starts a command of stream_engine. Input: s_axis_tokens, a packet, of a run. Output:
-// m_axis_results, a packet, whose last beat is the status.
+// m_axis_results, a packet, whose last beat is the status. With keys and values in memory, a load
+// says which beats the program may write: from first to the one before end.
 enum seedbed_axi_error seedbed_stream_engine_start(
     struct seedbed_axi *axi, const struct seedbed_stream_engine_command *command);
 

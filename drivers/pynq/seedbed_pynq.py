@@ -463,23 +463,18 @@ class StreamEngine(_Registers, DefaultIP):
         """Give the core a buffer of :func:`pynq.allocate` with the image of its program."""
         self._use_memory(buffer)
 
-    def writes(self, first: int, end: int) -> None:
-        """Set the addresses that a program may write, from first to the one before the end.
-
-        It is done before the program is loaded. A core without keys and values in memory writes
-        nothing.
-        """
-        self._set("first", first)
-        self._set("end", end)
-
-    def start(self, kind: str, address: int = 0, start: int = 0) -> None:
+    def start(
+        self, kind: str, address: int = 0, start: int = 0, first: int = 0, end: int = 0
+    ) -> None:
         """Start ``load``, of the program at a beat of memory, or ``run``.
 
-        ``start`` = 1 says that the first token of a run is the first of all. Input:
-        ``s_axis_tokens``, a packet, of a run. Output: ``m_axis_results``, a packet, whose last beat
-        is the status.
+        ``start`` = 1 says that the first token of a run is the first of all. With keys and values
+        in memory, a load says which beats are written: from ``first`` to the one before ``end``.
+        Input: ``s_axis_tokens``, a packet, of a run. Output: ``m_axis_results``, a packet, whose
+        last beat is the status.
         """
-        self._start_kind(kind, {"address": address, "start": start})
+        values = {"address": address, "start": start, "first": first, "end": end}
+        self._start_kind(kind, values)
 
 
 class ForwardCache(Core):

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from seedbed.flow.cores import registry
 from seedbed.flow.emit import verilog
+from seedbed.flow.emit.netlist import netlist
 from seedbed.flow.jobs.instantft_rtl import measure, row_figures
 from seedbed.flow.jobs.instantft_task import require, require_angle
 from seedbed.flow.report import jobs
@@ -72,6 +73,7 @@ def run_rtl(
     words = [f"--{name} {value}" for name, value in (options | {"seed": seed}).items()]
     words += ["--stalls"] * stalls + ["--data DIR"] * (data is not None)
     result = {
+        "netlist": netlist(core, params),
         "command": f"seedbed demo instantft --rtl {' '.join(words)}",
         **found,
         "clocks": clocks(build, lanes),

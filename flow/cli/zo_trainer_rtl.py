@@ -11,6 +11,7 @@ from rich.table import Table
 
 from seedbed.flow.cores import registry
 from seedbed.flow.emit import verilog
+from seedbed.flow.emit.netlist import netlist
 from seedbed.flow.jobs.data import digits, mnist
 from seedbed.flow.jobs.elasticzo_checkpoint import METHODS, NETWORKS, save
 from seedbed.flow.jobs.zo_trainer_rtl import checkpoint_weights, draw, measure, row_figures
@@ -89,6 +90,7 @@ def run_rtl(
     words = [f"--{name} {value}" for name, value in ({"method": method} | given).items()]
     words += ["--start FILE"] * (options.get("start") is not None) + ["--data DIR"] * bool(data)
     result = {
+        "netlist": netlist(core, params),
         "command": " ".join(["seedbed demo elasticzo --rtl", *words]),
         "data": "digits" if data is None else data.resolve().name,
         "network": network,

@@ -244,6 +244,8 @@ def job_row(core: str, result: Mapping[str, Any], figures: dict[str, Any]) -> Ro
         figures=figures,
         seeds=[result["seed"]],
         tools=result["tools"],
+        # A result of an earlier version has none.
+        netlist=result.get("netlist", ""),
         command=result["command"],
         paper=paper.reference(core, params, "job", None),
         aim=paper.aims(core, params, "job", None),

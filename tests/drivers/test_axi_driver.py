@@ -413,9 +413,10 @@ def test_sparse_trainer(driven, tmp_path, reported):
     script.run(program, reported)
 
 
-def test_stream_engine(driven, tmp_path, reported):
+@pytest.mark.parametrize("params", [{}, {"external": True}], ids=str)
+def test_stream_engine(driven, tmp_path, reported, params):
     """Programs in memory, and blocks of tokens; every status but that of the memory; a reset."""
-    program, config = driven("stream_engine", {})
+    program, config = driven("stream_engine", params)
     rng, script, base = np.random.default_rng(4), Script("stream_engine", tmp_path), 0x3000
     size = config.beat_bits // 8
     place = 0
@@ -435,7 +436,8 @@ def test_stream_engine(driven, tmp_path, reported):
         if tokens := fields(stream_token_layout(), phase.inputs.get("i_tokens", [])):
             script.send("s_axis_tokens", [b"".join(octets(each["token"], 4) for each in tokens)])
         script.receive("m_axis_results", 4 * config.lanes * (1 + len(beats)))
-        script.command("start", values["kind"], address, values["start"])
+        limits = (values.get(name, 0) for name in ("first", "end"))
+        script.command("start", values["kind"], address, values["start"], *limits)
         status = list(STATUS["stream_engine"])[end["status"]]
         script.poll(status if end["status"] else None)
         vectors = b"".join(octets(each, 4) for beat in beats for each in beat["values"])
@@ -449,6 +451,8 @@ def test_stream_engine(driven, tmp_path, reported):
     blocks = Blocks(config, image, engine)
     # Addresses of the image are those of the memory.
     assert put(image.beats) == 0
+    # Keys and values follow it.
+    place += image.saved
     large = header_and_records(config, {"block": config.block + 1}, [{"last": 1}])
     too_large, damaged = put(large), put([large[0] ^ 1, *large[1:]])
     script.command("base", base)
