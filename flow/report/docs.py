@@ -40,6 +40,8 @@ def _results(rows: list[dict[str, Any]], stem: str) -> str:
         "Compressed networks",
         "Ratios",
         "Correlation",
+        "Zeroth-order training in the RTL",
+        "Tuning of kept weights in the RTL",
         "Zeroth-order fine-tuning",
     }
     found = [table for table in sections(rows) if table.title in chosen]
@@ -70,6 +72,7 @@ def _resources(rows: list[dict[str, Any]], stem: str) -> str:
     own = [row for row in rows if row["core"] == stem]
     chosen = {"Compared with the papers", "Matrix-vector products", "Resources", "Correlation"}
     chosen |= {"Scaling exponents", "Lanes, cycles and area", "Zeroth-order training in the RTL"}
+    chosen |= {"Tuning of kept weights in the RTL"}
     return _tables(own, chosen)
 
 

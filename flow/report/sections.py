@@ -80,6 +80,13 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
         tables.zeroth_order,
     ),
     (
+        "Tuning of kept weights in the RTL",
+        "Cycles of a complete job, simulated on the emitted Verilog and equal to the model bit for "
+        "bit. The step is compared with its forward passes alone. Reads and writes are those of a "
+        "kept weight in an update.",
+        of_kind("job", figure="step_ratio"),
+    ),
+    (
         "Ratios",
         "Cost of the baseline divided by the cost of the array, from one run with the same tools: "
         "per beat of 1,024 lanes, where the array repeats its numbers, and per new number. The "
