@@ -13,6 +13,9 @@ SCRIPTS = {
     "instantft": hostile.instantft_frames, "gemv": hostile.gemv_frames,
     "stream_engine": hostile.stream_engine_programs,
 }  # fmt: skip
+#: The script's memory gives a burst's first beat after up to 41 cycles: a core that has lost count
+#: of the beats, as after a burst that was too long, must wait for longer until none can come.
+SILENT = {"drain_cycles": 64}
 #: Core, and what differs from its small configuration.
 CONFIGS = [
     ("instantft", {}),
@@ -20,9 +23,9 @@ CONFIGS = [
     ("gemv", {"decode": "lut4", "level_load": 4}),
     ("gemv", {"decode": "trellis"}),
     ("gemv", {"decode": "plain", "vectors": 2}),
-    ("stream_engine", {}),
-    ("stream_engine", {"trellis": 4, "kept": 200, "vectors": 2, "choose": True}),
-    ("stream_engine", {"external": True}),
+    ("stream_engine", SILENT),
+    ("stream_engine", SILENT | {"trellis": 4, "kept": 200, "vectors": 2, "choose": True}),
+    ("stream_engine", SILENT | {"external": True}),
 ]
 
 
