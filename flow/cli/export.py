@@ -23,8 +23,8 @@ def export(
         Path | None,
         typer.Argument(
             metavar="[PACKED]",
-            help="A file by 'seedbed compress', or any safetensors file; cores without weights "
-            "take none.",
+            help="A file by 'seedbed compress', or any safetensors file; for stream_engine, the "
+            "folder that 'seedbed import' wrote of a transformer; cores without weights take none.",
             show_default=False,
         ),
     ] = None,
@@ -54,6 +54,12 @@ def export(
             help="For instantft: adapters by 'seedbed tune'; by default, those before a training.",
         ),
     ] = None,
+    prompt: Annotated[
+        str | None,
+        typer.Option(
+            help="For stream_engine: the text whose tokens are run; by default, random tokens."
+        ),
+    ] = None,
     seed: Annotated[
         int | None,
         typer.Option(min=0, help="The seed of what is random, or of the generator. By default, 1."),
@@ -61,7 +67,9 @@ def export(
     count: Annotated[
         int | None,
         typer.Option(
-            min=1, max=1 << 20, help="Beats of a generator, or random images. By default, 64."
+            min=1,
+            max=1 << 20,
+            help="Beats of a generator, random images or tokens. By default, 64.",
         ),
     ] = None,
     output: Annotated[
@@ -87,14 +95,18 @@ def export(
     from seedbed.flow.export.request import Request
 
     found = exporters.find(core)
-    given = {"vector": vector, "adapters": adapters, "seed": seed, "count": count}
+    given = {
+        "vector": vector, "adapters": adapters, "prompt": prompt, "seed": seed, "count": count,
+    }  # fmt: skip
     own: dict[str, Any] = {each: value for each, value in given.items() if value is not None}
     for each in own:
         if each not in found.options:
             raise ValueError(f"the export of {core} takes no --{each}")
     if (found.packed or found.network) and source is None:
         raise ValueError(f"the export of {core} needs a safetensors file")
-    if source and not (found.packed or found.network):
+    if found.program and source is None:
+        raise ValueError(f"the export of {core} needs a folder that 'seedbed import' wrote")
+    if source and not (found.packed or found.network or found.program):
         raise ValueError(f"the export of {core} takes no file")
     if tensor is not None and not found.packed:
         raise ValueError(f"the export of {core} takes no --tensor")

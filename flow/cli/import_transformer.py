@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 out = Console()
 err = Console(stderr=True)
-#: Tokens of a block and context, of an encoder and of a decoder; vectors multiplied at once.
-ENCODER, DECODER, VECTORS = (32, 32), (1, 128), 4
+#: Vectors multiplied at once.
+VECTORS = 4
 #: The greatest share of kept weights.
 MOST = 0.05
 
@@ -36,7 +36,7 @@ def import_transformer(
         transformer_files,
         transformer_import,
     )
-    from seedbed.flow.importer.program_figures import figures
+    from seedbed.flow.importer.program_figures import BLOCKS, figures
     from seedbed.flow.importer.transformers import Encoder
 
     if format_ is not None and format_ not in transformer_import.FORMATS:
@@ -51,7 +51,7 @@ def import_transformer(
     encoder = isinstance(read.model, Encoder)
     if encoder and context is not None:
         raise ValueError("--context goes with a decoder; of an encoder, it is --tokens")
-    default, after = ENCODER if encoder else DECODER
+    default, after = BLOCKS[encoder]
     block = tokens or default
     of_file = format_ or ("file" if read.path.suffix == ".gguf" else "trellis")
     if feedback and (of_file not in packed_rows.FED_BACK or not text):

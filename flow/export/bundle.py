@@ -20,6 +20,9 @@ from seedbed.spec.network import NetworkConfig
 
 __all__ = ["Export", "write"]
 
+#: Bytes of the largest memory that is also written as text, in two to five characters a byte.
+MOST_TEXT = 1 << 24
+
 
 @dataclass(frozen=True, kw_only=True)
 class Export:
@@ -54,9 +57,10 @@ class Export:
         found: dict[str, str | bytes] = {}
         for memory in self.memories:
             stem = f"{name}_{memory.name}"
-            found[f"{stem}.hex"] = memory.hex()
-            found[f"{stem}.mem"] = memory.hex(address=True)
-            found[f"{stem}.coe"] = memory.coe()
+            if _in_text(memory):
+                found[f"{stem}.hex"] = memory.hex()
+                found[f"{stem}.mem"] = memory.hex(address=True)
+                found[f"{stem}.coe"] = memory.coe()
             found[f"{stem}.bin"] = memory.raw.tobytes()
             found[f"{stem}.npy"] = npy_bytes(memory.raw)
         for each, numbers in self.numbers.items():
@@ -85,7 +89,8 @@ class Export:
             stem = f"{prefix}_{memory.name.upper()}"
             lines += [
                 "", f"#define {stem}_WORDS {memory.words}", f"#define {stem}_BITS {memory.width}",
-                f"#define {stem}_CRC32 0x{check:08x}u", memory.c_array(name),
+                f"#define {stem}_CRC32 0x{check:08x}u",
+                memory.c_array(name) if _in_text(memory) else "",
             ]  # fmt: skip
         for each, numbers in self.numbers.items():
             values = ",\n  ".join(_c(int(value)) for value in numbers.reshape(-1))
@@ -123,6 +128,11 @@ class Export:
             "numbers": numbers, "notes": self.notes, "files": list(files),
         }  # fmt: skip
         return json.dumps(document, indent=1) + "\n"
+
+
+def _in_text(memory: Memory) -> bool:
+    """Return whether a memory is also written as text: it is not too large for such files."""
+    return memory.raw.nbytes <= MOST_TEXT
 
 
 def _c(value: int) -> str:

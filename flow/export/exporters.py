@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from seedbed.flow.cores import registry
-from seedbed.flow.export import gemv, generators, networks, trainer, weights
+from seedbed.flow.export import gemv, generators, networks, programs, trainer, weights
 from seedbed.flow.export.bundle import Export
 from seedbed.flow.export.request import Request
 
@@ -19,15 +19,17 @@ class Exporter:
     ----------
     run
         Returns the export.
-    packed, network
-        Whether a tensor of a file is exported, or all parameters of a network.
+    packed, network, program
+        Whether a tensor of a file is exported, all parameters of a network, or an imported
+        transformer.
     options
-        Options besides: ``vector``, ``seed``, ``count`` and ``adapters``.
+        Options besides: ``vector``, ``prompt``, ``seed``, ``count`` and ``adapters``.
     """
 
     run: Callable[[Request], Export]
     packed: bool = False
     network: bool = False
+    program: bool = False
     options: tuple[str, ...] = ()
 
 
@@ -46,6 +48,9 @@ EXPORTERS = {
     ),
     "sparse_trainer": Exporter(
         run=trainer.export, packed=True, options=("vector", "seed", "count")
+    ),
+    "stream_engine": Exporter(
+        run=programs.export, program=True, options=("prompt", "seed", "count")
     ),
     "prng_pool": Exporter(run=generators.export_pool, options=("vector", "count")),
     "lfsr": Exporter(run=generators.export_lfsr, options=("seed", "count")),

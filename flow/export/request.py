@@ -21,15 +21,18 @@ class Request:
     core, params
         The core, and the parameters that were given.
     source, tensor
-        A safetensors file, and the name of a tensor in it.
+        A safetensors file, and the name of a tensor in it; or the folder of an imported
+        transformer.
     vector
         A file with the vector of the product, or with numbers that are loaded.
     adapters
         A file of adapters by 'seedbed tune'.
+    prompt
+        A text, whose tokens are run; without it, tokens are random.
     seed
         Seed of what is random, or of the core.
     count
-        How many beats a generator gives.
+        How many beats a generator gives, or how many random images or tokens there are.
     """
 
     core: Core
@@ -38,6 +41,7 @@ class Request:
     tensor: str | None = None
     vector: Path | None = None
     adapters: Path | None = None
+    prompt: str | None = None
     seed: int = 1
     count: int = 64
 

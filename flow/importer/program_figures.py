@@ -19,8 +19,10 @@ from seedbed.spec.stream_engine import (
     Rotate,
 )
 
-__all__ = ["CLOCK", "Figures", "figures"]
+__all__ = ["BLOCKS", "CLOCK", "Figures", "figures"]
 
+#: Tokens of a block, and in all: of a decoder, and of an encoder.
+BLOCKS = (1, 128), (32, 32)
 #: The clock for which tokens a second are stated.
 CLOCK = 200e6
 #: Passes over a vector: squares and products of a norm, one more for a mean; of softmax the

@@ -51,7 +51,8 @@ def choosing(program: Program) -> Program:
     name = f"greatest of {program.result}"
     vectors = {**program.vectors, name: Vector(length=1, fraction=0, wide=True)}
     last = Choose(source=program.result, target=name)
-    return Program(vectors, (*program.operations, last), name, program.unit)
+    operations = (*program.operations, last)
+    return Program(vectors=vectors, operations=operations, result=name, unit=program.unit)
 
 
 def fitted(core: Core, engine: StreamEngine, *, block: int, context: int, **given: Any) -> Fitted:

@@ -479,7 +479,8 @@ def test_the_emitted_verilog_gives_what_is_exported(name, exported, tmp_path, ke
 
 
 def test_every_core_with_an_export_is_tested():
-    assert {name.split()[0] for name in EXPORTS} == set(exporters.EXPORTERS) == set(PHASES)
+    own = {"stream_engine"}  # test_program_export.py
+    assert {name.split()[0] for name in EXPORTS} == set(exporters.EXPORTERS) - own == set(PHASES)
 
 
 def test_the_beats_are_the_rows_of_the_packed_file(exported, files, tmp_path):
