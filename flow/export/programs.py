@@ -80,7 +80,8 @@ def export(request: Request) -> Export:
             f"{first:,} beats of {config.beat_bits // 8} bytes",
             *[f"Keys and values are written to the {saved:,} beats after them"] * (saved > 0),
             f"{len(tokens)} tokens in {len(parts)} blocks",
-            f"A result of 1 is 2^{-fraction}",
+            "A result is the number of a token" if given.get("choose")
+            else f"A result of 1 is 2^{-fraction}",
         ],
     )  # fmt: skip
 
