@@ -116,7 +116,12 @@ class RtlProgram:
         return vectors
 
     def _act(self, kind, inputs, outputs):
-        act = Act(name=kind, inputs=inputs, outputs=outputs | ended(kind), messages=messages(kind))
+        act = Act(
+            name=kind,
+            inputs=inputs,
+            outputs=outputs | ended(self.config, kind),
+            messages=messages(kind),
+        )
         # Some cycles between acts, for what would come too late.
         result = self.cosim.run(act, settle=16)
         check([act], {kind: result})
@@ -136,9 +141,9 @@ def command(config: StreamEngineConfig, kind: str, **fields: int) -> dict[str, n
     return {"i": words([job(config, kind, **fields)], job_layout(config))}
 
 
-def ended(kind: str) -> dict[str, np.ndarray]:
+def ended(config: StreamEngineConfig, kind: str) -> dict[str, np.ndarray]:
     """Return the outputs of a command that ends without an error, besides its result."""
-    return {"o_status": words([status(kind)], status_layout())}
+    return {"o_status": words([status(config, kind)], status_layout(config))}
 
 
 def messages(kind: str) -> dict:
