@@ -91,7 +91,7 @@ class WeightTuner(wiring.Component):
         m.submodules.beats = beats = SyncFIFO(width=self.config.beat_bits, depth=TUNED_BEATS)
         m.submodules.signs = signs = Lfsr(self.config.signs)
         address = Signal(self.config.address_bits + 1)
-        end = Signal.like(self.end)
+        stop = Signal.like(self.end)
         takes = Signal()
         m.d.comb += [
             beats.w_data.eq(self.i.payload),
@@ -105,13 +105,13 @@ class WeightTuner(wiring.Component):
         with m.If(takes):
             m.d.sync += address.eq(address + 1)
         self._change(m, beats.r_data, signs.o.payload)
-        self._sequence(m, beats, address, end, takes)
+        self._sequence(m, beats, address, stop, takes)
         return m
 
-    def _sequence(self, m, beats, address, end, takes) -> None:
+    def _sequence(self, m, beats, address, stop, takes) -> None:
         """Read a part, write it, and so on to the end."""
         part = TUNED_BEATS - address[: TUNED_BEATS.bit_length() - 1]
-        rest = end - address
+        rest = stop - address
         m.d.comb += [
             self.read_address.eq(address),
             self.read_beats.eq(Mux(rest < part, rest, part)),
@@ -119,11 +119,11 @@ class WeightTuner(wiring.Component):
         with m.FSM() as states:
             m.d.comb += self.busy.eq(~states.ongoing("IDLE"))
             with m.State("IDLE"), m.If(self.start):
-                m.d.sync += [address.eq(self.first), end.eq(self.end)]
+                m.d.sync += [address.eq(self.first), stop.eq(self.end)]
                 m.next = "PART"
             with m.State("PART"):
                 m.next = "END"
-                with m.If((address < end) & ~self.failed):
+                with m.If((address < stop) & ~self.failed):
                     m.d.comb += self.read.eq(1)
                     m.next = "READ"
             with m.State("READ"):
