@@ -42,7 +42,7 @@ def outputs(config: StreamEngineConfig) -> tuple[Output, ...]:
     """Return the ports for words to the host: elements of results, and status."""
     return (
         Output("vectors", element_layout(config).size),
-        Output("status", status_layout().size),
+        Output("status", status_layout(config).size),
     )
 
 
@@ -100,7 +100,7 @@ class Sentences:
         config, found = self.config, inputs(self.config)
         acts = [
             Act(
-                name="load", inputs=command(config, "load"), outputs=ended("load"),
+                name="load", inputs=command(config, "load"), outputs=ended(config, "load"),
                 messages=messages("load"),
             )
         ]  # fmt: skip
@@ -110,14 +110,14 @@ class Sentences:
                     name=f"text {k + 1}",
                     inputs=command(config, "run", start=1)
                     | {"i_tokens": tokens.astype("<u4").reshape(-1, 1)},
-                    outputs=ended("run") | {"o": self._elements(vector)},
+                    outputs=ended(config, "run") | {"o": self._elements(vector)},
                     messages=messages("run"),
                 )
             )
         packets = [each for act in acts for each in act_packets(act, found, INPUTS)]
         if not stored:
             packets.insert(0, packet(found, "program", self.image))
-        layouts = {"o": element_layout(config), "o_status": status_layout()}
+        layouts = {"o": element_layout(config), "o_status": status_layout(config)}
         return StreamJob(np.concatenate(packets), acts, outputs(config), layouts)
 
     def _elements(self, vectors: np.ndarray) -> np.ndarray:

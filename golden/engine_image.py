@@ -1,7 +1,7 @@
 """The memory image of a program for the core: records of its passes, and its parameters."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import pi
 from zlib import crc32
 
@@ -15,6 +15,7 @@ from seedbed.spec.engine_records import (
     CONSTANTS,
     FACTORS,
     HEADER,
+    KEPT_BEATS,
     KINDS,
     LENGTHS,
     MAGIC,
@@ -55,12 +56,20 @@ class EngineImage:
     """Beats of memory from address 0 on: header, records, parameters.
 
     ``names`` has, for each record, the kind of the operation that it is a part of. ``saved`` are
-    the beats after the image that the program writes keys and values to.
+    the beats after the image that the program writes keys and values to. The last ``kept_beats`` of
+    the image are kept weights that can be tuned: ``kept`` has the first one of each matrix.
     """
 
     beats: tuple[int, ...]
     names: tuple[str, ...]
     saved: int = 0
+    kept_beats: int = 0
+    kept: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The first beat that is written, and the one after the last."""
+        return len(self.beats) - self.kept_beats, len(self.beats) + self.saved
 
 
 def header_and_records(
@@ -489,6 +498,7 @@ def engine_image(
         raise ValueError("the program must begin with the row of each token")
     writer = _Writer(config, program, parameters, block, context)
     writer.write()
+    fraction = _kept_fraction(config, parameters)
     frames = block * writer.places.size
     sizes = {
         "records": len(writer.records), "store": frames + writer.scratch,
@@ -504,22 +514,48 @@ def engine_image(
         "cache": sizes["cache"], "block": block, "context": context,
         "tokens": min(writer.tokens, (1 << 24) - 1),
         "trellis": config.trellis
-        * any(record["kind"] == KINDS.index("trellis") for record in writer.records),
+        * any(record["kind"] == KINDS.index("trellis") for record in writer.records)
+        + bool(fraction),
+        "fraction": fraction,
         "choose": any(record["target"] == TARGETS.index("choose") for record in writer.records),
     }  # fmt: skip
     size = -(-(1 + len(writer.records)) * RECORD_BITS // config.beat_bits)
-    image = size + len(writer.stored.beats)
+    rows = size + len(writer.stored.beats)
+    image = rows + len(writer.stored.trainable)
     exchanges = KINDS.index("save"), KINDS.index("restore")
     for record in writer.records:
         record["address"] = record.get("address", 0)
         record["address"] += image if record["kind"] in exchanges else size
+        if fraction and record["kind"] == KINDS.index("trellis"):
+            record["constant"] += rows << KEPT_BEATS
         for name in ("number_place", "factor_place", "addend_place", "target_place"):
             place = record.get(name, {})
             if place.get("shared"):
                 record[name] = {**place, "place": place["place"] + frames}
     beats = header_and_records(config, header, writer.records) + writer.stored.beats
+    beats += writer.stored.trainable
     if image + writer.saved > 1 << config.address_bits:
         raise ValueError(
             f"the image has {image + writer.saved} beats, more than the core can address"
         )
-    return EngineImage(tuple(beats), tuple(writer.names), writer.saved)
+    return EngineImage(
+        tuple(beats), tuple(writer.names), writer.saved, image - rows, writer.stored.trainable_at
+    )
+
+
+def _kept_fraction(config: StreamEngineConfig, parameters: Mapping[str, Integers]) -> int:
+    """Return the fraction bits of kept weights, 0 where none of them can be tuned."""
+    fractions = {of.kept.fraction for of in parameters.values() if of.kept}
+    if not fractions:
+        return 0
+    folded = any(
+        of.trellis and not of.kept and (of.weights != of.trellis.weights()).any()
+        for of in parameters.values()
+    )
+    if fractions != {config.tune} or folded:
+        raise ValueError(
+            f"all kept weights must have {config.tune} fraction bits, as the core's have"
+            if config.tune
+            else "kept weights with fraction bits need tune of the core"
+        )
+    return config.tune

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from seedbed.golden.stream_engine import Integers
-from seedbed.spec.engine_records import KEPT, KEPT_COUNT
+from seedbed.spec.engine_records import KEPT, KEPT_BEATS, KEPT_COUNT
 from seedbed.spec.stream_engine import Embed, Program, StreamEngineConfig
 
 __all__ = ["EngineParameters", "entries", "image_beats", "image_bytes"]
@@ -62,8 +62,12 @@ class EngineParameters:
         #: The beats so far.
         self.beats: list[int] = []
         self._addresses: dict[str, int] = {}
-        #: Beats of kept weights of matrices.
+        #: The constant of records of matrices: beats of their kept weights, and where these are.
         self.kept: dict[str, int] = {}
+        #: Beats of kept weights that can be tuned, which come last, and the first one of each
+        #: matrix.
+        self.trainable: list[int] = []
+        self.trainable_at: dict[str, int] = {}
         # Tables, whose rows are int8 in any case.
         self._tables = {
             name for op in program.operations if isinstance(op, Embed) for name in op.parameters
@@ -89,8 +93,14 @@ class EngineParameters:
         if self.is_trellis(name):
             rows = self._symbols(name)
             kept, counts = self._kept(name)
-            parts = [kept, bytes(-len(kept) % (config.beat_bits // 8))]
-            self.kept[name] = sum(map(len, parts)) * 8 // config.beat_bits
+            beats = image_beats(config, kept)
+            self.kept[name] = len(beats)
+            if self.of[name].kept:
+                self.trainable_at[name] = len(self.trainable)
+                self.kept[name] |= len(self.trainable) << KEPT_BEATS
+                self.trainable += beats
+            else:
+                parts = [image_bytes(config, beats)]
             multipliers = multipliers | counts << 32 - KEPT_COUNT
         else:
             rows = self._weights(name)
@@ -141,9 +151,13 @@ class EngineParameters:
         """Return the weights that differ from those of the trellis code, and each row's number."""
         of, most = self.of[name], (1 << KEPT_COUNT) - 1
         assert of.trellis is not None
-        differences = of.weights.astype(np.int64) - of.trellis.weights()
-        rows, columns = np.nonzero(differences)
-        found, counts = differences[rows, columns], np.bincount(rows, minlength=len(differences))
+        if of.kept:
+            rows, columns, found = of.kept.rows, of.kept.columns, of.kept.values
+        else:
+            differences = of.weights.astype(np.int64) - of.trellis.weights()
+            rows, columns = np.nonzero(differences)
+            found = differences[rows, columns]
+        counts = np.bincount(rows, minlength=len(of.weights))
         if len(found) > self.config.kept or counts.max() > most:
             raise ValueError(
                 f"{name} must keep at most {self.config.kept} weights beside its trellis code, and "
@@ -153,6 +167,7 @@ class EngineParameters:
         if (found < -half).any() or (found >= half).any():
             raise ValueError(f"kept weights of {name} must differ by {-half}..{half - 1} at most")
         words = columns << KEPT["difference"] | found & 2 * half - 1
+        words |= (of.kept is not None) << KEPT["difference"] + KEPT["column"]
         return words.astype("<u4").tobytes(), counts
 
     def _row_beats(self, name: str) -> int:

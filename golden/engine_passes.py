@@ -7,6 +7,7 @@ import numpy as np
 from seedbed.golden.engine_parameters import image_bytes
 from seedbed.golden.exact import whole_product
 from seedbed.golden.fixed import saturate, shifted
+from seedbed.golden.kept_weights import tuned
 from seedbed.golden.trellis import states, symbols, table
 from seedbed.golden.vector_unit import VectorUnit, token_shifts
 from seedbed.spec.engine_records import (
@@ -15,6 +16,7 @@ from seedbed.spec.engine_records import (
     FACTORS,
     HEADER,
     KEPT,
+    KEPT_BEATS,
     KEPT_BITS,
     KEPT_COUNT,
     KINDS,
@@ -26,7 +28,7 @@ from seedbed.spec.engine_records import (
     TARGETS,
     unpacked,
 )
-from seedbed.spec.stream_engine import StreamEngineConfig
+from seedbed.spec.stream_engine import TUNED_BEATS, StreamEngineConfig
 from seedbed.spec.vector_unit import ACTIVATIONS, VECTOR_OPERATIONS
 
 __all__ = ["PassEngine"]
@@ -71,13 +73,21 @@ class PassEngine:
         self.raw += bytes(max(0, end * config.beat_bits // 8 - len(self.raw)))
         raw = memoryview(self.raw)[address * config.beat_bits // 8 :]
         self.loaded, self.position = False, 0
+        self.limits = first, end
         self.accesses.append((address, -(-RECORD_BITS // config.beat_bits)))
         header = unpacked(int.from_bytes(raw[:size], "little"), HEADER)
         known = {"magic": MAGIC, "lanes": config.lanes, "beat_bytes": config.beat_bits // 8 % 256}
         if any(header[name] != value for name, value in known.items()) or not header["records"]:
             return "damaged"
-        if header["trellis"] not in (0, config.trellis) or header["choose"] > config.choose:
+        if header["choose"] > config.choose:
             return "damaged"
+        #: The trellis code, and fraction bits of kept weights.
+        codes = {(0, 0), (config.trellis, 0)}
+        if config.tune:
+            codes |= {(config.trellis + 1, config.tune)}
+        if (header["trellis"], header["fraction"] * (config.tune > 0)) not in codes:
+            return "damaged"
+        self.fraction = header["fraction"] * (config.tune > 0)
         sizes = ("records", "store", "cache", "block", "context")
         if any(header[name] > getattr(config, name) for name in sizes):
             return "size"
@@ -88,10 +98,16 @@ class PassEngine:
         parts = [int.from_bytes(raw[k : k + size], "little") for k in range(size, stop, size)]
         self.records = [self._named(unpacked(bits, RECORD)) for bits in parts]
         matrices = [record for record in self.records if record["kind"] == "trellis"]
-        if matrices and (
-            not config.trellis or max(each["constant"] for each in matrices) > config.kept_beats
-        ):
+        if matrices and not config.trellis:
             return "damaged"
+        for each in matrices:
+            each["kept_at"] = each["address"]
+            if self.fraction:
+                each["constant"], each["kept_at"] = (
+                    each["constant"] & (1 << KEPT_BEATS) - 1, each["constant"] >> KEPT_BEATS
+                )  # fmt: skip
+            if each["constant"] > config.kept_beats:
+                return "damaged"
         exchanges = [each for each in self.records if each["kind"] in ("save", "restore")]
         if exchanges and not config.external:
             return "damaged"
@@ -134,6 +150,25 @@ class PassEngine:
         self.position += count
         return "ok", self.found
 
+    def tune(self, first: int, end: int, *, seed: int, delta: int) -> str:
+        """Change the kept weights in the beats from ``first`` to the one before ``end``."""
+        if not self.loaded:
+            return "missing"
+        if first < self.limits[0] or end > self.limits[1]:
+            return "damaged"
+        size = self.config.beat_bits // 8
+        span = slice(first * size, max(first, end) * size)
+        words = np.frombuffer(bytes(self.raw[span]), "<u4")
+        self.raw[span] = tuned(self.config, words, seed=seed, delta=delta).astype("<u4").tobytes()
+        while first < end:
+            stop = min(end, first - first % TUNED_BEATS + TUNED_BEATS)
+            self.accesses.append((first, stop - first))
+            for k in range(first, stop):
+                data = int.from_bytes(self.raw[k * size : (k + 1) * size], "little")
+                self.accesses.append((k, 1, data))
+            first = stop
+        return "ok"
+
     def _give(self, record: dict, y: np.ndarray) -> None:
         """Give a result, or the number of its greatest element."""
         self.found.append(y if record["target"] == "output" else y.argmax(axis=0, keepdims=True))
@@ -174,7 +209,8 @@ class PassEngine:
         group, rest = divmod(row, config.entries)
         address = record["address"] + group * (1 + config.entries // ways * beats)
         # Weights that are kept come first.
-        address += record["constant"] * (record["kind"] == "trellis")
+        if record["kind"] == "trellis" and not self.fraction:
+            address += record["constant"]
         multipliers, biases = self._words(address, config.entries)
         multipliers = multipliers & 0xFFFFFFFF
         constants = int(multipliers[rest]), int(biases[rest])
@@ -199,7 +235,10 @@ class PassEngine:
             heads = -(-rows // self.config.entries)
             together = self.config.ways if record["kind"] == "trellis" else 1
             beats = heads + -(-rows // together) * -(-length // self.config.weights)
-            beats += record["constant"] * (record["kind"] == "trellis")
+            if record["kind"] == "trellis" and self.fraction and record["constant"]:
+                self.accesses.append((record["kept_at"], record["constant"]))
+            elif record["kind"] == "trellis":
+                beats += record["constant"]
             self.accesses.append((record["address"], beats))
         x = self._read(record, "number_place", length)
         shift = int(token_shifts(x, unit.width)) if record["narrow"] else 0
@@ -207,11 +246,12 @@ class PassEngine:
         parts = [self._row(record, row, length) for row in range(rows)]
         multipliers, biases = (np.array([part[k] for part in parts]) for k in (0, 1))
         weights = np.stack([part[2] for part in parts])
+        sums = whole_product(x, weights.T).astype(np.int64)
         if record["kind"] == "trellis":
             counts = multipliers >> 32 - KEPT_COUNT
             multipliers = multipliers & (1 << 32 - KEPT_COUNT) - 1
-            weights = weights + self._kept(record, counts, length)
-        sums = whole_product(x, weights.T).astype(np.int64)
+            kept = whole_product(x, self._kept(record, counts, length).T).astype(np.int64)
+            sums += shifted(kept, self.fraction)
         y = shifted(sums * multipliers, record["shift"] - shift) + biases
         at = self._at(record, "target_place")
         if record["add"]:
@@ -224,7 +264,7 @@ class PassEngine:
 
     def _kept(self, record: dict, counts: np.ndarray, length: int) -> np.ndarray:
         """Return what is added to the weights of a matrix: to each row as often as counted."""
-        start, size = record["address"] * self.config.beat_bits // 8, KEPT_BITS // 8
+        start, size = record["kept_at"] * self.config.beat_bits // 8, KEPT_BITS // 8
         words = np.frombuffer(self.raw[start : start + size * int(counts.sum())], "<u4")
         found = np.zeros((len(counts), length), np.int64)
         rows = np.repeat(np.arange(len(counts)), counts)

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from seedbed.golden.exact import whole_product
-from seedbed.golden.fixed import saturate, shifted
+from seedbed.golden.fixed import rounded, saturate, shifted
 from seedbed.golden.trellis import states, table
 from seedbed.golden.vector_unit import VectorUnit, token_shifts
 from seedbed.spec import TrellisConfig
+from seedbed.spec.engine_records import KEPT
 from seedbed.spec.stream_engine import (
     Attend,
     Choose,
@@ -31,7 +32,7 @@ from seedbed.spec.stream_engine import (
 )
 from seedbed.spec.vector_unit import ACTIVATIONS
 
-__all__ = ["FloatEngine", "Integers", "Reals", "StreamEngine", "TrellisRows"]
+__all__ = ["FloatEngine", "Integers", "KeptWeights", "Reals", "StreamEngine", "TrellisRows"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,13 +63,35 @@ class TrellisRows:
 
 
 @dataclass(frozen=True, kw_only=True)
+class KeptWeights:
+    """Weights beside a trellis code that can be tuned: ``values`` / 2^fraction, sorted by row.
+
+    Values are changed in place, in the format of :data:`~seedbed.spec.engine_records.KEPT`.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+    fraction: int
+
+    #: The greatest magnitude of a value.
+    peak = 1 << KEPT["difference"] - 1
+
+    def sums(self, x: np.ndarray, rows: int) -> np.ndarray:
+        """Return round(sum of values x / 2^fraction) of each row, for vectors x: (n, rows)."""
+        found = np.zeros((rows, len(x)), np.int64)
+        np.add.at(found, self.rows, (x[:, self.columns] * self.values).T)
+        return rounded(found.T, self.fraction)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Integers:
     """Parameters of an operation in integers: a row of weights is w multiplier / 2^fraction.
 
     ``multipliers`` are (rows,); gains have one, 1. ``biases`` are of the target's format.
     ``sum_width``: bits of a sum of products of a row, which with multipliers of 1 may be wide.
     ``trellis``: the symbols that the weights are the values of, where they have a trellis code; the
-    weights that are kept differ from these values.
+    weights that are kept differ from these values, or are in ``kept`` where they can be tuned.
     """
 
     weights: np.ndarray
@@ -77,6 +100,7 @@ class Integers:
     biases: np.ndarray | None = None
     sum_width: int = 32
     trellis: TrellisRows | None = None
+    kept: KeptWeights | None = None
 
     def row(self, numbers: np.ndarray) -> np.ndarray:
         """Return some rows as integers with ``fraction`` fraction bits, int64."""
@@ -229,6 +253,10 @@ class StreamEngine(_Engine):
                 of = parameters[operation.weights]
                 most = (1 << of.sum_width - 1) - 1 >> program.unit.width - 1
                 norms = np.abs(of.weights.astype(np.int64)).sum(axis=1)
+                if of.kept:
+                    # Whatever they are tuned to.
+                    counts = np.bincount(of.kept.rows, minlength=len(norms))
+                    norms += counts * (of.kept.peak >> of.kept.fraction)
                 if (norms > most).any():
                     raise ValueError(
                         f"row {norms.argmax()} of {operation.weights} must have magnitudes of at "
@@ -280,6 +308,8 @@ class StreamEngine(_Engine):
         shifts = token_shifts(x, unit.width)[:, None]
         x = saturate(shifted(x, shifts), unit.vector)
         sums = whole_product(x, of.weights.T).astype(np.int64)
+        if of.kept:
+            sums += of.kept.sums(x, len(of.weights))
         shift = self._fraction(op.source) + of.fraction - self._fraction(op.target)
         y = shifted(sums * of.multipliers, shift - shifts)
         y = y + (0 if of.biases is None else of.biases)

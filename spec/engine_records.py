@@ -14,6 +14,7 @@ __all__ = [
     "FACTORS",
     "HEADER",
     "KEPT",
+    "KEPT_BEATS",
     "KEPT_BITS",
     "KEPT_COUNT",
     "KINDS",
@@ -97,17 +98,19 @@ RECORD: dict[str, Any] = {
 
 #: Of a matrix with a trellis code, the constant of its record is the beats of weights that are
 #: kept, which come first. Such a weight has KEPT_BITS bits with these fields: what is added to the
-#: value of the code, signed, and its column. The highest bits of a row's multiplier are how many it
-#: has.
-KEPT: dict[str, int] = {"difference": 16, "column": 14}
-KEPT_BITS, KEPT_COUNT = 32, 8
+#: value of the code, signed, its column, and whether it is changed when weights are tuned. The
+#: highest bits of a row's multiplier are how many it has. Where kept weights have fraction bits,
+#: the lowest KEPT_BEATS bits of the constant are the beats, and the others the address.
+KEPT: dict[str, int] = {"difference": 16, "column": 14, "trainable": 1}
+KEPT_BITS, KEPT_COUNT, KEPT_BEATS = 32, 8, 16
 
 #: Fields of the header: what the program is for, and the CRC-32 of all other words of 32 bits.
 HEADER: dict[str, int] = {
     "magic": 32,
     "records": 16,
     "lanes": 4,
-    # Bits of a weight of a trellis code, 0 if no matrix has one.
+    # Bits of a weight of a trellis code, 0 if no matrix has one; 1 more if weights that are kept
+    # have fraction bits.
     "trellis": 3,
     # Whether a record has the target "choose".
     "choose": 1,
@@ -122,7 +125,8 @@ HEADER: dict[str, int] = {
     "context": 15,
     # Rows of the table of tokens.
     "tokens": 24,
-    "spare": 40,
+    # Fraction bits of kept weights.
+    "fraction": 40,
     "crc": 32,
 }
 

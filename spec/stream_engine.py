@@ -7,6 +7,7 @@ from math import inf
 from seedbed.spec.checks import require_bool, require_choice, require_int, require_power
 from seedbed.spec.engine_records import KEPT_BITS
 from seedbed.spec.gemv import GemvConfig
+from seedbed.spec.lfsr import LfsrConfig
 from seedbed.spec.trellis import TrellisConfig
 from seedbed.spec.vector_unit import ACTIVATIONS, VectorUnitConfig
 
@@ -14,6 +15,7 @@ __all__ = [
     "STREAM_ENGINE_KINDS",
     "STREAM_ENGINE_STATUS",
     "TRELLIS_BITS",
+    "TUNE",
     "Attend",
     "Choose",
     "Embed",
@@ -31,6 +33,8 @@ __all__ = [
 
 #: What a command asks for: a program is loaded, or it is run for a block of tokens.
 STREAM_ENGINE_KINDS = ("load", "run")
+#: What a command asks for, too, where kept weights can be tuned: their values are changed.
+TUNE = "tune"
 #: How a command ended, by code: well; with an error of the memory; with a program that is damaged,
 #: that the core is too small for, or that was not loaded; with a block that is too long, or a token
 #: that the program does not know.
@@ -39,6 +43,8 @@ STREAM_ENGINE_STATUS = ("ok", "memory", "damaged", "size", "missing", "tokens")
 BOUNDARY = 4096
 #: Bits of a weight of a trellis code, 0 for no code.
 TRELLIS_BITS = (0, 2, 4)
+#: Bits of the seed of signs, and beats of kept weights that are read and then written together.
+SIGN_BITS, TUNED_BEATS = 24, 16
 #: The most words of the cache that a head has.
 QUERY = 64
 
@@ -322,6 +328,9 @@ class StreamEngineConfig:
         for each of them at least.
     kept
         With a trellis code, the most weights of a matrix that are kept beside it, 0..16384.
+    tune
+        With kept weights, their fraction bits in programs whose kept weights can be changed in
+        memory by random signs, 1..12; 0: no command does that. Beats then have 512 bits at most.
     external
         Keys and values of each layer are saved to memory, and restored when the layer is next run.
     choose
@@ -347,6 +356,7 @@ class StreamEngineConfig:
     burst: int = 64
     trellis: int = 0
     kept: int = 0
+    tune: int = 0
     external: bool = False
     choose: bool = False
     timeout_cycles: int = 4096
@@ -377,6 +387,9 @@ class StreamEngineConfig:
                 f"{self.beat_bits}"
             )
         require_int("kept", self.kept, 0, 1 << 14 if self.trellis else 0)
+        require_int("tune", self.tune, 0, 12 if self.kept else 0)
+        if self.tune and self.beat_bits > 512:
+            raise ValueError(f"beat_bits must be at most 512 with tune, not {self.beat_bits}")
         require_bool("external", self.external)
         if self.external and self.products > self.weights:
             raise ValueError(
@@ -409,6 +422,21 @@ class StreamEngineConfig:
     def kept_beats(self) -> int:
         """Beats of the most weights that are kept."""
         return -(-self.kept * KEPT_BITS // self.beat_bits)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What a command can ask for."""
+        return (*STREAM_ENGINE_KINDS, *([TUNE] if self.tune else []))
+
+    @property
+    def writes(self) -> bool:
+        """Whether memory is written."""
+        return self.external or self.tune > 0
+
+    @property
+    def signs(self) -> LfsrConfig:
+        """The generator of signs: the lowest bits of a word are those of a beat of kept weights."""
+        return LfsrConfig(width=SIGN_BITS, leap=self.beat_bits // KEPT_BITS)
 
     @property
     def code(self) -> TrellisConfig | None:

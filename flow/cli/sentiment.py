@@ -44,7 +44,17 @@ def demo_sentiment(
             help="A table: sources, tuned or base; may be repeated. By default, each of them."
         ),
     ] = None,
-    steps: Annotated[int, typer.Option(min=1, help="The steps of a training.")] = 300,
+    rtl: Annotated[
+        bool,
+        typer.Option(
+            "--rtl",
+            help="Tune kept weights of all layers in the emitted streamed engine, bit-exact.",
+        ),
+    ] = False,
+    steps: Annotated[
+        int | None,
+        typer.Option(min=1, help="The steps of a training, by default 300, with --rtl 8."),
+    ] = None,
     batch: Annotated[int, typer.Option(min=1, help="The sentences of a step.")] = 16,
     seeds: Annotated[int, typer.Option(min=1, help="The number of trainings of each kind.")] = 3,
     jobs: Annotated[int, typer.Option(min=1, help="The number of trainings at a time.")] = 1,
@@ -54,12 +64,24 @@ def demo_sentiment(
 
     Sources of perturbations are compared, and choices of weights, each with its own rate; few
     weights are tuned beside a base of 4 bits. An interrupted run is resumed by the same command.
+    With --rtl, weights of all layers that are kept beside a base of 4 bits are tuned in the memory
+    of the emitted streamed engine, and the log of the steps is replayed.
     """
+    name = "sentences" if data is None else data.resolve().name
+    out = build / "demo" / f"sentiment-{name}"
+    if rtl:
+        if k or only:
+            raise ValueError(f"--{'k' if k else 'only'} does not go with --rtl")
+        from seedbed.studies import sentiment_tuning
+
+        settings = sentiment_tuning.settings(model, steps=steps or 8, batch=batch)
+        sentiment_tuning.run_tuning(
+            model, data, out, settings=settings, build=build, console=Console()
+        )
+        return
     from seedbed.studies import sentiment
 
-    name = "sentences" if data is None else data.resolve().name
     sentiment.sentiment(
-        model, data, build / "demo" / f"sentiment-{name}", ks=tuple(k or ()),
-        only=tuple(only or sentiment.TABLES), steps=steps, batch=batch, seeds=seeds, jobs=jobs,
-        console=Console(),
+        model, data, out, ks=tuple(k or ()), only=tuple(only or sentiment.TABLES),
+        steps=steps or 300, batch=batch, seeds=seeds, jobs=jobs, console=Console(),
     )  # fmt: skip

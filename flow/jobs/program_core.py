@@ -102,11 +102,19 @@ def fitted(core: Core, engine: StreamEngine, *, block: int, context: int, **give
 
 
 def _weights(engine: StreamEngine) -> dict[str, int]:
-    """Return the bits of a weight of a trellis code, and how many weights a matrix keeps."""
+    """Return the bits of a weight of a trellis code, and how many weights a matrix keeps.
+
+    Where they can be tuned, their fraction bits, too.
+    """
     coded = [of for of in engine.parameters.values() if of.trellis]
     bits = max({of.trellis.code.bits for of in coded} & {*TRELLIS_BITS}, default=0)
-    kept = [int(np.count_nonzero(of.weights - of.trellis.weights())) for of in coded if bits]
-    return {"trellis": bits, "kept": max(kept, default=0)}
+    kept = [
+        len(of.kept.rows) if of.kept else int(np.count_nonzero(of.weights - of.trellis.weights()))
+        for of in coded
+        if bits
+    ]
+    fraction = max((of.kept.fraction for of in coded if of.kept), default=0)
+    return {"trellis": bits, "kept": max(kept, default=0), "tune": fraction}
 
 
 def _row(program: Program, lanes: int) -> int:

@@ -29,7 +29,7 @@ class StreamEngineAxi(wiring.Component):
     ----------
     config
         :class:`~seedbed.spec.StreamEngineConfig`, with at most 32 bits of a byte's address in
-        memory: another one is refused with a ``ValueError``.
+        memory, and without ``tune``: another one is refused with a ``ValueError``.
 
     Members
     -------
@@ -61,6 +61,8 @@ class StreamEngineAxi(wiring.Component):
                 f"address_bits must be at most {most} with AXI ports and "
                 f"beat_bits={config.beat_bits}, not {config.address_bits}"
             )
+        if config.tune:
+            raise ValueError("tune must be 0 with AXI ports, which have no registers for it")
         self.config = config
         super().__init__(
             {"aclk": In(1), "aresetn": In(1)}

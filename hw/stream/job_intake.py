@@ -15,10 +15,11 @@ from seedbed.hw.stream.stream_layouts import (
     token_layout,
 )
 from seedbed.spec import STREAM_ENGINE_KINDS, StreamEngineConfig
+from seedbed.spec.stream_engine import TUNE
 
 __all__ = ["JobIntake"]
 
-_KINDS = codes(STREAM_ENGINE_KINDS)
+_KINDS = codes((*STREAM_ENGINE_KINDS, TUNE))
 
 
 class JobIntake(wiring.Component):
@@ -41,12 +42,13 @@ class JobIntake(wiring.Component):
     load, address : Out
         A pulse: the program at this place is to be loaded.
     first, end : Out
-        With ``external``: the addresses that the program may write, from the first to that before
-        the end.
+        Where memory is written: the addresses that may be, from the first to that before the end.
     load_done, load_status, loaded, header : In
         A pulse: it was; how; whether there is a program; its header.
     walk, walked : Out(1), In(1)
         A pulse: the program is to be walked; it was.
+    tune, tuned : Out(1), In(1)
+        With ``tune``, a pulse with ``i``: kept weights are to be changed; they were.
     failed : In(1)
         The memory had an error since the command began.
     index, token : In, Out
@@ -62,7 +64,7 @@ class JobIntake(wiring.Component):
             {
                 "i": In(stream.Signature(job_layout(config))),
                 "i_tokens": In(stream.Signature(token_layout())),
-                "o_status": Out(stream.Signature(status_layout())),
+                "o_status": Out(stream.Signature(status_layout(config))),
                 "begins": Out(1),
                 "load": Out(1),
                 "address": Out(config.address_bits),
@@ -78,7 +80,8 @@ class JobIntake(wiring.Component):
                 "count": Out(range(config.block + 1)),
                 "position": Out(POSITION_BITS),
                 "row": Out(range(config.cache)),
-                **(limits if config.external else {}),
+                **(limits if config.writes else {}),
+                **({"tune": Out(1), "tuned": In(1)} if config.tune else {}),
             }
         )
 
@@ -132,11 +135,16 @@ class JobIntake(wiring.Component):
                     with m.If(self.i.payload.kind == _KINDS["load"]):
                         m.d.comb += self.load.eq(1)
                         m.d.sync += [self.position.eq(0), self.row.eq(0)]
-                        if self.config.external:
+                        if self.config.writes:
                             m.d.sync += [
                                 self.first.eq(self.i.payload.first), self.end.eq(self.i.payload.end)
                             ]  # fmt: skip
                         m.next = "LOAD"
+                    if self.config.tune:
+                        self._tune(m, end)
+            if self.config.tune:
+                with m.State("TUNE"), m.If(self.tuned):
+                    end(Mux(self.failed, STATUS["memory"], STATUS["ok"]))
             with m.State("LOAD"), m.If(self.load_done):
                 end(Mux(self.failed, STATUS["memory"], self.load_status))
             with m.State("TOKENS"):
@@ -163,3 +171,14 @@ class JobIntake(wiring.Component):
             with m.State("STATUS"), m.If(out.ready):
                 m.d.sync += out.valid.eq(0)
                 m.next = "IDLE"
+
+    def _tune(self, m, end) -> None:
+        """Have kept weights changed, where they may be written."""
+        given = self.i.payload
+        inside = (given.first >= self.first) & (given.end <= self.end)
+        with m.If(given.kind == _KINDS[TUNE]):
+            with m.If(self.loaded & inside):
+                m.d.comb += self.tune.eq(1)
+                m.next = "TUNE"
+            with m.Else():
+                end(Mux(self.loaded, STATUS["damaged"], STATUS["missing"]))

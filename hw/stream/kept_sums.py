@@ -27,7 +27,8 @@ class KeptSums(wiring.Component):
     """Adds to the sum of a row ``sum over its kept weights of difference x_column``.
 
     The kept weights of a matrix come before its rows, and wait in a memory. A row's constants say
-    how many of them it has. They are multiplied one a cycle, some rows ahead of the sums.
+    how many of them it has. They are multiplied one a cycle, some rows ahead of the sums. Where
+    they have fraction bits, the sum of a row is rounded: floor(sum / 2^fraction + 1/2).
 
     Parameters
     ----------
@@ -38,6 +39,8 @@ class KeptSums(wiring.Component):
     -------
     start : In(1)
         A pulse before a matrix.
+    fractional : In(1)
+        Kept weights have ``tune`` fraction bits, where the core can tune them.
     write, values : In
         A beat of the vectors, in the order of the multipliers.
     loaded : In(1)
@@ -68,6 +71,7 @@ class KeptSums(wiring.Component):
                 "o": Out(sums),
                 "o_constants": Out(constants),
             }
+            | ({"fractional": In(1)} if config.tune else {})
         )
 
     def elaborate(self, platform):
@@ -89,17 +93,25 @@ class KeptSums(wiring.Component):
         for v, x in enumerate(self._vectors(m, column >> lane_bits)):
             element = Signal(x[0].shape(), name=f"element_{v}", reset_less=True)
             product = Signal(signed(SUM), name=f"product_{v}", reset_less=True)
-            total = Signal(signed(SUM), name=f"total_{v}")
-            held = Signal(signed(SUM), name=f"held_{v}", reset_less=True)
+            total = Signal(signed(SUM + self.config.tune), name=f"total_{v}")
+            held = Signal.like(total, name=f"held_{v}", reset_less=True)
+            first_addend, found = self._rounding(total)
             m.d.sync += [element.eq(Array(x)[lane]), product.eq(element * difference)]
             m.d.comb += [
-                total.eq(Mux(begins, 0, held) + product),
-                sums.w_data[SUM * v :][:SUM].eq(total),
+                total.eq(Mux(begins, first_addend, held) + product),
+                sums.w_data[SUM * v :][:SUM].eq(found),
             ]
             with m.If(valid):
                 m.d.sync += held.eq(total)
         self._join(m, constants, sums)
         return m
+
+    def _rounding(self, total) -> tuple:
+        """Return what a sum begins with, half its unit, and the integer that it is then."""
+        tune = self.config.tune
+        if not tune:
+            return 0, total
+        return Mux(self.fractional, 1 << tune - 1, 0), Mux(self.fractional, total >> tune, total)
 
     def _issue(self, m, constants):
         """Walk the kept weights of each row; return whether one comes, and two cycles later it.

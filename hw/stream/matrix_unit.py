@@ -37,6 +37,8 @@ class MatrixUnit(wiring.Component):
         Rows have the trellis code, where the core has one.
     kept : In
         Beats of kept weights before the rows, where the core has any.
+    fractional : In(1)
+        Kept weights have fraction bits, where the core can tune them.
     shifts : In
         What the vector of each token was shifted by.
     values, valid, pop : In, In, Out
@@ -74,6 +76,7 @@ class MatrixUnit(wiring.Component):
             }
             | ({"trellis": In(1)} if config.trellis else {})
             | ({"kept": In(range(config.kept_beats + 1))} if config.kept else {})
+            | ({"fractional": In(1)} if config.tune else {})
         )
 
     @property
@@ -142,6 +145,8 @@ class MatrixUnit(wiring.Component):
             kept.values.eq(self.values),
             kept.loaded.eq(loaded & (left == 0)),
         ]
+        if self.config.tune:
+            m.d.comb += kept.fractional.eq(self.fractional)
         wiring.connect(m, kept.o, output.i)
         wiring.connect(m, kept.o_constants, output.i_constants)
         return kept.i, kept.i_constants, left != 0

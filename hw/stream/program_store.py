@@ -8,7 +8,14 @@ from amaranth.lib.wiring import In, Out
 from seedbed.hw.stream.burst_reader import BEATS_BITS
 from seedbed.hw.stream.stream_layouts import KIND_CODES, STATUS, header_layout, record_layout
 from seedbed.spec import VECTOR_OPERATIONS, StreamEngineConfig
-from seedbed.spec.engine_records import FACTORS, LENGTHS, MAGIC, NUMBERS, RECORD_BITS
+from seedbed.spec.engine_records import (
+    FACTORS,
+    KEPT_BEATS,
+    LENGTHS,
+    MAGIC,
+    NUMBERS,
+    RECORD_BITS,
+)
 
 __all__ = ["ProgramStore"]
 
@@ -36,7 +43,7 @@ class ProgramStore(wiring.Component):
     read, read_address, read_beats : Out
         A pulse and a part of memory that is to be read.
     first, end : In
-        With ``external``: the addresses that the program may write.
+        Where memory is written: the addresses that may be.
     i : In(stream)
         The beats of the part.
     failed : In(1)
@@ -71,7 +78,7 @@ class ProgramStore(wiring.Component):
                 "header": Out(header_layout()),
                 "index": In(range(config.records)),
                 "record": Out(record_layout()),
-                **(limits if config.external else {}),
+                **(limits if config.writes else {}),
             }
         )
 
@@ -184,10 +191,14 @@ class ProgramStore(wiring.Component):
         """Return whether the header is that of a program for this core."""
         config, header = self.config, self.header
         code = header.trellis if config.choose else Cat(header.trellis, header.choose)
+        codes = {0, config.trellis}
+        if config.tune:
+            code = Cat(code, header.fraction)
+            codes.add(config.trellis + 1 | config.tune << len(code) - len(header.fraction))
         return (
             (header.magic == MAGIC)
             & (header.lanes == config.lanes)
-            & Cat(code == bits for bits in sorted({0, config.trellis})).any()
+            & Cat(code == bits for bits in sorted(codes)).any()
             & (header.beat_bytes == config.beat_bits // 8 % 256)
             & (header.records != 0)
         )
@@ -206,7 +217,10 @@ class ProgramStore(wiring.Component):
         known = is_pass | is_matrix | is_keep
         if self.config.trellis:
             # More weights are kept than the core has room for.
-            known |= is_trellis & (record.constant <= self.config.kept_beats)
+            kept = record.constant
+            if self.config.tune:
+                kept = Mux(self.header.trellis[0], kept[:KEPT_BEATS], kept)
+            known |= is_trellis & (kept <= self.config.kept_beats)
             is_matrix |= is_trellis
         if self.config.external:
             stop = record.address + record.rows

@@ -19,6 +19,7 @@ from seedbed.spec.engine_records import (
     ADDENDS,
     CONSTANTS,
     FACTORS,
+    KEPT_BEATS,
     LENGTHS,
     NUMBERS,
     PLACE,
@@ -62,6 +63,8 @@ class _Walk:
         self.multiplier = Signal(32)
         # A pulse: the record has been done.
         self.advance = Signal()
+        # Kept weights are not before the rows of their matrix.
+        self.apart = Signal()
 
 
 class RecordWalker(wiring.Component):
@@ -97,6 +100,8 @@ class RecordWalker(wiring.Component):
         this pass over its weights; beats of a row.
     kept : Out
         Beats of the kept weights of a matrix.
+    left : In
+        With ``tune``, beats of the part that have not come: kept weights are a part of their own.
     """
 
     def __init__(self, config: StreamEngineConfig):
@@ -134,6 +139,7 @@ class RecordWalker(wiring.Component):
                 "row_beats": Out(RECORD["length"]),
                 "kept": Out(range(config.kept_beats + 1)),
             }
+            | ({"left": In(BEATS_BITS)} if config.tune else {})
         )
 
     def elaborate(self, platform):
@@ -191,7 +197,11 @@ class RecordWalker(wiring.Component):
         with m.If(~record.by_token | given):
             m.d.sync += self.tokens.eq(1)
         if config.kept:
-            m.d.comb += self.kept.eq(Mux(walk.is_["trellis"], record.constant, 0))
+            constant = record.constant[:KEPT_BEATS] if config.tune else record.constant
+            m.d.comb += self.kept.eq(Mux(walk.is_["trellis"], constant, 0))
+            if config.tune:
+                apart = walk.is_["trellis"] & (self.kept != 0) & self.header.trellis[0]
+                m.d.comb += walk.apart.eq(apart)
 
     def _memory(self, m, walk) -> None:
         """Ask for a part of memory, or for the constants of a row and then for the row."""
@@ -228,6 +238,12 @@ class RecordWalker(wiring.Component):
                 with m.If(walk.is_["matrix"]):
                     beats = heads + product + self.kept
                     m.d.comb += [self.read.eq(1), self.read_beats.eq(beats)]
+                    if config.tune:
+                        with m.If(walk.apart):
+                            m.d.comb += [
+                                self.read_address.eq(record.constant >> KEPT_BEATS),
+                                self.read_beats.eq(self.kept),
+                            ]
                 with m.Elif(walk.of_table):
                     m.d.sync += address.eq(record.address + (row >> bits) + (product << bits))
                     m.next = "ROW"
@@ -243,11 +259,19 @@ class RecordWalker(wiring.Component):
             with m.State("BEGIN"):
                 m.d.comb += self.begins.eq(1)
                 m.next = "RUN"
+                if config.tune:
+                    with m.If(walk.apart):
+                        m.next = "ROWS"
             with m.State("RUN"), m.If(self.ended):
                 m.d.comb += walk.advance.eq(1)
                 m.next = "FETCH"
                 with m.If(self.done):
                     m.next = "IDLE"
+            if config.tune:
+                # Kept weights have been asked for alone, and taken by the matrix.
+                with m.State("ROWS"), m.If(self.left == 0):
+                    m.d.comb += [self.read.eq(1), self.read_beats.eq(heads + product)]
+                    m.next = "RUN"
 
     def _row(self, m, walk, row, factor, product, address) -> None:
         """Ask for the constants of a row of a table, and then for the row."""

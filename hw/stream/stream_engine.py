@@ -11,12 +11,11 @@ from seedbed.hw.memory.memory_port import (
     write_layout,
 )
 from seedbed.hw.stream.attend_products import AttendProducts
-from seedbed.hw.stream.beat_writer import BeatWriter
 from seedbed.hw.stream.burst_reader import BurstReader
-from seedbed.hw.stream.cache_exchange import CacheExchange
 from seedbed.hw.stream.greatest_element import GreatestElement
 from seedbed.hw.stream.job_intake import JobIntake
 from seedbed.hw.stream.matrix_unit import MatrixUnit
+from seedbed.hw.stream.memory_writes import MemoryWrites
 from seedbed.hw.stream.narrow_reader import NarrowReader
 from seedbed.hw.stream.program_store import ProgramStore
 from seedbed.hw.stream.record_walker import RecordWalker
@@ -53,11 +52,17 @@ class StreamEngine(wiring.Component):
     -------
     i : In(stream of struct)
         command. A command is accepted after the status of the one before.
-        kind : 0 load: the program is read and checked; 1 run: it is walked for a block of tokens
+        kind : 0 load: the program is read and checked; 1 run: it is walked for a block of tokens;
+            with ``tune``, 2 tune: kept weights are changed
         address : where the program is in memory, in beats; valid with load
         start : 1: the block's first token is the first of all; valid with run
-        first : first address that is written, in beats; valid with load. With ``external`` only.
-        end : address after the last one that is written; valid with load. With ``external`` only.
+        first : first address that is written, in beats; valid with load and tune. With ``external``
+            or ``tune`` only.
+        end : address after the last one that is written; valid with load and tune. With
+            ``external`` or ``tune`` only.
+        seed : seed of the signs, nonzero; valid with tune. With ``tune`` only.
+        delta : what is added to values of kept weights, times their signs; valid with tune. With
+            ``tune`` only.
     i_tokens : In(stream of struct)
         tokens of a block. They are accepted after a command to run.
         token : number of the token
@@ -65,7 +70,7 @@ class StreamEngine(wiring.Component):
     o_command : Out(stream of struct)
         bursts of memory
         address : address of the first beat, in beats
-        write : 1: write burst, with keys in memory; 0: read burst
+        write : 1: write burst, with keys in memory or ``tune``; 0: read burst
         length : beats of the burst, minus 1
     i_read : In(stream of struct)
         beats that are read, in the order of the commands
@@ -73,11 +78,11 @@ class StreamEngine(wiring.Component):
         error : 1: the data is invalid
         last : last beat of its burst
     o_write : Out(stream of struct)
-        keys and values that are written. With ``external`` only.
+        beats that are written. With ``external`` or ``tune`` only.
         data : write data of the beat
         last : 1: a burst has one beat
     i_response : In(stream of struct)
-        answers, one per write burst. With ``external`` only.
+        answers, one per write burst. With ``external`` or ``tune`` only.
         error : 1: the burst was not written
     o : Out(stream of struct)
         vectors of the result, one for each token, or one for the block
@@ -113,9 +118,9 @@ class StreamEngine(wiring.Component):
                 "i_tokens": In(stream.Signature(token_layout())),
                 "o_command": Out(stream.Signature(command_layout(config.address_bits))),
                 "i_read": In(stream.Signature(read_layout(config.beat_bits))),
-                **(writes if config.external else {}),
+                **(writes if config.writes else {}),
                 "o": Out(stream.Signature(result_layout(config))),
-                "o_status": Out(stream.Signature(status_layout())),
+                "o_status": Out(stream.Signature(status_layout(config))),
             }
         )
 
@@ -140,17 +145,22 @@ class StreamEngine(wiring.Component):
         is_ = record_kinds(config, walker.record)
         takers = {"matrix": matrix.i, "pass": vectors.i}
         failed, done = reader.failed, vectors.done
-        if config.external:
-            exchange, writer = self._exchange(m, is_, intake, program, walker, reader, products)
-            takers["restore"] = exchange.i
-            failed |= writer.failed
-            # One that has no row to move has done so.
-            done &= exchange.done
+        if config.writes:
+            writes = MemoryWrites(m, config)
+            writes.connect(m, self, is_, intake, program, walker, reader, products)
+            failed |= writes.writer.failed
         else:
             wiring.connect(m, wiring.flipped(self.o_command), reader.o_command)
+        if config.external:
+            takers["restore"] = writes.exchange.i
+            # One that has no row to move has done so.
+            done &= writes.exchange.done
         m.d.comb += [to.failed.eq(failed) for to in (program, intake, walker)]
         self._program(m, intake, program, walker, reader)
         self._memory(m, is_, program, walker, reader, takers)
+        if config.tune:
+            writes.tune(m, intake, walker, reader, failed)
+            m.d.comb += matrix.fractional.eq(program.header.trellis[0])
         self._pass(m, is_, walker, vectors, products)
         self._narrow(m, is_, walker, narrow, products, matrix)
         self._matrix(m, is_, walker, narrow, matrix)
@@ -173,36 +183,6 @@ class StreamEngine(wiring.Component):
             greatest.count.eq(Mux(is_["matrix"], walker.record.rows, walker.length)),
         ]
         return greatest.i
-
-    def _exchange(self, m, is_, intake, program, walker, reader, products):
-        """Connect what saves keys and values, and restores them."""
-        config = self.config
-        m.submodules.exchange = exchange = CacheExchange(config)
-        m.submodules.writer = writer = BeatWriter(config)
-        saves, either = is_["save"], is_["save"] | is_["restore"]
-        wiring.connect(m, exchange.o, writer.i)
-        wiring.connect(m, reader.o_command, writer.reads)
-        m.d.comb += [
-            exchange.start.eq(walker.begins & either),
-            exchange.save.eq(saves),
-            exchange.tokens.eq(Mux(saves, walker.count, walker.position)),
-            exchange.length.eq(walker.length),
-            exchange.at.eq(Mux(saves, walker.row, 0)),
-            exchange.row.eq(walker.header.row),
-            exchange.address.eq(walker.read_address),
-            exchange.idle.eq(writer.idle),
-            exchange.data.eq(products.words),
-            products.exchange.eq(either),
-            products.word_at.eq(exchange.place),
-            products.word_write.eq(exchange.write),
-            products.word.eq(exchange.word),
-            writer.clear.eq(intake.begins),
-            *(to.first.eq(intake.first) for to in (program, writer)),
-            *(to.end.eq(intake.end) for to in (program, writer)),
-        ]
-        for name in ("o_command", "o_write", "i_response"):
-            wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(writer, name))
-        return exchange, writer
 
     def _program(self, m, intake, program, walker, reader) -> None:
         """Connect commands, the program and its records."""

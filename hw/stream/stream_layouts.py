@@ -6,8 +6,9 @@ from amaranth.hdl import Value, signed
 from amaranth.lib import data
 
 from seedbed.hw.parts.codes import codes
-from seedbed.spec import STREAM_ENGINE_KINDS, STREAM_ENGINE_STATUS, StreamEngineConfig
-from seedbed.spec.engine_records import HEADER, KINDS, RECORD, TARGETS
+from seedbed.spec import STREAM_ENGINE_STATUS, StreamEngineConfig
+from seedbed.spec.engine_records import HEADER, KEPT, KINDS, RECORD, TARGETS
+from seedbed.spec.stream_engine import SIGN_BITS
 
 __all__ = [
     "KIND_CODES",
@@ -74,9 +75,11 @@ def header_layout() -> data.StructLayout:
 def job_layout(config: StreamEngineConfig) -> data.StructLayout:
     """Return the layout of a command."""
     limits = {"first": config.address_bits, "end": config.address_bits + 1}
+    signs = {"seed": SIGN_BITS, "delta": signed(KEPT["difference"])}
     return data.StructLayout(
-        {"kind": range(len(STREAM_ENGINE_KINDS)), "address": config.address_bits, "start": 1}
-        | (limits if config.external else {})
+        {"kind": range(len(config.kinds)), "address": config.address_bits, "start": 1}
+        | (limits if config.writes else {})
+        | (signs if config.tune else {})
     )
 
 
@@ -85,10 +88,10 @@ def token_layout() -> data.StructLayout:
     return data.StructLayout({"token": TOKEN_BITS, "last": 1})
 
 
-def status_layout() -> data.StructLayout:
+def status_layout(config: StreamEngineConfig) -> data.StructLayout:
     """Return the layout of how a command ended."""
     return data.StructLayout(
-        {"kind": range(len(STREAM_ENGINE_KINDS)), "status": range(len(STREAM_ENGINE_STATUS))}
+        {"kind": range(len(config.kinds)), "status": range(len(STREAM_ENGINE_STATUS))}
     )
 
 

@@ -76,7 +76,7 @@ class Bench(AxiBench):
 
         With ``cut_short``, the packet has as many beats of the result as it has.
         """
-        [end] = fields(status_layout(), phase.outputs["o_status"])
+        [end] = fields(status_layout(self.config), phase.outputs["o_status"])
         lanes = self.config.lanes
         beats = fields(result_layout(self.config), phase.outputs.get("o", []))
         elements = [int(each) for beat in beats for each in beat["values"]]
@@ -96,9 +96,13 @@ class Bench(AxiBench):
             await self.check(phase)
 
 
+#: Codes of a core with AXI ports, whatever it has besides.
+_CODES = StreamEngineConfig()
+
+
 def ended(kind: str, name: str, inputs: Phase) -> Phase:
     """Return a phase with the inputs of another one, which ends with a status."""
-    return Phase(inputs=inputs.inputs, outputs={"o_status": [status(kind, name)]})
+    return Phase(inputs=inputs.inputs, outputs={"o_status": [status(_CODES, kind, name)]})
 
 
 @cocotb.test()

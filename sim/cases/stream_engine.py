@@ -7,6 +7,7 @@ import numpy as np
 
 from seedbed.golden.engine_image import EngineImage, engine_image
 from seedbed.golden.engine_passes import PassEngine
+from seedbed.golden.kept_weights import trainable
 from seedbed.golden.stream_engine import StreamEngine
 from seedbed.hw.memory.memory_port import (
     command_layout,
@@ -22,7 +23,8 @@ from seedbed.hw.stream.stream_layouts import (
 )
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS, drawn_program
-from seedbed.spec import STREAM_ENGINE_KINDS, STREAM_ENGINE_STATUS, StreamEngineConfig
+from seedbed.spec import STREAM_ENGINE_STATUS, StreamEngineConfig
+from seedbed.spec.stream_engine import SIGN_BITS
 
 __all__ = ["Blocks", "bursts", "case", "job", "limits", "status", "token_payloads"]
 
@@ -39,20 +41,21 @@ def bursts(config: StreamEngineConfig, address: int, beats: int) -> list[tuple[i
 
 def job(config: StreamEngineConfig, kind: str, **fields: int) -> int:
     """Return a command."""
-    return job_layout(config).const({"kind": STREAM_ENGINE_KINDS.index(kind), **fields}).as_bits()
+    return job_layout(config).const({"kind": config.kinds.index(kind), **fields}).as_bits()
 
 
 def limits(config: StreamEngineConfig, image: EngineImage) -> dict[str, int]:
     """Return what a command to load an image has of the addresses that are written."""
-    if not config.external:
+    if not config.writes:
         return {}
-    return {"first": len(image.beats), "end": len(image.beats) + image.saved}
+    first, end = image.limits
+    return {"first": first, "end": end}
 
 
-def status(kind: str, name: str = "ok") -> int:
+def status(config: StreamEngineConfig, kind: str, name: str = "ok") -> int:
     """Return how a command ended."""
-    codes = {"kind": STREAM_ENGINE_KINDS.index(kind), "status": STREAM_ENGINE_STATUS.index(name)}
-    return status_layout().const(codes).as_bits()
+    codes = {"kind": config.kinds.index(kind), "status": STREAM_ENGINE_STATUS.index(name)}
+    return status_layout(config).const(codes).as_bits()
 
 
 def token_payloads(tokens: Sequence[int]) -> list[int]:
@@ -80,7 +83,7 @@ class Blocks:
     def __init__(
         self, config: StreamEngineConfig, image: EngineImage, engine: StreamEngine,
     ):  # fmt: skip
-        self.config, self.engine = config, engine
+        self.config, self.engine, self.image = config, engine, image
         self.passes = PassEngine(config, image.beats)
         self.limits = limits(config, image)
 
@@ -88,7 +91,7 @@ class Blocks:
         """Return the phase of a command that loads the program."""
         name = self.passes.load(**self.limits)
         inputs = {"i": [job(self.config, "load", **self.limits)]}
-        return self._phase(inputs, {"o_status": [status("load", name)]})
+        return self._phase(inputs, {"o_status": [status(self.config, "load", name)]})
 
     def run(self, tokens: np.ndarray, *, start: bool = False) -> Phase:
         """Return the phase of a block of tokens, whose result is that of the program."""
@@ -96,7 +99,7 @@ class Blocks:
         name, found = self.passes.run(tokens, start=start)
         if start:
             self.engine.start()
-        outputs = {"o_status": [status("run", name)]}
+        outputs = {"o_status": [status(config, "run", name)]}
         if name == "ok":
             wanted = self.engine.run(tokens)
             assert (np.array(found) == wanted).all()
@@ -105,6 +108,24 @@ class Blocks:
             "i": [job(config, "run", start=start)], "i_tokens": token_payloads(tokens.tolist())
         }  # fmt: skip
         return self._phase(inputs, outputs)
+
+    def tune(self, first: int, end: int, *, seed: int, delta: int) -> Phase:
+        """Return the phase of a command that changes kept weights.
+
+        Those of the program are changed with them.
+        """
+        before = bytes(self.passes.raw)
+        name = self.passes.tune(first, end, seed=seed, delta=delta)
+        for of, beat in self.image.kept.items():
+            kept = self.engine.parameters[of].kept
+            assert kept
+            start = (self.limits["first"] + beat) * self.config.beat_bits // 8
+            words = np.frombuffer(bytes(self.passes.raw[start:]), "<u4", len(kept.values))
+            kept.values[:] = words.astype(np.uint16).view(np.int16)
+        inputs = {
+            "i": [job(self.config, "tune", first=first, end=end, seed=seed, delta=delta)]
+        }  # fmt: skip
+        return self._phase(inputs, {"o_status": [status(self.config, "tune", name)]}, before)
 
     def _result(self, vector: np.ndarray) -> list[int]:
         lanes, layout = self.config.lanes, result_layout(self.config)
@@ -116,11 +137,14 @@ class Blocks:
             for k, beat in enumerate(beats.tolist())
         ]
 
-    def _phase(self, inputs: dict, outputs: dict) -> Phase:
-        """Add the commands to the memory, and its beats and answers."""
+    def _phase(self, inputs: dict, outputs: dict, raw: bytes | bytearray = b"") -> Phase:
+        """Add the commands to the memory, and its beats and answers.
+
+        ``raw``: the memory before the command, where beats that are read are then written.
+        """
         config, size = self.config, self.config.beat_bits // 8
         command, read = command_layout(config.address_bits), read_layout(config.beat_bits)
-        write, raw = write_layout(config.beat_bits), self.passes.raw
+        write, raw = write_layout(config.beat_bits), raw or self.passes.raw
         commands, beats, read_after, writes, write_after = [], [], [], [], []
         for address, count, *data in self.passes.accesses:
             for at, length in bursts(config, address, count):
@@ -140,12 +164,27 @@ class Blocks:
         self.passes.accesses.clear()
         inputs, outputs = inputs | {"i_read": beats}, outputs | {"o_command": commands}
         after = {"i_read": {"o_command": read_after}}
-        if config.external:
+        if config.writes:
             inputs["i_response"] = [response_layout().const({"error": 0}).as_bits()] * len(writes)
             outputs["o_write"] = writes
             every = list(range(1, len(writes) + 1))
             after["i_response"] = {"o_command": write_after, "o_write": every}
         return Phase(inputs=inputs, outputs=outputs, after=after)
+
+
+def _tunings(blocks: Blocks, rng: np.random.Generator) -> list[Phase]:
+    """Return commands that change all kept weights, some of them, and none as they are elsewhere.
+
+    Some values saturate.
+    """
+    first, end = blocks.limits["first"], blocks.limits["first"] + blocks.image.kept_beats
+    middle = int(rng.integers(first, end + 1))
+    ranges = [(first, end, 9), (first, middle, 1 << 14), (middle, middle, 5), (middle, end, -7)]
+    ranges += [(first - 1, end, 3), (first, blocks.limits["end"] + 1, 3)]
+    return [
+        blocks.tune(low, high, seed=int(rng.integers(1, 1 << SIGN_BITS)), delta=delta)
+        for low, high, delta in ranges
+    ]
 
 
 def case(
@@ -158,7 +197,8 @@ def case(
 ) -> Case:
     """Return loads and blocks of programs of some kinds; the last block is refused.
 
-    Programs choose where the core can.
+    Programs choose where the core can, and their kept weights are tuned between blocks where it can
+    do that.
     """
     rng = np.random.default_rng(random.getrandbits(32))
     phases: list[Phase] = []
@@ -169,6 +209,8 @@ def case(
             kind, rng, size=size, layers=layers, trellis=config.trellis, keeps=config.kept > 0,
             chooses=config.choose,
         )  # fmt: skip
+        if config.tune:
+            engine = StreamEngine(engine.program, trainable(engine.parameters, config.tune))
         block = max(sizes)
         image = engine_image(
             config, engine.program, engine.parameters, block=block, context=sum(sizes)
@@ -177,5 +219,7 @@ def case(
         phases.append(blocks.load())
         for k, count in enumerate(sizes):
             phases.append(blocks.run(rng.integers(0, WORDS, count), start=not k))
+            if config.tune:
+                phases += _tunings(blocks, rng)
         phases.append(blocks.run(rng.integers(0, WORDS, 1)))
     return Case(phases=phases, quiet=True, retains=True)

@@ -8,6 +8,7 @@ import numpy as np
 
 from seedbed.golden.engine_image import EngineImage
 from seedbed.golden.engine_parameters import image_bytes
+from seedbed.golden.kept_weights import KeptTuner
 from seedbed.golden.stream_engine import StreamEngine
 from seedbed.hw.stream.stream_engine import StreamEngine as Core
 from seedbed.hw.stream.stream_layouts import (
@@ -85,7 +86,11 @@ class RtlProgram:
         self.cosim, self.config, self.engine, self.block = cosim, config, engine, block
         #: What each block of tokens took.
         self.blocks: list[Block] = []
-        self._names = image.names
+        self._names, self.image = image.names, image
+        #: Cycles of commands that tuned kept weights.
+        self.tunings: list[int] = []
+        #: Kept weights, where they can be tuned.
+        self.tuner = KeptTuner(config, engine.parameters, image) if image.kept_beats else None
         raw = image_bytes(config, image.beats)
         cosim.fill(memory, len(image.beats) + image.saved, np.frombuffer(raw, "<u4"))
         self._act("load", command(config, "load", **limits(config, image)), {})
@@ -115,8 +120,22 @@ class RtlProgram:
         )
         return vectors
 
+    def tune(self, *, seed: int, delta: int) -> None:
+        """Change all kept weights by delta times random signs, and those of the model."""
+        assert self.tuner
+        first = self.image.limits[0]
+        fields = {"first": first, "end": first + self.image.kept_beats, "seed": seed}
+        result = self._act("tune", command(self.config, "tune", **fields, delta=delta), {})
+        self.tunings.append(result.cycles)
+        self.tuner.tune(seed=seed, delta=delta)
+
     def _act(self, kind, inputs, outputs):
-        act = Act(name=kind, inputs=inputs, outputs=outputs | ended(kind), messages=messages(kind))
+        act = Act(
+            name=kind,
+            inputs=inputs,
+            outputs=outputs | ended(self.config, kind),
+            messages=messages(kind),
+        )
         # Some cycles between acts, for what would come too late.
         result = self.cosim.run(act, settle=16)
         check([act], {kind: result})
@@ -136,9 +155,9 @@ def command(config: StreamEngineConfig, kind: str, **fields: int) -> dict[str, n
     return {"i": words([job(config, kind, **fields)], job_layout(config))}
 
 
-def ended(kind: str) -> dict[str, np.ndarray]:
+def ended(config: StreamEngineConfig, kind: str) -> dict[str, np.ndarray]:
     """Return the outputs of a command that ends without an error, besides its result."""
-    return {"o_status": words([status(kind)], status_layout())}
+    return {"o_status": words([status(config, kind)], status_layout(config))}
 
 
 def messages(kind: str) -> dict:

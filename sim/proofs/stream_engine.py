@@ -14,11 +14,13 @@ from seedbed.hw.stream.kept_sums import DEPTH as ROWS
 from seedbed.hw.stream.kept_sums import KeptSums
 from seedbed.hw.stream.product_sums import DEPTH, ProductSums
 from seedbed.hw.stream.row_products import WaySums
+from seedbed.hw.stream.weight_tuner import WeightTuner
 from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.proofs.mac_array import fifo_invariants
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import StreamEngineConfig
 from seedbed.spec.engine_records import KEPT_COUNT
+from seedbed.spec.stream_engine import TUNED_BEATS
 
 __all__ = ["PROOFS"]
 
@@ -311,6 +313,57 @@ def beats(dut: BeatWriter) -> Module:
     return m
 
 
+def parts(dut: WeightTuner) -> Module:
+    """Count the beats that are read and written, whatever the memory does."""
+    m, inside = free_inputs(dut)
+    for port in (dut.first, dut.end, dut.seed, dut.delta):
+        m.d.comb += port.eq(AnyConst(len(port)))
+    for port in (dut.start, dut.idle, dut.failed):
+        m.d.comb += port.eq(AnySeq(1))
+    left, level, address = Signal.like(dut.left), inside["beats.level"], inside["address"]
+    fifo_invariants(m, inside, "beats", TUNED_BEATS)
+    m.d.comb += [
+        dut.left.eq(left),
+        Assume(~dut.start | ~dut.busy),
+        Assume(~dut.i.valid | (left != 0)),
+        Assume(dut.end <= 1 << len(dut.first)),
+    ]
+    # The address after the last one that was read.
+    until = Signal.like(address)
+    with m.If(dut.start):
+        m.d.sync += until.eq(dut.first)
+    with m.If(dut.read):
+        m.d.sync += [left.eq(dut.read_beats), until.eq(until + dut.read_beats)]
+        m.d.comb += [
+            Assert(left == 0),
+            # It goes on where it ended, and all beats before have been written.
+            Assert((dut.read_address == until) & (address == until)),
+            Assert((dut.read_beats != 0) & (until + dut.read_beats <= dut.end)),
+        ]
+    with m.Elif(transfer(dut.i)):
+        m.d.sync += left.eq(left - 1)
+    # States are numbered in the order in which they are named.
+    state = inside["fsm_state"]
+    idle, part, ends, reads, writes = (state == k for k in range(5))
+    m.d.comb += [
+        Assert(~dut.o.valid | ((dut.o.payload.address == address) & (address < until))),
+        Assert(~dut.o.valid | ((address >= dut.first) & (address < dut.end))),
+        Assert(~dut.o.valid | ((left == 0) & ~dut.failed)),
+        # What an induction has to know.
+        Assert(state <= 4),
+        Assert(idle | (inside["stop"] == dut.end)),
+        Assert(idle | ((address >= dut.first) & (address <= until))),
+        Assert(~(reads | writes) | (until <= dut.end)),
+        Assert(~(idle | part | ends) | ((level == 0) & (left == 0))),
+        Assert(~(part | ends) | (address == until)),
+        Assert(~reads | (level + left == until - address)),
+        Assert(~writes | ((left == 0) & (level == until - address))),
+        Assert(until - address <= TUNED_BEATS),
+    ]
+    cover(m, dut.done & (until == dut.first + 2), transfer(dut.o) & (address != dut.first))
+    return m
+
+
 def rows(dut: CacheExchange) -> Module:
     """Count the words and the beats of rows that are saved or restored."""
     m, inside = free_inputs(dut)
@@ -498,6 +551,34 @@ PROOFS = (
                 "a record ends before the answer",
                 "~sending & (outstanding == 0)",
                 "~sending",
+            ),
+        ),
+    ),
+    Proof(
+        name="stream_engine_tuned",
+        says="Beats of kept weights are read once each, in their order, and written at their "
+        "addresses, in the range of the command; none is read from its write on, and none is "
+        "written after an error.",
+        component=WeightTuner,
+        config=replace(SMALL, trellis=4, kept=4, tune=2),
+        harness=parts,
+        depth=2,
+        reach=16,
+        mutants=(
+            Mutant(
+                "a part ends after the range",
+                "Mux(rest < part, rest, part)",
+                "part",
+            ),
+            Mutant(
+                "beats are written before all have come",
+                "with m.If(self.left == 0):",
+                "with m.If(beats.r_rdy):",
+            ),
+            Mutant(
+                "beats are written after an error",
+                "beats.r_rdy & ~self.failed",
+                "beats.r_rdy",
             ),
         ),
     ),

@@ -145,7 +145,7 @@ class Server:
         """Forget all bursts: the core has been reset, or does not wait for them any more."""
         self.queue.clear()
         ctx.set(self.dut.i_read.valid, 0)
-        if self.dut.config.external:
+        if self.dut.config.writes:
             self.writes.clear()
             self.data.clear()
             ctx.set(self.dut.i_response.valid, 0)
@@ -178,7 +178,7 @@ class Session:
         assert await self.bench.run_phase(ctx, phase) == self.bench.expected(phase)
 
     def run(self, process):
-        writes = [self.server.run_writes] if self.dut.config.external else []
+        writes = [self.server.run_writes] if self.dut.config.writes else []
         self.bench.run(process, self.server.run, *writes)
 
 
@@ -221,7 +221,7 @@ def test_an_error_of_the_memory_ends_a_command(fault, config, at):
             await session.expect(ctx, phase)
 
     session.run(process)
-    assert status("load", "memory") in ended or status("run", "memory") in ended
+    assert status(config, "load", "memory") in ended or status(config, "run", "memory") in ended
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_a_reset_in_the_middle(config, after):
         session.server.forget(ctx)
         missing = Phase(
             inputs={"i": [job(config, "run")], "i_tokens": token_payloads([1])},
-            outputs={"o_status": [status("run", "missing")]},
+            outputs={"o_status": [status(config, "run", "missing")]},
         )
         for phase in (missing, load, run):
             await session.expect(ctx, phase)
@@ -274,7 +274,7 @@ def test_a_memory_that_takes_no_command_ends_a_command(config):
         for phase, kind in ((run, "run"), (load, "load"), (load, "load")):
             begun = Phase(inputs=without_memory(phase).inputs, outputs={"o_status": [0]})
             found = await session.bench.run_phase(ctx, begun)
-            assert found["o_status"] == [status(kind, "memory")]
+            assert found["o_status"] == [status(config, kind, "memory")]
         session.server.fault = ""
         for phase in (load, run, more):
             await session.expect(ctx, phase)
@@ -298,7 +298,7 @@ def test_an_error_of_a_write_ends_a_block(fault, at):
         await session.expect(ctx, load)
         begun = Phase(inputs=without_memory(run).inputs, outputs={"o_status": [0]})
         found = await session.bench.run_phase(ctx, begun)
-        assert found["o_status"] == [status("run", "memory")]
+        assert found["o_status"] == [status(config, "run", "memory")]
         session.server.fault = ""
         for phase in (run, more):
             await session.expect(ctx, phase)
@@ -341,7 +341,7 @@ def test_keys_outside_of_what_may_be_written_are_refused(other):
         assert PassEngine(config, image.beats).load(**limits) == "damaged"
         load = Phase(
             inputs={"i": [job(config, "load", **limits)]},
-            outputs={"o_status": [status("load", "damaged")]},
+            outputs={"o_status": [status(config, "load", "damaged")]},
         )
         await session.expect(ctx, load)
 
@@ -386,10 +386,10 @@ def test_hostile_programs_end(config, seed):
 
     session.run(process)
     assert {
-        status("load"),
-        status("load", "damaged"),
-        status("run"),
-        status("run", "missing"),
+        status(config, "load"),
+        status(config, "load", "damaged"),
+        status(config, "run"),
+        status(config, "run", "missing"),
     } <= seen
 
 
@@ -413,12 +413,12 @@ def test_a_damaged_program_is_refused(config):
             assert name in ("damaged", "size")
             load = Phase(
                 inputs={"i": [job(config, "load")]},
-                outputs={"o_status": [status("load", name)]},
+                outputs={"o_status": [status(config, "load", name)]},
             )
             await session.expect(ctx, load)
         missing = Phase(
             inputs={"i": [job(config, "run")], "i_tokens": token_payloads([1])},
-            outputs={"o_status": [status("run", "missing")]},
+            outputs={"o_status": [status(config, "run", "missing")]},
         )
         await session.expect(ctx, missing)
         session.server.beats = list(image.beats)
@@ -477,7 +477,8 @@ def test_a_program_that_chooses_is_refused_by_a_core_that_cannot(config):
 
     async def process(ctx):
         phase = blocks.load()
-        assert phase.outputs["o_status"] == [status("load", "ok" if config.choose else "damaged")]
+        name = "ok" if config.choose else "damaged"
+        assert phase.outputs["o_status"] == [status(config, "load", name)]
         await session.expect(ctx, phase)
 
     session.run(process)
@@ -498,7 +499,8 @@ def test_a_program_for_another_trellis_code_is_refused(config):
             name = PassEngine(config, tuple(beats)).load()
             assert name == ("ok" if config.trellis and beats is hidden else "damaged")
             load = Phase(
-                inputs={"i": [job(config, "load")]}, outputs={"o_status": [status("load", name)]}
+                inputs={"i": [job(config, "load")]},
+                outputs={"o_status": [status(config, "load", name)]},
             )
             await session.expect(ctx, load)
 

@@ -431,7 +431,7 @@ def test_stream_engine(driven, tmp_path, reported, params):
 
     def run(phase, address=0):
         [values] = fields(stream_job_layout(config), phase.inputs["i"])
-        [end] = fields(stream_status_layout(), phase.outputs["o_status"])
+        [end] = fields(stream_status_layout(config), phase.outputs["o_status"])
         beats = fields(stream_result_layout(config), phase.outputs.get("o", []))
         if tokens := fields(stream_token_layout(), phase.inputs.get("i_tokens", [])):
             script.send("s_axis_tokens", [b"".join(octets(each["token"], 4) for each in tokens)])

@@ -10,7 +10,9 @@ import pytest
 from seedbed.flow.cores.registry import CORES
 from seedbed.flow.emit.verilog import write
 from seedbed.golden.engine_image import engine_image
+from seedbed.golden.kept_weights import trainable
 from seedbed.golden.stream_engine import StreamEngine
+from seedbed.golden.tuning_log import Step, deltas, replayed, tuning_log
 from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS, drawn_program
 from seedbed.sim.harness import Mismatch
 from seedbed.sim.job import Memory
@@ -71,6 +73,37 @@ def test_programs_on_the_emitted_verilog(weights, tmp_path, kept):
         run(core, wrong, image, blocks)
     with pytest.raises(Mismatch, match="the command to load ended with the status memory"):
         run(core, engine, image, blocks, 12)
+
+
+def test_kept_weights_are_tuned_on_the_emitted_verilog(tmp_path, kept):
+    """Steps with two passes each, with pauses; their log gives the weights that are in memory."""
+    options = {"records": 128, "vectors": 2, "trellis": 4, "kept": 200, "tune": 4}
+    config, of, path = built(CORE.small | options, tmp_path, kept)
+    rng = np.random.default_rng(1)
+    engine = drawn_program("encoder", rng, size=8, layers=2, trellis=4, keeps=True)
+    engine = StreamEngine(engine.program, trainable(engine.parameters, 4))
+    image = engine_image(config, engine.program, engine.parameters, block=4, context=4)
+    tokens, vectors, steps = rng.integers(0, WORDS, 3), [], []
+    with Cosim(path, of, seed=3, pauses=6) as cosim:
+        core = RtlProgram(cosim, config, engine, image, memory=Memory(), block=4)
+        first = core.tuner.words
+        for change in (5, -300, 0):
+            steps.append(Step(int(rng.integers(1, 1 << 24)), change))
+            for delta in deltas(40, change):
+                core.tune(seed=steps[-1].seed, delta=delta)
+                core.start()
+                vectors.append(core.run(tokens))
+    assert len({each.tobytes() for each in vectors}) > 6
+    final = core.tuner.words
+    text = tuning_log(config, 40, first, steps, final)
+    assert (replayed(config, first, text) == final).all()
+    other = text.replace("[", "[1", 1)
+    with pytest.raises(ValueError, match="the steps of the log do not give its final weights"):
+        replayed(config, first, other)
+    with pytest.raises(ValueError, match="begins with other kept weights"):
+        replayed(config, final, text)
+    with pytest.raises(ValueError, match="no tuning log, or it is damaged"):
+        replayed(config, first, text[:-9])
 
 
 @pytest.mark.long
