@@ -96,7 +96,7 @@ module stream_engine_tb;
     );
 
     initial begin
-        $readmemh("stream_engine_memory.hex", memory, 0, STREAM_ENGINE_FIRST - 1);
+        $readmemh("stream_engine_memory.hex", memory, 0, STREAM_ENGINE_MEMORY_WORDS - 1);
         $readmemh("stream_engine_commands.hex", commands);
         $readmemh("stream_engine_tokens.hex", tokens);
         $readmemh("stream_engine_results.hex", results);

@@ -8,6 +8,7 @@ from seedbed.flow.export.request import Request
 from seedbed.flow.importer import program_file
 from seedbed.flow.importer.program_figures import BLOCKS
 from seedbed.flow.jobs.program_core import choosing, fitted
+from seedbed.golden.kept_weights import trainable
 from seedbed.golden.stream_engine import StreamEngine
 from seedbed.hw.stream.stream_layouts import job_layout, token_layout
 from seedbed.sim.cases.stream_engine import job, limits, token_payloads
@@ -33,8 +34,11 @@ def export(request: Request) -> Export:
         program = choosing(program)
     block = given.pop("block", most)
     context = given.pop("context", max(block, context) if causal else block)
-    engine = StreamEngine(program, loaded.parameters)
+    parameters = dict(loaded.parameters)
     try:
+        if given.get("tune"):
+            parameters = trainable(parameters, given["tune"])
+        engine = StreamEngine(program, parameters)
         found = fitted(request.core, engine, block=block, context=context, **given)
     except (TypeError, ValueError) as problem:
         raise ValueError(f"{where}: {problem}") from problem
@@ -47,8 +51,8 @@ def export(request: Request) -> Export:
     padded = np.pad(vectors, ((0, 0), (0, beats * config.lanes - elements)))
     starts = [job(config, "run", start=int(k == 0)) for k in range(len(parts))]
     memory = Memory(name="memory", title="i_read_data", width=config.beat_bits, raw=found.memory)
-    saved = found.image.saved
-    first = len(found.image.beats)
+    saved, kept = found.image.saved, found.image.kept_beats
+    beats_of_image, (first, end) = len(found.image.beats), found.image.limits
     return Export(
         core=request.core,
         params=found.params,
@@ -69,7 +73,7 @@ def export(request: Request) -> Export:
             ),
         ],
         constants={
-            "MEMORY_BEATS": first + saved, "FIRST": first, "END": first + saved,
+            "MEMORY_BEATS": beats_of_image + saved, "FIRST": first, "END": end, "KEPT_BEATS": kept,
             "BLOCK": config.block, "CONTEXT": config.context, "TOKENS": len(tokens),
             "VOCABULARY": loaded.tokenizer.get_vocab_size(), "RESULTS": len(vectors),
             "RESULT_ELEMENTS": elements, "RESULT_BEATS": beats, "RESULT_SCALE": -fraction,
@@ -77,7 +81,8 @@ def export(request: Request) -> Export:
         numbers={"x": tokens, "y": vectors},
         notes=[
             f"{len(program.operations)} operations, {found.config.records} records; "
-            f"{first:,} beats of {config.beat_bits // 8} bytes",
+            f"{beats_of_image:,} beats of {config.beat_bits // 8} bytes",
+            *[f"The last {kept:,} of them are kept weights that can be tuned"] * (kept > 0),
             *[f"Keys and values are written to the {saved:,} beats after them"] * (saved > 0),
             f"{len(tokens)} tokens in {len(parts)} blocks",
             "A result is the number of a token" if given.get("choose")

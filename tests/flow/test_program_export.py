@@ -100,6 +100,20 @@ def test_the_most_probable_token_is_the_result(exported):
     assert constants["RESULT_ELEMENTS"] == 1
 
 
+def test_kept_weights_that_can_be_tuned_are_the_first_that_are_written(exported, imported):
+    out, constants = exported("trellis", "--set", "tune=5", "--count", "3")
+    words = np.load(out / "stream_engine_memory.npy").view("<u4")
+    kept = words[constants["FIRST"] : constants["FIRST"] + constants["KEPT_BEATS"]]
+    assert constants["END"] == constants["FIRST"] + constants["KEPT_BEATS"] == len(words)
+    found = program_file.read(imported / "trellis").parameters.values()
+    matrices = [of for of in found if of.trellis]
+    count = sum(np.count_nonzero(of.weights - of.trellis.weights()) for of in matrices)
+    assert np.count_nonzero(kept >> 30) == count > 0
+    y = np.load(out / "stream_engine_y.npy")
+    exported("trellis", "--count", "3")
+    assert (np.load(out / "stream_engine_y.npy") == y).all()
+
+
 def test_the_core_is_as_small_as_the_program(exported):
     out, _ = exported("trellis", "--set", "context=9")
     core = registry.find("stream_engine")
