@@ -63,8 +63,8 @@ class _Walk:
         self.multiplier = Signal(32)
         # A pulse: the record has been done.
         self.advance = Signal()
-        # Kept weights are not before the rows of their matrix.
-        self.apart = Signal()
+        # Kept weights have been asked for, and the rows of their matrix have not.
+        self.rows_left = Signal()
 
 
 class RecordWalker(wiring.Component):
@@ -199,9 +199,6 @@ class RecordWalker(wiring.Component):
         if config.kept:
             constant = record.constant[:KEPT_BEATS] if config.tune else record.constant
             m.d.comb += self.kept.eq(Mux(walk.is_["trellis"], constant, 0))
-            if config.tune:
-                apart = walk.is_["trellis"] & (self.kept != 0) & self.header.trellis[0]
-                m.d.comb += walk.apart.eq(apart)
 
     def _memory(self, m, walk) -> None:
         """Ask for a part of memory, or for the constants of a row and then for the row."""
@@ -239,11 +236,7 @@ class RecordWalker(wiring.Component):
                     beats = heads + product + self.kept
                     m.d.comb += [self.read.eq(1), self.read_beats.eq(beats)]
                     if config.tune:
-                        with m.If(walk.apart):
-                            m.d.comb += [
-                                self.read_address.eq(record.constant >> KEPT_BEATS),
-                                self.read_beats.eq(self.kept),
-                            ]
+                        self._kept_part(m, walk)
                 with m.Elif(walk.of_table):
                     m.d.sync += address.eq(record.address + (row >> bits) + (product << bits))
                     m.next = "ROW"
@@ -259,19 +252,26 @@ class RecordWalker(wiring.Component):
             with m.State("BEGIN"):
                 m.d.comb += self.begins.eq(1)
                 m.next = "RUN"
-                if config.tune:
-                    with m.If(walk.apart):
-                        m.next = "ROWS"
             with m.State("RUN"), m.If(self.ended):
                 m.d.comb += walk.advance.eq(1)
                 m.next = "FETCH"
                 with m.If(self.done):
                     m.next = "IDLE"
-            if config.tune:
-                # Kept weights have been asked for alone, and taken by the matrix.
-                with m.State("ROWS"), m.If(self.left == 0):
-                    m.d.comb += [self.read.eq(1), self.read_beats.eq(heads + product)]
-                    m.next = "RUN"
+        if config.tune:
+            self._rows_part(m, walk, heads + product)
+
+    def _kept_part(self, m, walk) -> None:
+        """Ask for kept weights alone where they are not before the rows of their matrix."""
+        with m.If((self.kept != 0) & self.header.trellis[0]):
+            address = self.record.constant >> KEPT_BEATS
+            m.d.comb += [self.read_address.eq(address), self.read_beats.eq(self.kept)]
+            m.d.sync += walk.rows_left.eq(1)
+
+    def _rows_part(self, m, walk, beats) -> None:
+        """Ask for the rows when the matrix has taken its kept weights."""
+        with m.If(walk.rows_left & (self.left == 0)):
+            m.d.comb += [self.read.eq(1), self.read_beats.eq(beats)]
+            m.d.sync += walk.rows_left.eq(0)
 
     def _row(self, m, walk, row, factor, product, address) -> None:
         """Ask for the constants of a row of a table, and then for the row."""

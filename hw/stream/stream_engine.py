@@ -53,7 +53,7 @@ class StreamEngine(wiring.Component):
     i : In(stream of struct)
         command. A command is accepted after the status of the one before.
         kind : 0 load: the program is read and checked; 1 run: it is walked for a block of tokens;
-            with ``tune``, 2 tune: kept weights are changed
+            2 tune: kept weights are changed, with the option only
         address : where the program is in memory, in beats; valid with load
         start : 1: the block's first token is the first of all; valid with run
         first : first address that is written, in beats; valid with load and tune. With ``external``
@@ -70,7 +70,7 @@ class StreamEngine(wiring.Component):
     o_command : Out(stream of struct)
         bursts of memory
         address : address of the first beat, in beats
-        write : 1: write burst, with keys in memory or ``tune``; 0: read burst
+        write : 1: write burst, with keys in memory or tune; 0: read burst
         length : beats of the burst, minus 1
     i_read : In(stream of struct)
         beats that are read, in the order of the commands

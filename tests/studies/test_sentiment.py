@@ -1,7 +1,9 @@
 """The demonstration of sentiment, on the embedded sentences and a small random encoder."""
 
 import json
+from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,8 +12,17 @@ from small_transformers import write_bert
 
 from seedbed.flow.importer import transformers
 from seedbed.flow.run.progress import Bar
+from seedbed.golden.engine_image import engine_image
+from seedbed.golden.kept_weights import KeptTuner
 from seedbed.golden.stream_engine import FloatEngine
-from seedbed.studies import sentiment, sentiment_data, sentiment_job, sentiment_task
+from seedbed.spec import StreamEngineConfig
+from seedbed.studies import (
+    sentiment,
+    sentiment_data,
+    sentiment_job,
+    sentiment_task,
+    sentiment_tuning,
+)
 from seedbed.studies.sentiment_job import BACKPROPAGATION, Training, adapter_rank
 from seedbed.studies.sentiment_layer import fitted_head
 
@@ -276,3 +287,37 @@ def test_the_table_says_what_diverged():
     console = Console(width=200, record=True, quiet=True)
     assert sentiment._cells(row) == ["diverged", "", "", ""]
     sentiment._show_rows([row], 16, "sources", console)
+
+
+@contextmanager
+def model_alone(engine, *, block, context, **_):
+    """Yield the model in place of the emitted core."""
+    config = StreamEngineConfig(trellis=4, kept=64, tune=6, products=8)
+    image = engine_image(config, engine.program, engine.parameters, block=block, context=context)
+    tuner = KeptTuner(config, engine.parameters, image)
+    yield SimpleNamespace(
+        config=config, tuner=tuner, tunings=[300], start=engine.start, run=engine.run,
+        tune=tuner.tune,
+    )  # fmt: skip
+
+
+def test_kept_weights_are_tuned(tmp_path, monkeypatch):
+    """Two steps; the change of each is in the log, which is replayed."""
+    monkeypatch.setattr(sentiment_tuning, "emitted_program", model_alone)
+    settings = sentiment_tuning.settings(None, steps=2, batch=3)
+    result = sentiment_tuning.run_tuning(
+        None, None, tmp_path, settings=settings, build=tmp_path, console=None
+    )
+    assert json.loads((tmp_path / "sentiment_rtl.json").read_text()) == result | {
+        "losses": [[*each] for each in result["losses"]]
+    }
+    lines = (tmp_path / "sentiment_rtl.log").read_text().splitlines()
+    assert [json.loads(line)[1] for line in lines[1:-1]] == result["changes"]
+    for (plus, minus), change in zip(result["losses"], result["changes"], strict=True):
+        assert plus != minus
+        assert change == settings.change(plus - minus)
+    assert result["before"] != result["after"]
+    assert result["tuned"] > 100
+    large = sentiment_tuning.settings(tmp_path)
+    assert large.share == 0.001
+    assert large.change(1.0) == 128
