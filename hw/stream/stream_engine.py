@@ -334,10 +334,8 @@ class StreamEngine(wiring.Component):
                 m.d.comb += read.addr.eq(part.address)
         for part in (vectors, products, narrow, matrix):
             m.d.comb += part.data.eq(read.data)
-        lane = Cat(matrix.lane == k for k in range(config.lanes))
         m.d.comb += [
             write.addr.eq(Mux(matrix.write, matrix.write_at, vectors.write_at)),
-            write.en.eq(Mux(matrix.write, lane, vectors.write.replicate(config.lanes))),
+            write.en.eq(Mux(matrix.write, matrix.mask, vectors.write.replicate(config.lanes))),
+            write.data.eq(Mux(matrix.write, matrix.results, vectors.values)),
         ]
-        for k, to in enumerate(write.data):
-            m.d.comb += to.eq(Mux(matrix.write, matrix.value, vectors.values[k]))

@@ -13,6 +13,7 @@ from seedbed.hw.stream.greatest_element import GreatestElement
 from seedbed.hw.stream.kept_sums import DEPTH as ROWS
 from seedbed.hw.stream.kept_sums import KeptSums
 from seedbed.hw.stream.product_sums import DEPTH, ProductSums
+from seedbed.hw.stream.row_output import RowOutput, row_layout
 from seedbed.hw.stream.row_products import WaySums
 from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.proofs.mac_array import fifo_invariants
@@ -379,6 +380,88 @@ def rows(dut: CacheExchange) -> Module:
     return m
 
 
+def row_results(dut: RowOutput) -> Module:
+    """Follow the beats of a vector to the store, and those of all others past its ports."""
+    m, inside = free_inputs(dut)
+    config = dut.config
+    for port in (dut.at, dut.stride, dut.rows, dut.tokens, dut.add, dut.given):
+        m.d.comb += port.eq(AnyConst(len(port)))
+    for port in (dut.start, Value.cast(dut.data)):
+        m.d.comb += port.eq(AnySeq(len(port)))
+    reads, writes, left = (inside[name] for name in ("reads", "writes", "left"))
+    vector = AnyConst(range(config.vectors))
+    # Cycles since the reset: places of vectors are added up, a vector a cycle.
+    age = Signal(range(config.vectors + 1))
+    m.d.sync += age.eq(age + (age != config.vectors))
+    # Rows that have been taken; those of them whose elements are not complete; elements written.
+    begun = Signal()
+    rows = Signal(4)
+    written = Signal(4)
+    with m.If(dut.start):
+        m.d.sync += [begun.eq(1), rows.eq(dut.rows), written.eq(0)]
+    with m.Elif(writes.bit_select(vector, 1)):
+        m.d.sync += written.eq(written + sum(dut.mask))
+    count = dut.latency + config.vectors - 1
+    taken = [inside[f"taken_d{k}"] for k in range(1, count + 1)]
+    done = rows - left
+    pending = Signal(4)
+    complete = Signal(4)
+    ends = Array(sum(taken[: dut.latency + v]) for v in range(config.vectors))[vector]
+    m.d.comb += [pending.eq(ends), complete.eq(done - pending)]
+    unwritten = dut.given | (vector >= dut.tokens)
+    place = (dut.at + vector * dut.stride + (written >> 1))[: len(dut.write_at)]
+    offset = [inside[f"offset_{v}"] for v in range(1, config.vectors)]
+    m.d.comb += [
+        Assume(dut.rows <= 7),
+        Assume(~dut.start | (past(m, dut.done) & (age == config.vectors))),
+        Assert(sum(reads) <= 1),
+        Assert(sum(writes) <= 1),
+        Assert(~writes.bit_select(vector, 1) | (dut.write_at == place)),
+        Assert(~(dut.done & begun) | (written == Mux(unwritten, 0, rows))),
+        # What an induction has to know.
+        Assert(left <= rows),
+        Assert(begun | (rows == 0)),
+        Assert(rows <= 7),
+        Assert(~begun | (age == config.vectors)),
+        *(
+            Assert((age <= v) | (to == (dut.stride * v)[: len(to)]))
+            for v, to in enumerate(offset, 1)
+        ),
+        Assert(unwritten | (written == Mux(complete == rows, rows, complete & ~1))),
+        Assert(~unwritten | (written == 0)),
+        Assert(begun | ~taken[0]),
+        Assert(sum(taken) <= done),
+    ]
+    _taken_rows(m, dut, inside, taken, done, rows)
+    row = row_layout(config)(inside["row"])
+    m.d.comb += [
+        Assert(~begun | (row.lane == done[0])),
+        Assert(~begun | (row.place == (dut.at + (done[:4] >> 1))[: len(row.place)])),
+    ]
+    cover(m, dut.done & (written == 5) & (vector == 1), past(m, writes[0]) & writes[1])
+    return m
+
+
+def _taken_rows(m, dut: RowOutput, inside, taken, done, rows) -> None:
+    """Assert where the rows on their way belong, and that no two of them begin or end together."""
+    layout = row_layout(dut.config)
+    for k, valid in enumerate(taken):
+        row = layout(inside[f"row_d{k + 1}"])
+        # The place of this row in the matrix.
+        at = (done - sum(taken[: k + 1]))[:4]
+        m.d.comb += [
+            Assert(~valid | (row.lane == at[0])),
+            Assert(~valid | (row.place == (dut.at + (at >> 1))[: len(row.place)])),
+            Assert(~valid | (row.first == ~at[0])),
+            Assert(~valid | (row.last == (at + 1 == rows))),
+            Assert(~valid | (row.whole == (at[0] | row.last))),
+        ]
+        for after in range(k + 1, min(k + dut.config.vectors, len(taken))):
+            later = layout(inside[f"row_d{after + 1}"])
+            both = (row.first & later.first) | (row.whole & later.whole)
+            m.d.comb += Assert(~(valid & taken[after] & both))
+
+
 PROOFS = (
     Proof(
         name="stream_engine_greatest",
@@ -547,6 +630,34 @@ PROOFS = (
                 "sums of other ways are discarded",
                 "self.o.ready & (way == k)",
                 "self.o.ready",
+            ),
+        ),
+    ),
+    Proof(
+        name="stream_engine_results",
+        says="Each element of a matrix's result is written once, at its place, and the store is "
+        "read and written for one vector in a cycle.",
+        component=RowOutput,
+        config=replace(SMALL, vectors=4),
+        harness=row_results,
+        depth=2,
+        reach=24,
+        mutants=(
+            Mutant("beats of two vectors begin or end together", "& ~crowded", ""),
+            Mutant(
+                "a last beat ends with that of another vector",
+                " | (rows[k].whole & row.whole)",
+                "",
+            ),
+            Mutant(
+                "the elements of a beat that is not whole are lost",
+                "(row.lane == lanes - 1) | (left == 1)",
+                "row.lane == lanes - 1",
+            ),
+            Mutant(
+                "the record ends before the last vector has been written",
+                "~Cat(taken[1:]).any()",
+                "~Cat(taken[1:6]).any()",
             ),
         ),
     ),
