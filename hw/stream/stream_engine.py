@@ -276,6 +276,8 @@ class StreamEngine(wiring.Component):
             products.at.eq(walker.number_at),
             products.cache_at.eq(walker.cache_at),
             products.row.eq(walker.header.row),
+            products.unwritten.eq(vectors.unwritten),
+            walker.idle.eq(vectors.idle),
         ]
 
     def _narrow(self, m, is_, walker, narrow, products, matrix) -> None:
