@@ -8,8 +8,10 @@ from seedbed.hw.parts.delay_line import delayed
 from seedbed.hw.stream.product_sums import ProductSums
 from seedbed.hw.stream.stream_layouts import (
     element_layout,
+    is_unwritten,
     kept_layout,
     products_layout,
+    unwritten_layout,
     values_layout,
     word_layout,
 )
@@ -47,6 +49,8 @@ class AttendProducts(wiring.Component):
     at, cache_at, row : In
         Places of the query or the shares in the store, and of the first token's key or value in the
         cache; beats from a token to the next one there.
+    unwritten : In
+        Beats of the store that are not read yet.
     read, address, data : Out, Out, In
         The store's port; data comes a cycle after its address.
     write, write_at, kept : In
@@ -82,6 +86,7 @@ class AttendProducts(wiring.Component):
                 "at": In(PLACE["place"]),
                 "cache_at": In(cache),
                 "row": In(cache),
+                "unwritten": In(unwritten_layout()),
                 "read": Out(1),
                 "address": Out(range(config.store)),
                 "data": In(element_layout(config)),
@@ -111,11 +116,14 @@ class AttendProducts(wiring.Component):
         last_word = word + 1 == self.head >> self._bits
         lane = token[: lanes.bit_length() - 1]
         begins = first & (self.mix | (lane == 0))
-        loading, filled = self._query(m, word, sums)
+        # The beat of the query or of the shares is there.
+        there = Signal()
+        loading, filled = self._query(m, there, word, sums)
         m.d.comb += [
             first.eq(Mux(self.mix, token == 0, word == 0)),
             last.eq(Mux(self.mix, last_token, last_word)),
-            issue.eq(running & (sums.room | ~begins)),
+            there.eq(~is_unwritten(self.unwritten, self.address)),
+            issue.eq(running & (sums.room | ~begins) & (there | ~self.mix)),
             self.read.eq(loading | issue),
             sums.comes.eq(issue),
             sums.first.eq(first),
@@ -144,17 +152,20 @@ class AttendProducts(wiring.Component):
         """Bits of the place of a beat in a word of the cache."""
         return (self.config.products // self.config.lanes).bit_length() - 1
 
-    def _query(self, m, word, sums) -> tuple[Signal, Signal]:
+    def _query(self, m, there, word, sums) -> tuple[Signal, Signal]:
         """Read a query of scores; return whether it is being read, and whether it has been."""
         config, bits = self.config, self._bits
         loading = Signal()
         beat = Signal.like(self.head)
         ends = beat + 1 == self.head
-        writes = delayed(m, loading, 1, "loading", reset=True)
-        filled = delayed(m, loading & ends, 1, "filled", reset=True)
+        reads = Signal()
+        m.d.comb += reads.eq(loading & there)
+        writes = delayed(m, reads, 1, "loading", reset=True)
+        filled = delayed(m, reads & ends, 1, "filled", reset=True)
         place = delayed(m, beat, 1, "beat")
         with m.If(loading):
             m.d.comb += self.address.eq(self.at + beat)
+        with m.If(reads):
             m.d.sync += [beat.eq(beat + 1), loading.eq(~ends)]
         with m.If(self.start):
             m.d.sync += [loading.eq(~self.mix), beat.eq(0)]

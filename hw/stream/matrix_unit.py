@@ -47,7 +47,7 @@ class MatrixUnit(wiring.Component):
         Beats of memory.
     given, o : In(1), Out(stream)
         Results go out.
-    read, address, data, write, write_at, lane, value : Out, Out, In, Out, Out, Out, Out
+    read, address, data, write, write_at, mask, results : Out, Out, In, Out, Out, Out, Out
         The store's ports.
     done : Out(1)
         All results have been written.
@@ -60,7 +60,7 @@ class MatrixUnit(wiring.Component):
         output = output_members(config)
         names = (
             "shift", "add", "wide", "stride", "tokens", "rows", "shifts", "read", "address",
-            "data", "write", "write_at", "lane", "value", "given", "o", "done",
+            "data", "write", "write_at", "mask", "results", "given", "o", "done",
         )  # fmt: skip
         super().__init__(
             {name: output[name] for name in names}
@@ -105,7 +105,7 @@ class MatrixUnit(wiring.Component):
         ]
         for name in ("stride", "tokens", "rows", "shift", "add", "wide", "shifts", "given"):
             m.d.comb += getattr(output, name).eq(getattr(self, name))
-        for name in ("read", "address", "write", "write_at", "lane", "value"):
+        for name in ("read", "address", "write", "write_at", "mask", "results"):
             m.d.comb += getattr(self, name).eq(getattr(output, name))
         with m.If(self.start):
             m.d.sync += begun.eq(1)

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.stream.stream_layouts import element_layout
+from seedbed.hw.stream.stream_layouts import element_layout, is_unwritten, unwritten_layout
 from seedbed.spec import StreamEngineConfig
 from seedbed.spec.engine_records import PLACE
 
@@ -31,6 +31,8 @@ class OperandReader(wiring.Component):
         A pulse, and the beats of the pass.
     NAME_on, NAME_at : In
         For each of ``OPERANDS``: whether it is read, and from where; with ``start``.
+    unwritten : In
+        Beats of the store that are not read yet.
     wrap : In
         After so many beats, factors are read again from the first one.
     read, address, data : Out, Out, In
@@ -48,6 +50,7 @@ class OperandReader(wiring.Component):
             "start": In(1),
             "beats": In(config.unit.length_bits),
             "wrap": In(config.unit.length_bits),
+            "unwritten": In(unwritten_layout()),
             "read": Out(1),
             "address": Out(address),
             "data": In(beat),
@@ -95,7 +98,9 @@ class OperandReader(wiring.Component):
         fifo = SyncFIFO(width=element_layout(self.config).size, depth=DEPTH)
         m.submodules[f"{name}_fifo"] = fifo
         m.d.comb += [
-            eligible.eq((left != 0) & (fifo.level + comes < DEPTH)),
+            eligible.eq(
+                (left != 0) & (fifo.level + comes < DEPTH) & ~is_unwritten(self.unwritten, place)
+            ),
             valid.eq(~on | fifo.r_rdy),
             fifo.w_data.eq(self.data),
             fifo.w_en.eq(comes),

@@ -89,8 +89,10 @@ class RecordWalker(wiring.Component):
         The place of the token in its block.
     read, read_address, read_beats, i : Out, Out, Out, In(stream)
         A part of memory that is read; the beat with the constants of a table's row.
+    idle : In(1)
+        No result of the vector unit is on its way: a record of another kind may begin.
     begins, ended : Out(1), In(1)
-        A pulse: the record is to be done; it was.
+        A pulse: the record is to be done; the next one may begin.
     number_at, factor_at, addend_at, target_at : Out
         Places of this token and head.
     cache_at, keep_at : Out
@@ -126,6 +128,7 @@ class RecordWalker(wiring.Component):
                 "i": In(stream.Signature(config.beat_bits)),
                 "begins": Out(1),
                 "ended": In(1),
+                "idle": In(1),
                 "number_at": Out(place),
                 "factor_at": Out(place),
                 "addend_at": Out(place),
@@ -228,6 +231,11 @@ class RecordWalker(wiring.Component):
                     with m.If(walk.exchanges):
                         m.d.sync += factor.eq(self.position)
                 m.next = "MULTIPLY"
+                # Nothing is read of memory, or words at the record's own address.
+                with m.If(walk.is_["keep"] | (walk.is_["pass"] & ~walk.of_table)):
+                    m.next = "BEGIN"
+                    with m.If(walk.words):
+                        m.next = "ASK"
             with m.State("MULTIPLY"):
                 m.next = "ASK"
             with m.State("ASK"):
@@ -249,7 +257,7 @@ class RecordWalker(wiring.Component):
                     m.d.comb += self.read.eq(1)
                     m.d.comb += self.read_beats.eq(self.length + (config.entries - 1) >> bits)
             self._row(m, walk, row[:bits], factor, product, address)
-            with m.State("BEGIN"):
+            with m.State("BEGIN"), m.If(self.idle | walk.is_["pass"]):
                 m.d.comb += self.begins.eq(1)
                 m.next = "RUN"
             with m.State("RUN"), m.If(self.ended):

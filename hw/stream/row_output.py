@@ -12,7 +12,7 @@ from seedbed.hw.stream.stream_layouts import SHIFT_BITS, element_layout, result_
 from seedbed.spec import StreamEngineConfig
 from seedbed.spec.engine_records import PLACE, RECORD
 
-__all__ = ["SUM", "RowOutput", "constants_layout", "output_members"]
+__all__ = ["SUM", "RowOutput", "constants_layout", "output_members", "row_layout"]
 
 #: Bits of a row's sum, which the program guarantees, and of a bias.
 SUM, BIAS = 32, 32
@@ -44,12 +44,24 @@ def output_members(config: StreamEngineConfig) -> dict[str, Member]:
         "data": In(element_layout(config)),
         "write": Out(1),
         "write_at": Out(range(config.store)),
-        "lane": Out(range(config.lanes)),
-        "value": Out(signed(config.unit.residual_width)),
+        "mask": Out(config.lanes),
+        "results": Out(element_layout(config)),
         "given": In(1),
         "o": Out(stream.Signature(result_layout(config))),
         "done": Out(1),
     }
+
+
+def row_layout(config: StreamEngineConfig) -> data.StructLayout:
+    """Return the layout of a row that has been taken: where it belongs, and its constants."""
+    return data.StructLayout(
+        {
+            "place": PLACE["place"], "lane": range(config.lanes),
+            # The first or the last row of a beat; the last of the matrix.
+            "first": 1, "whole": 1, "last": 1,
+            "bias": signed(BIAS), "factor": config.unit.factor_bits,
+        }
+    )  # fmt: skip
 
 
 class RowOutput(wiring.Component):
@@ -77,14 +89,19 @@ class RowOutput(wiring.Component):
         The constants of that row.
     read, address, data : Out, Out, In
         The store's port; data comes a cycle after its address.
-    write, write_at, lane, value : Out
-        An element is written to the store.
+    write, write_at, mask, results : Out
+        Elements of a beat are written to the store: those that ``mask`` has a 1 for.
     given, o : In(1), Out(stream)
         Elements of one token go out, and not to the store.
     done : Out(1)
         All elements have been written.
 
-    Latency: ``latency`` cycles. Throughput: an element every cycle.
+    Each vector has a multiplier and a shifter of its own, a cycle behind those of the vector
+    before: their beats of the store follow each other.
+
+    Latency: ``latency`` cycles to the element of the first vector, one more to that of each other.
+    Throughput: a row every cycle where the store has a place for it: beats of all vectors begin and
+    end at most every ``vectors`` cycles.
     """
 
     latency = 5
@@ -96,104 +113,125 @@ class RowOutput(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, lanes = self.config, self.config.lanes
-        vector = Signal(range(max(2, config.vectors)))
         left = Signal.like(self.rows)
-        lane = Signal(range(lanes))
-        # The beat of this row of the first vector, and of the next element.
-        base = Signal.like(self.at)
-        place = Signal.like(self.at)
+        row = Signal(row_layout(config))
         takes = Signal()
-        fire = Signal()
-        ends = Signal()
+        crowded = Signal()
         room = Signal()
+        constants = self.i_constants.payload
         valid = self.i.valid & self.i_constants.valid
         m.d.comb += [
-            ends.eq(vector == config.vectors - 1),
-            takes.eq(valid & (left != 0) & (room | ~self.given)),
-            fire.eq(takes & ends),
-            self.i.ready.eq(fire),
-            self.i_constants.ready.eq(fire),
-            self.read.eq(takes),
-            self.address.eq(place),
+            row.first.eq(row.lane == 0),
+            row.whole.eq((row.lane == lanes - 1) | (left == 1)),
+            row.last.eq(left == 1),
+            row.bias.eq(constants.bias),
+            row.factor.eq(constants.multiplier),
+            takes.eq(valid & (left != 0) & (room | ~self.given) & ~crowded),
+            self.i.ready.eq(takes),
+            self.i_constants.ready.eq(takes),
         ]
         with m.If(takes):
-            m.d.sync += [vector.eq(vector + 1), place.eq(place + self.stride)]
-        with m.If(fire):
-            wraps = lane == lanes - 1
             m.d.sync += [
-                vector.eq(0),
                 left.eq(left - 1),
-                lane.eq(lane + 1),
-                base.eq(base + wraps),
-                place.eq(base + wraps),
+                row.lane.eq(row.lane + 1),
+                row.place.eq(row.place + (row.lane == lanes - 1)),
             ]
         with m.If(self.start):
-            m.d.sync += [
-                left.eq(self.rows), base.eq(self.at), place.eq(self.at), lane.eq(0), vector.eq(0),
-            ]  # fmt: skip
-        written = takes & (vector < self.tokens)
-        pending = delay_line(m, written, self.latency, "written", reset=True)
-        whole = delayed(m, (lane == lanes - 1) | (left == 1), self.latency, "whole")
-        given = self._given(m, pending[-1], whole, delayed(m, left == 1, self.latency, "last"))
+            m.d.sync += [left.eq(self.rows), row.place.eq(self.at), row.lane.eq(0)]
+        # The rows of the cycles before: stage s of vector v has the one of v + s.
+        count = self.latency + config.vectors - 1
+        taken = delay_line(m, takes, count, "taken", reset=True)
+        rows = delay_line(m, row, count, "row")
+        # Beats of two rows would be read or written in the same cycle.
+        m.d.comb += crowded.eq(
+            Cat(
+                taken[k] & ((rows[k].first & row.first) | (rows[k].whole & row.whole))
+                for k in range(1, config.vectors)
+            ).any()
+        )
+        beats = self._vectors(m, taken, rows)
+        level = self._given(m, taken[self.latency], rows[self.latency], beats[0])
         m.d.comb += [
-            room.eq(given.level < QUEUE_ROOM),
-            self.write.eq(pending[-1] & ~self.given),
-            self.write_at.eq(delayed(m, place, self.latency, "place")),
-            self.lane.eq(delayed(m, lane, self.latency, "lane")),
-            self.done.eq(~self.start & (left == 0) & ~Cat(pending[1:]).any() & (given.level == 0)),
+            room.eq(level < QUEUE_ROOM),
+            self.done.eq(~self.start & (left == 0) & ~Cat(taken[1:]).any() & (level == 0)),
         ]
-        self._element(m, vector, lane)
         return m
 
-    def _given(self, m, comes, whole, last) -> SyncFIFO:
-        """Put the elements of a beat together, and into the queue; return the queue."""
+    def _vectors(self, m, taken, rows) -> list:
+        """Read and write beats of the store, of each vector in turn; return the beats written."""
+        config, lanes = self.config, self.config.lanes
+        reads = Signal(config.vectors)
+        writes = Signal(config.vectors)
+        m.d.comb += [self.read.eq(reads.any()), self.write.eq(writes.any())]
+        offset, found = 0, []
+        for v in range(config.vectors):
+            ends = v + self.latency
+            m.d.comb += [
+                reads[v].eq(taken[v] & rows[v].first & self.add),
+                writes[v].eq(taken[ends] & rows[ends].whole & (v < self.tokens) & ~self.given),
+            ]
+            before = Signal(element_layout(config), name=f"before_{v}", reset_less=True)
+            with m.If(delayed(m, reads[v], 1, f"read_{v}")):
+                m.d.sync += before.eq(self.data)
+            value = self._element(m, v, rows[v], rows[v + 2], before)
+            # The elements of this beat so far.
+            collected = Signal(element_layout(config), name=f"collected_{v}")
+            beat = Signal(element_layout(config), name=f"beat_{v}")
+            lane = rows[ends].lane
+            m.d.comb += [to.eq(Mux(lane == k, value, collected[k])) for k, to in enumerate(beat)]
+            with m.If(taken[ends]):
+                m.d.sync += collected.eq(Mux(rows[ends].whole, 0, beat))
+            with m.If(reads[v]):
+                m.d.comb += self.address.eq(rows[v].place + offset)
+            with m.If(writes[v]):
+                m.d.comb += [
+                    self.write_at.eq(rows[ends].place + offset),
+                    self.mask.eq(Cat(lane >= k for k in range(lanes))),
+                    self.results.eq(beat),
+                ]
+            found.append(beat)
+            # It is steady before the first sum comes.
+            after = Signal.like(self.stride, name=f"offset_{v + 1}")
+            m.d.sync += after.eq(offset + self.stride)
+            offset = after
+        return found
+
+    def _given(self, m, comes, row, values) -> Value:
+        """Put the beats that go out into the queue; return how many wait."""
         layout = result_layout(self.config)
         m.submodules.queue = queue = SyncFIFO(width=layout.size, depth=QUEUE)
-        collected = Signal(element_layout(self.config))
-        beat = Signal(layout)
-        for k, to in enumerate(beat.values):
-            m.d.comb += to.eq(Mux(self.lane == k, self.value, collected[k]))
-        fire = comes & self.given
         m.d.comb += [
-            beat.last.eq(last),
-            queue.w_data.eq(beat),
-            queue.w_en.eq(fire & whole),
+            queue.w_data.eq(Cat(values, row.last)),
+            queue.w_en.eq(comes & row.whole & self.given),
             self.o.valid.eq(queue.r_rdy),
             Value.cast(self.o.payload).eq(queue.r_data),
             queue.r_en.eq(self.o.ready),
         ]
-        with m.If(fire):
-            m.d.sync += [Value.cast(collected).eq(Mux(whole, 0, beat.values))]
-        return queue
+        return queue.level
 
-    def _element(self, m, vector, lane) -> None:
-        """Multiply, shift, add, saturate: five registers."""
+    def _element(self, m, v, row, row_2, before) -> Value:
+        """Multiply, shift, add, saturate: five registers; return the element of a vector.
+
+        The constants are those of ``row``; two cycles later, it is ``row_2``.
+        """
         config, unit = self.config, self.config.unit
         sums = [self.i.payload.sum] if config.vectors == 1 else [*self.i.payload.sum]
-        constants = self.i_constants.payload
-        factor = constants.multiplier[: unit.factor_bits]
-        product = Signal(signed(SUM + unit.factor_bits + 1), reset_less=True)
-        m.d.sync += product.eq(
-            Array([each[:SUM].as_signed() for each in sums])[vector]
-            * Cat(factor, Const(0, 1)).as_signed()
-        )
-        product_2 = delayed(m, product, 1, "product")
-        shift = Signal.like(self.shift, reset_less=True)
-        m.d.sync += shift.eq(self.shift - Array(self.shifts)[vector])
-        shift_2 = delayed(m, shift, 1, "shift")
+        number = delayed(m, sums[v][:SUM].as_signed(), v, f"sum_{v}")
+        product = Signal(signed(SUM + unit.factor_bits + 1), name=f"product_{v}", reset_less=True)
+        m.d.sync += product.eq(number * Cat(row.factor, Const(0, 1)).as_signed())
+        product_2 = delayed(m, product, 1, f"product_{v}")
+        shift = Signal.like(self.shift, name=f"shift_{v}", reset_less=True)
+        m.d.sync += shift.eq(self.shift - self.shifts[v])
         # The bit below the last one rounds.
-        shifted = Signal(signed(len(product) + 1), reset_less=True)
-        m.d.sync += shifted.eq(Cat(Const(0, 1), product_2).as_signed() >> shift_2)
-        before = Signal(signed(unit.residual_width), reset_less=True)
-        m.d.sync += before.eq(Mux(self.add, Array(self.data)[delayed(m, lane, 1, "read_lane")], 0))
-        addend = Signal(signed(BIAS + 1), reset_less=True)
-        bias_2 = delayed(m, constants.bias, 2, "bias")
-        m.d.sync += addend.eq(bias_2 + before)
-        total = Signal(signed(len(product) + 2), reset_less=True)
+        shifted = Signal(signed(len(product) + 1), name=f"shifted_{v}", reset_less=True)
+        m.d.sync += shifted.eq(Cat(Const(0, 1), product_2).as_signed() >> shift)
+        addend = Signal(signed(BIAS + 1), name=f"addend_{v}", reset_less=True)
+        m.d.sync += addend.eq(row_2.bias + Mux(self.add, Array(before)[row_2.lane], 0))
+        total = Signal(signed(len(product) + 2), name=f"total_{v}", reset_less=True)
         m.d.sync += total.eq((shifted >> 1) + shifted[0] + addend)
-        value = Signal.like(self.value, reset_less=True)
+        value = Signal(signed(unit.residual_width), name=f"value_{v}", reset_less=True)
         m.d.sync += value.eq(total)
         for wide, form in ((1, unit.residual), (0, unit.vector)):
             with m.If((self.wide == wide) & overflows(total, form)):
                 m.d.sync += value.eq(Mux(total[-1], form.low, form.high))
-        m.d.comb += self.value.eq(value)
+        return value

@@ -256,6 +256,8 @@ class StreamEngine(wiring.Component):
             products.at.eq(walker.number_at),
             products.cache_at.eq(walker.cache_at),
             products.row.eq(walker.header.row),
+            products.unwritten.eq(vectors.unwritten),
+            walker.idle.eq(vectors.idle),
         ]
 
     def _narrow(self, m, is_, walker, narrow, products, matrix) -> None:
@@ -314,10 +316,8 @@ class StreamEngine(wiring.Component):
                 m.d.comb += read.addr.eq(part.address)
         for part in (vectors, products, narrow, matrix):
             m.d.comb += part.data.eq(read.data)
-        lane = Cat(matrix.lane == k for k in range(config.lanes))
         m.d.comb += [
             write.addr.eq(Mux(matrix.write, matrix.write_at, vectors.write_at)),
-            write.en.eq(Mux(matrix.write, lane, vectors.write.replicate(config.lanes))),
+            write.en.eq(Mux(matrix.write, matrix.mask, vectors.write.replicate(config.lanes))),
+            write.data.eq(Mux(matrix.write, matrix.results, vectors.values)),
         ]
-        for k, to in enumerate(write.data):
-            m.d.comb += to.eq(Mux(matrix.write, matrix.value, vectors.values[k]))

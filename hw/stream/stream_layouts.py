@@ -7,7 +7,7 @@ from amaranth.lib import data
 
 from seedbed.hw.parts.codes import codes
 from seedbed.spec import STREAM_ENGINE_STATUS, StreamEngineConfig
-from seedbed.spec.engine_records import HEADER, KEPT, KINDS, RECORD, TARGETS
+from seedbed.spec.engine_records import HEADER, KEPT, KINDS, PLACE, RECORD, TARGETS
 from seedbed.spec.stream_engine import SIGN_BITS
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "element_layout",
     "header_layout",
     "is_given",
+    "is_unwritten",
     "job_layout",
     "kept_layout",
     "products_layout",
@@ -27,6 +28,7 @@ __all__ = [
     "result_layout",
     "status_layout",
     "token_layout",
+    "unwritten_layout",
     "values_layout",
     "word_layout",
 ]
@@ -103,6 +105,16 @@ def element_layout(config: StreamEngineConfig) -> data.ArrayLayout:
 def result_layout(config: StreamEngineConfig) -> data.StructLayout:
     """Return the layout of a beat of a vector of the result."""
     return data.StructLayout({"values": element_layout(config), "last": 1})
+
+
+def unwritten_layout() -> data.StructLayout:
+    """Return the layout of the beats of the store that an earlier pass has not written yet."""
+    return data.StructLayout({"on": 1, "first": PLACE["place"], "end": PLACE["place"] + 1})
+
+
+def is_unwritten(beats, place) -> Value:
+    """Return whether a beat of the store is one of these."""
+    return beats.on & (place >= beats.first) & (place < beats.end)
 
 
 def values_layout(config: StreamEngineConfig) -> data.ArrayLayout:

@@ -1,11 +1,12 @@
 """A pass of the vector unit: its command, its operands from everywhere, and its results."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.stream.beat_chunks import BeatChunks
 from seedbed.hw.stream.operand_reader import OperandReader
+from seedbed.hw.stream.result_writer import ResultWriter
 from seedbed.hw.stream.row_output import constants_layout
 from seedbed.hw.stream.stream_layouts import (
     element_layout,
@@ -13,6 +14,7 @@ from seedbed.hw.stream.stream_layouts import (
     products_layout,
     record_layout,
     result_layout,
+    unwritten_layout,
 )
 from seedbed.hw.vectors.vector_unit import VectorUnit
 from seedbed.spec import VECTOR_OPERATIONS, StreamEngineConfig
@@ -28,6 +30,8 @@ class VectorPass(wiring.Component):
     """Runs a record of the vector unit.
 
     The operands of a beat are given together: from the store, from memory, or sums of products.
+    The next record of the vector unit begins when the last ones have been taken, and its results
+    follow those of this one. What it reads of these is read when it has been written.
 
     Parameters
     ----------
@@ -48,8 +52,13 @@ class VectorPass(wiring.Component):
         The store's ports.
     o : Out(stream)
         Results of records whose target is the output.
+    unwritten : Out
+        The beats of an earlier record's results that are not in the store yet.
     done : Out(1)
-        The record is done.
+        All operands have been taken, and the results of earlier records have been written; if its
+        results go out, they have gone.
+    idle : Out(1)
+        All results have been written.
     """
 
     def __init__(self, config: StreamEngineConfig):
@@ -74,7 +83,9 @@ class VectorPass(wiring.Component):
                 "write_at": Out(range(config.store)),
                 "values": Out(element_layout(config)),
                 "o": Out(stream.Signature(result_layout(config))),
+                "unwritten": Out(unwritten_layout()),
                 "done": Out(1),
+                "idle": Out(1),
             }
         )
 
@@ -85,10 +96,8 @@ class VectorPass(wiring.Component):
         m.submodules.chunks = chunks = BeatChunks(self.config)
         record = self.record
         numbers = {name: record.numbers == k for k, name in enumerate(NUMBERS)}
-        # The command has not been taken; the last result has not come.
+        # The command has not been taken.
         asking = Signal()
-        awaiting = Signal()
-        silent = Cat(record.operation == VECTOR_OPERATIONS.index(name) for name in SILENT).any()
         command = unit.i_commands.payload
         m.d.comb += [
             unit.i_commands.valid.eq(asking),
@@ -98,18 +107,14 @@ class VectorPass(wiring.Component):
                 command[name].eq(record[name])
                 for name in ("operation", "shift", "activation", "centred", "add", "wide")
             ),
-            self.done.eq(~(asking | awaiting | self.start)),
         ]
         with m.If(self.start):
-            m.d.sync += [asking.eq(1), awaiting.eq(~silent)]
-        with m.Else():
-            with m.If(unit.i_commands.ready):
-                m.d.sync += asking.eq(0)
-            with m.If(unit.o.valid & unit.o.ready & unit.o.payload.last):
-                m.d.sync += awaiting.eq(0)
+            m.d.sync += asking.eq(1)
+        with m.Elif(unit.i_commands.ready):
+            m.d.sync += asking.eq(0)
         self._operands(m, unit, operands, chunks, numbers, asking)
         self._chunks(m, chunks, numbers)
-        self._results(m, unit)
+        self._results(m, unit, asking)
         return m
 
     def _operands(self, m, unit, operands, chunks, numbers, asking) -> None:
@@ -124,6 +129,7 @@ class VectorPass(wiring.Component):
             operands.start.eq(self.start),
             operands.beats.eq(self.length + (lanes - 1) >> lanes.bit_length() - 1),
             operands.wrap.eq(record.head),
+            operands.unwritten.eq(self.unwritten),
             operands.numbers_on.eq(numbers["store"]),
             operands.factors_on.eq(factors["store"]),
             operands.addends_on.eq(addends["store"]),
@@ -187,21 +193,25 @@ class VectorPass(wiring.Component):
             chunks.weights.eq(numbers["token"] | numbers["position"]),
         ]
 
-    def _results(self, m, unit) -> None:
+    def _results(self, m, unit, asking) -> None:
         """Write results to the store, give them out, or discard them."""
-        record, out = self.record, unit.o
-        stored = record.target == TARGETS.index("store")
+        record, lanes = self.record, self.config.lanes
+        m.submodules.results = results = ResultWriter(self.config)
         given = is_given(self.config, record)
-        place = Signal.like(self.write_at)
+        wiring.connect(m, unit.o, results.i)
+        wiring.connect(m, results.o, wiring.flipped(self.o))
+        silent = Cat(record.operation == VECTOR_OPERATIONS.index(name) for name in SILENT).any()
         m.d.comb += [
-            out.ready.eq(~given | self.o.ready),
-            self.o.valid.eq(out.valid & given),
-            Value.cast(self.o.payload).eq(Value.cast(out.payload)),
-            self.write.eq(out.valid & stored),
-            self.write_at.eq(place),
-            self.values.eq(out.payload.values),
+            results.start.eq(self.start),
+            results.silent.eq(silent),
+            results.stored.eq(record.target == TARGETS.index("store")),
+            results.gives.eq(given),
+            results.at.eq(self.target_at),
+            results.beats.eq(self.length + (lanes - 1) >> lanes.bit_length() - 1),
+            self.write.eq(results.write),
+            self.write_at.eq(results.write_at),
+            self.values.eq(results.values),
+            self.unwritten.eq(results.unwritten),
+            self.idle.eq(~(results.waiting | results.draining)),
+            self.done.eq(~(asking | results.waiting | (results.draining & given) | self.start)),
         ]
-        with m.If(self.start):
-            m.d.sync += place.eq(self.target_at)
-        with m.Elif(self.write):
-            m.d.sync += place.eq(place + 1)

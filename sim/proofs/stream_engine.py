@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from amaranth.hdl import Array, Assert, Assume, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Assert, Assume, Cat, Module, Mux, Signal, Value
 from amaranth.hdl._ast import AnyConst, AnySeq
 
 from seedbed.hw.stream.attend_products import AttendProducts
@@ -12,8 +12,14 @@ from seedbed.hw.stream.cache_exchange import CacheExchange
 from seedbed.hw.stream.greatest_element import GreatestElement
 from seedbed.hw.stream.kept_sums import DEPTH as ROWS
 from seedbed.hw.stream.kept_sums import KeptSums
+from seedbed.hw.stream.operand_reader import DEPTH as OPERAND_BEATS
+from seedbed.hw.stream.operand_reader import OPERANDS, OperandReader
 from seedbed.hw.stream.product_sums import DEPTH, ProductSums
+from seedbed.hw.stream.record_walker import RecordWalker
+from seedbed.hw.stream.result_writer import ResultWriter
+from seedbed.hw.stream.row_output import RowOutput, row_layout
 from seedbed.hw.stream.row_products import WaySums
+from seedbed.hw.stream.stream_layouts import is_unwritten, record_kinds
 from seedbed.hw.stream.weight_tuner import WeightTuner
 from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.proofs.mac_array import fifo_invariants
@@ -129,7 +135,14 @@ def products(dut: AttendProducts) -> Module:
         Assert(~running | (ended == Mux(dut.mix, word, token >> 1))),
     ]
     done = past(m, running) & ~running
-    m.d.comb += Assert(~done | (ended == total))
+    unwritten = is_unwritten(dut.unwritten, dut.address)
+    m.d.comb += [
+        Value.cast(dut.unwritten).eq(AnySeq(len(Value.cast(dut.unwritten)))),
+        Assert(~(issue & dut.mix & unwritten)),
+        # The query that is written to its memory was read in the cycle before.
+        Assert(~(inside["reads"] & unwritten)),
+        Assert(~done | (ended == total)),
+    ]
     cover(m, done & dut.mix & (total == 3), done & ~dut.mix & (dut.tokens == 5))
     cover(m, stages[0] & stages[1])
     return m
@@ -432,6 +445,182 @@ def rows(dut: CacheExchange) -> Module:
     return m
 
 
+def row_results(dut: RowOutput) -> Module:
+    """Follow the beats of a vector to the store, and those of all others past its ports."""
+    m, inside = free_inputs(dut)
+    config = dut.config
+    for port in (dut.at, dut.stride, dut.rows, dut.tokens, dut.add, dut.given):
+        m.d.comb += port.eq(AnyConst(len(port)))
+    for port in (dut.start, Value.cast(dut.data)):
+        m.d.comb += port.eq(AnySeq(len(port)))
+    reads, writes, left = (inside[name] for name in ("reads", "writes", "left"))
+    vector = AnyConst(range(config.vectors))
+    # Cycles since the reset: places of vectors are added up, a vector a cycle.
+    age = Signal(range(config.vectors + 1))
+    m.d.sync += age.eq(age + (age != config.vectors))
+    # Rows that have been taken; those of them whose elements are not complete; elements written.
+    begun = Signal()
+    rows = Signal(4)
+    written = Signal(4)
+    with m.If(dut.start):
+        m.d.sync += [begun.eq(1), rows.eq(dut.rows), written.eq(0)]
+    with m.Elif(writes.bit_select(vector, 1)):
+        m.d.sync += written.eq(written + sum(dut.mask))
+    count = dut.latency + config.vectors - 1
+    taken = [inside[f"taken_d{k}"] for k in range(1, count + 1)]
+    done = rows - left
+    pending = Signal(4)
+    complete = Signal(4)
+    ends = Array(sum(taken[: dut.latency + v]) for v in range(config.vectors))[vector]
+    m.d.comb += [pending.eq(ends), complete.eq(done - pending)]
+    unwritten = dut.given | (vector >= dut.tokens)
+    place = (dut.at + vector * dut.stride + (written >> 1))[: len(dut.write_at)]
+    offset = [inside[f"offset_{v}"] for v in range(1, config.vectors)]
+    m.d.comb += [
+        Assume(dut.rows <= 7),
+        Assume(~dut.start | (past(m, dut.done) & (age == config.vectors))),
+        Assert(sum(reads) <= 1),
+        Assert(sum(writes) <= 1),
+        Assert(~writes.bit_select(vector, 1) | (dut.write_at == place)),
+        Assert(~(dut.done & begun) | (written == Mux(unwritten, 0, rows))),
+        # What an induction has to know.
+        Assert(left <= rows),
+        Assert(begun | (rows == 0)),
+        Assert(rows <= 7),
+        Assert(~begun | (age == config.vectors)),
+        *(
+            Assert((age <= v) | (to == (dut.stride * v)[: len(to)]))
+            for v, to in enumerate(offset, 1)
+        ),
+        Assert(unwritten | (written == Mux(complete == rows, rows, complete & ~1))),
+        Assert(~unwritten | (written == 0)),
+        Assert(begun | ~taken[0]),
+        Assert(sum(taken) <= done),
+    ]
+    _taken_rows(m, dut, inside, taken, done, rows)
+    row = row_layout(config)(inside["row"])
+    m.d.comb += [
+        Assert(~begun | (row.lane == done[0])),
+        Assert(~begun | (row.place == (dut.at + (done[:4] >> 1))[: len(row.place)])),
+    ]
+    cover(m, dut.done & (written == 5) & (vector == 1), past(m, writes[0]) & writes[1])
+    return m
+
+
+def _taken_rows(m, dut: RowOutput, inside, taken, done, rows) -> None:
+    """Assert where the rows on their way belong, and that no two of them begin or end together."""
+    layout = row_layout(dut.config)
+    for k, valid in enumerate(taken):
+        row = layout(inside[f"row_d{k + 1}"])
+        # The place of this row in the matrix.
+        at = (done - sum(taken[: k + 1]))[:4]
+        m.d.comb += [
+            Assert(~valid | (row.lane == at[0])),
+            Assert(~valid | (row.place == (dut.at + (at >> 1))[: len(row.place)])),
+            Assert(~valid | (row.first == ~at[0])),
+            Assert(~valid | (row.last == (at + 1 == rows))),
+            Assert(~valid | (row.whole == (at[0] | row.last))),
+        ]
+        for after in range(k + 1, min(k + dut.config.vectors, len(taken))):
+            later = layout(inside[f"row_d{after + 1}"])
+            both = (row.first & later.first) | (row.whole & later.whole)
+            m.d.comb += Assert(~(valid & taken[after] & both))
+
+
+def pass_results(dut: ResultWriter) -> Module:
+    """Follow the results of a record, and those of an earlier one that are on their way."""
+    m, inside = free_inputs(dut)
+    given = dut.i
+    ports = dut.silent, dut.at, dut.beats, dut.stored, dut.gives
+    for port in (dut.start, *ports):
+        m.d.comb += port.eq(AnySeq(len(port)))
+    # Of the earlier record and of this one: results to come, the place of the next one, and what
+    # becomes of it.
+    left, own_left = Signal(4, name="left"), Signal(4, name="own_left")
+    place, own_place = Signal.like(dut.at, name="next"), Signal.like(dut.at, name="own_next")
+    flags, own_flags = Signal(2, name="flags"), Signal(2, name="own_flags")
+    of_earlier = left != 0
+    fire = transfer(given)
+    with m.If(fire & of_earlier):
+        m.d.sync += [left.eq(left - 1), place.eq(place + 1)]
+    with m.Elif(fire):
+        m.d.sync += [own_left.eq(own_left - 1), own_place.eq(own_place + 1)]
+    with m.If(dut.start):
+        with m.If(own_left != 0):
+            m.d.sync += [left.eq(own_left - fire), place.eq(own_place + fire), flags.eq(own_flags)]
+        m.d.sync += [
+            own_left.eq(Mux(dut.silent, 0, dut.beats)),
+            own_place.eq(dut.at),
+            own_flags.eq(Cat(dut.stored, dut.gives)),
+        ]
+    count, at = Mux(of_earlier, left, own_left), Mux(of_earlier, place, own_place)
+    stored, gives = Mux(of_earlier, flags, own_flags)
+    steady = (dut.at == own_place) & (dut.beats == own_left)
+    unwritten = dut.unwritten
+    m.d.comb += [
+        Assume(~dut.start | ~dut.waiting),
+        Assume((dut.at <= 7) & (dut.beats != 0) & (dut.beats <= 7) & ~(dut.stored & dut.gives)),
+        Assume(~dut.waiting | (steady & (Cat(dut.stored, dut.gives) == own_flags))),
+        # As many results come as each record has, and none before it has begun.
+        Assume(~given.valid | of_earlier | (~dut.waiting & (own_left != 0))),
+        Assume(~given.valid | (given.payload.last == (count == 1))),
+        Assert(dut.write == (given.valid & stored)),
+        Assert(~dut.write | (dut.write_at == at[: len(dut.write_at)])),
+        Assert(dut.o.valid == (given.valid & gives)),
+        Assert(unwritten.on == (of_earlier & flags[0])),
+        Assert(~unwritten.on | ((unwritten.first == place) & (unwritten.end == place + left))),
+        Assert((dut.waiting | dut.draining) == (of_earlier | (own_left != 0))),
+        # What an induction has to know.
+        Assert(dut.draining == (of_earlier | (~dut.waiting & (own_left != 0)))),
+        Assert(~dut.waiting | (own_left != 0)),
+        Assert(~of_earlier | dut.waiting | (own_left == 0)),
+        Assert(inside["earlier"] == of_earlier),
+        Assert(~dut.draining | (Cat(inside["stores"], inside["out"]) == Cat(stored, gives))),
+        Assert(~dut.draining | ~stored | (inside["place"] == at)),
+        Assert(~dut.draining | ~stored | (inside["end"] == at + count)),
+        Assert((left <= 7) & (own_left <= 7) & (place + left <= 14) & (own_place + own_left <= 14)),
+        Assert(~flags.all() & ~own_flags.all()),
+    ]
+    cover(m, unwritten.on & fire & dut.waiting & (left == 1))
+    cover(m, fire & gives & past(m, fire & of_earlier) & ~of_earlier)
+    return m
+
+
+def operands(dut: OperandReader) -> Module:
+    """See which beats of the store are read, and count those that wait."""
+    m, inside = free_inputs(dut)
+    for name in ("start", "beats", "wrap", "pop", "data", "unwritten"):
+        port = Value.cast(getattr(dut, name))
+        m.d.comb += port.eq(AnySeq(len(port)))
+    for name in OPERANDS:
+        for port in (getattr(dut, f"{name}_on"), getattr(dut, f"{name}_at")):
+            m.d.comb += port.eq(AnySeq(len(port)))
+        level, comes = inside[f"{name}_fifo.level"], inside[f"{name}_comes"]
+        m.d.comb += Assert(level + comes <= OPERAND_BEATS)
+    m.d.comb += [
+        Assume(~dut.pop | dut.valid),
+        Assert(~dut.read | (inside["issue"] & (inside["issue"] - 1) == 0)),
+        *(
+            Assert(~inside["issue"][k] | ~is_unwritten(dut.unwritten, inside[f"{name}_place"]))
+            for k, name in enumerate(OPERANDS)
+        ),
+    ]
+    cover(m, dut.read & dut.unwritten.on & (dut.unwritten.first < dut.unwritten.end))
+    return m
+
+
+def begins(dut: RecordWalker) -> Module:
+    """See when records begin."""
+    m, _ = free_inputs(dut)
+    for name in ("start", "header", "record", "ended", "idle", "failed", "count"):
+        port = Value.cast(getattr(dut, name))
+        m.d.comb += port.eq(AnySeq(len(port)))
+    is_pass = record_kinds(dut.config, dut.record)["pass"]
+    m.d.comb += Assert(~dut.begins | dut.idle | is_pass)
+    cover(m, dut.begins & is_pass & ~dut.idle, dut.begins & ~is_pass)
+    return m
+
+
 PROOFS = (
     Proof(
         name="stream_engine_greatest",
@@ -484,7 +673,8 @@ PROOFS = (
     Proof(
         name="stream_engine_products",
         says="Every beat of sums has a place in the queue before it begins, and a pass gives as "
-        "many as it has tokens, or as a head has.",
+        "many as it has tokens, or as a head has; no query and no shares are read of beats that "
+        "are not in the store yet.",
         component=AttendProducts,
         config=SMALL,
         harness=products,
@@ -502,6 +692,8 @@ PROOFS = (
                 "last & (self.mix | last_token | lane.all())",
                 "last & (self.mix | lane.all())",
             ),
+            Mutant("shares are read too early", "& (there | ~self.mix)", ""),
+            Mutant("a query is read too early", "reads.eq(loading & there)", "reads.eq(loading)"),
         ),
     ),
     Proof(
@@ -628,6 +820,101 @@ PROOFS = (
                 "sums of other ways are discarded",
                 "self.o.ready & (way == k)",
                 "self.o.ready",
+            ),
+        ),
+    ),
+    Proof(
+        name="stream_engine_drains",
+        says="Each result of a pass is written at its own place, goes out or is discarded, while "
+        "the next pass runs; the beats that are not to be read yet are those of the earlier pass "
+        "that have not been written.",
+        component=ResultWriter,
+        config=SMALL,
+        harness=pass_results,
+        depth=1,
+        reach=12,
+        mutants=(
+            Mutant(
+                "a pass takes the place of the one before",
+                "self.waiting & (ended | ~self.draining)",
+                "self.waiting",
+            ),
+            Mutant(
+                "results of an earlier pass are read too early",
+                "earlier.eq(self.draining & ~ended)",
+                "earlier.eq(0)",
+            ),
+            Mutant(
+                "a pass waits for its own results",
+                "[self.draining.eq(0), earlier.eq(0)]",
+                "self.draining.eq(0)",
+            ),
+            Mutant(
+                "beats that have been written are not read",
+                "place.eq(place + 1)",
+                "place.eq(place)",
+            ),
+        ),
+    ),
+    Proof(
+        name="stream_engine_operands",
+        says="No operand is read of beats that are not in the store yet, and each beat has a place "
+        "to wait.",
+        component=OperandReader,
+        config=SMALL,
+        harness=operands,
+        depth=1,
+        reach=8,
+        mutants=(
+            Mutant(
+                "operands are read too early",
+                "& ~is_unwritten(self.unwritten, place)",
+                "",
+            ),
+            Mutant("a beat has no place", "fifo.level + comes < DEPTH", "fifo.level < DEPTH"),
+        ),
+    ),
+    Proof(
+        name="stream_engine_begins",
+        says="A record of another kind than a pass begins when no result of a pass is on its way.",
+        component=RecordWalker,
+        config=SMALL,
+        harness=begins,
+        depth=1,
+        reach=12,
+        mutants=(
+            Mutant(
+                "a matrix begins before its vector has been written",
+                "self.idle | walk.is_",
+                "1 | walk.is_",
+            ),
+        ),
+    ),
+    Proof(
+        name="stream_engine_results",
+        says="Each element of a matrix's result is written once, at its place, and the store is "
+        "read and written for one vector in a cycle.",
+        component=RowOutput,
+        config=replace(SMALL, vectors=4),
+        harness=row_results,
+        depth=2,
+        reach=24,
+        mutants=(
+            Mutant("beats of two vectors begin or end together", "& ~crowded", ""),
+            Mutant(
+                "a last beat ends with that of another vector",
+                " | (rows[k].whole & row.whole)",
+                "",
+            ),
+            Mutant(
+                "the elements of a beat that is not whole are lost",
+                "(row.lane == lanes - 1) | (left == 1)",
+                "row.lane == lanes - 1",
+            ),
+            Mutant(
+                "the record ends before the last vector has been written",
+                "~Cat(taken[1:]).any()",
+                "~Cat(taken[1:6]).any()",
             ),
         ),
     ),
