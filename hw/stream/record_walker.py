@@ -24,7 +24,6 @@ from seedbed.spec.engine_records import (
     NUMBERS,
     PLACE,
     RECORD,
-    TARGETS,
 )
 
 __all__ = ["RecordWalker"]
@@ -49,10 +48,6 @@ class _Walk:
         if config.trellis:
             together = record.rows + (config.ways - 1) >> config.ways.bit_length() - 1
             self.rows = Mux(self.is_["trellis"], together, record.rows)
-        # Whether results do not go out.
-        self.stored = record.target != TARGETS.index("output")
-        if config.choose:
-            self.stored &= record.target != TARGETS.index("choose")
         # The token in its block, the repetition, and what they add to places.
         self.token = Signal(range(config.block + 4))
         self.head = Signal(RECORD["repeat"])
@@ -174,8 +169,6 @@ class RecordWalker(wiring.Component):
         length = Signal.like(self.length)
         seen = Signal.like(self.seen)
         left = self.count - walk.token
-        given = is_given(config, record)
-        shift = config.lanes.bit_length() - 1
         m.d.comb += [
             seen.eq(self.position + Mux(record.all, self.count, walk.token + 1)),
             length.eq(record.length),
@@ -188,7 +181,7 @@ class RecordWalker(wiring.Component):
         ):
             m.d.comb += length.eq(seen)
         with m.If(walk.is_["keep"] | (walk.is_["pass"] & walk.numbers["mix"])):
-            m.d.comb += length.eq(record.head << shift)
+            m.d.comb += length.eq(record.head << config.lanes.bit_length() - 1)
         m.d.sync += [
             self.length.eq(length),
             self.seen.eq(seen),
@@ -197,7 +190,7 @@ class RecordWalker(wiring.Component):
             ),
             self.tokens.eq(Mux(record.by_token & (left < config.vectors), left, config.vectors)),
         ]
-        with m.If(~record.by_token | given):
+        with m.If(~record.by_token | is_given(config, record)):
             m.d.sync += self.tokens.eq(1)
         if config.kept:
             constant = record.constant[:KEPT_BEATS] if config.tune else record.constant
@@ -241,8 +234,7 @@ class RecordWalker(wiring.Component):
             with m.State("ASK"):
                 m.next = "BEGIN"
                 with m.If(walk.is_["matrix"]):
-                    beats = heads + product + self.kept
-                    m.d.comb += [self.read.eq(1), self.read_beats.eq(beats)]
+                    m.d.comb += [self.read.eq(1), self.read_beats.eq(heads + product + self.kept)]
                     if config.tune:
                         self._kept_part(m, walk)
                 with m.Elif(walk.of_table):
@@ -306,7 +298,7 @@ class RecordWalker(wiring.Component):
         last_record = self.index + 1 == self.header.records
         body_ends = record.last | last_record
         # Results of a matrix that go out do so token by token.
-        together = walk.is_["matrix"] & walk.stored
+        together = walk.is_["matrix"] & ~is_given(config, record)
         step = Mux(together, config.vectors, 1)
         heads_end = walk.head + 1 >= record.repeat
         tokens_end = ~record.by_token | (walk.token + step >= self.count)
