@@ -186,7 +186,7 @@ class RowOutput(wiring.Component):
             with m.If(writes[v]):
                 m.d.comb += [
                     self.write_at.eq(rows[ends].place + offset),
-                    self.mask.eq(Cat(lane >= k for k in range(lanes))),
+                    self.mask.eq(Cat(Const(1, 1), *(lane >= k for k in range(1, lanes)))),
                     self.results.eq(beat),
                 ]
             found.append(beat)
