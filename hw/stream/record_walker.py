@@ -201,8 +201,8 @@ class RecordWalker(wiring.Component):
         config, record = self.config, self.record
         bits = config.entries.bit_length() - 1
         # The row of a table, or the rows of a matrix, times the beats of a row.
-        row, factor = Signal(TOKEN_BITS), Signal(TOKEN_BITS)
-        product = Signal(BEATS_BITS)
+        row, factor, product = Signal(TOKEN_BITS), Signal(TOKEN_BITS), Signal(BEATS_BITS)
+        other = Mux(walk.exchanges, self.position, row >> bits)
         heads = record.rows + (config.entries - 1) >> bits
         address = Signal.like(self.read_address)
         m.d.sync += product.eq(factor * self.row_beats)
@@ -218,11 +218,8 @@ class RecordWalker(wiring.Component):
             with m.State("PLACE"):
                 m.d.sync += [
                     address.eq(record.address),
-                    factor.eq(Mux(walk.is_["matrix"], walk.rows, row >> bits)),
+                    factor.eq(Mux(walk.is_["matrix"], walk.rows, other)),
                 ]
-                if config.external:
-                    with m.If(walk.exchanges):
-                        m.d.sync += factor.eq(self.position)
                 m.next = "MULTIPLY"
                 # Nothing is read of memory, or words at the record's own address.
                 with m.If(walk.is_["keep"] | (walk.is_["pass"] & ~walk.of_table)):
