@@ -33,6 +33,7 @@ OPTIONAL = {
     "mac_array": [{"products": True}],
     "gemv_axi": [{"decode": "trellis"}],
     "zo_trainer": [{"network": "tiny", "lanes": 8, "ways": 2, "batch": 8, "tail": 1}],
+    "stream_engine": [{"trellis": 4, "kept": 200, "tune": 6}],
 }
 
 
