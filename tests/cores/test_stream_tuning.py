@@ -130,6 +130,7 @@ def test_an_error_of_the_memory_ends_a_command(fault, at):
         # No answer comes later than the core waits for.
         while session.server.writes:
             await ctx.tick()
+        await ctx.tick().repeat(config.drain_cycles)
         for k, (beat, before) in enumerate(zip(session.server.beats, image.beats, strict=True)):
             assert beat in (before, changed[k])
         for phase in (load, run):
