@@ -444,7 +444,7 @@ def test_stream_engine(driven, tmp_path, reported, params):
         script.show("m_axis_results", vectors + octets(end["status"], 4 * config.lanes))
 
     def failed(kind, name):
-        return {"o_status": [stream_engine.status(kind, name)]}
+        return {"o_status": [stream_engine.status(config, kind, name)]}
 
     engine = drawn_program("decoder", rng, size=8, layers=1)
     image = engine_image(config, engine.program, engine.parameters, block=3, context=6)
