@@ -364,7 +364,7 @@ def of_stream_engine(config) -> Script:
     begun = {"i": [stream_engine.job(config, "run")], "i_tokens": [open_] * 7}
     return [
         Unfinished(stream="i_tokens", begun=begun, way_out=[{"i_tokens": [last]}],
-                   answer={"o_status": [stream_engine.status("run", "missing")]}),
+                   answer={"o_status": [stream_engine.status(config, "run", "missing")]}),
     ], good  # fmt: skip
 
 
