@@ -14,7 +14,7 @@ from seedbed.golden.engine_parameters import image_bytes
 from seedbed.golden.stream_engine import StreamEngine
 from seedbed.hw.stream.stream_layouts import TOKEN_BITS, job_layout, status_layout
 from seedbed.sim.job import Act
-from seedbed.sim.jobs.stream_job import command, ended, messages
+from seedbed.sim.jobs.stream_job import command, ended, messages, whole_beats
 from seedbed.sim.payloads import pack
 from seedbed.spec import SdramConfig, StreamEngineConfig
 
@@ -122,8 +122,7 @@ class Sentences:
 
     def _elements(self, vectors: np.ndarray) -> np.ndarray:
         """Return the elements of vectors (count, elements), filled up to whole beats."""
-        lanes = self.config.lanes
-        padded = np.pad(vectors, ((0, 0), (0, -vectors.shape[1] % lanes)))
+        padded = whole_beats(self.config, vectors).reshape(len(vectors), -1)
         last = np.zeros(padded.shape, np.int64)
         last[:, -1] = 1
         layout = element_layout(self.config)

@@ -85,9 +85,9 @@ class PassEngine:
         codes = {(0, 0), (config.trellis, 0)}
         if config.tune:
             codes |= {(config.trellis + 1, config.tune)}
-        if (header["trellis"], header["fraction"] * (config.tune > 0)) not in codes:
-            return "damaged"
         self.fraction = header["fraction"] * (config.tune > 0)
+        if (header["trellis"], self.fraction) not in codes:
+            return "damaged"
         sizes = ("records", "store", "cache", "block", "context")
         if any(header[name] > getattr(config, name) for name in sizes):
             return "size"

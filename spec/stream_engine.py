@@ -269,6 +269,11 @@ class Program:
         if self.result not in written:
             raise ValueError(f"the result {self.result} must be a vector that is written")
 
+    @property
+    def causal(self) -> bool:
+        """Whether no token attends to later ones, so that a block can be cut into several."""
+        return all(op.causal for op in self.operations if isinstance(op, Attend))
+
     def _require_shape(self, what: str, operation: Operation) -> None:
         lengths = {name: self.vectors[name].length for name in operation.sources}
         target = self.vectors[operation.target]

@@ -176,7 +176,7 @@ def train(
         seed = int(rng.integers(1, 1 << SIGN_BITS))
         count = min(settings.batch, len(tuning.sentences))
         numbers = rng.choice(len(tuning.sentences), count, replace=False)
-        losses, change = [], 0
+        losses = []
         for delta in deltas(eps, 0)[:2]:
             program.tune(seed=seed, delta=delta)
             losses.append(tuning.loss(program, numbers))

@@ -12,7 +12,7 @@ from seedbed.golden.kept_weights import trainable
 from seedbed.golden.stream_engine import StreamEngine
 from seedbed.hw.stream.stream_layouts import job_layout, token_layout
 from seedbed.sim.cases.stream_engine import job, limits, token_payloads
-from seedbed.spec.stream_engine import Attend
+from seedbed.sim.jobs.stream_job import whole_beats
 
 __all__ = ["export"]
 
@@ -27,13 +27,12 @@ def export(request: Request) -> Export:
     where = str(request.source)
     loaded = program_file.read(request.source)
     program = loaded.program
-    causal = all(op.causal for op in program.operations if isinstance(op, Attend))
-    most, context = BLOCKS[not causal]
+    most, context = BLOCKS[not program.causal]
     given = dict(request.params)
     if given.get("choose"):
         program = choosing(program)
     block = given.pop("block", most)
-    context = given.pop("context", max(block, context) if causal else block)
+    context = given.pop("context", max(block, context) if program.causal else block)
     parameters = dict(loaded.parameters)
     try:
         if given.get("tune"):
@@ -43,12 +42,11 @@ def export(request: Request) -> Export:
     except (TypeError, ValueError) as problem:
         raise ValueError(f"{where}: {problem}") from problem
     config = found.config
-    tokens = _tokens(request, loaded, context if causal else block)
+    tokens = _tokens(request, loaded, context if program.causal else block)
     parts = [tokens[k : k + config.block] for k in range(0, len(tokens), config.block)]
     vectors = np.concatenate([engine.run(part) for part in parts])
     elements, fraction = vectors.shape[1], program.vectors[program.result].fraction
-    beats = -(-elements // config.lanes)
-    padded = np.pad(vectors, ((0, 0), (0, beats * config.lanes - elements)))
+    values = whole_beats(config, vectors)
     starts = [job(config, "run", start=int(k == 0)) for k in range(len(parts))]
     memory = Memory(name="memory", title="i_read_data", width=config.beat_bits, raw=found.memory)
     saved, kept = found.image.saved, found.image.kept_beats
@@ -68,15 +66,15 @@ def export(request: Request) -> Export:
                 [each for part in parts for each in token_payloads(part.tolist())],
             ),
             Memory.of(
-                "results", "o_values", config.unit.residual_width,
-                padded.reshape(-1, config.lanes),
+                "results", "o_values", config.unit.residual_width, values
             ),
         ],
         constants={
             "MEMORY_BEATS": beats_of_image + saved, "FIRST": first, "END": end, "KEPT_BEATS": kept,
             "BLOCK": config.block, "CONTEXT": config.context, "TOKENS": len(tokens),
             "VOCABULARY": loaded.tokenizer.get_vocab_size(), "RESULTS": len(vectors),
-            "RESULT_ELEMENTS": elements, "RESULT_BEATS": beats, "RESULT_SCALE": -fraction,
+            "RESULT_ELEMENTS": elements, "RESULT_BEATS": len(values) // len(vectors),
+            "RESULT_SCALE": -fraction,
         },
         numbers={"x": tokens, "y": vectors},
         notes=[

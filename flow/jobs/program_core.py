@@ -80,7 +80,6 @@ def fitted(core: Core, engine: StreamEngine, *, block: int, context: int, **give
     columns = [
         program.vectors[op.source].length for op in program.operations if isinstance(op, Matrix)
     ]
-    causal = all(op.causal for op in program.operations if isinstance(op, Attend))
     params: dict[str, Any] = {
         "products": _products(program, lanes), "columns": max(columns), "context": context,
         "external": context * _row(program, lanes) > MOST["cache"],
@@ -92,7 +91,7 @@ def fitted(core: Core, engine: StreamEngine, *, block: int, context: int, **give
             image = engine_image(config, program, engine.parameters, block=block, context=context)
             break
         except ValueError:
-            if block == 1 or not causal:
+            if block == 1 or not program.causal:
                 raise
         block //= 2
     header = unpacked(image.beats[0] & (1 << RECORD_BITS) - 1, HEADER)

@@ -23,7 +23,7 @@ from seedbed.sim.payloads import pack, words
 from seedbed.sim.verilog.cosim import Bench, Cosim, Probes
 from seedbed.spec import STREAM_ENGINE_STATUS, StreamEngineConfig
 
-__all__ = ["Block", "RtlProgram", "bench", "command", "ended", "messages"]
+__all__ = ["Block", "RtlProgram", "bench", "command", "ended", "messages", "whole_beats"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,11 +143,16 @@ class RtlProgram:
 
     def _beats(self, vectors: np.ndarray) -> np.ndarray:
         """Return the beats of vectors (count, elements)."""
-        lanes = self.config.lanes
-        padded = np.pad(vectors, ((0, 0), (0, -vectors.shape[1] % lanes)))
-        beats, size = padded.reshape(-1, lanes), padded.shape[1] // lanes
+        beats = whole_beats(self.config, vectors)
+        size = len(beats) // len(vectors)
         last = np.arange(len(beats)) % size == size - 1
         return pack(result_layout(self.config), len(beats), values=beats, last=last)
+
+
+def whole_beats(config: StreamEngineConfig, vectors: np.ndarray) -> np.ndarray:
+    """Return vectors (count, elements) as beats (beats, lanes), each vector filled up with 0."""
+    padded = np.pad(vectors, ((0, 0), (0, -vectors.shape[1] % config.lanes)))
+    return padded.reshape(-1, config.lanes)
 
 
 def command(config: StreamEngineConfig, kind: str, **fields: int) -> dict[str, np.ndarray]:
