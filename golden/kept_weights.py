@@ -13,7 +13,7 @@ from seedbed.golden.stream_engine import Integers, KeptWeights
 from seedbed.spec.engine_records import KEPT
 from seedbed.spec.stream_engine import StreamEngineConfig
 
-__all__ = ["KeptTuner", "signs", "trainable", "tuned"]
+__all__ = ["KeptTuner", "fraction_bits", "signs", "trainable", "tuned"]
 
 
 def signs(config: StreamEngineConfig, seed: int, beats: int) -> np.ndarray:
@@ -39,6 +39,16 @@ def tuned(config: StreamEngineConfig, words: np.ndarray, *, seed: int, delta: in
     values = words.astype(np.uint16).view(np.int16) + delta * z
     changed = np.clip(values, -most, most - 1) & 2 * most - 1 | words >> low << low
     return np.where(words >> low + KEPT["column"] & 1, changed, words).astype(np.uint32)
+
+
+def fraction_bits(parameters: Mapping[str, Integers], most: int) -> int:
+    """Return the most fraction bits, up to ``most``, with which all kept weights can be tuned."""
+    peaks = [
+        int(np.abs(of.weights.astype(np.int64) - of.trellis.weights()).max(initial=1))
+        for of in parameters.values()
+        if of.trellis
+    ]
+    return min(most, ((KeptWeights.peak - 1) // max(peaks, default=1)).bit_length() - 1)
 
 
 def trainable(parameters: Mapping[str, Integers], fraction: int) -> dict[str, Integers]:

@@ -28,7 +28,7 @@ from seedbed.studies.sentiment_job import BACKPROPAGATION, MASKS, POINTS, Task, 
 from seedbed.studies.sentiment_task import TRELLIS, prepare
 from seedbed.studies.zeroth_order import make_source
 
-__all__ = ["TABLES", "sentiment"]
+__all__ = ["TABLES", "TUNING", "TUNING_SEED", "changes", "sentiment", "spread"]
 
 #: The sources that are compared.
 SOURCES = (
@@ -215,21 +215,21 @@ def _row(
     }  # fmt: skip
 
 
-def _spread(values: list[float], form: str = "+.4f") -> str:
+def spread(values: list[float], form: str = "+.4f") -> str:
     """Return the mean of several seeds, with the lowest and the highest."""
     return f"{mean(values):{form}} ({min(values):{form}}..{max(values):{form}})"
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
+def changes(runs: list[dict[str, Any]]) -> list[str]:
     """Return how losses and accuracy change, over seeds and with standard errors."""
-    if any(run[name]["after"] is None for run in row["runs"] for name in ("train", "held")):
+    if any(run[name]["after"] is None for run in runs for name in ("train", "held")):
         return ["diverged", "", "", ""]
-    train, held = ([run[name] for run in row["runs"]] for name in ("train", "held"))
+    train, held = ([run[name] for run in runs] for name in ("train", "held"))
     return [
-        _spread([run["change"] for run in train]),
-        _spread([run["change"] for run in held]),
+        spread([run["change"] for run in train]),
+        spread([run["change"] for run in held]),
         f"{mean(run['change_error'] for run in held):.4f}",
-        f"{_spread([100 * run['gained'] for run in held], '+.1f')} "
+        f"{spread([100 * run['gained'] for run in held], '+.1f')} "
         f"+-{100 * mean(run['gained_error'] for run in held):.1f}",
     ]
 
@@ -244,8 +244,8 @@ def _show(result: dict[str, Any], console: Console) -> None:
         for row in result["rows"]:
             if (row["k"], row["table"]) == (k, "none"):
                 train, held = ([run[name] for run in row["runs"]] for name in ("train", "held"))
-                losses = (_spread([run["before"] for run in each], ".4f") for each in (train, held))
-                right = _spread([100 * run["accuracy_before"] for run in held], ".1f")
+                losses = (spread([run["before"] for run in each], ".4f") for each in (train, held))
+                right = spread([100 * run["accuracy_before"] for run in held], ".1f")
                 console.print(
                     f"k = {k}, {row['base']}, not tuned: loss {' and held out '.join(losses)}; "
                     f"{right} % right.",
@@ -262,10 +262,10 @@ def _show_rows(rows: list[dict[str, Any]], k: int, table: str, console: Console)
         {"sources": "source"}.get(table, "tuned"), "numbers", "bytes", "rate",
         "training loss", "held-out loss", "error", "held-out accuracy, points",
     ]  # fmt: skip
-    lines = [
-        [row["name"], f"{row['numbers']:,}", f"{row['bytes']:,}", f"{row['rate']:g}", *_cells(row)]
-        for row in rows
-    ]
+    lines = []
+    for row in rows:
+        line = [row["name"], f"{row['numbers']:,}", f"{row['bytes']:,}", f"{row['rate']:g}"]
+        lines.append([*line, *changes(row["runs"])])
     show_table(console, header, lines, title=f"{table}, k = {k}: changes by training")
 
 

@@ -13,7 +13,17 @@ from seedbed.flow.run.cache import code
 from seedbed.studies import zeroth_order as zo
 from seedbed.studies.sentiment_layer import Layer, Sentences, fitted_head
 
-__all__ = ["BACKPROPAGATION", "MASKS", "POINTS", "Base", "Task", "Training", "adapter_rank"]
+__all__ = [
+    "BACKPROPAGATION",
+    "MASKS",
+    "POINTS",
+    "Base",
+    "Task",
+    "Training",
+    "adapter_rank",
+    "drawn",
+    "judged",
+]
 
 #: The source of a training that takes the gradient.
 BACKPROPAGATION = "backpropagation"
@@ -68,6 +78,35 @@ def adapter_rank(width: int, fraction: float) -> int:
     return max(1, int(fraction * 4 * width * width) // (2 * width * len(ADAPTED)))
 
 
+def drawn(pool: np.ndarray, labels: np.ndarray, k: int, seed: int) -> np.ndarray:
+    """Return k sentences of each class that a seed draws from a pool."""
+    order = np.random.default_rng([seed, k]).permutation(pool)
+    return np.concatenate([order[labels[order] == each][:k] for each in (0, 1)])
+
+
+def judged(
+    before: tuple[np.ndarray, np.ndarray], after: tuple[np.ndarray, np.ndarray] | None
+) -> dict[str, Any]:
+    """Return mean loss and accuracy, before and after, with standard errors over sentences.
+
+    ``change`` is the mean change of a sentence's loss, and ``gained`` that of its being right.
+    """
+    root = np.sqrt(len(before[0]))
+    found = {
+        "before": float(before[0].mean()), "before_error": float(before[0].std() / root),
+        "accuracy_before": float(before[1].mean()), "after": None,
+    }  # fmt: skip
+    if after is None or not np.isfinite(after[0]).all():
+        return found
+    change, gained = after[0] - before[0], after[1].astype(float) - before[1]
+    return found | {
+        "after": float(after[0].mean()), "after_error": float(after[0].std() / root),
+        "change": float(change.mean()), "change_error": float(change.std() / root),
+        "accuracy": float(after[1].mean()), "accuracy_error": float(after[1].std() / root),
+        "gained": float(gained.mean()), "gained_error": float(gained.std() / root),
+    }  # fmt: skip
+
+
 @dataclass(frozen=True)
 class _Tuned:
     """What is tuned: its first values, and the matrices and the head for other values."""
@@ -118,9 +157,7 @@ class Task:
 
     def drawn(self, k: int, seed: int) -> np.ndarray:
         """Return the sentences of a seed, k of each class."""
-        order = np.random.default_rng([seed, k]).permutation(self.pool)
-        labels = self.bases["float"].sentences.labels[order]
-        return np.concatenate([order[labels == each][:k] for each in (0, 1)])
+        return drawn(self.pool, self.bases["float"].sentences.labels, k, seed)
 
     def head(self, k: int, seed: int) -> np.ndarray:
         """Return the head that is fitted to a seed's sentences, on the model in float32."""
@@ -129,7 +166,7 @@ class Task:
         return fitted_head(base.layer.means(base.layer.matrices, own), own.labels)
 
     def run(self, job: Training) -> dict[str, Any]:
-        """Train; return losses before and after, with what :meth:`_judged` says.
+        """Train; return losses before and after, with what :func:`judged` says.
 
         The rate falls linearly to 0. After a number that is not finite, ``after`` is ``None``.
         """
@@ -148,30 +185,8 @@ class Task:
         found["curve"] = [float(part.mean()) for part in parts if len(part)]
         for name, of in sets.items():
             after = None if theta is None else base.layer.losses(*tuned.model(theta), of)
-            found[name] = self._judged(start[name], after)
+            found[name] = judged(start[name], after)
         return found
-
-    def _judged(
-        self, before: tuple[np.ndarray, np.ndarray], after: tuple[np.ndarray, np.ndarray] | None
-    ) -> dict[str, Any]:
-        """Return mean loss and accuracy, before and after, with standard errors over sentences.
-
-        ``change`` is the mean change of a sentence's loss, and ``gained`` that of its being right.
-        """
-        root = np.sqrt(len(before[0]))
-        found = {
-            "before": float(before[0].mean()), "before_error": float(before[0].std() / root),
-            "accuracy_before": float(before[1].mean()), "after": None,
-        }  # fmt: skip
-        if after is None or not np.isfinite(after[0]).all():
-            return found
-        change, gained = after[0] - before[0], after[1].astype(float) - before[1]
-        return found | {
-            "after": float(after[0].mean()), "after_error": float(after[0].std() / root),
-            "change": float(change.mean()), "change_error": float(change.std() / root),
-            "accuracy": float(after[1].mean()), "accuracy_error": float(after[1].std() / root),
-            "gained": float(gained.mean()), "gained_error": float(gained.std() / root),
-        }  # fmt: skip
 
     def _trained(
         self, job: Training, base: Base, tuned: _Tuned, own: Sentences

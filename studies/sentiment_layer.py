@@ -13,7 +13,7 @@ import numpy as np
 
 from seedbed.studies.encoder import share_below
 
-__all__ = ["MATRICES", "Layer", "Sentences", "fitted_head"]
+__all__ = ["MATRICES", "Layer", "Sentences", "class_losses", "fitted_head"]
 
 #: The matrices that are tuned, of equal shape.
 MATRICES = (
@@ -75,9 +75,7 @@ class Layer:
 
         ``head`` is (2, width + 1), with biases as the last column.
         """
-        logs, _ = _logs(self.means(matrices, sentences), head)
-        each = np.arange(len(logs))
-        return -logs[each, sentences.labels], logs.argmax(axis=1) == sentences.labels
+        return class_losses(self.means(matrices, sentences), head, sentences.labels)
 
     def gradient(
         self, matrices: np.ndarray, head: np.ndarray, sentences: Sentences
@@ -174,6 +172,17 @@ def _logs(means: np.ndarray, head: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     logits -= logits.max(axis=1, keepdims=True)
     logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
     return logs, np.exp(logs)
+
+
+def class_losses(
+    means: np.ndarray, head: np.ndarray, labels: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the loss of each sentence, in float64, and whether its class is right.
+
+    ``means`` are the vectors of the sentences, and ``head`` is as in :meth:`Layer.losses`.
+    """
+    logs, _ = _logs(means, head)
+    return -logs[np.arange(len(logs)), labels], logs.argmax(axis=1) == labels
 
 
 def fitted_head(means: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """What the demonstration of sentiment trains on: sentences, an encoder, masks, and a 4-bit base."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ from seedbed.studies.encoder import Encoder
 from seedbed.studies.sentiment_job import Base, Task
 from seedbed.studies.sentiment_layer import MATRICES, Layer, Sentences, fitted_head
 
-__all__ = ["TRELLIS", "prepare"]
+__all__ = ["TOKENS", "TRELLIS", "Text", "prepare", "random_encoder", "sentences"]
 
 #: Tokens of a sentence at most, its ends included.
 TOKENS = 16
@@ -66,6 +67,49 @@ def random_encoder() -> Encoder:
     return Encoder(parameters, LAYERS, HEADS, 1e-12, TOKENS, _Words())
 
 
+@dataclass(frozen=True)
+class Text:
+    """Sentences of one set, and of all others: each by class, in a random order.
+
+    The first ``held`` of a class are held out.
+    """
+
+    name: str
+    own: list[list[str]]
+    other: list[list[str]]
+    held: int
+
+    def numbers(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return which sentences are drawn from, and which are held out: class 0 comes first."""
+        first = len(self.own[0])
+        places = [np.arange(first), first + np.arange(len(self.own[1]))]
+        pool = np.concatenate([each[self.held :] for each in places])
+        return pool, np.concatenate([each[: self.held] for each in places])
+
+
+def sentences(model: Encoder, data: Path | None, k: int) -> Text:
+    """Return the set of ``data`` with the most short sentences, or of the embedded ones.
+
+    Raises ``ValueError`` for a set with fewer than ``k`` sentences of a class to draw from.
+    """
+    sets = sentiment_data.EMBEDDED if data is None else sentiment_data.read(data)
+    short = {name: _short(model, lines) for name, lines in sets.items()}
+    sizes = {name: min(map(len, classes)) for name, classes in short.items()}
+    name = max(sizes, key=lambda each: sizes[each])
+    count = sizes[name]
+    held = min(HELD, count // 3)
+    if not held or k > count - held:
+        raise ValueError(
+            f"{k} sentences of a class need {k * 3 // 2 or 3} or more of at most "
+            f"{TOKENS} tokens, of which a third is held out; {name} has {count}"
+        )
+    rng = np.random.default_rng(0)
+    own = [_drawn(rng, classes, len(classes)) for classes in short[name]]
+    others = [classes for other, classes in short.items() if other != name]
+    rest = [[line for classes in others for line in classes[label]] for label in (0, 1)]
+    return Text(name, own, [_drawn(rng, classes, OTHER) for classes in rest], held)
+
+
 def prepare(
     model: Path | None, data: Path | None, ks: tuple[int, ...], out: Path, bar: Bar, *,
     trellis: bool, batch: int,
@@ -75,41 +119,26 @@ def prepare(
     Raises ``ValueError`` for a bad model, or for data with too few sentences.
     """
     found = random_encoder() if model is None else encoder.read(model)
-    sets = sentiment_data.EMBEDDED if data is None else sentiment_data.read(data)
-    short = {name: _short(found, sentences) for name, sentences in sets.items()}
-    sizes = {name: min(map(len, classes)) for name, classes in short.items()}
-    name = max(sizes, key=lambda each: sizes[each])
-    count = sizes[name]
-    held = min(HELD, count // 3)
-    if not held or max(ks) > count - held:
-        raise ValueError(
-            f"{max(ks)} sentences of a class need {max(ks) * 3 // 2 or 3} or more of at most "
-            f"{TOKENS} tokens, of which a third is held out; {name} has {count}"
-        )
-    rng = np.random.default_rng(0)
-    own = [_drawn(rng, classes, len(classes)) for classes in short[name]]
-    others = [classes for other, classes in short.items() if other != name]
-    rest = [[line for classes in others for line in classes[label]] for label in (0, 1)]
-    if not min(map(len, rest)):
+    text = sentences(found, data, max(ks))
+    own, other = text.own, text.other
+    if not min(map(len, other)):
         raise ValueError("there must be two sets of sentences or more: one gives the mask")
-    other = [_drawn(rng, classes, OTHER) for classes in rest]
     lines = [*own[0], *own[1], *other[0], *other[1]]
     labels = np.repeat([0, 1, 0, 1], [len(each) for each in (*own, *other)])
-    starts = np.cumsum([0, *map(len, own)])
-    numbers = [np.arange(starts[label], starts[label + 1]) for label in (0, 1)]
-    text = np.arange(starts[2], len(lines))
+    count = sum(map(len, own))
+    pool, held = text.numbers()
+    mask = np.arange(count, len(lines))
     bases = {"float": _base(found, found.parameters, lines, labels, bar)}
     if trellis:
-        packed = _packed(found, [lines[n] for n in text], out, bar)
+        packed = _packed(found, [lines[n] for n in mask], out, bar)
         bases[TRELLIS] = _base(found, packed, lines, labels, bar)
     task = Task(
-        bases=bases, orders=_orders(bases["float"], text, bar), batch=batch,
-        pool=np.concatenate([each[held:] for each in numbers]),
-        held=np.concatenate([each[:held] for each in numbers]),
+        bases=bases, orders=_orders(bases["float"], mask, bar), batch=batch,
+        pool=pool, held=held,
     )  # fmt: skip
     return task, {
-        "set": name, "sentences": [len(each) for each in own], "held": len(task.held),
-        "other": len(text), "tokens": float(bases["float"].sentences.lengths[: starts[2]].mean()),
+        "set": text.name, "sentences": [len(each) for each in own], "held": len(task.held),
+        "other": len(mask), "tokens": float(bases["float"].sentences.lengths[:count].mean()),
     }  # fmt: skip
 
 

@@ -21,14 +21,15 @@ from seedbed.flow.importer.program_formats import calibrated, integers
 from seedbed.flow.jobs.program_rtl import emitted_program, show_blocks
 from seedbed.flow.run.files import write_atomic
 from seedbed.flow.run.progress import Bar
-from seedbed.golden.kept_weights import trainable
+from seedbed.golden.kept_weights import fraction_bits, trainable
 from seedbed.golden.stream_engine import FloatEngine, Integers, StreamEngine
 from seedbed.golden.tuning_log import Step, deltas, replayed, tuning_log
 from seedbed.spec.checks import require_int
 from seedbed.spec.stream_engine import SIGN_BITS, Embed
-from seedbed.studies import encoder, sentiment_data
-from seedbed.studies.sentiment_layer import fitted_head
-from seedbed.studies.sentiment_task import TOKENS, random_encoder
+from seedbed.studies import encoder
+from seedbed.studies.sentiment_job import drawn
+from seedbed.studies.sentiment_layer import class_losses, fitted_head
+from seedbed.studies.sentiment_task import random_encoder, sentences
 
 __all__ = ["Settings", "Tuning", "made", "run_tuning", "settings", "train"]
 
@@ -36,6 +37,11 @@ __all__ = ["Settings", "Tuning", "made", "run_tuning", "settings", "train"]
 VECTORS = 4
 #: Sentences by which vectors get their formats.
 CALIBRATION = 24
+#: Fraction bits of kept weights at most: fewer where larger weights are kept.
+FRACTION = 6
+#: The share of a matrix's weights that are kept, those that are the largest in their rows: of the
+#: small encoder, and of that of a folder.
+SHARES = (0.01, 0.001)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,49 +50,47 @@ class Settings:
 
     Parameters
     ----------
-    fraction
-        Fraction bits of kept weights.
-    share
-        The share of a matrix's weights that are kept: those that are the largest in their rows.
+    k
+        Sentences of a class to train on.
     steps, batch
         Steps, and sentences of each.
     eps, rate
         The size of a perturbation in units of the trellis code; what a value changes in these units
-        for a difference of the two losses of 1.
+        for a difference of the two losses of 1, in the first step. The rate falls linearly to 0.
     most
         The most that a value changes in a step, in these units.
     seed
-        Of batches and signs.
+        Of the sentences, batches and signs.
+    judged
+        Whether held-out sentences are judged, too.
     """
 
-    fraction: int = 6
-    share: float = 0.01
+    k: int = 16
     steps: int = 8
     batch: int = 16
     eps: float = 8.0
     rate: float = 3000.0
     most: float = 16.0
     seed: int = 0
+    judged: bool = False
 
     def __post_init__(self) -> None:
+        require_int("k", self.k, 1, 100_000)
         require_int("steps", self.steps, 1, 1_000_000)
         require_int("batch", self.batch, 1, 4_096)
 
-    def units(self, value: float) -> int:
-        """Return a number of units of the trellis code in those of kept weights."""
-        return int(np.rint(np.ldexp(value, self.fraction)))
-
-    def change(self, difference: float) -> int:
-        """Return the change of a step whose losses differ so much."""
-        return self.units(float(np.clip(self.rate * difference, -self.most, self.most)))
+    def change(self, step: int, difference: float) -> float:
+        """Return the change of a step whose losses differ so much, in units of the trellis code."""
+        rate = self.rate * (1 - step / self.steps)
+        return float(np.clip(rate * difference, -self.most, self.most))
 
 
-def settings(model: Path | None, **changed: int) -> Settings:
+def settings(model: Path | None, **changed: Any) -> Settings:
     """Return what a model is tuned with; one of a folder has many more weights than the small one.
 
     Each of these then changes less.
     """
-    large: dict[str, Any] = {"share": 0.001, "eps": 4.0, "rate": 200.0, "most": 2.0}
+    large: dict[str, Any] = {"eps": 4.0, "rate": 200.0, "most": 2.0}
     return Settings(**(large if model else {}), **changed)
 
 
@@ -100,54 +104,67 @@ class Tuned(Protocol):
 
 @dataclass(frozen=True)
 class Tuning:
-    """The program, and the sentences that it is tuned on: their tokens, labels, and the head."""
+    """The program, and all sentences of a set: their tokens and labels.
+
+    ``pool`` and ``held`` are those to draw from, and those that are held out.
+    """
 
     engine: StreamEngine
     sentences: Sequence[np.ndarray]
     labels: np.ndarray
-    head: np.ndarray
+    pool: np.ndarray
+    held: np.ndarray
 
-    def loss(self, program: Tuned, numbers: np.ndarray) -> float:
-        """Return the mean loss of some sentences: the cross-entropy of their classes."""
-        vectors = _vectors(self.engine, program, [self.sentences[n] for n in numbers])
-        logits = vectors @ self.head[:, :-1].T + self.head[:, -1]
-        labels = self.labels[numbers]
-        own = logits[np.arange(len(labels)), labels]
-        return float(np.log(np.exp(logits - own[:, None]).sum(axis=1)).mean())
+    @property
+    def fraction(self) -> int:
+        """Fraction bits of kept weights."""
+        return max(of.kept.fraction for of in self.engine.parameters.values() if of.kept)
+
+    def units(self, value: float) -> int:
+        """Return a number of units of the trellis code in those of kept weights."""
+        return int(np.rint(np.ldexp(value, self.fraction)))
+
+    def drawn(self, settings: Settings) -> np.ndarray:
+        """Return the sentences that are trained on."""
+        return drawn(self.pool, self.labels, settings.k, settings.seed)
+
+    def vectors(self, program: Any, numbers: np.ndarray) -> np.ndarray:
+        """Return the vector of each of some sentences, in float64."""
+        found = []
+        for number in numbers:
+            program.start()
+            found.append(program.run(self.sentences[number])[0])
+        of = self.engine.program
+        return np.ldexp(np.array(found, np.float64), -of.vectors[of.result].fraction)
+
+    def head(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the head that is fitted to some sentences."""
+        return fitted_head(self.vectors(self.engine, numbers), self.labels[numbers])
+
+    def losses(
+        self, program: Tuned, head: np.ndarray, numbers: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the loss of each of some sentences, and whether its class is right."""
+        return class_losses(self.vectors(program, numbers), head, self.labels[numbers])
 
 
-def _vectors(engine: StreamEngine, program: Any, sentences: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the vector of each sentence, in float64."""
-    found = []
-    for tokens in sentences:
-        program.start()
-        found.append(program.run(tokens)[0])
-    fraction = engine.program.vectors[engine.program.result].fraction
-    return np.ldexp(np.array(found, np.float64), -fraction)
-
-
-def made(model: Path | None, data: Path | None, settings: Settings, bar: Bar) -> Tuning:
+def made(model: Path | None, data: Path | None, k: int, bar: Bar) -> Tuning:
     """Return what is tuned: the encoder of a folder or a small random one, and all sentences.
 
-    Raises ``ValueError`` for a bad model, or data without sentences.
+    Raises ``ValueError`` for a bad model, or data with fewer than ``k`` sentences of a class.
     """
     found = random_encoder() if model is None else encoder.read(model)
-    sets = sentiment_data.EMBEDDED if data is None else sentiment_data.read(data)
-    tokens, labels = [], []
-    for text, label in max(sets.values(), key=len):
-        ids = found.tokenizer.encode(text).ids
-        if 0 < len(ids) <= min(TOKENS, found.positions):
-            tokens.append(np.array(ids))
-            labels.append(label)
-    if len({*labels}) < 2:
-        raise ValueError(f"there must be sentences of both classes of at most {TOKENS} tokens")
+    text = sentences(found, data, k)
+    tokens = [np.array(found.tokenizer.encode(line).ids) for own in text.own for line in own]
+    labels = np.repeat([0, 1], [len(own) for own in text.own])
+    pool, held = text.numbers()
     program, parameters = transformers.encoder(
         found.parameters, transformers.Encoder(heads=found.heads, epsilon=found.epsilon)
     )
     floating = FloatEngine(program, parameters)
-    for each in tokens[:: max(1, len(tokens) // CALIBRATION)]:
+    for number in pool[:: max(1, len(pool) // CALIBRATION)]:
         floating.start()
-        floating.run(each)
+        floating.run(tokens[number])
     program = calibrated(program, floating.peaks)
     tables = {name for op in program.operations if isinstance(op, Embed) for name in op.parameters}
     packed: dict[str, Integers] = {}
@@ -157,31 +174,32 @@ def made(model: Path | None, data: Path | None, settings: Settings, bar: Bar) ->
         if name in tables:
             packed[name] = pack("plain", weights).integers()
         else:
-            keep = max(1, round(settings.share * weights.size))
+            keep = max(1, round(SHARES[model is not None] * weights.size))
             packed[name] = pack("trellis", weights, keep=keep).integers()
         bar.advance(shown)
-    whole = trainable(integers(program, parameters, packed), settings.fraction)
-    engine = StreamEngine(program, whole)
-    of = np.array(labels)
-    return Tuning(engine, tokens, of, fitted_head(_vectors(engine, engine, tokens), of))
+    whole = integers(program, parameters, packed)
+    return Tuning(
+        StreamEngine(program, trainable(whole, fraction_bits(whole, FRACTION))),
+        tokens, labels, pool, held,
+    )  # fmt: skip
 
 
 def train(
-    tuning: Tuning, program: Tuned, settings: Settings, done: Callable[[], None] = lambda: None
-) -> Iterator[tuple[Step, float, float]]:
-    """Yield each step, and the losses of its two passes."""
+    tuning: Tuning, program: Tuned, head: np.ndarray, settings: Settings,
+    done: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[Step, float, float]]:  # fmt: skip
+    """Yield each step, and the mean losses of its two passes."""
     rng = np.random.default_rng(settings.seed)
-    eps = settings.units(settings.eps)
-    for _ in range(settings.steps):
+    own, eps = tuning.drawn(settings), tuning.units(settings.eps)
+    for step in range(settings.steps):
         seed = int(rng.integers(1, 1 << SIGN_BITS))
-        count = min(settings.batch, len(tuning.sentences))
-        numbers = rng.choice(len(tuning.sentences), count, replace=False)
+        numbers = rng.choice(own, min(settings.batch, len(own)), replace=False)
         losses = []
         for delta in deltas(eps, 0)[:2]:
             program.tune(seed=seed, delta=delta)
-            losses.append(tuning.loss(program, numbers))
+            losses.append(float(tuning.losses(program, head, numbers)[0].mean()))
             done()
-        change = settings.change(losses[0] - losses[1])
+        change = tuning.units(settings.change(step, losses[0] - losses[1]))
         program.tune(seed=seed, delta=deltas(eps, change)[2])
         yield Step(seed, change), losses[0], losses[1]
 
@@ -199,8 +217,9 @@ def run_tuning(
     out.mkdir(parents=True, exist_ok=True)
     progress = Console(stderr=True, quiet=console is None)
     with Bar(console=progress) as bar:
-        tuning = made(model, data, settings, bar)
-    every = np.arange(len(tuning.sentences))
+        tuning = made(model, data, settings.k, bar)
+    every = tuning.drawn(settings)
+    head = tuning.head(every)
     if len(every) > 4 * settings.batch:
         # Losses before and after are of some sentences, as each pass of the core takes its time.
         every = np.random.default_rng(settings.seed).permutation(every)[: 4 * settings.batch]
@@ -210,12 +229,12 @@ def run_tuning(
     ) as core:
         assert core.tuner
         first = core.tuner.words.copy()
-        before = tuning.loss(core, every)
+        before = float(tuning.losses(core, head, every)[0].mean())
         with Bar(console=progress) as bar:
             shown = bar.add_task("passes", total=2 * settings.steps)
-            steps = list(train(tuning, core, settings, lambda: bar.advance(shown)))
-        after = tuning.loss(core, every)
-        eps, config, final = settings.units(settings.eps), core.config, core.tuner.words
+            steps = list(train(tuning, core, head, settings, lambda: bar.advance(shown)))
+        after = float(tuning.losses(core, head, every)[0].mean())
+        eps, config, final = tuning.units(settings.eps), core.config, core.tuner.words
         text = tuning_log(config, eps, first, [step for step, *_ in steps], final)
     write_atomic(out / "sentiment_rtl.log", text)
     assert (replayed(config, first, text) == final).all()
@@ -223,7 +242,7 @@ def run_tuning(
         "command": "seedbed demo sentiment --rtl" + (" --model DIR" if model else "")
         + (" --data DIR" if data else "") + f" --steps {settings.steps} --batch {settings.batch}",
         "tuned": sum(len(of.kept.rows) for of in tuning.engine.parameters.values() if of.kept),
-        "fraction": settings.fraction, "sentences": len(every), "before": before, "after": after,
+        "fraction": tuning.fraction, "sentences": len(every), "before": before, "after": after,
         "tune_cycles": core.tunings, "losses": [each[1:] for each in steps],
         "changes": [step.change for step, *_ in steps],
     }  # fmt: skip

@@ -51,6 +51,13 @@ def demo_sentiment(
             help="Tune kept weights of all layers in the emitted streamed engine, bit-exact.",
         ),
     ] = False,
+    integers: Annotated[
+        bool,
+        typer.Option(
+            "--integers",
+            help="Tune the same weights in the model of the streamed engine, with its own rate.",
+        ),
+    ] = False,
     steps: Annotated[
         int | None,
         typer.Option(min=1, help="The steps of a training, by default 300, with --rtl 8."),
@@ -65,16 +72,31 @@ def demo_sentiment(
     Sources of perturbations are compared, and choices of weights, each with its own rate; few
     weights are tuned beside a base of 4 bits. An interrupted run is resumed by the same command.
     With --rtl, weights of all layers that are kept beside a base of 4 bits are tuned in the memory
-    of the emitted streamed engine, and the log of the steps is replayed.
+    of the emitted streamed engine, and the log of the steps is replayed. With --integers, they are
+    tuned in its model alone, in more steps and trainings.
     """
     name = "sentences" if data is None else data.resolve().name
     out = build / "demo" / f"sentiment-{name}"
-    if rtl:
-        if k or only:
-            raise ValueError(f"--{'k' if k else 'only'} does not go with --rtl")
+    if rtl or integers:
+        mode = "rtl" if rtl else "integers"
+        if rtl and integers:
+            raise ValueError("--rtl does not go with --integers")
+        if only:
+            raise ValueError(f"--only does not go with --{mode}")
+        if len(k or ()) > 1:
+            raise ValueError(f"--{mode} takes --k once")
+        (count,) = k or [16 if data is None else 256]
+        if integers:
+            from seedbed.studies.sentiment_integers import run_integers
+
+            run_integers(
+                model, data, out, k=count, steps=steps or 300, batch=batch, seeds=seeds,
+                jobs=jobs, console=Console(),
+            )  # fmt: skip
+            return
         from seedbed.studies import sentiment_tuning
 
-        settings = sentiment_tuning.settings(model, steps=steps or 8, batch=batch)
+        settings = sentiment_tuning.settings(model, k=count, steps=steps or 8, batch=batch)
         sentiment_tuning.run_tuning(
             model, data, out, settings=settings, build=build, console=Console()
         )

@@ -17,8 +17,9 @@ from seedbed.sim.job import Memory
 from seedbed.sim.jobs.stream_job import RtlProgram, bench
 from seedbed.sim.verilog.cosim import Cosim
 
-__all__ = ["emitted_program", "show_blocks"]
+__all__ = ["CORE", "emitted_program", "show_blocks"]
 
+#: The core.
 CORE = "stream_engine"
 #: Cycles from a burst's command to its first beat.
 LATENCY = (20, 60)

@@ -10,15 +10,18 @@ import pytest
 from rich.console import Console
 from small_transformers import write_bert
 
+from seedbed.flow.cores import registry
 from seedbed.flow.importer import transformers
+from seedbed.flow.jobs.program_core import fitted
 from seedbed.flow.run.progress import Bar
 from seedbed.golden.engine_image import engine_image
-from seedbed.golden.kept_weights import KeptTuner
-from seedbed.golden.stream_engine import FloatEngine
-from seedbed.spec import StreamEngineConfig
+from seedbed.golden.kept_weights import KeptTuner, fraction_bits, trainable
+from seedbed.golden.stream_engine import FloatEngine, Integers, TrellisRows
+from seedbed.spec import StreamEngineConfig, TrellisConfig
 from seedbed.studies import (
     sentiment,
     sentiment_data,
+    sentiment_integers,
     sentiment_job,
     sentiment_task,
     sentiment_tuning,
@@ -285,7 +288,7 @@ def test_the_table_says_what_diverged():
     run = {name: {"before": 1.0, "after": None} for name in ("train", "held")}
     row = {"name": "unscaled", "numbers": 1, "bytes": 2, "rate": 1.0, "runs": [run]}
     console = Console(width=200, record=True, quiet=True)
-    assert sentiment._cells(row) == ["diverged", "", "", ""]
+    assert sentiment.changes(row["runs"]) == ["diverged", "", "", ""]
     sentiment._show_rows([row], 16, "sources", console)
 
 
@@ -315,9 +318,65 @@ def test_kept_weights_are_tuned(tmp_path, monkeypatch):
     assert [json.loads(line)[1] for line in lines[1:-1]] == result["changes"]
     for (plus, minus), change in zip(result["losses"], result["changes"], strict=True):
         assert plus != minus
-        assert change == settings.change(plus - minus)
+        step = result["changes"].index(change)
+        assert change == round(64 * settings.change(step, plus - minus))
     assert result["before"] != result["after"]
     assert result["tuned"] > 100
-    large = sentiment_tuning.settings(tmp_path)
-    assert large.share == 0.001
-    assert large.change(1.0) == 128
+    large = sentiment_tuning.settings(tmp_path, steps=4)
+    assert large.change(0, 1.0) == 2.0
+    assert large.change(3, 0.002) == pytest.approx(0.1)
+
+
+def test_the_cores_integers_learn_the_same_as_its_model(tmp_path, monkeypatch):
+    """A training without the core, from the same first weights; each seed begins with them."""
+    settings = sentiment_tuning.settings(None, steps=3, batch=4, judged=True)
+    with Bar(console=None) as bar:
+        tuning = sentiment_tuning.made(None, None, 16, bar)
+    assert tuning.fraction == 6
+    core = fitted(registry.find("stream_engine"), tuning.engine, block=16, context=16, vectors=4)
+    task = sentiment_integers.Task(tuning, core.config, core.image)
+    found = task.run(settings)
+    assert found["still"] == 0
+    assert task.run(settings) == found
+    own = tuning.drawn(settings)
+    assert not {*own} & {*tuning.held}
+    head = tuning.head(own)
+    tuner = KeptTuner(core.config, tuning.engine.parameters, core.image)
+    model = SimpleNamespace(start=tuning.engine.start, run=tuning.engine.run, tune=tuner.tune)
+    before = tuning.losses(model, head, own)
+    assert len([*sentiment_tuning.train(tuning, model, head, settings)]) == 3
+    assert found["train"] == sentiment_job.judged(before, tuning.losses(model, head, own))
+    assert found["train"]["change"] != 0
+
+
+def test_the_rate_of_the_cores_integers_is_the_best_one(tmp_path, monkeypatch):
+    def run(self, job):
+        change = abs(np.log(job.rate / 3e4)) - 10
+        each = {"before": 1.0, "after": 1.0, "accuracy_before": 0.5}
+        each |= {"change": change, "change_error": 0.0, "gained": 0.0, "gained_error": 0.0}
+        return {"train": each, "held": each, "still": 0}
+
+    monkeypatch.setattr(sentiment_integers.Task, "run", run)
+    result = sentiment_integers.run_integers(
+        None, None, tmp_path, k=16, steps=9, batch=4, seeds=2, jobs=1
+    )
+    assert result["rate"] == 3e4
+    assert {*result["rates"]} == {1e3, 3e3, 1e4, 3e4, 1e5}
+    assert len(result["runs"]) == 2
+
+
+def test_large_kept_weights_have_fewer_fraction_bits():
+    def matrix(difference):
+        code = TrellisConfig()
+        symbols = np.zeros((1, 8), np.int64)
+        rows = TrellisRows(code=code, symbols=symbols)
+        weights = rows.weights().astype(np.int64)
+        weights[0, 3] += difference
+        return {"w": Integers(weights=weights, multipliers=np.ones(1), fraction=0, trellis=rows)}
+
+    assert fraction_bits(matrix(0), 6) == 6
+    for difference, bits in ((511, 6), (512, 5), (1023, 5), (-1024, 4), (32767, 0)):
+        assert fraction_bits(matrix(difference), 6) == bits
+        trainable(matrix(difference), bits)
+        with pytest.raises(ValueError, match="kept weights of w must differ by at most"):
+            trainable(matrix(difference), bits + 1)
