@@ -26,7 +26,9 @@ __all__ = ["CONTEXT", "MATRICES", "Decoder", "read"]
 CONTEXT = 512
 #: Matrices of a block, which are compressed.
 MATRICES = "blk.*.weight"
-#: Takes a matrix's name and its inputs, (tokens, columns).
+#: The matrix of a block whose outputs are mixed by attention.
+VALUES = "attn_v.weight"
+#: Takes a matrix's name and inputs, (n, columns): those of the tokens, or mixtures of them.
 Observe = Callable[[str, np.ndarray], None]
 
 
@@ -66,7 +68,12 @@ class Decoder:
         return logits
 
     def second_moments(self, lines: Sequence[str]) -> dict[str, np.ndarray]:
-        """Return the sum of x x' over the inputs x of each matrix, float32."""
+        """Return the sum of x x' over the inputs x of each matrix, float32.
+
+        Values are mixed before anything else sees them. What counts is the error of their mixtures,
+        and so x is each mixture of inputs that a head makes for a token. Otherwise the first token,
+        which all others attend to, would be one of many.
+        """
         moments: dict[str, np.ndarray] = {}
 
         def observe(name: str, inputs: np.ndarray) -> None:
@@ -98,7 +105,8 @@ class Decoder:
 
             def product(name: str, inputs: np.ndarray, block: int = block) -> np.ndarray:
                 name = f"blk.{block}.{name}.weight"
-                observe(name, inputs)
+                if not name.endswith(VALUES):
+                    observe(name, inputs)
                 return inputs @ parameters[name].T
 
             def turned(name: str, inputs: np.ndarray, heads: int) -> np.ndarray:
@@ -113,7 +121,10 @@ class Decoder:
             keys, values = (np.repeat(each, shared, axis=0) for each in (keys, values))
             scores = queries @ keys.swapaxes(1, 2) / np.float32(np.sqrt(keys.shape[2])) + future
             scores = np.exp(scores - scores.max(axis=2, keepdims=True))
-            mixed = scores / scores.sum(axis=2, keepdims=True) @ values
+            shares = scores / scores.sum(axis=2, keepdims=True)
+            if observe is not _ignore:
+                observe(f"blk.{block}.{VALUES}", (shares @ inputs).reshape(-1, inputs.shape[1]))
+            mixed = shares @ values
             x = x + product("attn_output", mixed.swapaxes(0, 1).reshape(count, -1))
             inputs = norm(x, f"blk.{block}.ffn_norm.weight")
             gate = product("ffn_gate", inputs)
