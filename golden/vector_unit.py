@@ -21,12 +21,13 @@ def token_shifts(vectors: np.ndarray, width: int) -> np.ndarray:
     return np.maximum(_bits(ones) - (width - 1), 0)
 
 
+#: Powers of two.
+_POWERS = 1 << np.arange(62)
+
+
 def _bits(numbers: np.ndarray) -> np.ndarray:
     """Return the bit lengths of numbers of 0 or more, below 2^62."""
-    found = np.zeros(numbers.shape, np.int64)
-    for bits in range(62):
-        found += numbers >> bits > 0
-    return found
+    return np.searchsorted(_POWERS, numbers, side="right")
 
 
 def _interpolated(entries: np.ndarray, positions: np.ndarray, low_bits: int) -> np.ndarray:

@@ -42,6 +42,8 @@ FRACTION = 6
 #: The share of a matrix's weights that are kept, those that are the largest in their rows: of the
 #: small encoder, and of that of a folder.
 SHARES = (0.01, 0.001)
+#: Kept weights of a row at most, so that its sums have 32 bits whatever they are tuned to.
+ROW_MOST = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +177,7 @@ def made(model: Path | None, data: Path | None, k: int, bar: Bar) -> Tuning:
             packed[name] = pack("plain", weights).integers()
         else:
             keep = max(1, round(SHARES[model is not None] * weights.size))
-            packed[name] = pack("trellis", weights, keep=keep).integers()
+            packed[name] = pack("trellis", weights, keep=keep, row_most=ROW_MOST).integers()
         bar.advance(shown)
     whole = integers(program, parameters, packed)
     return Tuning(

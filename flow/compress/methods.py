@@ -50,10 +50,17 @@ class Result:
 Method = Callable[[np.ndarray, np.ndarray | None, np.ndarray], Result]
 
 
-def outliers(weights: np.ndarray, fraction: float) -> np.ndarray:
-    """Return where the largest weights are, each compared with its row's root mean square."""
+def outliers(weights: np.ndarray, fraction: float, most: int | None = None) -> np.ndarray:
+    """Return where the largest weights are, each compared with its row's root mean square.
+
+    No row has more than ``most``.
+    """
     rms = np.sqrt((weights.astype(np.float64) ** 2).mean(axis=1, keepdims=True))
     size = np.abs(weights) / np.where(rms == 0, 1, rms)
+    if most is not None:
+        places = np.argsort(-size, axis=1, kind="stable")[:, most:]
+        np.put_along_axis(size, places, -1.0, axis=1)
+        fraction = min(fraction, np.count_nonzero(size >= 0) / size.size)
     found = np.zeros(weights.size, bool)
     found[np.argsort(-size.ravel(), kind="stable")[: round(fraction * weights.size)]] = True
     return found.reshape(weights.shape)

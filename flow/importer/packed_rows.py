@@ -109,13 +109,14 @@ def bytes_of_a_row(form: str, columns: int) -> int:
 
 
 def pack(
-    form: str, weights: np.ndarray, moments: np.ndarray | None = None, keep: int = 0
-) -> PackedRows:
+    form: str, weights: np.ndarray, moments: np.ndarray | None = None, keep: int = 0,
+    row_most: int | None = None,
+) -> PackedRows:  # fmt: skip
     """Return weights (rows, columns) in a format: ``plain``, or one of compression.
 
     With ``moments``, the sum of x x' over inputs x, the errors of columns change later columns:
-    those of :data:`FED_BACK`. ``keep`` weights are kept, those that are the largest in their rows;
-    the format is :data:`KEEPING`.
+    those of :data:`FED_BACK`. ``keep`` weights are kept, those that are the largest in their rows,
+    and of a row ``row_most`` at most; the format is :data:`KEEPING`.
     """
     if form == "plain":
         found = rows_as_integers(weights, 8)
@@ -129,7 +130,7 @@ def pack(
         diagonal = np.diag(moments).mean(dtype=np.float64)
         damped = moments + (DAMPING * diagonal or 1.0) * np.eye(len(moments))
         importance = feedback(damped, columns_at_once(config))
-    kept = outliers(weights, keep / weights.size)
+    kept = outliers(weights, keep / weights.size, row_most)
     packed, _, targets = with_targets(config, weights, exponent, importance, kept)
     raw = np.frombuffer(packed, np.uint8).reshape(len(weights), -1)
     rows = PackedRows(form, raw, weights.shape[1], exponent)

@@ -174,3 +174,13 @@ def test_methods_without_blocks_are_those_of_the_files():
         found, packed = apply(name, weights), apply(methods._Packed(config), weights)
         assert found.bits == packed.bits
         assert np.allclose(found.weights, packed.weights, rtol=1e-3)
+
+
+def test_a_row_has_at_most_so_many_outliers():
+    weights = np.ones((3, 50))
+    weights[1, [4, 9, 30]] = 9, 8, 7
+    weights[2, 5] = 3
+    assert np.argwhere(outliers(weights, 4 / 150)).tolist() == [[1, 4], [1, 9], [1, 30], [2, 5]]
+    found = np.argwhere(outliers(weights, 3 / 150, most=2)).tolist()
+    assert found == [[1, 4], [1, 9], [2, 5]]
+    assert outliers(weights, 1.0, most=2).sum(axis=1).tolist() == [2, 2, 2]
