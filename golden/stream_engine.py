@@ -174,6 +174,9 @@ class FloatEngine(_Engine):
     def written(self, operation: Operation) -> None:
         self._peak(operation.target, self.vectors[operation.target])
 
+    def mixing(self, operation: Attend, shares: np.ndarray) -> None:
+        """Called for each head with its shares (tokens, all) of the values of all tokens so far."""
+
     def _peak(self, name: str, found: np.ndarray) -> None:
         self.peaks[name] = max(self.peaks.get(name, 0.0), float(np.abs(found).max(initial=0)))
 
@@ -221,6 +224,7 @@ class FloatEngine(_Engine):
             scores = np.where(seen, scores, -np.inf)
             shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
             shares /= shares.sum(axis=-1, keepdims=True)
+            self.mixing(op, shares)
             found[:, head] = shares @ values[:, of]
         return found.reshape(len(query), -1)
 

@@ -26,7 +26,7 @@ from seedbed.flow.importer.transformer_files import Transformer
 from seedbed.flow.run.files import atomic_path, os_error_path, write_atomic
 from seedbed.flow.run.progress import throughput_bar
 from seedbed.golden.stream_engine import FloatEngine, Integers, Reals
-from seedbed.spec.stream_engine import Embed, Matrix, Norm, Operation, Program
+from seedbed.spec.stream_engine import Attend, Embed, Matrix, Norm, Operation, Program
 
 __all__ = ["CALIBRATION", "FORMATS", "Plan", "plan", "text_of", "write"]
 
@@ -140,11 +140,13 @@ def _formats(
 
 
 class _Observed(FloatEngine):
-    """Sums x x' over the inputs x of the matrices in some formats, by the vector's name."""
+    """Sums x x' over the inputs x of the matrices in some formats, by the vector's name.
+
+    Of a matrix whose results are values of attention, x is each mixture of inputs that a head makes
+    for a token: what is seen of the values is their mixtures, and some tokens have most of these.
+    """
 
     def __init__(self, plan: Plan, formats: Sequence[str]):
-        super().__init__(plan.program, plan.parameters)
-        self.moments: dict[str, np.ndarray] = {}
         #: The vector of each matrix, and the first matrix of each vector.
         self.sources = {
             op.weights: op.source
@@ -152,18 +154,39 @@ class _Observed(FloatEngine):
             if isinstance(op, Matrix) and plan.places[op.weights].format in formats
         }
         self._first = {source: name for name, source in reversed(self.sources.items())}
+        #: By the vector's name, and those of the mixtures by the matrix.
+        self.moments: dict[str, np.ndarray] = {}
+        self.mixtures: dict[str, np.ndarray] = {}
+        super().__init__(plan.program, plan.parameters)
+
+    def start(self) -> None:
+        super().start()
+        #: The matrix that made a vector, and its inputs for all tokens so far, by operation.
+        self._made: dict[str, tuple[str, int]] = {}
+        self._inputs: dict[int, np.ndarray] = {}
 
     def written(self, operation: Operation) -> None:
         super().written(operation)
         name = getattr(operation, "weights", "")
         source = self.sources.get(name, "")
+        if not source:
+            return
+        x = self.vectors[source].astype(np.float32)
         if self._first.get(source) == name:
-            x = self.vectors[source].astype(np.float32)
             self.moments[source] = self.moments.get(source, np.float32(0)) + x.T @ x
+        self._made[operation.target] = name, self._place
+        before = self._inputs.get(self._place, x[:0])
+        self._inputs[self._place] = np.concatenate([before, x])
+
+    def mixing(self, operation: Attend, shares: np.ndarray) -> None:
+        name, place = self._made.get(operation.value, ("", 0))
+        if name:
+            x = shares.astype(np.float32) @ self._inputs[place]
+            self.mixtures[name] = self.mixtures.get(name, np.float32(0)) + x.T @ x
 
     def of(self, name: str) -> np.ndarray | None:
         """Return the moments of a matrix, or ``None``."""
-        return self.moments.get(self.sources.get(name, ""))
+        return self.mixtures.get(name, self.moments.get(self.sources.get(name, "")))
 
 
 def write(

@@ -16,6 +16,7 @@ from seedbed.flow.importer.program_figures import figures
 from seedbed.flow.importer.program_formats import in_float
 from seedbed.golden.stream_engine import FloatEngine, StreamEngine
 from seedbed.spec.stream_engine import Embed, Matrix, Norm, Program, Vector
+from seedbed.studies import decoder, encoder
 
 QUANTIZED = [Kind.Q8_0, Kind.Q4_0, Kind.Q4_1]
 
@@ -226,6 +227,37 @@ def test_with_feedback_the_error_of_outputs_is_less(write, tmp_path):
                 wanted = x @ a.T
                 errors[-1] += ((wanted - x @ b.T) ** 2).sum() / (wanted**2).sum()
     assert errors[1] < 0.7 * errors[0]
+
+
+@pytest.mark.parametrize(
+    ("write", "values", "other"),
+    [
+        (write_llama, "model.layers.1.self_attn.v_proj", "blk.1.attn_v.weight"),
+        (
+            write_bert, "encoder.layer.1.attention.self.value",
+            "encoder.layer.1.attention.self.value.weight",
+        ),
+    ],
+)  # fmt: skip
+def test_moments_are_those_of_the_float_models(write, values, other, tmp_path):
+    """Of a matrix of values, too: with the same mixtures, also where a text comes in blocks."""
+    folder = write(tmp_path / "model")
+    plan = transformer_import.plan(transformer_files.read(folder), "trellis")
+    llama = write is write_llama
+    model = decoder.read(next(folder.glob("*.gguf"))) if llama else encoder.read(folder)
+    engine = transformer_import._Observed(plan, ["trellis"])
+    texts = [LINES[0]] if llama else LINES
+    for text in texts:
+        tokens = np.array(model.tokenizer.encode(text).ids)
+        engine.start()
+        for block in np.split(tokens, [3]) if llama else [tokens]:
+            engine.run(block)
+    wanted = model.second_moments(texts)
+    found = engine.of(values)
+    assert np.abs(found - wanted[other]).max() < 1e-4 * np.abs(found).max()
+    inputs = engine.moments[engine.sources[values]]
+    assert np.abs(found - inputs).max() > 0.1 * np.abs(found).max()
+    assert len(engine.moments) == 4 * LAYERS
 
 
 def of_llama(change):
