@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -12,6 +13,7 @@ from typing import Any
 from seedbed.boards.board_top import BoardTop
 from seedbed.boards.memory import DOMAIN, has_own_clock, memory_of
 from seedbed.boards.platforms import Board, clock_of
+from seedbed.flow.fpga.devices import DEVICES
 from seedbed.flow.fpga.ecp5 import floorplan, multiplier_registers
 from seedbed.flow.fpga.nextpnr import RIP_UP, ROUTE, Job, RoutingFailed
 from seedbed.flow.fpga.synth import Progress, digest, notify, top_module
@@ -27,6 +29,7 @@ __all__ = [
     "load",
     "memory_clocks",
     "prepare",
+    "require_room",
     "styles",
 ]
 
@@ -66,7 +69,7 @@ def build(
     It is the fastest placement of the given seeds. With ``first``, the seeds after the first one
     that meets the clock are left out. What an interrupted build of the same design has done is
     used. Raises :class:`TimingMissed` if the fastest one is too slow, and :class:`RoutingFailed` if
-    none has a route, and then leaves no bitstream.
+    none has a route, and then leaves no bitstream. Raises as :func:`require_room`.
     """
     chain = board.toolchain
     for tool in ("YOSYS", board.fpga.place, chain.pack):
@@ -128,7 +131,27 @@ def _synthesize(board: Board, app: ModuleType, name: str, folder: Path, progress
         return prepare(board, folder / f"{name}.json")
 
     large: bool = kept(folder / "cache", "netlist", key, run, folder / f"{name}.json")
+    require_room(getattr(made, "device", ""), folder / f"{name}.json")
     return large
+
+
+def require_room(device: str, netlist: Path) -> None:
+    """Raise ``ValueError`` for a netlist with more memories or multipliers than an ECP5 has.
+
+    The placer would look for places for hours.
+    """
+    if device not in DEVICES:
+        return
+    top, has = top_module(json.loads(netlist.read_text())), DEVICES[device]
+    cells = Counter(cell["type"] for cell in top["cells"].values())
+    for what, kind, most in (
+        ("block RAMs", "DP16KD", has.block_rams), ("multipliers", "MULT18X18D", has.multipliers),
+    ):  # fmt: skip
+        if cells[kind] > most:
+            raise ValueError(
+                f"{netlist.stem} needs {cells[kind]} {what}, and {device} has {most}: "
+                "give a smaller configuration"
+            )
 
 
 def prepare(board: Board, netlist: Path) -> bool:

@@ -22,7 +22,9 @@ __all__ = ["MATRICES", "Encoder", "read", "share_below"]
 
 #: Matrices of the layers, which are compressed.
 MATRICES = "encoder.*.weight"
-#: Takes a matrix's name and its inputs, (tokens, columns).
+#: The matrix of a layer whose outputs are mixed by attention.
+VALUES = "attention.self.value"
+#: Takes a matrix's name and inputs, (n, columns): those of the tokens, or mixtures of them.
 Observe = Callable[[str, np.ndarray], None]
 
 
@@ -58,8 +60,7 @@ class Encoder:
     def second_moments(self, lines: Sequence[str]) -> dict[str, np.ndarray]:
         """Return the sum of x x' over the inputs x of each matrix, float32.
 
-        Mixtures of the inputs of values, as for a :class:`.decoder.Decoder`, were tried: sentences
-        of MiniLM lose a little more with them.
+        Those of values are mixtures, as in :meth:`.decoder.Decoder.second_moments`.
         """
         moments: dict[str, np.ndarray] = {}
 
@@ -81,7 +82,8 @@ class Encoder:
             return x / size * parameters[f"{name}.weight"] + parameters[f"{name}.bias"]
 
         def product(name: str, inputs: np.ndarray) -> np.ndarray:
-            observe(f"{name}.weight", inputs)
+            if not name.endswith(VALUES):
+                observe(f"{name}.weight", inputs)
             return inputs @ parameters[f"{name}.weight"].T + parameters[f"{name}.bias"]
 
         def split(inputs: np.ndarray) -> np.ndarray:
@@ -99,7 +101,10 @@ class Encoder:
             )
             scores = queries @ keys.swapaxes(1, 2) / np.float32(sqrt(keys.shape[2]))
             scores = np.exp(scores - scores.max(axis=2, keepdims=True))
-            mixed = scores / scores.sum(axis=2, keepdims=True) @ values
+            shares = scores / scores.sum(axis=2, keepdims=True)
+            if observe is not _ignore:
+                observe(f"{at}.{VALUES}.weight", (shares @ x).reshape(-1, x.shape[1]))
+            mixed = shares @ values
             mixed = mixed.swapaxes(0, 1).reshape(len(tokens), -1)
             x = norm(
                 x + product(f"{at}.attention.output.dense", mixed),

@@ -142,9 +142,8 @@ def _formats(
 class _Observed(FloatEngine):
     """Sums x x' over the inputs x of the matrices in some formats, by the vector's name.
 
-    Of a matrix whose results are values of a decoder's attention, x is each mixture of inputs that
-    a head makes for a token: what is seen of the values is their mixtures, and in a decoder the
-    first token has most of these.
+    Of a matrix whose results are values of attention, x is each mixture of inputs that a head makes
+    for a token: what is seen of the values is their mixtures, and some tokens have most of these.
     """
 
     def __init__(self, plan: Plan, formats: Sequence[str]):
@@ -181,7 +180,7 @@ class _Observed(FloatEngine):
 
     def mixing(self, operation: Attend, shares: np.ndarray) -> None:
         name, place = self._made.get(operation.value, ("", 0))
-        if name and operation.causal:
+        if name:
             x = shares.astype(np.float32) @ self._inputs[place]
             self.mixtures[name] = self.mixtures.get(name, np.float32(0)) + x.T @ x
 

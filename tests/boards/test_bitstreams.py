@@ -578,3 +578,25 @@ def test_the_clock_of_a_memory_is_met_where_the_router_does_not_know_it():
     # One clock for both.
     fmax["$glbnet$memory_clk"]["achieved"] = 80.0
     assert build._missed(apps.find("lm"), report, 60) == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "sentence"),
+    [
+        ("DP16KD", 209, "design needs 209 block RAMs, and LFE5U-85F has 208"),
+        ("MULT18X18D", 157, "design needs 157 multipliers, and LFE5U-85F has 156"),
+    ],
+)
+def test_a_design_with_too_many_blocks_is_refused_before_it_is_placed(
+    kind, count, sentence, tmp_path
+):
+    def write(count):
+        cells = {f"c{k}": {"type": kind} for k in range(count)}
+        top = {"attributes": {"top": "1"}, "cells": cells}
+        (tmp_path / "design.json").write_text(json.dumps({"modules": {"design": top}}))
+        return tmp_path / "design.json"
+
+    build.require_room("LFE5U-85F", write(count - 1))
+    build.require_room("iCE40UP5K", write(count))
+    with pytest.raises(ValueError, match=sentence):
+        build.require_room("LFE5U-85F", write(count))

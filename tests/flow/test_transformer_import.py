@@ -240,7 +240,7 @@ def test_with_feedback_the_error_of_outputs_is_less(write, tmp_path):
     ],
 )  # fmt: skip
 def test_moments_are_those_of_the_float_models(write, values, other, tmp_path):
-    """Of a matrix of a decoder's values, with the same mixtures, also where a text has blocks."""
+    """Of a matrix of values, too: with the same mixtures, also where a text comes in blocks."""
     folder = write(tmp_path / "model")
     plan = transformer_import.plan(transformer_files.read(folder), "trellis")
     llama = write is write_llama
@@ -256,7 +256,7 @@ def test_moments_are_those_of_the_float_models(write, values, other, tmp_path):
     found = engine.of(values)
     assert np.abs(found - wanted[other]).max() < 1e-4 * np.abs(found).max()
     inputs = engine.moments[engine.sources[values]]
-    assert (np.abs(found - inputs).max() > 0.1 * np.abs(found).max()) == llama
+    assert np.abs(found - inputs).max() > 0.1 * np.abs(found).max()
     assert len(engine.moments) == 4 * LAYERS
 
 

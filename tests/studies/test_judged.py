@@ -162,12 +162,22 @@ def test_second_moments_are_those_of_the_inputs(write, tmp_path):
         np.testing.assert_allclose(moments[name] / scale, every.T @ every / scale, atol=1e-5)
 
 
-def test_moments_of_values_are_those_of_what_the_output_sees(tmp_path):
+@pytest.mark.parametrize(
+    ("write", "values", "output"),
+    [
+        (write_llama, "blk.0.attn_v.weight", "blk.0.attn_output.weight"),
+        (
+            write_bert, "encoder.layer.0.attention.self.value.weight",
+            "encoder.layer.0.attention.output.dense.weight",
+        ),
+    ],
+)  # fmt: skip
+def test_moments_of_values_are_those_of_what_the_output_sees(write, values, output, tmp_path):
     """Values change by the same matrix in each head: the mixtures by its product with the x."""
-    model = judged.opened(write_llama(tmp_path / "model"), 3)
-    values = "blk.0.attn_v.weight"
+    model = judged.opened(write(tmp_path / "model"), 3)
     moments, of = model.moments(1)[values], model._model
-    own, groups = model.parameters[values], of.shared_heads
+    own, heads = model.parameters[values], of.heads
+    groups = getattr(of, "shared_heads", heads)
     change = np.random.default_rng(1).normal(size=(len(own) // groups, own.shape[1]))
     other = {**model.parameters, values: own + np.tile(change, (groups, 1)).astype(np.float32)}
     seen = []
@@ -175,10 +185,13 @@ def test_moments_of_values_are_those_of_what_the_output_sees(tmp_path):
         inputs = []
 
         def observe(name, x, inputs=inputs):
-            inputs.extend([x] * (name == "blk.0.attn_output.weight"))
+            inputs.extend([x] * (name == output))
 
-        for tokens in of.tokens(model.parts[1]):
-            of.log_probabilities(parameters, tokens, observe)
+        if write is write_llama:
+            for tokens in of.tokens(model.parts[1]):
+                of.log_probabilities(parameters, tokens, observe)
+        else:
+            of.vectors(parameters, model.parts[1], observe)
         seen.append(np.concatenate(inputs))
     found = ((seen[1] - seen[0]).astype(float) ** 2).sum()
     assert found == pytest.approx(np.trace(change @ moments @ change.T), rel=1e-3)
