@@ -340,8 +340,8 @@ class StreamEngineConfig:
     choose
         Whether the core can give the number of a result's greatest element instead of the result.
     timeout_cycles, drain_cycles
-        Cycles without a beat after which the memory does not answer, 16..65535, and after which an
-        earlier answer does not come, 8..65535.
+        Cycles without a beat, or with a command that is not taken, after which the memory does not
+        answer, 16..65535, and after which an earlier answer does not come, 8..65535.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     """

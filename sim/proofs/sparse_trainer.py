@@ -10,6 +10,7 @@ from seedbed.hw.kept.layer_table import LayerTable, layer_layout
 from seedbed.hw.kept.layer_walk import LayerWalk
 from seedbed.hw.kept.sample_banks import SampleBanks
 from seedbed.hw.kept.weight_reader import WeightReader
+from seedbed.hw.memory.burst_reads import BurstReads
 from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import SparseTrainerConfig
@@ -30,11 +31,14 @@ def bursts(dut: WeightReader) -> Module:
     """Follow the bursts of layers, whatever the memory gives."""
     m, inside = free_inputs(dut)
     config, layer, out = dut.config, dut.layer, dut.o_command
+    rest, quiet = inside["bursts.rest"], inside["bursts.quiet"]
     # A bias has a beat, two scales one.
     head = layer.rows + ((layer.rows + 1) >> 1) if config.gemv.trellis else layer.rows
     beats, total = Signal.like(layer.beats), Signal.like(inside["left"])
     m.d.comb += [
         dut.start.eq(AnySeq(1)),
+        dut.drain.eq(AnySeq(1)),
+        Assume(~dut.start | ~dut.drain),
         layer.eq(AnyConst(layer.shape().size)),
         beats.eq(Mux(layer.row_beats == 2, layer.rows << 1, layer.rows)),
         Assume((layer.rows != 0) & (layer.rows <= config.columns)),
@@ -46,61 +50,79 @@ def bursts(dut: WeightReader) -> Module:
     left, given = Signal.like(total), Signal.like(total)
     place = Signal(config.address_bits)
     fire = transfer(out)
-    length = out.payload.length + 1
+    length, at = out.payload.length + 1, out.payload.address[:2]
     idle = (left == 0) & (given == total)
-    begun = Signal()
-    m.d.comb += Assume(~dut.start | ~begun | idle)
-    received = transfer(dut.i_read)
+    # A layer has been asked for; the rest of it is not needed; there was a fault, or it is not.
+    begun, stopped, broken = Signal(), Signal(), Signal()
+    live = begun & ~stopped
+    asking = begun & ~broken
+    # A burst of an earlier layer is not taken yet.
+    stale = Signal()
+    m.d.comb += Assume(~dut.start | ~begun | idle | broken)
     with m.If(fire):
         m.d.comb += [
-            Assert(out.payload.address == place),
-            Assert(length <= left),
-            Assert(place[:2] + length <= config.page),
-            Assert((place[:2] + length == config.page) | (length == left)),
+            Assert(~asking | stale | (out.payload.address == place)),
+            Assert(~asking | stale | (length <= left)),
+            Assert(~asking | stale | (at + length == config.page) | (length == left)),
+            Assert(at + length <= config.page),
             Assert(~out.payload.write),
         ]
-        m.d.sync += [place.eq(place + length), left.eq(left - length)]
-    with m.If(received & (given != total)):
+        m.d.sync += stale.eq(0)
+        with m.If(~stale):
+            m.d.sync += [place.eq(place + length), left.eq(left - length)]
+    with m.If(inside["fire"]):
         m.d.sync += given.eq(given + 1)
+    with m.If(dut.fault | dut.drain):
+        m.d.sync += broken.eq(1)
+    with m.If(dut.drain):
+        m.d.sync += stopped.eq(1)
     with m.If(dut.start):
-        m.d.sync += [left.eq(total), given.eq(0), place.eq(layer.address), begun.eq(1)]
+        m.d.sync += [
+            left.eq(total), given.eq(0), place.eq(layer.address), begun.eq(1),
+            stopped.eq(0), broken.eq(dut.fault), stale.eq(out.valid & ~out.ready),
+        ]  # fmt: skip
     # The rows' beats follow, each row's last one with last.
     rows = given - head
-    inner = Signal()
     with m.If(transfer(dut.o_weights)):
         m.d.comb += [
-            Assert(begun & (given >= head) & (given < total)),
+            Assert(live & (given >= head) & (given < total)),
             Assert(dut.o_weights.payload.last == ((layer.row_beats == 1) | rows[0])),
             Assert(dut.o_weights.payload.data == dut.i_read.payload.data),
         ]
-        m.d.sync += inner.eq(~dut.o_weights.payload.last)
-    pending = Mux(out.valid, length, 0)
+    pending = Mux(out.valid & ~stale, length, 0)
     # What an induction has to know.
     m.d.comb += [
-        Assert(~begun | (inside["rest"] + pending == left)),
-        Assert(begun | ((inside["rest"] == 0) & ~out.valid)),
-        Assert(~begun | ~out.valid | (out.payload.address == place)),
-        Assert(~begun | (inside["rest"] == 0)
-               | (inside["address"] == (place + pending)[: config.address_bits])),
-        Assert(~out.valid | (place[:2] + length <= config.page)),
+        Assert(~asking | (rest + pending == left)),
+        Assert(begun | (~out.valid & ~stale)),
+        Assert(~asking | ~out.valid | stale | (out.payload.address == place)),
+        Assert(~asking | (rest == 0)
+               | (inside["bursts.place"] == (place + pending)[: config.address_bits])),
+        Assert(~asking | quiet | ((rest == total) & (given == 0) & (~out.valid | stale))),
+        Assert(~asking | ~stale | (out.valid & ~quiet)),
+        Assert(asking | (rest == 0)),
+        Assert(asking | ~quiet | ~out.valid),
+        Assert(~out.valid | (at + length <= config.page)),
         Assert(~out.payload.write),
-        Assert(~out.valid | (place[:2] + length == config.page) | (length == left)),
-        Assert(~begun | (inside["left"] == total - given)),
-        Assert(~begun | (inside["head_left"] == Mux(given < head, head - given, 0))),
-        Assert(~begun | (inside["beat"] == Mux(given < head, 0,
-                                               Mux(layer.row_beats == 1, 0, rows[0])))),
-        Assert(begun | ((inside["left"] == 0) & (inside["head_left"] == 0))),
-        Assert(~begun | (given <= total)),
+        Assert(~asking | ~out.valid | stale | (at + length == config.page) | (length == left)),
+        Assert(~stopped | broken),
+        Assert(~live | (inside["left"] == total - given)),
+        Assert(~live | (inside["head_left"] == Mux(given < head, head - given, 0))),
+        Assert(~live | (inside["beat"] == Mux(given < head, 0,
+                                              Mux(layer.row_beats == 1, 0, rows[0])))),
+        Assert(live | ((inside["left"] == 0) & (inside["head_left"] == 0))),
+        Assert(~live | (given <= total)),
     ]  # fmt: skip
     stream_rules(m, out)
-    cover(m, begun & idle & (layer.row_beats == 2) & (layer.rows > 3))
+    cover(m, asking & idle & (layer.row_beats == 2) & (layer.rows > 3))
+    # A layer ends, and the next one begins, while its command is not taken.
+    cover(m, past(m, dut.drained & out.valid) & dut.start & out.valid)
     if config.gemv.trellis:
         came = Mux(given < layer.rows, 0, Mux(given < head, given - layer.rows, head - layer.rows))
-        _scales(m, dut, inside, begun, came)
+        _scales(m, dut, inside, live, came)
     return m
 
 
-def _scales(m, dut: WeightReader, inside, begun, came):
+def _scales(m, dut: WeightReader, inside, live, came):
     """Count the scales that are given; ``came`` is how many beats of them have come."""
     taken, count, level = Signal(4), inside["count"], inside["scales.level"]
     with m.If(transfer(dut.o_scales)):
@@ -109,14 +131,14 @@ def _scales(m, dut: WeightReader, inside, begun, came):
         m.d.sync += taken.eq(0)
     m.d.comb += [
         Assert(~inside["w_en"] | inside["scales.w_rdy"]),
-        Assert(~transfer(dut.o_scales) | (begun & (taken < 2 * came))),
+        Assert(~transfer(dut.o_scales) | (live & (taken < 2 * came))),
         # What an induction has to know.
-        Assert(begun | ((level == 0) & (count == 0) & (taken == 0))),
-        Assert(~begun | (2 * level + count + taken == 2 * came)),
+        Assert(live | ((level == 0) & (count == 0))),
+        Assert(~live | (2 * level + count + taken == 2 * came)),
         Assert(count <= 2),
         Assert(inside["scales.inner_level"] <= (dut.config.columns + 1) // 2),
     ]
-    with m.If(past(m, dut.o_scales.valid & ~dut.o_scales.ready & ~dut.start)):
+    with m.If(past(m, dut.o_scales.valid & ~dut.o_scales.ready & ~dut.start & ~dut.drain)):
         m.d.comb += Assert(dut.o_scales.valid)
     cover(m, transfer(dut.o_scales) & (taken == 4))
 
@@ -304,8 +326,9 @@ PROOFS = (
     Proof(
         name="sparse_trainer_bursts",
         says="The bursts of a layer are its beats, each once and in order; none crosses a page, "
-        "and none ends before one. After its biases, each row has its beats, the last one with "
-        "`last`, whatever the memory gives; a valid command is stable until its transfer.",
+        "and none ends before one; none begins after an error, or while a command of an earlier "
+        "layer is not taken. After its biases, each row has its beats, the last one with `last`, "
+        "whatever the memory gives; a valid command is stable until its transfer.",
         component=WeightReader,
         config=SMALL,
         harness=bursts,
@@ -314,13 +337,15 @@ PROOFS = (
         mutants=(
             Mutant(
                 "a burst crosses a page",
-                "room.eq(config.page - address[:width])",
-                "room.eq(config.page)",
+                "room.eq(self.page - place[:width])",
+                "room.eq(self.page)",
+                part=BurstReads,
             ),
             Mutant(
                 "a burst is a beat short",
                 "size.eq(Mux(rest < room, rest, room))",
                 "size.eq(Mux(rest < room, rest, room - 1))",
+                part=BurstReads,
             ),
             Mutant(
                 "a row's beats are not counted from its start",
@@ -329,8 +354,14 @@ PROOFS = (
             ),
             Mutant(
                 "the biases are taken for rows",
-                "in_rows.eq(~in_head & (left != 0))",
-                "in_rows.eq(left != 0)",
+                "beats.valid & ~in_head",
+                "beats.valid",
+            ),
+            Mutant(
+                "a burst begins before a command of an earlier layer is taken",
+                "dirty & ~command.valid",
+                "dirty",
+                part=BurstReads,
             ),
         ),
     ),
@@ -358,8 +389,8 @@ PROOFS = (
             ),
             Mutant(
                 "the scales are taken for rows",
-                "in_rows.eq(~in_head & (left != 0))",
-                "in_rows.eq((head_left <= scale_beats) & (left != 0))",
+                "beats.valid & ~in_head",
+                "beats.valid & (head_left <= scale_beats)",
             ),
         ),
     ),

@@ -5,6 +5,7 @@ from dataclasses import replace
 from amaranth.hdl import Array, Assert, Assume, Cat, Module, Mux, Signal, Value
 from amaranth.hdl._ast import AnyConst, AnySeq
 
+from seedbed.hw.memory.burst_reads import BurstReads
 from seedbed.hw.stream.attend_products import AttendProducts
 from seedbed.hw.stream.beat_writer import BeatWriter
 from seedbed.hw.stream.burst_reader import BurstReader
@@ -39,7 +40,10 @@ SMALL = StreamEngineConfig(
 def bursts(dut: BurstReader) -> Module:
     """Follow the bursts of parts, whatever the memory gives."""
     m, inside = free_inputs(dut)
-    out, rest, outstanding = dut.o_command, inside["rest"], inside["outstanding"]
+    out = dut.o_command
+    rest, outstanding, quiet = (
+        inside[f"bursts.{name}"] for name in ("rest", "outstanding", "quiet")
+    )
     for port in (dut.start, dut.clear, dut.address):
         m.d.comb += port.eq(AnySeq(len(port)))
     m.d.comb += [
@@ -81,14 +85,14 @@ def bursts(dut: BurstReader) -> Module:
         Assert(left < 8),
         Assert(~out.payload.write),
         Assert(~dut.failed | (rest == 0)),
-        Assert(~dut.failed | ~dut.quiet | ((outstanding == 0) & ~out.valid)),
+        Assert(~dut.failed | ~quiet | ((outstanding == 0) & ~out.valid)),
         Assert(dut.failed | (rest + pending == left)),
-        Assert(dut.failed | dut.quiet | ((rest == missing) & (~out.valid | stale))),
-        Assert(dut.failed | ~dut.quiet | ~stale),
-        Assert(dut.failed | ~dut.quiet | (outstanding + rest + pending == missing)),
+        Assert(dut.failed | quiet | ((rest == missing) & (~out.valid | stale))),
+        Assert(dut.failed | ~quiet | ~stale),
+        Assert(dut.failed | ~quiet | (outstanding + rest + pending == missing)),
         Assert(stale | ~out.valid | (out.payload.address == place)),
         Assert(stale | ~out.valid | (length <= left)),
-        Assert((rest == 0) | (inside["address"] == (place + pending)[: len(place)])),
+        Assert((rest == 0) | (inside["bursts.place"] == (place + pending)[: len(place)])),
         Assert(~stale | out.valid),
     ]
     stream_rules(m, out)
@@ -655,18 +659,20 @@ PROOFS = (
         mutants=(
             Mutant(
                 "a burst crosses a boundary",
-                "room.eq(config.burst - address[:width])",
-                "room.eq(config.burst)",
+                "room.eq(self.page - place[:width])",
+                "room.eq(self.page)",
+                part=BurstReads,
             ),
             Mutant(
                 "bursts go on after an error",
-                "with m.If(fault):\n            m.d.sync += rest.eq(0)",
-                "with m.If(0):\n            m.d.sync += rest.eq(0)",
+                "with m.If(self.fault | self.stop):",
+                "with m.If(self.stop):",
+                part=BurstReads,
             ),
             Mutant(
                 "beats go on after the last one",
-                "Mux(self.failed, self.left != 0, read.valid & takes)",
-                "Mux(self.failed, 1, read.valid & takes)",
+                "Mux(self.failed, self.left != 0, bursts.o.valid)",
+                "Mux(self.failed, 1, bursts.o.valid)",
             ),
         ),
     ),

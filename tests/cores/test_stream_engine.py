@@ -258,6 +258,23 @@ def test_a_reset_in_the_middle(config, after):
     session.run(process)
 
 
+@pytest.mark.parametrize("after", range(60, 130, 7))
+def test_beats_that_come_after_a_reset_are_discarded(after):
+    config = CONFIGS[0]
+    rng, engine, image = drawn(config)
+    blocks = Blocks(config, image, engine)
+    session = Session(image.beats, config)
+    load, run = blocks.load(), blocks.run(rng.integers(0, WORDS, 3), start=True)
+
+    async def process(ctx):
+        await session.bench.run_phase(ctx, without_memory(load), cycles=after)
+        await session.bench.reset(ctx)
+        for phase in (load, run):
+            await session.expect(ctx, phase)
+
+    session.run(process)
+
+
 @pytest.mark.parametrize("config", [CONFIGS[0], EXTERNAL[0]], ids=str)
 def test_a_memory_that_takes_no_command_ends_a_command(config):
     """So it does the next one, until the memory takes commands again."""
