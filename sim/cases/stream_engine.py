@@ -7,7 +7,7 @@ import numpy as np
 
 from seedbed.golden.engine_image import EngineImage, engine_image
 from seedbed.golden.engine_passes import PassEngine
-from seedbed.golden.kept_weights import trainable
+from seedbed.golden.kept_weights import take_values, trainable
 from seedbed.golden.stream_engine import StreamEngine
 from seedbed.hw.memory.memory_port import (
     command_layout,
@@ -130,12 +130,9 @@ class Blocks:
         """
         before = bytes(self.passes.raw)
         name = self.passes.tune(first, end, seed=seed, delta=delta)
-        for of, beat in self.image.kept.items():
-            kept = self.engine.parameters[of].kept
-            assert kept
-            start = (self.limits["first"] + beat) * self.config.beat_bits // 8
-            words = np.frombuffer(bytes(self.passes.raw[start:]), "<u4", len(kept.values))
-            kept.values[:] = words.astype(np.uint16).view(np.int16)
+        start = self.image.limits[0] * self.config.beat_bits // 8
+        words = np.frombuffer(bytes(self.passes.raw[start:]), "<u4")
+        take_values(self.config, self.engine.parameters, self.image, words)
         inputs = {
             "i": [job(self.config, "tune", first=first, end=end, seed=seed, delta=delta)]
         }  # fmt: skip
