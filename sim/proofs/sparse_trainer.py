@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from amaranth.hdl import Assert, Assume, Module, Mux, Signal
-from amaranth.hdl._ast import AnyConst, AnySeq
+from amaranth.hdl._ast import AnyConst
 from amaranth.lib import data
 
 from seedbed.hw.kept.layer_table import LayerTable, layer_layout
@@ -11,7 +11,15 @@ from seedbed.hw.kept.layer_walk import LayerWalk
 from seedbed.hw.kept.sample_banks import SampleBanks
 from seedbed.hw.kept.weight_reader import WeightReader
 from seedbed.hw.memory.burst_reads import BurstReads
-from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
+from seedbed.sim.proofs.bench import (
+    cover,
+    free,
+    free_inputs,
+    past,
+    steady,
+    stream_rules,
+    transfer,
+)
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import SparseTrainerConfig
 from seedbed.spec.sparse_trainer import MOST_SHIFT
@@ -35,11 +43,10 @@ def bursts(dut: WeightReader) -> Module:
     # A bias has a beat, two scales one.
     head = layer.rows + ((layer.rows + 1) >> 1) if config.gemv.trellis else layer.rows
     beats, total = Signal.like(layer.beats), Signal.like(inside["left"])
+    free(m, dut.start, dut.drain)
+    steady(m, layer)
     m.d.comb += [
-        dut.start.eq(AnySeq(1)),
-        dut.drain.eq(AnySeq(1)),
         Assume(~dut.start | ~dut.drain),
-        layer.eq(AnyConst(layer.shape().size)),
         beats.eq(Mux(layer.row_beats == 2, layer.rows << 1, layer.rows)),
         Assume((layer.rows != 0) & (layer.rows <= config.columns)),
         Assume((layer.row_beats == 1) | (layer.row_beats == 2)),
@@ -146,8 +153,7 @@ def _scales(m, dut: WeightReader, inside, live, came):
 def banks(dut: SampleBanks) -> Module:
     """Record which banks hold a sample, and in which order they came."""
     m, inside = free_inputs(dut)
-    for name in ("start", "want", "discard", "release"):
-        m.d.comb += getattr(dut, name).eq(AnySeq(1))
+    free(m, *(getattr(dut, name) for name in ("start", "want", "discard", "release")))
     columns = AnyConst(len(dut.inputs))
     m.d.comb += [
         dut.inputs.eq(columns),
@@ -211,7 +217,7 @@ def table(dut: LayerTable) -> Module:
     """Add the entries of a table's rows, and say which rows are allowed."""
     m, inside = free_inputs(dut)
     config, given = dut.config, dut.i.payload
-    m.d.comb += [dut.accepts.eq(AnySeq(1)), dut.index.eq(AnySeq(len(dut.index)))]
+    free(m, dut.accepts, dut.index)
     fire, state, bad = transfer(dut.i), inside["fsm_state"], inside["bad"]
     layer = data.View(layer_layout(config), inside["layer"])
     # Of a row: entries of the rows before, their number, and the rows of the last one of them.
@@ -273,9 +279,7 @@ def walk(dut: LayerWalk) -> Module:
     """Count the commands of a walk over a table that gives any layers."""
     m, inside = free_inputs(dut)
     config = dut.config
-    for name in ("start", "hold", "ended", "given"):
-        port = getattr(dut, name)
-        m.d.comb += port.eq(AnySeq(len(port if name != "given" else port.as_value())))
+    free(m, dut.start, dut.hold, dut.ended, dut.given)
     kind, seed = AnyConst(2), AnyConst(len(dut.seed))
     state = inside["fsm_state"]
     active, waits = Signal(), Signal()
