@@ -294,6 +294,7 @@ def _axi_json() -> str:
         found[name] = {
             "registers": addresses_of(registers, 4),
             "command": [r.name for r in registers if r.access == "write" and r.name != "base"],
+            "optional": [r.name for r in registers if r.option],
             "kinds": list(core.kinds),
             "status": dict(core.status),
             "inputs": [port for port in ports if port.startswith("s_")],

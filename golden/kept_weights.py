@@ -13,7 +13,7 @@ from seedbed.golden.stream_engine import Integers, KeptWeights
 from seedbed.spec.engine_records import KEPT
 from seedbed.spec.stream_engine import StreamEngineConfig
 
-__all__ = ["KeptTuner", "fraction_bits", "signs", "trainable", "tuned"]
+__all__ = ["KeptTuner", "fraction_bits", "signs", "take_values", "trainable", "tuned"]
 
 
 def signs(config: StreamEngineConfig, seed: int, beats: int) -> np.ndarray:
@@ -75,6 +75,19 @@ def trainable(parameters: Mapping[str, Integers], fraction: int) -> dict[str, In
     return found
 
 
+def take_values(
+    config: StreamEngineConfig, parameters: Mapping[str, Integers], image: EngineImage,
+    words: np.ndarray,
+) -> None:  # fmt: skip
+    """Give kept weights of parameters the values of all entries of an image, uint32."""
+    values = words.astype(np.uint16).view(np.int16)
+    for name, beat in image.kept.items():
+        kept = parameters[name].kept
+        assert kept
+        first = beat * config.signs.leap
+        kept.values[:] = values[first : first + len(kept.values)]
+
+
 class KeptTuner:
     """Tunes the kept weights of a program as the core tunes those of its image.
 
@@ -91,7 +104,7 @@ class KeptTuner:
     def __init__(
         self, config: StreamEngineConfig, parameters: Mapping[str, Integers], image: EngineImage
     ):
-        self.config, self.parameters, self.places = config, parameters, image.kept
+        self.config, self.parameters, self.image = config, parameters, image
         beats = image.beats[len(image.beats) - image.kept_beats :]
         #: All entries, those of each matrix from a beat of its own on.
         self.words = np.frombuffer(image_bytes(config, beats), "<u4")
@@ -99,9 +112,4 @@ class KeptTuner:
     def tune(self, *, seed: int, delta: int) -> None:
         """Add +delta or -delta to each value."""
         self.words = tuned(self.config, self.words, seed=seed, delta=delta)
-        values = self.words.astype(np.uint16).view(np.int16)
-        for name, beat in self.places.items():
-            kept = self.parameters[name].kept
-            assert kept
-            first = beat * self.config.signs.leap
-            kept.values[:] = values[first : first + len(kept.values)]
+        take_values(self.config, self.parameters, self.image, self.words)

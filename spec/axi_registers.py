@@ -5,6 +5,8 @@ its name. The bits of ``status`` are the same in all maps.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from seedbed.spec.gemv import GEMV_STATUS
 from seedbed.spec.instantft import COUNTERS, INSTANTFT_KINDS, INSTANTFT_STATUS
@@ -13,7 +15,7 @@ from seedbed.spec.sparse_trainer import SPARSE_TRAINER_KINDS, SPARSE_TRAINER_STA
 from seedbed.spec.stream_engine import STREAM_ENGINE_KINDS, STREAM_ENGINE_STATUS
 from seedbed.spec.zo_trainer import ZO_TRAINER_KINDS, ZO_TRAINER_STATUS
 
-__all__ = ["AXI_REGISTERS", "PAGE_BITS", "STATUS_BIT"]
+__all__ = ["AXI_REGISTERS", "PAGE_BITS", "STATUS_BIT", "held"]
 
 #: Lowest bit of a status code in ``status``; below it are busy, done and two zeros.
 STATUS_BIT = 4
@@ -136,12 +138,32 @@ AXI_REGISTERS: dict[str, tuple[Register, ...]] = {
         Register(
             "base", "write", "byte address of the core's address 0; bits 11..0 must be 0", PAGE_BITS
         ),
-        _kind(STREAM_ENGINE_KINDS),
+        Register(
+            "kind",
+            "write",
+            f"{codes(STREAM_ENGINE_KINDS)}; the last one with `tune` only",
+            values=STREAM_ENGINE_KINDS,
+        ),
         *_command(
             address="of the program in memory, in beats; of a load",
             start="1: the block's first token is the first of all; of a run",
-            first="the first address that is written, in beats; of a load, with keys in memory",
-            end="the address after the last one that is written; of a load, with keys in memory",
+            first="the first address that is written, in beats; of a load that may write, of a "
+            "tune",
+            end="the address after the last one that is written; of a load that may write, of a "
+            "tune",
+        ),
+        *(
+            replace(register, option="tune")
+            for register in _command(
+                seed="of the signs, not 0; of a tune",
+                delta="added to values of kept weights, times their signs; of a tune; "
+                "sign-extended to 32 bits",
+            )
         ),
     ),
 }
+
+
+def held(name: str, config: Any) -> tuple[Register, ...]:
+    """Return the registers of a core in a configuration. Those of an option are the last ones."""
+    return tuple(r for r in AXI_REGISTERS[name] if not r.option or getattr(config, r.option))

@@ -126,7 +126,8 @@ HEADER: dict[str, int] = {
     # Rows of the table of tokens.
     "tokens": 24,
     # Fraction bits of kept weights.
-    "fraction": 40,
+    "fraction": 4,
+    "unused": 36,
     "crc": 32,
 }
 

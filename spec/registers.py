@@ -32,7 +32,7 @@ class Register:
     ``access`` is ``read`` (the host reads it), ``write`` (the host writes and reads it) or
     ``strobe`` (the host writes it; each write acts once). The low ``zeros`` bits must be 0.
     ``fields`` are the parts of its word; without them, the word is one value, whose ``values`` from
-    0 on may have names.
+    0 on may have names. ``option`` is the parameter without which a core lacks the register.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Register:
     zeros: int = 0
     fields: tuple[Field, ...] = ()
     values: tuple[str, ...] = ()
+    option: str = ""
 
 
 def codes(names: Sequence[str]) -> str:

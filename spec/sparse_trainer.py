@@ -144,11 +144,11 @@ class SparseTrainerConfig(SeedlmConfig):
     burst
         The most beats of a burst, a power of two, 2..256.
     drain_cycles
-        After an error or an abort, the memory's beats are discarded until none has come for so
-        many cycles, 1..65536.
+        After an error or a reset, the memory's beats are discarded until none has come for so many
+        cycles, 1..65536.
     timeout_cycles
-        Cycles that an outstanding burst is waited for since the memory's last beat, at least
-        ``drain_cycles``, up to 2^24.
+        Cycles without a beat, or with a command that is not taken, after which the memory does not
+        answer, at least ``drain_cycles``, up to 2^24.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     Source: SensZOQ (arXiv:2406.02913), sections 3 and 4; SeedLM, PeZO, QTIP.

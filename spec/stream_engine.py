@@ -15,7 +15,6 @@ __all__ = [
     "STREAM_ENGINE_KINDS",
     "STREAM_ENGINE_STATUS",
     "TRELLIS_BITS",
-    "TUNE",
     "Attend",
     "Choose",
     "Embed",
@@ -32,7 +31,7 @@ __all__ = [
 ]
 
 #: What a command asks for: a program is loaded, or it is run for a block of tokens.
-STREAM_ENGINE_KINDS = ("load", "run")
+STREAM_ENGINE_KINDS = ("load", "run", "tune")
 #: What a command asks for, too, where kept weights can be tuned: their values are changed.
 TUNE = "tune"
 #: How a command ended, by code: well; with an error of the memory; with a program that is damaged,
@@ -341,8 +340,8 @@ class StreamEngineConfig:
     choose
         Whether the core can give the number of a result's greatest element instead of the result.
     timeout_cycles, drain_cycles
-        Cycles without a beat after which the memory does not answer, 16..65535, and after which an
-        earlier answer does not come, 8..65535.
+        Cycles without a beat, or with a command that is not taken, after which the memory does not
+        answer, 16..65535, and after which an earlier answer does not come, 8..65535.
 
     Raises ``TypeError`` or ``ValueError`` with a sentence that names what is allowed.
     """
@@ -431,7 +430,7 @@ class StreamEngineConfig:
     @property
     def kinds(self) -> tuple[str, ...]:
         """What a command can ask for."""
-        return (*STREAM_ENGINE_KINDS, *([TUNE] if self.tune else []))
+        return STREAM_ENGINE_KINDS if self.tune else STREAM_ENGINE_KINDS[:-1]
 
     @property
     def writes(self) -> bool:

@@ -232,19 +232,24 @@ enum {
     SEEDBED_STREAM_ENGINE_STATUS = 4, // read: bit 0: busy
     // write: byte address of the core's address 0; bits 11..0 must be 0
     SEEDBED_STREAM_ENGINE_BASE = 8,
-    SEEDBED_STREAM_ENGINE_KIND = 12, // write: 0 load, 1 run
+    SEEDBED_STREAM_ENGINE_KIND = 12, // write: 0 load, 1 run, 2 tune; the last one with `tune` only
     SEEDBED_STREAM_ENGINE_ADDRESS = 16, // write: of the program in memory, in beats; of a load
     // write: 1: the block's first token is the first of all; of a run
     SEEDBED_STREAM_ENGINE_START = 20,
-    // write: the first address that is written, in beats; of a load, with keys in memory
+    // write: the first address that is written, in beats; of a load that may write, of a tune
     SEEDBED_STREAM_ENGINE_FIRST = 24,
-    // write: the address after the last one that is written; of a load, with keys in memory
+    // write: the address after the last one that is written; of a load that may write, of a tune
     SEEDBED_STREAM_ENGINE_END = 28,
+    SEEDBED_STREAM_ENGINE_SEED = 32, // write: of the signs, not 0; of a tune
+    // write: added to values of kept weights, times their signs; of a tune; sign-extended to 32
+    // bits
+    SEEDBED_STREAM_ENGINE_DELTA = 36,
 };
 // Its commands.
 enum {
     SEEDBED_STREAM_ENGINE_LOAD = 0,
     SEEDBED_STREAM_ENGINE_RUN = 1,
+    SEEDBED_STREAM_ENGINE_TUNE = 2,
 };
 // How a command ended.
 enum {
@@ -262,7 +267,7 @@ enum {
 };
 // A command's registers.
 struct seedbed_stream_engine_command {
-    uint32_t kind, address, start, first, end;
+    uint32_t kind, address, start, first, end, seed, delta;
 };
 extern const struct seedbed_axi_core seedbed_stream_engine_axi;
 

@@ -76,9 +76,13 @@ enum seedbed_axi_error seedbed_stream_engine_base(struct seedbed_axi *axi, uint3
 
 enum seedbed_axi_error seedbed_stream_engine_start(
     struct seedbed_axi *axi, const struct seedbed_stream_engine_command *command) {
-    const uint32_t values[] = {command->kind, command->address, command->start, command->first,
-                               command->end};
-    return seedbed_axi_start(axi, SEEDBED_STREAM_ENGINE_KIND, values, COUNT(values));
+    const uint32_t values[] = {
+        command->kind, command->address, command->start, command->first,
+        command->end,  command->seed,    command->delta,
+    };
+    // A core without `tune` lacks the last two.
+    const size_t count = COUNT(values) - (command->kind == SEEDBED_STREAM_ENGINE_TUNE ? 0 : 2);
+    return seedbed_axi_start(axi, SEEDBED_STREAM_ENGINE_KIND, values, count);
 }
 
 enum seedbed_axi_error seedbed_forward_cache_start(struct seedbed_axi *axi, unsigned kind,

@@ -64,8 +64,9 @@ enum seedbed_axi_error seedbed_sparse_trainer_start(
 enum seedbed_axi_error seedbed_stream_engine_base(struct seedbed_axi *axi, uint32_t base);
 
 // Starts a command of stream_engine. Input: s_axis_tokens, a packet, of a run. Output:
-// m_axis_results, a packet, whose last beat is the status. With keys and values in memory, a load
-// says which beats the program may write: from first to the one before end.
+// m_axis_results, a packet, whose last beat is the status. With keys and values in memory or with
+// `tune`, a load says which beats may be written: from first to the one before end. Of a core with
+// `tune`, a tune changes the kept weights in such a range by a seed and a delta, two's complement.
 enum seedbed_axi_error seedbed_stream_engine_start(
     struct seedbed_axi *axi, const struct seedbed_stream_engine_command *command);
 

@@ -341,7 +341,7 @@ class _Registers(Core):
         kinds, (_, *names) = self._facts["kinds"], self._facts["command"]
         if kind not in kinds:
             raise ValueError(f"{self.name} has the commands {', '.join(kinds)}, not {kind}")
-        if set(values) != set(names):
+        if not {*names} - {*self._facts["optional"]} <= {*values} <= {*names}:
             given = ", ".join(values) or "none"
             raise ValueError(f"a command has the values {', '.join(names)}, not {given}")
         self._start({"kind": kinds.index(kind), **values})
@@ -464,16 +464,20 @@ class StreamEngine(_Registers, DefaultIP):
         self._use_memory(buffer)
 
     def start(
-        self, kind: str, address: int = 0, start: int = 0, first: int = 0, end: int = 0
-    ) -> None:
-        """Start ``load``, of the program at a beat of memory, or ``run``.
+        self, kind: str, address: int = 0, start: int = 0, first: int = 0, end: int = 0,
+        seed: int = 0, delta: int = 0,
+    ) -> None:  # fmt: skip
+        """Start ``load``, of a program at a beat of memory, ``run`` or, with the option, ``tune``.
 
         ``start`` = 1 says that the first token of a run is the first of all. With keys and values
-        in memory, a load says which beats are written: from ``first`` to the one before ``end``.
-        Input: ``s_axis_tokens``, a packet, of a run. Output: ``m_axis_results``, a packet, whose
-        last beat is the status.
+        in memory or with ``tune``, a load says which beats are written: from ``first`` to the one
+        before ``end``. A tune changes the kept weights of such a range by ``delta`` times the signs
+        of ``seed``. Input: ``s_axis_tokens``, a packet, of a run. Output: ``m_axis_results``, a
+        packet, whose last beat is the status.
         """
         values = {"address": address, "start": start, "first": first, "end": end}
+        if kind == "tune":
+            values |= {"seed": seed, "delta": delta & 0xFFFFFFFF}
         self._start_kind(kind, values)
 
 

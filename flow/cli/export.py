@@ -102,13 +102,13 @@ def export(
     for each in own:
         if each not in found.options:
             raise ValueError(f"the export of {core} takes no --{each}")
-    if (found.packed or found.network) and source is None:
-        raise ValueError(f"the export of {core} needs a safetensors file")
-    if found.program and source is None:
-        raise ValueError(f"the export of {core} needs a folder that 'seedbed import' wrote")
-    if source and not (found.packed or found.network or found.program):
+    if found.source and source is None:
+        folder = found.source == "program"
+        needed = "a folder that 'seedbed import' wrote" if folder else "a safetensors file"
+        raise ValueError(f"the export of {core} needs {needed}")
+    if source and not found.source:
         raise ValueError(f"the export of {core} takes no file")
-    if tensor is not None and not found.packed:
+    if tensor is not None and found.source != "tensor":
         raise ValueError(f"the export of {core} takes no --tensor")
     listed = registry.find(core)
     params = settings.read(listed, set_, config_)

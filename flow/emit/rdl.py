@@ -11,7 +11,7 @@ from amaranth.hdl import Shape
 
 from seedbed.flow.cores.core import Core
 from seedbed.flow.cores.registry import CORES
-from seedbed.spec.axi_registers import AXI_REGISTERS
+from seedbed.spec.axi_registers import AXI_REGISTERS, held
 from seedbed.spec.registers import Field, Register, addresses
 
 __all__ = ["core_rdl", "rdl", "registers_of"]
@@ -21,13 +21,12 @@ VALUE = "value"
 _ACCESS = {"read": ("r", "w"), "write": ("rw", "r"), "strobe": ("w", "r")}
 
 
-def registers_of(core: Core) -> tuple[Register, ...]:
+def registers_of(core: Core, config: Any) -> tuple[Register, ...]:
     """Return the map at the AXI4-Lite port of a core; raise ``ValueError`` if there is none."""
-    found = AXI_REGISTERS.get(core.inside)
-    if found is None:
+    if core.inside not in AXI_REGISTERS:
         names = ", ".join(f"{name}_axi" for name in AXI_REGISTERS)
         raise ValueError(f"{core.name} has no registers; {names} have some")
-    return found
+    return held(core.inside, config)
 
 
 def core_rdl(core: Core, params: Mapping[str, Any], *, name: str = "") -> str:
@@ -36,8 +35,9 @@ def core_rdl(core: Core, params: Mapping[str, Any], *, name: str = "") -> str:
     A register has as many bits as the field of the core's command that has its name. A signed one
     has 32, as it is sign-extended.
     """
-    registers = registers_of(core)
-    commands = CORES[core.inside].signature(core.configure(params)).members["i"].signature
+    config = core.configure(params)
+    registers = registers_of(core, config)
+    commands = CORES[core.inside].signature(config).members["i"].signature
     command = commands.members["payload"].shape
     shapes = {field: Shape.cast(each.shape) for field, each in command}
     widths = {field: 32 if shape.signed else shape.width for field, shape in shapes.items()}
@@ -127,7 +127,8 @@ def _enumerated(register: Register, field: Field) -> str:
 def _enumeration(register: Register, field: Field) -> Iterator[str]:
     if field.values:
         yield f"enum {_enumerated(register, field)} {{"
-        for code, value in enumerate(field.values):
+        # Fewer values than names have a place where an option is missing.
+        for code, value in enumerate(field.values[: 1 << field.width]):
             yield f"    {value} = {field.width}'d{code};"
         yield "};"
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from seedbed.flow.cores import registry
 from seedbed.flow.export import gemv, generators, networks, programs, trainer, weights
@@ -19,38 +20,36 @@ class Exporter:
     ----------
     run
         Returns the export.
-    packed, network, program
-        Whether a tensor of a file is exported, all parameters of a network, or an imported
-        transformer.
+    source
+        What is exported: a ``tensor`` of a file, the parameters of a ``network``, or an imported
+        transformer, a ``program``; "" if it needs no file.
     options
         Options besides: ``vector``, ``prompt``, ``seed``, ``count`` and ``adapters``.
     """
 
     run: Callable[[Request], Export]
-    packed: bool = False
-    network: bool = False
-    program: bool = False
+    source: Literal["", "tensor", "network", "program"] = ""
     options: tuple[str, ...] = ()
 
 
 EXPORTERS = {
-    "gemv": Exporter(run=gemv.export, packed=True, options=("vector", "seed")),
-    "seedlm_decompress": Exporter(run=weights.export_seedlm, packed=True),
-    "trellis_decompress": Exporter(run=weights.export_trellis, packed=True),
-    "lut_dequantize": Exporter(run=weights.export_lut4, packed=True),
+    "gemv": Exporter(run=gemv.export, source="tensor", options=("vector", "seed")),
+    "seedlm_decompress": Exporter(run=weights.export_seedlm, source="tensor"),
+    "trellis_decompress": Exporter(run=weights.export_trellis, source="tensor"),
+    "lut_dequantize": Exporter(run=weights.export_lut4, source="tensor"),
     "instantft": Exporter(
         run=networks.export_instantft,
-        network=True,
+        source="network",
         options=("vector", "seed", "count", "adapters"),
     ),
     "zo_trainer": Exporter(
-        run=networks.export_zo, network=True, options=("vector", "seed", "count")
+        run=networks.export_zo, source="network", options=("vector", "seed", "count")
     ),
     "sparse_trainer": Exporter(
-        run=trainer.export, packed=True, options=("vector", "seed", "count")
+        run=trainer.export, source="tensor", options=("vector", "seed", "count")
     ),
     "stream_engine": Exporter(
-        run=programs.export, program=True, options=("prompt", "seed", "count")
+        run=programs.export, source="program", options=("prompt", "seed", "count")
     ),
     "prng_pool": Exporter(run=generators.export_pool, options=("vector", "count")),
     "lfsr": Exporter(run=generators.export_lfsr, options=("seed", "count")),

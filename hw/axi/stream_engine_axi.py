@@ -10,7 +10,7 @@ from seedbed.hw.axi.registers import RegisterBlock, register_members, status_wor
 from seedbed.hw.axi.trainer_axi import extended
 from seedbed.hw.stream.stream_engine import StreamEngine
 from seedbed.spec import StreamEngineConfig
-from seedbed.spec.axi_registers import AXI_REGISTERS
+from seedbed.spec.axi_registers import held
 
 __all__ = ["ELEMENT_BITS", "StreamEngineAxi"]
 
@@ -21,7 +21,8 @@ ELEMENT_BITS = 32
 class StreamEngineAxi(wiring.Component):
     """:class:`~seedbed.hw.stream.stream_engine.StreamEngine` with AXI's names, clock and reset.
 
-    The registers are ``stream_engine`` of :data:`~seedbed.spec.axi_registers.AXI_REGISTERS`.
+    The registers are ``stream_engine`` of :data:`~seedbed.spec.axi_registers.AXI_REGISTERS`, of
+    which ``seed`` and ``delta`` are there with ``tune`` only.
     An unknown address, and a value that a register does not hold, are answered with SLVERR and
     change nothing. So are writes to registers with access ``write`` while busy.
 
@@ -29,7 +30,7 @@ class StreamEngineAxi(wiring.Component):
     ----------
     config
         :class:`~seedbed.spec.StreamEngineConfig`, with at most 32 bits of a byte's address in
-        memory, and without ``tune``: another one is refused with a ``ValueError``.
+        memory: another one is refused with a ``ValueError``.
 
     Members
     -------
@@ -37,7 +38,7 @@ class StreamEngineAxi(wiring.Component):
         clock, rising edge
     aresetn : In(1)
         reset, synchronous, active low
-    s_axi_control_* : 32 bits of data, 5 of address
+    s_axi_control_* : 32 bits of data, 5 of address, 6 with ``tune``
         AXI4-Lite, control registers
     s_axis_tokens_* : In(32 bits)
         AXI4-Stream, tokens. One block per packet, one token per beat. A number of more than 24 bits
@@ -47,7 +48,7 @@ class StreamEngineAxi(wiring.Component):
         each sign-extended to 32 bits. The vectors follow one another, each in whole beats. The last
         beat is no vector's, and has the status in its low byte.
     m_axi_* : ``beat_bits`` bits of data
-        AXI4 to the memory, which is written only with keys and values in memory. Bursts are
+        AXI4 to the memory, which is written only with ``external`` or ``tune``. Bursts are
         incrementing, of whole beats, all with identifier 0, and cross no boundary of 4,096 bytes.
 
     Latency: that of stream_engine.
@@ -61,12 +62,10 @@ class StreamEngineAxi(wiring.Component):
                 f"address_bits must be at most {most} with AXI ports and "
                 f"beat_bits={config.beat_bits}, not {config.address_bits}"
             )
-        if config.tune:
-            raise ValueError("tune must be 0 with AXI ports, which have no registers for it")
         self.config = config
         super().__init__(
             {"aclk": In(1), "aresetn": In(1)}
-            | register_members(AXI_REGISTERS["stream_engine"])
+            | register_members(held("stream_engine", config))
             | axi_stream("s_axis_tokens", ELEMENT_BITS, In)
             | axi_stream("m_axis_results", config.lanes * ELEMENT_BITS, Out)
             | axi_memory(config.beat_bits)
@@ -79,7 +78,7 @@ class StreamEngineAxi(wiring.Component):
         m.submodules.core = core = StreamEngine(self.config)
         self._tokens(m, core.i_tokens)
         self._results(m, core)
-        connect = connect_memory if self.config.external else connect_reads
+        connect = connect_memory if self.config.writes else connect_reads
         connect(m, self, core, self._registers(m, core))
         return m
 
@@ -109,7 +108,7 @@ class StreamEngineAxi(wiring.Component):
 
     def _registers(self, m, core) -> Signal:
         """Hold the registers, and set the status of a command that ends; return the base."""
-        block = RegisterBlock(m, self, AXI_REGISTERS["stream_engine"])
+        block = RegisterBlock(m, self, held("stream_engine", self.config))
         command, end, lite = core.i, core.o_status, block.lite
         base = Signal(ADDRESS_BITS)
         busy = Signal()
@@ -117,8 +116,8 @@ class StreamEngineAxi(wiring.Component):
         pending = Signal()
         status = Signal.like(end.payload.status, name="status")
         kept = block.command(command, pending)
-        if not self.config.external:
-            # One map for all configurations.
+        if not self.config.writes:
+            # They are in the map of every configuration.
             kept |= {"first": Signal(32), "end": Signal(32)}
         with m.If(command.ready):
             m.d.sync += pending.eq(0)

@@ -6,6 +6,7 @@ from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.kept.layer_table import layer_layout
+from seedbed.hw.memory.burst_reads import BurstReads
 from seedbed.hw.memory.memory_port import command_layout, read_layout
 from seedbed.hw.products.gemv_layouts import scale_layout, weights_layout
 from seedbed.spec import SparseTrainerConfig
@@ -41,12 +42,12 @@ class WeightReader(wiring.Component):
     bias : Out(signed(32))
         Its bias, ``bias_latency`` cycles later. Not before the first beat of ``o_weights``.
     fault : Out(1)
-        A pulse: a beat with an error, a burst of another length, a beat that nothing asked for, or
-        no beat for ``timeout_cycles``.
+        See :class:`~seedbed.hw.memory.burst_reads.BurstReads`.
     drain : In(1)
         Beats are discarded, and no burst begins.
     drained : Out(1)
-        No beat is to be expected any more. Only with ``drain``.
+        No beat is to be expected any more, but for one that is asked for by a command that the
+        memory has not taken for ``timeout_cycles``. Only with ``drain``.
 
     Latency: 2 cycles from ``start`` to the first command. Throughput: a beat every cycle.
     """
@@ -74,44 +75,41 @@ class WeightReader(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config, layer, read = self.config, self.layer, self.i_read
+        config, layer = self.config, self.layer
         bias_bits = config.beat_biases.bit_length() - 1
         scaled = config.gemv.trellis is not None
         # Of a layer: all beats, those before its rows, and those that have not come.
         total = Signal(len(layer.beats) + 1 + scaled)
         head_beats = Signal(config.row_width + scaled)
         left = Signal.like(total)
-        fire = Signal()
         bias_beats = (layer.rows + (config.beat_biases - 1)) >> bias_bits
         scale_bits = config.beat_scales.bit_length() - 1
         scale_beats = (layer.rows + (config.beat_scales - 1)) >> scale_bits
         m.d.comb += [
             head_beats.eq(bias_beats + scale_beats if scaled else bias_beats),
             total.eq(layer.beats + head_beats),
-            fire.eq(read.valid & read.ready),
         ]
-        outstanding = self._commands(m, total)
+        beats = self._bursts(m, total, left)
         head_left = Signal.like(head_beats)
         beat = Signal.like(layer.row_beats)
         in_head = Signal()
-        in_rows = Signal()
         row_end = Signal()
+        fire = Signal()
         m.d.comb += [
             in_head.eq(head_left != 0),
-            in_rows.eq(~in_head & (left != 0)),
             row_end.eq(beat + 1 == layer.row_beats),
-            self.o_weights.valid.eq(read.valid & in_rows & ~self.drain),
-            self.o_weights.payload.data.eq(read.payload.data),
+            fire.eq(beats.valid & beats.ready),
+            self.o_weights.valid.eq(beats.valid & ~in_head),
+            self.o_weights.payload.data.eq(beats.payload),
             self.o_weights.payload.last.eq(row_end),
-            # A beat that nothing asked for is accepted, too.
-            read.ready.eq(self.drain | ~in_rows | self.o_weights.ready),
+            beats.ready.eq(in_head | self.o_weights.ready),
         ]
         with m.If(fire):
             with m.If(in_head):
                 m.d.sync += head_left.eq(head_left - 1)
-            with m.Elif(in_rows):
+            with m.Else():
                 m.d.sync += beat.eq(Mux(row_end, 0, beat + 1))
-            m.d.sync += left.eq(Mux(left == 0, 0, left - 1))
+            m.d.sync += left.eq(left - 1)
         with m.If(self.start):
             m.d.sync += [left.eq(total), head_left.eq(head_beats), beat.eq(0)]
         with m.If(self.drain):
@@ -121,84 +119,26 @@ class WeightReader(wiring.Component):
             in_biases = head_left > scale_beats
             self._scales(m, fire & in_head & ~in_biases)
         self._biases(m, fire & in_biases, head_left, head_beats)
-        self._monitor(m, fire, left, outstanding)
         return m
 
-    def _commands(self, m, total):
-        """Give the commands of a layer; return how many beats are outstanding."""
-        config, out = self.config, self.o_command
-        width = config.page.bit_length() - 1
-        address = Signal(config.address_bits, reset_less=True)
-        rest = Signal.like(total)
-        outstanding = Signal.like(total)
-        room = Signal(range(config.page + 1))
-        size = Signal.like(room)
-        received = Signal()
+    def _bursts(self, m, total, left):
+        """Ask for the beats of a layer, and return the stream of them."""
+        config = self.config
+        m.submodules.bursts = bursts = BurstReads(config, page=config.page, beats_bits=len(total))
+        wiring.connect(m, wiring.flipped(self.i_read), bursts.i_read)
+        wiring.connect(m, bursts.o_command, wiring.flipped(self.o_command))
         m.d.comb += [
-            room.eq(config.page - address[:width]),
-            size.eq(Mux(rest < room, rest, room)),
-            received.eq(self.i_read.valid & self.i_read.ready & (outstanding != 0)),
+            bursts.start.eq(self.start),
+            bursts.address.eq(self.layer.address),
+            bursts.beats.eq(total),
+            bursts.waits.eq(left != 0),
+            bursts.ends.eq(left == 1),
+            bursts.stop.eq(self.drain),
+            self.fault.eq(bursts.fault),
+            # A command that is not taken is waited for by the next layer, too.
+            self.drained.eq(self.drain & (bursts.drained | bursts.stuck)),
         ]
-        issued = Signal.like(room)
-        with m.If(out.valid & out.ready):
-            m.d.comb += issued.eq(out.payload.length + 1)
-            m.d.sync += out.valid.eq(0)
-        with m.If((rest != 0) & ~self.drain & (~out.valid | out.ready)):
-            m.d.sync += [
-                out.valid.eq(1),
-                out.payload.address.eq(address),
-                out.payload.length.eq(size - 1),
-                rest.eq(rest - size),
-                address.eq(address + size),
-            ]
-        m.d.sync += outstanding.eq(outstanding + issued - received)
-        with m.If(self.start):
-            m.d.sync += [rest.eq(total), address.eq(self.layer.address)]
-        with m.If(self.drain):
-            m.d.sync += rest.eq(0)
-            with m.If(self.drained):
-                m.d.sync += outstanding.eq(0)
-        return outstanding
-
-    def _monitor(self, m, fire, left, outstanding):
-        """Compare beats with what was asked for, and count the cycles without one."""
-        config, read = self.config, self.i_read
-        width = config.page.bit_length() - 1
-        place = Signal(width, reset_less=True)
-        silence = Signal(range(config.timeout_cycles + 1))
-        wrong = Signal()
-        timed_out = Signal()
-        dirty = Signal()
-        m.d.comb += [
-            wrong.eq(
-                read.payload.error
-                | (read.payload.last != (place.all() | (left == 1)))
-                | (outstanding == 0)
-            ),
-            timed_out.eq(silence == config.timeout_cycles),
-            self.fault.eq(~self.drain & ((fire & wrong) | (timed_out & (outstanding != 0)))),
-            self.drained.eq(
-                self.drain
-                & ~self.o_command.valid
-                & Mux(
-                    dirty,
-                    (silence >= config.drain_cycles) & ((outstanding == 0) | timed_out),
-                    (outstanding == 0) | timed_out,
-                )
-            ),
-        ]
-        with m.If(self.start):
-            m.d.sync += place.eq(self.layer.address[:width])
-        with m.Elif(fire):
-            m.d.sync += place.eq(place + 1)
-        with m.If(read.valid | self.start | ~(self.drain | (outstanding != 0))):
-            m.d.sync += silence.eq(0)
-        with m.Elif(~timed_out):
-            m.d.sync += silence.eq(silence + 1)
-        with m.If(self.fault):
-            m.d.sync += dirty.eq(1)
-        with m.Elif(self.drained):
-            m.d.sync += dirty.eq(0)
+        return bursts.o
 
     def _scales(self, m, write_enable):
         """Store beats of scales, and give them row by row."""

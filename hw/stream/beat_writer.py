@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.memory.memory_port import command_layout, response_layout, write_layout
+from seedbed.hw.memory.silence import silence
 from seedbed.spec import StreamEngineConfig
 
 __all__ = ["BeatWriter", "beat_layout"]
@@ -76,12 +77,16 @@ class BeatWriter(wiring.Component):
         dirty = Signal(init=1)
         outstanding = Signal(range(OUTSTANDING + 1))
         sending = command.valid | write.valid
-        silence = self._silence(m, command, sending | dirty | (outstanding != 0) | self.i.valid)
+        moves = [port.valid & port.ready for port in (command, write)]
+        waits = sending | dirty | (outstanding != 0) | self.i.valid
+        drained = Signal()
+        active = Cat(moves).any() | response.valid | ~waits | drained
+        silent, timed_out = silence(
+            m, active, drain=config.drain_cycles, timeout=config.timeout_cycles
+        )
         address, outside = self.i.payload.address, Signal()
         takes = Signal()
         fault = Signal()
-        drained = Signal()
-        timed_out = silence >= config.timeout_cycles
         m.d.comb += [
             outside.eq((address < self.first) | (address >= self.end)),
             takes.eq(self.i.valid & ~outside & ~self.failed & ~dirty & ~sending),
@@ -98,12 +103,7 @@ class BeatWriter(wiring.Component):
                     | (timed_out & ((~dirty & (outstanding != 0)) | self.i.valid))
                 )
             ),
-            drained.eq(
-                dirty
-                & ~sending
-                & (silence >= config.drain_cycles)
-                & ((outstanding == 0) | timed_out)
-            ),
+            drained.eq(dirty & ~sending & silent & ((outstanding == 0) | timed_out)),
         ]
         for port in (command, write):
             with m.If(port.ready):
@@ -118,23 +118,12 @@ class BeatWriter(wiring.Component):
             ]
         m.d.sync += outstanding.eq(outstanding + fire - (response.valid & (outstanding != 0)))
         with m.If(drained):
-            m.d.sync += [dirty.eq(0), outstanding.eq(0), silence.eq(0)]
+            m.d.sync += [dirty.eq(0), outstanding.eq(0)]
         with m.If(self.clear):
             m.d.sync += self.failed.eq(0)
         with m.If(fault):
             m.d.sync += [dirty.eq(1), self.failed.eq(1)]
         return m
-
-    def _silence(self, m, command, waits) -> Signal:
-        """Count the cycles in which the memory is waited for, and does nothing."""
-        most = max(self.config.timeout_cycles, self.config.drain_cycles)
-        silence = Signal(range(most + 1))
-        moves = [port.valid & port.ready for port in (command, self.o_write)]
-        with m.If(Cat(moves).any() | self.i_response.valid | ~waits):
-            m.d.sync += silence.eq(0)
-        with m.Elif(silence != most):
-            m.d.sync += silence.eq(silence + 1)
-        return silence
 
     def _commands(self, m):
         """Give commands of both, and return those of writes; an offer stays until it is taken."""

@@ -15,11 +15,10 @@ from seedbed.hw.stream.stream_layouts import (
     token_layout,
 )
 from seedbed.spec import STREAM_ENGINE_KINDS, StreamEngineConfig
-from seedbed.spec.stream_engine import TUNE
 
 __all__ = ["JobIntake"]
 
-_KINDS = codes((*STREAM_ENGINE_KINDS, TUNE))
+_KINDS = codes(STREAM_ENGINE_KINDS)
 
 
 class JobIntake(wiring.Component):
@@ -176,7 +175,7 @@ class JobIntake(wiring.Component):
         """Have kept weights changed, where they may be written."""
         given = self.i.payload
         inside = (given.first >= self.first) & (given.end <= self.end)
-        with m.If(given.kind == _KINDS[TUNE]):
+        with m.If(given.kind == _KINDS["tune"]):
             with m.If(self.loaded & inside):
                 m.d.comb += self.tune.eq(1)
                 m.next = "TUNE"

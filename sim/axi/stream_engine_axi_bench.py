@@ -5,10 +5,12 @@ Stimulus and expected response are the phases of :mod:`seedbed.sim.cases.stream_
 
 import cocotb
 import numpy as np
+from amaranth.hdl import Shape
 from cocotb.triggers import ClockCycles
 from cocotbext.axi import AxiResp
 
 from seedbed.golden.engine_image import engine_image
+from seedbed.golden.engine_parameters import image_bytes
 from seedbed.hw.axi.stream_engine_axi import ELEMENT_BITS
 from seedbed.hw.memory.memory_port import command_layout
 from seedbed.hw.stream.stream_layouts import (
@@ -19,16 +21,17 @@ from seedbed.hw.stream.stream_layouts import (
 )
 from seedbed.sim.axi.axi_bench import AxiBench, fields
 from seedbed.sim.case import Phase
-from seedbed.sim.cases.stream_engine import Blocks, job, status, token_payloads
-from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS, drawn_program
+from seedbed.sim.cases.stream_engine import Blocks, drawn, job, status, token_payloads
+from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS
 from seedbed.spec import StreamEngineConfig
-from seedbed.spec.axi_registers import AXI_REGISTERS
+from seedbed.spec.axi_registers import AXI_REGISTERS, held
 from seedbed.spec.engine_records import RECORD_BITS
+from seedbed.spec.registers import addresses
 
 __all__ = ["TESTS", "Bench"]
 
 #: The tests, which do not depend on their order.
-TESTS = ("runs_programs", "refuses", "answers_faults", "recovers_from_reset")
+TESTS = ("runs_programs", "tunes", "refuses", "answers_faults", "recovers_from_reset")
 BASE = 0x8765_4000
 BYTES = ELEMENT_BITS // 8
 
@@ -40,6 +43,7 @@ class Bench(AxiBench):
         super().__init__(
             dut, StreamEngineConfig, registers=AXI_REGISTERS["stream_engine"], memory=True
         )
+        self.registers = addresses(held("stream_engine", self.config), 4)
         self.tokens, self.results = self.source("tokens"), self.sink("results")
 
     async def begin(self, kind: str = "decoder") -> Blocks:
@@ -47,13 +51,9 @@ class Bench(AxiBench):
         await self.reset()
         await self.write("base", BASE)
         config = self.config
-        engine = drawn_program(
-            kind, self.rng, size=4 * config.products, layers=1, trellis=config.trellis,
-            keeps=config.kept > 0, chooses=config.choose,
-        )  # fmt: skip
+        engine = drawn(config, kind, self.rng)
         image = engine_image(config, engine.program, engine.parameters, block=3, context=6)
-        size = config.beat_bits // 8
-        self.memory.write(BASE, b"".join(beat.to_bytes(size, "little") for beat in image.beats))
+        self.memory.write(BASE, image_bytes(config, image.beats))
         return Blocks(config, image, engine)
 
     def draw(self, count: int) -> np.ndarray:
@@ -64,7 +64,7 @@ class Bench(AxiBench):
         """Write the command of a phase to the registers, start it, and send its tokens."""
         [values] = fields(job_layout(self.config), phase.inputs["i"])
         for name, value in values.items():
-            await self.write(name, value)
+            await self.write(name, value & 0xFFFF_FFFF)
         await self.write("control", 1)
         tokens = fields(token_layout(), phase.inputs.get("i_tokens", []))
         self.send_beats(
@@ -89,20 +89,15 @@ class Bench(AxiBench):
         await self.check_done(end["status"])
         assert self.results.empty()
 
+    def ended(self, kind: str, name: str, inputs: Phase) -> Phase:
+        """Return a phase with the inputs of another one, which ends with a status."""
+        return Phase(inputs=inputs.inputs, outputs={"o_status": [status(self.config, kind, name)]})
+
     async def run(self, *phases: Phase) -> None:
         """Run phases, and compare all outputs."""
         for phase in phases:
             await self.start(phase)
             await self.check(phase)
-
-
-#: Codes of a core with AXI ports, whatever it has besides.
-_CODES = StreamEngineConfig()
-
-
-def ended(kind: str, name: str, inputs: Phase) -> Phase:
-    """Return a phase with the inputs of another one, which ends with a status."""
-    return Phase(inputs=inputs.inputs, outputs={"o_status": [status(_CODES, kind, name)]})
 
 
 @cocotb.test()
@@ -119,15 +114,63 @@ async def runs_programs(dut):
 
 
 @cocotb.test()
+async def tunes(dut):
+    """Kept weights are tuned there and back, with a block after each command; errors; a reset."""
+    bench = Bench(dut)
+    if not bench.config.tune:
+        await bench.begin()
+        await bench.write("kind", 2, refused=True)
+        return
+    for kind in PROGRAMS:
+        blocks = await bench.begin(kind)
+        first = blocks.limits["first"]
+        end, size = first + blocks.image.kept_beats, bench.config.beat_bits // 8
+        image = image_bytes(bench.config, blocks.image.beats)
+
+        def changed(*limits, delta, blocks=blocks):
+            return blocks.tune(*limits, seed=0x5EED, delta=delta)
+
+        async def check_memory(wanted, image=image):
+            assert bench.memory.read(BASE, len(image)) == bytes(wanted[: len(image)])
+
+        await bench.run(changed(first, end, delta=5))
+        load, run = blocks.load(), blocks.run(bench.draw(3), start=True)
+        await bench.run(load, run)
+        for delta in (9, -18, 9):
+            await bench.run(changed(first, end, delta=delta), blocks.run(bench.draw(3), start=True))
+            await check_memory(blocks.passes.raw)
+        await check_memory(image)
+        await bench.run(changed(first - 1, end, delta=1))
+        # The last beat is not written, and what has been written stays.
+        tune, undo = changed(first, end, delta=3), changed(first, end, delta=-3)
+        bench.writes.bad = BASE + (end - 1) * size
+        await bench.run(bench.ended("tune", "memory", tune))
+        bench.writes.bad = None
+        bench.memory.write(BASE, image)
+        await bench.run(load, tune, undo, run)
+        await bench.start(tune)
+        await ClockCycles(dut.aclk, 60)
+        await bench.reset()
+        bench.memory.write(BASE, image)
+        await bench.write("base", BASE)
+        await bench.run(bench.ended("tune", "missing", tune), load, tune, undo, run)
+        await check_memory(image)
+
+
+@cocotb.test()
 async def refuses(dut):
     """What no register holds, what is read only, and everything while a command runs."""
     bench = Bench(dut)
     blocks = await bench.begin()
     for name, field in job_layout(bench.config):
-        await bench.write(name, (1 << field.width) - 1)
-        for wrong in (1 << field.width, 1 << 31):
-            await bench.write(name, wrong, refused=True)
-        assert await bench.read(name) == (1 << field.width) - 1
+        # A signed register holds words that are sign-extended.
+        signed = Shape.cast(field.shape).signed
+        most = (1 << field.width - signed) - 1
+        for held_word in (most, most ^ 0xFFFF_FFFF) if signed else (most,):
+            await bench.write(name, held_word)
+            for wrong in (most + 1, 1 << 31):
+                await bench.write(name, wrong, refused=True)
+            assert await bench.read(name) == held_word
     await bench.write("base", BASE + 64, refused=True)
     assert await bench.read("base") == BASE
     await bench.write("status", 0, refused=True)
@@ -136,7 +179,7 @@ async def refuses(dut):
     # No program: the tokens of the block are taken.
     tokens = token_payloads([1, 2])
     lost = Phase(inputs={"i": [job(bench.config, "run")], "i_tokens": tokens})
-    await bench.run(ended("run", "missing", lost))
+    await bench.run(bench.ended("run", "missing", lost))
     load, run = blocks.load(), blocks.run(bench.draw(2), start=True)
     await bench.run(load)
     # A run waits for its tokens.
@@ -146,7 +189,7 @@ async def refuses(dut):
         await bench.write(name, 1, refused=True)
     # Its token has a number that the core would cut off.
     bench.send_beats(bench.tokens, [((1 << 24).to_bytes(BYTES, "little"), 0, 1)])
-    await bench.check(ended("run", "tokens", run))
+    await bench.check(bench.ended("run", "tokens", run))
     await bench.run(run)
 
 
@@ -160,26 +203,26 @@ async def answers_faults(dut):
     more = blocks.run(bench.draw(2))
     old = bench.memory.read(BASE + 3 * size, 1)
     bench.memory.write(BASE + 3 * size, bytes([old[0] ^ 4]))
-    await bench.run(ended("load", "damaged", load), ended("run", "missing", run))
+    await bench.run(bench.ended("load", "damaged", load), bench.ended("run", "missing", run))
     bench.memory.write(BASE + 3 * size, old)
     bench.reads.bad = BASE + 2 * size
-    await bench.run(ended("load", "memory", load), ended("run", "missing", run))
+    await bench.run(bench.ended("load", "memory", load), bench.ended("run", "missing", run))
     bench.reads.bad = None
     await bench.run(load)
     bursts = fields(command_layout(bench.config.address_bits), run.outputs["o_command"])
     for at in (0, len(bursts) // 2, -1):
         bench.reads.bad = BASE + bursts[at]["address"] * size
         await bench.start(run)
-        await bench.check(ended("run", "memory", run), cut_short=True)
+        await bench.check(bench.ended("run", "memory", run), cut_short=True)
         bench.reads.bad = None
         await bench.run(run, more)
     # A burst of a beat cannot be shorter.
     for extra in (1,) if bench.config.beat_bits >= RECORD_BITS else (-1, 1):
         bench.reads.extra = extra
-        await bench.run(ended("load", "memory", load), load)
+        await bench.run(bench.ended("load", "memory", load), load)
         bench.reads.extra = 1
         await bench.start(run)
-        await bench.check(ended("run", "memory", run), cut_short=True)
+        await bench.check(bench.ended("run", "memory", run), cut_short=True)
         await bench.run(run)
 
 
@@ -199,4 +242,4 @@ async def recovers_from_reset(dut):
         assert await bench.read("status") == 0
         assert await bench.read("base") == 0
         await bench.write("base", BASE)
-        await bench.run(ended("run", "missing", run), load, run)
+        await bench.run(bench.ended("run", "missing", run), load, run)

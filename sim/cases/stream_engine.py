@@ -7,7 +7,7 @@ import numpy as np
 
 from seedbed.golden.engine_image import EngineImage, engine_image
 from seedbed.golden.engine_passes import PassEngine
-from seedbed.golden.kept_weights import trainable
+from seedbed.golden.kept_weights import take_values, trainable
 from seedbed.golden.stream_engine import StreamEngine
 from seedbed.hw.memory.memory_port import (
     command_layout,
@@ -26,7 +26,7 @@ from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS, drawn_program
 from seedbed.spec import STREAM_ENGINE_STATUS, StreamEngineConfig
 from seedbed.spec.stream_engine import SIGN_BITS
 
-__all__ = ["Blocks", "bursts", "case", "job", "limits", "status", "token_payloads"]
+__all__ = ["Blocks", "bursts", "case", "drawn", "job", "limits", "status", "token_payloads"]
 
 
 def bursts(config: StreamEngineConfig, address: int, beats: int) -> list[tuple[int, int]]:
@@ -65,6 +65,20 @@ def token_payloads(tokens: Sequence[int]) -> list[int]:
         token_layout().const({"token": int(token), "last": k == last}).as_bits()
         for k, token in enumerate(tokens)
     ]
+
+
+def drawn(
+    config: StreamEngineConfig, kind: str, rng: np.random.Generator, *, layers: int = 1
+) -> StreamEngine:
+    """Return a random program that chooses, and whose kept weights are tuned, where a core can."""
+    # The decoder has four heads.
+    engine = drawn_program(
+        kind, rng, size=4 * config.products, layers=layers, trellis=config.trellis,
+        keeps=config.kept > 0, chooses=config.choose,
+    )  # fmt: skip
+    if not config.tune:
+        return engine
+    return StreamEngine(engine.program, trainable(engine.parameters, config.tune))
 
 
 class Blocks:
@@ -116,12 +130,9 @@ class Blocks:
         """
         before = bytes(self.passes.raw)
         name = self.passes.tune(first, end, seed=seed, delta=delta)
-        for of, beat in self.image.kept.items():
-            kept = self.engine.parameters[of].kept
-            assert kept
-            start = (self.limits["first"] + beat) * self.config.beat_bits // 8
-            words = np.frombuffer(bytes(self.passes.raw[start:]), "<u4", len(kept.values))
-            kept.values[:] = words.astype(np.uint16).view(np.int16)
+        start = self.image.limits[0] * self.config.beat_bits // 8
+        words = np.frombuffer(bytes(self.passes.raw[start:]), "<u4")
+        take_values(self.config, self.engine.parameters, self.image, words)
         inputs = {
             "i": [job(self.config, "tune", first=first, end=end, seed=seed, delta=delta)]
         }  # fmt: skip
@@ -203,15 +214,7 @@ def case(
     rng = np.random.default_rng(random.getrandbits(32))
     phases: list[Phase] = []
     for kind in kinds:
-        # The decoder has four heads.
-        size = 4 * config.products
-        engine = drawn_program(
-            kind, rng, size=size, layers=layers, trellis=config.trellis, keeps=config.kept > 0,
-            chooses=config.choose,
-        )  # fmt: skip
-        if config.tune:
-            engine = StreamEngine(engine.program, trainable(engine.parameters, config.tune))
-        block = max(sizes)
+        engine, block = drawn(config, kind, rng, layers=layers), max(sizes)
         image = engine_image(
             config, engine.program, engine.parameters, block=block, context=sum(sizes)
         )

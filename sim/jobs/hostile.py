@@ -14,17 +14,24 @@ from seedbed.golden.engine_image import engine_image, header_and_records
 from seedbed.hw.adapters import instantft
 from seedbed.hw.engine.parameter_loader import packet_layout
 from seedbed.hw.products import gemv_layouts
-from seedbed.sim.cases import gemv
+from seedbed.sim.case import Phase
+from seedbed.sim.cases import gemv, sparse_trainer
 from seedbed.sim.cases import instantft as fine_tuning
 from seedbed.sim.cases.stream_engine import Blocks, job, token_payloads
 from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS, drawn_program
 from seedbed.sim.memory_bench import PORTS
 from seedbed.sim.verilog.script import step
-from seedbed.spec import GemvConfig, StreamEngineConfig
+from seedbed.spec import GemvConfig, SparseTrainerConfig, StreamEngineConfig
 from seedbed.spec.engine_records import HEADER, KINDS, RECORD, RECORD_BITS, unpacked
 from seedbed.spec.instantft import INSTANTFT_KINDS, InstantFtConfig
 
-__all__ = ["gemv_frames", "hostile_program", "instantft_frames", "stream_engine_programs"]
+__all__ = [
+    "gemv_frames",
+    "hostile_program",
+    "instantft_frames",
+    "sparse_trainer_frames",
+    "stream_engine_programs",
+]
 
 #: Fields of records of hostile programs are below these, so that a simulation ends; others are any
 #: number.
@@ -297,17 +304,7 @@ def stream_engine_programs(config: StreamEngineConfig, *, frames: int, seed: int
         blocks = Blocks(config, image, engine)
         good = ["heal", _stored(image.beats)]
         for phase in (blocks.load(), blocks.run(rng.integers(0, WORDS, 2), start=True)):
-            good += [
-                step("send", name, payloads)
-                for name, payloads in phase.inputs.items()
-                if name not in PORTS
-            ]
-            good += [
-                step("expect", name, payloads)
-                for name, payloads in phase.outputs.items()
-                if name not in PORTS
-            ]
-            good.append("done")
+            good += _steps(phase)
         yield from _define(kind, ["ignore 0", *good])
         images.append(image.beats)
     writes = {"first": 900, "end": 1300} if config.external else {}
@@ -321,12 +318,81 @@ def stream_engine_programs(config: StreamEngineConfig, *, frames: int, seed: int
         if random.random() < 0.1:
             kind = random.choice(("error", "short", "long", *["response"] * config.external))
             yield f"fault {random.randrange(40)} {kind} {random.randrange(4)}"
+        elif random.random() < 0.05:
+            yield "deaf"
         tokens = [random.randrange(WORDS) for _ in range(random.randint(1, 5))]
         yield step("send", "i", [job(config, "load", **writes), job(config, "run", start=1)])
         yield step("send", "i_tokens", token_payloads(tokens))
         # The bit is the kind of the command that has ended.
         yield "until o_status 0"
         yield f"call {[*PROGRAMS][frame % len(PROGRAMS)]}"
+
+
+def sparse_trainer_frames(config: SparseTrainerConfig, *, frames: int, seed: int) -> Iterator[str]:
+    """Yield a script of hostile frames for :class:`~seedbed.hw.kept.sparse_trainer.SparseTrainer`.
+
+    A job with an error of the memory, a memory that takes no command, samples that are too long, an
+    abort or a reset, and a good job after it.
+    """
+    random, rng = Random(seed), np.random.default_rng(seed)
+    model = sparse_trainer.drawn(config, rng, (18, 14, 5))
+    phases = sparse_trainer.load(model)
+    phases += [sparse_trainer.classified(model, rng, 2)]
+    phases += [sparse_trainer.training(model, rng, samples=2, batch=1)]
+    phases += [sparse_trainer.read_out(model)]
+    good = ["ignore 0"]
+    for phase in phases:
+        good += _steps(phase)
+    yield from _define("good", good)
+    for address, beat in model.beats().items():
+        yield step("store", str(address), [beat])
+    yield "call good"
+    for _ in range(frames):
+        yield "ignore 1"
+        match random.randrange(4):
+            case 0:
+                yield "deaf"
+            case 1:
+                yield f"forget {1 + random.randrange(200)}"
+            case _:
+                kind = random.choice(("error", "short", "long"))
+                yield f"fault {random.randrange(30)} {kind} {random.randrange(1, 4)}"
+        kind, count = random.choice(("train", "infer")), random.choice((1, 1, 1, 2))
+        job = sparse_trainer.job(config, kind, samples=count, epochs=1, batch=1)
+        x = rng.integers(-99, 99, (count, model.layers[0].columns))
+        beats = random.choice((0, 0, 0, 2, 30))
+        samples = [sparse_trainer.sample_payloads(config, each, 1, beats=beats) for each in x]
+        yield step("send", "i_samples", [beat for sample in samples for beat in sample])
+        if count > 1 or beats or random.random() < 0.3:
+            # What is left of the samples goes with a reset.
+            yield step("send", "i", [job])
+            yield f"cycles {random.randrange(900)}"
+            if random.random() < 0.5:
+                yield step("send", "i", [sparse_trainer.job(config, "abort")])
+                yield f"cycles {random.randrange(900)}"
+            yield f"reset {random.randrange(2)}"
+        else:
+            # The bit is the kind of the read, which waits for the end of the job.
+            yield step("send", "i", [job, sparse_trainer.job(config, "read")])
+            yield "until o_status 1"
+        yield "heal"
+        yield "cycles 200"
+        # A beat that came after the end is the error of the next command.
+        yield step("send", "i", [sparse_trainer.job(config, "abort")])
+        yield "until o_status 2"
+        yield "call good"
+
+
+def _steps(phase: Phase) -> list[str]:
+    """Return the steps of a phase, but for those of the memory."""
+    both = (("send", phase.inputs), ("expect", phase.outputs))
+    steps = [
+        step(word, name, payloads)
+        for word, ports in both
+        for name, payloads in ports.items()
+        if name not in PORTS
+    ]
+    return [*steps, "done"]
 
 
 def _stored(beats: Sequence[int]) -> str:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from amaranth.hdl import Assert, ClockDomain, Cover, Fragment, Module, Signal, Value
-from amaranth.hdl._ast import AnySeq
+from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
@@ -17,10 +17,12 @@ from seedbed.sim.harness import stream_ports
 __all__ = [
     "cover",
     "duplicates_equal",
+    "free",
     "free_inputs",
     "inside_of",
     "past",
     "serial_step",
+    "steady",
     "stream_rules",
     "transfer",
 ]
@@ -40,10 +42,21 @@ def free_inputs(
     m.submodules.dut = fragment
     for name, flow in stream_ports(component.signature):
         port = getattr(component, name)
-        driven = [port.valid, port.payload] if flow is In else [port.ready]
-        for value in map(Value.cast, driven if name not in idle else []):
-            m.d.comb += value.eq(AnySeq(len(value)))
+        if name not in idle:
+            free(m, *([port.valid, port.payload] if flow is In else [port.ready]))
     return m, dict(inside_of(fragment))
+
+
+def free(m: Module, *ports) -> None:
+    """Let inputs have any values in every cycle."""
+    for port in map(Value.cast, ports):
+        m.d.comb += port.eq(AnySeq(len(port)))
+
+
+def steady(m: Module, *ports) -> None:
+    """Let inputs have any values, the same ones in all cycles."""
+    for port in map(Value.cast, ports):
+        m.d.comb += port.eq(AnyConst(len(port)))
 
 
 def inside_of(fragment, prefix: str = "") -> Iterator[tuple[str, Signal]]:

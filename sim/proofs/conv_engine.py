@@ -5,7 +5,7 @@ from amaranth.hdl._ast import AnyConst, AnySeq
 
 from seedbed.hw.engine.activation_store import ActivationStore
 from seedbed.hw.engine.layer_sequencer import LayerSequencer
-from seedbed.sim.proofs.bench import cover, free_inputs, past
+from seedbed.sim.proofs.bench import cover, free, free_inputs, past
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec.conv_engine import ConvEngineConfig
 from seedbed.spec.engine import FRAMES
@@ -150,8 +150,7 @@ def numbers(dut: ActivationStore) -> Module:
     width, ways = dut.address_width, len(dut.values)
     place, known, age = AnyConst(width), Signal(), Signal(range(APART + 1))
     kept = Signal(dut.lanes[0].shape())
-    for port in (dut.address, dut.write, dut.target, dut.count, dut.fill, dut.skew):
-        m.d.comb += port.eq(AnySeq(len(port)))
+    free(m, dut.address, dut.write, dut.target, dut.count, dut.fill, dut.skew)
     for port in (dut.values, dut.filling):
         m.d.comb += port.as_value().eq(AnySeq(port.shape().size))
     filled = len(dut.filling)

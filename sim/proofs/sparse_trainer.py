@@ -3,14 +3,23 @@
 from dataclasses import replace
 
 from amaranth.hdl import Assert, Assume, Module, Mux, Signal
-from amaranth.hdl._ast import AnyConst, AnySeq
+from amaranth.hdl._ast import AnyConst
 from amaranth.lib import data
 
 from seedbed.hw.kept.layer_table import LayerTable, layer_layout
 from seedbed.hw.kept.layer_walk import LayerWalk
 from seedbed.hw.kept.sample_banks import SampleBanks
 from seedbed.hw.kept.weight_reader import WeightReader
-from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
+from seedbed.hw.memory.burst_reads import BurstReads
+from seedbed.sim.proofs.bench import (
+    cover,
+    free,
+    free_inputs,
+    past,
+    steady,
+    stream_rules,
+    transfer,
+)
 from seedbed.sim.prove import Mutant, Proof
 from seedbed.spec import SparseTrainerConfig
 from seedbed.spec.sparse_trainer import MOST_SHIFT
@@ -30,12 +39,14 @@ def bursts(dut: WeightReader) -> Module:
     """Follow the bursts of layers, whatever the memory gives."""
     m, inside = free_inputs(dut)
     config, layer, out = dut.config, dut.layer, dut.o_command
+    rest, quiet = inside["bursts.rest"], inside["bursts.quiet"]
     # A bias has a beat, two scales one.
     head = layer.rows + ((layer.rows + 1) >> 1) if config.gemv.trellis else layer.rows
     beats, total = Signal.like(layer.beats), Signal.like(inside["left"])
+    free(m, dut.start, dut.drain)
+    steady(m, layer)
     m.d.comb += [
-        dut.start.eq(AnySeq(1)),
-        layer.eq(AnyConst(layer.shape().size)),
+        Assume(~dut.start | ~dut.drain),
         beats.eq(Mux(layer.row_beats == 2, layer.rows << 1, layer.rows)),
         Assume((layer.rows != 0) & (layer.rows <= config.columns)),
         Assume((layer.row_beats == 1) | (layer.row_beats == 2)),
@@ -46,61 +57,79 @@ def bursts(dut: WeightReader) -> Module:
     left, given = Signal.like(total), Signal.like(total)
     place = Signal(config.address_bits)
     fire = transfer(out)
-    length = out.payload.length + 1
+    length, at = out.payload.length + 1, out.payload.address[:2]
     idle = (left == 0) & (given == total)
-    begun = Signal()
-    m.d.comb += Assume(~dut.start | ~begun | idle)
-    received = transfer(dut.i_read)
+    # A layer has been asked for; the rest of it is not needed; there was a fault, or it is not.
+    begun, stopped, broken = Signal(), Signal(), Signal()
+    live = begun & ~stopped
+    asking = begun & ~broken
+    # A burst of an earlier layer is not taken yet.
+    stale = Signal()
+    m.d.comb += Assume(~dut.start | ~begun | idle | broken)
     with m.If(fire):
         m.d.comb += [
-            Assert(out.payload.address == place),
-            Assert(length <= left),
-            Assert(place[:2] + length <= config.page),
-            Assert((place[:2] + length == config.page) | (length == left)),
+            Assert(~asking | stale | (out.payload.address == place)),
+            Assert(~asking | stale | (length <= left)),
+            Assert(~asking | stale | (at + length == config.page) | (length == left)),
+            Assert(at + length <= config.page),
             Assert(~out.payload.write),
         ]
-        m.d.sync += [place.eq(place + length), left.eq(left - length)]
-    with m.If(received & (given != total)):
+        m.d.sync += stale.eq(0)
+        with m.If(~stale):
+            m.d.sync += [place.eq(place + length), left.eq(left - length)]
+    with m.If(inside["fire"]):
         m.d.sync += given.eq(given + 1)
+    with m.If(dut.fault | dut.drain):
+        m.d.sync += broken.eq(1)
+    with m.If(dut.drain):
+        m.d.sync += stopped.eq(1)
     with m.If(dut.start):
-        m.d.sync += [left.eq(total), given.eq(0), place.eq(layer.address), begun.eq(1)]
+        m.d.sync += [
+            left.eq(total), given.eq(0), place.eq(layer.address), begun.eq(1),
+            stopped.eq(0), broken.eq(dut.fault), stale.eq(out.valid & ~out.ready),
+        ]  # fmt: skip
     # The rows' beats follow, each row's last one with last.
     rows = given - head
-    inner = Signal()
     with m.If(transfer(dut.o_weights)):
         m.d.comb += [
-            Assert(begun & (given >= head) & (given < total)),
+            Assert(live & (given >= head) & (given < total)),
             Assert(dut.o_weights.payload.last == ((layer.row_beats == 1) | rows[0])),
             Assert(dut.o_weights.payload.data == dut.i_read.payload.data),
         ]
-        m.d.sync += inner.eq(~dut.o_weights.payload.last)
-    pending = Mux(out.valid, length, 0)
+    pending = Mux(out.valid & ~stale, length, 0)
     # What an induction has to know.
     m.d.comb += [
-        Assert(~begun | (inside["rest"] + pending == left)),
-        Assert(begun | ((inside["rest"] == 0) & ~out.valid)),
-        Assert(~begun | ~out.valid | (out.payload.address == place)),
-        Assert(~begun | (inside["rest"] == 0)
-               | (inside["address"] == (place + pending)[: config.address_bits])),
-        Assert(~out.valid | (place[:2] + length <= config.page)),
+        Assert(~asking | (rest + pending == left)),
+        Assert(begun | (~out.valid & ~stale)),
+        Assert(~asking | ~out.valid | stale | (out.payload.address == place)),
+        Assert(~asking | (rest == 0)
+               | (inside["bursts.place"] == (place + pending)[: config.address_bits])),
+        Assert(~asking | quiet | ((rest == total) & (given == 0) & (~out.valid | stale))),
+        Assert(~asking | ~stale | (out.valid & ~quiet)),
+        Assert(asking | (rest == 0)),
+        Assert(asking | ~quiet | ~out.valid),
+        Assert(~out.valid | (at + length <= config.page)),
         Assert(~out.payload.write),
-        Assert(~out.valid | (place[:2] + length == config.page) | (length == left)),
-        Assert(~begun | (inside["left"] == total - given)),
-        Assert(~begun | (inside["head_left"] == Mux(given < head, head - given, 0))),
-        Assert(~begun | (inside["beat"] == Mux(given < head, 0,
-                                               Mux(layer.row_beats == 1, 0, rows[0])))),
-        Assert(begun | ((inside["left"] == 0) & (inside["head_left"] == 0))),
-        Assert(~begun | (given <= total)),
+        Assert(~asking | ~out.valid | stale | (at + length == config.page) | (length == left)),
+        Assert(~stopped | broken),
+        Assert(~live | (inside["left"] == total - given)),
+        Assert(~live | (inside["head_left"] == Mux(given < head, head - given, 0))),
+        Assert(~live | (inside["beat"] == Mux(given < head, 0,
+                                              Mux(layer.row_beats == 1, 0, rows[0])))),
+        Assert(live | ((inside["left"] == 0) & (inside["head_left"] == 0))),
+        Assert(~live | (given <= total)),
     ]  # fmt: skip
     stream_rules(m, out)
-    cover(m, begun & idle & (layer.row_beats == 2) & (layer.rows > 3))
+    cover(m, asking & idle & (layer.row_beats == 2) & (layer.rows > 3))
+    # A layer ends, and the next one begins, while its command is not taken.
+    cover(m, past(m, dut.drained & out.valid) & dut.start & out.valid)
     if config.gemv.trellis:
         came = Mux(given < layer.rows, 0, Mux(given < head, given - layer.rows, head - layer.rows))
-        _scales(m, dut, inside, begun, came)
+        _scales(m, dut, inside, live, came)
     return m
 
 
-def _scales(m, dut: WeightReader, inside, begun, came):
+def _scales(m, dut: WeightReader, inside, live, came):
     """Count the scales that are given; ``came`` is how many beats of them have come."""
     taken, count, level = Signal(4), inside["count"], inside["scales.level"]
     with m.If(transfer(dut.o_scales)):
@@ -109,14 +138,14 @@ def _scales(m, dut: WeightReader, inside, begun, came):
         m.d.sync += taken.eq(0)
     m.d.comb += [
         Assert(~inside["w_en"] | inside["scales.w_rdy"]),
-        Assert(~transfer(dut.o_scales) | (begun & (taken < 2 * came))),
+        Assert(~transfer(dut.o_scales) | (live & (taken < 2 * came))),
         # What an induction has to know.
-        Assert(begun | ((level == 0) & (count == 0) & (taken == 0))),
-        Assert(~begun | (2 * level + count + taken == 2 * came)),
+        Assert(live | ((level == 0) & (count == 0))),
+        Assert(~live | (2 * level + count + taken == 2 * came)),
         Assert(count <= 2),
         Assert(inside["scales.inner_level"] <= (dut.config.columns + 1) // 2),
     ]
-    with m.If(past(m, dut.o_scales.valid & ~dut.o_scales.ready & ~dut.start)):
+    with m.If(past(m, dut.o_scales.valid & ~dut.o_scales.ready & ~dut.start & ~dut.drain)):
         m.d.comb += Assert(dut.o_scales.valid)
     cover(m, transfer(dut.o_scales) & (taken == 4))
 
@@ -124,8 +153,7 @@ def _scales(m, dut: WeightReader, inside, begun, came):
 def banks(dut: SampleBanks) -> Module:
     """Record which banks hold a sample, and in which order they came."""
     m, inside = free_inputs(dut)
-    for name in ("start", "want", "discard", "release"):
-        m.d.comb += getattr(dut, name).eq(AnySeq(1))
+    free(m, *(getattr(dut, name) for name in ("start", "want", "discard", "release")))
     columns = AnyConst(len(dut.inputs))
     m.d.comb += [
         dut.inputs.eq(columns),
@@ -189,7 +217,7 @@ def table(dut: LayerTable) -> Module:
     """Add the entries of a table's rows, and say which rows are allowed."""
     m, inside = free_inputs(dut)
     config, given = dut.config, dut.i.payload
-    m.d.comb += [dut.accepts.eq(AnySeq(1)), dut.index.eq(AnySeq(len(dut.index)))]
+    free(m, dut.accepts, dut.index)
     fire, state, bad = transfer(dut.i), inside["fsm_state"], inside["bad"]
     layer = data.View(layer_layout(config), inside["layer"])
     # Of a row: entries of the rows before, their number, and the rows of the last one of them.
@@ -251,9 +279,7 @@ def walk(dut: LayerWalk) -> Module:
     """Count the commands of a walk over a table that gives any layers."""
     m, inside = free_inputs(dut)
     config = dut.config
-    for name in ("start", "hold", "ended", "given"):
-        port = getattr(dut, name)
-        m.d.comb += port.eq(AnySeq(len(port if name != "given" else port.as_value())))
+    free(m, dut.start, dut.hold, dut.ended, dut.given)
     kind, seed = AnyConst(2), AnyConst(len(dut.seed))
     state = inside["fsm_state"]
     active, waits = Signal(), Signal()
@@ -304,8 +330,9 @@ PROOFS = (
     Proof(
         name="sparse_trainer_bursts",
         says="The bursts of a layer are its beats, each once and in order; none crosses a page, "
-        "and none ends before one. After its biases, each row has its beats, the last one with "
-        "`last`, whatever the memory gives; a valid command is stable until its transfer.",
+        "and none ends before one; none begins after an error, or while a command of an earlier "
+        "layer is not taken. After its biases, each row has its beats, the last one with `last`, "
+        "whatever the memory gives; a valid command is stable until its transfer.",
         component=WeightReader,
         config=SMALL,
         harness=bursts,
@@ -314,13 +341,15 @@ PROOFS = (
         mutants=(
             Mutant(
                 "a burst crosses a page",
-                "room.eq(config.page - address[:width])",
-                "room.eq(config.page)",
+                "room.eq(self.page - place[:width])",
+                "room.eq(self.page)",
+                part=BurstReads,
             ),
             Mutant(
                 "a burst is a beat short",
                 "size.eq(Mux(rest < room, rest, room))",
                 "size.eq(Mux(rest < room, rest, room - 1))",
+                part=BurstReads,
             ),
             Mutant(
                 "a row's beats are not counted from its start",
@@ -329,8 +358,14 @@ PROOFS = (
             ),
             Mutant(
                 "the biases are taken for rows",
-                "in_rows.eq(~in_head & (left != 0))",
-                "in_rows.eq(left != 0)",
+                "beats.valid & ~in_head",
+                "beats.valid",
+            ),
+            Mutant(
+                "a burst begins before a command of an earlier layer is taken",
+                "dirty & ~command.valid",
+                "dirty",
+                part=BurstReads,
             ),
         ),
     ),
@@ -358,8 +393,8 @@ PROOFS = (
             ),
             Mutant(
                 "the scales are taken for rows",
-                "in_rows.eq(~in_head & (left != 0))",
-                "in_rows.eq((head_left <= scale_beats) & (left != 0))",
+                "beats.valid & ~in_head",
+                "beats.valid & (head_left <= scale_beats)",
             ),
         ),
     ),

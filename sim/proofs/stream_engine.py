@@ -1,14 +1,11 @@
-"""Proofs of the streamed engine: what it reads of memory, and room for sums of products."""
+"""Proofs of the streamed engine: room for sums of products, results, and their places."""
 
 from dataclasses import replace
 
 from amaranth.hdl import Array, Assert, Assume, Cat, Module, Mux, Signal, Value
-from amaranth.hdl._ast import AnyConst, AnySeq
+from amaranth.hdl._ast import AnyConst
 
 from seedbed.hw.stream.attend_products import AttendProducts
-from seedbed.hw.stream.beat_writer import BeatWriter
-from seedbed.hw.stream.burst_reader import BurstReader
-from seedbed.hw.stream.cache_exchange import CacheExchange
 from seedbed.hw.stream.greatest_element import GreatestElement
 from seedbed.hw.stream.kept_sums import DEPTH as ROWS
 from seedbed.hw.stream.kept_sums import KeptSums
@@ -20,91 +17,21 @@ from seedbed.hw.stream.result_writer import ResultWriter
 from seedbed.hw.stream.row_output import RowOutput, row_layout
 from seedbed.hw.stream.row_products import WaySums
 from seedbed.hw.stream.stream_layouts import is_unwritten, record_kinds
-from seedbed.hw.stream.weight_tuner import WeightTuner
-from seedbed.sim.proofs.bench import cover, free_inputs, past, stream_rules, transfer
+from seedbed.sim.proofs import stream_engine_memory
+from seedbed.sim.proofs.bench import cover, free, free_inputs, past, steady, stream_rules, transfer
 from seedbed.sim.proofs.mac_array import fifo_invariants
+from seedbed.sim.proofs.stream_engine_memory import SMALL
 from seedbed.sim.prove import Mutant, Proof
-from seedbed.spec import StreamEngineConfig
 from seedbed.spec.engine_records import KEPT_COUNT
-from seedbed.spec.stream_engine import TUNED_BEATS
 
 __all__ = ["PROOFS"]
-
-SMALL = StreamEngineConfig(
-    lanes=2, products=2, beat_bits=128, store=16, cache=16, records=4, block=1, context=5,
-    columns=8, address_bits=8, burst=4, timeout_cycles=16, drain_cycles=8,
-)  # fmt: skip
-
-
-def bursts(dut: BurstReader) -> Module:
-    """Follow the bursts of parts, whatever the memory gives."""
-    m, inside = free_inputs(dut)
-    out, rest, outstanding = dut.o_command, inside["rest"], inside["outstanding"]
-    for port in (dut.start, dut.clear, dut.address):
-        m.d.comb += port.eq(AnySeq(len(port)))
-    m.d.comb += [
-        dut.beats.eq(AnySeq(3)),
-        # A part is asked for when the one before has been taken.
-        Assume(~(dut.start | dut.clear) | (dut.left == 0)),
-        Assume(~(dut.start & dut.clear)),
-    ]
-    # Of the part: beats that are not asked for, and not given; where the next burst begins.
-    left, missing = Signal.like(dut.left), Signal.like(dut.left)
-    place = Signal.like(dut.address)
-    length = out.payload.length + 1
-    given = transfer(dut.o)
-    # A burst of an earlier part, which failed, is not taken yet.
-    stale = Signal()
-    with m.If(transfer(out)):
-        m.d.sync += stale.eq(0)
-        with m.If(~stale):
-            m.d.sync += [place.eq(place + length), left.eq(left - length)]
-        m.d.comb += [
-            Assert(stale | (out.payload.address == place)),
-            Assert(stale | (length <= left)),
-            Assert(~out.payload.write),
-        ]
-    with m.If(given):
-        m.d.sync += missing.eq(missing - 1)
-        m.d.comb += Assert(missing != 0)
-    with m.If(dut.start | dut.clear):
-        m.d.sync += [left.eq(0), stale.eq(out.valid & ~out.ready)]
-    with m.If(dut.start):
-        m.d.sync += [left.eq(dut.beats), missing.eq(dut.beats), place.eq(dut.address)]
-    pending = Mux(out.valid & ~stale, length, 0)
-    at = out.payload.address[:2]
-    m.d.comb += [
-        Assert(~out.valid | (at + length <= dut.config.burst)),
-        # What an induction has to know.
-        Assert(dut.left == missing),
-        Assert(missing < 8),
-        Assert(left < 8),
-        Assert(~out.payload.write),
-        Assert(~dut.failed | (rest == 0)),
-        Assert(~dut.failed | ~dut.quiet | ((outstanding == 0) & ~out.valid)),
-        Assert(dut.failed | (rest + pending == left)),
-        Assert(dut.failed | dut.quiet | ((rest == missing) & (~out.valid | stale))),
-        Assert(dut.failed | ~dut.quiet | ~stale),
-        Assert(dut.failed | ~dut.quiet | (outstanding + rest + pending == missing)),
-        Assert(stale | ~out.valid | (out.payload.address == place)),
-        Assert(stale | ~out.valid | (length <= left)),
-        Assert((rest == 0) | (inside["address"] == (place + pending)[: len(place)])),
-        Assert(~stale | out.valid),
-    ]
-    stream_rules(m, out)
-    # As many beats come as were asked for, of whatever memory.
-    cover(m, past(m, given & (missing == 1)) & dut.failed & (outstanding == 2))
-    cover(m, transfer(out) & (out.payload.length == 2) & (left == 4))
-    return m
 
 
 def products(dut: AttendProducts) -> Module:
     """Count the beats of sums that have begun, and where they are."""
     m, inside = free_inputs(dut)
-    for port in (dut.mix, dut.tokens, dut.head):
-        m.d.comb += port.eq(AnyConst(len(port)))
-    for port in (dut.start, dut.pop):
-        m.d.comb += port.eq(AnySeq(len(port)))
+    steady(m, dut.mix, dut.tokens, dut.head)
+    free(m, dut.start, dut.pop)
     token, word, running = (inside[name] for name in ("token", "word", "running"))
     begun, level, whole = (inside[f"sums.{name}"] for name in ("begun", "fifo.level", "whole_d1"))
     loading, filled = inside["loading"], inside["filled_d1"]
@@ -136,8 +63,8 @@ def products(dut: AttendProducts) -> Module:
     ]
     done = past(m, running) & ~running
     unwritten = is_unwritten(dut.unwritten, dut.address)
+    free(m, dut.unwritten)
     m.d.comb += [
-        Value.cast(dut.unwritten).eq(AnySeq(len(Value.cast(dut.unwritten)))),
         Assert(~(issue & dut.mix & unwritten)),
         # The query that is written to its memory was read in the cycle before.
         Assert(~(inside["reads"] & unwritten)),
@@ -202,11 +129,8 @@ def greatest(dut: GreatestElement) -> Module:
 def way_sums(dut: WaySums) -> Module:
     """Count the sums of a matrix, and see which way each comes from."""
     m, inside = free_inputs(dut)
-    m.d.comb += [
-        dut.start.eq(AnySeq(1)),
-        dut.rows.eq(AnySeq(len(dut.rows))),
-        dut.turns.eq(AnyConst(1)),
-    ]
+    free(m, dut.start, dut.rows)
+    steady(m, dut.turns)
     # Sums that have been given, of the rows of the matrix.
     given, rows = Signal(len(dut.rows)), Signal(len(dut.rows))
     done = given == rows
@@ -237,8 +161,7 @@ def way_sums(dut: WaySums) -> Module:
 def kept_sums(dut: KeptSums) -> Module:
     """Count the kept weights of each row, and the rows on their way."""
     m, inside = free_inputs(dut)
-    for port in (dut.start, dut.write, dut.loaded, Value.cast(dut.values)):
-        m.d.comb += port.eq(AnySeq(len(port)))
+    free(m, dut.start, dut.write, dut.loaded, dut.values)
     given = dut.i_constants
     waiting, before = past(m, given.valid & ~given.ready), past(m, given.payload)
     with m.If(waiting):
@@ -267,192 +190,12 @@ def kept_sums(dut: KeptSums) -> Module:
     return m
 
 
-def beats(dut: BeatWriter) -> Module:
-    """Follow a beat from where it is taken to its answer, whatever the memory does."""
-    m, inside = free_inputs(dut)
-    command, write, response = dut.o_command, dut.o_write, dut.i_response
-    waits = past(m, dut.reads.valid & ~dut.reads.ready), past(m, Value.cast(dut.reads.payload))
-    for port in (dut.first, dut.end):
-        m.d.comb += port.eq(AnyConst(len(port)))
-    m.d.comb += [
-        dut.clear.eq(AnySeq(1)),
-        Assume(~dut.clear | dut.idle),
-        Assume(~dut.reads.payload.write),
-        # Who reads keeps to the rules.
-        Assume(~waits[0] | (dut.reads.valid & (Value.cast(dut.reads.payload) == waits[1]))),
-    ]
-    # The beat that was taken, and what has not been transferred of it.
-    address, held = Signal.like(command.payload.address), Signal.like(write.payload.data)
-    commands, datas = Signal(), Signal()
-    # Beats that are not answered, while the memory has made no error.
-    left = Signal(5)
-    dirty, failed = inside["dirty"], dut.failed
-    taken = transfer(dut.i) & ~failed
-    with m.If(transfer(command) & command.payload.write):
-        m.d.sync += commands.eq(0)
-        m.d.comb += [
-            Assert(commands),
-            Assert(command.payload.address == address),
-            Assert((address >= dut.first) & (address < dut.end)),
-            Assert(command.payload.length == 0),
-        ]
-    with m.If(transfer(write)):
-        m.d.sync += datas.eq(0)
-        m.d.comb += [Assert(datas), Assert(write.payload.data == held), Assert(write.payload.last)]
-    with m.If(taken):
-        m.d.sync += [
-            commands.eq(1), datas.eq(1), address.eq(dut.i.payload.address),
-            held.eq(dut.i.payload.data),
-        ]  # fmt: skip
-        m.d.comb += [Assert(~commands & ~datas), Assert(~dirty)]
-    with m.If(dirty):
-        m.d.sync += left.eq(0)
-    with m.Else():
-        m.d.sync += left.eq(left + taken - (response.valid & (left != 0)))
-    m.d.comb += [
-        Assert(dirty | ~dut.idle | failed | ((left == 0) & ~commands & ~datas)),
-        # What an induction has to know.
-        Assert(dirty | (inside["outstanding"] == left)),
-        Assert(inside["writes__valid"] == commands),
-        Assert(write.valid == datas),
-        Assert(~commands | (inside["writes__payload"][: len(address)] == address)),
-        Assert(~datas | (write.payload.data == held)),
-        Assert(~(commands | datas) | ((address >= dut.first) & (address < dut.end))),
-    ]
-    for port in (command, write):
-        stream_rules(m, port)
-    cover(m, taken & past(m, dirty) & (address != dut.i.payload.address) & (address != 0))
-    cover(m, (left == 2) & ~dirty & commands & ~datas & dut.reads.valid)
-    return m
-
-
-def parts(dut: WeightTuner) -> Module:
-    """Count the beats that are read and written, whatever the memory does."""
-    m, inside = free_inputs(dut)
-    for port in (dut.first, dut.end, dut.seed, dut.delta):
-        m.d.comb += port.eq(AnyConst(len(port)))
-    for port in (dut.start, dut.idle, dut.failed):
-        m.d.comb += port.eq(AnySeq(1))
-    left, level, address = Signal.like(dut.left), inside["beats.level"], inside["address"]
-    fifo_invariants(m, inside, "beats", TUNED_BEATS)
-    m.d.comb += [
-        dut.left.eq(left),
-        Assume(~dut.start | ~dut.busy),
-        Assume(~dut.i.valid | (left != 0)),
-        Assume(dut.end <= 1 << len(dut.first)),
-    ]
-    # The address after the last one that was read.
-    until = Signal.like(address)
-    with m.If(dut.start):
-        m.d.sync += until.eq(dut.first)
-    with m.If(dut.read):
-        m.d.sync += [left.eq(dut.read_beats), until.eq(until + dut.read_beats)]
-        m.d.comb += [
-            Assert(left == 0),
-            # It goes on where it ended, and all beats before have been written.
-            Assert((dut.read_address == until) & (address == until)),
-            Assert((dut.read_beats != 0) & (until + dut.read_beats <= dut.end)),
-        ]
-    with m.Elif(transfer(dut.i)):
-        m.d.sync += left.eq(left - 1)
-    # States are numbered in the order in which they are named.
-    state = inside["fsm_state"]
-    idle, part, ends, reads, writes = (state == k for k in range(5))
-    m.d.comb += [
-        Assert(~dut.o.valid | ((dut.o.payload.address == address) & (address < until))),
-        Assert(~dut.o.valid | ((address >= dut.first) & (address < dut.end))),
-        Assert(~dut.o.valid | ((left == 0) & ~dut.failed)),
-        # What an induction has to know.
-        Assert(state <= 4),
-        Assert(idle | (inside["stop"] == dut.end)),
-        Assert(idle | ((address >= dut.first) & (address <= until))),
-        Assert(~(reads | writes) | (until <= dut.end)),
-        Assert(~(idle | part | ends) | ((level == 0) & (left == 0))),
-        Assert(~(part | ends) | (address == until)),
-        Assert(~reads | (level + left == until - address)),
-        Assert(~writes | ((left == 0) & (level == until - address))),
-        Assert(until - address <= TUNED_BEATS),
-    ]
-    cover(m, dut.done & (until == dut.first + 2), transfer(dut.o) & (address != dut.first))
-    return m
-
-
-def rows(dut: CacheExchange) -> Module:
-    """Count the words and the beats of rows that are saved or restored."""
-    m, inside = free_inputs(dut)
-    config = dut.config
-    bits = (config.weights // config.products).bit_length() - 1
-    for port in (dut.save, dut.tokens, dut.length, dut.at, dut.row, dut.address):
-        m.d.comb += port.eq(AnyConst(len(port)))
-    for port in (dut.start, dut.idle, Value.cast(dut.data)):
-        m.d.comb += port.eq(AnySeq(len(port)))
-    words = Signal(4)
-    m.d.comb += [
-        words.eq(dut.length + (config.products - 1) >> config.products.bit_length() - 1),
-        Assume((dut.tokens <= 3) & (dut.length != 0) & (dut.length <= 10 * config.products)),
-    ]
-    of_row = 1 + (words + (1 << bits) - 1 >> bits)
-    token, word, base = inside["token"], inside["word"], inside["base"]
-    state, second, ended = inside["fsm_state"], inside["second"], inside["ended"]
-    # States are numbered in the order in which they are named.
-    idle, shifts, reads, restores, ends, takes, gives = (state == k for k in range(7))
-    m.d.comb += Assume(~dut.start | idle)
-    # Beats that were taken or given since the start, and those of the rows that are done.
-    moved, before = Signal(6), Signal(6)
-    with m.If(dut.start):
-        m.d.sync += [moved.eq(0), before.eq(0)]
-    with m.Elif(transfer(dut.i) | transfer(dut.o)):
-        m.d.sync += moved.eq(moved + 1)
-    last = transfer(dut.i) & restores & (word + 1 == words)
-    last |= transfer(dut.o) & second & ended
-    with m.If(last):
-        m.d.sync += before.eq(before + of_row)
-    of_this = Mux(second | restores, 1 + (word >> bits), 0)
-    # The last word of the beat that is given has been counted.
-    given = Mux(second, 1 + (word - 1 >> bits), 0)
-    active = shifts | restores | reads | takes | gives
-    finished = past(m, ends) & idle
-    m.d.comb += [
-        Assert(~(past(m, ~idle) & idle) | (moved == before)),
-        Assert(~finished | (token == dut.tokens)),
-        Assert(
-            ~transfer(dut.o) | (dut.o.payload.address == (dut.address + moved)[: len(dut.address)])
-        ),
-        Assert(~dut.write | (dut.place == (base + word * len(dut.word))[: len(dut.place)])),
-        # What an induction has to know.
-        Assert(state <= 6),
-        Assert(idle | (token <= dut.tokens)),
-        Assert(~active | (token < dut.tokens)),
-        Assert(~ends | ((token == dut.tokens) & (moved == before))),
-        Assert(idle | (dut.save == (reads | takes | gives)) | ends),
-        Assert(idle | (before == (token * of_row)[:6])),
-        Assert(
-            idle
-            | (inside["address"] == (dut.address + Mux(dut.save, moved, 0))[: len(dut.address)])
-        ),
-        Assert(idle | ends | (base == (dut.at + token * dut.row)[: len(base)])),
-        Assert(~(restores | reads | takes) | (word < words)),
-        Assert(idle | ends | (dut.place == (base + word * len(dut.word))[: len(dut.place)])),
-        Assert(~shifts | ((word == 0) & ~second & (moved == before))),
-        Assert(~restores | (~second & (moved == before + of_this))),
-        Assert(~(reads | takes) | (moved == before + of_this)),
-        Assert(~gives | ((word != 0) & (word <= words) & (moved == before + given))),
-        Assert(~gives | (ended == (word == words))),
-        Assert(~gives | second | ended),
-        Assert(~gives | ~second | ended | (word[:bits] == 0)),
-    ]
-    cover(m, finished & dut.save & (moved == 4), finished & ~dut.save & (moved == 9))
-    return m
-
-
 def row_results(dut: RowOutput) -> Module:
     """Follow the beats of a vector to the store, and those of all others past its ports."""
     m, inside = free_inputs(dut)
     config = dut.config
-    for port in (dut.at, dut.stride, dut.rows, dut.tokens, dut.add, dut.given):
-        m.d.comb += port.eq(AnyConst(len(port)))
-    for port in (dut.start, Value.cast(dut.data)):
-        m.d.comb += port.eq(AnySeq(len(port)))
+    steady(m, dut.at, dut.stride, dut.rows, dut.tokens, dut.add, dut.given)
+    free(m, dut.start, dut.data)
     reads, writes, left = (inside[name] for name in ("reads", "writes", "left"))
     vector = AnyConst(range(config.vectors))
     # Cycles since the reset: places of vectors are added up, a vector a cycle.
@@ -532,8 +275,7 @@ def pass_results(dut: ResultWriter) -> Module:
     m, inside = free_inputs(dut)
     given = dut.i
     ports = dut.silent, dut.at, dut.beats, dut.stored, dut.gives
-    for port in (dut.start, *ports):
-        m.d.comb += port.eq(AnySeq(len(port)))
+    free(m, dut.start, *ports)
     # Of the earlier record and of this one: results to come, the place of the next one, and what
     # becomes of it.
     left, own_left = Signal(4, name="left"), Signal(4, name="own_left")
@@ -589,12 +331,11 @@ def pass_results(dut: ResultWriter) -> Module:
 def operands(dut: OperandReader) -> Module:
     """See which beats of the store are read, and count those that wait."""
     m, inside = free_inputs(dut)
-    for name in ("start", "beats", "wrap", "pop", "data", "unwritten"):
-        port = Value.cast(getattr(dut, name))
-        m.d.comb += port.eq(AnySeq(len(port)))
+    free(
+        m, *(getattr(dut, name) for name in ("start", "beats", "wrap", "pop", "data", "unwritten"))
+    )
     for name in OPERANDS:
-        for port in (getattr(dut, f"{name}_on"), getattr(dut, f"{name}_at")):
-            m.d.comb += port.eq(AnySeq(len(port)))
+        free(m, getattr(dut, f"{name}_on"), getattr(dut, f"{name}_at"))
         level, comes = inside[f"{name}_fifo.level"], inside[f"{name}_comes"]
         m.d.comb += Assert(level + comes <= OPERAND_BEATS)
     m.d.comb += [
@@ -612,9 +353,13 @@ def operands(dut: OperandReader) -> Module:
 def begins(dut: RecordWalker) -> Module:
     """See when records begin."""
     m, _ = free_inputs(dut)
-    for name in ("start", "header", "record", "ended", "idle", "failed", "count"):
-        port = Value.cast(getattr(dut, name))
-        m.d.comb += port.eq(AnySeq(len(port)))
+    free(
+        m,
+        *(
+            getattr(dut, name)
+            for name in ("start", "header", "record", "ended", "idle", "failed", "count")
+        ),
+    )
     is_pass = record_kinds(dut.config, dut.record)["pass"]
     m.d.comb += Assert(~dut.begins | dut.idle | is_pass)
     cover(m, dut.begins & is_pass & ~dut.idle, dut.begins & ~is_pass)
@@ -622,6 +367,7 @@ def begins(dut: RecordWalker) -> Module:
 
 
 PROOFS = (
+    *stream_engine_memory.PROOFS,
     Proof(
         name="stream_engine_greatest",
         says="The number that is given is that of the greatest element of a vector, and the lowest "
@@ -639,34 +385,6 @@ PROOFS = (
                 "the next vector is compared with it",
                 "found.eq(1), number.eq(0)",
                 "found.eq(1)",
-            ),
-        ),
-    ),
-    Proof(
-        name="stream_engine_bursts",
-        says="A part of memory is asked for once, in bursts that cross no boundary; as many beats "
-        "are given as were asked for, whatever the memory gives; a valid command is stable until "
-        "its transfer.",
-        component=BurstReader,
-        config=SMALL,
-        harness=bursts,
-        depth=2,
-        reach=20,
-        mutants=(
-            Mutant(
-                "a burst crosses a boundary",
-                "room.eq(config.burst - address[:width])",
-                "room.eq(config.burst)",
-            ),
-            Mutant(
-                "bursts go on after an error",
-                "with m.If(fault):\n            m.d.sync += rest.eq(0)",
-                "with m.If(0):\n            m.d.sync += rest.eq(0)",
-            ),
-            Mutant(
-                "beats go on after the last one",
-                "Mux(self.failed, self.left != 0, read.valid & takes)",
-                "Mux(self.failed, 1, read.valid & takes)",
             ),
         ),
     ),
@@ -715,84 +433,6 @@ PROOFS = (
                 "a row has one product too many",
                 "last.eq(done + 1 >= count)",
                 "last.eq(done >= count)",
-            ),
-        ),
-    ),
-    Proof(
-        name="stream_engine_writes",
-        says="A beat is written once, at its address, only where the command to load allows it; a "
-        "valid command is stable, whoever reads; there is no answer to come when a record ends "
-        "without an error.",
-        component=BeatWriter,
-        config=replace(SMALL, external=True),
-        harness=beats,
-        depth=2,
-        reach=24,
-        mutants=(
-            Mutant(
-                "beats are written anywhere",
-                "(address < self.first) | (address >= self.end)",
-                "address < self.first",
-            ),
-            Mutant(
-                "a read takes the place of a write that was offered",
-                "writes.valid & (held | ~reads.valid)",
-                "writes.valid & ~reads.valid",
-            ),
-            Mutant(
-                "a record ends before the answer",
-                "~sending & (outstanding == 0)",
-                "~sending",
-            ),
-        ),
-    ),
-    Proof(
-        name="stream_engine_tuned",
-        says="Beats of kept weights are read once each, in their order, and written at their "
-        "addresses, in the range of the command; none is read from its write on, and none is "
-        "written after an error.",
-        component=WeightTuner,
-        config=replace(SMALL, trellis=4, kept=4, tune=2),
-        harness=parts,
-        depth=2,
-        reach=16,
-        mutants=(
-            Mutant(
-                "a part ends after the range",
-                "Mux(rest < part, rest, part)",
-                "part",
-            ),
-            Mutant(
-                "beats are written before all have come",
-                "with m.If(self.left == 0):",
-                "with m.If(beats.r_rdy):",
-            ),
-            Mutant(
-                "beats are written after an error",
-                "beats.r_rdy & ~self.failed",
-                "beats.r_rdy",
-            ),
-        ),
-    ),
-    Proof(
-        name="stream_engine_rows",
-        says="Rows that are saved or restored have as many beats as their record asks for, each "
-        "word goes to or comes from its own place in the cache, and addresses follow each other.",
-        component=CacheExchange,
-        config=replace(SMALL, external=True),
-        harness=rows,
-        depth=2,
-        reach=60,
-        mutants=(
-            Mutant(
-                "words of the next row are those of this one",
-                "rows.base.eq(base), rows",
-                "rows.base.eq(rows.base), rows",
-            ),
-            Mutant(
-                "the last beat of a row is left",
-                "whole = self.last_word | (self.part == parts - 1)",
-                "whole = self.part == parts - 1",
             ),
         ),
     ),

@@ -13,7 +13,8 @@
 //                           error (in beat COUNT, which then has random data), short or long (by
 //                           COUNT beats); of a write, response
 //   store ADDRESS BEAT ..   puts beats into the memory
-//   heal                    cancels the errors that have not occurred yet
+//   deaf                    from now on, the memory takes no command
+//   heal                    cancels the errors that have not occurred yet, and deafness
 //   stray COUNT             unrequested read beats, or with 0 a response
 //   forget COUNT            in so many cycles, the memory drops outstanding reads and responses
 //   reset 0|1               resets the core; with 1, the memory drops those too
@@ -94,9 +95,12 @@ class Bench {
                 in >> count;
                 for (std::string hex; in >> hex;)
                     cells.cells[count++] = parse(hex, BEAT_BITS / 32);
+            } else if (word == "deaf") {
+                deaf = true;
             } else if (word == "heal") {
                 cells.faults.clear();
                 forgets = 0;
+                deaf = false;
             } else if (word == "stray") {
                 in >> count;
                 strays += count;
@@ -122,7 +126,7 @@ class Bench {
     Vtop top;
     uint64_t seed;
     std::map<std::string, Port> streams;
-    bool ignores = false;
+    bool ignores = false, deaf = false;
     // The memory answers after 2 to 41 cycles.
     Memory cells{BEAT_BITS / 32, ADDRESS_BITS, 0, generator(seed, LATENCIES), 2, 41,
                  1ULL << ADDRESS_BITS};
@@ -183,7 +187,7 @@ class Bench {
         for (auto& [name, stream] : streams) {
             const bool unpaused = stream.random.below(4) != 0;
             if (!stream.input) {
-                stream.ready = unpaused;
+                stream.ready = unpaused && !(deaf && name == "o_command");
             } else if (!stream.valid && unpaused) {
                 std::optional<Words> next;
                 if (name == "i_read") {

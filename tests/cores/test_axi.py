@@ -16,6 +16,11 @@ from seedbed.spec import GemvConfig
 
 ROOT = Path(__file__).parents[2]
 
+#: A stream_engine with all options.
+MOST = {
+    "lanes": 4, "products": 4, "beat_bits": 256, "vectors": 2, "trellis": 2, "kept": 300,
+    "tune": 5, "external": True, "choose": True,
+}  # fmt: skip
 #: Wrapper, what differs from its small configuration, and the number of tests on its ports. Entries
 #: of forward_cache have 192 bytes there: every 21st or 22nd crosses a boundary. A tail adds a field
 #: to each phase of zo_trainer, in the schedule's register and in the log; levels one to the log.
@@ -26,10 +31,12 @@ RUN = [
     ("instantft_axi", {}, 4),
     ("sparse_trainer_axi", {}, 5),
     ("sparse_trainer_axi", {"decode": "trellis"}, 5),
-    ("stream_engine_axi", {}, 4),
-    ("stream_engine_axi", {"lanes": 4, "products": 4, "beat_bits": 256, "vectors": 2}, 4),
-    ("stream_engine_axi", {"trellis": 4, "kept": 200, "choose": True}, 4),
-    ("stream_engine_axi", {"external": True}, 4),
+    ("stream_engine_axi", {}, 5),
+    ("stream_engine_axi", {"lanes": 4, "products": 4, "beat_bits": 256, "vectors": 2}, 5),
+    ("stream_engine_axi", {"trellis": 4, "kept": 200, "choose": True}, 5),
+    ("stream_engine_axi", {"external": True}, 5),
+    ("stream_engine_axi", {"trellis": 4, "kept": 200, "tune": 4}, 5),
+    ("stream_engine_axi", MOST, 5),
     ("zo_trainer_axi", {}, 4),
     ("zo_trainer_axi", {"tail": 1}, 4),
     ("zo_trainer_axi", {"tail": 2}, 4),

@@ -20,7 +20,7 @@ COMMANDS = {
     "stream_engine": stream_layouts.job_layout,
 }
 #: With these, a command has all of its fields.
-OPTIONS = {"stream_engine": {"external": True}}
+OPTIONS = {"stream_engine": {"trellis": 4, "kept": 4, "tune": 1}}
 
 
 def test_addresses_and_page_are_of_one_table():

@@ -28,6 +28,7 @@ from seedbed.sim.reset_bench import ResetBench
 from seedbed.spec import DenseLayer, SparseTrainerConfig
 from seedbed.spec.fixed import Fixed
 from seedbed.spec.sparse_trainer import require_layers
+from tests.cores.test_stream_engine import Server, without_memory
 
 SMALL = SparseTrainerConfig(
     block=4, latent=1, width=8, layers=3, columns=20, classes=5, entries=16, batch=4, beat_bits=32,
@@ -192,6 +193,67 @@ def test_an_error_of_the_memory_ends_a_job(fault, at):
 
     bench = ResetBench(dut)
     bench.run(process)
+
+
+class Session:
+    """A core with its memory, in a simulation."""
+
+    def __init__(self, model):
+        cells, self.model = model.beats(), model
+        beats = [cells.get(address, 0) for address in range(max(cells) + 1)]
+        self.dut = SparseTrainer(model.config)
+        self.server = Server(self.dut, beats, Random(1))
+        self.bench = ResetBench(self.dut, others=("o_command", "i_read"))
+
+    async def expect(self, ctx, *phases):
+        for phase in map(without_memory, phases):
+            assert await self.bench.run_phase(ctx, phase) == self.bench.expected(phase)
+
+    def run(self, process):
+        self.bench.run(process, self.server.run)
+
+
+@pytest.mark.parametrize("config", [SMALL, replace(SMALL, decode="trellis")], ids=str)
+@pytest.mark.parametrize("kind", ["train", "infer"])
+def test_a_memory_that_takes_no_command_ends_a_job(config, kind):
+    """So it does the next one, until the memory takes commands again; an abort ends one, too."""
+    rng, model = session(config)
+    around = Session(model)
+    x = rng.integers(-9, 9, model.layers[0].columns)
+    lost = {"i": [job(config, kind, **GOOD)], "i_samples": sample_payloads(config, x, 1)}
+
+    async def process(ctx):
+        await around.expect(ctx, *load(model))
+        around.server.fault = "deaf"
+        for _ in range(3):
+            failed = Phase(inputs=lost, outputs={"o_status": [status(kind, "memory")]})
+            await around.expect(ctx, failed)
+        await around.bench.run_phase(ctx, Phase(inputs=lost), cycles=100)
+        stop = Phase(
+            inputs={"i": [job(config, "abort")]}, outputs={"o_status": [status(kind, "aborted")]}
+        )
+        await around.expect(ctx, stop, read_out(model))
+        around.server.fault = ""
+        await around.expect(ctx, training(model, rng, samples=2, batch=1), read_out(model))
+
+    around.run(process)
+
+
+@pytest.mark.parametrize("after", [20, 50])
+def test_beats_that_come_after_a_reset_are_discarded(after):
+    rng, model = session()
+    around = Session(model)
+    run = without_memory(training(session()[1], rng, samples=3, batch=1))
+
+    async def process(ctx):
+        await around.expect(ctx, *load(model))
+        await around.bench.run_phase(ctx, run, cycles=after)
+        await around.bench.reset(ctx)
+        assert around.server.queue
+        await around.expect(ctx, *load(model), training(model, rng, samples=2, batch=2))
+        await around.expect(ctx, read_out(model))
+
+    around.run(process)
 
 
 @pytest.mark.parametrize("after", [3, 30, 60, 100, 150, 200, 250, 300, 330, 360, 400])

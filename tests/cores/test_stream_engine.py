@@ -258,6 +258,34 @@ def test_a_reset_in_the_middle(config, after):
     session.run(process)
 
 
+@pytest.mark.parametrize("late", [1, 7])
+def test_beats_that_come_after_a_reset_are_discarded(late):
+    """They come when the next command has begun, and are not counted as beats of its burst."""
+    config = CONFIGS[0]
+    rng, engine, image = drawn(config)
+    blocks = Blocks(config, image, engine)
+    session = Session(image.beats, config)
+    server, load = session.server, blocks.load()
+    run = blocks.run(rng.integers(0, WORDS, 3), start=True)
+    begun = Phase(inputs=without_memory(load).inputs, outputs={"o_status": [0]})
+    ended = Phase(outputs=without_memory(load).outputs)
+
+    async def process(ctx):
+        await session.bench.run_phase(ctx, begun, cycles=2)
+        while len(server.queue) < config.burst:
+            await ctx.tick()
+        server.fault, server.at = "silent", server.given
+        await session.bench.reset(ctx)
+        ctx.set(session.dut.i_read.valid, 0)
+        del server.queue[:-late]
+        await session.bench.run_phase(ctx, begun, cycles=6)
+        server.fault = ""
+        assert await session.bench.run_phase(ctx, ended) == session.bench.expected(ended)
+        await session.expect(ctx, run)
+
+    session.run(process)
+
+
 @pytest.mark.parametrize("config", [CONFIGS[0], EXTERNAL[0]], ids=str)
 def test_a_memory_that_takes_no_command_ends_a_command(config):
     """So it does the next one, until the memory takes commands again."""

@@ -41,7 +41,7 @@ from seedbed.sim.cases import instantft, sparse_trainer, stream_engine, zo_train
 from seedbed.sim.cases.gemv import Job
 from seedbed.sim.cases.instantft import Fault
 from seedbed.sim.cases.stream_engine import Blocks
-from seedbed.sim.cases.stream_programs import WORDS, drawn_program
+from seedbed.sim.cases.stream_programs import WORDS
 from seedbed.spec import FORWARD_CACHE_KINDS
 from seedbed.spec.axi_registers import AXI_REGISTERS
 from seedbed.spec.instantft import INSTANTFT_KINDS
@@ -413,9 +413,14 @@ def test_sparse_trainer(driven, tmp_path, reported):
     script.run(program, reported)
 
 
-@pytest.mark.parametrize("params", [{}, {"external": True}], ids=str)
+@pytest.mark.parametrize(
+    "params", [{}, {"external": True}, {"trellis": 4, "kept": 200, "tune": 4}], ids=str
+)
 def test_stream_engine(driven, tmp_path, reported, params):
-    """Programs in memory, and blocks of tokens; every status but that of the memory; a reset."""
+    """Programs in memory, and blocks of tokens; every status but that of the memory; a reset.
+
+    Kept weights are tuned to both sides and back where the core can do that.
+    """
     program, config = driven("stream_engine", params)
     rng, script, base = np.random.default_rng(4), Script("stream_engine", tmp_path), 0x3000
     size = config.beat_bits // 8
@@ -436,8 +441,8 @@ def test_stream_engine(driven, tmp_path, reported, params):
         if tokens := fields(stream_token_layout(), phase.inputs.get("i_tokens", [])):
             script.send("s_axis_tokens", [b"".join(octets(each["token"], 4) for each in tokens)])
         script.receive("m_axis_results", 4 * config.lanes * (1 + len(beats)))
-        limits = (values.get(name, 0) for name in ("first", "end"))
-        script.command("start", values["kind"], address, values["start"], *limits)
+        rest = (values.get(name, 0) & 2**32 - 1 for name in ("first", "end", "seed", "delta"))
+        script.command("start", values["kind"], address, values["start"], *rest)
         status = list(STATUS["stream_engine"])[end["status"]]
         script.poll(status if end["status"] else None)
         vectors = b"".join(octets(each, 4) for beat in beats for each in beat["values"])
@@ -446,7 +451,7 @@ def test_stream_engine(driven, tmp_path, reported, params):
     def failed(kind, name):
         return {"o_status": [stream_engine.status(config, kind, name)]}
 
-    engine = drawn_program("decoder", rng, size=8, layers=1)
+    engine = stream_engine.drawn(config, "decoder", rng)
     image = engine_image(config, engine.program, engine.parameters, block=3, context=6)
     blocks = Blocks(config, image, engine)
     # Addresses of the image are those of the memory.
@@ -458,9 +463,14 @@ def test_stream_engine(driven, tmp_path, reported, params):
     script.command("base", base)
     load, first = blocks.load(), blocks.run(rng.integers(0, WORDS, 3), start=True)
     second, refused = blocks.run(rng.integers(0, WORDS, 2)), blocks.run(rng.integers(0, WORDS, 2))
+    tuned = []
+    for delta in (9, -18, 9) if config.tune else ():
+        start, stop = blocks.limits["first"], blocks.limits["first"] + image.kept_beats
+        tuned.append(blocks.tune(start, stop, seed=77, delta=delta))
+        tuned.append(blocks.run(rng.integers(0, WORDS, 3), start=True))
     for _ in range(2):
         run(Phase(inputs=first.inputs, outputs=failed("run", "missing")))
-        for phase in (load, first, second, refused, first):
+        for phase in (load, first, second, refused, *tuned, first):
             run(phase)
         for address, status in ((damaged, "damaged"), (too_large, "size")):
             run(Phase(inputs=load.inputs, outputs=failed("load", status)), address)

@@ -109,11 +109,12 @@ def examples():
     return re.findall(r"^```c\n(.*?)^```$", PAGE, re.S | re.M)
 
 
-def test_the_example_of_a_core_compiles(tmp_path):
-    (core,) = (text for text in examples() if "seedbed_gemv_start" in text)
-    source = tmp_path / "multiply.c"
+@pytest.mark.parametrize("function", ["seedbed_gemv_start", "seedbed_stream_engine_start"])
+def test_the_example_of_a_core_compiles(function, tmp_path):
+    (core,) = (text for text in examples() if function in text)
+    source = tmp_path / "example.c"
     source.write_text(core)
-    gcc(*FREESTANDING, f"-I{FOLDER}", "-c", source, "-o", tmp_path / "multiply.o")
+    gcc(*FREESTANDING, f"-I{FOLDER}", "-c", source, "-o", tmp_path / "example.o")
 
 
 def test_the_example_of_the_host_link_runs(kept, tmp_path):

