@@ -353,8 +353,8 @@ class _Writer:
             self._exchange(what, "restore", row)
         for k, (name, place) in enumerate(((op.key, cache), (op.value, values))):
             self._record(
-                kind="keep", last=k, repeat=op.shared, length=length, head=head, group=1,
-                number_place=self._place(name, by_head=1), cache=place,
+                kind="keep", last=k, rows=op.shared, length=length, head=head,
+                number_place=self._place(name), cache=place,
             )  # fmt: skip
         if self.config.external:
             self._exchange(what, "save", row)

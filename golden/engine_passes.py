@@ -276,13 +276,14 @@ class PassEngine:
     _trellis = _matrix
 
     def _keep(self, record: dict) -> None:
-        x = self._read(record, "number_place", record["length"])
-        kept, shift = self.unit.cached(x)
-        row = (self.position + self.token) * self.header["row"]
-        first = row + record["cache"] + self.head * record["head"]
-        places = slice(first, first + record["head"])
-        self.cache[places] = kept.reshape(-1, self.config.lanes)
-        self.shifts[places] = shift
+        head, heads = record["head"], record["rows"] or 1
+        numbers = self._read(record, "number_place", heads * head * self.config.lanes)
+        first = (self.position + self.token) * self.header["row"] + record["cache"]
+        for k, x in enumerate(numbers.reshape(heads, -1)):
+            kept, shift = self.unit.cached(x)
+            place = first + (self.head + k) * head
+            self.cache[place : place + head] = kept.reshape(-1, self.config.lanes)
+            self.shifts[place : place + head] = shift
 
     def _saved(self, record: dict) -> tuple[int, int]:
         """Return the beats in memory of a token's keys and values, and its words of the cache."""

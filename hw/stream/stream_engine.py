@@ -263,13 +263,14 @@ class StreamEngine(wiring.Component):
     def _narrow(self, m, is_, walker, narrow, products, matrix) -> None:
         """Connect vectors that are shifted: to the multipliers, or to the cache."""
         record, keeps = walker.record, is_["keep"]
+        heads = record.rows[: len(narrow.count)]
         place = Signal.like(products.write_at)
         m.d.comb += [
             narrow.start.eq(walker.begins & (keeps | is_["matrix"])),
             narrow.at.eq(walker.number_at),
-            narrow.stride.eq(walker.header.frame),
+            narrow.stride.eq(Mux(keeps, record.head, walker.header.frame)),
             narrow.length.eq(walker.length),
-            narrow.one.eq(keeps),
+            narrow.count.eq(Mux(keeps, Mux(heads == 0, 1, heads), self.config.vectors)),
             narrow.run.eq(Mux(keeps, record.head, matrix.runs)),
             narrow.small.eq(keeps),
             narrow.exact.eq(~keeps & ~record.narrow),
