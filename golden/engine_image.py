@@ -15,6 +15,7 @@ from seedbed.spec.engine_records import (
     CONSTANTS,
     FACTORS,
     HEADER,
+    HEADS,
     KEPT_BEATS,
     KINDS,
     LENGTHS,
@@ -47,7 +48,7 @@ __all__ = ["EngineImage", "engine_image", "header_and_records"]
 _CODES = {
     "kind": KINDS, "operation": VECTOR_OPERATIONS, "activation": tuple(ACTIVATIONS),
     "constant_from": CONSTANTS, "length_from": LENGTHS, "numbers": NUMBERS, "factors": FACTORS,
-    "addends": ADDENDS, "target": TARGETS,
+    "addends": ADDENDS, "target": TARGETS, "of_head": HEADS,
 }  # fmt: skip
 
 
@@ -157,10 +158,14 @@ class _Writer:
     def _place(self, name: str, **more: int) -> dict:
         return {"place": self.places.of[name], **more}
 
-    def _spare(self, length: int) -> dict:
-        """Return a place for numbers of a pass, which no other operation reads."""
-        self.scratch = max(self.scratch, self._beats(length))
-        return {"place": 0, "shared": 1}
+    def _spare(self, length: int, after: int = 0) -> dict:
+        """Return a place for numbers of a pass, which no other operation reads.
+
+        ``after`` elements before it are another one.
+        """
+        place = self._beats(after)
+        self.scratch = max(self.scratch, place + self._beats(length))
+        return {"place": place, "shared": 1}
 
     # Records.
 
@@ -360,27 +365,31 @@ class _Writer:
             self._exchange(what, "save", row)
         fraction = self._fraction(op.query) + self._fraction(op.key)
         multiplier, shift = self.config.unit.score_scale(length, fraction)
-        spare = self._spare(self.context)
+        scores, shares = self._spare(self.context), self._spare(self.context, self.context)
         common = {
+            "last": 0,
             "repeat": op.heads,
             "head": head,
             "group": op.heads // op.shared,
             "all": not op.causal,
         }
+        score = {
+            "operation": "score", "numbers": "scores", "factors": "shifts", "length_from": "seen",
+            "number_place": self._place(op.query, by_head=1), "cache": cache,
+            "constant": multiplier, "shift": self._shift(what, shift, self.config.unit.cache_width),
+            "target": "store", "target_place": scores,
+        }  # fmt: skip
+        # The next head's scores are computed while the shares of this one, and their sum, are on
+        # their way.
+        self._record(of_head="first", **score, **common)
         self._record(
-            last=0, operation="score", numbers="scores", factors="shifts", length_from="seen",
-            number_place=self._place(op.query, by_head=1), cache=cache, constant=multiplier,
-            shift=self._shift(what, shift, self.config.unit.cache_width), target="store",
-            target_place=spare, **common,
+            operation="power", length_from="seen", number_place=scores, target="store",
+            target_place=shares, **common,
         )  # fmt: skip
+        self._record(of_head="next", **score, **common)
         self._record(
-            last=0, operation="power", length_from="seen", number_place=spare, target="store",
-            target_place=spare, **common,
-        )  # fmt: skip
-        self._record(
-            operation="mix", numbers="mix", length=length, number_place=spare, cache=values,
-            target="store",
-            target_place=self._place(op.target, by_head=1), **common,
+            operation="mix", numbers="mix", length=length, number_place=shares, cache=values,
+            target="store", target_place=self._place(op.target, by_head=1), **common | {"last": 1},
         )  # fmt: skip
 
     def _exchange(self, what: str, kind: str, row: int) -> None:

@@ -15,6 +15,7 @@ from seedbed.spec.engine_records import (
     CONSTANTS,
     FACTORS,
     HEADER,
+    HEADS,
     KEPT,
     KEPT_BEATS,
     KEPT_BITS,
@@ -36,7 +37,7 @@ __all__ = ["PassEngine"]
 _CODES = {
     "kind": KINDS, "operation": VECTOR_OPERATIONS, "activation": tuple(ACTIVATIONS),
     "constant_from": CONSTANTS, "length_from": LENGTHS, "numbers": NUMBERS, "factors": FACTORS,
-    "addends": ADDENDS, "target": TARGETS,
+    "addends": ADDENDS, "target": TARGETS, "of_head": HEADS,
 }  # fmt: skip
 
 
@@ -143,9 +144,12 @@ class PassEngine:
             last = next(k for k in range(first, len(self.records)) if self.records[k]["last"])
             body = self.records[first : last + 1]
             for self.token in range(count if body[-1]["by_token"] else 1):
-                for self.head in range(body[-1]["repeat"]):
+                for head in range(body[-1]["repeat"]):
                     for record in body:
-                        getattr(self, f"_{record['kind']}")(record)
+                        self.head = head + (record["of_head"] == "next")
+                        skipped = self.head >= record["repeat"] > head
+                        if not (skipped or (head and record["of_head"] == "first")):
+                            getattr(self, f"_{record['kind']}")(record)
             first = last + 1
         self.position += count
         return "ok", self.found

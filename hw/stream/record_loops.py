@@ -1,0 +1,115 @@
+"""Which record of a program is next: of its body, of the next head or token, or a new body."""
+
+from amaranth.hdl import Const, Mux, Signal
+
+from seedbed.hw.stream.stream_layouts import is_given, record_kinds
+from seedbed.spec import StreamEngineConfig
+from seedbed.spec.engine_records import ADDENDS, FACTORS, HEADS, NUMBERS, PLACE, RECORD
+
+__all__ = ["Walk", "record_loops"]
+
+
+class Walk:
+    """Signals of the record that is done, which the methods of the walker share."""
+
+    def __init__(self, config: StreamEngineConfig, record):
+        self.is_ = record_kinds(config, record)
+        # Keys and values are saved or restored.
+        self.exchanges = self.is_["save"] | self.is_["restore"] if config.external else Const(0)
+        self.numbers = {name: record.numbers == k for k, name in enumerate(NUMBERS)}
+        # Whether a row of a table is read, or words.
+        self.of_table = self.is_["pass"] & (self.numbers["token"] | self.numbers["position"])
+        by_words = (record.factors == FACTORS.index("words")) | (
+            record.addends == ADDENDS.index("words")
+        )
+        self.words = self.is_["pass"] & (self.numbers["words"] | by_words)
+        # Rows of a matrix; those that are read together count as one.
+        self.rows = record.rows
+        if config.trellis:
+            together = record.rows + (config.ways - 1) >> config.ways.bit_length() - 1
+            self.rows = Mux(self.is_["trellis"], together, record.rows)
+        # The token in its block, the repetition, and what they add to places.
+        self.token = Signal(range(config.block + 4))
+        self.head = Signal(RECORD["repeat"])
+        self.frame = Signal(PLACE["place"])
+        self.head_offset = Signal(PLACE["place"])
+        self.cache_offset = Signal(RECORD["cache"])
+        # Those of the next repetition, and whether this one is the last.
+        self.next_head_offset = Signal(PLACE["place"])
+        self.next_cache_offset = Signal(RECORD["cache"])
+        self.heads_end = Signal()
+        self.of_head = {name: record.of_head == k for k, name in enumerate(HEADS)}
+        # That of the row of a table.
+        self.multiplier = Signal(32)
+        # A pulse: the record has been done.
+        self.advance = Signal()
+        # Kept weights have been asked for, and the rows of their matrix have not.
+        self.rows_left = Signal()
+
+
+def record_loops(m, walker, walk: Walk) -> None:
+    """Go to the next record: of this body, of the next head or token, or of the next body."""
+    config, record = walker.config, walker.record
+    # The first record of this body, and the first one that is repeated.
+    first, again = Signal.like(walker.index), Signal.like(walker.index)
+    following = walker.index + 1
+    shared = Signal(RECORD["group"])
+    last_record = following == walker.header.records
+    body_ends = record.last | last_record
+    # Results of a matrix that go out do so token by token.
+    together = walk.is_["matrix"] & ~is_given(config, record)
+    step = Mux(together, config.vectors, 1)
+    ends = shared + 1 >= record.group
+    tokens_end = ~record.by_token | (walk.token + step >= walker.count)
+    whole_end = body_ends & walk.heads_end & tokens_end & last_record
+    m.d.comb += [
+        walk.heads_end.eq(walk.head + 1 >= record.repeat),
+        walk.next_head_offset.eq(walk.head_offset + record.head),
+        walk.next_cache_offset.eq(walk.cache_offset + Mux(ends, record.head, 0)),
+        walker.done.eq(walk.advance & (whole_end | walker.failed)),
+    ]
+
+    def next_head():
+        m.d.sync += [
+            walker.index.eq(again),
+            walk.head.eq(walk.head + 1),
+            walk.head_offset.eq(walk.next_head_offset),
+            shared.eq(Mux(ends, 0, shared + 1)),
+            walk.cache_offset.eq(walk.next_cache_offset),
+        ]
+
+    def first_head():
+        counters = walk.head, walk.head_offset, walk.cache_offset, shared
+        m.d.sync += [each.eq(0) for each in counters]
+
+    def next_token():
+        several = walker.header.frame << config.vectors.bit_length() - 1
+        m.d.sync += [
+            walker.index.eq(first),
+            again.eq(first),
+            walk.token.eq(walk.token + step),
+            walk.frame.eq(walk.frame + Mux(together, several, walker.header.frame)),
+            walker.keep_at.eq(walker.keep_at + walker.header.row),
+        ]
+
+    def first_token():
+        m.d.sync += [walk.token.eq(0), walk.frame.eq(0), walker.keep_at.eq(walker.row)]
+
+    with m.If(walker.start):
+        m.d.sync += [walker.index.eq(0), first.eq(0), again.eq(0)]
+        first_head()
+        first_token()
+    with m.Elif(walk.advance):
+        with m.If(~body_ends):
+            m.d.sync += walker.index.eq(following)
+            with m.If(walk.of_head["first"]):
+                m.d.sync += again.eq(following)
+        with m.Elif(~walk.heads_end):
+            next_head()
+        with m.Else():
+            first_head()
+            with m.If(~tokens_end):
+                next_token()
+            with m.Else():
+                first_token()
+                m.d.sync += [each.eq(following) for each in (walker.index, first, again)]
