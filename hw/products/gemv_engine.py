@@ -83,6 +83,11 @@ class GemvEngine(wiring.Component):
         As of :class:`~seedbed.hw.products.gemv.Gemv`, without the side path.
     refuse : In(1)
         The command at ``i`` is one of a wrong shape.
+    load, loading, runs : In(1), Out(1), Out(1)
+        With ``ahead``: a pulse before the vectors of the next job, which has as many columns; they
+        have not all come. The pulse may come while ``runs``.
+    swap : In(1)
+        With ``ahead``: the vectors of the command at ``i`` have come after ``load``.
 
     Latency: ``latency`` cycles from a row's last beat to its result, ``plain_latency`` if plain.
     Throughput: a beat every cycle, rows of one beat too; a beat of the vector every cycle.
@@ -102,6 +107,8 @@ class GemvEngine(wiring.Component):
         }
         if config.trellis:
             members["i_scales"] = In(stream.Signature(scale_layout()))
+        if config.ahead:
+            members |= {"load": In(1), "swap": In(1), "loading": Out(1), "runs": Out(1)}
         super().__init__(members)
 
     @property
@@ -137,6 +144,8 @@ class GemvEngine(wiring.Component):
             memory.columns.eq(self.i.payload.columns),
             memory.plain.eq(job.plain),
         ]
+        if self.config.ahead:
+            self._load_ahead(m, memory, job)
         found = self._scaled(m, mac, job) if self.config.trellis else mac.o
         m.d.comb += [
             job.error_result.eq(job.draining & job.last_in_flight),
@@ -152,6 +161,27 @@ class GemvEngine(wiring.Component):
             m.d.comb += sums.eq(Mux(job.error_result, 0, Value.cast(mac.o.payload.sums)))
         self._multiply(m, memory, decode, mac, job)
         return m
+
+    def _load_ahead(self, m, memory, job):
+        """Take the vectors of the next job while one runs, into the other half of the memory."""
+        half = Signal()
+        with m.If(job.accepts & self.swap):
+            m.d.sync += half.eq(~half)
+        with m.If(self.load):
+            m.d.sync += self.loading.eq(1)
+        with m.Elif(memory.done | memory.fault):
+            m.d.sync += self.loading.eq(0)
+        m.d.comb += [
+            memory.reads.eq(half),
+            memory.writes.eq(half ^ self.loading),
+            memory.start.eq((job.accepts & ~self.swap) | self.load),
+            self.runs.eq(job.running | job.flushing),
+        ]
+        with m.If(self.loading):
+            m.d.comb += [
+                self.i_vector.ready.eq(memory.i.ready),
+                memory.i.valid.eq(self.i_vector.valid),
+            ]
 
     def _count(self, m, memory, decode, job):
         """Count the rows of a job, the beats of a row, and the rows without a result."""
@@ -245,6 +275,9 @@ class GemvEngine(wiring.Component):
                         m.next = "ABORT"
                     with m.Elif(job.accepts):
                         m.next = "LOAD"
+                        if config.ahead:
+                            with m.If(self.swap):
+                                m.next = "RUN"
             with m.State("LOAD"):
                 m.d.comb += [job.loading.eq(1), self.i.ready.eq(command.clear)]
                 with m.If(memory.done):

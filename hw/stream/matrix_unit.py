@@ -39,6 +39,10 @@ class MatrixUnit(wiring.Component):
         Beats of kept weights before the rows, where the core has any.
     fractional : In(1)
         Kept weights have fraction bits, where the core can tune them.
+    load : Out(1)
+        A pulse: vectors are to come, those of this ``start`` or, with ``ahead``, of the next one.
+    follows, clear : In(1)
+        With ``ahead``: the next ``start`` has the same matrix; there will be none.
     shifts : In
         What the vector of each token was shifted by.
     values, valid, pop : In, In, Out
@@ -66,6 +70,7 @@ class MatrixUnit(wiring.Component):
             {name: output[name] for name in names}
             | {
                 "start": In(1),
+                "load": Out(1),
                 "columns": In(RECORD["length"]),
                 "row_beats": In(RECORD["length"]),
                 "target_at": In(PLACE["place"]),
@@ -77,6 +82,7 @@ class MatrixUnit(wiring.Component):
             | ({"trellis": In(1)} if config.trellis else {})
             | ({"kept": In(range(config.kept_beats + 1))} if config.kept else {})
             | ({"fractional": In(1)} if config.tune else {})
+            | ({"follows": In(1), "clear": In(1)} if config.ahead else {})
         )
 
     @property
@@ -103,7 +109,7 @@ class MatrixUnit(wiring.Component):
             output.data.eq(self.data),
             self.done.eq(output.done & ~self.start),
         ]
-        for name in ("stride", "tokens", "rows", "shift", "add", "wide", "shifts", "given"):
+        for name in ("stride", "tokens", "rows", "shift", "add", "wide", "given"):
             m.d.comb += getattr(output, name).eq(getattr(self, name))
         for name in ("read", "address", "write", "write_at", "mask", "results"):
             m.d.comb += getattr(self, name).eq(getattr(output, name))
@@ -112,7 +118,11 @@ class MatrixUnit(wiring.Component):
         with m.Elif(engine.i.ready):
             m.d.sync += begun.eq(0)
         wiring.connect(m, output.o, wiring.flipped(self.o))
-        self._vectors(m, engine)
+        filled = self._vectors(m, engine)
+        if self.config.ahead:
+            self._ahead(m, engine, output, filled & ~begun)
+        else:
+            m.d.comb += [self.load.eq(self.start), output.shifts.eq(self.shifts)]
         if self.config.kept:
             sums, constants, keeping = self._kept(m, engine, output)
         else:
@@ -151,8 +161,33 @@ class MatrixUnit(wiring.Component):
         wiring.connect(m, kept.o_constants, output.i_constants)
         return kept.i, kept.i_constants, left != 0
 
-    def _vectors(self, m, engine) -> None:
-        """Collect a group of each vector, and give it to the multipliers."""
+    def _ahead(self, m, engine, output, filled) -> None:
+        """Give vectors to the multipliers that are those of the next start, while they run."""
+        # The vectors of the next start come or have come; those of this one have come before it.
+        ahead, swap, later = (Signal(name=name) for name in ("ahead", "swap", "later"))
+        m.d.comb += [
+            later.eq(self.follows & filled & engine.runs & ~ahead),
+            self.load.eq(later | (self.start & ~ahead)),
+            engine.load.eq(later),
+            engine.swap.eq(swap),
+        ]
+        with m.If(self.start):
+            m.d.sync += swap.eq(ahead)
+        with m.If(later):
+            m.d.sync += ahead.eq(1)
+        with m.Elif(self.start | self.clear):
+            m.d.sync += ahead.eq(0)
+        # The shifts of vectors that come later are not those of these rows.
+        with m.If(~ahead):
+            m.d.sync += output.shifts.eq(self.shifts)
+        with m.If(later | engine.loading):
+            m.d.comb += self.done.eq(0)
+
+    def _vectors(self, m, engine) -> Signal:
+        """Collect a group of each vector, and give it to the multipliers.
+
+        Return whether all have been given.
+        """
         config = self.config
         lane_bits = values_layout(config).size
         beats = self.runs * config.vectors
@@ -178,8 +213,12 @@ class MatrixUnit(wiring.Component):
             m.d.sync += count.eq(0)
         with m.If(to.valid & to.ready):
             m.d.sync += left.eq(left - group)
-        with m.If(self.start):
-            m.d.sync += left.eq(self.columns)
+        filled = Signal()
+        with m.If(to.valid & to.ready & to.payload.last):
+            m.d.sync += filled.eq(1)
+        with m.If(self.load):
+            m.d.sync += [left.eq(self.columns), filled.eq(0)]
+        return filled
 
     def _weights(self, m, engine, fifo, keeping) -> None:
         """Tell beats of constants from beats of weights; ``keeping``: of weights that are kept."""

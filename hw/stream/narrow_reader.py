@@ -44,6 +44,8 @@ class NarrowReader(wiring.Component):
         ``run`` is all of a vector.
     run : In
         Beats of a vector before those of the next one. What is beyond the length is 0.
+    waits : In(1)
+        The store's port is another part's.
     small : In(1)
         Numbers have 8 bits, not 16.
     exact : In(1)
@@ -69,6 +71,7 @@ class NarrowReader(wiring.Component):
                 "length": In(config.unit.length_bits),
                 "count": In(RECORD["repeat"]),
                 "run": In(beats),
+                "waits": In(1),
                 "small": In(1),
                 "exact": In(1),
                 "read": Out(1),
@@ -127,9 +130,10 @@ class NarrowReader(wiring.Component):
                     with m.If(self.exact):
                         m.next = "READ"
             with m.State("SEARCH"):
-                m.d.comb += [searching.eq(1), issue.eq(1)]
-                m.d.sync += [beat.eq(beat + 1), place.eq(place + 1)]
-                with m.If(ended):
+                m.d.comb += [searching.eq(1), issue.eq(~self.waits)]
+                with m.If(issue):
+                    m.d.sync += [beat.eq(beat + 1), place.eq(place + 1)]
+                with m.If(issue & ended):
                     m.d.sync += [
                         beat.eq(0), place.eq(base + self.stride), base.eq(base + self.stride),
                         vector.eq(vector + 1),
@@ -141,7 +145,7 @@ class NarrowReader(wiring.Component):
                 with m.If(settled):
                     m.next = "READ"
             with m.State("READ"):
-                m.d.comb += [reading.eq(1), issue.eq(room[0])]
+                m.d.comb += [reading.eq(1), issue.eq(room[0] & ~self.waits)]
                 ends = self._walk(m, issue, vector, beat, run, place, base, last_vector)
                 with m.If(ends):
                     m.next = "IDLE"

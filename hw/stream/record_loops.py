@@ -43,6 +43,9 @@ class Walk:
         self.multiplier = Signal(32)
         # A pulse: the record has been done.
         self.advance = Signal()
+        # The same matrix follows for the next tokens; its weights have been asked for.
+        self.follows = Signal()
+        self.asked = Signal()
         # Kept weights have been asked for, and the rows of their matrix have not.
         self.rows_left = Signal()
 
@@ -66,8 +69,13 @@ def record_loops(m, walker, walk: Walk) -> None:
         walk.heads_end.eq(walk.head + 1 >= record.repeat),
         walk.next_head_offset.eq(walk.head_offset + record.head),
         walk.next_cache_offset.eq(walk.cache_offset + Mux(ends, record.head, 0)),
-        walker.done.eq(walk.advance & (whole_end | walker.failed)),
+        # A part that has been asked for is taken before the walk ends.
+        walker.done.eq(walk.advance & (whole_end | (walker.failed & ~walk.asked))),
     ]
+    if config.ahead:
+        alone = body_ends & (walker.index == first) & walk.heads_end & (walk.head == 0)
+        moves = ~record.number_place.shared & ~record.target_place.shared
+        m.d.comb += walk.follows.eq(together & alone & moves & ~tokens_end)
 
     def next_head():
         m.d.sync += [

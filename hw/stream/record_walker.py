@@ -62,12 +62,17 @@ class RecordWalker(wiring.Component):
     kept : Out
         Beats of the kept weights of a matrix.
     left : In
-        With ``tune``, beats of the part that have not come: kept weights are a part of their own.
+        With ``tune`` or ``ahead``, beats of the part that have not come: kept weights are a part of
+        their own, and so are the weights of the next tokens' matrix.
+    follows, next_at, asked : Out
+        With ``ahead``: the same matrix follows for the next tokens, whose first vector is there;
+        its weights have been asked for.
     """
 
     def __init__(self, config: StreamEngineConfig):
         self.config = config
         place = PLACE["place"]
+        ahead = {"follows": Out(1), "next_at": Out(place), "asked": Out(1)}
         super().__init__(
             {
                 "start": In(1),
@@ -101,7 +106,8 @@ class RecordWalker(wiring.Component):
                 "row_beats": Out(RECORD["length"]),
                 "kept": Out(range(config.kept_beats + 1)),
             }
-            | ({"left": In(BEATS_BITS)} if config.tune else {})
+            | ({"left": In(BEATS_BITS)} if config.tune or config.ahead else {})
+            | (ahead if config.ahead else {})
         )
 
     def elaborate(self, platform):
@@ -205,7 +211,10 @@ class RecordWalker(wiring.Component):
             with m.State("ASK"):
                 m.next = "BEGIN"
                 with m.If(walk.is_["matrix"]):
-                    m.d.comb += [self.read.eq(1), self.read_beats.eq(heads + product + self.kept)]
+                    m.d.comb += [
+                        self.read.eq(~walk.asked),
+                        self.read_beats.eq(heads + product + self.kept),
+                    ]
                     if config.tune:
                         self._kept_part(m, walk)
                 with m.Elif(walk.of_table):
@@ -222,14 +231,30 @@ class RecordWalker(wiring.Component):
             self._row(m, walk, row[:bits], factor, product, address)
             with m.State("BEGIN"), m.If(self.idle | walk.is_["pass"]):
                 m.d.comb += self.begins.eq(1)
+                m.d.sync += walk.asked.eq(0)
                 m.next = "RUN"
-            with m.State("RUN"), m.If(self.ended):
-                m.d.comb += walk.advance.eq(1)
-                m.next = "FETCH"
-                with m.If(self.done):
-                    m.next = "IDLE"
+            with m.State("RUN"):
+                with m.If(self.ended):
+                    m.d.comb += walk.advance.eq(1)
+                    m.next = "FETCH"
+                    with m.If(self.done):
+                        m.next = "IDLE"
+                if config.ahead:
+                    self._ask_ahead(m, walk, heads + product)
         if config.tune:
             self._rows_part(m, walk, heads + product)
+
+    def _ask_ahead(self, m, walk, beats) -> None:
+        """Ask for the weights of the next tokens' matrix when those of this one have come."""
+        several = self.header.frame << self.config.vectors.bit_length() - 1
+        m.d.comb += [
+            self.follows.eq(walk.follows & ~self.failed),
+            self.next_at.eq(self.number_at + several),
+            self.asked.eq(walk.asked),
+        ]
+        with m.If(self.follows & ~self.ended & ~walk.asked & (self.left == 0)):
+            m.d.comb += [self.read.eq(1), self.read_beats.eq(beats)]
+            m.d.sync += walk.asked.eq(1)
 
     def _kept_part(self, m, walk) -> None:
         """Ask for kept weights alone where they are not before the rows of their matrix."""

@@ -210,6 +210,11 @@ class StreamEngine(wiring.Component):
         """Give the beats of memory to the part that asked for them, by kind of record."""
         loading = Signal()
         running = Signal()
+        # What has been asked for ahead is of the record that begins next.
+        takes = running
+        if self.config.ahead:
+            takes &= ~walker.asked
+            m.d.comb += walker.left.eq(reader.left)
         m.d.comb += [
             reader.start.eq(program.read | walker.read),
             reader.address.eq(Mux(loading, program.read_address, walker.read_address)),
@@ -226,7 +231,7 @@ class StreamEngine(wiring.Component):
         takers = {
             program.i: loading,
             walker.i: ~loading & ~running,
-            **{to: ~loading & running & is_[kind] for kind, to in parts.items()},
+            **{to: ~loading & takes & is_[kind] for kind, to in parts.items()},
         }
         for to, chosen in takers.items():
             m.d.comb += [to.valid.eq(reader.o.valid & chosen), to.payload.eq(reader.o.payload)]
@@ -263,11 +268,15 @@ class StreamEngine(wiring.Component):
     def _narrow(self, m, is_, walker, narrow, products, matrix) -> None:
         """Connect vectors that are shifted: to the multipliers, or to the cache."""
         record, keeps = walker.record, is_["keep"]
+        at = walker.number_at
+        if self.config.ahead:
+            at = Mux(walker.begins, at, walker.next_at)
         heads = record.rows[: len(narrow.count)]
         place = Signal.like(products.write_at)
         m.d.comb += [
-            narrow.start.eq(walker.begins & (keeps | is_["matrix"])),
-            narrow.at.eq(walker.number_at),
+            narrow.start.eq((walker.begins & keeps) | matrix.load),
+            narrow.at.eq(at),
+            narrow.waits.eq(matrix.read),
             narrow.stride.eq(Mux(keeps, record.head, walker.header.frame)),
             narrow.length.eq(walker.length),
             narrow.count.eq(Mux(keeps, Mux(heads == 0, 1, heads), self.config.vectors)),
@@ -299,10 +308,12 @@ class StreamEngine(wiring.Component):
             *([matrix.trellis.eq(is_["trellis"])] if self.config.trellis else []),
             *([matrix.kept.eq(walker.kept)] if self.config.kept else []),
             matrix.given.eq(is_given(self.config, record)),
-            matrix.shifts.eq(narrow.shifts),
             matrix.values.eq(narrow.values),
+            matrix.shifts.eq(narrow.shifts),
             matrix.valid.eq(narrow.valid & is_["matrix"]),
         ]
+        if self.config.ahead:
+            m.d.comb += [matrix.follows.eq(walker.follows), matrix.clear.eq(walker.start)]
 
     def _store(self, m, vectors, products, narrow, matrix) -> None:
         """Connect the memory of vectors: one part reads at a time, and one writes."""
