@@ -41,7 +41,9 @@ def latency(config: GemvConfig) -> int:
 class _Job:
     """Signals of the job that runs, which its states, its counters and its data path share."""
 
-    def __init__(self, limit: int):
+    def __init__(self, limit: int, last_row: Signal):
+        # The last beat of a row.
+        self.last_beat = Signal.like(last_row)
         self.plain = Signal()
         self.status = Signal(3)
         # Decoded states: one of these is 1, or none while idle.
@@ -83,9 +85,9 @@ class GemvEngine(wiring.Component):
         As of :class:`~seedbed.hw.products.gemv.Gemv`, without the side path.
     refuse : In(1)
         The command at ``i`` is one of a wrong shape.
-    load, loading, runs : In(1), Out(1), Out(1)
-        With ``ahead``: a pulse before the vectors of the next job, which has as many columns; they
-        have not all come. The pulse may come while ``runs``.
+    load, loading, free : In(1), Out(1), Out(1)
+        With ``ahead``: a pulse before the vectors of the next job, with the columns of its command;
+        they have not all come. The pulse may come while ``free``.
     swap : In(1)
         With ``ahead``: the vectors of the command at ``i`` have come after ``load``.
 
@@ -108,7 +110,7 @@ class GemvEngine(wiring.Component):
         if config.trellis:
             members["i_scales"] = In(stream.Signature(scale_layout()))
         if config.ahead:
-            members |= {"load": In(1), "swap": In(1), "loading": Out(1), "runs": Out(1)}
+            members |= {"load": In(1), "swap": In(1), "loading": Out(1), "free": Out(1)}
         super().__init__(members)
 
     @property
@@ -133,7 +135,7 @@ class GemvEngine(wiring.Component):
         # One more than the credit: an aborted job needs an entry for its last result.
         results = replace(self.config.mac, results=self._limit + 1)
         m.submodules.mac = mac = mac_array.MacArray(results)
-        job = _Job(self._limit)
+        job = _Job(self._limit, memory.last_row)
         self._count(m, memory, decode, job)
         self._sequence(m, memory, job)
         m.d.comb += [
@@ -175,8 +177,11 @@ class GemvEngine(wiring.Component):
             memory.reads.eq(half),
             memory.writes.eq(half ^ self.loading),
             memory.start.eq((job.accepts & ~self.swap) | self.load),
-            self.runs.eq(job.running | job.flushing),
+            self.free.eq(~(job.loading | self.loading)),
         ]
+        # That of the job that runs, while another one's vectors come.
+        with m.If(job.loading | (job.accepts & self.swap)):
+            m.d.sync += job.last_beat.eq(memory.last_row)
         with m.If(self.loading):
             m.d.comb += [
                 self.i_vector.ready.eq(memory.i.ready),
@@ -189,6 +194,7 @@ class GemvEngine(wiring.Component):
         rows = Signal(config.row_width)
         beat = Signal.like(memory.last_row)
         row_end, room = job.row_end, Signal()
+        last_beat = job.last_beat if config.ahead else memory.last_row
         ready = decode.ready
         if config.trellis:
             # The last beat of a row is accepted together with its scale.
@@ -197,7 +203,7 @@ class GemvEngine(wiring.Component):
             room.eq((job.in_flight != self._limit) & ready),
             self.i_weights.ready.eq(job.discard | (job.running & room)),
             job.fire.eq(job.running & self.i_weights.valid & self.i_weights.ready),
-            row_end.eq((beat == memory.last_row) & ~job.table),
+            row_end.eq((beat == last_beat) & ~job.table),
             job.row_error.eq(job.fire & (weights.last != row_end)),
             job.row_accepted.eq(job.aborting | (job.fire & (weights.last | row_end) & ~job.table)),
             job.last_row.eq(job.row_accepted & (rows == 1)),

@@ -6,7 +6,7 @@ from seedbed.hw.stream.stream_layouts import is_given, record_kinds
 from seedbed.spec import StreamEngineConfig
 from seedbed.spec.engine_records import ADDENDS, FACTORS, HEADS, NUMBERS, PLACE, RECORD
 
-__all__ = ["Walk", "record_loops"]
+__all__ = ["Walk", "matrix_flight", "record_loops"]
 
 
 class Walk:
@@ -43,9 +43,14 @@ class Walk:
         self.multiplier = Signal(32)
         # A pulse: the record has been done.
         self.advance = Signal()
-        # The same matrix follows for the next tokens; its weights have been asked for.
-        self.follows = Signal()
+        # The program ends with this record; the rows of a matrix have been asked for.
+        self.ends = Signal()
         self.asked = Signal()
+        # A matrix runs whose record has been left; this record has to wait for its end.
+        self.flight = Signal()
+        self.blocked = Signal()
+        # The vectors of this matrix can be read while another one runs.
+        self.apart = Signal()
         # Kept weights have been asked for, and the rows of their matrix have not.
         self.rows_left = Signal()
 
@@ -69,13 +74,9 @@ def record_loops(m, walker, walk: Walk) -> None:
         walk.heads_end.eq(walk.head + 1 >= record.repeat),
         walk.next_head_offset.eq(walk.head_offset + record.head),
         walk.next_cache_offset.eq(walk.cache_offset + Mux(ends, record.head, 0)),
-        # A part that has been asked for is taken before the walk ends.
-        walker.done.eq(walk.advance & (whole_end | (walker.failed & ~walk.asked))),
+        walk.ends.eq(whole_end | walker.failed),
+        walker.done.eq(walk.advance & walk.ends),
     ]
-    if config.ahead:
-        alone = body_ends & (walker.index == first) & walk.heads_end & (walk.head == 0)
-        moves = ~record.number_place.shared & ~record.target_place.shared
-        m.d.comb += walk.follows.eq(together & alone & moves & ~tokens_end)
 
     def next_head():
         m.d.sync += [
@@ -121,3 +122,29 @@ def record_loops(m, walker, walk: Walk) -> None:
             with m.Else():
                 first_token()
                 m.d.sync += [each.eq(following) for each in (walker.index, first, again)]
+
+
+def matrix_flight(m, walker, walk: Walk) -> None:
+    """Leave a matrix when its vectors have come, and let others begin that it has no part in.
+
+    Its results are those of tokens from the one where it began on. A record of other tokens may
+    begin, if it reads no memory and gives nothing out.
+    """
+    config, record, is_ = walker.config, walker.record, walk.is_
+    given = is_given(config, record)
+    first, source = Signal.like(walk.token), Signal.like(walker.number_at)
+    same = (walk.token >= first) & (walk.token < first + config.vectors)
+    quiet = is_["keep"] | (is_["pass"] & ~walk.of_table & ~walk.words & ~given)
+    leaves = is_["matrix"] & ~given
+    leaves &= ~record.number_place.shared & ~record.target_place.shared
+    m.d.comb += [
+        walker.flight.eq(walk.flight),
+        walker.leaves.eq(leaves & ~walk.ends),
+        walk.blocked.eq(walk.flight & ~is_["matrix"] & ~(quiet & ~same)),
+        # What several matrices read is no result of one of them.
+        walk.apart.eq(leaves & (~same | (walker.number_at == source))),
+    ]
+    with m.If(walk.advance & is_["matrix"] & ~walker.matrix_done):
+        m.d.sync += [walk.flight.eq(1), first.eq(walk.token), source.eq(walker.number_at)]
+    with m.Elif(walker.matrix_done):
+        m.d.sync += walk.flight.eq(0)

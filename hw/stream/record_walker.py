@@ -1,11 +1,11 @@
 """Walks the records of a program for a block of tokens."""
 
-from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.hdl import Array, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.stream.burst_reader import BEATS_BITS
-from seedbed.hw.stream.record_loops import Walk, record_loops
+from seedbed.hw.stream.record_loops import Walk, matrix_flight, record_loops
 from seedbed.hw.stream.row_output import constants_layout
 from seedbed.hw.stream.stream_layouts import (
     POSITION_BITS,
@@ -63,16 +63,19 @@ class RecordWalker(wiring.Component):
         Beats of the kept weights of a matrix.
     left : In
         With ``tune`` or ``ahead``, beats of the part that have not come: kept weights are a part of
-        their own, and so are the weights of the next tokens' matrix.
-    follows, next_at, asked : Out
-        With ``ahead``: the same matrix follows for the next tokens, whose first vector is there;
-        its weights have been asked for.
+        their own, and the rows of a matrix are asked for while another one ends.
+    leaves, flight, follows, asked : Out
+        With ``ahead``: this matrix may be left when its vectors have come; one has been left and
+        runs; this record's vectors may be read meanwhile; its rows have been asked for.
+    matrix_done, matrix_loading : In(1)
+        With ``ahead``: as of :class:`~seedbed.hw.stream.matrix_unit.MatrixUnit`.
     """
 
     def __init__(self, config: StreamEngineConfig):
         self.config = config
         place = PLACE["place"]
-        ahead = {"follows": Out(1), "next_at": Out(place), "asked": Out(1)}
+        ahead = {name: Out(1) for name in ("leaves", "flight", "follows", "asked")}
+        ahead |= {name: In(1) for name in ("matrix_done", "matrix_loading")}
         super().__init__(
             {
                 "start": In(1),
@@ -122,6 +125,9 @@ class RecordWalker(wiring.Component):
                 m.d.comb += self.constant.eq(value)
         self._memory(m, walk)
         record_loops(m, self, walk)
+        if self.config.ahead:
+            matrix_flight(m, self, walk)
+            m.d.comb += self.asked.eq(walk.asked)
         return m
 
     def _places(self, m, walk) -> None:
@@ -201,20 +207,25 @@ class RecordWalker(wiring.Component):
                     with m.If(walk.words):
                         m.next = "ASK"
                 # The last head has no next one.
-                with m.If(walk.of_head["next"] & walk.heads_end):
+                with m.If(walk.of_head["next"] & walk.heads_end & ~(walk.flight & walk.ends)):
                     m.d.comb += walk.advance.eq(1)
                     m.next = "FETCH"
                     with m.If(self.done):
                         m.next = "IDLE"
+                # The record has to do with a matrix that runs.
+                with m.If(walk.blocked):
+                    m.d.comb += walk.advance.eq(0)
+                    m.next = "PLACE"
             with m.State("MULTIPLY"):
                 m.next = "ASK"
             with m.State("ASK"):
                 m.next = "BEGIN"
                 with m.If(walk.is_["matrix"]):
-                    m.d.comb += [
-                        self.read.eq(~walk.asked),
-                        self.read_beats.eq(heads + product + self.kept),
-                    ]
+                    if not config.ahead:
+                        m.d.comb += [
+                            self.read.eq(1),
+                            self.read_beats.eq(heads + product + self.kept),
+                        ]
                     if config.tune:
                         self._kept_part(m, walk)
                 with m.Elif(walk.of_table):
@@ -229,32 +240,31 @@ class RecordWalker(wiring.Component):
                     m.d.comb += self.read.eq(1)
                     m.d.comb += self.read_beats.eq(self.length + (config.entries - 1) >> bits)
             self._row(m, walk, row[:bits], factor, product, address)
-            with m.State("BEGIN"), m.If(self.idle | walk.is_["pass"]):
-                m.d.comb += self.begins.eq(1)
-                m.d.sync += walk.asked.eq(0)
-                m.next = "RUN"
-            with m.State("RUN"):
-                with m.If(self.ended):
-                    m.d.comb += walk.advance.eq(1)
-                    m.next = "FETCH"
-                    with m.If(self.done):
-                        m.next = "IDLE"
-                if config.ahead:
-                    self._ask_ahead(m, walk, heads + product)
+            with m.State("BEGIN"):
+                may = self._ahead(m, walk, heads + product) if config.ahead else 1
+                with m.If((self.idle | walk.is_["pass"]) & may):
+                    m.d.comb += self.begins.eq(1)
+                    m.d.sync += walk.asked.eq(0)
+                    m.next = "RUN"
+            with m.State("RUN"), m.If(self.ended & ~(walk.flight & walk.ends)):
+                m.d.comb += walk.advance.eq(1)
+                m.next = "FETCH"
+                with m.If(self.done):
+                    m.next = "IDLE"
         if config.tune:
             self._rows_part(m, walk, heads + product)
 
-    def _ask_ahead(self, m, walk, beats) -> None:
-        """Ask for the weights of the next tokens' matrix when those of this one have come."""
-        several = self.header.frame << self.config.vectors.bit_length() - 1
-        m.d.comb += [
-            self.follows.eq(walk.follows & ~self.failed),
-            self.next_at.eq(self.number_at + several),
-            self.asked.eq(walk.asked),
-        ]
-        with m.If(self.follows & ~self.ended & ~walk.asked & (self.left == 0)):
+    def _ahead(self, m, walk, beats) -> Value:
+        """Ask for the rows of a matrix when those of one that runs have come.
+
+        Return whether this record may begin.
+        """
+        is_matrix = walk.is_["matrix"]
+        m.d.comb += self.follows.eq(walk.flight & walk.apart & self.idle)
+        with m.If(is_matrix & ~walk.asked & (self.left == 0)):
             m.d.comb += [self.read.eq(1), self.read_beats.eq(beats)]
             m.d.sync += walk.asked.eq(1)
+        return ~is_matrix | (walk.asked & ~walk.flight & ~self.matrix_loading)
 
     def _kept_part(self, m, walk) -> None:
         """Ask for kept weights alone where they are not before the rows of their matrix."""
