@@ -507,6 +507,8 @@ def engine_image(
         raise ValueError("the program must begin with the row of each token")
     writer = _Writer(config, program, parameters, block, context)
     writer.write()
+    if config.ahead:
+        _join(writer.records)
     fraction = _kept_fraction(config, parameters)
     frames = block * writer.places.size
     sizes = {
@@ -550,6 +552,38 @@ def engine_image(
     return EngineImage(
         tuple(beats), tuple(writer.names), writer.saved, image - rows, writer.stored.trainable_at
     )
+
+
+def _join(records: list[dict]) -> None:
+    """Let passes of tokens run while a matrix that takes their results runs for others.
+
+    Passes that read no memory, and then matrices, follow for a group of tokens after another.
+    """
+    inside = KINDS.index("matrix"), KINDS.index("trellis")
+    memory = [NUMBERS.index(name) for name in ("words", "token", "position")]
+    before, body = "", []
+    for k, record in enumerate(records):
+        body.append(record)
+        if not record["last"]:
+            continue
+        kinds = {each["kind"] for each in body}
+        kind = ""
+        if not all(each["by_token"] and each["target"] == TARGETS.index("store") for each in body):
+            pass
+        elif kinds == {KINDS.index("pass")}:
+            by_words = FACTORS.index("words"), ADDENDS.index("words")
+            reads = any(
+                each["numbers"] in memory or each["factors"] == by_words[0]
+                or each["addends"] == by_words[1]
+                for each in body
+            )  # fmt: skip
+            kind = "" if reads else "pass"
+        elif kinds <= {*inside}:
+            kind = "matrix"
+        start = k - len(body)
+        if (before, kind) in (("pass", "pass"), ("pass", "matrix"), ("matrix", "matrix")):
+            records[start]["joined"] = 1
+        before, body = kind, []
 
 
 def _kept_fraction(config: StreamEngineConfig, parameters: Mapping[str, Integers]) -> int:

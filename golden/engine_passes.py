@@ -139,20 +139,33 @@ class PassEngine:
             return "tokens", []
         self.tokens = tokens
         self.found: list[np.ndarray] = []
-        first = 0
-        while first < len(self.records):
-            last = next(k for k in range(first, len(self.records)) if self.records[k]["last"])
-            body = self.records[first : last + 1]
-            for self.token in range(count if body[-1]["by_token"] else 1):
-                for head in range(body[-1]["repeat"]):
-                    for record in body:
-                        self.head = head + (record["of_head"] == "next")
-                        skipped = self.head >= record["repeat"] > head
-                        if not (skipped or (head and record["of_head"] == "first")):
-                            getattr(self, f"_{record['kind']}")(record)
-            first = last + 1
+        body: list[dict] = []
+        bodies: list[list[dict]] = []
+        for record in self.records:
+            body.append(record)
+            if not record["last"]:
+                continue
+            bodies.append(body)
+            body = []
+            if record["joined"]:
+                continue
+            size = self.config.vectors if len(bodies) > 1 else count
+            for start in range(0, count if bodies[0][-1]["by_token"] else 1, size):
+                for each in bodies:
+                    self._walk_body(each, range(start, min(start + size, count)))
+            bodies = []
         self.position += count
         return "ok", self.found
+
+    def _walk_body(self, body: list[dict], tokens: range) -> None:
+        """Run a body for each token and each head."""
+        for self.token in tokens if body[-1]["by_token"] else tokens[:1]:
+            for head in range(body[-1]["repeat"]):
+                for record in body:
+                    self.head = head + (record["of_head"] == "next")
+                    skipped = self.head >= record["repeat"] > head
+                    if not (skipped or (head and record["of_head"] == "first")):
+                        getattr(self, f"_{record['kind']}")(record)
 
     def tune(self, first: int, end: int, *, seed: int, delta: int) -> str:
         """Change the kept weights in the beats from ``first`` to the one before ``end``."""

@@ -99,6 +99,8 @@ RECORD: dict[str, Any] = {
     "narrow": 1,
     # For which repetitions the record is.
     "of_head": 2,
+    # The next body follows for each group of tokens that share a pass over weights.
+    "joined": 1,
 }
 
 #: Of a matrix with a trellis code, the constant of its record is the beats of weights that are

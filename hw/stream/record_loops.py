@@ -91,23 +91,35 @@ def record_loops(m, walker, walk: Walk) -> None:
         counters = walk.head, walk.head_offset, walk.cache_offset, shared
         m.d.sync += [each.eq(0) for each in counters]
 
-    def next_token():
-        several = walker.header.frame << config.vectors.bit_length() - 1
-        m.d.sync += [
-            walker.index.eq(first),
-            again.eq(first),
-            walk.token.eq(walk.token + step),
-            walk.frame.eq(walk.frame + Mux(together, several, walker.header.frame)),
-            walker.keep_at.eq(walker.keep_at + walker.header.row),
-        ]
+    def body(index):
+        m.d.sync += [each.eq(index) for each in (walker.index, first, again)]
 
-    def first_token():
-        m.d.sync += [walk.token.eq(0), walk.frame.eq(0), walker.keep_at.eq(walker.row)]
+    def place(values):
+        m.d.sync += [to.eq(value) for to, value in zip(places, values, strict=True)]
+
+    # The token, its frame, and its row of the cache: now, and next.
+    places = walk.token, walk.frame, walker.keep_at
+    bits = config.vectors.bit_length() - 1
+    frame, row = (
+        Mux(together, one << bits, one) for one in (walker.header.frame, walker.header.row)
+    )
+    after = walk.token + step, walk.frame + frame, walker.keep_at + row
+    beginning = 0, 0, walker.row
+    # Bodies that are joined: the first record of them, and the first token of this group.
+    joined = Signal()
+    start = Signal.like(walker.index)
+    group = [Signal.like(each, name=f"group_{k}") for k, each in enumerate(places)]
+    group_ends = (joined | record.joined) & (after[0] >= group[0] + config.vectors)
+
+    def begin_group(values):
+        place(values)
+        m.d.sync += [to.eq(value) for to, value in zip(group, values, strict=True)]
 
     with m.If(walker.start):
-        m.d.sync += [walker.index.eq(0), first.eq(0), again.eq(0)]
+        m.d.sync += joined.eq(0)
+        body(0)
         first_head()
-        first_token()
+        begin_group(beginning)
     with m.Elif(walk.advance):
         with m.If(~body_ends):
             m.d.sync += walker.index.eq(following)
@@ -117,11 +129,23 @@ def record_loops(m, walker, walk: Walk) -> None:
             next_head()
         with m.Else():
             first_head()
-            with m.If(~tokens_end):
-                next_token()
+            with m.If(~tokens_end & ~group_ends):
+                m.d.sync += [walker.index.eq(first), again.eq(first)]
+                place(after)
+            with m.Elif(record.joined & ~last_record):
+                m.d.sync += joined.eq(1)
+                with m.If(~joined):
+                    m.d.sync += start.eq(first)
+                body(following)
+                place(group)
+            with m.Elif(joined & ~tokens_end):
+                m.d.sync += joined.eq(0)
+                body(start)
+                begin_group(after)
             with m.Else():
-                first_token()
-                m.d.sync += [each.eq(following) for each in (walker.index, first, again)]
+                m.d.sync += joined.eq(0)
+                body(following)
+                begin_group(beginning)
 
 
 def matrix_flight(m, walker, walk: Walk) -> None:
