@@ -291,17 +291,18 @@ class _Writer:
                 last=0, operation="sum", constant=int(r), shift=int(unit.table_fraction + p),
                 **source,
             )  # fmt: skip
-        common = {"last": 0, "centred": op.centred, **source}
+        common = {"centred": op.centred, **source}
         epsilon = max(unit.least_epsilon, epsilon)
-        self._record(operation="square", constant=epsilon, **common)
-        spare = self._spare(size)
-        self._record(operation="normalise", target="store", target_place=spare, **common)
+        self._record(last=0, operation="square", constant=epsilon, **common)
+        # Only the gains, a body of their own, wait until a matrix has its rows from memory.
+        target = self._place(op.target)
+        self._record(operation="normalise", target="store", target_place=target, **common)
         gains = entries(np.ravel(of.weights), of.biases)
         biased = of.biases is not None
         self._record(
             operation="multiply", shift=self._shift(what, shift), add=biased, length=size,
-            number_place=spare, factors="words", addends="words" if biased else "none",
-            target="store", target_place=self._place(op.target), address=self.stored.put(gains),
+            number_place=target, factors="words", addends="words" if biased else "none",
+            target="store", target_place=target, address=self.stored.put(gains),
         )  # fmt: skip
 
     def _rotate(self, what: str, op: Rotate) -> None:
